@@ -394,7 +394,7 @@ predict.compare("20.3", short_us=short * 1e6, long_GB_per_s=sizes[-1] / long / 1
 #
 # ## For those who have time
 # Two parts of about 15 minutes, which are not in the lab's 60. Lab 22 compares with the eager limit, if you
-# have found it.
+# have measured it.
 #
 # ### What are halos good for?
 # The same blur, 40 times, on 4 ranks: once with neighbours, and once with each rank alone, as a control.
@@ -429,7 +429,7 @@ plots.lines(
 # there: both sides were blurred as if the picture ended. With halos no border can be seen. Far from the
 # borders the two curves agree.
 #
-# ### Exercise 20.4 · For those who have time: find the eager limit
+# ### Measure: the eager limit
 # 80 bytes were eager, 8 MB were not. Where is the limit? `is_eager` tries one size: rank 0 starts an `Isend`,
 # and asks the request with `Test()` whether it is over. `Test` is a `Wait` that does not wait: it returns
 # True or False. Rank 1 calls its `Recv` only after that.
@@ -437,32 +437,22 @@ plots.lines(
 # Two messages are then on their way to rank 1, and it wants the second one first. So each has a *tag*, a
 # number on the envelope: `comm.recv(source=0, tag=2)` takes the message with tag 2.
 #
-# Find the limit by *bisection*. You know a size that is eager, `low`, and one that is not, `high`. Try the
-# middle: whatever the answer, one of the two moves there, and the distance is halved. Go on until they are
-# neighbours. `holds(n)` answers for n, and `low` is returned. About 6 lines. *(beginner)*
-#
-# <details><summary>Hint 1: the loop</summary>
-#
-# `while high - low > 1:`, and in it `middle = (low + high) // 2`.
-# </details>
-# <details><summary>Hint 2: nearly the answer</summary>
-#
-# If `holds(middle)`, then `low = middle`, else `high = middle`.
-# </details>
+# `largest` finds the limit by *bisection*. It knows a size that is eager, `low`, and one that is not, `high`.
+# It tries the middle: whatever the answer, one of the two moves there, and the distance is halved. It goes on
+# until they are neighbours. `holds(n)` answers for n.
 
 # %%
 def largest(holds, low, high):
     """The largest n for which holds(n) is true. It is for `low`, and is not for `high`."""
-    raise NotImplementedError("exercise 20.4: For those who have time: find the eager limit")
+    while high - low > 1:
+        middle = (low + high) // 2
+        if holds(middle):
+            low = middle
+        else:
+            high = middle
     return low
 
 
-# %%
-# Asked: The limit, by about 23 questions for 8 million sizes.
-check("20.4", largest)
-
-
-# %%
 def is_eager(comm, nbytes):
     """Does rank 0's send of so many bytes end before rank 1 asks for it? The same answer on both ranks."""
     message = np.zeros(nbytes, np.uint8)

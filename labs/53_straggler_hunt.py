@@ -187,8 +187,7 @@ def parts(spans, ranks):
 
 
 # %%
-# Asked: The seconds of each part, by rank, of a step made up and of some that
-# were played.
+# Asked: The seconds of each part, by rank, of a step made up.
 check("53.2", parts)
 
 # %%

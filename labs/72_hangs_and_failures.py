@@ -63,7 +63,7 @@ def epoch(files, log, table):
 
 # %%
 lab72.show_program(epoch)
-faults = lab72.fresh(lab72.hang, mystery)
+faults = lab72.fresh(lab72.Hang, mystery)
 hangs = lab72.play([lab72.Job(epoch, fault, py_spy=True) for fault in faults])
 lab72.show_stacks(hangs[0])
 
@@ -75,7 +75,7 @@ lab72.show_stacks(hangs[0])
 predict("72.1", rank=..., line=...)
 
 # %%
-predict.right("72.1", rank=faults[0].rank, line=lab72.line_of(epoch, faults[0].text))
+predict.right("72.1", rank=faults[0].rank, line=lab72.line_of(epoch, faults[0]))
 
 
 # %% [markdown]
@@ -181,7 +181,7 @@ def train(batches):
 
 # %%
 lab72.show_program(train)
-disorders = lab72.fresh(lab72.disorder, mystery)
+disorders = lab72.fresh(lab72.Disorder, mystery)
 mixed_up = lab72.play([lab72.Job(train, fault) for fault in disorders])
 lab72.show_records(mixed_up[0])
 
@@ -193,7 +193,7 @@ lab72.show_records(mixed_up[0])
 predict("72.2", rank=..., line=...)
 
 # %%
-predict.right("72.2", rank=disorders[0].rank, line=lab72.line_of(train, disorders[0].text))
+predict.right("72.2", rank=disorders[0].rank, line=lab72.line_of(train, disorders[0]))
 
 
 # %% [markdown]
@@ -370,7 +370,7 @@ def learn(batches):
 
 # %%
 lab72.show_program(learn)
-poisons = lab72.fresh(lab72.poison, mystery)
+poisons = lab72.fresh(lab72.Poison, mystery)
 poisoned = lab72.play([lab72.Job(learn, fault, watch=lab72.watch_numbers) for fault in poisons])
 for rank in poisoned[0]:
     print(f"rank {rank.rank} {rank.state}; first not finite: (step, line) = {rank.note}")
@@ -383,7 +383,7 @@ for rank in poisoned[0]:
 predict("72.4", rank=..., line=...)
 
 # %%
-predict.right("72.4", rank=poisons[0].rank, line=lab72.line_of(learn, poisons[0].text))
+predict.right("72.4", rank=poisons[0].rank, line=lab72.line_of(learn, poisons[0]))
 
 
 # %% [markdown]

@@ -297,11 +297,8 @@ predict.right("61.3", server_0=of_servers[0] / 1e6, server_1=of_servers[1] / 1e6
 # Takes 30 to 60 s, most of it to start.
 
 # %%
-ways = [(way, net) for way in (lab61.RING, lab61.SERVERS) for net in lab61.NETS]
-runs = lab61.train(train_step, tf_config, ways, nodes=ranks, batch=batch, repeat=repeat, proof=proof)
-outcomes = {}
-for way, net in ways:
-    outcomes[net, way] = lab61.of_run(runs[way, net])
+ways = [(lab61.RING, lab61.NETS), *((lab61.SERVERS, (net,)) for net in lab61.NETS)]
+outcomes = lab61.train(train_step, tf_config, ways, nodes=ranks, batch=batch, repeat=repeat, proof=proof)
 
 # %%
 rows = []
@@ -373,9 +370,8 @@ predict("61.3", percent_vgg=..., percent_resnet=...)
 # alone. Its step alone is timed between the others, in the same processes.
 
 # %%
-with_horovod = lab61.with_horovod(lab61.NETS, ranks, batch, repeat)
-for net, workers in with_horovod.items():
-    outcomes[net, lab61.HOROVOD] = lab61.of_workers(workers)
+for net, outcome in lab61.with_horovod(lab61.NETS, ranks, batch, repeat).items():
+    outcomes[net, lab61.HOROVOD] = outcome
 
 # %%
 rows = {}

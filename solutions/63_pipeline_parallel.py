@@ -12,7 +12,7 @@
 # %%
 import numpy as np
 import pandas
-from labkit import check, hint, lab, launch, plots, predict, record, world
+from labkit import check, hint, lab, launch, plots, predict, record
 from support import lab63
 
 lab.start("63_pipeline_parallel")
@@ -345,22 +345,15 @@ lab63.draw({f"Measured, 1F1B, {max(counts)} micro-batches": last}, unit="seconds
 #
 # ## 4. Going further: PyTorch's own
 # `torch.distributed.pipelining` has these plans: `ScheduleGPipe`, `Schedule1F1B`, `ScheduleInterleaved1F1B`
-# and some newer ones that split the way back in two ("zero bubble"). The same net, its 1F1B, over Gloo:
-
-# %%
-if world.launcher():
-    print("Under a launcher the ranks belong to MPI; PyTorch's pipeline is shown without one.")
-else:
-    results = launch.run(lab63.by_torch, 4, 8, 8, ranks=size, controller="torch", threads=1)
-    loss, gradients = lab63.one_process(8, 8)
-    theirs = [gradient for part, _ in results for gradient in part]
-    worst = max(float(np.abs(got - want).max()) for got, want in zip(theirs, gradients, strict=True))
-    print(
-        f"PyTorch's 1F1B: loss {results[-1][1]:.5f}, one process {loss:.5f}; gradients differ by {worst:.1g}"
-    )
-
-# %% [markdown]
-# **Explain.** The same numbers from the library. In practice you take it; now you know what its names mean,
+# and some newer ones that split the way back in two ("zero bubble"). On each rank:
+#
+# ```python
+# stage = PipelineStage(module, rank, ranks, torch.device("cpu"))
+# schedule = Schedule1F1B(stage, n_microbatches=4, loss_fn=functional.cross_entropy)
+# schedule.step(pictures)  # on rank 0; schedule.step(target=labels, losses=losses) on the last rank
+# ```
+#
+# Its gradients are those of one process, too. In practice you take it; now you know what its names mean,
 # and which bubble and which memory to expect.
 #
 # ### What you take away

@@ -9,7 +9,6 @@ import ctypes
 import hashlib
 import json
 import os
-import re
 import shutil
 import subprocess
 import sys
@@ -19,7 +18,6 @@ COURSE = Path(__file__).resolve().parents[2]
 # The copy's environment is the course's, which is set up.
 LEFT_OUT = ("env", ".venv", "build", "tests", ".ci")
 DELIVERED = ".labkit/delivered.json"
-LAB = re.compile(r"(notebooks|labs)/\d\d_\w+\.(ipynb|py)")
 FIRST = "work/00_check_environment.ipynb"
 
 
@@ -60,10 +58,7 @@ def deliver(course: Path, copy: Path) -> list[str]:
         name = str(source.relative_to(course))
         target = copy / name
         digest = digest_of(source)
-        present = digest_of(target) if target.exists() else None
-        if LAB.fullmatch(name) and present not in (None, digest, before.get(name)):
-            move_over(target, copy)
-            present = None
+        present = digest_of(target)
         if present in (None, before.get(name)) and present != digest:
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(source, target)
@@ -80,14 +75,6 @@ def deliver(course: Path, copy: Path) -> list[str]:
     return kept
 
 
-def move_over(target: Path, copy: Path) -> None:
-    """A lab that was edited where it was delivered: that work goes on in the learner's folder, work/."""
-    own = copy / "work" / target.name
-    own.parent.mkdir(exist_ok=True)
-    if not own.exists():
-        shutil.copy2(target, own)
-
-
 def files(course: Path) -> list[Path]:
     """The course's files that a learner gets."""
     tops = [path for path in course.iterdir() if path.name not in LEFT_OUT]
@@ -96,9 +83,9 @@ def files(course: Path) -> list[Path]:
     return sorted(path for path in found if path.is_file() and not any(word in str(path) for word in made))
 
 
-def digest_of(path: Path) -> str:
-    """SHA-256 of a file."""
-    return hashlib.sha256(path.read_bytes()).hexdigest()
+def digest_of(path: Path) -> str | None:
+    """SHA-256 of a file; None where there is none."""
+    return hashlib.sha256(path.read_bytes()).hexdigest() if path.exists() else None
 
 
 def variables(course: Path, copy: Path, env: dict) -> dict[str, str]:

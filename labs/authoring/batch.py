@@ -7,12 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from pathlib import Path
+from typing import NamedTuple
 
 from labkit import labfile
 
-from authoring.source import Lab
+from authoring.source import Header, Lab
 
 _NODES = 2  # the smallest number that shows what a network does
+_MINUTES = 15
 # A rank that trains computes, has Horovod's thread or another one that communicates, and loads data. With one
 # core, as Slurm gives by default, they take turns.
 _CORES_TO_TRAIN = 4
@@ -23,7 +25,7 @@ _OPTIONS = (
     ("nodes={nodes}", "computers"),
     ("ntasks-per-node={tasks}", "ranks on each of them"),
     ("cpus-per-task={cores}", "cores for each rank, and the threads that it may use"),
-    ("time=00:15:00", "hours:minutes:seconds, then Slurm ends it"),
+    ("time=00:{minutes}:00", "hours:minutes:seconds, then Slurm ends it"),
 )
 _TEXT = """\
 #!/usr/bin/env bash
@@ -36,17 +38,31 @@ launch {stem}
 """
 
 
+class Job(NamedTuple):
+    """What a batch script asks for: nodes, ranks on each, and the minutes after which Slurm ends it."""
+
+    nodes: int
+    tasks: int
+    minutes: int
+
+
+def job(header: Header) -> Job | None:
+    """The job of a lab; None for one of a single rank, which has no batch script."""
+    nodes = min(_NODES, header.ranks)
+    return Job(nodes, -(-header.ranks // nodes), _MINUTES) if header.ranks > 1 else None
+
+
 def outputs(lab: Lab) -> dict[str, str]:
     """{"slurm/NN_name.sbatch": its text}; {} for a lab of one rank."""
-    if lab.header.ranks < 2:
+    asked = job(lab.header)
+    if asked is None:
         return {}
-    nodes = min(_NODES, lab.header.ranks)
     cores = _CORES_TO_TRAIN if _TRAINING & set(lab.header.needs) else 1
-    fields = {"stem": lab.stem, "nodes": nodes, "tasks": -(-lab.header.ranks // nodes), "cores": cores}
+    fields = {"stem": lab.stem, "cores": cores, **asked._asdict()}
     options = [(f"#SBATCH --{option.format(**fields)}", comment) for option, comment in _OPTIONS]
     width = max(len(option) for option, _ in options)
     lines = "\n".join(f"{option:<{width}}  # {comment}" for option, comment in options)
-    return {f"slurm/{lab.stem}.sbatch": _TEXT.format(options=lines, stem=lab.stem, number=lab.stem[:2])}
+    return {f"slurm/{lab.stem}.sbatch": _TEXT.format(options=lines, stem=lab.stem)}
 
 
 def orphans(root: Path, known: Collection[str]) -> list[Path]:

@@ -14,6 +14,7 @@ from authoring import generate
 
 def solve(lab: str, exercise: str, root: Path | None = None) -> None:
     """Put the answer of one exercise into the learner's notebook and script; every other cell stays."""
+    import jupytext
     import nbformat
 
     root = root or paths.root()
@@ -23,30 +24,24 @@ def solve(lab: str, exercise: str, root: Path | None = None) -> None:
         numbers = ", ".join(listed.number for listed in source.exercises)
         raise LabError(f"Lab {source.stem} has no exercise {exercise!r}; it has {numbers}.")
     copies.bring(root, [source.stem])
+    copies.sync(source.stem, root)
     names = [f"{copies.WORK}/{source.stem}.ipynb", f"{copies.WORK}/{source.stem}.py"]
-    if not all((root / name).exists() for name in names):
-        copies.sync(source.stem, root)
     book = nbformat.read(root / names[0], as_version=4)
-    script = (root / names[1]).read_text(encoding="utf-8")
     for position in chosen.answers:
         answer = authoring_cells.solved(source.cells[position])
         cell = _cell_in(book, position, answer)
         if cell is None:
-            raise _lost(names[0], answer)
-        script = _put_in_script(script, cell.source, answer, names[1])
+            functions = ", ".join(f"{name}()" for name in _functions(answer))
+            again = f"`make reset LAB={source.stem[:2]}` begins it afresh."
+            raise LabError(f"{names[0]} has no cell with {functions}. {again}")
         cell.source = answer
         cell.outputs = []
         cell.execution_count = None
     copies.set_aside(root, names)
     (root / names[0]).write_text(copies.notebook_text(book), encoding="utf-8")
-    (root / names[1]).write_text(script, encoding="utf-8")
+    book.metadata = {"jupytext": copies.FILTERS}
+    (root / names[1]).write_text(jupytext.writes(book, fmt="py:percent"), encoding="utf-8")
     print(f"The answer of {chosen.number} is in {names[0]}. If it is open, reload it from disk (File menu).")
-
-
-def _lost(name: str, answer: str) -> LabError:
-    functions = ", ".join(f"{name}()" for name in _functions(answer))
-    number = Path(name).stem[:2]
-    return LabError(f"{name} has no cell with {functions}. `make reset LAB={number}` begins it afresh.")
 
 
 def _functions(text: str) -> list[str]:
@@ -66,19 +61,3 @@ def _cell_in(book, position: int, answer: str):
     wanted = set(_functions(answer))
     by_name = [cell for cell in code if wanted & set(_functions(cell.source))]
     return next(iter(by_id or by_name), None)
-
-
-def _put_in_script(script: str, old: str, answer: str, name: str) -> str:
-    """The script with the answer in the cell that reads as the notebook's or defines the same function."""
-    import jupytext
-
-    book = jupytext.reads(script, fmt="py:percent")
-    wanted = set(_functions(answer))
-    code = [cell for cell in book.cells if cell.cell_type == "code"]
-    same = [cell for cell in code if cell.source.strip() == old.strip()]
-    chosen = same or [cell for cell in code if wanted & set(_functions(cell.source))]
-    if not chosen:
-        raise _lost(name, answer)
-    chosen[0].source = answer
-    book.metadata = {"jupytext": copies.FILTERS}
-    return jupytext.writes(book, fmt="py:percent")

@@ -9,6 +9,7 @@ import base64
 import html
 import io
 import re
+from pathlib import Path
 
 _COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
 
@@ -18,15 +19,27 @@ def to_html(markdown: str) -> str:
     from nbconvert.filters.markdown_mistune import MarkdownWithMath
 
     # A list in a lab may follow its sentence directly, as in Jupyter.
-    return MarkdownWithMath(renderer=_renderer_class()(escape=False, anchor_link_text="")).render(markdown)
+    return MarkdownWithMath(renderer=_renderer_class()(escape=False, exclude_anchor_links=True)).render(
+        markdown
+    )
 
 
-def exporter(kind: str, **options):
-    """nbconvert's exporter, "html" or "slides", with formulas that need no script."""
+def template(file: Path, **filters):
+    """A page's template, by jinja. Its filter `prose` reads Markdown; filters: others, or another `prose`."""
+    import jinja2
+
+    loader = jinja2.FileSystemLoader(file.parent)
+    environment = jinja2.Environment(loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True)
+    environment.filters |= {"prose": to_html, **filters}
+    return environment.get_template(file.name)
+
+
+def exporter(**options):
+    """nbconvert's exporter to HTML, with formulas that need no script."""
     from jinja2 import pass_context
-    from nbconvert.exporters import HTMLExporter, SlidesExporter
+    from nbconvert.exporters import HTMLExporter
 
-    class Exporter({"html": HTMLExporter, "slides": SlidesExporter}[kind]):
+    class Exporter(HTMLExporter):
         @pass_context
         def markdown2html(self, context, source):
             return to_html(source)

@@ -19,7 +19,6 @@ from classroom import page, server
 from classroom.terminal import as_text
 from classroom.view import Classroom, look
 
-REFRESH = 10  # seconds
 # Everybody may put a file in; only the owner sees which are there; a file gets the folder's group.
 _CLASS_FOLDER = 0o3733
 
@@ -36,15 +35,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--new", action="store_true", help="make this class folder")
     parser.add_argument("--hide-names", action="store_true", help="pseudonyms in place of all names")
     parser.add_argument("--html", type=Path, metavar="FILE", help="write one page that reloads itself")
-    parser.add_argument("--watch", action="store_true", help=f"again every {REFRESH} s")
-    parser.add_argument("--refresh", type=_seconds, default=REFRESH, metavar="S", help="between two looks")
+    parser.add_argument("--watch", action="store_true", help=f"again every {page.REFRESH} s")
     return parser
-
-
-def _seconds(text: str) -> int:
-    if not text.isdecimal() or not 1 <= int(text) <= 3600:
-        raise argparse.ArgumentTypeError("give 1 to 3600 seconds")
-    return int(text)
 
 
 def _show(options: argparse.Namespace) -> int:
@@ -52,13 +44,13 @@ def _show(options: argparse.Namespace) -> int:
         _make(options.folder)
         return 0
     if server.in_hub():
-        server.hub_service(lambda: page.as_page(_look(options), options.refresh))
+        server.hub_service(lambda: page.as_page(_look(options)))
         return 0
     _show_once(options)
     if options.html:
         print(f"The class board: {options.html}, readable by you alone.", flush=True)
     while options.watch:
-        time.sleep(options.refresh)
+        time.sleep(page.REFRESH)
         _show_once(options)
     return 0
 
@@ -70,7 +62,7 @@ def _look(options: argparse.Namespace) -> Classroom:
 def _show_once(options: argparse.Namespace) -> None:
     classroom = _look(options)
     if options.html:
-        page.write(classroom, options.html.expanduser(), options.refresh)
+        page.write(classroom, options.html.expanduser())
         return
     colour = sys.stdout.isatty()
     text = as_text(classroom, colour=colour)

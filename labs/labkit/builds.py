@@ -149,8 +149,12 @@ def variables(
     environ = os.environ if environ is None else environ
     horovod = horovod or environ.get("LABKIT_HOROVOD")
     mpi = mpi or environ.get("LABKIT_MPI_BUILD")
-    chosen = _of_horovod(horovod, environ) if horovod else {}
-    return chosen | (_of_mpi(mpi, environ) if mpi else _switches(own_mpi(), environ))
+    chosen = _of_mpi(mpi, environ) if mpi else _switches(own_mpi(), environ)
+    if horovod:
+        # An empty entry would be the folder in which the process starts.
+        path = [entry for entry in environ.get("PYTHONPATH", "").split(os.pathsep) if entry]
+        chosen |= {"LABKIT_HOROVOD": horovod, "PYTHONPATH": os.pathsep.join(search_path(path, horovod))}
+    return chosen
 
 
 def _switches(mpi: str | None, environ: Mapping[str, str]) -> dict[str, str]:
@@ -159,12 +163,6 @@ def _switches(mpi: str | None, environ: Mapping[str, str]) -> dict[str, str]:
     if not any(Path("/dev").glob("nvidia[0-9]*")):
         wanted.pop("MV2_USE_CUDA", None)
     return wanted
-
-
-def _of_horovod(name: str, environ: Mapping[str, str]) -> dict[str, str]:
-    # An empty entry would be the folder in which the process starts.
-    path = [entry for entry in environ.get("PYTHONPATH", "").split(os.pathsep) if entry]
-    return {"LABKIT_HOROVOD": name, "PYTHONPATH": os.pathsep.join(search_path(path, name))}
 
 
 def _of_mpi(name: str, environ: Mapping[str, str]) -> dict[str, str]:

@@ -103,18 +103,14 @@ def _move_over(root: Path) -> None:
             shutil.copy2(root / name, root / own)
         for revision in ("HEAD", "origin/main"):  # a hub's copy has the learner's own lines in HEAD
             if any(not _as_generated(root, name) for name in pairs):
-                _restore(root, pairs, revision)
+                for name in pairs:
+                    text = _committed(root, name, revision)
+                    if text is not None:
+                        _replace(root / name, text.decode("utf-8"))
         moved.append(stem[:2])
     if moved:
         labs = f"lab {moved[0]}" if len(moved) == 1 else f"labs {', '.join(moved)}"
         print(f"Your work on {labs} is in {WORK}/ now, where the next version of the labs leaves it alone.")
-
-
-def _restore(root: Path, names: Iterable[str], revision: str) -> None:
-    for name in names:
-        text = _committed(root, name, revision)
-        if text is not None:
-            _replace(root / name, text.decode("utf-8"))
 
 
 def script(stem: str, solved: bool = False, root: Path | None = None) -> Path:
@@ -156,17 +152,13 @@ def set_aside(root: Path, names: list[str]) -> Path:
         target = folder / name
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy2(root / name, target)
-    print(f"Set aside: {', '.join(names)} -> {_short(folder, root)}")
+    print(f"Set aside: {', '.join(names)} -> {paths.shown(folder)}")
     return folder
-
-
-def _short(path: Path, root: Path) -> str:
-    return str(path.relative_to(root)) if path.is_relative_to(root) else str(path)
 
 
 def _is_work(root: Path, name: str) -> bool:
     """Whether the file differs from what was generated and from what git has committed."""
-    return not _as_generated(root, name) and not _as_committed(root, name)
+    return not _as_generated(root, name) and _committed(root, name) != (root / name).read_bytes()
 
 
 def _as_generated(root: Path, name: str) -> bool:
@@ -185,10 +177,6 @@ def _as_generated(root: Path, name: str) -> bool:
         return cells == origin["cells"] and not any(cell.get("outputs") for cell in book["cells"])
     except (OSError, ValueError, KeyError, TypeError):
         return False
-
-
-def _as_committed(root: Path, name: str) -> bool:
-    return _committed(root, name) == (root / name).read_bytes()
 
 
 def _committed(root: Path, name: str, revision: str = "HEAD") -> bytes | None:

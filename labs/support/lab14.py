@@ -160,7 +160,8 @@ def bytes_kept_for_backward(kept_bytes, device):
         net = make().to(device, kind)
         images = torch.rand(batch, *shape, device=device, dtype=kind)
         layers, image, value = table(net, images), images[0].numel(), images.element_size()
-        right = parts(net, torch.optim.SGD(net.parameters()), images)["activations"]
+        labels = torch.arange(batch, device=device) % 10
+        right = kept(partial(_loss, net, images, labels), labels, *net.parameters())
         numbers_of = layers.groupby("kind").activations.sum()
         if "pool" in numbers_of:
             pooled = numbers_of["pool"]
@@ -183,6 +184,10 @@ def bytes_kept_for_backward(kept_bytes, device):
         with check.case(f"{name}, {batch} images, {_kinds([images])}"):
             what = "bytes kept (expected: in PyTorch's tensors)"
             expect.close(kept_bytes(layers, image, batch, value), right, what, rtol=2e-3, slips=slips)
+
+
+def _loss(net, images, labels) -> torch.Tensor:
+    return functional.cross_entropy(net(images), labels)
 
 
 @check.exercise("14.4")
@@ -272,18 +277,13 @@ def table(net: torch.nn.Sequential, images: torch.Tensor) -> pandas.DataFrame:
     return pandas.DataFrame(rows, columns=["kind", "parameters", "activations"])
 
 
-def kept(forward: Callable[[], torch.Tensor], *apart: torch.Tensor, note: Callable | None = None) -> int:
-    """Bytes that autograd keeps for backward in `forward()`, without those of the tensors `apart`.
-
-    note(tensor) is called with each tensor that is kept.
-    """
+def kept(forward: Callable[[], torch.Tensor], *apart: torch.Tensor) -> int:
+    """Bytes that autograd keeps for backward in `forward()`, without those of the tensors `apart`."""
     storages: dict[int, torch.UntypedStorage] = {}
 
     def pack(tensor):
         storage = tensor.untyped_storage()
         storages[storage.data_ptr()] = storage
-        if note is not None:
-            note(tensor)
         return tensor
 
     with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
@@ -292,44 +292,6 @@ def kept(forward: Callable[[], torch.Tensor], *apart: torch.Tensor, note: Callab
     total = sum(storage.nbytes() for place, storage in storages.items() if place not in without)
     del result  # until here: what is freed could be used again, and counted once instead of twice
     return total
-
-
-def parts(net, optimizer, images, *, mixed: bool = False) -> dict[str, int]:
-    """Bytes by part in one training step: parameters, gradients, optimizer, activations, copies of weights.
-
-    Activations: what is kept for backward except weights and labels. Optimizer: its state, after its step.
-    mixed: forward runs under autocast to bfloat16. A copy of weights is told by its type and shape, so choose
-    a batch that no weight has as a side.
-    """
-    labels = torch.arange(len(images), device=images.device) % 10
-    held: dict = {}
-    weights = list(net.parameters())
-    shapes = {tuple(weight.shape) for weight in weights} if mixed else set()
-    copies: dict[int, int] = {}
-
-    def forward():
-        with torch.autocast(images.device.type, torch.bfloat16, enabled=mixed):
-            logits = net(images)
-        logits = logits.float() if mixed else logits
-        held["loss"] = functional.cross_entropy(logits, labels)
-        return held["loss"]
-
-    def note(tensor):
-        shape = tuple(tensor.shape)
-        if tensor.dtype == torch.bfloat16 and (shape in shapes or shape[::-1] in shapes):
-            copies[_place(tensor)] = tensor.untyped_storage().nbytes()
-
-    activations = kept(forward, labels, *weights, note=note) - sum(copies.values())
-    held.pop("loss").backward()
-    optimizer.step()
-    states = [value for state in optimizer.state.values() for value in state.values()]
-    return {
-        "copies of weights": sum(copies.values()),
-        "parameters": sum(weight.nbytes for weight in weights),
-        "gradients": sum(weight.grad.nbytes for weight in weights),
-        "optimizer": sum(value.nbytes for value in states if torch.is_tensor(value)),
-        "activations": activations,
-    }
 
 
 def peak(call: Callable[[], object], device: str = "cpu") -> int:
@@ -501,21 +463,6 @@ def _conv_step(net, x, kind: torch.dtype) -> None:
     with torch.autocast(x.device.type, kind, enabled=kind != torch.float32):
         out = net(x)
     out.float().square().mean().backward()
-
-
-def bytes_by_way(device, batch: int = 24) -> dict[str, dict[str, int]]:
-    """A small VGG's step with Adam, {way: {part: bytes}}: in float32, mixed, and all in bfloat16."""
-    ways = {
-        "float32": (torch.float32, False),
-        "mixed": (torch.float32, True),
-        "all bfloat16\n(the control)": (torch.bfloat16, False),
-    }
-    held = {}
-    for way, (kind, mixed) in ways.items():
-        net = small_vgg().to(device, kind)
-        images = torch.rand(batch, 3, 16, 16, device=device).to(kind)
-        held[way] = parts(net, torch.optim.Adam(net.parameters(), lr=0.01), images, mixed=mixed)
-    return held
 
 
 def trade(checkpointed, pairs: int, rows: int, runs: int, device) -> dict:

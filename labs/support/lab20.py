@@ -149,19 +149,3 @@ def check_blur(blur, patience, photo):
 
     per_rank = launch.run(on_every_size, expect_blur, ranks=launch.ranks_here(4), timeout=patience)
     expect.equal(len(per_rank[0]), len(per_rank), "Numbers of ranks that were tried")
-
-
-@check.exercise("20.4")
-def check_largest(largest):
-    """The limit, by about 23 questions for 8 million sizes."""
-    for limit in (1, 80, 4095, 8192, 7_999_999):
-        asked = []
-
-        def is_short(n, limit=limit, asked=asked):
-            asked.append(n)
-            sentence = f"30 questions were asked, the last ones for {asked[-3:]}. Is the distance halved?"
-            expect(len(asked) <= 30, sentence)
-            return n <= limit
-
-        answer = largest(is_short, 1, 8_000_000)
-        expect.equal(answer, limit, f"From 1 to 8,000,000, where it holds up to {limit}: your limit")

@@ -96,23 +96,6 @@ def choice_by_a_table(choose, allreduce_tuned, WAYS):
         expect.equal(got, want, f"{subject}: bytes that [rank] sent")
 
 
-@check.exercise("24.4")
-def where_the_lead_changes(crossover, seconds):
-    """With 2% fewer bytes than you say, doubling leads on virtual ranks, and with 2% more
-    Rabenseifner.
-    """
-    for p, alpha, rate, adding in ((4, 1e-6, 1e9, 4e9), (8, 5e-5, 1e9, 1e12), (16, 2e-6, 1e10, 2e10)):
-        case = f"p = {p}, α = {alpha:g} s, {rate:g} bytes/s, adding {adding:g}"
-        with check.case(f"for {case}"):
-            n = crossover(p, alpha, 1 / rate, 1 / adding)
-            expect.between(n, 1, 1e9, "your bytes")
-            ideal = virtual.ideal(alpha, rate, adding)
-            for part, faster, fault in ((0.98, "doubling", "many"), (1.02, "Rabenseifner", "few")):
-                took = {way: seconds(way, p, part * n, ideal) for way in ("doubling", "Rabenseifner")}
-                sentence = f"you say {n:.4g} bytes, too {fault}. At {part:.0%} of it, the faster"
-                expect.equal(min(took, key=took.get), faster, sentence)
-
-
 def seated(way, seats_of):
     """way(comm, vector, seats, seat) as a function of comm and vector, on the seats seats_of(comm)."""
 

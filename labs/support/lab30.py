@@ -149,8 +149,7 @@ class Seen(NamedTuple):
     losses: of every step, as the learner's function returns them. weights: at the end, flat.
     averages: calls of average. missing: of these, how often there were no gradients.
     images: images that went through the net between two calls. moved: have the weights moved since the start,
-    at the second call? gradient: the flat gradient at the first call. apart: [call] distance of the
-    weights to rank 0's.
+    at the second call? gradient: the flat gradient at the first call.
     """
 
     losses: list
@@ -160,12 +159,10 @@ class Seen(NamedTuple):
     images: list[int]
     moved: bool
     gradient: np.ndarray
-    apart: np.ndarray
 
 
 def watched(comm, train: Callable, average: Callable, **options) -> Seen:
     """train(comm, average=…, **options), watched. `average` is called as the learner's function calls it."""
-    apart: list[float] = []
     images: list[int] = []
     through = [0]
     missing = [0]
@@ -176,17 +173,12 @@ def watched(comm, train: Callable, average: Callable, **options) -> Seen:
         through[0] += len(inputs[0])
 
     def watch(comm, net) -> None:
-        if not apart:
+        if not weights_seen:
             net.register_forward_pre_hook(count_images)
         else:
             images.append(through[0])
         through[0] = 0
-        weights = flat(*net.parameters())
-        # Across ranks: rank 0's weights, to compare with.
-        of_rank_0 = comm.bcast(weights, root=0)
-        apart.append(float(np.linalg.norm(weights - of_rank_0)))
-        if len(weights_seen) < 2:
-            weights_seen.append(weights)
+        weights_seen.append(flat(*net.parameters()))
         if any(weight.grad is None for weight in net.parameters()):
             missing[0] += 1
             return
@@ -195,9 +187,9 @@ def watched(comm, train: Callable, average: Callable, **options) -> Seen:
         average(comm, net)
 
     losses, weights = train(comm, average=watch, **options)
-    moved = len(weights_seen) < 2 or not np.array_equal(*weights_seen)
+    moved = len(weights_seen) < 2 or not np.array_equal(*weights_seen[:2])
     gradient = gradients[0] if gradients else np.zeros(0, np.float32)
-    return Seen(losses, weights, len(apart), missing[0], images, moved, gradient, np.array(apart))
+    return Seen(losses, weights, len(weights_seen), missing[0], images, moved, gradient)
 
 
 def watched_alone(comm, train: Callable, average: Callable) -> Seen:

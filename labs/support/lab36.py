@@ -9,7 +9,7 @@ from functools import partial
 import numpy as np
 import torch
 import virtual
-from labkit import check, data, expect, plots, timing
+from labkit import check, data, expect, nets, plots, timing
 from labkit.errors import counted
 from torch.nn import functional
 
@@ -132,16 +132,20 @@ def measure(comm, carry: Callable, width: int, repeat: int, depth: int = 12) -> 
     The images of a step are so many that backward, two thirds of the arithmetic, takes as long as the sum.
     Returns {name: Measurement}, {"images": a rank, "bytes": of the gradients}.
     """
+
+    def net() -> torch.nn.Sequential:
+        return torch.nn.Sequential(*nets.torch_blocks([64, *[width] * (depth - 1), 10]))
+
     alone = comm.Split(comm.rank)  # a group of one: the same calls, and nobody to talk to
-    arithmetic = arithmetic_step(linear_net(width, depth), 0.01)
+    arithmetic = arithmetic_step(net(), 0.01)
     steps = {
         "arithmetic alone": arithmetic,
-        "nobody to talk to, carried": summed_step(alone, linear_net(width, depth), 0.01, carry),
-        "at the end": summed_step(comm, linear_net(width, depth), 0.01),
-        "begun, left": summed_step(comm, linear_net(width, depth), 0.01, lambda requests: None),
-        "begun, carried": summed_step(comm, linear_net(width, depth), 0.01, carry),
+        "nobody to talk to, carried": summed_step(alone, net(), 0.01, carry),
+        "at the end": summed_step(comm, net(), 0.01),
+        "begun, left": summed_step(comm, net(), 0.01, lambda requests: None),
+        "begun, carried": summed_step(comm, net(), 0.01, carry),
     }
-    own = np.ones(sum(weight.numel() for weight in linear_net(width, depth).parameters()), np.float32)
+    own = np.ones(sum(weight.numel() for weight in net().parameters()), np.float32)
     total = np.empty_like(own)
 
     def sum_alone() -> None:
@@ -153,16 +157,6 @@ def measure(comm, carry: Callable, width: int, repeat: int, depth: int = 12) -> 
     calls = {name: partial(step, *batch) for name, step in steps.items()}
     times = timing.in_turns({**calls, "sum alone": sum_alone}, repeat=repeat, comm=comm)
     return times, {"images": len(rows), "bytes": own.nbytes}
-
-
-def linear_net(width: int, depth: int) -> torch.nn.Sequential:
-    """`depth` linear layers: 64 inputs (lab 10's digits), `width` in between, 10 outputs. Always the same."""
-    torch.manual_seed(0)
-    sizes = [64, *[width] * (depth - 1), 10]
-    parts = []
-    for inputs, outputs in zip(sizes, sizes[1:], strict=False):
-        parts += [torch.nn.Linear(inputs, outputs), torch.nn.ReLU()]
-    return torch.nn.Sequential(*parts[:-1])
 
 
 def arithmetic_step(net, rate: float) -> Callable:

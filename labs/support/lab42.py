@@ -19,11 +19,9 @@ import sys
 import tempfile
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
-import numpy as np
 from labkit import builds, check, cluster, expect, launch, mpis, paths, timing, world
 from labkit.errors import LabError, counted
 from labkit.horovod import Training, timeline
@@ -494,20 +492,6 @@ def gradients(activities: Sequence[timeline.Activity]) -> dict[str, list[str]]:
     for activity in activities:
         rows.setdefault(activity.tensor, []).append(activity.name)
     return {tensor: names for tensor, names in rows.items() if "ALLREDUCE" in names}
-
-
-def together(rounds: Sequence[Mapping[str, Training]]) -> dict[str, Training]:
-    """{way: the last round's training, with the time of the runs of all rounds}.
-
-    rounds: each {way: Training}.
-    """
-    merged = {}
-    for way, last in rounds[-1].items():
-        parts = [measured[way].took for measured in rounds]
-        samples = np.concatenate([part.samples for part in parts])
-        took = timing.Measurement(samples, max(part.resolution for part in parts))
-        merged[way] = replace(last, took=took)
-    return merged
 
 
 def device_and_build(training: Training) -> tuple[str, str]:

@@ -84,10 +84,6 @@ def _one_step(bounds, p: int, alone: float, calls: int, wait: float) -> None:
 # ---------------------------------------- ways that gradients could go here
 
 BESIDE = "mvapich2"  # the MPI that `make mvapich2` puts beside the one of the set-up
-SWITCHES = {
-    "MVAPICH2-GDR": {"MV2_USE_CUDA": "1", "MV2_SUPPORT_DL": "1"},
-    "MVAPICH-Plus": {"MVP_ENABLE_GPU": "1"},
-}  # of a CUDA-aware MPI, by its family
 BUILDS = {"host MPI": "host", "Gloo": "host", "CUDA-aware MPI": "mpi", "NCCL": "nccl"}  # HOROVOD=…
 
 
@@ -171,15 +167,13 @@ def missing(library: str, machine: Machine) -> str:
 def variables(library: str, mpi: str) -> dict[str, str]:
     """The variables with which Horovod lets this library carry gradients. mpi: the family of the MPI.
 
-    MVAPICH2-GDR's: its user guide 2.3.7, section 7.3; affinity: lab 42. MVP_ENABLE_GPU: MVAPICH's list of
-    variables. Gloo's: Horovod 0.28.1, horovod/common/utils/env_parser.cc.
+    Gloo's: Horovod 0.28.1, horovod/common/utils/env_parser.cc.
     """
     needed = {"HOROVOD_CPU_OPERATIONS": "gloo"} if library == "Gloo" else {}
-    if mpi.startswith("MVAPICH2"):
-        needed["MV2_ENABLE_AFFINITY"] = "0"
-    if library == "CUDA-aware MPI":
-        needed |= SWITCHES.get(mpi, {})
-    return needed
+    flavor = mpi.lower()
+    if library != "CUDA-aware MPI":  # no GPU memory comes to the MPI
+        flavor = {"mvapich2-gdr": "mvapich2", "mvapich-plus": ""}.get(flavor, flavor)
+    return needed | mpis.switches(flavor, {})
 
 
 def as_asked(library: str, carried: Iterable[str], staged: bool) -> bool:
@@ -223,23 +217,20 @@ def chosen(net: str) -> str:
     return {"auto": "small" if world.device() == "cpu" else "resnet50"}.get(net, net)
 
 
-def in_torch(net: str, seed: int = 0):
-    """The net in PyTorch: (n, 3, pixels, pixels) float32 -> logits (n, classes).
-
-    The weights depend on seed.
-    """
+def in_torch(net: str):
+    """The net in PyTorch: (n, 3, pixels, pixels) float32 -> logits (n, classes). Always the same weights."""
     import torch
 
     with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
+        torch.manual_seed(0)
         return {"small": _torch_small, "resnet50": _torch_resnet50}[net]()
 
 
-def in_keras(net: str, seed: int = 0):
+def in_keras(net: str):
     """The net in Keras: (n, pixels, pixels, 3) float32 -> logits (n, classes)."""
     import keras
 
-    keras.utils.set_random_seed(seed)
+    keras.utils.set_random_seed(0)
     shape = (PIXELS[net], PIXELS[net], 3)
     if net == "resnet50":
         return keras.applications.ResNet50(

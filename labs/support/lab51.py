@@ -1,6 +1,6 @@
 """Lab 51: its checks, and one allreduce behind a name: "mpi", "torch-gloo", "horovod-nccl" and more.
 
-    with lab51.opened("torch-gloo", comm) as link:
+    def program(link):              # on each rank, by lab51.each(["torch-gloo", …], program, ranks=2)
         vector = link.vector(1000)  # float32 zeros where this backend wants them, on the host or on a GPU
         link.sum(vector)            # in place, over all ranks; the result is there when it returns
 
@@ -196,33 +196,12 @@ def missing(name: str, comm=None) -> str:
     return reason
 
 
-def survey(comm, names: Sequence[str]) -> dict[str, str]:
-    """{name: why it cannot run on some rank of comm, or ""}: the same on every rank."""
-    everyone = comm.allgather({name: missing(name, comm) for name in names})
-    return {name: next((reasons[name] for reasons in everyone if reasons[name]), "") for name in names}
-
-
-@contextmanager
-def opened(name: str, comm, meeting: Callable | None = None) -> Iterator[Link]:
-    """The backend `name` on the ranks of comm, an mpi4py communicator; all of them call this.
-
-    meeting(comm, host, port): the environment variables by which torch.distributed's ranks find each other,
-    from this rank's own host and a free port there (default: `meet_at_rank_0`). Raises NotHere
-    with the reason when the backend cannot run here.
-    """
-    reason = missing(name, comm)
-    if reason:
-        raise NotHere(f"{name} cannot run: {reason}.")
-    where = place(name)
-    with _started(BACKENDS[name], comm, where.device, meeting or meet_at_rank_0) as call:
-        yield Link(name, comm.rank, comm.size, where, call, comm.Barrier)
-
-
 def each(names: Sequence[str], fn: Callable, *args, ranks: int, timeout: float = 120, meeting=None):
     """fn(link, *args) on `ranks` ranks by each backend: ({name: results by rank}, {name: why it cannot}).
 
     Alone, each backend gets processes of its own, with the build of Horovod that it takes; under a launcher
-    all use the job's. meeting: see `opened`.
+    all use the job's. meeting(comm, host, port): the environment variables by which torch.distributed's ranks
+    find each other, from this rank's own host and a free port there (default: `meet_at_rank_0`).
     """
     results: dict[str, list] = {}
     why_not: dict[str, str] = {}
@@ -243,12 +222,13 @@ def each(names: Sequence[str], fn: Callable, *args, ranks: int, timeout: float =
 
 
 def _on_link(comm, name: str, fn: Callable, args: tuple, meeting: Callable | None):
-    """Why `name` cannot run, or (what fn returns,)."""
-    reason = survey(comm, [name])[name]
+    """Why `name` cannot run on some rank, or (what fn returns,)."""
+    reason = next(filter(None, comm.allgather(missing(name, comm))), "")
     if reason:
         return reason
-    with opened(name, comm, meeting) as link:
-        return (fn(link, *args),)
+    where = place(name)
+    with _started(BACKENDS[name], comm, where.device, meeting or meet_at_rank_0) as call:
+        return (fn(Link(name, comm.rank, comm.size, where, call, comm.Barrier), *args),)
 
 
 def _torch_lacks(carrier: str) -> str:

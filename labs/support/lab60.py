@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import torch
 from labkit import check, expect, launch, nets, timing, world
+from labkit.errors import counted
 from torch import distributed
 from torch.nn import functional
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -22,13 +23,11 @@ def _gradients(net: torch.nn.Module) -> list[np.ndarray]:
 
 
 @launch.in_group()
-def try_ddp(start: Callable, finish: Callable, longest: Sequence[int]) -> dict[int, dict]:
-    """One way back of this rank's own pictures, for each length of the buckets: {bytes at most: what came}.
-
-    What came: ours, torch, alone: gradients by start and finish, by PyTorch's DDP, without any exchange.
-    begun: how many sums had been begun when the way back was over. buckets: how many there are.
-    """
-    results = {}
+def try_averaging(start: Callable, finish: Callable, longest: Sequence[int]) -> dict[object, object]:
+    """{bytes at most: what `_three_ways` gives}; under "late" what `_late` gives, where there are others."""
+    results: dict[object, object] = {
+        "late": _late(start, finish) if distributed.get_world_size() > 1 else None
+    }
     for most_bytes in longest:
         with launch.case(f"with buckets of at most {most_bytes} bytes"):
             results[most_bytes] = _three_ways(start, finish, most_bytes)
@@ -36,6 +35,11 @@ def try_ddp(start: Callable, finish: Callable, longest: Sequence[int]) -> dict[i
 
 
 def _three_ways(start: Callable, finish: Callable, most_bytes: int) -> dict:
+    """One way back of this rank's own pictures.
+
+    ours, torch, alone: gradients by start and finish, by PyTorch's DDP, without any exchange. begun: how many
+    sums had been begun when the way back was over. buckets: how many there are.
+    """
     from torch.nn.parallel import DistributedDataParallel
 
     results: dict = {}
@@ -64,8 +68,7 @@ def _three_ways(start: Callable, finish: Callable, most_bytes: int) -> dict:
     return results
 
 
-@launch.in_group()
-def try_start(start: Callable, finish: Callable, late: float = 0.4) -> tuple[float, list[float]]:
+def _late(start: Callable, finish: Callable, late: float = 0.4) -> tuple[float, list[float]]:
     """How much of the seconds `late` that the last rank comes late start(bucket) takes on the others.
 
     Near 0 where start does not wait, near 1 where it does: the least of three tries. And the averages that
@@ -136,22 +139,17 @@ def _accumulated(accumulate: Callable, parts: int) -> dict:
 @check.exercise("60.1")
 def buckets_are_averaged(start, finish, patience, ranks):
     """PyTorch's own gradients, by one sum for each bucket, all begun before any is waited for."""
-    tried = launch.run(try_start, start, finish, ranks=ranks, controller="torch", timeout=patience)
-    waited = [share for share, _ in tried]
-    expect(
-        max(waited) < 0.7,
-        "`start` waits for a rank that comes late. Use async_op=True, and wait in `finish`.",
-    )
     longest = (1, 6000, 2**20)  # bytes that a bucket holds at most
-    by_size = {}
-    for size in (1, 2, 3):
-        by_size[size] = launch.run(
-            try_ddp, start, finish, longest, ranks=size, controller="torch", timeout=patience
-        )
-    for size, most in itertools.product(by_size, longest):
-        for rank, results in enumerate(by_size[size]):
+    for size in (ranks, 1):
+        given = (try_averaging, start, finish, longest)
+        tried = launch.run(*given, ranks=size, controller="torch", timeout=patience)
+        if size > 1:
+            waited = [results["late"][0] for results in tried]
+            sentence = "`start` waits for a rank that comes late. Use async_op=True, and wait in `finish`."
+            expect(max(waited) < 0.7, sentence)
+        for most, (rank, results) in itertools.product(longest, enumerate(tried)):
             got = results[most]
-            who = f"{of_ranks(size)}, buckets of at most {most} bytes, rank {rank}"
+            who = f"{counted(size, 'rank')}, buckets of at most {most} bytes, rank {rank}"
             expect.equal(got["calls ours"], got["buckets"], f"{who}: sums in a step, one for each bucket")
             expect.equal(got["begun"], got["buckets"], f"{who}: sums begun by `start`, during backward")
             gradients = zip(got["ours"], got["torch"], got["alone"], strict=True)
@@ -162,14 +160,11 @@ def buckets_are_averaged(start, finish, patience, ranks):
                     "this is the rank's own gradient": own,
                 }
                 expect.close(ours, theirs, what, rtol=1e-4, atol=1e-6, slips=slips if size > 1 else {})
-    for rank, (_, averages) in enumerate(tried):
-        what = f"rank {rank}: averages of gradients 1 and 2, where a rank comes late"
-        expect.close(averages, [1.5] * len(averages), what, because="`finish` has to wait for the sum first")
-
-
-def of_ranks(size):
-    """A number of ranks in words."""
-    return "1 rank" if size == 1 else f"{size} ranks"
+        for rank, results in enumerate(tried if size > 1 else []):
+            what = f"rank {rank}: averages of gradients 1 to {size}, where a rank comes late"
+            averages = results["late"][1]
+            want = [(size + 1) / 2] * len(averages)
+            expect.close(averages, want, what, because="`finish` has to wait for the sum first")
 
 
 @check.exercise("60.2")
@@ -180,7 +175,7 @@ def one_exchange_for_all_parts(accumulate, patience, ranks):
     for parts in cuts:
         for rank, results in enumerate(by_rank):
             got = results[parts]
-            who = f"a batch in {parts}, {of_ranks(ranks)}, rank {rank}"
+            who = f"a batch in {parts}, {counted(ranks, 'rank')}, rank {rank}"
             expect(got["ours"] is not None, f"{who}: some parameters have no gradient.")
             expect.equal(
                 got["allreduces"],

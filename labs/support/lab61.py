@@ -63,7 +63,6 @@ def step_of_one_device(train_step):
             slips = {
                 "this is the sum of the replicas' means": replicas * got.right_loss,
                 "this is divided twice": got.right_loss / replicas,
-                "this is the first replica's alone": got.first_loss,
                 "this is the first replica's share alone": got.first_loss / replicas,
             }
             what = f"{where}: the loss"
@@ -278,7 +277,7 @@ class Order(NamedTuple):
 
     tf_config: str
     step: bytes
-    net: str
+    nets: tuple[str, ...]  # one after the other
     batch: int  # images of each worker
     repeat: int  # timed rounds
     workers: int
@@ -286,12 +285,11 @@ class Order(NamedTuple):
 
 
 class Mirrored(NamedTuple):
-    """What a worker of MultiWorkerMirroredStrategy reports; bytes of one step."""
+    """What a worker in step with the others reports; bytes of one step."""
 
     step: timing.Measurement
     alone: timing.Measurement  # the same step without other workers
     sent: float
-    received: float
     sizes: list[int]
     losses: list[float]
 
@@ -311,21 +309,30 @@ class Chief(NamedTuple):
 Log = list[tuple[float, int, int]]  # time.time(), bytes sent, bytes received
 
 
-def mirrored_worker(order: Order, ended) -> Mirrored:
-    """A worker of MultiWorkerMirroredStrategy: some steps for proof, then timed, then counted."""
+def mirrored_worker(order: Order, ended) -> dict[str, Mirrored]:
+    """A worker of MultiWorkerMirroredStrategy."""
     import tensorflow as tf
 
-    strategy = _mirrored()
+    ring = tf.distribute.experimental.CommunicationImplementation.RING
+    options = tf.distribute.experimental.CommunicationOptions(implementation=ring)
+    strategy = tf.distribute.MultiWorkerMirroredStrategy(communication_options=options)
+    return {net: _in_step(strategy, order, net) for net in order.nets}
+
+
+def _in_step(strategy, order: Order, kind: str) -> Mirrored:
+    """Some steps of a net for proof, then timed, then counted."""
+    import tensorflow as tf
+
     worker = json.loads(order.tf_config)["task"]["index"]
     batches = global_batches(order.batch * order.workers, max(1, order.proof))
     parts = [part_of(batch, worker, order.workers) for batch in batches]
     with strategy.scope():
-        net = build(order.net)
+        net = build(kind)
         optimizer = optimizer_for(net, RATE)
     step = _graph(cloudpickle.loads(order.step), strategy, net, optimizer)
     losses = [float(step(*part)) for part in map(_tensors, parts)]
     pictures, labels = _tensors(parts[0])
-    twin = build(order.net)
+    twin = build(kind)
     by_itself = _graph(
         cloudpickle.loads(order.step), tf.distribute.get_strategy(), twin, optimizer_for(twin, RATE)
     )
@@ -337,24 +344,32 @@ def mirrored_worker(order: Order, ended) -> Mirrored:
         repeat=order.repeat,
         warmup=2,
     )
-    time.sleep(PAUSE)
-    before = tcp_bytes()
-    for _ in range(order.repeat):
-        step(pictures, labels).numpy()
-    time.sleep(PAUSE)
-    after = tcp_bytes()
-    sent, received = ((late - early) / order.repeat for early, late in zip(before, after, strict=True))
-    return Mirrored(turns["step"], turns["alone"], sent, received, sizes_of(net), losses)
+    sent = sent_in_a_step(lambda: step(pictures, labels).numpy(), order.repeat)
+    return Mirrored(turns["step"], turns["alone"], sent, sizes_of(net), losses)
 
 
-def chief(order: Order, ended) -> Chief:
-    """The chief of ParameterServerStrategy: hands steps to the workers, and times and counts them."""
+def sent_in_a_step(step: Callable, repeat: int) -> float:
+    """Bytes that this process sends in a step(), by `repeat` of them between two silences."""
+    time.sleep(PAUSE)
+    before = tcp_bytes()[0]
+    for _ in range(repeat):
+        step()
+    time.sleep(PAUSE)
+    return (tcp_bytes()[0] - before) / repeat
+
+
+def chief(order: Order, ended) -> dict[str, Chief]:
+    """The chief of ParameterServerStrategy: hands steps to the workers, and times and counts them.
+
+    Of one net: the strategy would go on with the next one's variables at the server behind the last.
+    """
     import tensorflow as tf
 
     resolver = tf.distribute.cluster_resolver.TFConfigClusterResolver()
     strategy = tf.distribute.ParameterServerStrategy(resolver)
+    (kind,) = order.nets
     with strategy.scope():
-        net = build(order.net)
+        net = build(kind)
         optimizer = optimizer_for(net, RATE)
     coordinator = tf.distribute.coordinator.ClusterCoordinator(strategy)
     pictures, labels = global_batches(order.batch * order.workers, 1)[0]
@@ -387,7 +402,7 @@ def chief(order: Order, ended) -> Chief:
     devices = [weights.value.device for weights in net.trainable_variables]
     each = timing.Measurement(took.samples / 4)
     steps = 4 * order.workers * order.repeat
-    return Chief(each, steps, begin, end, sizes_of(net), devices, losses)
+    return {kind: Chief(each, steps, begin, end, sizes_of(net), devices, losses)}
 
 
 def server(order: Order, ended) -> Log:
@@ -404,14 +419,6 @@ def server(order: Order, ended) -> Log:
         log.append((time.time(), *tcp_bytes()))
     del running
     return log
-
-
-def _mirrored():
-    import tensorflow as tf
-
-    ring = tf.distribute.experimental.CommunicationImplementation.RING
-    options = tf.distribute.experimental.CommunicationOptions(implementation=ring)
-    return tf.distribute.MultiWorkerMirroredStrategy(communication_options=options)
 
 
 def _graph(learners_step, strategy, net, optimizer):
@@ -453,14 +460,6 @@ RING = "ring, gRPC"
 LIMIT = 300  # seconds for all ways together
 
 
-class Run(NamedTuple):
-    """What a cluster reported: a Chief and all servers' logs by name, or the Mirrored of each worker."""
-
-    chief: Chief | None
-    logs: dict[str, Log]
-    workers: list[Mirrored]
-
-
 class Seat(NamedTuple):
     """One process of a cluster: on which node, what it does, and TensorFlow's word for that."""
 
@@ -482,12 +481,12 @@ def seats(way: str, nodes: int) -> list[Seat]:
 
 
 def train(
-    step: Callable, tf_config: Callable, ways: Sequence[tuple[str, str]], nodes: int, **order: int
-) -> dict[tuple[str, str], Run]:
-    """Train each net in its way, one after the other, on real processes: {(way, net): Run}.
+    step: Callable, tf_config: Callable, ways: Sequence[tuple[str, tuple]], nodes: int, **order: int
+) -> dict[tuple[str, str], Outcome]:
+    """Train nets in each way, one after the other, on real processes: {(net, way): Outcome}.
 
-    step, tf_config: the learner's. ways: pairs of a way and a net. nodes: that this machine plays; in a job
-    each rank is one. order: batch, repeat and proof, as in Order.
+    step, tf_config: the learner's. ways: pairs of a way and its nets; with servers one net. nodes: that
+    this machine plays; in a job each rank is one. order: batch, repeat and proof, as in Order.
     """
     ranks = launch.ranks_here(1)
     nodes = ranks if world.launcher() else nodes
@@ -505,19 +504,19 @@ def train(
 
 
 def _on_rank(comm, step: bytes, tf_config: bytes, ways: list, nodes: int, order: dict) -> dict:
-    """On each rank: the processes of its nodes. Returns what all of them reported."""
-    runs = {}
+    """On each rank: the processes of its nodes. Returns what came of all."""
+    outcomes = {}
     names = comm.allgather(socket.gethostname())
     # Triton first, as `noise` explains. A rank whose host has an earlier one starts none.
     preload = ["triton._C.libtriton", "tensorflow", "keras"]
     env = {**noise.SETTINGS, **os.environ}
-    for way, net in ways:
+    for way, nets in ways:
         everyone = seats(way, nodes)
         own = [seat for seat in everyone if names.index(names[seat.node % comm.size]) == comm.rank]
         with ports.agree(comm, len(everyone)) as first:
             configs = _configs(names, way, everyone, first, cloudpickle.loads(tf_config))
             calls = [
-                (play, seat.role, Order(configs[seat], step, net, workers=nodes, **order)) for seat in own
+                (play, seat.role, Order(configs[seat], step, nets, workers=nodes, **order)) for seat in own
             ]
             with launch.processes(calls, env, preload) as started:
                 members = {f"{seat.job} {seat.index}": one for seat, one in zip(own, started, strict=True)}
@@ -530,10 +529,13 @@ def _on_rank(comm, step: bytes, tf_config: bytes, ways: list, nodes: int, order:
         pieces = comm.allgather((reports, logs))
         reports = {name: report for reported, _ in pieces for name, report in reported.items()}
         logs = {name: log for _, ended in pieces for name, log in ended.items()}
-        leader = reports.get("chief 0")
-        workers = [reports[f"worker {node}"] for node in range(nodes)] if leader is None else []
-        runs[way, net] = Run(leader, logs, workers)
-    return runs
+        for net in nets:
+            if way == RING:
+                workers = [reports[f"worker {node}"][net] for node in range(nodes)]
+                outcomes[net, way] = of_workers(workers)
+            else:
+                outcomes[net, way] = of_chief(reports["chief 0"][net], logs)
+    return outcomes
 
 
 def _reports(members: dict[str, launch.Process]) -> dict[str, object]:
@@ -615,14 +617,11 @@ def of_workers(workers: Sequence[Mirrored]) -> Outcome:
     return Outcome(first.step, sent, first.sizes, first.losses, first.alone, None)
 
 
-def of_run(run: Run) -> Outcome:
-    """Of a TensorFlow cluster."""
-    if run.chief is None:
-        return of_workers(run.workers)
-    leader = run.chief
-    workers = sum(name.startswith("worker") for name in run.logs)
+def of_chief(leader: Chief, logs: dict[str, Log]) -> Outcome:
+    """Of a cluster with servers, by its chief and the logs of the servers by name."""
+    workers = sum(name.startswith("worker") for name in logs)
     rounds = leader.steps / workers
-    sent = {name: _between(log, leader.begin, leader.end) / rounds for name, log in sorted(run.logs.items())}
+    sent = {name: _between(log, leader.begin, leader.end) / rounds for name, log in sorted(logs.items())}
     servers = [int(device.partition("task:")[2].partition("/")[0]) for device in leader.devices]
     return Outcome(leader.step, sent, leader.sizes, leader.losses, None, servers)
 
@@ -679,20 +678,12 @@ def _counts(descriptor: int) -> tuple[int, int]:
 HOROVOD = "ring, Horovod"
 
 
-def with_horovod(kinds: Sequence[str], ranks: int, batch: int, repeat: int) -> dict[str, list[Mirrored]]:
-    """{net: what each rank measured}. By MPI in a job; here by Gloo, as MPI's ranks would share memory."""
+def with_horovod(kinds: Sequence[str], ranks: int, batch: int, repeat: int) -> dict[str, Outcome]:
+    """{net: Outcome}. By MPI in a job; here by Gloo, as MPI's ranks would share memory."""
     env = {"CUDA_VISIBLE_DEVICES": "", "HOROVOD_CPU_OPERATIONS": "mpi" if world.launcher() else "gloo"}
-    results = launch.run(
-        _worker,
-        list(kinds),
-        batch,
-        repeat,
-        ranks=ranks,
-        threads=1,
-        env=env,
-        timeout=200,
-    )
-    return {kind: [result[kind] for result in results] for kind in kinds}
+    given = (list(kinds), batch, repeat)
+    results = launch.run(_worker, *given, ranks=ranks, threads=1, env=env, timeout=200)
+    return {kind: of_workers([result[kind] for result in results]) for kind in kinds}
 
 
 def _worker(kinds: list[str], batch: int, repeat: int) -> dict[str, Mirrored]:
@@ -716,14 +707,7 @@ def _measure(hvd, kind: str, batch: int, repeat: int) -> Mirrored:
     alone = _step(build(kind), lambda tape: tape, pictures, labels)
     losses = [float(together())]
     turns = timing.in_turns({"step": together, "alone": alone}, repeat=repeat, warmup=2)
-    time.sleep(PAUSE)
-    before = tcp_bytes()
-    for _ in range(repeat):
-        together()
-    time.sleep(PAUSE)
-    after = tcp_bytes()
-    sent, received = ((late - early) / repeat for early, late in zip(before, after, strict=True))
-    return Mirrored(turns["step"], turns["alone"], sent, received, sizes_of(net), losses)
+    return Mirrored(turns["step"], turns["alone"], sent_in_a_step(together, repeat), sizes_of(net), losses)
 
 
 def _step(net, wrap, pictures, labels):

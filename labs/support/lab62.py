@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from labkit import check, expect, launch, nets, plots
 from labkit.counting import CallLog, on_every_size
-from labkit.errors import LabError
+from labkit.errors import LabError, counted
 from torch.nn import functional
 
 WIDTHS = (12, 9, 16, 7, 11, 5)  # of the net of the trials: every block has another shape
@@ -90,11 +90,6 @@ def messages(calls):
     return [calls.count("Send") + calls.count("Isend"), calls.count("Recv") + calls.count("Irecv")]
 
 
-def of_ranks(size):
-    """A number of ranks in words."""
-    return "1 rank" if size == 1 else f"{size} ranks"
-
-
 @check.exercise("62.1")
 def best_cut(cut):
     """Whole, rising edges from 0 to the end, and no cut with a cheaper dearest stage."""
@@ -130,7 +125,7 @@ def answer_of_one_process(forward, patience, ranks):
     for size in range(1, most + 1):
         tried = [of_sizes[size] for of_sizes in by_rank[:size]]
         for rank, got in enumerate(tried):
-            where = f"{of_ranks(size)}, rank {rank}"
+            where = f"{counted(size, 'rank')}, rank {rank}"
             expect(
                 "send" not in got["calls"],
                 f"{where}: `send` packs any object. `Send` carries the array itself.",
@@ -145,7 +140,7 @@ def answer_of_one_process(forward, patience, ranks):
                     got["reachable"], f"{where}: what entered gets no gradient. Say `requires_grad_()` to it."
                 )
         expect.close(
-            tried[-1]["output"], one.output, f"{of_ranks(size)}: what leaves the last rank", rtol=1e-4
+            tried[-1]["output"], one.output, f"{counted(size, 'rank')}: what leaves the last rank", rtol=1e-4
         )
 
 
@@ -163,12 +158,12 @@ def gradients_of_one_process(backward, forward, patience, ranks):
         tried = [of_sizes[size] for of_sizes in by_rank[:size]]
         gradients = [block for got in tried for block in got["gradients"]]
         for block, (got, want) in enumerate(zip(gradients, one.gradients, strict=True)):
-            where = f"{of_ranks(size)}, block {block}"
+            where = f"{counted(size, 'rank')}, block {block}"
             expect(got is not None, f"{where}: its parameters have no gradient. Who calls backward there?")
             for name, mine, theirs in zip(("weight", "bias"), got, want, strict=True):
                 expect.close(mine, theirs, f"{where}: the gradient of its {name}", rtol=1e-4, atol=1e-6)
         for rank, got in enumerate(tried):
-            calls = f"{of_ranks(size)}, rank {rank}: calls of Send, Recv on the way back"
+            calls = f"{counted(size, 'rank')}, rank {rank}: calls of Send, Recv on the way back"
             wanted = [int(rank > 0), int(rank < size - 1)]
             expect.equal(messages(got["calls"]), wanted, calls)
 

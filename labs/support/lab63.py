@@ -56,7 +56,7 @@ def plans_on_ranks(run_plan, gpipe, one_f_one_b, patience, ranks, width):
     trials = {  # plan, micro-batches, numbers between two stages, pictures
         "2 micro-batches, gpipe, short messages": (gpipe, 2, 8, 8),
         "4 micro-batches, one_f_one_b, short messages": (one_f_one_b, 4, 8, 8),
-        "4 micro-batches, one_f_one_b, long messages": (one_f_one_b, 4, width, 2048),
+        "4 micro-batches, one_f_one_b, long messages": (one_f_one_b, 4, width, 512),
     }
 
     def try_plans(comm):
@@ -388,26 +388,6 @@ def sleep_through(comm, run_plan: Callable, plans: Sequence, forward: float, bac
     spans = comm.allgather(own)
     busy = sum(span.end - span.begin for rank in spans for span in rank)
     return Played(spans, total, 1 - busy / (comm.size * total))
-
-
-@launch.in_group("gloo")
-def by_torch(micro: int, width: int, pictures: int) -> tuple[list[np.ndarray], float]:
-    """Gradients of this rank's stage, and on the last rank the loss, by PyTorch's own 1F1B over Gloo."""
-    from torch import distributed
-    from torch.distributed.pipelining import PipelineStage, Schedule1F1B
-
-    rank = distributed.get_rank()
-    ranks = distributed.get_world_size()
-    inputs, labels = _batch(pictures)
-    module = _stage(rank, ranks, width)
-    stage = PipelineStage(module, rank, ranks, torch.device("cpu"))
-    schedule = Schedule1F1B(stage, micro, loss_fn=functional.cross_entropy)
-    losses: list[torch.Tensor] = []
-    given = (inputs,) if rank == 0 else ()
-    target = {"target": labels, "losses": losses} if rank == ranks - 1 else {}
-    schedule.step(*given, **target)
-    loss = sum(part.item() for part in losses) / micro
-    return [weights.grad.numpy() for weights in module.parameters()], loss
 
 
 # -- plans drawn

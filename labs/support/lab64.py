@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
@@ -10,7 +11,7 @@ import torch
 import virtual
 from labkit import check, data, expect, launch
 from labkit.counting import CallLog, on_every_size
-from labkit.errors import LabError
+from labkit.errors import LabError, counted
 from labkit.scaling import costs
 from torch.nn import functional
 
@@ -82,7 +83,7 @@ def sums_by_the_table(f, g, most, patience):
     ranks = launch.ranks_here(most)
     tried = launch.run(try_pair, f, g, ranks=ranks, threads=1, timeout=patience)
     for size in range(ranks, 0, -1):
-        group = "1 rank" if size == 1 else f"{size} ranks"
+        group = counted(size, "rank")
         for name, way in (("f", "forward"), ("f", "back"), ("g", "forward"), ("g", "back")):
             results = [tried[rank][size][name, way] for rank in range(size)]
             total = sum(result["own"] for result in results)
@@ -243,6 +244,7 @@ class GPT(torch.nn.Module):
             return 0.05 * torch.randn(*shape, generator=generator)
 
         self.own = own
+        self.kept: dict[int, int] = {}  # address -> bytes, of the last way forward
         self.characters = torch.nn.Parameter(drawn(sizes.characters, hidden))
         self.places = torch.nn.Parameter(drawn(sizes.places, 1, hidden))
         self.blocks = torch.nn.ModuleList()
@@ -262,9 +264,21 @@ class GPT(torch.nn.Module):
         """characters (places, texts) -> (own places, texts, characters)."""
         values = functional.embedding(characters[self.own], self.characters)
         values = values + self.places[: len(characters)][self.own]
-        for block in self.blocks:
-            values = block(values)
+        self.kept.clear()
+        with torch.autograd.graph.saved_tensors_hooks(self._keep, lambda tensor: tensor):
+            for block in self.blocks:
+                values = block(values)
         return functional.linear(self.norm(values), self.head)
+
+    def _keep(self, tensor: torch.Tensor) -> torch.Tensor:
+        storage = tensor.untyped_storage()
+        self.kept[storage.data_ptr()] = storage.nbytes()
+        return tensor
+
+    def kept_bytes(self) -> int:
+        """Of what the layers keep for the way back, parameters left out."""
+        own = {weights.untyped_storage().data_ptr() for weights in self.parameters()}
+        return sum(nbytes for address, nbytes in self.kept.items() if address not in own)
 
     def uncut(self) -> list[torch.nn.Parameter]:
         """The parameters that every rank holds in full."""
@@ -335,30 +349,19 @@ _RINGS = {"Allreduce": 2, "Allgather": 1, "Reduce_scatter_block": 1}
 class Traffic:
     """A communicator that passes everything on and notes the collectives of arrays.
 
-    calls: name -> how many. bytes: name -> bytes of the whole arrays, added or gathered. sent: bytes that
-    this rank sends, by rings.
+    arrays: (name, bytes of the whole array, added or gathered) of each.
     """
 
     def __init__(self, comm):
         self.comm = comm
         self.rank = comm.rank
         self.size = comm.size
-        self.clear()
-
-    def clear(self) -> None:
-        """Begin again from nothing."""
-        self.calls: dict[str, int] = {}
-        self.bytes: dict[str, int] = {}
+        self.arrays: list[tuple[str, int]] = []
 
     @property
     def sent(self) -> float:
-        share = (self.size - 1) / self.size
-        return sum(_RINGS[name] * share * nbytes for name, nbytes in self.bytes.items())
-
-    @property
-    def added(self) -> int:
-        """Bytes of the whole arrays, added or gathered."""
-        return sum(self.bytes.values())
+        """Bytes that this rank sends, by rings."""
+        return sum(_RINGS[name] * nbytes for name, nbytes in self.arrays) * (self.size - 1) / self.size
 
     def __getattr__(self, name: str):
         if name.startswith("__"):
@@ -369,9 +372,8 @@ class Traffic:
 
         def collective(*arrays, **options):
             # The whole is the longest array: gathered, it is the one that comes; scattered, the one given.
-            longest = max(array.nbytes for array in arrays if isinstance(array, np.ndarray))
-            self.calls[name] = self.calls.get(name, 0) + 1
-            self.bytes[name] = self.bytes.get(name, 0) + longest
+            whole = max(array.nbytes for array in arrays if isinstance(array, np.ndarray))
+            self.arrays.append((name, whole))
             return method(*arrays, **options)
 
         return collective
@@ -442,14 +444,12 @@ def train(
         own = slice(comm.rank * length, (comm.rank + 1) * length)
     net = GPT(sizes, traffic, pieces, own)
     optimizer = torch.optim.Adam(net.parameters(), lr=rate)
-    kept = _Kept(net)
     losses = []
     for step in range(steps):
-        traffic.clear()
+        traffic.arrays.clear()
         characters, following = text.batch(step)
         optimizer.zero_grad()
-        with kept:
-            scores = net(characters)
+        scores = net(characters)
         wanted = following[own].flatten()
         loss = functional.cross_entropy(scores.flatten(0, 1), wanted, reduction="sum") / following.numel()
         loss.backward()
@@ -462,14 +462,11 @@ def train(
         losses.append(total)
     held = sum(weights.numel() for weights in net.parameters())
     in_layers = sum(weights.numel() for weights in net.blocks.parameters())
-    drift = _drift(comm, net.uncut())
-    calls = dict(traffic.calls)
-    return Trained(losses, calls, traffic.added, traffic.sent, held, in_layers, kept.nbytes, drift)
-
-
-def _drift(comm, parameters: list[torch.Tensor]) -> float:
-    flat = torch.cat([weights.detach().flatten() for weights in parameters]).numpy()
-    return float(np.abs(flat - comm.bcast(flat)).max())
+    uncut = torch.cat([weights.detach().flatten() for weights in net.uncut()]).numpy()
+    drift = float(np.abs(uncut - comm.bcast(uncut)).max())
+    calls = dict(Counter(name for name, _ in traffic.arrays))
+    added = sum(nbytes for _, nbytes in traffic.arrays)
+    return Trained(losses, calls, added, traffic.sent, held, in_layers, net.kept_bytes(), drift)
 
 
 def train_ways(
@@ -485,39 +482,6 @@ def _add_up(comm, gradients: list[torch.Tensor]) -> None:
     parts = flat.split([gradient.numel() for gradient in gradients])
     for gradient, part in zip(gradients, parts, strict=True):
         gradient.copy_(part.view_as(gradient))
-
-
-class _Kept:
-    """A block that notes the bytes of what the net's layers keep for the way back, parameters left out."""
-
-    def __init__(self, net: GPT):
-        self.parameters = {weights.untyped_storage().data_ptr() for weights in net.parameters()}
-        self.inside = False
-        for layer in net.blocks:
-            layer.register_forward_pre_hook(lambda module, inputs: self._enter(True))
-            layer.register_forward_hook(lambda module, inputs, outputs: self._enter(False))
-        self.storages: dict[int, int] = {}
-
-    def _enter(self, inside: bool) -> None:
-        self.inside = inside
-
-    @property
-    def nbytes(self) -> int:
-        return sum(self.storages.values())
-
-    def _keep(self, tensor: torch.Tensor) -> torch.Tensor:
-        storage = tensor.untyped_storage()
-        if self.inside and storage.data_ptr() not in self.parameters:
-            self.storages[storage.data_ptr()] = storage.nbytes()
-        return tensor
-
-    def __enter__(self) -> None:
-        self.storages.clear()
-        self._hooks = torch.autograd.graph.saved_tensors_hooks(self._keep, lambda tensor: tensor)
-        self._hooks.__enter__()
-
-    def __exit__(self, *error: object) -> None:
-        self._hooks.__exit__(*error)
 
 
 # -- published nets and layouts

@@ -826,16 +826,15 @@ def table(losses: Sequence[Loss], whole: Sequence[str]):
     """A DataFrame with a row for each life, from 1: its steps, those done again, and losses that differ."""
     import pandas
 
-    rows = []
-    seen: set[int] = set()
-    for life in sorted({loss.life for loss in losses}):
-        own = [loss for loss in losses if loss.life == life]
-        steps = [loss.step for loss in own]
-        differ = sum(loss.loss != whole[loss.step - 1] for loss in own)
-        row = {"life": life + 1, "first step": steps[0], "last step": steps[-1]}
-        rows.append(row | {"done again": len(seen & set(steps)), "losses that differ": differ})
-        seen |= set(steps)
-    return pandas.DataFrame(rows).set_index("life")
+    frame = pandas.DataFrame(losses)
+    frame["again"] = frame["step"].duplicated()
+    frame["differs"] = [loss.loss != whole[loss.step - 1] for loss in losses]
+    by_life = frame.groupby(frame["life"].rename("life") + 1)
+    names = ["first step", "last step", "done again", "losses that differ"]
+    rows = by_life.agg(
+        first=("step", "first"), last=("step", "last"), again=("again", "sum"), differ=("differs", "sum")
+    )
+    return rows.set_axis(names, axis="columns")
 
 
 # -- a job of the tabletop cluster
@@ -903,58 +902,46 @@ def three_lives(
     kept = {name: value for name, value in env.items() if name not in ("MPLBACKEND", "PYTHONPATH")}
     client = slurm.at("tabletop", kept)
     number = client.submit("--job-name=70_resume", f"--output={folder}/job.out", str(folder / "job.sh"))
-    story = _Story(client, number, folder, limit)
+
+    def done(life: int | None = None) -> int:
+        return max((loss.step for loss in read(folder) if life in (None, loss.life)), default=0)
+
+    def say(text: str) -> None:
+        print(f"{time.strftime('%H:%M:%S')}  {done()} steps are done: {text}", flush=True)
+
+    def wait_for(state: str, life: int, step: int) -> None:
+        """Until the job is in this state, in this life, which has done that step."""
+        deadline = time.monotonic() + limit
+        while True:
+            facts = client.job(number)
+            now = facts["JobState"]
+            if now == state and int(facts["Restarts"]) >= life and done(life) >= step:
+                return
+            if now in OVER or time.monotonic() > deadline:
+                path = folder / "job.out"
+                said = path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
+                raise LabError(
+                    f"Job {number} is {now}, and was to be {state} with {step} steps of life {life} done. "
+                    f"Its last lines:\n{said[-1000:]}"
+                )
+            time.sleep(0.1)
+
     try:
-        story.say(f"job {number} is submitted")
+        say(f"job {number} is submitted")
         for life, command in enumerate(
             (["scancel", "--batch", "--signal=USR1", number], ["scontrol", "requeue", number])
         ):
-            story.wait_for("RUNNING", life, moments[life])
-            story.say(f"`{' '.join(command)}`")
+            wait_for("RUNNING", life, moments[life])
+            say(f"`{' '.join(command)}`")
             client.call(*command)
-            story.wait_for("PENDING", life + 1, 0)
-            story.say(f"back in the queue. Slurm would wait two minutes; we say {SOON}")
+            wait_for("PENDING", life + 1, 0)
+            say(f"back in the queue. Slurm would wait two minutes; we say {SOON}")
             client.call("scontrol", "update", f"JobId={number}", SOON)
-        story.wait_for("COMPLETED", 2, last)
-        story.say("the job has completed")
+        wait_for("COMPLETED", 2, last)
+        say("the job has completed")
     finally:
         client.ask("scancel", number)
     return read(folder), json.loads((folder / WHOLE).read_text(encoding="utf-8"))
-
-
-class _Story(NamedTuple):
-    """A job under way: what is waited for, and what is told."""
-
-    client: slurm.Client
-    number: str
-    folder: Path
-    limit: float
-
-    def say(self, text: str) -> None:
-        """A line with the time of day and the steps done."""
-        done = max((loss.step for loss in read(self.folder)), default=0)
-        print(f"{time.strftime('%H:%M:%S')}  {done} steps are done: {text}", flush=True)
-
-    def wait_for(self, state: str, restarts: int, step: int) -> None:
-        """Until the job is in this state, after so many restarts, and that life has done that step.
-
-        LabError when it ends in another state, or after `limit` seconds.
-        """
-        deadline = time.monotonic() + self.limit
-        while True:
-            facts = self.client.job(self.number)
-            now = facts["JobState"]
-            done = max((loss.step for loss in read(self.folder) if loss.life == restarts), default=0)
-            if now == state and int(facts["Restarts"]) >= restarts and done >= step:
-                return
-            if now in OVER or time.monotonic() > deadline:
-                path = self.folder / "job.out"
-                said = path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
-                raise LabError(
-                    f"Job {self.number} is {now}, and was to be {state} with {step} steps of life {restarts} "
-                    f"done. Its last lines:\n{said[-1000:]}"
-                )
-            time.sleep(0.1)
 
 
 def live_in_job(folder: Path, answers: Answers, last: int, every: int, interruptions: int) -> None:

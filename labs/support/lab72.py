@@ -98,11 +98,11 @@ def stacks_and_mended_epochs(odd_one_out, mend, epoch, faults, hangs):
         slips = {"this is where it is inside of a library": (fault.rank, own[-1].line)}
         expect.equal(
             odd_one_out(stacks),
-            (fault.rank, line_of(epoch, fault.text)),
+            (fault.rank, line_of(epoch, fault)),
             f"Ranks in lines {lines} of epoch: (rank, line)",
             slips=slips if len(own) > 1 else {},
         )
-    deals = [Nearby(fault) for fault in faults]
+    deals = [Nearby(fault) for fault in sorted(faults)]  # the disk first, whichever is drawn first
     for deal, ranks in zip(deals, play([Job(epoch, deal, mend, written) for deal in deals]), strict=True):
         epoch_is_complete(ranks, deal)
 
@@ -146,70 +146,47 @@ def records_and_agreed_batches(first_difference, agree, disorders, mixed_up, tra
     for fault, ranks in zip(disorders, mixed_up, strict=True):
         lengths = ", ".join(str(len(rank.records)) for rank in ranks)
         got = first_difference([rank.records for rank in ranks])
-        want = (fault.rank, line_of(train, fault.text))
+        want = (fault.rank, line_of(train, fault))
         expect.equal(got, want, f"Ranks that made {lengths} calls: (rank, line)")
 
     def by_agreement(batches):
         return ([agree(batch) for batch in batches],)
 
-    asked, *trained = play(
-        [Job(as_dealt, wishes, by_agreement), *(Job(train, fault, by_agreement) for fault in disorders)]
-    )
+    wishes = [[batch, {"loss": 3.0, "statistics": []}] for batch in WISHES]
+    (asked,) = play([Job(lambda batches: batches, lambda rank, folder: (wishes[rank],), by_agreement)])
     all_agree(asked)
+    trained = play([Job(train, fault, by_agreement) for fault in disorders])
     for fault, ranks in zip(disorders, trained, strict=True):
-        all_in_step(ranks, fault)
+        through(ranks, f"Training with the batches of your `agree`, rank {fault.rank}'s differ")
 
 
-def as_dealt(batches):
-    """A program that makes nothing of its batches."""
-    return batches
-
-
-def wishes(rank, folder):
-    """Deals two batches on which ranks have to agree."""
-    loss, names = ((2.0, "width loss"), (7.0, "right height"), (4.0, "left loss area width"))[rank]
-    return ([{"loss": loss, "statistics": names.split()}, {"loss": 3.0, "statistics": []}],)
-
-
-def agreed(deal):
-    """The batches that all ranks go by: the largest loss, all statistics that some rank wants, by name."""
-    batches = []
-    for step in zip(*(deal(rank, Path())[0] for rank in range(RANKS)), strict=True):
-        wanted = set().union(*(batch["statistics"] for batch in step))
-        batches.append({"loss": max(batch["loss"] for batch in step), "statistics": sorted(wanted)})
-    return batches
+WISHES = (  # of three ranks, which have to agree
+    {"loss": 2.0, "statistics": ["width", "loss"]},
+    {"loss": 7.0, "statistics": ["right", "height"]},
+    {"loss": 4.0, "statistics": ["left", "loss", "area", "width"]},
+)
+AGREED = (
+    {"loss": 7.0, "statistics": ["area", "height", "left", "loss", "right", "width"]},
+    {"loss": 3.0, "statistics": []},
+)
 
 
 def all_agree(ranks):
-    """Ranks that were dealt `wishes` go by the same batches."""
+    """Ranks with WISHES go by the same batches: the largest loss, all that some rank wants, by name."""
     through(ranks, "Ranks that agree on two batches")
-    dealt = [wishes(rank, Path())[0] for rank in range(RANKS)]
+    losses = [wish["loss"] for wish in WISHES]
+    wanted = [wish["statistics"] for wish in WISHES]
     for rank in ranks:
         expect.equal(len(rank.result), 2, f"Rank {rank.rank}: batches")
-        for number, (batch, right) in enumerate(zip(rank.result, agreed(wishes), strict=True)):
+        for number, (batch, right) in enumerate(zip(rank.result, AGREED, strict=True)):
             what = f"Batch {number}, rank {rank.rank}"
             expect(isinstance(batch, dict), f"{what}: `agree` returns {batch!r}, and no dict.")
-            losses = [batches[number]["loss"] for batches in dealt]
-            because = f"the losses by rank are {losses}"
+            because = f"the losses by rank are {losses}" if number == 0 else ""
             expect.equal(batch.get("loss"), right["loss"], f"{what}: loss", because=because)
             names = batch.get("statistics")
             expect(names is not None, f"{what}: there are no statistics.")
-            because = f"wanted are, by rank, {[batches[number]['statistics'] for batches in dealt]}"
+            because = f"wanted are, by rank, {wanted}" if number == 0 else ""
             expect.equal(list(names), right["statistics"], f"{what}: statistics", because=because)
-
-
-def all_in_step(ranks, fault):
-    """All ranks made the same calls in training: those that the agreed batches want."""
-    through(ranks, f"Training with the batches of your `agree`, rank {fault.rank}'s differ")
-    calls = []
-    for batch in agreed(fault):
-        calls.append("all_reduce")
-        if batch["loss"] > 100:
-            calls.append("broadcast")
-        calls += ["all_gather" if name == "right" else "reduce" for name in batch["statistics"]]
-    for rank in ranks:
-        made = [record.call for record in rank.records]
-        expect.equal(made, [*calls, "barrier"], f"Training, rank {rank.rank}: calls")
 
 
 @check.exercise("72.3")
@@ -265,7 +242,7 @@ def first_and_together(first_bad, average, learn, poisoned, poisons):
         expect.equal(first_bad(notes), want, f"Notes {notes}: (rank, line)")
     for fault, ranks in zip(poisons, poisoned, strict=True):
         notes = [rank.note for rank in ranks]
-        want = (fault.rank, line_of(learn, fault.text))
+        want = (fault.rank, line_of(learn, fault))
         expect.equal(first_bad(notes), want, f"Notes {notes}: (rank, line)")
     nan = float("nan")
     inf = float("inf")
@@ -354,10 +331,15 @@ def own_dice(name: str, number: int) -> random.Random:
     return random.Random(f"{name} {zlib.crc32(who.encode())}")
 
 
-def drawn(name: str, number: int, kinds: Sequence[str]) -> tuple[str, int, int]:
-    """A kind of fault, its rank and its step."""
-    dice = own_dice(name, number)
-    return dice.choice(kinds), dice.randrange(RANKS), dice.randrange(1, STEPS - 1)
+def fresh(fault: type, number: int) -> list:
+    """One case of each kind of a fault, drawn for this learner's case `number`; neighbours on other ranks."""
+    dice = own_dice(fault.__name__, number)
+    cases = []
+    rank = dice.randrange(RANKS)
+    for what in dice.sample(list(fault.TEXTS), len(fault.TEXTS)):
+        cases.append(fault(what, rank, dice.randrange(1, STEPS - 1)))
+        rank = (rank + dice.randrange(1, RANKS)) % RANKS
+    return cases
 
 
 class Hang(NamedTuple):
@@ -369,6 +351,9 @@ class Hang(NamedTuple):
     what: str
     rank: int
     step: int
+
+    # What stands in the line where that rank waits.
+    TEXTS = {"disk": "read_bytes", "log": "print(", "table": "flock(", "short": "dist.barrier"}
 
     def __call__(self, rank: int, folder: Path) -> tuple:
         files = []
@@ -392,11 +377,6 @@ class Hang(NamedTuple):
                 files = files[: self.step]
         return files, log, table
 
-    @property
-    def text(self) -> str:
-        """What stands in the line where that rank waits."""
-        return {"disk": "read_bytes", "log": "print(", "table": "flock(", "short": "dist.barrier"}[self.what]
-
 
 def _full_pipe():
     """A file to write to, which nobody reads any more. Its other end stays open: else writing would fail."""
@@ -408,11 +388,6 @@ def _full_pipe():
     except BlockingIOError:
         os.set_blocking(writer, True)
     return os.fdopen(writer, "w")
-
-
-def hang(number: int) -> Hang:
-    """A hang of section 1: this learner's case `number`."""
-    return Hang(*drawn("hang", number, ("disk", "log", "table", "short")))
 
 
 class Nearby(NamedTuple):
@@ -450,6 +425,9 @@ class Disorder(NamedTuple):
     rank: int
     step: int
 
+    # What stands in the line of that rank's first call that the others do not make.
+    TEXTS = {"loss": "dist.broadcast", "order": "dist.reduce", "missing": "dist.all_reduce"}
+
     def __call__(self, rank: int, folder: Path) -> tuple:
         batches = [{"loss": 2.0 - 0.1 * step, "statistics": ["right", "loss"]} for step in range(STEPS)]
         other = {
@@ -461,16 +439,6 @@ class Disorder(NamedTuple):
             batches[self.step] |= other[self.what]
         return (batches,)
 
-    @property
-    def text(self) -> str:
-        """What stands in the line of that rank's first call that the others do not make."""
-        return {"loss": "dist.broadcast", "order": "dist.reduce", "missing": "dist.all_reduce"}[self.what]
-
-
-def disorder(number: int) -> Disorder:
-    """A disorder of section 2: this learner's case `number`."""
-    return Disorder(*drawn("disorder", number, ("loss", "order", "missing")))
-
 
 class Poison(NamedTuple):
     """Deals the pictures of section 4's training, digits of scikit-learn. One picture of one rank is broken.
@@ -481,6 +449,9 @@ class Poison(NamedTuple):
     what: str
     rank: int
     step: int
+
+    # What stands in the line whose result is the first that is no number.
+    TEXTS = {"black": "bright =", "one colour": "contrast =", "dead pixel": "energy ="}
 
     def __call__(self, rank: int, folder: Path) -> tuple:
         import torch
@@ -498,16 +469,6 @@ class Poison(NamedTuple):
                 picture[20] = 1e30
         return (batches,)
 
-    @property
-    def text(self) -> str:
-        """What stands in the line whose result is the first that is no number."""
-        return {"black": "bright =", "one colour": "contrast =", "dead pixel": "energy ="}[self.what]
-
-
-def poison(number: int) -> Poison:
-    """A NaN of section 4: this learner's case `number`."""
-    return Poison(*drawn("poison", number, ("black", "one colour", "dead pixel")))
-
 
 def shards(number: int) -> list[int]:
     """Batches of each rank in section 3: one has fewer. This learner's case `number`."""
@@ -517,18 +478,9 @@ def shards(number: int) -> list[int]:
     return lengths
 
 
-def fresh(deal: Callable, number: int) -> list:
-    """One case of each kind that deal(number) can be, from `number` on; neighbours on different ranks."""
-    cases = [deal(number)]
-    for later in range(number + 1, number + 1000):
-        fault = deal(later)
-        if fault.what not in [case.what for case in cases] and fault.rank != cases[-1].rank:
-            cases.append(fault)
-    return cases
-
-
-def line_of(program: Callable, text: str) -> int:
-    """The number of the program's one line that holds `text`."""
+def line_of(program: Callable, fault) -> int:
+    """The number of the program's one line that shows a fault, or that holds a text."""
+    text = fault if isinstance(fault, str) else fault.TEXTS[fault.what]
     lines, first = inspect.getsourcelines(program)
     (place,) = [place for place, line in enumerate(lines) if text in line]
     return first + place

@@ -196,8 +196,10 @@ def _pick(value: object, rank: int) -> object:
 
 
 def _copy(value: object, kept: dict[int, object]) -> object:
-    if value is None or isinstance(value, int | float | str | bytes | ModuleType) or _constant(value):
+    if value is None or isinstance(value, int | float | str | bytes | ModuleType):
         return value
+    if isinstance(value, np.ndarray) and not value.flags.writeable and value.base is None:
+        return value  # nobody can change it
     if type(value) is np.ndarray and not value.dtype.hasobject:
         if id(value) not in kept:
             kept[id(value)] = value.copy()
@@ -209,10 +211,6 @@ def _copy(value: object, kept: dict[int, object]) -> object:
             f"An argument of type {type(value).__name__} cannot be copied, and every rank gets its own: "
             f"{error}. Make it inside the function."
         ) from error
-
-
-def _constant(value: object) -> bool:
-    return isinstance(value, np.ndarray) and not value.flags.writeable and value.base is None
 
 
 def _same(got, want, rtol: float | None) -> None:

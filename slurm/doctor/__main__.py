@@ -56,6 +56,9 @@ def examine(site: str, nodes: int | None, patience: float) -> int:
     if show([login.submission(env, client, job)]):
         print("No job was tried, so that the nodes are unchecked. Mend this first.")
         return 1
+    print(
+        f"A job is tried now: it may wait {patience:.0f} s, and then runs for a minute or two …", flush=True
+    )
     wrong += _try_out(site, env, client, job, patience)
     result = f"{some([wrong], 'thing')} to mend." if wrong else "Nothing is wrong."
     print(f"\n{result} ({time.monotonic() - begin:.0f} s)")

@@ -17,7 +17,7 @@ from pathlib import Path
 from labkit import builds, doctor, launch, mpis, paths, world
 from labkit.errors import LabError
 
-from slurm.job import launcher, shape, variables
+from slurm.job import launcher, shape
 
 RANKS_SECONDS = 45  # to start the ranks and exchange one message
 DOCTOR_SECONDS = 40
@@ -61,7 +61,7 @@ def _start_ranks(folder: Path) -> dict:
     env = {name: value for name, value in os.environ.items() if name != "LABKIT_HOROVOD"}
     try:
         job = shape.read(env)
-        env |= variables.chosen(env)
+        env |= launcher.chosen(env)
         env |= launcher.environment(job, env)
         rank = [sys.executable, "-m", "slurm.doctor.node", str(folder), "rank"]
         command = launcher.command(job, rank, env, folder)

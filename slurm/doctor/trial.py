@@ -83,30 +83,22 @@ def _submit(client: slurm.Client, job: Plan, folder: Path) -> str:
 
 
 def _wait(client: slurm.Client, number: str, patience: float) -> tuple[str, str]:
-    """(state, reason) when the job has ended, or "QUEUED" after `patience` seconds without a start."""
-    begin = time.monotonic()
-    started = None
+    """(state, reason) at the job's end; "QUEUED" after `patience` seconds without a start, or "LOST"."""
+    deadline = time.monotonic() + patience
+    started = False
     silences = 0
-    shown = ""
-    while True:
+    while silences <= _SILENCES:
         state, reason = _state(client, number)
-        now = time.monotonic()
         silences = 0 if state else silences + 1
-        if state in _RUNNING and started is None:
-            started = now
-        if silences > _SILENCES:
-            return "LOST", "Slurm no longer says anything about it"
         if state and state not in (*_WAITING, *_RUNNING):
             return state, reason
-        if started is None and now - begin > patience:
-            return "QUEUED", reason
-        if started is not None and now - started > RUN_SECONDS:
-            return "LOST", f"it did not end within {RUN_SECONDS} s"
-        sentence = f"Job {number} waits: {reason}." if started is None else f"Job {number} runs."
-        if sentence != shown and sys.stderr.isatty():
-            print(sentence, file=sys.stderr)
-            shown = sentence
-        time.sleep(0.5 if now - begin < 20 else 3.0)
+        if state in _RUNNING and not started:
+            started = True
+            deadline = time.monotonic() + RUN_SECONDS
+        if time.monotonic() > deadline:
+            return ("LOST", f"it did not end within {RUN_SECONDS} s") if started else ("QUEUED", reason)
+        time.sleep(1)
+    return "LOST", "Slurm no longer says anything about it"
 
 
 def _state(client: slurm.Client, number: str) -> tuple[str, str]:

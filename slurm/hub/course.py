@@ -5,11 +5,9 @@ A bundle is one file that everybody may read, and git clones it without a networ
 
 from __future__ import annotations
 
-import io
 import os
 import shutil
 import subprocess
-import tarfile
 from pathlib import Path
 
 from labkit import edition, paths
@@ -22,7 +20,7 @@ PARTS = (
     *("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "LICENSE", "NOTICE", "docs"),
     *(".gitignore", ".github/pictures"),
 )
-_NOT = ("labs/authoring/template/", "slurm/hub/")
+_NOT = ("labs/authoring/template", "slurm/hub")
 
 
 def publish(state: Path) -> Path:
@@ -41,7 +39,7 @@ def publish(state: Path) -> Path:
     for entry in work.iterdir():
         if entry.name != ".git":
             shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
-    _unpack(_files(root), work)
+    _put(root, work)
     said = edition.Edition(edition.LEARNERS, edition.version(root) or "", edition.revision(root) or "")
     (work / edition.FILE).write_text(edition.text(said), encoding="utf-8")
     _git(work, "add", "--all")
@@ -55,31 +53,21 @@ def publish(state: Path) -> Path:
     return bundle
 
 
-def _files(root: Path) -> dict[str, tuple[bytes, int]]:
-    """Path -> (content, mode) of the learners' files: as committed, or of an archive as they lie there."""
-    files = {}
+def _put(root: Path, work: Path) -> None:
+    """The learners' files into the folder: as committed, or of an archive as they lie there."""
+    parts = [part for part in PARTS if (root / part).exists()]
     if (root / ".git").exists():
-        parts = [part for part in PARTS if (root / part).exists()]
         packed = _git(root, "archive", "--format=tar", "HEAD", *parts, binary=True)
-        with tarfile.open(fileobj=io.BytesIO(packed)) as tar:
-            for member in tar.getmembers():
-                if member.isfile():
-                    files[member.name] = (tar.extractfile(member).read(), member.mode)
+        subprocess.run(["tar", "-x", "-C", work], input=packed, check=True)
     else:
-        for part in PARTS:
-            found = (root / part).rglob("*") if (root / part).is_dir() else [root / part]
-            for path in found:
-                if path.is_file() and "__pycache__" not in path.parts:
-                    files[str(path.relative_to(root))] = (path.read_bytes(), path.stat().st_mode)
-    return {name: file for name, file in files.items() if not name.startswith(_NOT)}
-
-
-def _unpack(files: dict[str, tuple[bytes, int]], folder: Path) -> None:
-    for name, (content, mode) in files.items():
-        path = folder / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(content)
-        path.chmod(0o755 if mode & 0o100 else 0o644)
+        for part in parts:
+            (work / part).parent.mkdir(parents=True, exist_ok=True)
+            if (root / part).is_dir():
+                shutil.copytree(root / part, work / part, ignore=shutil.ignore_patterns("__pycache__"))
+            else:
+                shutil.copy(root / part, work / part)
+    for folder in _NOT:
+        shutil.rmtree(work / folder, ignore_errors=True)
 
 
 def _git(folder: Path, *arguments: str, binary: bool = False):

@@ -53,7 +53,7 @@ async def copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> No
     writer.close()
 
 
-def door(path: str):
+def relay(path: str):
     """What serves one connection: to the Unix socket `path`, both ways."""
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -68,13 +68,13 @@ def door(path: str):
 
 
 async def run(listening: int, lock: int) -> int:
-    """Start the hub, serve the doors, and wait until one is told to end. The hub's exit status."""
+    """Start the hub, serve both ports, and wait until one is told to end. The hub's exit status."""
     told = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, told.set)
-    await asyncio.start_server(door(PROXY), sock=socket.socket(fileno=listening))
-    board = await asyncio.start_server(door(BOARD), "127.0.0.1", 0)
+    await asyncio.start_server(relay(PROXY), sock=socket.socket(fileno=listening))
+    board = await asyncio.start_server(relay(BOARD), "127.0.0.1", 0)
     port = board.sockets[0].getsockname()[1]
     with open("hub.log", "ab", opener=_private) as log:
         hub = subprocess.Popen(

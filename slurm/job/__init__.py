@@ -4,9 +4,9 @@
 |---|---|
 | `shape` | the job as Slurm describes it: `shape.read(env)` gives nodes, ranks on each, cores, GPUs |
 | `launcher` | `launcher.command(…)`: what starts the job's ranks, from the site file's LABKIT_LAUNCHER |
-| `variables` | `variables.chosen(env)`: what the ranks get on top: builds, MPI's switches, the user's own |
+|  | `launcher.chosen(env)`: the ranks' variables: builds, MPI's switches, the user's own |
 """
 
-from slurm.job import launcher, shape, variables
+from slurm.job import launcher, shape
 
-__all__ = ["launcher", "shape", "variables"]
+__all__ = ["launcher", "shape"]

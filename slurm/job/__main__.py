@@ -25,7 +25,7 @@ from pathlib import Path
 from labkit import copies, labfile, launch, paths, world
 from labkit.errors import LabError
 
-from slurm.job import header, launcher, outcome, variables
+from slurm.job import header, launcher, outcome
 from slurm.job import shape as job_shape
 
 # Seconds the launcher gets to end its ranks; Slurm itself kills after KillWait, 30 s by default.
@@ -45,7 +45,7 @@ def run(lab: str) -> int:
     """As `main`; a LabError is for the caller to show."""
     began = time.monotonic()
     stem = labfile.find(lab)
-    os.environ.update(variables.chosen(os.environ))  # here as well: what is asked here is what ranks have
+    os.environ.update(launcher.chosen(os.environ))  # here as well: what is asked here is what ranks have
     env = world.without_secrets(os.environ)
     shape = job_shape.read(env)
     solved = env.get("SOLVED", "0") not in ("", "0")

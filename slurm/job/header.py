@@ -12,7 +12,7 @@ from labkit import builds, doctor, labfile, mpis, paths
 from labkit.errors import LabError, NotHere
 
 from slurm.job import shape as job_shape
-from slurm.job.variables import brings_its_launcher, users_own
+from slurm.job.launcher import brings_its_launcher, users_own
 
 # What each word of a lab's `Needs:` must be able to import; torch itself takes seconds, so it is only found.
 _PACKAGES = {"mpi": "mpi4py", "horovod": "horovod", "torch": "torch", "tensorflow": "tensorflow"}

@@ -1,4 +1,4 @@
-"""The command that starts the ranks of a batch job, from the site file's LABKIT_LAUNCHER.
+"""The command that starts the ranks of a batch job, by the site file's LABKIT_LAUNCHER, and their variables.
 
 Their options are those of labkit.launch.launcher_options. Lab 42 teaches when to use which.
 """
@@ -12,11 +12,10 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from labkit import cluster, launch
+from labkit import builds, cluster, launch, mpis
 from labkit.errors import LabError
 
 from slurm.job.shape import Shape
-from slurm.job.variables import brings_its_launcher, users_own
 
 # Variables that ranks need and that mpirun_rsh and Open MPI pass on only when told; a begin of their name.
 _PASSED_ON = (
@@ -101,3 +100,29 @@ def _program(launcher: str, env: Mapping[str, str]) -> str:
             "module in LABKIT_MODULES?"
         )
     return program
+
+
+def chosen(env: Mapping[str, str]) -> dict[str, str]:
+    """What is set for the ranks of a job with the environment `env`. NotHere for a build that is not here.
+
+    The user's own value of a variable wins: one that is in LABKIT_ENV, and one that is set already wins over
+    what an MPI is told for Horovod.
+    """
+    own = users_own(env)
+    everything = {**env, **own}
+    variables = builds.variables(environ=everything)
+    if not brings_its_launcher(env):
+        variables = mpis.switches(env.get("LABKIT_MPI"), everything) | variables
+    return variables | own
+
+
+def users_own(env: Mapping[str, str]) -> dict[str, str]:
+    """The variables of `make submit ENV="A=1 B=2"`."""
+    pairs = (word.partition("=") for word in shlex.split(env.get("LABKIT_ENV", "")))
+    return {name: value for name, _, value in pairs}
+
+
+def brings_its_launcher(env: Mapping[str, str]) -> bool:
+    """Do the ranks run on another MPI than the site's, which then starts them itself?"""
+    name = env.get("LABKIT_MPI_BUILD")
+    return bool(name) and name != builds.own_mpi()

@@ -158,8 +158,8 @@ def _write_commands(state: Path, name: str) -> None:
     text = (INSIDE / "enter.sh").read_text(encoding="utf-8")
     for key, value in values.items():
         text = text.replace(f"@{key}@", shlex.quote(value), 1)
-    door = state / "bin" / "tabletop-enter"
-    door.write_text(text, encoding="utf-8")
-    door.chmod(0o755)
+    program = state / "bin" / "tabletop-enter"
+    program.write_text(text, encoding="utf-8")
+    program.chmod(0o755)
     for command in (*COMMANDS, *OWN):
         (state / "bin" / command).symlink_to("tabletop-enter")

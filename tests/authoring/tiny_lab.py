@@ -147,11 +147,24 @@ RIGHT = [
 """
 
 
-def put(checkout, text: str = LAB) -> None:
-    """Make `text` the source of lab 90 in a checkout; its checks and its wrong answers stand beside it."""
-    (checkout.root / "solutions" / "90_tiny.py").write_text(text, encoding="utf-8")
-    (checkout.root / "labs/support/lab90.py").write_text(CHECKS, encoding="utf-8")
-    (checkout.root / "tests/labs/wrong_answers/90_tiny.py").write_text(WRONG, encoding="utf-8")
+def changed(changes: dict[str, str]) -> str:
+    """The lab with these texts in the place of others, one after the other."""
+    text = LAB
+    for old, new in changes.items():
+        assert old in text, old
+        text = text.replace(old, new)
+    return text
+
+
+def put(checkout, text: str = LAB, stem: str = STEM) -> None:
+    """Make `text` the source of a lab in a checkout; the checks and the wrong answers stand beside it."""
+    number = stem[:2]
+    (checkout.root / "solutions" / f"{stem}.py").write_text(text, encoding="utf-8")
+    (checkout.root / f"labs/support/lab{number}.py").write_text(
+        CHECKS.replace("90", number), encoding="utf-8"
+    )
+    wrong = WRONG.replace('"90', f'"{number}')
+    (checkout.root / f"tests/labs/wrong_answers/{stem}.py").write_text(wrong, encoding="utf-8")
 
 
 def files(checkout) -> dict[str, bytes]:

@@ -1,14 +1,12 @@
-"""The board as a service of a real JupyterHub, behind its real proxy, in a real browser."""
+"""The board as a service of a real JupyterHub, behind its real proxy."""
 
 from __future__ import annotations
 
 import os
-import re
 import signal
 import socket
 import subprocess
 import sys
-import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -16,9 +14,11 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+import requests
 from labkit import journal, paths
 
-from tests import browser
+from tests.helpers import awaited
+from tests.slurm.hub_client import Learner
 
 HUB = paths.root() / ".venv" / "hub"
 PASSWORD = "a long one for tests"
@@ -94,13 +94,8 @@ def hub(folder: Path) -> Iterator[str]:
         )  # fmt: skip
     try:
         address = f"http://127.0.0.1:{ports[0]}"
-        for _ in range(600):
-            assert process.poll() is None, log.read_text()[-3000:]
-            if _answers(f"{address}/services/board/oauth_callback"):
-                break
-            time.sleep(0.2)
-        else:
-            raise AssertionError(log.read_text()[-3000:])
+        awaited(lambda: process.poll() is not None or _answers(f"{address}/services/board/oauth_callback"))
+        assert process.poll() is None, log.read_text()[-3000:]
         yield address
     finally:
         process.send_signal(signal.SIGTERM)
@@ -121,16 +116,11 @@ def _answers(address: str) -> bool:
     return True
 
 
-def visit(chromium, address: str, name: str):
-    """What this user of the hub sees at the board's address."""
-    page = chromium.new_context().new_page()
-    page.set_default_timeout(120_000)  # on a busy machine
-    page.goto(f"{address}/services/board/")
-    page.locator("input#username_input").fill(name)
-    page.locator("input#password_input").fill(PASSWORD)
-    page.locator("#login_submit").click()
-    page.locator("h1", has_text=re.compile("stuck|403")).wait_for()
-    return page
+def visit(address: str, name: str) -> requests.Response:
+    """What this user of the hub gets at the board's address."""
+    user = Learner(address, name, PASSWORD)
+    assert user.log_in()
+    return user.session.get(f"{address}/services/board/", timeout=60)
 
 
 def test_an_instructor_sees_the_board_and_a_learner_does_not(installed, tmp_path, monkeypatch):
@@ -139,17 +129,16 @@ def test_an_instructor_sees_the_board_and_a_learner_does_not(installed, tmp_path
     monkeypatch.setenv("JUPYTERHUB_USER", "ada")
     journal.note("start", lab="23_ring_allreduce")
     journal.share(named=True)
-    with hub(tmp_path) as address, browser.started() as chromium:
-        page = visit(chromium, address, "teacher")
-        assert page.locator("h1").inner_text().startswith("Nobody of 1 is stuck.")
-        assert page.url == f"{address}/services/board/"
-        headers = page.goto(page.url).headers
-        assert headers["content-security-policy"].startswith("default-src 'none'")
-        assert (headers["cache-control"], headers["x-content-type-options"]) == ("no-store", "nosniff")
-        refused = visit(chromium, address, "ada")
-        assert "403" in refused.locator("h1").inner_text()
-        refused.goto(f"{address}/services/board/")
-        assert "403" in refused.locator("h1").inner_text()
+    with hub(tmp_path) as address:
+        seen = visit(address, "teacher")
+        assert seen.url == f"{address}/services/board/"
+        assert "Nobody of 1 is stuck." in seen.text
+        assert seen.headers["content-security-policy"].startswith("default-src 'none'")
+        assert (seen.headers["cache-control"], seen.headers["x-content-type-options"]) == (
+            "no-store",
+            "nosniff",
+        )
+        assert visit(address, "ada").status_code == 403
         (tmp_path / "class").rename(tmp_path / "away")
-        away = page.goto(page.url)
-        assert (away.status, "cannot be read" in away.text()) == (503, True), "it says so, and goes on"
+        away = visit(address, "teacher")
+        assert (away.status_code, "cannot be read" in away.text) == (503, True), "it says so, and goes on"

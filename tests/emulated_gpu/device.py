@@ -77,6 +77,8 @@ class Operations(TorchDispatchMode):
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         kwargs = dict(kwargs or {})
+        if kwargs.get("pin_memory"):  # which needs a driver
+            kwargs["pin_memory"] = False
         asked = kwargs.get("device")
         if asked is not None and asked.type == "cuda":
             kwargs["device"] = torch.device("cpu")
@@ -144,7 +146,6 @@ class Calls(TorchFunctionMode):
 
 def _plain(func, args, kwargs):
     """Any other call: what it makes is on the device that it names, and else, of no tensor, on the host."""
-    kwargs.pop("pin_memory", None)  # which needs a driver
     asked = kwargs.get("device")
     by_another_mode = isinstance(func, torch._ops.OpOverload)  # which Operations will see next
     if by_another_mode or (asked is None and tensors_in((args, kwargs))):

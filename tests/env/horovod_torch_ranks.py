@@ -23,22 +23,24 @@ def backward_passes():
 
 def collectives():
     mine = torch.tensor([hvd.rank() + 1.0])
-    return {
-        "average": hvd.allreduce(mine).item(),
-        "sum": hvd.allreduce(mine, op=hvd.Sum).item(),
-        "max": hvd.allreduce(mine, op=hvd.Max).item(),
-        "gather": hvd.allgather(mine).tolist(),
-        "broadcast": hvd.broadcast(mine, root_rank=1).item(),
-        "alltoall": hvd.alltoall(torch.tensor([10.0 * hvd.rank(), 10.0 * hvd.rank() + 1])).tolist(),
-        "adasum": hvd.allreduce(mine, op=hvd.Adasum).item(),
-        "of_rank_1": hvd.allreduce(mine, process_set=RANK_1).item() if RANK_1.included() else None,
-    }
+    sums = [hvd.allreduce(mine, op=op).item() for op in (hvd.Average, hvd.Sum, hvd.Max, hvd.Adasum)]
+    return [*sums, *hvd.allgather(mine).tolist(), hvd.broadcast(mine, root_rank=1).item()]
+
+
+def of_each_rank():
+    """What only this rank gets: its part of an alltoall, and rank 1 the sum of a process set of its own."""
+    sent = torch.tensor([10.0 * hvd.rank(), 10.0 * hvd.rank() + 1])
+    received = hvd.alltoall(sent) - hvd.rank()
+    # Last, for it is rank 1's alone: the ranks number their later operations differently.
+    own = hvd.allreduce(RANK_1_GIVES, process_set=RANK_1).item() if RANK_1.included() else 2.0
+    return [*received.tolist(), own]
 
 
 def controller():
+    """Is MPI in use, and Gloo, and how many libraries of MPI are there?"""
     with open("/proc/self/maps") as maps:
         libraries = {os.path.realpath(line.split()[-1]) for line in maps if "/libmpi" in line}
-    return {"mpi": bool(hvd.mpi_enabled()), "gloo": bool(hvd.gloo_enabled()), "libraries": sorted(libraries)}
+    return [bool(hvd.mpi_enabled()), bool(hvd.gloo_enabled()), len(libraries)]
 
 
 def another_library():
@@ -52,7 +54,8 @@ def another_library():
 
 
 RANK_1 = hvd.ProcessSet([1])
-CHECKS = (backward_passes, collectives, controller, another_library)
+RANK_1_GIVES = torch.tensor([2.0])
+CHECKS = (backward_passes, collectives, of_each_rank, controller, another_library)
 
 if __name__ == "__main__":
     hvd.init(process_sets=[RANK_1])

@@ -81,15 +81,16 @@ def test_a_newer_course_leaves_what_the_learner_wrote(course, tmp_path):
     assert (copy / BOOK).read_text(encoding="utf-8") == f"{BOOK}, first"
     assert (copy / ".venv" / "bin" / "python").exists()
     assert not (copy / "env").exists(), "make would set up again"
-    for name in (BOOK, SITE):
-        (copy / name).write_text("mine", encoding="utf-8")
+    (copy / SITE).write_text("mine", encoding="utf-8")
     assert start.deliver(course, copy) == [], "nothing is newer"
     for name in (BOOK, SITE, MODULE):
         (course / name).write_text(f"{name}, second", encoding="utf-8")
     assert start.deliver(course, copy) == [SITE]
     texts = [(copy / name).read_text(encoding="utf-8") for name in (SITE, MODULE, BOOK)]
     assert texts == ["mine", f"{MODULE}, second", f"{BOOK}, second"]
-    assert (copy / "work" / Path(BOOK).name).read_text(encoding="utf-8") == "mine", "a lab's own place"
+    (copy / SITE).unlink()
+    start.deliver(course, copy)
+    assert (copy / SITE).read_text(encoding="utf-8") == f"{SITE}, second", "it begins afresh"
 
 
 # A seccomp filter, as a container has one: process_vm_readv fails with EPERM. Then it becomes the command.

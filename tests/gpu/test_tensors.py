@@ -16,7 +16,6 @@ from authoring.tour import fresh_folder, run
 from labkit import builds, paths, record
 from labkit.horovod import timeline
 from labkit.placement import THROUGH_HOST
-from support import lab42
 
 CONTEXT_BYTES = 100 << 20  # CUDA's own part of a GPU's memory, for one process, is several times this
 
@@ -166,56 +165,6 @@ def test_a_solved_lab_has_its_tensors_on_the_gpu(lab, tmp_path, monkeypatch):
 
 
 # --- without one
-
-
-def entry(**fields) -> dict:
-    return {"result": "carried", "device": "cuda:0", "staged": "no", "library": "NCCL", **fields}
-
-
-STAGED = {"staged": THROUGH_HOST, "library": "MPI"}
-
-
-@pytest.mark.parametrize(
-    ("fields", "problem"),
-    [
-        ({"calls": {"NCCL_ALLREDUCE": 3, "MPI_BCAST": 1}}, ""),
-        ({"calls": {"MPI_ALLREDUCE": 3}}, "NCCL by the record"),
-        ({"names": "ALLREDUCE NCCL_REDUCESCATTER MEMCPY_IN_HOST_BUFFER MPI_ALLREDUCE"}, ""),
-        ({"carried_by": ["NCCL"]}, ""),
-        ({"carried_by": ["GLOO"]}, "NCCL by the record"),
-        ({**STAGED, "carried_by": "MPI_ALLREDUCE"}, ""),
-        ({**STAGED, "calls": {"NCCL_ALLREDUCE": 1}}, "staged through the host, and carried by NCCL"),
-        ({"library": None, "staged": None}, ""),
-        ({"device": "cpu"}, "tensors of 'cpu'"),
-        ({"device": "stand-in, 0.25 GB/s after 400 µs"}, "tensors of 'stand-in"),
-        ({"device": "cuda:0 (NVIDIA H100)", **STAGED}, ""),
-    ],
-)
-def test_a_record_beside_the_operations_that_it_names(fields, problem):
-    found = contradictions([entry(**fields)], {})
-    assert bool(found) == bool(problem)
-    assert problem in " ".join(found)
-
-
-def events_of(rows: Mapping[str, Sequence[str]]) -> list[dict]:
-    """A timeline in which each tensor has these activities, one after the other, as Horovod writes them."""
-    events = []
-    for row, (tensor, activities) in enumerate(rows.items()):
-        events.append({"ph": "M", "name": "process_name", "pid": row, "args": {"name": tensor}})
-        for place, name in enumerate(activities):
-            events.append({"ph": "B", "name": name, "pid": row, "ts": 10 * place})
-            events.append({"ph": "E", "pid": row, "ts": 10 * place + 5})
-    return events
-
-
-@pytest.mark.parametrize("journey", lab42.JOURNEYS[:-1], ids=lambda journey: journey.told)
-def test_a_timeline_beside_the_record_of_its_run(journey):
-    events = events_of({"a weight": journey.activities, "loss": ["ALLREDUCE", "MPI_ALLREDUCE"]})
-    named = [name for name in ("NCCL", "MPI", "Gloo") if name.upper() in libraries(journey.activities)]
-    other = next(name for name in ("Gloo", "MPI", "NCCL") if name not in named)
-    assert contradictions([entry(library=named[0])], {"timeline": events}) == []
-    (problem,) = contradictions([entry(library=other)], {"timeline": events})
-    assert "carried a weight" in problem
 
 
 def test_the_kits_own_records_were_measured_on_cpus():

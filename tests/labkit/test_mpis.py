@@ -46,25 +46,22 @@ def test_a_thread_level_too_low_is_told_with_its_cure(family, cure):
 
 
 @pytest.mark.parametrize(
-    ("family", "version", "environment", "on", "sentence"),
+    ("family", "version", "environment", "said"),
     [
-        ("MVAPICH2-GDR", "2.3.7", {}, False, "MV2_USE_CUDA is not set: off"),
-        ("MVAPICH2", "2.3.7", {"MV2_USE_CUDA": "1"}, True, "MV2_USE_CUDA=1: on"),
-        ("MVAPICH-Plus", "3.0", {}, True, "MVP_ENABLE_GPU is not set: on"),
-        ("MVAPICH", "4.0", {"MVP_ENABLE_GPU": "0"}, False, "MVP_ENABLE_GPU=0: off"),
-        ("Cray MPICH", "8.1", {}, False, "MPICH_GPU_SUPPORT_ENABLED is not set: off"),
-        ("MPICH", "5.0.2", {"MPICH_ENABLE_GPU": "No "}, False, "MPICH_ENABLE_GPU=No : off"),
-        ("Intel MPI", "2021.19", {"I_MPI_OFFLOAD": "1"}, True, "I_MPI_OFFLOAD=1: on"),
-        ("Open MPI", "4.1.6", {}, True, f"{SWITCH} is not set: on"),
+        ("MVAPICH2-GDR", "2.3.7", {}, (False, "MV2_USE_CUDA is not set: off")),
+        ("MVAPICH2", "2.3.7", {"MV2_USE_CUDA": "1"}, (True, "MV2_USE_CUDA=1: on")),
+        ("MVAPICH-Plus", "3.0", {}, (True, "MVP_ENABLE_GPU is not set: on")),
+        ("MVAPICH", "4.0", {"MVP_ENABLE_GPU": "0"}, (False, "MVP_ENABLE_GPU=0: off")),
+        ("Cray MPICH", "8.1", {}, (False, "MPICH_GPU_SUPPORT_ENABLED is not set: off")),
+        ("MPICH", "5.0.2", {"MPICH_ENABLE_GPU": "No "}, (False, "MPICH_ENABLE_GPU=No : off")),
+        ("Intel MPI", "2021.19", {"I_MPI_OFFLOAD": "1"}, (True, "I_MPI_OFFLOAD=1: on")),
+        ("Open MPI", "4.1.6", {}, (True, f"{SWITCH} is not set: on")),
+        ("Open MPI", "5.0.3", {SWITCH: "0"}, None),
+        (None, "", {}, None),
     ],
 )
-def test_the_switch_for_gpu_memory(family, version, environment, on, sentence):
-    assert mpis.gpu_switch(family, environment, version) == (on, sentence)
-
-
-def test_who_has_no_switch():
-    assert mpis.gpu_switch("Open MPI", {SWITCH: "0"}, "5.0.3") is None
-    assert mpis.gpu_switch(None, {}) is None
+def test_the_switch_for_gpu_memory(family, version, environment, said):
+    assert mpis.gpu_switch(family, environment, version) == said
 
 
 @pytest.fixture

@@ -165,12 +165,7 @@ def test_ranks_that_are_no_power_of_two_send_and_add_once_more():
     assert costs.rabenseifner_allreduce_time(*where) == pytest.approx(6e-6 + twice)
 
 
-def test_tree_and_chain():
-    assert costs.tree_broadcast_time(1000, 8, 1, 0.001) == pytest.approx(3 * 2)
-    assert costs.tree_broadcast_time(1000, 5, 1, 0.001) == pytest.approx(3 * 2)
-    assert costs.tree_broadcast_time(1000, 1, 1, 0.001) == 0
-    assert costs.tree_allreduce_time(1000, 8, 1, 0.001, 0.001) == pytest.approx(2 * 3 * 2 + 3)
-    assert costs.chain_broadcast_time(1000, 4, 1, 0.001, chunks=10) == pytest.approx(12 * 1.1)
+def test_a_chain_takes_the_best_number_of_chunks():
     link = {"alpha": 1e-6, "beta": 1e-9}
     best = costs.chain_broadcast_time(10**8, 8, **link)
     assert all(
@@ -181,8 +176,7 @@ def test_tree_and_chain():
 
 
 def test_a_parameter_server_is_a_hot_spot():
-    times = [costs.parameter_server_time(1e6, workers, 0, 1e-9) for workers in (1, 2, 8)]
-    assert times == pytest.approx([2e-3, 4e-3, 16e-3])
+    assert costs.parameter_server_time(1e6, 8, 0, 1e-9) == pytest.approx(16e-3)
     assert costs.parameter_server_time(1e6, 8, 0, 1e-9, servers=8) == pytest.approx(2e-3)
 
 

@@ -66,17 +66,6 @@ def place():
         (HYDRA, ("mpiexec", 3, 4, 1, 2)),
         (SRUN, ("srun", 5, 7, 1, 3)),
         (TORCH, ("torchrun", 2, 3, 0, 1)),
-    ],
-)
-def test_each_launcher(env, variables, expected):
-    env(variables)
-    assert place() == expected
-    assert world_place.is_root() is (expected[1] == 0)
-
-
-@pytest.mark.parametrize(
-    ("variables", "expected"),
-    [
         # mpirun_rsh -launcher srun, and hydra inside a Slurm job: Slurm's step counts their helpers.
         (SRUN | MVAPICH, ("mpirun_rsh", 6, 8, 2, 4)),
         (SRUN | HYDRA, ("mpiexec", 3, 4, 1, 2)),
@@ -87,7 +76,6 @@ def test_each_launcher(env, variables, expected):
         (SRUN | MVAPICH | {"MPIRUN_ID": "77", "PMI_RANK": "0"}, ("mpirun_rsh", 6, 8, 2, 4)),
         # srun --mpi=pmi2 gives PMI_RANK as well, but the place on the node only in Slurm's variables.
         (SRUN | {"PMI_RANK": "5", "PMI_SIZE": "7", "PMI_JOBID": "7.0"}, ("srun", 5, 7, 1, 3)),
-        # torchrun inside srun is one step task per node.
         # Cray's launcher speaks PMI without hydra's variables.
         (
             {"PMI_RANK": "9", "PMI_SIZE": "16", "PMI_LOCAL_RANK": "1", "PMI_LOCAL_SIZE": "8"},
@@ -97,9 +85,10 @@ def test_each_launcher(env, variables, expected):
         (HYDRA | {"LABKIT_RANK": "1", "LABKIT_SIZE": "2"}, ("labkit", 1, 2, 1, 2)),
     ],
 )
-def test_nested_launchers(env, variables, expected):
+def test_each_launcher_alone_and_inside_of_another(env, variables, expected):
     env(variables)
     assert place() == expected
+    assert world_place.is_root() is (expected[1] == 0)
 
 
 @pytest.mark.parametrize(

@@ -1,26 +1,17 @@
 """The bandwidth between two nodes of a tabletop, measured; and the ends of that link, as a program.
 
-`take PORT BYTES` prints mbit/s received, `give HOST PORT BYTES` sends; `exchange BYTES`, on two ranks of MPI,
-prints mbit/s in each direction of a Sendrecv.
+`take PORT BYTES` prints mbit/s received, `give HOST PORT BYTES` sends.
 """
 
 from __future__ import annotations
 
 import os
-import shlex
 import socket
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 WARM = 0.1  # the part of the bytes that goes by before the clock starts: TCP has to find its pace
-SITE = Path(__file__).resolve().parents[2] / "slurm" / "sites" / "tabletop.sh"
-# MPI's settings, as for a lab.
-EXCHANGE = [
-    *("bash", "-c", f'source {shlex.quote(str(SITE))} && exec "$@"', "bash"),
-    *(sys.executable, __file__, "exchange"),
-]
 
 
 def tcp(table, rate: float, source: int, target: int, seconds: float = 1.5) -> float:
@@ -39,13 +30,6 @@ def tcp(table, rate: float, source: int, target: int, seconds: float = 1.5) -> f
             return float(taker.stdout.readline())
         finally:
             taker.kill()
-
-
-def mpi(table, rate: float, *options: str) -> float:
-    """Mbit/s in each direction of an MPI Sendrecv. options: of srun, for the two ranks' places."""
-    done = table.run(["srun", "--mpi=pmi2", "-n2", "-t", "2", *options, *EXCHANGE, str(int(rate / 8))])
-    assert done.returncode == 0, done.stderr
-    return float(done.stdout)
 
 
 def take(port: int, total: int) -> float:
@@ -70,25 +54,8 @@ def give(host: str, port: int, total: int) -> None:
             link.sendall(piece[: total - sent])
 
 
-def exchange(total: int) -> float | None:
-    """Sendrecv of `total` bytes, both ways at once, after a shorter one: rank 0 gets mbit/s of one way."""
-    from mpi4py import MPI
-
-    world = MPI.COMM_WORLD
-    for size in (int(WARM * total), total):
-        out = bytearray(size)
-        back = bytearray(size)
-        world.Barrier()
-        begin = time.perf_counter()
-        world.Sendrecv(out, 1 - world.rank, 0, back, 1 - world.rank, 0)
-        seconds = world.allreduce(time.perf_counter() - begin, MPI.MAX)
-    return total * 8 / seconds / 1e6 if world.rank == 0 else None
-
-
 if __name__ == "__main__":
     if sys.argv[1] == "take":
         print(take(int(sys.argv[2]), int(sys.argv[3])), flush=True)
-    elif sys.argv[1] == "give":
+    else:
         give(sys.argv[2], int(sys.argv[3]), int(sys.argv[4]))
-    elif (speed := exchange(int(sys.argv[2]))) is not None:
-        print(speed, flush=True)

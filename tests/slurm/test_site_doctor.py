@@ -59,16 +59,6 @@ def site(checkout, table):
     return Site(checkout, table.env)
 
 
-@pytest.fixture
-def without_slurm(checkout, tmp_path):
-    """A machine without Slurm, as anybody's laptop."""
-    tools = tmp_path / "tools"
-    tools.mkdir()
-    for name in ("bash", "env"):
-        (tools / name).symlink_to(shutil.which(name))
-    return Site(checkout, {"PATH": str(tools)})
-
-
 def jobs(table) -> list[str]:
     return table.run(["squeue", "-h", "-o", "%j"]).stdout.split()
 
@@ -106,12 +96,6 @@ def test_a_slurm_that_takes_gpus_by_gres():
     text = new_site.fill(template, {"SBATCH_GRES": "gpu:4", "SBATCH_GPUS_PER_NODE": ""})
     assert '\nexport SBATCH_GRES="gpu:4"\n' in text
     assert "\n# export SBATCH_GPUS_PER_NODE=…\n" in text
-
-
-def test_without_slurm_nothing_is_written(without_slurm):
-    ended = without_slurm.make_site("far")
-    assert (ended.returncode, "Slurm does not answer here (" in ended.stderr) == (1, True)
-    assert not (without_slurm.root / "slurm/sites/far.sh").exists()
 
 
 def test_the_doctor_finds_nothing_wrong_on_the_tabletop(site, table):

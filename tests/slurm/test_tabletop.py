@@ -9,7 +9,6 @@ import shlex
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import psutil
@@ -191,34 +190,30 @@ def _at(table) -> dict[str, str]:
     return {"LABKIT_HOME": str(table.state.parents[1])}
 
 
-def fastest(measure: Callable[[], float], asked: float, enough: float) -> float:
-    """The fastest of a few measurements [mbit/s], as a share of `asked` [bit/s].
+def fastest(table, asked: float, source: int, target: int) -> float:
+    """The fastest of a few measurements of a link, as a share of `asked` [bit/s].
 
     A busy machine makes a link slower, never faster: so one fast measurement shows what the link
     carries, and none may be faster than the link is meant to be.
     """
     best = 0.0
     for _ in range(5):
-        share = measure() * 1e6 / asked
+        share = link.tcp(table, asked, source, target) * 1e6 / asked
         assert share < 1.1
         best = max(best, share)
-        if best > enough:
+        if best > 0.9:
             break
     return best
 
 
 @needs_slurm
-def test_links_keep_what_was_asked_and_memory_is_faster(table):
-    across = ("-N2", "-w", "node1,node2")
+def test_links_keep_what_was_asked(table):
     try:
         for asked in (50e6, 400e6):
             for node in (1, 2):
                 table.slow(node, spell_rate(asked))
-            assert fastest(lambda asked=asked: link.tcp(table, asked, 1, 2), asked, 0.9) > 0.9
-            assert fastest(lambda asked=asked: link.tcp(table, asked, 2, 1), asked, 0.9) > 0.9
-            # both ways at once, and MPI's own work
-            assert fastest(lambda asked=asked: link.mpi(table, asked, *across), asked, 0.6) > 0.6
-        assert link.mpi(table, 400e6, "-N1") > 2 * 400
+            assert fastest(table, asked, 1, 2) > 0.9
+            assert fastest(table, asked, 2, 1) > 0.9
     finally:
         for node in (1, 2):
             table.heal(node)

@@ -8,6 +8,7 @@ from support import lab14
 
 KILO = torch.zeros(256)  # 1,024 bytes
 WEIGHT = torch.ones(256, requires_grad=True)
+NET, LABELS = lab14.deep(1, width=8, classes=2), torch.tensor([0, 1])
 
 
 @pytest.mark.parametrize(
@@ -15,6 +16,12 @@ WEIGHT = torch.ones(256, requires_grad=True)
     [
         (lambda: WEIGHT * WEIGHT + WEIGHT * WEIGHT.view(16, 16).view(256), (), 1024),  # each memory once
         (lambda: (WEIGHT * WEIGHT).sum(), (WEIGHT,), 0),
+        # x, ReLU's output, log-probabilities; and the sum of the loss' weights
+        (
+            lambda: torch.nn.functional.cross_entropy(NET(torch.zeros(2, 8)), LABELS),
+            (LABELS, *NET.parameters()),
+            2 * 4 * (8 + 8 + 2) + 4,
+        ),
     ],
 )
 def test_bytes_that_are_kept(forward, apart, nbytes):
@@ -32,14 +39,3 @@ def test_bytes_that_are_kept(forward, apart, nbytes):
 )
 def test_bytes_at_the_peak(call, nbytes):
     assert lab14.peak(call) == nbytes
-
-
-def test_parts_of_a_step():
-    net = lab14.deep(1, width=8, classes=2)
-    optimizer = torch.optim.SGD(net.parameters(), lr=0.1, momentum=0.9)
-    held = lab14.parts(net, optimizer, torch.zeros(2, 8))
-    numbers = (8 + 1) * 8 + (8 + 1) * 2
-    total = held.pop("activations")
-    assert held.pop("copies of weights") == 0
-    assert set(held.values()) == {4 * numbers}
-    assert total == 2 * 4 * (8 + 8 + 2) + 4  # x, ReLU's output, log-probabilities; and the sum of the weights

@@ -82,19 +82,6 @@ def test_ranks_that_do_not_find_each_other_are_noticed():
         lab42.start([*line, *lab42.PROGRAM])
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("mpi", [None, "mvapich2"])
-def test_real_ranks_hold_one_mpi_library_and_the_level_that_was_asked_for(mpi):
-    if mpi and mpi not in builds.mpi_builds():
-        pytest.skip("MVAPICH2 is not built here")
-    rank, *_ = launch.run(lab42.look_inside, ranks=2, mpi=mpi, env=lab42.UNBOUND)
-    assert rank.library.startswith("MVAPICH2 2.3" if mpi else "MPICH")
-    assert len(rank.files) == 1
-    assert rank.level == "MULTIPLE"
-    less = lab42.settings_of(rank.library)["asked for less"]
-    assert launch.run(lab42.thread_level, ranks=2, mpi=mpi, env=less) == ["SINGLE"] * 2
-
-
 @pytest.mark.gpu
 def test_a_row_of_real_ranks_on_gpus_is_that_of_a_case(tmp_path):
     build = builds.current_horovod()

@@ -52,7 +52,7 @@ def test_servers_are_read_from_devices_and_bytes_from_logs():
     names = [f"/job:ps/replica:0/task:{task}/device:CPU:0" for task in (0, 1, 0)]
     leader = lab61.Chief(took, steps=10, begin=2.0, end=5.0, sizes=[1, 2, 3], devices=names, losses=[1.0])
     log = [(1.0, 100, 0), (1.9, 200, 0), (3.0, 900, 0), (4.9, 1200, 0), (5.1, 5000, 0)]
-    outcome = lab61.of_run(lab61.Run(leader, {"ps 0": log, "worker 0": log, "worker 1": log}, []))
+    outcome = lab61.of_chief(leader, {"ps 0": log, "worker 0": log, "worker 1": log})
     assert outcome.servers == [0, 1, 0]
     assert outcome.sent == {"ps 0": 200, "worker 0": 200, "worker 1": 200}  # 1000 in 5 rounds of 2 workers
 
@@ -70,6 +70,6 @@ def broken_step(strategy, net, optimizer, pictures, labels):
 
 @pytest.mark.slow
 def test_a_mistake_in_the_step_ends_the_cluster_in_a_sentence():
-    ways = [(lab61.RING, lab61.NETS[1])]
+    ways = [(lab61.RING, lab61.NETS)]
     with pytest.raises(LabError, match="a mistake in the step"):
         lab61.train(broken_step, tf_config, ways, nodes=2, batch=4, repeat=5, proof=1)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import io
-import json
 import runpy
 import sys
 
@@ -36,23 +35,6 @@ def test_spans_are_of_all_rounds_and_ranks():
     assert spans["memory (MB)"]["FSDP2"] == (100, 300)
     assert "PyTorch alone" in spans["images/s"]
     assert lab65.show(spans).loc["FSDP2", "lines changed"] == "12"
-
-
-def test_own_trainings_come_before_the_kits(tmp_path, monkeypatch):
-    monkeypatch.setenv("LABKIT_HOME", str(tmp_path))
-    kits, whose = lab65.trainings()
-    assert whose == "the kit's"
-    assert {len(seconds) for seconds in kits.values()} == {5}
-    (tmp_path / "records").mkdir()
-    path = tmp_path / "records" / f"{lab65.STEM}.jsonl"
-    times = {"result": "times", "way": "w", "batches": [8, 16], "epoch": [0.5, 0.25]}
-    for small, large in (([2, None, 2], [3, 4, 3]), ([2, None, 2, 4], [3, 4, 3, 3])):
-        accuracy = {"result": "accuracy", "way": "w", "batches": [8, 16], "epochs_to_goal": [small, large]}
-        path.write_text("".join(json.dumps(entry) + "\n" for entry in (accuracy, times)))
-        if len(small) < lab65.FEWEST:
-            assert lab65.trainings() == (kits, "the kit's")
-    seconds = {("w", 8): [1.0, None, 1.0, 2.0], ("w", 16): [0.75, 1.0, 0.75, 0.75]}
-    assert lab65.trainings() == (seconds, "yours")
 
 
 @linux

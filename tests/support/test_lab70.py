@@ -11,6 +11,7 @@ import pytest
 from support import lab70
 
 from tests.helpers import end_fork_server
+from tests.support.answers import solved
 
 
 @pytest.fixture(autouse=True)
@@ -19,17 +20,10 @@ def _no_server_is_left():
     end_fork_server()
 
 
-def write(path: Path, content: bytes) -> None:
-    """As the lab asks for it."""
-    temporary = path.with_name(path.name + ".new")
-    with open(temporary, "wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(temporary, path)
-    folder = os.open(path.parent, os.O_RDONLY)
-    os.fsync(folder)
-    os.close(folder)
+@pytest.fixture(scope="module")
+def answers() -> dict:
+    """The solved lab's own functions, by name."""
+    return solved("70_checkpoint_and_requeue")
 
 
 def overwrite(path: Path, content: bytes) -> None:
@@ -37,28 +31,21 @@ def overwrite(path: Path, content: bytes) -> None:
 
 
 @pytest.mark.slow
-def test_kills_at_random_moments_lose_no_good_checkpoint(monkeypatch):
+def test_kills_at_random_moments_lose_no_good_checkpoint(answers, monkeypatch):
     # In memory an fsync costs nothing, and a kill does what it does on a disk: the kernel lives on.
     if os.path.isdir("/dev/shm"):
         monkeypatch.setattr(tempfile, "tempdir", "/dev/shm")
-    counts = lab70.kill_at_random(write, kills=30, size=3_000_000)
+    counts = lab70.kill_at_random(answers["write"], kills=30, size=3_000_000)
     assert (counts["kills"], counts["newest"], counts["lost"], counts["torn"]) == (30, 30, 0, 0)
     counts = lab70.kill_at_random(overwrite, kills=30, size=3_000_000)
     assert counts["newest"] + counts["torn"] == 30
     assert counts["torn"] > 0
 
 
-def part(order, done, batch, rank, ranks):
-    return order[done : done + batch][rank::ranks]
-
-
-def same(batch, rate, first, ranks, keep):
-    return batch, rate
-
-
 @pytest.mark.slow
-def test_a_job_that_loses_a_node_goes_on_from_its_checkpoint():
-    steps, control = lab70.with_fewer_ranks(part, same, 48, 0.2, every=3, dies=8, limit=120)
+def test_a_job_that_loses_a_node_goes_on_from_its_checkpoint(answers):
+    own = answers["own_part"], answers["after_resize"]
+    steps, control = lab70.with_fewer_ranks(*own, 48, 0.2, every=3, dies=8, limit=120)
     two = [step for step in steps if step["ranks"] == 2]
     one = [step for step in steps if step["ranks"] == 1]
     assert max(step["step"] for step in two) == 7

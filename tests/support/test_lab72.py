@@ -97,7 +97,7 @@ def test_ranks_that_wait_are_told_that_nobody_may_decide_alone():
 
 
 def test_cases_are_of_each_kind_and_the_same_again():
-    for deal, kinds in ((lab72.hang, 4), (lab72.disorder, 3), (lab72.poison, 3)):
+    for deal, kinds in ((lab72.Hang, 4), (lab72.Disorder, 3), (lab72.Poison, 3)):
         cases = lab72.fresh(deal, 5)
         assert len({case.what for case in cases}) == len(cases) == kinds
         assert len({case.rank for case in cases}) > 1

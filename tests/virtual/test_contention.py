@@ -62,35 +62,6 @@ def run(fn, ranks: int, *args, machine=IDEAL, per_node: int = 1):
     return virtual.Cluster.of(ranks, per_node, machine).run(fn, *args)
 
 
-def test_messages_of_a_pair_leave_one_after_the_other():
-    def stream(comm, call):
-        ends = []
-        boxes = [np.zeros(1000, np.uint8) for _ in range(4)]
-        if comm.rank == 0:
-            requests = [getattr(comm, call)(box, 1) for box in boxes]
-            return [request.Wait() for request in requests if request]
-        for box in boxes:
-            comm.Recv(box, 0)
-            ends.append(comm.Wtime())
-        return ends
-
-    for call in ("Send", "Isend"):
-        assert run(stream, 2, call).results[1] == pytest.approx([ALPHA + 1e-6 * n for n in (1, 2, 3, 4)])
-
-
-def test_blocking_sends_leave_one_after_the_other_and_others_together():
-    def fan_out(comm, call):
-        box = np.zeros(1000, np.uint8)
-        if comm.rank:
-            comm.Recv(box, 0)
-            return comm.Wtime()
-        requests = [getattr(comm, call)(box, dest) for dest in (1, 2, 3)]
-        return [request.Wait() for request in requests if request]
-
-    assert run(fan_out, 4, "Send").results[1:] == pytest.approx([ALPHA + 1e-6 * n for n in (1, 2, 3)])
-    assert run(fan_out, 4, "Isend").results[1:] == pytest.approx([ALPHA + 3e-6] * 3)
-
-
 def test_messages_of_one_pair_are_taken_in_order_whatever_meets_them():
     """A long message that is shared, then a short rendezvous of the same pair, for receives from anyone."""
 

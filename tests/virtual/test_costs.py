@@ -154,12 +154,3 @@ def test_additions_of_vectors_take_time_and_those_of_plain_arrays_none():
     machine = virtual.ideal(reduce=1e9)
     times = [virtual.Cluster(1, machine=machine).run(add, vector).time for vector in (of(1e6), np.zeros(96))]
     assert times == [pytest.approx(1.5e-3), 0]
-
-
-def test_closed_forms_of_two_levels_by_hand():
-    inside, between = (1e-6, 1e-10), (5e-6, 1e-9)
-    leaders = 4 * (1e-6 + 1e6 * 1e-10) + 2 * 1e6 * 1e-11 + costs.ring_allreduce_time(1e6, 8, *between, 1e-11)
-    assert costs.leader_allreduce_time(1e6, 8, 4, inside, between, 1e-11) == pytest.approx(leaders)
-    plane = 2 * 3 * 1e-6 + 2 * 1e6 * 3 / 4 * 1e-10 + 2 * 7 * 5e-6 + 2 * 1e6 / 4 * 7 / 8 * 1e-9
-    assert costs.two_dimensional_allreduce_time(1e6, 8, 4, inside, between) == pytest.approx(plane)
-    assert costs.leader_allreduce_time(1e6, 1, 1, inside, between) == 0

@@ -216,39 +216,7 @@ def play_all(comm, drawn):
     return [play(comm, program) for program in drawn]
 
 
-def naive(comm, vector):
-    """Rank 0 receives from all, one after the other, and sends to all."""
-    box = vector.copy()
-    for rank in range(1, comm.size):
-        if comm.rank == 0:
-            comm.Recv(box, rank)
-            vector += box
-        elif comm.rank == rank:
-            comm.Send(vector, 0)
-    for rank in range(1, comm.size):
-        if comm.rank == 0:
-            comm.Send(vector, rank)
-        elif comm.rank == rank:
-            comm.Recv(vector, 0)
-
-
-def chain(comm, vector):
-    """A sum that goes from rank to rank."""
-    box = vector.copy()
-    if comm.rank:
-        comm.Recv(box, comm.rank - 1)
-        vector += box
-    if comm.rank + 1 < comm.size:
-        comm.Send(vector, comm.rank + 1)
-
-
-ALGORITHMS = (
-    naive,
-    chain,
-    collectives.tree_broadcast,
-    collectives.tree_allreduce,
-    collectives.ring_allreduce,
-)
+ALGORITHMS = (collectives.tree_broadcast, collectives.tree_allreduce, collectives.ring_allreduce)
 
 
 def counted_costs(comm):

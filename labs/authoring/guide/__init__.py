@@ -1,11 +1,10 @@
 """The instructor's guide: a page for each lab and timetables, made from what the kit already knows; slides.
 
-main            `python -m authoring guide [--out guide] [--labs 10,20] [--learners 40] [--report report] …`
+main            `python -m authoring guide [--out guide] [--learners 40] [--report report] …`
 
 For the tests and for releases:
 
-conduct         what main does: the sheets, the page, the slides
-cost            node-minutes of a lab's batch job
+command         what main does: the sheets, the page, the slides
 figures         the one figure to show
 lesson          what a lab's own text tells
 mistakes        what learners do wrong, and what the check says
@@ -15,23 +14,11 @@ reveal          reveal.js, out of a pinned package
 timetable       timetables.yaml, held against the labs
 """
 
-from authoring.guide import (
-    conduct,
-    cost,
-    figures,
-    lesson,
-    mistakes,
-    page,
-    results,
-    reveal,
-    slides,
-    timetable,
-)
-from authoring.guide.conduct import main
+from authoring.guide import command, figures, lesson, mistakes, page, results, reveal, slides, timetable
+from authoring.guide.command import main
 
 __all__ = [
-    "conduct",
-    "cost",
+    "command",
     "figures",
     "lesson",
     "main",

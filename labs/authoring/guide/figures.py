@@ -28,27 +28,29 @@ class Figure:
     heading: str
 
 
-def choose(lab: Lab, end: int, words: str | None = None) -> Figure | None:
+def choose(lab: Lab, end: int, words: str = "") -> Figure | None:
     """The figure to show, or None for a lab that draws none.
 
-    words: of the call that draws it, where it is named. Else the last figure before cell `end` that an
-    Explain follows: labs end with the measurement that they were made for. Raises LabError where no cell
-    that draws has these words.
+    words: of the call that draws it, where it is named. Else the last figure before cell `end`: labs end with
+    the measurement that they were made for. Raises LabError where no cell that draws has these words.
     """
     drawing = [
-        position
-        for position, cell in enumerate(lab.cells)
-        if cell.kind == "code" and _DRAWS.search(cell.source)
+        place for place, cell in enumerate(lab.cells) if cell.kind == "code" and _DRAWS.search(cell.source)
     ]
-    if words is not None:
-        named = [position for position in drawing if words in lab.cells[position].source]
-        if not named or not words:
+    if words:
+        drawing = [place for place in drawing if words in lab.cells[place].source][:1]
+        if not drawing:
             raise LabError(f"Lab {lab.stem} has no figure {words!r}: no cell that draws has these words.")
-        return _figure(lab, named[0], words)
-    before = [position for position in drawing if position < end]
-    explained = [position for position in before if _is_explained(lab, position)]
-    chosen = explained or before or drawing
-    return _figure(lab, chosen[-1]) if chosen else None
+    if not drawing:
+        return None
+    cell = max([place for place in drawing if place < end] or drawing)
+    found = [match[1] or match[2] for match in _TITLE.finditer(lab.cells[cell].source)]
+    titles = [re.sub(r"\{.*?\}", "…", title) for title in found]
+    named = [title for title in titles if words in title]
+    prose = [part.source for part in lab.cells[:cell] if part.kind == "markdown"]
+    headings = re.findall(r"^#{2,3} +(?!Predict\b)(.+)$", "\n".join(prose), re.MULTILINE)
+    heading = headings[-1].strip() if headings else lab.header.title
+    return Figure((named or titles or [""])[-1], cell, heading)
 
 
 def picture(notebook: Path, cell: int) -> str | None:
@@ -57,29 +59,8 @@ def picture(notebook: Path, cell: int) -> str | None:
         cells = json.loads(notebook.read_text(encoding="utf-8"))["cells"]
     except (OSError, ValueError, KeyError):
         return None
-    for entry in cells:
-        if entry.get("id") != f"cell-{cell + 1:02d}":
-            continue
-        pictures = [output.get("data", {}).get("image/png") for output in entry.get("outputs", [])]
-        pictures = [drawn if isinstance(drawn, str) else "".join(drawn) for drawn in pictures if drawn]
-        return pictures[-1].replace("\n", "") if pictures else None
-    return None
-
-
-def _is_explained(lab: Lab, cell: int) -> bool:
-    """Does prose that explains follow, before the next exercise?"""
-    for later in lab.cells[cell + 1 : cell + 4]:
-        if later.kind == "markdown":
-            return "**Explain" in later.source.split("### ")[0]
-    return False
-
-
-def _figure(lab: Lab, cell: int, words: str = "") -> Figure:
-    """The figure of that cell: the title with these words, else the last one in it."""
-    found = [match[1] or match[2] for match in _TITLE.finditer(lab.cells[cell].source)]
-    titles = [re.sub(r"\{.*?\}", "…", title) for title in found]
-    prose = [part.source for part in lab.cells[:cell] if part.kind == "markdown"]
-    headings = re.findall(r"^#{2,3} +(?!Predict\b)(.+)$", "\n".join(prose), re.MULTILINE)
-    named = [title for title in titles if words in title]
-    title = (named or titles or [""])[-1]
-    return Figure(title, cell, headings[-1].strip() if headings else lab.header.title)
+    outputs = [entry.get("outputs", []) for entry in cells if entry.get("id") == f"cell-{cell + 1:02d}"]
+    drawn = [
+        output["data"]["image/png"] for output in sum(outputs, []) if "image/png" in output.get("data", {})
+    ]
+    return "".join(drawn[-1]).replace("\n", "") if drawn else None

@@ -75,8 +75,13 @@ class Lesson:
         """ "40 Horovod in PyTorch"."""
         return f"{self.lab.header.number} {self.lab.header.title}"
 
+    def figure_says(self, sentences: int) -> str:
+        """What the lab says about its figure: the beginning of the Explain that follows it."""
+        after = [part.text for part in self.explains if self.figure and part.cell > self.figure.cell]
+        return first_sentences(after[0], sentences) if after else ""
 
-def read(lab: Lab, figure_words: str | None = None, must_do: Sequence[str] = ()) -> Lesson:
+
+def read(lab: Lab, figure_words: str = "", must_do: Sequence[str] = ()) -> Lesson:
     """The lesson in a lab.
 
     figure_words: of the call that draws the figure to show, else it is chosen. must_do: the exercise to do

@@ -10,6 +10,6 @@ leaks           solution text that a learner would get after all
 """
 
 from authoring.release import archive, contents, leaks
-from authoring.release.conduct import main
+from authoring.release.command import main
 
 __all__ = ["archive", "contents", "leaks", "main"]

@@ -6,10 +6,10 @@ For other commands that run solved labs:
 
 run             one lab in a process of its own, and how it went
 report          index.html of what ran, and its words for times
-fresh_folder    the empty folder of a report
+fresh_folder    the empty folder of a report, or of a guide
 """
 
 from authoring.tour import report, run
-from authoring.tour.conduct import fresh_folder, main
+from authoring.tour.command import fresh_folder, main
 
 __all__ = ["fresh_folder", "main", "report", "run"]

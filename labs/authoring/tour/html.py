@@ -40,7 +40,6 @@ def write(notebook: Path, page: Path, title: str) -> None:
     node = nbformat.read(notebook, as_version=4)
     node.metadata["title"] = title
     exporter = offline.exporter(
-        "html",
         extra_loaders=[DictLoader({"offline.html.j2": _TEMPLATE})],
         template_file="offline.html.j2",
         embed_images=True,

@@ -8,8 +8,9 @@ from collections.abc import Iterable
 from datetime import datetime
 from pathlib import Path
 
-from labkit import doctor, record
+from labkit import record
 
+from authoring import offline
 from authoring.tour import html
 from authoring.tour.run import FAILED, RAN, SKIPPED, Outcome
 
@@ -42,12 +43,7 @@ def write(
     root: Path, out: Path, outcomes: list[Outcome], report: dict, *, seconds: float, small: bool
 ) -> None:
     """Write out/index.html anew from what there is so far."""
-    import jinja2
-
-    loader = jinja2.FileSystemLoader(Path(__file__).parent)
-    template = jinja2.Environment(
-        loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True
-    ).get_template("tour.html.j2")
+    template = offline.template(Path(__file__).with_name("tour.html.j2"))
     labs = [_lab(root, out, outcome) for outcome in outcomes]
     page = template.render(
         when=f"{datetime.now():%Y-%m-%d %H:%M}",
@@ -55,7 +51,6 @@ def write(
         summary=summary(outcomes, seconds),
         failed=any(outcome.status == FAILED for outcome in outcomes),
         small=small,
-        facts=doctor.rows(report),
         advice=report["advice"],
         labs=labs,
     )

@@ -64,12 +64,16 @@ def run(
         outcome.status = SKIPPED
         outcome.sentence = f"It needs more than there is here. {lacks}"
         return outcome
-    job = _write_job(root, out, stem, notebook, outcome.title, parameters)
-    executed = Path(json.loads(job.read_text())["out"])
+    for folder in ("work", "notebooks", "home"):
+        (out / folder).mkdir(exist_ok=True)
+    made, executed = (out / folder / f"{stem}.ipynb" for folder in ("work", "notebooks"))
+    made.write_text(notebook, encoding="utf-8")
+    words = [made, executed, out / f"{stem}.html", outcome.title, root / "solutions"]
+    words += [json.dumps(dict(parameters)), os.getpid()]
     log = out / "work" / f"{stem}.log"
     with open(log, "w") as sink:
         ended = launch.run_to_end(
-            [sys.executable, "-m", "authoring.tour.lab", str(job)],
+            [sys.executable, "-m", "authoring.tour.lab", *map(str, words)],
             patience=PATIENCE,
             timeout=60 * head.minutes,
             tick=lambda: tick(*html.progress(executed)),
@@ -90,29 +94,6 @@ def run(
         failure = html.failure(executed) if ended.status == 1 else None
         outcome.sentence = failure or _last_line(log)
     return outcome
-
-
-def _write_job(
-    root: Path, out: Path, stem: str, notebook: str, title: str, parameters: Mapping[str, object]
-) -> Path:
-    work = out / "work"
-    executed = out / "notebooks"
-    work.mkdir(exist_ok=True)
-    executed.mkdir(exist_ok=True)
-    made = work / f"{stem}.ipynb"
-    made.write_text(notebook, encoding="utf-8")
-    job = work / f"{stem}.json"
-    content = {
-        "notebook": str(made),
-        "out": str(executed / f"{stem}.ipynb"),
-        "page": str(out / f"{stem}.html"),
-        "title": title,
-        "parameters": dict(parameters),
-        "folder": str(root / "solutions"),
-        "parent": os.getpid(),
-    }
-    job.write_text(json.dumps(content), encoding="utf-8")
-    return job
 
 
 def _environment(out: Path) -> dict[str, str]:

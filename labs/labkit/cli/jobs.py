@@ -152,10 +152,6 @@ def _show(jobs: list) -> None:
     with_choices = any(_choices(job) for job in jobs)
     if with_choices:
         table.add_column("With", overflow="fold")
-    tensors = {job.file: _tensors(job) for job in jobs}
-    with_tensors = any(tensors.values())
-    if with_tensors:
-        table.add_column("Tensors", overflow="fold")
     table.add_column("Output", overflow="fold")
     silent: dict[str, str] = {}  # site -> why it cannot be asked: once is enough
     for job in jobs:
@@ -167,8 +163,6 @@ def _show(jobs: list) -> None:
         cells = [job.number, lab, job.site, size, state, f"{when:%Y-%m-%d %H:%M}", records]
         if with_choices:
             cells.append(escape(_choices(job)))
-        if with_tensors:
-            cells.append(escape(tensors[job.file]))
         table.add_row(*cells, paths.shown(job.file))
     # Where nobody watches (a file, a pipe), a line is as long as it needs to be.
     Console(width=None if sys.stdout.isatty() else 200).print(table)
@@ -182,17 +176,6 @@ def _choices(job) -> str:
     builds = {"HOROVOD": job.horovod, "MPI": job.mpi}
     chosen = {name: build for name, build in builds.items() if build} | job.env
     return " ".join(f"{name}={value}" for name, value in chosen.items())
-
-
-def _tensors(job) -> str:
-    """Where the tensors of its records were, and what carried them, as far as the records say so."""
-    texts = []
-    for entry in job.entries():
-        if entry.get("library"):
-            staged = entry.get("staged", "no")
-            way = "" if staged == "no" else f", staged {staged}"
-            texts.append(f"{entry['library']} on {entry['device']}{way}")
-    return "\n".join(dict.fromkeys(texts))
 
 
 def _state(job, silent: dict[str, str]) -> str:

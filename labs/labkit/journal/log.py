@@ -24,7 +24,7 @@ from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
 
-from labkit import files, jsonl, paths
+from labkit import jsonl, paths
 from labkit.errors import LabError
 
 LONGEST = 200  # characters of a sentence
@@ -93,11 +93,9 @@ def append(line: dict) -> None:
 def read() -> list[dict]:
     """All events, oldest first; a line that is none is passed over with a warning."""
     file = path()
-    return _events(file) if file.exists() else _before(file.parent, _stored(file.parent))
-
-
-def _events(file: Path) -> list[dict]:
-    return jsonl.read(file, _is_event, "line of progress")
+    if file.exists():
+        return jsonl.read(file, _is_event, "line of progress")
+    return _before(file.parent) or []
 
 
 def _is_event(entry: dict) -> bool:
@@ -109,41 +107,32 @@ def _is_event(entry: dict) -> bool:
     return all(isinstance(kept, dict) for kept in entry.get("exercises", {}).values())
 
 
-# -- what versions before this one kept: two journals in turns, and progress.json
+# -- what versions before this one kept: progress.json, and two journals that nobody reads any more
 
 
 def _take_over(file: Path) -> None:
-    """Begin the log with all that an earlier version kept, in one step, and remove what it replaces."""
+    """Begin the log with the progress that an earlier version kept, and remove what the log replaces."""
     folder = file.parent
-    stored = _stored(folder)
+    stored = _before(folder)
     if stored is None:
         damaged = folder / "progress.json"
         aside = damaged.rename(folder / f"progress.damaged-{datetime.now():%Y%m%d-%H%M%S}.json")
         print(
-            f"{damaged} could not be read; it is now {aside.name}, and progress is what the journal says.",
-            file=sys.stderr,
+            f"{damaged} could not be read; it is now {aside.name}, and progress begins anew.", file=sys.stderr
         )
-    lines = [json.dumps(entry, ensure_ascii=False) + "\n" for entry in _before(folder, stored)]
-    if lines:
-        files.replace(file, "".join(lines))
+    for entry in stored or []:
+        jsonl.append(file, entry, "progress", mode=0o600)
     for name in ("progress.json", "progress.lock", "journal.old.jsonl", "journal.jsonl", "journal.lock"):
         (folder / name).unlink(missing_ok=True)
 
 
-def _before(folder: Path, stored: dict[str, dict] | None) -> list[dict]:
-    """The events of the journals, and what progress.json says after them."""
-    events = [*_events(folder / "journal.old.jsonl"), *_events(folder / "journal.jsonl")]
-    if stored is not None and (stored or events):  # it is what counts: journals were no progress
-        events.append(event("progress", exercises=stored))
-    return events
-
-
-def _stored(folder: Path) -> dict[str, dict] | None:
-    """Exercise -> what progress.json holds; {} where there is none, None where it is damaged."""
+def _before(folder: Path) -> list[dict] | None:
+    """What progress.json holds, as one event; [] where there is none, None where it is damaged."""
     try:
-        stored = json.loads((folder / "progress.json").read_text(encoding="utf-8"))["exercises"]
-        return stored if all(isinstance(kept, dict) for kept in stored.values()) else None
+        text = (folder / "progress.json").read_text(encoding="utf-8")
+        entry = event("progress", exercises=json.loads(text)["exercises"])
+        return [entry] if _is_event(entry) else None
     except FileNotFoundError:
-        return {}
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return []
+    except (ValueError, KeyError, TypeError, RecursionError):
         return None

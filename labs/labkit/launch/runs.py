@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable
+from functools import partial
 
 from labkit import builds, world
 from labkit.errors import LabError
@@ -59,7 +60,9 @@ def run(
 def _on_local_ranks(run: Run) -> list:
     env = builds.variables(run.horovod, run.mpi, os.environ | run.env) | run.env
     path = builds.search_path(sys.path, env.get("LABKIT_HOROVOD"))
-    with Session(run.ranks, _print if run.echo else _nothing) as session:
+    # Without echo the ranks' output is read, too, so that they do not block, and dropped.
+    show = partial(print, flush=True) if run.echo else lambda line: None
+    with Session(run.ranks, show) as session:
         save(session.folder / "task", run.task)
         with plans.plan(run, str(session.folder), env) as plan:
             commands = forks.through_forks(plan, path)
@@ -90,11 +93,3 @@ def _in_place(run: Run) -> list:
 def ranks_here(n: int) -> int:
     """How many ranks a run will use: those of the launcher this file runs under, else `n`."""
     return world.size() if world.launcher() else n
-
-
-def _print(line: str) -> None:
-    print(line, file=sys.stdout, flush=True)
-
-
-def _nothing(line: str) -> None:
-    """echo=False: the ranks' output is read, so that they do not block, and dropped."""

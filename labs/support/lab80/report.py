@@ -95,7 +95,7 @@ def read(text: str, study: Study) -> Reading:
         return f"{{{name}}} (`{known[name].text}`)" if name in known else f"{{{name}}}"
 
     found += words.changed_figures(seen, printed)
-    found += _sections(seen, names)
+    found += _sections(marked, names)
     title = re.search(r"^# +(\S.*)$", seen, re.MULTILINE)
     if not title:
         found.append("The report has no title: its first line is `# Words`.")
@@ -166,6 +166,6 @@ def _sections(text: str, names: list[str]) -> list[str]:
                 sentences.append(f"The section {heading!r} lacks {what}.")
         if len(re.findall(r"[^\W\d_]{2,}", part)) < FEWEST_WORDS:
             sentences.append(f"The section {heading!r} has fewer than {FEWEST_WORDS} words of your own.")
-        if "…" in part or "..." in part or re.search(r"\bTODO\b", part):
+        if "…" in part or re.search(r"\bTODO\b", part):
             sentences.append(f"The section {heading!r} is not finished: it still holds a prompt (… or TODO).")
     return sentences

@@ -47,7 +47,7 @@ inside() {
     [[ $found == $'0:directory\n0:regular file' && $(<"$run/name") == "$name" ]]
 }
 
-if inside; then # no door to go through
+if inside; then # there is nothing to enter
     export SLURM_CONF=$run/conf/slurm.conf
     exec "$@"
 fi
@@ -62,10 +62,10 @@ if [[ -n ${SLURM_JOB_ID:-} ]]; then
 fi
 export SLURM_CONF=$run/conf/slurm.conf # in there
 
-door=/proc/$holder/ns
-keys=(--mount="$door/mnt" --net="$door/net" --uts="$door/uts" --ipc="$door/ipc" --pid="$door/pid_for_children")
-if [[ $(readlink "$door/user") != "$(readlink /proc/self/ns/user)" ]]; then
-    keys=(--user="$door/user" --preserve-credentials "${keys[@]}")
+ns=/proc/$holder/ns
+keys=(--mount="$ns/mnt" --net="$ns/net" --uts="$ns/uts" --ipc="$ns/ipc" --pid="$ns/pid_for_children")
+if [[ $(readlink "$ns/user") != "$(readlink /proc/self/ns/user)" ]]; then
+    keys=(--user="$ns/user" --preserve-credentials "${keys[@]}")
 fi
 # shellcheck disable=SC2016 # $0 and $@ are the inner shell's
 exec nsenter "${keys[@]}" -- /bin/bash -c 'cd -- "$0" && exec "$@"' "$PWD" "$@"

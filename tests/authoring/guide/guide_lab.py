@@ -1,82 +1,21 @@
-"""A small lab with all that the guide reads: a figure, questions, wrong answers, records, a batch script."""
+"""The tiny lab with all that the guide reads: a figure, questions, wrong answers, and records."""
 
 from __future__ import annotations
 
 import json
 
+from tests.authoring import tiny_lab
+
 STEM = "91_guided"
-LAB = """\
-# %% [markdown]
-# # 91 Guided
-#
-# Why one does it.
-#
-# **You will be able to** (1) add, (2, for those who have time) scale `x`, and
-# (3) stop.
-#
-# Needs: mpi · Ranks: 4 · Minutes: 30 · Level: beginner · Before: -
-
-# %%
-from labkit import check, hint, lab, plots, predict
-
-lab.start("91_guided")
-
-# %% tags=["parameters"]
-length = 3  # numbers
-
-# %% [markdown]
+IDEA = """\
 # ### 1. Sums
 # A sum is one number. It costs $n - 1$ additions. A third sentence.
 #
 # ### Exercise 91.1 · Add
 # Add them up, as [lab 90](90_tiny.ipynb) does. *(beginner)*
-#
-# <details><summary>Hint 1: what is a sum</summary>
-#
-# One after the other.
-# </details>
-# <details><summary>Hint 2: nearly</summary>
-#
-# `a + …`
-# </details>
-
-
-# %%
-def add(a, b):
-    ### BEGIN SOLUTION
-    return a + b
-    ### END SOLUTION
-
-
-# %%
-check("91.1", add)
-
-# %% [markdown]
-# ### Exercise 91.2 · Twice
-# By the function above. *(advanced)*
-#
-# <details><summary>Hint 1: how?</summary>
-#
-# Add.
-# </details>
-# <details><summary>Hint 2: nearly</summary>
-#
-# `add(a, …)`
-# </details>
-
-
-# %%
-def twice(a):
-    ### BEGIN SOLUTION
-    both = a
-    both = add(both, a)
-    return both
-    ### END SOLUTION
-
-
-# %%
-check("91.2", twice)
-
+"""
+TWICE = "    both = numbers\n    both = add(both, both)\n    return both\n"
+MEASURE = """\
 # %% [markdown]
 # ### Measure
 # What does it cost?
@@ -90,10 +29,6 @@ plots.bars({"yours": 1.0}, title=f"Sums of {length} grow")
 # Is it long for more numbers?
 # <details><summary>Answer</summary> Yes: it grows.</details>
 
-# %%
-numbers = [twice(add(place, 1)) for place in range(length)]
-print(numbers)
-
 # %% [markdown]
 # ### What you take away
 # - Sums add.
@@ -104,6 +39,21 @@ print(numbers)
 # %%
 plots.loss({"more": [1.0]}, title="A last one")
 """
+LAB = tiny_lab.changed(
+    {
+        "90_tiny": STEM,
+        "90": "91",
+        "Tiny lab": "Guided",
+        "Two small functions,\n# to see how a lab is put together.": "Why one does it.",
+        "(1) add, (2) scale.": "(1) add, (2, for those who have time) scale `x`, and\n# (3) stop.",
+        "Needs: cpu · Ranks: 2 · Minutes: 5": "Needs: mpi · Ranks: 4 · Minutes: 30",
+        "lab, predict": "lab, plots, predict",
+        '# ### Exercise 91.1 · Add "them" up\n# Write the sum.\n': IDEA,
+        "Every number times `factor`.": "Every number times `factor`. *(advanced)*",
+        "    return [factor * number for number in numbers]\n": TWICE,
+        "# %% [markdown]\n# ### What you take away\n# - Sums.\n": MEASURE,
+    }
+)
 WRONG = """\
 from tests.labs.wrong_answers import Wrong
 
@@ -114,27 +64,10 @@ WRONG = [
     Wrong("91.1", "takes <away>", "a + b", MINUS, "expected 3, got -1"),
     Wrong("91.1", "forgets b", "return a + b", "return a", "expected 3, got 1"),
     Wrong("91.1", "hangs", "return a + b", "while True: pass", says="without an end", hangs=True),
-    Wrong("91.2", "three times", ["both = a", "add(both, a)"], ["both = a + a", "add(both, a)"], "got 6"),
+    Wrong("91.2", "three times", ["both = numbers", "add(both, both)"], ["both = []", "both"], "got 6"),
 ]
 """
-BATCH = """\
-#!/usr/bin/env bash
-#SBATCH --nodes=2               # computers
-#SBATCH --ntasks-per-node=2     # ranks on each of them
-#SBATCH --time=00:15:00         # hours:minutes:seconds
-"""
-SUPPORT = """\
-from labkit import check, expect
-
-@check.exercise("91.1")
-def sums(add):
-    "`add` gives the sum."
-    expect.equal(add(1, 2), 3, "add(1, 2)")
-
-@check.exercise("91.2")
-def twofold(twice):
-    "`twice` doubles."
-    expect.equal(twice(2), 4, "twice(2)")
+SUPPORT = """
 
 def said(place):
     return f"{place}: It is got 6 in {place}, not less."
@@ -171,13 +104,12 @@ def records() -> str:
 def put(checkout) -> None:
     """Write the lab and what belongs to it into a checkout."""
     root = checkout.root
+    tiny_lab.put(checkout, LAB, STEM)
     texts = {
-        f"solutions/{STEM}.py": LAB,
         f"tests/labs/wrong_answers/{STEM}.py": WRONG,
-        f"slurm/{STEM}.sbatch": BATCH,
         f"solutions/results/{STEM}.jsonl": records(),
         "labs/authoring/guide/timetables.yaml": TIMETABLES,
-        "labs/support/lab91.py": SUPPORT,
+        "labs/support/lab91.py": tiny_lab.CHECKS.replace("90", "91") + SUPPORT,
         "docs/TEACHING.md": "## Before the class, and after it\n\nType `make hub`.\n\n## More\n",
         "pyproject.toml": '[project]\nversion = "9.9.9"\n',
     }

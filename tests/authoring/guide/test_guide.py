@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from authoring import generate
-from authoring.guide import conduct, figures, page, reveal, slides, timetable
+from authoring.guide import command, page, reveal, slides, timetable
 from labkit import labfile, paths
 
 from tests import browser
@@ -70,7 +70,7 @@ def test_a_guide_holds_what_the_kit_knows_and_loads_nothing(guided, package):
         "<p>Type <code>make hub</code>.</p>",
         "takes &lt;away&gt;",
         "expected 3, got -1",
-        "What is a sum: One after the other.",
+        "What is a sum? One <em>after</em> the other.",
         "return a + b",
         "Is it long for more numbers?",
         "Yes: it grows.",
@@ -96,30 +96,24 @@ def test_a_guide_holds_what_the_kit_knows_and_loads_nothing(guided, package):
     assert first == {path: path.read_bytes() for path in guided.root.glob("guide/**/*.html")}
 
 
-def sheet(guided, **more) -> page.Sheet:
-    """What is known of the small lab; `more` takes its place."""
-    (known,) = conduct.read_sheets(guided.root, EMPTY, None)
-    return page.Sheet(**{**vars(known), **more})
-
-
-def test_a_tour_gives_figures_and_seconds(guided, tmp_path):
-    report = tmp_path / "report"
-    (report / "notebooks").mkdir(parents=True)
-    ran = {"small": False, "labs": [{"stem": STEM, "status": "ran", "seconds": 12.5}]}
-    (report / "tour.json").write_text(json.dumps(ran))
-    figure = sheet(guided).lesson.figure
-    cell = {"id": f"cell-{figure.cell + 1:02d}", "outputs": [{"data": {"image/png": PNG}}]}
-    (report / f"notebooks/{STEM}.ipynb").write_text(json.dumps({"cells": [cell]}))
-    (known,) = conduct.read_sheets(guided.root, EMPTY, report)
-    assert (known.picture, known.solved_seconds) == (PNG, 12.5)
-    (report / "tour.json").write_text(json.dumps({**ran, "small": True}))
-    (known,) = conduct.read_sheets(guided.root, EMPTY, report)
-    assert (known.picture, known.solved_seconds) == (PNG, None), "a small run tells no time"
-    book = report / f"notebooks/{STEM}.ipynb"
-    assert figures.picture(book, figure.cell + 1) is None, "another cell"
-    book.write_text(json.dumps({"cells": [{"id": cell["id"], "outputs": [{"text": "no picture"}]}]}))
-    assert figures.picture(book, figure.cell) is None
-    assert figures.picture(report / "none.ipynb", figure.cell) is None
+@pytest.mark.parametrize(
+    ("small", "outputs", "picture"),
+    [
+        (False, [{"data": {"image/png": PNG}}], PNG),
+        (True, [{"data": {"image/png": [PNG, "\n"]}}], PNG),
+        (False, [{"text": "no picture"}], None),
+    ],
+)
+def test_a_tour_gives_figures_and_seconds(guided, tmp_path, small, outputs, picture):
+    (tmp_path / "notebooks").mkdir()
+    ran = {"small": small, "labs": [{"stem": STEM, "status": "ran", "seconds": 12.5}]}
+    (tmp_path / "tour.json").write_text(json.dumps(ran))
+    (before,) = command.read_sheets(guided.root, EMPTY, tmp_path)
+    cells = [{"id": f"cell-{before.lesson.figure.cell + place:02d}", "outputs": outputs} for place in (1, 9)]
+    (tmp_path / f"notebooks/{STEM}.ipynb").write_text(json.dumps({"cells": cells}))
+    (known,) = command.read_sheets(guided.root, EMPTY, tmp_path)
+    assert (before.picture, known.picture) == (None, picture)
+    assert known.solved_seconds == (None if small else 12.5), "a small run tells no time"
 
 
 @pytest.fixture(scope="module")
@@ -128,13 +122,13 @@ def real(tmp_path_factory) -> tuple[list[page.Sheet], Path]:
     out = tmp_path_factory.mktemp("guide")
     root = paths.root()
     content = timetable.read()
-    sheets = conduct.read_sheets(root, content, None)
+    sheets = command.read_sheets(root, content, out)
     lessons = {sheet.lesson.lab.header.number: sheet.lesson for sheet in sheets}
     page.write(
         out / "index.html",
         sheets,
         timetable.plan(content, lessons),
-        conduct.preparation(root),
+        command.preparation(root),
         learners=40,
         version="1",
         small=False,

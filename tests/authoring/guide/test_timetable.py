@@ -22,7 +22,7 @@ def lessons() -> dict[str, lesson.Lesson]:
     found = {number: labfile.find(number) for number in dict.fromkeys(wanted)}
     return {
         number: lesson.read(
-            generate.load(stem), CONTENT["figures"].get(number), CONTENT["must_do"].get(number, ())
+            generate.load(stem), CONTENT["figures"].get(number, ""), CONTENT["must_do"].get(number, ())
         )
         for number, stem in found.items()
     }
@@ -62,26 +62,29 @@ def test_the_hands_on_of_the_page_of_tracks_is_that_of_the_timetable(lessons):
         assert lessons[slot.labs[0]].must_do[0] == slot.exercises[0]
 
 
-def test_a_lab_before_what_it_builds_on_is_named(lessons, content):
-    del content["timetables"]["one_day"]["beforehand"]
-    with pytest.raises(LabError) as error:
-        timetable.plan(content, lessons)
-    assert "one_day: lab 02 is told before lab 00." in str(error.value)
-    assert "one_day: lab 10 is worked on before lab 01." in str(error.value)
+def swapped(slots: list, first: str, second: str) -> None:
+    """Two labs of a day change places."""
+    one, two = (
+        next(place for place, slot in enumerate(slots) if slot.get("lab") == lab) for lab in (first, second)
+    )
+    slots[one], slots[two] = slots[two], slots[one]
 
 
-def test_the_order_counts(lessons, content):
-    slots = content["timetables"]["one_day"]["days"][0]["slots"]
-    places = [place for place, slot in enumerate(slots) if slot.get("lab") in ("20", "21")]
-    first, second = places
-    slots[first], slots[second] = slots[second], slots[first]
-    with pytest.raises(LabError, match=r"one_day: lab 21 is worked on before lab 20\."):
-        timetable.plan(content, lessons)
-
-
-def test_what_is_read_beforehand_is_closed_too(lessons, content):
-    content["timetables"]["one_day"]["beforehand"] = ["00", "01", "50"]
-    with pytest.raises(LabError, match=r"lab 50 is named beforehand before lab 21, 23, 30\."):
+@pytest.mark.parametrize(
+    ("spoil", "says"),
+    [
+        (lambda day: day.pop("beforehand"), "one_day: lab 02 is told before lab 00."),
+        (lambda day: day.pop("beforehand"), "one_day: lab 10 is worked on before lab 01."),
+        (
+            lambda day: swapped(day["days"][0]["slots"], "20", "21"),
+            "one_day: lab 21 is worked on before lab 20.",
+        ),
+        (lambda day: day["beforehand"].append("50"), "lab 50 is named beforehand before lab 21, 23, 30."),
+    ],
+)
+def test_a_lab_before_what_it_builds_on_is_named(lessons, content, spoil, says):
+    spoil(content["timetables"]["one_day"])
+    with pytest.raises(LabError, match=re.escape(says)):
         timetable.plan(content, lessons)
 
 

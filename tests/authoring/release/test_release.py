@@ -67,14 +67,11 @@ def test_learners_get_labs_and_records_and_no_solutions_tests_or_answers(committ
     )
 
 
-def test_a_lab_without_questions_is_the_very_same(committed):
+def test_a_lab_without_questions_is_the_very_same_and_one_without_answers_untouched(committed, tmp_path):
     files = learners(committed.root)
     for name in TINY:
         assert files[name].content == (committed.root / name).read_bytes()
-
-
-def test_a_notebook_without_answers_still_counts_as_untouched(committed, tmp_path):
-    archive.unpack(tmp_path / "copy", learners(committed.root))
+    archive.unpack(tmp_path / "copy", files)
     copies.overwrite(tmp_path / "copy", {"notebooks/91_guided.ipynb": "{}", "labs/91_guided.py": ""})
     assert not [name for name in tiny_lab.set_aside() if name.startswith(("notebooks/", "labs/"))]
 
@@ -96,7 +93,7 @@ def test_every_kind_of_leak_is_found(committed):
     quoted = json.dumps(stub)[1:-1]
     changed = {**files, "notebooks/91_guided.ipynb": File(book.replace(quoted, "return a + b").encode())}
     assert "notebooks/91_guided.ipynb holds the answer of 91.1." in leaks.find(changed, labs)
-    answer = b"def f(a):\n  both = a\n\n  both = add(both, a)\n  return both\n"
+    answer = b"def f(a):\n  both = numbers\n\n  both = add(both, both)\n  return both\n"
     assert leaks.find({**files, "env/x.py": File(answer)}, labs) == ["env/x.py holds the answer of 91.2."]
     later = {**files, "labs/support/lab92/x.py": File(answer)}
     assert leaks.find(later, labs) == [], "a later lab may bring along what this one has built"
@@ -169,7 +166,7 @@ def test_what_stands_in_the_way_is_a_sentence(committed, capsys, monkeypatch):
 
 
 def test_a_leak_stops_the_release(committed, capsys):
-    lines = "both = a\nboth = add(both, a)\nreturn both\n"
+    lines = "both = numbers\nboth = add(both, both)\nreturn both\n"
     (committed.root / "env").mkdir()
     (committed.root / "env/x.py").write_text(lines)
     git(committed.root, "add", "-A")

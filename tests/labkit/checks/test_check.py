@@ -140,20 +140,14 @@ def test_predictions_are_kept_recalled_and_compared(tiny, capsys):
     predict("90.1", sizes=(1, 2))
     predict.compare("90.1", sizes=np.array([1, 2]))
     assert "the same" in capsys.readouterr().out
+    predict.right("90.1", total=7)  # what was counted is right
+    assert "yours / right" in capsys.readouterr().out
+    fresh = type(predict)()
+    assert fresh.recall("90.1") == {"total": 3.5, "word": "é", "sizes": [1, 2]}
     with pytest.raises(LabError, match="a number, a word or a tuple"):
         predict("90.1", total=object())
     with pytest.raises(LabError, match="at least one"):
         predict("90.1")
-
-
-def test_what_was_counted_is_right_and_a_prediction_survives_a_restart(tiny, capsys):
-    predict("90.1", total=3, sizes=(1, 2.5))
-    predict.right("90.1", total=6)
-    out = capsys.readouterr().out
-    assert "yours / right" in out
-    assert "0.5" in out
-    fresh = type(predict)()
-    assert fresh.recall("90.1") == {"total": 3, "sizes": [1, 2.5]}
 
 
 def test_a_folder_that_cannot_be_written_costs_a_sentence(tiny, capsys, monkeypatch):

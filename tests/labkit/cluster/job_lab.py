@@ -80,14 +80,12 @@ def add_up():
 results = launch.run(add_up, ranks=2, horovod=wish or None)
 record.add("builds", by_rank=[list(result) for result in results], variable=os.environ.get(name))
 """
-ALONE = LAB.replace("91 Job lab", "92 Alone").replace("91_job", "92_alone").replace("Ranks: 2", "Ranks: 1")
 
 
 def build_in(checkout) -> None:
     """Generate the labs in the checkout, with all that a batch job needs there."""
     root: Path = checkout.root
     (root / "solutions" / f"{STEM}.py").write_text(LAB, encoding="utf-8")
-    (root / "solutions" / "92_alone.py").write_text(ALONE, encoding="utf-8")
     (root / "solutions" / f"{BUILDS_STEM}.py").write_text(BUILDS, encoding="utf-8")
     (root / "slurm" / "sites").mkdir(parents=True)
     real = labkit_root()

@@ -150,7 +150,6 @@ def test_a_study_gives_one_table(capsys):
     ("arguments", "says"),
     [
         ({"nodes": 3}, "A job in partition tabletop can have 2 nodes, so NODES=3 will not start"),
-        ({"lab": "92"}, "Lab 92_alone runs on one rank and has no batch job: make run LAB=92"),
         ({"site": "perlmutter"}, "`sbatch` says: .*[Ii]nvalid"),  # its constraint is no node's here
     ],
 )

@@ -1,4 +1,4 @@
-"""launch.run and `mpiexec` with builds of Horovod and MPI: real ranks say what they have loaded."""
+"""launch.run, `labkit run` and `mpiexec` with builds of Horovod and MPI: what real ranks have loaded."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ from importlib import metadata
 from pathlib import Path
 
 import pytest
-from labkit import builds, launch, world
+from labkit import builds, launch, paths, record, world
 from labkit.errors import RankFailed
 
 from tests import environments
+from tests.labkit.cluster import job_lab
 from tests.labkit.launch.builds_job import of_this_rank
 from tests.labkit.launch.leftovers import nothing_left  # noqa: F401 - a fixture
 
@@ -94,6 +95,19 @@ def test_what_a_rank_loads_in_spite_of_its_wish_is_named(here):
         launch.run(
             of_this_rank, ranks=1, mpi="mvapich2", env={"LD_LIBRARY_PATH": "", "MPI4PY_MPIABI": "mpich"}
         )
+
+
+def test_a_lab_that_is_run_by_a_command_has_the_builds_asked_for(here, checkout):
+    job_lab.build_in(checkout)
+    words = ["run", "93", "--np", "2", "--solved", "--horovod", "nccl", "--mpi", "mvapich2"]
+    ended = checkout.python("-m", "labkit", *words)
+    assert ended.returncode == 0, ended.stderr
+    (entry,) = record.entries(paths.home() / "solved" / "records" / "93_builds.jsonl")
+    assert (entry["launcher"], entry["ranks"], entry["horovod_build"]) == ("mpiexec", 2, "nccl")
+    for total, file, libraries in entry["by_rank"]:
+        assert total == 2.0
+        assert "/horovod-nccl/horovod/" in file
+        assert [Path(library).parts[-3:-1] for library in libraries] == [("mvapich2", "lib")]
 
 
 def test_more_ranks_than_cores_on_mvapich2():

@@ -13,7 +13,7 @@ import psutil
 import pytest
 from labkit import launch
 
-from tests.helpers import end_fork_server, lives
+from tests.helpers import end_fork_server, lives, until
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -24,15 +24,9 @@ def _no_server_is_left():
     end_fork_server()
 
 
-def gone(pids: list[int], patience: float = 30) -> bool:
-    """Whether none of these lives any more, at the latest after so many seconds."""
-    end = time.monotonic() + patience
-    while time.monotonic() < end:
-        there = [pid for pid in pids if psutil.pid_exists(pid) and lives(psutil.Process(pid))]
-        if not there:
-            return True
-        time.sleep(0.05)
-    return False
+def gone(pids: list[int]) -> bool:
+    """Whether none of these lives any more, after a while at the latest."""
+    return until(lambda: not any(psutil.pid_exists(pid) and lives(psutil.Process(pid)) for pid in pids))
 
 
 def test_each_process_answers_and_none_is_left():

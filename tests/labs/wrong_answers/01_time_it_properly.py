@@ -53,9 +53,6 @@ WRONG = [
         call()
         synchronize()
     samples""", "        begin"], "With warmup=0 the first sample"),
-    Wrong("01.2", "waits after the second reading",
-          "        synchronize()\n        samples.append(clock() - begin)",
-          "        samples.append(clock() - begin)\n        synchronize()", "the launch alone"),
     Wrong("01.3", "the mean in place of the median",
           "    spread =", "    median = np.mean(samples)\n    spread =", "their mean"),
     Wrong("01.3", "spread from the shortest to the longest",

@@ -21,12 +21,6 @@ PENDING = """    pending = [comm.Irecv(above, source=up), comm.Irecv(below, sour
     pending += [comm.Isend(strip[0], dest=up), comm.Isend(strip[-1], dest=down)]
 """
 INSIDE = "    new[1:-1] = (strip[:-2] + strip[1:-1] + strip[2:]) / 3\n"
-HALVE = """        middle = (low + high) // 2
-        if holds(middle):
-            low = middle
-        else:
-            high = middle
-"""
 
 # fmt: off
 RIGHT = [
@@ -56,11 +50,6 @@ first, second = comm.Send, comm.Sendrecv
     Right("20.3", "a running sum of a plain copy", INSIDE, '''\
     total = np.cumsum(np.vstack([np.zeros_like(strip[:1]), strip]), axis=0)
     new[1:-1] = (total[3:] - total[:-3]) / 3
-'''),
-    Right("20.4", "recursion", "    while high - low > 1:\n" + HALVE, '''\
-    if high - low > 1:
-        middle = (low + high) // 2
-        return largest(holds, middle, high) if holds(middle) else largest(holds, low, middle)
 '''),
 ]
 WRONG = [
@@ -137,11 +126,4 @@ if comm.rank % 2 == 0:
           "    comm.Sendrecv(strip[0], up, recvbuf=below, source=down)\n"
           "    comm.Sendrecv(strip[-1], down, recvbuf=above, source=up)\n",
           "right, but by Sendrecv"),
-    Wrong("20.4", "one after another", HALVE,
-          "        if holds(low + 1):\n            low = low + 1\n        else:\n"
-          "            high = low + 1\n",
-          "Is the distance halved?"),
-    Wrong("20.4", "the wrong end moves", "if holds(middle):", "if not holds(middle):",
-          "your limit: expected"),
-    Wrong("20.4", "never asks", "if holds(middle):", "if middle < 8192:", "your limit: expected 1, got"),
 ]

@@ -38,7 +38,6 @@ SWAP = f"""        {SWAPPED}
 
 # fmt: off
 RIGHT = [
-
     Right("21.1", "requests, and whoever has the vector in a set", TREE, """\
     for reach in doublings(comm.size):
         if me < reach and me + reach < comm.size:

@@ -35,7 +35,6 @@ TIMED = "        if turn >= skip:\n            seconds.append((clock() - start) 
 
 # fmt: off
 RIGHT = [
-
     Right("22.1", "a comprehension of rounds, np.percentile", [TRIP + TIMED, "np.median(seconds)"], ["""\
         if comm.rank == 0:
             comm.Ssend(ball, 1)

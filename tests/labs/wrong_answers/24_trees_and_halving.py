@@ -31,7 +31,6 @@ ROWS = "times[min(times, key=lambda p: abs(np.log2(p / ranks)))]"
 
 # fmt: off
 RIGHT = [
-
     Right("24.1", "two requests, Waitall", SWAP, """\
         from mpi4py import MPI
 
@@ -65,10 +64,6 @@ request = comm.Isend(vector[give], dest=partner)
           "WAYS[pick(vector.nbytes, comm.size)](comm, vector)", """\
 way = pick(len(vector) * vector.itemsize, comm.Get_size())
     WAYS[way](comm=comm, vector=vector)"""),
-    Right("24.4", "the two formulas apart", "return np.log2(p) * alpha / more_per_byte",
-          "return float(np.log(p) / np.log(2)) * alpha / float(more_per_byte)"),
-    Right("24.4", "lg p by the number of bits", COST, """\
-((p.bit_length() - 1) * (beta + gamma) - (p - 1) / p * (2 * beta + gamma))"""),
 ]
 WRONG = [
     Wrong("24.1", "partner is rank + distance", "seats[me ^ distance]", "seats[(me + distance) % len(seats)]",
@@ -115,14 +110,6 @@ WRONG = [
           "each of 8 ranks adds 3 vectors; 0.875 are enough"),
     Wrong("24.2", "the seat's number for its bit",
           "if me & distance", "if me >= distance", "With 4 ranks and 64 values the sum is wrong"),
-    Wrong("24.4", "adding costs nothing", COST, COST.split(" + (np")[0],
-          "you say 4000 bytes, too many. At 98% of it, the faster: expected 'doubling'"),
-    Wrong("24.4", "twice the messages saved", "np.log2(p) * alpha", "2 * np.log2(p) * alpha",
-          "too many. At 98% of it, the faster: expected 'doubling'"),
-    Wrong("24.4", "natural logarithm", "np.log2(p) * alpha", "np.log(p) * alpha",
-          "too few. At 102% of it, the faster: expected 'Rabenseifner'"),
-    Wrong("24.4", "upside down", "np.log2(p) * alpha / more_per_byte", "more_per_byte / (np.log2(p) * alpha)",
-          "expected between 1 and 1e+09"),
     Wrong("24.3", "always the ring",
           LOOK_UP, '    return "ring"', "for 0 bytes on 4 ranks: expected 'tree', got 'ring'"),
     Wrong("24.3", "nearest by difference", "abs(np.log2(n / max(nbytes, 1)))", "abs(n - nbytes)",

@@ -24,7 +24,6 @@ BEST = "    return max(1, round(sqrt((ranks - 2) * nbytes * beta / alpha)))"
 
 # fmt: off
 RIGHT = [
-
     Right("25.1", "requests for the scatter, Waitall", SCATTER, """\
     from mpi4py import MPI
 

@@ -15,7 +15,6 @@ SCATTER = "chunk = ring_reduce_scatter(inside, vector)"
 
 # fmt: off
 RIGHT = [
-
     Right("26.1", "no key: the order of the ranks", "comm.Split(node, comm.rank)", "comm.Split(color=node)"),
     Right("26.1", "another color, in the same order of nodes", "comm.Split(inside.rank, node)",
           "comm.Split(key=10 * node + 3, color=7 * inside.Get_rank())"),

@@ -144,15 +144,6 @@ WRONG = [
           "never waited for"),
     Wrong("32.3", "the last bucket is never sent", LAST, "",
           "size=15,000 bytes, most=1000: Iallreduce is called for"),
-    Wrong("32.3", "a count of bytes that the last bucket does not set back", ["    flying = []\n", """\
-        if sum(net.gradients[j].nbytes for j in waiting) >= size or len(waiting) >= most:
-            send()
-"""], ["    flying = []\n    filled = [0]\n", """\
-        filled[0] += net.gradients[i].nbytes
-        if filled[0] >= size or len(waiting) >= most:
-            send()
-            filled[0] = 0
-"""], "size=15,000 bytes, most=1000: Iallreduce is called for"),
     Wrong("32.3", "the list in flight is cleared with the other",
           "list(waiting)))", "waiting))", "Was the list cleared"),
     Wrong("32.3", "a tensor too many", "len(waiting) >= most", "len(waiting) > most",

@@ -2,7 +2,7 @@
 
 from tests.labs.wrong_answers import Right, Wrong
 
-SMALL = {"steps": 6, "layers": 4, "width": 64, "rounds": 1}
+SMALL = {"steps": 6, "layers": 4, "width": 64}
 
 FAMILIES = '("MVAPICH2", "MVAPICH", "MPICH", "Open MPI")'
 GDR = 'return "MVAPICH2-GDR" if gdr else family, version[1]'

@@ -22,8 +22,6 @@ WRONG = [
     Wrong("61.1", "a text as index", 'int(slurm["SLURM_PROCID"])', 'slurm["SLURM_PROCID"]', "A whole number"),
     Wrong("61.1", "the number on the node", 'slurm["SLURM_PROCID"]', 'slurm["SLURM_LOCALID"]',
           "all tasks of the job"),
-    Wrong("61.1", "nodes for tasks", "for task in range(tasks)", "for task in range(len(hosts))",
-          "the workers' addresses"),
     Wrong("61.1", "no task", '"task": task}', '"tasks": task}', "the task"),
     Wrong("61.2", "the gradients' sum", _DIVIDED, "net(pictures, training=True))", "divide each loss"),
     Wrong("61.2", "divided twice", "losses = strategy.run", "optimizer.learning_rate.assign("

@@ -9,8 +9,6 @@ _IF_SAVE = "if stop or due:"
 
 # fmt: off
 WRONG = [
-    Wrong("70.1", "the first epoch", '    training.epoch = state["epoch"]\n', "    training.epoch = 0\n",
-          "the place in the data is not as before"),
     Wrong("70.1", "the epoch begins anew", '    training.step = state["step"]\n', "    training.step = 0\n",
           "the place in the data is not as before"),
     Wrong("70.1", "rank 0's states for all", 'state["random"][comm.rank]', 'state["random"][0]',
@@ -74,9 +72,6 @@ WRONG = [
     Wrong("70.4", "saves against the mtbf", "save / every", "save / mtbf", "the share that is lost"),
     Wrong("70.5", "the own flag", _STOP, "stopped()", "left alone waits for ever"),
     Wrong("70.5", "rank 0's flag", _STOP, "training.comm.bcast(stopped())", "steps done"),
-    Wrong("70.5", "all must be asked", "any(training", "all(training", "steps done"),
-    Wrong("70.5", "no save at the stop", _IF_SAVE, "if due:",
-          "saved after steps"),
     Wrong("70.5", "does not stop", "        if stop:\n            return", "        pass", "steps done"),
     Wrong("70.5", "twice in a step", f"        {_IF_SAVE}\n            save(training)\n",
           f"        {_IF_SAVE}\n            save(training)\n        if stop:\n            save(training)\n",
@@ -89,8 +84,6 @@ WRONG = [
     Wrong("70.6", "everybody takes all", "return step[rank::ranks]", "return step", "computed by two ranks"),
     Wrong("70.6", "blocks that are cut off", "return step[rank::ranks]",
           "return step[rank * (len(step) // ranks) : (rank + 1) * (len(step) // ranks)]", "in nobody's part"),
-    Wrong("70.6", "done is forgotten", "order[done : done + batch]", "order[:batch]",
-          "in nobody's part"),
     Wrong("70.6", "padded, as ElasticSampler", "return step[rank::ranks]",
           "return np.resize(step, -(-len(step) // ranks) * ranks)[rank::ranks]", "computed by two ranks"),
     Wrong("70.6", "batch for each rank", "order[done : done + batch]", "order[done : done + batch * ranks]",
@@ -99,8 +92,6 @@ WRONG = [
           "Does the function return it?"),
     Wrong("70.6", "no return for keep", "return batch, rate\n", "keep = (batch, rate)\n        return None\n",
           "two numbers are to be returned"),
-    Wrong("70.6", "the rate alone", "    return batch // first * ranks, rate * ranks / first",
-          "    return rate * ranks / first", "two numbers are to be returned"),
     Wrong("70.6", "always keeps", "    return batch // first * ranks, rate * ranks / first",
           "    return batch, rate", "rescale: samples of a step"),
     Wrong("70.6", "always rescales", "    if keep:\n        return batch, rate\n", "",

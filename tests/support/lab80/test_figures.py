@@ -1,4 +1,4 @@
-"""Figures beside numbers worked out by hand, and beside labkit.scaling."""
+"""Figures beside numbers worked out by hand, and the kit's own records beside a study."""
 
 from __future__ import annotations
 
@@ -39,19 +39,6 @@ def test_the_answer_ends_before_the_first_that_is_not_enough():
     got = values(studies.study(bent))
     assert got["efficiency_strong_2"] < 0.7 < got["efficiency_strong_4"]
     assert got["answer_strong"] == 1
-
-
-def test_a_figure_names_its_records_by_file_and_line():
-    figure = figures.all_of(studies.study())["efficiency_strong_4"]
-    places = [entry.place for entry in figure.entries]
-    assert [place.rpartition(":")[2] for place in places] == ["9", "11"]
-    assert all(place.rpartition(":")[0].endswith("80_scaling_report.jsonl") for place in places)
-    assert not figure.unsteady
-
-
-def test_unsteady_times_are_told():
-    study = studies.study(lambda lines: studies.measured(lines, "strong", 1).update(seconds_steady=False))
-    assert figures.all_of(study)["speedup_strong_4"].unsteady
 
 
 def test_the_reference_is_of_the_same_kind_of_study(tmp_path):

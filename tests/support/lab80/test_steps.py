@@ -72,15 +72,6 @@ def test_a_virtual_study_supports_its_own_numbers(notes, capsys):
     assert "{ranks_most}" in said
 
 
-def test_another_seed_is_another_cluster(notes):
-    times = []
-    for seed in (1, 1, 2):
-        again = lab80.Notes(notes.setup, {("weak", 2): 1.0}, {**PARAMETERS, "seed": seed})
-        again.measure([("weak", 2)])
-        times.append(again.study().runs["weak"][2]["seconds"])
-    assert times[0] == times[1] != times[2]
-
-
 def test_ranks_that_write_nothing_have_the_study_in_memory(notes, monkeypatch):
     notes.measure(notes.configurations())
     record.path(records.LAB).unlink()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import json
 import re
-import shutil
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -13,22 +12,13 @@ from pathlib import Path
 from labkit import edition, labfile, paths
 from labkit.errors import LabError, exit_status
 
-from authoring import generate
-from authoring.guide import (
-    cost,
-    lesson,
-    mistakes,
-    page,
-    results,
-    reveal,
-    slides,
-    timetable,
-)
+from authoring import batch, generate, tour
+from authoring.guide import figures, lesson, mistakes, page, results, reveal, slides, timetable
 from authoring.guide.page import Sheet
 
 LEARNERS = 40
 PREPARATION = "## Before the class, and after it"  # in docs/TEACHING.md
-MARK = ".guide"  # in every guide's folder; a folder without it is left alone
+MARK = ".guide"  # in every guide's folder
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -50,7 +40,7 @@ def _guide(options: argparse.Namespace) -> int:
     report = options.report or root / "report"
     if options.report and not (report / "tour.json").exists():
         raise LabError(f"{report} holds no report. `make tour` writes one, to report/.")
-    out = fresh_folder(options.out or root / "guide")
+    out = tour.fresh_folder(options.out or root / "guide", MARK, "guide")
     content = timetable.read()
     sheets = read_sheets(root, content, report)
     by_number = {sheet.lesson.lab.header.number: sheet.lesson for sheet in sheets}
@@ -75,20 +65,21 @@ def _guide(options: argparse.Namespace) -> int:
     return 0
 
 
-def read_sheets(root: Path, content: Mapping, report: Path | None) -> list[Sheet]:
-    """What the kit knows of each lab. content: of timetables.yaml."""
+def read_sheets(root: Path, content: Mapping, report: Path) -> list[Sheet]:
+    """What the kit knows of each lab. content: of timetables.yaml. report: a tour's folder, or none."""
     seconds = {} if _tour(report).get("small") else _seconds(report)
     sheets = []
     for stem in labfile.stems(root):
-        figure, must_do = content["figures"].get(stem[:2]), content["must_do"].get(stem[:2], ())
-        told = lesson.read(generate.load(stem, root), figure, must_do)
+        lab = generate.load(stem, root)
+        told = lesson.read(lab, content["figures"].get(stem[:2], ""), content["must_do"].get(stem[:2], ()))
+        book = report / "notebooks" / f"{stem}.ipynb"
         sheets.append(
             Sheet(
                 lesson=told,
                 mistakes=mistakes.read(root, stem),
                 expected=results.read(root, stem),
-                cost=cost.read(root, stem),
-                picture=page.picture_of(told, report),
+                job=batch.job(lab.header),
+                picture=figures.picture(book, told.figure.cell) if told.figure else None,
                 solved_seconds=seconds.get(stem),
             )
         )
@@ -110,18 +101,6 @@ def version(root: Path) -> str:
     return f"{edition.version(root) or 'not known'}, revision {edition.revision(root) or 'not known'}"
 
 
-def fresh_folder(out: Path) -> Path:
-    """The empty folder of the guide. An earlier guide is replaced; another folder is refused unless empty."""
-    out = out.resolve()
-    if out.exists() and any(out.iterdir()):
-        if not (out / MARK).exists():
-            raise LabError(f"{out} holds something else than an earlier guide. Choose another --out folder.")
-        shutil.rmtree(out)
-    out.mkdir(parents=True, exist_ok=True)
-    (out / MARK).touch()
-    return out
-
-
 def _write_slides(package: Path | None, out: Path, sheets: list[Sheet]) -> None:
     found = reveal.read(package) if package else None
     folder = out / "slides"
@@ -137,15 +116,15 @@ def _write_slides(package: Path | None, out: Path, sheets: list[Sheet]) -> None:
         )
 
 
-def _tour(report: Path | None) -> dict:
+def _tour(report: Path) -> dict:
     """What a tour's report says about itself; {} without one."""
     try:
-        return json.loads((report / "tour.json").read_text(encoding="utf-8")) if report else {}
+        return json.loads((report / "tour.json").read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return {}
 
 
-def _seconds(report: Path | None) -> dict[str, float]:
+def _seconds(report: Path) -> dict[str, float]:
     """Stem -> seconds of the solved lab, of those that ran."""
     labs = _tour(report).get("labs", [])
     return {entry["stem"]: entry["seconds"] for entry in labs if entry["status"] == "ran"}

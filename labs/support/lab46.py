@@ -381,7 +381,9 @@ def started(comm, framework: str) -> Iterator[placement.Placement]:
             import tensorflow as tf
 
             gpus = tf.config.list_physical_devices("GPU")
-            tf.config.set_visible_devices(gpus[hvd.local_rank() % len(gpus)], "GPU")
+            own = gpus[hvd.local_rank() % len(gpus)]
+            tf.config.set_visible_devices(own, "GPU")
+            tf.config.experimental.set_memory_growth(own, True)  # or one rank takes all of a shared GPU
         yield where
     finally:
         hvd.shutdown()

@@ -192,12 +192,16 @@ def _own_family() -> str:
 
 
 def _gpus() -> int:
-    """GPUs of this node that PyTorch can use."""
+    """GPUs of this node for the ranks: those that PyTorch can use; in a job, those that its ranks have."""
     if world.device() == "cpu":
         return 0
-    import torch
+    if world.launcher():
+        from mpi4py import MPI
 
-    return torch.cuda.device_count()
+        own = placement.own_gpu()
+        host = socket.gethostname()
+        return len({gpu for gpu in MPI.COMM_WORLD.allgather(own) if gpu.split()[0] == host})
+    return world.gpu_count()
 
 
 def _takes_gpu_memory(comm) -> bool:

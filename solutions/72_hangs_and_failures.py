@@ -63,7 +63,7 @@ def epoch(files, log, table):
 # %%
 lab72.show_program(epoch)
 faults = lab72.fresh(lab72.Hang, mystery)
-hangs = lab72.play([lab72.Job(epoch, fault, py_spy=True) for fault in faults])
+hangs = lab72.play([lab72.Job(epoch, fault, py_spy=fault == faults[0]) for fault in faults])
 lab72.show_stacks(hangs[0])
 
 # %% [markdown]

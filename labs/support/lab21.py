@@ -19,7 +19,7 @@ def broadcast_by_a_tree(broadcast, patience):
     """The right values lie in the caller's own array, on 1 to 5 ranks and from any root, after as
     few rounds as a tree needs, with as many vectors sent as needed.
     """
-    right_and_cheap(broadcast, roots_everywhere, patience)
+    right_and_cheap(broadcast, lambda vectors, root: [vectors[root]] * len(vectors), patience)
     # The function again, on 16 ranks that are not there.
     sixteen = virtual.Cluster(16).run(broadcast, np.ones(4), 0)
     predict.compare("21.1", rounds=max(sixteen.steps), messages=sum(sixteen.sent))
@@ -30,14 +30,22 @@ def reduce_and_allreduce(reduce, allreduce_tree, patience):
     """The sum lies in the root's own array, then in every rank's, after a tree's rounds and after
     twice as many.
     """
+
+    def sum_on_root(vectors, root):
+        return [sum(vectors) if rank == root else None for rank in range(len(vectors))]
+
     right_and_cheap(reduce, sum_on_root, patience)
-    right_and_cheap(allreduce_tree, sum_on_all, patience, times=2)
+    right_and_cheap(allreduce_tree, lambda vectors, root: [sum(vectors)] * len(vectors), patience, times=2)
 
 
 @check.exercise("21.3")
 def chunks_in_turns(reduce_scatter, patience):
     """Chunk r of the sum lies in rank r's own array, after p - 1 rounds."""
-    right_and_cheap(reduce_scatter, chunks_of_sum, patience, rounds=other_ranks, chunk=True)
+
+    def chunks_of_sum(vectors, root):
+        return np.array_split(sum(vectors), len(vectors))
+
+    right_and_cheap(reduce_scatter, chunks_of_sum, patience, rounds=lambda size: size - 1, chunk=True)
 
 
 @check.exercise("21.4")
@@ -48,9 +56,13 @@ def mean_by_allreduce(average, patience):
     expect.equal(len(per_rank[0]), len(per_rank), "Numbers of ranks that were tried")
 
 
-def right_and_cheap(function, want, patience, rounds=None, times=1, chunk=False):
-    """The right values, in times * rounds(p), with times * (p - 1) vectors sent by all p ranks together."""
-    rounds = rounds or tree_rounds
+def right_and_cheap(
+    function, want, patience, rounds=lambda size: (size - 1).bit_length(), times=1, chunk=False
+):
+    """The right values, in times * rounds(p), with times * (p - 1) vectors sent by all p ranks together.
+
+    rounds: by default those of a tree.
+    """
     test = partial(expect_results, function=function, want=want, chunk=chunk)
     by_size = launch.run(on_every_size, test, ranks=launch.ranks_here(5), timeout=patience)[0]
     for size, costs in by_size.items():
@@ -107,27 +119,3 @@ def expect_mean(average, comm):
     by_calls = f"{subject}: the right mean, but by the calls: {calls}. One Allreduce is asked for"
     expect(log.calls == ["Allreduce"], f"{by_calls}, also on one rank.")
     expect.equal(mean.dtype.name, "float32", f"{subject}: the mean's dtype")
-
-
-def roots_everywhere(vectors, root):
-    return [vectors[root]] * len(vectors)
-
-
-def sum_on_root(vectors, root):
-    return [sum(vectors) if rank == root else None for rank in range(len(vectors))]
-
-
-def sum_on_all(vectors, root):
-    return [sum(vectors)] * len(vectors)
-
-
-def chunks_of_sum(vectors, root):
-    return np.array_split(sum(vectors), len(vectors))
-
-
-def tree_rounds(size):
-    return (size - 1).bit_length()
-
-
-def other_ranks(size):
-    return size - 1

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from datetime import datetime
 from pathlib import Path
 from typing import NamedTuple
 
@@ -13,11 +11,10 @@ from authoring.tour import report
 
 
 class Expected(NamedTuple):
-    """The results of one machine at one revision. minutes: between its first and its last record, or None."""
+    """The results of one machine at one revision."""
 
     machine: str
     revision: str
-    minutes: float | None
     tables: list[dict]
 
 
@@ -34,7 +31,7 @@ def read(root: Path, stem: str) -> list[Expected]:
             revision = f"{entry.get('revision') or 'not known'}{changed}"
             groups.setdefault((_machine(entry), revision), []).append(entry)
     return [
-        Expected(machine, revision, _minutes(entries), report.tables_of(entries))
+        Expected(machine, revision, report.tables_of(entries))
         for (machine, revision), entries in groups.items()
     ]
 
@@ -47,12 +44,3 @@ def _machine(entry: dict) -> str:
     if entry.get("site"):
         parts.append(f"site {entry['site']}")
     return ", ".join(parts)
-
-
-def _minutes(entries: Iterable[dict]) -> float | None:
-    """From the first record to the last one; None where one moment is all there is."""
-    times = sorted(datetime.fromisoformat(entry["utc"]) for entry in entries if entry.get("utc"))
-    if len(times) < 2:
-        return None
-    minutes = (times[-1] - times[0]).total_seconds() / 60
-    return minutes if minutes >= 0.05 else None

@@ -16,6 +16,7 @@ from labkit import labfile, paths
 from tests import browser
 from tests.authoring.guide import guide_lab
 from tests.authoring.guide.guide_lab import STEM
+from tests.figures.preparation import commands
 
 EMPTY = {"figures": {}, "must_do": {}}
 PNG = base64.b64encode(b"a picture").decode()
@@ -78,7 +79,6 @@ def test_a_guide_holds_what_the_kit_knows_and_loads_nothing(guided, package):
         "make tour LABS=91",
         "A CPU, 2 cores",
         "revision aaaabbbbcccc",
-        "1.0 min from the first to the last record",
         "at most <b>360 node-minutes</b>",
         'class="math"',
         "Sums add.",
@@ -178,3 +178,20 @@ def test_a_browser_loads_the_files_alone(real):
     loaded = [url for url in requests if not url.startswith("data:")]
     assert loaded == [f"file://{out / name}" for name in ("index.html", "21.slides.html")]
     assert errors == []
+
+
+# --- docs/TEACHING.md, which the guide shows
+
+
+def test_each_command_is_a_goal_of_the_makefile():
+    goals = set(re.findall(r"^([a-z0-9-]+):", (paths.root() / "Makefile").read_text(), re.MULTILINE))
+    assert {command.split()[0] for command in commands()} == {"make"}
+    assert {command.split()[1] for command in commands()} <= goals
+
+
+def test_the_tour_is_that_of_the_first_timetable():
+    half_day = timetable.read()["timetables"]["half_day"]
+    labs = set(half_day["beforehand"])
+    for slot in half_day["days"][0]["slots"]:
+        labs |= {slot["lab"]} if "lab" in slot else set(slot.get("tells", ()))
+    assert f"make tour LABS={','.join(sorted(labs))}" in commands()

@@ -59,7 +59,8 @@ def by_nccl(comm, folder: Path) -> dict:
     """{"latency": s of a short allreduce, "bus": bytes per second, "ways": {"NET/IB": 4, …}}.
 
     {} where a rank has no GPU to itself. bus: the bus bandwidth of NVIDIA's nccl-tests (doc/PERFORMANCE.md),
-    2 (p - 1) / p times bytes over seconds. ways: connections by NCCL's log of this rank. Raises RuntimeError with NCCL's words.
+    2 (p - 1) / p times bytes over seconds. ways: connections by NCCL's log of this rank. Raises RuntimeError
+    with NCCL's words.
     """
     gpus = comm.allgather(placement.own_gpu())
     if None in gpus or len(set(gpus)) < comm.size:

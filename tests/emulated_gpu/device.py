@@ -21,7 +21,7 @@ SECONDS = float(os.environ.get("EMULATED_SECONDS", "0"))
 # Their tensors may be on different devices: copies, and an index from the host.
 ACROSS = ("aten::copy_", "aten::_to_copy", "aten::index", "aten::_index_put", "aten::lift_fresh")
 
-REAL_DEVICE = torch.Tensor.device.__get__
+_DEVICE = torch.Tensor.device.__get__
 
 count = 0
 current = 0
@@ -129,7 +129,8 @@ def _mark_new(given: list, result: object, device: int) -> None:
 
 
 def _has_memory(tensor: torch.Tensor) -> bool:
-    return REAL_DEVICE(tensor).type == "cpu" and tensor.layout == torch.strided
+    with torch._C.DisableTorchFunction():  # or a mode would ask the changed property
+        return _DEVICE(tensor).type == "cpu" and tensor.layout == torch.strided
 
 
 def on_gpu(tensor: torch.Tensor) -> bool:

@@ -61,6 +61,7 @@ def answers(lines: list[str], **variables: str) -> list:
     return json.loads(how.stdout)
 
 
+@pytest.mark.slow
 def test_what_is_refused_and_what_is_not():
     got = answers([*REFUSED, *(f"bool({line})" for line in TRUE)])
     refused = dict(zip(REFUSED, got, strict=False))
@@ -68,6 +69,7 @@ def test_what_is_refused_and_what_is_not():
     assert dict(zip(TRUE, got[len(REFUSED) :], strict=True)) == dict.fromkeys(TRUE, True)
 
 
+@pytest.mark.slow
 def test_a_clock_without_synchronizing_reads_too_little():
     """An operation takes 50 ms on the device; labkit's timing waits for it, and a bare clock does not."""
     lines = [
@@ -83,27 +85,40 @@ def test_a_clock_without_synchronizing_reads_too_little():
     assert unaware < 0.02
 
 
-@pytest.mark.parametrize(
-    ("device", "tensor", "says"),
-    [
-        ("local_rank", "torch.ones(3, device='cuda')", ""),
-        ("local_rank", "torch.ones(3)", "No backend type associated with device type cpu"),
-        ("0", "torch.ones(3, device='cuda')", "Duplicate GPU detected"),
-    ],
-)
-def test_a_group_of_nccl(device, tensor, says):
-    program = (
-        "import torch\nfrom torch import distributed\nfrom labkit import launch, world\n"
-        f"def rank():\n    local_rank = world.local_rank()\n    torch.cuda.set_device({device})\n"
-        "    distributed.init_process_group('nccl')\n    try:\n"
-        f"        values = {tensor}\n        distributed.all_reduce(values)\n"
-        "        distributed.barrier()\n        return values.sum().item()\n"
-        "    finally:\n        distributed.destroy_process_group()\n"
-        "try:\n    print(launch.run(rank, ranks=2, controller='torch', timeout=200))\n"
-        "except Exception as error:\n    print(error)\n"
-    )
+GROUPS = {
+    "its own GPU": ("local_rank", "torch.ones(3, device='cuda')", "[6.0, 6.0]"),
+    "a host tensor": ("local_rank", "torch.ones(3)", "No backend type associated with device type cpu"),
+    "one GPU for two": ("0", "torch.ones(3, device='cuda')", "Duplicate GPU detected"),
+}
+
+
+@pytest.mark.slow
+def test_groups_of_nccl():
+    program = """
+import torch
+from torch import distributed
+from labkit import launch, world
+
+def rank(device, tensor):
+    torch.cuda.set_device(eval(device, {"local_rank": world.local_rank()}))
+    distributed.init_process_group("nccl")
+    try:
+        values = eval(tensor, {"torch": torch})
+        distributed.all_reduce(values)
+        distributed.barrier()
+        return values.sum().item()
+    finally:
+        distributed.destroy_process_group()
+"""
+    for device, tensor, _ in GROUPS.values():
+        program += (
+            f"try:\n    print(launch.run(rank, {device!r}, {tensor!r}, ranks=2, controller='torch', "
+            "timeout=200))\nexcept Exception as error:\n    print(str(error).splitlines()[0])\n"
+        )
     env = {**os.environ, **environment(2)}
     how = subprocess.run(
         [sys.executable, "-c", program], env=env, cwd=ROOT, capture_output=True, text=True, timeout=300
     )
-    assert (says or "[6.0, 6.0]") in how.stdout, how.stdout + how.stderr
+    lines = how.stdout.splitlines()[-len(GROUPS) :]
+    for (what, (_, _, says)), line in zip(GROUPS.items(), lines, strict=True):
+        assert says in line, (what, how.stdout, how.stderr)

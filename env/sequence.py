@@ -7,6 +7,7 @@ import json
 import os
 import tempfile
 import time
+from collections.abc import Iterable
 from pathlib import Path
 
 from env.horovod import build, cuda, flavours
@@ -119,10 +120,12 @@ class Setup:
         step.done(built_in_words(wheels, compiled))
 
         step = self.step("verify")
-        answers = verify.two_ranks(step, VENV, {name: flavours.folder(VENV, name) for name in builds})
-        for warning in verify.warnings(answers):
-            step.warn(warning)
-        step.done(verify.in_words(answers))
+        if chosen.get("VERIFY"):
+            script = verify.write_job(VENV, bool(self.toolkit))
+            step.done(f"left to a job: sbatch {script}")
+            answers = []
+        else:
+            answers = verify_builds(step, builds)
         return {
             "root": str(environment.ROOT),
             "seconds": round(time.monotonic() - start, 1),
@@ -141,6 +144,11 @@ class Setup:
 
     def _look(self, step: Step) -> str:
         environment.check_room(environment.ROOT, VENV, self.chosen)
+        if self.chosen.get("VERIFY") not in (None, "job"):
+            raise StepFailed(
+                f"VERIFY={self.chosen['VERIFY']} is not known",
+                "VERIFY=job leaves the check of two ranks to a batch job; VERIFY=none takes that back.",
+            )
         python = pythons.find(self.chosen.get("PYTHON"), VENV)
         if self.chosen.get("MPI_HOME"):
             mpi.site_home(self.chosen["MPI_HOME"])  # now, and not after gigabytes were fetched
@@ -188,6 +196,25 @@ class Setup:
         flavours.install(step, VENV, flavour, wheel)
         behind.stand_in(VENV).unlink(missing_ok=True)
         return wheel, fresh
+
+
+def verify_builds(step: Step, builds: Iterable[str]) -> list[dict]:
+    """Two ranks with each of these builds of Horovod; their answers. Raises StepFailed."""
+    answers = verify.two_ranks(step, VENV, {name: flavours.folder(VENV, name) for name in builds})
+    for warning in verify.warnings(answers):
+        step.warn(warning)
+    step.done(verify.in_words(answers))
+    return answers
+
+
+def verify_in_job() -> None:
+    """What a set-up with VERIFY=job has left to a job. Raises StepFailed."""
+    if not STAMP.exists():
+        raise StepFailed("the environment is not set up", "Run `make setup VERIFY=job` first.")
+    stamp = json.loads(STAMP.read_text(encoding="utf-8"))
+    step = Step(1, 1, TITLES[-1], LOGS / "verify-in-job.log")
+    stamp["verified"] = verify_builds(step, stamp["wheels"])
+    STAMP.write_text(json.dumps(stamp, indent=1) + "\n", encoding="utf-8")
 
 
 def built_in_words(wheels: dict[str, str], compiled: list[str]) -> str:
@@ -269,5 +296,8 @@ def main(arguments: list[str]) -> int:
     parser.add_argument(
         "--lab-first", action="store_true", help="end before Horovod is compiled; a copy of this goes on"
     )
+    parser.add_argument("--verify", action="store_true", help="only the two ranks, in a job")
     options = parser.parse_args(arguments)
+    if options.verify:
+        return exit_status("setup", verify_in_job)
     return exit_status("setup", lambda: set_up(options))

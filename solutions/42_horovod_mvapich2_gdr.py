@@ -298,8 +298,10 @@ check("42.2", variables, command)
 # %% [markdown]
 # ### Measure
 # Now start your line. Where Slurm is, srun asks for two nodes and starts it there (`make tabletop` starts a
-# Slurm on this machine; mpirun_rsh's line is only checked). Elsewhere mpiexec starts it. Each rank says where
-# it is, how many cores it may use, and with which MPI. About 10 s for each MPI.
+# Slurm on this machine; mpirun_rsh's line is only checked). Elsewhere mpiexec starts it. On srun's line, the
+# site's own `--mpi=…` takes the place of yours. Each rank says where it is, how many cores it may use, and
+# with which MPI. Then all ranks sum a gradient of 16 MiB, each on its own device, by that MPI: `MB/s` is its
+# bytes over the seconds. About 10 s for each MPI.
 
 # %%
 launcher = lab42.launcher_here() if free else None
@@ -311,12 +313,14 @@ for mpi in mpis if launcher else []:
     line = command(launcher, job, variables(flavour), lab42.PROGRAM)
     print(*line)
     answers = lab42.start(line, mpi)
-    print(pandas.DataFrame(answers)[["rank", "host", "cores", "threads", "device", "mpi", "level"]], "\n")
+    columns = ["rank", "host", "cores", "threads", "device", "staged", "MB/s", "mpi", "level"]
+    print(pandas.DataFrame(answers)[columns].to_string(index=False), "\n")
 
 # %% [markdown]
 # **Explain.** Is every number of `rank` there once? Does `cores` say what the line asked for, one for each
 # rank? Then the line did what it says. Nodes of a tabletop share this machine and bind nobody: there `cores`
-# is more.
+# is more. On GPUs, `staged` tells whether the gradient was copied to the host's memory before MPI saw it.
+# With MVAPICH2-GDR and `MV2_USE_CUDA=1` it is not, and `MB/s` shows what that is worth.
 #
 # A node has 56 cores and 4 ranks, and somebody forgot `--cpus-per-task`. How many cores compute?
 # <details><summary>Answer</summary>
@@ -520,8 +524,9 @@ for library in libraries.values():
 
 # %% [markdown]
 # **Explain.** On a machine without GPUs all are CPU tensors, and the timeline is right to show MPI. With GPUs
-# and `make run LAB=42 HOROVOD=nccl` they should stay there. If they do not, ask in the order of the exercise:
-# the device, the host buffer, NCCL, the build.
+# and `make run LAB=42 HOROVOD=nccl` they should stay there. `HOROVOD=mpi` is the way of MVAPICH2-GDR: that
+# build hands the GPU's memory to MPI. If the gradients do not stay, ask in the order of the exercise: the
+# device, the host buffer, NCCL, the build.
 #
 # Does "CUDA-aware MPI" mean that nothing goes through host memory?
 # <details><summary>Answer</summary>

@@ -15,7 +15,7 @@ from env.install.steps import PACKAGES, Step, StepFailed, pip_progress
 
 ROOT = Path(__file__).resolve().parents[2]
 ENV = ROOT / "env"
-SETTINGS = ("PYTHON", "MPI_HOME", "GPU_OPERATIONS", "NCCL_HOME", "CUDA_HOME", "TORCH_INDEX")
+SETTINGS = ("PYTHON", "MPI_HOME", "GPU_OPERATIONS", "NCCL_HOME", "CUDA_HOME", "TORCH_INDEX", "VERIFY")
 WITH_GPU = ("NCCL_HOME", "CUDA_HOME")  # they belong to GPU_OPERATIONS; modules set them for other purposes
 KEPT = "settings.json"  # in the environment's folder, and gone with it
 NONE = "none"  # as a value: this setting, if it is kept, no longer holds

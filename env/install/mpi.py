@@ -56,11 +56,16 @@ def site_home(value: str) -> Path:
             "Set MPI_HOME to the folder above MPI's bin/ (`which mpicxx` after `module load` shows it); "
             "without MPI_HOME the mpich wheel is used.",
         )
-    if not any((home / "bin" / name).exists() for name in LAUNCHERS):
+    if not _has_launcher(home) and not shutil.which("srun"):
         raise StepFailed(
-            f"MPI_HOME={value} has none of {', '.join(LAUNCHERS)} in bin/", "Use a complete MPI."
+            f"MPI_HOME={value} has none of {', '.join(LAUNCHERS)} in bin/, and there is no srun",
+            "Use a complete MPI, or set up where Slurm's srun is in PATH.",
         )
     return home
+
+
+def _has_launcher(home: Path) -> bool:
+    return any((home / "bin" / name).exists() for name in LAUNCHERS)
 
 
 def library_version(home: Path) -> str:
@@ -85,13 +90,30 @@ def find(venv: Path, mpi_home: str | None) -> Mpi:
 
 
 def put_site_commands(mpi: Mpi, venv: Path) -> None:
-    """Make the environment's `mpiexec` and friends the site's: scripts, as hydra looks beside its file."""
+    """Make the environment's `mpiexec` and friends the site's: scripts, as hydra looks beside its file.
+
+    Where the site's MPI has no launcher, as Cray's, srun starts the ranks.
+    """
     for name in (*LAUNCHERS, *COMPILERS):
         target, script = mpi.home / "bin" / name, venv / "bin" / name
         if not target.exists():
             continue
-        script.unlink(missing_ok=True)
-        script.write_text(f'#!/bin/sh\nexec "{target}" "$@"\n', encoding="utf-8")
-        script.chmod(script.stat().st_mode | stat.S_IXUSR | stat.S_IXGRP | stat.S_IXOTH)
+        _write_script(script, f'exec "{target}" "$@"\n')
+    if not _has_launcher(mpi.home):
+        _write_script(
+            venv / "bin" / "mpiexec", f'MPI_HOME="{mpi.home}"\nexec "{shutil.which("srun")}" "$@"\n'
+        )
     if not (venv / "bin" / "mpiexec").exists() and (venv / "bin" / "mpirun").exists():
         shutil.copy2(venv / "bin" / "mpirun", venv / "bin" / "mpiexec")
+
+
+def _write_script(script: Path, text: str) -> None:
+    script.unlink(missing_ok=True)
+    script.write_text(f"#!/bin/sh\n{text}", encoding="utf-8")
+    script.chmod(script.stat().st_mode | stat.S_IXUSR | stat.S_IXGRP | stat.S_IXOTH)
+
+
+def by_srun(venv: Path) -> bool:
+    """Is the environment's mpiexec Slurm's srun?"""
+    script = venv / "bin" / "mpiexec"
+    return script.exists() and b'/srun" "$@"' in script.read_bytes()[:4096]

@@ -6,6 +6,7 @@ import json
 import os
 from pathlib import Path
 
+from env.install import mpi
 from env.install.steps import Step, StepFailed
 
 RANKS = Path(__file__).resolve().parent / "verify_ranks.py"
@@ -14,12 +15,19 @@ FRAMEWORKS = ("torch", "tensorflow")
 
 
 def clean_environment(venv: Path) -> dict[str, str]:
-    """The user's environment without another launcher's variables, the virtual environment first in PATH."""
-    alien = ("HOROVOD_", "OMPI_", "PMI", "PMIX", "SLURM_", "MV2_COMM_", "HYDRA_", "PYTHONPATH", "LABKIT_")
+    """The user's environment without another launcher's variables, the virtual environment first in PATH.
+
+    Where srun starts the ranks, it finds its job in Slurm's variables.
+    """
+    alien = ["HOROVOD_", "OMPI_", "PMI", "PMIX", "MV2_COMM_", "HYDRA_", "PYTHONPATH", "LABKIT_"]
+    if not mpi.by_srun(venv):
+        alien.append("SLURM_")
+    alien = tuple(alien)
     env = {name: value for name, value in os.environ.items() if not name.startswith(alien)}
     env["PATH"] = f"{venv / 'bin'}{os.pathsep}{env.get('PATH', os.defpath)}"
     env.update(OMP_NUM_THREADS="1", TF_CPP_MIN_LOG_LEVEL="3")
     env.setdefault("MV2_ENABLE_AFFINITY", "0")  # or MVAPICH2 refuses Horovod's threads
+    env.setdefault("MV2_SUPPORT_DL", "1")  # MVAPICH2-GDR, for libraries that Python loads
     env.update(
         OMPI_ALLOW_RUN_AS_ROOT="1",
         OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1",
@@ -102,14 +110,35 @@ def two_ranks(step: Step, venv: Path, folders: dict[str, Path]) -> list[dict]:
 
 def warnings(answers: list[dict]) -> list[str]:
     """Sentences on what these builds must not be used for."""
+    seen = dict.fromkeys(answer["warning"] for answer in answers if answer.get("warning"))
     takes = next(answer["takes_gpu_memory"] for answer in answers if answer["what"] == "mpi4py")
     if takes or not any(answer["flavour"] == "mpi" for answer in answers):
-        return []
+        return list(seen)
     says = "says that it does not take" if takes is False else "does not say whether it takes"
     return [
+        *seen,
         f"this MPI {says} GPU memory. Horovod's build 'mpi' is ready, but hand it no tensor on a GPU: it "
-        "would crash. Use 'nccl' or 'host' for these, or set up with a CUDA-aware MPI: MPI_HOME=/path/to/it"
+        "would crash. Use 'nccl' or 'host' for these, or set up with a CUDA-aware MPI: MPI_HOME=/path/to/it",
     ]
+
+
+def write_job(venv: Path, gpus: bool) -> Path:
+    """A batch script that runs the two ranks on a compute node, for login nodes that forbid it."""
+    script = venv / "verify.sbatch"
+    wish = "#SBATCH --gpus-per-node=2\n" if gpus else ""
+    script.write_text(
+        f"""#!/bin/bash
+#SBATCH --job-name=verify
+#SBATCH --nodes=1
+#SBATCH --ntasks=2
+#SBATCH --time=00:20:00
+#SBATCH --output={venv}/verify-%j.log
+{wish}
+exec "{venv}/bin/python" "{venv.parent}/env/setup.py" --verify
+""",
+        encoding="utf-8",
+    )
+    return script
 
 
 def in_words(answers: list[dict]) -> str:

@@ -36,7 +36,8 @@ _CURES = {
     "mpi": "`make setup GPU_OPERATIONS=MPI` builds it on a machine with CUDA.",
 }
 
-_SCRIPT = re.compile(rb'^exec "(.+)/bin/mpi\w+" ', re.MULTILINE)  # the set-up's mpiexec for a site's MPI
+# The set-up's mpiexec for a site's MPI, and for one without a launcher.
+_SCRIPT = re.compile(rb'^(?:exec "(.+)/bin/mpi\w+" |MPI_HOME="(.+)"$)', re.MULTILINE)
 
 
 def horovod_builds() -> dict[str, Path]:
@@ -111,7 +112,7 @@ def _own_prefix() -> Path | None:
             script = _SCRIPT.search(file.read(4096))
     except OSError:
         return None
-    return Path(os.fsdecode(script[1])) if script else Path(sys.prefix)
+    return Path(os.fsdecode(script[1] or script[2])) if script else Path(sys.prefix)
 
 
 def mpi_folder(name: str) -> Path:
@@ -142,17 +143,26 @@ def variables(
     """The variables with which a process gets these builds. NotHere, with the cure, for one that is not here.
 
     None: the build that LABKIT_HOROVOD or LABKIT_MPI_BUILD names in `environ` (by default this process's
-    environment); where it names none, no variable is needed.
+    environment); where it names none, the MPI with which the environment was set up is told what it has to
+    know for Horovod, and no other variable is needed.
     """
     environ = os.environ if environ is None else environ
     horovod = horovod or environ.get("LABKIT_HOROVOD")
     mpi = mpi or environ.get("LABKIT_MPI_BUILD")
-    chosen = _of_mpi(mpi, environ) if mpi else {}
+    chosen = _of_mpi(mpi, environ) if mpi else _switches(own_mpi(), environ)
     if horovod:
         # An empty entry would be the folder in which the process starts.
         path = [entry for entry in environ.get("PYTHONPATH", "").split(os.pathsep) if entry]
         chosen |= {"LABKIT_HOROVOD": horovod, "PYTHONPATH": os.pathsep.join(search_path(path, horovod))}
     return chosen
+
+
+def _switches(mpi: str | None, environ: Mapping[str, str]) -> dict[str, str]:
+    """What an MPI has to be told here: with MV2_USE_CUDA, MVAPICH2 would end where there is no GPU."""
+    wanted = mpis.switches(mpi, environ)
+    if not any(Path("/dev").glob("nvidia[0-9]*")):
+        wanted.pop("MV2_USE_CUDA", None)
+    return wanted
 
 
 def _of_mpi(name: str, environ: Mapping[str, str]) -> dict[str, str]:

@@ -19,7 +19,7 @@ PYTHON = os.path.join(ROOT, ".venv", "bin", "python")
 LOGS = os.path.join(ROOT, ".venv", "setup-logs")
 FIRST_LAB = "/lab/tree/work/00_check_environment.ipynb"
 # The set-up reads these from the environment, where a site's modules may have set them.
-SETTINGS = ("PYTHON", "MPI_HOME", "GPU_OPERATIONS", "NCCL_HOME", "CUDA_HOME", "TORCH_INDEX")
+SETTINGS = ("PYTHON", "MPI_HOME", "GPU_OPERATIONS", "NCCL_HOME", "CUDA_HOME", "TORCH_INDEX", "VERIFY")
 
 # Goal -> the module or shell script, and the words that it takes: NAME is `--name VALUE`, NAME? is `--name`
 # for any value, NAME* is `--name` with one argument for each word of the value, <NAME> is the value alone,

@@ -13,6 +13,7 @@
 | `through_numpy` | of tensors that the lab copies to NumPy's arrays for MPI |
 | `on_host` | of tensors that stay in host memory, whatever else is here |
 | `take_device` | this rank's device, made PyTorch's current one |
+| `own_gpu` | its GPU by its host and UUID: ranks may share one |
 | `pinned_like`, `for_mpi` | host memory for a copy of a tensor; a tensor as mpi4py takes it |
 
 *Staged* means: a GPU's tensors go through host memory on their way. Some libraries do so by themselves; for
@@ -26,6 +27,7 @@ for GPU-aware MPI".
 from __future__ import annotations
 
 import os
+import socket
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -211,6 +213,16 @@ def take_device() -> str:
 
         torch.cuda.set_device(device)
     return device
+
+
+def own_gpu() -> str | None:
+    """This rank's GPU, in the same words on every rank that has it; None where there is none."""
+    device = world.device()
+    if device == "cpu":
+        return None
+    import torch
+
+    return f"{socket.gethostname()} {torch.cuda.get_device_properties(device).uuid}"
 
 
 def for_mpi(tensor):

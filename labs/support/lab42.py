@@ -22,7 +22,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from labkit import builds, check, cluster, expect, launch, mpis, paths, timing, world
+from labkit import builds, check, cluster, expect, launch, mpis, paths, placement, timing, world
 from labkit.errors import LabError, counted
 from labkit.horovod import Training, timeline
 
@@ -301,14 +301,15 @@ def launcher_here() -> str | None:
 def job_here(cores: int = 1) -> Job:
     """A small job that fits: two nodes of Slurm with a rank on each, or two ranks on this machine.
 
-    On a GPU cluster it has one GPU on each node.
+    On a GPU cluster it has one GPU on each node, unless the site gives whole nodes and refuses the option.
     """
     site = cluster.here()
     if site is None:
         return Job(1, 2, cores, 0)
     partitions = cluster.slurm.at(site).partitions()
     nodes = min(2, max(partition.largest for partition in partitions))
-    gpus = int(cluster.sites.load(site).get("LABKIT_GPUS_PER_NODE", "0"))
+    known = cluster.sites.load(site)
+    gpus = 0 if known.get("LABKIT_GPU_FORM") == "none" else int(known.get("LABKIT_GPUS_PER_NODE", "0"))
     return Job(nodes, 1, cores, min(1, gpus))
 
 
@@ -327,6 +328,8 @@ def start(words: Sequence[str], mpi: str | None = None, timeout: float = 180) ->
         own = {name: os.environ[name] for name in clients if name in os.environ}
         env = cluster.sites.environment(site, env) | own
         at = command.index("srun") + 1
+        for own_plugin in re.findall(r"--mpi=\S+", env.get("LABKIT_LAUNCHER", "")):
+            command = [own_plugin if word.startswith("--mpi=") else word for word in command]
         command[at:at] = [*shlex.split(env.get("LABKIT_SBATCH_OPTIONS", "")), "--time=10"]
         modules = 'source slurm/launch.sh; read_site 42_horovod_mvapich2_gdr; exec "$@"'
         command = ["bash", "-c", modules, "line", *command]
@@ -356,16 +359,26 @@ def start(words: Sequence[str], mpi: str | None = None, timeout: float = 180) ->
 MARK = "ROLL_CALL "
 WIDTH = 512  # of the net's layers, and images of a batch: enough work for several cores
 STEPS = 12
+GRADIENT = 16 << 20  # bytes
 
 
 def answer(comm) -> dict:
-    """This rank's place, its cores and threads, its MPI, and the time of a step in seconds."""
+    """This rank's place, its cores and threads, its MPI, the time of a step in seconds, and an allreduce.
+
+    "MB/s": bytes of a gradient of 16 MiB over the seconds of its allreduce by MPI, from the rank's device.
+    "staged": it goes through the host there.
+    """
     import torch
     from mpi4py import MPI
 
     family, version = mpis.identify(MPI.Get_library_version(), "")
     device = world.device()
     took = timing.measure(_step(torch, device), repeat=STEPS, warmup=2, comm=comm, device=device)
+    where = placement.of_mpi()
+    gradient = torch.zeros(GRADIENT // 4, device=device)
+    summed = timing.measure(
+        lambda: where.allreduce(comm, gradient), repeat=STEPS, warmup=2, comm=comm, device=device
+    )
     return {
         "rank": comm.rank,
         "host": socket.gethostname(),
@@ -374,6 +387,8 @@ def answer(comm) -> dict:
         "mpi": f"{family} {version}",
         "level": LEVELS[MPI.Query_thread()],
         "device": device,
+        "staged": where.staged,
+        "MB/s": round(GRADIENT / summed.median / 1e6),
         "seconds": took.median,
         "seconds_q1": took.q1,
         "seconds_q3": took.q3,

@@ -192,12 +192,16 @@ def _own_family() -> str:
 
 
 def _gpus() -> int:
-    """GPUs of this node that PyTorch can use."""
+    """GPUs of this node for the ranks: those that PyTorch can use; in a job, those that its ranks have."""
     if world.device() == "cpu":
         return 0
-    import torch
+    if world.launcher():
+        from mpi4py import MPI
 
-    return torch.cuda.device_count()
+        own = placement.own_gpu()
+        host = socket.gethostname()
+        return len({gpu for gpu in MPI.COMM_WORLD.allgather(own) if gpu.split()[0] == host})
+    return world.gpu_count()
 
 
 def _takes_gpu_memory(comm) -> bool:
@@ -381,7 +385,9 @@ def started(comm, framework: str) -> Iterator[placement.Placement]:
             import tensorflow as tf
 
             gpus = tf.config.list_physical_devices("GPU")
-            tf.config.set_visible_devices(gpus[hvd.local_rank() % len(gpus)], "GPU")
+            own = gpus[hvd.local_rank() % len(gpus)]
+            tf.config.set_visible_devices(own, "GPU")
+            tf.config.experimental.set_memory_growth(own, True)  # or one rank takes all of a shared GPU
         yield where
     finally:
         hvd.shutdown()

@@ -181,7 +181,7 @@ def missing(name: str, comm=None) -> str:
     this. Raises LabError for a name that is none.
     """
     backend = _backend(name)
-    gpus = comm.allgather(own_gpu()) if comm else []
+    gpus = comm.allgather(placement.own_gpu()) if comm else []
     if backend.on_gpu and world.device() == "cpu":
         return "no GPU here" + (", and NCCL moves GPU memory only" if backend.carrier == "nccl" else "")
     reason = ""
@@ -190,7 +190,7 @@ def missing(name: str, comm=None) -> str:
     elif backend.caller == "horovod":
         reason = _horovod_lacks(name, backend, comm is not None)
     if not reason and backend.carrier == "nccl":
-        reason = gpus_lack(gpus, own_gpu())
+        reason = gpus_lack(gpus, placement.own_gpu())
     if not reason and backend.carrier == "mpi" and backend.on_gpu and comm is not None:
         reason = placement.mpi_reason()
     return reason
@@ -264,16 +264,6 @@ def _horovod_lacks(name: str, backend: Backend, on_ranks: bool) -> str:
     if not built[backend.carrier]():
         return f"this Horovod was built without {backend.carrier.upper()}"
     return ""
-
-
-def own_gpu() -> str | None:
-    """This rank's GPU, in the same words on every rank that has it; None where there is none."""
-    device = world.device()
-    if device == "cpu":
-        return None
-    import torch
-
-    return f"{socket.gethostname()} {torch.cuda.get_device_properties(device).uuid}"
 
 
 def gpus_lack(gpus: Sequence[str | None], own: str | None) -> str:

@@ -79,7 +79,7 @@ def _late(start: Callable, finish: Callable, late: float = 0.4) -> tuple[float, 
     rank = distributed.get_rank()
     ranks = distributed.get_world_size()
     for _ in range(3):
-        (weights,) = torch.nn.Linear(4, 1, bias=False).parameters()
+        (weights,) = torch.nn.Linear(4, 1, bias=False, device=world.device()).parameters()
         weights.grad = torch.full_like(weights, rank + 1.0)
         distributed.barrier()
         if rank == ranks - 1:
@@ -389,7 +389,7 @@ def compare_steps(
             optimizer.step()
 
         ways[name] = step
-    return timing.in_turns(ways, repeat=repeat)
+    return timing.in_turns(ways, repeat=repeat, device=world.device())
 
 
 @launch.in_group()

@@ -17,9 +17,11 @@ from pathlib import Path
 from labkit import builds, doctor, launch, mpis, paths, world
 from labkit.errors import LabError
 
+from slurm.doctor import links
 from slurm.job import launcher, shape
 
-RANKS_SECONDS = 45  # to start the ranks and exchange one message
+RANKS_SECONDS = 45  # to start the ranks, exchange one message and try the link
+GPU_SECONDS = 60  # more, where PyTorch is imported for NCCL
 DOCTOR_SECONDS = 40
 _THREAD_LEVELS = ("SINGLE", "FUNNELED", "SERIALIZED", "MULTIPLE")
 
@@ -70,7 +72,12 @@ def _start_ranks(folder: Path) -> dict:
     log = folder / "ranks.log"
     with log.open("w") as out:
         ended = launch.run_to_end(
-            command, timeout=RANKS_SECONDS, env=env, stdin=subprocess.DEVNULL, stdout=out, stderr=out
+            command,
+            timeout=RANKS_SECONDS + (GPU_SECONDS if _devices() else 0),
+            env=env,
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=out,
         )
     lines = [line for line in log.read_text(errors="replace").splitlines() if line.strip()]
     return {
@@ -83,7 +90,7 @@ def _start_ranks(folder: Path) -> dict:
 
 
 def one_rank(folder: Path) -> int:
-    """Say what this rank sees; then exchange its host's name with all the others."""
+    """Say what this rank sees; exchange its host's name with all the others; try MPI's link, and NCCL's."""
     facts = {"host": socket.gethostname(), "cores": world.cores(), "labkit": str(paths.root())}
     facts |= {"gpus": _gpus(), "python": sys.version.split()[0], "devices": _devices()}
     facts["infiniband"] = doctor.infiniband_ports()
@@ -101,9 +108,20 @@ def one_rank(folder: Path) -> int:
     facts["threads"] = levels[level]
     facts |= {"rank": MPI.COMM_WORLD.rank, "size": MPI.COMM_WORLD.size}
     write(folder, name, facts)
+    comm = MPI.COMM_WORLD
     begin = time.perf_counter()
-    facts["met"] = sorted(set(MPI.COMM_WORLD.allgather(facts["host"])))
+    hosts = comm.allgather(facts["host"])
+    facts["met"] = sorted(set(hosts))
     facts["seconds"] = time.perf_counter() - begin
+    write(folder, name, facts)
+    if facts["devices"]:
+        import torch  # noqa: F401 - the ranks' device is asked of PyTorch, where there are GPUs
+    facts["mpi"] = links.by_mpi(comm, hosts)
+    write(folder, name, facts)
+    try:
+        facts["nccl"] = links.by_nccl(comm, folder)
+    except RuntimeError as error:
+        facts["nccl"] = {"failed": str(error).splitlines()[0]}
     write(folder, name, facts)
     MPI.Finalize()
     return 0

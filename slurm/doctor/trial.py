@@ -16,7 +16,7 @@ from labkit.errors import LabError
 # Slurm's words for a job that has not ended.
 _WAITING = ("PENDING", "CONFIGURING", "REQUEUED", "REQUEUE_HOLD", "RESV_DEL_HOLD", "SPECIAL_EXIT")
 _RUNNING = ("RUNNING", "COMPLETING", "SUSPENDED", "STAGE_OUT", "SIGNALING", "STOPPED", "RESIZING")
-RUN_SECONDS = 200  # the job's own limit is 2 minutes; Slurm looks at limits twice a minute
+RUN_SECONDS = 260  # the job's own limit is 2 minutes, 3 with GPUs; Slurm looks at limits twice a minute
 FILE_SECONDS = 15  # until a file from a node is seen here: network file systems cache
 _SILENCES = 5  # answers without a state, then Slurm has lost the job
 
@@ -48,7 +48,13 @@ def plan(env: Mapping[str, str], wanted: int | None) -> Plan:
     """Two nodes unless another number is wanted, two ranks on each; one rank where a node has one GPU."""
     nodes = wanted or 2
     each = 1 if env.get("LABKIT_GPUS_PER_NODE") == "1" else 2
-    options = ["--time=2", f"--nodes={nodes}", f"--ntasks-per-node={each}", "--job-name=labkit-doctor"]
+    minutes = 2 if env.get("LABKIT_GPUS_PER_NODE", "0") == "0" else 3
+    options = [
+        f"--time={minutes}",
+        f"--nodes={nodes}",
+        f"--ntasks-per-node={each}",
+        "--job-name=labkit-doctor",
+    ]
     further = env.get("LABKIT_SBATCH_OPTIONS", "")
     try:
         return Plan(nodes, each, options + shlex.split(further))

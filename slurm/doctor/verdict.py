@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Iterator, Mapping
 
 from labkit import doctor, labfile, mpis, paths
@@ -33,6 +35,7 @@ def judge(site: str, env: Mapping[str, str], job: Plan, outcome: Outcome) -> Ite
     yield from _hardware(env, outcome.ranks)
     yield from _network(outcome.ranks)
     yield from _mpi(site, env, outcome.ranks)
+    yield from _links(outcome.ranks)
     for sentence in outcome.files.get("node", {}).get("advice", []):
         if not sentence.startswith("MPI allows"):  # said of the ranks already
             yield Finding(NOTE, sentence)
@@ -186,3 +189,51 @@ def _mpi(site: str, env: Mapping[str, str], ranks: list[dict]) -> Iterator[Findi
         yield Finding(OK, "MPI allows MPI_THREAD_MULTIPLE, which Horovod wants.")
     elif levels:
         yield Finding(WRONG, mpis.thread_advice(rank["family"], f"MPI_THREAD_{levels[0]}"))
+
+
+def _links(ranks: list[dict]) -> Iterator[Finding]:
+    """How fast MPI's messages and NCCL's allreduces are, and by which way."""
+    port = _fastest_port(ranks)
+    for key, memory in (("rate", "host"), ("gpu_rate", "GPU")):
+        rates = [rank["mpi"][key] for rank in ranks if rank.get("mpi", {}).get(key)]
+        if not rates:
+            continue
+        speed = f"{min(rates) / 1e9:.2g} GB/s"
+        said = f"Between two nodes MPI moves {speed} of {memory} memory, both ways at once."
+        if port and min(rates) < 0.2 * port:
+            yield Finding(
+                WRONG,
+                f"{said} The port carries {port / 1e9:.3g} GB/s: does this MPI speak TCP? Then a comparison "
+                "with NCCL is one of networks. Set up with the site's own MPI: make setup MPI_HOME=…",
+            )
+        else:
+            yield Finding(OK, said)
+    for reason in dict.fromkeys(rank["mpi"]["staged"] for rank in ranks if rank.get("mpi")):
+        if reason:
+            yield Finding(NOTE, f"MPI gets no GPU memory: {reason}. Labs copy to the host first.")
+    by_nccl = [rank["nccl"] for rank in ranks if rank.get("nccl")]
+    for sentence in dict.fromkeys(found["failed"] for found in by_nccl if "failed" in found):
+        yield Finding(WRONG, f"NCCL's allreduce failed: {sentence}")
+    measured = [found for found in by_nccl if "bus" in found]
+    if measured:
+        yield _of_nccl(measured, port)
+
+
+def _of_nccl(measured: list[dict], port: float) -> Finding:
+    ways = sum((Counter(found["ways"]) for found in measured), Counter())
+    listed = ", ".join(f"{way} {count}" for way, count in ways.most_common()) or "not in its log"
+    said = (
+        f"NCCL: {1e6 * measured[0]['latency']:.3g} µs for an allreduce of 8 bytes, and a bus bandwidth of "
+        f"{measured[0]['bus'] / 1e9:.3g} GB/s for 256 MiB. Connections: {listed}."
+    )
+    if port and any(way.startswith("NET/Socket") for way in ways):
+        cure = "An active InfiniBand port is not used: see NCCL_SOCKET_IFNAME and NCCL's plug-in."
+        return Finding(WRONG, f"{said} {cure}")
+    return Finding(OK, said)
+
+
+def _fastest_port(ranks: list[dict]) -> float:
+    """Bytes per second of the fastest active InfiniBand or RoCE port; 0 without one."""
+    ports = [port for rank in ranks for port in rank["infiniband"] or [] if "ACTIVE" in port]
+    rates = [float(rate) for port in ports for rate in re.findall(r"([\d.]+) Gb", port)]
+    return max(rates, default=0.0) * 1e9 / 8

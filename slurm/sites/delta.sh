@@ -16,7 +16,9 @@ export SBATCH_GPUS_PER_NODE=4
 export LABKIT_SBATCH_OPTIONS="--cpus-per-task=16"
 
 # RH9: the default is PrgEnv-gnu with Cray MPICH; there is no mpirun.
-export LABKIT_MODULES="PrgEnv-gnu cray-mpich cudatoolkit/25.3_12.8"
+export LABKIT_MODULES="PrgEnv-gnu cray-mpich"
+# For `make setup` alone: nvcc, and no library that a job should load, since PyTorch brings its own.
+export LABKIT_SETUP_MODULES="cudatoolkit/25.3_12.8"
 export LABKIT_LAUNCHER="srun"
 export LABKIT_MPI="cray-mpich"
 

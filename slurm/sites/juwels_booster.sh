@@ -14,7 +14,9 @@ export LABKIT_GPU_FORM="gres"
 export LABKIT_SBATCH_OPTIONS="--gres=gpu:4 --cpus-per-task=12"
 
 # modules.sh of the tutorial; MPI-settings/CUDA switches GPU buffers on.
-export LABKIT_MODULES="Stages/2025 GCC/13.3.0 CUDA/12 OpenMPI/5.0.5 NCCL/default-CUDA-12 MPI-settings/CUDA"
+# Its NCCL module is left out, since PyTorch brings its own. Ask the site: do OpenMPI/5.0.5 and MPI-settings/CUDA load
+# without CUDA/12? Then it can move into LABKIT_SETUP_MODULES.
+export LABKIT_MODULES="Stages/2025 GCC/13.3.0 CUDA/12 OpenMPI/5.0.5 MPI-settings/CUDA"
 export LABKIT_LAUNCHER="srun"
 export LABKIT_MPI="openmpi"
 # NCCL_SOCKET_IFNAME: no source. JSC's courses reach the InfiniBand address of the first host by its name with an added

@@ -16,8 +16,9 @@ export SBATCH_GRES="gpu:4"
 # 32 cores / 4 ranks.
 export LABKIT_SBATCH_OPTIONS="--cpus-per-task=8"
 
-# WarpX's profile of 2024-10-24. Ask the site (`modmap`): which version of Open MPI with CUDA is there now?
-export LABKIT_MODULES="gcc/11.3.0 cuda/11.8 openmpi/4.1.4--gcc--11.3.0-cuda-11.8"
+# WarpX's profile of 2024-10-24. The kit needs CUDA 12, and this profile has 11. Ask the site (`modmap`): which Open MPI
+# was built with CUDA 12? A module with nvcc for the set-up alone belongs into LABKIT_SETUP_MODULES.
+export LABKIT_MODULES="gcc/11.3.0 openmpi/4.1.4--gcc--11.3.0-cuda-11.8"
 export LABKIT_LAUNCHER="srun"
 export LABKIT_MPI="openmpi"
 # NCCL_SOCKET_IFNAME: no source.

@@ -17,7 +17,9 @@ export LABKIT_SBATCH_OPTIONS="--cpus-per-task=32 --gpu-bind=none"
 
 # Names without versions: github.com/ECP-WarpX/WarpX, perlmutter_gpu_warpx.profile.example, 2024-10-24; that cray-mpich is
 # among the default modules: github.com/SCOREC/polyMPO, pull request 64, tested 2024-07-23.
-export LABKIT_MODULES="PrgEnv-gnu cray-mpich cudatoolkit craype-accel-nvidia80"
+export LABKIT_MODULES="PrgEnv-gnu cray-mpich craype-accel-nvidia80"
+# For `make setup` alone: nvcc, and no library that a job should load, since PyTorch brings its own.
+export LABKIT_SETUP_MODULES="cudatoolkit"
 export LABKIT_LAUNCHER="srun"
 export LABKIT_MPI="cray-mpich"
 # Ask the site: is cray-mpich-abi there for an mpi4py that was built for MPICH? Does NCCL need the module nccl-plugin

@@ -16,7 +16,9 @@ export SBATCH_GRES="gpu:gh200:4"
 export LABKIT_SBATCH_OPTIONS="--cpus-per-task=72"
 
 # compiling-roihu.md, "Compiling on Roihu-GPU": the suite that is loaded by default.
-export LABKIT_MODULES="gcc/14.3.0 cuda/12.9.1 openmpi/5.0.10"
+export LABKIT_MODULES="gcc/14.3.0 openmpi/5.0.10"
+# For `make setup` alone: nvcc, and no library that a job should load, since PyTorch brings its own.
+export LABKIT_SETUP_MODULES="cuda/12.9.1"
 export LABKIT_LAUNCHER="srun"
 export LABKIT_MPI="openmpi"
 # NCCL_SOCKET_IFNAME: not in the guide.

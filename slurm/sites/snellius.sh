@@ -13,7 +13,9 @@ export SBATCH_GPUS_PER_NODE=4
 export LABKIT_SBATCH_OPTIONS="--cpus-per-task=18"
 
 # The year of the software stack first, then a toolchain with Open MPI: github.com/HPC-TUE/multi-gpu (README), 2025.
-export LABKIT_MODULES="2023 foss/2023a CUDA/12.4.0"
+export LABKIT_MODULES="2023 foss/2023a"
+# For `make setup` alone: nvcc, and no library that a job should load, since PyTorch brings its own.
+export LABKIT_SETUP_MODULES="CUDA/12.4.0"
 export LABKIT_LAUNCHER="srun"
 # foss is EasyBuild's toolchain of GCC and Open MPI.
 export LABKIT_MPI="openmpi"

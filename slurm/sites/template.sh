@@ -50,6 +50,9 @@ export LABKIT_SBATCH_OPTIONS="--cpus-per-task=16"
 # Modules, loaded in this order in the job and by the doctor; empty where the site has none or none is needed.
 # They must bring the MPI library with which `make setup MPI_HOME=…` was run.
 export LABKIT_MODULES="gcc mvapich2"
+# Modules for `make setup` alone, loaded by hand before it: nvcc for Horovod's GPU builds, say. Jobs do without CUDA, NCCL
+# and cuDNN modules: PyTorch and TensorFlow bring these libraries, and a second copy of another version breaks them.
+# export LABKIT_SETUP_MODULES="cuda/12.4"
 
 # The command that starts the ranks; the kit adds their number and hosts. One of: srun, srun --mpi=pmi2 (what
 # `srun --mpi=list` offers), mpirun_rsh -export-all, mpiexec, mpirun, ibrun.

@@ -17,7 +17,9 @@ export LABKIT_SBATCH_OPTIONS="--cpus-per-task=18"
 export LABKIT_LAUNCHER="ibrun"
 # building.md names two MPI libraries, the modules ompi and mvapich. These versions with MVAPICH-Plus were seen in one
 # user's script only, so that `module spider mvapich-plus` should be asked first: gcc/15.1.0 cuda/13.0 mvapich-plus/5.1.0
-export LABKIT_MODULES="gcc cuda ompi"
+export LABKIT_MODULES="gcc ompi"
+# For `make setup` alone: nvcc, and no library that a job should load, since PyTorch brings its own.
+export LABKIT_SETUP_MODULES="cuda"
 export LABKIT_MPI="openmpi"
 # Ask the site: which version of gcc, cuda and ompi belong together, and is there a CUDA-aware MVAPICH (mvapich-plus)?
 # NCCL_SOCKET_IFNAME: not in the documentation.

@@ -10,8 +10,9 @@ import time
 from pathlib import Path
 
 import pytest
+from labkit import builds
 
-from env.install import environment, mpi, steps
+from env.install import environment, mpi, steps, verify, verify_ranks
 from tests.env import wheels
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -31,6 +32,67 @@ def test_a_sites_mpi_comes_first(tmp_path):
     mpi.put_site_commands(library, tmp_path / "venv")
     answer = subprocess.run([tmp_path / "venv" / "bin" / "mpiexec"], capture_output=True, text=True)
     assert answer.stdout == "site\n"
+
+
+def test_srun_starts_the_ranks_of_an_mpi_without_a_launcher(tmp_path, monkeypatch):
+    site = tmp_path / "cray"
+    for file in ("bin/mpicc", "bin/mpicxx", "tools/srun", "venv/bin/python"):
+        (site / file).parent.mkdir(parents=True, exist_ok=True)
+        (site / file).write_text("#!/bin/sh\necho srun: $@ job $SLURM_JOB_ID\n")
+        (site / file).chmod(0o755)
+    monkeypatch.setenv("PATH", "/usr/bin:/bin")
+    monkeypatch.setattr(mpi.shutil, "which", lambda name: None)
+    with pytest.raises(steps.StepFailed, match=r"none of mpiexec, .* in bin/, and there is no srun"):
+        mpi.site_home(str(site))
+    monkeypatch.setattr(mpi.shutil, "which", lambda name: str(site / "tools" / name))
+    library = mpi.find(site / "venv", str(site))
+    mpi.put_site_commands(library, site / "venv")
+    monkeypatch.setenv("SLURM_JOB_ID", "7")
+    command = [site / "venv" / "bin" / "mpiexec", "-n", "2"]
+    own = verify.clean_environment(site / "venv")
+    answer = subprocess.run(command, env=own, capture_output=True, text=True)
+    assert answer.stdout == "srun: -n 2 job 7\n"
+    monkeypatch.setattr(sys, "prefix", str(site / "venv"))
+    assert builds.mpi_builds() == {"mpi": site}
+
+
+def test_a_process_may_hold_the_cuda_runtime_of_its_mpi(tmp_path, monkeypatch):
+    """What MVAPICH2-GDR, Cray's MPICH and others map beside their main library."""
+    files = ["libmpi.so.12", "libmpicxx.so.12", "libmpi_gtl_cuda.so.0", "libmpifort.so.12", "libcudart.so.12"]
+    maps = tmp_path / "maps"
+    maps.write_text("".join(f"7f00-7f01 r-xp 00000000 00:00 1   /x/lib/{file}\n" for file in files))
+    assert verify_ranks.libraries(maps) == {
+        "MPI": ["/x/lib/libmpi.so.12"],
+        "CUDA runtime": ["/x/lib/libcudart.so.12"],
+        "NCCL": [],
+    }
+    found = {
+        "MPI": ["/x/libmpi.so"],
+        "NCCL": [],
+        "CUDA runtime": ["/x/libcudart.so.11.0", "/y/libcudart.so.12"],
+    }
+    monkeypatch.setattr(verify_ranks, "needed_by", lambda library: {"/x/libcudart.so.11.0"})
+    error, warning = verify_ranks.doubled(found)
+    assert (error, warning) == (
+        "",
+        "MPI brings a CUDA runtime of its own, so a process holds libcudart.so.11.0 and libcudart.so.12",
+    )
+    monkeypatch.setattr(verify_ranks, "needed_by", lambda library: set())
+    assert verify_ranks.doubled(found)[0].startswith("holds 2 libraries of CUDA runtime: /x/libcudart")
+    found["MPI"] = ["/x/libmpi.so", "/y/libmpi.so"]
+    assert verify_ranks.doubled(found)[0] == "holds 2 libraries of MPI: /x/libmpi.so, /y/libmpi.so"
+
+
+def test_needed_by_asks_the_loader():
+    assert any(Path(file).name.startswith("libc.so") for file in verify_ranks.needed_by(sys.executable))
+
+
+def test_a_job_verifies_where_a_login_node_may_not(tmp_path):
+    (tmp_path / ".venv").mkdir()
+    script = verify.write_job(tmp_path / ".venv", gpus=True)
+    text = script.read_text()
+    assert "#SBATCH --gpus-per-node=2" in text
+    assert f'exec "{tmp_path}/.venv/bin/python" "{tmp_path}/env/setup.py" --verify' in text
 
 
 def direct(name: str) -> dict[str, str]:

@@ -100,6 +100,10 @@ def test_the_environments_own_mpi_is_named_by_its_tools(prefix, tmp_path):
     (gdr / "bin" / "mpiname").write_text("#!/bin/sh\necho MVAPICH2-GDR\n", encoding="utf-8")
     (prefix / "bin" / "mpiexec").write_text(f'#!/bin/sh\nexec "{gdr}/bin/mpiexec" "$@"\n', encoding="utf-8")
     assert list(builds.mpi_builds()) == ["mvapich2-gdr", "mvapich2"]
+    told = builds.variables(environ={})
+    told.pop("MV2_USE_CUDA", None)  # where there is a GPU
+    assert told == {"MV2_ENABLE_AFFINITY": "0", "MV2_SUPPORT_DL": "1"}, "nobody had to choose it"
+    assert "MV2_SUPPORT_DL" not in builds.variables(environ={"MV2_SUPPORT_DL": "0"})
 
 
 def test_the_linker_finds_the_chosen_mpi_first(prefix):

@@ -2,8 +2,17 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import subprocess
+import sys
+from importlib import import_module
+from pathlib import Path
+
 from authoring import generate
 from labkit import paths
+
+SECONDS = 900  # to end a run that hangs; no speed is asserted
 
 
 def own_warnings_are_errors() -> str:
@@ -20,3 +29,52 @@ def assert_each_check_passed_once(stem: str, output: str) -> None:
     for exercise in generate.load(stem).exercises:
         assert output.count(f"✓ {exercise.number}  ") == 1, output[-3000:]
     assert "Traceback" not in output
+
+
+def small(stem: str) -> dict[str, object]:
+    """The parameters of the tests' runs."""
+    return import_module(f"tests.labs.wrong_answers.{stem}").SMALL
+
+
+def run(command: list[str], folder: Path) -> subprocess.CompletedProcess:
+    """Run a command, with warnings from the lab, labkit and support as errors; it writes into folder.
+
+    It is ended after SECONDS.
+    """
+    env = {
+        **os.environ,
+        "LABKIT_HOME": str(folder),
+        "PYTHONWARNINGS": own_warnings_are_errors(),
+    }
+    process = subprocess.Popen(
+        command,
+        cwd=paths.root(),
+        env=env,
+        start_new_session=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        out, err = process.communicate(timeout=SECONDS)
+    except BaseException:  # it hangs, or the tests are over before their time
+        os.killpg(process.pid, signal.SIGTERM)
+        out, err = process.communicate()
+        print(out[-2000:], err[-2000:])
+        raise
+    return subprocess.CompletedProcess(command, process.returncode, out, err)
+
+
+def solved_script(stem: str) -> list[str]:
+    values = [f"{name}={value!r}" for name, value in small(stem).items()]
+    ranks = str(generate.load(stem).header.ranks)
+    command = [sys.executable, "-m", "labkit", "run", stem, "--solved", "--np", ranks]
+    return [*command, "--set", *values] if values else command
+
+
+def assert_solved(stem: str, folder: Path) -> None:
+    """Run a solved lab on its ranks: every check passes once, and nothing is wrong besides."""
+    how = run(solved_script(stem), folder)
+    assert how.returncode == 0, how.stdout[-2000:] + how.stderr[-3000:]
+    assert_each_check_passed_once(stem, how.stdout)
+    assert "Traceback" not in how.stderr

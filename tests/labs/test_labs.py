@@ -2,76 +2,33 @@
 
 from __future__ import annotations
 
-import os
 import re
-import signal
-import subprocess
-import sys
 from functools import cache
-from importlib import import_module
-from pathlib import Path
 
 import pytest
 from authoring import generate
 from authoring.source import STEM
 from labkit import labfile, paths
 
-from tests.labs import visit
-from tests.labs.solved_runs import assert_each_check_passed_once, own_warnings_are_errors
+from tests.labs import solved_runs, visit
 
 ROOT = paths.root()
 STEMS = labfile.stems()
-SECONDS = 900  # to end a run that hangs; no speed is asserted
-pytestmark = pytest.mark.timeout(SECONDS + 60)
+pytestmark = pytest.mark.timeout(solved_runs.SECONDS + 60)
 load = cache(generate.load)
 every_lab = pytest.mark.parametrize("stem", STEMS)
 
 
 # Labs run as batch jobs in tests/slurm/test_jobs.py, in CI all of them. Without Slurm these:
-# MPI by hand, Horovod and PyTorch's tensors over MPI; and of the labs without ranks one that saves its
-# plots, one with TensorFlow, and one that starts processes.
+# MPI by hand, and PyTorch's tensors over MPI; and of the labs without ranks one that saves its
+# plots, one with TensorFlow, and one that starts processes. tests/emulated_gpu has more.
 SCRIPTS = (
     "10_train_on_one_device",
     "11_same_net_in_tensorflow",
     "20_ranks_and_messages",
-    "40_horovod_pytorch",
     "62_model_parallel",
     "72_hangs_and_failures",
 )
-
-
-def small(stem: str) -> dict[str, object]:
-    """The parameters of the tests' runs."""
-    return import_module(f"tests.labs.wrong_answers.{stem}").SMALL
-
-
-def run(command: list[str], folder: Path) -> subprocess.CompletedProcess:
-    """Run a command, with warnings from the lab, labkit and support as errors; it writes into folder.
-
-    It is ended after SECONDS.
-    """
-    env = {
-        **os.environ,
-        "LABKIT_HOME": str(folder),
-        "PYTHONWARNINGS": own_warnings_are_errors(),
-    }
-    process = subprocess.Popen(
-        command,
-        cwd=ROOT,
-        env=env,
-        start_new_session=True,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    try:
-        out, err = process.communicate(timeout=SECONDS)
-    except BaseException:  # it hangs, or the tests are over before their time
-        os.killpg(process.pid, signal.SIGTERM)
-        out, err = process.communicate()
-        print(out[-2000:], err[-2000:])
-        raise
-    return subprocess.CompletedProcess(command, process.returncode, out, err)
 
 
 @pytest.mark.slow  # `make lint` asks it before
@@ -126,18 +83,11 @@ def test_earlier_labs_exist(stem):
     assert not missing, f"Before: names labs that are not there: {missing}"
 
 
-def solved_script(stem: str) -> list[str]:
-    values = [f"{name}={value!r}" for name, value in small(stem).items()]
-    ranks = str(load(stem).header.ranks)
-    command = [sys.executable, "-m", "labkit", "run", stem, "--solved", "--np", ranks]
-    return [*command, "--set", *values] if values else command
-
-
 @pytest.mark.slow
 @every_lab
 def test_a_learner_comes_through(stem, monkeypatch):
     """Stubs and wrong answers are refused, hints shown, right answers taken, and figures can be read."""
-    monkeypatch.setenv("PYTHONWARNINGS", own_warnings_are_errors())
+    monkeypatch.setenv("PYTHONWARNINGS", solved_runs.own_warnings_are_errors())
     way = visit.Visit(stem)
     way.execute()
     assert not way.problems, "\n".join(way.problems)
@@ -156,7 +106,4 @@ def test_names_in_hints_exist_in_the_answer(stem):
 @pytest.mark.slow
 @pytest.mark.parametrize("stem", SCRIPTS)
 def test_solved_script_runs_on_its_ranks(stem, tmp_path):
-    how = run(solved_script(stem), tmp_path)
-    assert how.returncode == 0, how.stdout[-2000:] + how.stderr[-3000:]
-    assert_each_check_passed_once(stem, how.stdout)
-    assert "Traceback" not in how.stderr
+    solved_runs.assert_solved(stem, tmp_path)

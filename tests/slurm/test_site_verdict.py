@@ -19,8 +19,11 @@ ASKS = {"LABKIT_HOROVOD": "nccl", "LABKIT_GDRCOPY": "/opt/libgdrapi.so"}
 HEALTHY = {
     "cores": 16, "gpus": 4, "devices": 4, "infiniband": [PORT], "size": 2, "threads": "MULTIPLE",
     "met": ["n0", "n1"], "seconds": 0.001, "family": "MVAPICH2-GDR", "version": "2.3.7",
-    "files": ["libmpi.so.12"],
+    "files": ["libmpi.so.12"], "mpi": {"rate": 22e9, "staged": "", "gpu_rate": 20e9},
+    "nccl": {"latency": 20e-6, "bus": 21e9, "ways": {"NET/IB/GDRDMA": 4, "P2P": 2}},
 }  # fmt: skip
+TCP = {"rate": 1.1e9, "staged": "this MPICH does not take GPU memory"}
+SOCKETS = {"latency": 90e-6, "bus": 1e9, "ways": {"NET/Socket": 8}}
 DUMB = {"family": None, "threads": None, "met": None, "size": None}
 
 
@@ -44,6 +47,8 @@ def test_a_healthy_cluster():
     assert "4 GPUs in each node." in sentences
     assert f"1 InfiniBand port: {PORT}." in sentences
     assert "MPI: MVAPICH2-GDR 2.3.7, as the site file says." in sentences
+    assert "Between two nodes MPI moves 22 GB/s of host memory" in sentences
+    assert "bus bandwidth of 21 GB/s for 256 MiB. Connections: NET/IB/GDRDMA 8, P2P 4." in sentences
     assert "Horovod's build nccl, which the site file asks for, is there." in sentences
 
 
@@ -70,6 +75,15 @@ def test_a_healthy_cluster():
         ({"first": {"met": None}, "status": None}, WRONG, "started 2 of 2 ranks, and 0 of them exchanged"),
         ({"first": {"host": "n0", "met": ["n0"]}}, WRONG, "started 2 ranks on 1 node (n0)"),
         ({"first": {"size": 1, "met": ["n0"]}}, WRONG, "2 processes, each of which thinks it is alone"),
+        (
+            {"first": {"mpi": TCP}},
+            WRONG,
+            "1.1 GB/s of host memory, both ways at once. The port carries 25 GB/s",
+        ),
+        ({"first": {"mpi": TCP}}, NOTE, "MPI gets no GPU memory: this MPICH does not take GPU memory. Labs"),
+        ({"first": {"mpi": TCP, "infiniband": []}}, OK, "1.1 GB/s of host memory"),
+        ({"first": {"nccl": SOCKETS}}, WRONG, "Connections: NET/Socket 16. An active InfiniBand port is not"),
+        ({"second": {"nccl": {"failed": "NCCL error: x"}}}, WRONG, "NCCL's allreduce failed: NCCL error: x"),
         (
             {"LABKIT_MPI": "openmpi"},
             WRONG,

@@ -22,6 +22,7 @@ SBATCH_READS = {
 KIT = {
     "SITE",
     "LABKIT_MODULES",
+    "LABKIT_SETUP_MODULES",
     "LABKIT_LAUNCHER",
     "LABKIT_MPI",
     "LABKIT_GPUS_PER_NODE",
@@ -95,6 +96,15 @@ def test_what_every_site_must_say(stem):
     chosen = {"SBATCH_ACCOUNT": "mine", "SBATCH_PARTITION": "p", "SBATCH_QOS": "q", "SBATCH_CONSTRAINT": "c"}
     shown = source(stem, *(f'echo "${name}"' for name in chosen), **chosen)
     assert shown.stdout.split() == list(chosen.values()), "the user's own choice wins"
+
+
+@pytest.mark.parametrize("stem", PUBLIC)
+def test_jobs_load_no_library_that_the_frameworks_bring(stem):
+    """A module of another NCCL, cuDNN or CUDA comes before PyTorch's own in the loader's search."""
+    modules = sites.load(stem, {"PATH": "/usr/bin:/bin"}).get("LABKIT_MODULES", "").lower()
+    names = {module.partition("/")[0] for module in modules.split()}
+    asked = names & {"cuda", "cudatoolkit", "nccl", "cudnn"}
+    assert not asked or "without CUDA/12?" in text(stem), asked
 
 
 @pytest.mark.parametrize("stem", PUBLIC)

@@ -80,7 +80,7 @@ def test_two_ranks_on_one_gpu_are_too_many_for_nccl():
 @pytest.mark.parametrize(("name", "build"), [("horovod-nccl", "NCCL"), ("horovod-mpi-gpu", "MPI")])
 def test_a_build_of_horovod_that_is_not_here_comes_with_its_cure(monkeypatch, name, build):
     monkeypatch.setattr(world, "device", lambda: "cuda:0")
-    monkeypatch.setattr(lab51, "own_gpu", lambda: "this host's first")
+    monkeypatch.setattr(lab51.placement, "own_gpu", lambda: "this host's first")
     monkeypatch.setattr(builds, "horovod_builds", lambda: {"host": None})
     reason = f"Horovod's build {build.lower()} is not here; `make setup GPU_OPERATIONS={build}` builds it"
     assert lab51.missing(name) == reason
@@ -90,7 +90,7 @@ def test_a_build_of_horovod_that_is_not_here_comes_with_its_cure(monkeypatch, na
 
 def test_a_job_with_another_build_says_how_to_start_it(monkeypatch):
     monkeypatch.setattr(world, "device", lambda: "cuda:0")
-    monkeypatch.setattr(lab51, "own_gpu", lambda: "this host's first")
+    monkeypatch.setattr(lab51.placement, "own_gpu", lambda: "this host's first")
     monkeypatch.setattr(builds, "current_horovod", lambda: "host")
     comm = types.SimpleNamespace(allgather=lambda value: [value])  # a job of one rank
     reason = lab51.missing("horovod-nccl", comm)

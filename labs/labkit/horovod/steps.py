@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -65,7 +66,7 @@ def train(layers: int, width: int, steps: int) -> Training:
         file.unlink(missing_ok=True)  # an older file would prove something else
     hvd.init()
     where = placement.of_horovod(hvd)
-    refuse_shared_gpus(where, hvd.local_size())
+    refuse_shared_gpus(where, hvd)
     matrices = [torch.nn.Linear(width, width, bias=False) for _ in range(layers)]
     net = torch.nn.Sequential(*matrices).to(where.device)
     where.broadcast_parameters(hvd, net.state_dict())
@@ -107,21 +108,18 @@ def as_it_is() -> Placement:
     where = placement.of_horovod(hvd)
     if where.by_lab:
         return placement.on_host(where.library)
-    refuse_shared_gpus(where, hvd.local_size())
+    refuse_shared_gpus(where, hvd)
     return where
 
 
-def refuse_shared_gpus(where: Placement, ranks: int) -> None:
-    """LabError if NCCL would be given more ranks of this host than it has GPUs: it wants one for each."""
+def refuse_shared_gpus(where: Placement, hvd) -> None:
+    """LabError, on all ranks, if NCCL would be given two ranks on one GPU. hvd: horovod.torch, begun."""
     if where.library != "NCCL":
         return
-    import torch
-
-    # A rank may see fewer GPUs than the host has; no more ranks than those it has are refused here.
-    gpus = max(torch.cuda.device_count(), len(list(Path("/dev").glob("nvidia[0-9]*"))))
-    if ranks > gpus:
+    shared, ranks = Counter(hvd.allgather_object(placement.own_gpu())).most_common(1)[0]
+    if ranks > 1:
         raise LabError(
-            f"{ranks} ranks are on this host, GPUs: {gpus}. NCCL refuses two ranks on one GPU. Start no more "
+            f"{ranks} ranks are on one GPU of {shared.split()[0]}, which NCCL refuses. Start no more "
             "ranks than GPUs, or take the build of Horovod that goes through host memory: "
             'HOROVOD=host of make run and make submit, horovod="host" of launch.run.'
         )

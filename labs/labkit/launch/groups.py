@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable
-from functools import wraps
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import cache, wraps
 
-from labkit import world
+from labkit import placement, world
+from labkit.errors import counted
 
 
 def in_group(backend: str | None = None) -> Callable[[Callable], Callable]:
     """A decorator: the function runs on each rank inside a group of torch.distributed, over `backend`.
 
-    backend: "gloo" or "nccl"; None: NCCL where this rank has a GPU, else Gloo. For functions that
+    backend: "gloo" or "nccl"; None: NCCL where each rank of this host has a GPU to itself, else Gloo, and
+    then world.device() is "cpu" inside, as Gloo gathers and scatters host memory alone. For functions that
     launch.run(…, controller="torch") calls. What the function returns must not hold on to the group: numbers,
     arrays, tensors, but no DistributedDataParallel.
 
@@ -26,17 +30,47 @@ def in_group(backend: str | None = None) -> Callable[[Callable], Callable]:
         def inside(*args: object, **kwargs: object) -> object:
             from torch import distributed
 
-            on_gpu = world.device().startswith("cuda")
-            distributed.init_process_group(backend or ("nccl" if on_gpu else "gloo"))
-            try:
-                result = function(*args, **kwargs)
-                gc.collect()  # models in circles of references go now, too
-                # Nobody closes its connections while another still waits for the last message.
-                distributed.barrier()
-                return result
-            finally:
-                distributed.destroy_process_group()
+            with _devices(backend) as (found, device):
+                distributed.init_process_group(found, device_id=device)
+                try:
+                    result = function(*args, **kwargs)
+                    gc.collect()  # models in circles of references go now, too
+                    # Nobody closes its connections while another still waits for the last message.
+                    distributed.barrier()
+                    return result
+                finally:
+                    distributed.destroy_process_group()
 
         return inside
 
     return joined
+
+
+@contextmanager
+def _devices(backend: str | None) -> Iterator[tuple[str, object]]:
+    """The backend, and the device to which NCCL binds this rank: a torch.device, None with Gloo."""
+    import torch
+
+    gpus = world.gpu_count()
+    if backend == "nccl" or (backend is None and gpus and world.local_size() <= gpus):
+        yield "nccl", torch.device(placement.take_device())
+        return
+    if backend is None and gpus and world.is_root():
+        _say_once(
+            f"{world.local_size()} ranks share {counted(gpus, 'GPU')}, and NCCL wants one each: Gloo carries "
+            "what they send, and tensors stay in host memory."
+        )
+    before = os.environ.get("LABKIT_DEVICE")
+    os.environ["LABKIT_DEVICE"] = "cpu"
+    try:
+        yield "gloo", None
+    finally:
+        if before is None:
+            del os.environ["LABKIT_DEVICE"]
+        else:
+            os.environ["LABKIT_DEVICE"] = before
+
+
+@cache
+def _say_once(text: str) -> None:
+    print(text)

@@ -7,6 +7,7 @@ For labs:
     is_root                    true on rank 0, which alone prints, plots and records
     launcher                   what started this process as one of several; None when it runs alone
     cores, device              cores it may use; "cuda:0" or "cpu"
+    gpu_count                  CUDA devices that PyTorch sees
 
 For the kit's other parts:
 
@@ -23,6 +24,7 @@ from labkit.world.place import (
     cores,
     describe,
     device,
+    gpu_count,
     in_kernel,
     is_root,
     launcher,

@@ -78,7 +78,12 @@ def gpu_count() -> int:
 
 
 def device() -> str:
-    """The device of this rank in PyTorch's words: "cuda:<local rank modulo devices>", or "cpu"."""
+    """The device of this rank in PyTorch's words: "cuda:<local rank modulo devices>", or "cpu".
+
+    LABKIT_DEVICE=cpu keeps everything in host memory where there are GPUs.
+    """
+    if os.environ.get("LABKIT_DEVICE") == "cpu":
+        return "cpu"
     count = gpu_count()
     return f"cuda:{local_rank() % count}" if count else "cpu"
 

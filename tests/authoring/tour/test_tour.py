@@ -83,7 +83,7 @@ def look_at_the_pages(out):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
 def test_a_tour_that_is_stopped_leaves_no_process(checkout, tmp_path, number):
     write_lab(checkout, "10_endless", needs="mpi", measure=PROBE.format(folder=str(tmp_path)))
     mark = f"LABKIT_TOUR_TEST={tmp_path.name}-{number}"

@@ -95,6 +95,24 @@ def test_a_failure_says_what_is_wrong(tiny, body, number, says):
     assert journal.entry(number)["tries"] == 2
 
 
+def test_a_stub_is_refused_before_anything_runs(tiny):
+    ran = []
+
+    def stub():
+        ran.append("stub")
+        raise NotImplementedError("exercise 90.1: Add them up")
+
+    def left_below():
+        expect(ran.append("answer") is None, "")
+        return
+        raise NotImplementedError("exercise 90.1: Add them up")
+
+    assert failure(stub).startswith("✗ 90.1  not solved yet. Write your code")
+    assert ran == []
+    tried("90.1", left_below)
+    assert ran == ["answer"]
+
+
 def test_ctrl_c_is_no_answer(tiny):
     with pytest.raises(KeyboardInterrupt):
         tried("90.1", raised(KeyboardInterrupt()))

@@ -1,5 +1,7 @@
 """Training steps with Horovod on real ranks: each leaves a whole timeline of its own."""
 
+from types import SimpleNamespace
+
 import pytest
 from labkit import builds, launch, placement, world
 from labkit.errors import LabError
@@ -72,10 +74,12 @@ def test_what_horovod_cannot_take_stays_in_host_memory():
 
 
 def test_more_ranks_than_gpus_are_refused_to_nccl_alone():
-    steps.refuse_shared_gpus(Placement("cuda:0", True, "MPI"), 10_000)
-    steps.refuse_shared_gpus(Placement("cuda:0", False, "NCCL"), 0)
-    with pytest.raises(LabError, match="NCCL refuses two ranks on one GPU. Start no more ranks than GPUs"):
-        steps.refuse_shared_gpus(Placement("cuda:0", False, "NCCL"), 10_000)
+    hvd = SimpleNamespace(allgather_object=lambda own: ["node1 GPU-a", "node2 GPU-a", "node1 GPU-b"])
+    steps.refuse_shared_gpus(Placement("cuda:0", False, "NCCL"), hvd)
+    hvd.allgather_object = lambda own: ["node1 GPU-a", "node2 GPU-a", "node2 GPU-a"]
+    steps.refuse_shared_gpus(Placement("cuda:0", True, "MPI"), hvd)
+    with pytest.raises(LabError, match="2 ranks are on one GPU of node2, which NCCL refuses. Start no more"):
+        steps.refuse_shared_gpus(Placement("cuda:0", False, "NCCL"), hvd)
 
 
 @pytest.mark.slow

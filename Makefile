@@ -17,7 +17,7 @@ unexport $(foreach name,$(.VARIABLES),$(if $(filter command,$(firstword $(origin
 help: ## this list
 	$(RUN) $@
 
-setup: ## make .venv: packages, MPI, Horovod, labkit; verified on two ranks [GPU_OPERATIONS=NCCL] [MPI_HOME=…]
+setup: ## make .venv: packages, MPI, Horovod, labkit; verified on two ranks [GPU_OPERATIONS=NCCL] [MPI_HOME=…] [VERIFY=job]
 	$(RUN) setup $(filter-out setup,$(MAKECMDGOALS))
 setup-tests: # what only the tests need on top: a browser
 	$(RUN) setup-tests $(filter-out setup-tests,$(MAKECMDGOALS))

@@ -421,7 +421,7 @@ def test_as_a_normal_user():
             assert shell(f"cd; {batch}") == ["node1", "node2"]
             assert set(shell(f"tabletop-node 1 {LOOK}")) == {"1234"}
             shell(f'sbatch -W -o /dev/null --wrap "{LEAVES}"')
-            assert sleeping(state, 3001) == 0
+            awaited(lambda: sleeping(state, 3001) == 0, 10)
             home = own.folder / "home/person"
             assert (home / "mine").stat().st_uid == home.stat().st_uid
             assert "is unplugged" in tabletop_as_person("fail", "--node", "2")

@@ -77,7 +77,7 @@ def bad_libraries(tmp_path, monkeypatch):
     """Libraries that print, abort, hang and raise when they are imported."""
     for name, text in {
         "torch": "import os, sys; print('noise {\"key\": 1}'); sys.stdout.flush(); os.abort()",
-        "tensorflow": "import subprocess; subprocess.run(['sleep', '77'])",
+        "tensorflow": "import subprocess; subprocess.run(['sleep', '77.03125'])",
         "threadpoolctl": "raise RuntimeError('broken installation')",
     }.items():
         (tmp_path / f"{name}.py").write_text(text)
@@ -95,7 +95,7 @@ def test_probes_may_crash_hang_or_raise(bad_libraries):
     assert reasons["numpy"] == "RuntimeError: broken installation"
     assert findings == {}
     running = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True).stdout
-    assert "sleep 77" not in running
+    assert "sleep 77.03125" not in running
 
 
 def test_a_line_cut_off_by_a_crash_is_left_out():

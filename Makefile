@@ -40,7 +40,7 @@ tabletop-down: ## end it, and everything in it
 tabletop-fail: ## pull a node's plug: make tabletop-fail NODE=2
 tabletop-heal: ## mend a node that failed or was slowed: make tabletop-heal NODE=2
 tabletop-slow: ## hold a node's link to less: make tabletop-slow NODE=2 BANDWIDTH=50mbit
-submit: ## a lab as a batch job: make submit LAB=40 NODES=2 [RANKS=4 a node] [SITE=x] [WAIT=1] [ENV="A=1"], and what run takes
+submit: ## a lab as a batch job: make submit LAB=40 NODES=2 [RANKS=4 a node] [SITE=x] [WAIT=1 or DRY=1] [ENV="A=1"], and what run takes
 results: ## your batch jobs, their state and their records [LAB=40]
 scaling: ## one job for each size: make scaling LAB=50 NODES=1,2,4,8; without NODES: the table of the last study
 kernel: ## these labs in a JupyterHub or Open OnDemand that is there: yours, or for all [PREFIX=/opt/jupyter]

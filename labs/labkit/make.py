@@ -30,6 +30,7 @@ GOALS = {
     "new": "authoring new <LAB!>",
     "run": "labkit run <LAB!> NP SOLVED? SET* HOROVOD MPI",
     "submit": "labkit submit " + _JOB,
+    "submit DRY": "slurm.job.dry <LAB!> NODES RANKS SITE ENV* HOROVOD MPI",
     "results": "labkit results <LAB>",
     "scaling": "labkit scaling " + _JOB,
     "trace": "labkit trace <FILE!> PORT",
@@ -83,8 +84,9 @@ def typed(flags):
 
 def command(goal, values):
     """The program and its arguments for a goal. ValueError, a sentence, where what was typed will not do."""
-    if goal == "doctor" and "SITE" in values:
-        goal = "doctor SITE"
+    for name in ("SITE", "DRY"):
+        if name in values and f"{goal} {name}" in GOALS:
+            goal = f"{goal} {name}"
     words = GOALS[goal].split()
     arguments = []
     for word in words:
@@ -174,8 +176,11 @@ def check(goals, values):
     for goal in listed:
         command(goal, values)
     known = {*SETTINGS, "SHELL"}
-    for goal in [*listed, "doctor SITE"] if "doctor" in listed else listed:
-        known |= {match["name"] for match in map(_WORD.fullmatch, GOALS[goal].split()) if match}
+    for variant in GOALS:
+        goal, *name = variant.split()
+        if goal in listed:
+            known |= {match["name"] for match in map(_WORD.fullmatch, GOALS[variant].split()) if match}
+            known |= set(name)
     for name in values if {*goals} <= {*listed, "setup"} else ():
         if name not in known:
             takes = ", ".join(sorted(known - {"SHELL"} - set(SETTINGS if listed else ())))

@@ -46,6 +46,7 @@ GOALS = {
     "site": "slurm.new_site <NAME!>",
     "tour": "authoring tour LABS SMALL?",
     "guide": "authoring guide LEARNERS",
+    "rehearse": "authoring rehearse SITE NODES LABS PATIENCE",
     "release": "authoring release KEEP_ANSWERS?",
     "container": "env.container EDITION BASE ARCHIVE OPTIONS",
     "mvapich2": "env/mvapich2/build.sh SOURCE DEVICE",
@@ -64,7 +65,7 @@ GOALS = {
 }
 _ON_ANY_PYTHON = ("container",)
 # The learners' archive (make release) has no solutions and no tests.
-_NEED_SOLUTIONS = ("labs", "new", "solve", "tour", "guide", "release")
+_NEED_SOLUTIONS = ("labs", "new", "solve", "tour", "guide", "rehearse", "release")
 _NEED_TESTS = ("test", "test-fast", "test-gpu", "lint", "setup-tests")
 _WORD = re.compile(r"(?P<value><)?(?P<name>[A-Z_]+)(?P<kind>[?*!]?)(?::(?P<option>[a-z-]+))?>?")
 

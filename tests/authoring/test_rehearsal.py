@@ -33,7 +33,10 @@ def job(horovod=None, ended=True, error=None, **entry):
     [
         (job("nccl"), []),
         (job("mpi", library="MPI"), []),
-        (job(device="cpu"), ["its tensors were in host memory, though nodes have GPUs by the site file"]),
+        (
+            job(device="cpu"),
+            ["its tensors were in host memory, although the site file says that nodes have GPUs"],
+        ),
         (job("nccl", library="MPI"), ["MPI performed the allreduce, not NCCL"]),
         (
             job("mpi", library="MPI", staged="through the host"),

@@ -40,7 +40,7 @@ tabletop-down: ## end it, and everything in it
 tabletop-fail: ## pull a node's plug: make tabletop-fail NODE=2
 tabletop-heal: ## mend a node that failed or was slowed: make tabletop-heal NODE=2
 tabletop-slow: ## hold a node's link to less: make tabletop-slow NODE=2 BANDWIDTH=50mbit
-submit: ## a lab as a batch job: make submit LAB=40 NODES=2 [RANKS=4 a node] [SITE=x] [WAIT=1] [ENV="A=1"], and what run takes
+submit: ## a lab as a batch job: make submit LAB=40 NODES=2 [RANKS=4 a node] [SITE=x] [WAIT=1 or DRY=1] [ENV="A=1"], and what run takes
 results: ## your batch jobs, their state and their records [LAB=40]
 scaling: ## one job for each size: make scaling LAB=50 NODES=1,2,4,8; without NODES: the table of the last study
 kernel: ## these labs in a JupyterHub or Open OnDemand that is there: yours, or for all [PREFIX=/opt/jupyter]
@@ -54,6 +54,7 @@ hub-stop: ## end it, all notebook servers and their jobs
 hub-forget: ## as root: remove the users that it has made, with their homes
 board: ## where the class is stuck, of those who share: make board DIR=folder [HTML=page.html] [HIDDEN=1] [WATCH=1] [NEW=1]
 guide: ## the instructor's guide: guide/index.html, offline; slides of each lab [LEARNERS=40]
+rehearse: ## the jobs of the track "PPoPP hands-on", before a class does them [SITE=x] [NODES=2] [LABS=40,46]
 tour: ## run every solved lab, then write report/index.html [LABS=10,20] [SMALL=1]
 release: ## archives of the last commit, for learners and instructors: release/*.tar.gz [KEEP_ANSWERS=1]
 container: ## the labs as a container image [EDITION=instructors] [ARCHIVE=labs.tar.gz] [BASE=image] [OPTIONS=…]
@@ -64,7 +65,7 @@ labs: ## write the learner's files and the README's table from solutions/
 
 GOALS := lab run reset solve progress share unshare doctor trace report tabletop tabletop-status tabletop-down \
 	tabletop-fail tabletop-heal tabletop-slow submit results scaling kernel site mvapich2 hub hub-status hub-stop \
-	hub-forget board guide tour release new labs container
+	hub-forget board guide rehearse tour release new labs container
 $(GOALS):
 	$(RUN) $@
 $(filter-out container,$(GOALS)): setup

@@ -18,6 +18,7 @@ from env.install.steps import PACKAGES, Step, StepFailed, exit_status
 VENV = environment.ROOT / ".venv"
 STAMP = VENV / "setup-stamp.json"
 LOGS = VENV / "setup-logs"
+LOCK = environment.ROOT / ".setup.lock"  # not in .venv, which may be made anew while it is held
 TITLES = (
     "Look round",
     "Virtual environment",
@@ -263,7 +264,7 @@ def for_tests() -> None:
 def set_up(options: argparse.Namespace) -> None:
     """Set up what is not set up yet, while no other process does. Raises StepFailed."""
     VENV.mkdir(exist_ok=True)
-    with (VENV / "setup.lock").open("w") as lock:
+    with LOCK.open("w") as lock:
         build.wait_for(lock, "set-up of this checkout is under way")
         chosen = environment.settings(VENV)
         key = environment.fingerprint(chosen)

@@ -26,6 +26,7 @@ ranks = launch.ranks_here(2)
 # %% tags=["parameters"]
 framework = "pytorch"  # or "keras"
 net = "auto"  # "small", or "resnet50"; "auto" is ResNet-50 on GPUs, and the small one elsewhere
+precision = "auto"  # "fp32", or "bf16" with channels last; "auto" is bf16 on GPUs that have it, else fp32
 images = 32  # per step: of each rank (weak scaling), of the whole job (strong scaling)
 repeat = 12  # timed steps of each kind
 watched_steps = 6  # steps under Horovod's timeline
@@ -110,7 +111,9 @@ for way in lab46.ways():
 #
 # Here they are in PyTorch (lab 40), and below in Keras (lab 41). Read the one that you know. The parameter
 # `framework` chooses. `where` knows where the tensors are, and stages them where Horovod cannot (lab 27).
-# Mostly it has nothing to do.
+# Mostly it has nothing to do. On a GPU the networks compute in bf16 (lab 14), as training jobs do, while
+# weights and gradients stay in 32 bits. The step then gets shorter and its messages do not, so communication
+# takes a larger share of it. The parameter `precision` chooses another one.
 
 
 # %%
@@ -119,8 +122,11 @@ def torch_steps(where, pictures, labels):
     import horovod.torch as hvd
     import torch
 
-    own = lab46.in_torch(kind_of_net).to(where.device)
-    twin = lab46.in_torch(kind_of_net).to(where.device)
+    layout = torch.channels_last if bits == "bf16" else torch.contiguous_format
+    own = lab46.in_torch(kind_of_net).to(where.device, memory_format=layout)
+    twin = lab46.in_torch(kind_of_net).to(where.device, memory_format=layout)
+    pictures = pictures.to(memory_format=layout)
+    mixed = torch.autocast(torch.device(where.device).type, torch.bfloat16, enabled=bits == "bf16")
     # Across ranks: begin equal; step() waits for the mean of each gradient.
     where.broadcast_parameters(hvd, own.state_dict())
     together = hvd.DistributedOptimizer(
@@ -132,7 +138,9 @@ def torch_steps(where, pictures, labels):
 
     def step(net, optimizer):
         optimizer.zero_grad()
-        torch.nn.functional.cross_entropy(net(pictures), labels).backward()
+        with mixed:
+            loss = torch.nn.functional.cross_entropy(net(pictures), labels)
+        loss.backward()
         optimizer.step()
 
     nbytes = sum(4 * weights.numel() for weights in own.parameters())
@@ -146,6 +154,7 @@ def keras_steps(where, pictures, labels):
     import keras
     import tensorflow as tf
 
+    keras.mixed_precision.set_dtype_policy("mixed_bfloat16" if bits == "bf16" else "float32")
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
 
     def make_step(net, wrap):
@@ -174,6 +183,7 @@ def keras_steps(where, pictures, labels):
 
 # %%
 kind_of_net = lab46.chosen(net)
+bits = lab46.chosen_precision(precision)
 make_steps = {"pytorch": torch_steps, "keras": keras_steps}[framework]
 
 
@@ -459,6 +469,7 @@ for name, run in ran.items():
             gradient_bytes=run.nbytes,
             framework=framework,
             net=kind_of_net,
+            precision=bits,
             **run.place,
         )
 print(pd.DataFrame(table).T)

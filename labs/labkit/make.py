@@ -30,6 +30,7 @@ GOALS = {
     "new": "authoring new <LAB!>",
     "run": "labkit run <LAB!> NP SOLVED? SET* HOROVOD MPI",
     "submit": "labkit submit " + _JOB,
+    "submit DRY": "slurm.job.dry <LAB!> NODES RANKS SITE ENV* HOROVOD MPI",
     "results": "labkit results <LAB>",
     "scaling": "labkit scaling " + _JOB,
     "trace": "labkit trace <FILE!> PORT",
@@ -45,6 +46,7 @@ GOALS = {
     "site": "slurm.new_site <NAME!>",
     "tour": "authoring tour LABS SMALL?",
     "guide": "authoring guide LEARNERS",
+    "rehearse": "authoring rehearse SITE NODES LABS PATIENCE",
     "release": "authoring release KEEP_ANSWERS?",
     "container": "env.container EDITION BASE ARCHIVE OPTIONS",
     "mvapich2": "env/mvapich2/build.sh SOURCE DEVICE",
@@ -63,7 +65,7 @@ GOALS = {
 }
 _ON_ANY_PYTHON = ("container",)
 # The learners' archive (make release) has no solutions and no tests.
-_NEED_SOLUTIONS = ("labs", "new", "solve", "tour", "guide", "release")
+_NEED_SOLUTIONS = ("labs", "new", "solve", "tour", "guide", "rehearse", "release")
 _NEED_TESTS = ("test", "test-fast", "test-gpu", "lint", "setup-tests")
 _WORD = re.compile(r"(?P<value><)?(?P<name>[A-Z_]+)(?P<kind>[?*!]?)(?::(?P<option>[a-z-]+))?>?")
 
@@ -83,8 +85,9 @@ def typed(flags):
 
 def command(goal, values):
     """The program and its arguments for a goal. ValueError, a sentence, where what was typed will not do."""
-    if goal == "doctor" and "SITE" in values:
-        goal = "doctor SITE"
+    for name in ("SITE", "DRY"):
+        if name in values and f"{goal} {name}" in GOALS:
+            goal = f"{goal} {name}"
     words = GOALS[goal].split()
     arguments = []
     for word in words:
@@ -174,8 +177,11 @@ def check(goals, values):
     for goal in listed:
         command(goal, values)
     known = {*SETTINGS, "SHELL"}
-    for goal in [*listed, "doctor SITE"] if "doctor" in listed else listed:
-        known |= {match["name"] for match in map(_WORD.fullmatch, GOALS[goal].split()) if match}
+    for variant in GOALS:
+        goal, *name = variant.split()
+        if goal in listed:
+            known |= {match["name"] for match in map(_WORD.fullmatch, GOALS[variant].split()) if match}
+            known |= set(name)
     for name in values if {*goals} <= {*listed, "setup"} else ():
         if name not in known:
             takes = ", ".join(sorted(known - {"SHELL"} - set(SETTINGS if listed else ())))

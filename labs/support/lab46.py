@@ -221,6 +221,14 @@ def chosen(net: str) -> str:
     return {"auto": "small" if world.device() == "cpu" else "resnet50"}.get(net, net)
 
 
+def chosen_precision(precision: str) -> str:
+    """The precision that is meant: "auto" is bf16 on a GPU that has it, and fp32 elsewhere."""
+    import torch
+
+    has_it = world.device() != "cpu" and torch.cuda.is_bf16_supported()
+    return {"auto": "bf16" if has_it else "fp32"}.get(precision, precision)
+
+
 def in_torch(net: str):
     """The net in PyTorch: (n, 3, pixels, pixels) float32 -> logits (n, classes). Always the same weights."""
     import torch

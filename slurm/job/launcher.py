@@ -24,8 +24,12 @@ _PASSED_ON = (
 )
 
 
-def command(shape: Shape, rank: list[str], env: Mapping[str, str], folder: Path) -> list[str]:
+def command(
+    shape: Shape, rank: list[str], env: Mapping[str, str], folder: Path, dry: bool = False
+) -> list[str]:
     """The launcher with its options, then `rank`, the command of one rank. `folder` takes a hostfile.
+
+    dry: nothing is written, and the launcher need not be here.
 
     An MPI that stands beside the site's is started by its own mpiexec, which takes the nodes from Slurm: what
     the site's launcher is told (`--mpi=pmix`) need not fit it.
@@ -36,12 +40,12 @@ def command(shape: Shape, rank: list[str], env: Mapping[str, str], folder: Path)
         known = ", ".join(cluster.sites.LAUNCHERS)
         raise LabError(f"LABKIT_LAUNCHER in the site file begins with {launcher!r}; known are {known}.")
     hostfile = folder / "hosts"
-    if name == "mpirun_rsh":
+    if name == "mpirun_rsh" and not dry:
         hostfile.write_text("".join(f"{host}\n" for host, _ in shape.places()), encoding="utf-8")
-    program = _program(launcher, env)
+    program = launcher if dry else _program(launcher, env)
     _refuse_lost(name, own_options, env)
     options = launch.launcher_options(
-        program,
+        _kind(name, env) if dry else program,
         "job",
         ranks=shape.ranks,
         nodes=len(shape.hosts),
@@ -62,6 +66,13 @@ def environment(shape: Shape, env: Mapping[str, str]) -> dict[str, str]:
         return {}
     cores = int(env.get("SLURM_CPUS_PER_TASK") or 1)
     return {"SRUN_CPUS_PER_TASK": str(cores * min(shape.tasks))}
+
+
+def _kind(launcher: str, env: Mapping[str, str]) -> str:
+    """Whose options an mpiexec or mpirun takes that is not here to be asked."""
+    if launcher not in ("mpiexec", "mpirun"):
+        return launcher
+    return "openmpi" if env.get("LABKIT_MPI") == "openmpi" else "hydra"
 
 
 def _words(env: Mapping[str, str]) -> list[str]:

@@ -75,9 +75,7 @@ class Request:
         client = slurm.at(site)
         options = shlex.split(known.get("LABKIT_SBATCH_OPTIONS", ""))
         _check_nodes(nodes, known, options, client)
-        gpus = known.get("LABKIT_GPUS_PER_NODE", "")
-        if ranks_per_node is None and gpus.isdecimal() and int(gpus) > 1:
-            ranks_per_node = int(gpus)  # one for each
+        ranks_per_node = ranks_per_node or sites.ranks_per_node(known)
         if ranks_per_node is not None:
             options.append(f"--ntasks-per-node={ranks_per_node}")
         return cls(stem, site, slurm.Client(client.folder, env), tuple(options), choices)

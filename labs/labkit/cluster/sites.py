@@ -59,6 +59,15 @@ def environment(name: str, environ: Mapping[str, str] | None = None) -> dict[str
     return {**start, **load(name, start)}
 
 
+def ranks_per_node(known: Mapping[str, str]) -> int | None:
+    """A rank for each GPU of a node, where nobody says how many; None: as the batch script says.
+
+    known: what `load` gives.
+    """
+    gpus = known.get("LABKIT_GPUS_PER_NODE", "")
+    return int(gpus) if gpus.isdecimal() and int(gpus) > 1 else None
+
+
 def assigned(text: str) -> list[str]:
     """The variables that the text of a site file assigns, in order of appearance."""
     variables = []

@@ -102,7 +102,7 @@ _OPTIONS = {
 def flavor(launcher: str) -> str:
     """Whose options `launcher` takes: "hydra", "openmpi", "mpirun_rsh", "srun" or "ibrun"."""
     name = Path(launcher).name
-    if name in ("mpirun_rsh", "srun", "ibrun"):
+    if name in _OPTIONS:
         return name
     done = subprocess.run(
         [launcher, "--version"],

@@ -12,6 +12,7 @@ from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
 import pytest
+from authoring import rehearsal
 from labkit import builds, cli, cluster, paths
 from labkit.cluster import job as cluster_job
 from labkit.cluster import slurm
@@ -65,6 +66,12 @@ def test_a_job_goes_through_the_queue_and_its_records_come_back(capsys):
     assert again_frame.equals(frame)
     assert job.records("weak").empty
     assert f"{job} has no result 'weak'; it has strong." in capsys.readouterr().out
+
+
+def test_a_rehearsal_waits_for_its_jobs_and_says_what_is_not_ready(capsys):
+    assert rehearsal.main(["--site", "tabletop", "--labs", "91", "--patience", "60"]) == 0
+    printed = capsys.readouterr().out
+    assert re.search(rf"✓ {STEM} \(job \d+\): every check passed\n1 of 1 job ready on tabletop", printed)
 
 
 def test_without_records_the_reference_stands_in_and_says_so(checkout):

@@ -1,0 +1,100 @@
+"""`make rehearse SITE=x`: the jobs of the track "PPoPP hands-on" on the cluster itself, before a class does.
+
+Each lab of the track runs solved, with the tests' small parameters; lab 46 once with each build of Horovod.
+What a job's records say of its tensors is compared with what the site file says of the nodes' GPUs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterator, Sequence
+
+from labkit import builds, cluster, labfile, paths
+from labkit.errors import LabError, counted, exit_status
+
+from authoring import wrong_answers
+
+TRACK = ("40", "41", "42", "43", "46")
+PATIENCE = 1800.0  # seconds for each job, the time in the queue included
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The command line. Status 1 where something is not ready."""
+    parser = argparse.ArgumentParser(prog="make rehearse")
+    parser.add_argument("--site", default=cluster.here(), help="a file of slurm/sites/")
+    parser.add_argument("--nodes", type=int, default=2)
+    parser.add_argument("--labs", default=",".join(TRACK), help="numbers, such as 40,42")
+    parser.add_argument("--patience", type=float, default=PATIENCE, help="seconds for each job")
+    options = parser.parse_args(arguments)
+    return exit_status(lambda: _rehearse(options))
+
+
+def _rehearse(options: argparse.Namespace) -> int:
+    if options.site is None:
+        raise LabError("Say which site this is: SITE=name. `make tabletop` starts a cluster on this machine.")
+    gpus = int(cluster.sites.load(options.site).get("LABKIT_GPUS_PER_NODE", "0"))
+    jobs = list(submit(options.labs.split(","), options.site, options.nodes))
+    not_ready = 0
+    for job in jobs:
+        problems = judge(job, gpus, options.patience)
+        not_ready += bool(problems)
+        said = "; ".join(problems) or what_was_seen(job)
+        print(f"{'✗' if problems else '✓'} {_title(job)}: {said}", flush=True)
+    print(f"{len(jobs) - not_ready} of {counted(len(jobs), 'job')} ready on {options.site}.")
+    return 1 if not_ready else 0
+
+
+def submit(labs: Sequence[str], site: str, nodes: int) -> Iterator:
+    """Submit the track's jobs. LabError for an unknown lab or site, and with Slurm's words if it refuses."""
+    there = list(builds.horovod_builds())
+    for number in labs:
+        stem = labfile.find(number)
+        small = wrong_answers.read(paths.root(), stem)["SMALL"]
+        wishes = {"46": there, "43": [name for name in there if name == "nccl"]}.get(number) or [None]
+        for horovod in wishes:
+            yield cluster.submit(number, nodes, site=site, settings=small, solved=True, horovod=horovod)
+
+
+def judge(job, gpus: int, patience: float) -> list[str]:
+    """Sentences on what is wrong with a job; [] where it is ready. gpus: of a node, by the site file."""
+    try:
+        job.wait(patience)
+    except LabError as error:
+        return [str(error).splitlines()[0]]
+    if not job.status().ended:
+        job.cancel()
+        return [f"it has not ended within {patience:.0f} s, and was cancelled ({job.state()})"]
+    problems = []
+    for entry in _placed(job):
+        device, library = entry["device"], entry.get("library")
+        if gpus and device == "cpu":
+            problems.append(
+                "its tensors were in host memory, although the site file says that nodes have GPUs"
+            )
+        if job.horovod == "nccl" and library != "NCCL":
+            problems.append(f"{library} performed the allreduce, not NCCL")
+        if job.horovod == "mpi" and entry.get("staged") not in (None, "no"):
+            problems.append("its tensors were staged through the host, so MPI took no GPU memory")
+    return list(dict.fromkeys(problems))
+
+
+def what_was_seen(job) -> str:
+    """Where its tensors were and who carried them, by its records."""
+    seen = dict.fromkeys(
+        f"tensors on {entry['device']}, {entry.get('library', '?')}" for entry in _placed(job)
+    )
+    return ", ".join(seen) or "every check passed"
+
+
+def _placed(job) -> list[dict]:
+    return [entry for entry in job.entries() if "device" in entry]
+
+
+def _title(job) -> str:
+    build = f", Horovod's build {job.horovod}" if job.horovod else ""
+    return f"{job.lab}{build} (job {job.number})"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,89 @@
+"""`make submit LAB=40 NODES=2 DRY=1`: what a job would be, without one.
+
+sbatch's line, the batch script, the modules, the variables of the ranks, and the launcher's whole command for
+nodes that are called node1, node2, …: what `slurm.job` will start there. Where MPI's launcher is not on this
+machine, LABKIT_MPI in the site file says whose options it takes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import shlex
+import sys
+from pathlib import Path
+
+from labkit import cluster, labfile, launch, paths
+from labkit.errors import LabError
+
+from slurm.job import launcher
+from slurm.job.shape import Shape
+
+# What a rank is told: by the kit, by an MPI, by NCCL, Gloo and Horovod, by the networks under them.
+_SHOWN = re.compile(
+    r"(LABKIT|MV2|MVP|MPICH|MPIR|OMPI|UCX|FI|NCCL|GLOO|HOROVOD|OMP|OPENBLAS|MKL|TF_NUM)_|SITE"
+)
+
+
+def main(arguments: list[str]) -> int:
+    """Print it. Returns 1 after a sentence for what cannot be."""
+    parser = argparse.ArgumentParser(prog="make submit DRY=1")
+    parser.add_argument("lab")
+    parser.add_argument("--nodes", type=int, default=2)
+    parser.add_argument("--ranks", type=int)
+    parser.add_argument("--site", default=cluster.here())
+    parser.add_argument("--env", nargs="*", action="extend", default=[])
+    parser.add_argument("--horovod")
+    parser.add_argument("--mpi")
+    options = parser.parse_args(arguments)
+    try:
+        print(text(options))
+    except LabError as error:
+        print(error, file=sys.stderr)
+        return 1
+    return 0
+
+
+def text(options: argparse.Namespace) -> str:
+    """All of it. LabError for an unknown lab, site or build, and for a lab without a batch script."""
+    stem = labfile.find(options.lab)
+    script = paths.root() / "slurm" / f"{stem}.sbatch"
+    if not script.exists():
+        raise LabError(f"Lab {stem} runs on one rank and has no batch job: make run LAB={stem[:2]}")
+    if options.site is None:
+        raise LabError("Say which site this is: SITE=name. `make site NAME=x` writes its file.")
+    known = cluster.sites.load(options.site)
+    batch = script.read_text(encoding="utf-8")
+    own = {"LABKIT_HOROVOD": options.horovod, "LABKIT_MPI_BUILD": options.mpi}
+    env = known | {name: value for name, value in own.items() if value}
+    if options.env:
+        env["LABKIT_ENV"] = shlex.join(options.env)
+    extra = shlex.split(known.get("LABKIT_SBATCH_OPTIONS", ""))
+    each = options.ranks or cluster.sites.ranks_per_node(known) or _option(batch, "ntasks-per-node", extra)
+    cores = _option(batch, "cpus-per-task", extra)
+    sizes = [f"--nodes={options.nodes}", f"--ntasks-per-node={each}"]
+    gpus = int(known.get("LABKIT_GPUS_PER_NODE", "0"))
+    hosts = tuple(f"node{number}" for number in range(1, options.nodes + 1))
+    shape = Shape("JOB", hosts, (each,) * options.nodes, cores, gpus)
+    env |= launcher.chosen(env)
+    env |= dict.fromkeys(launch.THREAD_VARIABLES, str(cores)) | env
+    command = launcher.command(shape, ["python", f"work/{stem}.py"], env, Path(), dry=True)
+    variables = [f"{name}={env[name]}" for name in sorted(env) if _SHOWN.match(name)]
+    parts = {
+        "sbatch": [shlex.join(["sbatch", *extra, *sizes, f"slurm/{stem}.sbatch"])],
+        "the batch script": batch.splitlines(),
+        "modules in the job": [known.get("LABKIT_MODULES", "none")],
+        "variables that the ranks find": variables,
+        "the ranks are started by": [shlex.join(command)],
+    }
+    return "\n\n".join("\n".join([f"# {title}", *lines]) for title, lines in parts.items())
+
+
+def _option(batch: str, name: str, extra: list[str]) -> int:
+    """An option's number: the site's, else the batch script's, else 1."""
+    found = re.findall(rf"--{name}=(\d+)", "\n".join([*extra, batch]))
+    return int(found[0]) if found else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

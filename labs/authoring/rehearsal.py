@@ -80,11 +80,12 @@ def judge(job, gpus: int, patience: float) -> list[str]:
 
 
 def what_was_seen(job) -> str:
-    """Where its tensors were and who carried them, by its records."""
-    seen = dict.fromkeys(
-        f"tensors on {entry['device']}, {entry.get('library', '?')}" for entry in _placed(job)
-    )
-    return ", ".join(seen) or "every check passed"
+    """Where its tensors were, and which library performed the allreduce, by its records."""
+    seen = []
+    for entry in _placed(job):
+        by = f", {entry['library']}" if entry.get("library") else ""
+        seen.append(f"tensors on {entry['device']}{by}")
+    return "; ".join(dict.fromkeys(seen)) or "every check passed"
 
 
 def _placed(job) -> list[dict]:

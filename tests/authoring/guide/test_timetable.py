@@ -52,8 +52,8 @@ def test_a_timetable_gives_a_lab_its_stated_minutes(lessons):
             assert not slot.exercises
 
 
-def test_the_hands_on_of_the_page_of_tracks_is_that_of_the_timetable(lessons):
-    page = (paths.root() / "docs" / "TRACKS.md").read_text(encoding="utf-8")
+def test_the_hands_on_of_its_page_is_that_of_the_timetable(lessons):
+    page = (paths.root() / "docs" / "HANDS_ON.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| (\d+) \| (4\d) [^|]*\| (4\d\.\d)[^|]*\|", page, re.MULTILINE)
     table = next(table for table in timetable.plan(CONTENT, lessons) if table.key == "ppopp")
     worked = [slot for day in table.days for slot in day if slot.kind == "lab"]

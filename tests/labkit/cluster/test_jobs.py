@@ -71,7 +71,7 @@ def test_a_job_goes_through_the_queue_and_its_records_come_back(capsys):
 def test_a_rehearsal_waits_for_its_jobs_and_says_what_is_not_ready(capsys):
     assert rehearsal.main(["--site", "tabletop", "--labs", "91", "--patience", "60"]) == 0
     printed = capsys.readouterr().out
-    assert re.search(rf"✓ {STEM} \(job \d+\): every check passed\n1 of 1 job ready on tabletop", printed)
+    assert re.search(rf"✓ {STEM} \(job \d+\): tensors on cpu\n1 of 1 job ready on tabletop", printed)
 
 
 def test_without_records_the_reference_stands_in_and_says_so(checkout):

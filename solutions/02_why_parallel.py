@@ -279,8 +279,8 @@ print(f"GPT-3, without any activation: {training_bytes(gpt3, 0) / 1e9:,.0f} GB; 
 
 # %% [markdown]
 # **Explain.** The activations in this table are an upper bound. Of ResNet-50's, PyTorch keeps 57 % (86 of
-# 150 MB a picture), and of VGG-16's 64 %, as the kit's authors measured with `lab02.kept`. A ReLU, for example,
-# may write its result over its input, because its way back needs only the result.
+# 150 MB a picture), and of VGG-16's 64 %, as the kit's authors measured with `lab02.kept`. A ReLU, for
+# example, may write its result over its input, because its way back needs only the result.
 #
 # Convolutional nets fit, if the batch is small enough: it is the *activations* that fill the memory. Giving
 # each device a small batch helps at once, and that is **data parallelism** (labs 30 to 46).
@@ -381,13 +381,13 @@ plots.lines(bounds | reached, **axes, title=title, name="bounds")
 #
 # | application | what is large | what it demands from a cluster |
 # |---|---|---|
-# | autonomous driving | the data: 1 to 5 TB an hour from a test car | storage and input for petabytes (lab 15) |
-# | medical imaging | a sample: 1 GiB for a CT scan of a lung | memory: recomputing (lab 14), nets cut up (62-64) |
-# | generating images | the work: 150,000 GPU hours, Stable Diffusion | 256 GPUs for weeks; checkpoints (lab 70) |
+# | autonomous driving | the data: 1 to 5 TB an hour from a car | storage and input for petabytes (lab 15) |
+# | medical imaging | a sample: 1 GiB for a scan of a lung | memory: recomputing (14), nets cut up (62-64) |
+# | generating images | the work: 150,000 hours of a GPU | hundreds of GPUs for weeks; checkpoints (lab 70) |
 #
-# A scan of 512 · 512 · 1,069 points leaves room for only one or two in a batch, so it is often cut into
-# patches. Stable Diffusion is trained by data parallelism: its step had 2,048 images on 256 A100, and its 860
-# million parameters make 3.4 GB of gradients that all of them exchange.
+# A CT scan of 512 · 512 · 1,069 points leaves room for only one or two in a batch, so it is often cut into
+# patches. The 150,000 hours are those of Stable Diffusion, trained by data parallelism: a step had 2,048
+# images on 256 A100, and its 860 million parameters make 3.4 GB of gradients that all of them exchange.
 #
 # *Sources: Krizhevsky and others 2012; Goyal and others, arXiv 1706.02677; Jia and others, arXiv 1807.11205;
 # Mikami and others, arXiv 1811.05233; Kurth and others, arXiv 1810.01993. Of the table: Grzywaczewski,

@@ -377,12 +377,13 @@ plots.lines(bounds | reached, **axes, title=title, name="bounds")
 #
 # Who needs it? Whoever would wait weeks for an answer: recognising pictures and speech, translating, language
 # models, and science. In 2018 a net that finds storms in climate models was scaled to 27,360 GPUs of
-# **Summit**. What an application has too much of decides what it demands from a cluster:
+# **Summit**. What is large in an application decides what it demands from a
+# cluster:
 #
 # | application | what is large | what it demands from a cluster |
 # |---|---|---|
 # | autonomous driving | the data: 1 to 5 TB an hour from a car | storage and input for petabytes (lab 15) |
-# | medical imaging | a sample: 1 GiB for a scan of a lung | memory: recomputing (14), nets cut up (62-64) |
+# | medical imaging | a sample: 1 GiB for a scan of a lung | memory: recomputing, nets cut up (labs 14, 62) |
 # | generating images | the work: 150,000 hours of a GPU | hundreds of GPUs for weeks; checkpoints (lab 70) |
 #
 # A CT scan of 512 · 512 · 1,069 points leaves room for only one or two in a batch, so it is often cut into

@@ -58,8 +58,8 @@ plots.images(samples.train_x[30:40], samples.train_y[30:40], columns=10, title=f
 # 0.11. With label 0 the loss is -log 0.79 = 0.24, with label 1 it is -log 0.11 = 2.2.
 #
 # Where a net predicts *amounts* instead of classes, such as tomorrow's temperature, the usual loss is the
-# **mean squared error**: the mean of `(z - y)**2` over all outputs z and their true values y. The next section
-# compares the gradients of the two losses.
+# **mean squared error**: the mean of `(z - y)**2` over all outputs z and their true values y. The next
+# section compares the gradients of the two losses.
 #
 # ### Predict
 # A net that knows nothing gives each of the ten digits the same probability. What is its loss?

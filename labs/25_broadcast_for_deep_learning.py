@@ -418,7 +418,7 @@ for p, paper in ((per_node, 14), (many, 16.6)):
 for p in (per_node, many):
     ratio = max(table["tree"][n, p] / table["with NCCL"][n, p] for n in sizes)
     less = 1 - epoch["with NCCL"][p] / epoch["tree for all"][p]
-    print(f"NCCL in place of the tree, {p} GPUs: up to {ratio:.1f} times as fast, an epoch {less:.0%} shorter")
+    print(f"NCCL, not the tree, on {p} GPUs: up to {ratio:.1f} times as fast, an epoch {less:.0%} shorter")
 
 
 # %% [markdown]

@@ -65,8 +65,8 @@ print(f"between.latency of Ethernet with TCP: {virtual.machine('ethernet100').so
 # differ here.
 #
 # **Do not compare the latency of NVLink with that of RDMA**: the first is a constant of NCCL's tuning model,
-# the second a ping-pong of MPI. Where both come from one table, NCCL's, a step over the network takes 3 to 6
-# times as long as one over NVLink (9.6 and 3.4 µs in the protocol Simple, 2.7 and 0.47 µs in LL, which is for
+# the second a ping-pong of MPI. Where both come from one table, NCCL's, a step over the network takes about 3 to
+# 6 times as long as one over NVLink (9.6 and 3.4 µs in the protocol Simple, 2.7 and 0.47 µs in LL, which is for
 # short messages).
 
 # %%
@@ -192,7 +192,7 @@ plots.lines(
 #
 # - **4 B**: two groups. With RDMA, or on NVLink, it is some 10 µs; with TCP 90 µs, at 10 Gb/s as at 100.
 #   (Inside a group the times are alike because we took the latencies to be alike. On real machines NVLink
-#   would lead its group: section 1.)
+#   would probably lead its group: section 1.)
 # - **64 KB**: FDR leads 100 GbE by far, although it carries little more than half as many bytes a second.
 # - **100 MB**: the bits per second decide. RoCE, Omni-Path, EDR and 100 GbE, all of 100 Gb/s, are within
 #   15 % of each other. FDR has fallen behind them.

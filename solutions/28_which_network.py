@@ -64,8 +64,8 @@ print(f"between.latency of Ethernet with TCP: {virtual.machine('ethernet100').so
 # differ here.
 #
 # **Do not compare the latency of NVLink with that of RDMA**: the first is a constant of NCCL's tuning model,
-# the second a ping-pong of MPI. Where both come from one table, NCCL's, a step over the network takes about 3 to
-# 6 times as long as one over NVLink (9.6 and 3.4 µs in the protocol Simple, 2.7 and 0.47 µs in LL, which is for
+# the second a ping-pong of MPI. In NCCL's model, which has both, a step over the network takes about 3 to 6
+# times as long as one over NVLink (9.6 and 3.4 µs in the protocol Simple, 2.7 and 0.47 µs in LL, which is for
 # short messages).
 
 # %%

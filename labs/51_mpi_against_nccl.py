@@ -419,6 +419,39 @@ print(f"Measured now, {ranks} ranks:", shown.to_string(), sep="\n")
 # where the GPUs are.
 # </details>
 #
+# ### One runtime for all?
+# The authors of MVAPICH2-GDR at Ohio State University argue in their tutorial for a **unified communication
+# runtime**: a single CUDA-aware MPI, designed together with the frameworks, that carries vectors in host and
+# in GPU memory, short and long ones, inside a node and between nodes. Today's usual alternative is one
+# library for each of these jobs, such as MPI or Gloo to negotiate and NCCL to carry. Labs 46 and 51 weigh the
+# two:
+#
+# | | one CUDA-aware MPI | several libraries |
+# |---|---|---|
+# | to build, to set, to prove (46) | one build, one set of variables, one proof | these for each library |
+# | where it runs | with GPUs and without | NCCL only on NVIDIA's GPUs |
+# | fastest (your last table) | only if it leads, or draws, at every size | the best of each row |
+# | who keeps it fast | must follow each new GPU and link | NCCL comes from the GPUs' maker |
+#
+# Measured on CPUs the argument holds. In the kit's reference (two ranks of one machine) `mpi` takes 15 µs for
+# 4 bytes, where `torch-gloo` takes 197, and 0.12 s for 256 MiB, where `torch-gloo` takes 0.21. So there a
+# second library gains nothing.
+#
+# The kit's reference has no numbers from GPUs, and the published ones point both ways. With NCCL, Horovod
+# trained VGG-16 twice as fast as with MPI, but that MPI worked on the host (table above). Ohio State reports
+# an allreduce of MVAPICH2-GDR that is 5 to 17 times as fast as NCCL 2 for small and medium vectors (Awan and
+# others, CCGrid 2019, arXiv 1810.11112), but after fusing few vectors are small.
+#
+# So which rows of your own table should decide, and when is one runtime enough?
+#
+# <details><summary>Answer</summary>
+#
+# The rows of the sizes that your training sends, mostly those of full buckets (25 MiB here). Compare
+# `mpi-gpu` with `torch-nccl` there, on your cluster, by `best`. If it says `mpi-gpu` or "either", one runtime
+# costs nothing, and saves a build and a proof. If it says `torch-nccl`, the second library is worth its lead
+# times the share of communication in your step (lab 46).
+# </details>
+#
 # ### Going further: between nodes
 # Between nodes the libraries use the network, and a small call costs more, so the size from which time grows
 # is another one. `make submit LAB=51 NODES=2` runs this file as it is on a Slurm cluster (on links that may
@@ -429,6 +462,6 @@ print(f"Measured now, {ranks} ranks:", shown.to_string(), sep="\n")
 #   median.
 # - One rank tells all where to meet: then any launcher starts any library.
 # - Fuse gradients where a call is dear; where it is cheap, the copies cost more.
-# - A table says "either" where that is so.
+# - A table says "either" where that is so. Where it does at all sizes that you send, one runtime is enough.
 # - `make submit LAB=51 NODES=2 SITE=…` runs it on your cluster; `mpi-gpu` and `torch-nccl` are its point. A
 #   job has one build of Horovod: `HOROVOD=nccl` brings `horovod-nccl`, `HOROVOD=mpi` `horovod-mpi-gpu`.

@@ -103,8 +103,8 @@ lab02.draw_costs(lab02.COSTS, own)
 #
 # ## 2. How many days is that?
 # ### Predict
-# GPT-3 took 3,640 petaflop/s-days. Say that one GPU of today (an H100, at 40 % of its peak in 16 bits)
-# computes 0.4 petaflop/s in training. How many years would it need alone?
+# GPT-3 took 3,640 petaflop/s-days. Say that one H100, a GPU of 2022, computes 0.4 petaflop/s in training,
+# which is 40 % of its peak in 16 bits. How many years would it need alone?
 
 # %%
 predict("02.2", years=...)  # a number
@@ -177,13 +177,17 @@ print("Days of training:", days.map("{:.3g}".format), sep="\n")
 # The P100's days are from measured trainings, though on made-up pictures, which nobody had to read from a
 # disk. The last column only divides them by a hundred. Section 4 asks what of that can be had.
 #
-# Do operations foretell days? Compare VGG-16 with AlexNet (22 times fewer operations) and with ResNet-50 (3.8
-# times fewer) in the P100's column.
-# <details><summary>Answer</summary> AlexNet takes 19 times fewer days: nearly. ResNet-50 takes only 1.4 times
-# fewer. A likely cause, not measured here: it has many small layers between its convolutions, which move
-# numbers rather than compute with them. Labs 12 and 14 are about that.</details>
+# Do operations predict days? Compare VGG-16 with AlexNet (22 times fewer operations; timed with 512 pictures
+# a step, the others with 64) and with ResNet-50 (3.8 times fewer) in the P100's column.
+# <details><summary>Answer</summary> AlexNet takes 19 times fewer days, so the operations predict that well.
+# ResNet-50 takes only 1.4 times fewer, for two likely reasons, neither measured here. Nearly all of VGG-16's
+# operations are convolutions of 3 by 3, which NVIDIA's library cuDNN can compute by Winograd's method, with
+# up to four times fewer multiplications than we count. By our count VGG-16 therefore runs at 135 % of the
+# P100's peak of 10.6 teraflop/s, and ResNet-50 at 51 %. And ResNet-50 has many small layers between its
+# convolutions, which move numbers rather than compute with them. Labs 12 and 14 are about that.</details>
 #
-# *Source: TensorFlow's page "Benchmarks", May 2017, synthetic images, one GPU of a DGX-1.*
+# *Sources: TensorFlow's page "Benchmarks", May 2017, synthetic images, one GPU of a DGX-1; Lavin and Gray,
+# "Fast Algorithms for Convolutional Neural Networks", arXiv 1509.09308.*
 #
 # ## 3. Does it fit?
 # A training holds in memory, in 32-bit numbers of 4 bytes:
@@ -193,11 +197,14 @@ print("Days of training:", days.map("{:.3g}".format), sep="\n")
 # | the parameters | one for each parameter |
 # | their gradients: what the way back computes | one for each parameter |
 # | the optimizer's own: Adam keeps averages of each gradient and of its square | two for each parameter |
-# | the activations, which the way back needs | one for each activation of **each** picture of the step |
+# | the activations, which the way back needs | **at most** one for each activation of **each** picture |
+#
+# Only *at most*, because a result that the way back does not need is not kept. So what you compute now is an
+# upper bound.
 #
 # ### Exercise 02.2 · Count the bytes
-# `table` is a table of layers, for one picture. How many bytes does a training with Adam hold, if a step
-# shows `batch` pictures? 2 lines. *(beginner)*
+# `table` is a table of layers, for one picture. How many bytes does a training with Adam hold at most, if a
+# step shows `batch` pictures? 2 lines. *(beginner)*
 #
 # <details><summary>Hint 1: which depend on the batch?</summary>
 #
@@ -211,7 +218,7 @@ print("Days of training:", days.map("{:.3g}".format), sep="\n")
 
 # %%
 def training_bytes(table, batch):
-    """Bytes that a training step with Adam holds. table: a DataFrame with columns parameters, activations."""
+    """The most bytes that a step with Adam holds. table: a DataFrame of parameters and activations."""
     ### BEGIN SOLUTION
     numbers = 4 * table.parameters.sum() + batch * table.activations.sum()
     return 4 * numbers
@@ -271,8 +278,12 @@ gpt3 = pandas.DataFrame({"parameters": [175_000_000_000], "flops": [0.0], "activ
 print(f"GPT-3, without any activation: {training_bytes(gpt3, 0) / 1e9:,.0f} GB; an H100 has 80 GB")
 
 # %% [markdown]
-# **Explain.** Convolutional nets fit, if the batch is small enough: it is the *activations* that fill the
-# memory. Giving each device a small batch helps at once, and that is **data parallelism** (labs 30 to 46).
+# **Explain.** The activations in this table are an upper bound. Of ResNet-50's, PyTorch keeps 57 % (86 of
+# 150 MB a picture), and of VGG-16's 64 %, as the kit's authors measured with `lab02.kept`. A ReLU, for
+# example, may write its result over its input, because its way back needs only the result.
+#
+# Convolutional nets fit, if the batch is small enough: it is the *activations* that fill the memory. Giving
+# each device a small batch helps at once, and that is **data parallelism** (labs 30 to 46).
 #
 # GPT-3 does not fit even without a picture: its parameters, gradients and averages alone fill 35 GPUs of 80
 # GB. Then the *net* must be shared out: its layers (**model** and **pipeline parallelism**), its matrices
@@ -285,10 +296,15 @@ print(f"GPT-3, without any activation: {training_bytes(gpt3, 0) / 1e9:,.0f} GB; 
 # times the pictures in a step. Then they average their gradients, so that all have the same net again. That
 # is a message as long as the net's parameters.
 #
-# Devices stand in *nodes*, computers with one network card each. By the best way known, each card sends about
-# 2 (p - 1) / p times these bytes among p devices (lab 23 shows why). It may do so while the way back still
-# computes the gradients of earlier layers (lab 32). So, **at best**, a step takes as long as the *longer* of
-# the two: computing, or exchanging.
+# Two directions lead to a hundred devices. **Scale-up** puts more of them, or faster ones, where the fast
+# links are: NVLink joins eight GPUs in a DGX H100, and 72 in a rack of GB200 NVL72. **Scale-out** joins more
+# nodes by a network, and has no such end. Networks are slower than NVLink, so scale-out is where the exchange
+# of gradients hurts, and it is what we bound now.
+#
+# Devices stand in *nodes*, computers with one network card each. Unless the switches add up the gradients
+# themselves (as those with NVIDIA's SHARP do), each card has to send about 2 (p - 1) / p times these bytes
+# among p devices (lab 23 shows why). It may do so while the way back still computes the gradients of earlier
+# layers (lab 32). So, **at best**, a step takes as long as the *longer* of the two: computing, or exchanging.
 #
 # ### Exercise 02.3 · An upper bound
 # `compute` is the seconds that one device computes in a step, `gradient` the bytes of its gradients, `link`
@@ -347,7 +363,9 @@ plots.lines(bounds | reached, **axes, title=title, name="bounds")
 # reached 64 % of the ideal, and the two with fewer bytes 83 % (Inception v3) and 89 % (ResNet-101).
 #
 # That is what a bound leaves out. The exchange cannot begin before the first gradient is there, messages have
-# a latency, and somebody has to add and copy. Most of this kit is about that gap.
+# a latency, and somebody has to add and copy. Most of this kit is about that gap. (The formula also counts
+# each GPU as a node. In those servers four GPUs share a card: if they first sum among themselves, the card
+# sends 1.88 times the bytes instead of 1.97, so the true bound is 5 % higher where the exchange is longer.)
 #
 # *Source: Horovod's README of 2017 (commit d54e3a88): Pascal GPUs, 4 a server, NCCL.*
 #
@@ -358,14 +376,29 @@ plots.lines(bounds | reached, **axes, title=title, name="bounds")
 # took the 3,640 petaflop/s-days above.
 #
 # Who needs it? Whoever would wait weeks for an answer: recognising pictures and speech, translating, language
-# models, and science. In 2018 a net on 27,360 GPUs of **Summit** learned to find storms in climate models.
+# models, and science. In 2018 a net that finds storms in climate models was scaled to 27,360 GPUs of
+# **Summit**. What is large in an application decides what it demands from a
+# cluster:
+#
+# | application | what is large | what it demands from a cluster |
+# |---|---|---|
+# | autonomous driving | the data: 1 to 5 TB an hour from a car | storage and input for petabytes (lab 15) |
+# | medical imaging | a sample: 1 GiB for a scan of a lung | memory: recomputing, nets cut up (labs 14, 62) |
+# | generating images | the work: 150,000 hours of a GPU | hundreds of GPUs for weeks; checkpoints (lab 70) |
+#
+# A CT scan of 512 · 512 · 1,069 points leaves room for only one or two in a batch, so it is often cut into
+# patches. The 150,000 hours are those of Stable Diffusion, trained by data parallelism: a step had 2,048
+# images on 256 A100, and its 860 million parameters make 3.4 GB of gradients that all of them exchange.
 #
 # *Sources: Krizhevsky and others 2012; Goyal and others, arXiv 1706.02677; Jia and others, arXiv 1807.11205;
-# Mikami and others, arXiv 1811.05233; Kurth and others, arXiv 1810.01993.*
+# Mikami and others, arXiv 1811.05233; Kurth and others, arXiv 1810.01993. Of the table: Grzywaczewski,
+# "Training AI for Self-Driving Vehicles" (NVIDIA, 2017), and NetApp, "How to build a data pipeline for
+# autonomous driving"; TorchIO's documentation, "Patch-based pipelines"; Stable Diffusion v1's model card.*
 #
 # ### What you take away
 # - Training counts as three times the operations of the way forward, for each picture and epoch; divided by a
 #   measured rate that is seconds.
 # - Activations grow with the batch; parameters, gradients and Adam's averages take 16 bytes a parameter.
+# - Scale-up ends where the fast links end. Scale-out goes on, over a network that has to carry the gradients.
 # - Many devices give at best what the longer of computing and exchanging allows. Lab 30 begins with the
 #   exchange; lab 50 measures what is lost.

@@ -57,6 +57,10 @@ plots.images(samples.train_x[30:40], samples.train_y[30:40], columns=10, title=f
 # An example with three classes: logits (2, 0, 0) have exponentials 7.39, 1, 1, so probabilities 0.79, 0.11,
 # 0.11. With label 0 the loss is -log 0.79 = 0.24, with label 1 it is -log 0.11 = 2.2.
 #
+# Where a net predicts *amounts* instead of classes, such as tomorrow's temperature, the usual loss is the
+# **mean squared error**: the mean of `(z - y)**2` over all outputs z and their true values y. The next
+# section compares the gradients of the two losses.
+#
 # ### Predict
 # A net that knows nothing gives each of the ten digits the same probability. What is its loss?
 
@@ -115,6 +119,19 @@ predict.right("10.1", loss_knowing_nothing=loss.item())
 # **By the logits of one image.** The loss is `log(sum(exp(z))) - z[label]`. The derivative of its first part
 # by `z[k]` is `exp(z[k]) / sum(exp(z))`, and that is `p[k]`. The second part takes 1 off where k is the
 # label. Write y for the row that is 1 at the label and 0 elsewhere. Then the derivative is `p - y`.
+#
+# The squared error has a derivative of the same form, prediction minus truth. Here are both, with the logits
+# (2, 0, 0) from above and label 1, so that y is (0, 1, 0):
+#
+# | loss | of one sample | derivative by the outputs z | in the example |
+# |---|---|---|---|
+# | cross-entropy | `-log(p[label])` | `p - y` | (0.79, -0.89, 0.11) |
+# | squared error | `sum((z - y)**2) / 2` | `z - y` | (2, -1, 0) |
+#
+# (Without the half the derivative is twice as large. `F.mse_loss` has no half, and divides by the number of
+# outputs, too.) So all that follows holds for both losses, with another d. Classes have cross-entropy because
+# the squared error of the *probabilities* has nearly no gradient where the net is sure and wrong: softmax is
+# flat there, while `p - y` is nearly -1 at the label.
 #
 # **By the logits of a batch.** The loss of N images is their mean, so the derivative is `d = (p - y) / N`, a
 # row for each image.

@@ -59,7 +59,9 @@ limit = 300  # seconds for one run, and for a cluster job
 # NCCL carries the gradients. Which library negotiates then?
 # <details><summary>Answer</summary>
 #
-# MPI, as always here. So a job with NCCL still needs an MPI that works.
+# MPI, because this lab starts its ranks by MPI. Horovod can also let Gloo negotiate beside NCCL
+# (`HOROVOD_CONTROLLER=gloo`), and by its documentation with about the same performance. Then a job with NCCL
+# needs no MPI at all.
 # </details>
 #
 # What has to be there? Asked in this order:
@@ -77,7 +79,8 @@ limit = 300  # seconds for one run, and for a cluster job
 # |---|---|---|
 # | Gloo | `HOROVOD_CPU_OPERATIONS=gloo` | MPI would carry |
 # | MVAPICH2, whatever carries | `MV2_ENABLE_AFFINITY=0` | Horovod's thread needs a core: lab 42 |
-# | MVAPICH2-GDR as CUDA-aware MPI | `MV2_USE_CUDA=1`, `MV2_SUPPORT_DL=1` | only then it looks at GPU memory |
+# | MVAPICH2-GDR as CUDA-aware MPI | `MV2_USE_CUDA=1` | only then it looks at GPU memory |
+# | the same | `MV2_SUPPORT_DL=1` | its guide asks for it with Horovod: lab 42 |
 # | MVAPICH-Plus as CUDA-aware MPI | `MVP_ENABLE_GPU=1` | it reads no `MV2_` variable |
 #
 # What of this does your machine have? A **way** is a library together with an MPI: host MPI may go by MPICH
@@ -347,8 +350,8 @@ if not world.launcher():
 #
 # You should see between 2 and 4 calls a step. It need be no whole number: what is ready when Horovod looks
 # goes together, and that is a matter of chance. You may see fewer calls than the table of layers promises.
-# While a call is under way Horovod does not look, and what gets ready meanwhile goes together. Lab 44 turns
-# these knobs.
+# While a call of MPI or Gloo is under way Horovod does not look, and what gets ready meanwhile goes together.
+# (A call of NCCL runs on the GPU, and Horovod looks on beside it.) Lab 44 turns these knobs.
 #
 # On a GPU cluster the column *staged* is what to read first: "through the host" in the line of host MPI,
 # "no" in those of CUDA-aware MPI and NCCL. On a laptop there is nothing to stage.
@@ -363,7 +366,8 @@ if not world.launcher():
 #   50 ms, whose control takes 40 ms, has a share of 20 %.
 #
 # For the last, Horovod's timeline is no help. Its calls run, in part, while the backward pass still
-# computes, and then they cost nothing. And a rank that waits for a late one waits inside of a call.
+# computes, and then they cost nothing. And what a late rank costs is not in the calls: Horovod begins a call
+# only when all ranks have the gradient, so the others wait before it, in `NEGOTIATE` (lab 44).
 #
 # So the lab measured the control: each step and its control right after each other, as a pair. A neighbour
 # that slows the machine for a second slows both.
@@ -536,15 +540,20 @@ for line in lab46.published(gpus=16):
 # host 30 %. So ask first how much a net sends for what it computes.
 #
 # ## 5. A step between two bounds
-# Can a step be predicted? MPI sums long vectors by halving and doubling (lab 24). On p ranks, n bytes take
+# Can a step be predicted? MPICH sums long vectors by halving and doubling (lab 24). On p = 2, 4, 8, … ranks,
+# n bytes take
 #
 # **T(n) = 2 lg p · α + 2 (p - 1)/p · n · β**
 #
 # where lg is the logarithm to base 2. α is what a message costs, whatever its size. β is what a byte costs.
+# (For another p the formula is too low: the ranks beyond the power of two below p first hand their vectors
+# to others, and get the sums back, which costs 2 (α + nβ) more.)
+#
 # Horovod adds a **wait** w to each call: its thread looks every millisecond for what is ready, and then the
 # ranks agree on what all of them have. (For 1 KiB MPI alone took some microseconds on the kit's machine, and
-# Horovod 1.07 ms.) A step sends its gradients in some calls. So its communication takes, with all their bytes
-# together,
+# Horovod 1.07 ms. That call just missed a look. A gradient that gets ready at any moment waits half of it on
+# average. So where waits are most of C, a step may even be shorter than the lower bound below.) A step sends
+# its gradients in some calls. So its communication takes, with all their bytes together,
 #
 # **C = calls · (w + 2 lg p · α) + 2 (p - 1)/p · bytes · β**
 #
@@ -625,20 +634,24 @@ predict.compare("46.2", all_hidden=1e3 * low, nothing_hidden=1e3 * high, share_h
 # The two lines with 64 GPUs come from another table of that README, with links of 40 Gb/s. NCCL over TCP is a
 # little beyond its bar there.
 #
-# The host is far beyond its bar: the bytes that C counts do not explain it. C gives each rank a link of its
-# own. Here four ranks of a server share one. What do halving and doubling then send over it?
+# The host is far beyond its bar: with 16 GPUs its step took 1.66 s, and the bytes that C counts do not
+# explain that. C gives each rank a link of its own, and here four ranks of a server share one. Does this
+# explain the host?
 # <details><summary>Answer</summary>
 #
-# Of 16 ranks each has partners 8, 4, 2 and 1 places away, and only those 8 and 4 away are on other servers.
-# Who begins with the farthest sends them n/2 and n/4, and as much again when doubling: 1.5 n. Four ranks
-# share the link: 6 n, which makes a step of 1.55 s. Who begins with the nearest sends them n/8 and n/16: 1.5
-# n for all four, and 0.75 s.
+# It depends on the algorithm. The README installs Open MPI, whose versions of these years sum long vectors in
+# a ring. A ring in the order of the ranks sends 2 · 15/16 n through a server's link, as C has it, so a step
+# takes 0.82 s at most: no explanation.
+#
+# Halving and doubling, on another MPI, may send more. Of 16 ranks each has partners 8, 4, 2 and 1 places
+# away, and only those 8 and 4 away are on other servers. An MPI that begins with the farthest sends them n/2
+# and n/4, and as much again when doubling: 1.5 n for each of four ranks, 6 n for the link, and a step of
+# 1.55 s. MPICH begins with the nearest and sends n/8 and n/16: 1.5 n for all four, and 0.75 s.
 # </details>
 #
-# With 16 GPUs 1.66 s were measured. So the order of the partners alone could explain the host's steps. It
-# need not be the reason: staging copies 553 MB to host memory and back, on four GPUs at once, and that is in
-# none of these sums. A profiler on such a cluster would tell. Lab 26 has the cure for a shared link: sum
-# inside a server first.
+# What remains is outside of C: staging copies 553 MB to host memory and back, on four GPUs at once, and the
+# processors have to add. Both are likely causes, not measured here; a profiler on such a cluster would tell.
+# Where a shared link is the cause, lab 26 has the cure: sum inside a server first.
 #
 # ## 6. The same script as a batch job
 # A process holds one build, so each library gets a job of its own. The batch script is the same:
@@ -673,4 +686,4 @@ print(f"On several nodes ({whose}):", between_nodes[columns].round(2).to_string(
 # - A number without its proof is the number of an unknown library.
 # - Images per second, efficiency, share: each has a baseline, and the share needs its control.
 # - A step lies between two bounds; between them is what the backward pass hides.
-# - Next: which library for which size (51).
+# - Next: which library for which size, and whether one runtime could do all of it (51).

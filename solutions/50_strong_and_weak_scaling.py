@@ -42,6 +42,11 @@ channels = width or size
 #
 # **Weak scaling**: more work, more ranks. "Each rank has 256 images. Are 8 ranks as quick as one?"
 #
+# Strong and weak say how the *work* grows. Two other words say where the added ranks are: **scale-up** adds
+# cores or GPUs to a node, where ranks share memory or NVLink, and **scale-out** adds nodes, which a network
+# joins. The ranks that this lab starts on your machine are scale-up. The same study in a batch job on 1, 2, 4
+# nodes is scale-out (the last line of the lab). Either can be strong or weak.
+#
 # Two words for the answers:
 #
 # - *Speed-up*: how many times as much gets done in a second as on one rank. Ideal: as many as there are

@@ -207,7 +207,7 @@ print("Images of each rank:", shown.images.tolist())
 # <details><summary>Answer</summary>
 #
 # Rank 3. But it has fewer images and computes for less, so that it comes to the exchange no later than
-# ranks 0 and 1, and waits as long as they do.
+# ranks 0 and 1, and waits even longer than they do.
 # </details>
 #
 # Who trains with Horovod finds the waiting in its timeline, as `NEGOTIATE` (lab 44).

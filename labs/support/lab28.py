@@ -113,8 +113,8 @@ NETWORKS = {
 def connect(network: str, gpus: int, machine: virtual.Machine | None = None) -> virtual.Cluster:
     """So many GPUs on a network, each in a node of its own with its own card; by NVLink all in one node.
 
-    machine: in place of the network's own. Messages wait for no handshake: as in NCCL, which agrees on its
-    buffers when it starts.
+    machine: in place of the network's own. Messages wait for no handshake; those of NCCL hardly ever do, as
+    its receivers announce their buffers ahead.
     """
     machine = machine or virtual.machine(NETWORKS[network]).but(handshake=0.0)
     if network == "NVLink":
@@ -213,6 +213,24 @@ DEVICES = (
         "AMD, PG367: the processor for convolutions DPUCAHX8H on a U280, integers of 8 bits; UG1393: its "
         "HBM2 memory",
     ),
+    Device(
+        "NNP-T",
+        2019,
+        119e12,
+        2,
+        1.2288e12,
+        32 * 2**30,
+        "Intel at Hot Chips 31 (Spring Crest): bfloat16 on 24 clusters at 1.1 GHz; four stacks of HBM2-2400",
+    ),
+    Device(
+        "Gaudi 2",
+        2022,
+        432e12,
+        2,
+        2.46e12,
+        96e9,
+        "Intel (R. Kaplan) at Hot Chips 2024: bfloat16; table of the three generations of Gaudi",
+    ),
 )
 
 _SHAPES = {"fc6": (25088, 4096), "conv4_2": (512 * 28 * 28, 512 * 28 * 28)}  # numbers in and out, a picture
@@ -237,7 +255,7 @@ _NVIDIA = (
 _TENSORFLOW = "TensorFlow's page Benchmarks, May 2017, one GPU of a DGX-1, synthetic images"
 _DEEPBENCH = (
     "Baidu, DeepBench, results/train/DeepBench_IA_KNL7250.xlsx (2017): Intel MLSL, a process a node, Xeon "
-    "Phi 7250, Omni-Path 100"
+    "Phi 7250F, Omni-Path 100"
 )
 
 
@@ -281,16 +299,18 @@ GPUS = (
     Gpu("A100, 16 bits", 2470.0, 312e12, _NVIDIA),
 )
 
+_MEASURED_ON = (2, 4, 8, 16, 32)  # nodes
+_MILLISECONDS = {  # of so many floats, on so many nodes
+    100_000: (0.09, 0.14, 0.22, 0.26, 0.31),
+    3_097_600: (1.33, 1.85, 2.26, 3.23, 3.88),
+    4_194_304: (1.63, 2.31, 2.74, 4.19, 5.0),
+    6_553_600: (2.35, 3.33, 3.88, 6.29, 7.54),
+    16_777_216: (5.4, 7.54, 8.66, 14.72, 19.0),
+    38_360_000: (29.84, 35.46, 38.34, 48.61, 54.61),
+    64_500_000: (37.66, 47.45, 54.73, 66.11, 76.68),
+}
 MEASURED = tuple(
     Allreduce(4.0 * floats, nodes, milliseconds / 1e3, _DEEPBENCH)
-    for floats, nodes, milliseconds in (
-        (100_000, 2, 0.09),
-        (100_000, 32, 0.31),
-        (3_097_600, 8, 2.26),
-        (16_777_216, 8, 8.66),
-        (16_777_216, 16, 14.72),
-        (16_777_216, 32, 19.0),
-        (64_500_000, 8, 54.73),
-        (64_500_000, 32, 76.68),
-    )
+    for floats, row in _MILLISECONDS.items()
+    for nodes, milliseconds in zip(_MEASURED_ON, row, strict=True)
 )

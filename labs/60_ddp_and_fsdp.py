@@ -39,10 +39,18 @@ patience = 60  # seconds after which a check calls a program stuck
 #
 #     torchrun --nproc-per-node=4 train.py
 #     srun --ntasks-per-node=1 torchrun --nnodes=2 --nproc-per-node=4 --rdzv-backend=c10d \
-#         --rdzv-endpoint=$(scontrol show hostnames | head -n1):29500 train.py
+#         --rdzv-id=$SLURM_JOB_ID --rdzv-endpoint=$(scontrol show hostnames | head -n1):29500 train.py
 #
 # Here `launch.run(…, controller="torch")` does the same. On CPUs the library **Gloo** carries the messages,
 # on GPUs NCCL does.
+#
+# On one machine a program can also start its own ranks:
+# `torch.multiprocessing.spawn(work, args=(data,), nprocs=4)` starts four new Python processes, and number *i*
+# calls `work(i, data)`. It sets none of the variables above, so `work` has to give its rank and the meeting
+# point to `init_process_group` itself. The processes share no variables, because each imports the program
+# anew and receives pickled copies of its arguments. Tensors are the exception. A tensor that is passed as an
+# argument, or through a queue of `torch.multiprocessing`, is moved to shared memory, so all processes see it
+# change ([PyTorch's documentation](https://docs.pytorch.org/docs/stable/multiprocessing.html)).
 #
 # In PyTorch the gradients' average is one line: `model = DistributedDataParallel(net)`, **DDP** for short.
 # What it does inside:
@@ -147,14 +155,16 @@ predict.compare("60.1", yours=own, a_bucket_each=each)
 # heart. The line without exchange is what computing alone takes; the rest of the step is the exchange, as far
 # as it is not hidden.
 #
-# A bucket for each tensor costs more where messages are many and short (lab 32). Here there are only 12, and
-# half of them long, so you may see little. If the lines are not steady, compare nothing, and run the cell
-# again.
+# A bucket for each tensor costs more, because each message has a cost of its own (lab 32). Where this was
+# written, a step with 12 messages in place of a few took 1.4 to 1.8 times as long as PyTorch's, though half
+# of the messages are long. Those timings were not steady. If yours are not, compare nothing, and run the
+# cell again.
 #
 # ## 2. Accumulate, and pay once (for those who have time)
 # A batch that does not fit into memory is cut into parts, whose gradients add up: `backward()` *adds* to
 # `weights.grad`. But DDP would average after every part. `with model.no_sync():` switches that off: inside,
-# gradients stay on the rank. Only the last part is computed outside of it.
+# gradients stay on the rank, provided that the part's forward pass is inside, too. Only the last part is
+# computed outside of it.
 #
 # ### Exercise 60.2 · One average for all parts
 # `model` is a DDP model, `batches` a list of (pictures, labels) of equal lengths. Afterwards the gradients
@@ -324,8 +334,9 @@ print(f"Loaded in one process: every weight as it was saved: {same}")
 #
 # When would you take which?
 # <details><summary>Answer</summary> DDP (or Horovod) as long as everything fits on one device: it sends least
-# and is simplest. ZeRO-1 when Adam's averages are what is too much. FSDP when the net does not fit. When one
-# *layer* does not fit, cut the net itself: labs 62 and 63.</details>
+# and is simplest. ZeRO-1 when Adam's averages are what is too much. FSDP when the net does not fit; cutting
+# it between its layers is the other way (labs 62 and 63). Both compute with whole layers, which FSDP gathers
+# for a moment. When one *layer* does not fit, the layer itself has to be cut: lab 64.</details>
 #
 # ### What you take away
 # - DDP is a sum for each bucket, begun by hooks, waited for at the end.

@@ -59,17 +59,18 @@ print(second.device)
 # |---|---|---|
 # | gRPC | gRPC alone | since 0.8, the first distributed version (2016) |
 # | gRPC+X | gRPC arranges; X carries: InfiniBand verbs, MPI, or GPUDirect RDMA (GDR) | 1.x, `tf.contrib` |
-# | no gRPC | an allreduce: Baidu's over MPI; Horovod's over MPI, NCCL or Gloo | no: packages beside it |
+# | no gRPC | Baidu's allreduce, over MPI | 1.x, `tf.contrib.mpi_collectives` |
+# | no gRPC | Horovod's allreduce, over MPI, NCCL or Gloo | no: a package beside it |
 #
-# The three lines are those of Awan and others (CCGrid 2019, arXiv 1810.11112), who measured them all. Their
-# result: no gRPC is fastest, by its allreduce.
+# These three kinds are those of Awan and others (CCGrid 2019, arXiv 1810.11112), who measured them all. In
+# most of their configurations "no gRPC" was the fastest, and how much faster depended on its allreduce.
 #
 # <details><summary>Where did gRPC+X go? (history)</summary>
 #
 # TensorFlow 2.0 dropped all of `tf.contrib`: each project had to find somebody to keep it
 # (github.com/tensorflow/community, rfcs/20180907-contrib-sunset.md). In that list the fate of `verbs` is
-# "delete (no owner)", and those of `mpi` and `gdr` are empty. They went to a repository of their own,
-# tensorflow/networking.
+# "delete (no owner)", and those of `mpi`, `gdr` and `mpi_collectives` are empty. All four went to a
+# repository of their own, tensorflow/networking.
 #
 # One X stayed, in another place: with GPUs, TensorFlow's ring can be **NCCL**'s
 # (`CommunicationImplementation.NCCL`). gRPC then only introduces the workers to each other.
@@ -86,14 +87,15 @@ except tf.errors.NotFoundError as error:
 
 # %% [markdown]
 # ## 2. Who am I? TF_CONFIG
-# A process of a TensorFlow cluster learns from one variable who it is, and who the others are. `TF_CONFIG`
-# is a text in JSON. Of four workers on two nodes, the last one has:
+# A process of a TensorFlow cluster has to learn who it is, and who the others are. Usually it reads this from
+# one environment variable, `TF_CONFIG`, a text in JSON. Of four workers on two nodes, the last one has:
 #
 #     {"cluster": {"worker": ["node1:5000", "node1:5001", "node2:5000", "node2:5001"]},
 #      "task": {"type": "worker", "index": 3}}
 #
-# Nobody sets it for you under Slurm. But `srun` says who a task is, in the task's environment. A value there
-# is always a text:
+# Slurm does not set `TF_CONFIG`. But `srun` says who a task is, in the task's environment. TensorFlow's
+# `tf.distribute.cluster_resolver.SlurmClusterResolver` reads that, and a strategy that is given one needs no
+# `TF_CONFIG`. Here you write yourself what it does. A value in the environment is always a text:
 #
 # | variable | what it is | of the task above |
 # |---|---|---|
@@ -206,7 +208,8 @@ check("61.2", train_step)
 #
 # VGG-16 has three times ResNet-101's parameters, for about the same time per image (the last column is of
 # Horovod's README of 2017, lab 31). And most of them are **one** variable, of layer fc6. The small nets keep
-# both proportions. Their variables, in the order in which they are made:
+# the first proportion, 3 to 1, and roughly the second, which the table shows. Their variables, in the order
+# in which they are made:
 
 # %%
 sizes = {name: lab61.sizes_of(lab61.build(name)) for name in lab61.NETS}
@@ -351,7 +354,8 @@ predict("61.3", percent_vgg=..., percent_resnet=...)
 # %% [markdown]
 # ### Measure
 # About 20 s. *Efficiency* is the images per second of all workers, against as many times a worker's
-# alone. Its step alone is timed between the others, in the same processes.
+# alone. In a ring, and with Horovod, a worker's step alone is timed between the others, in the same
+# processes. With servers it is not timed, so their rows take the time of the ring's workers.
 
 # %%
 for net, outcome in lab61.with_horovod(lab61.NETS, ranks, batch, repeat).items():
@@ -380,7 +384,8 @@ predict.compare("61.3", percent_vgg=shares[0], percent_resnet=shares[1])
 # bytes at two workers, since every worker both fetches all variables and sends all gradients.
 #
 # The times are another matter. Here all processes share this machine's cores, so expect low efficiencies for
-# everybody, and rank nothing where `steady` says False. For a link that is one, see next.
+# everybody, and rank nothing where `steady` says False. Trust the servers' efficiency least: it compares
+# processes of two runs, and can even exceed 100 %. For a link that is one, see next.
 #
 # ### Predict
 # Two nodes, with a link of 200 Mb/s between them: 25 MB cross in a second. In a ring of two the small VGG's

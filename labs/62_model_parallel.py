@@ -245,8 +245,11 @@ lab62.draw_busy(spans, "One stage computes, the others wait")
 #
 # Where the devices belong to **one** process, as the GPUs of one node may, no messages need be written. The
 # program says where each piece is to be computed, and the framework copies: `block.to("cuda:1")` and
-# `values.to("cuda:1")` in PyTorch, `tf.device` in TensorFlow (lab 61 shows it). It ends at the node's edge:
-# devices of other nodes belong to other processes, and there somebody has to send, as you did.
+# `values.to("cuda:1")` in PyTorch, `tf.device` in TensorFlow (lab 61 shows it). In PyTorch this reaches only
+# the process's own devices. Those of other nodes belong to other processes, and there somebody has to send,
+# as you did. TensorFlow can be connected to servers on other nodes
+# (`tf.config.experimental_connect_to_cluster`); then `tf.device` names their devices, too, and TensorFlow
+# sends the tensors for you.
 #
 # ### What you take away
 # - Model parallelism cuts the net. Activations travel forwards, their gradients back.

@@ -30,7 +30,8 @@ patience = 20  # seconds after which a check calls a program stuck
 # ## 1. A plan for every rank
 # The batch of a step is cut into **micro-batches**, numbered from 0. When rank 0 has sent the first one on,
 # it can begin with the next. Gradients of all micro-batches are added up; the weights change once, at the end
-# of the step. So nothing changes in what the net learns.
+# of the step. So, but for rounding, nothing changes in what our net learns. (With batch normalisation or
+# dropout something would.)
 #
 # What a rank does is written as a list, its **plan**: `("F", 0)` is the way forward of micro-batch 0 through
 # this rank's stage, `("B", 0)` the way back. A rank does its plan in order. It waits where something is not
@@ -40,7 +41,8 @@ patience = 20  # seconds after which a check calls a program stuck
 # - B needs what the rank *behind* sends of it, and on the last rank only the F of the same micro-batch.
 #
 # **GPipe** (Huang and others, 2018) is the simplest plan: every rank goes forwards with all micro-batches, in
-# order, and then back with all of them, in order.
+# order, and then back with all of them. Here it goes back in the same order, as in PyTorch's GPipe; in the
+# paper's figure the last micro-batch goes back first, which changes neither the idle time nor the memory.
 #
 # ### Exercise 63.1 · GPipe's plan
 # Return a list with one plan for each of `ranks` ranks, for `micro` micro-batches. 2 or 3 lines. *(beginner)*
@@ -114,9 +116,10 @@ def most_in_flight(plan):
 
 
 # %% [markdown]
-# GPipe holds all m micro-batches before the first one goes back. **1F1B** ("one forward, one backward";
-# PipeDream, Narayanan and others 2019, with a flush at the end of the step) goes back as soon as it can. Rank
-# r of p does:
+# GPipe holds all m micro-batches before the first one goes back. (Google's own GPipe therefore keeps only
+# what enters a stage, and computes the other activations again on the way back: lab 14.) **1F1B** ("one
+# forward, one backward"; PipeDream, Narayanan and others 2019, with a flush at the end of the step) goes back
+# as soon as it can. Rank r of p does:
 #
 # 1. a *warm-up* of as many F as there are ranks behind it: p - 1 - r (or m, if that is less);
 # 2. then, in turn, one F and one B, as long as there are F left;

@@ -89,7 +89,9 @@ check("64.1", column, row)
 # %% [markdown]
 # Why not the first layer by rows and the second by columns?
 # <details><summary>Answer</summary> Then the middle would be a sum of terms, and GELU of a sum is not the sum
-# of GELUs. The terms would have to be added before the GELU: a sum more.</details>
+# of GELUs. The terms would have to be added before the GELU, and in a GPT the middle is four times as long as
+# y. Behind the second layer each rank would have its part of y, so that the sum there would become a
+# gather.</details>
 #
 # ## 2. The pair f and g
 # Training goes back, too. Write **f** for what stands in front of the cut layers, and **g** for what stands
@@ -185,10 +187,10 @@ check("64.2", f, g)
 # %% [markdown]
 # ## 3. Attention, by heads
 # A GPT reads a text, and foretells for each place which character comes next. It is a stack of layers; each
-# has an *attention* and an MLP. In attention every place looks back at the places before it:
+# has an *attention* and an MLP. In attention every place looks at itself and back at the places before it:
 #
 # - three layers make of each place a *query*, a *key* and a *value*;
-# - a place takes from the values of earlier places, most where its query fits their key;
+# - a place takes from its own value and those of earlier places, most where its query fits their key;
 # - a last layer, `out`, mixes the result.
 #
 # This is done in several **heads**: each has some of the queries, keys and values, and looks at no others. So
@@ -353,8 +355,10 @@ print(f"Loss of a guess among all characters: {uniform:.2f}, of the frequencies 
 # does tensor parallelism add up less?
 # <details><summary>Answer</summary> Four sums of places × texts × hidden against 12 hidden²: if places ×
 # texts, the characters of a step, are less than 3 hidden. Here 1,024 are more than 192. But bytes are not
-# all: a gradient's sum can travel while others are computed (lab 32); the sums of f and g cannot, because
-# the next layer waits for each of them. So they want the fastest links there are.</details>
+# all. A gradient's sum can travel while other gradients are computed (lab 32), but the next layer waits for
+# each sum of f and g. Only f's sum, on the way back, has something to overlap with: the gradients of the same
+# layer's weights, which Megatron-LM computes meanwhile. So these sums want the fastest links there
+# are.</details>
 #
 # ## 4. Sequence parallelism
 # Between g and the next f every rank does the same arithmetic on the same numbers: norms, biases, additions.
@@ -556,6 +560,6 @@ print(pandas.DataFrame(rows).set_index("billions").to_string())
 # - Columns, then rows: one sum forward for an MLP, one for attention by heads, and as many back.
 # - f and g are a pair: where one adds up forward, the other adds up back. Without f the net trains, wrongly.
 # - The next layer waits for each sum: keep tensor ranks inside of a node, where links are fast.
-# - Sequence parallelism sends as much and keeps less.
+# - Sequence parallelism sends as much and keeps less. (Megatron-LM sends a quarter more, to keep less still.)
 # - A layout: tensor ranks up to the node; then, as the paper advises, pipeline until the net fits, and data
 #   for the rest.

@@ -43,7 +43,7 @@ rounds = 2  # all ways one after the other, so many times
 # | FSDP2 (`fully_shard`) | PyTorch | `torchrun` | 60 |
 # | Horovod on PyTorch | PyTorch | `horovodrun`, `mpiexec` | 40 |
 # | Horovod on TensorFlow | TensorFlow | `horovodrun`, `mpiexec` | 41 |
-# | `tf.distribute` | TensorFlow | nobody: each process needs its own `TF_CONFIG` | 61 |
+# | `tf.distribute` | TensorFlow | you, with a `TF_CONFIG` each; `srun`, with a `SlurmClusterResolver` | 61 |
 #
 # Each is a plain script of about 40 lines, in `labs/support/lab65_scripts`. It trains, and after each step it
 # prints the step's number, the time, and the loss. Here is one, beside that for one device:
@@ -400,8 +400,9 @@ predict.compare("65.4", valid=len(rows))
 # number to publish, if the rules let one choose. Dropping both ends takes away luck and bad luck alike.
 #
 # And the order? The span tells how far one seed moves a score. By your own rule of 65.3 several benchmarks
-# are still in: five seeds do not say which of them is best. The more a net's times vary, the more runs
-# MLPerf asks for: three to ten, once even 40.
+# are still in: five seeds do not say which of them is best. MLPerf asks for more runs the more a net's times
+# vary, and for fewer the more a run costs: three for the most expensive nets, ten for most others. U-Net3D
+# once needed 40, of which the four fastest and the four slowest were dropped.
 #
 # ## 6. Going further: those that went before
 # Seven frameworks of ten years ago. None of them is a first choice today. What each of them brought is in
@@ -412,7 +413,7 @@ predict.compare("65.4", valid=len(rows))
 # | Torch | 2002 | tensors and layers over a library in C; PyTorch began as a fork of Torch7 | [1] |
 # | Theano | 2007 | a formula as a graph, its gradient derived from it, code for GPUs; TensorFlow | [2] |
 # | Caffe | 2014 | a net as data, apart from code; trained nets to download; S-Caffe over MPI | [3] |
-# | CNTK | 2015 | 1-bit SGD with error feedback (lab 35); ONNX, files of nets for all frameworks | [4] |
+# | CNTK | 2015 | 1-bit SGD with error feedback (lab 35); with Facebook: ONNX, files to exchange nets | [4] |
 # | Chainer | 2015 | *define by run*: the graph is what Python has just done; PyTorch; CuPy | [5] |
 # | MXNet | 2015 | graphs and plain calls mixed; a store of keys and values on servers (lab 31) | [6] |
 # | Caffe2 | 2017 | **Gloo**; ResNet-50 in an hour on 256 GPUs (lab 34); a part of PyTorch since 2018 | [7] |
@@ -420,9 +421,11 @@ predict.compare("65.4", valid=len(rows))
 # Sources, for what each brought and what became of it:
 #
 # - [1] Collobert and others, "Torch7", 2011; Chintala, "PyTorch's design origins", soumith.ch, 2023
-# - [2] Bergstra and others, SciPy 2010; Fonnesbeck, "Theano update", NumFOCUS (today it is PyMC's PyTensor)
+# - [2] Bergstra and others, SciPy 2010; PyMC developers, "The Future of PyMC3, or: Theano is Dead, Long Live
+#   Theano", pymc-devs.medium.com, 2020 (today it is PyMC's PyTensor)
 # - [3] Jia and others, arXiv 1408.5093; Awan and others, "S-Caffe", PPoPP 2017
-# - [4] Seide and others, Interspeech 2014; release notes of CNTK, 10 October 2017
+# - [4] Seide and others, Interspeech 2014; "Microsoft and Facebook create open ecosystem for AI model
+#   interoperability", azure.microsoft.com, 2017; release notes of CNTK, 10 October 2017
 # - [5] Tokui and others, 2015; "Looking back on Chainer", beam2d.net, 2019 (its makers went to PyTorch)
 # - [6] Chen and others, arXiv 1512.01274; Smola, "Raising MXNet from the Attic", 2026 (retired in 2023)
 # - [7] Goyal and others, arXiv 1706.02677; "Caffe2 and PyTorch join forces", caffe2.ai/blog, 2018

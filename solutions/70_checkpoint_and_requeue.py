@@ -479,13 +479,19 @@ if len(lives) > 1:  # in a batch job nobody is killed here
 # again (all of it, if the kill hits a save). No loss differs: the kill cost time, and nothing else.
 #
 # ## 6. Slurm: signal and requeue
-# In a batch job three things can end a training early, and Slurm can start it again after each of them:
+# In a batch job four things can end a training early, and Slurm can start it again after each of them:
 #
 # | what | how it is announced | who starts it again |
 # |---|---|---|
 # | its time is up | `--signal=B:USR1@60`: signal USR1, about 60 s before | its script: `scontrol requeue` |
-# | **preemption**: an urgent job comes | on some sites by that signal | Slurm (`--requeue`), or the script |
-# | a node fails, or an operator requeues it | not at all | Slurm, with `--requeue` |
+# | **preemption**: an urgent job comes | SIGTERM, or your signal | Slurm (`--requeue`), or the script |
+# | an operator requeues it | SIGTERM, and `KillWait` later SIGKILL | Slurm, with `--requeue` |
+# | a node fails | not at all there; SIGTERM on the other nodes | Slurm, with `--requeue` |
+#
+# **SIGTERM** ends a process that does not listen for it; SIGKILL (`kill -9`) ends any. `KillWait`, the time
+# between the two, is 30 s unless the site sets another. Before a preemption, SIGTERM comes early where the
+# site grants a grace time, and on some sites your own signal comes in its place. The ranks of this lab listen
+# only for USR1, so an operator's requeue does not warn them: SIGTERM ends them without a save.
 #
 # **Requeue** means: back into the queue, under the same number, and later from the first line of the script
 # again. The ranks find their checkpoint and go on. In the script, `B:` sends the signal to the batch script
@@ -505,9 +511,9 @@ predict("70.5", after_signal=...)
 # ### On the tabletop
 # `make tabletop` starts a small real Slurm on this machine. This cell submits the job there, on two nodes,
 # and interrupts it twice. `scancel --batch --signal=USR1` sends the batch script the signal that Slurm would
-# send; later `scontrol requeue` comes without any. Its steps take half a second longer, so that there is time
-# for that. About a minute. Without a tabletop read on: the table that it prints has a row for each life of
-# the job.
+# send; later `scontrol requeue` does as an operator would, without USR1. Its steps take half a second longer,
+# so that there is time for that. About a minute. Without a tabletop read on: the table that it prints has a
+# row for each life of the job.
 
 # %%
 moments = (last // 5, last // 2 - 1)  # steps after which it is interrupted, each in the middle of an epoch
@@ -522,12 +528,14 @@ if outcome is not None:
 
 # %% [markdown]
 # **Explain.** The second life begins right after the last step of the first: the signal came, all ranks
-# agreed, rank 0 saved, and nothing was done twice. The third begins right after a multiple of 10, as nobody
-# had asked. All have the losses of the training without a break, which ran on the same nodes at the end. The
-# line that you looked for is `scontrol requeue`: it runs where the ranks ended because they were asked.
+# agreed, rank 0 saved, and nothing was done twice. The third begins right after a multiple of 10, because
+# SIGTERM ended the second before it could save. All have the losses of the training without a break, which
+# ran on the same nodes at the end. The line that you looked for is `scontrol requeue`: it runs where the
+# ranks ended because they were asked.
 #
-# On your cluster ask three things. May a job requeue itself? Does preemption send the signal
-# (`preempt_send_user_signal`), and how long is the grace (`GraceTime`)? And how long does your save take?
+# On your cluster ask three things. May a job requeue itself? Does preemption send your signal
+# (`send_user_signal` in `PreemptParameters`; before Slurm 23.02 `preempt_send_user_signal` in
+# `SlurmctldParameters`), and how long is the grace (`GraceTime`)? And how long does your save take?
 #
 # ## 7. For those who have time: fewer ranks
 # A job that has lost a node need not wait for another one: an **elastic** job goes on with those that are
@@ -654,13 +662,14 @@ if ran is not None:  # in a batch job nobody is killed
 # on is a new process, though nothing was wrong with the one before: after a failure inside a GPU's driver
 # there is no other way. The losses are the control's, step by step, though two groups computed them.
 #
-# Why not always keep? It needs a rank with half of its memory free, or gradients are accumulated over two
+# Why not always keep? A rank then needs room for twice the activations, or gradients are accumulated over two
 # halves (lab 60). And when a job *grows* from 2 to 200 ranks, "keep" leaves a rank nothing to do; then one
 # rescales, and lets the rate grow over some hundred steps (lab 34).
 #
 # A killed process says goodbye: its kernel closes its connections, and the others notice at once. An
 # unplugged node says nothing, and silence looks like slowness: ranks wait for it as long as a late one may
-# take, 30 s with Horovod's Gloo, half an hour with PyTorch's, if nothing else is said. On Slurm
+# take, 30 s with Horovod's Gloo, up to half an hour with PyTorch's, if nothing else is said. (A rank that is
+# sending hears sooner: Linux gives up a TCP connection after about a quarter of an hour.) On Slurm
 # `sbatch --no-kill` and `srun --no-kill` keep a job that has lost a node; a lost node does not come back to
 # it, so a new job has to bring one.
 #
@@ -705,8 +714,9 @@ if ran is not None:  # in a batch job nobody is killed
 # between are taken twice. So ask for newcomers in `state.commit()` only.
 # </details>
 #
-# Such a job is started by `horovodrun --gloo --min-np 1 --host-discovery-script ./hosts.sh …`: an ordinary
-# MPI ends with its first rank. This kit's Horovod has no servers, and so no elastic jobs (`env/HOROVOD.md`).
+# Such a job is started by `horovodrun --min-np 1 --host-discovery-script ./hosts.sh …`. It always runs over
+# Gloo, which Horovod must have been built with, because an ordinary MPI job ends with its first rank. This
+# kit's Horovod has no servers, and so no elastic jobs (`env/HOROVOD.md`).
 #
 # **Who may enter?** The rendezvous decides who is a rank, and ranks *unpickle* what they are sent, which can
 # run any code. Horovod 0.28.1 as it comes from `pip` unpickles what a stranger sends (CVE-2024-10190).
@@ -742,9 +752,10 @@ with tempfile.TemporaryDirectory() as name:
 # ### In pieces, and in the background
 # Rank 0 writes for everybody: with FSDP it does not even have the whole net. PyTorch's *distributed
 # checkpoint* (lab 60) lets each rank write its own pieces, and `async_save` returns when the state is copied.
-# One thing it does not do as you do (PyTorch 2.13): in a folder that has an older checkpoint it *removes* the
-# old `.metadata` before it renames the new one. So take a new folder for each checkpoint, and remove the
-# older one when the new one is whole.
+# (It needs a backend for CPUs. On GPUs begin with `init_process_group("cpu:gloo,cuda:nccl")`.) Two things it
+# does not do as you do (PyTorch 2.13). It renames `.metadata` without an fsync of the folder; and in a folder
+# that has an older checkpoint it *removes* the old `.metadata` before it renames the new one. So take a new
+# folder for each checkpoint, and remove the older one when the new one is whole.
 #
 # ### What this lab does not show
 #

@@ -359,8 +359,8 @@ check("72.3", averages)
 #
 # ## 4. NaN: who was first?
 # A NaN ("not a number") comes from 0 / 0, for example, or from infinite minus infinite. What is calculated
-# with it is NaN again. In data parallelism it spreads at once: **after the next exchange all ranks have it**,
-# and all look guilty.
+# with it is nearly always NaN again (a comparison or `torch.where` may lose it). In data parallelism it
+# spreads at once: **after the next exchange all ranks have it**, and all look guilty.
 
 
 # %%
@@ -469,7 +469,7 @@ check("72.4", first_bad, average)
 # |---|---|---|
 # | "can't allocate memory", or SIGKILL (`dmesg` says why) | losses kept as tensors | `loss.item()` |
 # | half of the speed; NCCL: "Duplicate GPU detected" | two ranks on a device | `LOCAL_RANK` |
-# | "DataLoader worker … killed", in any line | a loader's memory is full | fewer workers (lab 15) |
+# | "DataLoader worker … killed", in any line | memory ran out: a worker was ended | fewer workers (lab 15) |
 # | DDP: "params … appears not to match sizes" | two versions on two nodes | print versions on all ranks |
 # | `torch.save`: "unexpected pos" | a disk is full | room; rename what is complete (lab 70) |
 # | ranks do not meet: refused at once | nobody listens there | is rank 0 up? another `MASTER_PORT` |
@@ -477,6 +477,10 @@ check("72.4", first_bad, average)
 #
 # The other ranks then say "connection closed by peer", or "reset by peer", and on a cluster their words may
 # be the first that you read. **"By peer" is seldom the cause: look for a rank that says something else.**
+#
+# Two of the signs vary. From NCCL 2.30 on, the second row's message is "Multiple Ranks are using the same
+# GPU". And when memory runs out, Linux as a rule ends the process that holds most of it, which may be the
+# rank itself or a worker of its DataLoader.
 #
 # ## 6. What to switch on before (to look things up in)
 # Evidence must be asked for *before* a job fails. What exists for what:
@@ -491,11 +495,12 @@ check("72.4", first_bad, average)
 # | what the library does | `NCCL_DEBUG=WARN`, or `INFO` | no | yes | `HOROVOD_LOG_LEVEL` |
 # | uneven shards | DDP: `with Join([model]):` | yes | yes | `hvd.join()` |
 #
-# NCCL's calls return before the GPU is through. So no line of Python raises when one hangs: a watchdog thread
-# looks after them, and `TORCH_NCCL_ASYNC_ERROR_HANDLING` says what it does after an error or the limit: 0
-# nothing, 1 abort NCCL and end the process, 2 only abort NCCL, 3 (as it is) end the process without. 0 means
-# a job that hangs until its time is over, and you pay for it. `python -m
-# torch.distributed.flight_recorder.fr_trace` compares the recorder's files as you did in 72.2.
+# NCCL's calls return before the GPU is through. So no line of Python raises when one hangs, unless
+# `TORCH_NCCL_BLOCKING_WAIT=1` makes `wait()` block, and raise at the limit. A watchdog thread looks after the
+# calls, and `TORCH_NCCL_ASYNC_ERROR_HANDLING` says what it does after an error or the limit: 0 nothing, 1
+# abort NCCL and end the process, 2 only abort NCCL, 3 (as it is) end the process without. 0 means a job that
+# hangs until its time is over, and you pay for it. `python -m torch.distributed.flight_recorder.fr_trace`
+# compares the recorder's files as you did in 72.2.
 #
 # The column NCCL comes from PyTorch's and NCCL's documentation. This lab shows none of it, since it runs
 # everywhere. Lab 43 shows `NCCL_DEBUG` where there are GPUs.

@@ -22,7 +22,7 @@ enough = 0.7  # your rule: from this efficiency on it pays
 where = "virtual"  # or "here": real ranks of this machine, or of the batch job that runs this
 machine = "roce25_p100"  # of the virtual cluster; virtual.machines() lists them
 net = "resnet101"  # on virtual ranks: the net whose gradients are summed
-speed = 119.4  # its images a second on one GPU alone, a P100 (Horovod's README, 2017)
+speed = 119.4  # its images a second on one "Pascal" GPU alone (Horovod's README, 2017); a P100, we assume
 jitter = 0.02  # by how much a virtual rank's step varies, as a share of it: an assumption
 seed = 1  # of that jitter: take another one, and you have another cluster
 images = 256  # of the whole job (strong scaling), of each rank (weak); for real ranks take 32
@@ -470,8 +470,8 @@ lab80.publish(lab80.assemble("A scaling study", sections, study), study)
 # (arxiv.org/abs/1802.09941) survey what training took over from HPC: collectives, overlap, cost models.
 #
 # **How to report.** Hoefler and Belli (SC15, doi.org/10.1145/2807591.2807644) looked at 120 papers, and
-# found the practice lacking: often one cannot tell progress from chance. They give twelve rules. "Say what
-# the base case of a speed-up is" is one; you have met it in lab 50.
+# found the practice lacking: often one cannot tell progress from chance. They give twelve rules. The first
+# asks authors to report what the base case of a speed-up is; you have met it in lab 50.
 #
 # **Benchmarks.** They answer different questions:
 #

@@ -881,7 +881,7 @@ def sourcing(text: str) -> str:
 def three_lives(
     answers: Answers, last: int, every: int, moments: tuple[int, int], limit: float = 300
 ) -> tuple[list[Loss], list[str]] | None:
-    """Submit the training and interrupt it twice: by a signal first, later without a warning.
+    """Submit the training and interrupt it twice: by USR1 first, later by a requeue without USR1.
 
     moments: after how many steps. limit: seconds for each thing that is waited for. Prints what happens.
     Returns the losses of all lives, and those without a break from the same nodes. None inside of a job, and

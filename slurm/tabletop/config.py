@@ -53,6 +53,7 @@ FirstJobId={first_job}
 # gets its --signal, and GraceTime seconds. There is no such partition until one is created: lab 70 does.
 PreemptType=preempt/partition_prio
 PreemptMode=REQUEUE
+# From Slurm 23.02 on this is PreemptParameters=send_user_signal; the name that 22.05 knows is still read.
 SlurmctldParameters=preempt_send_user_signal
 # One line for each finished job; sacct reads it.
 JobCompType=jobcomp/filetxt

@@ -33,7 +33,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _rehearse(options: argparse.Namespace) -> int:
     if options.site is None:
         raise LabError("Say which site this is: SITE=name. `make tabletop` starts a cluster on this machine.")
-    gpus = int(cluster.sites.load(options.site).get("LABKIT_GPUS_PER_NODE", "0"))
+    gpus = cluster.sites.gpus_per_node(cluster.sites.load(options.site))
     jobs = list(submit(options.labs.split(","), options.site, options.nodes))
     not_ready = 0
     for job in jobs:

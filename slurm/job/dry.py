@@ -52,6 +52,8 @@ def text(options: argparse.Namespace) -> str:
         raise LabError(f"Lab {stem} runs on one rank and has no batch job: make run LAB={stem[:2]}")
     if options.site is None:
         raise LabError("Say which site this is: SITE=name. `make site NAME=x` writes its file.")
+    if options.nodes < 1 or (options.ranks is not None and options.ranks < 1):
+        raise LabError("A job has 1 node or more (NODES=2), and 1 rank or more on each (RANKS=4).")
     known = cluster.sites.load(options.site)
     batch = script.read_text(encoding="utf-8")
     own = {"LABKIT_HOROVOD": options.horovod, "LABKIT_MPI_BUILD": options.mpi}
@@ -62,7 +64,7 @@ def text(options: argparse.Namespace) -> str:
     each = options.ranks or cluster.sites.ranks_per_node(known) or _option(batch, "ntasks-per-node", extra)
     cores = _option(batch, "cpus-per-task", extra)
     sizes = [f"--nodes={options.nodes}", f"--ntasks-per-node={each}"]
-    gpus = int(known.get("LABKIT_GPUS_PER_NODE", "0"))
+    gpus = cluster.sites.gpus_per_node(known)
     hosts = tuple(f"node{number}" for number in range(1, options.nodes + 1))
     shape = Shape("JOB", hosts, (each,) * options.nodes, cores, gpus)
     env |= launcher.chosen(env)

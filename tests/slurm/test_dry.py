@@ -65,7 +65,11 @@ def test_what_a_job_would_be(job, checkout, capsys):
 
 @pytest.mark.parametrize(
     ("arguments", "says"),
-    [(["01", "--site", "tabletop"], "runs on one rank"), (["40", "--site", "mars"], "no site 'mars'")],
+    [
+        (["01", "--site", "tabletop"], "runs on one rank"),
+        (["40", "--nodes", "0", "--site", "tabletop"], "1 node or more"),
+        (["40", "--site", "mars"], "no site 'mars'"),
+    ],
 )
 def test_what_cannot_be(arguments, says, capsys):
     assert dry.main(arguments) == 1

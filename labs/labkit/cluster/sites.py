@@ -59,13 +59,19 @@ def environment(name: str, environ: Mapping[str, str] | None = None) -> dict[str
     return {**start, **load(name, start)}
 
 
+def gpus_per_node(known: Mapping[str, str]) -> int:
+    """GPUs of a node; 0 where the file gives no number, which `make doctor SITE=…` calls wrong."""
+    gpus = known.get("LABKIT_GPUS_PER_NODE", "")
+    return int(gpus) if gpus.isdecimal() else 0
+
+
 def ranks_per_node(known: Mapping[str, str]) -> int | None:
     """A rank for each GPU of a node, where nobody says how many; None: as the batch script says.
 
     known: what `load` gives.
     """
-    gpus = known.get("LABKIT_GPUS_PER_NODE", "")
-    return int(gpus) if gpus.isdecimal() and int(gpus) > 1 else None
+    gpus = gpus_per_node(known)
+    return gpus if gpus > 1 else None
 
 
 def assigned(text: str) -> list[str]:

@@ -98,7 +98,9 @@ class Setup:
         step = self.step("mpi")
         library = mpi.find(VENV, chosen.get("MPI_HOME"))
         if library.site:
-            environment.install_mpi4py(step, VENV, library.environment(dict(verify.clean_environment(VENV))))
+            environment.install_mpi4py(
+                step, VENV, library.environment(dict(verify.clean_environment(VENV)))
+            )
             mpi.put_site_commands(library, VENV)
         step.done(library.identity)
 
@@ -131,7 +133,8 @@ class Setup:
             "root": str(environment.ROOT),
             "seconds": round(time.monotonic() - start, 1),
             "seconds_by_step": {
-                title: round(step.seconds, 1) for title, step in zip(TITLES, self.steps, strict=True)
+                title: round(step.seconds, 1)
+                for title, step in zip(TITLES, self.steps, strict=True)
             },
             "seconds_by_build": seconds,
             "compiled": compiled,
@@ -148,7 +151,8 @@ class Setup:
         if self.chosen.get("VERIFY") not in (None, "job"):
             raise StepFailed(
                 f"VERIFY={self.chosen['VERIFY']} is not known",
-                "VERIFY=job leaves the check of two ranks to a batch job; VERIFY=none takes that back.",
+                "VERIFY=job leaves the check of two ranks to a batch job; VERIFY=none takes that"
+                " back.",
             )
         python = pythons.find(self.chosen.get("PYTHON"), VENV)
         if self.chosen.get("MPI_HOME"):
@@ -182,7 +186,8 @@ class Setup:
         return toolkit
 
     def _build(self, step: Step, library: mpi.Mpi, flavour: str) -> tuple[Path, bool]:
-        """See that this flavour of Horovod is in its folder; its wheel, and whether it was compiled."""
+        """See that this flavour of Horovod is in its folder; its wheel, and whether it was
+        compiled."""
         if self.toolkit:
             step.say(f"build '{flavour}'")
 
@@ -221,7 +226,11 @@ def verify_in_job() -> None:
 def built_in_words(wheels: dict[str, str], compiled: list[str]) -> str:
     """What came of each flavour: "compiled", or the wheel from the cache."""
     stories = {
-        flavour: "compiled" if flavour in compiled else f"wheel from the cache, {Path(wheel).parent.name}"
+        flavour: (
+            "compiled"
+            if flavour in compiled
+            else f"wheel from the cache, {Path(wheel).parent.name}"
+        )
         for flavour, wheel in wheels.items()
     }
     if len(stories) == 1:
@@ -233,7 +242,9 @@ def in_use(stamp: dict) -> str:
     """The environment in a line: its MPI, its builds of Horovod, the settings that are kept."""
     builds = ", ".join(stamp["wheels"])
     words = environment.in_words(stamp["settings"])
-    return "; ".join([stamp["mpi"], f"Horovod {build.VERSION} ({builds})", *([words] if words else [])])
+    return "; ".join(
+        [stamp["mpi"], f"Horovod {build.VERSION} ({builds})", *([words] if words else [])]
+    )
 
 
 def way_back(chosen: dict[str, str]) -> str:
@@ -242,14 +253,23 @@ def way_back(chosen: dict[str, str]) -> str:
     if not words:
         return ""
     name = "GPU_OPERATIONS" if "GPU_OPERATIONS" in chosen else words.split("=")[0]
-    return f"kept for every later `make`: {words}; `make setup {name}={environment.NONE}` takes {name} back"
+    return (
+        f"kept for every later `make`: {words}; `make setup {name}={environment.NONE}` takes {name}"
+        " back"
+    )
 
 
 def for_tests() -> None:
-    """See to what only the tests need: a browser, and Slurm. Where it may not be installed, say how."""
+    """See to what only the tests need: a browser, and Slurm. Where it may not be installed, say
+    how."""
     needs = [
         ("Browser for the notebook test", "90-browser", "tests", not debian.browser()),
-        ("Slurm for the tests of the tabletop cluster", "91-slurm", "tabletop", bool(debian.lacks_slurm())),
+        (
+            "Slurm for the tests of the tabletop cluster",
+            "91-slurm",
+            "tabletop",
+            bool(debian.lacks_slurm()),
+        ),
     ]
     for title, log, section, lacking in needs:
         names = debian.packages(section)
@@ -289,13 +309,17 @@ def main(arguments: list[str]) -> int:
     """The command line. Returns the exit status."""
     parser = argparse.ArgumentParser(prog="env/setup.py", description=__doc__)
     parser.add_argument(
-        "--tests", action="store_true", help="also see to what only the tests need (a browser, Slurm)"
+        "--tests",
+        action="store_true",
+        help="also see to what only the tests need (a browser, Slurm)",
     )
     parser.add_argument(
         "--again", action="store_true", help="run every step even if the stamp says they are done"
     )
     parser.add_argument(
-        "--lab-first", action="store_true", help="end before Horovod is compiled; a copy of this goes on"
+        "--lab-first",
+        action="store_true",
+        help="end before Horovod is compiled; a copy of this goes on",
     )
     parser.add_argument("--verify", action="store_true", help="only the two ranks, in a job")
     options = parser.parse_args(arguments)

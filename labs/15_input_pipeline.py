@@ -2,12 +2,12 @@
 # <!-- Generated from solutions/15_input_pipeline.py by `make labs`. Learners work on a copy in work/. -->
 # # 15 Input pipeline
 #
-# A GPU that waits for images costs as much as one that computes. You deal a data set out to ranks, read it
-# from shards, see what an open costs, let a thread read ahead, and find out when the storage,
-# not the net, sets the speed: alone and with many ranks.
+# A GPU that waits for images costs as much as one that computes. You deal a data set out to ranks,
+# read it from shards, see what an open costs, let a thread read ahead, and find out when the
+# storage, not the net, sets the speed: alone and with many ranks.
 #
-# **You will be able to** (1) say which samples a rank reads, and prove that none is read twice, (2) read tar
-# shards as a stream, (3) say what files and shards cost, (4) read ahead through a bounded
+# **You will be able to** (1) say which samples a rank reads, and prove that none is read twice, (2)
+# read tar shards as a stream, (3) say what files and shards cost, (4) read ahead through a bounded
 # queue, (5) predict how long a step waits for its input, and what many ranks get from one storage.
 #
 # Needs: mpi, torch · Ranks: 4 · Minutes: 70 · Level: intermediate · Before: 10, 20
@@ -38,8 +38,8 @@ width = 48  # channels of the net
 shares = (0.5, 1, 2, 4)  # how long a batch's input is to take, over a step's arithmetic
 steps = 15  # of a training that is timed
 repeats = 5  # timings on real ranks
-# Three storages, a thousand times slower than real ones, as our data set is so small: bytes/s of a rank,
-# bytes/s of all ranks together, seconds for an open.
+# Three storages, a thousand times slower than real ones, as our data set is so small: bytes/s of a
+# rank, bytes/s of all ranks together, seconds for an open.
 own_nvme = (2e6, 1e12, 0)  # a disk of its own for each rank
 burst_buffer = (2e6, 4e6, 1e-3)  # a fast store that the ranks share
 shared_file_system = (2e6, 2e6, 5e-3)
@@ -47,19 +47,25 @@ shared_file_system = (2e6, 2e6, 5e-3)
 # %%
 stored = lab15.write(images, side, shards)
 some, labels = zip(*lab15.from_files(stored, range(0, images, images // 8)), strict=True)
-plots.images([lab15.decode(jpeg) for jpeg in some], labels, title="Stored class by class, as ImageNet is")
-print(f"{images} JPEGs (digits, noise) of {stored.nbytes / images:,.0f} bytes, twice, in {stored.folder}")
+plots.images(
+    [lab15.decode(jpeg) for jpeg in some], labels, title="Stored class by class, as ImageNet is"
+)
+print(
+    f"{images} JPEGs (digits, noise) of {stored.nbytes / images:,.0f} bytes, twice, in"
+    f" {stored.folder}"
+)
 
 # %% [markdown]
 # ## Who reads what?
-# Several processes train one net: the **ranks**, 0 to ranks - 1. In each **epoch** all samples should be read
-# once, by one rank or another. After each step all ranks average their gradients (lab 30), and each waits
-# there for all others. A rank with one more step than the others would wait for ever.
+# Several processes train one net: the **ranks**, 0 to ranks - 1. In each **epoch** all samples
+# should be read once, by one rank or another. After each step all ranks average their gradients
+# (lab 30), and each waits there for all others. A rank with one more step than the others would
+# wait for ever.
 #
 # ### Predict
-# Four ranks, 10,000 samples. Each rank shuffles **with a seed of its own** and reads a quarter of its order.
-# For a sample the four quarters are four independent chances of 1/4. How many percent of the samples does
-# nobody read in this epoch?
+# Four ranks, 10,000 samples. Each rank shuffles **with a seed of its own** and reads a quarter of
+# its order. For a sample the four quarters are four independent chances of 1/4. How many percent of
+# the samples does nobody read in this epoch?
 
 # %%
 predict("15.1", percent_unread=...)
@@ -67,19 +73,21 @@ predict("15.1", percent_unread=...)
 
 # %% [markdown]
 # ### Exercise 15.1 · Which samples are mine?
-# All ranks shuffle alike, and each takes its part. In an epoch no sample is read twice, and all ranks read
-# equally many: n // ranks. What does not divide is **dropped**, other samples in each epoch. 3 lines.
-# *(beginner)*
+# All ranks shuffle alike, and each takes its part. In an epoch no sample is read twice, and all
+# ranks read equally many: n // ranks. What does not divide is **dropped**, other samples in each
+# epoch. 3 lines. *(beginner)*
 #
-# The order comes from `np.random.default_rng((seed, epoch)).permutation(n)`. The tuple makes a generator for
-# each pair; `seed + epoch` would give seed 1 in epoch 0 the order of seed 0 in epoch 1.
+# The order comes from `np.random.default_rng((seed, epoch)).permutation(n)`. The tuple makes a
+# generator for each pair; `seed + epoch` would give seed 1 in epoch 0 the order of seed 0 in
+# epoch 1.
 #
-# `order[2::5]` begins at place 2 and takes every 5th. A rank may have several **workers**, processes that
-# read for it: they deal the rank's part out among themselves, in the same way.
+# `order[2::5]` begins at place 2 and takes every 5th. A rank may have several **workers**,
+# processes that read for it: they deal the rank's part out among themselves, in the same way.
 #
 # <details><summary>Hint 1: every ranks-th</summary>
 #
-# `order[rank::ranks]` gives some ranks one more, unless the order is cut before to a length that divides.
+# `order[rank::ranks]` gives some ranks one more, unless the order is cut before to a length that
+# divides.
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
@@ -88,7 +96,8 @@ predict("15.1", percent_unread=...)
 
 # %%
 def my_samples(n, epoch, rank, ranks, worker=0, workers=1, seed=0):
-    """The numbers (of 0 … n - 1) of the samples that this worker of this rank reads in this epoch."""
+    """The numbers (of 0 … n - 1) of the samples that this worker of this rank reads in this
+    epoch."""
     raise NotImplementedError("exercise 15.1: Which samples are mine?")
 
 
@@ -105,50 +114,56 @@ for name, parts in {"own seeds": own, "one seed": alike}.items():
     readers = np.bincount(np.concatenate(parts), minlength=10_000)  # of each sample
     unread[name] = float(100 * np.mean(readers == 0))
     several = 100 * np.mean(readers > 1)
-    print(f"{name}: {unread[name]:.1f} % of the samples are read by nobody, {several:.1f} % twice or more")
+    print(
+        f"{name}: {unread[name]:.1f} % of the samples are read by nobody, {several:.1f} % twice or"
+        " more"
+    )
 predict.right("15.1", percent_unread=unread["own seeds"])
 
 
 # %% [markdown]
-# **Explain.** (3/4)^4 = 31.6 %: nearly a third of the data is not seen, about a quarter of it twice or more,
-# and no error says so. With one seed for all both are 0.
+# **Explain.** (3/4)^4 = 31.6 %: nearly a third of the data is not seen, about a quarter of it twice
+# or more, and no error says so. With one seed for all both are 0.
 #
-# PyTorch's `DistributedSampler` does what you wrote, in another order, and seeds with seed + epoch. Unless
-# you say `drop_last=True` it **pads**: a few samples are read twice. And every epoch has the same order
-# unless you call `set_epoch`.
+# PyTorch's `DistributedSampler` does what you wrote, in another order, and seeds with seed + epoch.
+# Unless you say `drop_last=True` it **pads**: a few samples are read twice. And every epoch has the
+# same order unless you call `set_epoch`.
 #
 # ## Shards
-# A million small files are a million opens. (ImageNet has 1.28 million images to train on.) On a cluster each
-# open is a question to a **metadata server**: one machine, or a few, that know for all users where files are.
+# A million small files are a million opens. (ImageNet has 1.28 million images to train on.) On a
+# cluster each open is a question to a **metadata server**: one machine, or a few, that know for all
+# users where files are.
 #
-# **Shards** are larger files, read from front to back. Here each is a tar file, as the library webdataset
-# has them. Members that stand side by side and have the same name up to the first dot are one **sample**;
-# what follows the dot is the **kind**: `000012.jpg` is the image, `000012.cls` its label, in digits. There
-# may be more kinds (`000012.small.jpg`), in any order.
+# **Shards** are larger files, read from front to back. Here each is a tar file, as the library
+# webdataset has them. Members that stand side by side and have the same name up to the first dot
+# are one **sample**; what follows the dot is the **kind**: `000012.jpg` is the image, `000012.cls`
+# its label, in digits. There may be more kinds (`000012.small.jpg`), in any order.
 #
-# A shard may come over a network, and then only goes forward. `tarfile.open(fileobj=stream, mode="r|")` reads
-# so. `for member in tar:` gives the members in order; `member.name` is the name, and
-# `tar.extractfile(member).read()` the bytes.
+# A shard may come over a network, and then only goes forward.
+# `tarfile.open(fileobj=stream, mode="r|")` reads so. `for member in tar:` gives the members in
+# order; `member.name` is the name, and `tar.extractfile(member).read()` the bytes.
 #
 # ### Exercise 15.2 · Read a shard
-# Yield for each sample the JPEG's bytes and its label, a whole number, as soon as you have both. Leave out a
-# sample without image or without label: an image must never get its neighbour's label. 10 lines.
-# *(intermediate)*
+# Yield for each sample the JPEG's bytes and its label, a whole number, as soon as you have both.
+# Leave out a sample without image or without label: an image must never get its neighbour's label.
+# 10 lines. *(intermediate)*
 #
 # <details><summary>Hint 1: name and kind</summary>
 #
-# `name, kind = member.name.split(".", 1)`. Keep the name of the sample that you are in, and a dict of its
-# parts; when another name comes, both begin anew.
+# `name, kind = member.name.split(".", 1)`. Keep the name of the sample that you are in, and a dict
+# of its parts; when another name comes, both begin anew.
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
-# `sample, part = None, {}`; with another `name` than `sample`, both begin anew. `if kind in ("jpg", "cls"):`
-# `part[kind] = …read()`, and inside of this `if`, `if len(part) == 2:` yield `part["jpg"], int(part["cls"])`.
+# `sample, part = None, {}`; with another `name` than `sample`, both begin anew.
+# `if kind in ("jpg", "cls"):` `part[kind] = …read()`, and inside of this `if`, `if len(part) == 2:`
+# yield `part["jpg"], int(part["cls"])`.
 # </details>
 
 # %%
 def read_shard(stream):
-    """Yield (JPEG's bytes, label) for each sample of a tar shard. stream: a file that only goes forward."""
+    """Yield (JPEG's bytes, label) for each sample of a tar shard. stream: a file that only goes
+    forward."""
     raise NotImplementedError("exercise 15.2: Read a shard")
 
 
@@ -159,17 +174,17 @@ check("15.2", read_shard)
 
 # %% [markdown]
 # ### Predict
-# A storage delivers 100 MB/s and takes 2 ms to open a file. An image is a file of about 5.7 kB; in a shard it
-# takes 7.7 kB, as tar fills up to whole blocks and adds the label. How many times as fast is it to read
-# shards of 32 images as to read the 32 files?
+# A storage delivers 100 MB/s and takes 2 ms to open a file. An image is a file of about 5.7 kB; in
+# a shard it takes 7.7 kB, as tar fills up to whole blocks and adds the label. How many times as
+# fast is it to read shards of 32 images as to read the 32 files?
 
 # %%
 predict("15.2", shards_times_as_fast=...)
 
 # %% [markdown]
 # ### Measure
-# `lab15.Storage` is a stand-in, with real waiting: it reads your disk, and sleeps until storage of this
-# bandwidth and latency would have delivered.
+# `lab15.Storage` is a stand-in, with real waiting: it reads your disk, and sleeps until storage of
+# this bandwidth and latency would have delivered.
 
 # %%
 ratio = lab15.compare_opens(stored, read_shard, latency)
@@ -180,58 +195,64 @@ predict.compare("15.2", shards_times_as_fast=ratio)
 
 
 # %% [markdown]
-# **Explain.** 32 files are 32 opens of 2 ms and 0.06 ms of bytes each: 66 ms. A shard is one open and 2.5 ms
-# of bytes: 4.5 ms. The control has the same bytes, and a storage whose opens take no time. There the ratio
-# falls to about 1, or below, as shards hold more bytes. So the gain is opens.
+# **Explain.** 32 files are 32 opens of 2 ms and 0.06 ms of bytes each: 66 ms. A shard is one open
+# and 2.5 ms of bytes: 4.5 ms. The control has the same bytes, and a storage whose opens take no
+# time. There the ratio falls to about 1, or below, as shards hold more bytes. So the gain is opens.
 #
-# You may see ratios nearer to each other. The 4.5 ms are the least that the stand-in allows; on a busy
-# machine your own opening and reading takes longer than that.
+# You may see ratios nearer to each other. The 4.5 ms are the least that the stand-in allows; on a
+# busy machine your own opening and reading takes longer than that.
 #
-# **Shuffle a stream.** A stream cannot be shuffled as a whole, but a part of it can. Fill a buffer, then give
-# out a random one of its items, put the next item of the stream in its place, and so on. The stored order is
-# class by class, some 50 images each. We counted the classes in a batch of 32 that come out of a buffer of 1,
-# 64, 128, 256 and 512 images: 1.6, 4.8, 6.6, 8.5 and 9.7 of 10. If the *shards* are read in a shuffled order,
-# too, which costs nothing, they are 1.6, 6.5, 8.1, 9.2 and 9.6. A batch of few classes pulls the net towards
-# them for every image, and statistics over a batch (batch normalisation) are those of these classes.
+# **Shuffle a stream.** A stream cannot be shuffled as a whole, but a part of it can. Fill a buffer,
+# then give out a random one of its items, put the next item of the stream in its place, and so on.
+# The stored order is class by class, some 50 images each. We counted the classes in a batch of 32
+# that come out of a buffer of 1, 64, 128, 256 and 512 images: 1.6, 4.8, 6.6, 8.5 and 9.7 of 10. If
+# the *shards* are read in a shuffled order, too, which costs nothing, they are 1.6, 6.5, 8.1, 9.2
+# and 9.6. A batch of few classes pulls the net towards them for every image, and statistics over a
+# batch (batch normalisation) are those of these classes.
 #
 # ## Read ahead
-# A training loop asks for a batch, computes, asks for the next. If reading begins when it asks, reading and
-# computing take turns, and their times add up.
+# A training loop asks for a batch, computes, asks for the next. If reading begins when it asks,
+# reading and computing take turns, and their times add up.
 #
-# A **thread** runs beside the loop, in the same process. It can read ahead, and lay what it has read into a
-# **queue**: `ready.put(x)` puts x in, `ready.get()` takes the oldest out. The queue is **bounded**: put waits
-# while `depth` are in it, get waits while none is. So the thread is never more than depth + 1 items ahead
-# (depth in the queue, one in its hand), and memory stays bounded as well.
+# A **thread** runs beside the loop, in the same process. It can read ahead, and lay what it has
+# read into a **queue**: `ready.put(x)` puts x in, `ready.get()` takes the oldest out. The queue is
+# **bounded**: put waits while `depth` are in it, get waits while none is. So the thread is never
+# more than depth + 1 items ahead (depth in the queue, one in its hand), and memory stays bounded as
+# well.
 #
-# Does a thread help, in Python? Only one thread runs Python at a time: who runs holds a lock, the **GIL**. It
-# is free while a thread waits for a disk, while Pillow decodes a JPEG, and while PyTorch computes.
+# Does a thread help, in Python? Only one thread runs Python at a time: who runs holds a lock, the
+# **GIL**. It is free while a thread waits for a disk, while Pillow decodes a JPEG, and while
+# PyTorch computes.
 #
 # ### Exercise 15.3 · Prefetch
-# `prefetch` below is given: it makes queue and thread, and ends both. You write the two ends of the queue, 8
-# and 7 lines. *(intermediate)*
+# `prefetch` below is given: it makes queue and thread, and ends both. You write the two ends of the
+# queue, 8 and 7 lines. *(intermediate)*
 #
-# * `work(items, ready, stop)` runs in the thread. It puts a pair `("item", item)` into the queue for each of
-#   the items, in order, and behind the last one `("end", None)`. If reading raises an error, it puts
-#   `("error", error)` instead: an error in a thread is seen by nobody. `stop.is_set()` tells that nobody
-#   wants more: then it returns, and puts nothing. So look at it before each item that you put.
-# * `take(ready)` runs in the training loop. It yields the items, ends at `"end"`, and raises the error.
+# * `work(items, ready, stop)` runs in the thread. It puts a pair `("item", item)` into the queue
+#   for each of the items, in order, and behind the last one `("end", None)`. If reading raises an
+#   error, it puts `("error", error)` instead: an error in a thread is seen by nobody.
+#   `stop.is_set()` tells that nobody wants more: then it returns, and puts nothing. So look at it
+#   before each item that you put.
+# * `take(ready)` runs in the training loop. It yields the items, ends at `"end"`, and raises the
+#   error.
 #
 # Pairs, because an item may be anything, None or the word "end" too.
 #
 # <details><summary>Hint 1: work</summary>
 #
-# `try:`, for each of `items`: return `if stop.is_set()`, else put the pair; behind the loop put the end.
-# `except Exception as error:` puts the error.
+# `try:`, for each of `items`: return `if stop.is_set()`, else put the pair; behind the loop put the
+# end. `except Exception as error:` puts the error.
 # </details>
 # <details><summary>Hint 2: take, nearly the answer</summary>
 #
-# `while True:` `kind, value = ready.get()`. If kind is "end" return, if it is "error" `raise value`, else
-# `yield value`.
+# `while True:` `kind, value = ready.get()`. If kind is "end" return, if it is "error"
+# `raise value`, else `yield value`.
 # </details>
 
 # %%
 def work(items, ready, stop):
-    """In the thread: put ("item", item) for each, ("end", None) behind them, or ("error", error)."""
+    """In the thread: put ("item", item) for each, ("end", None) behind them, or ("error",
+    error)."""
     raise NotImplementedError("exercise 15.3: Prefetch")
 
 
@@ -248,7 +269,8 @@ def prefetch(items, depth):
     thread.start()
     try:
         yield from take(ready)
-    finally:  # also if the loop ends early: its generator is closed, and the thread must not be left
+    # also if the loop ends early: its generator is closed, and the thread must not be left
+    finally:
         stop.set()
         while thread.is_alive():
             while not ready.empty():  # it may wait for a place in the queue
@@ -263,8 +285,8 @@ check("15.3", work, take, prefetch)
 
 # %% [markdown]
 # ## What stays visible
-# Call the time to read and decode a batch **input**, and the rest of a step **compute**. What a step still
-# waits for its batch is called **exposed**.
+# Call the time to read and decode a batch **input**, and the rest of a step **compute**. What a
+# step still waits for its batch is called **exposed**.
 #
 # ```
 # without prefetch     [ input ][ compute ][ input ][ compute ]        exposed: all of the input
@@ -275,21 +297,21 @@ check("15.3", work, take, prefetch)
 # ```
 #
 # ### Predict
-# With prefetch, how long does a step wait, as a share of compute, if input takes twice as long as compute?
-# And half as long? At which input over compute is the gain largest, and how many times as fast is a step
-# there?
+# With prefetch, how long does a step wait, as a share of compute, if input takes twice as long as
+# compute? And half as long? At which input over compute is the gain largest, and how many times as
+# fast is a step there?
 
 # %%
 predict("15.4", exposed_at_2=..., exposed_at_half=..., best_input=..., best_gain=...)
 
 # %% [markdown]
 # ### Predict: many ranks, one storage
-# Now several ranks read, each a shard of its own, all at the same time. What a rank gets is its own bandwidth
-# at most, and its part of what all get together.
+# Now several ranks read, each a shard of its own, all at the same time. What a rank gets is its own
+# bandwidth at most, and its part of what all get together.
 #
-# Take 4 ranks. Each alone can read 2 MB/s. How many times as many images per second do 4 ranks get as one,
-# (a) from a disk of its own each, (b) from a burst buffer that delivers 4 MB/s to all together, (c) from a
-# shared file system that delivers 2 MB/s to all together?
+# Take 4 ranks. Each alone can read 2 MB/s. How many times as many images per second do 4 ranks get
+# as one, (a) from a disk of its own each, (b) from a burst buffer that delivers 4 MB/s to all
+# together, (c) from a shared file system that delivers 2 MB/s to all together?
 
 # %%
 predict("15.4", own=..., burst=..., shared=...)
@@ -297,20 +319,20 @@ predict("15.4", own=..., burst=..., shared=...)
 
 # %% [markdown]
 # ### Exercise 15.4 · What a step waits, and what a rank gets
-# `exposed`: how long does a step wait, if input takes `read` seconds and the rest of the step `compute`
-# seconds? Give it with prefetch and without. `shard_seconds`: how long does each of
-# `ranks` ranks take to read `nbytes` bytes, if all begin together? An open takes `latency` seconds for each
-# rank, at the same time for all. One line each. *(beginner)*
+# `exposed`: how long does a step wait, if input takes `read` seconds and the rest of the step
+# `compute` seconds? Give it with prefetch and without. `shard_seconds`: how long does each of
+# `ranks` ranks take to read `nbytes` bytes, if all begin together? An open takes `latency` seconds
+# for each rank, at the same time for all. One line each. *(beginner)*
 #
 # <details><summary>Hint 1: what is left, and what is shared</summary>
 #
-# While the step computes, the reading goes on. What is left of it afterwards is waited for, if anything is.
-# A rank's bandwidth is the smaller of its own and an equal part of what all share.
+# While the step computes, the reading goes on. What is left of it afterwards is waited for, if
+# anything is. A rank's bandwidth is the smaller of its own and an equal part of what all share.
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
-# Without prefetch the step waits for `read`. With it for `read - compute`, and never less than 0: `max`.
-# A rank takes `latency`, and bytes over `min(own, together / ranks)`.
+# Without prefetch the step waits for `read`. With it for `read - compute`, and never less than 0:
+# `max`. A rank takes `latency`, and bytes over `min(own, together / ranks)`.
 # </details>
 
 # %%
@@ -320,7 +342,8 @@ def exposed(read, compute, ahead):
 
 
 def shard_seconds(nbytes, ranks, own, together, latency):
-    """Seconds. own: bytes/s of one rank alone; together: bytes/s of all ranks; latency: s for an open."""
+    """Seconds. own: bytes/s of one rank alone; together: bytes/s of all ranks; latency: s for an
+    open."""
     raise NotImplementedError("exercise 15.4: What a step waits, and what a rank gets")
 
 
@@ -340,10 +363,11 @@ predict.right("15.4", best_input=max(gains, key=gains.get), best_gain=max(gains.
 
 # %% [markdown]
 # ### Measure
-# Now a training that reads JPEGs from shards. `lab15.Storage` sleeps again until storage of a chosen
-# bandwidth would have delivered. The bandwidth is set so that input takes about a chosen share of compute.
-# Without prefetch a step waits for all of its input: that is the x axis, as it really was. With prefetch it
-# waits for what you predicted. The two trainings take turns, about a minute in all.
+# Now a training that reads JPEGs from shards. `lab15.Storage` sleeps again until storage of a
+# chosen bandwidth would have delivered. The bandwidth is set so that input takes about a chosen
+# share of compute. Without prefetch a step waits for all of its input: that is the x axis, as it
+# really was. With prefetch it waits for what you predicted. The two trainings take turns, about a
+# minute in all.
 
 # %%
 def feed(storage):
@@ -382,41 +406,48 @@ at_2, at_half = (np.median([waits[place] for place in near]) for near in nearest
 predict.compare("15.4", exposed_at_2=at_2, exposed_at_half=at_half)
 
 # %% [markdown]
-# **Explain.** You should see two lines: without prefetch exposed is the input itself; with prefetch it is
-# nothing up to 1, and input - compute from there on. Where a point lies along the x axis is the input over
-# compute that it really had, not what was asked for.
+# **Explain.** You should see two lines: without prefetch exposed is the input itself; with prefetch
+# it is nothing up to 1, and input - compute from there on. Where a point lies along the x axis is
+# the input over compute that it really had, not what was asked for.
 #
-# You may see instead points above the lower line. A likely cause: the thread finds no core to decode on, or
-# both want the GIL, so that input and compute slow each other down. On a busy machine compute and decoding
-# change from minute to minute: points then lie on both sides of the line.
+# You may see instead points above the lower line. A likely cause: the thread finds no core to
+# decode on, or both want the GIL, so that input and compute slow each other down. On a busy machine
+# compute and decoding change from minute to minute: points then lie on both sides of the line.
 #
-# Why is the gain largest where both take as long? <details><summary>Answer</summary> Without prefetch a step
-# takes input + compute, with it the longer of the two. The ratio of these is largest, 2, where they are
-# equal.</details>
+# Why is the gain largest where both take as long? <details><summary>Answer</summary> Without
+# prefetch a step takes input + compute, with it the longer of the two. The ratio of these is
+# largest, 2, where they are equal.</details>
 #
-# Would a deeper queue help where input takes longer? <details><summary>Answer</summary> No. A queue evens out
-# a reader that is sometimes slow. If it is slower *on average*, the queue is empty after a few steps, however
-# deep.</details>
+# Would a deeper queue help where input takes longer? <details><summary>Answer</summary> No. A queue
+# evens out a reader that is sometimes slow. If it is slower *on average*, the queue is empty after
+# a few steps, however deep.</details>
 #
-# PyTorch's `DataLoader` reads ahead with **processes** (`num_workers`), as transforms written in Python hold
-# the GIL. With small images and few cores two workers are often slower than none. A likely cause: to hand a
-# small image to another process takes longer than to decode it.
+# PyTorch's `DataLoader` reads ahead with **processes** (`num_workers`), as transforms written in
+# Python hold the GIL. With small images and few cores two workers are often slower than none. A
+# likely cause: to hand a small image to another process takes longer than to decode it.
 #
-# **In ranks, beware of fork.** On Linux workers are **forked** by default (before Python 3.14): copies of a
-# process that has MPI open. Some MPIs over InfiniBand do not bear that: memory was corrupted from 64 GPUs on
-# (Horovod's pull request 1824, 2020). Horovod's examples then took
-# `multiprocessing_context="forkserver"`, whose workers come from a process without MPI. That is better, and
-# not a cure for all: in issue 2898 (2021) forked workers crashed, and those of a fork server "sometimes"
-# ended in bus errors, too, on 32 nodes with 12 workers each. A thread, as yours, forks nothing.
+# **In ranks, beware of fork.** On Linux workers are **forked** by default (before Python 3.14):
+# copies of a process that has MPI open. Some MPIs over InfiniBand do not bear that: memory was
+# corrupted from 64 GPUs on (Horovod's pull request 1824, 2020). Horovod's examples then took
+# `multiprocessing_context="forkserver"`, whose workers come from a process without MPI. That is
+# better, and not a cure for all: in issue 2898 (2021) forked workers crashed, and those of a fork
+# server "sometimes" ended in bus errors, too, on 32 nodes with 12 workers each. A thread, as yours,
+# forks nothing.
 #
 # ### Measure: many ranks, one storage
-# Real ranks: 1, 2 and 4 processes read and decode. It is the stand-in again: the ranks of a node share one
-# pipe, a file that says until when it is taken. About 15 s.
+# Real ranks: 1, 2 and 4 processes read and decode. It is the stand-in again: the ranks of a node
+# share one pipe, a file that says until when it is taken. About 15 s.
 
 # %%
-storages = {"own NVMe": own_nvme, "burst buffer": burst_buffer, "shared file system": shared_file_system}
+storages = {
+    "own NVMe": own_nvme,
+    "burst buffer": burst_buffer,
+    "shared file system": shared_file_system,
+}
 ranks = launch.ranks_here(4)
-took = launch.run(lab15.through_one_pipe, read_shard, prefetch, stored, storages, repeats, ranks=ranks)[0]
+took = launch.run(
+    lab15.through_one_pipe, read_shard, prefetch, stored, storages, repeats, ranks=ranks
+)[0]
 
 # %%
 per_shard = images // shards
@@ -445,28 +476,29 @@ if ranks == 4:
     predict.compare("15.4", own=own, burst=burst, shared=shared)
 
 # %% [markdown]
-# **Explain.** Disks of their own grow with the ranks. The burst buffer grows until its 4 MB/s are used up, at
-# two ranks. The shared file system does not grow at all: more ranks get slower ones.
+# **Explain.** Disks of their own grow with the ranks. The burst buffer grows until its 4 MB/s are
+# used up, at two ranks. The shared file system does not grow at all: more ranks get slower ones.
 #
-# You may see the own disks stay below 4. A likely cause: four ranks decode on the cores that you have, and
-# with two cores decoding takes its turn.
+# You may see the own disks stay below 4. A likely cause: four ranks decode on the cores that you
+# have, and with two cores decoding takes its turn.
 #
-# How does that look on a real machine? <details><summary>Answer</summary> Summit's SSDs in the nodes read
-# 26.7 TB/s together, its file system 2.5 TB/s (Oral and others, SC19): 970 and 90 MB/s for each of its 27,648
-# GPUs. A GPU that trains ResNet-50 at 1,000 images of 110 kB a second wants 110 MB/s. That is more than its
-# part of the file system, and far less than its part of the node's own disk.</details>
+# How does that look on a real machine? <details><summary>Answer</summary> Summit's SSDs in the
+# nodes read 26.7 TB/s together, its file system 2.5 TB/s (Oral and others, SC19): 970 and 90 MB/s
+# for each of its 27,648 GPUs. A GPU that trains ResNet-50 at 1,000 images of 110 kB a second wants
+# 110 MB/s. That is more than its part of the file system, and far less than its part of the node's
+# own disk.</details>
 #
 # ## For those who have time: cold and cached
-# (Some 12 minutes, not counted above.)
-# Now the same images from your own disk: single files in a shuffled order, and your shards. Each is read
-# **cold** and then **cached**. What was read once stays in memory, in Linux's **page cache**: the second
-# epoch of a small set measures that. `posix_fadvise(DONTNEED)` asks the system to drop a file's pages, and
-# `mincore` tells which are left.
+# (Some 12 minutes, not counted above.) Now the same images from your own disk: single files in a
+# shuffled order, and your shards. Each is read **cold** and then **cached**. What was read once
+# stays in memory, in Linux's **page cache**: the second epoch of a small set measures that.
+# `posix_fadvise(DONTNEED)` asks the system to drop a file's pages, and `mincore` tells which are
+# left.
 #
 # ### Predict
-# Two guesses, as nothing above tells. How many times as long as from memory does reading single files take if
-# they come from your disk? And how many times as long as reading its file from memory does it take to decode
-# a JPEG?
+# Two guesses, as nothing above tells. How many times as long as from memory does reading single
+# files take if they come from your disk? And how many times as long as reading its file from memory
+# does it take to decode a JPEG?
 
 # %%
 predict("15.2", cold_over_cached=..., decoding_over_reading=...)
@@ -494,33 +526,38 @@ predict.compare("15.2", cold_over_cached=np.median(cold / cached))
 predict.compare("15.2", decoding_over_reading=decoding.median / np.median(cached))
 
 # %% [markdown]
-# **Explain.** You should see, with an SSD: decoding takes longer than reading, cold or not. A process that
-# reads and decodes by itself then gains little by shards: **decoding is the bottleneck**. From memory the
-# shards may even take longer than the files, as Python's `tarfile` spends more time on a member than an open
-# of a cached file costs. Shards matter where an open costs milliseconds, as above. (Where many processes
-# decode, the storage may be the bottleneck again, as above.)
+# **Explain.** You should see, with an SSD: decoding takes longer than reading, cold or not. A
+# process that reads and decodes by itself then gains little by shards: **decoding is the
+# bottleneck**. From memory the shards may even take longer than the files, as Python's `tarfile`
+# spends more time on a member than an open of a cached file costs. Shards matter where an open
+# costs milliseconds, as above. (Where many processes decode, the storage may be the bottleneck
+# again, as above.)
 #
-# You may see instead that cold is hardly slower than cached. Then the disk is fast, or the machine is a
-# virtual one whose host keeps the pages: the line "Dropped" tells only of this system's own. If it says that
-# most were left, the file system keeps them (tmpfs), and cold is not cold here. And "more when cold" is a
-# difference: where its error bar is longer than the bar itself, it says nothing.
+# You may see instead that cold is hardly slower than cached. Then the disk is fast, or the machine
+# is a virtual one whose host keeps the pages: the line "Dropped" tells only of this system's own.
+# If it says that most were left, the file system keeps them (tmpfs), and cold is not cold here. And
+# "more when cold" is a difference: where its error bar is longer than the bar itself, it says
+# nothing.
 #
 # <details><summary>Further reading: formats at scale</summary>
 #
-# Caffe reads image files (layer ImageData) or an LMDB (Data), a key-value store in one file. Training on
-# ImageNet from files was more than 17 times as slow as from a key-value store (Lim et al., 2016).
+# Caffe reads image files (layer ImageData) or an LMDB (Data), a key-value store in one file.
+# Training on ImageNet from files was more than 17 times as slow as from a key-value store (Lim et
+# al., 2016).
 #
-# But LMDB maps its file into memory, and many processes on a parallel file system get in each other's way:
-# input took up to 90 % of training. With LMDBIO, readers that avoid this, it was up to 65 times as fast on
-# 9,216 cores (Pumma et al., 2019). OSU-Caffe, the Caffe of MVAPICH2's authors, lets all ranks read in
-# parallel from Lustre, the file system of many clusters.
+# But LMDB maps its file into memory, and many processes on a parallel file system get in each
+# other's way: input took up to 90 % of training. With LMDBIO, readers that avoid this, it was up to
+# 65 times as fast on 9,216 cores (Pumma et al., 2019). OSU-Caffe, the Caffe of MVAPICH2's authors,
+# lets all ranks read in parallel from Lustre, the file system of many clusters.
 # </details>
 #
 # ### What you take away
-# - One order for all ranks, from seed and epoch; each takes its part; drop or pad, so that all read as many.
+# - One order for all ranks, from seed and epoch; each takes its part; drop or pad, so that all read
+#   as many.
 # - Shards turn opens into bandwidth. That matters where an open is slow.
-# - Cold and cached are two numbers, and `mincore` tells which pages this system holds. On an SSD decoding
-#   costs more than reading.
-# - A thread with a bounded queue hides input behind compute. It passes on the end, errors, and a stop.
+# - Cold and cached are two numbers, and `mincore` tells which pages this system holds. On an SSD
+#   decoding costs more than reading.
+# - A thread with a bounded queue hides input behind compute. It passes on the end, errors, and a
+#   stop.
 # - Exposed input is max(0, input - compute). No depth helps a storage that is too slow on average.
 # - Ranks that share a storage share its bandwidth; disks of their own grow with the ranks.

@@ -2,10 +2,12 @@
 # <!-- Generated from solutions/22_latency_and_bandwidth.py by `make labs`. Learners work on a copy in work/. -->
 # # 22 Latency and bandwidth
 #
-# What does a message cost? You write the benchmarks that everyone quotes, and find two numbers behind them.
+# What does a message cost? You write the benchmarks that everyone quotes, and find two numbers
+# behind them.
 #
-# **You will be able to** (1) measure latency and bandwidth as the OSU benchmarks do, (2) fit α and β, (3)
-# turn an allreduce's time into algbw and busbw, (4) say which convention a published number follows.
+# **You will be able to** (1) measure latency and bandwidth as the OSU benchmarks do, (2) fit α and
+# β, (3) turn an allreduce's time into algbw and busbw, (4) say which convention a published number
+# follows.
 #
 # Needs: mpi · Ranks: 2 · Minutes: 60 · Level: beginner · Before: 01, 20, 21
 
@@ -37,21 +39,22 @@ call_rounds = ((200, 20), (20, 3))  # the same for allreduces
 # | `osu_allreduce` | `# Size  Avg Latency(us)` | a call, mean over calls and ranks |
 # | nccl-tests | `time` (µs), `algbw`, `busbw` | a call, mean; GB = 10⁹ bytes |
 #
-# Sizes are powers of two. The size of an allreduce is that of *one* rank's vector. You write the first two by
-# yourself, and the arithmetic of the other two.
+# Sizes are powers of two. The size of an allreduce is that of *one* rank's vector. You write the
+# first two by yourself, and the arithmetic of the other two.
 #
 # <details><summary>How many rounds do they take?</summary>
 #
-# Up to 8 KiB, and above it; in brackets the warm-up. `osu_latency`: 10,000 (100), 1,000 (10). `osu_bw`: 100
-# (10), 20 (2). `osu_allreduce`: 1,000 (100), 100 (10). nccl-tests: 20 (5) for all sizes. `python -m
-# mpi4py.bench pingpong`, which times what `osu_latency` times: 10,000 (100) up to 16 KiB, 10 (1) above 1 MiB.
+# Up to 8 KiB, and above it; in brackets the warm-up. `osu_latency`: 10,000 (100), 1,000 (10).
+# `osu_bw`: 100 (10), 20 (2). `osu_allreduce`: 1,000 (100), 100 (10). nccl-tests: 20 (5) for all
+# sizes. `python -m mpi4py.bench pingpong`, which times what `osu_latency` times: 10,000 (100) up to
+# 16 KiB, 10 (1) above 1 MiB.
 #
 # *Sources: OSU's `util.h`, nccl-tests' `README.md` and `PERFORMANCE.md`, mpi4py 4.*
 # </details>
 #
 # ### Predict
-# How many µs does an empty message take from one rank to another, on this machine? Lab 20's ping-pong had 8
-# bytes.
+# How many µs does an empty message take from one rank to another, on this machine? Lab 20's
+# ping-pong had 8 bytes.
 
 # %%
 predict("22.1", empty_message_us=...)
@@ -59,29 +62,33 @@ predict("22.1", empty_message_us=...)
 
 # %% [markdown]
 # ### Exercise 22.1 · Latency, half a round trip
-# The clocks of two ranks differ, so nobody can time one way alone. Rank 0 sends `ball`, rank 1 sends it back,
-# and half of that time counts. Time each round by itself: `start = clock()`, the round, then `clock() -
-# start`, in seconds. Both ranks may run these lines; the numbers of rank 0 are the ones that count.
+# The clocks of two ranks differ, so nobody can time one way alone. Rank 0 sends `ball`, rank 1
+# sends it back, and half of that time counts. Time each round by itself: `start = clock()`, the
+# round, then `clock() - start`, in seconds. Both ranks may run these lines; the numbers of rank 0
+# are the ones that count.
 #
-# The first `skip` rounds do not count: they open connections and fill caches. After them come `rounds` that
-# do. Return the **median** of the halves, which a few interrupted rounds do not move (lab 01), and the list
-# of all of them, in the order of the rounds.
+# The first `skip` rounds do not count: they open connections and fill caches. After them come
+# `rounds` that do. Return the **median** of the halves, which a few interrupted rounds do not move
+# (lab 01), and the list of all of them, in the order of the rounds.
 #
-# Take the time from `clock()` only. The check runs your function on *virtual* ranks first (lab 23). Their
-# clock goes by a rule, so the right answer is known. About 12 lines. *(beginner)*
+# Take the time from `clock()` only. The check runs your function on *virtual* ranks first (lab 23).
+# Their clock goes by a rule, so the right answer is known. About 12 lines. *(beginner)*
 #
 # <details><summary>Hint 1: one round</summary>
 #
-# Rank 0 sends `ball` to 1, then receives it; rank 1 receives, then sends. Read the clock before and after.
+# Rank 0 sends `ball` to 1, then receives it; rank 1 receives, then sends. Read the clock before and
+# after.
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
-# `if turn >= skip: seconds.append((clock() - start) / 2)`, and after the loop `typical = np.median(seconds)`.
+# `if turn >= skip: seconds.append((clock() - start) / 2)`, and after the loop
+# `typical = np.median(seconds)`.
 # </details>
 
 # %%
 def latency(comm, nbytes, rounds, skip, clock):
-    """Ping-pong of ranks 0 and 1. Returns seconds: (the number to quote, all `rounds` half round trips)."""
+    """Ping-pong of ranks 0 and 1. Returns seconds: (the number to quote, all `rounds` half round
+    trips)."""
     ball = np.zeros(nbytes, np.uint8)
     seconds = []
     raise NotImplementedError("exercise 22.1: Latency, half a round trip")
@@ -95,8 +102,8 @@ check("22.1", latency)
 
 # %% [markdown]
 # ### Measure
-# Yours, beside `python -m mpi4py.bench pingpong` on the same ranks; and between nodes, if there are several.
-# About 15 s.
+# Yours, beside `python -m mpi4py.bench pingpong` on the same ranks; and between nodes, if there are
+# several. About 15 s.
 
 # %%
 sizes = [0, *(1 << power for power in range(longest.bit_length()))]
@@ -118,20 +125,23 @@ predict.compare("22.1", empty_message_us=typical[0])
 
 
 # %% [markdown]
-# **Explain.** You should see two parts: on the left the time is nearly the same for all sizes, on the right
-# it doubles with the size. Wide bars mean a busy machine; then run the cell again before you quote anything.
+# **Explain.** You should see two parts: on the left the time is nearly the same for all sizes, on
+# the right it doubles with the size. Wide bars mean a busy machine; then run the cell again before
+# you quote anything.
 #
-# Up to which size do the bytes cost less than the message itself? <details><summary>Answer</summary> Up to
-# where the time is twice that of the empty message; often some KiB. Find it in your table.</details>
+# Up to which size do the bytes cost less than the message itself?
+# <details><summary>Answer</summary> Up to where the time is twice that of the empty message; often
+# some KiB. Find it in your table.</details>
 #
-# Why may mpi4py's mean lie above your median? <details><summary>Answer</summary> It times the same round. But
-# an interruption only ever lengthens a round, and a mean takes its part of that. The control is the mean of
-# your own rounds: it lies above your median as well. Beyond 1 MiB mpi4py has only 10 rounds.</details>
+# Why may mpi4py's mean lie above your median? <details><summary>Answer</summary> It times the same
+# round. But an interruption only ever lengthens a round, and a mean takes its part of that. The
+# control is the mean of your own rounds: it lies above your median as well. Beyond 1 MiB mpi4py has
+# only 10 rounds.</details>
 
 # %% [markdown]
 # ### Exercise 22.2 · Bandwidth, a window of messages
-# In ping-pong one message is under way, and nobody sends while it travels. A link can carry several at once.
-# So now a round is a *window*:
+# In ping-pong one message is under way, and nobody sends while it travels. A link can carry several
+# at once. So now a round is a *window*:
 #
 # | | rank 0 | rank 1 |
 # |---|---|---|
@@ -139,16 +149,16 @@ predict.compare("22.1", empty_message_us=typical[0])
 # | then wait | for all its requests | for all its requests |
 # | end of the round | receives `reply` | sends `reply` |
 #
-# What is the reply for? A send is over when its buffer may be used again. Only the receiver knows that all
-# has arrived.
+# What is the reply for? A send is over when its buffer may be used again. Only the receiver knows
+# that all has arrived.
 #
-# The loop, the clock and the rate are there: all bytes of the window, over the time until the reply is there,
-# in MB/s with MB = 10⁶ bytes. You write one round. About 10 lines. *(intermediate)*
+# The loop, the clock and the rate are there: all bytes of the window, over the time until the reply
+# is there, in MB/s with MB = 10⁶ bytes. You write one round. About 10 lines. *(intermediate)*
 #
 # <details><summary>Hint 1: start all, then wait</summary>
 #
-# `requests = [comm.Isend(data, dest=1) for _ in range(window)]` on rank 0, on rank 1 `[comm.Irecv(row,
-# source=0) for row in inbox]`; then `for request in requests: request.Wait()`.
+# `requests = [comm.Isend(data, dest=1) for _ in range(window)]` on rank 0, on rank 1
+# `[comm.Irecv(row, source=0) for row in inbox]`; then `for request in requests: request.Wait()`.
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
@@ -157,7 +167,8 @@ predict.compare("22.1", empty_message_us=typical[0])
 
 # %%
 def bandwidth(comm, nbytes, rounds, skip, clock, window):
-    """From rank 0 to rank 1, `window` messages in flight. Returns `rounds` values in MB/s (10^6 bytes)."""
+    """From rank 0 to rank 1, `window` messages in flight. Returns `rounds` values in MB/s (10^6
+    bytes)."""
     data = np.zeros(nbytes, np.uint8)
     inbox = np.zeros((window, nbytes), np.uint8)
     reply = np.zeros(4, np.uint8)
@@ -177,9 +188,9 @@ check("22.2", bandwidth)
 
 # %% [markdown]
 # ### Measure
-# A window of 64, beside the ping-pong of above. As a control, the same window with all messages received into
-# one row. Then the same two functions of yours on a virtual link: `k80_edr` is a model of nodes with EDR
-# InfiniBand between them. About 15 s.
+# A window of 64, beside the ping-pong of above. As a control, the same window with all messages
+# received into one row. Then the same two functions of yours on a virtual link: `k80_edr` is a
+# model of nodes with EDR InfiniBand between them. About 15 s.
 
 # %%
 def into_one_row(comm, *positional, **named):
@@ -188,8 +199,12 @@ def into_one_row(comm, *positional, **named):
 
 
 some = [n for n in sizes if 0 < n <= 1 << 20]
-all_rates = launch.run(benchmarks.sweep, bandwidth, some, *window_rounds, window=window, ranks=pair)[0]
-row_rates = launch.run(benchmarks.sweep, into_one_row, some, *window_rounds, window=window, ranks=pair)[0]
+all_rates = launch.run(
+    benchmarks.sweep, bandwidth, some, *window_rounds, window=window, ranks=pair
+)[0]
+row_rates = launch.run(
+    benchmarks.sweep, into_one_row, some, *window_rounds, window=window, ranks=pair
+)[0]
 for where, rates in all_rates.items():
     typical = {n: float(np.median(rates[n])) for n in some}
     benchmarks.show(f"{where}: {window} messages in flight, median", "Bandwidth (MB/s)", typical)
@@ -213,30 +228,33 @@ def try_both(comm, nbytes):
     return nbytes / half / 1e6, float(np.median(rates))
 
 
-print(f"Between two nodes of {network}, virtual: bytes, MB/s in ping-pong, MB/s with {window} in flight")
+print(
+    f"Between two nodes of {network}, virtual: bytes, MB/s in ping-pong, MB/s with {window} in"
+    " flight"
+)
 for nbytes in (64, 1024, 8192, 1 << 20):
     single, many = nodes.run(try_both, nbytes).results[0]
     print(f"{nbytes:>9}{single:>12.0f}{many:>12.0f}   {many / single:.1f} times")
 
 # %% [markdown]
-# **Explain.** The window pays the way there once, not once a message. On the virtual network you see what
-# that gains: for short messages many times as much, for 1 MiB hardly anything, as there the bytes take nearly
-# all the time. Inside a node the way is short, and less is won.
+# **Explain.** The window pays the way there once, not once a message. On the virtual network you
+# see what that gains: for short messages many times as much, for 1 MiB hardly anything, as there
+# the bytes take nearly all the time. Inside a node the way is short, and less is won.
 #
 # For the longest messages the rate of the window may fall again, even below the ping-pong's.
 # <details><summary>Why?</summary> 64 rows of 1 MiB do not fit into the cache, one ball does. The control says
-# whether that is so here: it has as many in flight, but only one row. If that curve does not fall, it was the
-# cache. (`osu_bw` receives into one buffer, unless it is told `-b multiple`. MPI forbids two receives into
-# one buffer at a time, so your function has rows.)</details>
+# whether that is so here: it has as many in flight, but only one row. If that curve does not fall,
+# it was the cache. (`osu_bw` receives into one buffer, unless it is told `-b multiple`. MPI forbids
+# two receives into one buffer at a time, so your function has rows.)</details>
 #
 # ### Hockney's model
-# A message of n bytes takes **α + nβ** seconds. α is the time of an empty message, 1/β the bandwidth of an
-# endless one. **n½** is the size at which half of that bandwidth is reached. There the bytes take as long as
-# the empty message: n½ β = α.
+# A message of n bytes takes **α + nβ** seconds. α is the time of an empty message, 1/β the
+# bandwidth of an endless one. **n½** is the size at which half of that bandwidth is reached. There
+# the bytes take as long as the empty message: n½ β = α.
 #
 # ### Predict
-# Take α from your ping-pong's table, the time of 0 bytes, and 1/β from its last row, bytes over seconds; or
-# take 1.5 µs and 8 GB/s. At which size does the ping-pong reach half of its bandwidth?
+# Take α from your ping-pong's table, the time of 0 bytes, and 1/β from its last row, bytes over
+# seconds; or take 1.5 µs and 8 GB/s. At which size does the ping-pong reach half of its bandwidth?
 
 # %%
 predict("22.3", half_at_bytes=...)
@@ -244,12 +262,14 @@ predict("22.3", half_at_bytes=...)
 
 # %% [markdown]
 # ### Exercise 22.3 · α, β and n½
-# Find α and β from measured times t of sizes n. Fit by least squares of the *relative* error: the sum of ((α
-# + nβ - t) / t)² is to be smallest. With plain errors 16 MiB would decide alone: its error is a thousand
+# Find α and β from measured times t of sizes n. Fit by least squares of the *relative* error: the
+# sum of ((α
+# + nβ - t) / t)² is to be smallest. With plain errors 16 MiB would decide alone: its error is a
+#   thousand
 # times that of 8 bytes.
 #
-# NumPy solves such systems: `np.linalg.lstsq(A, b, rcond=None)[0]` gives the x for which the sum of squares
-# of A x - b is smallest. `A` has a row for each measurement and a column for each unknown:
+# NumPy solves such systems: `np.linalg.lstsq(A, b, rcond=None)[0]` gives the x for which the sum of
+# squares of A x - b is smallest. `A` has a row for each measurement and a column for each unknown:
 #
 #     A = np.array([[1, 0], [1, 2], [1, 4]])  # x0 + 0 x1 = 1, x0 + 2 x1 = 5, x0 + 4 x1 = 9
 #     np.linalg.lstsq(A, np.array([1, 5, 9]), rcond=None)[0]  # [1, 2]
@@ -258,12 +278,13 @@ predict("22.3", half_at_bytes=...)
 #
 # <details><summary>Hint 1: as a system of equations</summary>
 #
-# Divided by t, each measurement says α · (1/t) + β · (n/t) = 1. So the columns are 1/t and n/t, and b holds
-# ones.
+# Divided by t, each measurement says α · (1/t) + β · (n/t) = 1. So the columns are 1/t and n/t, and
+# b holds ones.
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
-# `columns = np.stack([1 / seconds, sizes / seconds], axis=1)`, `ones = np.ones(len(sizes))`. n½: α = n½ β.
+# `columns = np.stack([1 / seconds, sizes / seconds], axis=1)`, `ones = np.ones(len(sizes))`. n½: α
+# = n½ β.
 # </details>
 
 # %%
@@ -279,7 +300,8 @@ check("22.3", fit)
 
 # %% [markdown]
 # ### Measure
-# One line through all your ping-pong's times, and two: one up to the size that fits best, one above.
+# One line through all your ping-pong's times, and two: one up to the size that fits best, one
+# above.
 
 # %%
 # Fitting and drawing. What is printed last is of the last place: between nodes, if any.
@@ -295,30 +317,35 @@ for where, trips in all_trips.items():
 pingpong = {n: n / median for n, median in medians.items()}  # bytes per second
 fastest = max(pingpong.values())
 half = next(n for n, rate in pingpong.items() if rate >= fastest / 2)
-print(f"Half of the best measured rate is reached at {half} bytes; by one line, n½ is {one_line.half:.0f}.")
+print(
+    f"Half of the best measured rate is reached at {half} bytes; by one line, n½ is"
+    f" {one_line.half:.0f}."
+)
 predict.compare("22.3", half_at_bytes=half)
 
 
 # %% [markdown]
-# **Explain.** You should see that one line misses the middle sizes; two lines can bend there. Is the bend the
-# step from eager messages to rendezvous (lab 20)? Compare its size, which is printed, with the eager limit,
-# if you measured it in lab 20; else leave that open. Far from it, it may be the cache. At the right end
-# no line holds. Likely causes, not tried here: MPI copies long messages in another way, or the ball does not
-# fit into the cache any more.
+# **Explain.** You should see that one line misses the middle sizes; two lines can bend there. Is
+# the bend the step from eager messages to rendezvous (lab 20)? Compare its size, which is printed,
+# with the eager limit, if you measured it in lab 20; else leave that open. Far from it, it may be
+# the cache. At the right end no line holds. Likely causes, not tried here: MPI copies long messages
+# in another way, or the ball does not fit into the cache any more.
 #
-# Is the half where the line says? <details><summary>Answer</summary> Only about. *Measured* is the first of
-# your sizes that reaches half of the best bandwidth, and sizes are powers of two. The line's n½ is α/β of a
-# line that fits no size exactly. Quote α and β with the sizes that they hold for.</details>
+# Is the half where the line says? <details><summary>Answer</summary> Only about. *Measured* is the
+# first of your sizes that reaches half of the best bandwidth, and sizes are powers of two. The
+# line's n½ is α/β of a line that fits no size exactly. Quote α and β with the sizes that they hold
+# for.</details>
 #
 # ### Exercise 22.4 · algbw and busbw of an allreduce
 # `osu_allreduce` prints the mean time over calls and ranks. nccl-tests divides:
 #
 # - **algbw** = n / time, with n bytes of one rank's vector. It is what the user sees.
-# - **busbw** = algbw · 2(p - 1)/p. It is what a link carried: where only ranks add, the busiest must
-#   send at least 2(p - 1)/p · n (lab 23). Beside the link's own bandwidth it grades the allreduce.
+# - **busbw** = algbw · 2(p - 1)/p. It is what a link carried: where only ranks add, the busiest
+#   must send at least 2(p - 1)/p · n (lab 23). Beside the link's own bandwidth it grades the
+#   allreduce.
 #
-# An example: 4 ranks, 100 MB in 20 ms. algbw is 5 GB/s, busbw 7.5 GB/s. (A switch that adds by itself saves
-# messages; then busbw may exceed what a link carries.)
+# An example: 4 ranks, 100 MB in 20 ms. algbw is 5 GB/s, busbw 7.5 GB/s. (A switch that adds by
+# itself saves messages; then busbw may exceed what a link carries.)
 #
 # `seconds` has a row for each rank and a column for each call. About 4 lines. *(beginner)*
 #
@@ -328,7 +355,8 @@ predict.compare("22.3", half_at_bytes=half)
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
-# `algbw = nbytes / mean / 1e9`, and busbw is `algbw * 2 * (p - 1) / p`. The first of the three is in µs.
+# `algbw = nbytes / mean / 1e9`, and busbw is `algbw * 2 * (p - 1) / p`. The first of the three is
+# in µs.
 # </details>
 
 # %%
@@ -348,12 +376,15 @@ check("22.4", columns)
 
 # %%
 # Across ranks: a barrier before each call, outside of the timed part, lets all begin together.
-ranks = max(2, min(4, world.cores()))  # with fewer cores than ranks, most of the time is waiting for a core
+# With fewer cores than ranks, most of the time is waiting for a core.
+ranks = max(2, min(4, world.cores()))
 per_rank = launch.run(benchmarks.allreduces, sizes[4:], *call_rounds, ranks=ranks)
 p = len(per_rank)
 seconds = {n: np.array([row[n] for row in per_rank]) for n in sizes[4:]}  # [rank, call] by size
 rows = {n: columns(seconds[n], n) for n in seconds}
-benchmarks.show(f"MPI's allreduce, {p} ranks", ("Avg Latency(us)", "algbw (GB/s)", "busbw (GB/s)"), rows)
+benchmarks.show(
+    f"MPI's allreduce, {p} ranks", ("Avg Latency(us)", "algbw (GB/s)", "busbw (GB/s)"), rows
+)
 row = {"bytes": list(rows), "us": [us for us, _, _ in rows.values()]}
 record.add("allreduce", ranks=p, unit="us", **row, **record.BY_MPI)
 means = {"calls, mean over the ranks": {n: seconds[n].mean(axis=0) for n in seconds}}
@@ -365,21 +396,21 @@ adding = scaling.fit_alpha_beta(added).bandwidth
 print(f"A rank adds {adding / 1e9:.1f} GB/s.")
 
 # %% [markdown]
-# **Explain.** You should see: busbw rises with the size as bandwidth did, and ends below the ping-pong's best
-# rate or near it.
+# **Explain.** You should see: busbw rises with the size as bandwidth did, and ends below the
+# ping-pong's best rate or near it.
 #
-# Which part of that rate did it reach, and where is the rest? <details><summary>Answer</summary> The last
-# lines say the part. An allreduce also adds: if a rank adds many times as fast as busbw, that is not where
-# the time goes. What is left are its several rounds, and that each rank sends *and* receives at once, which
-# share one memory. This lab does not tell these two apart.</details>
+# Which part of that rate did it reach, and where is the rest? <details><summary>Answer</summary>
+# The last lines say the part. An allreduce also adds: if a rank adds many times as fast as busbw,
+# that is not where the time goes. What is left are its several rounds, and that each rank sends
+# *and* receives at once, which share one memory. This lab does not tell these two apart.</details>
 #
 # "350 GB/s", says a report of an allreduce of 1 GB on 8 GPUs that took 5 ms. Which column is that?
 # <details><summary>Answer</summary> algbw is 1 GB / 5 ms = 200 GB/s, and busbw 200 · 2 · 7/8 = 350 GB/s. So
 # it is busbw. What a user's vector saw was 200 GB/s.</details>
 #
 # ### For the next labs
-# Labs 23 to 26 can compute for this machine. For that they read what is stored here. If the OSU benchmarks
-# are installed, their own numbers are printed for comparison.
+# Labs 23 to 26 can compute for this machine. For that they read what is stored here. If the OSU
+# benchmarks are installed, their own numbers are printed for comparison.
 
 # %%
 steps = launch.run(benchmarks.sweep, benchmarks.step, (1024,), *trip_rounds, ranks=pair)[0]
@@ -395,7 +426,9 @@ print(virtual.machine("here").name)
 
 # %% [markdown]
 # ### What you take away
-# - Latency: half a round trip, after warm-up, as a median. Bandwidth: many messages in flight, and a reply.
-# - n bytes take α + nβ: below n½ = α/β messages count, above it bytes. One line fits no machine exactly.
+# - Latency: half a round trip, after warm-up, as a median. Bandwidth: many messages in flight, and
+#   a reply.
+# - n bytes take α + nβ: below n½ = α/β messages count, above it bytes. One line fits no machine
+#   exactly.
 # - algbw is what the user sees, busbw = 2(p-1)/p of it what a link carried. Ask which is quoted.
 # - Next: lab 23 builds the allreduce for long vectors, lab 24 those for short ones.

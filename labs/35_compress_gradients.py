@@ -2,11 +2,13 @@
 # <!-- Generated from solutions/35_compress_gradients.py by `make labs`. Learners work on a copy in work/. -->
 # # 35 Compress gradients
 #
-# Where the network is slow, send less: half of each value's bits, one of them, or only a few values. You put
-# all three on the wire, see what is lost, get it back, and find out when it is worth the trouble.
+# Where the network is slow, send less: half of each value's bits, one of them, or only a few
+# values. You put all three on the wire, see what is lost, get it back, and find out when it is
+# worth the trouble.
 #
-# **You will be able to** (1) send gradients as float16, as bits and as the top k, and count the bytes, (2)
-# keep the error, and say why training fails without, (3) say below which bandwidth compression pays.
+# **You will be able to** (1) send gradients as float16, as bits and as the top k, and count the
+# bytes, (2) keep the error, and say why training fails without, (3) say below which bandwidth
+# compression pays.
 #
 # Needs: mpi, torch · Ranks: 4 · Minutes: 50 · Level: intermediate · Before: 23, 30
 
@@ -30,8 +32,8 @@ patience = 30  # seconds after which a check calls the ranks stuck
 
 # %% [markdown]
 # ## Fewer bytes
-# A gradient of n float32 values has 4n bytes. All p ranks need the mean of their gradients. Two ways to get
-# it:
+# A gradient of n float32 values has 4n bytes. All p ranks need the mean of their gradients. Two
+# ways to get it:
 #
 # | | a rank sends |
 # |---|---|
@@ -47,17 +49,20 @@ patience = 30  # seconds after which a check calls the ranks stuck
 predict("35.1", fewer_with_4=..., fewer_with_64=...)
 
 # %%
-counted = {p: lab35.ring_and_bits(p, n=64_000) for p in (4, 64)}  # bytes that a virtual rank sends, both ways
+# Bytes that a virtual rank sends, both ways.
+counted = {p: lab35.ring_and_bits(p, n=64_000) for p in (4, 64)}
 fewer = {p: ring / bits_to_all for p, (ring, bits_to_all) in counted.items()}
 predict.right("35.1", fewer_with_4=fewer[4], fewer_with_64=fewer[64])
 
 
 # %% [markdown]
-# **Explain.** A ring's bytes hardly grow with p, an allgather's do. So bits send 64 / p times fewer.
+# **Explain.** A ring's bytes hardly grow with p, an allgather's do. So bits send 64 / p times
+# fewer.
 #
 # ### Exercise 35.1 · Half precision
-# **float16** has 2 bytes, 11 significant bits and a narrow range: magnitudes below 3e-8 become 0, from
-# 65,520 on they are `inf`. The mean of all ranks' gradients takes five steps, with only float16 on the wire:
+# **float16** has 2 bytes, 11 significant bits and a narrow range: magnitudes below 3e-8 become 0,
+# from 65,520 on they are `inf`. The mean of all ranks' gradients takes five steps, with only
+# float16 on the wire:
 #
 # | step | call |
 # |---|---|
@@ -67,14 +72,15 @@ predict.right("35.1", fewer_with_4=fewer[4], fewer_with_64=fewer[64])
 # | 4. the means, float16 again (`.astype`), go to all | there: row r of `chunks` is rank r's |
 # | 5. make float32 of it, *then* divide by `scale`; return it | the first n of `chunks.ravel()` |
 #
-# The messages of 2 and 4 are there. Write 1, 3 with the float16 of 4, and 5: a line each. Call the means
-# `mean`. *(intermediate)*
+# The messages of 2 and 4 are there. Write 1, 3 with the float16 of 4, and 5: a line each. Call the
+# means `mean`. *(intermediate)*
 #
-# Why the scale: so that small values do not become 0. Why float32 inside: four times 60,000 is too much for
-# float16, their mean is not. Why no care for `inf`: it reaches *all* ranks, and all can skip the step and
-# halve the scale. Clipped to 65,504, it would be wrong, and nobody would see it.
+# Why the scale: so that small values do not become 0. Why float32 inside: four times 60,000 is too
+# much for float16, their mean is not. Why no care for `inf`: it reaches *all* ranks, and all can
+# skip the step and halve the scale. Clipped to 65,504, it would be wrong, and nobody would see it.
 #
-# (MPI may not know float16, but it carries 16 bits of any kind: `array.view(np.uint16)` is the same memory.)
+# (MPI may not know float16, but it carries 16 bits of any kind: `array.view(np.uint16)` is the same
+# memory.)
 #
 # <details><summary>Hint 1: there</summary>
 #
@@ -82,8 +88,8 @@ predict.right("35.1", fewer_with_4=fewer[4], fewer_with_64=fewer[64])
 # </details>
 # <details><summary>Hint 2: and back, nearly the answer</summary>
 #
-# `mean = arrived.mean(axis=0, dtype=np.float32).astype(np.float16)`. Return the first n of `chunks.ravel()`
-# as float32, divided by `np.float32(scale)`.
+# `mean = arrived.mean(axis=0, dtype=np.float32).astype(np.float16)`. Return the first n of
+# `chunks.ravel()` as float32, divided by `np.float32(scale)`.
 # </details>
 
 # %%
@@ -112,23 +118,25 @@ check("35.1", half_average)
 
 
 # %% [markdown]
-# **In Horovod** `compression=hvd.Compression.fp16` sends gradients as float16. Does half as much leave a
-# node? MPI has no float16 that it can add. So Horovod brings an operation of its own, and for such an
-# operation MPICH cuts no vector into pieces: it takes *recursive doubling*, whole vectors in log₂ p steps,
-# where it sends float32 by *halving and doubling* (lab 24). On p nodes, over the bytes of float32:
+# **In Horovod** `compression=hvd.Compression.fp16` sends gradients as float16. Does half as much
+# leave a node? MPI has no float16 that it can add. So Horovod brings an operation of its own, and
+# for such an operation MPICH cuts no vector into pieces: it takes *recursive doubling*, whole
+# vectors in log₂ p steps, where it sends float32 by *halving and doubling* (lab 24). On p nodes,
+# over the bytes of float32:
 #
 # | nodes | 2 | 4 | 8 | 64 |
 # |---|---|---|---|---|
 # | float16 sends | 0.50 | 0.67 | 0.86 | 1.52 |
 #
-# float16 is half on two nodes alone. Counted at the network cards of 2, 4 and 8 nodes over 200 Mb/s, the
-# shares were the same to a hundredth. Horovod adds in float16, too: above 65,504 its sums are `inf`. Your
-# `half_average` sends half of the bytes on any number of nodes, and adds in float32.
+# float16 is half on two nodes alone. Counted at the network cards of 2, 4 and 8 nodes over 200
+# Mb/s, the shares were the same to a hundredth. Horovod adds in float16, too: above 65,504 its sums
+# are `inf`. Your `half_average` sends half of the bytes on any number of nodes, and adds in
+# float32.
 #
 # ### Exercise 35.2 · One bit a value
-# **1-bit SGD** (Seide et al., Interspeech 2014; in Microsoft's CNTK) says of each value only whether it is
-# below 0. For those the receiver takes the *mean of the values below 0*, for all others the *mean of the
-# others*:
+# **1-bit SGD** (Seide et al., Interspeech 2014; in Microsoft's CNTK) says of each value only
+# whether it is below 0. For those the receiver takes the *mean of the values below 0*, for all
+# others the *mean of the others*:
 #
 # | | | | | | two means |
 # |---|---|---|---|---|---|
@@ -138,9 +146,9 @@ check("35.1", half_average)
 #
 # (The paper has a pair of means for each column of a weight matrix; here one serves the vector.)
 #
-# Write the message: two float32, 8 bytes, then n bits; and the way back. `np.packbits(up)` packs 8 booleans
-# into a byte and fills the last with zeros; `np.unpackbits(bytes, count=n)` gives n numbers 0 or 1. A group
-# that is empty has the mean 0. 5 lines, and 2 back. *(intermediate)*
+# Write the message: two float32, 8 bytes, then n bits; and the way back. `np.packbits(up)` packs 8
+# booleans into a byte and fills the last with zeros; `np.unpackbits(bytes, count=n)` gives n
+# numbers 0 or 1. A group that is empty has the mean 0. 5 lines, and 2 back. *(intermediate)*
 #
 #
 # <details><summary>Hint 1: the means</summary>
@@ -149,13 +157,15 @@ check("35.1", half_average)
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
-# `np.concatenate([means.view(np.uint8), np.packbits(up)])`. Back: `means = message[:8].view(np.float32)` and
-# `np.unpackbits(message[8:], count=n)`, n numbers 0 or 1: places in `means`.
+# `np.concatenate([means.view(np.uint8), np.packbits(up)])`. Back:
+# `means = message[:8].view(np.float32)` and `np.unpackbits(message[8:], count=n)`, n numbers 0 or
+# 1: places in `means`.
 # </details>
 
 # %%
 def one_bit(values):
-    """A message (uint8): the mean of the values below 0, the mean of the others, a bit for each value."""
+    """A message (uint8): the mean of the values below 0, the mean of the others, a bit for each
+    value."""
     means, up = np.zeros(2, np.float32), values >= 0
     raise NotImplementedError("exercise 35.2: One bit a value")
 
@@ -173,21 +183,22 @@ check("35.2", one_bit, from_one_bit)
 
 # %% [markdown]
 # ### Exercise 35.3 · Keep the error
-# What a message does not say is not lost if its sender remembers it: **error feedback**. The values from
-# above, for two steps with the same gradient:
+# What a message does not say is not lost if its sender remembers it: **error feedback**. The values
+# from above, for two steps with the same gradient:
 #
 # | step | gradient + error = wanted | message says | new error |
 # |---|---|---|---|
 # | 1 | 3 -1 1 -5 | 2 -3 2 -3 | 1 2 -1 -2 |
 # | 2 | 4 1 0 -7 | 1.67 1.67 1.67 -7 | 2.33 -0.67 -1.67 0 |
 #
-# So in each step a rank *wants* to send gradient + `error`. It sends what fits in a message. The new
-# `error` is the rest: what it wanted minus what *its own* message says. Over many steps everything gets
-# sent, only later.
+# So in each step a rank *wants* to send gradient + `error`. It sends what fits in a message. The
+# new `error` is the rest: what it wanted minus what *its own* message says. Over many steps
+# everything gets sent, only later.
 #
-# `comm.Allgather(message, messages)` brings the messages to all, a row for each rank. Each rank expands
-# them and takes the mean. `compress(values)` and `expand(message, n)` are functions as in 35.2; all
-# messages have the same length. `error` is the caller's array: change it in place. 6 lines. *(advanced)*
+# `comm.Allgather(message, messages)` brings the messages to all, a row for each rank. Each rank
+# expands them and takes the mean. `compress(values)` and `expand(message, n)` are functions as in
+# 35.2; all messages have the same length. `error` is the caller's array: change it in place. 6
+# lines. *(advanced)*
 #
 # <details><summary>Hint 1: what is left</summary>
 #
@@ -195,13 +206,15 @@ check("35.2", one_bit, from_one_bit)
 # </details>
 # <details><summary>Hint 2: the exchange, nearly the answer</summary>
 #
-# `comm.Allgather(message, messages)` into `messages = np.empty((comm.size, len(message)), np.uint8)`. Bytes
-# have no mean, values do: `sum(expand(row, n) for row in messages) / comm.size`.
+# `comm.Allgather(message, messages)` into
+# `messages = np.empty((comm.size, len(message)), np.uint8)`. Bytes have no mean, values do:
+# `sum(expand(row, n) for row in messages) / comm.size`.
 # </details>
 
 # %%
 def feedback_average(comm, gradient, error, compress, expand):
-    """The mean over all ranks of what their messages say. `error`: own, changed in place (`gradient` not)."""
+    """The mean over all ranks of what their messages say. `error`: own, changed in place
+    (`gradient` not)."""
     n = len(gradient)
     raise NotImplementedError("exercise 35.3: Keep the error")
 
@@ -218,19 +231,23 @@ check("35.3", feedback_average)
 
 # %% [markdown]
 # ### Predict
-# A net that trains with float32 gets about 97 % of the test images right after ten epochs. How many with
-# bits, if the error is kept for the next step? And if it is lost? (Both are guesses.)
+# A net that trains with float32 gets about 97 % of the test images right after ten epochs. How many
+# with bits, if the error is kept for the next step? And if it is lost? (Both are guesses.)
 
 # %%
 predict("35.3", kept=..., lost=...)
 
 # %% [markdown]
 # ### Measure: what does a net learn from bits?
-# Ten epochs of the digits on 4 virtual ranks, three seeds; and, as a control, the same with a tenth of the
-# learning rate. About a minute.
+# Ten epochs of the digits on 4 virtual ranks, three seeds; and, as a control, the same with a tenth
+# of the learning rate. About a minute.
 
 # %%
-right = {"float32": trained(None), "1 bit, kept": trained(bits), "1 bit, lost": trained(bits, keep=False)}
+right = {
+    "float32": trained(None),
+    "1 bit, kept": trained(bits),
+    "1 bit, lost": trained(bits, keep=False),
+}
 slow = {"float32": trained(None, rate=rate / 10), "1 bit, kept": trained(bits, rate=rate / 10)}
 slow["1 bit, lost"] = trained(bits, keep=False, rate=rate / 10)
 
@@ -238,19 +255,23 @@ slow["1 bit, lost"] = trained(bits, keep=False, rate=rate / 10)
 bars = {name.replace(", ", ",\n"): {"": row} for name, row in right.items()}
 bars |= {f"{name}\nrate / 10".replace(", ", ",\n"): {"": row} for name, row in slow.items()}
 plots.bars(
-    bars, ylabel="test images right (%), median", title="Keep the error, and bits are enough", name="bits"
+    bars,
+    ylabel="test images right (%), median",
+    title="Keep the error, and bits are enough",
+    name="bits",
 )
 predict.compare("35.3", kept=np.median(right["1 bit, kept"]), lost=np.median(right["1 bit, lost"]))
 
 # %% [markdown]
-# **Explain.** You should see: with the error kept, bits are as good as float32. With the error lost the net
-# learns nothing, or nearly; with a tenth of the rate it learns something, still less than float32 at that
-# rate.
+# **Explain.** You should see: with the error kept, bits are as good as float32. With the error lost
+# the net learns nothing, or nearly; with a tenth of the rate it learns something, still less than
+# float32 at that rate.
 #
 # ### Measure: what does a message keep of a gradient?
-# Sort a gradient's values by magnitude. How much of ‖g‖², the sum of all squares, is in the largest 1 % of
-# them, and how much in the smaller half? And the same values of the message, how much of *its* sum of squares
-# are they? (A **cosine** of 1 says that two vectors point the same way, 0 that they have nothing in common.)
+# Sort a gradient's values by magnitude. How much of ‖g‖², the sum of all squares, is in the largest
+# 1 % of them, and how much in the smaller half? And the same values of the message, how much of
+# *its* sum of squares are they? (A **cosine** of 1 says that two vectors point the same way, 0 that
+# they have nothing in common.)
 
 # %%
 gradient = lab35.first_gradient()  # of 8 images, by the weights at the start
@@ -258,7 +279,9 @@ gradient = lab35.first_gradient()  # of 8 images, by the weights at the start
 
 def print_kept(name, said):
     cosine, largest, smaller = lab35.kept(said, gradient)
-    shares = f"{100 * largest:5.1f} % in the largest 1 %, {100 * smaller:5.1f} % in the smaller half"
+    shares = (
+        f"{100 * largest:5.1f} % in the largest 1 %, {100 * smaller:5.1f} % in the smaller half"
+    )
     print(f"{name:>9}: {shares}; cosine with the gradient {cosine:.2f}")
 
 
@@ -267,31 +290,33 @@ print_kept("1 bit", from_one_bit(one_bit(gradient), len(gradient)))
 
 
 # %% [markdown]
-# **Explain.** Much of the gradient is in few values, and hardly anything in half of them. A bit can say
-# neither. The few large values arrive as small as their group's mean. The small ones arrive as large as that,
-# and are a good part of the message: weights are moved that should stay where they are.
+# **Explain.** Much of the gradient is in few values, and hardly anything in half of them. A bit can
+# say neither. The few large values arrive as small as their group's mean. The small ones arrive as
+# large as that, and are a good part of the message: weights are moved that should stay where they
+# are.
 #
-# The error makes up for both in the next steps, if it is kept. What would a much lower rate do, if it is
-# lost?
+# The error makes up for both in the next steps, if it is kept. What would a much lower rate do, if
+# it is lost?
 # <details><summary>Answer</summary>
 #
-# The control has it: at a tenth of the rate the net learns. Probably what is wrong in a small step does less
-# harm, and over many steps a part of it cancels. Feedback does better: it takes a wrong step back in the
-# next.
+# The control has it: at a tenth of the rate the net learns. Probably what is wrong in a small step
+# does less harm, and over many steps a part of it cancels. Feedback does better: it takes a wrong
+# step back in the next.
 # </details>
 #
 # ## The top k
-# Or send few values, but exactly: the **k of largest magnitude**, with error feedback for the rest. (Strom
-# 2015 sent what exceeds a threshold, Aji and Heafield 2017 the top 1 %; Lin et al. 2018, Deep Gradient
-# Compression, 0.1 %.)
+# Or send few values, but exactly: the **k of largest magnitude**, with error feedback for the rest.
+# (Strom 2015 sent what exceeds a threshold, Aji and Heafield 2017 the top 1 %; Lin et al. 2018,
+# Deep Gradient Compression, 0.1 %.)
 #
-# The message: their places (int32, 4 bytes each), then these values (float32) in the same order. Of 3 -1 1
-# -5 the top 2 are: places 3 0, values -5 3. Here it is, with the way back; `feedback_average` takes such a
-# pair as it took the bits' pair.
+# The message: their places (int32, 4 bytes each), then these values (float32) in the same order. Of
+# 3 -1 1 -5 the top 2 are: places 3 0, values -5 3. Here it is, with the way back;
+# `feedback_average` takes such a pair as it took the bits' pair.
 
 # %%
 def top_k(values, k):
-    """A message (uint8): the places (int32) of the k values of largest magnitude, then these (float32)."""
+    """A message (uint8): the places (int32) of the k values of largest magnitude, then these
+    (float32)."""
     places = np.argpartition(np.abs(values), -k)[-k:].astype(np.int32)
     return np.concatenate([places.view(np.uint8), values[places].view(np.uint8)])
 
@@ -325,26 +350,32 @@ for name, row in right.items():
 
 
 # %% [markdown]
-# **Explain.** The top 1 % with the error kept is as good as float32. Lost, it costs a few points only, not
-# everything: why does it bear that so much better than bits do?
+# **Explain.** The top 1 % with the error kept is as good as float32. Lost, it costs a few points
+# only, not everything: why does it bear that so much better than bits do?
 # <details><summary>Answer</summary>
 #
-# What is sent is exact: the large values, where much of the gradient is. What is not sent is 0, and moves
-# nothing. So a step points more the gradient's way (the cosine above) and goes less far. What going less far
-# costs is not shown: the last bar, float32 with a tenth of the rate, loses some points, too, but its steps
-# are far shorter still.
+# What is sent is exact: the large values, where much of the gradient is. What is not sent is 0, and
+# moves nothing. So a step points more the gradient's way (the cosine above) and goes less far. What
+# going less far costs is not shown: the last bar, float32 with a tenth of the rate, loses some
+# points, too, but its steps are far shorter still.
 # </details>
 #
 # ## When it pays
-# What does a rank send for n values? In float32 by the ring: see the first table. As float16 half of that.
-# And by 35.3 p - 1 messages, of 8 bytes and n bits, or of 8k bytes:
+# What does a rank send for n values? In float32 by the ring: see the first table. As float16 half
+# of that. And by 35.3 p - 1 messages, of 8 bytes and n bits, or of 8k bytes:
 
 # %%
 def bytes_sent(n, p, k):
-    """Bytes that each rank sends for n values: {"float32" (the ring): …, "float16", "1 bit", "top k"}."""
+    """Bytes that each rank sends for n values: {"float32" (the ring): …, "float16", "1 bit", "top
+    k"}."""
     ring = 2 * (p - 1) / p * 4 * n
     bits_of_one = 8 + -(-n // 8)  # -(-n // 8) is n / 8, rounded up
-    return {"float32": ring, "float16": ring / 2, "1 bit": (p - 1) * bits_of_one, "top k": (p - 1) * 8 * k}
+    return {
+        "float32": ring,
+        "float16": ring / 2,
+        "1 bit": (p - 1) * bits_of_one,
+        "top k": (p - 1) * 8 * k,
+    }
 
 
 def ways(k):
@@ -358,19 +389,20 @@ for way, computed in bytes_sent(7200, 4, k=72).items():
 
 
 # %% [markdown]
-# Without compression a rank sends `full` bytes. With it, it sends `small` bytes, and packing takes `seconds`.
-# Over a link of B bytes/s both take as long where full / B = small / B + seconds:
+# Without compression a rank sends `full` bytes. With it, it sends `small` bytes, and packing takes
+# `seconds`. Over a link of B bytes/s both take as long where full / B = small / B + seconds:
 
 # %%
 def break_even(full, small, seconds):
-    """Bytes/s of the link over which both take as long (over slower ones, compression wins); 0: none."""
+    """Bytes/s of the link over which both take as long (over slower ones, compression wins); 0:
+    none."""
     return max(0, full - small) / seconds
 
 
 # %% [markdown]
 # ### Measure: what does packing take?
-# It is timed on real ranks. A group of one rank packs, sends nothing and expands one message; p ranks expand
-# p - 1 more, and one expansion is timed alone. About 20 s.
+# It is timed on real ranks. A group of one rank packs, sends nothing and expands one message; p
+# ranks expand p - 1 more, and one expansion is timed alone. About 20 s.
 #
 # All of it is in host memory, also where there are GPUs: packing is NumPy's here.
 
@@ -381,10 +413,18 @@ times = launch.run(lab35.exchange_times, *averages, ranks=ranks)[0]
 sent = bytes_sent(values_real, ranks, k)
 for way, row in times.items():
     packing = lab35.packing(times, way, ranks)
-    print(f"{way:>8}: {1e3 * packing:6.1f} ms of packing, {sent[way] / 1e6:.2f} MB sent, {ranks} ranks")
+    print(
+        f"{way:>8}: {1e3 * packing:6.1f} ms of packing, {sent[way] / 1e6:.2f} MB sent, {ranks}"
+        " ranks"
+    )
     costs = {"bytes": sent[way], "packing": packing, "seconds": row[0]}
     record.add(
-        "exchange", way=way, ranks=ranks, values=values_real, **costs, **placement.on_host("MPI").fields()
+        "exchange",
+        way=way,
+        ranks=ranks,
+        values=values_real,
+        **costs,
+        **placement.on_host("MPI").fields(),
     )
 
 # %% [markdown]
@@ -399,27 +439,31 @@ below = lab35.links(times, bytes_sent, break_even, values_real, k)
 title = "Compression pays over links slower than this"
 plots.lines(below, xlabel="ranks", ylabel="link (Gb/s)", title=title, logx=True, logy=True)
 packing = lab35.packing(times, "1 bit", ranks)
-predict.compare("35.3", bits_pay_below_Gbps=8e-9 * break_even(sent["float32"], sent["1 bit"], packing))
+predict.compare(
+    "35.3", bits_pay_below_Gbps=8e-9 * break_even(sent["float32"], sent["1 bit"], packing)
+)
 
 # %% [markdown]
-# **Explain.** A point says: over any slower link this way wins, over any faster one float32. The points are
-# computed, from `break_even` and the packing that was timed: a group of one, and p - 1 expansions.
+# **Explain.** A point says: over any slower link this way wins, over any faster one float32. The
+# points are computed, from `break_even` and the packing that was timed: a group of one, and p - 1
+# expansions.
 #
 # The curves of bits and of the top k fall where ranks are many, for two reasons. Each rank expands
-# everybody's messages, and an allgather saves fewer bytes. float16's curve does not fall. From 64 ranks on,
-# bits in an allgather are as many as the ring's bytes: then no link is slow enough.
+# everybody's messages, and an allgather saves fewer bytes. float16's curve does not fall. From 64
+# ranks on, bits in an allgather are as many as the ring's bytes: then no link is slow enough.
 #
-# The height of the curves is that of NumPy on your cores, with as many ranks at once as the first line of
-# this lab says. On a GPU packing is faster, and links are, too. If ranks are more than cores, they pack in
-# turns, and the links look slower than they have to be.
+# The height of the curves is that of NumPy on your cores, with as many ranks at once as the first
+# line of this lab says. On a GPU packing is faster, and links are, too. If ranks are more than
+# cores, they pack in turns, and the links look slower than they have to be.
 #
-# More ranks? Bytes of bits in an allgather grow with p, a ring's do not. The paper packs *twice*: a rank gets
-# its chunk of everybody in bits, and sends the mean in bits. That is 2(p - 1)/p · n/8 bytes, 32 times fewer
-# than float32's, for any number of ranks.
+# More ranks? Bytes of bits in an allgather grow with p, a ring's do not. The paper packs *twice*: a
+# rank gets its chunk of everybody in bits, and sends the mean in bits. That is 2(p - 1)/p · n/8
+# bytes, 32 times fewer than float32's, for any number of ranks.
 #
 # ### What you take away
-# - float16: half the bytes. Scale before, add in float32, let `inf` through so that all skip the step.
-#   (Nothing was trained with it here.)
+# - float16: half the bytes. Scale before, add in float32, let `inf` through so that all skip the
+#   step. (Nothing was trained with it here.)
 # - Bits, or the top k: keep the error. An allgather of them grows with p; packing twice does not.
 # - It pays below a bandwidth: bytes saved / seconds of packing.
-# - Fewer bytes are worth nothing without the control: the same training, with float32, to the same accuracy.
+# - Fewer bytes are worth nothing without the control: the same training, with float32, to the same
+#   accuracy.

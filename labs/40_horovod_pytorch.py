@@ -2,11 +2,11 @@
 # <!-- Generated from solutions/40_horovod_pytorch.py by `make labs`. Learners work on a copy in work/. -->
 # # 40 Horovod in PyTorch
 #
-# In lab 30 you averaged gradients yourself. Horovod does it for any net in a handful of lines. You add each
-# of them, and see what breaks, silently, when one is missing.
+# In lab 30 you averaged gradients yourself. Horovod does it for any net in a handful of lines. You
+# add each of them, and see what breaks, silently, when one is missing.
 #
-# **You will be able to** (1) turn a one-process script into one for any number of ranks, (2) say what each
-# added line is for, (3) prove that many ranks compute what one would.
+# **You will be able to** (1) turn a one-process script into one for any number of ranks, (2) say
+# what each added line is for, (3) prove that many ranks compute what one would.
 #
 # Needs: horovod, torch · Ranks: 4 · Minutes: 60 · Level: beginner · Before: 10, 30
 
@@ -15,7 +15,21 @@ import horovod.torch as hvd
 import numpy as np
 import torch
 import torch.nn.functional as F
-from labkit import check, data, expect, hint, home, lab, launch, nets, plots, predict, record, timing, world
+from labkit import (
+    check,
+    data,
+    expect,
+    hint,
+    home,
+    lab,
+    launch,
+    nets,
+    plots,
+    predict,
+    record,
+    timing,
+    world,
+)
 from labkit.horovod import as_it_is
 
 lab.start("40_horovod_pytorch")
@@ -29,12 +43,12 @@ epochs = 10  # passes over the training images
 patience = 30  # seconds after which a check calls the ranks stuck
 
 # %% [markdown]
-# *In the track "PPoPP hands-on, 90 minutes", exercise 40.3 is the one to do. It needs the answer of 40.1:
-# `make solve LAB=40 EX=40.1` puts it into your notebook.*
+# *In the track "PPoPP hands-on, 90 minutes", exercise 40.3 is the one to do. It needs the answer of
+# 40.1: `make solve LAB=40 EX=40.1` puts it into your notebook.*
 #
 # ## What there is: one process
-# The net, the data and the loop of lab 10. `make_step` is one training step. `train_alone` does it for every
-# batch of every epoch. A batch is an array of row numbers, `rows`.
+# The net, the data and the loop of lab 10. `make_step` is one training step. `train_alone` does it
+# for every batch of every epoch. A batch is an array of row numbers, `rows`.
 
 # %%
 samples = data.load(dataset)
@@ -79,15 +93,16 @@ print(f"one process, {whole_batch} images a step: loss from {alone[0]:.3f} to {a
 
 # %% [markdown]
 # ## Horovod, and who starts the ranks
-# A **launcher** starts the same script several times. Each of these processes is a *rank*. In a shell it is
+# A **launcher** starts the same script several times. Each of these processes is a *rank*. In a
+# shell it is
 #
 #     mpiexec -n 4 python train.py          # or srun; on one machine also horovodrun -np 4 python train.py
 #
-# and in this notebook `launch.run(function, ranks=4)`. It calls a function on each rank, and returns the
-# list of the results, by rank.
+# and in this notebook `launch.run(function, ranks=4)`. It calls a function on each rank, and
+# returns the list of the results, by rank.
 #
-# Horovod stands between your script and the network. Its ranks tell each other which gradients are ready,
-# and then have them summed. MPI, Gloo or NCCL does the work: that is the subject of lab 46.
+# Horovod stands between your script and the network. Its ranks tell each other which gradients are
+# ready, and then have them summed. MPI, Gloo or NCCL does the work: that is the subject of lab 46.
 #
 # | call | what it returns or does |
 # |---|---|
@@ -103,8 +118,8 @@ print(f"one process, {whole_batch} images a step: loss from {alone[0]:.3f} to {a
 # | `hvd.rank()` | 0 | 1 | 2 | 3 |
 # | `hvd.local_rank()` | 0 | 1 | 0 | 1 |
 #
-# In lab 30 a function got a communicator, `comm`. Horovod has one communicator, with all ranks in it. So
-# your functions take none.
+# In lab 30 a function got a communicator, `comm`. Horovod has one communicator, with all ranks in
+# it. So your functions take none.
 #
 # ### Exercise 40.1 · Begin: your GPU, your images
 # **`begin(gpus)`** is what each rank does first. `gpus` is the number of GPUs of its node.
@@ -112,27 +127,28 @@ print(f"one process, {whole_batch} images a step: loss from {alone[0]:.3f} to {a
 # - It starts Horovod.
 # - Without GPUs it returns `"cpu"`.
 # - Else the rank takes one. GPUs are counted from 0 on each node, so take the number that
-#   `hvd.local_rank()` says. If a node has more ranks than GPUs, they share: count round, by the remainder
-#   `% gpus`.
-# - PyTorch has a **current** GPU. What does not name a device goes there: `.cuda()`, and some libraries. At
-#   first it is GPU 0, for all ranks. `torch.cuda.set_device(number)` makes it yours.
+#   `hvd.local_rank()` says. If a node has more ranks than GPUs, they share: count round, by the
+#   remainder `% gpus`.
+# - PyTorch has a **current** GPU. What does not name a device goes there: `.cuda()`, and some
+#   libraries. At first it is GPU 0, for all ranks. `torch.cuda.set_device(number)` makes it yours.
 # - It returns the device's name, such as `"cuda:1"`.
 #
-# **`my_rows(rows)`** picks this rank's images. `rows` is the **global batch**, the same array on all ranks.
-# Every rank takes a different part, as large as the others', and together they take all. (Lab 30 did so.)
+# **`my_rows(rows)`** picks this rank's images. `rows` is the **global batch**, the same array on
+# all ranks. Every rank takes a different part, as large as the others', and together they take all.
+# (Lab 30 did so.)
 #
 # 5 lines and 1 line. *(beginner)*
 #
 # <details><summary>Hint 1: which number?</summary>
 #
-# GPUs are counted on each node: `hvd.local_rank()`. Images are shared among all ranks: `hvd.rank()` and
-# `hvd.size()`.
+# GPUs are counted on each node: `hvd.local_rank()`. Images are shared among all ranks: `hvd.rank()`
+# and `hvd.size()`.
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
 # `hvd.init()`; without GPUs return `"cpu"`. Else `number = hvd.local_rank() % gpus`, then
-# `torch.cuda.set_device(number)`, and return `f"cuda:{number}"`. For the images, every size-th row from
-# one's own number on: `return rows[hvd.rank() :: hvd.size()]`.
+# `torch.cuda.set_device(number)`, and return `f"cuda:{number}"`. For the images, every size-th row
+# from one's own number on: `return rows[hvd.rank() :: hvd.size()]`.
 # </details>
 
 # %%
@@ -158,18 +174,19 @@ check("40.1", begin, my_rows)
 # %% [markdown]
 # ### Exercise 40.2 · Begin equal
 # Each rank makes its own net, with its own random weights. Suppose further that rank 0 has read a
-# checkpoint, a file of an earlier training. Then its optimizer alone has that training's learning rate and
-# momentum. Before the first step, all ranks must have what rank 0 has. Horovod has two calls for that, and
-# **all ranks** make both:
+# checkpoint, a file of an earlier training. Then its optimizer alone has that training's learning
+# rate and momentum. Before the first step, all ranks must have what rank 0 has. Horovod has two
+# calls for that, and **all ranks** make both:
 #
-# - `hvd.broadcast_optimizer_state(optimizer, root_rank=0)` overwrites the optimizer's state with rank 0's.
+# - `hvd.broadcast_optimizer_state(optimizer, root_rank=0)` overwrites the optimizer's state with
+#   rank 0's.
 # - `hvd.broadcast_parameters(tensors, root_rank=0)` overwrites named tensors with rank 0's.
-#   `net.state_dict()` names them all: the weights, and what else a layer keeps, such as the running mean of
-#   a batch normalisation.
+#   `net.state_dict()` names them all: the weights, and what else a layer keeps, such as the running
+#   mean of a batch normalisation.
 #
-# **In this order.** A fresh optimizer has no momentum that could be overwritten. So Horovod lets it make one
-# step first, with gradients of zero. If the optimizer has weight decay, that step moves the weights: they are
-# to be overwritten after it.
+# **In this order.** A fresh optimizer has no momentum that could be overwritten. So Horovod lets it
+# make one step first, with gradients of zero. If the optimizer has weight decay, that step moves
+# the weights: they are to be overwritten after it.
 #
 # (Plain SGD never has a state. For it the first call sends nothing, not even the learning rate.)
 #
@@ -181,8 +198,8 @@ check("40.1", begin, my_rows)
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
-# `hvd.broadcast_optimizer_state(optimizer, root_rank=0)`, then `hvd.broadcast_parameters(net.state_dict(),
-# root_rank=0)`.
+# `hvd.broadcast_optimizer_state(optimizer, root_rank=0)`, then
+# `hvd.broadcast_parameters(net.state_dict(), root_rank=0)`.
 # </details>
 
 # %%
@@ -203,13 +220,13 @@ check("40.2", begin_equal)
 #
 #     optimizer = hvd.DistributedOptimizer(optimizer, named_parameters=net.named_parameters())
 #
-# makes of it one for all ranks. As soon as `backward` has a gradient, Horovod begins to average it over all
-# ranks. `optimizer.step()` waits until every gradient is that **mean**, and then makes the plain optimizer's
-# step with it.
+# makes of it one for all ranks. As soon as `backward` has a gradient, Horovod begins to average it
+# over all ranks. `optimizer.step()` waits until every gradient is that **mean**, and then makes the
+# plain optimizer's step with it.
 #
-# With p ranks the global batch is p times as large, and one step replaces p steps. So the **learning rate**
-# is made p times as large, too: `rate_per_rank` is right for the images of one rank. (When that rule holds,
-# and when not, is lab 34's subject.)
+# With p ranks the global batch is p times as large, and one step replaces p steps. So the
+# **learning rate** is made p times as large, too: `rate_per_rank` is right for the images of one
+# rank. (When that rule holds, and when not, is lab 34's subject.)
 #
 # Take plain SGD, without momentum. 2 lines. *(beginner)*
 #
@@ -237,14 +254,15 @@ check("40.3", make_optimizer)
 
 # %% [markdown]
 # ### Exercise 40.4 · Report and save once
-# A rank knows the loss of its own images only. `hvd.allreduce(tensor)` returns the mean of a tensor over the
-# ranks; all ranks have to call it. Here the losses of a whole run go in one call, as each call is a message.
+# A rank knows the loss of its own images only. `hvd.allreduce(tensor)` returns the mean of a tensor
+# over the ranks; all ranks have to call it. Here the losses of a whole run go in one call, as each
+# call is a message.
 #
 #     torch.tensor([0.5, 0.25])             # a tensor of a list; its .tolist() is a list again
 #
-# And ranks that write one file at the same time spoil it. All hold the same net, so one of *all* ranks is
-# enough: rank 0. `torch.save(what, path)` writes it. The file is to hold a dict of two things: under `"net"`
-# the net's `state_dict()`, and under `"optimizer"` the optimizer's.
+# And ranks that write one file at the same time spoil it. All hold the same net, so one of *all*
+# ranks is enough: rank 0. `torch.save(what, path)` writes it. The file is to hold a dict of two
+# things: under `"net"` the net's `state_dict()`, and under `"optimizer"` the optimizer's.
 #
 # 1 line and 2 lines. *(beginner)*
 #
@@ -260,7 +278,8 @@ check("40.3", make_optimizer)
 
 # %%
 def mean_over_ranks(values):
-    """values: a list of floats, as long on every rank. Returns the list of their means over the ranks."""
+    """values: a list of floats, as long on every rank. Returns the list of their means over the
+    ranks."""
     raise NotImplementedError("exercise 40.4: Report and save once")
 
 
@@ -276,33 +295,37 @@ check("40.4", mean_over_ranks, save)
 
 # %% [markdown]
 # ### Exercise 40.5 · Put together
-# Now turn `train_alone`, at the top, into `train` for all ranks. `make_step` stays as it is. Around it:
+# Now turn `train_alone`, at the top, into `train` for all ranks. `make_step` stays as it is. Around
+# it:
 #
 # 1. The optimizer is that of all ranks. After it is made, all ranks begin equal.
 # 2. The global batch has `images_per_rank` images *for each rank*.
 # 3. Of each global batch, a rank steps on its own rows only.
 # 4. After the last step, save to `path`, and return the losses, averaged over the ranks.
 #
-# Use the three **arguments** `optimize`, `start` and `part` in place of `make_optimizer`, `begin_equal` and
-# `my_rows`. If nobody gives others, they are these. So a piece can be left out later, by giving another.
+# Use the three **arguments** `optimize`, `start` and `part` in place of `make_optimizer`,
+# `begin_equal` and `my_rows`. If nobody gives others, they are these. So a piece can be left out
+# later, by giving another.
 #
-# `train` begins when `begin` is over, and its `net` is on the right device. 8 lines. *(intermediate)*
+# `train` begins when `begin` is over, and its `net` is on the right device. 8 lines.
+# *(intermediate)*
 #
 # <details><summary>Hint 1: which lines change?</summary>
 #
-# The loop stays. `batch` becomes `images_per_rank * hvd.size()`, and `rows` becomes `part(rows)` where the
-# step is made. The seed stays 0 on all ranks: they have to see the same global batches.
+# The loop stays. `batch` becomes `images_per_rank * hvd.size()`, and `rows` becomes `part(rows)`
+# where the step is made. The seed stays 0 on all ranks: they have to see the same global batches.
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
-# `optimizer = optimize(net)`, `start(net, optimizer)`, then the loop of `train_alone` with `make_step(net,
-# optimizer, images, labels, part(rows))`. At the end `save(net, optimizer, path)` and `return
-# mean_over_ranks(losses)`.
+# `optimizer = optimize(net)`, `start(net, optimizer)`, then the loop of `train_alone` with
+# `make_step(net, optimizer, images, labels, part(rows))`. At the end `save(net, optimizer, path)`
+# and `return mean_over_ranks(losses)`.
 # </details>
 
 # %%
 def train(net, images, labels, path, part=my_rows, start=begin_equal, optimize=make_optimizer):
-    """Train net on all ranks, and save it to path. Returns each step's loss, the mean over the ranks."""
+    """Train net on all ranks, and save it to path. Returns each step's loss, the mean over the
+    ranks."""
     raise NotImplementedError("exercise 40.5: Put together")
 
 
@@ -314,9 +337,10 @@ check("40.5", train)
 
 # %% [markdown]
 # ## What breaks when a piece is missing?
-# The training runs six times: complete, three times with a piece left out, once with another learning rate,
-# and once with that rate and the *sum* of the gradients. `hvd.DistributedOptimizer(…, op=hvd.Sum)` adds up
-# and does not divide. What stands in for the piece:
+# The training runs six times: complete, three times with a piece left out, once with another
+# learning rate, and once with that rate and the *sum* of the gradients.
+# `hvd.DistributedOptimizer(…, op=hvd.Sum)` adds up and does not divide. What stands in for the
+# piece:
 
 # %%
 def start_as_you_are(net, optimizer):
@@ -356,24 +380,33 @@ WAYS = {
 
 # %% [markdown]
 # ### Predict
-# Every rank draws random weights of its own. How many *different* nets are there after the training, with
-# each of these? Take as many ranks as there are here: the first cell that trained prints it. (`begin_equal`
-# is called in all but the first.)
+# Every rank draws random weights of its own. How many *different* nets are there after the
+# training, with each of these? Take as many ranks as there are here: the first cell that trained
+# prints it. (`begin_equal` is called in all but the first.)
 
 # %%
-predict("40.5", start_as_you_are=..., first_rows=..., own_gradients=..., rate_of_one_rank=..., sum_at_rate_of_one=...)
+predict(
+    "40.5",
+    start_as_you_are=...,
+    first_rows=...,
+    own_gradients=...,
+    rate_of_one_rank=...,
+    sum_at_rate_of_one=...,
+)
 
 
 # %% [markdown]
 # ### Measure
-# All ways on the same ranks, one after the other, and then the time of a step. Two nets count as different if
-# the sums of their weights, to 3 digits, are. About 15 s.
+# All ways on the same ranks, one after the other, and then the time of a step. Two nets count as
+# different if the sums of their weights, to 3 digits, are. About 15 s.
 
 # %%
 def train_in_all_ways():
-    """On a rank: {way: (losses, sum of the weights)}, the time of a step, and where the tensors were."""
+    """On a rank: {way: (losses, sum of the weights)}, the time of a step, and where the tensors
+    were."""
     device = begin(torch.cuda.device_count())
-    where = as_it_is()  # this device, or the host's memory if this build of Horovod takes no tensors of GPUs
+    # This device, or the host's memory if this build of Horovod takes no tensors of GPUs.
+    where = as_it_is()
     expect(where.device in (device, "cpu"), f"This rank's device is {where.device}, not {device}.")
     images, labels = (torch.tensor(part, device=where.device) for part in data.load(dataset)[:2])
     results = {}
@@ -412,7 +445,9 @@ slow = train_alone(new_net().to(device), images, labels, whole_batch, rate_per_r
 off_slow = np.abs(np.divide(results["rate_of_one_rank"][0], slow) - 1).max()
 print(f"rate_of_one_rank is off one process with that rate by {off_slow:.1e}")
 difference = off_by_way["complete"]
-expect(difference < 1e-3, "The ranks do not compute what one process computes: which piece is wrong?")
+expect(
+    difference < 1e-3, "The ranks do not compute what one process computes: which piece is wrong?"
+)
 predict.compare("40.5", **{way: nets_by_way[way] for way in WAYS if way != "complete"})
 
 # %%
@@ -428,44 +463,47 @@ record.add(
     difference=difference,
     **where.fields(),
 )
-plots.loss(of_epochs, title=title, xlabel="epoch", ylabel="loss, mean of the epoch", name="pieces left out")
+plots.loss(
+    of_epochs, title=title, xlabel="epoch", ylabel="loss, mean of the epoch", name="pieces left out"
+)
 
 # %% [markdown]
 # **Explain.** Look at the table first, then at the picture. Nobody complained, and each loss fell.
 #
-# - *complete*: one net, and in every step the loss of one process, but for its last bits. This is the
-#   proof.
-# - *start_as_you_are*: as many nets as ranks. Equal gradients keep equal nets equal; they do not make unequal
-#   nets equal.
-# - *first_rows*: one net, and a loss that looks right. But all ranks compute the same. With four ranks, three
-#   of four images of each batch are not looked at in this step, and four ranks do the work of one.
-# - *own_gradients*: as many nets as ranks, each trained on its own images. Their mean loss falls all the
-#   same.
-# - *sum_at_rate_of_one*: one net, and the losses of *complete*. With p ranks the sum is p times the mean, and
-#   the rate is a p-th: each step is as long. So a script that adds up keeps one rank's rate, and one that
-#   averages takes p times of it. (Lab 30 averaged and kept its rate: there the global batch was the same for
-#   any number of ranks.)
-# - *rate_of_one_rank*: one net, on the right images. It is not wrong: the last line shows that it is the
-#   training of one process with that rate. But each step is shorter, and so after these epochs its loss is
-#   higher.
+# - *complete*: one net, and in every step the loss of one process, but for its last bits. This is
+#   the proof.
+# - *start_as_you_are*: as many nets as ranks. Equal gradients keep equal nets equal; they do not
+#   make unequal nets equal.
+# - *first_rows*: one net, and a loss that looks right. But all ranks compute the same. With four
+#   ranks, three of four images of each batch are not looked at in this step, and four ranks do the
+#   work of one.
+# - *own_gradients*: as many nets as ranks, each trained on its own images. Their mean loss falls
+#   all the same.
+# - *sum_at_rate_of_one*: one net, and the losses of *complete*. With p ranks the sum is p times the
+#   mean, and the rate is a p-th: each step is as long. So a script that adds up keeps one rank's
+#   rate, and one that averages takes p times of it. (Lab 30 averaged and kept its rate: there the
+#   global batch was the same for any number of ranks.)
+# - *rate_of_one_rank*: one net, on the right images. It is not wrong: the last line shows that it
+#   is the training of one process with that rate. But each step is shorter, and so after these
+#   epochs its loss is higher.
 #
 # So a loss that falls proves nothing. Which two numbers would you look at in a script of your own?
 # <details><summary>Answer</summary>
 #
-# The number of different nets, for instance by comparing the sum of the weights over the ranks: it finds a
-# missing broadcast and a missing mean. And the losses of one process with the same global batches, at the
-# rate that you want for them: they find the rest.
+# The number of different nets, for instance by comparing the sum of the weights over the ranks: it
+# finds a missing broadcast and a missing mean. And the losses of one process with the same global
+# batches, at the rate that you want for them: they find the rest.
 # </details>
 #
 # ### What a script of your own needs besides
 #
 # <details><summary>A list to come back to</summary>
 #
-# - **PyTorch's data loader**: `torch.utils.data.distributed.DistributedSampler(dataset,
-#   num_replicas=hvd.size(), rank=hvd.rank())` picks a rank's images. Call its `set_epoch(epoch)` in each
-#   epoch, or the order stays.
-# - **Clipping of gradients**: the mean is there only in `step`. So `optimizer.synchronize()` first, then
-#   clip, then `with optimizer.skip_synchronize(): optimizer.step()`.
+# - **PyTorch's data loader**:
+#   `torch.utils.data.distributed.DistributedSampler(dataset, num_replicas=hvd.size(), rank=hvd.rank())`
+#   picks a rank's images. Call its `set_epoch(epoch)` in each epoch, or the order stays.
+# - **Clipping of gradients**: the mean is there only in `step`. So `optimizer.synchronize()` first,
+#   then clip, then `with optimizer.skip_synchronize(): optimizer.step()`.
 # - **Momentum from a file**: only rank 0 reads it; `begin_equal` brings it to the others.
 # - **Another library**: Horovod's last release is of 2023. `torch.distributed` has all of this too:
 #   `init_process_group`, `LOCAL_RANK`, `DistributedDataParallel(net)` for broadcast and mean, and
@@ -473,15 +511,17 @@ plots.loss(of_epochs, title=title, xlabel="epoch", ylabel="loss, mean of the epo
 # </details>
 #
 # ### What you take away
-# - Five additions: own device, own images, equal start, averaged gradients, one report and one file.
-# - Without equal start, own images or the mean nothing complains. The number of nets, and the losses of one
-#   process, tell.
+# - Five additions: own device, own images, equal start, averaged gradients, one report and one
+#   file.
+# - Without equal start, own images or the mean nothing complains. The number of nets, and the
+#   losses of one process, tell.
 # - The learning rate belongs to the *global* batch: it grows when ranks are added.
-# - `make run LAB=40 NP=4` runs this file under `mpiexec`. Next: the same in TensorFlow (41); scaling (50).
+# - `make run LAB=40 NP=4` runs this file under `mpiexec`. Next: the same in TensorFlow (41);
+#   scaling (50).
 #
 # ## For those who have time: the time of a step
-# It is not in the minutes above. How long does a step of all ranks take, compared with one process that takes
-# all of the images itself?
+# It is not in the minutes above. How long does a step of all ranks take, compared with one process
+# that takes all of the images itself?
 
 # %%
 if world.launcher():
@@ -497,7 +537,8 @@ else:
     record.add("step", one_process=step_alone, all_ranks=step, ranks_used=ranks)
 
 # %% [markdown]
-# **Explain.** You should see that the ranks take longer, by several times. This net computes for less than
-# a millisecond. Horovod's thread looks only once a millisecond for gradients that are ready, and then
-# messages follow. If there are fewer cores than ranks, these also take turns. Which of the three costs most,
-# these two numbers do not tell. It takes a net that computes for long to gain by ranks: labs 41, 46 and 50.
+# **Explain.** You should see that the ranks take longer, by several times. This net computes for
+# less than a millisecond. Horovod's thread looks only once a millisecond for gradients that are
+# ready, and then messages follow. If there are fewer cores than ranks, these also take turns. Which
+# of the three costs most, these two numbers do not tell. It takes a net that computes for long to
+# gain by ranks: labs 41, 46 and 50.

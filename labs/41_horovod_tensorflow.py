@@ -2,12 +2,13 @@
 # <!-- Generated from solutions/41_horovod_tensorflow.py by `make labs`. Learners work on a copy in work/. -->
 # # 41 Horovod in TensorFlow
 #
-# The additions of lab 40, twice more: in a training loop of your own, and in Keras' `fit`. Then what they are
-# for: how many images per second do several ranks train?
+# The additions of lab 40, twice more: in a training loop of your own, and in Keras' `fit`. Then
+# what they are for: how many images per second do several ranks train?
 #
-# **You will be able to** (1) run a `GradientTape` loop and a Keras `fit` on any number of ranks, (2) say what
-# Horovod's callback makes equal, and when, (3) resume a saved net on all ranks, (4) measure images per second
-# of ResNet-50, and say what ranks, threads and the size of the gradients have to do with them.
+# **You will be able to** (1) run a `GradientTape` loop and a Keras `fit` on any number of ranks,
+# (2) say what Horovod's callback makes equal, and when, (3) resume a saved net on all ranks, (4)
+# measure images per second of ResNet-50, and say what ranks, threads and the size of the gradients
+# have to do with them.
 #
 # Needs: horovod, tensorflow · Ranks: 4 · Minutes: 50 · Level: beginner · Before: 11, 40
 
@@ -50,24 +51,30 @@ sides = (64, 224)  # pixels of a picture's side: on CPUs, on GPUs
 pictures = (8, 64)  # of ResNet-50, per step on each rank: on CPUs, on GPUs
 inter_op = (1,)  # inter-op threads to try for one rank with all cores
 repeat = 7  # timed steps of ResNet-50
-most = 8  # ranks of ResNet-50 that the lab starts by itself at most; under a launcher, all ranks count
+most = (
+    8  # ranks of ResNet-50 that the lab starts by itself at most; under a launcher, all ranks count
+)
 patience = 90  # seconds after which a check calls the ranks stuck
 
 # %% [markdown]
-# *In the track "PPoPP hands-on, 90 minutes", exercise 41.3 is the one to do. It needs the answers of 41.1 and
-# 41.2: `make solve LAB=41 EX=41.1`, and the same with `EX=41.2`, put them into your notebook.*
+# *In the track "PPoPP hands-on, 90 minutes", exercise 41.3 is the one to do. It needs the answers
+# of 41.1 and 41.2: `make solve LAB=41 EX=41.1`, and the same with `EX=41.2`, put them into your
+# notebook.*
 #
 # ## What there is: one process
 # The training step of lab 11: `make_step(net, optimizer)` returns a function that makes one.
 #
-# New is the third argument, `wrap`. A `tf.GradientTape` writes down what is computed, so that it can be asked
-# for the gradients. `make_step` asks `wrap(tape)`. Without a third argument, that is the tape itself.
+# New is the third argument, `wrap`. A `tf.GradientTape` writes down what is computed, so that it
+# can be asked for the gradients. `make_step` asks `wrap(tape)`. Without a third argument, that is
+# the tape itself.
 #
-# The notebook only defines functions. `launch.run` runs them on *ranks*: processes of their own, each with a
-# TensorFlow of its own. It returns their results, by rank. To import TensorFlow takes a rank some seconds.
+# The notebook only defines functions. `launch.run` runs them on *ranks*: processes of their own,
+# each with a TensorFlow of its own. It returns their results, by rank. To import TensorFlow takes a
+# rank some seconds.
 #
-# Horovod's last release (0.28.1, 2023) knows Keras 2. This kit builds it with edits for Keras 3, in all that
-# this lab uses ([what they are](../env/HOROVOD.md)). Elsewhere, try it before you rely on it.
+# Horovod's last release (0.28.1, 2023) knows Keras 2. This kit builds it with edits for Keras 3, in
+# all that this lab uses ([what they are](../env/HOROVOD.md)). Elsewhere, try it before you rely on
+# it.
 
 # %%
 samples = data.load(dataset)
@@ -90,7 +97,8 @@ def new_net(seed=0):
 def make_step(net, optimizer, wrap=as_it_is):
     """A function step(images, labels) -> loss: one update of net by the gradients of wrap(tape)."""
 
-    @tf.function(autograph=False)  # no Python `if` or `for` in it needs translation; errors stay short
+    # No Python `if` or `for` in it needs translation; errors stay short.
+    @tf.function(autograph=False)
     def step(images, labels):
         with tf.GradientTape() as tape:
             loss = cross_entropy(labels, net(images, training=True))
@@ -103,20 +111,21 @@ def make_step(net, optimizer, wrap=as_it_is):
 
 # %% [markdown]
 # ### Exercise 41.1 · Begin: your GPU, your images
-# **`begin(gpus)`** is what each rank does first. `gpus` is the list of the GPUs of its node, as TensorFlow
-# knows them; it may be empty.
+# **`begin(gpus)`** is what each rank does first. `gpus` is the list of the GPUs of its node, as
+# TensorFlow knows them; it may be empty.
 #
 # - `hvd.init()` lets the ranks find each other.
-# - If there are GPUs, the rank takes one. They are counted on each node, as its ranks are: take number
-#   `hvd.local_rank()`. If a node has more ranks than GPUs, they share: take the remainder, `% len(gpus)`.
-# - `tf.config.experimental.set_memory_growth(gpu, True)`: else TensorFlow takes nearly all of its memory at
-#   once, and a second rank on this GPU finds none.
-# - `tf.config.set_visible_devices(gpu, "GPU")`: TensorFlow here never touches the other GPUs. After the first
-#   tensor it would be too late for both calls.
+# - If there are GPUs, the rank takes one. They are counted on each node, as its ranks are: take
+#   number `hvd.local_rank()`. If a node has more ranks than GPUs, they share: take the remainder,
+#   `% len(gpus)`.
+# - `tf.config.experimental.set_memory_growth(gpu, True)`: else TensorFlow takes nearly all of its
+#   memory at once, and a second rank on this GPU finds none.
+# - `tf.config.set_visible_devices(gpu, "GPU")`: TensorFlow here never touches the other GPUs. After
+#   the first tensor it would be too late for both calls.
 #
-# **`my_part(dataset)`** picks this rank's images, and groups them into batches of `images_per_rank`. A
-# `tf.data.Dataset` splits itself: `dataset.shard(n, i)` keeps the elements i, i + n, i + 2n, …, and
-# `.batch(k)` groups them by k. With two ranks and k = 32:
+# **`my_part(dataset)`** picks this rank's images, and groups them into batches of
+# `images_per_rank`. A `tf.data.Dataset` splits itself: `dataset.shard(n, i)` keeps the elements i,
+# i + n, i + 2n, …, and `.batch(k)` groups them by k. With two ranks and k = 32:
 #
 # | | elements of its first batch |
 # |---|---|
@@ -130,17 +139,19 @@ def make_step(net, optimizer, wrap=as_it_is):
 #
 # <details><summary>Hint 1: which numbers?</summary>
 #
-# GPUs are counted on each node: `hvd.local_rank()`. Images are for all ranks: `hvd.size()`, `hvd.rank()`.
+# GPUs are counted on each node: `hvd.local_rank()`. Images are for all ranks: `hvd.size()`,
+# `hvd.rank()`.
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
-# `hvd.init()`, then `if gpus:` and `gpu = gpus[hvd.local_rank() % len(gpus)]`, then the two calls for `gpu`.
-# The images: `return dataset.shard(hvd.size(), hvd.rank()).batch(images_per_rank)`.
+# `hvd.init()`, then `if gpus:` and `gpu = gpus[hvd.local_rank() % len(gpus)]`, then the two calls
+# for `gpu`. The images: `return dataset.shard(hvd.size(), hvd.rank()).batch(images_per_rank)`.
 # </details>
 
 # %%
 def begin(gpus):
-    """Start Horovod and show TensorFlow this rank's GPU only. gpus: the devices of this node, maybe none."""
+    """Start Horovod and show TensorFlow this rank's GPU only. gpus: the devices of this node, maybe
+    none."""
     raise NotImplementedError("exercise 41.1: Begin: your GPU, your images")
 
 
@@ -157,15 +168,16 @@ check("41.1", begin, my_part)
 
 # %% [markdown]
 # ### Exercise 41.2 · Start equal
-# `hvd.broadcast_variables(variables, root_rank=0)` overwrites variables with rank 0's. All ranks call it,
-# with the same number of variables on each: every rank waits for all others. It is needed twice: for
-# `net.variables`, and for `optimizer.variables`, since rank 0 may have read momentum from a file.
+# `hvd.broadcast_variables(variables, root_rank=0)` overwrites variables with rank 0's. All ranks
+# call it, with the same number of variables on each: every rank waits for all others. It is needed
+# twice: for `net.variables`, and for `optimizer.variables`, since rank 0 may have read momentum
+# from a file.
 #
-# There is a trap. A Keras optimizer makes its momentum only in its first step: a variable for each array of
-# weights, here 6. A new optimizer has 2, the count of its steps and the rate. After reading a file, rank 0's
-# has 8. Rank 0 would send 8, the others expect 2, and all wait for ever.
-# `optimizer.build(net.trainable_variables)` makes what is missing, and leaves alone an optimizer that has it.
-# 3 lines. *(beginner)*
+# There is a trap. A Keras optimizer makes its momentum only in its first step: a variable for each
+# array of weights, here 6. A new optimizer has 2, the count of its steps and the rate. After
+# reading a file, rank 0's has 8. Rank 0 would send 8, the others expect 2, and all wait for ever.
+# `optimizer.build(net.trainable_variables)` makes what is missing, and leaves alone an optimizer
+# that has it. 3 lines. *(beginner)*
 #
 # <details><summary>Hint 1: in which order?</summary>
 #
@@ -173,13 +185,14 @@ check("41.1", begin, my_part)
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
-# `optimizer.build(net.trainable_variables)`, then `hvd.broadcast_variables(net.variables, root_rank=0)`, and
-# the same for `optimizer.variables`.
+# `optimizer.build(net.trainable_variables)`, then
+# `hvd.broadcast_variables(net.variables, root_rank=0)`, and the same for `optimizer.variables`.
 # </details>
 
 # %%
 def begin_equal(net, optimizer):
-    """Give every rank the variables of rank 0: of the net, and of the optimizer with its momentum."""
+    """Give every rank the variables of rank 0: of the net, and of the optimizer with its
+    momentum."""
     raise NotImplementedError("exercise 41.2: Start equal")
 
 
@@ -191,18 +204,19 @@ check("41.2", begin_equal)
 
 # %% [markdown]
 # ### Exercise 41.3 · One step of all ranks
-# *(must do on the 90-minute track)* `hvd.DistributedGradientTape(tape)` is a tape around a tape. Its
-# `gradient` waits until each gradient is the **mean over all ranks**. `make_step` can wrap its tape in it.
+# *(must do on the 90-minute track)* `hvd.DistributedGradientTape(tape)` is a tape around a tape.
+# Its `gradient` waits until each gradient is the **mean over all ranks**. `make_step` can wrap its
+# tape in it.
 #
-# Write `step_of_all(net)`: everything that Horovod needs for a loop of your own. For one process it would
-# be
+# Write `step_of_all(net)`: everything that Horovod needs for a loop of your own. For one process it
+# would be
 #
 #     return make_step(net, keras.optimizers.SGD(rate_per_rank))
 #
 # For all ranks:
 #
-# - The learning rate belongs to the *global* batch, so it grows with the ranks: times `hvd.size()`. Take
-#   plain SGD, without momentum.
+# - The learning rate belongs to the *global* batch, so it grows with the ranks: times `hvd.size()`.
+#   Take plain SGD, without momentum.
 # - Before the first step, all ranks have rank 0's variables: `begin_equal(net, optimizer)`.
 # - Each step applies the mean gradients.
 #
@@ -210,18 +224,19 @@ check("41.2", begin_equal)
 #
 # <details><summary>Hint 1: in which order?</summary>
 #
-# Make the optimizer. Then begin equal. Then return what `make_step` makes of net, optimizer and the tape's
-# class.
+# Make the optimizer. Then begin equal. Then return what `make_step` makes of net, optimizer and the
+# tape's class.
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
-# `optimizer = keras.optimizers.SGD(rate_per_rank * hvd.size())`, `begin_equal(net, optimizer)`, and `return
-# make_step(net, optimizer, hvd.DistributedGradientTape)`.
+# `optimizer = keras.optimizers.SGD(rate_per_rank * hvd.size())`, `begin_equal(net, optimizer)`, and
+# `return make_step(net, optimizer, hvd.DistributedGradientTape)`.
 # </details>
 
 # %%
 def step_of_all(net):
-    """Returns step(images, labels) -> loss: one training step of all ranks, each on images of its own.
+    """Returns step(images, labels) -> loss: one training step of all ranks, each on images of its
+    own.
 
     Before the first step all nets are rank 0's.
     """
@@ -249,20 +264,21 @@ check("41.3", by_tape)
 # ### Exercise 41.4 · The same in fit
 # Keras' `fit` hides the loop. So the additions go into what it is given.
 #
-# - `hvd_keras.DistributedOptimizer(optimizer)` is an optimizer around yours. It applies mean gradients.
+# - `hvd_keras.DistributedOptimizer(optimizer)` is an optimizer around yours. It applies mean
+#   gradients.
 # - **Callbacks** are objects whose methods `fit` calls before and after each step and epoch. Two of
-#   Horovod's do the rest: `hvd_keras.callbacks.BroadcastGlobalVariablesCallback(0)` gives all ranks the
-#   variables of rank 0, and `hvd_keras.callbacks.MetricAverageCallback()` averages the losses.
+#   Horovod's do the rest: `hvd_keras.callbacks.BroadcastGlobalVariablesCallback(0)` gives all ranks
+#   the variables of rank 0, and `hvd_keras.callbacks.MetricAverageCallback()` averages the losses.
 #
 # For one process `fit` would be
 #
 #     net.compile(optimizer=keras.optimizers.SGD(rate_per_rank), loss=cross_entropy)
 #     return net.fit(**settings, callbacks=[*more]).history
 #
-# `settings` are the images, labels, epochs and so on. `more` are further callbacks; keep them in the list.
-# `net.fit(…)` returns an object, and its `.history` is the dict of losses. Write it for all ranks; the
-# learning rate grows with them, as in 41.3. Leave the equal start to the callback: when it comes is measured
-# below. 4 lines. *(beginner)*
+# `settings` are the images, labels, epochs and so on. `more` are further callbacks; keep them in
+# the list. `net.fit(…)` returns an object, and its `.history` is the dict of losses. Write it for
+# all ranks; the learning rate grows with them, as in 41.3. Leave the equal start to the callback:
+# when it comes is measured below. 4 lines. *(beginner)*
 #
 # <details><summary>Hint 1: what goes where?</summary>
 #
@@ -270,13 +286,15 @@ check("41.3", by_tape)
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
-# Compile with `hvd_keras.DistributedOptimizer(keras.optimizers.SGD(rate_per_rank * hvd.size()))`; return
-# `net.fit(**settings, callbacks=[…, …, *more]).history`, both names after `hvd_keras.callbacks.`.
+# Compile with `hvd_keras.DistributedOptimizer(keras.optimizers.SGD(rate_per_rank * hvd.size()))`;
+# return `net.fit(**settings, callbacks=[…, …, *more]).history`, both names after
+# `hvd_keras.callbacks.`.
 # </details>
 
 # %%
 def fit(net, *more, **settings):
-    """Compile net, fit it by plain SGD on all ranks. more: further callbacks. settings: for net.fit.
+    """Compile net, fit it by plain SGD on all ranks. more: further callbacks. settings: for
+    net.fit.
 
     Returns the dict {"loss": [mean over the ranks, one number for each epoch]}.
     """
@@ -290,17 +308,17 @@ check("41.4", fit)
 
 # %% [markdown]
 # ## Put together
-# One process, the tape, and `fit` train the same net on the same images. And `fit` once more, from nets
-# that differ, without `begin_equal` before it. Its callback sends rank 0's variables only *after the first
-# step*, when the optimizer has made all of its own.
+# One process, the tape, and `fit` train the same net on the same images. And `fit` once more, from
+# nets that differ, without `begin_equal` before it. Its callback sends rank 0's variables only
+# *after the first step*, when the optimizer has made all of its own.
 #
 # Then the net is saved, and training goes on from the file. Rank 0 saves it, as in lab 40:
 #
 #     if hvd.rank() == 0:
 #         net.save(path)                        # net, optimizer and loss, in one file
 #
-# Every rank reads it. In the file the optimizer is a plain one, so that a machine without Horovod can read
-# it. There are two functions to read it, and both return a net that trains:
+# Every rank reads it. In the file the optimizer is a plain one, so that a machine without Horovod
+# can read it. There are two functions to read it, and both return a net that trains:
 #
 # | | the optimizer that comes back |
 # |---|---|
@@ -308,10 +326,11 @@ check("41.4", fit)
 # | `keras.models.load_model(path)` | plain, as in the file |
 #
 # ### Predict
-# All ranks begin with other random weights, and nobody calls `begin_equal`. (a) In how many steps of `fit` do
-# the ranks compute the gradients of different nets? (b) How many different nets are there at the end, on 4
-# ranks (or as many as a launcher started)? All ranks read the file and train one more epoch on their own
-# images. How many different nets are there then, (c) with Horovod's `load_model`, (d) with Keras'?
+# All ranks begin with other random weights, and nobody calls `begin_equal`. (a) In how many steps
+# of `fit` do the ranks compute the gradients of different nets? (b) How many different nets are
+# there at the end, on 4 ranks (or as many as a launcher started)? All ranks read the file and train
+# one more epoch on their own images. How many different nets are there then, (c) with Horovod's
+# `load_model`, (d) with Keras'?
 
 # %%
 predict("41.4", steps_with_different_nets=..., nets_at_the_end=..., read_by_horovod=..., read_by_keras=...)
@@ -319,7 +338,8 @@ predict("41.4", steps_with_different_nets=..., nets_at_the_end=..., read_by_horo
 
 # %%
 def train_in_fit(part, steps, equal):
-    """fit on all ranks, from other weights on each. Returns the net, its history, and its steps as seen."""
+    """fit on all ranks, from other weights on each. Returns the net, its history, and its steps as
+    seen."""
     net = new_net(seed=hvd.rank())
     if equal:  # the net's variables are what matters here: this SGD only goes along
         begin_equal(net, keras.optimizers.SGD())
@@ -329,14 +349,16 @@ def train_in_fit(part, steps, equal):
 
 
 def train_on(load, part, steps):
-    """Reads the saved net by `load`, and trains it for an epoch. Returns the sum of its first weights."""
+    """Reads the saved net by `load`, and trains it for an epoch. Returns the sum of its first
+    weights."""
     net = load(checkpoint)
     net.fit(x=part, epochs=1, steps_per_epoch=steps, shuffle=False, verbose=0)
     return float(net.get_weights()[0].sum())
 
 
 def global_batches():
-    """The images of all epochs in the order of one process: (a tf.data.Dataset, steps of an epoch)."""
+    """The images of all epochs in the order of one process: (a tf.data.Dataset, steps of an
+    epoch)."""
     batch = images_per_rank * hvd.size()
     images, labels = data.load(dataset)[:2]
     count = len(images)
@@ -348,10 +370,12 @@ def global_batches():
 
 # %%
 def train():
-    """On a rank: losses by step, the history of fit, steps with different nets, and sums of weights."""
+    """On a rank: losses by step, the history of fit, steps with different nets, and sums of
+    weights."""
     # Across ranks: find the others, own device, the global batch and its rate.
     begin(tf.config.list_physical_devices("GPU"))
-    tf.config.experimental.enable_tensor_float_32_execution(False)  # on a GPU too: all 24 bits of float32
+    # On a GPU too: all 24 bits of float32.
+    tf.config.experimental.enable_tensor_float_32_execution(False)
     ordered, steps = global_batches()
     part = my_part(ordered)
     step = make_step(new_net(), keras.optimizers.SGD(rate_per_rank * hvd.size()))
@@ -381,11 +405,18 @@ def train():
 results = launch.run(train, ranks=ranks, timeout=2 * patience)
 losses, history, different, _ = results[0]
 alone = losses["one process"]
-means = np.reshape(alone, (epochs, -1)).mean(axis=1)  # fit reports the mean over the steps of an epoch
+# Fit reports the mean over the steps of an epoch.
+means = np.reshape(alone, (epochs, -1)).mean(axis=1)
 tape_off = np.abs(np.divide(losses["tape"], alone) - 1).max()
 fit_off = np.abs(np.divide(history, means) - 1).max()
-print(f"{ranks} ranks, loss off one process's by at most {tape_off:.1e} (tape) and {fit_off:.1e} (fit) of it")
-expect(tape_off < 1e-5, "The tape is not one process: look at 41.1 (images), 41.2 (net) and 41.3 (step).")
+print(
+    f"{ranks} ranks, loss off one process's by at most {tape_off:.1e} (tape) and {fit_off:.1e}"
+    " (fit) of it"
+)
+expect(
+    tape_off < 1e-5,
+    "The tape is not one process: look at 41.1 (images), 41.2 (net) and 41.3 (step).",
+)
 expect(fit_off < 1e-5, "fit is not one process: look at 41.1 (images), 41.2 (net) and 41.4 (fit).")
 counts = {"steps_with_different_nets": different}
 for name in results[0][3]:
@@ -396,57 +427,63 @@ predict.compare("41.4", **counts)
 # %%
 # Draws the first steps, and records the run.
 curves = {name: curve[:12] for name, curve in losses.items()}
-record.add("training", ranks_used=ranks, loss=alone[-1], difference_tape=tape_off, difference_fit=fit_off)
-plots.loss(curves, title="Many ranks are one process; a late broadcast costs a step", name="first steps")
+record.add(
+    "training", ranks_used=ranks, loss=alone[-1], difference_tape=tape_off, difference_fit=fit_off
+)
+plots.loss(
+    curves, title="Many ranks are one process; a late broadcast costs a step", name="first steps"
+)
 
 # %% [markdown]
-# **Explain.** Three curves lie on each other: many ranks compute what one process computes, up to the last
-# bits. The printed line says how far off they are in all steps.
+# **Explain.** Three curves lie on each other: many ranks compute what one process computes, up to
+# the last bits. The printed line says how far off they are in all steps.
 #
-# The fourth, *callback alone*, began with different nets in one step. In it, each rank computed gradients
-# of its own net, and their mean is the gradient of no net at all. Then all got rank 0's variables, and went
-# on equal.
+# The fourth, *callback alone*, began with different nets in one step. In it, each rank computed
+# gradients of its own net, and their mean is the gradient of no net at all. Then all got rank 0's
+# variables, and went on equal.
 #
-# The cure is in the third curve, *fit*. Its nets differed, too, but `begin_equal` ran before `fit`: it lies
-# on the curve of one process. So in a training of your own, call it before `fit`.
+# The cure is in the third curve, *fit*. Its nets differed, too, but `begin_equal` ran before `fit`:
+# it lies on the curve of one process. So in a training of your own, call it before `fit`.
 #
 # Does one bad step matter?
 # <details><summary>Answer</summary>
 #
-# Here it costs about a step, if you compare the fourth curve with the others. Where rank 0 has read a net
-# that took days and the others have random ones, the first step is taken along their gradients. And nobody is
-# told, since the loss falls anyway.
+# Here it costs about a step, if you compare the fourth curve with the others. Where rank 0 has read
+# a net that took days and the others have random ones, the first step is taken along their
+# gradients. And nobody is told, since the loss falls anyway.
 # </details>
 #
-# After reading by Keras' own `load_model` there are as many nets as ranks. Why is there one with Horovod's?
+# After reading by Keras' own `load_model` there are as many nets as ranks. Why is there one with
+# Horovod's?
 # <details><summary>Answer</summary>
 #
-# All begin with the net in the file. Horovod's function wraps the optimizer again, so that all apply the
-# same mean gradient. With Keras' the optimizer is plain: each rank applies the gradients of its own images.
+# All begin with the net in the file. Horovod's function wraps the optimizer again, so that all
+# apply the same mean gradient. With Keras' the optimizer is plain: each rank applies the gradients
+# of its own images.
 # </details>
 
 # %% [markdown]
 # ## How fast? ResNet-50
-# A net that computes for long shows what ranks are for: ResNet-50 of `keras.applications`, with random
-# weights. Its pictures are *synthetic*, random numbers made once, so that no disk takes part. Horovod's own
-# benchmark does the same, and so do most published figures.
+# A net that computes for long shows what ranks are for: ResNet-50 of `keras.applications`, with
+# random weights. Its pictures are *synthetic*, random numbers made once, so that no disk takes
+# part. Horovod's own benchmark does the same, and so do most published figures.
 #
-# A step computes for each picture. Then it averages the gradients of 25.6 million weights, 4 bytes each.
-# Smaller pictures save computing, but not one byte of gradients:
+# A step computes for each picture. Then it averages the gradients of 25.6 million weights, 4 bytes
+# each. Smaller pictures save computing, but not one byte of gradients:
 #
 # | side of a picture (pixels) | computing for it, of that at 224 | gradients of a step |
 # |---|---|---|
 # | 224, on a GPU here | 1 | all |
 # | 64, on a CPU here | 1/12, as (64 / 224)² | all |
 #
-# All ranks make a step at the same time, each with pictures of its own. So the images per second of the whole
-# **job** are the pictures of all ranks, over the time of a step of the slowest rank. In the code below
-# `time.rate(work)` is work per second of a measured time.
+# All ranks make a step at the same time, each with pictures of its own. So the images per second of
+# the whole **job** are the pictures of all ranks, over the time of a step of the slowest rank. In
+# the code below `time.rate(work)` is work per second of a measured time.
 #
 # ### Predict
-# (a) How many megabytes (10⁶ bytes) of gradients does a rank give to Horovod in a step? (b) A rank for each
-# core (or GPU) of this machine, 8 at most, one thread each: how many times the images per second of one rank
-# alone, which has one thread, too? (A guess between 1 and the number of ranks.)
+# (a) How many megabytes (10⁶ bytes) of gradients does a rank give to Horovod in a step? (b) A rank
+# for each core (or GPU) of this machine, 8 at most, one thread each: how many times the images per
+# second of one rank alone, which has one thread, too? (A guess between 1 and the number of ranks.)
 
 # %%
 predict("41.4", megabytes=..., times_one_rank=...)  # two numbers
@@ -462,19 +499,21 @@ predict("41.4", megabytes=..., times_one_rank=...)  # two numbers
 # | *side by side* | all ranks, each for itself | none |
 # | *together* | all ranks | of all gradients |
 #
-# The first two are the controls. Every kind takes as long as its slowest rank. From *alone* to *side by side*
-# a rank loses what others take from it by being there, caches and memory, and the wait for the slowest. From
-# *side by side* to *together* it loses what the sums cost.
+# The first two are the controls. Every kind takes as long as its slowest rank. From *alone* to
+# *side by side* a rank loses what others take from it by being there, caches and memory, and the
+# wait for the slowest. From *side by side* to *together* it loses what the sums cost.
 #
-# About a minute on two cores, most of it before the first step: TensorFlow turns 175 layers and their
-# gradients into a graph, once with Horovod and once without.
+# About a minute on two cores, most of it before the first step: TensorFlow turns 175 layers and
+# their gradients into a graph, once with Horovod and once without.
 
 # %%
 def measure(comm, images, control):
-    """On all ranks: times of a step of all ranks; with `control`, of both controls, too. And facts of it."""
+    """On all ranks: times of a step of all ranks; with `control`, of both controls, too. And facts
+    of it."""
     gpus = tf.config.list_physical_devices("GPU")
     begin(gpus)
-    tf.config.experimental.enable_tensor_float_32_execution(True)  # TensorFlow's own choice, on GPUs
+    # TensorFlow's own choice, on GPUs.
+    tf.config.experimental.enable_tensor_float_32_execution(True)
     net, batch, labels = lab41.network(network, sides[bool(gpus)], images)
     step = step_of_all(net)
     calls = {"together": lambda: float(step(batch, labels))}  # float waits for the number
@@ -502,8 +541,13 @@ for kind in ("alone", "side by side", "together"):
     print(f"{kind:13} a step takes {times[kind]}")
 print(f"{workers} ranks: {job_rate:.1f} images/s. Share of its own speed that a rank keeps: {kept}")
 if crowd > 1:
-    print(f"Up to {crowd:.3g} ranks share a core or a GPU: they take turns, so more cannot be faster here.")
-predict.compare("41.4", megabytes=facts["gradient_bytes"] / 1e6, times_one_rank=workers * kept.median)
+    print(
+        f"Up to {crowd:.3g} ranks share a core or a GPU: they take turns, so more cannot be faster"
+        " here."
+    )
+predict.compare(
+    "41.4", megabytes=facts["gradient_bytes"] / 1e6, times_one_rank=workers * kept.median
+)
 
 # %%
 record.add(  # of which `make scaling` makes a table
@@ -521,20 +565,22 @@ lab41.draw_rates(times, network, images, workers, crowd)
 # %% [markdown]
 # **Explain.** (a) 25.6 million weights of 4 bytes are 102 MB, in every step, on every rank.
 #
-# (b) On two cores you should see between 1.2 and 1.8 times, that is, a rank keeps 60 to 90 % of its own
-# speed. The bars say where the rest went. From *alone* to *side by side* it is lost by company: ranks share
-# the memory, on many laptops two "cores" are two threads of one, and the slowest rank ends the step. From
-# *side by side* to *together* it is lost by the sums: 102 MB, which MPI adds up on the same cores.
+# (b) On two cores you should see between 1.2 and 1.8 times, that is, a rank keeps 60 to 90 % of its
+# own speed. The bars say where the rest went. From *alone* to *side by side* it is lost by company:
+# ranks share the memory, on many laptops two "cores" are two threads of one, and the slowest rank
+# ends the step. From *side by side* to *together* it is lost by the sums: 102 MB, which MPI adds up
+# on the same cores.
 #
-# You may see instead less than 1: then other programs want the cores. "do not quote" means the same: run
-# the cell again. If ranks share a core, they take turns, and nothing can be gained; the printed line says
-# so.
+# You may see instead less than 1: then other programs want the cores. "do not quote" means the
+# same: run the cell again. If ranks share a core, they take turns, and nothing can be gained; the
+# printed line says so.
 #
 # Will a rank keep more or less of its speed with pictures of twice the side?
 # <details><summary>Answer</summary>
 #
-# More. They take four times the computing, and the gradients stay 102 MB. The next cell computes it from
-# your three times. To put it to the test, change `sides` to `(128, 224)`, and run from the top.
+# More. They take four times the computing, and the gradients stay 102 MB. The next cell computes it
+# from your three times. To put it to the test, change `sides` to `(128, 224)`, and run from the
+# top.
 # </details>
 
 # %%
@@ -542,7 +588,8 @@ sums = max(0.0, times["together"].median - times["side by side"].median)
 larger = 4 * times["side by side"].median
 kept_of_larger = 4 * times["alone"].median / (larger + sums)
 print(
-    f"Share of its own speed that a rank keeps: measured {kept.median:.0%} with pictures of {side} × {side},"
+    f"Share of its own speed that a rank keeps: measured {kept.median:.0%} with pictures of {side}"
+    f" × {side},"
 )
 print(f"predicted {kept_of_larger:.0%} with {2 * side} × {2 * side}")
 
@@ -552,37 +599,42 @@ print(f"predicted {kept_of_larger:.0%} with {2 * side} × {2 * side}")
 #
 # ## Ranks or threads?
 # Two cores can serve two ranks, or two threads of one rank. TensorFlow has two pools of threads.
-# **Intra-op** threads share the work of one operation, such as a large product of matrices. **Inter-op**
-# threads run operations that do not need each other's results.
+# **Intra-op** threads share the work of one operation, such as a large product of matrices.
+# **Inter-op** threads run operations that do not need each other's results.
 #
-# Intel's guide for TensorFlow on CPUs ("Maximize TensorFlow Performance on CPU", 2019 to 2022) says for one
-# process on a machine: intra-op threads = physical cores of a socket, inter-op threads = sockets.
+# Intel's guide for TensorFlow on CPUs ("Maximize TensorFlow Performance on CPU", 2019 to 2022) says
+# for one process on a machine: intra-op threads = physical cores of a socket, inter-op threads =
+# sockets.
 #
-# Several ranks share the cores: each gets its part of them, and 1 or 2 inter-op threads. Intel's own script
-# that trains ResNet-50 starts one rank on each socket, with 2 inter-op threads, and with 4 intra-op threads
-# fewer than the socket has cores.
+# Several ranks share the cores: each gets its part of them, and 1 or 2 inter-op threads. Intel's
+# own script that trains ResNet-50 starts one rank on each socket, with 2 inter-op threads, and with
+# 4 intra-op threads fewer than the socket has cores.
 #
-# `launch.run(threads=…)` sets `TF_NUM_INTRAOP_THREADS` and `TF_NUM_INTEROP_THREADS` for each rank; `env=`
-# overrules. In a script of your own, `tf.config.threading.set_intra_op_parallelism_threads(n)` does it, and
-# the same with `inter`; both before the first tensor.
+# `launch.run(threads=…)` sets `TF_NUM_INTRAOP_THREADS` and `TF_NUM_INTEROP_THREADS` for each rank;
+# `env=` overrules. In a script of your own,
+# `tf.config.threading.set_intra_op_parallelism_threads(n)` does it, and the same with `inter`; both
+# before the first tensor.
 #
 # ### Predict
-# The same pictures in a step, on all cores: images per second of a rank on each core, over those of one
-# rank with a thread on each core? (A guess.)
+# The same pictures in a step, on all cores: images per second of a rank on each core, over those of
+# one rank with a thread on each core? (A guess.)
 
 # %%
 predict("41.4", ranks_over_threads=...)  # a number
 
 # %% [markdown]
 # ### Measure
-# One rank with all the pictures and a thread for each core. Half a minute. (Under a launcher, or on GPUs,
-# there is nothing to choose here.) These runs come after those of the ranks, not in turns with them: believe
-# only a difference that is larger than the spread of both.
+# One rank with all the pictures and a thread for each core. Half a minute. (Under a launcher, or on
+# GPUs, there is nothing to choose here.) These runs come after those of the ranks, not in turns
+# with them: believe only a difference that is larger than the spread of both.
 
 # %%
 cores = world.cores()
 if world.launcher() or gpus or cores < 2 or workers != cores:
-    print("Nothing to compare: it takes 2 or more cores, no GPU, a rank for each core, and ranks of our own.")
+    print(
+        "Nothing to compare: it takes 2 or more cores, no GPU, a rank for each core, and ranks of"
+        " our own."
+    )
 else:
     steps = {f"{workers} ranks × 1 thread": times["together"]}
     for inter in inter_op:
@@ -593,9 +645,12 @@ else:
     rates = {way: step.rate(images * workers) for way, step in steps.items()}
     for way, step in steps.items():
         print(f"{way:32} {rates[way]:6.1f} images/s; a step takes {step}")
-        record.add("threads", way=way, step=step, images_per_second=rates[way], network=network, side=side)
+        record.add(
+            "threads", way=way, step=step, images_per_second=rates[way], network=network, side=side
+        )
     bars = {
-        way: {"images per second": images * workers / timing.samples_of(step)} for way, step in steps.items()
+        way: {"images per second": images * workers / timing.samples_of(step)}
+        for way, step in steps.items()
     }
     title = f"The same cores, as ranks or as threads ({network})"
     plots.bars(bars, ylabel="images per second", title=title, name="ranks or threads")
@@ -603,40 +658,52 @@ else:
     predict.compare("41.4", ranks_over_threads=of_ranks / max(of_threads))
 
 # %% [markdown]
-# **Explain.** A rank with a thread on each core sums no gradients with anybody, but its threads share each
-# operation and wait for each other at its end. Ranks of one thread meet only for the sums. But they pay with
-# 102 MB of sums, and each keeps the whole net in memory. Which costs more depends on net, pictures and
-# machine: here your two bars decide. On Skylake nodes several ranks trained ResNet-152 up to 1.47 times as
-# fast as one (Jain and others, IEEE Cluster 2019).
+# **Explain.** A rank with a thread on each core sums no gradients with anybody, but its threads
+# share each operation and wait for each other at its end. Ranks of one thread meet only for the
+# sums. But they pay with 102 MB of sums, and each keeps the whole net in memory. Which costs more
+# depends on net, pictures and machine: here your two bars decide. On Skylake nodes several ranks
+# trained ResNet-152 up to 1.47 times as fast as one (Jain and others, IEEE Cluster 2019).
 #
-# Both bars have a spread. Where they overlap, or a step is not to be quoted, nothing was shown: something
-# else ran on these cores. Run both cells again.
+# Both bars have a spread. Where they overlap, or a step is not to be quoted, nothing was shown:
+# something else ran on these cores. Run both cells again.
 #
 # Why does Intel's script leave four cores of a socket to nobody?
 # <details><summary>Answer</summary>
 #
-# Probably for what else runs; it is not measured here. Horovod has a thread of its own, which looks for
-# finished gradients every millisecond and calls MPI; MPI sums and copies. On cores of their own they would
-# not interrupt the threads that compute.
+# Probably for what else runs; it is not measured here. Horovod has a thread of its own, which looks
+# for finished gradients every millisecond and calls MPI; MPI sums and copies. On cores of their own
+# they would not interrupt the threads that compute.
 # </details>
 #
 # ## On several nodes
-# `make scaling LAB=41 NODES=1,2,4` submits this lab once for each number of nodes, and `make scaling
-# LAB=41` shows the table when the jobs have ended: the row `weak` has a step's time, speed-up and
-# efficiency. Without a cluster, `make tabletop NODES=2` starts a small one here. Its nodes share this
-# machine's cores, so it cannot be faster than one: it shows that the same file runs on many nodes.
+# `make scaling LAB=41 NODES=1,2,4` submits this lab once for each number of nodes, and
+# `make scaling LAB=41` shows the table when the jobs have ended: the row `weak` has a step's time,
+# speed-up and efficiency. Without a cluster, `make tabletop NODES=2` starts a small one here. Its
+# nodes share this machine's cores, so it cannot be faster than one: it shows that the same file
+# runs on many nodes.
 
 # %%
 frame, whose = cluster.records_or_reference("41", "weak")
-columns = ["nodes", "ranks", "network", "side", "images", "images_per_second", "efficiency", "device"]
+columns = [
+    "nodes",
+    "ranks",
+    "network",
+    "side",
+    "images",
+    "images_per_second",
+    "efficiency",
+    "device",
+]
 print(f"{whose}:")
 print(frame[columns].sort_values(["nodes", "ranks"]).round(2).to_string(index=False))
 
 # %% [markdown]
 # ### What you take away
 # - The five additions of lab 40; `fit` takes them as an optimizer and two callbacks.
-# - A Keras optimizer has no momentum before its first step: build, then broadcast. The callback is late.
+# - A Keras optimizer has no momentum before its first step: build, then broadcast. The callback is
+#   late.
 # - Read a saved net with Horovod's `load_model`, or its ranks part.
-# - Images per second of a job: all ranks' images over the time of the slowest. Say what one rank does alone.
+# - Images per second of a job: all ranks' images over the time of the slowest. Say what one rank
+#   does alone.
 # - A control with all ranks and no sums tells what the sums cost. Ranks or threads: measure.
 # - `make run LAB=41 NP=4` runs this file under `mpiexec`. Next: how far it scales (50).

@@ -2,11 +2,12 @@
 # <!-- Generated from solutions/62_model_parallel.py by `make labs`. Learners work on a copy in work/. -->
 # # 62 Model parallelism
 #
-# A net that does not fit into one device is cut into stages, and each rank holds one. You cut it, run it
-# forwards and back over the ranks, and see what that gains, and what it does not.
+# A net that does not fit into one device is cut into stages, and each rank holds one. You cut it,
+# run it forwards and back over the ranks, and see what that gains, and what it does not.
 #
-# **You will be able to** (1) cut a net into stages, (2) carry activations forwards and gradients back between
-# ranks, (3) show that the net learns exactly as before, (4) say how much memory it saves, and who is idle.
+# **You will be able to** (1) cut a net into stages, (2) carry activations forwards and gradients
+# back between ranks, (3) show that the net learns exactly as before, (4) say how much memory it
+# saves, and who is idle.
 #
 # Needs: mpi, torch · Ranks: 4 · Minutes: 45 · Level: intermediate · Before: 02, 20, 30
 
@@ -33,44 +34,48 @@ patience = 20  # seconds after which a check calls a program stuck
 
 # %% [markdown]
 # ## 1. Where to cut
-# In lab 30 every rank held the whole net and a part of the pictures: *data parallelism*. Here it is the other
-# way round. Every rank sees all pictures, and holds a part of the **net**: *model parallelism*.
+# In lab 30 every rank held the whole net and a part of the pictures: *data parallelism*. Here it is
+# the other way round. Every rank sees all pictures, and holds a part of the **net**: *model
+# parallelism*.
 #
-# The simplest way is to cut between layers. Our net is a list of **blocks**, each a layer and its ReLU. The
-# blocks of one rank are its **stage**: rank 0 has the first ones, rank 1 the next, and so on.
+# The simplest way is to cut between layers. Our net is a list of **blocks**, each a layer and its
+# ReLU. The blocks of one rank are its **stage**: rank 0 has the first ones, rank 1 the next, and so
+# on.
 #
 #     pictures → [block 0, block 1] → [block 2] → [block 3, block 4] → loss
 #                      rank 0           rank 1          rank 2
 #
-# Blocks cost differently: time, or bytes. The dearest stage decides how much memory a rank needs; or, where
-# several batches are under way (lab 63), how fast they follow each other. So it should be as cheap as
-# possible.
+# Blocks cost differently: time, or bytes. The dearest stage decides how much memory a rank needs;
+# or, where several batches are under way (lab 63), how fast they follow each other. So it should be
+# as cheap as possible.
 #
-# A cut is written as a list of **edges**: stage s holds the blocks from `edges[s]` up to, but without,
-# `edges[s + 1]`. The picture above is `[0, 2, 3, 5]`.
+# A cut is written as a list of **edges**: stage s holds the blocks from `edges[s]` up to, but
+# without, `edges[s + 1]`. The picture above is `[0, 2, 3, 5]`.
 #
 # ### Exercise 62.1 · The best cut
-# `costs` holds one number for each block. Return the edges of `stages` stages, each of one block or more, so
-# that the dearest stage is as cheap as possible. There are few blocks, so you may try every cut.
+# `costs` holds one number for each block. Return the edges of `stages` stages, each of one block or
+# more, so that the dearest stage is as cheap as possible. There are few blocks, so you may try
+# every cut.
 #
-# `itertools.combinations(range(1, 5), 2)` gives every choice of 2 of the places 1, 2, 3, 4, in order:
-# `(1, 2), (1, 3), …`. `min(choices, key=function)` gives the choice whose function is least. About 5 lines.
-# *(intermediate)*
+# `itertools.combinations(range(1, 5), 2)` gives every choice of 2 of the places 1, 2, 3, 4, in
+# order: `(1, 2), (1, 3), …`. `min(choices, key=function)` gives the choice whose function is least.
+# About 5 lines. *(intermediate)*
 #
 # <details><summary>Hint 1: every cut</summary>
 #
-# A cut into 3 stages chooses 2 places between the blocks. In front of them stands 0, behind them the number
-# of blocks: `[0, *places, len(costs)]`.
+# A cut into 3 stages chooses 2 places between the blocks. In front of them stands 0, behind them
+# the number of blocks: `[0, *places, len(costs)]`.
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
-# The dearest stage of edges is `max(sum(costs[a:b]) for a, b in itertools.pairwise(edges))`. Write that as a
-# function, and let `min` choose by it.
+# The dearest stage of edges is `max(sum(costs[a:b]) for a, b in itertools.pairwise(edges))`. Write
+# that as a function, and let `min` choose by it.
 # </details>
 
 # %%
 def cut(costs, stages):
-    """Edges of `stages` stages of the blocks with these costs: stages + 1 numbers, from 0 to len(costs)."""
+    """Edges of `stages` stages of the blocks with these costs: stages + 1 numbers, from 0 to
+    len(costs)."""
     raise NotImplementedError("exercise 62.1: The best cut")
 
 
@@ -87,30 +92,32 @@ check("62.1", cut)
 # - rank 0 takes the pictures themselves;
 # - the last rank gives nothing: what leaves it is the net's answer.
 #
-# `comm.Send(array, dest=…)` and `comm.Recv(array, source=…)` carry NumPy arrays. A tensor and a NumPy array
-# can share their memory: `tensor.numpy()` is such an array, so `comm.Recv(tensor.numpy(), source=0)` fills
-# the tensor. A tensor that is part of a computation must be cut loose first: `tensor.detach().numpy()`.
+# `comm.Send(array, dest=…)` and `comm.Recv(array, source=…)` carry NumPy arrays. A tensor and a
+# NumPy array can share their memory: `tensor.numpy()` is such an array, so
+# `comm.Recv(tensor.numpy(), source=0)` fills the tensor. A tensor that is part of a computation
+# must be cut loose first: `tensor.detach().numpy()`.
 #
-# One thing is new. PyTorch remembers a computation as long as it stays in one process. What arrives in a
-# message has no past. On the way back, PyTorch must compute the gradient **of what entered the stage**, for
-# the rank before. It does so only for a tensor of which one has said `tensor.requires_grad_()`, *after* it
-# was filled.
+# One thing is new. PyTorch remembers a computation as long as it stays in one process. What arrives
+# in a message has no past. On the way back, PyTorch must compute the gradient **of what entered the
+# stage**, for the rank before. It does so only for a tensor of which one has said
+# `tensor.requires_grad_()`, *after* it was filled.
 #
 # ### Exercise 62.2 · One stage forwards
-# Return two tensors: what **entered** this rank's stage, and what **leaves** it. `stage(tensor)` computes.
-# `stage[0][0]` is the layer of the stage's first block; its `in_features` is how many numbers enter for each
-# picture. So a tensor to receive into is
+# Return two tensors: what **entered** this rank's stage, and what **leaves** it. `stage(tensor)`
+# computes. `stage[0][0]` is the layer of the stage's first block; its `in_features` is how many
+# numbers enter for each picture. So a tensor to receive into is
 # `torch.empty(len(pictures), stage[0][0].in_features)`. About 7 lines. *(intermediate)*
 #
 # <details><summary>Hint 1: three kinds of ranks</summary>
 #
-# Rank 0: `entering = pictures`. All others: make an empty tensor, `Recv` into it from `comm.rank - 1`, and
-# then `entering.requires_grad_()`. All but the last rank send.
+# Rank 0: `entering = pictures`. All others: make an empty tensor, `Recv` into it from
+# `comm.rank - 1`, and then `entering.requires_grad_()`. All but the last rank send.
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
-# `leaving = stage(entering)`, then `if comm.rank < comm.size - 1: comm.Send(leaving.detach().numpy(),
-# dest=comm.rank + 1)`, then `return entering, leaving`.
+# `leaving = stage(entering)`, then
+# `if comm.rank < comm.size - 1: comm.Send(leaving.detach().numpy(), dest=comm.rank + 1)`, then
+# `return entering, leaving`.
 # </details>
 
 # %%
@@ -127,27 +134,31 @@ check("62.2", forward)
 
 # %% [markdown]
 # ## 3. And back
-# The last rank has the loss. `loss.backward()` computes the gradients of its parameters, and that of what
-# entered its stage: `entering.grad`. This gradient goes to the rank before. There it is the gradient of what
-# *left* that stage, and `leaving.backward(gradient)` goes on from it.
+# The last rank has the loss. `loss.backward()` computes the gradients of its parameters, and that
+# of what entered its stage: `entering.grad`. This gradient goes to the rank before. There it is the
+# gradient of what *left* that stage, and `leaving.backward(gradient)` goes on from it.
 #
 # ### Exercise 62.3 · One stage back
-# `loss` is a tensor on the last rank, and None on all others. Afterwards every parameter of every stage has
-# its gradient. `torch.empty_like(leaving)` is a tensor to receive into. About 7 lines. *(intermediate)*
+# `loss` is a tensor on the last rank, and None on all others. Afterwards every parameter of every
+# stage has its gradient. `torch.empty_like(leaving)` is a tensor to receive into. About 7 lines.
+# *(intermediate)*
 #
 # <details><summary>Hint 1: two beginnings</summary>
 #
-# The last rank begins with `loss.backward()`; the others receive a gradient from `comm.rank + 1` first.
+# The last rank begins with `loss.backward()`; the others receive a gradient from `comm.rank + 1`
+# first.
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
-# The others: `gradient = torch.empty_like(leaving)`, `comm.Recv(gradient.numpy(), source=comm.rank + 1)`,
-# `leaving.backward(gradient)`. Then all ranks but 0 send `entering.grad.numpy()` to `comm.rank - 1`.
+# The others: `gradient = torch.empty_like(leaving)`,
+# `comm.Recv(gradient.numpy(), source=comm.rank + 1)`, `leaving.backward(gradient)`. Then all ranks
+# but 0 send `entering.grad.numpy()` to `comm.rank - 1`.
 # </details>
 
 # %%
 def backward(comm, entering, leaving, loss):
-    """This rank's part of the way back: gradients for its stage's parameters, and one for the rank before."""
+    """This rank's part of the way back: gradients for its stage's parameters, and one for the rank
+    before."""
     raise NotImplementedError("exercise 62.3: One stage back")
 
 
@@ -158,9 +169,9 @@ check("62.3", backward)
 # %% [markdown]
 # ## 4. What is it good for?
 # ### Predict
-# A net of eight equal blocks, and a small one at each end, on four ranks. Which share (0 to 1) of one
-# process's bytes (parameters, gradients, Adam's averages) does the fullest rank hold? And for which share of
-# a step does a rank compute, on average, if computing is all that takes time?
+# A net of eight equal blocks, and a small one at each end, on four ranks. Which share (0 to 1) of
+# one process's bytes (parameters, gradients, Adam's averages) does the fullest rank hold? And for
+# which share of a step does a rank compute, on average, if computing is all that takes time?
 
 # %%
 predict("62.3", bytes_share=..., busy_share=...)  # two numbers between 0 and 1
@@ -173,7 +184,8 @@ predict("62.3", bytes_share=..., busy_share=...)  # two numbers between 0 and 1
 
 # %%
 def study(comm):
-    """Bytes held, the Measurement of a step, the loss after these, and spans of one step, on every rank."""
+    """Bytes held, the Measurement of a step, the loss after these, and spans of one step, on every
+    rank."""
     widths = [64] + [width] * (depth - 1) + [10]
     blocks = nets.torch_blocks(widths)
     costs = [block[0].weight.numel() for block in blocks]
@@ -207,7 +219,12 @@ for size, results in studies.items():
     _, step, loss, _ = results[0]
     record.add("model parallel", seconds=step, ranks=size, bytes=most, loss=loss)
     rows.append(
-        {"ranks": size, "most MB on a rank": most / 1e6, "ms a step": 1e3 * step.median, "loss": loss}
+        {
+            "ranks": size,
+            "most MB on a rank": most / 1e6,
+            "ms a step": 1e3 * step.median,
+            "loss": loss,
+        }
     )
     print(f"{size} ranks: {step}")
 print(pandas.DataFrame(rows).set_index("ranks").round(4))
@@ -220,21 +237,27 @@ whole = studies[1][0][0]
 most = max(held for held, *_ in studies[ranks])
 megabytes = [round(held / 1e6, 2) for held, *_ in studies[ranks]]
 print(f"Megabytes on each rank: {megabytes}, of {whole / 1e6:.2f}")
-print("Share of the step in which each rank computes:", np.round(busy, 2), "together", round(sum(busy), 2))
+print(
+    "Share of the step in which each rank computes:",
+    np.round(busy, 2),
+    "together",
+    round(sum(busy), 2),
+)
 predict.compare("62.3", bytes_share=most / whole, busy_share=float(np.mean(busy)))
 lab62.draw_busy(spans, "One stage computes, the others wait")
 
 # %% [markdown]
-# **Explain.** After a dozen steps the loss is the same for any number of ranks: the net learns as before.
-# Each rank holds about its share of the bytes; not exactly, since blocks cannot be halved. That is what model
-# parallelism is for: **nets that do not fit**.
+# **Explain.** After a dozen steps the loss is the same for any number of ranks: the net learns as
+# before. Each rank holds about its share of the bytes; not exactly, since blocks cannot be halved.
+# That is what model parallelism is for: **nets that do not fit**.
 #
-# It is not for speed. A stage cannot begin before the one in front of it has ended, so the coloured pieces
-# never stand above each other: together they fill about one rank's time. So the step takes about as long as
-# on one rank. (You may see a somewhat *shorter* step. One likely cause is Adam's arithmetic, which is not in
-# the picture: each rank does its part of it right after its own way back, while the ranks before it still
-# compute. Another may be a core's cache, into which a smaller stage fits better. Nothing here tells the two
-# apart. You may see a longer step, where ranks share cores, and for the messages.)
+# It is not for speed. A stage cannot begin before the one in front of it has ended, so the coloured
+# pieces never stand above each other: together they fill about one rank's time. So the step takes
+# about as long as on one rank. (You may see a somewhat *shorter* step. One likely cause is Adam's
+# arithmetic, which is not in the picture: each rank does its part of it right after its own way
+# back, while the ranks before it still compute. Another may be a core's cache, into which a smaller
+# stage fits better. Nothing here tells the two apart. You may see a longer step, where ranks share
+# cores, and for the messages.)
 #
 # In data parallelism every rank would compute all the time, and hold *everything*: on each rank the
 # bytes of the table's first line.
@@ -243,15 +266,16 @@ lab62.draw_busy(spans, "One stage computes, the others wait")
 # <details><summary>Answer</summary> Other pictures. While rank 1 computes on the first pictures, rank 0 could
 # begin with the next ones. That is pipeline parallelism, lab 63.</details>
 #
-# Where the devices belong to **one** process, as the GPUs of one node may, no messages need be written. The
-# program says where each piece is to be computed, and the framework copies: `block.to("cuda:1")` and
-# `values.to("cuda:1")` in PyTorch, `tf.device` in TensorFlow (lab 61 shows it). In PyTorch this reaches only
-# the process's own devices. Those of other nodes belong to other processes, and there somebody has to send,
-# as you did. TensorFlow can be connected to servers on other nodes
-# (`tf.config.experimental_connect_to_cluster`); then `tf.device` names their devices, too, and TensorFlow
-# sends the tensors for you.
+# Where the devices belong to **one** process, as the GPUs of one node may, no messages need be
+# written. The program says where each piece is to be computed, and the framework copies:
+# `block.to("cuda:1")` and `values.to("cuda:1")` in PyTorch, `tf.device` in TensorFlow (lab 61 shows
+# it). In PyTorch this reaches only the process's own devices. Those of other nodes belong to other
+# processes, and there somebody has to send, as you did. TensorFlow can be connected to servers on
+# other nodes (`tf.config.experimental_connect_to_cluster`); then `tf.device` names their devices,
+# too, and TensorFlow sends the tensors for you.
 #
 # ### What you take away
 # - Model parallelism cuts the net. Activations travel forwards, their gradients back.
 # - Each rank holds about 1/p of parameters, gradients and optimizer.
-# - Without more, one rank computes at a time: p ranks are hardly faster than one. Lab 63 fills the pipe.
+# - Without more, one rank computes at a time: p ranks are hardly faster than one. Lab 63 fills the
+#   pipe.

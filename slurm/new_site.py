@@ -1,4 +1,5 @@
-"""`make site NAME=mycluster`: slurm/sites/template.sh with what Slurm says on this login node filled in.
+"""`make site NAME=mycluster`: slurm/sites/template.sh with what Slurm says on this login node
+filled in.
 
 Nothing is overwritten. What is not known is left empty, and `make doctor SITE=mycluster` says so.
 """
@@ -20,34 +21,45 @@ _PLAIN = re.compile(r"[\w./:+=@,% -]*")
 
 
 def write(name: str, environ: Mapping[str, str] = os.environ) -> str:
-    """Write the file; the sentence about it. LabError for a name that will not do, or without Slurm."""
+    """Write the file; the sentence about it. LabError for a name that will not do, or without
+    Slurm."""
     if not re.fullmatch(r"[a-z0-9][a-z0-9_-]{0,40}", name):
-        raise LabError(f"NAME={name!r} will not do: small letters, digits, _ and -, such as my_cluster.")
+        raise LabError(
+            f"NAME={name!r} will not do: small letters, digits, _ and -, such as my_cluster."
+        )
     if name == "template" or name in sites.names():
-        raise LabError(f"slurm/sites/{name}.sh is there already, and is left as it is. Choose another NAME.")
+        raise LabError(
+            f"slurm/sites/{name}.sh is there already, and is left as it is. Choose another NAME."
+        )
     folder = paths.root() / "slurm" / "sites"
     try:
         found = look(environ)
     except slurm.Failed as failed:
         raise LabError(
-            f"Slurm does not answer here ({failed.reason.rstrip('.')}): do this on the cluster's login node. "
-            f"Or copy slurm/sites/template.sh to {name}.sh, and fill it in by hand."
+            f"Slurm does not answer here ({failed.reason.rstrip('.')}): do this on the cluster's"
+            f" login node. Or copy slurm/sites/template.sh to {name}.sh, and fill it in by hand."
         ) from None
     text = fill((folder / "template.sh").read_text(encoding="utf-8"), {"SITE": name, **found})
     with (folder / f"{name}.sh").open("x", encoding="utf-8") as file:
         file.write(text)
     said = "\n".join(f"  {variable}={value}" for variable, value in found.items())
     return (
-        f"Written: slurm/sites/{name}.sh, with what Slurm, the modules loaded and the MPI library say here:\n"
-        f"{said}\nRead it, and mend what does not fit. Next, also on a login node: make doctor SITE={name}"
+        f"Written: slurm/sites/{name}.sh, with what Slurm, the modules loaded and the MPI library"
+        f" say here:\n{said}\nRead it, and mend what does not fit. Next, also on a login node: make"
+        f" doctor SITE={name}"
     )
 
 
 def look(environ: Mapping[str, str]) -> dict[str, str]:
-    """Variable -> value, "" where it is not known. Raises slurm.Failed where Slurm does not answer."""
-    client = slurm.Client(env={name: environ[name] for name in environ if not name.startswith("SBATCH_")})
+    """Variable -> value, "" where it is not known. Raises slurm.Failed where Slurm does not
+    answer."""
+    client = slurm.Client(
+        env={name: environ[name] for name in environ if not name.startswith("SBATCH_")}
+    )
     client.version()
-    config = dict(re.findall(r"(?m)^(\w+)\s*=\s*(.*?)\s*$", client.ask("scontrol", "show", "config")))
+    config = dict(
+        re.findall(r"(?m)^(\w+)\s*=\s*(.*?)\s*$", client.ask("scontrol", "show", "config"))
+    )
     # The default partition if its nodes have GPUs, else the first that has some, else the default.
     partition = min(client.partitions(), key=lambda each: (each.gpus == 0, not each.default))
     gpus = partition.gpus
@@ -88,9 +100,12 @@ def _mpi() -> str:
 
 
 def fill(template: str, values: Mapping[str, str]) -> str:
-    """The template with these values; an empty SBATCH_ variable becomes a comment, for sbatch reads it."""
+    """The template with these values; an empty SBATCH_ variable becomes a comment, for sbatch reads
+    it."""
     text = re.sub(r"(?m)^# not run here.*\n", "", template)
-    text = text.replace("# Template of a site file: everything", "# Written by `make site`: everything", 1)
+    text = text.replace(
+        "# Template of a site file: everything", "# Written by `make site`: everything", 1
+    )
     for name, value in values.items():
         line = f'export {name}="{value}"'
         if name == "SBATCH_PARTITION":
@@ -103,7 +118,9 @@ def fill(template: str, values: Mapping[str, str]) -> str:
 
 def main() -> int:
     """`make site NAME=x`. 0: the file is written; 1: it is not, and why; 130: Ctrl-C."""
-    parser = argparse.ArgumentParser(prog="slurm.new_site", description="Write slurm/sites/NAME.sh.")
+    parser = argparse.ArgumentParser(
+        prog="slurm.new_site", description="Write slurm/sites/NAME.sh."
+    )
     parser.add_argument("name", help="of the new site file, without .sh")
     name = parser.parse_args().name
     return exit_status(lambda: print(write(name)))

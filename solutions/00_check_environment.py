@@ -1,10 +1,11 @@
 # %% [markdown]
 # # 00 Check your environment
 #
-# In half an hour you learn what your machine has, what a cluster has besides, and how these labs talk to you.
+# In half an hour you learn what your machine has, what a cluster has besides, and how these labs
+# talk to you.
 #
-# **You will be able to** (1) read the doctor's report, (2) start ranks and prove that they are processes of
-# their own, (3) read what a failed run and a stuck run tell you.
+# **You will be able to** (1) read the doctor's report, (2) start ranks and prove that they are
+# processes of their own, (3) read what a failed run and a stuck run tell you.
 #
 # Needs: cpu · Ranks: 1 · Minutes: 30 · Level: beginner · Before: -
 
@@ -23,21 +24,23 @@ patience = 5  # seconds after which a run without an end counts as stuck
 
 # %% [markdown]
 # ## How a lab works
-# - **Predict** a number before you measure it. A wrong guess teaches more than none: put yours in place of
-#   `...`.
-# - **Build**: in an exercise's cell, write your code in place of the line `raise NotImplementedError(...)`.
-# - **Check**: run the cell below it. It says what is right, or which kind of wrong it is. Nothing is broken
-#   by a failed check; try again.
-# - **Stuck?** Unfold the hints, or run `hint("00.1")` in a cell of your own. `make solve LAB=00 EX=00.1` in a
-#   terminal writes one answer into your notebook; `make progress` shows how far you are.
-# - **Share**, if you like: nobody sees what you do. After `make share` in a terminal your instructor's board
-#   shows on which exercise you are, how often you tried, and what failed checks said; `make share HIDDEN=1`
-#   does it without your name, and `make unshare` takes it back.
-# - **Explain** says what you should have seen, and what you may see instead. Think about its questions before
-#   you unfold the answers.
+# - **Predict** a number before you measure it. A wrong guess teaches more than none: put yours in
+#   place of `...`.
+# - **Build**: in an exercise's cell, write your code in place of the line
+#   `raise NotImplementedError(...)`.
+# - **Check**: run the cell below it. It says what is right, or which kind of wrong it is. Nothing
+#   is broken by a failed check; try again.
+# - **Stuck?** Unfold the hints, or run `hint("00.1")` in a cell of your own.
+#   `make solve LAB=00 EX=00.1` in a terminal writes one answer into your notebook; `make progress`
+#   shows how far you are.
+# - **Share**, if you like: nobody sees what you do. After `make share` in a terminal your
+#   instructor's board shows on which exercise you are, how often you tried, and what failed checks
+#   said; `make share HIDDEN=1` does it without your name, and `make unshare` takes it back.
+# - **Explain** says what you should have seen, and what you may see instead. Think about its
+#   questions before you unfold the answers.
 #
-# Run a cell with Shift+Enter, from top to bottom. What a check tries, `check.show("00.1")` prints in a cell
-# of your own.
+# Run a cell with Shift+Enter, from top to bottom. What a check tries, `check.show("00.1")` prints
+# in a cell of your own.
 #
 # ## 1. What your machine has
 # Training on many GPUs needs many parts to fit together:
@@ -58,22 +61,22 @@ patience = 5  # seconds after which a run without an end counts as stuck
 #
 # No laptop has all of them, and none is needed to begin: every lab says what it needs.
 #
-# A *node* is one computer of a cluster. A *core* is a part of its processor that can run one program at a
-# time.
+# A *node* is one computer of a cluster. A *core* is a part of its processor that can run one
+# program at a time.
 #
-# Many processors show each core as two, so that two programs share its units (*hyper-threads*). The operating
-# system counts those, and so does the doctor: 8 cores with hyper-threads are 16 to it.
+# Many processors show each core as two, so that two programs share its units (*hyper-threads*). The
+# operating system counts those, and so does the doctor: 8 cores with hyper-threads are 16 to it.
 #
 # ### Predict
-# How many cores may this process use, hyper-threads counted, and how much memory (GiB) has the machine? (A
-# GiB is 2³⁰ bytes, nearly a GB.)
+# How many cores may this process use, hyper-threads counted, and how much memory (GiB) has the
+# machine? (A GiB is 2³⁰ bytes, nearly a GB.)
 
 # %%
 predict("00.1", cores=4, memory_gib=16)
 
 # %% [markdown]
-# Now ask the doctor. It loads each framework once to look inside: 10 to 60 seconds. Read a few lines
-# of "not found: …": they say what each missing part would enable.
+# Now ask the doctor. It loads each framework once to look inside: 10 to 60 seconds. Read a few
+# lines of "not found: …": they say what each missing part would enable.
 
 # %%
 doctor.show()
@@ -86,32 +89,35 @@ doctor.show()
 report = doctor.report()
 print("machine:", report["machine"])
 print("gpu:", report["gpu"])
-predict.compare("00.1", cores=report["machine"]["cores"], memory_gib=report["machine"]["memory_gib"])
+predict.compare(
+    "00.1", cores=report["machine"]["cores"], memory_gib=report["machine"]["memory_gib"]
+)
 
 # %% [markdown]
-# **Explain.** Does the doctor count fewer cores than you expected? Containers, batch jobs and virtual
-# machines often get a part of the machine only. "cores" is what counts for you; "cores_in_all" is what the
-# machine has. Does it count twice as many? Then your processor has hyper-threads.
+# **Explain.** Does the doctor count fewer cores than you expected? Containers, batch jobs and
+# virtual machines often get a part of the machine only. "cores" is what counts for you;
+# "cores_in_all" is what the machine has. Does it count twice as many? Then your processor has
+# hyper-threads.
 #
 # So `report["machine"]["cores"]` is the number of cores that this process may use, and
 # `report["gpu"]["devices"]` the list of GPUs, or None where the doctor found none.
 #
 # ### Exercise 00.1 · Share the machine
-# If 4 ranks (processes) all used every core, they would only get in each other's way (lab 13 measures it). So
-# write `per_rank`: what each of `ranks` ranks may use, by the report that your function is given. Return a
-# dict with
+# If 4 ranks (processes) all used every core, they would only get in each other's way (lab 13
+# measures it). So write `per_rank`: what each of `ranks` ranks may use, by the report that your
+# function is given. Return a dict with
 #
 # - `threads`: whole cores per rank, but at least 1;
 # - `memory_gib`: its part of the memory that is *free*, `memory_free_gib`, not rounded;
-# - `gpus`: the number of all GPUs of the machine, 0 where there is none. Do **not** divide it: every rank
-#   sees all GPUs, and may share one with another rank.
+# - `gpus`: the number of all GPUs of the machine, 0 where there is none. Do **not** divide it:
+#   every rank sees all GPUs, and may share one with another rank.
 #
-# In Python `7 // 2` is 3, `max(1, 0)` is 1, `len(["a", "b"])` is 2, and `None or []` is `[]`. About 5 lines.
-# *(beginner)*
+# In Python `7 // 2` is 3, `max(1, 0)` is 1, `len(["a", "b"])` is 2, and `None or []` is `[]`. About
+# 5 lines. *(beginner)*
 #
 # <details><summary>Hint 1: which entry?</summary>
-# "cores" are those you may use. "cores_in_all" are the machine's: a batch job or container often gets
-# fewer.</details>
+# "cores" are those you may use. "cores_in_all" are the machine's: a batch job or container often
+# gets fewer.</details>
 # <details><summary>Hint 2: whole and at least one</summary>
 # // divides and drops the rest: 6 // 4 is 1. And max(1, …) never gives less than 1.</details>
 # <details><summary>Hint 3: nearly the answer</summary>
@@ -143,9 +149,9 @@ check("00.1", per_rank)
 
 # %% [markdown]
 # ## 2. Ranks are processes
-# A *rank* is one of several processes that run the same function. `launch.run` starts them, shows what they
-# print behind their number, and returns a list of their results. (On a cluster the launcher has started them
-# already, under `mpiexec` or `srun`, and the same call runs on those.)
+# A *rank* is one of several processes that run the same function. `launch.run` starts them, shows
+# what they print behind their number, and returns a list of their results. (On a cluster the
+# launcher has started them already, under `mpiexec` or `srun`, and the same call runs on those.)
 
 
 # %%
@@ -158,12 +164,12 @@ def greet(comm):
 launch.run(greet, ranks=ranks)
 
 # %% [markdown]
-# Run that cell again, a few times: the order may change. Ranks do not wait for each other unless you make
-# them.
+# Run that cell again, a few times: the order may change. Ranks do not wait for each other unless
+# you make them.
 #
 # ### Predict
-# Your notebook is a process, too. How many different processes run Python code in that cell, notebook and
-# ranks?
+# Your notebook is a process, too. How many different processes run Python code in that cell,
+# notebook and ranks?
 
 # %%
 predict("00.2", processes=5)
@@ -179,14 +185,14 @@ predict("00.2", processes=5)
 # | `pid` | the number that the operating system gave this process: `os.getpid()` |
 # | `library` | the MPI library's own words about itself: `MPI.Get_library_version()` |
 #
-# `MPI` comes from `from mpi4py import MPI`. Write that line *inside* of the function: only ranks load MPI,
-# never the notebook. About 3 lines. *(beginner)*
+# `MPI` comes from `from mpi4py import MPI`. Write that line *inside* of the function: only ranks
+# load MPI, never the notebook. About 3 lines. *(beginner)*
 #
 # <details><summary>Hint 1: a dict</summary>
 # {"rank": comm.rank, "ranks": comm.size} is a dict with two entries.</details>
 # <details><summary>Hint 2: nearly the answer</summary>
-# Return {"rank": comm.rank, "ranks": comm.size, "host": …, "pid": …, "library": …}, each … a call from the
-# text.</details>
+# Return {"rank": comm.rank, "ranks": comm.size, "host": …, "pid": …, "library": …}, each … a call
+# from the text.</details>
 
 
 # %%
@@ -204,11 +210,11 @@ def who_am_i(comm):
 check("00.2", who_am_i)
 
 # %% [markdown]
-# **Explain.** The ranks have different process numbers, and none is the notebook's: that is the proof. (The
-# launcher adds one or two helpers of its own, which run no Python of yours.)
+# **Explain.** The ranks have different process numbers, and none is the notebook's: that is the
+# proof. (The launcher adds one or two helpers of its own, which run no Python of yours.)
 #
-# Each rank has its own memory, too. A variable that rank 1 sets, no other rank can see: it takes a message.
-# Look:
+# Each rank has its own memory, too. A variable that rank 1 sets, no other rank can see: it takes a
+# message. Look:
 
 # %%
 note = "as it was"
@@ -228,8 +234,9 @@ print(launch.run(change_the_note, ranks=ranks))
 # **Explain.** Rank 1 alone returns the changed note.
 #
 # ## 3. When it goes wrong
-# It will. Two kinds of trouble are special to many ranks. First: *one* rank fails. Here the ranks take their
-# parts from a list, and the list is one part too short. Read the message: which rank, what, which line?
+# It will. Two kinds of trouble are special to many ranks. First: *one* rank fails. Here the ranks
+# take their parts from a list, and the list is one part too short. Read the message: which rank,
+# what, which line?
 
 
 # %%
@@ -246,13 +253,13 @@ except RankFailed as failure:  # caught here only so that the notebook can go on
 # %% [markdown]
 # <details><summary>Answer</summary>
 #
-# The last rank: there is no part for it (IndexError), in the line `return parts[comm.rank]`. On the other
-# ranks nothing was wrong.
+# The last rank: there is no part for it (IndexError), in the line `return parts[comm.rank]`. On the
+# other ranks nothing was wrong.
 # </details>
 #
-# Second: nobody fails, and nothing happens. Each rank waits for a message that is sent only after another
-# wait: a *deadlock*. `launch.run` stops it after `timeout` seconds and says who waits, and where. In the next
-# cell ranks stand in a ring, and each has a left and a right neighbor:
+# Second: nobody fails, and nothing happens. Each rank waits for a message that is sent only after
+# another wait: a *deadlock*. `launch.run` stops it after `timeout` seconds and says who waits, and
+# where. In the next cell ranks stand in a ring, and each has a left and a right neighbor:
 #
 # - `comm.send(thing, dest=1)` sends any Python object to rank 1;
 # - `comm.recv(source=0)` waits for what rank 0 sends, and returns it.
@@ -277,14 +284,14 @@ if world.launcher() is None:  # under mpiexec or srun a stuck run ends the whole
 #
 # <details><summary>Answer</summary>
 #
-# All ranks stand in `recv`, each for its left neighbor. Nobody has got as far as `send`, so no message can
-# arrive.
+# All ranks stand in `recv`, each for its left neighbor. Nobody has got as far as `send`, so no
+# message can arrive.
 # </details>
 #
 # ### Exercise 00.3 · Unlock it
-# Write `pass_on`: every rank sends its `greeting` to its right neighbor and returns the one from its left
-# neighbor. The greeting names the process, so that nobody can make it up. Nobody may wait for ever, whatever
-# the number of ranks. One call does both at the same time:
+# Write `pass_on`: every rank sends its `greeting` to its right neighbor and returns the one from
+# its left neighbor. The greeting names the process, so that nobody can make it up. Nobody may wait
+# for ever, whatever the number of ranks. One call does both at the same time:
 #
 #     theirs = comm.sendrecv(thing, dest=1, source=2)  # sends to rank 1, returns what rank 2 sends
 #
@@ -310,11 +317,12 @@ def pass_on(comm):
 check("00.3", pass_on)
 
 # %% [markdown]
-# (If you sent first and received second, it worked: short messages are taken along at once. Lab 20 shows
-# where that ends.)
+# (If you sent first and received second, it worked: short messages are taken along at once. Lab 20
+# shows where that ends.)
 #
 # ### What you take away
-# - `doctor.show()`, in a terminal `make doctor`, says what is here, what is not, and which labs run.
+# - `doctor.show()`, in a terminal `make doctor`, says what is here, what is not, and which labs
+#   run.
 # - Ranks are separate processes that share nothing but messages. Cores are shared out among them.
 # - A message about a failed run names the rank and the line. Read it first.
 # - If nothing happens, ask who waits for whom.

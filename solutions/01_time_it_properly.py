@@ -3,8 +3,9 @@
 #
 # You write a small timer that does not lie, and meet the ways in which the obvious one does.
 #
-# **You will be able to** (1) keep the slow first calls out of a result, (2) time a device that works while
-# your program goes on, (3) quote a median with its quartiles, or refuse to, (4) compare by turns.
+# **You will be able to** (1) keep the slow first calls out of a result, (2) time a device that
+# works while your program goes on, (3) quote a median with its quartiles, or refuse to, (4) compare
+# by turns.
 #
 # Needs: cpu, torch · Ranks: 1 · Minutes: 50 · Level: beginner · Before: 00
 
@@ -28,11 +29,11 @@ steps = 10_000  # training steps in the last cell's throw of the dice
 
 # %% [markdown]
 # ## 1. A first call is a different program
-# The call that we time is a *convolution*: a filter that slides over a picture, the commonest work of a net
-# for pictures. Nothing hangs on what it computes.
+# The call that we time is a *convolution*: a filter that slides over a picture, the commonest work
+# of a net for pictures. Nothing hangs on what it computes.
 #
-# The very first call of a function loads code, picks an algorithm, asks for memory, fills caches. Later calls
-# find all that done. Training pays for it once, and makes millions of calls.
+# The very first call of a function loads code, picks an algorithm, asks for memory, fills caches.
+# Later calls find all that done. Training pays for it once, and makes millions of calls.
 #
 # ### Predict
 # How many times as long as a later one does the very first convolution of this program take? Guess.
@@ -68,15 +69,16 @@ print("Five of the second round:  ", ", ".join(timing.human(seconds) for seconds
 predict.compare("01.1", first_over_later=naive[0] / np.median(naive[5:]))
 
 # %% [markdown]
-# **Explain.** You should see one slow call in the first round, and none in the second: the library is warm.
-# Restart the kernel, and the slow call is back.
+# **Explain.** You should see one slow call in the first round, and none in the second: the library
+# is warm. Restart the kernel, and the slow call is back.
 #
-# You may see instead: single slow calls later on. They are no warm-up: something else runs on this machine.
-# Section 3 deals with that.
+# You may see instead: single slow calls later on. They are no warm-up: something else runs on this
+# machine. Section 3 deals with that.
 #
 # ### A machine to try timers on
-# Your timer will be checked on a *pretend machine*. Its clock moves only when it works, so the right answer
-# is known exactly, however busy your computer is. That is why your timer is handed its `clock`.
+# Your timer will be checked on a *pretend machine*. Its clock moves only when it works, so the
+# right answer is known exactly, however busy your computer is. That is why your timer is handed its
+# `clock`.
 #
 #     machine = PretendMachine()
 #     machine.work(0.1)    # 0.1 s of work
@@ -97,7 +99,8 @@ class PretendMachine:
     def work(self, seconds):  # like a call on the CPU: it returns when the work is done
         self.now += seconds
 
-    def launch(self, seconds):  # like a call on a GPU: it returns after 10 µs, and the work waits in a queue
+    # Like a call on a GPU: it returns after 10 µs, and the work waits in a queue.
+    def launch(self, seconds):
         self.now += 10e-6
         self.queued += seconds
 
@@ -108,9 +111,9 @@ class PretendMachine:
 
 # %% [markdown]
 # ### Exercise 01.1 · Warm up, then take many samples
-# Call `call()` `warmup` times without looking at the clock. Then time `repeat` calls **one by one** and
-# return the list of durations, in order. Where you would write `time.perf_counter()`, write `clock()`. About
-# 8 lines. *(beginner)*
+# Call `call()` `warmup` times without looking at the clock. Then time `repeat` calls **one by one**
+# and return the list of durations, in order. Where you would write `time.perf_counter()`, write
+# `clock()`. About 8 lines. *(beginner)*
 #
 # <details><summary>Hint 1: the shape</summary>
 # Two loops, one after the other. Only the second reads the clock: twice per call.</details>
@@ -131,7 +134,8 @@ class PretendMachine:
 
 # %%
 def sample(call, repeat, warmup, clock=time.perf_counter):
-    """Durations in seconds of `repeat` calls, one by one, after `warmup` calls that nobody times."""
+    """Durations in seconds of `repeat` calls, one by one, after `warmup` calls that nobody
+    times."""
     ### BEGIN SOLUTION
     for _ in range(warmup):
         call()
@@ -149,19 +153,19 @@ check("01.1", sample)
 
 # %% [markdown]
 # ## 2. A device that works while you go on
-# A call on a GPU returns when the work is *queued*; the GPU does it while your program goes on. A timer that
-# does not know this reports wonders.
+# A call on a GPU returns when the work is *queued*; the GPU does it while your program goes on. A
+# timer that does not know this reports wonders.
 #
-# To see it without a GPU we use a stand-in: a worker thread that takes work from a queue, in order, as a
-# GPU's stream does. It computes nothing, it sleeps; but it is truly asynchronous. Where there is a GPU, we
-# use that.
+# To see it without a GPU we use a stand-in: a worker thread that takes work from a queue, in order,
+# as a GPU's stream does. It computes nothing, it sleeps; but it is truly asynchronous. Where there
+# is a GPU, we use that.
 #
 # - `device_call()` puts one piece of work into the queue, and returns;
 # - `synchronize()` waits until the queue is empty.
 #
 # ### Predict
-# The device needs 2 ms for one piece of work. To queue it takes some 3 to 100 µs. What does a timer around
-# the *call alone* show, in ms?
+# The device needs 2 ms for one piece of work. To queue it takes some 3 to 100 µs. What does a timer
+# around the *call alone* show, in ms?
 
 # %%
 predict("01.2", shown_ms=0.05)  # milliseconds
@@ -177,6 +181,7 @@ if device == "cpu":
     def synchronize():
         while queue:
             queue.pop().result()  # waits until this piece of work is done
+
 else:
     matrix = torch.rand(4096, 4096, device=device)
     synchronize = torch.cuda.synchronize
@@ -191,22 +196,25 @@ predict.compare("01.2", shown_ms=1e3 * launches)
 
 # %% [markdown]
 # ### Exercise 01.2 · Wait for the device
-# Write `sample_device`: as `sample`, but each duration covers its own call's work on the device: **all of it,
-# and nothing else**. What was queued earlier, by the warm-up or by the program before, does not belong to it.
-# So `synchronize()` has to stand in more than one place. About 10 lines. *(intermediate)*
+# Write `sample_device`: as `sample`, but each duration covers its own call's work on the device:
+# **all of it, and nothing else**. What was queued earlier, by the warm-up or by the program before,
+# does not belong to it. So `synchronize()` has to stand in more than one place. About 10 lines.
+# *(intermediate)*
 #
 # <details><summary>Hint 1: the end</summary>
 # Before the second reading of the clock, the device must have finished this call's work.</details>
 # <details><summary>Hint 2: the beginning</summary>
-# What the program did earlier, the warm-up too, may still be in the queue at the first reading. Then your
-# first sample pays for it.</details>
+# What the program did earlier, the warm-up too, may still be in the queue at the first reading.
+# Then your first sample pays for it.</details>
 # <details><summary>Hint 3: nearly the answer</summary>
-# In the timing loop: synchronize, read the clock, call, … and what, before the second reading?</details>
+# In the timing loop: synchronize, read the clock, call, … and what, before the second
+# reading?</details>
 
 
 # %%
 def sample_device(call, synchronize, repeat, warmup, clock=time.perf_counter):
-    """Durations in seconds of `repeat` calls, each from empty queue to empty queue, after `warmup` calls."""
+    """Durations in seconds of `repeat` calls, each from empty queue to empty queue, after `warmup`
+    calls."""
     ### BEGIN SOLUTION
     for _ in range(warmup):
         call()
@@ -237,25 +245,25 @@ machine.synchronize()
 print(f"With a single wait, 0.1 s of work seems to take {machine.clock() - begin:.1f} s")
 
 # %% [markdown]
-# **Explain.** The stand-in's work is 2 ms, and now the timer says so (a sleep ends a little late: 2.1 ms is
-# right, too). The number of before, some 0.003 to 0.1 ms, was true as well. It was the answer to another
-# question: how long does it take to *ask* the device?
+# **Explain.** The stand-in's work is 2 ms, and now the timer says so (a sleep ends a little late:
+# 2.1 ms is right, too). The number of before, some 0.003 to 0.1 ms, was true as well. It was the
+# answer to another question: how long does it take to *ask* the device?
 #
 # Why is one wait, after the call, not enough?
 #
 # <details><summary>Answer</summary>
 #
-# The queue may hold older work when the clock is read first. Then the first sample pays for it, as the last
-# line above shows.
+# The queue may hold older work when the clock is read first. Then the first sample pays for it, as
+# the last line above shows.
 # </details>
 #
 # ## 3. One number, or none
-# A sample is your program's time plus whatever else happened: a neighbour (another program on this machine),
-# an interrupt, a page of memory that had to be fetched. One such hiccup drags a *mean* along. The **median**,
-# the middle one of all samples in order, stays.
+# A sample is your program's time plus whatever else happened: a neighbour (another program on this
+# machine), an interrupt, a page of memory that had to be fetched. One such hiccup drags a *mean*
+# along. The **median**, the middle one of all samples in order, stays.
 #
-# A quarter of the samples lie below the **quartile** q1, a quarter above q3. Half of them lie between: the
-# middle half. Where it is wide, the honest answer is: no number yet.
+# A quarter of the samples lie below the **quartile** q1, a quarter above q3. Half of them lie
+# between: the middle half. Where it is wide, the honest answer is: no number yet.
 #
 # ### Predict
 # Four calls take 10 ms and one takes 110 ms. What are the mean and the median?
@@ -267,26 +275,35 @@ predict("01.3", mean_ms=30, median_ms=10)  # milliseconds
 # ### Exercise 01.3 · Quote it or refuse
 # Return a dict with
 #
-# - `median`, `q1`, `q3`, in seconds: the 50th, 25th and 75th percentile. `np.percentile(samples, [25, 75])`
-#   gives two of them;
+# - `median`, `q1`, `q3`, in seconds: the 50th, 25th and 75th percentile.
+#   `np.percentile(samples, [25, 75])` gives two of them;
 # - `spread`: the width of the middle half, q3 - q1, **as a share of the median**;
 # - `steady`: True when the spread is at most `widest`.
 #
 # About 3 lines. *(beginner)*
 #
 # <details><summary>Hint 1: percentiles</summary>
-# q1 is the 25th percentile, the median the 50th, q3 the 75th. np.percentile takes a list of them.</details>
+# q1 is the 25th percentile, the median the 50th, q3 the 75th. np.percentile takes a list of
+# them.</details>
 # <details><summary>Hint 2: why a share</summary>
-# 1 ms is wide for a call of 2 ms and nothing for one of 2 s: the spread is (q3 - q1) / median.</details>
+# 1 ms is wide for a call of 2 ms and nothing for one of 2 s: the spread is (q3 - q1) /
+# median.</details>
 
 
 # %%
 def summarize(samples, widest=0.25):
-    """dict: median, q1, q3 (seconds), spread (a share of the median), steady (spread at most `widest`)."""
+    """dict: median, q1, q3 (seconds), spread (a share of the median), steady (spread at most
+    `widest`)."""
     ### BEGIN SOLUTION
     q1, median, q3 = np.percentile(samples, [25, 50, 75])
     spread = (q3 - q1) / median
-    return {"median": median, "q1": q1, "q3": q3, "spread": spread, "steady": bool(spread <= widest)}
+    return {
+        "median": median,
+        "q1": q1,
+        "q3": q3,
+        "spread": spread,
+        "steady": bool(spread <= widest),
+    }
     ### END SOLUTION
 
 
@@ -295,40 +312,47 @@ check("01.3", summarize)
 
 # %% [markdown]
 # ### Measure
-# Yours beside `timing.measure`, which every later lab uses. It does what you wrote, and refuses to quote on
-# its own. As a control, once more with a call that sleeps for 1 ms and for 3 ms in turn.
+# Yours beside `timing.measure`, which every later lab uses. It does what you wrote, and refuses to
+# quote on its own. As a control, once more with a call that sleeps for 1 ms and for 3 ms in turn.
 #
-# (`timing.device_sync(device)` waits for a GPU. On a CPU there is nothing to wait for, and it returns.)
+# (`timing.device_sync(device)` waits for a GPU. On a CPU there is nothing to wait for, and it
+# returns.)
 
 # %%
 yours = summarize(sample_device(convolution, lambda: timing.device_sync(device), repeat, warmup))
 measured = timing.measure(convolution, repeat=repeat, warmup=warmup, device=device)
-print(f"yours:  {timing.human(yours['median'])}, spread {yours['spread']:.0%}, steady: {yours['steady']}")
+print(
+    f"yours:  {timing.human(yours['median'])}, spread {yours['spread']:.0%}, steady:"
+    f" {yours['steady']}"
+)
 print(f"labkit: {measured}")
 record.add("convolution", seconds=measured, images=images)
-plots.spread({"no care": naive, "timing.measure": measured}, title="Without warm-up, one run is far out")
+plots.spread(
+    {"no care": naive, "timing.measure": measured}, title="Without warm-up, one run is far out"
+)
 
 # %%
 naps = itertools.cycle([0.001, 0.003])  # 1 ms, 3 ms, 1 ms, …
 print("unsteady:", timing.measure(lambda: time.sleep(next(naps)), repeat=repeat, warmup=warmup))
 
 # %% [markdown]
-# **Explain.** You should see yours and labkit's median within some percent of each other, and the unsteady
-# call refused: "do not quote", with the reason. Its median would have been a number that no call ever took.
+# **Explain.** You should see yours and labkit's median within some percent of each other, and the
+# unsteady call refused: "do not quote", with the reason. Its median would have been a number that
+# no call ever took.
 #
-# You may see instead: the convolution refused, too. Then something else is running. That is the machine's
-# fault, not yours, and the remedy is the one that the message names.
+# You may see instead: the convolution refused, too. Then something else is running. That is the
+# machine's fault, not yours, and the remedy is the one that the message names.
 #
 # ## 4. Two programs, one restless machine
-# Processors slow down when they get hot; neighbours come and go. Time all of A, then all of B, and you
-# compare two *moments*.
+# Processors slow down when they get hot; neighbours come and go. Time all of A, then all of B, and
+# you compare two *moments*.
 #
-# In turns, A B, A B, …, both meet nearly the same machine. Take the ratio of each *pair*, and then the median
-# of these ratios. One flaw is left: of each pair, B is the later. So turn every second pair round: A B, B A,
-# A B, … Then B is the earlier one as often as the later.
+# In turns, A B, A B, …, both meet nearly the same machine. Take the ratio of each *pair*, and then
+# the median of these ratios. One flaw is left: of each pair, B is the later. So turn every second
+# pair round: A B, B A, A B, … Then B is the earlier one as often as the later.
 #
-# First on a pretend machine that gets hot: every piece of work takes 2 % longer than the one before. A and B
-# are the *same* work.
+# First on a pretend machine that gets hot: every piece of work takes 2 % longer than the one
+# before. A and B are the *same* work.
 
 # %%
 machine = PretendMachine()
@@ -355,8 +379,8 @@ spread_of_ratios = summarize(ratios)["spread"]
 print(f"spread of A's times {spread_of_a:.0%}, of the ratios {spread_of_ratios:.0%}")
 
 # %% [markdown]
-# `timing.ratio(a, b)` takes such turns, A B, B A, and quotes the median of the ratios. Two convolutions
-# against one, and, as a control, one against itself:
+# `timing.ratio(a, b)` takes such turns, A B, B A, and quotes the median of the ratios. Two
+# convolutions against one, and, as a control, one against itself:
 
 
 # %%
@@ -370,23 +394,26 @@ print("Two against one:", timing.ratio(two_convolutions, convolution, device=dev
 print("One against one:", timing.ratio(convolution, convolution, device=device))
 
 # %% [markdown]
-# **Explain.** One after the other, equal work seems to differ by half: B came when the machine was hotter. In
-# pairs 2 % are left, since B is always the later one. With every second pair turned round the ratio is 1.00.
+# **Explain.** One after the other, equal work seems to differ by half: B came when the machine was
+# hotter. In pairs 2 % are left, since B is always the later one. With every second pair turned
+# round the ratio is 1.00.
 #
-# A's times are far too spread to be quoted, and yet the ratio can be: the heat changed both times of a pair
-# alike.
+# A's times are far too spread to be quoted, and yet the ratio can be: the heat changed both times
+# of a pair alike.
 #
-# And your real machine says 2, or close to it, for two against one, and 1.0 for the control. (On a GPU you
-# may see less than 2: a timing's wait has a price of its own, and two convolutions share one.)
+# And your real machine says 2, or close to it, for two against one, and 1.0 for the control. (On a
+# GPU you may see less than 2: a timing's wait has a price of its own, and two convolutions share
+# one.)
 #
 # ## 5. Many ranks: the slowest counts
-# A *rank* is one of many processes that train together (lab 20). A step over many ranks ends when its slowest
-# rank ends. Let each rank meet a hiccup in 2 % of its steps, whatever the others meet: 15 ms instead of 10
-# ms. Every rank's own median is 10 ms. And the job's? The next cell throws dice for 10,000 steps.
+# A *rank* is one of many processes that train together (lab 20). A step over many ranks ends when
+# its slowest rank ends. Let each rank meet a hiccup in 2 % of its steps, whatever the others meet:
+# 15 ms instead of 10 ms. Every rank's own median is 10 ms. And the job's? The next cell throws dice
+# for 10,000 steps.
 #
 # ### Predict
-# A step of two ranks is undisturbed if the first rank is (98 %), and the second is, too: 0.98 · 0.98 = 96 %.
-# What percentage of the steps of 64 ranks holds a hiccup?
+# A step of two ranks is undisturbed if the first rank is (98 %), and the second is, too: 0.98 ·
+# 0.98 = 96 %. What percentage of the steps of 64 ranks holds a hiccup?
 
 # %%
 predict("01.3", disturbed_percent=73)  # a number from 0 to 100
@@ -398,15 +425,19 @@ for ranks in (1, 4, 16, 64):
     milliseconds = np.where(hiccups, 15, 10)
     slowest = milliseconds.max(axis=1)  # of each step
     share = np.mean(slowest > 10)
-    print(f"{ranks:3} ranks: {share:4.0%} of the steps hold a hiccup, median {np.median(slowest):.0f} ms")
+    print(
+        f"{ranks:3} ranks: {share:4.0%} of the steps hold a hiccup, median"
+        f" {np.median(slowest):.0f} ms"
+    )
 predict.right("01.3", disturbed_percent=100 * (1 - 0.98**64))
 
 # %% [markdown]
-# **Explain.** Noise that is harmless on one device sets the pace of many. A step of 64 ranks is undisturbed
-# only if all 64 are: 0.98⁶⁴ = 27 %. The other 73 % hold a hiccup. So the median of the job is 15 ms, though
-# every rank's own is 10 ms.
+# **Explain.** Noise that is harmless on one device sets the pace of many. A step of 64 ranks is
+# undisturbed only if all 64 are: 0.98⁶⁴ = 27 %. The other 73 % hold a hiccup. So the median of the
+# job is 15 ms, though every rank's own is 10 ms.
 #
-# So across ranks: the longest time of each step, then the median. `timing.measure(call, comm=comm)` does it.
+# So across ranks: the longest time of each step, then the median. `timing.measure(call, comm=comm)`
+# does it.
 #
 # From how many ranks on is the job's median 15 ms?
 #
@@ -420,4 +451,5 @@ predict.right("01.3", disturbed_percent=100 * (1 - 0.98**64))
 # - Synchronize before *both* readings of the clock, or you time the launch, or what came before.
 # - Median and quartiles. A wide middle half is a refusal, not a result.
 # - Compare by turns, in the same run. Across ranks, the slowest counts.
-# - From here on `timing.measure` does this for you. Lab 10 brings something worth timing: a net that learns.
+# - From here on `timing.measure` does this for you. Lab 10 brings something worth timing: a net
+#   that learns.

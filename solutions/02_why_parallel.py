@@ -1,11 +1,12 @@
 # %% [markdown]
 # # 02 Why parallel?
 #
-# From a list of a net's layers you compute how long one device would train it, whether the training fits into
-# its memory, and what a hundred devices could give at best.
+# From a list of a net's layers you compute how long one device would train it, whether the training
+# fits into its memory, and what a hundred devices could give at best.
 #
-# **You will be able to** (1) count the operations of a training, and turn them into days, (2) count the bytes
-# that a training needs, and see what does not fit, (3) give an upper bound for many devices.
+# **You will be able to** (1) count the operations of a training, and turn them into days, (2) count
+# the bytes that a training needs, and see what does not fit, (3) give an upper bound for many
+# devices.
 #
 # Needs: cpu, torch · Ranks: 1 · Minutes: 40 · Level: beginner · Before: 00
 
@@ -25,13 +26,14 @@ repeat = 15  # timed calls of it
 # %% [markdown]
 # ## 1. What does a training cost?
 # A net for pictures is a list of layers. Each has *parameters*, the numbers that are learned, and
-# *activations*, the numbers that it hands to the next layer. Here are the first layers of VGG-16, for one
-# picture:
+# *activations*, the numbers that it hands to the next layer. Here are the first layers of VGG-16,
+# for one picture:
 
 
 # %%
 def layers(net):
-    """The layers of a well-known net. flops as float: those of a training do not fit into 64-bit integers."""
+    """The layers of a well-known net. flops as float: those of a training do not fit into 64-bit
+    integers."""
     return nets.layer_table(net).astype({"flops": float})
 
 
@@ -40,20 +42,20 @@ print(vgg16.head(6).to_string(index=False))
 print(f"… {len(vgg16)} rows; parameters {vgg16.parameters.sum():,}, flops {vgg16.flops.sum():.4g}")
 
 # %% [markdown]
-# The column `flops` holds *floating-point operations* of the way forward: from the picture to the net's
-# answer. A multiplication and an addition count as two.
+# The column `flops` holds *floating-point operations* of the way forward: from the picture to the
+# net's answer. A multiplication and an addition count as two.
 #
-# Training also goes back through the net (lab 10 does it by hand). The way back computes two things in each
-# layer: how the error depends on the layer's parameters, and how it depends on the layer's input. Each of
-# these takes as many operations as the way forward. (Only the first layer's input, the picture, needs none;
-# we leave that out.) So **a training step takes three times the operations of the way forward**, for each
-# picture.
+# Training also goes back through the net (lab 10 does it by hand). The way back computes two things
+# in each layer: how the error depends on the layer's parameters, and how it depends on the layer's
+# input. Each of these takes as many operations as the way forward. (Only the first layer's input,
+# the picture, needs none; we leave that out.) So **a training step takes three times the operations
+# of the way forward**, for each picture.
 #
 # One *epoch* shows every picture of the data set once.
 #
 # ### Exercise 02.1 · Count the operations of a training
-# `table` is a table of layers as above, for one picture. How many operations does a training take that shows
-# `pictures` pictures in each of `epochs` epochs? 1 line. *(beginner)*
+# `table` is a table of layers as above, for one picture. How many operations does a training take
+# that shows `pictures` pictures in each of `epochs` epochs? 1 line. *(beginner)*
 #
 # <details><summary>Hint 1: a column's sum</summary>
 #
@@ -67,7 +69,8 @@ print(f"… {len(vgg16)} rows; parameters {vgg16.parameters.sum():,}, flops {vgg
 
 # %%
 def training_flops(table, pictures, epochs):
-    """Floating-point operations of a whole training. table: a pandas.DataFrame with a column flops."""
+    """Floating-point operations of a whole training. table: a pandas.DataFrame with a column
+    flops."""
     ### BEGIN SOLUTION
     return 3 * table.flops.sum() * pictures * epochs
     ### END SOLUTION
@@ -78,9 +81,9 @@ check("02.1", training_flops)
 
 # %% [markdown]
 # ### Is that how others count?
-# In 2018 OpenAI counted the trainings of well-known nets. Their unit is the **petaflop/s-day**: 10¹⁵
-# operations in each second of a day. Two of their nets are among our tables. Their data set, ImageNet, has
-# 1.28 million pictures; they count 1.2 million.
+# In 2018 OpenAI counted the trainings of well-known nets. Their unit is the **petaflop/s-day**:
+# 10¹⁵ operations in each second of a day. Two of their nets are among our tables. Their data set,
+# ImageNet, has 1.28 million pictures; they count 1.2 million.
 
 # %%
 own = {}
@@ -91,20 +94,22 @@ for name, net, epochs in (("AlexNet", "alexnet", 90), ("VGG-16", "vgg16", 74)):
     print(f"{name:<9} yours {own[name]:.4f}   published {published.days:.4f} petaflop/s-days")
 lab02.draw_costs(lab02.COSTS, own)
 # %% [markdown]
-# **Explain.** Your counts are within 5 % of the published ones. (They rounded the operations of a picture.)
+# **Explain.** Your counts are within 5 % of the published ones. (They rounded the operations of a
+# picture.)
 #
-# The axis is logarithmic: each line is ten times the one below. From AlexNet to GPT-3, in eight years, the
-# dearest training grew some 670,000 times. One GPU's peak grew about 80 times in these years: from 1.6
-# teraflop/s (GTX 580, AlexNet's) to 125 (V100, GPT-3's, in 16 bits). The rest came from **more GPUs**, for
-# longer.
+# The axis is logarithmic: each line is ten times the one below. From AlexNet to GPT-3, in eight
+# years, the dearest training grew some 670,000 times. One GPU's peak grew about 80 times in these
+# years: from 1.6 teraflop/s (GTX 580, AlexNet's) to 125 (V100, GPT-3's, in 16 bits). The rest came
+# from **more GPUs**, for longer.
 #
-# *Sources: the points until 2016 are from Amodei and Hernandez, "AI and Compute" (OpenAI, 2018, appendix);
-# GPT-3 is from Brown and others (2020), table D.1; the peaks are NVIDIA's, from the data sheets.*
+# *Sources: the points until 2016 are from Amodei and Hernandez, "AI and Compute" (OpenAI, 2018,
+# appendix); GPT-3 is from Brown and others (2020), table D.1; the peaks are NVIDIA's, from the data
+# sheets.*
 #
 # ## 2. How many days is that?
 # ### Predict
-# GPT-3 took 3,640 petaflop/s-days. Say that one H100, a GPU of 2022, computes 0.4 petaflop/s in training,
-# which is 40 % of its peak in 16 bits. How many years would it need alone?
+# GPT-3 took 3,640 petaflop/s-days. Say that one H100, a GPU of 2022, computes 0.4 petaflop/s in
+# training, which is 40 % of its peak in 16 bits. How many years would it need alone?
 
 # %%
 predict("02.2", years=...)  # a number
@@ -113,12 +118,14 @@ predict("02.2", years=...)  # a number
 predict.right("02.2", years=3640 / 0.4 / 365.25)
 
 # %% [markdown]
-# **Explain.** 3,640 / 0.4 are 9,100 days, or 25 years. One GPU is not enough, however patient its owner.
+# **Explain.** 3,640 / 0.4 are 9,100 days, or 25 years. One GPU is not enough, however patient its
+# owner.
 #
 # ### Measure
-# How fast does *this* machine compute? Such nets are mostly convolutions. We time the way forward and back of
-# two typical ones, and divide their operations by the time. For each picture and each of its 56 by 56 points,
-# a convolution of k by k takes channels · channels · k · k multiplications and as many additions. About 10 s.
+# How fast does *this* machine compute? Such nets are mostly convolutions. We time the way forward
+# and back of two typical ones, and divide their operations by the time. For each picture and each
+# of its 56 by 56 points, a convolution of k by k takes channels · channels · k · k multiplications
+# and as many additions. About 10 s.
 
 
 # %%
@@ -126,7 +133,8 @@ device = world.device()
 
 
 def time_convolution(channels, kernel):
-    """Operations of the way forward and back with `images` pictures, and the Measurement of their time."""
+    """Operations of the way forward and back with `images` pictures, and the Measurement of their
+    time."""
     layer = torch.nn.Conv2d(channels, channels, kernel, padding=kernel // 2).to(device)
     # The way back is to compute the gradient of the input, too, as between two layers.
     entering = torch.rand(images, channels, 56, 56, device=device, requires_grad=True)
@@ -149,9 +157,9 @@ for channels, kernel in ((64, 3), (128, 1)):
 rate = max(rates.values())
 
 # %% [markdown]
-# Now the days of a training of 90 epochs, 1.28 million pictures each: on this machine by your count and the
-# better of the two rates, and on one P100, a GPU of 2016, by the images per second that were published for
-# it.
+# Now the days of a training of 90 epochs, 1.28 million pictures each: on this machine by your count
+# and the better of the two rates, and on one P100, a GPU of 2016, by the images per second that
+# were published for it.
 
 # %%
 pictures_shown = 90 * 1_281_167
@@ -170,24 +178,26 @@ days = pandas.DataFrame(rows).set_index("net")
 print("Days of training:", days.map("{:.3g}".format), sep="\n")
 
 # %% [markdown]
-# **Explain.** The first column is what this machine would need alone. Divide it by 365 for years. It is too
-# good: the rate is the better one of two layers, and nets have other layers, which compute worse. (The two
-# rates above show how much layers differ.)
+# **Explain.** The first column is what this machine would need alone. Divide it by 365 for years.
+# It is too good: the rate is the better one of two layers, and nets have other layers, which
+# compute worse. (The two rates above show how much layers differ.)
 #
-# The P100's days are from measured trainings, though on made-up pictures, which nobody had to read from a
-# disk. The last column only divides them by a hundred. Section 4 asks what of that can be had.
+# The P100's days are from measured trainings, though on made-up pictures, which nobody had to read
+# from a disk. The last column only divides them by a hundred. Section 4 asks what of that can be
+# had.
 #
-# Do operations predict days? Compare VGG-16 with AlexNet (22 times fewer operations; timed with 512 pictures
-# a step, the others with 64) and with ResNet-50 (3.8 times fewer) in the P100's column.
+# Do operations predict days? Compare VGG-16 with AlexNet (22 times fewer operations; timed with 512
+# pictures a step, the others with 64) and with ResNet-50 (3.8 times fewer) in the P100's column.
 # <details><summary>Answer</summary> AlexNet takes 19 times fewer days, so the operations predict that well.
-# ResNet-50 takes only 1.4 times fewer, for two likely reasons, neither measured here. Nearly all of VGG-16's
-# operations are convolutions of 3 by 3, which NVIDIA's library cuDNN can compute by Winograd's method, with
-# up to four times fewer multiplications than we count. By our count VGG-16 therefore runs at 135 % of the
-# P100's peak of 10.6 teraflop/s, and ResNet-50 at 51 %. And ResNet-50 has many small layers between its
-# convolutions, which move numbers rather than compute with them. Labs 12 and 14 are about that.</details>
+# ResNet-50 takes only 1.4 times fewer, for two likely reasons, neither measured here. Nearly all of
+# VGG-16's operations are convolutions of 3 by 3, which NVIDIA's library cuDNN can compute by
+# Winograd's method, with up to four times fewer multiplications than we count. By our count VGG-16
+# therefore runs at 135 % of the P100's peak of 10.6 teraflop/s, and ResNet-50 at 51 %. And
+# ResNet-50 has many small layers between its convolutions, which move numbers rather than compute
+# with them. Labs 12 and 14 are about that.</details>
 #
-# *Sources: TensorFlow's page "Benchmarks", May 2017, synthetic images, one GPU of a DGX-1; Lavin and Gray,
-# "Fast Algorithms for Convolutional Neural Networks", arXiv 1509.09308.*
+# *Sources: TensorFlow's page "Benchmarks", May 2017, synthetic images, one GPU of a DGX-1; Lavin
+# and Gray, "Fast Algorithms for Convolutional Neural Networks", arXiv 1509.09308.*
 #
 # ## 3. Does it fit?
 # A training holds in memory, in 32-bit numbers of 4 bytes:
@@ -199,16 +209,17 @@ print("Days of training:", days.map("{:.3g}".format), sep="\n")
 # | the optimizer's own: Adam keeps averages of each gradient and of its square | two for each parameter |
 # | the activations, which the way back needs | **at most** one for each activation of **each** picture |
 #
-# Only *at most*, because a result that the way back does not need is not kept. So what you compute now is an
-# upper bound.
+# Only *at most*, because a result that the way back does not need is not kept. So what you compute
+# now is an upper bound.
 #
 # ### Exercise 02.2 · Count the bytes
-# `table` is a table of layers, for one picture. How many bytes does a training with Adam hold at most, if a
-# step shows `batch` pictures? 2 lines. *(beginner)*
+# `table` is a table of layers, for one picture. How many bytes does a training with Adam hold at
+# most, if a step shows `batch` pictures? 2 lines. *(beginner)*
 #
 # <details><summary>Hint 1: which depend on the batch?</summary>
 #
-# Only the activations: twice as many pictures, twice as many of them. The parameters are there once.
+# Only the activations: twice as many pictures, twice as many of them. The parameters are there
+# once.
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
@@ -218,7 +229,8 @@ print("Days of training:", days.map("{:.3g}".format), sep="\n")
 
 # %%
 def training_bytes(table, batch):
-    """The most bytes that a step with Adam holds. table: a DataFrame of parameters and activations."""
+    """The most bytes that a step with Adam holds. table: a DataFrame of parameters and
+    activations."""
     ### BEGIN SOLUTION
     numbers = 4 * table.parameters.sum() + batch * table.activations.sum()
     return 4 * numbers
@@ -242,7 +254,9 @@ held = {
     "parameters": sum(weights.nbytes for weights in net.parameters()),
     "gradients": sum(weights.grad.nbytes for weights in net.parameters()),
     "Adam's averages": sum(
-        state[average].nbytes for state in optimizer.state.values() for average in ("exp_avg", "exp_avg_sq")
+        state[average].nbytes
+        for state in optimizer.state.values()
+        for average in ("exp_avg", "exp_avg_sq")
     ),
 }
 for what, size in held.items():
@@ -251,8 +265,8 @@ record.add("bytes", parameters=parameters, held=sum(held.values()))
 print(f"{'together':<16} {sum(held.values()) / parameters:.2f}")
 
 # %% [markdown]
-# And the activations? `lab02.kept` asks PyTorch for every tensor that it keeps for the way back, apart from
-# the parameters, for batches of 1, 8 and 64 pictures.
+# And the activations? `lab02.kept` asks PyTorch for every tensor that it keeps for the way back,
+# apart from the parameters, for batches of 1, 8 and 64 pictures.
 
 # %%
 kept = {batch: lab02.kept(net, torch.rand(batch, 1000)) for batch in (1, 8, 64)}
@@ -278,38 +292,42 @@ gpt3 = pandas.DataFrame({"parameters": [175_000_000_000], "flops": [0.0], "activ
 print(f"GPT-3, without any activation: {training_bytes(gpt3, 0) / 1e9:,.0f} GB; an H100 has 80 GB")
 
 # %% [markdown]
-# **Explain.** The activations in this table are an upper bound. Of ResNet-50's, PyTorch keeps 57 % (86 of
-# 150 MB a picture), and of VGG-16's 64 %, as the kit's authors measured with `lab02.kept`. A ReLU, for
-# example, may write its result over its input, because its way back needs only the result.
+# **Explain.** The activations in this table are an upper bound. Of ResNet-50's, PyTorch keeps 57 %
+# (86 of 150 MB a picture), and of VGG-16's 64 %, as the kit's authors measured with `lab02.kept`. A
+# ReLU, for example, may write its result over its input, because its way back needs only the
+# result.
 #
-# Convolutional nets fit, if the batch is small enough: it is the *activations* that fill the memory. Giving
-# each device a small batch helps at once, and that is **data parallelism** (labs 30 to 46).
+# Convolutional nets fit, if the batch is small enough: it is the *activations* that fill the
+# memory. Giving each device a small batch helps at once, and that is **data parallelism** (labs 30
+# to 46).
 #
-# GPT-3 does not fit even without a picture: its parameters, gradients and averages alone fill 35 GPUs of 80
-# GB. Then the *net* must be shared out: its layers (**model** and **pipeline parallelism**), its matrices
-# (**tensor parallelism**), or the optimizer's numbers (**sharding**).
+# GPT-3 does not fit even without a picture: its parameters, gradients and averages alone fill 35
+# GPUs of 80 GB. Then the *net* must be shared out: its layers (**model** and **pipeline
+# parallelism**), its matrices (**tensor parallelism**), or the optimizer's numbers (**sharding**).
 #
 # What frees memory on one device, before any second one: lab 14.
 #
 # ## 4. What could a hundred devices give, at best?
-# In data parallelism every device keeps a batch of its own, as large as if it were alone: p devices show p
-# times the pictures in a step. Then they average their gradients, so that all have the same net again. That
-# is a message as long as the net's parameters.
+# In data parallelism every device keeps a batch of its own, as large as if it were alone: p devices
+# show p times the pictures in a step. Then they average their gradients, so that all have the same
+# net again. That is a message as long as the net's parameters.
 #
-# Two directions lead to a hundred devices. **Scale-up** puts more of them, or faster ones, where the fast
-# links are: NVLink joins eight GPUs in a DGX H100, and 72 in a rack of GB200 NVL72. **Scale-out** joins more
-# nodes by a network, and has no such end. Networks are slower than NVLink, so scale-out is where the exchange
-# of gradients hurts, and it is what we bound now.
+# Two directions lead to a hundred devices. **Scale-up** puts more of them, or faster ones, where
+# the fast links are: NVLink joins eight GPUs in a DGX H100, and 72 in a rack of GB200 NVL72.
+# **Scale-out** joins more nodes by a network, and has no such end. Networks are slower than NVLink,
+# so scale-out is where the exchange of gradients hurts, and it is what we bound now.
 #
-# Devices stand in *nodes*, computers with one network card each. Unless the switches add up the gradients
-# themselves (as those with NVIDIA's SHARP do), each card has to send about 2 (p - 1) / p times these bytes
-# among p devices (lab 23 shows why). It may do so while the way back still computes the gradients of earlier
-# layers (lab 32). So, **at best**, a step takes as long as the *longer* of the two: computing, or exchanging.
+# Devices stand in *nodes*, computers with one network card each. Unless the switches add up the
+# gradients themselves (as those with NVIDIA's SHARP do), each card has to send about 2 (p - 1) / p
+# times these bytes among p devices (lab 23 shows why). It may do so while the way back still
+# computes the gradients of earlier layers (lab 32). So, **at best**, a step takes as long as the
+# *longer* of the two: computing, or exchanging.
 #
 # ### Exercise 02.3 · An upper bound
-# `compute` is the seconds that one device computes in a step, `gradient` the bytes of its gradients, `link`
-# the bytes per second of a node's network card. How many times as many pictures per second as one device do
-# `devices` devices give, at best? One device alone exchanges nothing. 3 lines. *(intermediate)*
+# `compute` is the seconds that one device computes in a step, `gradient` the bytes of its
+# gradients, `link` the bytes per second of a node's network card. How many times as many pictures
+# per second as one device do `devices` devices give, at best? One device alone exchanges nothing. 3
+# lines. *(intermediate)*
 #
 # <details><summary>Hint 1: the exchange</summary>
 #
@@ -317,14 +335,15 @@ print(f"GPT-3, without any activation: {training_bytes(gpt3, 0) / 1e9:,.0f} GB; 
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
-# A step of all takes `max(compute, exchange)` and shows `devices` times the pictures that one device shows in
-# `compute` seconds.
+# A step of all takes `max(compute, exchange)` and shows `devices` times the pictures that one
+# device shows in `compute` seconds.
 # </details>
 
 
 # %%
 def best_speedup(devices, compute, gradient, link):
-    """Upper bound of pictures per second, as times those of one device. compute in s, gradient in bytes."""
+    """Upper bound of pictures per second, as times those of one device. compute in s, gradient in
+    bytes."""
     ### BEGIN SOLUTION
     exchange = 2 * (devices - 1) / devices * gradient / link
     return devices * compute / max(compute, exchange)
@@ -336,8 +355,8 @@ check("02.3", best_speedup)
 
 # %% [markdown]
 # ### The bound, and what was reached
-# 64 GPUs, 64 pictures a step on each, and cards from 1 to 100 Gb/s (a byte has 8 bits). The points are what
-# was published for cards of 40 Gb/s: nothing is measured here.
+# 64 GPUs, 64 pictures a step on each, and cards from 1 to 100 Gb/s (a byte has 8 bits). The points
+# are what was published for cards of 40 Gb/s: nothing is measured here.
 
 # %%
 speeds = np.geomspace(1, 100, 41)  # Gb/s
@@ -354,31 +373,33 @@ title = "What the cards allow at best, and what was reached"
 plots.lines(bounds | reached, **axes, title=title, name="bounds")
 
 # %% [markdown]
-# **Explain.** Each curve has a knee. Left of it the exchange takes longer than the computing, and more GPUs
-# wait for the network. VGG-16 has 553 MB of gradients: with cards of 10 Gb/s 64 GPUs do about half of the
-# work that they could, however well it is programmed. Inception v3 has a sixth of these bytes, and 10 Gb/s
-# serve it well.
+# **Explain.** Each curve has a knee. Left of it the exchange takes longer than the computing, and
+# more GPUs wait for the network. VGG-16 has 553 MB of gradients: with cards of 10 Gb/s 64 GPUs do
+# about half of the work that they could, however well it is programmed. Inception v3 has a sixth of
+# these bytes, and 10 Gb/s serve it well.
 #
-# At 40 Gb/s all three nets are right of their knees: the bound says that nothing need be lost. And yet VGG-16
-# reached 64 % of the ideal, and the two with fewer bytes 83 % (Inception v3) and 89 % (ResNet-101).
+# At 40 Gb/s all three nets are right of their knees: the bound says that nothing need be lost. And
+# yet VGG-16 reached 64 % of the ideal, and the two with fewer bytes 83 % (Inception v3) and 89 %
+# (ResNet-101).
 #
-# That is what a bound leaves out. The exchange cannot begin before the first gradient is there, messages have
-# a latency, and somebody has to add and copy. Most of this kit is about that gap. (The formula also counts
-# each GPU as a node. In those servers four GPUs share a card: if they first sum among themselves, the card
-# sends 1.88 times the bytes instead of 1.97, so the true bound is 5 % higher where the exchange is longer.)
+# That is what a bound leaves out. The exchange cannot begin before the first gradient is there,
+# messages have a latency, and somebody has to add and copy. Most of this kit is about that gap.
+# (The formula also counts each GPU as a node. In those servers four GPUs share a card: if they
+# first sum among themselves, the card sends 1.88 times the bytes instead of 1.97, so the true bound
+# is 5 % higher where the exchange is longer.)
 #
 # *Source: Horovod's README of 2017 (commit d54e3a88): Pascal GPUs, 4 a server, NCCL.*
 #
 # ## Half a page of history
-# In 2012 **AlexNet** won the ImageNet contest after five to six days on two gaming GPUs. Each held half of
-# the net, since it did not fit into one. In 2017 **Facebook** trained ResNet-50 in an hour on 256 P100. In
-# 2018 **Tencent** took 6.6 minutes on 2,048 P40, and **Sony** 224 seconds on 2,176 V100. In 2020 **GPT-3**
-# took the 3,640 petaflop/s-days above.
+# In 2012 **AlexNet** won the ImageNet contest after five to six days on two gaming GPUs. Each held
+# half of the net, since it did not fit into one. In 2017 **Facebook** trained ResNet-50 in an hour
+# on 256 P100. In 2018 **Tencent** took 6.6 minutes on 2,048 P40, and **Sony** 224 seconds on 2,176
+# V100. In 2020 **GPT-3** took the 3,640 petaflop/s-days above.
 #
-# Who needs it? Whoever would wait weeks for an answer: recognising pictures and speech, translating, language
-# models, and science. In 2018 a net that finds storms in climate models was scaled to 27,360 GPUs of
-# **Summit**. What is large in an application decides what it demands from a
-# cluster:
+# Who needs it? Whoever would wait weeks for an answer: recognising pictures and speech,
+# translating, language models, and science. In 2018 a net that finds storms in climate models was
+# scaled to 27,360 GPUs of **Summit**. What is large in an application decides what it demands from
+# a cluster:
 #
 # | application | what is large | what it demands from a cluster |
 # |---|---|---|
@@ -386,19 +407,23 @@ plots.lines(bounds | reached, **axes, title=title, name="bounds")
 # | medical imaging | a sample: 1 GiB for a scan of a lung | memory: recomputing, nets cut up (labs 14, 62) |
 # | generating images | the work: 150,000 hours of a GPU | hundreds of GPUs for weeks; checkpoints (lab 70) |
 #
-# A CT scan of 512 · 512 · 1,069 points leaves room for only one or two in a batch, so it is often cut into
-# patches. The 150,000 hours are those of Stable Diffusion, trained by data parallelism: a step had 2,048
-# images on 256 A100, and its 860 million parameters make 3.4 GB of gradients that all of them exchange.
+# A CT scan of 512 · 512 · 1,069 points leaves room for only one or two in a batch, so it is often
+# cut into patches. The 150,000 hours are those of Stable Diffusion, trained by data parallelism: a
+# step had 2,048 images on 256 A100, and its 860 million parameters make 3.4 GB of gradients that
+# all of them exchange.
 #
-# *Sources: Krizhevsky and others 2012; Goyal and others, arXiv 1706.02677; Jia and others, arXiv 1807.11205;
-# Mikami and others, arXiv 1811.05233; Kurth and others, arXiv 1810.01993. Of the table: Grzywaczewski,
-# "Training AI for Self-Driving Vehicles" (NVIDIA, 2017), and NetApp, "How to build a data pipeline for
-# autonomous driving"; TorchIO's documentation, "Patch-based pipelines"; Stable Diffusion v1's model card.*
+# *Sources: Krizhevsky and others 2012; Goyal and others, arXiv 1706.02677; Jia and others, arXiv
+# 1807.11205; Mikami and others, arXiv 1811.05233; Kurth and others, arXiv 1810.01993. Of the table:
+# Grzywaczewski, "Training AI for Self-Driving Vehicles" (NVIDIA, 2017), and NetApp, "How to build a
+# data pipeline for autonomous driving"; TorchIO's documentation, "Patch-based pipelines"; Stable
+# Diffusion v1's model card.*
 #
 # ### What you take away
-# - Training counts as three times the operations of the way forward, for each picture and epoch; divided by a
-#   measured rate that is seconds.
-# - Activations grow with the batch; parameters, gradients and Adam's averages take 16 bytes a parameter.
-# - Scale-up ends where the fast links end. Scale-out goes on, over a network that has to carry the gradients.
-# - Many devices give at best what the longer of computing and exchanging allows. Lab 30 begins with the
-#   exchange; lab 50 measures what is lost.
+# - Training counts as three times the operations of the way forward, for each picture and epoch;
+#   divided by a measured rate that is seconds.
+# - Activations grow with the batch; parameters, gradients and Adam's averages take 16 bytes a
+#   parameter.
+# - Scale-up ends where the fast links end. Scale-out goes on, over a network that has to carry the
+#   gradients.
+# - Many devices give at best what the longer of computing and exchanging allows. Lab 30 begins with
+#   the exchange; lab 50 measures what is lost.

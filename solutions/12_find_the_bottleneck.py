@@ -1,11 +1,12 @@
 # %% [markdown]
 # # 12 Find the bottleneck
 #
-# Before a step is spread over 100 devices it should be fast on one. Two measured numbers of this machine tell
-# for each layer how fast that could be. Then you find what holds up a training step, and mend it.
+# Before a step is spread over 100 devices it should be fast on one. Two measured numbers of this
+# machine tell for each layer how fast that could be. Then you find what holds up a training step,
+# and mend it.
 #
-# **You will be able to** (1) count a layer's flops and bytes, (2) measure a machine's two roofs, (3) say what
-# a layer's time could be, (4) find a step's bottleneck in a profile.
+# **You will be able to** (1) count a layer's flops and bytes, (2) measure a machine's two roofs,
+# (3) say what a layer's time could be, (4) find a step's bottleneck in a profile.
 #
 # Needs: torch · Ranks: 1 · Minutes: 60 · Level: intermediate · Before: 01, 10
 
@@ -24,7 +25,9 @@ device = world.device()  # "cuda:0" where there is a GPU, else "cpu"
 
 # %% tags=["parameters"]
 threads = 0  # of PyTorch on the CPU; 0: as many as this process has cores
-rows = 2048  # rows and columns of the matrices whose product is the peak; on a GPU four times as many
+rows = (
+    2048  # rows and columns of the matrices whose product is the peak; on a GPU four times as many
+)
 megabytes = 256  # size of each array that is copied: take far more than your caches hold
 side = 4096  # inputs and outputs of the linear layer, as in AlexNet and VGG-16: weights of 67 MB
 pictures = 4096  # images in the data set of 12.4, in CIFAR-10's shape
@@ -35,21 +38,25 @@ compiled = True  # also try torch.compile at the end, which takes some ten secon
 # %%
 torch.set_num_threads(threads or world.cores())
 torch.backends.cudnn.allow_tf32 = False  # on a GPU: convolutions in float32, too, not with 19 bits
-print(f"{device}; PyTorch uses {torch.get_num_threads()} of this process's {world.cores()} CPU cores")
+print(
+    f"{device}; PyTorch uses {torch.get_num_threads()} of this process's {world.cores()} CPU cores"
+)
 print("instructions of the CPU that PyTorch uses:", torch.backends.cpu.get_cpu_capability())
 
 # %% [markdown]
 # ## What a layer does, and what it moves
-# A layer is arithmetic, counted in floating-point operations (**flops**). A multiply-add is two of them. The
-# numbers are read from memory and the result is written back: these are its **bytes**. Flops over bytes is
-# the **arithmetic intensity**.
+# A layer is arithmetic, counted in floating-point operations (**flops**). A multiply-add is two of
+# them. The numbers are read from memory and the result is written back: these are its **bytes**.
+# Flops over bytes is the **arithmetic intensity**.
 #
-# A small example: a linear layer with 3 inputs and 2 outputs has 6 weights. One image takes 6 multiply-adds,
-# 12 flops. It reads 3 + 6 numbers and writes 2: 11 numbers, 44 bytes in float32. Its intensity is 12/44.
+# A small example: a linear layer with 3 inputs and 2 outputs has 6 weights. One image takes 6
+# multiply-adds, 12 flops. It reads 3 + 6 numbers and writes 2: 11 numbers, 44 bytes in float32. Its
+# intensity is 12/44.
 #
 # ### Predict
-# A linear layer has 4,096 inputs and outputs, so 16.8 million float32 weights, of 4 bytes each. How many
-# flops per byte with one image, and with 128? (With one image the weights are nearly all that is moved.)
+# A linear layer has 4,096 inputs and outputs, so 16.8 million float32 weights, of 4 bytes each. How
+# many flops per byte with one image, and with 128? (With one image the weights are nearly all that
+# is moved.)
 
 # %%
 predict("12.1", one_image=0.5, many_images=60)  # flops per byte
@@ -58,16 +65,16 @@ predict("12.1", one_image=0.5, many_images=60)  # flops per byte
 # ### Exercise 12.1 · Flops and bytes
 # Count one forward pass of a layer, without bias. 2 and 5 lines. *(beginner)*
 #
-# Bytes: the *least* there can be. Images and weights are read once, the result is written once, `size` bytes
-# a number.
+# Bytes: the *least* there can be. Images and weights are read once, the result is written once,
+# `size` bytes a number.
 #
 # A linear layer does a multiply-add for each weight and image.
 #
-# A **convolution** moves a small window over a picture: `kernel x kernel` pixels, over all `channels`. It has
-# `filters` filters of `channels x kernel x kernel` weights. It does a multiply-add for each weight, for each
-# place of the picture that comes out, and for each image. That picture has
-# `(height + 2 * padding - kernel) // stride + 1` rows, and likewise columns: `padding` pixels of 0 are put
-# around it, and the window moves on by `stride`.
+# A **convolution** moves a small window over a picture: `kernel x kernel` pixels, over all
+# `channels`. It has `filters` filters of `channels x kernel x kernel` weights. It does a
+# multiply-add for each weight, for each place of the picture that comes out, and for each image.
+# That picture has `(height + 2 * padding - kernel) // stride + 1` rows, and likewise columns:
+# `padding` pixels of 0 are put around it, and the window moves on by `stride`.
 #
 # <details><summary>Hint 1: a linear layer</summary>
 #
@@ -75,8 +82,9 @@ predict("12.1", one_image=0.5, many_images=60)  # flops per byte
 # </details>
 # <details><summary>Hint 2: a convolution, nearly the answer</summary>
 #
-# `weights = filters * channels * kernel**2`; flops are `2 * batch * rows * columns * weights`. Images are
-# `batch * channels * height * width` numbers, the result is `batch * filters * rows * columns`.
+# `weights = filters * channels * kernel**2`; flops are `2 * batch * rows * columns * weights`.
+# Images are `batch * channels * height * width` numbers, the result is
+# `batch * filters * rows * columns`.
 # </details>
 
 
@@ -111,25 +119,26 @@ for name, number in (("one_image", 1), ("many_images", 128)):
 predict.right("12.1", **intensities)
 
 # %% [markdown]
-# **Explain.** With one image each weight of 4 bytes is fetched for one multiply-add: half a flop per byte.
-# With 128 images it is fetched once and used 128 times. The bytes of the images and of the results are the
-# reason why that is 60 and not 64.
+# **Explain.** With one image each weight of 4 bytes is fetched for one multiply-add: half a flop
+# per byte. With 128 images it is fetched once and used 128 times. The bytes of the images and of
+# the results are the reason why that is 60 and not 64.
 #
 # ## The two roofs
-# How fast could a layer be? Two speeds of the machine decide: arithmetic and memory. Data sheets tell speeds
-# that nobody reaches, so we measure both.
+# How fast could a layer be? Two speeds of the machine decide: arithmetic and memory. Data sheets
+# tell speeds that nobody reaches, so we measure both.
 #
-# * Arithmetic: a product of two large matrices. Hardly any other work comes nearer to what a processor can
-#   do.
+# * Arithmetic: a product of two large matrices. Hardly any other work comes nearer to what a
+#   processor can do.
 # * Memory: a copy of an array far larger than the caches.
 #
 # ### Predict
 # How many Gflop/s (10⁹ flops a second), and how many GB/s?
 #
-# * A CPU's core does 32 flops a clock cycle with AVX2 instructions, 64 with AVX-512, and 16 to 32 on ARM
-#   (which PyTorch does not print as AVX), at about 3 GHz. Take as many cores as PyTorch uses threads.
-# * A channel of memory moves some 20 GB/s (DDR4). Laptops have two, servers up to twelve, shared by all their
-#   cores; without root no program tells how many you have, so choose one.
+# * A CPU's core does 32 flops a clock cycle with AVX2 instructions, 64 with AVX-512, and 16 to 32
+#   on ARM (which PyTorch does not print as AVX), at about 3 GHz. Take as many cores as PyTorch uses
+#   threads.
+# * A channel of memory moves some 20 GB/s (DDR4). Laptops have two, servers up to twelve, shared by
+#   all their cores; without root no program tells how many you have, so choose one.
 # * A data-centre GPU does some 20,000 to 60,000 Gflop/s in float32, and 1,500 to 4,000 GB/s.
 
 # %%
@@ -137,25 +146,29 @@ predict("12.2", gigaflops=200, gigabytes=20)
 
 # %% [markdown]
 # ### Exercise 12.2 · Measure both
-# `timing.measure(call, device=device, seconds=seconds)` warms up, waits for a GPU, and returns a measurement
-# with a `.median`. Make the arrays before: the call does one thing. 3 and 4 lines. *(intermediate)*
+# `timing.measure(call, device=device, seconds=seconds)` warms up, waits for a GPU, and returns a
+# measurement with a `.median`. Make the arrays before: the call does one thing. 3 and 4 lines.
+# *(intermediate)*
 #
 # * The product: `a @ b`. Each of its n² numbers takes n multiply-adds.
-# * The copy: `target.copy_(source)`. Count bytes read *and* written (as McCalpin's STREAM does, 1995).
-#   Write to an array that is there: with a new one each time, you would time how the system finds memory.
+# * The copy: `target.copy_(source)`. Count bytes read *and* written (as McCalpin's STREAM does,
+#   1995). Write to an array that is there: with a new one each time, you would time how the system
+#   finds memory.
 #
-# `torch.randn(rows, columns, device=device)` gives random numbers, `torch.ones(count, device=device)` ones.
-# Do not copy `zeros` or `empty`: for memory that nobody wrote to, Linux has one page of zeros, and you
-# would read that from a cache.
+# `torch.randn(rows, columns, device=device)` gives random numbers,
+# `torch.ones(count, device=device)` ones. Do not copy `zeros` or `empty`: for memory that nobody
+# wrote to, Linux has one page of zeros, and you would read that from a cache.
 #
 # <details><summary>Hint 1: the product</summary>
 #
-# `a` and `b` from `torch.randn(n, n, device=device)`. The call: `lambda: a @ b`. The work: `2 * n**3` flops.
+# `a` and `b` from `torch.randn(n, n, device=device)`. The call: `lambda: a @ b`. The work:
+# `2 * n**3` flops.
 # </details>
 # <details><summary>Hint 2: what to copy, nearly the answer</summary>
 #
 # A float32 has 4 bytes: `source = torch.ones(nbytes // 4, device=device)`. The `target` may be
-# `torch.empty_like(source)`, the call is `lambda: target.copy_(source)`, the work `2 * source.nbytes`.
+# `torch.empty_like(source)`, the call is `lambda: target.copy_(source)`, the work
+# `2 * source.nbytes`.
 # </details>
 
 
@@ -191,21 +204,21 @@ record.add("roofs", rows=n, nbytes=nbytes, **where)
 predict.compare("12.2", gigaflops=peak / 1e9, gigabytes=bandwidth / 1e9)
 
 # %% [markdown]
-# **Explain.** Ten times off is nothing unusual for a first guess. Less than you reckoned: other programs, a
-# lower clock under load, or cores of which each stands for half of one (lab 13). The two numbers are this
-# machine's, today: everything below is held against them.
+# **Explain.** Ten times off is nothing unusual for a first guess. Less than you reckoned: other
+# programs, a lower clock under load, or cores of which each stands for half of one (lab 13). The
+# two numbers are this machine's, today: everything below is held against them.
 #
 # ## The roofline
-# At best a machine fetches while it computes, and the slower of both decides. At intensity I, memory lets
-# `bandwidth * I` flops pass in a second. So a layer reaches at most that, and never more than the peak: the
-# **roofline** (Williams and others, 2009).
+# At best a machine fetches while it computes, and the slower of both decides. At intensity I,
+# memory lets `bandwidth * I` flops pass in a second. So a layer reaches at most that, and never
+# more than the peak: the **roofline** (Williams and others, 2009).
 #
-# The two roofs meet at the **ridge**, I = peak / bandwidth. Left of it a layer is **memory-bound**, right
-# of it **compute-bound**.
+# The two roofs meet at the **ridge**, I = peak / bandwidth. Left of it a layer is **memory-bound**,
+# right of it **compute-bound**.
 #
 # ### Predict
-# Use your two numbers and the intensities of 12.1. By the roofline, 128 images take the linear layer how many
-# times as long as one? And with one image, what percent of the peak does it reach?
+# Use your two numbers and the intensities of 12.1. By the roofline, 128 images take the linear
+# layer how many times as long as one? And with one image, what percent of the peak does it reach?
 
 # %%
 predict("12.3", times_as_long=20, percent_of_peak=5)
@@ -216,11 +229,13 @@ predict("12.3", times_as_long=20, percent_of_peak=5)
 #
 # <details><summary>Hint 1: two roofs</summary>
 #
-# Under two roofs the lower one is the limit. Of two things that go on at once the longer one counts.
+# Under two roofs the lower one is the limit. Of two things that go on at once the longer one
+# counts.
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
-# `min` of the peak and `bandwidth * intensity`; `max` of `flops / peak` and the bytes over the bandwidth.
+# `min` of the peak and `bandwidth * intensity`; `max` of `flops / peak` and the bytes over the
+# bandwidth.
 # </details>
 
 
@@ -244,8 +259,8 @@ check("12.3", attainable, least_seconds)
 
 # %% [markdown]
 # ### Measure
-# Layers of several kinds, timed one after the other. `torch.inference_mode()` leaves out what PyTorch would
-# keep for a backward pass. "linear, 8" is the linear layer with 8 images.
+# Layers of several kinds, timed one after the other. `torch.inference_mode()` leaves out what
+# PyTorch would keep for a backward pass. "linear, 8" is the linear layer with 8 images.
 
 # %%
 layers = lab12.layers(linear_cost, conv_cost, side, device)  # name: layer, images, flops, bytes
@@ -260,12 +275,21 @@ for name, (_, _, flops, moved) in layers.items():
     least[name] = least_seconds(flops, moved, peak, bandwidth)
     points[name] = [flops / moved], [times[name].rate(flops) / 1e9]
     share = least[name] / times[name].median
-    print(f"{name:12} {times[name].rate(flops) / peak:6.1%} of the peak, least / measured {share:.2f}")
+    print(
+        f"{name:12} {times[name].rate(flops) / peak:6.1%} of the peak, least / measured {share:.2f}"
+    )
 print(f"the ridge is at {peak / bandwidth:.3g} flops/byte")
 grid = np.geomspace(0.06, 10 * peak / bandwidth, 200)
 roofs = {"the two roofs": (grid, [attainable(place, peak, bandwidth) / 1e9 for place in grid])}
-axes = {"xlabel": "arithmetic intensity (flops/byte)", "ylabel": "Gflop/s", "logx": True, "logy": True}
-plots.lines({**roofs, **points}, title=f"Roofline of this machine ({device})", name="roofline", **axes)
+axes = {
+    "xlabel": "arithmetic intensity (flops/byte)",
+    "ylabel": "Gflop/s",
+    "logx": True,
+    "logy": True,
+}
+plots.lines(
+    {**roofs, **points}, title=f"Roofline of this machine ({device})", name="roofline", **axes
+)
 predicted = {name: 1e3 * value for name, value in least.items()}
 measured = {name: 1e3 * took.samples for name, took in times.items()}
 plots.compare(predicted, measured, unit="ms", title="Least time by the roofline, and measured")
@@ -277,35 +301,38 @@ percent = 100 * 2 * side**2 / with_one / peak
 predict.compare("12.3", times_as_long=with_many / with_one, percent_of_peak=percent)
 
 # %% [markdown]
-# **Explain.** With one image the linear layer fetches 4 bytes for two flops and lies far left, under the
-# slanted roof. By the model more images cost next to nothing up to the ridge: that is why one computes in
-# batches. ReLU treats each number by itself (it is **element-wise**). It does a flop for 8 bytes, whatever
-# the batch, and stays on the left.
+# **Explain.** With one image the linear layer fetches 4 bytes for two flops and lies far left,
+# under the slanted roof. By the model more images cost next to nothing up to the ridge: that is why
+# one computes in batches. ReLU treats each number by itself (it is **element-wise**). It does a
+# flop for 8 bytes, whatever the batch, and stays on the left.
 #
-# *Below* the roof it may be calls whose fixed price counts, results that are written to fresh memory, or,
-# near the ridge, arithmetic and fetching that overlap only in part. This figure does not tell which.
+# *Below* the roof it may be calls whose fixed price counts, results that are written to fresh
+# memory, or, near the ridge, arithmetic and fetching that overlap only in part. This figure does
+# not tell which.
 #
-# *Above* the roof? That needs a reason, as it cannot be by the model. <details><summary>Answer</summary>
+# *Above* the roof? That needs a reason, as it cannot be by the model.
+# <details><summary>Answer</summary>
 #
 # * Numbers that were still in a cache: a large server's last cache holds 67 MB of weights.
-# * A layer that only *reads*, as a linear layer nearly does. Our slanted roof is a copy, counted as two
-#   arrays. Many processors read a line of memory before they write to it. Then a copy moves three, and
-#   reading alone may be 1.5 times as fast as our roof.
+# * A layer that only *reads*, as a linear layer nearly does. Our slanted roof is a copy, counted as
+#   two arrays. Many processors read a line of memory before they write to it. Then a copy moves
+#   three, and reading alone may be 1.5 times as fast as our roof.
 # * Writing where one has just read (ReLU works in place) saves that reading, too.
 # * A library whose convolution beats the product's, or takes fewer multiplications than we count.
 # * A roof that was measured while others used the machine: then run 12.2 again.</details>
 #
 # ## A step that is too slow
-# A colleague's training step, of a net with four convolutions. Its loss falls, so it is right. Where does the
-# time go?
+# A colleague's training step, of a net with four convolutions. Its loss falls, so it is right.
+# Where does the time go?
 #
-# PyTorch's profiler tells (`kind="torch"`): it lists the operators that ran, with their calls and seconds.
-# Names with `conv` are convolutions, `aten::mm` and `aten::addmm` products of matrices.
+# PyTorch's profiler tells (`kind="torch"`): it lists the operators that ran, with their calls and
+# seconds. Names with `conv` are convolutions, `aten::mm` and `aten::addmm` products of matrices.
 
 
 # %%
 def slow_step(net, optimizer, pixels, labels, rows):
-    """One SGD step with the images `rows` of a data set of pixels, 0 to 255. Returns their mean loss."""
+    """One SGD step with the images `rows` of a data set of pixels, 0 to 255. Returns their mean
+    loss."""
     numbers = pixels.float()
     images = (numbers - numbers.mean()) / numbers.std()  # mean 0, spread 1
     optimizer.zero_grad()
@@ -325,23 +352,23 @@ before.show("The step as it was found")
 print(before, before.operators(12).to_string(), sep="\n")
 
 # %% [markdown]
-# In the table `calls` are per step, and `seconds` an operator's own, without those that it called. How often
-# should four convolutions be called in a step? And of how many images are mean and spread taken (`sub`,
-# `div`, `std`), if the step needs one batch?
+# In the table `calls` are per step, and `seconds` an operator's own, without those that it called.
+# How often should four convolutions be called in a step? And of how many images are mean and spread
+# taken (`sub`, `div`, `std`), if the step needs one batch?
 #
 # ### Predict
-# With both mended, how many times as fast is the step? What is done for the whole data set goes: add its
-# seconds up. What is called for each image is called once: its fixed price goes, its arithmetic stays. Guess
-# the rest.
+# With both mended, how many times as fast is the step? What is done for the whole data set goes:
+# add its seconds up. What is called for each image is called once: its fixed price goes, its
+# arithmetic stays. Guess the rest.
 
 # %%
 predict("12.4", times_as_fast=4)
 
 # %% [markdown]
 # ### Exercise 12.4 · Mend it
-# Same loss, same weights after it. But `prepare` is called *once*, before training, and its result is given
-# to each `quick_step` in place of the pixels. No work image by image, none for the whole data set. 2 and 5
-# lines. *(beginner)*
+# Same loss, same weights after it. But `prepare` is called *once*, before training, and its result
+# is given to each `quick_step` in place of the pixels. No work image by image, none for the whole
+# data set. 2 and 5 lines. *(beginner)*
 #
 # <details><summary>Hint 1: the loop</summary>
 #
@@ -349,8 +376,9 @@ predict("12.4", times_as_fast=4)
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
-# `prepare`: the slow step's first two lines, returned. `quick_step` is lab 10's: `optimizer.zero_grad()`,
-# `loss = F.cross_entropy(net(prepared[rows]), labels[rows])`, backward, step, `return loss.item()`.
+# `prepare`: the slow step's first two lines, returned. `quick_step` is lab 10's:
+# `optimizer.zero_grad()`, `loss = F.cross_entropy(net(prepared[rows]), labels[rows])`, backward,
+# step, `return loss.item()`.
 # </details>
 
 
@@ -389,8 +417,8 @@ print(f"convolutions and their backward: {of_convolutions.share.sum():.0%} of th
 # %% [markdown]
 # ### Measure
 # Four steps take turns: as found, mended, and as controls with only one of the two things mended.
-# `one_by_one` still goes image by image, but over a data set of this batch alone; `all_again` takes the
-# batch at once, but prepares all pictures in each step.
+# `one_by_one` still goes image by image, but over a data set of this batch alone; `all_again` takes
+# the batch at once, but prepares all pictures in each step.
 
 # %%
 batch_pixels = pixels[chosen]
@@ -410,36 +438,43 @@ times = timing.in_turns(steps, device=device, repeat=9, warmup=1)
 plots.spread(times, title=f"Both mends count (a training step, {batch} images)", name="steps")
 work = lab12.flops(mended)
 for name, took in times.items():
-    print(f"{name:10} {took.rate(work) / 1e9:7.3g} Gflop/s, {took.rate(work) / peak:6.1%} of the peak")
+    print(
+        f"{name:10} {took.rate(work) / 1e9:7.3g} Gflop/s, {took.rate(work) / peak:6.1%} of the peak"
+    )
     record.add("step", step=name, batch=batch, flops=work, seconds=took, **where)
 gain = np.median(times["as found"].samples / times["mended"].samples)
 predict.compare("12.4", times_as_fast=gain)
 
 # %% [markdown]
-# **Explain.** Each mend takes its part away, and the controls say how much. The arithmetic of the net is the
-# same in all four. The mended step is still some way from the peak. The profile above says how much of it the
-# convolutions are, and lists the largest operators of the rest. The calls' fixed price is not measured here.
+# **Explain.** Each mend takes its part away, and the controls say how much. The arithmetic of the
+# net is the same in all four. The mended step is still some way from the peak. The profile above
+# says how much of it the convolutions are, and lists the largest operators of the rest. The calls'
+# fixed price is not measured here.
 #
 # Which of the two mends matters more with ten times as many pictures in the data set?
 # <details><summary>Answer</summary> `prepare`: its work grows with the data set, in every step. The loop's
 # price depends on the batch alone.</details>
 #
 # ### What you take away
-# - Flops over bytes tell if a layer waits for arithmetic or for memory. The ridge is peak over bandwidth.
-# - Small batches and element-wise operators are memory-bound. For a larger batch the weights are read once.
+# - Flops over bytes tell if a layer waits for arithmetic or for memory. The ridge is peak over
+#   bandwidth.
+# - Small batches and element-wise operators are memory-bound. For a larger batch the weights are
+#   read once.
 # - In a profile look at calls, too: the work may be done in small pieces.
-# - Next: threads (13), fewer bits (14), input (15). Across devices the network is a third roof (22, 32).
+# - Next: threads (13), fewer bits (14), input (15). Across devices the network is a third roof (22,
+#   32).
 #
 # ## Going further: which library ran?
 # PyTorch hands heavy work on.
 #
-# * Matrix products go to a **BLAS** (basic linear algebra subprograms; products of matrices are its level 3,
-#   Dongarra and others, 1990): MKL or OpenBLAS, on GPUs cuBLAS.
-# * Convolutions go to a **DNN library**: oneDNN (once MKL-DNN), on GPUs cuDNN. Or to the BLAS, as it sees
-#   fit.
+# * Matrix products go to a **BLAS** (basic linear algebra subprograms; products of matrices are its
+#   level 3, Dongarra and others, 1990): MKL or OpenBLAS, on GPUs cuBLAS.
+# * Convolutions go to a **DNN library**: oneDNN (once MKL-DNN), on GPUs cuDNN. Or to the BLAS, as
+#   it sees fit.
 # * ReLU is PyTorch's own loop.
 #
-# The profiler tells: `aten::mm` and `aten::addmm` are products, `aten::mkldnn_convolution` is oneDNN's.
+# The profiler tells: `aten::mm` and `aten::addmm` are products, `aten::mkldnn_convolution` is
+# oneDNN's.
 
 
 # %%
@@ -455,17 +490,17 @@ ran = profiling.record(each_once, steps=2, kind="torch", device=device, overhead
 print(ran.operators(6).to_string())
 
 # %% [markdown]
-# **Explain.** Which names do you see? Those with `mkldnn` or `cudnn` are the DNN library's, `mm` and
-# `addmm` the BLAS'. With `ONEDNN_VERBOSE=1` set before Python starts, oneDNN also says which instructions it
-# uses.
+# **Explain.** Which names do you see? Those with `mkldnn` or `cudnn` are the DNN library's, `mm`
+# and `addmm` the BLAS'. With `ONEDNN_VERBOSE=1` set before Python starts, oneDNN also says which
+# instructions it uses.
 #
 # ## Going further: fewer bytes, by a compiler
-# What is memory-bound gets faster if it moves less. `relu(x * 0.5 + 1) + x` is four operators. PyTorch runs
-# them one after the other as it meets them, which is called **eager**. They read and write 2, 2, 2 and 3
-# arrays, nine in all.
+# What is memory-bound gets faster if it moves less. `relu(x * 0.5 + 1) + x` is four operators.
+# PyTorch runs them one after the other as it meets them, which is called **eager**. They read and
+# write 2, 2, 2 and 3 arrays, nine in all.
 #
-# **torch.compile** makes one loop of them: it **fuses** them. The loop reads x and writes the result, two
-# arrays. By the roofline that should be 9/2 = 4.5 times as fast.
+# **torch.compile** makes one loop of them: it **fuses** them. The loop reads x and writes the
+# result, two arrays. By the roofline that should be 9/2 = 4.5 times as fast.
 
 
 # %%
@@ -478,20 +513,22 @@ if compiled and (device != "cpu" or shutil.which("g++") or shutil.which("clang++
     # About 20 s: the first call writes a program and compiles it.
     quick = torch.compile(four_operators)
     numbers = torch.randn(nbytes // 8, device=device)
-    gain = timing.ratio(lambda: four_operators(numbers), lambda: quick(numbers), device=device, seconds=3)
+    gain = timing.ratio(
+        lambda: four_operators(numbers), lambda: quick(numbers), device=device, seconds=3
+    )
     print(f"eager / compiled: {gain}, predicted 4.5")
     record.add("compiled", times_as_fast=gain, **where)
 
 # %% [markdown]
 # **Explain.** By counting you may expect a little less than 4.5, and not less than 4.
 #
-# * If each written line is read first, the eager operators move 3 + 3 + 3 + 4 = 13 arrays and the loop 3:
-#   that is 4.33.
-# * The eager operators make four new arrays a call, and the loop one. If finding memory took all the time,
-#   that would be 4.
+# * If each written line is read first, the eager operators move 3 + 3 + 3 + 4 = 13 arrays and the
+#   loop 3: that is 4.33.
+# * The eager operators make four new arrays a call, and the loop one. If finding memory took all
+#   the time, that would be 4.
 #
-# Below 4 something else is at work, and this cell does not tell what: an eager operator may find in a cache
-# what the one before it wrote, or the loop may wait for arithmetic. More than 4.5 takes an eager price that
-# we did not count, such as a call's (try fewer `megabytes`).
+# Below 4 something else is at work, and this cell does not tell what: an eager operator may find in
+# a cache what the one before it wrote, or the loop may wait for arithmetic. More than 4.5 takes an
+# eager price that we did not count, such as a call's (try fewer `megabytes`).
 #
 # Without a C++ compiler (g++, clang++) the cell measures nothing.

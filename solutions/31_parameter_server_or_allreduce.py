@@ -1,11 +1,13 @@
 # %% [markdown]
 # # 31 Parameter server or allreduce
 #
-# Who adds up the gradients: one server, several servers, or everybody? You build the first two from messages,
-# find the link that all wait for, and see how much of a published hot spot, VGG-16 on 64 GPUs, it explains.
+# Who adds up the gradients: one server, several servers, or everybody? You build the first two from
+# messages, find the link that all wait for, and see how much of a published hot spot, VGG-16 on 64
+# GPUs, it explains.
 #
-# **You will be able to** (1) write a synchronous parameter server and split it over several, (2) say how many
-# bytes its busiest link carries, beside a ring's, (3) explain a published hot spot from a table of layers.
+# **You will be able to** (1) write a synchronous parameter server and split it over several, (2)
+# say how many bytes its busiest link carries, beside a ring's, (3) explain a published hot spot
+# from a table of layers.
 #
 # Needs: mpi, torch · Ranks: 4 · Minutes: 60 · Level: intermediate · Before: 20, 23, 30
 
@@ -27,12 +29,13 @@ values_real = 1 << 20  # float32 values (4 bytes) per vector in the measurement 
 patience = 30  # seconds after which a check calls the ranks stuck
 
 # %% [markdown]
-# In lab 30 all ranks added up together. The older way has two kinds of rank. A **parameter server** keeps
-# the parameters. In each step every **worker** *pushes* its gradient to the server. The server takes the
-# mean and makes the step. Then the workers *pull* the new parameters. That is easy to build.
+# In lab 30 all ranks added up together. The older way has two kinds of rank. A **parameter server**
+# keeps the parameters. In each step every **worker** *pushes* its gradient to the server. The
+# server takes the mean and makes the step. Then the workers *pull* the new parameters. That is easy
+# to build.
 #
-# Courses such as SURF's call this way **centralised**, and lab 30's **decentralised**: who adds up, a centre
-# or all?
+# Courses such as SURF's call this way **centralised**, and lab 30's **decentralised**: who adds up,
+# a centre or all?
 #
 # ### Exercise 31.1 · A parameter server
 # Rank 0 is the server and computes no gradient. All others are workers. Write one step:
@@ -43,24 +46,27 @@ patience = 30  # seconds after which a check calls the ranks stuck
 # | makes the step in `parameters`, in place | |
 # | sends `parameters` to each worker | receives them, into its own `parameters` |
 #
-# The step is `parameters -= rate * mean`. It writes into the array that is there; `parameters = …` would
-# make another. `comm.Recv(box)` without a `source` takes the message that comes first. About 10 lines.
-# *(beginner)*
+# The step is `parameters -= rate * mean`. It writes into the array that is there; `parameters = …`
+# would make another. `comm.Recv(box)` without a `source` takes the message that comes first. About
+# 10 lines. *(beginner)*
 #
 # <details><summary>Hint 1: a worker</summary>
 #
-# Two lines: `Send` the gradient to rank 0, `Recv` the parameters from there, into `parameters` itself.
+# Two lines: `Send` the gradient to rank 0, `Recv` the parameters from there, into `parameters`
+# itself.
 # </details>
 # <details><summary>Hint 2: the server, nearly the answer</summary>
 #
-# `total = np.zeros_like(parameters)`, and a `box` of its size. `workers` times: receive into `box`, add it to
-# `total`. Then `parameters -= rate * total / …` (how many?), and `comm.Send(parameters, dest=…)` to each.
+# `total = np.zeros_like(parameters)`, and a `box` of its size. `workers` times: receive into `box`,
+# add it to `total`. Then `parameters -= rate * total / …` (how many?), and
+# `comm.Send(parameters, dest=…)` to each.
 # </details>
 
 
 # %%
 def server_step(comm, parameters, gradient, rate):
-    """One SGD step with the mean of the workers' gradients. Then all ranks have the new `parameters`."""
+    """One SGD step with the mean of the workers' gradients. Then all ranks have the new
+    `parameters`."""
     workers = comm.size - 1
     ### BEGIN SOLUTION
     if comm.rank == 0:
@@ -85,46 +91,48 @@ def server_step(comm, parameters, gradient, rate):
 check("31.1", server_step)
 
 # %% [markdown]
-# The two trainings are equal to rounding, not to the last bit: gradients are added in whatever order they
-# come.
+# The two trainings are equal to rounding, not to the last bit: gradients are added in whatever
+# order they come.
 #
 # ### Predict
-# VGG-16 has 138 million values, 553 MB. Take 64 workers, and links of 40 Gb/s: 5 GB/s in and 5 GB/s out at
-# once. How many seconds of communication has a step with one server, through whose link all vectors go, in
-# and then out? And with a ring, where each rank sends 2(p - 1)/p vectors (lab 23)?
+# VGG-16 has 138 million values, 553 MB. Take 64 workers, and links of 40 Gb/s: 5 GB/s in and 5 GB/s
+# out at once. How many seconds of communication has a step with one server, through whose link all
+# vectors go, in and then out? And with a ring, where each rank sends 2(p - 1)/p vectors (lab 23)?
 #
-# Now 16 servers. VGG has 16 layers with values, so each server gets one whole layer. How many percent of all
-# values has the fullest server? (The largest layer joins 7·7·512 numbers to 4,096.)
+# Now 16 servers. VGG has 16 layers with values, so each server gets one whole layer. How many
+# percent of all values has the fullest server? (The largest layer joins 7·7·512 numbers to 4,096.)
 
 # %%
 predict("31.2", one_server=14.2, ring=0.22, percent_on_fullest=74)
 
 # %% [markdown]
 # ### Measure: who waits for whom?
-# One step with one server and 4 workers on the virtual cluster (lab 23), with vectors as long as VGG-16's.
+# One step with one server and 4 workers on the virtual cluster (lab 23), with vectors as long as
+# VGG-16's.
 
 # %%
 zeros = np.zeros(4096, np.float32)
 vectors = [virtual.vector(zeros, stands_for=553.4e6) for _ in range(2)]  # VGG-16's
-forty = virtual.ideal(alpha=20e-6, bandwidth=40e9 / 8)  # 40 Gb/s for each rank, and adding up takes no time
+# 40 Gb/s for each rank, and adding up takes no time.
+forty = virtual.ideal(alpha=20e-6, bandwidth=40e9 / 8)
 run = virtual.Cluster(nodes=5, machine=forty).run(lab31.one_step, *vectors, server_step, trace=True)
 plots.timeline(run, title="One server (rank 0), 4 workers, VGG-16: all wait for one link")
 
 # %% [markdown]
-# **Explain.** In the first half all four workers send at the same time and share rank 0's way in, so each
-# has a quarter of its speed. In the second half rank 0 sends, one worker after the other. How much of the
-# time does a worker's own link work?
+# **Explain.** In the first half all four workers send at the same time and share rank 0's way in,
+# so each has a quarter of its speed. In the second half rank 0 sends, one worker after the other.
+# How much of the time does a worker's own link work?
 #
 # <details><summary>Answer</summary>
 #
-# A worker's link carries two vectors, one out and one in; rank 0's carries eight. So at full speed it would
-# be busy for a quarter of the time. With 64 workers it is a 64th.
+# A worker's link carries two vectors, one out and one in; rank 0's carries eight. So at full speed
+# it would be busy for a quarter of the time. With 64 workers it is a 64th.
 # </details>
 #
 # ### Exercise 31.2 · Cut the parameters
-# One link is too slow. So take S servers, each with a piece of the parameters. Whole layers make unequal
-# pieces. Cut the flat vector instead, so that all servers hold as many *values*, or one more. 3 lines.
-# *(beginner)*
+# One link is too slow. So take S servers, each with a piece of the parameters. Whole layers make
+# unequal pieces. Cut the flat vector instead, so that all servers hold as many *values*, or one
+# more. 3 lines. *(beginner)*
 #
 # <details><summary>Hint 1: what counts</summary>
 #
@@ -138,7 +146,8 @@ plots.timeline(run, title="One server (rank 0), 4 workers, VGG-16: all wait for 
 
 # %%
 def cut(sizes, servers):
-    """A list of slices of the flat vector, slice(first, end), one per server. sizes: values in each layer."""
+    """A list of slices of the flat vector, slice(first, end), one per server. sizes: values in each
+    layer."""
     ### BEGIN SOLUTION
     total = sum(sizes)
     ends = [s * total // servers for s in range(servers + 1)]
@@ -156,10 +165,10 @@ check("31.2", cut)
 
 # %% [markdown]
 # ### Exercise 31.3 · Several servers
-# Ranks 0 to S - 1 do what rank 0 did, each with its piece. But nobody may deal with one rank after another
-# now. If all servers took the first worker's message, then the second's, all would meet in one worker's link,
-# and the other links would idle. So everybody *begins* all its messages with `Isend` and `Irecv`, keeps the
-# requests in a list, and then waits for each (lab 20):
+# Ranks 0 to S - 1 do what rank 0 did, each with its piece. But nobody may deal with one rank after
+# another now. If all servers took the first worker's message, then the second's, all would meet in
+# one worker's link, and the other links would idle. So everybody *begins* all its messages with
+# `Isend` and `Irecv`, keeps the requests in a list, and then waits for each (lab 20):
 #
 # | a server (ranks 0 to S - 1) | a worker (ranks from S on) |
 # |---|---|
@@ -168,8 +177,9 @@ check("31.2", cut)
 # | makes the step in its piece of `parameters`, in place | waits for all |
 # | begins an `Isend` of its piece to each worker; waits for all | |
 #
-# `own = parameters[pieces[comm.rank]]` is a view: what changes in it, in place, changes in `parameters`. A
-# server's boxes are `boxes = [np.empty_like(own) for worker in range(servers, comm.size)]`, and their sum is
+# `own = parameters[pieces[comm.rank]]` is a view: what changes in it, in place, changes in
+# `parameters`. A server's boxes are
+# `boxes = [np.empty_like(own) for worker in range(servers, comm.size)]`, and their sum is
 # `sum(boxes)`. About 13 lines. *(intermediate)*
 #
 # <details><summary>Hint 1: a server</summary>
@@ -180,20 +190,23 @@ check("31.2", cut)
 # <details><summary>Hint 2: a worker, nearly the answer</summary>
 #
 # `requests = [comm.Irecv(parameters[piece], source=s) for s, piece in enumerate(pieces)]`; add
-# `[comm.Isend(gradient[piece], dest=s) for …]` to the list; `for request in requests: request.Wait()`.
+# `[comm.Isend(gradient[piece], dest=s) for …]` to the list;
+# `for request in requests: request.Wait()`.
 # </details>
 
 
 # %%
 def servers_step(comm, parameters, gradient, rate, pieces):
-    """server_step with len(pieces) servers. Afterwards all workers have all of the new `parameters`."""
+    """server_step with len(pieces) servers. Afterwards all workers have all of the new
+    `parameters`."""
     servers = len(pieces)
     workers = comm.size - servers
     ### BEGIN SOLUTION
     if comm.rank < servers:
         own = parameters[pieces[comm.rank]]
         boxes = [np.empty_like(own) for worker in range(servers, comm.size)]
-        # Across ranks: as in 31.1, but only this server's piece, and from all workers at the same time.
+        # Across ranks: as in 31.1, but only this server's piece, and from all workers at the same
+        # time.
         requests = [comm.Irecv(box, source=servers + i) for i, box in enumerate(boxes)]
         for request in requests:
             request.Wait()
@@ -218,8 +231,11 @@ vgg = layers["vgg16"]
 
 
 def exchange(workers, sizes, way):
-    """A step's messages at 40 Gb/s, for layers of such sizes. way: an allreduce, or values on each server."""
-    vectors = [virtual.vector(np.zeros(4096, np.float32), stands_for=4 * sum(sizes)) for _ in range(2)]
+    """A step's messages at 40 Gb/s, for layers of such sizes. way: an allreduce, or values on each
+    server."""
+    vectors = [
+        virtual.vector(np.zeros(4096, np.float32), stands_for=4 * sum(sizes)) for _ in range(2)
+    ]
     if callable(way):
         return virtual.Cluster(nodes=workers, machine=forty).run(way, vectors[0])
     cluster = virtual.Cluster(nodes=workers + len(way), machine=forty)
@@ -246,9 +262,10 @@ def even(servers):
 
 # %% [markdown]
 # ### Measure: VGG-16 over links of 40 Gb/s
-# A step's messages in six ways, on 2 to 64 workers. Lines show the time. Bars show what the busiest link
-# sends, in one direction. *Layers* gives whole layers to the servers, each to the one that has fewest values
-# so far. *Tree* adds on the way up a tree and sends the sum down again, as in lab 21. About 20 s.
+# A step's messages in six ways, on 2 to 64 workers. Lines show the time. Bars show what the busiest
+# link sends, in one direction. *Layers* gives whole layers to the servers, each to the one that has
+# fewest values so far. *Tree* adds on the way up a tree and sends the sum down again, as in lab 21.
+# About 20 s.
 
 # %%
 ways = {
@@ -263,7 +280,8 @@ runs = {}
 for way, loads in ways.items():
     runs[way] = {workers: exchange(workers, vgg, loads(workers)) for workers in workers_virtual}
 times = {
-    way.replace("\n", " "): {workers: run.time for workers, run in row.items()} for way, row in runs.items()
+    way.replace("\n", " "): {workers: run.time for workers, run in row.items()}
+    for way, row in runs.items()
 }
 title = "A server's time doubles with the workers, a ring's hardly grows"
 plots.lines(times, xlabel="workers", ylabel="time (s)", title=title, logx=True, logy=True)
@@ -274,36 +292,40 @@ last = {"one_server": times["1 server"][most], "ring": times["ring"][most]}
 predict.compare("31.2", **last, percent_on_fullest=100 * max(dealt(vgg)) / sum(vgg))
 
 # %% [markdown]
-# **Explain.** You should see that one server's time grows with the workers, and that 16 servers with equal
-# pieces take a 16th of it, once there are more workers than servers. With whole layers they take nearly as
-# long as one: one server has layer fc6, three quarters of all values. A server for each worker and the ring
-# take about as long at 64 workers, although a ring's rank sends twice as much. Why is the ring not slower?
+# **Explain.** You should see that one server's time grows with the workers, and that 16 servers
+# with equal pieces take a 16th of it, once there are more workers than servers. With whole layers
+# they take nearly as long as one: one server has layer fc6, three quarters of all values. A server
+# for each worker and the ring take about as long at 64 workers, although a ring's rank sends twice
+# as much. Why is the ring not slower?
 #
 # <details><summary>Answer</summary>
 #
-# With a server for each worker, a link carries one vector in one direction, and later one in the other. The
-# ring's links carry nearly two vectors each way, but in and out at the same time. And the ring needs half the
-# links, as it has no servers. Could a ring be beaten? Not by much where only ranks add: lab 23 has the bound.
+# With a server for each worker, a link carries one vector in one direction, and later one in the
+# other. The ring's links carry nearly two vectors each way, but in and out at the same time. And
+# the ring needs half the links, as it has no servers. Could a ring be beaten? Not by much where
+# only ranks add: lab 23 has the bound.
 # </details>
 #
 # ### A published hot spot
-# Horovod's README of 2017 (github.com/horovod/horovod at d54e3a88) has images/s of TensorFlow's parameter
-# servers and of Horovod, on 16 machines with 4 GPUs and 40 Gb/s each, 64 images a GPU. The program was
-# tf_cnn_benchmarks. It gives each variable in turn to the server that holds fewest bytes: our `greedy`. (An
-# older default of TensorFlow deals them like cards: our `dealt`.)
+# Horovod's README of 2017 (github.com/horovod/horovod at d54e3a88) has images/s of TensorFlow's
+# parameter servers and of Horovod, on 16 machines with 4 GPUs and 40 Gb/s each, 64 images a GPU.
+# The program was tf_cnn_benchmarks. It gives each variable in turn to the server that holds fewest
+# bytes: our `greedy`. (An older default of TensorFlow deals them like cards: our `dealt`.)
 #
-# How much of the published time do our links alone explain? "Published" is a step's time on 64 GPUs less that
-# on one GPU. The README has two rows for the servers, with the workers' variables on the CPU or on the GPU.
+# How much of the published time do our links alone explain? "Published" is a step's time on 64 GPUs
+# less that on one GPU. The README has two rows for the servers, with the workers' variables on the
+# CPU or on the GPU.
 #
 # Two things differ from our model:
 #
 # - How many servers there were is not said. 16 is our guess, one for each machine.
-# - Our 64 workers have a link each, and there four GPUs shared one. Four gradients leave by that link in the
-#   time in which the fullest of 16 servers takes in a 16th of 64 gradients or more: four or more. So the
-#   servers' links decide in both.
+# - Our 64 workers have a link each, and there four GPUs shared one. Four gradients leave by that
+#   link in the time in which the fullest of 16 servers takes in a 16th of 64 gradients or more:
+#   four or more. So the servers' links decide in both.
 
 # %%
-readme = [  # images/s: one GPU; 64 GPUs with servers (variables on CPU, on GPU), with Horovod and NCCL
+# images/s: one GPU; 64 GPUs with servers (variables on CPU, on GPU), with Horovod and NCCL
+readme = [
     ("vgg16", 149.6, 100.8, 97.0, 6084.2),
     ("resnet101", 136.0, 4269.2, 2996.0, 7741.6),
     ("inception_v3", 148.8, 5297.4, 4225.3, 7932.1),
@@ -333,37 +355,38 @@ title = "64 GPUs: our links, and published"
 plots.compare(ours, published, unit="seconds a step", title=title, names=("our links", "published"))
 
 # %% [markdown]
-# **Explain.** For ResNet-101 and Inception-v3 our links with greedy placement take about 90 % of the
-# published time with variables on the CPU. Do not trust that too far. In the published step there are updates
-# and copies, which our model leaves out, and part of the messages may hide behind computing, which makes it
-# shorter. Two errors may cancel.
+# **Explain.** For ResNet-101 and Inception-v3 our links with greedy placement take about 90 % of
+# the published time with variables on the CPU. Do not trust that too far. In the published step
+# there are updates and copies, which our model leaves out, and part of the messages may hide behind
+# computing, which makes it shorter. Two errors may cancel.
 #
-# For VGG-16 the links explain a quarter, and no such error is as large. No placement helps VGG: layer fc6,
-# 411 MB, is on one server. 64 gradients of fc6 in and 64 copies out, in 40 s: that is 1.3 GB/s, and a link
-# has 5 GB/s. What may take the rest of the time?
+# For VGG-16 the links explain a quarter, and no such error is as large. No placement helps VGG:
+# layer fc6, 411 MB, is on one server. 64 gradients of fc6 in and 64 copies out, in 40 s: that is
+# 1.3 GB/s, and a link has 5 GB/s. What may take the rest of the time?
 #
 # <details><summary>Answer</summary>
 #
-# Nobody has published it, so this is a guess: **gRPC**, which carried TensorFlow's tensors. It packs each
-# tensor into a message, cuts that into frames, copies it through TCP, and unpacks it. Awan and others
-# (CCGrid 2019, arXiv 1810.11112) tried gRPC alone, gRPC with InfiniBand or MPI below it, and allreduces
-# without it. The allreduces won.
+# Nobody has published it, so this is a guess: **gRPC**, which carried TensorFlow's tensors. It
+# packs each tensor into a message, cuts that into frames, copies it through TCP, and unpacks it.
+# Awan and others (CCGrid 2019, arXiv 1810.11112) tried gRPC alone, gRPC with InfiniBand or MPI
+# below it, and allreduces without it. The allreduces won.
 # </details>
 #
-# Horovod is no free ride either. The same README has its own row without NCCL, with MPI's allreduce on CPUs:
-# ResNet-101 then ran at 3,762 images/s, slower than with TensorFlow's servers and variables on the CPU
-# (4,269).
+# Horovod is no free ride either. The same README has its own row without NCCL, with MPI's allreduce
+# on CPUs: ResNet-101 then ran at 3,762 images/s, slower than with TensorFlow's servers and
+# variables on the CPU (4,269).
 #
 # ### For those who have time: your own ranks
 # This part is not in the minutes of the lab. It takes about 5 more.
 #
-# A step's messages on real ranks: one server with its update, your ring of lab 23, and MPI's own allreduce.
-# The ring has all ranks as workers, the server one less.
+# A step's messages on real ranks: one server with its update, your ring of lab 23, and MPI's own
+# allreduce. The ring has all ranks as workers, the server one less.
 
 
 # %%
 def real_times(comm):
-    """A step's messages on real ranks, the server's with its update. Across ranks: the slowest counts."""
+    """A step's messages on real ranks, the server's with its update. Across ranks: the slowest
+    counts."""
     own, other = np.zeros(values_real, np.float32), np.zeros(values_real, np.float32)
     ways = {
         "server": lambda: server_step(comm, own, other, 0.2),
@@ -378,20 +401,23 @@ real = launch.run(real_times, ranks=ranks)[0]
 cores = world.cores()
 plots.spread(real, title=f"{4 * values_real / 1e6:.1f} MB on {ranks} real ranks, {cores} cores")
 for way, time in real.items():
-    record.add("exchange", way=way, ranks=ranks, bytes=4 * values_real, seconds=time, **record.BY_MPI)
+    record.add(
+        "exchange", way=way, ranks=ranks, bytes=4 * values_real, seconds=time, **record.BY_MPI
+    )
 
 # %% [markdown]
-# **Explain.** You should see the server behind both others: its rank moves three vectors in and three out,
-# and adds them, while the others wait. You may see them close together. Through shared memory all ranks use
-# one memory, so there is no link of the server's own; and with fewer cores than ranks the others' waiting
-# may cost little.
+# **Explain.** You should see the server behind both others: its rank moves three vectors in and
+# three out, and adds them, while the others wait. You may see them close together. Through shared
+# memory all ranks use one memory, so there is no link of the server's own; and with fewer cores
+# than ranks the others' waiting may cost little.
 #
 # ### What you take away
-# - A server's link carries every worker's vector, in and out: W workers, W vectors. Everybody waits for it.
+# - A server's link carries every worker's vector, in and out: W workers, W vectors. Everybody waits
+#   for it.
 # - S servers divide that by S, if their pieces have equal bytes. One large layer undoes it.
-# - Centralised: servers add up. Decentralised: all ranks do, as in a ring. Both give every rank the same
-#   mean.
+# - Centralised: servers add up. Decentralised: all ranks do, as in a ring. Both give every rank the
+#   same mean.
 # - Ring: less than 2 vectors through any link, however many workers, and no more machines.
-# - An asynchronous server waits for nobody, but steps with gradients of old parameters. (This lab has not
-#   shown it.)
+# - An asynchronous server waits for nobody, but steps with gradients of old parameters. (This lab
+#   has not shown it.)
 # - Next: lab 32 hides the exchange, and lab 33 asks only neighbours.

@@ -1,12 +1,13 @@
 # %% [markdown]
 # # 64 Tensor parallelism
 #
-# Lab 62 cut a net between its layers. Here each layer itself is cut, and all ranks work on it at once. You
-# build it, train a small GPT with it on Python's own source, and let a cost model choose a layout for nets
-# like GPT-3.
+# Lab 62 cut a net between its layers. Here each layer itself is cut, and all ranks work on it at
+# once. You build it, train a small GPT with it on Python's own source, and let a cost model choose
+# a layout for nets like GPT-3.
 #
-# **You will be able to** (1) cut a layer by columns and by rows, (2) write the pair of functions that makes
-# it train, (3) count what it sends, (4) choose how many ranks go into which kind of parallelism.
+# **You will be able to** (1) cut a layer by columns and by rows, (2) write the pair of functions
+# that makes it train, (3) count what it sends, (4) choose how many ranks go into which kind of
+# parallelism.
 #
 # Needs: mpi, torch · Ranks: 2 · Minutes: 60 · Level: advanced · Before: 21, 30, 62, 63
 
@@ -33,30 +34,32 @@ patience = 20  # seconds after which a check calls a program stuck
 
 # %% [markdown]
 # ## 1. Two ways to cut a layer
-# A layer computes `linear(x, weight, bias)`: each number that leaves is a weighted sum of all numbers that
-# enter. PyTorch keeps `weight` in the shape (numbers that leave, numbers that enter). It can be cut along
-# either axis:
+# A layer computes `linear(x, weight, bias)`: each number that leaves is a weighted sum of all
+# numbers that enter. PyTorch keeps `weight` in the shape (numbers that leave, numbers that enter).
+# It can be cut along either axis:
 #
 # | cut | a rank holds | needs | computes |
 # |---|---|---|---|
 # | by **columns** | some of the numbers that leave: rows of PyTorch's `weight` | all of x | its part of y |
 # | by **rows** | some of the numbers that enter: columns of `weight` | its part of x | a term of all of y |
 #
-# (The names come from papers, which write y = xA. Their A is PyTorch's `weight` lying on its side, so their
-# columns are its rows.) After a cut by rows the terms of all ranks must be added up.
+# (The names come from papers, which write y = xA. Their A is PyTorch's `weight` lying on its side,
+# so their columns are its rows.) After a cut by rows the terms of all ranks must be added up.
 #
-# The trick of Megatron-LM (Shoeybi and others, 2019) is to take both, one behind the other. An **MLP** is two
-# layers with a GELU, a rounded ReLU, in between. The first is cut by columns, the second by rows:
+# The trick of Megatron-LM (Shoeybi and others, 2019) is to take both, one behind the other. An
+# **MLP** is two layers with a GELU, a rounded ReLU, in between. The first is cut by columns, the
+# second by rows:
 #
 #     x → [columns] → a part of the middle → GELU → [rows] → a term of y → sum over ranks → y
 #
-# The part of the middle that a rank computes is just what its part of the second layer needs. So nothing is
-# sent in between, and **one sum** is enough. GELU looks at one number at a time, so parts do not disturb it.
+# The part of the middle that a rank computes is just what its part of the second layer needs. So
+# nothing is sent in between, and **one sum** is enough. GELU looks at one number at a time, so
+# parts do not disturb it.
 #
 # ### Exercise 64.1 · Columns and rows
-# Return this rank's part of a tensor: `column` cuts the first axis, `row` the second. `column` is used for
-# the bias of a layer, too, which has one axis only. `tensor.chunk(3, dim=1)` is a list of three equal pieces
-# along axis 1. 1 line each. *(beginner)*
+# Return this rank's part of a tensor: `column` cuts the first axis, `row` the second. `column` is
+# used for the bias of a layer, too, which has one axis only. `tensor.chunk(3, dim=1)` is a list of
+# three equal pieces along axis 1. 1 line each. *(beginner)*
 #
 # <details><summary>Hint 1: which piece?</summary>
 #
@@ -89,21 +92,21 @@ check("64.1", column, row)
 # %% [markdown]
 # Why not the first layer by rows and the second by columns?
 # <details><summary>Answer</summary> Then the middle would be a sum of terms, and GELU of a sum is not the sum
-# of GELUs. The terms would have to be added before the GELU, and in a GPT the middle is four times as long as
-# y. Behind the second layer each rank would have its part of y, so that the sum there would become a
-# gather.</details>
+# of GELUs. The terms would have to be added before the GELU, and in a GPT the middle is four times
+# as long as y. Behind the second layer each rank would have its part of y, so that the sum there
+# would become a gather.</details>
 #
 # ## 2. The pair f and g
-# Training goes back, too. Write **f** for what stands in front of the cut layers, and **g** for what stands
-# behind them:
+# Training goes back, too. Write **f** for what stands in front of the cut layers, and **g** for
+# what stands behind them:
 #
 #     x → f → columns → GELU → rows → g → y
 #
 # *Forward*: every rank has all of x, so f has nothing to do. g adds the terms up.
 #
-# *Back*: every rank has all of y, computes the same loss, and so has the same gradient of y. In a sum, each
-# term's gradient is that of the sum: g has nothing to do. But all ranks used x, and each finds only what x
-# did through *its* part. So f adds the gradients up.
+# *Back*: every rank has all of y, computes the same loss, and so has the same gradient of y. In a
+# sum, each term's gradient is that of the sum: g has nothing to do. But all ranks used x, and each
+# finds only what x did through *its* part. So f adds the gradients up.
 #
 # | | forward | back |
 # |---|---|---|
@@ -123,13 +126,15 @@ check("64.1", column, row)
 #         def backward(ctx, gradient):           # of what left
 #             return ctx.factor * gradient, None # of what entered; of factor: none
 #
-# It is used as `Scale.apply(tensor, 3.0)`. `backward` returns one value for each argument of `forward`, and
-# `None` for those that are no tensors. A sum over all ranks, as a new tensor, is here for you:
+# It is used as `Scale.apply(tensor, 3.0)`. `backward` returns one value for each argument of
+# `forward`, and `None` for those that are no tensors. A sum over all ranks, as a new tensor, is
+# here for you:
 
 
 # %%
 def added(comm, tensor):
-    """The sum of this tensor over all ranks of `comm`, on every rank. The tensor itself stays as it is."""
+    """The sum of this tensor over all ranks of `comm`, on every rank. The tensor itself stays as it
+    is."""
     # Across ranks: NumPy's view of a tensor shares its memory.
     total = torch.empty_like(tensor, memory_format=torch.contiguous_format)
     comm.Allreduce(tensor.detach().contiguous().numpy(), total.numpy())
@@ -138,13 +143,13 @@ def added(comm, tensor):
 
 # %% [markdown]
 # ### Exercise 64.2 · f and g
-# Write both ways of both functions. `comm` is the communicator; it has no gradient. 1 or 2 lines each.
-# *(intermediate)*
+# Write both ways of both functions. `comm` is the communicator; it has no gradient. 1 or 2 lines
+# each. *(intermediate)*
 #
 # <details><summary>Hint 1: f</summary>
 #
-# Forward: keep `comm` in `ctx`, and return the tensor as it is. Back: `added(ctx.comm, gradient)`, and None
-# for `comm`.
+# Forward: keep `comm` in `ctx`, and return the tensor as it is. Back: `added(ctx.comm, gradient)`,
+# and None for `comm`.
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
@@ -196,15 +201,18 @@ check("64.2", f, g)
 
 # %% [markdown]
 # ## 3. Attention, by heads
-# A GPT reads a text, and foretells for each place which character comes next. It is a stack of layers; each
-# has an *attention* and an MLP. In attention every place looks at itself and back at the places before it:
+# A GPT reads a text, and foretells for each place which character comes next. It is a stack of
+# layers; each has an *attention* and an MLP. In attention every place looks at itself and back at
+# the places before it:
 #
 # - three layers make of each place a *query*, a *key* and a *value*;
-# - a place takes from its own value and those of earlier places, most where its query fits their key;
+# - a place takes from its own value and those of earlier places, most where its query fits their
+#   key;
 # - a last layer, `out`, mixes the result.
 #
-# This is done in several **heads**: each has some of the queries, keys and values, and looks at no others. So
-# heads are what to deal out: each rank gets some heads, whole. `out` follows, cut by rows, and g.
+# This is done in several **heads**: each has some of the queries, keys and values, and looks at no
+# others. So heads are what to deal out: each rank gets some heads, whole. `out` follows, cut by
+# rows, and g.
 #
 # One matrix makes all queries, keys and values. Its rows, for 4 heads:
 #
@@ -217,14 +225,14 @@ check("64.2", f, g)
 # They stand one behind the other: q0, q1, … v3. Rank 0 of two is to hold q0, q1, k0, k1, v0, v1.
 #
 # ### Exercise 64.3 · This rank's heads
-# Return this rank's rows, in that order, whatever the number of heads. `tensor` is the matrix, or its bias,
-# which has one axis.
-# `torch.cat([a, b])` puts tensors behind each other along the first axis. 1 or 2 lines. *(intermediate)*
+# Return this rank's rows, in that order, whatever the number of heads. `tensor` is the matrix, or
+# its bias, which has one axis. `torch.cat([a, b])` puts tensors behind each other along the first
+# axis. 1 or 2 lines. *(intermediate)*
 #
 # <details><summary>Hint 1: thirds</summary>
 #
-# `tensor.chunk(3)` gives the queries, the keys and the values. Of each of them a rank holds what `column`
-# gives.
+# `tensor.chunk(3)` gives the queries, the keys and the values. Of each of them a rank holds what
+# `column` gives.
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
@@ -245,8 +253,8 @@ check("64.3", own_heads)
 
 # %% [markdown]
 # ### The layer, put together
-# Here your functions meet; read `mlp` beside the picture of section 2. Note the bias of a layer that is cut
-# by rows: it is added **behind** g. Why?
+# Here your functions meet; read `mlp` beside the picture of section 2. Note the bias of a layer
+# that is cut by rows: it is added **behind** g. Why?
 # <details><summary>Answer</summary> In front of g each rank would add it to its term, and the sum would hold
 # it once for each rank.</details>
 
@@ -270,29 +278,30 @@ def attention(comm, entering, qkv, out, size, f, g):
     """entering: (places, texts, hidden). size: numbers of a head."""
     thirds = linear(f(entering, comm), *qkv).chunk(3, dim=-1)
     by_head = [third.unflatten(-1, (-1, size)).permute(1, 2, 0, 3) for third in thirds]
-    mixed = scaled_dot_product_attention(*by_head, is_causal=True)  # (texts, own heads, places, size)
+    # (texts, own heads, places, size)
+    mixed = scaled_dot_product_attention(*by_head, is_causal=True)
     together = mixed.permute(2, 0, 1, 3).flatten(2)
     return g(linear(together, out[0]), comm) + out[1]
 
 
 # %% [markdown]
 # ### Predict
-# What passes through f and g has the shape (places, texts, hidden): here 64 × 16 × 64 numbers of 4 bytes. A
-# layer of the GPT has an attention and an MLP, each with an f and a g.
+# What passes through f and g has the shape (places, texts, hidden): here 64 × 16 × 64 numbers of 4
+# bytes. A layer of the GPT has an attention and an MLP, each with an f and a g.
 #
-# How many sums over the ranks does *one* layer need in a step, forward and back together? How many megabytes
-# (10⁶ bytes) are added up in them? And which share of the layers' parameters does each of two ranks hold,
-# about?
+# How many sums over the ranks does *one* layer need in a step, forward and back together? How many
+# megabytes (10⁶ bytes) are added up in them? And which share of the layers' parameters does each of
+# two ranks hold, about?
 
 # %%
 predict("64.3", sums=..., megabytes=..., share=...)
 
 # %% [markdown]
 # ### Measure
-# The GPT learns Python's own source, the files of its standard library: given 64 characters, foretell each
-# next one. Three times: in this process alone (by PyTorch's functions, without any of yours), on two ranks
-# with your pieces, and, as a control, on two ranks without f. Calls and bytes are counted, not timed. It
-# takes about 30 s.
+# The GPT learns Python's own source, the files of its standard library: given 64 characters,
+# foretell each next one. Three times: in this process alone (by PyTorch's functions, without any of
+# yours), on two ranks with your pieces, and, as a control, on two ranks without f. Calls and bytes
+# are counted, not timed. It takes about 30 s.
 
 
 # %%
@@ -348,37 +357,41 @@ plots.loss(
     },
     title="Two ranks learn Python as one process does",
 )
-print(f"Loss of a guess among all characters: {uniform:.2f}, of the frequencies alone: {frequencies:.2f}")
+print(
+    f"Loss of a guess among all characters: {uniform:.2f}, of the frequencies alone:"
+    f" {frequencies:.2f}"
+)
 
 # %% [markdown]
-# **Explain.** *Losses apart* compares each step's loss with that of one process: equal but for rounding,
-# since terms are added in another order. The GPT learns more than how often each character comes (the level
-# line). *Ranks apart* compares what all ranks hold in full (norms, and what stands outside of the layers):
-# with f it stays alike.
+# **Explain.** *Losses apart* compares each step's loss with that of one process: equal but for
+# rounding, since terms are added in another order. The GPT learns more than how often each
+# character comes (the level line). *Ranks apart* compares what all ranks hold in full (norms, and
+# what stands outside of the layers): with f it stays alike.
 #
-# Without f the loss falls nearly as well, and nothing crashes. But every rank goes another way: what was
-# alike is so no longer, and this is not the net that you wrote down. Only the comparison shows it.
+# Without f the loss falls nearly as well, and nothing crashes. But every rank goes another way:
+# what was alike is so no longer, and this is not the net that you wrote down. Only the comparison
+# shows it.
 #
-# *Share of the layers* is a little more than a half: norms, and the biases behind g, are not cut. *Share of
-# the net* is more still: this lab does not cut what turns characters into numbers and back. (Megatron-LM
-# does, by entries of its vocabulary.)
+# *Share of the layers* is a little more than a half: norms, and the biases behind g, are not cut.
+# *Share of the net* is more still: this lab does not cut what turns characters into numbers and
+# back. (Megatron-LM does, by entries of its vocabulary.)
 #
-# Data parallelism would add up the gradients instead: 12 hidden² numbers a layer, whatever the texts. When
-# does tensor parallelism add up less?
+# Data parallelism would add up the gradients instead: 12 hidden² numbers a layer, whatever the
+# texts. When does tensor parallelism add up less?
 # <details><summary>Answer</summary> Four sums of places × texts × hidden against 12 hidden²: if places ×
-# texts, the characters of a step, are less than 3 hidden. Here 1,024 are more than 192. But bytes are not
-# all. A gradient's sum can travel while other gradients are computed (lab 32), but the next layer waits for
-# each sum of f and g. Only f's sum, on the way back, has something to overlap with: the gradients of the same
-# layer's weights, which Megatron-LM computes meanwhile. So these sums want the fastest links there
-# are.</details>
+# texts, the characters of a step, are less than 3 hidden. Here 1,024 are more than 192. But bytes
+# are not all. A gradient's sum can travel while other gradients are computed (lab 32), but the next
+# layer waits for each sum of f and g. Only f's sum, on the way back, has something to overlap with:
+# the gradients of the same layer's weights, which Megatron-LM computes meanwhile. So these sums
+# want the fastest links there are.</details>
 #
 # ## 4. Sequence parallelism
-# Between g and the next f every rank does the same arithmetic on the same numbers: norms, biases, additions.
-# It also keeps them all for the way back. **Sequence parallelism** (Korthikanti and others, 2022) deals these
-# out, too: each rank has some of the *places* there.
+# Between g and the next f every rank does the same arithmetic on the same numbers: norms, biases,
+# additions. It also keeps them all for the way back. **Sequence parallelism** (Korthikanti and
+# others, 2022) deals these out, too: each rank has some of the *places* there.
 #
-# An allreduce is a reduce-scatter and an allgather (lab 21). So g becomes the first half, and the next f
-# the second. On the way back each does the opposite:
+# An allreduce is a reduce-scatter and an allgather (lab 21). So g becomes the first half, and the
+# next f the second. On the way back each does the opposite:
 #
 #     g' forward: sum, keep own places    f' forward: gather all places
 #     g' back:    gather all places       f' back:    sum, keep own places
@@ -387,12 +400,15 @@ print(f"Loss of a guess among all characters: {uniform:.2f}, of the frequencies 
 # `labs/support/lab64.py`: `lab64.Gather` is f', `lab64.Scatter` is g'.
 #
 # ### Measure
-# The same training with this pair. "MB sent" is what rings send: an allreduce twice (p - 1) / p of its
-# array, each half once (lab 23). "MB kept" is what the layers keep for the way back. About 10 s.
+# The same training with this pair. "MB sent" is what rings send: an allreduce twice (p - 1) / p of
+# its array, each half once (lab 23). "MB kept" is what the layers keep for the way back. About 10
+# s.
 
 # %%
 dealt = pieces._replace(f=lab64.Gather.apply, g=lab64.Scatter.apply)
-by_places = launch.run(lab64.train, dealt, sizes, text, steps, by_places=True, ranks=size, threads=1)
+by_places = launch.run(
+    lab64.train, dealt, sizes, text, steps, by_places=True, ranks=size, threads=1
+)
 trained[f"{size} ranks, by places"] = by_places
 table = {}
 for way, results in trained.items():
@@ -407,11 +423,12 @@ print(pandas.DataFrame(table).T.map("{:.3g}".format))
 print("Calls in a step, by places:", by_places[0].calls)
 
 # %% [markdown]
-# **Explain.** The same losses, the same bytes sent, and fewer kept. It could be fewer still: what f gathered
-# is kept whole here; Megatron-LM keeps the part, and gathers once more on the way back.
+# **Explain.** The same losses, the same bytes sent, and fewer kept. It could be fewer still: what f
+# gathered is kept whole here; Megatron-LM keeps the part, and gathers once more on the way back.
 #
-# One thing is new outside of the layers. Each rank now has the loss of its own places only, so the gradients
-# of what all hold in full must be added up: `lab64.train` does so once a step, which is not in the table.
+# One thing is new outside of the layers. Each rank now has the loss of its own places only, so the
+# gradients of what all hold in full must be added up: `lab64.train` does so once a step, which is
+# not in the table.
 #
 # ## 5. Three dimensions
 # Three kinds of parallelism share the GPUs of a large machine:
@@ -422,34 +439,37 @@ print("Calls in a step, by places:", by_places[0].calls)
 # | pipeline | between layers (lab 63) | what leaves a stage | and leaves a bubble |
 # | data | the batch | the sum of the gradients | once a step |
 #
-# A **layout** is three numbers of ranks whose product is the number of GPUs, and `micro`, the sequences of a
-# micro-batch. GPUs are numbered so that tensor ranks are neighbours, and those of data parallelism are
-# `tensor` apart. (A *sequence* is one text, here of 2,048 places.)
+# A **layout** is three numbers of ranks whose product is the number of GPUs, and `micro`, the
+# sequences of a micro-batch. GPUs are numbered so that tensor ranks are neighbours, and those of
+# data parallelism are `tensor` apart. (A *sequence* is one text, here of 2,048 places.)
 #
-# The net is a GPT from Narayanan and others (2021), table 1. They ran it on Selene: nodes of 8 A100, NVLink
-# inside, a card of 200 Gb/s for each GPU. A model of a step's time takes five lines:
+# The net is a GPT from Narayanan and others (2021), table 1. They ran it on Selene: nodes of 8
+# A100, NVLink inside, a card of 200 Gb/s for each GPU. A model of a step's time takes five lines:
 #
 # 1. a pipeline does batch / (data · micro) micro-batches in a step;
 # 2. the arithmetic of one micro-batch is shared by tensor · pipeline GPUs;
-# 3. a stage has layers / pipeline layers. Each of them makes 6 sums of 2 · micro · sequence · hidden bytes
-#    (16-bit numbers) over the tensor ranks: 4 as in yours, and 2 because forward is computed twice, to keep
-#    less (lab 14);
-# 4. arithmetic and sums come once for each micro-batch, and pipeline - 1 times more, which is the bubble;
-# 5. at the end the gradients, 2 · parameters / (tensor · pipeline) bytes, are added up over the data ranks.
+# 3. a stage has layers / pipeline layers. Each of them makes 6 sums of 2 · micro · sequence ·
+#    hidden bytes (16-bit numbers) over the tensor ranks: 4 as in yours, and 2 because forward is
+#    computed twice, to keep less (lab 14);
+# 4. arithmetic and sums come once for each micro-batch, and pipeline - 1 times more, which is the
+#    bubble;
+# 5. at the end the gradients, 2 · parameters / (tensor · pipeline) bytes, are added up over the
+#    data ranks.
 #
-# Left out: messages between stages, which are few; and any overlap. What `gpus` answers is in seconds:
+# Left out: messages between stages, which are few; and any overlap. What `gpus` answers is in
+# seconds:
 #
 # | call | seconds of |
 # |---|---|
 # | `gpus.compute(net, sequences)` | all arithmetic of so many sequences on **one** GPU |
 # | `gpus.allreduce(ranks, apart, nbytes)` | a sum over ranks of which every `apart`-th GPU is one |
 #
-# The sums are computed by the closed forms, for Selene's links: by a ring, or by two dimensions (lab 26),
-# whichever is faster.
+# The sums are computed by the closed forms, for Selene's links: by a ring, or by two dimensions
+# (lab 26), whichever is faster.
 #
 # ### Exercise 64.4 · Seconds of a step
-# Write the model. `net.batch`, `net.layers`, `net.hidden`, `net.sequence`, `net.parameters` are numbers. 6 to
-# 8 lines. *(advanced)*
+# Write the model. `net.batch`, `net.layers`, `net.hidden`, `net.sequence`, `net.parameters` are
+# numbers. 6 to 8 lines. *(advanced)*
 #
 # <details><summary>Hint 1: one micro-batch</summary>
 #
@@ -458,8 +478,8 @@ print("Calls in a step, by places:", by_places[0].calls)
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
-# `(count + pipeline - 1) * one + gpus.allreduce(data, tensor, …)`, where `count` is the first line, and `one`
-# the seconds of one micro-batch.
+# `(count + pipeline - 1) * one + gpus.allreduce(data, tensor, …)`, where `count` is the first line,
+# and `one` the seconds of one micro-batch.
 # </details>
 
 
@@ -482,20 +502,21 @@ check("64.4", step_seconds)
 
 # %% [markdown]
 # ### Predict
-# A net of 162 billion parameters in 32 layers on 64 GPUs, with one data rank, so tensor × pipeline = 64. The
-# batch has 32 sequences. Few tensor ranks leave a long pipeline with a large bubble; many of them lie on
-# several nodes. Which number of tensor ranks is fastest: 2, 4, 8, 16 or 32?
+# A net of 162 billion parameters in 32 layers on 64 GPUs, with one data rank, so tensor × pipeline
+# = 64. The batch has 32 sequences. Few tensor ranks leave a long pipeline with a large bubble; many
+# of them lie on several nodes. Which number of tensor ranks is fastest: 2, 4, 8, 16 or 32?
 #
-# Micro-batches have one sequence, so you can compute the bubble: (pipeline - 1) / micro-batches of the rest.
-# What the sums take is a guess.
+# Micro-batches have one sequence, so you can compute the bubble: (pipeline - 1) / micro-batches of
+# the rest. What the sums take is a guess.
 
 # %%
 predict("64.4", tensor=...)
 
 # %% [markdown]
 # ### Compute
-# One number is missing: which share of their peak the GPUs reach in arithmetic. We take the share that suits
-# five of the paper's ten nets best, and foretell the other five. That says how far the model may be trusted.
+# One number is missing: which share of their peak the GPUs reach in arithmetic. We take the share
+# that suits five of the paper's ten nets best, and foretell the other five. That says how far the
+# model may be trusted.
 
 # %%
 nets = lab64.published()
@@ -503,7 +524,9 @@ gpus = lab64.fit(step_seconds, nets[::2])
 off = {net.name: 100 * lab64.error(step_seconds, net, gpus) for net in nets}
 unseen = [abs(off[net.name]) for net in nets[1::2]]
 print(f"Fitted: the GPUs reach {gpus.share:.1%} of their peak in arithmetic.")
-print(f"Foretold nets: off by {np.median(unseen):.0f} % in the middle, {max(unseen):.0f} % at worst")
+print(
+    f"Foretold nets: off by {np.median(unseen):.0f} % in the middle, {max(unseen):.0f} % at worst"
+)
 
 # %%
 net = lab64.Net("162.2", heads=128, hidden=20480, layers=32, batch=32, gpus=64)
@@ -519,21 +542,24 @@ plots.bars(bars, ylabel="seconds of a step", title="64 GPUs: tensor ranks x pipe
 print("Seconds of a step:", {tensor: round(seconds, 2) for tensor, seconds in totals.items()})
 predict.right("64.4", tensor=min(totals, key=totals.get))
 for count in (8, 16):
-    print(f"A sum of 84 MB over {count} tensor ranks: {1e3 * gpus.allreduce(count, 1, 84e6):.2f} ms")
+    print(
+        f"A sum of 84 MB over {count} tensor ranks: {1e3 * gpus.allreduce(count, 1, 84e6):.2f} ms"
+    )
 
 # %% [markdown]
-# **Explain.** From left to right the pipeline gets shorter, and so does the bubble. The sums grow, most of
-# all where a group of tensor ranks is larger than a node: the printed sum takes longer on 16 than on 8,
-# though each rank computes half as much. Eight, a node's GPUs, is the middle.
+# **Explain.** From left to right the pipeline gets shorter, and so does the bubble. The sums grow,
+# most of all where a group of tensor ranks is larger than a node: the printed sum takes longer on
+# 16 than on 8, though each rank computes half as much. Eight, a node's GPUs, is the middle.
 #
-# Eight and sixteen differ by less than the model's error, so the model alone could not decide between them.
-# The paper measured this very net (figure 13), and found what the picture says: tensor ranks up to the GPUs
-# of a node, pipeline beyond.
+# Eight and sixteen differ by less than the model's error, so the model alone could not decide
+# between them. The paper measured this very net (figure 13), and found what the picture says:
+# tensor ranks up to the GPUs of a node, pipeline beyond.
 #
 # ### Choose
-# For each net of the paper's table all layouts that fit into 80 GB are tried, with micro-batches of one
-# sequence. (20 bytes a parameter, and activations: `lab64.bytes_on_a_gpu`.) The paper's own layout, (tensor,
-# pipeline, data), stands beside the best. The net of 145.6 billion parameters is like GPT-3.
+# For each net of the paper's table all layouts that fit into 80 GB are tried, with micro-batches of
+# one sequence. (20 bytes a parameter, and activations: `lab64.bytes_on_a_gpu`.) The paper's own
+# layout, (tensor, pipeline, data), stands beside the best. The net of 145.6 billion parameters is
+# like GPT-3.
 
 # %%
 rows = []
@@ -558,26 +584,28 @@ for net in nets:
 print(pandas.DataFrame(rows).set_index("billions").to_string())
 
 # %% [markdown]
-# **Explain.** From 76 billion parameters on the model takes 8 tensor ranks, as the paper did: as many as a
-# node has. The column "tensor, within 10 %" says which numbers come as near as that, about the model's error:
-# often 4, hardly ever 16.
+# **Explain.** From 76 billion parameters on the model takes 8 tensor ranks, as the paper did: as
+# many as a node has. The column "tensor, within 10 %" says which numbers come as near as that,
+# about the model's error: often 4, hardly ever 16.
 #
-# From 3.6 to 39 billion the model takes fewer tensor ranks than the paper, and saves up to 15 %. That is
-# about its error, so it decides nothing there. Nor does it for the number of stages, where the last column
-# has several. Messages between stages, which we left out, speak for fewer.
+# From 3.6 to 39 billion the model takes fewer tensor ranks than the paper, and saves up to 15 %.
+# That is about its error, so it decides nothing there. Nor does it for the number of stages, where
+# the last column has several. Messages between stages, which we left out, speak for fewer.
 #
-# Why is the model too fast for small nets (plus in "model off"), and too slow for large ones? Two likely
-# reasons, which nothing here tells apart. It takes one share of the peak for all, though larger matrices
-# compute better (lab 12). And the paper ran interleaved pieces for most of its large nets (lab 63), whose
-# bubble is smaller.
+# Why is the model too fast for small nets (plus in "model off"), and too slow for large ones? Two
+# likely reasons, which nothing here tells apart. It takes one share of the peak for all, though
+# larger matrices compute better (lab 12). And the paper ran interleaved pieces for most of its
+# large nets (lab 63), whose bubble is smaller.
 #
-# What the lab does not show is time on your machine. Losses, calls and bytes are those of real ranks; seconds
-# are computed, and held against the paper's.
+# What the lab does not show is time on your machine. Losses, calls and bytes are those of real
+# ranks; seconds are computed, and held against the paper's.
 #
 # ### What you take away
 # - Columns, then rows: one sum forward for an MLP, one for attention by heads, and as many back.
-# - f and g are a pair: where one adds up forward, the other adds up back. Without f the net trains, wrongly.
+# - f and g are a pair: where one adds up forward, the other adds up back. Without f the net trains,
+#   wrongly.
 # - The next layer waits for each sum: keep tensor ranks inside of a node, where links are fast.
-# - Sequence parallelism sends as much and keeps less. (Megatron-LM sends a quarter more, to keep less still.)
-# - A layout: tensor ranks up to the node; then, as the paper advises, pipeline until the net fits, and data
-#   for the rest.
+# - Sequence parallelism sends as much and keeps less. (Megatron-LM sends a quarter more, to keep
+#   less still.)
+# - A layout: tensor ranks up to the node; then, as the paper advises, pipeline until the net fits,
+#   and data for the rest.

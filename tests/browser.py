@@ -1,4 +1,5 @@
-"""A real browser, and a notebook of JupyterLab in it: for the tests, and for the README's pictures."""
+"""A real browser, and a notebook of JupyterLab in it: for the tests, and for the README's
+pictures."""
 
 from __future__ import annotations
 
@@ -13,14 +14,22 @@ import pytest
 from env.install import debian
 
 # The browser talks to this machine alone.
-FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--disable-sync", "--disable-component-update"]
+FLAGS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--disable-sync",
+    "--disable-component-update",
+]
 
 
 def path() -> str:
     """Where the browser lies. Without one the test is skipped; with CI=true it fails."""
     found = debian.browser()
     if not found and not os.environ.get("CI"):
-        pytest.skip("no browser: `make test` as root installs Debian's chromium, or install it yourself")
+        pytest.skip(
+            "no browser: `make test` as root installs Debian's chromium, or install it yourself"
+        )
     assert found, "CI=true, and no chromium: see env/install/debian-packages.txt"
     return found
 
@@ -46,8 +55,11 @@ class Notebook:
     def open(self) -> None:
         """Wait until the cells are there, and a kernel for them."""
         self.page.locator(".jp-Notebook .jp-Cell").first.wait_for(timeout=120_000)
-        # Not the circle at the top: it is idle, too, while there is no kernel, and a cell run then is lost.
-        self.page.locator(".jp-StatusBar-TextItem", has_text="Python 3 | Idle").wait_for(timeout=120_000)
+        # Not the circle at the top: it is idle, too, while there is no kernel, and a cell run then
+        # is lost.
+        self.page.locator(".jp-StatusBar-TextItem", has_text="Python 3 | Idle").wait_for(
+            timeout=120_000
+        )
 
     def cell(self, index: int):
         return self.page.locator(
@@ -60,7 +72,8 @@ class Notebook:
 
         cell = self.cell(index)
         cell.scroll_into_view_if_needed()
-        # Of a cell that is folded there is no text to click at; a click at its number opens and selects it.
+        # Of a cell that is folded there is no text to click at; a click at its number opens and
+        # selects it.
         cell.locator(".cm-content, .jp-Placeholder-prompt").first.click()
         self.page.keyboard.press("Control+Enter")
         # The cell is looked up anew each time: JupyterLab may draw it again while it runs.

@@ -14,7 +14,8 @@ WRONG = "tests/labs/wrong_answers"
 
 
 class Checkout:
-    """A small checkout of its own, with labkit in it, to generate labs in and to run commands in."""
+    """A small checkout of its own, with labkit in it, to generate labs in and to run commands
+    in."""
 
     def __init__(self, root: Path):
         self.root = root
@@ -25,7 +26,9 @@ class Checkout:
         modules = shutil.ignore_patterns("__pycache__", "lab[0-9][0-9]*")  # those of the real labs
         for name in ("labkit", "virtual", "classroom", "support", "authoring"):
             shutil.copytree(
-                real / "labs" / name, root / "labs" / name, ignore=modules if name == "support" else bytecode
+                real / "labs" / name,
+                root / "labs" / name,
+                ignore=modules if name == "support" else bytecode,
             )
         way = ("tests/__init__.py", "tests/labs/visit.py", "tests/labkit/plots/texts.py")
         for file in (*(real / name for name in way), *(real / WRONG).rglob("[!0-9]*.py")):

@@ -17,12 +17,16 @@ from tests import helpers
 from tests.authoring import tiny_lab
 from tests.checkout import Checkout
 
-# Set before any test starts a process, so that what a test leaves behind can be told from other processes.
+# Set before any test starts a process, so that what a test leaves behind can be told from other
+# processes.
 os.environ["LABKIT_TEST_RUN"] = helpers.RUN
 os.environ["MPLBACKEND"] = "Agg"
-# Where it is set, print writes a line and its end apart, and lines of two ranks run into one another.
+# Where it is set, print writes a line and its end apart, and lines of two ranks run into one
+# another.
 os.environ.pop("PYTHONUNBUFFERED", None)
-os.environ["JUPYTER_PREFER_ENV_PATH"] = "1"  # the kernel of this environment, not one of the user's own
+os.environ["JUPYTER_PREFER_ENV_PATH"] = (
+    "1"  # the kernel of this environment, not one of the user's own
+)
 
 TESTS = Path(__file__).parent
 LEFT = pytest.StashKey[list[str]]()
@@ -72,7 +76,8 @@ def pytest_configure(config):
 
 
 def _hear_interrupts(config) -> None:
-    """A time limit ends the run with SIGTERM. As at Ctrl-C, fixtures then stop the servers that they started.
+    """A time limit ends the run with SIGTERM. As at Ctrl-C, fixtures then stop the servers that
+    they started.
 
     A shell lets what it starts in the background ignore Ctrl-C, and so would all that tests start.
     """
@@ -82,7 +87,8 @@ def _hear_interrupts(config) -> None:
 
 
 def _interrupt(config, *_) -> None:
-    """End the run; its workers at once, for ten seconds later they would be killed, whatever they do."""
+    """End the run; its workers at once, for ten seconds later they would be killed, whatever they
+    do."""
     if _has_workers(config):
         for worker in psutil.Process().children():
             worker.terminate()
@@ -90,7 +96,8 @@ def _interrupt(config, *_) -> None:
 
 
 def _interrupt_once(_, *__) -> None:
-    """In a worker: its own machinery interrupts it again after five seconds, while fixtures clear up."""
+    """In a worker: its own machinery interrupts it again after five seconds, while fixtures clear
+    up."""
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     raise KeyboardInterrupt
@@ -111,7 +118,8 @@ def pytest_collection_modifyitems(items):
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config, log):
-    """Which tests stay together. (With pytest 9.2, loadgroup of pytest-xdist 3.8 groups nothing.)"""
+    """Which tests stay together. (With pytest 9.2, loadgroup of pytest-xdist 3.8 groups
+    nothing.)"""
     from xdist.scheduler import LoadScopeScheduling
 
     class ByGroup(LoadScopeScheduling):

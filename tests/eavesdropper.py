@@ -14,7 +14,8 @@ WAIT = 500  # milliseconds
 
 
 def overheard(connection: Path) -> bool:
-    """Does somebody without keys, who listens at the kernel's port for output, hear what a cell prints?"""
+    """Does somebody without keys, who listens at the kernel's port for output, hear what a cell
+    prints?"""
     known = json.loads(connection.read_text(encoding="utf-8"))
     client = BlockingKernelClient(connection_file=str(connection))
     client.load_connection_file()
@@ -27,7 +28,9 @@ def overheard(connection: Path) -> bool:
         listener.connect(f"{known['transport']}://{known['ip']}:{known['iopub_port']}")
         heard = b""
         for _ in range(TRIES):
-            client.execute_interactive(f"print({SECRET!r})", timeout=120, output_hook=lambda message: None)
+            client.execute_interactive(
+                f"print({SECRET!r})", timeout=120, output_hook=lambda message: None
+            )
             while listener.poll(WAIT):
                 heard += b"".join(listener.recv_multipart())
         return SECRET.encode() in heard

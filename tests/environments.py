@@ -1,4 +1,5 @@
-"""Environments made of links to this one, with copies of its Horovod and MPI beside, as other builds."""
+"""Environments made of links to this one, with copies of its Horovod and MPI beside, as other
+builds."""
 
 from __future__ import annotations
 
@@ -13,7 +14,8 @@ VERSION = f"python{sys.version_info.major}.{sys.version_info.minor}"
 
 
 def linked(folder: Path) -> Path:
-    """An environment in which all is this one's, by links; sys.prefix of its Python is the folder."""
+    """An environment in which all is this one's, by links; sys.prefix of its Python is the
+    folder."""
     prefix = Path(sys.prefix)
     packages = folder / "lib" / VERSION / "site-packages"
     (folder / "bin").mkdir(parents=True)
@@ -32,7 +34,9 @@ def add_horovod(environment: Path, name: str, default: str = "host") -> Path:
     packages = Path(sysconfig.get_path("purelib"))
     folder = environment / "lib" / VERSION / f"horovod-{name}"
     for part in ("horovod", *(path.name for path in packages.glob("horovod-*.dist-info"))):
-        shutil.copytree(packages / part, folder / part, ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copytree(
+            packages / part, folder / part, ignore=shutil.ignore_patterns("__pycache__")
+        )
     listed = {"host": f"lib/{VERSION}/site-packages", name: f"lib/{VERSION}/horovod-{name}"}
     text = json.dumps({"default": default, "folders": listed})
     (environment / "horovod-builds.json").write_text(text, encoding="utf-8")

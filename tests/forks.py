@@ -1,8 +1,9 @@
-"""Many commands of the kit in little time: one Python has imported it, and each command is a fork of it.
+"""Many commands of the kit in little time: one Python has imported it, and each command is a fork
+of it.
 
-`python -m tests.forks` reads a command a line, as JSON: `command` (a module and its arguments, as after
-`python -m`), `env`, and `limit` (seconds). It answers with a line each: the exit status, and all
-that was printed.
+`python -m tests.forks` reads a command a line, as JSON: `command` (a module and its arguments, as
+after `python -m`), `env`, and `limit` (seconds). It answers with a line each: the exit status, and
+all that was printed.
 """
 
 from __future__ import annotations

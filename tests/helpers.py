@@ -1,4 +1,5 @@
-"""What many tests need: waiting for something, and looking at processes, which may end in the same moment."""
+"""What many tests need: waiting for something, and looking at processes, which may end in the same
+moment."""
 
 from __future__ import annotations
 
@@ -66,12 +67,17 @@ def left_behind(patience: float = 5.0) -> list[str]:
 
 
 def _of_this_run() -> list[psutil.Process]:
-    # A child that was forked without a new program shows the environment that pytest was started with.
-    ours = {*marked(f"LABKIT_TEST_RUN={RUN}"), *filter(lives, psutil.Process().children(recursive=True))}
+    # A child that was forked without a new program shows the environment that pytest was started
+    # with.
+    ours = {
+        *marked(f"LABKIT_TEST_RUN={RUN}"),
+        *filter(lives, psutil.Process().children(recursive=True)),
+    }
     # Python's own resource tracker ends with pytest.
     return [process for process in ours if "resource_tracker" not in command_of(process)]
 
 
 def end_fork_server() -> None:
-    """It ends with its process, and a test's process goes on. Python has no public way to end it sooner."""
+    """It ends with its process, and a test's process goes on. Python has no public way to end it
+    sooner."""
     forkserver._forkserver._stop()

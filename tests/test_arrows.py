@@ -1,4 +1,5 @@
-"""Who may import whom: labs -> support -> virtual -> labkit; the others -> labkit; no circles; faces.
+"""Who may import whom: labs -> support -> virtual -> labkit; the others -> labkit; no circles;
+faces.
 
 The rules are kept for imports anywhere in a file, also for those inside functions.
 """
@@ -39,7 +40,8 @@ MAY_IMPORT = {
 
 
 class Import(NamedTuple):
-    """An import: its module ("labkit.timing"), the name ("" for `import x`), and what that is bound to."""
+    """An import: its module ("labkit.timing"), the name ("" for `import x`), and what that is bound
+    to."""
 
     line: int
     module: str
@@ -57,11 +59,14 @@ class Use(NamedTuple):
 
 @cache  # one source is asked by every rule
 def read(text: str) -> tuple[tuple[Import, ...], tuple[Use, ...]]:
-    """What a source imports, wherever it does so, and the attributes that it uses of plain names."""
+    """What a source imports, wherever it does so, and the attributes that it uses of plain
+    names."""
     imported, used = [], []
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.Import):
-            imported += [Import(node.lineno, alias.name, "", alias.asname or "") for alias in node.names]
+            imported += [
+                Import(node.lineno, alias.name, "", alias.asname or "") for alias in node.names
+            ]
         elif isinstance(node, ast.ImportFrom) and node.module:
             imported += [
                 Import(node.lineno, node.module, alias.name, alias.asname or alias.name)
@@ -88,7 +93,8 @@ def is_private(name: str) -> bool:
 
 
 def own_sources() -> dict[str, str]:
-    """Module -> text, of all that the kit consists of; labs by their stems ("labs.20_ranks_and_messages")."""
+    """Module -> text, of all that the kit consists of; labs by their stems
+    ("labs.20_ranks_and_messages")."""
     sources = {}
     for part, folder in FOLDERS.items():
         for path in sorted((folder / part).rglob("*.py")):
@@ -111,7 +117,8 @@ def targets(found: Import, modules: Collection[str]) -> str:
 
 
 def package(module: str) -> str:
-    """The package whose face stands before a module: "labkit.timing" for "labkit.timing.timer", or ""."""
+    """The package whose face stands before a module: "labkit.timing" for "labkit.timing.timer", or
+    ""."""
     parts = module.split(".")
     deep = parts[0] in ("labkit", "support", "slurm")
     depth = 2 if deep or parts[:2] == ["authoring", "tour"] else 1
@@ -139,13 +146,20 @@ def inside(module: str, folder: str) -> bool:
 
 @cache
 def offered(text: str) -> set[str]:
-    """The names that a face offers: those it lists, and all that it imports, since it is but a page."""
+    """The names that a face offers: those it lists, and all that it imports, since it is but a
+    page."""
     names = set()
     for node in ast.parse(text).body:
         if isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == "__all__":
-            names |= set(ast.literal_eval(node.value)) if isinstance(node.value, ast.List) else set()
+            names |= (
+                set(ast.literal_eval(node.value)) if isinstance(node.value, ast.List) else set()
+            )
         elif isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == "_NAMES_OF":
-            names |= {name for names_of_one in ast.literal_eval(node.value).values() for name in names_of_one}
+            names |= {
+                name
+                for names_of_one in ast.literal_eval(node.value).values()
+                for name in names_of_one
+            }
         elif isinstance(node, ast.ImportFrom) and node.module != "__future__":
             names |= {alias.asname or alias.name for alias in node.names}
     return names
@@ -162,9 +176,13 @@ def past_faces(sources: dict[str, str]) -> list[str]:
                 public = target.removeprefix(face + ".") in offered(sources[face])
                 if not public:
                     wrong.append(f"{module}:{found.line} imports {target}, past the face of {face}")
-            of_face = target == found.module and is_face(target, sources) and not inside(module, target)
+            of_face = (
+                target == found.module and is_face(target, sources) and not inside(module, target)
+            )
             if of_face and found.name and found.name not in offered(sources[target]):
-                wrong.append(f"{module}:{found.line} takes {found.name}, which {target} does not list")
+                wrong.append(
+                    f"{module}:{found.line} takes {found.name}, which {target} does not list"
+                )
     return wrong
 
 
@@ -191,7 +209,8 @@ def faces_with_code(sources: dict[str, str]) -> list[str]:
 
 
 def _belongs_to_a_page(node: ast.stmt) -> bool:
-    """A docstring, imports, __all__; or the tables and the function that import a name on its first use."""
+    """A docstring, imports, __all__; or the tables and the function that import a name on its first
+    use."""
     if isinstance(node, ast.Assign):
         return getattr(node.targets[0], "id", "") in ("__all__", "_NAMES_OF", "_MODULE_OF")
     if isinstance(node, ast.FunctionDef):
@@ -268,7 +287,8 @@ def test_labkits_page_names_its_parts(kit):
 
 def test_tests_take_no_private_names(kit):
     tests = {
-        module_name(path, ROOT): path.read_text("utf-8") for path in sorted((ROOT / "tests").rglob("*.py"))
+        module_name(path, ROOT): path.read_text("utf-8")
+        for path in sorted((ROOT / "tests").rglob("*.py"))
     }
     crossings = private_crossings({**kit, **tests})
     assert [line for line in crossings if line.startswith("tests.")] == []
@@ -288,13 +308,21 @@ def test_tests_take_no_private_names(kit):
         ("faces", "labkit.record.records", "from labkit.timing import measurement"),
         ("pages", "labkit.timing", "def measure(): ..."),
         ("pages", "labkit.timing.timer", "from labkit import timing"),
-        ("circles", "labkit.timing.measurement", "def later():\n    from labkit.timing import timer"),
+        (
+            "circles",
+            "labkit.timing.measurement",
+            "def later():\n    from labkit.timing import timer",
+        ),
         (
             "private names",
             "labkit.record.records",
             "from labkit.timing import timer as clock\nclock._collect",
         ),
-        ("private names", "labkit.record.records", "from labkit.timing.timer import _collect as collect"),
+        (
+            "private names",
+            "labkit.record.records",
+            "from labkit.timing.timer import _collect as collect",
+        ),
     ],
 )
 def test_a_forbidden_import_is_found(kit, rule, module, line):

@@ -1,9 +1,9 @@
 """Bad inputs to all commands of the kit are answered in a sentence.
 
-Numbers, paths, sizes, words, files and sites that cannot be, given to make, labkit, authoring, the tabletop,
-the site doctor, `make site` and the set-up, in a copy of the checkout. A good answer has no traceback, a
-status other than 0, and a sentence that names what was wrong. Goals of make are asked without the set-up,
-which is asked by itself.
+Numbers, paths, sizes, words, files and sites that cannot be, given to make, labkit, authoring, the
+tabletop, the site doctor, `make site` and the set-up, in a copy of the checkout. A good answer has
+no traceback, a status other than 0, and a sentence that names what was wrong. Goals of make are
+asked without the set-up, which is asked by itself.
 """
 
 from __future__ import annotations
@@ -25,7 +25,17 @@ from labkit import paths
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
 LIMIT = 120.0  # seconds for an answer, on a busy machine
-PARTS = ("labs", "slurm", "env", "solutions", "notebooks", "tests", "Makefile", "README.md", "pyproject.toml")
+PARTS = (
+    "labs",
+    "slurm",
+    "env",
+    "solutions",
+    "notebooks",
+    "tests",
+    "Makefile",
+    "README.md",
+    "pyproject.toml",
+)
 PYTHON = "{python}"  # and {files}, {home}: filled in when a case is asked
 LONG = "x" * 300  # no file system takes such a name
 NO_FILES = ("{files}/none", "{files}/folder", f"{{files}}/{LONG}", "/proc/self/mem/x")
@@ -44,14 +54,17 @@ class Case(NamedTuple):
         return " ".join([*words, *(word or "''" for word in self.command)]).replace(LONG, "xxx…")
 
     def fault(self, status: int, text: str) -> str:
-        """What is wrong with an answer, by status and all that was printed; "" if it is a good one."""
+        """What is wrong with an answer, by status and all that was printed; "" if it is a good
+        one."""
         if "Traceback (most recent call last)" in text:
             return "a traceback"
         if status == 0:
             return "status 0"
         if status < 0:
             return f"ended by signal {-status}"
-        spoken = [line for line in text.splitlines() if not line.startswith(("make: ***", "usage:"))]
+        spoken = [
+            line for line in text.splitlines() if not line.startswith(("make: ***", "usage:"))
+        ]
         if not any(len(line.split()) >= 5 for line in spoken):
             return "no sentence"
         if not re.search(self.names, "\n".join(spoken), re.IGNORECASE):
@@ -70,7 +83,20 @@ def make(goal: str, names: str, **values: str) -> Case:
 
 def of_labs() -> Iterable[Case]:
     """Which lab, how many ranks, which parameters and builds."""
-    for lab in ("99", "4O", "40_", "../99", "ÄÖ", "", "40 41", "-5", "²", "4" * 40, LONG, "solutions"):
+    for lab in (
+        "99",
+        "4O",
+        "40_",
+        "../99",
+        "ÄÖ",
+        "",
+        "40 41",
+        "-5",
+        "²",
+        "4" * 40,
+        LONG,
+        "solutions",
+    ):
         yield module("labkit", "run", lab, names="lab|unrecognized|required")
         yield module("labkit", "submit", lab, names="lab|unrecognized|required")
     for lab in ("99", "4O", "²", LONG):
@@ -99,10 +125,22 @@ def of_jobs() -> Iterable[Case]:
     for count in COUNTS:
         yield module("labkit", "submit", "40", "--nodes", count, names="NODES|nodes|node")
         yield module("labkit", "submit", "40", "--ranks", count, names="RANKS|ranks|site|Slurm")
-        yield module("labkit", "scaling", "50", "--nodes", f"1,{count}", names="NODES|nodes|site|Slurm")
+        yield module(
+            "labkit", "scaling", "50", "--nodes", f"1,{count}", names="NODES|nodes|site|Slurm"
+        )
     for counts in ("1,,2", ",", "1;2", "2,2", ""):
         yield module("labkit", "scaling", "50", "--nodes", counts, names="NODES|nodes|site|Slurm")
-    for site in ("nowhere", "../tabletop", "template", "Tabletop", "a b", LONG, "broken", "latin", "failing"):
+    for site in (
+        "nowhere",
+        "../tabletop",
+        "template",
+        "Tabletop",
+        "a b",
+        LONG,
+        "broken",
+        "latin",
+        "failing",
+    ):
         yield module("labkit", "submit", "40", "--site", site, names="site|slurm/sites")
         yield module("slurm.doctor", site, names="site|slurm/sites")
     for variable in ("A", "=1", "1A=2", "LABKIT_HOME=/tmp", "SLURM_JOB_ID=1", "A=a\nb", "Ä=1"):
@@ -112,7 +150,12 @@ def of_jobs() -> Iterable[Case]:
     yield make("submit", "ENV", LAB="40", ENV="A", SITE="tabletop")
     yield make("scaling", "NODES", LAB="50", NODES="1,two")
     yield make("doctor", "site", SITE="nowhere")
-    for words in (["--nodes", "0"], ["--nodes", "two"], ["--patience", "long"], ["--patience", "nan"]):
+    for words in (
+        ["--nodes", "0"],
+        ["--nodes", "two"],
+        ["--patience", "long"],
+        ["--patience", "nan"],
+    ):
         yield module("slurm.doctor", "tabletop", *words, names="nodes|patience|Slurm")
     yield module("labkit", "submit", "28", names="one rank")  # it has no batch job
 
@@ -135,7 +178,9 @@ def of_files() -> Iterable[Case]:
             names="no trace|cannot read|no Horovod timeline|cut short",
         )
     for port in ("0", "-1", "70000", "many", "99999999999999999999"):
-        yield module("labkit", "trace", "{files}/good.json", "--no-browser", "--port", port, names="port")
+        yield module(
+            "labkit", "trace", "{files}/good.json", "--no-browser", "--port", port, names="port"
+        )
     yield make("trace", "Say which trace")
     yield make("trace", "none", FILE="{files}/none")
     yield make("trace", "port", FILE="{files}/good.json", PORT="many")
@@ -150,7 +195,9 @@ def of_homes() -> Iterable[Case]:
     """Folders of one's own that cannot be, or hold rubbish."""
     for home in ("/dev/null/x", "/proc/none", "{files}/good.json", f"{{files}}/{LONG}"):
         for words in (["progress"], ["results"], ["submit", "40", "--site", "tabletop"]):
-            yield module("labkit", *words, names="/dev/null|/proc|good.json|xxx", env={"LABKIT_HOME": home})
+            yield module(
+                "labkit", *words, names="/dev/null|/proc|good.json|xxx", env={"LABKIT_HOME": home}
+            )
         for words in (["support.lab80"], ["slurm.tabletop", "up"]):
             yield module(*words, names="/dev/null|/proc|good.json|xxx", env={"LABKIT_HOME": home})
 
@@ -172,13 +219,25 @@ def of_authors() -> Iterable[Case]:
         yield module("authoring", "reset", lab, names="lab")
         yield module("authoring", "solve", lab, "40.1", names="lab")
         yield module("authoring", "tour", "--labs", lab, names="lab")
-    for stem in ("Other", "6_x", "40_other", "66_Ä", "../66_x", "66_", "", "66_" + LONG, "66 my topic"):
+    for stem in (
+        "Other",
+        "6_x",
+        "40_other",
+        "66_Ä",
+        "../66_x",
+        "66_",
+        "",
+        "66_" + LONG,
+        "66 my topic",
+    ):
         yield module("authoring", "new", stem, names="lab|number|name|unrecognized")
     for exercise in ("40.99", "41.1", "first", "", "²"):
         yield module("authoring", "solve", "40", exercise, names="exercise")
     yield module("authoring", "tour", "--labs", ",", names="lab")
     yield module("authoring", "tour", "--labs", "20,,99", names="lab")
-    yield module("authoring", "tour", "--labs", "20", "--out", "{files}/good.json", names="good.json")
+    yield module(
+        "authoring", "tour", "--labs", "20", "--out", "{files}/good.json", names="good.json"
+    )
     yield module("authoring", "tour", "--labs", "20", "--out", "{files}/folder", names="folder")
     for count in ("0", "-1", "many", "nan"):
         yield module("authoring", "guide", "--learners", count, names="learner")
@@ -187,7 +246,9 @@ def of_authors() -> Iterable[Case]:
         yield module("authoring", "guide", "--homes", folder, names="homes|none|good.json")
     yield module("authoring", "guide", "--out", "{files}/good.json/x", names="good.json")
     yield module("authoring", "release", names="git|commit|checkout")  # a copy, and no checkout
-    yield module("authoring", "labs", "--check", names="broken", env={"PYTHONPATH": "{broken}/labs"})
+    yield module(
+        "authoring", "labs", "--check", names="broken", env={"PYTHONPATH": "{broken}/labs"}
+    )
     yield module("authoring", "labs", names="broken", env={"PYTHONPATH": "{broken}/labs"})
     yield make("new", "lab", LAB="Other")
     yield make("solve", "Say which exercise", LAB="40")
@@ -244,7 +305,9 @@ def of_set_ups() -> Iterable[Case]:
         yield Case((PYTHON, "{bare}/env/setup.py"), "python", {"PYTHON": python or "/"})
     for wish in ("NCLL", "²", "GLOO"):
         yield Case((PYTHON, "{bare}/env/setup.py"), "GPU_OPERATIONS", {"GPU_OPERATIONS": wish})
-    yield Case((PYTHON, "{bare}/env/setup.py"), "cuda", {"GPU_OPERATIONS": "NCCL", "CUDA_HOME": "/none"})
+    yield Case(
+        (PYTHON, "{bare}/env/setup.py"), "cuda", {"GPU_OPERATIONS": "NCCL", "CUDA_HOME": "/none"}
+    )
     yield Case((PYTHON, "{bare}/env/setup.py", "--fast"), "fast")
     nowhere = {"PATH": "{files}/folder", "PYTHON": PYTHON, "CXX": "", "CC": ""}
     yield Case((PYTHON, "{bare}/env/setup.py"), r"g\+\+, make, patch not found", nowhere)
@@ -308,11 +371,16 @@ BAD_SITES = {
 
 
 class Kit:
-    """A copy of the checkout, one without an environment, one with a broken lab, and the bad files."""
+    """A copy of the checkout, one without an environment, one with a broken lab, and the bad
+    files."""
 
     def __init__(self, folder: Path):
         real = paths.root()
-        for name, parts in (("checkout", PARTS), ("broken", PARTS), ("bare", ("env", "pyproject.toml"))):
+        for name, parts in (
+            ("checkout", PARTS),
+            ("broken", PARTS),
+            ("bare", ("env", "pyproject.toml")),
+        ):
             for part in parts:
                 if (real / part).is_dir():
                     ignore = shutil.ignore_patterns("__pycache__", "results")
@@ -341,9 +409,14 @@ class Kit:
             "{home}": str(folder / "home"),
         }
         self.env = {
-            name: value for name, value in os.environ.items() if not name.startswith(("SLURM_", "SITE"))
+            name: value
+            for name, value in os.environ.items()
+            if not name.startswith(("SLURM_", "SITE"))
         }
-        self.env |= {"PYTHONPATH": str(folder / "checkout/labs"), "LABKIT_HOME": self.filled("{home}")}
+        self.env |= {
+            "PYTHONPATH": str(folder / "checkout/labs"),
+            "LABKIT_HOME": self.filled("{home}"),
+        }
         self.env |= {"MAKEFLAGS": "", "PYTHONDONTWRITEBYTECODE": "1"}
         self.server = subprocess.Popen(
             [sys.executable, "-m", "tests.forks"], cwd=folder / "checkout", env=self.env,

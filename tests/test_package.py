@@ -33,19 +33,34 @@ def test_a_wheel_installed_elsewhere_imports_every_module(tmp_path):
     # From what git knows, as somebody who fetched it would build it.
     source, site = tmp_path / "source", tmp_path / "site"
     source.mkdir()
-    names = run("git", "ls-files", "-co", "--exclude-standard", "pyproject.toml", "labs", cwd=paths.root())
+    names = run(
+        "git", "ls-files", "-co", "--exclude-standard", "pyproject.toml", "labs", cwd=paths.root()
+    )
     run("cp", "--parents", *names.split(), str(source), cwd=paths.root())
     pip = [sys.executable, "-m", "pip", "--disable-pip-version-check"]
-    run(*pip, "wheel", "--no-deps", "--no-build-isolation", "--no-index", "-w", str(tmp_path), str(source))
+    run(
+        *pip,
+        "wheel",
+        "--no-deps",
+        "--no-build-isolation",
+        "--no-index",
+        "-w",
+        str(tmp_path),
+        str(source),
+    )
     (wheel,) = tmp_path.glob("*.whl")
     run(*pip, "install", "--no-deps", "--no-index", "--target", str(site), str(wheel))
     env = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     env["PYTHONPATH"] = str(site)
-    imported = run(sys.executable, "-c", IMPORT_ALL, str(site), *PACKAGES, cwd=tmp_path, env=env).split()
+    imported = run(
+        sys.executable, "-c", IMPORT_ALL, str(site), *PACKAGES, cwd=tmp_path, env=env
+    ).split()
     sources = [path for name in PACKAGES for path in (source / "labs" / name).rglob("*.py")]
     # Programs that are started, as those of lab 65, lie in folders that are no packages.
     modules = [
-        path for path in sources if path.name != "__main__.py" and path.with_name("__init__.py").exists()
+        path
+        for path in sources
+        if path.name != "__main__.py" and path.with_name("__init__.py").exists()
     ]
     assert len(imported) == len(modules) - len(PACKAGES), "the packages themselves are not printed"
     assert (site / "support/lab43_logs/duplicate_gpu.log").exists()

@@ -14,7 +14,9 @@ PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").g
 
 def example(about: str) -> str:
     """The one Python example with that word in it."""
-    found = [block for block in re.findall(r"```python\n(.*?)```", TOOLS, re.DOTALL) if about in block]
+    found = [
+        block for block in re.findall(r"```python\n(.*?)```", TOOLS, re.DOTALL) if about in block
+    ]
     assert len(found) == 1, about
     return found[0]
 
@@ -46,4 +48,6 @@ def test_links_and_pictures_are_there(page):
         assert there.exists(), target
         if heading:
             headings = re.findall(r"(?m)^#+ (.+)$", there.read_text(encoding="utf-8"))
-            assert heading in [re.sub(r"[^\w -]", "", words.lower()).replace(" ", "-") for words in headings]
+            assert heading in [
+                re.sub(r"[^\w -]", "", words.lower()).replace(" ", "-") for words in headings
+            ]

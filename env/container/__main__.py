@@ -17,10 +17,12 @@ from env.install.steps import StepFailed, exit_status, unpack
 
 
 def context_of(edition: str, folder: Path) -> Path:
-    """The files of `make release`, unpacked below `folder`: what the image is made of. Raises StepFailed."""
+    """The files of `make release`, unpacked below `folder`: what the image is made of. Raises
+    StepFailed."""
     if (ROOT / "EDITION.json").exists():
         raise StepFailed(
-            "`make container` makes the image of a checkout's last commit, and this is an unpacked archive",
+            "`make container` makes the image of a checkout's last commit, and this is an unpacked"
+            " archive",
             f"Here, type: podman build -f env/Containerfile -t {builder.IMAGE} .",
         )
     run([sys.executable, str(ROOT / "env" / "setup.py")])
@@ -52,7 +54,10 @@ def build(options: argparse.Namespace) -> None:
         begun = time.monotonic()
         run(program.command(context, arguments, shlex.split(options.options)))
     seconds = time.monotonic() - begun
-    print(f"{builder.IMAGE}: the {options.edition}' edition, built by {program.name} in {seconds:.0f} s")
+    print(
+        f"{builder.IMAGE}: the {options.edition}' edition, built by {program.name} in"
+        f" {seconds:.0f} s"
+    )
     if options.archive:
         builder.write_archive(program, options.archive)
         print(f"{options.archive}: a laptop takes it by podman load -i {options.archive.name}")
@@ -62,11 +67,15 @@ def build(options: argparse.Namespace) -> None:
 
 def main(arguments: list[str]) -> int:
     """The command line. Returns the exit status."""
-    parser = argparse.ArgumentParser(prog="make container", description="Build the labs' container image.")
+    parser = argparse.ArgumentParser(
+        prog="make container", description="Build the labs' container image."
+    )
     parser.add_argument("--edition", choices=list(builder.SECTIONS), default="learners")
     parser.add_argument("--base", default="", help="the Debian 12 that it begins with")
     parser.add_argument("--options", default="", help="more options for the program that builds")
-    parser.add_argument("--archive", type=Path, default=None, help="also write it to .tar or .tar.gz")
+    parser.add_argument(
+        "--archive", type=Path, default=None, help="also write it to .tar or .tar.gz"
+    )
     options = parser.parse_args(arguments)
     return exit_status("container", lambda: build(options))
 

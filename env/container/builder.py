@@ -32,17 +32,19 @@ class Builder:
     def command(self, context: Path, arguments: dict[str, str], more: list[str]) -> list[str]:
         """The command that builds the image out of a folder.
 
-        arguments: build arguments; those without a value are left out. more: options as the user gave them.
+        arguments: build arguments; those without a value are left out. more: options as the user
+        gave them.
         """
         words = [self.path, "build", "-f", str(context / "env" / "Containerfile"), "-t", IMAGE]
         given = [f"--build-arg={name}={value}" for name, value in arguments.items() if value]
         return [*words, *given, *more, str(context)]
 
     def save(self) -> list[str]:
-        """The command that writes the image to its standard output, as all of them and Apptainer read it.
+        """The command that writes the image to its standard output, as all of them and Apptainer
+        read it.
 
-        Podman and buildah call it localhost/NAME. Pushed, not saved, it has in the archive the plain name as
-        well, by which alone Docker finds it.
+        Podman and buildah call it localhost/NAME. Pushed, not saved, it has in the archive the
+        plain name as well, by which alone Docker finds it.
         """
         if self.name == "docker":
             return [self.path, "save", IMAGE]
@@ -51,7 +53,9 @@ class Builder:
 
 def find() -> Builder:
     """The first of podman, docker and buildah that is here and works. StepFailed when none does."""
-    there = [(name, path) for name in ("podman", "docker", "buildah") if (path := shutil.which(name))]
+    there = [
+        (name, path) for name in ("podman", "docker", "buildah") if (path := shutil.which(name))
+    ]
     for name, path in there:
         # Docker's command, say, is nothing without its daemon.
         if subprocess.run([path, "info"], capture_output=True, check=False).returncode == 0:
@@ -60,7 +64,8 @@ def find() -> Builder:
         silent = [name for name, _ in there]
         raise StepFailed(
             f"{' and '.join(silent)} cannot be used: `{silent[0]} info` fails",
-            "Start Docker or Podman Desktop, or its service; or install another: sudo apt-get install podman",
+            "Start Docker or Podman Desktop, or its service; or install another: sudo apt-get"
+            " install podman",
         )
     raise StepFailed(
         "a container image is built by podman, docker or buildah, and none of them is here",
@@ -70,7 +75,8 @@ def find() -> Builder:
 
 
 def add_wheels(context: Path) -> None:
-    """Put the wheels of Horovod that were compiled here beside the files: what fits is not compiled again."""
+    """Put the wheels of Horovod that were compiled here beside the files: what fits is not compiled
+    again."""
     for wheel in sorted(cache_root().glob("*/horovod-*.whl")):
         target = context / "build" / "wheels" / wheel.parent.name
         target.mkdir(parents=True, exist_ok=True)

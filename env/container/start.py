@@ -1,8 +1,9 @@
-"""Inside the container: bring the learner's own copy up to date, then become JupyterLab, or another command.
+"""Inside the container: bring the learner's own copy up to date, then become JupyterLab, or another
+command.
 
-`start.py` opens JupyterLab at the first lab; `start.py make doctor` runs that in the copy. The course with
-its environment lies in /opt/hpdl-labs, which the learner cannot change. The copy is ~/labs, or
-$LABS_COPY; it holds the records, too. Only what Python itself brings is used here.
+`start.py` opens JupyterLab at the first lab; `start.py make doctor` runs that in the copy. The
+course with its environment lies in /opt/hpdl-labs, which the learner cannot change. The copy is
+~/labs, or $LABS_COPY; it holds the records, too. Only what Python itself brings is used here.
 """
 
 import ctypes
@@ -27,16 +28,21 @@ def main(command: list[str]) -> None:
     try:
         kept = deliver(COURSE, copy)
     except OSError as error:
-        sys.exit(f"{copy} cannot be written ({error.strerror}): mount a volume there that is yours.")
+        sys.exit(
+            f"{copy} cannot be written ({error.strerror}): mount a volume there that is yours."
+        )
     if kept:
         names = ", ".join(kept[:3]) + (", …" if len(kept) > 3 else "")
         print(
-            f"The course has newer versions of files that you have changed; yours stay: {names}", flush=True
+            f"The course has newer versions of files that you have changed; yours stay: {names}",
+            flush=True,
         )
     os.environ.update(variables(COURSE, copy, os.environ))
     os.chdir(copy)
     if not command:
-        subprocess.run([str(COURSE / ".venv" / "bin" / "python"), "-m", "labkit", "bring"], check=False)
+        subprocess.run(
+            [str(COURSE / ".venv" / "bin" / "python"), "-m", "labkit", "bring"], check=False
+        )
     words = command or jupyter(copy, os.environ)
     try:
         os.execvp(words[0], words)
@@ -45,10 +51,11 @@ def main(command: list[str]) -> None:
 
 
 def deliver(course: Path, copy: Path) -> list[str]:
-    """Bring the copy up to date with the course: what is missing, and what the learner has not changed.
+    """Bring the copy up to date with the course: what is missing, and what the learner has not
+    changed.
 
-    Returns the files that the learner has changed and that are newer in the course; they stay. A file
-    that was removed comes again, as it was at first. Raises OSError.
+    Returns the files that the learner has changed and that are newer in the course; they stay. A
+    file that was removed comes again, as it was at first. Raises OSError.
     """
     record = copy / DELIVERED
     before = json.loads(record.read_text(encoding="utf-8")) if record.exists() else {}
@@ -80,7 +87,9 @@ def files(course: Path) -> list[Path]:
     tops = [path for path in course.iterdir() if path.name not in LEFT_OUT]
     found = [path for top in tops for path in ([top] if top.is_file() else top.rglob("*"))]
     made = ("__pycache__", ".egg-info")
-    return sorted(path for path in found if path.is_file() and not any(word in str(path) for word in made))
+    return sorted(
+        path for path in found if path.is_file() and not any(word in str(path) for word in made)
+    )
 
 
 def digest_of(path: Path) -> str | None:
@@ -89,10 +98,11 @@ def digest_of(path: Path) -> str | None:
 
 
 def variables(course: Path, copy: Path, env: dict) -> dict[str, str]:
-    """What the copy's processes find in their environment: the course's programs, the copy's labkit.
+    """What the copy's processes find in their environment: the course's programs, the copy's
+    labkit.
 
-    MPICH takes a long message straight out of the other rank's memory. Where the container forbids that, as
-    Docker 20.10 does, the message fails; told so, MPICH copies by way of shared memory.
+    MPICH takes a long message straight out of the other rank's memory. Where the container forbids
+    that, as Docker 20.10 does, the message fails; told so, MPICH copies by way of shared memory.
     """
     chosen = "MPIR_CVAR_CH4_CMA_ENABLE" in env
     copying = {} if chosen or may_read_memory() else {"MPIR_CVAR_CH4_CMA_ENABLE": "0"}
@@ -112,7 +122,8 @@ class Piece(ctypes.Structure):
 def may_read_memory() -> bool:
     """Does this container allow the call that reads another process's memory?
 
-    Tried with this process's own memory, which the kernel itself never refuses: a refusal is the container's.
+    Tried with this process's own memory, which the kernel itself never refuses: a refusal is the
+    container's.
     """
     source, target = ctypes.create_string_buffer(b"x", 1), ctypes.create_string_buffer(1)
     there = Piece(ctypes.addressof(source), 1)
@@ -124,8 +135,9 @@ def may_read_memory() -> bool:
 def jupyter(copy: Path, env: dict) -> list[str]:
     """The command of JupyterLab at the first lab of the copy.
 
-    It listens to the container's own network, of which the machine passes on one port. Apptainer's containers
-    have the machine's network, and there it listens to that machine alone. $LABS_ADDRESS chooses.
+    It listens to the container's own network, of which the machine passes on one port. Apptainer's
+    containers have the machine's network, and there it listens to that machine alone. $LABS_ADDRESS
+    chooses.
     """
     shared = "APPTAINER_CONTAINER" in env or "SINGULARITY_CONTAINER" in env
     address = env.get("LABS_ADDRESS") or ("127.0.0.1" if shared else "0.0.0.0")
@@ -133,7 +145,15 @@ def jupyter(copy: Path, env: dict) -> list[str]:
     # Where the network is the machine's, other users can connect to a kernel's port.
     encrypted = "--KernelManager.transport_encryption=required"
     folder = [f"--ServerApp.root_dir={copy}", f"--LabApp.default_url=/lab/tree/{FIRST}"]
-    return ["jupyter", "lab", "--no-browser", f"--ip={address}", f"--port={port}", encrypted, *folder]
+    return [
+        "jupyter",
+        "lab",
+        "--no-browser",
+        f"--ip={address}",
+        f"--port={port}",
+        encrypted,
+        *folder,
+    ]
 
 
 if __name__ == "__main__":

@@ -1,8 +1,9 @@
 """Build Horovod 0.28.1 from its source distribution, or take the wheel from the cache.
 
-The cache lies outside the checkout, so that a second checkout does not compile again. Its key covers all
-that goes into the wheel. A build happens in a folder of its own that is renamed into place at its
-end, and a second one that wants the same wheel waits for it: neither can spoil the other's result.
+The cache lies outside the checkout, so that a second checkout does not compile again. Its key
+covers all that goes into the wheel. A build happens in a folder of its own that is renamed into
+place at its end, and a second one that wants the same wheel waits for it: neither can spoil the
+other's result.
 """
 
 from __future__ import annotations
@@ -53,7 +54,8 @@ def read_versions(python: Path) -> dict[str, str | None]:
 
 
 def arch_flags() -> str:
-    """The instruction sets, among those Horovod asks for, that this processor has, as compiler flags."""
+    """The instruction sets, among those Horovod asks for, that this processor has, as compiler
+    flags."""
     cpuinfo = Path("/proc/cpuinfo")
     flags_here = cpuinfo.read_text().split() if cpuinfo.exists() else []
     return " ".join(f"-m{flag}" for flag in CPU_FLAGS if flag in flags_here)
@@ -65,7 +67,8 @@ def compiler_path() -> str:
     if program is None or shutil.which("make") is None:
         missing = "C++ compiler" if program is None else "make"
         raise StepFailed(
-            f"no {missing} in PATH, and Horovod must be compiled", f"Install it: {PACKAGES['compiler']}"
+            f"no {missing} in PATH, and Horovod must be compiled",
+            f"Install it: {PACKAGES['compiler']}",
         )
     return program
 
@@ -76,7 +79,9 @@ def compiler() -> str:
     return answer.stdout.splitlines()[0]
 
 
-def inputs(versions: dict[str, str | None], mpi: Mpi, gpu_settings: dict[str, str]) -> dict[str, str]:
+def inputs(
+    versions: dict[str, str | None], mpi: Mpi, gpu_settings: dict[str, str]
+) -> dict[str, str]:
     """Everything that goes into the wheel, by name."""
     return {
         "sdist": SHA256,
@@ -103,7 +108,9 @@ def cached_wheel(folder: Path) -> Path | None:
     return next(iter(sorted(folder.glob("horovod-*.whl"))), None)
 
 
-def build_environment(mpi: Mpi, venv: Path, gpu_env: dict[str, str], more_rpath: list[str]) -> dict[str, str]:
+def build_environment(
+    mpi: Mpi, venv: Path, gpu_env: dict[str, str], more_rpath: list[str]
+) -> dict[str, str]:
     """The environment of the compilation: ours alone, no HOROVOD_ variable of the user's."""
     env = {name: value for name, value in os.environ.items() if not name.startswith("HOROVOD_")}
     env.update(gpu_env)
@@ -114,7 +121,8 @@ def build_environment(mpi: Mpi, venv: Path, gpu_env: dict[str, str], more_rpath:
     env["HOROVOD_RPATH"] = ";".join([*mpi.rpath(), *more_rpath, *frameworks])
     env["CMAKE_POLICY_VERSION_MINIMUM"] = "3.5"
     env["TF_CPP_MIN_LOG_LEVEL"] = "3"
-    # `make setup` hands down flags of its own; of these only a number of jobs is meant for the compilation.
+    # `make setup` hands down flags of its own; of these only a number of jobs is meant for the
+    # compilation.
     jobs_asked = re.search(r"-j ?(\d+)", env.get("MAKEFLAGS", ""))
     env["MAKEFLAGS"] = f"-j{jobs_asked[1] if jobs_asked else jobs()}"
     return env
@@ -127,14 +135,29 @@ def jobs() -> int:
 
 
 def fetch(step: Step, python: Path, folder: Path) -> Path:
-    """Download the source distribution with pip, its hash checked, and unpack it; return the folder."""
+    """Download the source distribution with pip, its hash checked, and unpack it; return the
+    folder."""
     pinned = folder / "pinned.txt"
     pinned.write_text(f"horovod=={RELEASE} --hash=sha256:{SHA256}\n", encoding="utf-8")
     step.run(
-        [python, "-m", "pip", "download", "--no-deps", "--no-binary", ":all:", "--no-build-isolation",
-         "--require-hashes", "--dest", folder, "-r", pinned],
-        progress=pip_progress, env=dict(os.environ, HOROVOD_SKIP_COMPILE="1"),
-    )  # fmt: skip
+        [
+            python,
+            "-m",
+            "pip",
+            "download",
+            "--no-deps",
+            "--no-binary",
+            ":all:",
+            "--no-build-isolation",
+            "--require-hashes",
+            "--dest",
+            folder,
+            "-r",
+            pinned,
+        ],
+        progress=pip_progress,
+        env=dict(os.environ, HOROVOD_SKIP_COMPILE="1"),
+    )
     unpack(folder / f"horovod-{RELEASE}.tar.gz", folder)
     return folder / f"horovod-{RELEASE}"
 
@@ -150,8 +173,8 @@ def provide_wheel(
 ) -> tuple[Path, bool]:
     """The wheel of this flavour for this environment, and whether it had to be compiled.
 
-    toolkit: the site's CUDA on a GPU machine. nccl: NCCL_HOME, if it is not the wheel's NCCL that is wanted.
-    before_compiling: called where the cache has no such wheel.
+    toolkit: the site's CUDA on a GPU machine. nccl: NCCL_HOME, if it is not the wheel's NCCL that
+    is wanted. before_compiling: called where the cache has no such wheel.
     """
     python = venv / "bin" / "python"
     versions = read_versions(python)

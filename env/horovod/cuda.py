@@ -1,8 +1,9 @@
-"""CUDA for Horovod on a GPU machine: the site's toolkit and driver, NCCL, and what the build is told of them.
+"""CUDA for Horovod on a GPU machine: the site's toolkit and driver, NCCL, and what the build is
+told of them.
 
-For CUDA 12 no package of PyPI holds nvcc (nvidia-cuda-nvcc-cu12 has only what comes after it), so that the
-site must bring it: as a module, in a container, or under /usr/local. It is looked at before gigabytes are
-fetched.
+For CUDA 12 no package of PyPI holds nvcc (nvidia-cuda-nvcc-cu12 has only what comes after it), so
+that the site must bring it: as a module, in a container, or under /usr/local. It is looked at
+before gigabytes are fetched.
 """
 
 from __future__ import annotations
@@ -19,13 +20,14 @@ from env.install.steps import Step, StepFailed
 
 USUAL = Path("/usr/local")
 LIBRARIES = ("libcudart.so", "libnccl.so", "libcudnn.so")
-DRIVERS = {12: 525, 13: 580}  # the first driver of a CUDA: docs.nvidia.com/deploy/cuda-compatibility, table 1
+# The first driver of a CUDA: docs.nvidia.com/deploy/cuda-compatibility, table 1.
+DRIVERS = {12: 525, 13: 580}
 PROGRAM = """#include <cuda_runtime.h>
 __global__ void add(float *to) { to[threadIdx.x] += 1; }
 int main() { add<<<1, 1>>>(nullptr); return cudaDeviceSynchronize() == cudaSuccess; }
 """
-# Horovod's extensions lie in PLACE/horovod/torch and PLACE/horovod/tensorflow. PLACE is site-packages or a
-# folder beside it: this way leads to site-packages from either.
+# Horovod's extensions lie in PLACE/horovod/torch and PLACE/horovod/tensorflow. PLACE is
+# site-packages or a folder beside it: this way leads to site-packages from either.
 SITE = "$ORIGIN/../../../site-packages"
 RUNTIME = f"{SITE}/nvidia/cuda_runtime/lib"
 NCCL = f"{SITE}/nvidia/nccl/lib"
@@ -51,7 +53,8 @@ class Toolkit:
 
 
 def find(given: str | None, major: int, usual: Path = USUAL) -> Toolkit:
-    """The toolkit of that major version: CUDA_HOME, else that of nvcc in PATH, else one under /usr/local.
+    """The toolkit of that major version: CUDA_HOME, else that of nvcc in PATH, else one under
+    /usr/local.
 
     Raises StepFailed when there is none, or only one of another major version.
     """
@@ -63,13 +66,15 @@ def find(given: str | None, major: int, usual: Path = USUAL) -> Toolkit:
         if toolkit and toolkit not in seen:
             seen.append(toolkit)
     cure = (
-        f"Load a CUDA {major} module (`module avail cuda`) or set CUDA_HOME to the folder above bin/nvcc; "
-        f"any {major}.x will do, and no package of PyPI brings it. On a machine without GPUs: "
-        "`make setup GPU_OPERATIONS=none`."
+        f"Load a CUDA {major} module (`module avail cuda`) or set CUDA_HOME to the folder above"
+        f" bin/nvcc; any {major}.x will do, and no package of PyPI brings it. On a machine without"
+        " GPUs: `make setup GPU_OPERATIONS=none`."
     )
     if seen:
         others = " and ".join(map(str, seen))
-        raise StepFailed(f"there is {others}, but the pinned PyTorch is built for CUDA {major}", cure)
+        raise StepFailed(
+            f"there is {others}, but the pinned PyTorch is built for CUDA {major}", cure
+        )
     if given:
         raise StepFailed(f"no CUDA toolkit: CUDA_HOME={given} has no bin/nvcc that runs", cure)
     raise StepFailed(
@@ -93,13 +98,15 @@ def _numbers(path: Path) -> list[int]:
 def look(nvcc: Path) -> Toolkit | None:
     """The toolkit that this nvcc belongs to; None when it does not run.
 
-    nvcc may be a script that calls another one elsewhere, so it is asked where it is at home. That of a
-    distribution does not say: then it is the folder above bin/.
+    nvcc may be a script that calls another one elsewhere, so it is asked where it is at home. That
+    of a distribution does not say: then it is the folder above bin/.
     """
     version = re.search(r"\bV(\d+\.\d+\.\d+)", _output(nvcc, "--version"))
     if not version:
         return None
-    top = re.search(r"^#\$ TOP=(.+)$", _output(nvcc, "--dryrun", "-x", "cu", os.devnull), re.MULTILINE)
+    top = re.search(
+        r"^#\$ TOP=(.+)$", _output(nvcc, "--dryrun", "-x", "cu", os.devnull), re.MULTILINE
+    )
     home = Path(top[1].strip()).resolve() if top else nvcc.parents[1]
     return Toolkit(home, version[1])
 
@@ -107,7 +114,12 @@ def look(nvcc: Path) -> Toolkit | None:
 def _output(*command: str | Path) -> str:
     try:
         answer = subprocess.run(
-            command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=60, check=False
+            command,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=60,
+            check=False,
         )
     except (OSError, subprocess.TimeoutExpired):
         return ""
@@ -115,7 +127,8 @@ def _output(*command: str | Path) -> str:
 
 
 def try_out(step: Step, toolkit: Toolkit, compiler: str, work: Path) -> None:
-    """Compile and link a small program. Raises StepFailed: a part is missing, or g++ is too new for nvcc."""
+    """Compile and link a small program. Raises StepFailed: a part is missing, or g++ is too new for
+    nvcc."""
     source = work / "first.cu"
     source.write_text(PROGRAM, encoding="utf-8")
     nvcc = toolkit.home / "bin" / "nvcc"
@@ -124,30 +137,39 @@ def try_out(step: Step, toolkit: Toolkit, compiler: str, work: Path) -> None:
     except StepFailed as error:
         too_new = re.search(r"gcc versions later than (\d+)", error.message)
         cure = (
-            "The toolkit must be complete, with its headers and libcudart.so: name another one by CUDA_HOME."
+            "The toolkit must be complete, with its headers and libcudart.so: name another one by"
+            " CUDA_HOME."
         )
         if too_new:
             older = too_new[1]
-            cure = f"This nvcc takes g++ up to {older}: name an older one, `CXX=g++-{older} make setup …`."
+            cure = (
+                f"This nvcc takes g++ up to {older}: name an older one, `CXX=g++-{older} make"
+                " setup …`."
+            )
         raise StepFailed(f"{toolkit} compiles nothing: {error.message}", cure, step.log) from None
 
 
 def driver() -> tuple[int, int] | None:
     """The CUDA version that the driver here serves, as (12, 4); None where there is no driver."""
-    answer = subprocess.run([sys.executable, "-c", ASK_DRIVER], capture_output=True, text=True, timeout=60)
+    answer = subprocess.run(
+        [sys.executable, "-c", ASK_DRIVER], capture_output=True, text=True, timeout=60
+    )
     if answer.returncode or not answer.stdout.strip().isdigit():
         return None
     return divmod(int(answer.stdout) // 10, 100)
 
 
 def check_driver(major: int) -> None:
-    """Raise StepFailed where the driver is too old. None at all is no failure: login nodes have none."""
+    """Raise StepFailed where the driver is too old. None at all is no failure: login nodes have
+    none."""
     served = driver()
     if served and 0 < served[0] < major:
         raise StepFailed(
-            f"the NVIDIA driver here serves CUDA {served[0]}.{served[1]}; the pinned PyTorch needs {major}",
-            f"It takes a driver from {DRIVERS[major]} on (`nvidia-smi` shows which one is here): ask the "
-            "administrators for one, or set up on a machine of the kind that the jobs run on.",
+            f"the NVIDIA driver here serves CUDA {served[0]}.{served[1]}; the pinned PyTorch needs"
+            f" {major}",
+            f"It takes a driver from {DRIVERS[major]} on (`nvidia-smi` shows which one is here):"
+            " ask the administrators for one, or set up on a machine of the kind that the jobs"
+            " run on.",
         )
 
 
@@ -162,26 +184,30 @@ def foreign_libraries(path: str) -> dict[str, list[str]]:
 
 
 def warning_of_foreign_libraries(path: str) -> str:
-    """What to say of an LD_LIBRARY_PATH that names another CUDA than PyTorch's; empty when it names none."""
+    """What to say of an LD_LIBRARY_PATH that names another CUDA than PyTorch's; empty when it names
+    none."""
     here = foreign_libraries(path)
     if not here:
         return ""
     folders = "; ".join(f"{folder} with {', '.join(names)}" for folder, names in here.items())
     return (
-        f"LD_LIBRARY_PATH names {folders}. PyTorch brings its own, and a job would mix the two: load no "
-        "CUDA, NCCL or cuDNN module in jobs. nvcc alone is needed, and only here: CUDA_HOME=… says where"
+        f"LD_LIBRARY_PATH names {folders}. PyTorch brings its own, and a job would mix the two:"
+        " load no CUDA, NCCL or cuDNN module in jobs. nvcc alone is needed, and only here:"
+        " CUDA_HOME=… says where"
     )
 
 
 def nccl_home(given: str | None, site_packages: Path) -> Path:
-    """Where NCCL's include/ and lib/ are: NCCL_HOME, else the nvidia-nccl-cu* wheel. Raises StepFailed."""
+    """Where NCCL's include/ and lib/ are: NCCL_HOME, else the nvidia-nccl-cu* wheel. Raises
+    StepFailed."""
     home = Path(given).expanduser().absolute() if given else site_packages / "nvidia" / "nccl"
     if not (home / "include" / "nccl.h").exists():
         cure = "Set NCCL_HOME to the folder above NCCL's include/ and lib/."
         if not given:
             cure = (
-                "PyTorch's CUDA build brings the headers in its package nvidia-nccl-cu12 (`.venv/bin/python "
-                "-m pip list` shows what is here); NCCL_HOME=… names a site's NCCL in its place."
+                "PyTorch's CUDA build brings the headers in its package nvidia-nccl-cu12"
+                " (`.venv/bin/python -m pip list` shows what is here); NCCL_HOME=… names a site's"
+                " NCCL in its place."
             )
         raise StepFailed(f"no NCCL: {home} has no include/nccl.h", cure)
     return home
@@ -194,7 +220,8 @@ def nccl_version(home: Path) -> str:
 
 
 def linkable(home: Path, work: Path) -> Path:
-    """A folder in which `-lnccl` finds NCCL: the wheel has only libnccl.so.2, so `work` gets a link."""
+    """A folder in which `-lnccl` finds NCCL: the wheel has only libnccl.so.2, so `work` gets a
+    link."""
     folders = [home / name for name in ("lib", "lib64")]
     for folder in folders:
         if (folder / "libnccl.so").exists():
@@ -210,27 +237,34 @@ def linkable(home: Path, work: Path) -> Path:
 
 
 def check_torch(cuda: str | None, version: str, toolkit: Toolkit) -> None:
-    """Raise StepFailed unless the PyTorch that pip installed is built with this toolkit's major version."""
+    """Raise StepFailed unless the PyTorch that pip installed is built with this toolkit's major
+    version."""
     if cuda is None:
         raise StepFailed(
             f"pip brought PyTorch {version}, a build without CUDA",
-            "PyPI's for x86-64 is the one with CUDA. `.venv/bin/python -m pip config list` shows whether "
-            "another index or folder offers this one; PIP_CONFIG_FILE=/dev/null leaves such settings out, "
-            "TORCH_INDEX=URL adds an index of PyTorch's CUDA builds.",
+            "PyPI's for x86-64 is the one with CUDA. `.venv/bin/python -m pip config list` shows"
+            " whether another index or folder offers this one; PIP_CONFIG_FILE=/dev/null leaves"
+            " such settings out, TORCH_INDEX=URL adds an index of PyTorch's CUDA builds.",
         )
     if int(cuda.split(".")[0]) != toolkit.major:
         raise StepFailed(
             f"pip brought PyTorch {version} for CUDA {cuda}, and there is {toolkit}",
-            "The two must have the same major version: leave TORCH_INDEX out, or name another CUDA_HOME.",
+            "The two must have the same major version: leave TORCH_INDEX out, or name another"
+            " CUDA_HOME.",
         )
 
 
 def environment(
-    operations: str, toolkit: Toolkit | None, site_packages: Path, work: Path, nccl: str | None = None
+    operations: str,
+    toolkit: Toolkit | None,
+    site_packages: Path,
+    work: Path,
+    nccl: str | None = None,
 ) -> tuple[dict[str, str], list[str]]:
     """Variables for Horovod's build, and more folders for its run path; empty without a toolkit.
 
-    operations: HOROVOD_GPU_OPERATIONS, or "" for the build whose GPU tensors travel through host memory.
+    operations: HOROVOD_GPU_OPERATIONS, or "" for the build whose GPU tensors travel through host
+    memory.
     """
     if toolkit is None:
         return {}, []
@@ -249,14 +283,18 @@ def environment(
     env["HOROVOD_NCCL_LIB"] = str(linkable(root, work))
     env["HOROVOD_NCCL_LINK"] = "SHARED"
     if nccl:
-        return env, [RUNTIME, *(str(path) for path in (root / "lib", root / "lib64") if path.is_dir())]
+        return env, [
+            RUNTIME,
+            *(str(path) for path in (root / "lib", root / "lib64") if path.is_dir()),
+        ]
     return env, [RUNTIME, NCCL]
 
 
 def lasting(
     settings: dict[str, str], rpath: list[str], toolkit: Toolkit | None, nccl: str | None
 ) -> dict[str, str]:
-    """The part of `environment` that decides what the wheel is, without this build's temporary folders.
+    """The part of `environment` that decides what the wheel is, without this build's temporary
+    folders.
 
     A toolkit or an NCCL that was renewed in its place is another one: their versions count.
     """

@@ -1,6 +1,7 @@
 """Builds of Horovod side by side in one environment, of which each process uses one.
 
-    host   always; on a GPU machine compiled with CUDA, so that it sends GPU tensors through host memory
+    host   always; on a GPU machine compiled with CUDA, so that it sends GPU tensors through host
+           memory
     nccl   HOROVOD_GPU_OPERATIONS=NCCL
     mpi    HOROVOD_GPU_OPERATIONS=MPI, for an MPI that takes GPU memory
 
@@ -28,8 +29,8 @@ def wanted(operations: str) -> list[str]:
     if unknown:
         raise StepFailed(
             f"GPU_OPERATIONS={operations}: {unknown[0]} is unknown",
-            'Use GPU_OPERATIONS=NCCL, or GPU_OPERATIONS="NCCL MPI" for one more build, which hands GPU '
-            "tensors to a CUDA-aware MPI, or GPU_OPERATIONS=none on a machine without GPUs.",
+            'Use GPU_OPERATIONS=NCCL, or GPU_OPERATIONS="NCCL MPI" for one more build, which hands'
+            " GPU tensors to a CUDA-aware MPI, or GPU_OPERATIONS=none on a machine without GPUs.",
         )
     return [name for name, operation in OPERATIONS.items() if name == DEFAULT or operation in words]
 
@@ -41,9 +42,12 @@ def folder(venv: Path, flavour: str) -> Path:
 
 
 def is_installed(place: Path, wheel: Path) -> bool:
-    """True when the Horovod in that folder comes from this very file (pip notes where one came from)."""
+    """True when the Horovod in that folder comes from this very file (pip notes where one came
+    from)."""
     notes = place.glob("horovod-*.dist-info/direct_url.json")
-    return any(json.loads(note.read_text(encoding="utf-8"))["url"] == wheel.as_uri() for note in notes)
+    return any(
+        json.loads(note.read_text(encoding="utf-8"))["url"] == wheel.as_uri() for note in notes
+    )
 
 
 def install(step: Step, venv: Path, flavour: str, wheel: Path) -> None:

@@ -1,8 +1,10 @@
-"""Horovod's Keras API on Keras 3. The builder puts this file into the wheel as `horovod/_keras/keras3.py`.
+"""Horovod's Keras API on Keras 3. The builder puts this file into the wheel as
+`horovod/_keras/keras3.py`.
 
 Horovod 0.28.1 was written for Keras 2, where an optimizer had a hook between computing and applying
-gradients. Keras 3 has none: `fit` hands local gradients to `apply_gradients`, which calls `apply`. So the
-distributed optimizer averages in `apply`. Nothing here is imported before Horovod's Keras API is used.
+gradients. Keras 3 has none: `fit` hands local gradients to `apply_gradients`, which calls `apply`.
+So the distributed optimizer averages in `apply`. Nothing here is imported before Horovod's Keras
+API is used.
 """
 
 import os
@@ -27,14 +29,16 @@ class _CallableList(list):
 
 
 def _one_entry_per_row(grad):
-    """Sum the rows that several ranks sent for one index: Adam and its kin square what they are given."""
+    """Sum the rows that several ranks sent for one index: Adam and its kin square what they are
+    given."""
     rows, position = tf.unique(grad.indices)
     values = tf.math.unsorted_segment_sum(grad.values, position, tf.size(rows))
     return tf.IndexedSlices(values, rows, grad.dense_shape)
 
 
 class _Reduction:
-    """All that makes one optimizer distributed; kept apart so that Keras does not track it as state."""
+    """All that makes one optimizer distributed; kept apart so that Keras does not track it as
+    state."""
 
     def __init__(self, allreduce, aggregator, process_set, scale_local_gradients):
         self.allreduce = allreduce
@@ -76,11 +80,16 @@ class _Reduction:
         return result
 
     def _scaled(self, grad):
-        """A local gradient is divided by the size, as Horovod does (its pull request 3695 says why)."""
+        """A local gradient is divided by the size, as Horovod does (its pull request 3695 says
+        why)."""
         if not self.scale_local_gradients:
             return grad
         elastic = int(os.environ.get("HOROVOD_ELASTIC", 0))
-        size = size_op(process_set_id=self.process_set.process_set_id) if elastic else self.process_set.size()
+        size = (
+            size_op(process_set_id=self.process_set.process_set_id)
+            if elastic
+            else self.process_set.size()
+        )
         if isinstance(grad, tf.IndexedSlices):
             values = grad.values / tf.cast(size, grad.values.dtype)
             return tf.IndexedSlices(values, grad.indices, grad.dense_shape)
@@ -120,9 +129,12 @@ def create_distributed_optimizer(
     process_set,
     scale_local_gradients,
 ):
-    """An optimizer whose class derives from the given one's, bears its name, and averages in apply."""
+    """An optimizer whose class derives from the given one's, bears its name, and averages in
+    apply."""
     if hasattr(optimizer, "_horovod"):
-        raise ValueError("This optimizer is distributed already: wrap it in DistributedOptimizer only once.")
+        raise ValueError(
+            "This optimizer is distributed already: wrap it in DistributedOptimizer only once."
+        )
     _keep_auto_jit_off()
     base = type(optimizer)
 
@@ -182,7 +194,8 @@ def create_distributed_optimizer(
             skip_gradients_aggregation=False,
             experimental_aggregate_gradients=True,
         ):
-            """As in Keras 3; the two keywords of Keras 2 that say "averaged already" are still understood."""
+            """As in Keras 3; the two keywords of Keras 2 that say "averaged already" are still
+            understood."""
             grads_and_vars = list(grads_and_vars)
             if skip_gradients_aggregation or not experimental_aggregate_gradients:
                 self._horovod.reduced = tuple(grad for grad, _ in grads_and_vars)
@@ -226,7 +239,8 @@ def create_distributed_optimizer(
 
 
 def _keep_auto_jit_off():
-    """`compile(jit_compile="auto")` picks XLA on a GPU; no XLA program can hold Horovod's operations."""
+    """`compile(jit_compile="auto")` picks XLA on a GPU; no XLA program can hold Horovod's
+    operations."""
     resolve = Trainer._resolve_auto_jit_compile
     if getattr(resolve, "_knows_horovod", False):
         return
@@ -265,9 +279,9 @@ def learning_rate(optimizer):
 def set_learning_rate(optimizer, value, momentum_correction=False):
     """Set the learning rate, and on request correct the momentum (Goyal et al. 2017, section 2.1).
 
-    Keras's velocity holds the learning rate of its time: v = m v - lr g. Horovod multiplied m by new/old for
-    one step. In Keras 3 m is a constant of the compiled step, so the velocity itself is multiplied: the same
-    product.
+    Keras's velocity holds the learning rate of its time: v = m v - lr g. Horovod multiplied m by
+    new/old for one step. In Keras 3 m is a constant of the compiled step, so the velocity itself is
+    multiplied: the same product.
     """
     old = learning_rate(optimizer)
     optimizer.learning_rate = value

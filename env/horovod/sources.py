@@ -1,7 +1,7 @@
 """Horovod 0.28.1's sources as this kit builds them: what is taken out, patched and added.
 
-Each patch has its reasons above its hunks, and is applied without fuzz: sources other than those that it was
-written for are refused.
+Each patch has its reasons above its hunks, and is applied without fuzz: sources other than those
+that it was written for are refused.
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ def patches(cuda_torch: bool) -> list[Path]:
 
 
 def prepare(step: Step, root: Path, cuda_torch: bool) -> list[str]:
-    """Change the sources under `root`; the patches' names. Raises StepFailed when one does not fit."""
+    """Change the sources under `root`; the patches' names. Raises StepFailed when one does not
+    fit."""
     for folder in REMOVED:
         shutil.rmtree(root / folder)
     names = []

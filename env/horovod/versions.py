@@ -1,8 +1,9 @@
 """What Horovod's builder must know of an environment: run by its Python, prints one JSON line.
 
-The versions of Python, torch, TensorFlow, numpy and of the CUDA that torch was built with (null for a CPU
-build, and for what is not there), the site-packages folder, and the one that holds torch, which is another
-where the environment looks into a site's packages, too. No framework is imported: that takes seconds.
+The versions of Python, torch, TensorFlow, numpy and of the CUDA that torch was built with (null for
+a CPU build, and for what is not there), the site-packages folder, and the one that holds torch,
+which is another where the environment looks into a site's packages, too. No framework is imported:
+that takes seconds.
 """
 
 from __future__ import annotations
@@ -18,7 +19,9 @@ from pathlib import Path
 
 def version(*names: str) -> str | None:
     """The version of the first of these distributions that is installed."""
-    installed = [found.version for name in names for found in importlib.metadata.distributions(name=name)]
+    installed = [
+        found.version for name in names for found in importlib.metadata.distributions(name=name)
+    ]
     return installed[0] if installed else None
 
 

@@ -14,7 +14,8 @@ BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 
 
 def packages(section: str) -> list[str]:
-    """The packages of one section (`setup`, `tests`, `tabletop` or `container`) of debian-packages.txt."""
+    """The packages of one section (`setup`, `tests`, `tabletop` or `container`) of
+    debian-packages.txt."""
     names, header = [], ""
     for line in LIST.read_text(encoding="utf-8").splitlines():
         if line.startswith("["):
@@ -37,7 +38,8 @@ def browser() -> str | None:
 
 
 def lacks_slurm() -> list[str]:
-    """Programs of the tabletop cluster that are not there. A normal user's PATH may lack the sbin folders."""
+    """Programs of the tabletop cluster that are not there. A normal user's PATH may lack the sbin
+    folders."""
     path = f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin"
     programs = ("slurmctld", "slurmd", "sbatch", "munged", "ip", "tc", "newuidmap")
     return [name for name in programs if not shutil.which(name, path=path)]
@@ -50,7 +52,9 @@ def may_install() -> bool:
 
 def command(names: list[str]) -> str:
     """What to type to install them."""
-    return f"sudo apt-get update && sudo apt-get install -y --no-install-recommends {' '.join(names)}"
+    return (
+        f"sudo apt-get update && sudo apt-get install -y --no-install-recommends {' '.join(names)}"
+    )
 
 
 def install(step: Step, names: list[str]) -> None:

@@ -15,8 +15,17 @@ from env.install.steps import PACKAGES, Step, StepFailed, pip_progress
 
 ROOT = Path(__file__).resolve().parents[2]
 ENV = ROOT / "env"
-SETTINGS = ("PYTHON", "MPI_HOME", "GPU_OPERATIONS", "NCCL_HOME", "CUDA_HOME", "TORCH_INDEX", "VERIFY")
-WITH_GPU = ("NCCL_HOME", "CUDA_HOME")  # they belong to GPU_OPERATIONS; modules set them for other purposes
+SETTINGS = (
+    "PYTHON",
+    "MPI_HOME",
+    "GPU_OPERATIONS",
+    "NCCL_HOME",
+    "CUDA_HOME",
+    "TORCH_INDEX",
+    "VERIFY",
+)
+# They belong to GPU_OPERATIONS; modules set them for other purposes.
+WITH_GPU = ("NCCL_HOME", "CUDA_HOME")
 KEPT = "settings.json"  # in the environment's folder, and gone with it
 NONE = "none"  # as a value: this setting, if it is kept, no longer holds
 # Below env/, but no part of the set-up.
@@ -26,10 +35,11 @@ NEEDED_BYTES_GPU = 16e9  # the environment is 10 GB, and pip unpacks 5 GB that i
 
 
 def settings(venv: Path) -> dict[str, str]:
-    """What the set-up is to go by: the settings of this call, and for all others those that were kept.
+    """What the set-up is to go by: the settings of this call, and for all others those that were
+    kept.
 
-    The value `none` takes a kept setting back. GPU_OPERATIONS adds to those that are kept. CUDA_HOME and
-    NCCL_HOME count where GPU_OPERATIONS is given beside them, or as they are kept.
+    The value `none` takes a kept setting back. GPU_OPERATIONS adds to those that are kept.
+    CUDA_HOME and NCCL_HOME count where GPU_OPERATIONS is given beside them, or as they are kept.
     """
     given = {name: os.environ[name] for name in SETTINGS if os.environ.get(name)}
     if "GPU_OPERATIONS" not in given:
@@ -66,11 +76,14 @@ def keep(venv: Path, chosen: dict[str, str]) -> None:
 def in_words(chosen: dict[str, str]) -> str:
     """The settings as one would type them."""
     values = ((name, value) for name, value in chosen.items() if name != "PYTHON")
-    return " ".join(f'{name}="{value}"' if " " in value else f"{name}={value}" for name, value in values)
+    return " ".join(
+        f'{name}="{value}"' if " " in value else f"{name}={value}" for name, value in values
+    )
 
 
 def fingerprint(chosen: dict[str, str]) -> str:
-    """A hash of all that decides what the environment is: files below env/, pyproject.toml, settings.
+    """A hash of all that decides what the environment is: files below env/, pyproject.toml,
+    settings.
 
     PYTHON is not among them: whoever named it once for `make setup` need not do so at each `make`.
     """
@@ -103,10 +116,12 @@ def _torch(venv: Path, version: str | None) -> bool:
 
 
 def create(step: Step, python: str, venv: Path, chosen: dict[str, str]) -> None:
-    """Make the virtual environment, or keep one with the same Python and the pinned PyTorch or none.
+    """Make the virtual environment, or keep one with the same Python and the pinned PyTorch or
+    none.
 
-    Another PyTorch is older, or that of the other kind of machine. TensorFlow for GPUs and that for CPUs are
-    the same files, and so are NVIDIA's packages for CUDA 12 and 13: to remove either breaks the other.
+    Another PyTorch is older, or that of the other kind of machine. TensorFlow for GPUs and that for
+    CPUs are the same files, and so are NVIDIA's packages for CUDA 12 and 13: to remove either
+    breaks the other.
     """
     inside = venv / "bin" / "python"
     other = _torch(venv, "[0-9]*") and not _torch(venv, locked(chosen).get("torch"))
@@ -163,7 +178,8 @@ def install_mpi4py(step: Step, venv: Path, env: dict[str, str]) -> None:
     """Compile mpi4py against the site's MPI, so that it and Horovod load the same library."""
     lines = (ENV / "requirements.txt").read_text(encoding="utf-8").splitlines()
     pinned = next(line for line in lines if line.startswith("mpi4py=="))
-    env = dict(env, CFLAGS="-O1 -g0")  # one huge generated file: -O3 takes minutes and gains nothing
+    # One huge generated file: -O3 takes minutes and gains nothing.
+    env = dict(env, CFLAGS="-O1 -g0")
     step.run(
         [venv / "bin" / "python", "-m", "pip", "install", "--no-binary", "mpi4py", "--no-cache-dir",
          "--no-deps", "--force-reinstall", pinned],
@@ -174,7 +190,8 @@ def install_mpi4py(step: Step, venv: Path, env: dict[str, str]) -> None:
 def build_loopback(step: Step, venv: Path, compiler: str) -> None:
     """Compile the library with which what labkit starts here listens on the loopback address alone.
 
-    labs/labkit/launch/loopback.py preloads it, on Linux; elsewhere there is no LD_PRELOAD. compiler: of C++.
+    labs/labkit/launch/loopback.py preloads it, on Linux; elsewhere there is no LD_PRELOAD.
+    compiler: of C++.
     """
     if not sys.platform.startswith("linux"):
         return
@@ -186,16 +203,30 @@ def build_loopback(step: Step, venv: Path, compiler: str) -> None:
 
 
 def install_labkit(step: Step, venv: Path) -> None:
-    """Install labkit from this checkout, and a Jupyter kernel and settings of this environment only."""
+    """Install labkit from this checkout, and a Jupyter kernel and settings of this environment
+    only."""
     python = venv / "bin" / "python"
-    step.run([python, "-m", "pip", "install", "--no-deps", "--no-build-isolation", "--no-input", "-e", ROOT])
+    step.run(
+        [
+            python,
+            "-m",
+            "pip",
+            "install",
+            "--no-deps",
+            "--no-build-isolation",
+            "--no-input",
+            "-e",
+            ROOT,
+        ]
+    )
     kernel = [python, "-m", "ipykernel", "install", "--prefix", venv, "--name", "python3"]
     step.run([*kernel, "--display-name", "Python 3"])
     settings = venv / "share" / "jupyter" / "lab" / "settings"
     settings.mkdir(parents=True, exist_ok=True)
     # Long lines of code wrap, and no question about news covers the first notebook.
     shutil.copy(Path(__file__).with_name("jupyterlab_overrides.json"), settings / "overrides.json")
-    # The file browser shows what is for learners: in labs/ the scripts, labkit, virtual and support.
+    # The file browser shows what is for learners: in labs/ the scripts, labkit, virtual and
+    # support.
     server = venv / "etc" / "jupyter" / "jupyter_server_config.d"
     server.mkdir(parents=True, exist_ok=True)
     shutil.copy(Path(__file__).with_name("jupyter_server_config.json"), server / "labs.json")

@@ -22,7 +22,8 @@ ASK = (
 
 @dataclass(frozen=True)
 class Mpi:
-    """An MPI: `home` holds bin/ and lib/. `site` is False for the mpich wheel in the virtual environment."""
+    """An MPI: `home` holds bin/ and lib/. `site` is False for the mpich wheel in the virtual
+    environment."""
 
     home: Path
     site: bool
@@ -34,7 +35,8 @@ class Mpi:
         return tuple(path for path in (self.home / "lib", self.home / "lib64") if path.is_dir())
 
     def rpath(self) -> list[str]:
-        """Where Horovod's extensions look for libmpi: beside them (any checkout), or at the site's place."""
+        """Where Horovod's extensions look for libmpi: beside them (any checkout), or at the site's
+        place."""
         return [str(path) for path in self.libraries] if self.site else ["$ORIGIN/../../../.."]
 
     def environment(self, base: dict[str, str]) -> dict[str, str]:
@@ -53,8 +55,8 @@ def site_home(value: str) -> Path:
     if missing:
         raise StepFailed(
             f"MPI_HOME={value} holds no bin/{missing[0]}",
-            "Set MPI_HOME to the folder above MPI's bin/ (`which mpicxx` after `module load` shows it); "
-            "without MPI_HOME the mpich wheel is used.",
+            "Set MPI_HOME to the folder above MPI's bin/ (`which mpicxx` after `module load` shows"
+            " it); without MPI_HOME the mpich wheel is used.",
         )
     if not _has_launcher(home) and not shutil.which("srun"):
         raise StepFailed(
@@ -69,7 +71,8 @@ def _has_launcher(home: Path) -> bool:
 
 
 def library_version(home: Path) -> str:
-    """The first line of MPI_Get_library_version, asked in another process; empty when it cannot be loaded."""
+    """The first line of MPI_Get_library_version, asked in another process; empty when it cannot be
+    loaded."""
     for folder in ("lib", "lib64"):
         for library in sorted((home / folder).glob("libmpi.so*")):
             command = [sys.executable, "-c", ASK, str(library)]
@@ -90,7 +93,8 @@ def find(venv: Path, mpi_home: str | None) -> Mpi:
 
 
 def put_site_commands(mpi: Mpi, venv: Path) -> None:
-    """Make the environment's `mpiexec` and friends the site's: scripts, as hydra looks beside its file.
+    """Make the environment's `mpiexec` and friends the site's: scripts, as hydra looks beside its
+    file.
 
     Where the site's MPI has no launcher, as Cray's, srun starts the ranks.
     """

@@ -20,9 +20,9 @@ ASK = (  # in words that every Python understands
     "'%d %d' % sys.version_info[:2], str(sysconfig.get_config_var('Py_GIL_DISABLED') or 0)]))"
 )
 INSTALL = (
-    "Install Python 3.10, 3.11, 3.12 or 3.13 (Debian 12 and 13: `sudo apt-get install python3 python3-venv "
-    "python3-dev`; pyenv, uv or conda bring one without root) and, where it is not in PATH, name it: "
-    "make setup PYTHON=/path/to/python3.13"
+    "Install Python 3.10, 3.11, 3.12 or 3.13 (Debian 12 and 13: `sudo apt-get install python3"
+    " python3-venv python3-dev`; pyenv, uv or conda bring one without root) and, where it is not in"
+    " PATH, name it: make setup PYTHON=/path/to/python3.13"
 )
 
 
@@ -36,20 +36,30 @@ class Interpreter:
 
     @property
     def supported(self) -> bool:
-        return self.implementation == "cpython" and self.version in SUPPORTED and not self.free_threaded
+        return (
+            self.implementation == "cpython"
+            and self.version in SUPPORTED
+            and not self.free_threaded
+        )
 
     def __str__(self) -> str:
         number = ".".join(map(str, self.version))
         if self.implementation != "cpython":
             return f"{self.implementation} {number}"
-        return f"Python {number}" + (", built without the global lock" if self.free_threaded else "")
+        return f"Python {number}" + (
+            ", built without the global lock" if self.free_threaded else ""
+        )
 
     def reason(self) -> str:
         """Why the set-up cannot use it, as a sentence."""
         if self.implementation != "cpython" or self.free_threaded:
-            return "PyTorch, TensorFlow and Horovod are built here for CPython with its global lock."
+            return (
+                "PyTorch, TensorFlow and Horovod are built here for CPython with its global lock."
+            )
         if self.version > NEWEST:
-            return f"{self} waits for TensorFlow 2.22; this kit pins 2.21, which is not built for it."
+            return (
+                f"{self} waits for TensorFlow 2.22; this kit pins 2.21, which is not built for it."
+            )
         return f"{self} is too old for PyTorch and TensorFlow of today."
 
 
@@ -66,9 +76,11 @@ def ask(path: str) -> Interpreter | None:
 
 
 def find(wanted: str | None, venv: Path) -> str:
-    """The path of the interpreter to use: PYTHON if it is set, else the environment's own if there is one.
+    """The path of the interpreter to use: PYTHON if it is set, else the environment's own if there
+    is one.
 
-    Else the first that is here and supported. Raises StepFailed with what to install when there is none.
+    Else the first that is here and supported. Raises StepFailed with what to install when there is
+    none.
     """
     if wanted:
         return check(wanted)

@@ -1,4 +1,5 @@
-"""Numbered steps with progress on the screen, everything in a log, and failures that say what to do."""
+"""Numbered steps with progress on the screen, everything in a log, and failures that say what to
+do."""
 
 from __future__ import annotations
 
@@ -13,32 +14,51 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-TELLING = re.compile(r"error|fatal|no space|not found|denied|refused|unreachable|failed|killed|cannot", re.I)
+TELLING = re.compile(
+    r"error|fatal|no space|not found|denied|refused|unreachable|failed|killed|cannot", re.I
+)
 DULL = re.compile(
-    r"^\s*(\^|note:|hint:|WARNING|DEPRECATION|\[notice\])|subprocess-exited|exit code|pip subprocess", re.I
+    r"^\s*(\^|note:|hint:|WARNING|DEPRECATION|\[notice\])|subprocess-exited|exit code|pip"
+    r" subprocess",
+    re.I,
 )
 CURES = (
     (
         r"No space left on device",
-        "The disk is full: free some space, then run it again. About 6 GB are needed; 12 GB where PyTorch "
-        "comes with CUDA, as PyPI's for x86-64 does (TORCH_INDEX=URL adds an index of PyTorch's CPU builds); "
-        "16 GB with GPU_OPERATIONS.",
+        (
+            "The disk is full: free some space, then run it again. About 6 GB are needed; 12 GB"
+            " where PyTorch comes with CUDA, as PyPI's for x86-64 does (TORCH_INDEX=URL adds an"
+            " index of PyTorch's CPU builds); 16 GB with GPU_OPERATIONS."
+        ),
     ),
     (
-        r"Temporary failure in name resolution|Name or service not known|NewConnectionError|ProxyError"
+        r"Temporary failure in name resolution|Name or service not"
+        r" known|NewConnectionError|ProxyError"
         r"|Network is unreachable|Connection (timed out|refused)|Max retries exceeded|ReadTimeout",
-        "There is no way to the package index: check the network and the proxy (see `pip config list`).",
+        (
+            "There is no way to the package index: check the network and the proxy (see `pip config"
+            " list`)."
+        ),
     ),
     (
         r"No matching distribution found|Could not find a version",
-        "The package index does not offer that version for this Python and machine. Linux on x86-64 with "
-        "Python 3.10 to 3.13 is supported; TORCH_INDEX=URL adds an index for PyTorch.",
+        (
+            "The package index does not offer that version for this Python and machine. Linux on"
+            " x86-64 with Python 3.10 to 3.13 is supported; TORCH_INDEX=URL adds an index for"
+            " PyTorch."
+        ),
     ),
     (
         r"ResolutionImpossible|conflicting dependencies",
-        "The lock contradicts itself: run env/lock.sh anew (pip was given .venv/setup-requirements.txt).",
+        (
+            "The lock contradicts itself: run env/lock.sh anew (pip was given"
+            " .venv/setup-requirements.txt)."
+        ),
     ),
-    (r"ensurepip is not available|No module named '?ensurepip", "Python lacks its venv module: {venv}"),
+    (
+        r"ensurepip is not available|No module named '?ensurepip",
+        "Python lacks its venv module: {venv}",
+    ),
     (
         r"internal compiler error|Killed signal terminated|cc1plus.*killed|out of memory",
         "The compiler ran out of memory: run it again with MAKEFLAGS=-j1.",
@@ -64,7 +84,9 @@ CURES = (
 PACKAGES = {
     "venv": "on Debian and Ubuntu `sudo apt-get install python3-venv`.",
     "compiler": "on Debian `sudo apt-get install g++ make patch`; on Fedora g++ is `gcc-c++`.",
-    "headers": "on Debian `sudo apt-get install python3-dev`, on Fedora `sudo dnf install python3-devel`.",
+    "headers": (
+        "on Debian `sudo apt-get install python3-dev`, on Fedora `sudo dnf install python3-devel`."
+    ),
 }
 
 
@@ -95,7 +117,8 @@ def exit_status(program: str, work: Callable[[], object]) -> int:
 
 
 def unpack(archive: Path, folder: Path) -> None:
-    """Unpack a tar file; nothing in it lands outside of the folder, where this Python can see to that."""
+    """Unpack a tar file; nothing in it lands outside of the folder, where this Python can see to
+    that."""
     with tarfile.open(archive) as tar:
         safe = {"filter": "data"} if hasattr(tarfile, "data_filter") else {}
         tar.extractall(folder, **safe)
@@ -117,7 +140,8 @@ def telling_line(text: str) -> str:
 
 
 class Step:
-    """One step: `run` starts a command whose output goes to the step's log; `say` shows how far it is."""
+    """One step: `run` starts a command whose output goes to the step's log; `say` shows how far it
+    is."""
 
     def __init__(self, number: int, total: int, title: str, log: Path):
         self.label = f"[{number}/{total}] {title}"
@@ -134,7 +158,9 @@ class Step:
         """Show progress: at once on a terminal, every 20 seconds in a log."""
         now = time.monotonic()
         if self.live:
-            print(f"\r\033[K{self.label} … {text[:60]} ({now - self.start:.0f} s)", end="", flush=True)
+            print(
+                f"\r\033[K{self.label} … {text[:60]} ({now - self.start:.0f} s)", end="", flush=True
+            )
         elif now - self.shown >= 20:
             self.shown = now
             print(f"      {text[:60]} ({now - self.start:.0f} s)", flush=True)
@@ -166,11 +192,20 @@ class Step:
             log.write("$ " + " ".join(arguments) + "\n")
             try:
                 process = subprocess.Popen(
-                    arguments, env=env, cwd=cwd, text=True, errors="replace", stdin=subprocess.DEVNULL,
-                    stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True,
-                )  # fmt: skip
+                    arguments,
+                    env=env,
+                    cwd=cwd,
+                    text=True,
+                    errors="replace",
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.STDOUT,
+                    start_new_session=True,
+                )
             except OSError as error:
-                raise StepFailed(f"cannot start {arguments[0]}: {error.strerror}", log=self.log) from None
+                raise StepFailed(
+                    f"cannot start {arguments[0]}: {error.strerror}", log=self.log
+                ) from None
             lines = self._follow(process, log, progress, timeout)
         text = "".join(lines)
         if process.returncode:
@@ -204,7 +239,9 @@ class Step:
                 process.wait()
             process.stdout.close()
         if too_late.is_set():
-            raise StepFailed(f"no end after {timeout:.0f} s: {telling_line(''.join(lines))}", log=self.log)
+            raise StepFailed(
+                f"no end after {timeout:.0f} s: {telling_line(''.join(lines))}", log=self.log
+            )
         return lines
 
 
@@ -216,5 +253,7 @@ def compile_progress(line: str) -> str | None:
 
 def pip_progress(line: str) -> str | None:
     """What pip is busy with."""
-    action = re.match(r"\s*(Collecting|Downloading|Processing|Installing collected packages)[ :]*(\S*)", line)
+    action = re.match(
+        r"\s*(Collecting|Downloading|Processing|Installing collected packages)[ :]*(\S*)", line
+    )
     return f"{action[1].lower()} {action[2].rsplit('/', 1)[-1]}" if action else None

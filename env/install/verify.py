@@ -1,4 +1,5 @@
-"""Run two real ranks: mpi4py, then each build of Horovod in both frameworks, carried by MPI and by Gloo."""
+"""Run two real ranks: mpi4py, then each build of Horovod in both frameworks, carried by MPI and by
+Gloo."""
 
 from __future__ import annotations
 
@@ -15,7 +16,8 @@ FRAMEWORKS = ("torch", "tensorflow")
 
 
 def clean_environment(venv: Path) -> dict[str, str]:
-    """The user's environment without another launcher's variables, the virtual environment first in PATH.
+    """The user's environment without another launcher's variables, the virtual environment first in
+    PATH.
 
     Where srun starts the ranks, it finds its job in Slurm's variables.
     """
@@ -62,7 +64,9 @@ class Check:
         if flavour != "host":
             env["PYTHONPATH"] = str(folder)
         if flavour == "mpi" and Path("/dev/nvidia0").exists():
-            env["MV2_USE_CUDA"] = "1"  # without it MVAPICH2 takes no GPU memory, with it it wants a GPU
+            env["MV2_USE_CUDA"] = (
+                "1"  # without it MVAPICH2 takes no GPU memory, with it it wants a GPU
+            )
         if carrier == "Gloo":
             env |= {"HOROVOD_CPU_OPERATIONS": "gloo", "HOROVOD_GLOO_IFACE": "lo"}
         mpiexec = [self.venv / "bin" / "mpiexec", "-n", str(ranks)]
@@ -103,7 +107,11 @@ def two_ranks(step: Step, venv: Path, folders: dict[str, Path]) -> list[dict]:
         for carrier in ("MPI", "Gloo"):
             for what in FRAMEWORKS:
                 answer = check.run(what, carrier, flavour, folder)
-                if flavour == "nccl" and carrier == "MPI" and "NCCL wants one each" in answer["gpu"]:
+                if (
+                    flavour == "nccl"
+                    and carrier == "MPI"
+                    and "NCCL wants one each" in answer["gpu"]
+                ):
                     check.run(what, carrier, flavour, folder, ranks=1)
     return check.answers
 
@@ -117,8 +125,11 @@ def warnings(answers: list[dict]) -> list[str]:
     says = "says that it does not take" if takes is False else "does not say whether it takes"
     return [
         *seen,
-        f"this MPI {says} GPU memory. Horovod's build 'mpi' is ready, but hand it no tensor on a GPU: it "
-        "would crash. Use 'nccl' or 'host' for these, or set up with a CUDA-aware MPI: MPI_HOME=/path/to/it",
+        (
+            f"this MPI {says} GPU memory. Horovod's build 'mpi' is ready, but hand it no tensor on"
+            " a GPU: it would crash. Use 'nccl' or 'host' for these, or set up with a CUDA-aware"
+            " MPI: MPI_HOME=/path/to/it"
+        ),
     ]
 
 
@@ -147,6 +158,10 @@ def in_words(answers: list[dict]) -> str:
     head = "MPI and Gloo, PyTorch and TensorFlow: all sums right"
     if builds == ["host"]:
         return f"{head}, one MPI library per process"
-    on_gpu = sorted({answer["flavour"] for answer in answers if "gpu_sum" in answer}, key=builds.index)
+    on_gpu = sorted(
+        {answer["flavour"] for answer in answers if "gpu_sum" in answer}, key=builds.index
+    )
     gpus = f"GPU tensors with {', '.join(on_gpu)}" if on_gpu else "no GPU tensor tried"
-    return f"{head} with {', '.join(builds)}; one MPI, one CUDA runtime, one NCCL per process; {gpus}"
+    return (
+        f"{head} with {', '.join(builds)}; one MPI, one CUDA runtime, one NCCL per process; {gpus}"
+    )

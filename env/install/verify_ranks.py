@@ -1,7 +1,9 @@
-"""What each rank of the set-up's verification does: `verify_ranks.py mpi4py|torch|tensorflow [BUILD]`.
+"""What each rank of the set-up's verification does:
+`verify_ranks.py mpi4py|torch|tensorflow [BUILD]`.
 
-Rank 0 prints one JSON line: the sum over the ranks, who carried it, the libraries of MPI, CUDA and NCCL in
-the process, and what came of a tensor on a GPU. BUILD is the build of Horovod that is meant: host, nccl, mpi.
+Rank 0 prints one JSON line: the sum over the ranks, who carried it, the libraries of MPI, CUDA and
+NCCL in the process, and what came of a tensor on a GPU. BUILD is the build of Horovod that is
+meant: host, nccl, mpi.
 """
 
 import ctypes
@@ -12,8 +14,9 @@ import subprocess
 import sys
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-# There may be only one of each in a process. Beside an MPI's main library there are others that do not count:
-# C++'s and Fortran's bindings (libmpicxx, libmpi_mpifh), Cray's for GPUs (libmpi_gtl_cuda).
+# There may be only one of each in a process. Beside an MPI's main library there are others that do
+# not count: C++'s and Fortran's bindings (libmpicxx, libmpi_mpifh), Cray's for GPUs
+# (libmpi_gtl_cuda).
 SINGLE = {
     "MPI": r"lib(mpi|mpi_abi|mpi_cray|mpi_gnu_\w+|mpi_nvidia|mpich)\.so[.\d]*",
     "CUDA runtime": r"libcudart\.so[.\d]*",
@@ -40,8 +43,8 @@ def needed_by(library) -> set:
 def doubled(found) -> tuple:
     """(an error, a warning) about libraries of which a process holds two; empty where all is well.
 
-    An MPI for GPUs may have been compiled with another CUDA than PyTorch, and bring its own runtime along.
-    Their names carry the major version, so both can be in a process: that is not an error.
+    An MPI for GPUs may have been compiled with another CUDA than PyTorch, and bring its own runtime
+    along. Their names carry the major version, so both can be in a process: that is not an error.
     """
     for name, files in found.items():
         if len(files) < 2:
@@ -56,7 +59,8 @@ def doubled(found) -> tuple:
 
 
 def takes_gpu_memory():
-    """What the MPI of this process says of CUDA memory: True, False, or None where it has no such function.
+    """What the MPI of this process says of CUDA memory: True, False, or None where it has no such
+    function.
 
     MPIX_GPU_query_support first: in some old MPICHs the other function ends the program.
     """
@@ -86,12 +90,20 @@ def with_mpi4py(flavour) -> dict:
     from mpi4py import MPI
 
     world = MPI.COMM_WORLD
-    facts = {"by": MPI.Get_library_version().splitlines()[0], "takes_gpu_memory": takes_gpu_memory()}
-    return facts | {"sum": world.allreduce(float(world.rank + 1)), "rank": world.rank, "size": world.size}
+    facts = {
+        "by": MPI.Get_library_version().splitlines()[0],
+        "takes_gpu_memory": takes_gpu_memory(),
+    }
+    return facts | {
+        "sum": world.allreduce(float(world.rank + 1)),
+        "rank": world.rank,
+        "size": world.size,
+    }
 
 
 def with_torch(flavour) -> dict:
-    """Sum over the ranks with Horovod in PyTorch; also on the GPU, where this build may be handed that."""
+    """Sum over the ranks with Horovod in PyTorch; also on the GPU, where this build may be handed
+    that."""
     import horovod.torch as hvd
     import torch
 
@@ -117,7 +129,8 @@ def with_tensorflow(flavour) -> dict:
     hvd.init()
     gpus = tf.config.list_physical_devices("GPU")
     for gpu in gpus:
-        tf.config.experimental.set_memory_growth(gpu, True)  # or the first rank takes all of a shared GPU
+        # Or the first rank takes all of a shared GPU.
+        tf.config.experimental.set_memory_growth(gpu, True)
     facts = horovods_own(hvd)
     with tf.device("/CPU:0"):
         facts["sum"] = float(hvd.allreduce(tf.constant([hvd.rank() + 1.0]), op=hvd.Sum)[0])

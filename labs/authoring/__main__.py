@@ -30,7 +30,9 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="authoring", description="How labs are made.")
     verbs = parser.add_subparsers(required=True, metavar="VERB")
 
-    labs = verbs.add_parser("labs", help="write the learner's files and the README's table from solutions/")
+    labs = verbs.add_parser(
+        "labs", help="write the learner's files and the README's table from solutions/"
+    )
     labs.add_argument("lab", nargs="*", help="only these labs (number or stem)")
     labs.add_argument(
         "--check", action="store_true", help="write nothing; name what is out of date, status 1"
@@ -57,11 +59,15 @@ def _labs(options: argparse.Namespace) -> int:
     only = [labfile.find(lab) for lab in options.lab]
     stale = generate.write_all(check=options.check, only=only)
     if not options.check:
-        print(f"{len(labfile.stems())} labs; written: {', '.join(stale) or 'nothing, all was up to date'}")
+        print(
+            f"{len(labfile.stems())} labs; written:"
+            f" {', '.join(stale) or 'nothing, all was up to date'}"
+        )
         return 0
     if stale:
         print(
-            f"Out of date or without a source: {', '.join(stale)}. `make labs` writes them.", file=sys.stderr
+            f"Out of date or without a source: {', '.join(stale)}. `make labs` writes them.",
+            file=sys.stderr,
         )
     return 1 if stale else 0
 

@@ -15,13 +15,16 @@ from authoring.source import Header, Lab
 
 _NODES = 2  # the smallest number that shows what a network does
 _MINUTES = 15
-# A rank that trains computes, has Horovod's thread or another one that communicates, and loads data. With one
-# core, as Slurm gives by default, they take turns.
+# A rank that trains computes, has Horovod's thread or another one that communicates, and loads
+# data. With one core, as Slurm gives by default, they take turns.
 _CORES_TO_TRAIN = 4
 _TRAINING = {"torch", "tensorflow", "horovod"}
 _OPTIONS = (
     ("job-name={stem}", "its name in the queue, and in the output's file"),
-    ("output=%x-%j.out", "what it prints goes to NAME-JOB.out, in the folder where you call sbatch"),
+    (
+        "output=%x-%j.out",
+        "what it prints goes to NAME-JOB.out, in the folder where you call sbatch",
+    ),
     ("nodes={nodes}", "computers"),
     ("ntasks-per-node={tasks}", "ranks on each of them"),
     ("cpus-per-task={cores}", "cores for each rank, and the threads that it may use"),
@@ -32,14 +35,18 @@ _TEXT = """\
 # Generated from the header of solutions/{stem}.py by `make labs`.
 {options}
 # Other values are options of sbatch: sbatch --nodes=4 slurm/{stem}.sbatch
-[[ -r slurm/launch.sh ]] || {{ echo "Call sbatch in the folder of the labs, which holds slurm/."; exit 1; }}
+[[ -r slurm/launch.sh ]] || {{
+  echo "Call sbatch in the folder of the labs, which holds slurm/."
+  exit 1
+}}
 source slurm/launch.sh
 launch {stem}
 """
 
 
 class Job(NamedTuple):
-    """What a batch script asks for: nodes, ranks on each, and the minutes after which Slurm ends it."""
+    """What a batch script asks for: nodes, ranks on each, and the minutes after which Slurm ends
+    it."""
 
     nodes: int
     tasks: int

@@ -12,13 +12,17 @@ from authoring.cell import Cell
 from authoring.rules import BEGIN, END, is_marked
 from authoring.source import Lab
 
-_ORIGIN = "<!-- Generated from solutions/{stem}.py by `make labs`. Learners work on a copy in work/. -->"
+_ORIGIN = (
+    "<!-- Generated from solutions/{stem}.py by `make labs`. Learners work on a copy in work/. -->"
+)
 
 
 def learner_cells(lab: Lab) -> list[Cell]:
-    """The cells as the learner gets them; above the title a line that only who edits the file sees."""
+    """The cells as the learner gets them; above the title a line that only who edits the file
+    sees."""
     texts = [
-        cell.source if cell.kind == "markdown" else stub(lab, place) for place, cell in enumerate(lab.cells)
+        cell.source if cell.kind == "markdown" else stub(lab, place)
+        for place, cell in enumerate(lab.cells)
     ]
     texts[0] = f"{_ORIGIN.format(stem=lab.stem)}\n{texts[0]}"
     return _written(lab, texts)
@@ -35,10 +39,14 @@ def _written(lab: Lab, texts: list[str]) -> list[Cell]:
     for exercise in lab.exercises:
         asked = tries.asked(lab, exercise.number)
         if asked and exercise.check is not None:
-            comment = textwrap.wrap(f"Asked: {asked}", 78, break_long_words=False)  # JupyterLab shows as much
+            # JupyterLab shows as much.
+            comment = textwrap.wrap(f"Asked: {asked}", 78, break_long_words=False)
             lines = [f"# {line}" for line in comment]
             texts[exercise.check] = "\n".join([*lines, texts[exercise.check]])
-    return [Cell(cell.kind, text, cell.line, cell.tags) for cell, text in zip(lab.cells, texts, strict=True)]
+    return [
+        Cell(cell.kind, text, cell.line, cell.tags)
+        for cell, text in zip(lab.cells, texts, strict=True)
+    ]
 
 
 def stub(lab: Lab, position: int) -> str:
@@ -56,7 +64,9 @@ def solved(cell: Cell) -> str:
 
 def _without_answers(lab: Lab, cell: Cell, position: int) -> str:
     exercise = next(candidate for candidate in lab.exercises if position in candidate.answers)
-    sentence = f"exercise {exercise.number}: {exercise.title}".replace("\\", "\\\\").replace('"', '\\"')
+    sentence = f"exercise {exercise.number}: {exercise.title}".replace("\\", "\\\\").replace(
+        '"', '\\"'
+    )
     stub_line = f'raise NotImplementedError("{sentence}")'
     lines = cell.source.splitlines()
     for first, last, indent in reversed(_blocks(lab, cell)):
@@ -64,14 +74,20 @@ def _without_answers(lab: Lab, cell: Cell, position: int) -> str:
     try:
         tree = ast.parse("\n".join(lines))
     except SyntaxError as error:
-        what = f"without the answer this cell is not Python any more: {error.msg} (its line {error.lineno})."
+        what = (
+            f"without the answer this cell is not Python any more: {error.msg} (its line"
+            f" {error.lineno})."
+        )
         raise lab.wrong(cell.line, what) from None
-    functions = [node for node in ast.walk(tree) if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))]
+    functions = [
+        node for node in ast.walk(tree) if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
+    ]
     for number, line in enumerate(lines, 1):
         inside = any(function.lineno < number <= function.end_lineno for function in functions)
         if line.strip() == stub_line and not inside:
             raise lab.wrong(
-                cell.line, "an answer stands outside of a function: its stub would fail before it is called."
+                cell.line,
+                "an answer stands outside of a function: its stub would fail before it is called.",
             )
     return "\n".join(lines)
 
@@ -86,12 +102,14 @@ def _blocks(lab: Lab, cell: Cell) -> list[tuple[int, int, str]]:
         if mark not in (BEGIN, END):
             if BEGIN in line or END in line:
                 raise lab.wrong(
-                    cell.line + number, f"a mark is alone on its line, exactly `{BEGIN}` or `{END}`."
+                    cell.line + number,
+                    f"a mark is alone on its line, exactly `{BEGIN}` or `{END}`.",
                 )
             continue
         if (mark == BEGIN) != (opened is None):
             raise lab.wrong(
-                cell.line + number, f"`{mark}` without its partner; marks come in pairs, never nested."
+                cell.line + number,
+                f"`{mark}` without its partner; marks come in pairs, never nested.",
             )
         if mark == BEGIN:
             opened = (number, indent)
@@ -113,23 +131,32 @@ def _without_predictions(lab: Lab, cell: Cell, text: str) -> str:
     top = [node.value for node in tree.body if isinstance(node, ast.Expr)]
     values = []
     for node in ast.walk(tree):
-        if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "predict"):
+        if not (
+            isinstance(node, ast.Call)
+            and isinstance(node.func, ast.Name)
+            and node.func.id == "predict"
+        ):
             continue
         line = cell.line + node.lineno - 1
         if node not in top:
-            raise lab.wrong(line, "predict(…) stands at the top level of its cell, a statement of its own.")
+            raise lab.wrong(
+                line, "predict(…) stands at the top level of its cell, a statement of its own."
+            )
         if (
             len(node.args) != 1
             or not isinstance(node.args[0], ast.Constant)
             or node.args[0].value not in numbers
         ):
             raise lab.wrong(
-                line, f"predict(…) begins with the number of an exercise here: {', '.join(numbers)}."
+                line,
+                f"predict(…) begins with the number of an exercise here: {', '.join(numbers)}.",
             )
         for keyword in node.keywords:
             try:
                 ast.literal_eval(keyword.value)
             except ValueError:
-                raise lab.wrong(line, f"predict(…, {keyword.arg}=…): the value is a literal.") from None
+                raise lab.wrong(
+                    line, f"predict(…, {keyword.arg}=…): the value is a literal."
+                ) from None
             values.append((keyword.value, "..."))
     return replaced(text, values)

@@ -1,6 +1,8 @@
-"""The generator: from solutions/NN_name.py to the learner's script and notebook, and the batch script.
+"""The generator: from solutions/NN_name.py to the learner's script and notebook, and the batch
+script.
 
-A rebuild changes no byte. What a learner wrote is set aside before it is overwritten (labkit.copies).
+A rebuild changes no byte. What a learner wrote is set aside before it is overwritten
+(labkit.copies).
 """
 
 from __future__ import annotations
@@ -34,7 +36,8 @@ def outputs(lab: Lab) -> dict[str, str]:
 
 
 def solved_notebook(lab: Lab) -> str:
-    """The text of the lab's notebook with all answers; it is written where it runs, not into the checkout."""
+    """The text of the lab's notebook with all answers; it is written where it runs, not into the
+    checkout."""
     return copies.notebook_text(notebook(lab.stem, solved_cells(lab)))
 
 
@@ -48,10 +51,11 @@ def orphans(root: Path) -> list[str]:
 
 
 def write_all(root: Path | None = None, check: bool = False, only: Iterable[str] = ()) -> list[str]:
-    """Write what is not up to date and return those paths; with `check`, write nothing and return them.
+    """Write what is not up to date and return those paths; with `check`, write nothing and return
+    them.
 
-    `only`: stems; then the other labs and the overview stay as they are. Raises LabError at the end, with all
-    that could not be generated; the rest is written by then.
+    `only`: stems; then the other labs and the overview stay as they are. Raises LabError at the
+    end, with all that could not be generated; the rest is written by then.
     """
     root = root or paths.root()
     wanted = list(only)

@@ -13,7 +13,8 @@ from authoring import generate
 
 
 def solve(lab: str, exercise: str, root: Path | None = None) -> None:
-    """Put the answer of one exercise into the learner's notebook and script; every other cell stays."""
+    """Put the answer of one exercise into the learner's notebook and script; every other cell
+    stays."""
     import jupytext
     import nbformat
 
@@ -41,14 +42,20 @@ def solve(lab: str, exercise: str, root: Path | None = None) -> None:
     (root / names[0]).write_text(copies.notebook_text(book), encoding="utf-8")
     book.metadata = {"jupytext": copies.FILTERS}
     (root / names[1]).write_text(jupytext.writes(book, fmt="py:percent"), encoding="utf-8")
-    print(f"The answer of {chosen.number} is in {names[0]}. If it is open, reload it from disk (File menu).")
+    print(
+        f"The answer of {chosen.number} is in {names[0]}. If it is open, reload it from disk (File"
+        " menu)."
+    )
 
 
 def _functions(text: str) -> list[str]:
-    """The names of the functions and classes a cell defines; [] if it is not Python at the moment."""
+    """The names of the functions and classes a cell defines; [] if it is not Python at the
+    moment."""
     try:
         return [
-            node.name for node in ast.parse(text).body if isinstance(node, (ast.FunctionDef, ast.ClassDef))
+            node.name
+            for node in ast.parse(text).body
+            if isinstance(node, (ast.FunctionDef, ast.ClassDef))
         ]
     except SyntaxError:
         return []

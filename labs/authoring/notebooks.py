@@ -10,7 +10,8 @@ from authoring.cell import Cell
 
 
 def notebook(stem: str, cells: Iterable[Cell], script: str | None = None):
-    """The notebook of these cells: ids from positions, fingerprints that tell whether someone edited it."""
+    """The notebook of these cells: ids from positions, fingerprints that tell whether someone
+    edited it."""
     from nbformat import v4
 
     make = {"markdown": v4.new_markdown_cell, "code": v4.new_code_cell}

@@ -1,4 +1,5 @@
-"""Pages that load nothing from anywhere: Markdown and notebooks as HTML, formulas as pictures within it.
+"""Pages that load nothing from anywhere: Markdown and notebooks as HTML, formulas as pictures
+within it.
 
 The same text always gives the same bytes.
 """
@@ -19,17 +20,20 @@ def to_html(markdown: str) -> str:
     from nbconvert.filters.markdown_mistune import MarkdownWithMath
 
     # A list in a lab may follow its sentence directly, as in Jupyter.
-    return MarkdownWithMath(renderer=_renderer_class()(escape=False, exclude_anchor_links=True)).render(
-        markdown
-    )
+    return MarkdownWithMath(
+        renderer=_renderer_class()(escape=False, exclude_anchor_links=True)
+    ).render(markdown)
 
 
 def template(file: Path, **filters):
-    """A page's template, by jinja. Its filter `prose` reads Markdown; filters: others, or another `prose`."""
+    """A page's template, by jinja. Its filter `prose` reads Markdown; filters: others, or another
+    `prose`."""
     import jinja2
 
     loader = jinja2.FileSystemLoader(file.parent)
-    environment = jinja2.Environment(loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True)
+    environment = jinja2.Environment(
+        loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True
+    )
     environment.filters |= {"prose": to_html, **filters}
     return environment.get_template(file.name)
 
@@ -48,8 +52,11 @@ def exporter(**options):
 
 
 def without_comments(page: str) -> str:
-    """A page whose styles have lost their comments: JupyterLab's are long, and of no use in a page."""
-    return re.sub(r"<style.*?</style>", lambda style: _COMMENT.sub("", style[0]), page, flags=re.DOTALL)
+    """A page whose styles have lost their comments: JupyterLab's are long, and of no use in a
+    page."""
+    return re.sub(
+        r"<style.*?</style>", lambda style: _COMMENT.sub("", style[0]), page, flags=re.DOTALL
+    )
 
 
 def _renderer_class():
@@ -66,7 +73,8 @@ def _renderer_class():
 
 
 def formula(tex: str) -> str:
-    """A formula as an inline image, by matplotlib; as code where it uses more LaTeX than matplotlib knows."""
+    """A formula as an inline image, by matplotlib; as code where it uses more LaTeX than matplotlib
+    knows."""
     import matplotlib
     from matplotlib import mathtext
     from matplotlib.font_manager import FontProperties
@@ -87,5 +95,6 @@ def formula(tex: str) -> str:
     data = base64.b64encode(svg[svg.index("<svg") :].encode()).decode()
     style = f"height: {height / size:.2f}em; vertical-align: {-depth / size:.2f}em"
     return (
-        f'<img class="math" style="{style}" alt="{html.escape(text)}" src="data:image/svg+xml;base64,{data}">'
+        f'<img class="math" style="{style}" alt="{html.escape(text)}"'
+        f' src="data:image/svg+xml;base64,{data}">'
     )

@@ -1,6 +1,7 @@
 """The labs at a glance: the course and the library in the README, and every lab in docs/LABS.md.
 
-Which labs the course has, and how the library is grouped, stands in course.yaml; all else in the headers.
+Which labs the course has, and how the library is grouped, stands in course.yaml; all else in the
+headers.
 """
 
 from __future__ import annotations
@@ -19,8 +20,8 @@ FURTHER = "Further labs"  # those that course.yaml does not name yet
 _PAGE = """\
 # All labs
 
-Written by `make labs` from the headers in solutions/. Minutes are for a beginner, without what is headed
-*For those who have time* or *Going further*.
+Written by `make labs` from the headers in solutions/. Minutes are for a beginner, without what is
+headed *For those who have time* or *Going further*.
 
 """
 
@@ -33,7 +34,8 @@ def read(path: Path = FILE) -> dict:
 
 
 def outputs(root: Path, labs: Iterable[Lab]) -> dict[str, str]:
-    """Path inside the checkout -> text: the README with fresh tables, and the page of all labs. LabError."""
+    """Path inside the checkout -> text: the README with fresh tables, and the page of all labs.
+    LabError."""
     by_number = {lab.header.number: lab for lab in labs}
     content = read()
     path = root / "README.md"
@@ -63,7 +65,11 @@ def course(content: Mapping, labs: Mapping[str, Lab]) -> str:
 def library(content: Mapping, labs: Mapping[str, Lab]) -> str:
     """The library: a row for each question, with the labs that answer it, and their minutes."""
     groups = {question: list(numbers) for question, numbers in content["library"].items()}
-    named = {content["begin"], *content["course"], *(number for row in groups.values() for number in row)}
+    named = {
+        content["begin"],
+        *content["course"],
+        *(number for row in groups.values() for number in row),
+    }
     groups[FURTHER] = [number for number in labs if number not in named]
     rows = ["**The library**, by question; [all labs in one table](docs/LABS.md).", ""]
     rows += ["| question | labs (minutes) |", "|---|---|"]
@@ -77,7 +83,10 @@ def library(content: Mapping, labs: Mapping[str, Lab]) -> str:
 
 def table(labs: Iterable[Lab], folder: str) -> str:
     """A table of labs from their headers, with links into the folder of notebooks."""
-    rows = ["| Lab | What you build or find | Level | Needs | Ranks | Minutes |", "|---|---|---|---|---|---|"]
+    rows = [
+        "| Lab | What you build or find | Level | Needs | Ranks | Minutes |",
+        "|---|---|---|---|---|---|",
+    ]
     for lab in labs:
         head = lab.header
         needs = ", ".join(head.needs)

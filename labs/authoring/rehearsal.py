@@ -1,7 +1,9 @@
-"""`make rehearse SITE=x`: the jobs of the track "PPoPP hands-on" on the cluster itself, before a class does.
+"""`make rehearse SITE=x`: the jobs of the track "PPoPP hands-on" on the cluster itself, before a
+class does.
 
-Each lab of the track runs solved, with the tests' small parameters; lab 46 once with each build of Horovod.
-What a job's records say of its tensors is compared with what the site file says of the nodes' GPUs.
+Each lab of the track runs solved, with the tests' small parameters; lab 46 once with each build of
+Horovod. What a job's records say of its tensors is compared with what the site file says of the
+nodes' GPUs.
 """
 
 from __future__ import annotations
@@ -32,7 +34,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _rehearse(options: argparse.Namespace) -> int:
     if options.site is None:
-        raise LabError("Say which site this is: SITE=name. `make tabletop` starts a cluster on this machine.")
+        raise LabError(
+            "Say which site this is: SITE=name. `make tabletop` starts a cluster on this machine."
+        )
     gpus = cluster.sites.gpus_per_node(cluster.sites.load(options.site))
     jobs = list(submit(options.labs.split(","), options.site, options.nodes))
     not_ready = 0
@@ -46,18 +50,24 @@ def _rehearse(options: argparse.Namespace) -> int:
 
 
 def submit(labs: Sequence[str], site: str, nodes: int) -> Iterator:
-    """Submit the track's jobs. LabError for an unknown lab or site, and with Slurm's words if it refuses."""
+    """Submit the track's jobs. LabError for an unknown lab or site, and with Slurm's words if it
+    refuses."""
     there = list(builds.horovod_builds())
     for number in labs:
         stem = labfile.find(number)
         small = wrong_answers.read(paths.root(), stem)["SMALL"]
-        wishes = {"46": there, "43": [name for name in there if name == "nccl"]}.get(number) or [None]
+        wishes = {"46": there, "43": [name for name in there if name == "nccl"]}.get(number) or [
+            None
+        ]
         for horovod in wishes:
-            yield cluster.submit(number, nodes, site=site, settings=small, solved=True, horovod=horovod)
+            yield cluster.submit(
+                number, nodes, site=site, settings=small, solved=True, horovod=horovod
+            )
 
 
 def judge(job, gpus: int, patience: float) -> list[str]:
-    """Sentences on what is wrong with a job; [] where it is ready. gpus: of a node, by the site file."""
+    """Sentences on what is wrong with a job; [] where it is ready. gpus: of a node, by the site
+    file."""
     try:
         job.wait(patience)
     except LabError as error:

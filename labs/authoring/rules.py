@@ -1,4 +1,5 @@
-"""The rules of form that a lab's exercises are held to; what breaks one is named by file and line."""
+"""The rules of form that a lab's exercises are held to; what breaks one is named by file and
+line."""
 
 from __future__ import annotations
 
@@ -35,10 +36,13 @@ def collect(lab: Source) -> list[Exercise]:
             continue
         if is_marked(cell):
             if not exercises:
-                raise lab.wrong(cell.line, "an answer stands above the first `### Exercise` heading.")
+                raise lab.wrong(
+                    cell.line, "an answer stands above the first `### Exercise` heading."
+                )
             if exercises[-1].check is not None:
                 raise lab.wrong(
-                    cell.line, f"an answer stands below the check of exercise {exercises[-1].number}."
+                    cell.line,
+                    f"an answer stands below the check of exercise {exercises[-1].number}.",
                 )
             exercises[-1].answers.append(position)
         for number, line in _checks_in(lab.tree(cell)):
@@ -77,11 +81,15 @@ def _checks_in(tree: ast.Module) -> list[tuple[str, int]]:
 
 
 def _is_check(call: ast.AST) -> bool:
-    named = isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == "check"
+    named = (
+        isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == "check"
+    )
     return named and bool(call.args) and isinstance(call.args[0], ast.Constant)
 
 
-def _take_check(lab: Source, exercises: list[Exercise], number: str, position: int, line: int) -> None:
+def _take_check(
+    lab: Source, exercises: list[Exercise], number: str, position: int, line: int
+) -> None:
     if not exercises or exercises[-1].number != number:
         above = f"exercise {exercises[-1].number}" if exercises else "no exercise"
         raise lab.wrong(line, f"check({number!r}) stands under the heading of {above}.")
@@ -90,10 +98,13 @@ def _take_check(lab: Source, exercises: list[Exercise], number: str, position: i
         raise lab.wrong(line, f"exercise {number} has two checks; make it one.")
     if not exercise.answers:
         raise lab.wrong(
-            line, f"exercise {number} has a check, but no answer between `{BEGIN}` and `{END}` above it."
+            line,
+            f"exercise {number} has a check, but no answer between `{BEGIN}` and `{END}` above it.",
         )
     if position in exercise.answers:
-        raise lab.wrong(line, f"the check of exercise {number} has a cell of its own, below the answer's.")
+        raise lab.wrong(
+            line, f"the check of exercise {number} has a cell of its own, below the answer's."
+        )
     exercise.check = position
 
 
@@ -101,18 +112,26 @@ def _hold_to_rules(lab: Source, exercise: Exercise, expected: str) -> None:
     line = exercise.line
     number = exercise.number
     if number != expected:
-        raise lab.wrong(line, f"exercises are numbered in order: expected {expected}, found {number}.")
+        raise lab.wrong(
+            line, f"exercises are numbered in order: expected {expected}, found {number}."
+        )
     if not exercise.answers:
         raise lab.wrong(line, f"exercise {number} has no answer between `{BEGIN}` and `{END}`.")
     if exercise.check is None:
         raise lab.wrong(line, f'exercise {number} has no check: add a cell `check("{number}", …)`.')
     if not 2 <= len(exercise.hints) <= 4:
-        form = "`<details><summary>Hint 1: …</summary>`, an empty line, text, an empty line, `</details>`"
+        form = (
+            "`<details><summary>Hint 1: …</summary>`, an empty line, text, an empty line,"
+            " `</details>`"
+        )
         count = len(exercise.hints)
         raise lab.wrong(
             line,
-            f"exercise {number} needs 2 to 4 hints below its text, and {count} were found. One is {form}.",
+            f"exercise {number} needs 2 to 4 hints below its text, and {count} were found. One is"
+            f" {form}.",
         )
     for count, (title, text) in enumerate(exercise.hints, 1):
         if not title.startswith(f"Hint {count}: ") or not text:
-            raise lab.wrong(line, f"hint {count} of exercise {number} is empty or misnumbered: {title!r}.")
+            raise lab.wrong(
+                line, f"hint {count} of exercise {number} is empty or misnumbered: {title!r}."
+            )

@@ -21,11 +21,14 @@ def new(stem: str, root: Path | None = None) -> list[str]:
     root = root or paths.root()
     if not STEM.fullmatch(stem):
         raise LabError(
-            f"A lab is named by two digits, an underscore and lower-case words (66_my_topic), not {stem!r}."
+            "A lab is named by two digits, an underscore and lower-case words (66_my_topic), not"
+            f" {stem!r}."
         )
     taken = [known for known in labfile.stems(root) if known[:2] == stem[:2]]
     if taken:
-        raise LabError(f"The number {stem[:2]} is taken by {taken[0]}; numbers are never given twice.")
+        raise LabError(
+            f"The number {stem[:2]} is taken by {taken[0]}; numbers are never given twice."
+        )
     targets = {
         f"solutions/{stem}.py": "66_my_topic.py",
         f"labs/support/lab{stem[:2]}.py": "lab66.py",
@@ -40,8 +43,8 @@ def new(stem: str, root: Path | None = None) -> list[str]:
         path.write_text(_renamed(text, stem), encoding="utf-8")
     names = [*targets, *generate.write_all(root, only=[stem])]
     print(
-        f"Written: {', '.join(names)}. Edit solutions/{stem}.py, name it in labs/authoring/course.yaml, "
-        "then `make labs`."
+        f"Written: {', '.join(names)}. Edit solutions/{stem}.py, name it in"
+        " labs/authoring/course.yaml, then `make labs`."
     )
     return names
 

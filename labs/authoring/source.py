@@ -1,4 +1,5 @@
-"""Read a lab's source (solutions/NN_name.py, jupytext percent); name by file and line what does not fit."""
+"""Read a lab's source (solutions/NN_name.py, jupytext percent); name by file and line what does not
+fit."""
 
 from __future__ import annotations
 
@@ -80,7 +81,9 @@ class Lab:
                 values[target.id] = _literal(node.value)
             except (AttributeError, ValueError):
                 line = cells[0].line + node.lineno - 1
-                raise self.wrong(line, "a parameter is one line `name = number, word or tuple`.") from None
+                raise self.wrong(
+                    line, "a parameter is one line `name = number, word or tuple`."
+                ) from None
         return values
 
     def _cells(self) -> list[Cell]:
@@ -93,20 +96,27 @@ class Lab:
             )
         starts = [number for number, line in enumerate(lines, 1) if re.match(r"# ?%%", line)]
         if not starts or starts[0] != 1:
-            raise self.wrong(1, "a lab begins with the line `# %% [markdown]` and has no header above it.")
+            raise self.wrong(
+                1, "a lab begins with the line `# %% [markdown]` and has no header above it."
+            )
         read = jupytext.reads(self.text, fmt="py:percent").cells
         if len(read) != len(starts):
-            raise self.wrong(1, f"{len(starts)} lines begin a cell, but jupytext sees {len(read)} cells.")
+            raise self.wrong(
+                1, f"{len(starts)} lines begin a cell, but jupytext sees {len(read)} cells."
+            )
         cells = []
         for cell, start in zip(read, starts, strict=True):
             if not _MARKER.fullmatch(lines[start - 1]):
                 raise self.wrong(
-                    start, 'a cell begins with `# %%`, `# %% [markdown]` or `# %% tags=["parameters"]`.'
+                    start,
+                    'a cell begins with `# %%`, `# %% [markdown]` or `# %% tags=["parameters"]`.',
                 )
             first = start
             while first < len(lines) and not lines[first].strip():
                 first += 1
-            cells.append(Cell(cell.cell_type, cell.source, first + 1, tuple(cell.metadata.get("tags", ()))))
+            cells.append(
+                Cell(cell.cell_type, cell.source, first + 1, tuple(cell.metadata.get("tags", ())))
+            )
         return cells
 
     def _header(self) -> Header:
@@ -117,17 +127,25 @@ class Lab:
         title = _TITLE.fullmatch(lines[0]) if lines and self.cells[0].kind == "markdown" else None
         if not title or title[1] != self.stem[:2]:
             raise self.wrong(
-                line, f"the first cell begins with the title, `# {self.stem[:2]} Words in plain English`."
+                line,
+                f"the first cell begins with the title, `# {self.stem[:2]} Words in plain"
+                " English`.",
             )
         facts = _FACTS.fullmatch(lines[-1].strip())
         if not facts:
             form = "Needs: mpi · Ranks: 4 · Minutes: 30 · Level: beginner · Before: 21, 22"
-            raise self.wrong(last, f"the first cell ends with a line such as `{form}` (or `Before: -`).")
+            raise self.wrong(
+                last, f"the first cell ends with a line such as `{form}` (or `Before: -`)."
+            )
         needs = tuple(word.strip() for word in facts["needs"].split(","))
         unknown = [word for word in needs if word not in NEEDS]
         if unknown:
             raise self.wrong(last, f"Needs: {unknown[0]!r} is not one of {', '.join(NEEDS)}.")
-        before = () if facts["before"] == "-" else tuple(word.strip() for word in facts["before"].split(","))
+        before = (
+            ()
+            if facts["before"] == "-"
+            else tuple(word.strip() for word in facts["before"].split(","))
+        )
         if not all(re.fullmatch(r"\d\d", word) for word in before):
             raise self.wrong(last, "Before: lists labs by their two digits, or is `-`.")
         if facts["level"] not in LEVELS:
@@ -138,7 +156,8 @@ class Lab:
         if "**You will be able to**" not in text or len(paragraphs) < 4:
             raise self.wrong(
                 line,
-                "the first cell has a title, a sentence of what and why, `**You will be able to** (1) …`.",
+                "the first cell has a title, a sentence of what and why, `**You will be able to**"
+                " (1) …`.",
             )
         summary = " ".join(paragraphs[1].split())
         return Header(
@@ -155,11 +174,13 @@ class Lab:
     def _check_code(self) -> None:
         if f'lab.start("{self.stem}")' not in (self.cells[1].source if len(self.cells) > 1 else ""):
             raise self.wrong(
-                self.cells[0].line, f'the second cell holds the imports and `lab.start("{self.stem}")`.'
+                self.cells[0].line,
+                f'the second cell holds the imports and `lab.start("{self.stem}")`.',
             )
         if self.exercises and "hint" not in _imported(self.tree(self.cells[1])):
             raise self.wrong(
-                self.cells[1].line, "a failed check recommends hint(…): import it, `from labkit import hint`."
+                self.cells[1].line,
+                "a failed check recommends hint(…): import it, `from labkit import hint`.",
             )
         self.parameters  # noqa: B018 - raises when one is not a literal
         for cell in self.cells:
@@ -169,7 +190,11 @@ class Lab:
     def _check_cell(self, cell: Cell) -> None:
         for node in ast.walk(self.tree(cell)):
             line = cell.line + getattr(node, "lineno", 1) - 1
-            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "input":
+            if (
+                isinstance(node, ast.Call)
+                and isinstance(node.func, ast.Name)
+                and node.func.id == "input"
+            ):
                 raise self.wrong(line, "input() would stop a batch job; use a parameter.")
             if isinstance(node, ast.Name) and node.id == "__name__":
                 raise self.wrong(line, "a lab runs from top to bottom, without `if __name__`.")
@@ -179,7 +204,8 @@ class Lab:
             if name in self.parameters:
                 line = cell.line + number - 1
                 raise self.wrong(
-                    line, f"{name!r} is a parameter, which the cells below read: use another name here."
+                    line,
+                    f"{name!r} is a parameter, which the cells below read: use another name here.",
                 )
 
 
@@ -190,7 +216,8 @@ def _imported(tree: ast.Module) -> set[str]:
 
 
 def _bound(tree: ast.AST) -> Iterator[tuple[str, int]]:
-    """(name, line) of what a cell binds for the cells below; what functions bind inside is left out."""
+    """(name, line) of what a cell binds for the cells below; what functions bind inside is left
+    out."""
     scopes = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
     scopes += (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
     for node in ast.iter_child_nodes(tree):
@@ -206,8 +233,18 @@ def _bound(tree: ast.AST) -> Iterator[tuple[str, int]]:
 
 
 def _literal(node: ast.expr) -> object:
-    """The value of a literal; arithmetic of numbers, such as 1 << 20, counts as one. Else ValueError."""
-    allowed = (ast.Constant, ast.Tuple, ast.List, ast.UnaryOp, ast.BinOp, ast.operator, ast.unaryop, ast.Load)
+    """The value of a literal; arithmetic of numbers, such as 1 << 20, counts as one. Else
+    ValueError."""
+    allowed = (
+        ast.Constant,
+        ast.Tuple,
+        ast.List,
+        ast.UnaryOp,
+        ast.BinOp,
+        ast.operator,
+        ast.unaryop,
+        ast.Load,
+    )
     if not all(isinstance(part, allowed) for part in ast.walk(node)):
         raise ValueError("not a literal")
     return eval(compile(ast.Expression(node), "<parameter>", "eval"))

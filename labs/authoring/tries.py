@@ -1,4 +1,5 @@
-"""The functions that try a lab's answers (labkit.checks.modules), read as text: what they need of the lab."""
+"""The functions that try a lab's answers (labkit.checks.modules), read as text: what they need of
+the lab."""
 
 from __future__ import annotations
 
@@ -48,13 +49,15 @@ def parameters(lab: Source) -> dict[str, list[str]]:
 
 
 def asked(lab: Source, number: str) -> str:
-    """What the check of an exercise tries, in the words of its docstring; "" where there is none."""
+    """What the check of an exercise tries, in the words of its docstring; "" where there is
+    none."""
     function = functions(lab).get(number)
     return " ".join((ast.get_docstring(function) or "").split()) if function else ""
 
 
 def hold_to_lab(lab: Source, bound) -> None:
-    """Each `check("40.1", …)` has its function, and what that calls by name is bound in a cell above."""
+    """Each `check("40.1", …)` has its function, and what that calls by name is bound in a cell
+    above."""
     wanted = parameters(lab)
     above: set[str] = set()
     for cell in (cell for cell in lab.cells if cell.kind == "code"):
@@ -65,12 +68,18 @@ def hold_to_lab(lab: Source, bound) -> None:
                 line = cell.line + node.lineno - 1
                 number = ast.literal_eval(call.args[0])
                 if number not in wanted:
-                    raise lab.wrong(line, f'no function in labs/support has `@check.exercise("{number}")`.')
+                    raise lab.wrong(
+                        line, f'no function in labs/support has `@check.exercise("{number}")`.'
+                    )
                 if not asked(lab, number):
-                    raise lab.wrong(line, f"the check of {number} has no docstring that says what it tries.")
+                    raise lab.wrong(
+                        line, f"the check of {number} has no docstring that says what it tries."
+                    )
                 for name in wanted.pop(number)[len(call.args) - 1 :]:
                     if name not in above:
-                        raise lab.wrong(line, f"the check of {number} needs `{name}`: no cell above has it.")
+                        raise lab.wrong(
+                            line, f"the check of {number} needs `{name}`: no cell above has it."
+                        )
         above |= {name for name, _ in bound(tree)}
     if wanted:
         raise lab.wrong(1, f"labs/support tries {', '.join(wanted)}, and no cell here calls it.")

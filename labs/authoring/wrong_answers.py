@@ -19,14 +19,18 @@ class Wrong(NamedTuple):
 
 
 def read(root: Path, stem: str) -> dict:
-    """SMALL, the parameters of the tests' runs, and WRONG, in its author's order; empty without a file.
+    """SMALL, the parameters of the tests' runs, and WRONG, in its author's order; empty without a
+    file.
 
-    The file imports what only tests have, so it is run without its imports: it holds texts and numbers.
+    The file imports what only tests have, so it is run without its imports: it holds texts and
+    numbers.
     """
     path = root / "tests" / "labs" / "wrong_answers" / f"{stem}.py"
     names: dict = {"Wrong": Wrong, "Right": lambda *row, **named: None, "SMALL": {}, "WRONG": []}
     if path.exists():
         tree = ast.parse(path.read_text(encoding="utf-8"))
-        tree.body = [node for node in tree.body if not isinstance(node, (ast.Import, ast.ImportFrom))]
+        tree.body = [
+            node for node in tree.body if not isinstance(node, (ast.Import, ast.ImportFrom))
+        ]
         exec(compile(tree, str(path), "exec"), names)
     return {name: names[name] for name in ("SMALL", "WRONG")}

@@ -1,8 +1,9 @@
-"""The class board: who of those who agreed is on which lab and exercise, and at what half the class is stuck.
+"""The class board: who of those who agreed is on which lab and exercise, and at what half the class
+is stuck.
 
-`make board` and `python -m classroom` for people and for a hub; for other parts of the kit, `main` is the
-command line, `look` reads a class folder, `as_text` and `as_page` show what it saw. A learner agrees by
-`make share` (labkit.journal); without that there is no file that is read here.
+`make board` and `python -m classroom` for people and for a hub; for other parts of the kit, `main`
+is the command line, `look` reads a class folder, `as_text` and `as_page` show what it saw. A
+learner agrees by `make share` (labkit.journal); without that there is no file that is read here.
 """
 
 from classroom.command import main

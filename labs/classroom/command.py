@@ -33,8 +33,12 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="classroom", description="Where those who agreed are.")
     parser.add_argument("folder", nargs="?", type=Path, help="the class's (default: $LABKIT_CLASS)")
     parser.add_argument("--new", action="store_true", help="make this class folder")
-    parser.add_argument("--hide-names", action="store_true", help="pseudonyms in place of all names")
-    parser.add_argument("--html", type=Path, metavar="FILE", help="write one page that reloads itself")
+    parser.add_argument(
+        "--hide-names", action="store_true", help="pseudonyms in place of all names"
+    )
+    parser.add_argument(
+        "--html", type=Path, metavar="FILE", help="write one page that reloads itself"
+    )
     parser.add_argument("--watch", action="store_true", help=f"again every {page.REFRESH} s")
     return parser
 
@@ -79,18 +83,24 @@ def _make(folder: Path | None) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         is_one = stat.S_IMODE(folder.stat().st_mode) == _CLASS_FOLDER
-        if not is_one and any(folder.iterdir()):  # somebody's home, perhaps: its modes stay as they are
-            raise LabError(f"{folder} holds something already. Name a folder that is empty or not there.")
+        # Somebody's home, perhaps: its modes stay as they are.
+        if not is_one and any(folder.iterdir()):
+            raise LabError(
+                f"{folder} holds something already. Name a folder that is empty or not there."
+            )
         folder.chmod(_CLASS_FOLDER)
     except OSError as error:
         raise LabError(f"{folder} cannot be made a class folder ({error.strerror}).") from None
-    print(f"{folder} is a class folder: learners with LABKIT_CLASS={folder} share into it, once they say so.")
+    print(
+        f"{folder} is a class folder: learners with LABKIT_CLASS={folder} share into it, once they"
+        " say so."
+    )
     others = _members(folder.stat().st_gid)
     if others and os.geteuid() != 0:
         print(
-            f"Its group has other members, such as {others[0]}: they could read what is shared. And learners "
-            "in that group share for root alone. `chgrp` the folder to a group of instructors, then "
-            f"`chmod 3733 {folder}`."
+            f"Its group has other members, such as {others[0]}: they could read what is shared. And"
+            " learners in that group share for root alone. `chgrp` the folder to a group of"
+            f" instructors, then `chmod 3733 {folder}`."
         )
 
 

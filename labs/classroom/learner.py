@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from classroom.curriculum import Lab
 from classroom.reader import Event
 
-# A learner is stuck at an exercise who failed this often there, or is there for so many times its share of
-# the lab's stated minutes; and away who showed no sign of life for so many minutes.
+# A learner is stuck at an exercise who failed this often there, or is there for so many times its
+# share of the lab's stated minutes; and away who showed no sign of life for so many minutes.
 FAILURES = 3
 SHARES = 2.0
 AWAY = 30.0
@@ -33,9 +33,9 @@ class Work:
 class Learner:
     """One learner, as the board shows them.
 
-    exercise: "" where all of the lab is solved. minutes: at it, without pauses; quiet: since they last did
-    anything. said: what its check said last, "" if it did not fail. state: stuck, working, away or finished.
-    works: exercise -> Work.
+    exercise: "" where all of the lab is solved. minutes: at it, without pauses; quiet: since they
+    last did anything. said: what its check said last, "" if it did not fail. state: stuck, working,
+    away or finished. works: exercise -> Work.
     """
 
     name: str
@@ -65,7 +65,9 @@ class Learner:
         return f"away {self.quiet:.0f} min" if self.quiet < 120 else f"away {self.quiet / 60:.0f} h"
 
 
-def follow(name: str, events: tuple[Event, ...], labs: dict[str, Lab], now: float) -> Learner | None:
+def follow(
+    name: str, events: tuple[Event, ...], labs: dict[str, Lab], now: float
+) -> Learner | None:
     """The learner after these events; None where there are none that say where they are.
 
     now: seconds since 1970.
@@ -110,14 +112,16 @@ def _count(work: Work, event: Event) -> None:
 
 
 def is_unsolved(sentence: str) -> bool:
-    """Does it say that nothing is written yet? All cells run at once say that, and nobody is stuck for it."""
+    """Does it say that nothing is written yet? All cells run at once say that, and nobody is stuck
+    for it."""
     return sentence.startswith(_UNSOLVED)
 
 
 def _place(
     event: Event, before: tuple[str, str], labs: dict[str, Lab], works: dict[str, Work]
 ) -> tuple[str, str]:
-    """(stem, exercise) where a learner is after an event: the exercise tried, or the next one not solved."""
+    """(stem, exercise) where a learner is after an event: the exercise tried, or the next one not
+    solved."""
     if event.kind in ("failed", "hint"):
         unsolved_here = before[0] == event.stem and before[1] not in ("", event.exercise)
         if event.kind == "failed" and is_unsolved(event.said) and unsolved_here:

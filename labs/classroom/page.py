@@ -1,4 +1,5 @@
-"""The class board as one HTML page: it loads nothing, runs no script, and works without a network."""
+"""The class board as one HTML page: it loads nothing, runs no script, and works without a
+network."""
 
 from __future__ import annotations
 
@@ -20,7 +21,9 @@ def as_page(classroom: Classroom) -> str:
     import jinja2
 
     text = Path(__file__).with_name("board.html.j2").read_text(encoding="utf-8")
-    template = jinja2.Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True).from_string(text)
+    template = jinja2.Environment(
+        autoescape=True, trim_blocks=True, lstrip_blocks=True
+    ).from_string(text)
     return template.render(
         board=classroom,
         policy=POLICY,

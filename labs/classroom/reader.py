@@ -1,4 +1,5 @@
-"""A learner's shared file, understood: events that can be believed, in order; all else is passed over."""
+"""A learner's shared file, understood: events that can be believed, in order; all else is passed
+over."""
 
 from __future__ import annotations
 

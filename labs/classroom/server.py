@@ -20,8 +20,9 @@ LOOPBACK = "127.0.0.1"
 def hub_service(page: Callable[[], str]) -> None:
     """Serve page() as a service of the JupyterHub that started this process, until it is ended.
 
-    The hub says where (JUPYTERHUB_SERVICE_URL and _PREFIX) and lets in whom its roles give the scope
-    access:services!service=NAME. Raises NotHere outside of a hub, LabError for another address than loopback.
+    The hub says where (JUPYTERHUB_SERVICE_URL and _PREFIX) and lets in whom its roles give the
+    scope access:services!service=NAME. Raises NotHere outside of a hub, LabError for another
+    address than loopback.
 
     In jupyterhub_config.py (CLASS: the class folder):
 
@@ -42,7 +43,9 @@ def hub_service(page: Callable[[], str]) -> None:
         from jupyterhub.services.auth import HubOAuthCallbackHandler, HubOAuthenticated
         from jupyterhub.utils import url_path_join
     except ImportError:
-        raise NotHere("This Python has no jupyterhub: start the service with the hub's own.") from None
+        raise NotHere(
+            "This Python has no jupyterhub: start the service with the hub's own."
+        ) from None
 
     class Guarded(HubOAuthenticated, tornado.web.RequestHandler):
         """The page for whom the hub lets in."""
@@ -78,17 +81,21 @@ def hub_service(page: Callable[[], str]) -> None:
 
 def in_hub() -> bool:
     """Did a JupyterHub start this process as its service?"""
-    return bool(os.environ.get("JUPYTERHUB_SERVICE_PREFIX") and os.environ.get("JUPYTERHUB_API_TOKEN"))
+    return bool(
+        os.environ.get("JUPYTERHUB_SERVICE_PREFIX") and os.environ.get("JUPYTERHUB_API_TOKEN")
+    )
 
 
 def _said_by_the_hub() -> tuple[int, str]:
     if not in_hub():
-        raise NotHere("No JupyterHub started this. Without one: `make board HTML=board.html WATCH=1`.")
+        raise NotHere(
+            "No JupyterHub started this. Without one: `make board HTML=board.html WATCH=1`."
+        )
     url = urlsplit(os.environ.get("JUPYTERHUB_SERVICE_URL", ""))
     if url.hostname not in (LOOPBACK, "localhost") or url.port is None:
         raise LabError(
-            f"The hub gives the board the address {url.geturl() or 'none'}. It is to be on the loopback "
-            "address: 'url': 'http://127.0.0.1:PORT' in c.JupyterHub.services."
+            f"The hub gives the board the address {url.geturl() or 'none'}. It is to be on the"
+            " loopback address: 'url': 'http://127.0.0.1:PORT' in c.JupyterHub.services."
         )
     return url.port, os.environ["JUPYTERHUB_SERVICE_PREFIX"]
 
@@ -97,7 +104,9 @@ def _listen(port: int) -> socket.socket:
     try:
         listening = socket.create_server((LOOPBACK, port))
     except OSError as error:
-        raise LabError(f"Port {port} cannot be taken here ({error.strerror}). Choose another one.") from None
+        raise LabError(
+            f"Port {port} cannot be taken here ({error.strerror}). Choose another one."
+        ) from None
     listening.setblocking(False)
     return listening
 

@@ -1,10 +1,11 @@
 """The shared files of a class folder, read with care, because learners can put anything there.
 
-A file counts only for the user who owns it, whatever its name. No link is followed, only plain files
-are read, and each user has a budget, so that nobody can hide other learners or slow the board down.
+A file counts only for the user who owns it, whatever its name. No link is followed, only plain
+files are read, and each user has a budget, so that nobody can hide other learners or slow the board
+down.
 
-A folder into which only its owner may write is that of a hub that runs all its users as one. There, and
-only there, the names of the owner's files say whose they are.
+A folder into which only its owner may write is that of a hub that runs all its users as one. There,
+and only there, the names of the owner's files say whose they are.
 """
 
 from __future__ import annotations
@@ -72,7 +73,8 @@ class _Learner:
     files: list[_File] = field(default_factory=list)
 
     def add(self, name: str, seen: os.stat_result) -> None:
-        """One more entry; the usual name is first, so that others' hard links do not push it out."""
+        """One more entry; the usual name is first, so that others' hard links do not push it
+        out."""
         self.count += 1
         unusual = name != self.usual
         self.files.append(_File((unusual, -seen.st_mtime), name, seen.st_size))
@@ -104,7 +106,9 @@ def read(folder: Path | None, labs: dict[str, Lab], now: float) -> Iterator[Shar
 
 
 def _class(folder: int, labs: dict[str, Lab], now: float) -> Iterator[Shared | Problem]:
-    learners = sorted(_learners(folder), key=lambda learner: sum(file.size for file in learner.files))
+    learners = sorted(
+        _learners(folder), key=lambda learner: sum(file.size for file in learner.files)
+    )
     if len(learners) > LEARNERS:
         count = len(learners)
         yield Problem("The folder", f"has files of {count} learners; those of {LEARNERS} were read")

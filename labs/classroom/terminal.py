@@ -13,13 +13,16 @@ _WIDEST = 160
 
 
 def as_text(classroom: Classroom, colour: bool = False, width: int | None = None) -> str:
-    """The board as text. colour: for a terminal that has them. width: in characters, None: the terminal's."""
+    """The board as text. colour: for a terminal that has them. width: in characters, None: the
+    terminal's."""
     from rich.console import Console
     from rich.text import Text
 
     out = io.StringIO()
     columns = width or min(_WIDEST, shutil.get_terminal_size((100, 24)).columns)
-    console = Console(file=out, width=columns, force_terminal=colour, no_color=not colour, highlight=False)
+    console = Console(
+        file=out, width=columns, force_terminal=colour, no_color=not colour, highlight=False
+    )
     console.print(Text(classroom.headline, style="bold"))
     console.print(Text(_counts(classroom), style="dim"))
     if classroom.places:
@@ -42,7 +45,9 @@ def _places(classroom: Classroom):
 
     table = Table(title="Where they are", title_justify="left", expand=True)
     for heading in ("Exercise", "Stuck", "There"):
-        table.add_column(heading, justify="left" if heading == "Exercise" else "right", no_wrap=True)
+        table.add_column(
+            heading, justify="left" if heading == "Exercise" else "right", no_wrap=True
+        )
     table.add_column("To how many, and what its check says most", ratio=1, overflow="fold")
     for place in classroom.places:
         said = f"{place.told}×  {place.said}" if place.said else ""

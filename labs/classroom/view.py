@@ -23,10 +23,11 @@ _LONGEST_NAME = 60  # characters
 
 @dataclass(frozen=True)
 class Place:
-    """An exercise at which somebody is: how many, how many of them stuck, and what its check says most.
+    """An exercise at which somebody is: how many, how many of them stuck, and what its check says
+    most.
 
-    told: how many learners of those here were told `said`. half: is it among the places that together hold
-    half of all who are stuck?
+    told: how many learners of those here were told `said`. half: is it among the places that
+    together hold half of all who are stuck?
     """
 
     number: str
@@ -41,7 +42,8 @@ class Place:
 
 @dataclass(frozen=True)
 class LabRow:
-    """One lab: how many began it, finished it, and are in it now; tries for each exercise solved."""
+    """One lab: how many began it, finished it, and are in it now; tries for each exercise
+    solved."""
 
     name: str
     began: int
@@ -68,11 +70,13 @@ class Classroom:
         return sum(learner.state == state for learner in self.learners)
 
 
-def look(folder: Path | None = None, hide_names: bool = False, now: float | None = None) -> Classroom:
+def look(
+    folder: Path | None = None, hide_names: bool = False, now: float | None = None
+) -> Classroom:
     """The class of a class folder; None: of the one that LABKIT_CLASS names.
 
-    hide_names: show the pseudonym of everybody, also of those who gave their name. now: seconds since 1970.
-    Raises LabError where the folder cannot be read.
+    hide_names: show the pseudonym of everybody, also of those who gave their name. now: seconds
+    since 1970. Raises LabError where the folder cannot be read.
     """
     moment = time.time() if now is None else now
     labs = curriculum.read(paths.root())
@@ -99,7 +103,9 @@ def look(folder: Path | None = None, hide_names: bool = False, now: float | None
     for name, times in Counter(someone.name for someone in learners).items():
         if times > 1:
             notes[name] = f"{times} learners call themselves {name}: somebody may have copied it."
-    learners.sort(key=lambda someone: (STATES.index(someone.state), -someone.here.failures, someone.name))
+    learners.sort(
+        key=lambda someone: (STATES.index(someone.state), -someone.here.failures, someone.name)
+    )
     places = _places(learners, labs)
     return Classroom(
         headline=_headline(learners, places),
@@ -114,18 +120,22 @@ def look(folder: Path | None = None, hide_names: bool = False, now: float | None
 
 
 def _without_login(someone: Learner, login: str) -> None:
-    """A sentence may hold the login, of a path for example; whoever is shown by a pseudonym is not named."""
+    """A sentence may hold the login, of a path for example; whoever is shown by a pseudonym is not
+    named."""
     own = re.compile(rf"(?<!\w){re.escape(login)}(?!\w)", re.IGNORECASE)
     someone.said = own.sub("…", someone.said)
     for work in someone.works.values():
-        work.said = Counter({own.sub("…", sentence): times for sentence, times in work.said.items()})
+        work.said = Counter(
+            {own.sub("…", sentence): times for sentence, times in work.said.items()}
+        )
 
 
 def commonest(works: Iterable[Work]) -> tuple[str, int]:
-    """(the sentence that most of these learners were told, how many); ("", 0) where none was told any.
+    """(the sentence that most of these learners were told, how many); ("", 0) where none was told
+    any.
 
-    Sentences that differ in numbers alone are one: "expected 3, got 2" and "expected 5, got 1". That nothing
-    is written yet counts only where nothing else was said.
+    Sentences that differ in numbers alone are one: "expected 3, got 2" and "expected 5, got 1".
+    That nothing is written yet counts only where nothing else was said.
     """
     learners: Counter = Counter()
     wordings: dict[str, Counter] = {}
@@ -134,7 +144,9 @@ def commonest(works: Iterable[Work]) -> tuple[str, int]:
             learners[key] += 1
         for sentence, times in work.said.items():
             wordings.setdefault(_NUMBER.sub("#", sentence), Counter())[sentence] += times
-    real = {key: count for key, count in learners.items() if not learner.is_unsolved(key)} or learners
+    real = {
+        key: count for key, count in learners.items() if not learner.is_unsolved(key)
+    } or learners
     if not real:
         return "", 0
     key = min(real, key=lambda text: (-real[text], text))
@@ -147,7 +159,9 @@ def _places(learners: list[Learner], labs: dict[str, Lab]) -> list[Place]:
     for someone in learners:
         if someone.exercise and someone.state != AWAY_STATE:
             groups.setdefault(someone.exercise, []).append(someone)
-    ordered = sorted(groups, key=lambda number: (-_stuck(groups[number]), -len(groups[number]), number))
+    ordered = sorted(
+        groups, key=lambda number: (-_stuck(groups[number]), -len(groups[number]), number)
+    )
     every = sum(_stuck(group) for group in groups.values())
     places, before = [], 0
     for number in ordered:
@@ -156,7 +170,9 @@ def _places(learners: list[Learner], labs: dict[str, Lab]) -> list[Place]:
         said, told = commonest(someone.here for someone in group)
         stuck = _stuck(group)
         half = stuck > 0 and before < every / 2
-        places.append(Place(number, lab.exercises[number], lab.name, len(group), stuck, said, told, half))
+        places.append(
+            Place(number, lab.exercises[number], lab.name, len(group), stuck, said, told, half)
+        )
         before += stuck
     return places
 
@@ -169,7 +185,9 @@ def _lab_rows(learners: list[Learner], labs: dict[str, Lab]) -> list[LabRow]:
     """The labs that somebody began, in order."""
     rows = []
     for stem, lab in labs.items():
-        works = [[someone.works.get(number, Work()) for number in lab.exercises] for someone in learners]
+        works = [
+            [someone.works.get(number, Work()) for number in lab.exercises] for someone in learners
+        ]
         here = sum(someone.stem == stem and someone.state != AWAY_STATE for someone in learners)
         began = sum(
             someone.stem == stem or any(work.tries or work.passed for work in own)

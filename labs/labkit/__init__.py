@@ -12,18 +12,18 @@
 | `scaling` | speed-up, efficiency, laws and fits; closed forms of collectives |
 | `plots` | one way to draw curves, bars, time lines and diagrams |
 | `checks` | `check`, `expect`, `hint`, `predict` (offered here too) |
-| `journal` | what a learner did and how far they are, for them alone; shared with a class once they agree |
+| `journal` | what a learner did, for them alone; shared with a class once they agree |
 | `data`, `nets` | digits and other data; small nets, and well-known ones as tables of layers |
-| `collectives`, `counting` | reference collectives; communicators that count what passes through them |
+| `collectives`, `counting` | reference collectives; communicators that count what passes |
 | `mpi` | MPI's special numbers, and what is replaced in mpi4py while programs are tried |
 | `horovod` | Horovod's timeline, and its training steps on real ranks |
 | `cluster` | batch jobs on Slurm, from a notebook or a terminal |
 | `builds` | builds of Horovod and of MPI side by side, and what a process needs to use one |
 | `mpis` | MPI libraries: how each is told, its switch for GPU memory, what it wants to be told |
 | `doctor` | what this machine has, and which lab runs here |
-| `errors`, `paths`, `edition` | sentences for people; where things are; a checkout or an archive of it |
+| `errors`, `paths`, `edition` | sentences for people; where things are; checkout or archive |
 | `labfile`, `copies` | a lab's file, read; a learner's files, kept and held alike |
-| `files`, `jsonl` | a file replaced at once, what a command says; files of one JSON object per line |
+| `files`, `jsonl` | a file replaced at once, what a command says; one JSON object per line |
 | `chrome_trace` | writes Chrome's trace format, which Perfetto and TensorBoard read |
 | `noise`, `ports` | libraries' chatter kept off the screen; ports that a job's nodes agree on |
 | `cli`, `make` | `python -m labkit VERB …`; what `make` calls with the words typed after it |
@@ -38,7 +38,8 @@ _FROM |= dict.fromkeys(("home", "root"), "labkit.paths")
 
 
 def __getattr__(name: str):
-    if name == "virtual":  # a package of its own now; a learner's older notebook imports it from here
+    # A package of its own now; a learner's older notebook imports it from here.
+    if name == "virtual":
         return importlib.import_module("virtual")
     if name in _FROM:
         return getattr(importlib.import_module(_FROM[name]), name)

@@ -1,17 +1,19 @@
-"""Builds of Horovod and of MPI that stand side by side here, and what a process needs to use one of them.
+"""Builds of Horovod and of MPI that stand side by side here, and what a process needs to use one of
+them.
 
-On a GPU machine there are up to three builds of Horovod. They differ in who carries a tensor on a GPU:
+On a GPU machine there are up to three builds of Horovod. They differ in who carries a tensor on a
+GPU:
 
     host    Horovod's CPU operations, after a copy to host memory
     nccl    NCCL (HOROVOD_GPU_OPERATIONS=NCCL)
     mpi     an MPI that takes GPU memory (HOROVOD_GPU_OPERATIONS=MPI)
 
-And MVAPICH2 may stand beside the MPI with which the environment was set up (`make mvapich2`). It has MPICH's
-ABI: what was compiled with MPICH runs on it when the linker finds it first.
+And MVAPICH2 may stand beside the MPI with which the environment was set up (`make mvapich2`). It
+has MPICH's ABI: what was compiled with MPICH runs on it when the linker finds it first.
 
 A process has one build of each, which variables settle before it starts: `variables` gives them,
-`LABKIT_HOROVOD` and `LABKIT_MPI_BUILD` tell the process which builds it was given, `check` whether it has
-them, and `in_use` what a record says of them.
+`LABKIT_HOROVOD` and `LABKIT_MPI_BUILD` tell the process which builds it was given, `check` whether
+it has them, and `in_use` what a record says of them.
 """
 
 from __future__ import annotations
@@ -41,11 +43,16 @@ _SCRIPT = re.compile(rb'^(?:exec "(.+)/bin/mpi\w+" |MPI_HOME="(.+)"$)', re.MULTI
 
 
 def horovod_builds() -> dict[str, Path]:
-    """Name -> the folder that holds that build's package `horovod`; the default build is the first."""
+    """Name -> the folder that holds that build's package `horovod`; the default build is the
+    first."""
     listed = _listed()
     names = sorted(listed["folders"], key=lambda name: name != listed["default"])
     folders = {name: Path(sys.prefix, listed["folders"][name]) for name in names}
-    return {name: folder for name, folder in folders.items() if (folder / "horovod" / "__init__.py").exists()}
+    return {
+        name: folder
+        for name, folder in folders.items()
+        if (folder / "horovod" / "__init__.py").exists()
+    }
 
 
 def default_horovod() -> str | None:
@@ -55,7 +62,8 @@ def default_horovod() -> str | None:
 
 
 def _listed() -> dict:
-    """The set-up's list: {"default": name, "folders": {name: folder, below sys.prefix if it is relative}}."""
+    """The set-up's list: {"default": name, "folders": {name: folder, below sys.prefix if it is
+    relative}}."""
     file = Path(sys.prefix, _LIST)
     try:
         listed = json.loads(file.read_text(encoding="utf-8"))
@@ -69,7 +77,8 @@ def _listed() -> dict:
 
 
 def current_horovod() -> str | None:
-    """The build that this process has imported, or would import: its name, or else the folder it is in.
+    """The build that this process has imported, or would import: its name, or else the folder it is
+    in.
 
     None where there is no Horovod.
     """
@@ -82,7 +91,8 @@ def current_horovod() -> str | None:
 
 
 def mpi_builds() -> dict[str, Path]:
-    """Name -> the folder above bin/ and lib/; the MPI with which the environment was set up is the first."""
+    """Name -> the folder above bin/ and lib/; the MPI with which the environment was set up is the
+    first."""
     builds = {}
     prefix = _own_prefix()
     if prefix is not None:
@@ -100,12 +110,14 @@ def own_mpi() -> str | None:
 
 
 def current_mpi() -> str | None:
-    """The name of the MPI that this process was given: $LABKIT_MPI_BUILD, else the environment's own."""
+    """The name of the MPI that this process was given: $LABKIT_MPI_BUILD, else the environment's
+    own."""
     return os.environ.get("LABKIT_MPI_BUILD") or own_mpi()
 
 
 def _own_prefix() -> Path | None:
-    """The folder of a site's MPI, to which the environment's mpiexec leads, or the environment itself."""
+    """The folder of a site's MPI, to which the environment's mpiexec leads, or the environment
+    itself."""
     launcher = Path(sys.prefix, "bin", "mpiexec")
     try:
         with launcher.open("rb") as file:
@@ -116,7 +128,8 @@ def _own_prefix() -> Path | None:
 
 
 def mpi_folder(name: str) -> Path:
-    """The folder above bin/ and lib/ of this MPI. NotHere, with what brings it, when it is not here."""
+    """The folder above bin/ and lib/ of this MPI. NotHere, with what brings it, when it is not
+    here."""
     builds = mpi_builds()
     if name in builds:
         return builds[name]
@@ -140,11 +153,12 @@ def horovod_folder(name: str) -> Path:
 def variables(
     horovod: str | None = None, mpi: str | None = None, environ: Mapping[str, str] | None = None
 ) -> dict[str, str]:
-    """The variables with which a process gets these builds. NotHere, with the cure, for one that is not here.
+    """The variables with which a process gets these builds. NotHere, with the cure, for one that is
+    not here.
 
-    None: the build that LABKIT_HOROVOD or LABKIT_MPI_BUILD names in `environ` (by default this process's
-    environment); where it names none, the MPI with which the environment was set up is told what it has to
-    know for Horovod, and no other variable is needed.
+    None: the build that LABKIT_HOROVOD or LABKIT_MPI_BUILD names in `environ` (by default this
+    process's environment); where it names none, the MPI with which the environment was set up is
+    told what it has to know for Horovod, and no other variable is needed.
     """
     environ = os.environ if environ is None else environ
     horovod = horovod or environ.get("LABKIT_HOROVOD")
@@ -153,12 +167,16 @@ def variables(
     if horovod:
         # An empty entry would be the folder in which the process starts.
         path = [entry for entry in environ.get("PYTHONPATH", "").split(os.pathsep) if entry]
-        chosen |= {"LABKIT_HOROVOD": horovod, "PYTHONPATH": os.pathsep.join(search_path(path, horovod))}
+        chosen |= {
+            "LABKIT_HOROVOD": horovod,
+            "PYTHONPATH": os.pathsep.join(search_path(path, horovod)),
+        }
     return chosen
 
 
 def _switches(mpi: str | None, environ: Mapping[str, str]) -> dict[str, str]:
-    """What an MPI has to be told here: with MV2_USE_CUDA, MVAPICH2 would end where there is no GPU."""
+    """What an MPI has to be told here: with MV2_USE_CUDA, MVAPICH2 would end where there is no
+    GPU."""
     wanted = mpis.switches(mpi, environ)
     if not any(Path("/dev").glob("nvidia[0-9]*")):
         wanted.pop("MV2_USE_CUDA", None)
@@ -169,13 +187,15 @@ def _of_mpi(name: str, environ: Mapping[str, str]) -> dict[str, str]:
     prefix = mpi_folder(name)
     chosen = {
         "LABKIT_MPI_BUILD": name,
-        # mpi4py's wheel would load the environment's own libmpi by its path. Told the ABI, it leaves the
-        # search to the linker, as Horovod does, and both get the same library.
+        # mpi4py's wheel would load the environment's own libmpi by its path. Told the ABI, it
+        # leaves the search to the linker, as Horovod does, and both get the same library.
         "MPI4PY_MPIABI": "openmpi" if name == "openmpi" else "mpich",
     }
     for variable, folders in (("LD_LIBRARY_PATH", _libraries(prefix)), ("PATH", [prefix / "bin"])):
         before = environ.get(variable, "").split(os.pathsep)
-        chosen[variable] = os.pathsep.join(_first(before, folders, _folders_of_others(name, variable)))
+        chosen[variable] = os.pathsep.join(
+            _first(before, folders, _folders_of_others(name, variable))
+        )
     return chosen | mpis.switches(name, environ)
 
 
@@ -185,7 +205,8 @@ def _libraries(prefix: Path) -> list[Path]:
 
 
 def _folders_of_others(name: str, variable: str) -> list[Path]:
-    """What the other MPIs would put into the variable; the environment's own bin/ holds more than its MPI."""
+    """What the other MPIs would put into the variable; the environment's own bin/ holds more than
+    its MPI."""
     others = [prefix for other, prefix in mpi_builds().items() if other != name]
     if variable == "PATH":
         return [prefix / "bin" for prefix in others if prefix != Path(sys.prefix)]
@@ -200,7 +221,8 @@ def _first(path: Iterable[str], folders: Sequence[Path], without: Sequence[Path]
 
 
 def search_path(path: Sequence[str], horovod: str | None) -> list[str]:
-    """sys.path, or PYTHONPATH's folders, for a process with this build of Horovod; None: as it is."""
+    """sys.path, or PYTHONPATH's folders, for a process with this build of Horovod; None: as it
+    is."""
     if horovod is None:
         return list(path)
     chosen = horovod_folder(horovod)
@@ -214,28 +236,30 @@ def search_path(path: Sequence[str], horovod: str | None) -> list[str]:
 
 
 def refuse_another(horovod: str | None, mpi: str | None) -> None:
-    """In a process that a launcher started: LabError for builds other than its own, which it has to keep."""
+    """In a process that a launcher started: LabError for builds other than its own, which it has to
+    keep."""
     wishes = (("Horovod", "HOROVOD", horovod, current_horovod), ("MPI", "MPI", mpi, current_mpi))
     for what, option, wish, current in wishes:
         if wish is not None and wish != current():
             raise LabError(
-                f"This job was started with the build {current()!r} of {what}, and a process keeps its "
-                f"build: it cannot run with {wish!r}. Start it so: make run LAB=… NP=… {option}={wish}, or "
-                f"make submit LAB=… {option}={wish}."
+                f"This job was started with the build {current()!r} of {what}, and a process keeps"
+                f" its build: it cannot run with {wish!r}. Start it so: make run LAB=… NP=…"
+                f" {option}={wish}, or make submit LAB=… {option}={wish}."
             )
 
 
 def check() -> None:
-    """On a rank: LabError unless it has those builds of Horovod and MPI that it was given, and no other."""
+    """On a rank: LabError unless it has those builds of Horovod and MPI that it was given, and no
+    other."""
     horovod = os.environ.get("LABKIT_HOROVOD")
     if horovod:
         folder = horovod_folder(horovod)
         current = current_horovod()
         if current != horovod:
             raise LabError(
-                f"This rank was given the build {horovod!r} of Horovod (LABKIT_HOROVOD), but would import "
-                f"{current or 'none'}. HOROVOD={horovod} of make run and make submit sets what it takes; by "
-                f"hand, let PYTHONPATH begin with {folder}."
+                f"This rank was given the build {horovod!r} of Horovod (LABKIT_HOROVOD), but would"
+                f" import {current or 'none'}. HOROVOD={horovod} of make run and make submit sets"
+                f" what it takes; by hand, let PYTHONPATH begin with {folder}."
             )
     mpi = os.environ.get("LABKIT_MPI_BUILD")
     if mpi:
@@ -252,18 +276,20 @@ def _check_mpi(name: str, files: Sequence[str]) -> None:
         folder = os.path.dirname(file)
         if folder in others or (beside and folder not in own):
             raise LabError(
-                f"This rank was given the build {name!r} of MPI (LABKIT_MPI_BUILD), but has loaded {file}. "
-                f"MPI={name} of make run and make submit sets what it takes; by hand, let LD_LIBRARY_PATH "
-                f"begin with {prefix / 'lib'}, and set MPI4PY_MPIABI=mpich."
+                f"This rank was given the build {name!r} of MPI (LABKIT_MPI_BUILD), but has loaded"
+                f" {file}. MPI={name} of make run and make submit sets what it takes; by hand, let"
+                f" LD_LIBRARY_PATH begin with {prefix / 'lib'}, and set MPI4PY_MPIABI=mpich."
             )
     if len(files) > 1:
         raise LabError(
-            f"This rank has loaded two MPI libraries: {' and '.join(files)}. One of them is too many."
+            f"This rank has loaded two MPI libraries: {' and '.join(files)}. One of them is too"
+            " many."
         )
 
 
 def in_use() -> dict[str, str | None]:
-    """For a record: {"horovod_build": name, "mpi": the library as it calls itself}, of this process."""
+    """For a record: {"horovod_build": name, "mpi": the library as it calls itself}, of this
+    process."""
     return {"horovod_build": current_horovod(), "mpi": _mpi_in_use()}
 
 

@@ -1,7 +1,7 @@
 """Chrome's trace events, which Perfetto shows (`make trace FILE=…`): the one writer of them.
 
-What is to be seen is plain data: processes with tracks, tracks with slices, and arrows between slices. The
-format: "Trace Event Format", Google, 2016.
+What is to be seen is plain data: processes with tracks, tracks with slices, and arrows between
+slices. The format: "Trace Event Format", Google, 2016.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from labkit.errors import LabError
 class Slice(NamedTuple):
     """Something that lasts. begin, end: seconds. details: shown when the slice is chosen.
 
-    leaves, arrives: the number of an arrow from here, or to here. An arrow leaves one slice and arrives at
-    another, and joins their beginnings.
+    leaves, arrives: the number of an arrow from here, or to here. An arrow leaves one slice and
+    arrives at another, and joins their beginnings.
     """
 
     name: str
@@ -31,7 +31,8 @@ class Slice(NamedTuple):
 
 
 class Track(NamedTuple):
-    """A row of slices, in any order. Those that overlap and do not nest are put into rows of their own."""
+    """A row of slices, in any order. Those that overlap and do not nest are put into rows of their
+    own."""
 
     name: str
     slices: Sequence[Slice]
@@ -44,7 +45,9 @@ class Process(NamedTuple):
     tracks: Sequence[Track]
 
 
-def save(path: str | Path, processes: Iterable[Process], unit: str = "ms", about: dict | None = None) -> Path:
+def save(
+    path: str | Path, processes: Iterable[Process], unit: str = "ms", about: dict | None = None
+) -> Path:
     """Write a trace and return its path. Raises LabError when it cannot be written.
 
     unit: "ms" or "ns", of the times shown. about: anything that JSON takes, kept beside the events.
@@ -79,10 +82,15 @@ def events(processes: Iterable[Process]) -> list[dict]:
 
 
 def _rows(slices: Iterable[Slice]) -> list[list[Slice]]:
-    """The slices in as few rows as their nesting allows; the viewer would drop what does not nest."""
+    """The slices in as few rows as their nesting allows; the viewer would drop what does not
+    nest."""
     rows: list[list[Slice]] = []
-    open_ends: list[list[int]] = []  # by row, the ends of the slices that are open, the innermost last
-    for each in sorted(slices, key=lambda each: (_nanoseconds(each.begin), -_nanoseconds(each.end))):
+    open_ends: list[
+        list[int]
+    ] = []  # by row, the ends of the slices that are open, the innermost last
+    for each in sorted(
+        slices, key=lambda each: (_nanoseconds(each.begin), -_nanoseconds(each.end))
+    ):
         row = next((row for row, ends in enumerate(open_ends) if _fits(each, ends)), len(rows))
         if row == len(rows):
             rows.append([])
@@ -93,14 +101,16 @@ def _rows(slices: Iterable[Slice]) -> list[list[Slice]]:
 
 
 def _fits(each: Slice, ends: list[int]) -> bool:
-    """Whether the slice lies inside those open in a row, once those that ended before it are gone."""
+    """Whether the slice lies inside those open in a row, once those that ended before it are
+    gone."""
     while ends and ends[-1] <= _nanoseconds(each.begin):
         ends.pop()
     return not ends or _nanoseconds(each.end) <= ends[-1]
 
 
 def _nanoseconds(seconds: float) -> int:
-    """Whole ones, the viewer's own unit: a slice that is rounded into the next one would be dropped."""
+    """Whole ones, the viewer's own unit: a slice that is rounded into the next one would be
+    dropped."""
     return round(seconds * 1e9)
 
 

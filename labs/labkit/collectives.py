@@ -1,7 +1,9 @@
-"""Collectives on bare messages: the tree of lab 21 and the ring of lab 23, for the labs that build on them.
+"""Collectives on bare messages: the tree of lab 21 and the ring of lab 23, for the labs that build
+on them.
 
-comm: an mpi4py communicator, or one of virtual; only its Send, Recv and Sendrecv are used. vector: a
-1-D array of any length, the same on all ranks; the result is in `vector`. Costs: labkit.scaling.costs.
+comm: an mpi4py communicator, or one of virtual; only its Send, Recv and Sendrecv are used. vector:
+a 1-D array of any length, the same on all ranks; the result is in `vector`. Costs:
+labkit.scaling.costs.
 """
 
 from __future__ import annotations
@@ -12,7 +14,8 @@ from labkit.errors import LabError, counted
 
 
 def tree_reduce(comm, vector) -> None:
-    """Rank 0's `vector` becomes the sum, by a binomial tree (lab 21); the others may then hold anything."""
+    """Rank 0's `vector` becomes the sum, by a binomial tree (lab 21); the others may then hold
+    anything."""
     box = np.empty_like(vector)
     for child in reversed(_children(comm)):
         comm.Recv(box, source=child)
@@ -32,7 +35,8 @@ def tree_broadcast(comm, vector, root: int = 0) -> None:
 
 
 def tree_allreduce(comm, vector) -> None:
-    """Every rank's `vector` becomes the sum: up the tree and down again (lab 21), 2⌈lg p⌉ rounds."""
+    """Every rank's `vector` becomes the sum: up the tree and down again (lab 21), 2⌈lg p⌉
+    rounds."""
     tree_reduce(comm, vector)
     tree_broadcast(comm, vector)
 
@@ -71,13 +75,15 @@ def ring_allgather(comm, vector) -> None:
 
 
 def ring_allreduce(comm, vector) -> None:
-    """Every rank's `vector` becomes the sum: p - 1 rounds that add, p - 1 that keep what comes (lab 23)."""
+    """Every rank's `vector` becomes the sum: p - 1 rounds that add, p - 1 that keep what comes (lab
+    23)."""
     ring_reduce_scatter(comm, vector)
     ring_allgather(comm, vector)
 
 
 def doublings(size: int) -> list[int]:
-    """[1, 2, 4, …] below `size`: the distances in a tree, and those of recursive doubling (lab 24)."""
+    """[1, 2, 4, …] below `size`: the distances in a tree, and those of recursive doubling (lab
+    24)."""
     return [2**step for step in range((size - 1).bit_length())]
 
 

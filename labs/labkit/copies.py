@@ -1,10 +1,11 @@
-"""A learner's files, work/STEM.ipynb and work/STEM.py: brought, held alike, kept before they are overwritten.
+"""A learner's files, work/STEM.ipynb and work/STEM.py: brought, held alike, kept before they are
+overwritten.
 
-notebooks/ and labs/ hold each lab as it was generated, and nobody writes there; so a `git pull` meets no work
-of a learner's. A copy that nobody has edited follows them.
+notebooks/ and labs/ hold each lab as it was generated, and nobody writes there; so a `git pull`
+meets no work of a learner's. A copy that nobody has edited follows them.
 
-Before a job, the newer of notebook and script is written to the other. JupyterLab keeps the two in step
-(jupytext); an editor or a copied file does not. What is overwritten is set aside first.
+Before a job, the newer of notebook and script is written to the other. JupyterLab keeps the two in
+step (jupytext); an editor or a copied file does not. What is overwritten is set aside first.
 """
 
 from __future__ import annotations
@@ -33,7 +34,8 @@ METADATA = {
         "pygments_lexer": "ipython3",
     },
 }
-# The filters of [tool.jupytext] in pyproject.toml, so that a save in JupyterLab changes no line of its own.
+# The filters of [tool.jupytext] in pyproject.toml, so that a save in JupyterLab changes no line of
+# its own.
 FILTERS = {"notebook_metadata_filter": "-all", "cell_metadata_filter": "tags,-all"}
 
 
@@ -41,10 +43,11 @@ WORK = "work"
 
 
 def bring(root: Path, stems: Iterable[str] | None = None) -> None:
-    """Bring labs (all of them, without `stems`) into work/: what is missing, and what nobody has edited.
+    """Bring labs (all of them, without `stems`) into work/: what is missing, and what nobody has
+    edited.
 
-    With all of them, copies that nobody has edited of labs that are gone go, too. The first time, work that
-    stands in notebooks/ and labs/ moves over, with a sentence. Raises LabError.
+    With all of them, copies that nobody has edited of labs that are gone go, too. The first time,
+    work that stands in notebooks/ and labs/ moves over, with a sentence. Raises LabError.
     """
     folder = root / WORK
     try:
@@ -53,7 +56,9 @@ def bring(root: Path, stems: Iterable[str] | None = None) -> None:
             _move_over(root)
         for stem in stems or labfile.stems(root):
             pairs = _pairs(stem)
-            if not any((root / own).exists() and not _as_generated(root, own) for own in pairs.values()):
+            if not any(
+                (root / own).exists() and not _as_generated(root, own) for own in pairs.values()
+            ):
                 _follow(root, pairs)
         if stems is None:
             _remove_gone(root)
@@ -110,11 +115,15 @@ def _move_over(root: Path) -> None:
         moved.append(stem[:2])
     if moved:
         labs = f"lab {moved[0]}" if len(moved) == 1 else f"labs {', '.join(moved)}"
-        print(f"Your work on {labs} is in {WORK}/ now, where the next version of the labs leaves it alone.")
+        print(
+            f"Your work on {labs} is in {WORK}/ now, where the next version of the labs leaves it"
+            " alone."
+        )
 
 
 def script(stem: str, solved: bool = False, root: Path | None = None) -> Path:
-    """The learner's script of a lab, brought into work/ where it is missing, or the solved one. LabError."""
+    """The learner's script of a lab, brought into work/ where it is missing, or the solved one.
+    LabError."""
     root = root or paths.root()
     if solved:
         return labfile.solved_script(stem, root)
@@ -136,7 +145,8 @@ def reset(lab: str, root: Path | None = None) -> None:
 
 
 def overwrite(root: Path, texts: dict[str, str]) -> None:
-    """Write each text to its path in the checkout. A learner's work found there is set aside first."""
+    """Write each text to its path in the checkout. A learner's work found there is set aside
+    first."""
     work = [name for name in texts if (root / name).exists() and _is_work(root, name)]
     if work:
         set_aside(root, work)
@@ -180,10 +190,13 @@ def _as_generated(root: Path, name: str) -> bool:
 
 
 def _committed(root: Path, name: str, revision: str = "HEAD") -> bytes | None:
-    """The file as git has it in this revision; None where there is no git, or git does not know the file."""
+    """The file as git has it in this revision; None where there is no git, or git does not know the
+    file."""
     try:
         shown = subprocess.run(
-            ["git", "-C", str(root), "show", f"{revision}:./{name}"], capture_output=True, check=False
+            ["git", "-C", str(root), "show", f"{revision}:./{name}"],
+            capture_output=True,
+            check=False,
         )
     except OSError:
         return None
@@ -197,7 +210,8 @@ def digest(text: str) -> str:
 
 @contextlib.contextmanager
 def with_parameters(path: Path, values: dict[str, object]) -> Iterator[Path]:
-    """The script itself, or a copy with other parameters, in a folder that every node of a cluster sees."""
+    """The script itself, or a copy with other parameters, in a folder that every node of a cluster
+    sees."""
     if not values:
         yield path
         return
@@ -221,7 +235,11 @@ def sync(stem: str, root: Path) -> str | None:
         return None
     newer = max(there, key=lambda name: ((root / name).stat().st_mtime_ns, name == book))
     older = book if newer == script else script
-    text = _script_of(root / book, root / script) if newer == book else _book_of(root / script, root / book)
+    text = (
+        _script_of(root / book, root / script)
+        if newer == book
+        else _book_of(root / script, root / book)
+    )
     if text is None:
         return None
     try:
@@ -238,7 +256,8 @@ def sync(stem: str, root: Path) -> str | None:
 
 
 def _alike(script: str, book: Path) -> bool:
-    """Do the two hold the same text, cell by cell? Seen without jupytext, whose import takes a second."""
+    """Do the two hold the same text, cell by cell? Seen without jupytext, whose import takes a
+    second."""
     cells = []
     for part in re.split(r"(?m)^(?=# %%)", script)[1:]:
         head, _, body = part.partition("\n")
@@ -252,7 +271,9 @@ def _read(book: Path) -> dict:
         return content | {"cells": list(content["cells"])}
     except (OSError, ValueError, KeyError, TypeError):
         number = book.stem[:2]
-        raise LabError(f"{book.name} is no notebook: `make reset LAB={number}` begins it afresh.") from None
+        raise LabError(
+            f"{book.name} is no notebook: `make reset LAB={number}` begins it afresh."
+        ) from None
 
 
 def _source(cell: dict) -> str:
@@ -264,20 +285,24 @@ def _keys(cells) -> list[tuple[str, str]]:
 
 
 def _script_of(book: Path, script: Path) -> str | None:
-    """The notebook as a percent script, as JupyterLab would save it; None if the script is that already."""
+    """The notebook as a percent script, as JupyterLab would save it; None if the script is that
+    already."""
     import jupytext
     import nbformat
 
     _read(book)
     cells = nbformat.read(book, as_version=4)
-    if script.exists() and _keys(jupytext.read(script, fmt="py:percent").cells) == _keys(cells.cells):
+    if script.exists() and _keys(jupytext.read(script, fmt="py:percent").cells) == _keys(
+        cells.cells
+    ):
         return None
     cells.metadata = {"jupytext": FILTERS}
     return jupytext.writes(cells, fmt="py:percent")
 
 
 def _book_of(script: Path, book: Path) -> str | None:
-    """The notebook with the script's cells, its outputs as jupytext matches them; None if nothing changed."""
+    """The notebook with the script's cells, its outputs as jupytext matches them; None if nothing
+    changed."""
     import jupytext
     import nbformat
     from jupytext.combine import combine_inputs_with_outputs
@@ -293,7 +318,8 @@ def _book_of(script: Path, book: Path) -> str | None:
 
 
 def _replace(path: Path, text: str) -> None:
-    """Write the file in one step: a job that reads it at this moment finds the old or the new one."""
+    """Write the file in one step: a job that reads it at this moment finds the old or the new
+    one."""
     path.parent.mkdir(exist_ok=True)
     files.replace(path, text, mode=stat.S_IMODE(path.stat().st_mode) if path.exists() else 0o644)
 

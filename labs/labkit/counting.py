@@ -1,12 +1,14 @@
-"""Communicators that listen: they pass a program's calls on and note what was called, sent and when.
+"""Communicators that listen: they pass a program's calls on and note what was called, sent and
+when.
 
     MessageCounter       messages of arrays alone, with rounds and messages counted (labs 21 to 24)
-    CallLog              every call, by its name, requests and what is computed meanwhile (labs 20, 30, 34)
+    CallLog              every call, by its name, requests and what is computed meanwhile (labs 20,
+                         30, 34)
 
 and what tries a function with them on real ranks: `on_every_size`, `count`, `expect_sum`.
 
-Rounds are counted as on paper: in one round a rank sends at most one message and receives at most one, and a
-message arrives in the round in which it was sent.
+Rounds are counted as on paper: in one round a rank sends at most one message and receives at most
+one, and a message arrives in the round in which it was sent.
 """
 
 from __future__ import annotations
@@ -20,11 +22,12 @@ from labkit import launch, mpi
 from labkit.checks import expect
 from labkit.errors import LabError, counted
 
-# ------------------------------------------------------------------------------------- trying a function
+# -------------------------------------------------------------------------------- trying a function
 
 
 def on_every_size(comm, function: Callable) -> dict[int, object]:
-    """Call function(group) on all ranks, on all but the last, … on one. Returns {ranks: own result}.
+    """Call function(group) on all ranks, on all but the last, … on one. Returns {ranks: own
+    result}.
 
     It holds the sizes in which this rank takes part; rank 0 has them all.
     """
@@ -38,7 +41,8 @@ def on_every_size(comm, function: Callable) -> dict[int, object]:
 
 
 class Message(NamedTuple):
-    """One message from rank `source` to rank `dest`: `values` array elements, sent in round 1, 2, …."""
+    """One message from rank `source` to rank `dest`: `values` array elements, sent in round 1, 2,
+    …."""
 
     source: int
     dest: int
@@ -84,23 +88,27 @@ def count(comm, function: Callable, *args: object) -> Cost:
 def expect_sum(comm, function: Callable, lengths: Iterable[int] = (3, 40_001)) -> None:
     """Fail unless function(comm, vector) leaves the sum over all ranks in every rank's vector.
 
-    lengths: values per vector. Only Send, Recv and Sendrecv are there: MPI's own Allreduce is no answer.
+    lengths: values per vector. Only Send, Recv and Sendrecv are there: MPI's own Allreduce is no
+    answer.
     """
     for length in lengths:
-        start = np.random.default_rng(length).integers(1, 1000, (comm.size, length)).astype(np.float64)
+        start = (
+            np.random.default_rng(length).integers(1, 1000, (comm.size, length)).astype(np.float64)
+        )
         vector = start[comm.rank].copy()
         count(comm, function, vector)
         subject = f"{comm.size} real ranks, {length} values: rank {comm.rank}'s sum"
         expect.close(vector, start.sum(axis=0), subject)
 
 
-# ----------------------------------------------------------------------------------------- communicators
+# ------------------------------------------------------------------------------------ communicators
 
 
 class MessageCounter:
     """An mpi4py communicator that passes messages of arrays on and counts them. No more.
 
-    A message's tag tells the receiver the sender's round: tags of the function's own are not looked at.
+    A message's tag tells the receiver the sender's round: tags of the function's own are not looked
+    at.
     """
 
     def __init__(self, comm):
@@ -112,7 +120,9 @@ class MessageCounter:
         self.round = 0
         self.messages: list[Message] = []
         self.requests: list[HeardRequest] = []
-        self._last_sent = 0  # the round of the last message that left, and of the last that came: there are
+        self._last_sent = (
+            0  # the round of the last message that left, and of the last that came: there are
+        )
         self._last_received = 0  # later ones than `round` while nobody has waited for them
         self._anyone = MPI.ANY_SOURCE
         self._status = MPI.Status
@@ -150,11 +160,15 @@ class MessageCounter:
 
     def Isend(self, buf, dest: int, tag: int = 0) -> HeardRequest:
         turn = self._leaves(buf, dest)
-        return self._heard("Isend", self.comm.Isend(buf, dest, turn), lambda status: self._left(turn))
+        return self._heard(
+            "Isend", self.comm.Isend(buf, dest, turn), lambda status: self._left(turn)
+        )
 
     def Issend(self, buf, dest: int, tag: int = 0) -> HeardRequest:
         turn = self._leaves(buf, dest)
-        return self._heard("Issend", self.comm.Issend(buf, dest, turn), lambda status: self._left(turn))
+        return self._heard(
+            "Issend", self.comm.Issend(buf, dest, turn), lambda status: self._left(turn)
+        )
 
     def Irecv(self, buf, source: int | None = None, tag: int | None = None) -> HeardRequest:
         base = self.round
@@ -185,7 +199,8 @@ class MessageCounter:
         self.round = max(self.round, turn)
 
     def _arrived(self, base: int, status) -> None:
-        """A message has come for a receive that was called in round `base`; or none, from nobody."""
+        """A message has come for a receive that was called in round `base`; or none, from
+        nobody."""
         if not mpi.is_nobody(status.source):
             self._last_received = max(max(self._last_received, base) + 1, status.tag)
             self.round = max(self.round, self._last_received)
@@ -193,15 +208,18 @@ class MessageCounter:
     def __getattr__(self, name: str):
         if name.startswith("__"):
             raise AttributeError(name)
-        raise LabError(f"comm.{name} is not there: build it from comm.Send, comm.Recv and comm.Sendrecv.")
+        raise LabError(
+            f"comm.{name} is not there: build it from comm.Send, comm.Recv and comm.Sendrecv."
+        )
 
 
 class CallLog:
-    """A communicator that passes everything on and notes what is called, and what is done to the requests.
+    """A communicator that passes everything on and notes what is called, and what is done to the
+    requests.
 
-    calls: the names of the calls, in order. requests: of Isend, Irecv, isend, irecv, as MPI.Requests.
-    computed: an entry for each piece of arithmetic with an array of `watch`. written: for each assignment to
-    it, to its slices and to arrays made like it.
+    calls: the names of the calls, in order. requests: of Isend, Irecv, isend, irecv, as
+    MPI.Requests. computed: an entry for each piece of arithmetic with an array of `watch`. written:
+    for each assignment to it, to its slices and to arrays made like it.
     """
 
     STARTING = ("Isend", "Irecv", "isend", "irecv")
@@ -236,7 +254,8 @@ class CallLog:
         return call
 
     def watch(self, array: np.ndarray) -> np.ndarray:
-        """The same memory, as an array whose arithmetic is noted in `computed`; so is that of its slices."""
+        """The same memory, as an array whose arithmetic is noted in `computed`; so is that of its
+        slices."""
         watched = array.view(Watched)
         watched.log = self
         return watched
@@ -247,14 +266,16 @@ class CallLog:
 
 
 class Computed(NamedTuple):
-    """Arithmetic with a watched array: values of the result, and how many requests were then under way."""
+    """Arithmetic with a watched array: values of the result, and how many requests were then under
+    way."""
 
     values: int
     under_way: int
 
 
 class Watched(np.ndarray):
-    """An array that tells its CallLog of all arithmetic with it, with its slices and with the results."""
+    """An array that tells its CallLog of all arithmetic with it, with its slices and with the
+    results."""
 
     log = None
 
@@ -282,7 +303,8 @@ class Watched(np.ndarray):
 
 
 def _logged(request, call: str):
-    """The request of mpi4py as one that remembers the call that made it, for every way to wait for it."""
+    """The request of mpi4py as one that remembers the call that made it, for every way to wait for
+    it."""
     from mpi4py import MPI
 
     class Logged(MPI.Request):
@@ -301,11 +323,13 @@ def over(request) -> bool:
 class HeardRequest:
     """A request that tells when its end was seen, by whichever of mpi4py's calls: `ended(status)`.
 
-    call: what made it. status: makes the status that `ended` is given; None: it needs none. asked: called
-    with each Test.
+    call: what made it. status: makes the status that `ended` is given; None: it needs none. asked:
+    called with each Test.
     """
 
-    def __init__(self, request, call: str, ended: Callable, status=None, asked: Callable | None = None):
+    def __init__(
+        self, request, call: str, ended: Callable, status=None, asked: Callable | None = None
+    ):
         self.request = request
         self.call = call
         self.over = False
@@ -343,7 +367,8 @@ class HeardRequest:
 
     @classmethod
     def Testall(cls, requests, statuses=None) -> bool:
-        ended = [request.Test() for request in requests]  # each is asked: it may move by its own Test alone
+        # Each is asked: it may move by its own Test alone.
+        ended = [request.Test() for request in requests]
         return all(ended)
 
     @classmethod
@@ -375,12 +400,14 @@ _PLACES = {
 
 
 def _named(call: str, side: str, args: tuple, options: dict):
-    """The argument `dest` or `source` of a call of mpi4py's, by whichever way it was given; None if not."""
+    """The argument `dest` or `source` of a call of mpi4py's, by whichever way it was given; None if
+    not."""
     place = _PLACES[side].get(call.lower(), len(args))
     return options.get(side, args[place] if place < len(args) else None)
 
 
 def _expect_rank(side: str, rank, size: int) -> None:
-    """Some MPIs take -1 for MPI.PROC_NULL, as which a learner's `comm.rank - 1` on rank 0 was not meant."""
+    """Some MPIs take -1 for MPI.PROC_NULL, as which a learner's `comm.rank - 1` on rank 0 was not
+    meant."""
     if rank is not None and rank == mpi.PROC_NULL and not mpi.is_nobody(rank):
         raise LabError(mpi.no_such_rank(side, rank, size))

@@ -1,7 +1,7 @@
 """Which edition of the labs this is: a checkout, or an archive that `make release` has written.
 
-An archive has EDITION.json at its top. The learners' archive has no solutions and no tests; there the labs
-are read from labs/, where a checkout has them in solutions/.
+An archive has EDITION.json at its top. The learners' archive has no solutions and no tests; there
+the labs are read from labs/, where a checkout has them in solutions/.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ INSTRUCTORS = "instructors"
 
 
 class Edition(NamedTuple):
-    """What an archive says of itself. kind: LEARNERS or INSTRUCTORS; revision: of git, 12 digits."""
+    """What an archive says of itself. kind: LEARNERS or INSTRUCTORS; revision: of git, 12
+    digits."""
 
     kind: str
     version: str
@@ -48,7 +49,8 @@ def is_learners(root: Path) -> bool:
 
 
 def need_solutions(what: str, root: Path) -> None:
-    """Raise LabError in the learners' archive. what: the command that needs solutions or tests, in words."""
+    """Raise LabError in the learners' archive. what: the command that needs solutions or tests, in
+    words."""
     if is_learners(root):
         raise LabError(
             f"{what} is not in the learners' archive, which holds no solutions and no tests. "
@@ -59,7 +61,9 @@ def need_solutions(what: str, root: Path) -> None:
 def version(root: Path) -> str | None:
     """The version that pyproject.toml gives; None where it gives none."""
     try:
-        said = re.search(r'^version = "(.+)"$', (root / "pyproject.toml").read_text(encoding="utf-8"), re.M)
+        said = re.search(
+            r'^version = "(.+)"$', (root / "pyproject.toml").read_text(encoding="utf-8"), re.M
+        )
     except OSError:
         return None
     return said[1] if said else None

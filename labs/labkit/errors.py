@@ -1,4 +1,5 @@
-"""Errors that speak to the learner: one to three sentences that say what to do, and no traceback."""
+"""Errors that speak to the learner: one to three sentences that say what to do, and no
+traceback."""
 
 from __future__ import annotations
 
@@ -24,7 +25,9 @@ class CheckFailed(LabError):
 class RankFailed(LabError):
     """A rank raised, died or hung. `.rank`, `.kind`, `.message` and `.line` say which and how."""
 
-    def __init__(self, text: str, rank: int | None = None, kind: str = "", message: str = "", line: str = ""):
+    def __init__(
+        self, text: str, rank: int | None = None, kind: str = "", message: str = "", line: str = ""
+    ):
         super().__init__(text)
         self.rank = rank
         self.kind = kind
@@ -44,7 +47,9 @@ def _wrapped(line: str) -> str:
     """A line in lines that fit, all of them as far from the left as it begins."""
     indent = " " * (len(line) - len(line.lstrip()))
     return "\n".join(
-        textwrap.wrap(line, _WIDTH, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
+        textwrap.wrap(
+            line, _WIDTH, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
+        )
         or [""]
     )
 
@@ -57,7 +62,8 @@ def counted(count: int, noun: str) -> str:
 def exit_status(call: Callable[[], int | None]) -> int:
     """Run a command of the command line; the status with which the process ends.
 
-    A LabError, or a file that cannot be read or written, becomes its sentence and status 1; Ctrl-C is 130.
+    A LabError, or a file that cannot be read or written, becomes its sentence and status 1; Ctrl-C
+    is 130.
     """
     try:
         return call() or 0

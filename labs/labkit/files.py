@@ -1,4 +1,5 @@
-"""What several parts do with files and programs: replace a file at once, ask a command, git, a package."""
+"""What several parts do with files and programs: replace a file at once, ask a command, git, a
+package."""
 
 from __future__ import annotations
 
@@ -17,10 +18,11 @@ def replace(
     mode: int | None = None,
     before: Callable[[int], object] | None = None,
 ) -> None:
-    """Write a file in one step: whoever opens it, and whoever is killed here, leaves the old or the new one.
+    """Write a file in one step: whoever opens it, and whoever is killed here, leaves the old or the
+    new one.
 
-    mode: its permissions (None: readable by this user alone). before: called with the open file's number
-    when all is written, before the file gets its name. Raises OSError.
+    mode: its permissions (None: readable by this user alone). before: called with the open file's
+    number when all is written, before the file gets its name. Raises OSError.
     """
     handle, made = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")
     try:
@@ -39,7 +41,8 @@ def replace(
 
 
 def output(*command: str, limit: float = 10.0, env: Mapping[str, str] | None = None) -> str | None:
-    """What a command prints, without blanks at its ends; None where it is not here, fails or is too slow.
+    """What a command prints, without blanks at its ends; None where it is not here, fails or is too
+    slow.
 
     limit: seconds that it gets. env: in place of this process's environment.
     """

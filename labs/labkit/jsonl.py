@@ -37,8 +37,8 @@ def append(file: Path, entry: dict, what: str = "record", mode: int = 0o644) -> 
 def write(handle: int, line: bytes) -> None:
     """Append a whole line (with its end) to a file that is open for reading and appending.
 
-    One write for all of it, so that a writer killed here leaves at most one broken line. That stays as it
-    is, on a line of its own, and whoever reads the file passes it over.
+    One write for all of it, so that a writer killed here leaves at most one broken line. That stays
+    as it is, on a line of its own, and whoever reads the file passes it over.
     """
     with locked(handle, fcntl.LOCK_EX):
         size = os.fstat(handle).st_size
@@ -49,10 +49,13 @@ def write(handle: int, line: bytes) -> None:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
-def numbered(file: Path, valid: Callable[[dict], bool], what: str = "record") -> list[tuple[int, dict]]:
+def numbered(
+    file: Path, valid: Callable[[dict], bool], what: str = "record"
+) -> list[tuple[int, dict]]:
     """(number of its line, entry) of a file, oldest first; [] where there is no file.
 
-    A line that is no object, or not a valid one, is skipped with a warning that names file and line.
+    A line that is no object, or not a valid one, is skipped with a warning that names file and
+    line.
     """
     try:
         with open(file, "rb") as stream, locked(stream.fileno(), fcntl.LOCK_SH):
@@ -87,7 +90,8 @@ def locked(handle: int, kind: int = fcntl.LOCK_EX) -> Iterator[None]:
     try:
         fcntl.flock(handle, kind)
     except OSError as error:
-        # Some cluster file systems have no locks; O_APPEND alone still keeps whole lines apart on one node.
+        # Some cluster file systems have no locks; O_APPEND alone still keeps whole lines apart on
+        # one node.
         if error.errno not in (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL):
             raise
         yield

@@ -13,7 +13,8 @@ from labkit.errors import LabError
 
 
 def start(stem: str) -> None:
-    """Begin the lab `stem` ("40_horovod_pytorch"): plain error messages, and one line: where we are.
+    """Begin the lab `stem` ("40_horovod_pytorch"): plain error messages, and one line: where we
+    are.
 
     Under a launcher (mpiexec, srun, …) every rank runs the whole file, and only rank 0 prints.
     """
@@ -30,11 +31,15 @@ def start(stem: str) -> None:
     if not world.is_root():
         sys.stdout = open(os.devnull, "w")  # noqa: SIM115 - stays open until the process ends
     if world.is_root() and not solved():
-        with contextlib.suppress(LabError, OSError):  # the first check will say that nothing can be kept
+        # The first check will say that nothing can be kept.
+        with contextlib.suppress(LabError, OSError):
             journal.note("start", lab=stem)
     print(f"Lab {stem.replace('_', ' ', 1)}: {world.describe()}")
     if _running().parent.name == "notebooks":
-        print(f"Your own copy of this notebook is work/{stem}.ipynb: `make lab` brings it. Write there.")
+        print(
+            f"Your own copy of this notebook is work/{stem}.ipynb: `make lab` brings it. Write"
+            " there."
+        )
 
 
 def current() -> str | None:
@@ -43,10 +48,11 @@ def current() -> str | None:
 
 
 def solved() -> bool:
-    """Whether this run is of a solved lab: then nobody has solved anything, and no progress is stored.
+    """Whether this run is of a solved lab: then nobody has solved anything, and no progress is
+    stored.
 
-    `make run SOLVED=1`, batch jobs with SOLVED=1 and the tour set LABKIT_SOLVED=1; `start` sets it in a file
-    or notebook of solutions/.
+    `make run SOLVED=1`, batch jobs with SOLVED=1 and the tour set LABKIT_SOLVED=1; `start` sets it
+    in a file or notebook of solutions/.
     """
     return os.environ.get("LABKIT_SOLVED", "0") not in ("", "0")
 
@@ -58,7 +64,8 @@ def _running() -> Path:
 
 
 def _write_whole_lines() -> None:
-    """Write a line and its end at once, also where PYTHONUNBUFFERED is set: ranks share one screen."""
+    """Write a line and its end at once, also where PYTHONUNBUFFERED is set: ranks share one
+    screen."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(line_buffering=True, write_through=False)

@@ -1,4 +1,5 @@
-"""A lab's file, read: which labs there are, their headers, exercises and hints, and their parameters."""
+"""A lab's file, read: which labs there are, their headers, exercises and hints, and their
+parameters."""
 
 from __future__ import annotations
 
@@ -17,7 +18,8 @@ _HINT = re.compile(r"<details>\s*<summary>\s*(Hint (\d+): .*?)</summary>(.*?)</d
 
 @dataclass
 class Exercise:
-    """One exercise: its heading, its hints (title, text), and the positions of its cells in the lab."""
+    """One exercise: its heading, its hints (title, text), and the positions of its cells in the
+    lab."""
 
     number: str
     title: str
@@ -29,7 +31,8 @@ class Exercise:
 
 
 def exercises_in(text: str) -> list[Exercise]:
-    """The exercises with their hints, from a lab's script (`# ` before its prose) or from prose alone."""
+    """The exercises with their hints, from a lab's script (`# ` before its prose) or from prose
+    alone."""
     lines = [line for line in text.splitlines() if not line.startswith("# %%")]
     prose = "\n".join(re.sub(r"^#( |$)", "", line) for line in lines)
     headings = list(HEADING.finditer(prose))
@@ -39,14 +42,17 @@ def exercises_in(text: str) -> list[Exercise]:
         hints = _HINT.findall(prose[heading.end() : end])
         exercises.append(
             Exercise(
-                heading[1], heading[2].strip(), [(title.strip(), body.strip()) for title, _, body in hints]
+                heading[1],
+                heading[2].strip(),
+                [(title.strip(), body.strip()) for title, _, body in hints],
             )
         )
     return exercises
 
 
 def folder(root: Path | None = None) -> Path:
-    """Where the labs are read: solutions/, where they are written; in the learners' archive labs/."""
+    """Where the labs are read: solutions/, where they are written; in the learners' archive
+    labs/."""
     root = root or paths.root()
     return root / ("labs" if edition.is_learners(root) else "solutions")
 
@@ -64,12 +70,15 @@ def solved_script(stem: str, root: Path | None = None) -> Path:
 
 
 def find(lab: str | int, root: Path | None = None) -> str:
-    """The stem of a lab given as number (40, "40") or stem. Raises LabError with the labs there are."""
+    """The stem of a lab given as number (40, "40") or stem. Raises LabError with the labs there
+    are."""
     known = stems(root)
     wanted = f"{int(lab):02d}" if str(lab).isdecimal() else Path(str(lab)).stem
     matches = [stem for stem in known if stem == wanted or stem[:2] == wanted]
     if len(matches) != 1:
-        raise LabError(f"There is no lab {str(lab)!r}. These exist: {', '.join(known) or 'none yet'}.")
+        raise LabError(
+            f"There is no lab {str(lab)!r}. These exist: {', '.join(known) or 'none yet'}."
+        )
     return matches[0]
 
 
@@ -87,8 +96,9 @@ class Header(NamedTuple):
 
 
 def headers(root: Path) -> dict[str, Header]:
-    """Stem -> header of every lab of a checkout, in order. A source with a broken header is left out here:
-    the generator says what is wrong with it, and the doctor's table must not fail for it."""
+    """Stem -> header of every lab of a checkout, in order. A source with a broken header is left
+    out here: the generator says what is wrong with it, and the doctor's table must not fail for
+    it."""
     known = {}
     for path in sorted(folder(root).glob("[0-9][0-9]_*.py")):
         match = _HEADER.search(path.read_text(encoding="utf-8", errors="replace"))
@@ -123,7 +133,8 @@ def override(cell: str, values: dict[str, object]) -> str:
 
 
 def with_parameters(text: str, values: dict[str, object]) -> str:
-    """A lab's script with other parameter values, such as {"epochs": 1}. An unknown name is a LabError."""
+    """A lab's script with other parameter values, such as {"epochs": 1}. An unknown name is a
+    LabError."""
     lines = text.splitlines()
     markers = [number for number, line in enumerate(lines) if line.startswith("# %%")]
     start = next((number for number in markers if 'tags=["parameters"]' in lines[number]), None)

@@ -1,8 +1,8 @@
 """What stands behind a goal of the Makefile: `python labs/labkit/make.py GOAL…` runs its program.
 
-What was typed after make (NAME=value) is read from MAKEFLAGS, where make leaves it, and becomes an argument
-of that program. Neither make nor a shell expands it on the way. This file runs on any Python from 3.6 on, as
-the set-up does.
+What was typed after make (NAME=value) is read from MAKEFLAGS, where make leaves it, and becomes an
+argument of that program. Neither make nor a shell expands it on the way. This file runs on any
+Python from 3.6 on, as the set-up does.
 """
 
 import json
@@ -19,10 +19,19 @@ PYTHON = os.path.join(ROOT, ".venv", "bin", "python")
 LOGS = os.path.join(ROOT, ".venv", "setup-logs")
 FIRST_LAB = "/lab/tree/work/00_check_environment.ipynb"
 # The set-up reads these from the environment, where a site's modules may have set them.
-SETTINGS = ("PYTHON", "MPI_HOME", "GPU_OPERATIONS", "NCCL_HOME", "CUDA_HOME", "TORCH_INDEX", "VERIFY")
+SETTINGS = (
+    "PYTHON",
+    "MPI_HOME",
+    "GPU_OPERATIONS",
+    "NCCL_HOME",
+    "CUDA_HOME",
+    "TORCH_INDEX",
+    "VERIFY",
+)
 
-# Goal -> the module or shell script, and the words that it takes: NAME is `--name VALUE`, NAME? is `--name`
-# for any value, NAME* is `--name` with one argument for each word of the value, <NAME> is the value alone,
+# Goal -> the module or shell script, and the words that it takes: NAME is `--name VALUE`, NAME? is
+# `--name` for any value, NAME* is `--name` with one argument for each word of the value, <NAME> is
+# the value alone,
 # <NAME!> too, and must be there. NAME:option spells the option otherwise.
 _JOB = "<LAB!> NODES RANKS SITE SOLVED? WAIT? SET* ENV* HOROVOD MPI"
 GOALS = {
@@ -84,7 +93,8 @@ def typed(flags):
 
 
 def command(goal, values):
-    """The program and its arguments for a goal. ValueError, a sentence, where what was typed will not do."""
+    """The program and its arguments for a goal. ValueError, a sentence, where what was typed will
+    not do."""
     for name in ("SITE", "DRY"):
         if name in values and f"{goal} {name}" in GOALS:
             goal = f"{goal} {name}"
@@ -135,7 +145,8 @@ def _missing(goal, name, values):
 
 
 def _jupyterlab(options):
-    """JupyterLab at the first lab. Kernels encrypt what they say: all users here reach their ports."""
+    """JupyterLab at the first lab. Kernels encrypt what they say: all users here reach their
+    ports."""
     arguments = [
         "--ServerApp.root_dir=" + ROOT,
         "--KernelManager.transport_encryption=required",
@@ -148,7 +159,8 @@ def _jupyterlab(options):
 
 
 def _kernel(values):
-    """The kernel of .venv for a JupyterHub or Open OnDemand that is already there: this user's, or PREFIX's.
+    """The kernel of .venv for a JupyterHub or Open OnDemand that is already there: this user's, or
+    PREFIX's.
 
     Jupyter puts its own PATH in place of ${PATH}; labs look for mpiexec there.
     """
@@ -180,7 +192,9 @@ def check(goals, values):
     for variant in GOALS:
         goal, *name = variant.split()
         if goal in listed:
-            known |= {match["name"] for match in map(_WORD.fullmatch, GOALS[variant].split()) if match}
+            known |= {
+                match["name"] for match in map(_WORD.fullmatch, GOALS[variant].split()) if match
+            }
             known |= set(name)
     for name in values if {*goals} <= {*listed, "setup"} else ():
         if name not in known:
@@ -209,7 +223,8 @@ def show_help():
 
 
 def main(goals):
-    """Run the goal's program; "setup" is the set-up for the goals behind it. Returns the exit status."""
+    """Run the goal's program; "setup" is the set-up for the goals behind it. Returns the exit
+    status."""
     values = typed(os.environ.get("MAKEFLAGS", ""))
     try:
         check(goals, values)
@@ -228,7 +243,9 @@ def main(goals):
     if goals[0] == "lab":
         if subprocess.call([PYTHON, "-m", "labkit", "bring"], cwd=ROOT):
             return 1
-        os.environ["PATH"] = os.pathsep.join([os.path.dirname(PYTHON), os.environ.get("PATH", os.defpath)])
+        os.environ["PATH"] = os.pathsep.join(
+            [os.path.dirname(PYTHON), os.environ.get("PATH", os.defpath)]
+        )
         if _set_up_behind():
             return _before_horovod(argv)
     return os.execvp(argv[0], argv)  # it does not return
@@ -248,7 +265,8 @@ def _set_up_behind():
 def _before_horovod(argv):
     """Run JupyterLab; when it ends, so does the set-up behind it."""
     lab = subprocess.Popen(argv, cwd=ROOT)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for JupyterLab, which asks whether it is meant
+    # Ctrl-C is for JupyterLab, which asks whether it is meant.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, lambda *_: lab.terminate())
     try:
@@ -263,11 +281,18 @@ def _before_horovod(argv):
 
 
 def _set_up(goals):
-    """A learner's copy on a hub has no env/: its .venv is a link to an environment that is set up."""
+    """A learner's copy on a hub has no env/: its .venv is a link to an environment that is set
+    up."""
     program = os.path.join(ROOT, "env", "setup.py")
     if not os.path.exists(program):
         return 0
-    options = ["--tests"] if goals[0] == "setup-tests" else ["--lab-first"] if goals[1:] == ["lab"] else []
+    options = (
+        ["--tests"]
+        if goals[0] == "setup-tests"
+        else ["--lab-first"]
+        if goals[1:] == ["lab"]
+        else []
+    )
     return os.execv(sys.executable, [sys.executable, program, *options])
 
 

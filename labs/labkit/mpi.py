@@ -1,9 +1,12 @@
-"""mpi4py as far as the program has loaded it, MPI's special numbers, and two names replaced in mpi4py.
+"""mpi4py as far as the program has loaded it, MPI's special numbers, and two names replaced in
+mpi4py.
 
-Nothing here loads mpi4py: that would start MPI in a process that needs none. When the program loads it,
+Nothing here loads mpi4py: that would start MPI in a process that needs none. When the program loads
+it,
 
     MPI.PROC_NULL    becomes a `Nobody`: told from a -1 that was computed
-    MPI.Request      becomes a class whose Waitall and the like take requests of the kit's classes, too
+    MPI.Request      becomes a class whose Waitall and the like take requests of the kit's classes,
+                     too
 """
 
 from __future__ import annotations
@@ -15,7 +18,8 @@ from types import ModuleType
 
 
 class Nobody(int):
-    """MPI.PROC_NULL as a number of its own: in MPICH it is -1, and so is `comm.rank - 1` on rank 0."""
+    """MPI.PROC_NULL as a number of its own: in MPICH it is -1, and so is `comm.rank - 1` on rank
+    0."""
 
 
 # In MPICH's ABI. Where mpi4py is loaded its own numbers are taken: another MPI has others.
@@ -36,7 +40,8 @@ def loaded() -> ModuleType | None:
 
 
 def __getattr__(name: str) -> int:
-    """One of the numbers, looked up when it is asked for: a program may load mpi4py while it runs."""
+    """One of the numbers, looked up when it is asked for: a program may load mpi4py while it
+    runs."""
     if name not in _MPICH:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(loaded(), name, _MPICH[name])
@@ -49,7 +54,11 @@ def is_nobody(rank: object) -> bool:
 
 def no_such_rank(name: str, rank, size: int) -> str:
     """`dest=-1: there is no such rank; with 4 ranks they go from 0 to 3.`"""
-    those = "with 1 rank there is 0 alone" if size == 1 else f"with {size} ranks they go from 0 to {size - 1}"
+    those = (
+        "with 1 rank there is 0 alone"
+        if size == 1
+        else f"with {size} ranks they go from 0 to {size - 1}"
+    )
     shown = rank if isinstance(rank, Integral) else repr(rank)
     text = f"{name}={shown}: there is no such rank; {those}."
     if name not in ("dest", "source") or rank >= 0:
@@ -64,7 +73,9 @@ def _replace_names(module: ModuleType) -> None:
     real = module.Request
     # A request of mpi4py's own is one of this class, too, for who asks by isinstance.
     kind = type(
-        "RequestType", (type(real),), {"__instancecheck__": lambda cls, value: isinstance(value, real)}
+        "RequestType",
+        (type(real),),
+        {"__instancecheck__": lambda cls, value: isinstance(value, real)},
     )
     module.Request = kind("Request", (real,), calls)
 

@@ -1,9 +1,10 @@
-"""MPI libraries: how each is told, what turns its use of GPU memory on, and what it wants to be told.
+"""MPI libraries: how each is told, what turns its use of GPU memory on, and what it wants to be
+told.
 
 | name | what it is |
 |---|---|
 | `MPIS`, `FLAVORS` | the families the kit knows; those that a site file's LABKIT_MPI may mean |
-| `identify`, `first_line` | family and version in the text of MPI_Get_library_version; its first words |
+| `identify`, `first_line` | family and version from the text of MPI_Get_library_version |
 | `library_text`, `mpiname` | what the loaded MPI says of itself; what MVAPICH2's own tool says |
 | `Library`, `described`, `loaded_library` | all that, of a text and of the MPI of this process |
 | `loaded` | the files of the MPI libraries that this process has loaded |
@@ -14,7 +15,8 @@
 | `staging_reason` | why an MPI must not be handed GPU memory; "" if it may be |
 | `thread_advice` | what a thread level means for Horovod, and the cure |
 
-The name of the library file does not tell an MPI: MVAPICH2, MPICH and Intel MPI are all libmpi.so.12.
+The name of the library file does not tell an MPI: MVAPICH2, MPICH and Intel MPI are all
+libmpi.so.12.
 """
 
 from __future__ import annotations
@@ -34,10 +36,11 @@ from labkit import files
 class Mpi(NamedTuple):
     """A family of MPI libraries.
 
-    family: its name. version: a pattern that finds it in the text of MPI_Get_library_version. flavors: words
-    in a site file's LABKIT_MPI that mean it, its own first. switch: variables that turn GPU memory on or off,
-    in the order in which they are read. on: what holds when none is set. tool: a program beside its mpiexec
-    by which a folder is told. wants: what it has to be told for Horovod.
+    family: its name. version: a pattern that finds it in the text of MPI_Get_library_version.
+    flavors: words in a site file's LABKIT_MPI that mean it, its own first. switch: variables that
+    turn GPU memory on or off, in the order in which they are read. on: what holds when none is set.
+    tool: a program beside its mpiexec by which a folder is told. wants: what it has to be told for
+    Horovod.
     """
 
     family: str
@@ -53,16 +56,23 @@ _MPICH_SWITCH = ("MPIR_CVAR_ENABLE_GPU", "MPICH_ENABLE_GPU")
 _OMPI_SWITCH = ("OMPI_MCA_opal_cuda_support", "OMPI_MCA_mpi_cuda_support")
 _MVP_SWITCH = ("MVP_ENABLE_GPU", *_MPICH_SWITCH)
 
-# The only place that knows them. A text or a folder is tried from the last to the first: MVAPICH2 has all of
-# MPICH's tools, and Cray's text contains MPICH.
+# The only place that knows them. A text or a folder is tried from the last to the first: MVAPICH2
+# has all of MPICH's tools, and Cray's text contains MPICH.
 #
 # MVAPICH2 grants MPI_THREAD_MULTIPLE only to ranks that are not bound to one core (2.3.7's
-# src/mpid/ch3/src/mpid_init.c), and binds them so by default; more ranks than cores would end it. GDR looks
-# at GPU memory only if told, and wants MV2_SUPPORT_DL for Horovod (user guide of GDR 2.3.7, 7.3).
-# MVAPICH-Plus reads no MV2_ variable; its switch is on by default (MVAPICH's list of variables) and said all
-# the same.
+# src/mpid/ch3/src/mpid_init.c), and binds them so by default; more ranks than cores would end it.
+# GDR looks at GPU memory only if told, and wants MV2_SUPPORT_DL for Horovod (user guide of GDR
+# 2.3.7, 7.3). MVAPICH-Plus reads no MV2_ variable; its switch is on by default (MVAPICH's list of
+# variables) and said all the same.
 MPIS = (
-    Mpi("MPICH", r"^\s*MPICH Version\s*:\s*(\S+)", ("mpich",), _MPICH_SWITCH, True, tool="mpichversion"),
+    Mpi(
+        "MPICH",
+        r"^\s*MPICH Version\s*:\s*(\S+)",
+        ("mpich",),
+        _MPICH_SWITCH,
+        True,
+        tool="mpichversion",
+    ),
     Mpi(
         "MVAPICH2",
         r"^\s*MVAPICH2 Version\s*:\s*(\S+)|^\s*MVAPICH2 ([\d.]+\S*)",
@@ -89,7 +99,13 @@ MPIS = (
     Mpi("MVAPICH", r"^\s*MVAPICH (?:Version\s*:\s*)?(\S+)", ("mvapich-plus",), _MVP_SWITCH, True),
     Mpi("Cray MPICH", r"CRAY MPICH version (\S+)", ("cray-mpich",), ("MPICH_GPU_SUPPORT_ENABLED",)),
     Mpi("Open MPI", r"^\s*Open MPI v([^\s,]+)", ("openmpi",), _OMPI_SWITCH, True, tool="ompi_info"),
-    Mpi("Intel MPI", r"Intel\(R\) MPI Library ([\d.]+)", ("intelmpi",), ("I_MPI_OFFLOAD",), tool="impi_info"),
+    Mpi(
+        "Intel MPI",
+        r"Intel\(R\) MPI Library ([\d.]+)",
+        ("intelmpi",),
+        ("I_MPI_OFFLOAD",),
+        tool="impi_info",
+    ),
 )
 _BY_FAMILY = {mpi.family: mpi for mpi in MPIS}
 _BY_FLAVOR = {mpi.flavors[0]: mpi for mpi in reversed(MPIS)}
@@ -102,8 +118,8 @@ FLAVORS = {
 
 # Whoever sets one of these has chosen a binding.
 _BINDINGS = ("MV2_CPU_BINDING_POLICY", "MV2_CPU_BINDING_LEVEL", "MV2_CPU_MAPPING")
-# Main libraries of MPIs: MPICH and its kin, MPICH's standard ABI, Cray's, old MPICH. Wrappers for C++ and
-# Fortran (libmpicxx, libmpi_mpifh) do not count.
+# Main libraries of MPIs: MPICH and its kin, MPICH's standard ABI, Cray's, old MPICH. Wrappers for
+# C++ and Fortran (libmpicxx, libmpi_mpifh) do not count.
 _LIBRARY = re.compile(r"lib(mpi|mpi_abi|mpi_cray|mpi_gnu_\w+|mpi_nvidia|mpich)\.so[.\d]*")
 _SUPPORT_CUDA = 0  # MPIX_GPU_SUPPORT_CUDA
 
@@ -118,7 +134,8 @@ class Library(NamedTuple):
 
 
 def identify(text: str, mpiname: str = "") -> tuple[str | None, str | None]:
-    """(family, version) from MPI_Get_library_version's text and, for MVAPICH2, what `mpiname -a` prints."""
+    """(family, version) from MPI_Get_library_version's text and, for MVAPICH2, what `mpiname -a`
+    prints."""
     for mpi in reversed(MPIS):
         match = re.search(mpi.version, text, re.MULTILINE)
         if match:
@@ -135,7 +152,8 @@ def first_line(text: str) -> str:
 
 
 def library_text() -> str:
-    """What the MPI that this process has loaded says of itself; "" where none is. It need not run yet."""
+    """What the MPI that this process has loaded says of itself; "" where none is. It need not run
+    yet."""
     module = sys.modules.get("mpi4py.MPI")
     if module is not None:
         return module.Get_library_version().strip("\0\n ")
@@ -150,7 +168,8 @@ def library_text() -> str:
 def mpiname(tool: str | Path = "mpiname") -> str:
     """What MVAPICH2's tool prints with -a; "" where there is none, or none that answers.
 
-    MVAPICH2-GDR was made from MVAPICH2's source and calls itself so: its tool says which of the two it is.
+    MVAPICH2-GDR was made from MVAPICH2's source and calls itself so: its tool says which of the two
+    it is.
     """
     return files.output(str(tool), "-a", limit=5.0) or ""
 
@@ -167,13 +186,16 @@ def loaded_library() -> Library:
 
 
 def loaded(maps: str | Path = "/proc/self/maps") -> list[str]:
-    """The MPI libraries that this process has loaded, by their real paths; [] where no system tells."""
+    """The MPI libraries that this process has loaded, by their real paths; [] where no system
+    tells."""
     try:
         lines = Path(maps).read_text(encoding="utf-8").splitlines()
     except OSError:
         return []
     files = {line.split(maxsplit=5)[-1] for line in lines if "/" in line}
-    return sorted({os.path.realpath(file) for file in files if _LIBRARY.fullmatch(os.path.basename(file))})
+    return sorted(
+        {os.path.realpath(file) for file in files if _LIBRARY.fullmatch(os.path.basename(file))}
+    )
 
 
 @lru_cache
@@ -188,15 +210,16 @@ def name_of(prefix: Path) -> str:
 
 
 def launcher_kind(text: str) -> str:
-    """Whose options a launcher takes, by what its --version prints: "openmpi" or "hydra" (MPICH and kin)."""
+    """Whose options a launcher takes, by what its --version prints: "openmpi" or "hydra" (MPICH and
+    kin)."""
     return "openmpi" if any(word in text for word in ("Open MPI", "OpenRTE", "PRRTE")) else "hydra"
 
 
 def switches(flavor: str | None, environ: Mapping[str, str] | None = None) -> dict[str, str]:
     """What an MPI wants to be told for Horovod, without what `environ` says already.
 
-    flavor: as in a site file's LABKIT_MPI. environ: where LABKIT_GDRCOPY may name libgdrapi.so, which
-    MVAPICH2-GDR then loads; by default this process's environment.
+    flavor: as in a site file's LABKIT_MPI. environ: where LABKIT_GDRCOPY may name libgdrapi.so,
+    which MVAPICH2-GDR then loads; by default this process's environment.
     """
     environ = os.environ if environ is None else environ
     wanted = dict(_BY_FLAVOR[flavor].wants) if flavor in _BY_FLAVOR else {}
@@ -210,10 +233,11 @@ def switches(flavor: str | None, environ: Mapping[str, str] | None = None) -> di
 def gpu_switch(
     family: str | None, environment: Mapping[str, str], version: str | None = None
 ) -> tuple[bool, str] | None:
-    """(on?, "MV2_USE_CUDA is not set: off") for the run-time switch of this family; None if it has none.
+    """(on?, "MV2_USE_CUDA is not set: off") for the run-time switch of this family; None if it has
+    none.
 
-    environment: for Open MPI what `parameters` gives. From version 5 on it has no switch: what it says of
-    itself is then true of this run.
+    environment: for Open MPI what `parameters` gives. From version 5 on it has no switch: what it
+    says of itself is then true of this run.
     """
     mpi = _BY_FAMILY.get(family or "")
     if mpi is None or (family == "Open MPI" and _major(version) >= 5):
@@ -226,13 +250,15 @@ def gpu_switch(
     return mpi.on, f"{mpi.switch[0]} is not set: {'on' if mpi.on else 'off'}"
 
 
-def parameters(environment: Mapping[str, str], libraries: Sequence[str] | None = None) -> dict[str, str]:
+def parameters(
+    environment: Mapping[str, str], libraries: Sequence[str] | None = None
+) -> dict[str, str]:
     """The environment and, under Open MPI, what its parameter files say, in the words of variables.
 
-    `opal_cuda_support = 0` in a file, as in that of conda-forge's package, is OMPI_MCA_opal_cuda_support=0
-    here, unless the environment sets that. (`mpiexec --mca` sets the variables of its ranks.) libraries:
-    paths of the MPI; default: those that this process has loaded. Files and their order: Open MPI 4.1.6,
-    opal/mca/base/mca_base_var.c.
+    `opal_cuda_support = 0` in a file, as in that of conda-forge's package, is
+    OMPI_MCA_opal_cuda_support=0 here, unless the environment sets that. (`mpiexec --mca` sets the
+    variables of its ranks.) libraries: paths of the MPI; default: those that this process has
+    loaded. Files and their order: Open MPI 4.1.6, opal/mca/base/mca_base_var.c.
     """
     paths = loaded() if libraries is None else libraries
     open_mpi = [path for path in paths if os.path.basename(path).startswith("libmpi.so.40")]
@@ -252,7 +278,8 @@ def _parameter_folder(library: str) -> Path:
 
 
 def _read_parameters(file: Path) -> dict[str, str]:
-    """The lines `name = value` of one of Open MPI's files, as variables; {} where there is no such file."""
+    """The lines `name = value` of one of Open MPI's files, as variables; {} where there is no such
+    file."""
     try:
         text = file.read_text(encoding="utf-8", errors="replace")
     except OSError:
@@ -269,9 +296,9 @@ def _major(version: str | None) -> int:
 def takes_gpu_memory(library=None) -> bool | None:
     """What an MPI says of itself: does it take CUDA memory? None where it has no such function.
 
-    library: its ctypes.CDLL; by default the one that this process has loaded. MPI has to run (MVAPICH2
-    answers before it does). Where both functions exist MPIX_GPU_query_support is asked, and nothing else: in
-    some old MPICHs the other one, MPIX_Query_cuda_support, ends the program.
+    library: its ctypes.CDLL; by default the one that this process has loaded. MPI has to run
+    (MVAPICH2 answers before it does). Where both functions exist MPIX_GPU_query_support is asked,
+    and nothing else: in some old MPICHs the other one, MPIX_Query_cuda_support, ends the program.
     """
     if library is None:
         files = loaded()
@@ -292,8 +319,9 @@ def staging_reason(
 ) -> str:
     """Why this MPI must not be handed GPU memory, in words; "" if it may be.
 
-    built: what takes_gpu_memory says. environment: see `parameters`. What is not known for certain is a
-    reason: an MPI that does not take GPU memory reads it as if it were the host's, and crashes, or worse.
+    built: what takes_gpu_memory says. environment: see `parameters`. What is not known for certain
+    is a reason: an MPI that does not take GPU memory reads it as if it were the host's, and
+    crashes, or worse.
     """
     if family not in _BY_FAMILY:
         return f"it is not known whether {family or 'this MPI'} takes GPU memory"

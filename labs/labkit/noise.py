@@ -1,4 +1,5 @@
-"""What has to be seen to before TensorFlow starts: its noise and oneDNN's, and Triton, which must come first.
+"""What has to be seen to before TensorFlow starts: its noise and oneDNN's, and Triton, which must
+come first.
 
 Errors stay visible.
 """
@@ -35,16 +36,20 @@ def silence() -> None:
     """
     for name, value in SETTINGS.items():
         os.environ.setdefault(name, value)
-    # TensorFlow's Python side imports code that Python itself has deprecated; learners cannot act on it.
+    # TensorFlow's Python side imports code that Python itself has deprecated; learners cannot act
+    # on it.
     warnings.filterwarnings(
         "ignore", category=DeprecationWarning, module=r"(tensorflow|keras|google|horovod)\b.*"
     )
-    if "tensorflow" not in sys.modules and not any(isinstance(finder, _Finder) for finder in sys.meta_path):
+    if "tensorflow" not in sys.modules and not any(
+        isinstance(finder, _Finder) for finder in sys.meta_path
+    ):
         sys.meta_path.insert(0, _Finder())
 
 
 class _Finder:
-    """Finds TensorFlow as usual; what its import writes to stderr passes through `_without_noise`."""
+    """Finds TensorFlow as usual; what its import writes to stderr passes through
+    `_without_noise`."""
 
     def find_spec(self, name: str, path=None, target=None):
         if name != "tensorflow":
@@ -61,8 +66,9 @@ class _Finder:
 def _load_triton() -> None:
     """Load the library of PyTorch's compiler, which PyTorch has where it was built with CUDA.
 
-    It and TensorFlow both bring LLVM. Loaded after TensorFlow, as torch.compile and torch.optim would do, it
-    ends the process with a segmentation fault: seen with Triton 3.7.1, TensorFlow 2.21 and Python 3.13.
+    It and TensorFlow both bring LLVM. Loaded after TensorFlow, as torch.compile and torch.optim
+    would do, it ends the process with a segmentation fault: seen with Triton 3.7.1, TensorFlow 2.21
+    and Python 3.13.
     """
     if importlib.util.find_spec("triton") is not None:
         importlib.import_module("triton._C.libtriton")
@@ -76,7 +82,8 @@ def _without_noise(load, module) -> None:
 
 @contextmanager
 def without_lines(noise: re.Pattern[bytes]):
-    """Hold back what this process writes to stderr; at the end, all but the lines with `noise` is written."""
+    """Hold back what this process writes to stderr; at the end, all but the lines with `noise` is
+    written."""
     import tempfile
 
     sys.stderr.flush()

@@ -16,8 +16,9 @@ def root() -> Path:
 def home() -> Path:
     """This learner's own folder for progress, records and plots (created on first use).
 
-    $LABKIT_HOME if set; else `.labkit/` in the checkout when the checkout belongs to the user; else, in a
-    shared checkout such as a JupyterHub course folder, `~/.local/state/labkit`. Raises NoFolder.
+    $LABKIT_HOME if set; else `.labkit/` in the checkout when the checkout belongs to the user;
+    else, in a shared checkout such as a JupyterHub course folder, `~/.local/state/labkit`. Raises
+    NoFolder.
     """
     chosen = os.environ.get("LABKIT_HOME")
     if chosen:
@@ -30,7 +31,8 @@ def home() -> Path:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise NoFolder(
-            f"Your own folder {folder} cannot be made ({error.strerror}): set LABKIT_HOME to one that can."
+            f"Your own folder {folder} cannot be made ({error.strerror}): set LABKIT_HOME to one"
+            " that can."
         ) from None
     return folder
 

@@ -2,7 +2,8 @@
 
     where = placement.of_mpi()               # on a rank: its device, and what its MPI may be given
     net.to(where.device)
-    where.allreduce(comm, gradient)          # in place; through the host where MPI takes no GPU memory
+    where.allreduce(comm, gradient)          # in place; through the host where MPI takes no GPU
+                                             memory
     record.add("step", seconds=took, **where.fields())
 
 | name | what it is |
@@ -16,12 +17,13 @@
 | `own_gpu` | its GPU by its host and UUID: ranks may share one |
 | `pinned_like`, `for_mpi` | host memory for a copy of a tensor; a tensor as mpi4py takes it |
 
-*Staged* means: a GPU's tensors go through host memory on their way. Some libraries do so by themselves; for
-others the lab has to, since a library that takes no GPU memory reads it as if it were the host's.
+*Staged* means: a GPU's tensors go through host memory on their way. Some libraries do so by
+themselves; for others the lab has to, since a library that takes no GPU memory reads it as if it
+were the host's.
 
 Horovod's rules: v0.28.1, common/operations.cc (CreateOperationManager), torch/mpi_ops_v2.cc
-(DoAllreduceCudaOnCPU). That MPI must find the memory ready, as it knows no streams: mpi4py's manual, "Support
-for GPU-aware MPI".
+(DoAllreduceCudaOnCPU). That MPI must find the memory ready, as it knows no streams: mpi4py's
+manual, "Support for GPU-aware MPI".
 """
 
 from __future__ import annotations
@@ -42,9 +44,9 @@ THROUGH_HOST = "through the host"
 class Placement:
     """Where tensors are, and what carries them.
 
-    device: "cpu" or "cuda:1", where net and data live. staged: they go through host memory on their way.
-    library: that carries them, "MPI", "NCCL" or "Gloo". by_lab: the lab has to stage them, as the library
-    takes no GPU memory. reason: why they are staged, in words.
+    device: "cpu" or "cuda:1", where net and data live. staged: they go through host memory on their
+    way. library: that carries them, "MPI", "NCCL" or "Gloo". by_lab: the lab has to stage them, as
+    the library takes no GPU memory. reason: why they are staged, in words.
     """
 
     device: str
@@ -62,7 +64,8 @@ class Placement:
         }
 
     def describe(self) -> str:
-        """One line: "Tensors on cuda:1, staged through the host for MPI: this MPICH does not take …"."""
+        """One line: "Tensors on cuda:1, staged through the host for MPI: this MPICH does not take
+        …"."""
         if self.device == "cpu":
             return f"Tensors in host memory; {self.library} carries them."
         if not self.staged:
@@ -71,9 +74,11 @@ class Placement:
 
     @contextmanager
     def lend(self, tensor) -> Iterator:
-        """What the library may be given for a tensor, while a block runs: itself, or a pinned copy of it.
+        """What the library may be given for a tensor, while a block runs: itself, or a pinned copy
+        of it.
 
-        At the end of the block the copy is copied back, so that what the library wrote is in `tensor`.
+        At the end of the block the copy is copied back, so that what the library wrote is in
+        `tensor`.
         """
         if not self.by_lab:
             self._settle(tensor)
@@ -86,7 +91,8 @@ class Placement:
         values.copy_(copy)
 
     def allreduce(self, comm, tensor) -> None:
-        """Sum a tensor over all ranks of comm (mpi4py's), in place; the sum is there when this returns."""
+        """Sum a tensor over all ranks of comm (mpi4py's), in place; the sum is there when this
+        returns."""
         from mpi4py import MPI
 
         with self.lend(tensor) as memory:
@@ -97,8 +103,11 @@ class Placement:
         with self.lend(tensor) as memory:
             comm.Bcast(for_mpi(memory), root=root)
 
-    def broadcast_parameters(self, hvd, parameters: Mapping[str, object], root_rank: int = 0) -> None:
-        """hvd.broadcast_parameters, for the tensors of a net's state_dict(), staged where the lab has to.
+    def broadcast_parameters(
+        self, hvd, parameters: Mapping[str, object], root_rank: int = 0
+    ) -> None:
+        """hvd.broadcast_parameters, for the tensors of a net's state_dict(), staged where the lab
+        has to.
 
         hvd: horovod.torch.
         """
@@ -110,15 +119,18 @@ class Placement:
                 hvd.broadcast_(memory, root_rank, name=name)
 
     def compression(self, hvd):
-        """For hvd.DistributedOptimizer(compression=…): stages gradients where the lab has to, else nothing.
+        """For hvd.DistributedOptimizer(compression=…): stages gradients where the lab has to, else
+        nothing.
 
-        hvd: horovod.torch. Its optimizer compresses a gradient before its allreduce, and decompresses what
-        comes back: a copy to pinned host memory, and one back, are a compression of that kind.
+        hvd: horovod.torch. Its optimizer compresses a gradient before its allreduce, and
+        decompresses what comes back: a copy to pinned host memory, and one back, are a compression
+        of that kind.
         """
         return Staging if self.by_lab else hvd.Compression.none
 
     def _settle(self, tensor) -> None:
-        """Wait until all work on a GPU tensor is done, where the library would not: MPI knows no streams."""
+        """Wait until all work on a GPU tensor is done, where the library would not: MPI knows no
+        streams."""
         if self.library == "MPI" and tensor.is_cuda:
             import torch
 
@@ -126,7 +138,8 @@ class Placement:
 
 
 class Staging:
-    """A compressor of Horovod's kind: copies a tensor to pinned host memory, and back what comes of it."""
+    """A compressor of Horovod's kind: copies a tensor to pinned host memory, and back what comes of
+    it."""
 
     @staticmethod
     def compress(tensor):
@@ -142,10 +155,12 @@ class Staging:
 
 
 def of_mpi() -> Placement:
-    """Where this rank's tensors are when MPI carries them. MPI has to run (mpi4py's import starts it).
+    """Where this rank's tensors are when MPI carries them. MPI has to run (mpi4py's import starts
+    it).
 
-    A GPU's memory goes to MPI as it is only where MPI was asked and takes it (mpis.takes_gpu_memory, and
-    the switch of its family); otherwise the lab stages. This rank's device becomes PyTorch's current one.
+    A GPU's memory goes to MPI as it is only where MPI was asked and takes it
+    (mpis.takes_gpu_memory, and the switch of its family); otherwise the lab stages. This rank's
+    device becomes PyTorch's current one.
     """
     device = take_device()
     if device == "cpu":
@@ -155,7 +170,8 @@ def of_mpi() -> Placement:
 
 
 def through_numpy() -> Placement:
-    """Of tensors that the lab copies to NumPy's arrays, which MPI carries: staged, whatever MPI takes.
+    """Of tensors that the lab copies to NumPy's arrays, which MPI carries: staged, whatever MPI
+    takes.
 
     This rank's device becomes PyTorch's current one.
     """
@@ -170,15 +186,19 @@ def mpi_reason() -> str:
     from mpi4py import MPI
 
     family, version = mpis.identify(MPI.Get_library_version())
-    return mpis.staging_reason(family, version, mpis.takes_gpu_memory(), mpis.parameters(os.environ))
+    return mpis.staging_reason(
+        family, version, mpis.takes_gpu_memory(), mpis.parameters(os.environ)
+    )
 
 
 def of_horovod(hvd=None) -> Placement:
-    """Where this rank's tensors are when Horovod carries them, for the build in use, after hvd.init().
+    """Where this rank's tensors are when Horovod carries them, for the build in use, after
+    hvd.init().
 
-    hvd: horovod.torch or horovod.tensorflow; default: the one that is imported. On a GPU: a build with NCCL
-    hands tensors to NCCL; one for MPI to MPI, if that takes them; any other stages them itself if it was
-    compiled with CUDA. Else the lab has to. PyTorch's current device becomes this rank's.
+    hvd: horovod.torch or horovod.tensorflow; default: the one that is imported. On a GPU: a build
+    with NCCL hands tensors to NCCL; one for MPI to MPI, if that takes them; any other stages them
+    itself if it was compiled with CUDA. Else the lab has to. PyTorch's current device becomes this
+    rank's.
     """
     hvd = hvd or _imported_horovod()
     carrier = "Gloo" if hvd.gloo_enabled() else "MPI"
@@ -194,7 +214,9 @@ def of_horovod(hvd=None) -> Placement:
         reason = "this build of Horovod has no operations for GPUs"
         return Placement(device, True, carrier, by_lab=not by_itself, reason=reason)
     reason = mpi_reason()
-    return Placement(device, bool(reason), carrier if reason else "MPI", by_lab=bool(reason), reason=reason)
+    return Placement(
+        device, bool(reason), carrier if reason else "MPI", by_lab=bool(reason), reason=reason
+    )
 
 
 def on_host(library: str) -> Placement:
@@ -205,7 +227,8 @@ def on_host(library: str) -> Placement:
 def take_device() -> str:
     """This rank's device (world.device()), made PyTorch's current one.
 
-    What asks for "the" device, pinned memory, MPI and kernels among them, then finds this one, not GPU 0.
+    What asks for "the" device, pinned memory, MPI and kernels among them, then finds this one, not
+    GPU 0.
     """
     device = world.device()
     if device != "cpu":
@@ -226,17 +249,19 @@ def own_gpu() -> str | None:
 
 
 def for_mpi(tensor):
-    """A tensor as mpi4py reads it soonest: a NumPy view of the host's memory, a GPU's tensor as it is.
+    """A tensor as mpi4py reads it soonest: a NumPy view of the host's memory, a GPU's tensor as it
+    is.
 
-    mpi4py asks PyTorch for the address (DLPack), which tells it of tensors of the current device alone that
-    want no gradient.
+    mpi4py asks PyTorch for the address (DLPack), which tells it of tensors of the current device
+    alone that want no gradient.
     """
     values = tensor.detach()
     return values if values.is_cuda else values.numpy()
 
 
 def pinned_like(tensor):
-    """Host memory for a copy of a tensor, pinned where it is a GPU's: only such copies run at full speed."""
+    """Host memory for a copy of a tensor, pinned where it is a GPU's: only such copies run at full
+    speed."""
     import torch
 
     return torch.empty(tensor.shape, dtype=tensor.dtype, pin_memory=tensor.is_cuda)

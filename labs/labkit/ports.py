@@ -1,4 +1,5 @@
-"""Ports that the nodes of a job agree on, for servers that have to know each other's addresses beforehand."""
+"""Ports that the nodes of a job agree on, for servers that have to know each other's addresses
+beforehand."""
 
 from __future__ import annotations
 
@@ -14,10 +15,12 @@ TRIES = 50
 
 @contextmanager
 def agree(comm, count: int) -> Iterator[int]:
-    """The first of `count` ports in a row that are free on every rank's host; reserved while this is open.
+    """The first of `count` ports in a row that are free on every rank's host; reserved while this
+    is open.
 
-    comm: mpi4py's. All ranks enter together. A server that allows the reuse of addresses, as those of gRPC
-    and PyTorch do, gets a reserved port when it asks for it. LabError where there are no such ports.
+    comm: mpi4py's. All ranks enter together. A server that allows the reuse of addresses, as those
+    of gRPC and PyTorch do, gets a reserved port when it asks for it. LabError where there are no
+    such ports.
     """
     for _ in range(TRIES):
         with ExitStack() as taken:

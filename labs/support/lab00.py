@@ -24,7 +24,9 @@ def shares_of_a_machine(per_rank, ranks, report):
     node["gpu"] = {"devices": [{"name": "H100"}]}
     expect.equal(per_rank(node, 2)["gpus"], 1, "`gpus` of a machine with one GPU")
     node["gpu"] = {"devices": None}
-    expect.equal(per_rank(node, 2)["gpus"], 0, "`gpus` where the doctor found none (devices is None)")
+    expect.equal(
+        per_rank(node, 2)["gpus"], 0, "`gpus` where the doctor found none (devices is None)"
+    )
     print(f"Each of {ranks} ranks may use here: {per_rank(report, ranks)}")
 
 
@@ -41,10 +43,15 @@ def who_the_ranks_are(who_am_i, ranks):
         # Across ranks: one dict from every rank, in the order of the ranks, and what is true there.
         told = launch.run(answer_and_truth, ranks=count)
         people = [answer for answer, _ in told]
-        expect(isinstance(people[0], dict), f"Every rank returns a dict, but rank 0 returned {people[0]}.")
+        expect(
+            isinstance(people[0], dict),
+            f"Every rank returns a dict, but rank 0 returned {people[0]}.",
+        )
         numbers = [person["rank"] for person in people]
         expect.equal(numbers, list(range(len(people))), "`rank`, from rank to rank")
-        expect.equal({person["ranks"] for person in people}, {len(people)}, "`ranks`, as the ranks see it")
+        expect.equal(
+            {person["ranks"] for person in people}, {len(people)}, "`ranks`, as the ranks see it"
+        )
         pids = [person["pid"] for person in people]
         processes = {(person["host"], person["pid"]) for person in people}
         different = len(processes) == len(people)
@@ -55,7 +62,10 @@ def who_the_ranks_are(who_am_i, ranks):
             library = person["library"]
             is_text = isinstance(library, str)
             expect(is_text, f"`library` is {library}, but MPI.Get_library_version() gives text.")
-            expect(library == version, f"`library` is {library!r}: ask MPI.Get_library_version(), no quotes.")
+            expect(
+                library == version,
+                f"`library` is {library!r}: ask MPI.Get_library_version(), no quotes.",
+            )
     print("Library:", library.splitlines()[0])
     predict.compare("00.2", processes=len({*pids, os.getpid()}))
 

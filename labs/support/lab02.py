@@ -1,4 +1,5 @@
-"""Lab 02: its checks, published costs and speeds of training as their sources give them, and its plots."""
+"""Lab 02: its checks, published costs and speeds of training as their sources give them, and its
+plots."""
 
 from __future__ import annotations
 
@@ -10,7 +11,8 @@ import torch
 from labkit import check, expect, plots
 
 SMALL = pandas.DataFrame({"parameters": [10, 20], "flops": [100.0, 300.0], "activations": [7, 9]})
-_LEFT = {"VGG-16", "Neural translation"}  # these names stand left of their points, as others stand right
+# These names stand left of their points, as others stand right.
+_LEFT = {"VGG-16", "Neural translation"}
 _LOWER = {"Seq2Seq"}
 
 
@@ -22,15 +24,15 @@ def operations_of_trainings(training_flops, vgg16):
         expect.close(
             training_flops(table, pictures, epochs),
             3 * forward * pictures * epochs,
-            f"operations of a training: {forward:.3g} forward, pictures: {pictures:,}, epochs: {epochs}",
+            f"operations of a training: {forward:.3g} forward, pictures: {pictures:,}, epochs:"
+            f" {epochs}",
             slips={
-                "this is the way forward alone; the way back takes two times as many": forward
-                * pictures
-                * epochs,
-                "the way back alone is two times the way forward; the way forward belongs to it": 2
-                * forward
-                * pictures
-                * epochs,
+                "this is the way forward alone; the way back takes two times as many": (
+                    forward * pictures * epochs
+                ),
+                "the way back alone is two times the way forward; the way forward belongs to it": (
+                    2 * forward * pictures * epochs
+                ),
                 "this is one epoch": 3 * forward * pictures,
             },
         )
@@ -45,13 +47,16 @@ def bytes_of_a_step(training_bytes, vgg16):
         expect.close(
             training_bytes(table, batch),
             16 * parameters + 4 * batch * activations,
-            f"bytes for {parameters:,} parameters, {activations:,} activations a picture, pictures: {batch}",
+            f"bytes for {parameters:,} parameters, {activations:,} activations a picture, pictures:"
+            f" {batch}",
             slips={
                 "these are numbers; each has 4 bytes": 4 * parameters + batch * activations,
-                "the parameters are there once, however many pictures there are": 4
-                * batch
-                * (4 * parameters + activations),
-                "each picture of the batch has its own activations": 16 * parameters + 4 * activations,
+                "the parameters are there once, however many pictures there are": (
+                    4 * batch * (4 * parameters + activations)
+                ),
+                "each picture of the batch has its own activations": (
+                    16 * parameters + 4 * activations
+                ),
             },
             because="Each parameter has itself, a gradient, and Adam's two averages",
         )
@@ -67,19 +72,22 @@ def bound_of_the_exchange(best_speedup):
         (100, 0.4, 1e9, 1e9),
     ):
         exchange = 2 * (devices - 1) / devices * gradient / link
-        where = f"devices: {devices}, {compute} s of computing, {gradient / 1e6:.0f} MB, {link / 1e9:g} GB/s"
+        where = (
+            f"devices: {devices}, {compute} s of computing, {gradient / 1e6:.0f} MB, {link / 1e9:g}"
+            " GB/s"
+        )
         with check.case(where):
             expect.close(
                 best_speedup(devices, compute, gradient, link),
                 devices * compute / max(compute, exchange),
                 "the most that is possible",
                 slips={
-                    "at best the exchange runs beside the computing: the longer one counts, not the sum": (
-                        devices * compute / (compute + exchange)
-                    ),
+                    "at best the exchange runs beside the computing: the longer one counts, "
+                    "not the sum": (devices * compute / (compute + exchange)),
                     "this is the step's time, not the speed-up": max(compute, exchange),
-                    "this is a share of the ideal; times the devices it is the speed-up": compute
-                    / max(compute, exchange),
+                    "this is a share of the ideal; times the devices it is the speed-up": (
+                        compute / max(compute, exchange)
+                    ),
                 },
             )
 
@@ -88,7 +96,8 @@ PETAFLOP_DAY = 1e15 * 86_400  # operations: 10^15 a second, for a day
 
 
 class Cost(NamedTuple):
-    """What training one net cost. days: petaflop/s-days. counted: by operations, not by GPUs and hours."""
+    """What training one net cost. days: petaflop/s-days. counted: by operations, not by GPUs and
+    hours."""
 
     net: str
     year: float
@@ -100,8 +109,8 @@ class Cost(NamedTuple):
 _OPENAI = "Amodei and Hernandez, AI and Compute, OpenAI 2018, appendix"
 _BROWN = "Brown and others, Language Models are Few-Shot Learners, 2020, table D.1"
 
-# The years are those of the papers' first versions on arXiv, or of the conference (AlexNet). GPT-3's table
-# gives 3.64e3 petaflop/s-days.
+# The years are those of the papers' first versions on arXiv, or of the conference (AlexNet).
+# GPT-3's table gives 3.64e3 petaflop/s-days.
 COSTS = (
     Cost("AlexNet", 2012.9, 0.0054, True, _OPENAI),
     Cost("DQN", 2013.9, 2.7e-5, True, _OPENAI),
@@ -115,12 +124,12 @@ COSTS = (
     Cost("GPT-3", 2020.4, 3640.0, True, _BROWN),
 )
 
-# Images per second in training, synthetic images, one P100 of a DGX-1; 512 images a step for AlexNet, 64 for
-# the others. TensorFlow's page "Benchmarks", May 2017.
+# Images per second in training, synthetic images, one P100 of a DGX-1; 512 images a step for
+# AlexNet, 64 for the others. TensorFlow's page "Benchmarks", May 2017.
 P100 = {"alexnet": 2987.0, "inception_v3": 142.0, "resnet50": 219.0, "vgg16": 154.0}
 
-# (images per second of 64 GPUs, of one): 16 servers of 4 Pascal GPUs, 40 Gb/s, 64 images a GPU, Horovod with
-# NCCL over TCP. Horovod's README, commit d54e3a88 (2017).
+# (images per second of 64 GPUs, of one): 16 servers of 4 Pascal GPUs, 40 Gb/s, 64 images a GPU,
+# Horovod with NCCL over TCP. Horovod's README, commit d54e3a88 (2017).
 SCALED = {"inception_v3": (7932.1, 148.8), "resnet101": (7741.6, 136.0), "vgg16": (6084.2, 149.6)}
 
 
@@ -142,10 +151,16 @@ def kept(net: torch.nn.Module, inputs: torch.Tensor) -> int:
 def draw_costs(costs: Sequence[Cost], own: Mapping[str, float]):
     """Petaflop/s-days against the year, both published and one's own. Returns the figure.
 
-    own: net's name -> petaflop/s-days that the learner counted; drawn as a ring around the published point.
+    own: net's name -> petaflop/s-days that the learner counted; drawn as a ring around the
+    published point.
     """
-    figure, axes = plots.one_axes("Training costs more every year", "year", "petaflop/s-days", height=4.8)
-    for counted, marker, label in ((True, "o", "operations counted"), (False, "s", "from GPUs and hours")):
+    figure, axes = plots.one_axes(
+        "Training costs more every year", "year", "petaflop/s-days", height=4.8
+    )
+    for counted, marker, label in (
+        (True, "o", "operations counted"),
+        (False, "s", "from GPUs and hours"),
+    ):
         group = [cost for cost in costs if cost.counted == counted]
         axes.plot(
             [cost.year for cost in group],

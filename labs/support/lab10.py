@@ -11,7 +11,8 @@ from labkit import check, expect
 
 
 def slopes(loss, array, h=1e-5):
-    """Finite differences: how much `loss(array)` changes when one entry at a time moves by h, both ways."""
+    """Finite differences: how much `loss(array)` changes when one entry at a time moves by h, both
+    ways."""
     moves = h * np.eye(array.size).reshape(-1, *array.shape)
     changes = [loss(array + move) - loss(array - move) for move in moves]
     return np.reshape(changes, array.shape) / (2 * h)
@@ -27,7 +28,9 @@ def wrong_gradients(name, images, labels, weights, slope):
     """Mistake -> the gradient by weights or bias that it leads to."""
     count = len(images)
     before = images.T if name == "weights" else np.ones((1, count))
-    without_bias = (before @ (softmax(images @ weights) - np.eye(4)[labels]) / count).reshape(slope.shape)
+    without_bias = (before @ (softmax(images @ weights) - np.eye(4)[labels]) / count).reshape(
+        slope.shape
+    )
     return {
         f"The {name} went uphill: p - y, and subtract": -slope,
         f"The {name} followed the gradient of the sum. Divide by N": count * slope,
@@ -36,9 +39,15 @@ def wrong_gradients(name, images, labels, weights, slope):
 
 
 def expect_move(step, net, twin, before, older):
-    """The weights moved by 0.1 times the gradient of this step's loss. older: gradients of steps before."""
-    moved = torch.cat([(old - new).flatten() for old, new in zip(before, net.parameters(), strict=True)])
-    expect(moved.any(), "The weights do not move: backward, then optimizer.step(), and clear before both.")
+    """The weights moved by 0.1 times the gradient of this step's loss. older: gradients of steps
+    before."""
+    moved = torch.cat(
+        [(old - new).flatten() for old, new in zip(before, net.parameters(), strict=True)]
+    )
+    expect(
+        moved.any(),
+        "The weights do not move: backward, then optimizer.step(), and clear before both.",
+    )
     gradient = torch.cat([weight.grad.flatten() for weight in twin.parameters()])
     slips = {
         "this is 8 times the right one: backward of the mean loss, not of the sum": 0.8 * gradient,
@@ -79,7 +88,9 @@ def loss_of_a_batch(cross_entropy):
         expect.close(got, right, "the loss", slips=slips)
         sure = referee(torch.tensor(1000 * logits), torch.tensor(labels)).item()
         expect.close(
-            cross_entropy(1000 * logits, labels), sure, "logits near 1,000 (exp overflows? log of 0?)"
+            cross_entropy(1000 * logits, labels),
+            sure,
+            "logits near 1,000 (exp overflows? log of 0?)",
         )
 
 
@@ -104,7 +115,10 @@ def step_by_hand(sgd_step, cross_entropy):
                 missing += " (Or did you sum all of d, which is 0? Sum over the rows only, axis=0.)"
             expect(used.any(), missing)
             slips = wrong_gradients(name, images, labels, weights, slope)
-            what = f"the gradient by {name}, {len(images)} images, rate {rate} (expected: finite differences)"
+            what = (
+                f"the gradient by {name}, {len(images)} images, rate {rate} (expected: finite"
+                " differences)"
+            )
             expect.close(used, slope, what, slips=slips)
 
     with np.errstate(all="ignore"):
@@ -122,7 +136,10 @@ def step_by_hand(sgd_step, cross_entropy):
         cure = "With logits of 1,000 exp overflows: take off each row's largest first."
         expect(np.isfinite(weights).all(), cure)
         expect.close(
-            (before - weights) / 0.5, right, "the gradient by weights, logits near 1,000", because=cure
+            (before - weights) / 0.5,
+            right,
+            "the gradient by weights, logits near 1,000",
+            because=cure,
         )
 
 
@@ -148,7 +165,9 @@ def step_in_pytorch(train_step, new_net, train_x, train_y):
         expect(not torch.is_tensor(got), alive)
         slips = {
             "this is the sum of the losses, not their mean": 8 * loss.item(),
-            "softmax twice: F.cross_entropy wants logits": F.cross_entropy(logits.softmax(1), labels).item(),
+            "softmax twice: F.cross_entropy wants logits": (
+                F.cross_entropy(logits.softmax(1), labels).item()
+            ),
             "this is the loss after the update": F.cross_entropy(net(images), labels).item(),
         }
         expect.close(got, loss.item(), f"the loss of step {step}", slips=slips)
@@ -169,13 +188,20 @@ def share_of_right_images(accuracy, new_net, test_x, test_y):
         recording = torch.is_grad_enabled()
         torch.set_grad_enabled(True)  # in case that you have switched it off
         learning = all(weight.requires_grad for weight in probe.parameters())
-        expect(len(calls) == 1, f"The net was called {len(calls)} times. One call does for all images.")
+        expect(
+            len(calls) == 1, f"The net was called {len(calls)} times. One call does for all images."
+        )
         training, recorded = calls[0]
         expect(not training, "The net was in training mode: dropout wiped out half of each image.")
-        expect(not recorded, "Operations were recorded for a backward pass. Use torch.inference_mode().")
+        expect(
+            not recorded,
+            "Operations were recorded for a backward pass. Use torch.inference_mode().",
+        )
         slips = {"this is in percent": 100 * right, "this counts the images": len(test_y) * right}
         expect.close(got, right, "the accuracy, a share of the images", rtol=1e-6, slips=slips)
         expect(not torch.is_tensor(got), "Return a plain number, with .item(): this is a tensor.")
         expect.equal(probe.training, mode, "net.training after the call (leave it as it was)")
         trains = recording and learning
-        expect(trains, "After your call nothing can be trained: use `with torch.inference_mode():`.")
+        expect(
+            trains, "After your call nothing can be trained: use `with torch.inference_mode():`."
+        )

@@ -18,7 +18,9 @@ def step_with_a_tape(train_step, steps, torch_curve, batch, learning_rate):
     images, labels = steps[0]
     as_probabilities = keras.losses.SparseCategoricalCrossentropy()(labels, net(images))
     eager = [train_step(net, optimizer, images, labels) for images, labels in steps]
-    expect(tf.is_tensor(eager[0]) and eager[0].ndim == 0, "Return the loss, one tensor without axes.")
+    expect(
+        tf.is_tensor(eager[0]) and eager[0].ndim == 0, "Return the loss, one tensor without axes."
+    )
     slips = {
         "The loss took logits for probabilities: from_logits=True": as_probabilities,
         "This is the sum over the images, not the mean": batch * torch_curve[0],
@@ -29,7 +31,9 @@ def step_with_a_tape(train_step, steps, torch_curve, batch, learning_rate):
     made = int(optimizer.iterations)
     use = "use the given `optimizer`, its apply_gradients"
     expect(made == len(steps), f"{len(steps)} steps, {made} updates by the optimizer: {use}.")
-    expect.close(eager[:12], torch_curve[:12], "the losses of 12 steps, beside PyTorch's", rtol=5e-6)
+    expect.close(
+        eager[:12], torch_curve[:12], "the losses of 12 steps, beside PyTorch's", rtol=5e-6
+    )
     expect.close(eager, torch_curve, "the losses of all steps, beside PyTorch's", rtol=1e-5)
 
 
@@ -55,11 +59,17 @@ def one_graph(make_step, train_step, digits):
         got = step(images, labels, rate)
         expect(traced, "Your net was not called: step works with the net that make_step is given.")
         want = train_step(twin, keras.optimizers.SGD(rate), images, labels)
-        expect.close(got, want, f"loss of call {call} (is the rate of the call before in the graph?)")
-    expect(len(traced) < 6, "Python ran in each of 6 calls: step must be one tf.function, made once.")
+        expect.close(
+            got, want, f"loss of call {call} (is the rate of the call before in the graph?)"
+        )
+    expect(
+        len(traced) < 6, "Python ran in each of 6 calls: step must be one tf.function, made once."
+    )
     whole = hasattr(step, "experimental_get_tracing_count")
     expect(whole, "Only a part of the step is in a graph: `step` itself must be the tf.function.")
-    expect(len(traced) == 1, f"Traced in calls {traced}; 2 and 3 bring a new rate, 4 and 5 a new size.")
+    expect(
+        len(traced) == 1, f"Traced in calls {traced}; 2 and 3 bring a new rate, 4 and 5 a new size."
+    )
 
 
 @check.exercise("11.3")
@@ -77,13 +87,22 @@ def curve_from_fit(fit_losses, orders, torch_curve, steps):
     net.fit = note_and_fit
     got = fit_losses(net, orders)
     want = np.reshape(torch_curve, (epochs, -1)).mean(axis=1)
-    expect(np.shape(got) == (epochs,), f"One number for each epoch, please: {epochs}, not {np.shape(got)}.")
+    expect(
+        np.shape(got) == (epochs,),
+        f"One number for each epoch, please: {epochs}, not {np.shape(got)}.",
+    )
     expect(fits, "`net.fit` was never called; it is its losses that are asked for.")
     done = int(net.optimizer.iterations)
     one_epoch = done < len(steps) and done == len(steps) // epochs
-    expect(not one_epoch, "The optimizer knows one epoch only: `compile` makes a new start, so do it once.")
+    expect(
+        not one_epoch,
+        "The optimizer knows one epoch only: `compile` makes a new start, so do it once.",
+    )
     expect(done == len(steps), f"fit made {done} steps: which batch_size?")
     off = abs(got[0] / want[0] - 1)
-    expect(off < 0.05, f"Epoch 1: {got[0]:.4f}, not {want[0]:.4f}. Another loss (logits?), rate or label.")
+    expect(
+        off < 0.05,
+        f"Epoch 1: {got[0]:.4f}, not {want[0]:.4f}. Another loss (logits?), rate or label.",
+    )
     expect.close(got[0], want[0], "the loss of epoch 1 (does fit shuffle your order?)", rtol=1e-5)
     expect.close(got, want, "the losses of all epochs (each in its own order?)", rtol=1e-5)

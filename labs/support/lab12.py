@@ -1,4 +1,5 @@
-"""Lab 12: its checks, which count what a call does, and the layers and the step that it measures."""
+"""Lab 12: its checks, which count what a call does, and the layers and the step that it
+measures."""
 
 from __future__ import annotations
 
@@ -15,7 +16,8 @@ from torch.utils.flop_counter import FlopCounterMode
 LINEAR = ((1, 5, 7), (3, 7, 5), (128, 4096, 4096))  # batch, inputs, outputs
 # batch, channels, height, width, filters, kernel, stride, padding
 CONV = ((2, 3, 9, 12, 5, 3, 1, 1), (3, 4, 11, 8, 6, 3, 2, 0), (1, 3, 224, 224, 64, 11, 4, 2))
-WITHIN = 4  # two measurements of a roof may differ by this factor, as the lab says: others use the machine
+# two measurements of a roof may differ by this factor, as the lab says: others use the machine
+WITHIN = 4
 # These write to their first argument and do not look at it.
 _NOT_READ = ("copy_", "fill_", "zero_", "uniform_", "normal_", "random_")
 # These read as much as they write.
@@ -66,9 +68,9 @@ def _cost(cost, layer, shape, arguments):
                 slips={
                     "missing among the bytes: the result": right - result.nbytes,
                     "missing among the bytes: the weights": right - layer.weight.nbytes,
-                    f"where a number has {size} bytes, you count {6 - size} for it": right
-                    * (6 - size)
-                    / size,
+                    f"where a number has {size} bytes, you count {6 - size} for it": (
+                        right * (6 - size) / size
+                    ),
                 },
             )
 
@@ -85,7 +87,9 @@ def two_roofs(matrix_peak, memory_bandwidth, device, rows, megabytes):
         # "meta": a device that is everywhere, and computes nothing
         _, count, _ = watch(function, 100, "meta")
         there = {tensor.device.type for tensor in count.sources} == {"meta"}
-        expect(there, f"{function.__name__} leaves `device` out: make its arrays with device=device.")
+        expect(
+            there, f"{function.__name__} leaves `device` out: make its arrays with device=device."
+        )
     n = rows if device == "cpu" else 4 * rows
     a, b, c = (torch.randn(n, n, device=device) for _ in range(3))
     product = partial(torch.mm, a, b, out=c)
@@ -103,7 +107,9 @@ def _agree(rate, call, work, unit, device):
         own = timing.measure(call, device=device, repeat=FEWEST).rate(work)
         if own / WITHIN < yours < own * WITHIN:
             break
-    expect.between(yours, own / WITHIN, own * WITHIN, f"{unit}, beside labkit's own measurement, {own:.3g}")
+    expect.between(
+        yours, own / WITHIN, own * WITHIN, f"{unit}, beside labkit's own measurement, {own:.3g}"
+    )
 
 
 def _product(matrix_peak, device):
@@ -123,14 +129,23 @@ def _copy(memory_bandwidth, device):
     expect(count.moved, "The call that you time moves no numbers: a view is not a copy.")
     fresh = "Each call makes a new tensor, and finding memory takes time. Write to an old one."
     expect(not count.fresh, fresh)
-    expect(not count.onto_itself, "Source and target are one array: PyTorch sees that and copies nothing.")
-    gaps = "The array that is read has gaps, or one number many times: take one without slices and expand."
+    expect(
+        not count.onto_itself,
+        "Source and target are one array: PyTorch sees that and copies nothing.",
+    )
+    gaps = (
+        "The array that is read has gaps, or one number many times: take one without slices and"
+        " expand."
+    )
     expect(all(tensor.is_contiguous() for tensor in count.sources), gaps)
     read = max((tensor.nbytes for tensor in count.sources), default=0)
     size = f"The array that is read has {read} bytes, not 120004"
     expect(read > 0.99 * 120_004, f"{size}: too near a cache.")
     expect(read < 1.01 * 120_004, f"{size}: a float32 has 4 bytes.")
-    zeros = "The array that is read was not written, or with zeros: the system may have one page for it all"
+    zeros = (
+        "The array that is read was not written, or with zeros: the system may have one page for"
+        " it all"
+    )
     filled = not count.blank and all(bool(tensor.any()) for tensor in count.sources)
     expect(filled, f"{zeros}. Fill it, with torch.ones for example.")
     _rate(result, count.moved, "bytes", half="what is read and what is written, both are moved")
@@ -161,7 +176,9 @@ def roofline(attainable, least_seconds):
                 slanted = speed * intensity
                 higher = {"this is the higher of the two roofs": max(top, slanted)}
                 what = f"flop/s at {intensity:g} flops per byte"
-                expect.close(attainable(intensity, top, speed), min(top, slanted), what, slips=higher)
+                expect.close(
+                    attainable(intensity, top, speed), min(top, slanted), what, slips=higher
+                )
                 arithmetic, memory = work / top, moved / speed
                 sentence = "arithmetic and memory go on at once: the longer one counts, not the sum"
                 slips = {
@@ -194,10 +211,12 @@ def mended_step(prepare, quick_step, slow_step):
 
 
 def _train_both(slow_step, prepare, quick_step, images: int, batch: int) -> Count:
-    """Three steps of each on equal nets, with batches of so many of these images; the last one counted."""
+    """Three steps of each on equal nets, with batches of so many of these images; the last one
+    counted."""
     random = torch.Generator().manual_seed(images)
     pixels = torch.randint(256, (images, 3, 8, 8), dtype=torch.uint8, generator=random)
-    pixels //= torch.tensor([1, 2, 4], dtype=torch.uint8).view(3, 1, 1)  # colours differ, as in pictures
+    # Colours differ, as in pictures.
+    pixels //= torch.tensor([1, 2, 4], dtype=torch.uint8).view(3, 1, 1)
     labels = torch.randint(10, (images,), generator=random)
     slow_net, quick_net = small_net(), small_net()
     slow, quick = (torch.optim.SGD(net.parameters(), lr=0.5) for net in (slow_net, quick_net))
@@ -215,14 +234,21 @@ def _train_both(slow_step, prepare, quick_step, images: int, batch: int) -> Coun
         expect.close(loss, wanted, what, rtol=3e-5, slips=summed)
         pairs = list(zip(slow_net.parameters(), quick_net.parameters(), before, strict=True))
         moved = any(not torch.equal(old, new) for _, new, old in pairs)
-        expect(moved, "The weights do not move: zero_grad, then loss.backward(), then optimizer.step().")
+        expect(
+            moved,
+            "The weights do not move: zero_grad, then loss.backward(), then optimizer.step().",
+        )
         off = max(float((right - own).detach().abs().max()) for right, own, _ in pairs)
         cure = "zero_grad in each step?" if number > 1 else "backward from the mean of the losses?"
         if off < 2e-3:
             cure = "do the images have quite the mean and the spread (std) of the slow step's?"
-        sentence = f"The loss of step {number} is right, the weights after it are off by {off:.2g}: {cure}"
+        sentence = (
+            f"The loss of step {number} is right, the weights after it are off by {off:.2g}: {cure}"
+        )
         expect(off < 1e-4, sentence)
-    expect(not count.double, "float64: twice the bytes and less than half the speed for digits unused.")
+    expect(
+        not count.double, "float64: twice the bytes and less than half the speed for digits unused."
+    )
     again = f"{work / slow_flops:.3g} times the flops of the slow step"
     twice = f"Right, but {again}: does the net see more than the batch, or see it twice?"
     expect(work <= slow_flops, twice)
@@ -238,13 +264,16 @@ def small_net() -> torch.nn.Sequential:
 
 
 def watch(function, size: int, device: str) -> tuple[object, Count, int]:
-    """(what function(size, device) returns, the call that it times, counted, its flops). A median of 2 s."""
+    """(what function(size, device) returns, the call that it times, counted, its flops). A median
+    of 2 s."""
     count = Count()  # of the timed call
     whole = Count()  # of all that the function does
     timed = []
 
     def measure(call, *, repeat=20, warmup=3, comm=None, device=None, seconds=None, batch=1):
-        sentence = "a function, which it calls many times: write `lambda:` before what is to be timed"
+        sentence = (
+            "a function, which it calls many times: write `lambda:` before what is to be timed"
+        )
         expect(callable(call), f"Give timing.measure {sentence}.")
         asynchronous = "a GPU's calls return before the work is done"
         expect(str(device) == str(there), f"Give timing.measure device=device: {asynchronous}.")
@@ -263,7 +292,8 @@ def watch(function, size: int, device: str) -> tuple[object, Count, int]:
 
 
 def flops(call) -> int:
-    """Floating-point operations of the products and convolutions in call(), as PyTorch counts them."""
+    """Floating-point operations of the products and convolutions in call(), as PyTorch counts
+    them."""
     return _flops_and_result(call)[0]
 
 
@@ -276,9 +306,10 @@ def _flops_and_result(function, *arguments) -> tuple[int, object]:
 class Count(TorchDispatchMode):
     """While on, notes PyTorch's operators but those that only look at numbers in another shape.
 
-    calls: their names. moved: bytes read and written. fresh: bytes of new tensors. sources: tensors read.
-    views: how often numbers were looked at in another shape. double, blank, onto_itself: whether float64 was
-    among them, a tensor that was read before anything was written to it, or one that was copied onto itself.
+    calls: their names. moved: bytes read and written. fresh: bytes of new tensors. sources: tensors
+    read. views: how often numbers were looked at in another shape. double, blank, onto_itself:
+    whether float64 was among them, a tensor that was read before anything was written to it, or one
+    that was copied onto itself.
     """
 
     def __init__(self):
@@ -370,7 +401,8 @@ def layers(linear_cost, conv_cost, side: int, device: str) -> dict:
 
 
 def setting(pictures: int, batch: int, device: str):
-    """net, optimizer, pixels (uint8, noise in CIFAR-10's shape), labels, and the rows of one batch."""
+    """net, optimizer, pixels (uint8, noise in CIFAR-10's shape), labels, and the rows of one
+    batch."""
     pixels = torch.randint(256, (pictures, 3, 32, 32), dtype=torch.uint8, device=device)
     labels = torch.randint(10, (pictures,), device=device)
     net = nets.torch_conv().to(device)

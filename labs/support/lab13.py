@@ -1,7 +1,8 @@
 """Lab 13: its checks, the cores and threads of this process, and steps on real ranks.
 
-Linux keeps an affinity mask for every *thread*. `os.sched_setaffinity(0, cores)` changes the calling one, and
-threads begun later inherit the mask of the one that begins them (sched_setaffinity(2)).
+Linux keeps an affinity mask for every *thread*. `os.sched_setaffinity(0, cores)` changes the
+calling one, and threads begun later inherit the mask of the one that begins them
+(sched_setaffinity(2)).
 """
 
 from __future__ import annotations
@@ -19,8 +20,16 @@ from labkit import check, data, expect, launch, nets, timing, world
 from labkit.counting import CallLog
 from labkit.errors import NotHere
 
-# As os.sched_getaffinity gives them: a set, in no order, of a part of the machine, numbered from anywhere.
-MASKS = ({0, 1, 2, 3}, {0, 1, 2, 3, 4, 5, 6}, {8, 9, 10, 11}, {64, 2, 65, 3, 66, 1, 67, 0}, {5}, {0, 2, 4, 6})
+# As os.sched_getaffinity gives them: a set, in no order, of a part of the machine, numbered from
+# anywhere.
+MASKS = (
+    {0, 1, 2, 3},
+    {0, 1, 2, 3, 4, 5, 6},
+    {8, 9, 10, 11},
+    {64, 2, 65, 3, 66, 1, 67, 0},
+    {5},
+    {0, 2, 4, 6},
+)
 IMAGES = 10
 LEFT_OVER = 1.0  # in .grad before the step, as of a step before
 
@@ -36,9 +45,13 @@ def pieces_of_cores(cores_of):
             with check.case(f"Cores {sorted(mask)}, ranks: {local_size}"):
                 shares = [cores_of(rank, local_size, mask) for rank in range(local_size)]
                 because = "copy it: sorted(cores)"
-                expect.unchanged(numbers, mask, "the set of cores that cores_of was given", because=because)
+                expect.unchanged(
+                    numbers, mask, "the set of cores that cores_of was given", because=because
+                )
                 for rank, share in enumerate(shares):
-                    expect(np.iterable(share), f"cores_of returned {share}. Return a list of cores.")
+                    expect(
+                        np.iterable(share), f"cores_of returned {share}. Return a list of cores."
+                    )
                     _one_piece(list(share), sorted(mask), f"rank {rank}")
                 _all_dealt_out([list(share) for share in shares], sorted(mask))
 
@@ -47,7 +60,10 @@ def _one_piece(share: list, cores: list[int], subject: str) -> None:
     """One rank's share: cores of the mask, at least one, none twice, neighbours."""
     expect(share, f"{subject} gets no core. Every rank needs one.")
     kinds = ", ".join({type(core).__name__ for core in share} - {"int"})
-    expect(not kinds, f"{subject} gets cores of type {kinds}. os.sched_setaffinity takes int: .tolist()?")
+    expect(
+        not kinds,
+        f"{subject} gets cores of type {kinds}. os.sched_setaffinity takes int: .tolist()?",
+    )
     strange = [core for core in share if core not in cores]
     expect(not strange, f"{subject} gets core {strange}, not one of these.")
     places = sorted(cores.index(core) for core in share)
@@ -57,7 +73,8 @@ def _one_piece(share: list, cores: list[int], subject: str) -> None:
 
 
 def _all_dealt_out(shares: list[list], cores: list[int]) -> None:
-    """Enough cores for all ranks: each core belongs to one rank, shares are fair, and in the ranks' order."""
+    """Enough cores for all ranks: each core belongs to one rank, shares are fair, and in the ranks'
+    order."""
     dealt = [core for share in shares for core in share]
     unused = [core for core in cores if core not in dealt]
     expect(not unused, f"nobody gets core {unused}. Deal out all of them.")
@@ -86,7 +103,9 @@ def gradient_of_all(step):
         before = [weight.detach().clone() for weight in net.parameters()]
         log = CallLog(comm)
         step(log, net, images[own], labels[own], IMAGES)
-        moved = any(not torch.equal(old, new) for old, new in zip(before, net.parameters(), strict=True))
+        moved = any(
+            not torch.equal(old, new) for old, new in zip(before, net.parameters(), strict=True)
+        )
         return _gradient(net), moved, log.calls
 
     def alone(part):
@@ -104,10 +123,17 @@ def gradient_of_all(step):
         results = virtual.Cluster(nodes=ranks).run(ten_images).results
         for rank, (gradient, moved, calls) in enumerate(results):
             with check.case(f"10 images, ranks: {ranks}, rank {rank}"):
-                lower = "`allreduce`, in lower case, goes by way of pickle, which copies and takes longer"
+                lower = (
+                    "`allreduce`, in lower case, goes by way of pickle, which copies and takes"
+                    " longer"
+                )
                 expect("allreduce" not in calls, f"{lower}. Use `add_up`.")
-                expect(not moved, "the weights changed. Only their .grad may, which an optimizer uses.")
-                expect(len(gradient) == len(right), "a gradient is missing. Did you call backward()?")
+                expect(
+                    not moved, "the weights changed. Only their .grad may, which an optimizer uses."
+                )
+                expect(
+                    len(gradient) == len(right), "a gradient is missing. Did you call backward()?"
+                )
                 expect.close(
                     gradient,
                     right,
@@ -116,10 +142,12 @@ def gradient_of_all(step):
                     atol=1e-5,
                     slips={
                         "this is only this rank's own gradient": own[rank],
-                        "gradients of the step before are still in it. Set them to 0 first": right
-                        + ranks * LEFT_OVER,
-                        "this is a mean of means of unequal parts. Sum losses, divide by `batch`": means
-                        / ranks,
+                        "gradients of the step before are still in it. Set them to 0 first": (
+                            right + ranks * LEFT_OVER
+                        ),
+                        "this is a mean of means of unequal parts. Sum losses, divide by `batch`": (
+                            means / ranks
+                        ),
                     },
                     because=_times(gradient, right),
                 )
@@ -140,8 +168,8 @@ def _gradient(net) -> np.ndarray:
 
 @check.exercise("13.3")
 def every_thread_moves(bind, cores_of, step, options):
-    """All threads of this process move, those of torch's pool too (undone at the end); and on real ranks all
-    threads stay on their rank's cores, which no other rank has.
+    """All threads of this process move, those of torch's pool too (undone at the end); and on real
+    ranks all threads stay on their rank's cores, which no other rank has.
     """
     with kept():
         torch.set_num_threads(3)
@@ -154,7 +182,9 @@ def every_thread_moves(bind, cores_of, step, options):
     bound = launch.run(ways, cores_of, bind, step, **{**options, "repeat": 5})
     for rank, report in enumerate(bound):
         inside = all(set(mask) <= set(report["cores"]) for mask in report["masks"].values())
-        elsewhere = f"Rank {rank} has cores {report['cores']}, but some of its threads may run elsewhere."
+        elsewhere = (
+            f"Rank {rank} has cores {report['cores']}, but some of its threads may run elsewhere."
+        )
         expect(inside, elsewhere)
         expect.equal(report["threads"], len(report["cores"]), f"Torch's threads on rank {rank}")
         shares.setdefault(report["host"], []).append(report["cores"])
@@ -165,7 +195,8 @@ def every_thread_moves(bind, cores_of, step, options):
 
 
 def _moved(bind, cores: list[int]) -> None:
-    """Every thread of this process runs on these cores: those that were there, and those begun after bind."""
+    """Every thread of this process runs on these cores: those that were there, and those begun
+    after bind."""
     before = masks()
     bind(list(cores))
     after = masks()  # thread: the cores on which it may run
@@ -189,10 +220,12 @@ def _make_pool() -> None:
 
 
 def threads() -> list[int]:
-    """Numbers of this process's threads, as os.sched_setaffinity takes them. Raises NotHere off Linux."""
+    """Numbers of this process's threads, as os.sched_setaffinity takes them. Raises NotHere off
+    Linux."""
     if not _can_bind():
         raise NotHere(
-            "This system binds no thread to a core on request (macOS decides by itself). 13.3 needs Linux."
+            "This system binds no thread to a core on request (macOS decides by itself). 13.3 needs"
+            " Linux."
         )
     return [int(name) for name in os.listdir("/proc/self/task")]
 
@@ -211,13 +244,15 @@ def masks() -> dict[int, list[int]]:
 
 
 def usable() -> list[int]:
-    """Cores that this process may use: its affinity, and not more than its cgroup's quota pays for."""
+    """Cores that this process may use: its affinity, and not more than its cgroup's quota pays
+    for."""
     cores = launch.my_cores()[1] or range(os.cpu_count() or 1)
     return list(cores)[: world.cores()]
 
 
 def move(cores: Iterable[int]) -> None:
-    """Let every thread of this process run on `cores` alone. Does nothing where nothing can be bound."""
+    """Let every thread of this process run on `cores` alone. Does nothing where nothing can be
+    bound."""
     if not _can_bind():
         return
     for thread in threads():
@@ -228,7 +263,8 @@ def move(cores: Iterable[int]) -> None:
 def may_use(cores: Iterable[int]) -> bool:
     """Moves all threads to these cores and tells whether that is allowed: a cgroup may forbid some.
 
-    Linux refuses a mask without one allowed core; of another it drops what is forbidden and says nothing.
+    Linux refuses a mask without one allowed core; of another it drops what is forbidden and says
+    nothing.
     """
     try:
         move(cores)
@@ -239,7 +275,8 @@ def may_use(cores: Iterable[int]) -> bool:
 
 @contextmanager
 def kept() -> Iterator[None]:
-    """What the block does to this process's masks and to torch's number of threads is undone at its end."""
+    """What the block does to this process's masks and to torch's number of threads is undone at its
+    end."""
     count = torch.get_num_threads()
     before = masks() if _can_bind() else {}
     try:
@@ -254,10 +291,11 @@ def kept() -> Iterator[None]:
 
 
 def place(comm) -> tuple[int, int, list[int]]:
-    """(rank, size, cores): this rank's number among those with the same cores, how many these are, the cores.
+    """(rank, size, cores): this rank's number among those with the same cores, how many these are,
+    the cores.
 
-    Ranks that a launcher has bound to cores of their own are alone with them: (0, 1, cores). Where there are
-    more ranks than cores, size is the number of cores, and several ranks have one number.
+    Ranks that a launcher has bound to cores of their own are alone with them: (0, 1, cores). Where
+    there are more ranks than cores, size is the number of cores, and several ranks have one number.
     """
     everyone = comm.allgather((launch.my_cores(), usable()))
     own, cores = everyone[comm.rank]
@@ -274,7 +312,8 @@ def pictures(width: int, images: int):
 
 
 def part_of(images: int, ranks: int, rank: int) -> np.ndarray:
-    """The numbers of a rank's images; with more ranks than divide them the first ones get one more."""
+    """The numbers of a rank's images; with more ranks than divide them the first ones get one
+    more."""
     return np.array_split(np.arange(images), ranks)[rank]
 
 
@@ -284,10 +323,11 @@ def splits(cores: int, most: int) -> list[tuple[int, int]]:
 
 
 def grid(comm, step, width: int, batch: int, repeat: int) -> tuple[int, dict]:
-    """A node's cores, and for each cell (processes, threads) the seconds of a step and of its allreduce.
+    """A node's cores, and for each cell (processes, threads) the seconds of a step and of its
+    allreduce.
 
-    step as in exercise 13.2. Cells: every split of the cores; one process with 1, 2, 4, ... threads; and
-    twice as many threads as cores. Ranks that a cell leaves out sleep.
+    step as in exercise 13.2. Cells: every split of the cores; one process with 1, 2, 4, ...
+    threads; and twice as many threads as cores. Ranks that a cell leaves out sleep.
     """
     node = _node(comm)
     cores = _cores_of_all(node)
@@ -309,10 +349,11 @@ def grid(comm, step, width: int, batch: int, repeat: int) -> tuple[int, dict]:
 
 
 def _leaves_no_thread_behind(cell: tuple[int, int]) -> tuple[bool, int, int]:
-    """A key that sorts cells: no thread of an earlier one is left, to wait for ever on a core of a later one.
+    """A key that sorts cells: no thread of an earlier one is left, to wait for ever on a core of a
+    later one.
 
-    OpenMP keeps a process's threads until it asks for fewer, but at least two. So cells of one thread come
-    first, then those of few processes: the others have no threads yet.
+    OpenMP keeps a process's threads until it asks for fewer, but at least two. So cells of one
+    thread come first, then those of few processes: the others have no threads yet.
     """
     processes, threads = cell
     return threads > 1, processes, threads
@@ -339,7 +380,8 @@ def _one_cell(part, step, width, batch, repeat):
 
 
 def _sleep_until_all_are_here(comm) -> None:
-    """A barrier that leaves the cores to the others: MPI's own asks again and again, and keeps one busy."""
+    """A barrier that leaves the cores to the others: MPI's own asks again and again, and keeps one
+    busy."""
     here = comm.Ibarrier()
     while not here.Test():
         time.sleep(0.01)

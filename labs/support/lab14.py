@@ -1,7 +1,8 @@
 """Lab 14: its checks, and what it measures: trainings in 16 bits, bytes of a step, checkpoints.
 
-On a CPU no allocator tells what PyTorch holds, so the tensors are counted: each storage once, however many
-tensors look into it. What libraries use inside an operation (oneDNN's scratch space) is not in these numbers.
+On a CPU no allocator tells what PyTorch holds, so the tensors are counted: each storage once,
+however many tensors look into it. What libraries use inside an operation (oneDNN's scratch space)
+is not in these numbers.
 """
 
 from __future__ import annotations
@@ -33,15 +34,21 @@ KINDS = {"Conv2d": "conv", "Linear": "linear", "ReLU": "relu", "MaxPool2d": "poo
 
 @check.exercise("14.1")
 def steps_with_loss_scaling(scaled_step):
-    """Steps in a row with finite gradients and others, a scale below 1, and float16's largest numbers."""
+    """Steps in a row with finite gradients and others, a scale below 1, and float16's largest
+    numbers."""
     inf, nan = math.inf, math.nan
-    specials = [1, 2**-14, 1, 1, inf, 1, 2, 1, nan, 1, 1, -inf, inf, 1, 1, 1]  # one gradient, by step
-    after = [16, 16, 17, 17, 16, 16, 16, 17, 16, 16, 16, 15, 14, 14, 14, 15]  # 2 to this: the scale after it
+    # One gradient, by step.
+    specials = [1, 2**-14, 1, 1, inf, 1, 2, 1, nan, 1, 1, -inf, inf, 1, 1, 1]
+    # 2 to this: the scale after it.
+    after = [16, 16, 17, 17, 16, 16, 16, 17, 16, 16, 16, 15, 14, 14, 14, 15]
     scaling = {"scale": 2.0**16, "good": 0}
     for number, (special, exponent) in enumerate(zip(specials, after, strict=True), 1):
         scale = scaling["scale"]
         with check.case(f"step {number}, scale {scale:g}, patience 3"):
-            usual, other = torch.tensor([1, -2, 2.0**-10]).half(), torch.tensor([0.5, special]).half()
+            usual, other = (
+                torch.tensor([1, -2, 2.0**-10]).half(),
+                torch.tensor([0.5, special]).half(),
+            )
             gradients = [other, usual] if number == 9 else [usual, other]
             weights = [torch.zeros(len(gradient)) for gradient in gradients]
             # A list of its own: only what is changed in place is seen in `weights`.
@@ -57,18 +64,22 @@ def steps_with_loss_scaling(scaled_step):
                         rtol=1e-4,
                         atol=0,
                         slips={
-                            "no weight changed. Change it in place, and divide in float32": 0 * exact,
-                            "the gradients are still times the scale. Divide it away": -8 * exact,
-                            "a small gradient became 0 on its way. Divide in float32, not in float16": (
-                                -8 * (gradient / scale).float()
+                            "no weight changed. Change it in place, and divide in float32": (
+                                0 * exact
                             ),
+                            "the gradients are still times the scale. Divide it away": -8 * exact,
+                            "a small gradient became 0 on its way. Divide in float32, "
+                            "not in float16": (-8 * (gradient / scale).float()),
                         },
                     )
                 else:
                     bad = f"one gradient is {special}, and yet a weight changed"
                     expect(not weight.any(), f"{bad}. Look at all, then change.")
             expect.equal(taken, math.isfinite(special), "whether the step was taken")
-            because = "After a skipped step and after each doubling the good steps are counted from 0 again"
+            because = (
+                "After a skipped step and after each doubling the good steps are counted from 0"
+                " again"
+            )
             expect.equal(scaling["scale"], 2.0**exponent, "the scale after it", because=because)
     with check.case("inf, then 60,000 at scale 1"):
         scaling = {"scale": 1.0, "good": 0}
@@ -77,27 +88,37 @@ def steps_with_loss_scaling(scaled_step):
         expect.equal(scaling["scale"], 0.5, "the scale after inf (it may go below 1)")
         scaled_step(list(weights), [torch.tensor([60_000.0]).half()], scaling, 8.0, 3)
         expect.close(
-            weights[0], [-960_000.0], "a gradient of 60,000 at scale 0.5, rate 8: the weight, once 0"
+            weights[0],
+            [-960_000.0],
+            "a gradient of 60,000 at scale 0.5, rate 8: the weight, once 0",
         )
     scaling = {"scale": 2.0**30, "good": 0}
     weights = [torch.ones(2), torch.ones(1)]
     wanted = 1.0
     for number in range(1, 7):
         scale = scaling["scale"]
-        with check.case(f"good step {number} of 6, scale 2^{math.log2(scale):g}, rate 1024, patience 2"):
+        with check.case(
+            f"good step {number} of 6, scale 2^{math.log2(scale):g}, rate 1024, patience 2"
+        ):
             gradients = [torch.full_like(weight, 65504).half() for weight in weights]
             taken = scaled_step(list(weights), gradients, scaling, 1024.0, 2)
-            expect(taken, "65,504, float16's largest number, is finite: take the step. A sum of them is not.")
+            expect(
+                taken,
+                "65,504, float16's largest number, is finite: take the step. A sum of them is not.",
+            )
             wanted -= 1024 * 65504 / scale
             for weight in weights:
-                expect.close(weight, [wanted] * len(weight), "the weights, 1 at the start, after it")
+                expect.close(
+                    weight, [wanted] * len(weight), "the weights, 1 at the start, after it"
+                )
             what = "the scale after it (it doubles after 2, 4 and 6)"
             expect.equal(scaling["scale"], 2.0 ** (30 + number // 2), what)
 
 
 @check.exercise("14.2")
 def mixed_steps_beside_float32(mixed_step, device):
-    """40 small steps beside the same ones in float32: bfloat16 in the layers, float32 weights and loss."""
+    """40 small steps beside the same ones in float32: bfloat16 in the layers, float32 weights and
+    loss."""
     net, twin = (nets.torch_digits().to(device) for _ in range(2))
     start = _flat(net)
     outputs: list[torch.Tensor] = []
@@ -105,7 +126,9 @@ def mixed_steps_beside_float32(mixed_step, device):
     for layer in linear:
         layer.register_forward_hook(lambda layer, inputs, output: outputs.append(output.detach()))
     inside: list[bool] = []  # whether backward ran inside of torch.autocast
-    net[0].weight.register_hook(lambda gradient: inside.append(torch.is_autocast_enabled(device.type)))
+    net[0].weight.register_hook(
+        lambda gradient: inside.append(torch.is_autocast_enabled(device.type))
+    )
     optimizer, twins = (torch.optim.SGD(model.parameters(), lr=0.003) for model in (net, twin))
     images, labels = (torch.tensor(part[:64], device=device) for part in data.digits()[:2])
     for number in range(1, 41):
@@ -127,13 +150,18 @@ def mixed_steps_beside_float32(mixed_step, device):
         what = f"Loss of step {number} (expected: of the same logits, in float32)"
         expect.close(loss, exact, what, rtol=1e-4, because=because)
         way = _flat(net) - start
-        expect(way.any(), "No weight changed. The order: optimizer.zero_grad(), backward, optimizer.step().")
+        expect(
+            way.any(),
+            "No weight changed. The order: optimizer.zero_grad(), backward, optimizer.step().",
+        )
         what = f"Loss of step {number} (expected: of the training in float32)"
         float32_loss = plain_step(twin, twins, images, labels)
         expect.close(loss, float32_loss, what, rtol=0.1, because="is .grad of this step alone?")
     right = _flat(twin) - start
     length = way @ right / (right @ right)
-    twice = f"In 40 steps the weights went {length:.1f} times as far as in float32. One update a step."
+    twice = (
+        f"In 40 steps the weights went {length:.1f} times as far as in float32. One update a step."
+    )
     expect(length < 1.5, twice)
     off = (way - right).norm() / right.norm()
     lost = f"After 40 small steps the weights are {off:.0%} off float32's way"
@@ -150,7 +178,8 @@ def _flat(net) -> torch.Tensor:
 
 @check.exercise("14.3")
 def bytes_kept_for_backward(kept_bytes, device):
-    """What PyTorch keeps for backward, for nets with and without pooling, in float32 and bfloat16."""
+    """What PyTorch keeps for backward, for nets with and without pooling, in float32 and
+    bfloat16."""
     for name, make, shape, batch, kind in (
         ("digits", nets.torch_digits, (64,), 8, torch.float32),
         ("small VGG", small_vgg, (3, 16, 16), 8, torch.float32),
@@ -167,23 +196,30 @@ def bytes_kept_for_backward(kept_bytes, device):
             pooled = numbers_of["pool"]
             eight = "8 bytes each, whatever `value` is"
             slips = {
-                "the places are of one image. They grow with the batch": right - (batch - 1) * 8 * pooled,
+                "the places are of one image. They grow with the batch": (
+                    right - (batch - 1) * 8 * pooled
+                ),
                 f"pooling also keeps the places of its maxima, {eight}": right - batch * 8 * pooled,
                 # In float32 the same as no outputs of pooling, which the next layer keeps.
-                f"pooling keeps its outputs, as the next layer's input, and their places, {eight}": right
-                + batch * (value - 8) * pooled,
+                "pooling keeps its outputs, as the next layer's input, and their places, "
+                f"{eight}": (right + batch * (value - 8) * pooled),
             }
         else:
             others = numbers_of["linear"] - layers.activations.iloc[-1]
             slips = {
                 "these are the bytes of one image": right / batch,
-                "a linear layer or convolution needs no output of its own for backward": right
-                + batch * value * others,
-                "the images are missing: the first layer needs its input": right - batch * value * image,
+                "a linear layer or convolution needs no output of its own for backward": (
+                    right + batch * value * others
+                ),
+                "the images are missing: the first layer needs its input": (
+                    right - batch * value * image
+                ),
             }
         with check.case(f"{name}, {batch} images, {_kinds([images])}"):
             what = "bytes kept (expected: in PyTorch's tensors)"
-            expect.close(kept_bytes(layers, image, batch, value), right, what, rtol=2e-3, slips=slips)
+            expect.close(
+                kept_bytes(layers, image, batch, value), right, what, rtol=2e-3, slips=slips
+            )
 
 
 def _loss(net, images, labels) -> torch.Tensor:
@@ -192,7 +228,8 @@ def _loss(net, images, labels) -> torch.Tensor:
 
 @check.exercise("14.4")
 def checkpoints_by_segment(checkpointed):
-    """Only the segments' inputs are kept, each layer runs twice, gradients are right; for several cuts."""
+    """Only the segments' inputs are kept, each layer runs twice, gradients are right; for several
+    cuts."""
     for pairs, segments in [(1, 1), (3, 2), (8, 2), (8, 5), (12, 4)]:
         net, twin = deep(pairs), deep(pairs)
         x, labels = torch.randn(512, 64), torch.arange(512) % 10
@@ -201,26 +238,40 @@ def checkpoints_by_segment(checkpointed):
         with check.case(f"{len(net)} layers, {counted(segments, 'segment')}"):
             held = kept(forward, *net.parameters()) / x.nbytes
             more = f"forward keeps {held:.1f} times x for backward. Keep the segments' inputs alone"
-            expect(held < segments + 0.5, f"{more}: checkpoint each, the last too, {longest} layers long.")
+            expect(
+                held < segments + 0.5,
+                f"{more}: checkpoint each, the last too, {longest} layers long.",
+            )
             few = f"forward keeps only {held:.0f} times x. Is there an input for each segment"
             expect(held > math.ceil(len(net) / longest) - 0.5, f"{few}? Is use_reentrant=False?")
             ran = Counter()
             for place in range(0, len(net), 2):
-                net[place].register_forward_pre_hook(lambda *_, place=place, ran=ran: ran.update([place]))
+                net[place].register_forward_pre_hook(
+                    lambda *_, place=place, ran=ran: ran.update([place])
+                )
             logits = forward()
-            expect(torch.is_tensor(logits), f"got {type(logits).__name__}. Does the function return x?")
+            expect(
+                torch.is_tensor(logits), f"got {type(logits).__name__}. Does the function return x?"
+            )
             loss, wanted = (functional.cross_entropy(out, labels) for out in (logits, twin(x)))
             expect.close(loss, wanted, "the loss (did every layer run?)")
             wanted.backward()
             try:
                 loss.backward()
             except RuntimeError as error:
-                cure = "does a function that you made in a loop look up a name which has changed since?"
+                cure = (
+                    "does a function that you made in a loop look up a name which has changed"
+                    " since?"
+                )
                 what = "backward did not run the same layers again"
                 raise CheckFailed(f"{what}: {cure} ({str(error)[:70]}…)") from None
-            for number, (weight, right) in enumerate(zip(net.parameters(), twin.parameters(), strict=True)):
+            for number, (weight, right) in enumerate(
+                zip(net.parameters(), twin.parameters(), strict=True)
+            ):
                 lost = f"no gradient for parameter {number}. Is use_reentrant=False?"
-                expect(weight.grad is not None, f"{lost} Was x detached, or were the layers copied?")
+                expect(
+                    weight.grad is not None, f"{lost} Was x detached, or were the layers copied?"
+                )
                 what = f"gradient of parameter {number}"
                 expect.close(weight.grad, right.grad, what, rtol=1e-4, atol=1e-7)
             runs = [ran[place] for place in range(0, len(net), 2)]
@@ -232,7 +283,8 @@ def checkpoints_by_segment(checkpointed):
 
 
 def small_vgg(width: int = 8, side: int = 16, classes: int = 10) -> torch.nn.Sequential:
-    """(n, 3, side, side) -> logits: convolutions, ReLU and max-pooling in VGG's order, two linear layers."""
+    """(n, 3, side, side) -> logits: convolutions, ReLU and max-pooling in VGG's order, two linear
+    layers."""
     nn = torch.nn
     layers: list[torch.nn.Module] = []
     inputs = 3
@@ -244,12 +296,18 @@ def small_vgg(width: int = 8, side: int = 16, classes: int = 10) -> torch.nn.Seq
                 inputs = outputs
             layers.append(nn.MaxPool2d(2))
         units = inputs * (side // 4) ** 2
-        layers += [nn.Flatten(), nn.Linear(units, 8 * width), nn.ReLU(), nn.Linear(8 * width, classes)]
+        layers += [
+            nn.Flatten(),
+            nn.Linear(units, 8 * width),
+            nn.ReLU(),
+            nn.Linear(8 * width, classes),
+        ]
         return nn.Sequential(*layers)
 
 
 def deep(pairs: int, width: int = 64, classes: int = 10) -> torch.nn.Sequential:
-    """(n, width) -> logits: so many pairs of linear layer and ReLU; the last ReLU is a classifier."""
+    """(n, width) -> logits: so many pairs of linear layer and ReLU; the last ReLU is a
+    classifier."""
     nn = torch.nn
     layers: list[torch.nn.Module] = []
     with torch.random.fork_rng(devices=[]):
@@ -264,7 +322,8 @@ def deep(pairs: int, width: int = 64, classes: int = 10) -> torch.nn.Sequential:
 def table(net: torch.nn.Sequential, images: torch.Tensor) -> pandas.DataFrame:
     """The layers of `net`: kind, parameters, activations (numbers in one image's output).
 
-    Columns as in nets.layer_table. A layer that only looks at its input in another shape has no row.
+    Columns as in nets.layer_table. A layer that only looks at its input in another shape has no
+    row.
     """
     rows = []
     x = images[:1]
@@ -278,7 +337,8 @@ def table(net: torch.nn.Sequential, images: torch.Tensor) -> pandas.DataFrame:
 
 
 def kept(forward: Callable[[], torch.Tensor], *apart: torch.Tensor) -> int:
-    """Bytes that autograd keeps for backward in `forward()`, without those of the tensors `apart`."""
+    """Bytes that autograd keeps for backward in `forward()`, without those of the tensors
+    `apart`."""
     storages: dict[int, torch.UntypedStorage] = {}
 
     def pack(tensor):
@@ -297,8 +357,8 @@ def kept(forward: Callable[[], torch.Tensor], *apart: torch.Tensor) -> int:
 def peak(call: Callable[[], object], device: str = "cpu") -> int:
     """Most bytes that `call()` held at a time, above what was there before it.
 
-    On a GPU the allocator's word (torch.cuda.max_memory_allocated); on a CPU the tensors made by PyTorch's
-    operations, counted.
+    On a GPU the allocator's word (torch.cuda.max_memory_allocated); on a CPU the tensors made by
+    PyTorch's operations, counted.
     """
     if str(device).startswith("cuda"):
         torch.cuda.synchronize(device)
@@ -325,7 +385,8 @@ class _Live(TorchDispatchMode):
         arguments = {_place(leaf) for leaf in tree_leaves((args, kwargs)) if torch.is_tensor(leaf)}
         result = func(*args, **(kwargs or {}))
         for leaf in tree_leaves(result):
-            if torch.is_tensor(leaf) and _place(leaf) not in arguments:  # else a view, or changed in place
+            # Else a view, or changed in place.
+            if torch.is_tensor(leaf) and _place(leaf) not in arguments:
                 self._count(leaf.untyped_storage())
         return result
 
@@ -347,7 +408,8 @@ def _place(tensor: torch.Tensor) -> int:
 
 
 def plain_step(net, optimizer, images, labels) -> float:
-    """One training step that computes in the type that the weights have. Returns the loss before it."""
+    """One training step that computes in the type that the weights have. Returns the loss before
+    it."""
     optimizer.zero_grad()
     loss = functional.cross_entropy(net(images.to(next(net.parameters()).dtype)), labels)
     loss.backward()
@@ -358,9 +420,9 @@ def plain_step(net, optimizer, images, labels) -> float:
 def train_scaled(step: Callable, device, *, seeds, **settings) -> tuple[dict, list]:
     """({way: accuracy (%) of each seed}, the scale by step, from the start on), of the digits.
 
-    Ways: float32 and float16 with a scale of 1 that never changes, and float16 scaled, from 2^48 (far too
-    high, on purpose) with a patience of 20. step: the learner's scaled_step.
-    settings: epochs, batch, and tiny, by which the loss is multiplied and the learning rate (0.2) divided.
+    Ways: float32 and float16 with a scale of 1 that never changes, and float16 scaled, from 2^48
+    (far too high, on purpose) with a patience of 20. step: the learner's scaled_step. settings:
+    epochs, batch, and tiny, by which the loss is multiplied and the learning rate (0.2) divided.
     """
     never = 10**9
     ways = {
@@ -387,7 +449,9 @@ def _train_scaled(step, kind, scale, patience, seed, device, *, epochs, batch, t
         for picked in data.batches(len(train_x), batch, epoch, seed):
             low.load_state_dict(net.state_dict())  # every float32 weight, rounded to `kind`
             low.zero_grad()
-            loss = tiny * functional.cross_entropy(low(train_x[picked].to(kind)).float(), train_y[picked])
+            loss = tiny * functional.cross_entropy(
+                low(train_x[picked].to(kind)).float(), train_y[picked]
+            )
             (loss * scaling["scale"]).backward()
             gradients = [weight.grad for weight in low.parameters()]
             step(list(net.parameters()), gradients, scaling, rate / tiny, patience)
@@ -395,13 +459,18 @@ def _train_scaled(step, kind, scale, patience, seed, device, *, epochs, batch, t
     return 100 * (net(test_x).argmax(1) == test_y).float().mean().item(), scales
 
 
-def fine_training(mixed_step: Callable, epochs: int, device, batch: int = 64, rate: float = 0.01) -> dict:
-    """Mean training loss by epoch, a small learning rate: float32, mixed, weights kept in bfloat16."""
+def fine_training(
+    mixed_step: Callable, epochs: int, device, batch: int = 64, rate: float = 0.01
+) -> dict:
+    """Mean training loss by epoch, a small learning rate: float32, mixed, weights kept in
+    bfloat16."""
     ways = {"float32": plain_step, "mixed": mixed_step, "bfloat16 weights": plain_step}
     curves: dict[str, list[float]] = {}
     images, labels = (torch.tensor(part, device=device) for part in data.digits()[:2])
     for way, step in ways.items():
-        net = nets.torch_digits().to(device, torch.bfloat16 if way.startswith("bfloat16") else torch.float32)
+        net = nets.torch_digits().to(
+            device, torch.bfloat16 if way.startswith("bfloat16") else torch.float32
+        )
         optimizer = torch.optim.SGD(net.parameters(), lr=rate)
         curves[way] = []
         for epoch in range(epochs):
@@ -418,16 +487,29 @@ def abilities(device) -> str:
         return f"{torch.cuda.get_device_name(device)}, compute capability {major}.{minor}"
     told = Path("/proc/cpuinfo")
     flags = set(told.read_text(encoding="utf-8").split()) if told.exists() else set()
-    wanted = ("avx512_bf16", "amx_bf16", "avx512_fp16", "amx_fp16", "avx_ne_convert", "bf16", "asimdhp")
+    wanted = (
+        "avx512_bf16",
+        "amx_bf16",
+        "avx512_fp16",
+        "amx_fp16",
+        "avx_ne_convert",
+        "bf16",
+        "asimdhp",
+    )
     here = [name for name in wanted if name in flags]
-    return f"This {platform.machine()} processor tells of these for 16 bits: {', '.join(here) or 'none'}."
+    return (
+        f"This {platform.machine()} processor tells of these for 16 bits:"
+        f" {', '.join(here) or 'none'}."
+    )
 
 
 def speeds(images: int, matrix: int, runs: int, device) -> dict[str, dict]:
-    """A convolution net's training step by type and layout: its time, flop/s, share of the matrix product's.
+    """A convolution net's training step by type and layout: its time, flop/s, share of the matrix
+    product's.
 
-    Keys such as "bfloat16, channels-last"; values {"seconds": Measurement, "flops": flop/s, "share": part of
-    the flop/s of a product of two square matrices of `matrix` rows in that type}. All in turns, in one run.
+    Keys such as "bfloat16, channels-last"; values {"seconds": Measurement, "flops": flop/s,
+    "share": part of the flop/s of a product of two square matrices of `matrix` rows in that type}.
+    All in turns, in one run.
     """
     from torch.utils.flop_counter import FlopCounterMode
 
@@ -468,9 +550,10 @@ def _conv_step(net, x, kind: torch.dtype) -> None:
 def trade(checkpointed, pairs: int, rows: int, runs: int, device) -> dict:
     """A deep net's step by segments, beside all activations kept.
 
-    "held": curves segments -> tensors of a layer's size held at the peak; "longer": curves segments -> how
-    many times as long a step takes; "peaks" by segments (0: no checkpoints); "forward_share": of a step
-    without checkpoints; "cut", the segments that the lab's prediction asks for, and "ratio", its time.
+    "held": curves segments -> tensors of a layer's size held at the peak; "longer": curves segments
+    -> how many times as long a step takes; "peaks" by segments (0: no checkpoints);
+    "forward_share": of a step without checkpoints; "cut", the segments that the lab's prediction
+    asks for, and "ratio", its time.
     """
     if device.type == "cuda":
         rows = GPU_TIMES * rows

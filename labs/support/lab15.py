@@ -32,16 +32,23 @@ PATIENCE = 5  # seconds for what threads do in milliseconds
 
 @check.exercise("15.1")
 def samples_dealt_to_ranks(my_samples):
-    """Every rank reads n // ranks samples, none is read twice, and each epoch has another order and deal."""
+    """Every rank reads n // ranks samples, none is read twice, and each epoch has another order and
+    deal."""
     for n, ranks, workers in itertools.product((96, 100, 7, 3), (1, 2, 3, 4, 8), (1, 2, 3)):
         with check.case(f"{n} samples, ranks: {ranks}, workers of each: {workers}"):
             _each_sample_at_most_once(my_samples, n, ranks, workers)
 
     def deal(epoch, seed=0):
-        return [[int(number) for number in my_samples(103, epoch, rank, 4, seed=seed)] for rank in range(4)]
+        return [
+            [int(number) for number in my_samples(103, epoch, rank, 4, seed=seed)]
+            for rank in range(4)
+        ]
 
     epochs = [deal(epoch) for epoch in range(6)]
-    expect(deal(0) == epochs[0], "Asked twice, a rank gets another order. Only seed and epoch may matter.")
+    expect(
+        deal(0) == epochs[0],
+        "Asked twice, a rank gets another order. Only seed and epoch may matter.",
+    )
     for first, second in itertools.combinations(range(6), 2):
         expect(epochs[first] != epochs[second], f"Epochs {first} and {second} have the same order.")
     order = [int(number) for number in my_samples(103, 0, 0, 4, seed=1)]
@@ -52,14 +59,23 @@ def samples_dealt_to_ranks(my_samples):
     stored_order = "Rank 0 reads its samples in the stored order: shuffle."
     expect(epochs[0][0] != sorted(epochs[0][0]), stored_order)
     follow = [set(itertools.pairwise(my_samples(103, epoch, 0, 1))) for epoch in (0, 1)]
-    moved = "Epoch 1 has the order of epoch 0, moved on: who follows whom stays. Shuffle anew each epoch."
+    moved = (
+        "Epoch 1 has the order of epoch 0, moved on: who follows whom stays. Shuffle anew each"
+        " epoch."
+    )
     expect(len(follow[0] & follow[1]) < 25, moved)
-    together = max(len({*own} & {*other}) for own, other in itertools.product(*epochs[:2]))  # 6 by chance
-    stay = f"{together} of 25 samples that one rank read in epoch 0 stay together on one rank in epoch 1"
+    # 6 by chance.
+    together = max(len({*own} & {*other}) for own, other in itertools.product(*epochs[:2]))
+    stay = (
+        f"{together} of 25 samples that one rank read in epoch 0 stay together on one rank in"
+        " epoch 1"
+    )
     expect(together < 20, f"{stay}. Shuffle all of the samples anew, then deal them out.")
     read = {number for epoch in range(30) for own in deal(epoch) for number in own}
     lost = sorted(set(range(103)) - read)
-    never = f"103 samples, 4 ranks: in 30 epochs nobody reads samples {lost}. Shuffle first, then drop."
+    never = (
+        f"103 samples, 4 ranks: in 30 epochs nobody reads samples {lost}. Shuffle first, then drop."
+    )
     expect(not lost, never)
 
 
@@ -68,7 +84,10 @@ def _each_sample_at_most_once(my_samples, n, ranks, workers):
     for rank in range(ranks):
         own = [my_samples(n, 0, rank, ranks, worker, workers) for worker in range(workers)]
         for part in own:
-            expect(np.ndim(part) == 1, f"give the numbers of the samples, an array; this is {part!r:.60}.")
+            expect(
+                np.ndim(part) == 1,
+                f"give the numbers of the samples, an array; this is {part!r:.60}.",
+            )
         sizes = [len(part) for part in own]
         even = max(sizes) - min(sizes) <= 1
         expect(even, f"the workers of rank {rank} read {sizes}: differ by one at most.")
@@ -86,7 +105,8 @@ def _each_sample_at_most_once(my_samples, n, ranks, workers):
 
 @check.exercise("15.2")
 def samples_of_a_shard(read_shard):
-    """40 samples: label first, other files between, image or label missing; the first one comes at once."""
+    """40 samples: label first, other files between, image or label missing; the first one comes at
+    once."""
     for name, kinds in (
         ("with a .json between", ("cls", "json", "jpg")),
         ("with a .small.jpg between", ("jpg", "small.jpg", "cls")),
@@ -94,7 +114,8 @@ def samples_of_a_shard(read_shard):
         ("every third without its image", ("jpg", "cls")),
         ("every third without its label", ("cls", "jpg")),
     ):
-        lacking = set(range(1, 40, 3) if "every third" in name else ())  # they lack the first of their files
+        # They lack the first of their files.
+        lacking = set(range(1, 40, 3) if "every third" in name else ())
         rng = np.random.default_rng(0)
         samples = [(rng.bytes(3000 + 700 * number), (number * 37) % 1000) for number in range(40)]
         wanted = [sample for number, sample in enumerate(samples) if number not in lacking]
@@ -104,13 +125,20 @@ def samples_of_a_shard(read_shard):
             first = list(itertools.islice(got, 1))
             none = f"no sample came out of a shard of {len(wanted)}"
             expect(first, f"{none}. (A name may have any length, and ends at its first dot.)")
-            late = f"the first sample came after {stream.taken:,} bytes, the whole shard. Yield each at once."
+            late = (
+                f"the first sample came after {stream.taken:,} bytes, the whole shard. Yield each"
+                " at once."
+            )
             expect(stream.taken < len(stream.content) / 2, late)
             got = first + list(got)
             for number, pair in enumerate(got):
-                expect(len(pair) == 2, f"sample {number} has {len(pair)} parts: give (image, label).")
+                expect(
+                    len(pair) == 2, f"sample {number} has {len(pair)} parts: give (image, label)."
+                )
                 own = not lacking or dict(samples).get(pair[0], pair[1]) == pair[1]
-                neighbors = "an image came with its neighbour's label. The files of a sample have one name"
+                neighbors = (
+                    "an image came with its neighbour's label. The files of a sample have one name"
+                )
                 expect(own, f"{neighbors} and stand side by side.")
             _are_these(got, wanted)
 
@@ -118,12 +146,17 @@ def samples_of_a_shard(read_shard):
 def _are_these(got, wanted):
     again = "A sample's files stand side by side; the same name further on is another sample's"
     twice = {"every sample came twice. Yield it only when its second part comes": 2 * len(wanted)}
-    expect.equal(len(got), len(wanted), f"samples of a shard of {len(wanted)}", slips=twice, because=again)
+    expect.equal(
+        len(got), len(wanted), f"samples of a shard of {len(wanted)}", slips=twice, because=again
+    )
     for number, ((image, label), (jpeg, right)) in enumerate(zip(got, wanted, strict=True)):
         expect.equal(label, right, f"sample {number}: label, a whole number")
         whole = hasattr(label, "__index__")
         expect(whole, f"sample {number}: label {label!r:.30} is no whole number. int()?")
-        expect(isinstance(image, bytes), f"sample {number}: the image is {type(image).__name__}, not bytes.")
+        expect(
+            isinstance(image, bytes),
+            f"sample {number}: the image is {type(image).__name__}, not bytes.",
+        )
         sizes = f"({len(image)}, it has {len(jpeg)})"
         expect(image == jpeg, f"sample {number}: not the image's bytes {sizes}.")
 
@@ -131,20 +164,29 @@ def _are_these(got, wanted):
 def _samples(read_shard, stream) -> Iterator:
     """read_shard(stream); what streams and members in any order bring about becomes a sentence."""
     samples = read_shard(stream)
-    expect(hasattr(samples, "__iter__"), f"read_shard returns {samples!r:.60}. `yield` each sample.")
+    expect(
+        hasattr(samples, "__iter__"), f"read_shard returns {samples!r:.60}. `yield` each sample."
+    )
     try:
         yield from samples
     except tarfile.StreamError as error:
-        cure = "a member passes by once. Take them in a `for`, and read each before the next one comes."
+        cure = (
+            "a member passes by once. Take them in a `for`, and read each before the next one"
+            " comes."
+        )
         raise CheckFailed(cure) from error
     except OSError as error:
         if type(error).__name__ != "UnidentifiedImageError":
             raise
-        raise CheckFailed("Give the JPEG's bytes as they are. Decoding comes later, elsewhere.") from error
+        raise CheckFailed(
+            "Give the JPEG's bytes as they are. Decoding comes later, elsewhere."
+        ) from error
     except ValueError as error:
         if "invalid literal for int" not in str(error):
             raise
-        cure = "int() got what is no label. A member's name says what it is: see behind the first dot."
+        cure = (
+            "int() got what is no label. A member's name says what it is: see behind the first dot."
+        )
         raise CheckFailed(cure) from error
 
 
@@ -165,7 +207,9 @@ class _Stream(io.RawIOBase):
         return content
 
     def seek(self, *_):
-        raise LabError('The shard came over a network and only goes forward, but was asked to seek. "r|"?')
+        raise LabError(
+            'The shard came over a network and only goes forward, but was asked to seek. "r|"?'
+        )
 
     tell = seek
 
@@ -175,7 +219,8 @@ def _tar(samples: list[tuple[bytes, int]], kinds: tuple[str, ...], lacking: set[
     with tarfile.open(fileobj=target, mode="w") as tar:
         for number, (jpeg, label) in enumerate(samples):
             content = {"jpg": jpeg, "cls": b"%d" % label, "json": b"{}", "small.jpg": jpeg[:9]}
-            # Names of several lengths; each comes again 20 samples further on, and is another sample then.
+            # Names of several lengths; each comes again 20 samples further on, and is another
+            # sample then.
             name = f"{'sample' if number % 2 else ''}{(number % 20) ** 3}"
             for kind in kinds[1:] if number in lacking else kinds:
                 _add_member(tar, f"{name}.{kind}", content[kind])
@@ -184,7 +229,8 @@ def _tar(samples: list[tuple[bytes, int]], kinds: tuple[str, ...], lacking: set[
 
 @check.exercise("15.3")
 def two_ends_of_a_queue(work, take, prefetch):
-    """Items, end, errors and a stop in the queue, one after the other; then a thread that reads ahead."""
+    """Items, end, errors and a stop in the queue, one after the other; then a thread that reads
+    ahead."""
     stop = threading.Event()
     ready = _Patient()
     seen = []
@@ -223,7 +269,8 @@ def _errors_pass(work, take):
                 work(_failing(good, trouble), ready, threading.Event())
             except _NoImage:
                 sentence = (
-                    "the thread dies of the error, and the loop waits for ever. Put any error, as Exception"
+                    "the thread dies of the error, and the loop waits for ever. Put any error, as"
+                    " Exception"
                 )
                 raise CheckFailed(f"{sentence}.") from None
             pairs = [("item", number) for number in range(good)] + [("error", trouble)]
@@ -234,7 +281,9 @@ def _errors_pass(work, take):
                 items.extend(take(ready))
             except _NoImage:
                 continue
-            raise CheckFailed(f"its error should come out of take, but the items were {items}. Raise it.")
+            raise CheckFailed(
+                f"its error should come out of take, but the items were {items}. Raise it."
+            )
 
 
 def _failing(good, trouble):
@@ -261,9 +310,11 @@ def _nothing_behind_a_stop(work):
 
 
 class _Patient(queue.Queue):
-    """A queue whose other end is slow: the first `late` ("put" or "get") that has a limit ends in vain.
+    """A queue whose other end is slow: the first `late` ("put" or "get") that has a limit ends in
+    vain.
 
-    On a thread of its own nobody fills it, so a get from the empty queue is an error and not a wait.
+    On a thread of its own nobody fills it, so a get from the empty queue is an error and not a
+    wait.
     """
 
     def __init__(self, late: str = ""):
@@ -276,7 +327,9 @@ class _Patient(queue.Queue):
 
     def get(self, block=True, timeout=None):
         self._in_vain("get", queue.Empty, block and timeout is None)
-        expect(self.queue, "take waits for ever: it asks for more behind the end, or behind an error.")
+        expect(
+            self.queue, "take waits for ever: it asks for more behind the end, or behind an error."
+        )
         return super().get()
 
     def _in_vain(self, name, error, patient):
@@ -311,8 +364,12 @@ def _waits_for_the_thread(take):
             ready.put(pair)
 
     threading.Thread(target=late, daemon=True).start()
-    because = "An empty queue is not the end: the thread is still reading. get waits for the next pair"
-    expect.equal(list(take(ready)), [1], "take, called before anything is in the queue", because=because)
+    because = (
+        "An empty queue is not the end: the thread is still reading. get waits for the next pair"
+    )
+    expect.equal(
+        list(take(ready)), [1], "take, called before anything is in the queue", because=because
+    )
 
 
 def _reads_ahead(prefetch):
@@ -338,7 +395,9 @@ def _reads_ahead(prefetch):
         thread.start()
         thread.join(PATIENCE)
         with check.case(f"depth {depth}"):
-            expect(not thread.is_alive(), "it waits for ever. Who empties the queue, and who fills it?")
+            expect(
+                not thread.is_alive(), "it waits for ever. Who empties the queue, and who fills it?"
+            )
             expect.equal(got, list(range(40)), "the items, in order")
             expect(max(reads) > 1, "nothing is read ahead. Does a thread read?")
             most = max(number - place for place, number in enumerate(reads, 1))
@@ -347,7 +406,8 @@ def _reads_ahead(prefetch):
 
 @check.exercise("15.4")
 def input_on_paper(exposed, shard_seconds):
-    """Input shorter and longer than compute; one rank and many, by their own and by a shared bandwidth."""
+    """Input shorter and longer than compute; one rank and many, by their own and by a shared
+    bandwidth."""
     for read, compute in ((1, 2), (2, 2), (4, 2), (5, 0.5)):
         with check.case(f"input {read} s, compute {compute} s"):
             whole = {"a step's whole time was returned. Return what it waits": read + compute}
@@ -357,7 +417,9 @@ def input_on_paper(exposed, shard_seconds):
                 "a step cannot wait less than 0 s": read - compute,
                 "this is a step's whole time. Return what it waits": max(read, compute),
             }
-            expect.close(exposed(read, compute, True), max(0, read - compute), "prefetch", slips=slips)
+            expect.close(
+                exposed(read, compute, True), max(0, read - compute), "prefetch", slips=slips
+            )
     for nbytes, ranks, own, together, latency in (
         (1000, 1, 10, 100, 0),
         (1000, 20, 10, 100, 0),
@@ -368,11 +430,15 @@ def input_on_paper(exposed, shard_seconds):
         expect.close(
             shard_seconds(nbytes, ranks, own, together, latency),
             right,
-            f"{nbytes} bytes, ranks: {ranks}, own {own} B/s, together {together} B/s, open {latency} s",
+            f"{nbytes} bytes, ranks: {ranks}, own {own} B/s, together {together} B/s, open"
+            f" {latency} s",
             slips={
-                "all ranks share `together`: each gets an equal part": latency + nbytes / min(own, together),
-                "`own` and a rank's part of `together` both limit it. The narrower pipe decides": latency
-                + nbytes / max(own, together / ranks),
+                "all ranks share `together`: each gets an equal part": (
+                    latency + nbytes / min(own, together)
+                ),
+                "`own` and a rank's part of `together` both limit it. The narrower pipe decides": (
+                    latency + nbytes / max(own, together / ranks)
+                ),
             },
             because="all ranks open at the same time, so add one latency" if latency else "",
         )
@@ -426,8 +492,14 @@ def _images(n: int, side: int) -> tuple[list[bytes], np.ndarray]:
     of_class = {label: np.flatnonzero(digits.train_y == label) for label in range(10)}
     for label in labels:
         pixels = (255 * digits.train_x[rng.choice(of_class[label])].reshape(8, 8)).astype(np.uint8)
-        large = np.asarray(Image.fromarray(pixels).resize((side, side), Image.Resampling.BICUBIC), np.int16)
-        noisy = (large[..., None] + rng.integers(-30, 31, (side, side, 3))).clip(0, 255).astype(np.uint8)
+        large = np.asarray(
+            Image.fromarray(pixels).resize((side, side), Image.Resampling.BICUBIC), np.int16
+        )
+        noisy = (
+            (large[..., None] + rng.integers(-30, 31, (side, side, 3)))
+            .clip(0, 255)
+            .astype(np.uint8)
+        )
         target = io.BytesIO()
         Image.fromarray(noisy).save(target, "JPEG", quality=85)
         jpegs.append(target.getvalue())
@@ -455,15 +527,18 @@ def from_shards(read_shard, paths: Iterable[Path], open=open) -> Iterator[tuple[
 
 
 class Storage:
-    """Opens files for reading, at most `bandwidth` bytes/s for this reader, with `latency` seconds an open.
+    """Opens files for reading, at most `bandwidth` bytes/s for this reader, with `latency` seconds
+    an open.
 
-    A stand-in, and real: the file is read from this machine's disk, and the reader sleeps until the clock
-    says that storage of this bandwidth and latency would have delivered.
-    shared: bytes/s of a pipe that all readers with the same `pipe` (a file that `new_pipe` made) share, one
-    after the other. `opens` and `nbytes` count what was read.
+    A stand-in, and real: the file is read from this machine's disk, and the reader sleeps until the
+    clock says that storage of this bandwidth and latency would have delivered. shared: bytes/s of a
+    pipe that all readers with the same `pipe` (a file that `new_pipe` made) share, one after the
+    other. `opens` and `nbytes` count what was read.
     """
 
-    def __init__(self, bandwidth=float("inf"), latency=0.0, shared=float("inf"), pipe: Path | None = None):
+    def __init__(
+        self, bandwidth=float("inf"), latency=0.0, shared=float("inf"), pipe: Path | None = None
+    ):
         self.bandwidth = bandwidth
         self.latency = latency
         self.shared = shared
@@ -534,7 +609,8 @@ def new_pipe() -> Path:
 
 
 def compare_opens(stored: Stored, read_shard: Callable, latency: float) -> timing.Ratio:
-    """Read a quarter of the images from storage of 100 MB/s and this latency an open: files over shards."""
+    """Read a quarter of the images from storage of 100 MB/s and this latency an open: files over
+    shards."""
     shards = max(1, len(stored.shards) // 4)
     part = sum(len(labels) for labels in np.array_split(stored.labels, len(stored.shards))[:shards])
     storage = {"files": Storage(1e8, latency), "shards": Storage(1e8, latency)}
@@ -552,8 +628,9 @@ def compare_opens(stored: Stored, read_shard: Callable, latency: float) -> timin
 def cold_and_cached(readers: dict[str, tuple[Callable, list[Path]]], rounds: int):
     """Time readers with their files dropped from memory, and right after that. In turns.
 
-    readers: name -> (call that reads everything, its files). Returns name -> (cold, cached), arrays of
-    seconds, and the largest share of pages that a drop had left in memory: near 1, "cold" is not cold.
+    readers: name -> (call that reads everything, its files). Returns name -> (cold, cached), arrays
+    of seconds, and the largest share of pages that a drop had left in memory: near 1, "cold" is not
+    cold.
     """
     taken = {name: ([], []) for name in readers}
     left = 0.0
@@ -570,7 +647,8 @@ def cold_and_cached(readers: dict[str, tuple[Callable, list[Path]]], rounds: int
 
 
 def _drop(files: Iterable[Path]) -> None:
-    """Ask the system to forget the pages of these files that it keeps in memory (no root needed)."""
+    """Ask the system to forget the pages of these files that it keeps in memory (no root
+    needed)."""
     if hasattr(os, "posix_fadvise"):
         for path in files:
             with open(path, "rb") as file:
@@ -600,10 +678,15 @@ def decode(jpeg: bytes) -> np.ndarray:
     return np.array(Image.open(io.BytesIO(jpeg)))
 
 
-def batches(samples: Iterable[tuple[bytes, int]], batch: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+def batches(
+    samples: Iterable[tuple[bytes, int]], batch: int
+) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """Decoded batches of (JPEG, label) pairs: float32 (batch, 3, side, side), int64."""
     samples = iter(samples)
-    while len(taken := [(decode(jpeg), label) for jpeg, label in itertools.islice(samples, batch)]) == batch:
+    while (
+        len(taken := [(decode(jpeg), label) for jpeg, label in itertools.islice(samples, batch)])
+        == batch
+    ):
         images = np.stack([image for image, _ in taken]).transpose(0, 3, 1, 2)
         yield images / np.float32(255), np.array([label for _, label in taken])
 
@@ -632,7 +715,8 @@ def trainer(device: str, width: int) -> Callable:
 
 
 def time_steps(source: Iterator, train: Callable, steps: int) -> tuple[float, float]:
-    """Seconds that a step waits for its batch, and that it computes: medians of `steps`, after a warm-up."""
+    """Seconds that a step waits for its batch, and that it computes: medians of `steps`, after a
+    warm-up."""
     waits = []
     computes = []
     for _ in range(WARM_UP + steps):

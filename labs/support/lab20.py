@@ -30,19 +30,29 @@ def expect_rows(subject, strip, new, want):
     """Each part of the strip by itself: inside, first row, last row."""
     own_above = (2 * strip[0] + strip[1]) / 3
     own_below = (strip[-2] + 2 * strip[-1]) / 3
-    unread = "the halo still holds this strip's own row: it is used before its Wait, or nothing was received"
+    unread = (
+        "the halo still holds this strip's own row: it is used before its Wait, or nothing was"
+        " received"
+    )
     expect.close(new[1:-1], want[1:-1], f"{subject}: the inside rows, `new[1:-1]`")
-    expect.close(new[0], want[0], f"{subject}: `new[0]`, which needs `above`", slips={unread: own_above})
-    expect.close(new[-1], want[-1], f"{subject}: `new[-1]`, which needs `below`", slips={unread: own_below})
+    expect.close(
+        new[0], want[0], f"{subject}: `new[0]`, which needs `above`", slips={unread: own_above}
+    )
+    expect.close(
+        new[-1], want[-1], f"{subject}: `new[-1]`, which needs `below`", slips={unread: own_below}
+    )
 
 
 def expect_inside_meanwhile(subject, log, inside):
-    """The inside's values, computed while all messages were under way: as arithmetic with the strip, or as
-    what is written to `new` (NumPy's functions of several arrays compute with plain copies of the strip).
+    """The inside's values, computed while all messages were under way: as arithmetic with the
+    strip, or as what is written to `new` (NumPy's functions of several arrays compute with plain
+    copies of the strip).
     """
 
     def values(parts, under_way):
-        return sum(part.values for part in parts if (part.under_way == len(log.requests)) == under_way)
+        return sum(
+            part.values for part in parts if (part.under_way == len(log.requests)) == under_way
+        )
 
     seen = max(values(log.computed, True), values(log.written, True))
     none = "right, but the inside is not computed while all messages are under way: wait after it"
@@ -62,7 +72,9 @@ def check_pass_token(pass_token, patience):
         computed = sum(range((comm.rank - 1) % comm.size + 1))
         want = computed + 1000 if comm.size > 1 else 0
         subject = f"With {comm.size} ranks, if 1000 leave rank 0: what arrived at rank {comm.rank}"
-        slips = {"this is no sum of what was sent. Add your rank to what arrives, pass that on": computed}
+        slips = {
+            "this is no sum of what was sent. Add your rank to what arrives, pass that on": computed
+        }
         expect.equal(arrived, want, subject, slips=slips if comm.size > 1 else None)
 
     def expect_token(comm):
@@ -105,13 +117,15 @@ def check_shift_right(shift_right, few, many, patience):
             expect.equal(theirs, left, f"{subject}: what came from the left")
             small = ", ".join(SMALL & set(log.calls))
             expect(
-                not small, f"{subject}: right, but {small} packs objects. Arrays travel by capital letters."
+                not small,
+                f"{subject}: right, but {small} packs objects. Arrays travel by capital letters.",
             )
             sent = sum("send" in name.lower() for name in log.calls)
             one_each = sent == 1 or comm.size == 1
             names = ", ".join(sorted(set(log.calls)))
             expect(
-                one_each, f"{subject}: right, but by {names}. One Send or Sendrecv to the right is enough."
+                one_each,
+                f"{subject}: right, but by {names}. One Send or Sendrecv to the right is enough.",
             )
             expect.equal(log.under_way(), 0, f"{subject}: requests that were never waited for")
 
@@ -137,13 +151,20 @@ def check_blur(blur, patience, photo):
             log = CallLog(comm)
             strip = log.watch(before.copy())  # an array that notes when it is computed with
             new = blur(log, strip)
-            expect.unchanged(before, strip, f"{subject}: `strip`", because="While it is sent, write to `new`")
+            expect.unchanged(
+                before, strip, f"{subject}: `strip`", because="While it is sent, write to `new`"
+            )
             expect_rows(subject, before, np.asarray(new), want)
             blocking = {"Send", "Recv", "Sendrecv"} & set(log.calls) or SMALL & set(log.calls)
             names = ", ".join(sorted(blocking))
-            expect(not blocking, f"{subject}: right, but by {names}. Start messages by Isend and Irecv.")
+            expect(
+                not blocking,
+                f"{subject}: right, but by {names}. Start messages by Isend and Irecv.",
+            )
             expect.equal(
-                log.under_way(), 0, f"{subject}: right, this time. Requests that were never waited for"
+                log.under_way(),
+                0,
+                f"{subject}: right, this time. Requests that were never waited for",
             )
             expect_inside_meanwhile(subject, log, want[1:-1].size)
 

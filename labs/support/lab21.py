@@ -35,7 +35,9 @@ def reduce_and_allreduce(reduce, allreduce_tree, patience):
         return [sum(vectors) if rank == root else None for rank in range(len(vectors))]
 
     right_and_cheap(reduce, sum_on_root, patience)
-    right_and_cheap(allreduce_tree, lambda vectors, root: [sum(vectors)] * len(vectors), patience, times=2)
+    right_and_cheap(
+        allreduce_tree, lambda vectors, root: [sum(vectors)] * len(vectors), patience, times=2
+    )
 
 
 @check.exercise("21.3")
@@ -45,21 +47,26 @@ def chunks_in_turns(reduce_scatter, patience):
     def chunks_of_sum(vectors, root):
         return np.array_split(sum(vectors), len(vectors))
 
-    right_and_cheap(reduce_scatter, chunks_of_sum, patience, rounds=lambda size: size - 1, chunk=True)
+    right_and_cheap(
+        reduce_scatter, chunks_of_sum, patience, rounds=lambda size: size - 1, chunk=True
+    )
 
 
 @check.exercise("21.4")
 def mean_by_allreduce(average, patience):
     """Each of 1 to 5 ranks gets the mean, by one Allreduce of the array."""
     ranks = launch.ranks_here(5)
-    per_rank = launch.run(on_every_size, partial(expect_mean, average), ranks=ranks, timeout=patience)
+    per_rank = launch.run(
+        on_every_size, partial(expect_mean, average), ranks=ranks, timeout=patience
+    )
     expect.equal(len(per_rank[0]), len(per_rank), "Numbers of ranks that were tried")
 
 
 def right_and_cheap(
     function, want, patience, rounds=lambda size: (size - 1).bit_length(), times=1, chunk=False
 ):
-    """The right values, in times * rounds(p), with times * (p - 1) vectors sent by all p ranks together.
+    """The right values, in times * rounds(p), with times * (p - 1) vectors sent by all p ranks
+    together.
 
     rounds: by default those of a tree.
     """
@@ -74,12 +81,15 @@ def right_and_cheap(
 
 
 def expect_results(comm, function, want, chunk):
-    """want(vectors, root)[rank] must lie in `vector`, or in this rank's chunk of it. Returns {root: Cost}."""
+    """want(vectors, root)[rank] must lie in `vector`, or in this rank's chunk of it. Returns {root:
+    Cost}."""
     rooted = "root" in signature(function).parameters
     costs = {}
     for root in range(comm.size if rooted else 1):
         for length in LENGTHS if root == 0 else LENGTHS[:1]:
-            vectors = np.random.default_rng(root).integers(1, 100, (comm.size, length)).astype(np.float32)
+            vectors = (
+                np.random.default_rng(root).integers(1, 100, (comm.size, length)).astype(np.float32)
+            )
             vector = vectors[comm.rank].copy()
             case = f"root {root}, {length} values" if rooted else f"{length} values"
             with check.case(case):
@@ -89,12 +99,20 @@ def expect_results(comm, function, want, chunk):
             if right is None:
                 continue
             own = np.array_split(vector, comm.size)[comm.rank] if chunk else vector
-            before = np.array_split(vectors[comm.rank], comm.size)[comm.rank] if chunk else vectors[comm.rank]
+            before = (
+                np.array_split(vectors[comm.rank], comm.size)[comm.rank]
+                if chunk
+                else vectors[comm.rank]
+            )
             part = f"chunk {comm.rank} of `vector`" if chunk else "`vector`"
             subject = (
-                f"{function.__name__}, {counted(comm.size, 'rank')}, {case}: on rank {comm.rank}, {part}"
+                f"{function.__name__}, {counted(comm.size, 'rank')}, {case}: on rank {comm.rank},"
+                f" {part}"
             )
-            place = "it is as it was before the call: the result must lie in this array, not in a new one"
+            place = (
+                "it is as it was before the call: the result must lie in this array, not in a"
+                " new one"
+            )
             expect.close(own, right, subject, slips={place: before})
     return costs
 
@@ -110,7 +128,9 @@ def expect_mean(average, comm):
     slips = {
         "this is the sum over the ranks, not the mean": comm.size * want,
         "this is the rank's own gradient: the others' are not in it": before,
-        "this is one number for all places: each place has a mean of its own": np.full(7, want.mean()),
+        "this is one number for all places: each place has a mean of its own": np.full(
+            7, want.mean()
+        ),
     }
     because = "Do all ranks call Allreduce, and is the result returned?"
     expect.close(mean, want, f"{subject}, the mean", slips=slips, because=because)

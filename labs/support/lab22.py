@@ -1,4 +1,5 @@
-"""The checks of lab 22, communicators for its benchmarks, and two lines α + nβ through measured times."""
+"""The checks of lab 22, communicators for its benchmarks, and two lines α + nβ through measured
+times."""
 
 from __future__ import annotations
 
@@ -31,20 +32,30 @@ def check_latency(latency):
             link = f"On a virtual link where {nbytes} bytes take {want * 1e6:g} µs"
             if held_up:
                 link += ", but the first 10 rounds and some later ones are held up by 1 ms"
-            expect.equal(len(seconds), 40, f"{link}: the number of values, with rounds=40 and skip=10")
+            expect.equal(
+                len(seconds), 40, f"{link}: the number of values, with rounds=40 and skip=10"
+            )
             warm = not held_up or max(seconds[:5]) < 5e-4
             expect(warm, f"{link}: one of those 10 is among your values.")
             if held_up:
                 slow = [place for place, value in enumerate(seconds) if value > 5e-4]
-                rest = f"{link}: your values are not those of the 40 rounds after these, in their order."
+                rest = (
+                    f"{link}: your values are not those of the 40 rounds after these, in their"
+                    " order."
+                )
                 expect(slow == [7, 16, 25, 34], rest)
             slips = {f"you say {got * 1e6:g}, which is there and back": 2 * want}
             slips["that is half of one way; do both send at once?"] = want / 2
             expect.close(got, want, f"{link}: your latency in seconds", rtol=0.01, slips=slips)
-            expect(run.time > 75 * want, f"{link}: both send at once. Rank 1 must receive before it sends.")
+            expect(
+                run.time > 75 * want,
+                f"{link}: both send at once. Rank 1 must receive before it sends.",
+            )
     real = launch.run(benchmarks.sweep, latency, (8,), (51, 5), (), ranks=2)[0]
     got, seconds = next(iter(real.values()))[8]
-    expect.close(got, np.median(seconds), "On real ranks, 8 bytes: your number, beside your values' median")
+    expect.close(
+        got, np.median(seconds), "On real ranks, 8 bytes: your number, beside your values' median"
+    )
 
 
 def expect_rate(run, nbytes, in_flight):
@@ -52,13 +63,16 @@ def expect_rate(run, nbytes, in_flight):
     rates = run.results[0]
     case = f"On a virtual link of 1000 MB/s, {nbytes} bytes, {in_flight} in flight:"
     got = np.median(rates)
-    rest = 2e-6 + 4e-9 + (5e-6 if nbytes > 512 else 0)  # there and back, the reply's bytes, a handshake
+    # There and back, the reply's bytes, a handshake.
+    rest = 2e-6 + 4e-9 + (5e-6 if nbytes > 512 else 0)
     want = in_flight * nbytes / (in_flight * nbytes / 1e9 + rest) / 1e6
     case += f" {got:.6g} MB/s,"
     expect(got <= 1000, f"{case} more than the link carries. Does rank 0 wait for the reply?")
     expect(got > 0.7 * want, f"{case} not {want:.4g}. Are all started before the first Wait?")
     expect.close(got, want, f"{case} which is off", rtol=0.01)
-    expect.equal(run.sent[0], in_flight * run.sent[1], f"{case} but not one reply a window: messages sent")
+    expect.equal(
+        run.sent[0], in_flight * run.sent[1], f"{case} but not one reply a window: messages sent"
+    )
 
 
 @check.exercise("22.2")
@@ -66,14 +80,17 @@ def check_bandwidth(bandwidth):
     """A window of messages at the rate of the link, then one reply."""
     # α is 1 µs, a call next to nothing: the order in which a window is waited for does not matter.
     link = virtual.Link(latency=1e-6, bandwidth=1e9, overhead=1e-12)
-    two = virtual.Cluster(nodes=2, machine=virtual.ideal().but(between=link, eager=512, handshake=5e-6))
+    two = virtual.Cluster(
+        nodes=2, machine=virtual.ideal().but(between=link, eager=512, handshake=5e-6)
+    )
 
     def try_windows(comm, nbytes, in_flight):
         return bandwidth(comm, nbytes, rounds=20, skip=10, clock=comm.Wtime, window=in_flight)
 
     for nbytes, in_flight in ((500, 64), (1000, 64), (1000, 4)):
         expect_rate(two.run(try_windows, nbytes, in_flight), nbytes, in_flight)
-    launch.run(benchmarks.sweep, bandwidth, (8, 65536), (9, 2), (9, 2), window=8, ranks=2)  # real ranks too
+    # Real ranks too.
+    launch.run(benchmarks.sweep, bandwidth, (8, 65536), (9, 2), (9, 2), window=8, ranks=2)
 
 
 @check.exercise("22.3")
@@ -86,7 +103,9 @@ def check_fit(fit):
         kind = "times 20% off (is each error divided by its own t?)" if noise else "exact times"
         wanted = (start, slope, start / slope)
         for name, got, want in zip(("α", "β", "n½"), fit(n, times), wanted, strict=True):
-            expect.close(got, want, f"1/β = {rate:g} bytes/s, {kind}: your {name}", rtol=1e-3, atol=0)
+            expect.close(
+                got, want, f"1/β = {rate:g} bytes/s, {kind}: your {name}", rtol=1e-3, atol=0
+            )
 
 
 @check.exercise("22.4")
@@ -106,8 +125,8 @@ def check_columns(columns):
 class OneRow:
     """A communicator of mpi4py's whose `Irecv`s all go into the buffer of the first, as in osu_bw.
 
-    Requests that are under way then share a buffer. MPI does not allow that; the benchmark does it all the
-    same, and what arrives is never read.
+    Requests that are under way then share a buffer. MPI does not allow that; the benchmark does it
+    all the same, and what arrives is never read.
     """
 
     def __init__(self, comm):
@@ -124,7 +143,8 @@ class OneRow:
 
 
 class Interrupted:
-    """A virtual communicator whose sends take 1 ms more: the `first` ones, and later every ninth."""
+    """A virtual communicator whose sends take 1 ms more: the `first` ones, and later every
+    ninth."""
 
     def __init__(self, comm, first: int):
         self.comm = comm
@@ -159,9 +179,10 @@ class TwoLines(NamedTuple):
     def numbers(self, times: Mapping[int, float], busy: float, step: float) -> dict[str, float]:
         """What virtual.machine("here") needs of a link, in seconds and bytes.
 
-        times: the ping-pong's, bytes -> seconds; the bandwidth is the median over the long messages, as one
-        line would follow those that happen to fit a cache. busy: from one short message to the next where
-        many are in flight, LogGP's gap. step: a collective's with 1 KiB (benchmarks.step).
+        times: the ping-pong's, bytes -> seconds; the bandwidth is the median over the long
+        messages, as one line would follow those that happen to fit a cache. busy: from one short
+        message to the next where many are in flight, LogGP's gap. step: a collective's with 1 KiB
+        (benchmarks.step).
         """
         rates = [
             nbytes / (seconds - self.alpha_above)
@@ -185,11 +206,12 @@ class TwoLines(NamedTuple):
 
 
 def two_lines(times: Mapping[int, float], fit: Callable) -> TwoLines:
-    """Two lines through {bytes: seconds}, cut where that leaves the least sum of squared relative errors.
+    """Two lines through {bytes: seconds}, cut where that leaves the least sum of squared relative
+    errors.
 
-    fit: fit(sizes, seconds) gives α and β first. The cut is looked for from 256 bytes to 128 KiB, where MPI
-    libraries change from eager messages to rendezvous, and in the times of up to 2 MiB: beyond, caches and
-    memory bend the line.
+    fit: fit(sizes, seconds) gives α and β first. The cut is looked for from 256 bytes to 128 KiB,
+    where MPI libraries change from eager messages to rendezvous, and in the times of up to 2 MiB:
+    beyond, caches and memory bend the line.
     """
     sizes = np.array([nbytes for nbytes in times if nbytes <= MOST], float)
     seconds = np.array([times[nbytes] for nbytes in times if nbytes <= MOST], float)

@@ -10,7 +10,8 @@ from labkit.collectives import tree_allreduce
 
 @check.exercise("23.1")
 def ring_reduce_scatter(reduce_scatter):
-    """The table's chunks; then 1 to 16 ranks and any length, only right neighbours, no byte too many."""
+    """The table's chunks; then 1 to 16 ranks and any length, only right neighbours, no byte too
+    many."""
 
     def own_chunk(comm, vector):
         reduce_scatter(comm, vector)
@@ -40,12 +41,19 @@ def whole_ring(ring_allreduce, patience):
 
 
 def travels_as_a_ring(function, want, what, rounds):
-    """function(comm, vector) on 1 to 16 ranks: the answer, the neighbours, so many times round the ring."""
-    strict = virtual.ideal().but(eager=64)  # messages above 64 bytes wait for their receiver, as long ones do
+    """function(comm, vector) on 1 to 16 ranks: the answer, the neighbours, so many times round the
+    ring."""
+    # Messages above 64 bytes wait for their receiver, as long ones do.
+    strict = virtual.ideal().but(eager=64)
     for (p, length), run in virtual.trials(function, want, machine=strict, what=what).items():
         strays = [f"{source} to {dest}" for source, dest in run.links if dest != (source + 1) % p]
-        expect(not strays, f"With {p} ranks, messages go to others than right neighbours: {strays[:3]}.")
-        run.expect_sent(at_most=rounds * (length - length // p) / length, unit=8 * length, named="a ring")
+        expect(
+            not strays,
+            f"With {p} ranks, messages go to others than right neighbours: {strays[:3]}.",
+        )
+        run.expect_sent(
+            at_most=rounds * (length - length // p) / length, unit=8 * length, named="a ring"
+        )
         run.expect_steps(exactly=rounds * (p - 1), named="a ring")
 
 
@@ -56,7 +64,9 @@ def cost_on_paper(ring_cost, ring_allreduce):
         with check.case(f"p = {p}, n = {n:g} bytes, α = {alpha:g} s, β = {beta:g} s/byte"):
             run = run_ideal(ring_allreduce, p, n, alpha, beta)
             cost = ring_cost(p, n, alpha, beta)
-            expect.equal(np.size(cost), 3, "how many numbers `ring_cost` returns (steps, bytes, seconds)")
+            expect.equal(
+                np.size(cost), 3, "how many numbers `ring_cost` returns (steps, bytes, seconds)"
+            )
             steps, nbytes, seconds = cost
             expect.equal(steps, run.steps[0], "steps")
             expect.close(nbytes, run.sent_bytes[0], "bytes sent by a rank", rtol=1e-3)
@@ -65,7 +75,8 @@ def cost_on_paper(ring_cost, ring_allreduce):
 
 @check.exercise("23.4")
 def where_the_ring_wins(ring_wins_from, ring_allreduce):
-    """With 2 % fewer bytes than you say, a run of the tree is faster; with 2 % more, one of the ring."""
+    """With 2 % fewer bytes than you say, a run of the tree is faster; with 2 % more, one of the
+    ring."""
     for p, alpha, beta in [(4, 1e-6, 1e-9), (16, 3e-5, 8e-10), (64, 5e-6, 1e-10)]:
         with check.case(f"p = {p}, α = {alpha:g} s, β = {beta:g} s/byte"):
             n = ring_wins_from(p, alpha, beta)
@@ -76,7 +87,8 @@ def where_the_ring_wins(ring_wins_from, ring_allreduce):
                 took = f"the ring takes {1e6 * ring:.2f} µs, the tree {1e6 * tree:.2f} µs"
                 sentence = f"{n:.0f} bytes are too {fault}. With {part:.0%} of that {took}."
                 expect((tree < ring) == tree_leads, sentence)
-    predict.right("23.4", ring_wins_from_kB=n / 1e3)  # of the last case, the one that the lab asks about
+    # Of the last case, the one that the lab asks about.
+    predict.right("23.4", ring_wins_from_kB=n / 1e3)
 
 
 def run_ideal(function, p, n, alpha=1e-6, beta=1e-9):

@@ -11,7 +11,8 @@ from labkit.counting import expect_sum
 
 # Messages above 64 bytes wait for their receiver, as long ones do.
 STRICT = virtual.ideal().but(eager=64)
-# A tuning table, made up: ranks -> bytes -> way -> seconds. Only 4 ranks have the size of 16384 bytes.
+# A tuning table, made up: ranks -> bytes -> way -> seconds. Only 4 ranks have the size of 16384
+# bytes.
 TABLE = {
     4: {
         2048: {"tree": 8, "doubling": 7},
@@ -46,7 +47,10 @@ def doubling_in_seats(doubling):
     virtual.trials(shifted, sum, ranks=(2, 4, 8), what=what)
     outer, inner = [0, 1, 6, 7], [2, 3, 4, 5]
     in_groups = seated(doubling, lambda comm: outer if comm.rank in outer else inner)
-    what = "where ranks 0, 1, 6 and 7 have the seats of one group, and the others of another, the group's sum"
+    what = (
+        "where ranks 0, 1, 6 and 7 have the seats of one group, and the others of another, the"
+        " group's sum"
+    )
     virtual.trials(in_groups, sums_of_groups, ranks=[8], what=what)
 
 
@@ -61,7 +65,10 @@ def halving_and_back(halving, for_any, patience):
     expect_price(runs, lambda p: 2 * np.log2(p), lambda p: 2 * (p - 1) / p, "Rabenseifner")
     launch.run(expect_sum, allreduce, ranks=launch.ranks_here(5), timeout=patience)
     added = vectors_added(allreduce, 8)
-    expect(added < 0.88, f"The sum is right, but each of 8 ranks adds {added:.3g} vectors; 0.875 are enough.")
+    expect(
+        added < 0.88,
+        f"The sum is right, but each of 8 ranks adds {added:.3g} vectors; 0.875 are enough.",
+    )
     vector = np.ones(64)
     sixteen, seventeen = (virtual.Cluster(p).run(allreduce, vector) for p in (16, 17))
     predict.right(
@@ -88,7 +95,9 @@ def choice_by_a_table(choose, allreduce_tuned, WAYS):
         return "tree"
 
     virtual.Cluster(3).run(allreduce_tuned, np.ones(5, np.float32), note_and_pick_tree)
-    expect.equal(asked, {(20, 3)}, "3 ranks, 5 values of 4 bytes: (bytes, ranks) that `pick` was given")
+    expect.equal(
+        asked, {(20, 3)}, "3 ranks, 5 values of 4 bytes: (bytes, ranks) that `pick` was given"
+    )
     tuned = partial(allreduce_tuned, pick=partial(choose, TABLE))
     for nbytes, p, way in FASTEST:
         got, want = (bytes_sent(function, p, nbytes // 8) for function in (tuned, WAYS[way]))
@@ -97,7 +106,8 @@ def choice_by_a_table(choose, allreduce_tuned, WAYS):
 
 
 def seated(way, seats_of):
-    """way(comm, vector, seats, seat) as a function of comm and vector, on the seats seats_of(comm)."""
+    """way(comm, vector, seats, seat) as a function of comm and vector, on the seats
+    seats_of(comm)."""
 
     def program(comm, vector):
         seats = seats_of(comm)
@@ -112,9 +122,16 @@ def expect_in_place(function):
         return vector
 
     before = [np.array([1.0]), np.array([10.0])]
-    after = virtual.Cluster(2).run(own_vector, virtual.by_rank([vector.copy() for vector in before])).results
+    after = (
+        virtual.Cluster(2)
+        .run(own_vector, virtual.by_rank([vector.copy() for vector in before]))
+        .results
+    )
     untouched = all(np.array_equal(*vectors) for vectors in zip(before, after, strict=True))
-    where = "With 2 ranks and 1 value the sum is wrong on every rank: `vector` is as it was before the call"
+    where = (
+        "With 2 ranks and 1 value the sum is wrong on every rank: `vector` is as it was before the"
+        " call"
+    )
     expect(not untouched, f"{where}. The sum must lie in this array, not in a new one.")
 
 
@@ -123,7 +140,9 @@ def expect_price(runs, rounds, sent, named):
     for (p, length), run in runs.items():
         power = 2 ** (p.bit_length() - 1)  # so many values more may be sent where parts are uneven
         extra = int(p > power)  # who works for two sends a vector more; there are two rounds more
-        run.expect_sent(at_most=sent(power) + extra, unit=8 * length, named=named, rounding=8 * power)
+        run.expect_sent(
+            at_most=sent(power) + extra, unit=8 * length, named=named, rounding=8 * power
+        )
         run.expect_messages(at_most=rounds(power) + extra, named=named)
         run.expect_steps(exactly=rounds(power) + 2 * extra, named=named)
 
@@ -145,7 +164,9 @@ def vectors_added(function, p):
 def vectors_between_nodes(halving, seats):
     """Vectors that cross between 4 nodes of 2 ranks each, if the ranks sit so."""
     vector = np.ones(64)
-    run = virtual.Cluster(nodes=4, ranks_per_node=2).run(seated(halving, lambda comm: seats), vector)
+    run = virtual.Cluster(nodes=4, ranks_per_node=2).run(
+        seated(halving, lambda comm: seats), vector
+    )
     return sum(nbytes for _, nbytes in run.node_links.values()) / vector.nbytes
 
 

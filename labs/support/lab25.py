@@ -26,9 +26,14 @@ def scatter_then_allgather(scatter_allgather):
     """
     for p in NUMBERS:
         both = 2 * (p - 1)  # of a scatter and an allgather
-        for run in expect_broadcast(scatter_allgather, p, vectors=both / p, messages=both, rounds=both):
+        for run in expect_broadcast(
+            scatter_allgather, p, vectors=both / p, messages=both, rounds=both
+        ):
             fan = max(sum(source == rank for source, _ in run.links) for rank in range(p))
-            told = f"The vector is right {run.where}, but no rank scatters: the most ranks that one sends to"
+            told = (
+                f"The vector is right {run.where}, but no rank scatters: the most ranks that one"
+                " sends to"
+            )
             expect.equal(fan, p - 1, told)
     took = times_n_beta(scatter_allgather, 8)
     expect.between(took, 1, 1.8, "To 8 ranks, which takes 1.75 nβ: nβ that yours took")
@@ -62,7 +67,9 @@ def best_number_of_chunks(best_chunks, layers):
             best = int(tried[np.argmin(costs.chain_broadcast_time(nbytes, p, alpha, beta, tried))])
         with check.case(f"{nbytes:g} bytes, {counted(p, 'rank')}, α = {alpha:g} s, β = {beta:g} s"):
             count = best_chunks(nbytes, p, alpha, beta)
-            right = isinstance(count, int | np.integer) and count in range(max(1, best - 1), best + 2)
+            right = isinstance(count, int | np.integer) and count in range(
+                max(1, best - 1), best + 2
+            )
             expect(right, f"the best number of chunks is {best}, a whole number. Got {count!r}.")
 
 
@@ -80,7 +87,8 @@ def way_by_size(pick, sizes, best):
 
 
 def expect_broadcast(way, p, *options, vectors, messages, rounds):
-    """way(comm, vector, root, *options) on p ranks: right, for at most so much a rank. Returns Runs."""
+    """way(comm, vector, root, *options) on p ranks: right, for at most so much a rank. Returns
+    Runs."""
     runs = []
     for root in sorted({0, 1 % p, p - 1}):
         case = {"args": (root, *options), "what": f"the vector of root {root}"}
@@ -103,6 +111,7 @@ def expect_on_ranks(comm, ways):
 
 
 def times_n_beta(way, ranks, *options):
-    """What a broadcast of n = 1 GB from rank 0 takes on so many ranks of STRICT, as a multiple of nβ."""
+    """What a broadcast of n = 1 GB from rank 0 takes on so many ranks of STRICT, as a multiple of
+    nβ."""
     vector = virtual.vector(np.zeros(100 * ranks), stands_for=1e9)
     return virtual.Cluster(ranks, machine=STRICT).run(way, vector, 0, *options).time / (1e9 * BETA)

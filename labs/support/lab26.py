@@ -12,7 +12,8 @@ from labkit.errors import counted
 
 @check.exercise("26.1")
 def rows_and_columns(groups):
-    """Each rank's groups are its row and its column, in whatever order the ranks lie on the nodes."""
+    """Each rank's groups are its row and its column, in whatever order the ranks lie on the
+    nodes."""
     for m, g in [(1, 4), (4, 1), (2, 2), (3, 2), (2, 3), (4, 4)]:
         node_by_node = np.arange(m * g).reshape(m, g)
         dealt_like_cards = np.arange(m * g).reshape(g, m).T
@@ -69,8 +70,8 @@ def expect_groups(groups, rows):
 
 
 def expect_allreduce(function, rings, rounds, patience):
-    """function(comm, vector, g) on 1 to 4 nodes of g ranks: the sum; what leaves a node, in rings(g) rings;
-    rounds(m, g).
+    """function(comm, vector, g) on 1 to 4 nodes of g ranks: the sum; what leaves a node, in
+    rings(g) rings; rounds(m, g).
     """
     for g in (1, 2, 3, 4):
         case = {"ranks_per_node": g, "args": (g,), "what": f"(nodes of {g}) the sum"}
@@ -82,11 +83,15 @@ def expect_allreduce(function, rings, rounds, patience):
 
 
 def expect_traffic(run, length, m, g, rings, rounds):
-    """On m nodes of g, no more leaves a node than by so many rings, each with its part of the vector."""
+    """On m nodes of g, no more leaves a node than by so many rings, each with its part of the
+    vector."""
     messages, nbytes, busiest = leaving(run)
     parts = np.array_split(range(length), rings)
     sent = [2 * (len(part) - len(part) // m) / length for part in parts]  # vectors, in each ring
-    subject = f"The sum is right. But with {counted(m, 'node')} of {counted(g, 'rank')} and {length} values,"
+    subject = (
+        f"The sum is right. But with {counted(m, 'node')} of {counted(g, 'rank')} and {length}"
+        " values,"
+    )
     for got, least, what in [
         (nbytes / 8 / length, sum(sent), "vectors leave a node"),
         (messages, 2 * (m - 1) * rings, "messages leave a node"),
@@ -100,11 +105,14 @@ def expect_on_ranks(comm, function):
     vector = np.arange(100_003, dtype=np.float32) % 1000 * (comm.rank + 1)
     function(comm, vector, 1 if comm.size % 2 else 2)
     want = np.arange(100_003) % 1000 * sum(range(1, comm.size + 1))
-    expect.close(vector, want, f"{comm.size} real ranks, 100,003 values: the sum on rank {comm.rank}")
+    expect.close(
+        vector, want, f"{comm.size} real ranks, 100,003 values: the sum on rank {comm.rank}"
+    )
 
 
 def leaving(run):
-    """Messages and bytes that leave the busiest node, and the bytes of these that its busiest rank sends."""
+    """Messages and bytes that leave the busiest node, and the bytes of these that its busiest rank
+    sends."""
     of_rank = np.zeros((run.ranks, 2))  # messages, bytes
     for (source, dest), pair in run.links.items():
         if run.nodes[source] != run.nodes[dest]:

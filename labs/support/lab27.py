@@ -1,12 +1,14 @@
-"""Lab 27: its checks, device memory behind one small interface, and ways to send it, tried and raced.
+"""Lab 27: its checks, device memory behind one small interface, and ways to send it, tried and
+raced.
 
-A device has `name`, `empty(nbytes)`, `array(values)`, `peek(memory)`, `pinned(*shape)`, `for_mpi(memory)`,
-and asynchronous copies, `to_host(host, memory)` and `to_device(memory, host)`, whose result has `wait()`.
-Everything is bytes (uint8). Device memory is sliced as arrays are: `memory[start:stop]`.
+A device has `name`, `empty(nbytes)`, `array(values)`, `peek(memory)`, `pinned(*shape)`,
+`for_mpi(memory)`, and asynchronous copies, `to_host(host, memory)` and `to_device(memory, host)`,
+whose result has `wait()`. Everything is bytes (uint8). Device memory is sliced as arrays are:
+`memory[start:stop]`.
 
-A way to send is a function (comm, device, out, into, outbox, inbox, dest, source): it sends device memory
-`out` to rank dest and fills device memory `into` with what rank source sends. outbox, inbox: pinned buffers,
-each of the whole length, or of two rows of one chunk.
+A way to send is a function (comm, device, out, into, outbox, inbox, dest, source): it sends device
+memory `out` to rank dest and fills device memory `into` with what rank source sends. outbox, inbox:
+pinned buffers, each of the whole length, or of two rows of one chunk.
 """
 
 from __future__ import annotations
@@ -28,15 +30,18 @@ Step = tuple[float, float]  # start in seconds, and seconds per byte
 # Bytes that stand for rubbish.
 EMPTY = 0xEE  # in device memory that nobody filled
 UNUSED = 0xDD  # in a pinned buffer that nobody filled
-CLOSED = "This is device memory: neither the host nor its MPI can read it. Copy it to pinned memory first."
+CLOSED = (
+    "This is device memory: neither the host nor its MPI can read it. Copy it to pinned memory"
+    " first."
+)
 LINKS = [  # a copy, a message: each (start, seconds per byte)
     ((2e-5, 1e-10), (1e-5, 1.6e-10)),
     ((1e-4, 1e-9), (2e-4, 2e-10)),
     ((0, 1e-10), (0, 1e-10)),
 ]
 
-# Bytes -> seconds of a copy by the CPU through GDRCopy's mapping: README of NVIDIA/gdrcopy, copylat on a
-# Tesla P100 (PCIe). To the device only the issuing is timed, as copylat itself warns.
+# Bytes -> seconds of a copy by the CPU through GDRCopy's mapping: README of NVIDIA/gdrcopy, copylat
+# on a Tesla P100 (PCIe). To the device only the issuing is timed, as copylat itself warns.
 CPU_TO_DEVICE = {
     128: 0.1011e-6,
     512: 0.1342e-6,
@@ -56,8 +61,9 @@ CPU_TO_HOST = {
     131072: 241.5278e-6,
 }
 
-# (start, seconds per byte) of a copy engine: cudaMemcpy takes 6 to 7 µs (the same README), and moves
-# 10.06 GB/s (bandwidthTest with a K40; rcuda.net, "rCUDA achieves maximum performance with … Connect-IB").
+# (start, seconds per byte) of a copy engine: cudaMemcpy takes 6 to 7 µs (the same README), and
+# moves 10.06 GB/s (bandwidthTest with a K40; rcuda.net, "rCUDA achieves maximum performance with …
+# Connect-IB").
 COPY_ENGINE = (6.5e-6, 1 / 10.06e9)
 
 
@@ -72,8 +78,12 @@ def staged_through_the_host(staged, here, ranks):
         _no_waste(tried, nbytes)
         for rank, (_, outbox, _) in enumerate(tried.results):
             kept = np.array_equal(outbox, sent_by(rank, nbytes))
-            forbidden = "MPI forbids to receive into the memory that the same call sends. Use `inbox`."
-            sentence = f"The answer is right. But `outbox` on rank {rank} was overwritten. {forbidden}"
+            forbidden = (
+                "MPI forbids to receive into the memory that the same call sends. Use `inbox`."
+            )
+            sentence = (
+                f"The answer is right. But `outbox` on rank {rank} was overwritten. {forbidden}"
+            )
             expect(kept, sentence)
     _received(launch.run(exchange, staged, 100_003, None, **here, ranks=ranks, timeout=20))
 
@@ -95,12 +105,16 @@ def pipelined_in_two_halves(pipelined, staged, here, ranks):
         _received([into for into, _, _ in tried.results], 1000)
     received = launch.run(exchange, pipelined, 100_003, 30_000, **here, ranks=ranks, timeout=20)
     _received(received, 30_000)
-    ways = {"staged": (staged, None), "pipelined": (pipelined, 1 << 20)}  # function, bytes of a chunk
+    # Function, bytes of a chunk.
+    ways = {"staged": (staged, None), "pipelined": (pipelined, 1 << 20)}
     races, name = launch.run(race, [1 << 22], ways, start=1e-3, rate=5e7, ranks=ranks)[0]
     for times in races.values():
         fastest = {way: min(times[way][1 << 22].samples) for way in ways}  # the machine may be busy
         gain = fastest["staged"] / fastest["pipelined"]
-        expect(gain > 1.15 or "cuda" in name, f"4 chunks, real ranks: {gain:.2f} times as fast as staged.")
+        expect(
+            gain > 1.15 or "cuda" in name,
+            f"4 chunks, real ranks: {gain:.2f} times as fast as staged.",
+        )
 
 
 @check.exercise("27.3")
@@ -115,7 +129,9 @@ def best_chunk(choose):
         best = n / min(np.geomspace(1, n, 9001), key=lambda count: pipeline_time(n, count, steps))
         whole = isinstance(chunk, int | np.integer) and chunk > 0
         near = whole and abs(chunk - best) < 1 + best / 50
-        expect(near, f"{case} you take chunks of {chunk!r}; {best:.0f} bytes, a whole number, is best.")
+        expect(
+            near, f"{case} you take chunks of {chunk!r}; {best:.0f} bytes, a whole number, is best."
+        )
         for share in (0.97, 1.03):
             half = share * pipeline_time(n, n / best, steps) / 2  # to start, and for all bytes
             zero = choose(n, steps, direct=(half, half / n)) == 0
@@ -137,10 +153,15 @@ def _received(received: list[np.ndarray], chunk: int | None = None) -> None:
         expect.equal(got, want, f"{case} `into` on rank {rank}, beside `out` of rank {left}")
 
 
-def _no_waste(tried: virtual.Run, nbytes: int, chunk: int | None = None, copy: Step = (1e-5, 1e-9)) -> None:
-    """One copy each way and one message for each chunk, and hardly more time than the slowest step needs."""
+def _no_waste(
+    tried: virtual.Run, nbytes: int, chunk: int | None = None, copy: Step = (1e-5, 1e-9)
+) -> None:
+    """One copy each way and one message for each chunk, and hardly more time than the slowest step
+    needs."""
     chunks = ceil(nbytes / chunk) if chunk else 1
-    case = f"The answer is right. But of {message(nbytes, chunk)} on {counted(tried.ranks, 'rank')},"
+    case = (
+        f"The answer is right. But of {message(nbytes, chunk)} on {counted(tried.ranks, 'rank')},"
+    )
     for rank, (_, _, log) in enumerate(tried.results):
         for engine in ("to host", "to device"):
             copies = sum(one[0] == engine for one in log)
@@ -160,12 +181,15 @@ def _no_waste(tried: virtual.Run, nbytes: int, chunk: int | None = None, copy: S
 LINK: Step = (2e-6, 1e-9)  # of the virtual cluster, if nothing else is said
 
 
-def trial(way, ranks, nbytes, chunk=None, copy: Step = (1e-5, 1e-9), link=LINK, late=0.0, **options):
+def trial(
+    way, ranks, nbytes, chunk=None, copy: Step = (1e-5, 1e-9), link=LINK, late=0.0, **options
+):
     """Run `way` round a ring of virtual ranks with virtual devices. A send waits for its receive.
 
-    copy, link: start in seconds, and seconds per byte. late: seconds that rank 1 begins after the others, so
-    that what is sent to it waits. Further options go to Cluster.run. Returns its run; each of run.results is
-    (what `into` holds, what the outbox holds, the log of the device's copies).
+    copy, link: start in seconds, and seconds per byte. late: seconds that rank 1 begins after the
+    others, so that what is sent to it waits. Further options go to Cluster.run. Returns its run;
+    each of run.results is (what `into` holds, what the outbox holds, the log of the device's
+    copies).
     """
     start, per_byte = link
     machine = virtual.ideal(start, 1 / per_byte).but(eager=0)
@@ -186,16 +210,19 @@ def message(nbytes: int, chunk: int | None) -> str:
 
 
 def pipeline_time(nbytes: float, count: float, steps: Sequence[tuple[float, float]]) -> float:
-    """Seconds of nbytes in `count` equal chunks: the steps of one, and the slowest of them for each further.
+    """Seconds of nbytes in `count` equal chunks: the steps of one, and the slowest of them for each
+    further.
 
-    steps: (start in seconds, seconds per byte) of each step that a chunk takes. count 1: staged, no overlap.
+    steps: (start in seconds, seconds per byte) of each step that a chunk takes. count 1: staged, no
+    overlap.
     """
     times = [start + nbytes / count * per_byte for start, per_byte in steps]
     return sum(times) + (count - 1) * max(times)
 
 
 def sent_by(rank: int, nbytes: int) -> np.ndarray:
-    """The bytes that a rank sends, 1 to 199: none that stands for rubbish, as EMPTY and UNUSED do."""
+    """The bytes that a rank sends, 1 to 199: none that stands for rubbish, as EMPTY and UNUSED
+    do."""
     return np.random.default_rng(rank).integers(1, 200, nbytes, np.uint8)
 
 
@@ -208,7 +235,8 @@ def boxes(device, nbytes: int, chunk: int | None) -> list:
 def _exchange_on(
     device, comm, way: Callable, nbytes: int, chunk: int | None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Run `way` round the ring of all ranks of comm, on this device: what `into` and outbox hold then."""
+    """Run `way` round the ring of all ranks of comm, on this device: what `into` and outbox hold
+    then."""
     out = device.array(sent_by(comm.rank, nbytes))
     into = device.empty(nbytes)
     outbox, inbox = boxes(device, nbytes, chunk)
@@ -218,7 +246,9 @@ def _exchange_on(
     return device.peek(into), np.array(outbox)
 
 
-def exchange(comm, way: Callable, nbytes: int, chunk: int | None, start: float, rate: float) -> np.ndarray:
+def exchange(
+    comm, way: Callable, nbytes: int, chunk: int | None, start: float, rate: float
+) -> np.ndarray:
     """What `into` holds after the same on the device that is here.
 
     start, rate: of a stand-in, where there is no GPU.
@@ -228,28 +258,37 @@ def exchange(comm, way: Callable, nbytes: int, chunk: int | None, start: float, 
 
 
 def direct(comm, device, out, into, outbox, inbox, dest, source):
-    """The way without the host, for a CUDA-aware MPI alone: any other crashes. The boxes are not used."""
+    """The way without the host, for a CUDA-aware MPI alone: any other crashes. The boxes are not
+    used."""
     comm.Sendrecv(device.for_mpi(out), dest=dest, recvbuf=device.for_mpi(into), source=source)
 
 
 def here(latency: float, rate: float) -> StandIn | Cuda:
-    """This rank's GPU; where there is none, a stand-in. latency: seconds a copy. rate: bytes per second."""
+    """This rank's GPU; where there is none, a stand-in. latency: seconds a copy. rate: bytes per
+    second."""
     name = world.device()
     return Cuda(name) if name.startswith("cuda") else StandIn(latency, rate)
 
 
 def why_not(comm) -> str:
-    """Why this MPI must not be handed a GPU's memory; "" if it may be. comm: any, as MPI has to run."""
+    """Why this MPI must not be handed a GPU's memory; "" if it may be. comm: any, as MPI has to
+    run."""
     return placement.mpi_reason()
 
 
 def race(
-    comm, sizes: Sequence[int], ways: Mapping[str, tuple], start: float, rate: float, seconds: float = 1
+    comm,
+    sizes: Sequence[int],
+    ways: Mapping[str, tuple],
+    start: float,
+    rate: float,
+    seconds: float = 1,
 ) -> tuple[dict[str, dict], str]:
-    """({where: {way: {bytes: Measurement}}}, the device's name) of two ranks, by `benchmarks.on_pairs`.
+    """({where: {way: {bytes: Measurement}}}, the device's name) of two ranks, by
+    `benchmarks.on_pairs`.
 
-    ways: name -> (way, bytes per chunk; None: one piece). start, rate: of a stand-in, where there is no GPU.
-    seconds: about as long for each size.
+    ways: name -> (way, bytes per chunk; None: one piece). start, rate: of a stand-in, where there
+    is no GPU. seconds: about as long for each size.
     """
     device = here(start, rate)
 
@@ -292,7 +331,8 @@ STEPS = {"to host": (_to_host, None), "message": (_message, None), "to device": 
 def busy(run: virtual.Run, name: str, rank: int = 0) -> dict[str, list[tuple[float, float]]]:
     """When each engine and the network of a rank were busy, in a traced trial.
 
-    Returns {"to host, name": [(start, end)], "message, name": …, "to device, name": …}, in virtual seconds.
+    Returns {"to host, name": [(start, end)], "message, name": …, "to device, name": …}, in virtual
+    seconds.
     """
     _, _, copies = run.results[rank]
     spans: dict[str, list] = {"to host": [], "message": [], "to device": []}
@@ -312,7 +352,9 @@ class Memory:
 
     def __getitem__(self, place: slice) -> Memory:
         if not isinstance(place, slice):
-            raise LabError("Device memory cannot be read byte by byte from the host; slice it: memory[a:b].")
+            raise LabError(
+                "Device memory cannot be read byte by byte from the host; slice it: memory[a:b]."
+            )
         return Memory(self._values[place])
 
     def __len__(self) -> int:
@@ -329,11 +371,12 @@ class Memory:
 
 
 class StandIn:
-    """No GPU, but memory that only copies reach: each takes `latency` seconds, and 1/`rate` more for a byte.
+    """No GPU, but memory that only copies reach: each takes `latency` seconds, and 1/`rate` more
+    for a byte.
 
-    One engine copies to the host and one to the device, as in a GPU; each does one copy after another, while
-    the program goes on. The bytes really move, in `wait`: the last moment that a GPU might choose, so that a
-    forgotten wait shows. log: (engine, bytes, start, end) of each copy.
+    One engine copies to the host and one to the device, as in a GPU; each does one copy after
+    another, while the program goes on. The bytes really move, in `wait`: the last moment that a GPU
+    might choose, so that a forgotten wait shows. log: (engine, bytes, start, end) of each copy.
     clock, pause: with `comm.Wtime` and `comm.compute` of a virtual rank it is a virtual device.
     """
 
@@ -360,7 +403,8 @@ class StandIn:
         return memory._values.copy()
 
     def pinned(self, *shape: int) -> Pinned:
-        """A buffer of the host for copies, full of rubbish. Slow to get: once, not for each message."""
+        """A buffer of the host for copies, full of rubbish. Slow to get: once, not for each
+        message."""
         return np.full(shape, UNUSED, np.uint8).view(Pinned)
 
     def to_host(self, host: Pinned, memory: Memory) -> Copy:
@@ -399,7 +443,8 @@ class StandIn:
 
 
 def _sleep(seconds: float) -> None:
-    """Asleep, so that other ranks have the core; the last 0.1 ms awake, as nobody is woken on time."""
+    """Asleep, so that other ranks have the core; the last 0.1 ms awake, as nobody is woken on
+    time."""
     end = time.perf_counter() + seconds
     if seconds > 2e-4:
         time.sleep(seconds - 1e-4)
@@ -408,32 +453,37 @@ def _sleep(seconds: float) -> None:
 
 
 class Pinned(np.ndarray):
-    """Page-locked memory of the host: the only memory that a device's engines reach by themselves."""
+    """Page-locked memory of the host: the only memory that a device's engines reach by
+    themselves."""
 
 
 class Copy:
-    """A copy under way. It is over when `wait()` has returned; before that, leave both its ends alone."""
+    """A copy under way. It is over when `wait()` has returned; before that, leave both its ends
+    alone."""
 
     def __init__(self, wait: Callable[[], None]):
         self.wait = wait
 
 
 def _refuse(host, memory, kind: type, call: str) -> None:
-    """Raise LabError unless host is pinned, memory of the device's `kind`, and both are equally long."""
+    """Raise LabError unless host is pinned, memory of the device's `kind`, and both are equally
+    long."""
     if not isinstance(host, Pinned) or not isinstance(memory, kind):
         kinds = f"{type(host).__name__} and {type(memory).__name__}"
         raise LabError(
-            f"device.{call}: `host` is pinned memory from device.pinned, `memory` the device's; not {kinds}."
+            f"device.{call}: `host` is pinned memory from device.pinned, `memory` the device's; not"
+            f" {kinds}."
         )
     if len(host) != len(memory):
         raise LabError(
-            f"device.{call}: the host's buffer has {len(host)} bytes, the device's memory {len(memory)}. "
-            "Slice the longer one."
+            f"device.{call}: the host's buffer has {len(host)} bytes, the device's memory"
+            f" {len(memory)}. Slice the longer one."
         )
 
 
 class Cuda:
-    """An NVIDIA GPU through PyTorch; `name` is "cuda:0 (…)". Copies run on a stream for each direction."""
+    """An NVIDIA GPU through PyTorch; `name` is "cuda:0 (…)". Copies run on a stream for each
+    direction."""
 
     def __init__(self, name: str):
         import torch
@@ -455,7 +505,9 @@ class Cuda:
         return memory.cpu().numpy()
 
     def pinned(self, *shape: int) -> Pinned:
-        return self._torch.empty(shape, dtype=self._torch.uint8, pin_memory=True).numpy().view(Pinned)
+        return (
+            self._torch.empty(shape, dtype=self._torch.uint8, pin_memory=True).numpy().view(Pinned)
+        )
 
     def to_host(self, host: Pinned, memory) -> Copy:
         _refuse(host, memory, self._torch.Tensor, "to_host(host, memory)")
@@ -466,12 +518,14 @@ class Cuda:
         return self._start(self._up, memory, self._torch.from_numpy(host))
 
     def for_mpi(self, memory):
-        """The tensor itself: mpi4py takes its address. MPI knows no streams, so all work has to be over."""
+        """The tensor itself: mpi4py takes its address. MPI knows no streams, so all work has to be
+        over."""
         self._torch.cuda.synchronize(self._device)
         return memory
 
     def _start(self, stream, into, source) -> Copy:
-        stream.wait_stream(self._torch.cuda.current_stream(self._device))  # kernels that still write `source`
+        # Kernels that still write `source`.
+        stream.wait_stream(self._torch.cuda.current_stream(self._device))
         with self._torch.cuda.stream(stream):
             into.copy_(source, non_blocking=True)
             over = self._torch.cuda.Event()

@@ -1,4 +1,5 @@
-"""Lab 28: its checks, its networks on the virtual cluster, and the published numbers that it quotes."""
+"""Lab 28: its checks, its networks on the virtual cluster, and the published numbers that it
+quotes."""
 
 from __future__ import annotations
 
@@ -23,17 +24,23 @@ def time_of_an_allreduce(allreduce_time):
                 vector = virtual.vector(np.ones(64), stands_for=nbytes)
                 want = 1e6 * virtual.Cluster(p, 1, machine).run(allreduce, vector).time
                 lg = math.log2(p)
-                latency, transfer = 1e6 * alpha, 1e6 * nbytes / rate  # µs; of the whole vector, once
+                # Μs; of the whole vector, once.
+                latency, transfer = 1e6 * alpha, 1e6 * nbytes / rate
                 share = (p - 1) / p
                 if nbytes <= 2048:
                     slips = {
-                        "this is Rabenseifner; up to 2,048 bytes it is doubling": 2 * lg * latency
-                        + 2 * share * transfer,
-                        "in doubling each message has the whole vector, lg p times": lg * latency + transfer,
+                        "this is Rabenseifner; up to 2,048 bytes it is doubling": (
+                            2 * lg * latency + 2 * share * transfer
+                        ),
+                        "in doubling each message has the whole vector, lg p times": (
+                            lg * latency + transfer
+                        ),
                     }
                 else:
                     slips = {
-                        "this is doubling; above 2,048 bytes it is Rabenseifner": lg * (latency + transfer),
+                        "this is doubling; above 2,048 bytes it is Rabenseifner": (
+                            lg * (latency + transfer)
+                        ),
                         "each byte goes there and back: 2 (p - 1)/p": want - share * transfer,
                         "Rabenseifner has 2 lg p messages: there and back": want - lg * latency,
                     }
@@ -81,10 +88,12 @@ def share_that_waits(waiting):
                 exposed / (compute + exposed),
                 "the share that waits",
                 slips={
-                    "where all is covered nobody waits: it is 0, not less": uncovered / (compute + uncovered),
-                    "hidden is a share of the computing, not of the exchange": (1 - hidden)
-                    * exchange
-                    / (compute + (1 - hidden) * exchange),
+                    "where all is covered nobody waits: it is 0, not less": (
+                        uncovered / (compute + uncovered)
+                    ),
+                    "hidden is a share of the computing, not of the exchange": (
+                        (1 - hidden) * exchange / (compute + (1 - hidden) * exchange)
+                    ),
                     "that is a share of the computing; a step is longer": exposed / compute,
                 },
             )
@@ -111,10 +120,11 @@ NETWORKS = {
 
 
 def connect(network: str, gpus: int, machine: virtual.Machine | None = None) -> virtual.Cluster:
-    """So many GPUs on a network, each in a node of its own with its own card; by NVLink all in one node.
+    """So many GPUs on a network, each in a node of its own with its own card; by NVLink all in one
+    node.
 
-    machine: in place of the network's own. Messages wait for no handshake; those of NCCL hardly ever do, as
-    its receivers announce their buffers ahead.
+    machine: in place of the network's own. Messages wait for no handshake; those of NCCL hardly
+    ever do, as its receivers announce their buffers ahead.
     """
     machine = machine or virtual.machine(NETWORKS[network]).but(handshake=0.0)
     if network == "NVLink":
@@ -123,7 +133,8 @@ def connect(network: str, gpus: int, machine: virtual.Machine | None = None) -> 
 
 
 def free(network: str, what: str) -> virtual.Machine:
-    """The network's machine without one part of its cost: what is "latency" or "bytes", on both links."""
+    """The network's machine without one part of its cost: what is "latency" or "bytes", on both
+    links."""
     machine = virtual.machine(NETWORKS[network]).but(handshake=0.0)
     links = {}
     for place in ("inside", "between"):
@@ -146,16 +157,19 @@ def ranked(seconds: Mapping[str, float]) -> str:
 
 
 def pairs_in_order(order: Sequence[str], seconds: Mapping[str, float]) -> tuple[int, int]:
-    """(right, all) pairs of names in `order`, fastest first. Times closer than 5 % are right in any order."""
+    """(right, all) pairs of names in `order`, fastest first. Times closer than 5 % are right in any
+    order."""
     pairs = [pair for pair in combinations(order, 2) if set(pair) <= set(seconds)]
     right = [1 for first, second in pairs if seconds[first] <= 1.05 * seconds[second]]
     return len(right), len(pairs)
 
 
 def torus_allreduce(comm, vector, per_node: int) -> None:
-    """Sum `vector` over all ranks, in place: scattered in each node, summed across by parts, gathered.
+    """Sum `vector` over all ranks, in place: scattered in each node, summed across by parts,
+    gathered.
 
-    per_node: ranks of a node. The ranks of a node send their parts through all of its cards (lab 26).
+    per_node: ranks of a node. The ranks of a node send their parts through all of its cards (lab
+    26).
     """
     inside = comm.Split(comm.rank // per_node, comm.rank)
     across = comm.Split(inside.rank, comm.rank)
@@ -187,13 +201,39 @@ DEVICES = (
         4,
         204.8e9,
         4e12,
-        "AMD's product page: 64 cores, 2.45 GHz, 8 channels of DDR4-3200, up to 4 TB; the peak is computed: "
-        "32 operations a cycle and core (two units of 8 multiply-adds)",
+        "AMD's product page: 64 cores, 2.45 GHz, 8 channels of DDR4-3200, up to 4 TB; the peak is"
+        " computed: 32 operations a cycle and core (two units of 8 multiply-adds)",
     ),
-    Device("K80", 2014, 8.73e12, 4, 480e9, 24e9, "NVIDIA, Tesla K80: both GPUs of the board, at boost clock"),
-    Device("V100", 2017, 125e12, 2, 900e9, 16e9, "NVIDIA, Tesla V100 SXM2 data sheet: tensor cores"),
-    Device("H100", 2022, 989e12, 2, 3.35e12, 80e9, "NVIDIA, H100 SXM data sheet: tensor cores, not sparse"),
-    Device("TPU v3", 2018, 123e12, 2, 900e9, 32 * 2**30, "Google, cloud.google.com/tpu/docs/v3: one chip"),
+    Device(
+        "K80",
+        2014,
+        8.73e12,
+        4,
+        480e9,
+        24e9,
+        "NVIDIA, Tesla K80: both GPUs of the board, at boost clock",
+    ),
+    Device(
+        "V100", 2017, 125e12, 2, 900e9, 16e9, "NVIDIA, Tesla V100 SXM2 data sheet: tensor cores"
+    ),
+    Device(
+        "H100",
+        2022,
+        989e12,
+        2,
+        3.35e12,
+        80e9,
+        "NVIDIA, H100 SXM data sheet: tensor cores, not sparse",
+    ),
+    Device(
+        "TPU v3",
+        2018,
+        123e12,
+        2,
+        900e9,
+        32 * 2**30,
+        "Google, cloud.google.com/tpu/docs/v3: one chip",
+    ),
     Device(
         "IPU (GC2)",
         2018,
@@ -201,7 +241,8 @@ DEVICES = (
         2,
         45e12,
         304 * 2**20,
-        "Jia and others, arXiv 1912.03413: mixed precision; the nominal bandwidth of its on-chip memory",
+        "Jia and others, arXiv 1912.03413: mixed precision; the nominal bandwidth of its on-chip"
+        " memory",
     ),
     Device(
         "FPGA (Alveo U280)",
@@ -210,8 +251,8 @@ DEVICES = (
         1,
         460e9,
         8e9,
-        "AMD, PG367: the processor for convolutions DPUCAHX8H on a U280, integers of 8 bits; UG1393: its "
-        "HBM2 memory",
+        "AMD, PG367: the processor for convolutions DPUCAHX8H on a U280, integers of 8 bits;"
+        " UG1393: its HBM2 memory",
     ),
     Device(
         "NNP-T",
@@ -220,7 +261,8 @@ DEVICES = (
         2,
         1.2288e12,
         32 * 2**30,
-        "Intel at Hot Chips 31 (Spring Crest): bfloat16 on 24 clusters at 1.1 GHz; four stacks of HBM2-2400",
+        "Intel at Hot Chips 31 (Spring Crest): bfloat16 on 24 clusters at 1.1 GHz; four stacks of"
+        " HBM2-2400",
     ),
     Device(
         "Gaudi 2",
@@ -233,15 +275,16 @@ DEVICES = (
     ),
 )
 
-_SHAPES = {"fc6": (25088, 4096), "conv4_2": (512 * 28 * 28, 512 * 28 * 28)}  # numbers in and out, a picture
+# Numbers in and out, a picture.
+_SHAPES = {"fc6": (25088, 4096), "conv4_2": (512 * 28 * 28, 512 * 28 * 28)}
 LAYERS = (("fc6", 1), ("fc6", 256), ("conv4_2", 32))  # of VGG-16, with so many pictures
 
 
 def intensity(layer: str, pictures: int, size: int) -> float:
     """Operations of a layer of VGG-16 on its way forward, for each byte that it moves at least.
 
-    It reads its parameters once and each picture's numbers, and writes each picture's numbers. size: bytes
-    of a number.
+    It reads its parameters once and each picture's numbers, and writes each picture's numbers.
+    size: bytes of a number.
     """
     (row,) = nets.layer_table("vgg16").query("layer == @layer").itertuples()
     moved = row.parameters + pictures * sum(_SHAPES[layer])
@@ -254,13 +297,14 @@ _NVIDIA = (
 )
 _TENSORFLOW = "TensorFlow's page Benchmarks, May 2017, one GPU of a DGX-1, synthetic images"
 _DEEPBENCH = (
-    "Baidu, DeepBench, results/train/DeepBench_IA_KNL7250.xlsx (2017): Intel MLSL, a process a node, Xeon "
-    "Phi 7250F, Omni-Path 100"
+    "Baidu, DeepBench, results/train/DeepBench_IA_KNL7250.xlsx (2017): Intel MLSL, a process a"
+    " node, Xeon Phi 7250F, Omni-Path 100"
 )
 
 
 class Gpu(NamedTuple):
-    """What training ResNet-50 reached on one GPU. images: a second; peak: operations a second of its kind."""
+    """What training ResNet-50 reached on one GPU. images: a second; peak: operations a second of
+    its kind."""
 
     name: str
     images: float
@@ -278,7 +322,8 @@ class Allreduce(NamedTuple):
 
 
 class Net(NamedTuple):
-    """gradient: bytes, in 32 bits. flops: of one picture's training, three times its way forward."""
+    """gradient: bytes, in 32 bits. flops: of one picture's training, three times its way
+    forward."""
 
     gradient: float
     flops: float
@@ -291,7 +336,8 @@ def _net(name: str) -> Net:
 
 RESNET50 = _net("resnet50")
 
-# Peaks: NVIDIA's data sheets of the P100 SXM2, V100 SXM2 and A100 SXM; 16 bits are those of the tensor cores.
+# Peaks: NVIDIA's data sheets of the P100 SXM2, V100 SXM2 and A100 SXM; 16 bits are those of the
+# tensor cores.
 GPUS = (
     Gpu("P100, 32 bits", 219.0, 10.6e12, _TENSORFLOW),
     Gpu("V100, 32 bits", 367.0, 15.7e12, _NVIDIA),

@@ -1,4 +1,5 @@
-"""The checks of lab 30, what they see of the learner's functions on a rank, and a step's two parts, timed."""
+"""The checks of lab 30, what they see of the learner's functions on a rank, and a step's two parts,
+timed."""
 
 from __future__ import annotations
 
@@ -15,7 +16,8 @@ from labkit.errors import counted
 
 @check.exercise("30.1")
 def equal_shares(my_share, batch, to_vector, new_net):
-    """The parts are equal, they are of the batch's own rows, and each row is on exactly one rank."""
+    """The parts are equal, they are of the batch's own rows, and each row is on exactly one
+    rank."""
     rows = data.batches(1536, batch, epoch=0)[1]
     for size in (1, 2, 4, 8):
         shares = [np.asarray(my_share(rows, rank, size)) for rank in range(size)]
@@ -28,7 +30,9 @@ def equal_shares(my_share, batch, to_vector, new_net):
         twice = len(together) - len(set(together))
         expect(not twice, f"With {ranks}, {twice} images are seen twice, and as many by nobody.")
     net_values = to_vector(new_net(seed=0).parameters())
-    predict.right("30.1", images_per_rank=len(my_share(rows, 0, 4)), values_averaged=len(net_values))
+    predict.right(
+        "30.1", images_per_rank=len(my_share(rows, 0, 4)), values_averaged=len(net_values)
+    )
 
 
 @check.exercise("30.2")
@@ -38,7 +42,9 @@ def equal_start(start_equal, ranks, patience):
         for name, weights in seen.after.items():
             slips = {"unchanged: it is what this rank drew itself": seen.own[name]}
             because = "it should be what rank 0 began with"
-            expect.equal(weights, seen.of_rank_0[name], f"Rank {rank}: {name}", slips=slips, because=because)
+            expect.equal(
+                weights, seen.of_rank_0[name], f"Rank {rank}: {name}", slips=slips, because=because
+            )
 
 
 @check.exercise("30.3")
@@ -49,14 +55,18 @@ def mean_by_one_call(average_gradients, ranks, patience):
     for size, names in calls.items():
         many = f"the mean is right, but it took {len(names)} calls of MPI. Use one vector for all."
         expect(len(names) <= 1, f"{counted(size, 'rank')}: {many}")
-        pickled = f"comm.{names[0]} pickles; the call for arrays is written with a capital." if names else ""
+        pickled = (
+            f"comm.{names[0]} pickles; the call for arrays is written with a capital."
+            if names
+            else ""
+        )
         expect(not names or names[0][0].isupper(), pickled)
 
 
 @check.exercise("30.4")
 def trains_as_one_process(train, average_gradients, alone, batch, ranks, patience):
-    """Every loss is that of one process, on every rank and on any number of ranks; and all ranks' weights
-    stay equal.
+    """Every loss is that of one process, on every rank and on any number of ranks; and all ranks'
+    weights stay equal.
     """
     expect(batch % ranks == 0, f"{batch} images do not make {ranks} equal parts: use 2 or 4 ranks.")
     trained = launch.run(watched, train, average_gradients, ranks=ranks, timeout=patience)
@@ -64,7 +74,10 @@ def trains_as_one_process(train, average_gradients, alone, batch, ranks, patienc
         expect_step(seen, len(alone), batch // ranks)
     losses = trained[0].losses
     same = ranks > 1 and np.array_equal(trained[0].gradient, trained[1].gradient)
-    expect(not same, "All ranks find the same gradient: each works on the whole batch, not on its part.")
+    expect(
+        not same,
+        "All ranks find the same gradient: each works on the whole batch, not on its part.",
+    )
     by_rank = "The losses of the ranks: [rank][step]"
     one = "all ranks note the loss of the global batch; the loss on a rank is that of its own part"
     expect.equal([seen.losses for seen in trained], [losses] * ranks, by_rank, because=one)
@@ -75,12 +88,16 @@ def trains_as_one_process(train, average_gradients, alone, batch, ranks, patienc
     suspects = "look at two things: is the average before the update, and is the rate as it was?"
     expect.close(losses[1], alone[1], after, because=suspects)
     cleared = "are the gradients of the step before cleared?"
-    expect.close(losses[2], alone[2], "The loss after two updates, against one process", because=cleared)
+    expect.close(
+        losses[2], alone[2], "The loss after two updates, against one process", because=cleared
+    )
     expect.close(losses, alone, "The loss of every step against one process", rtol=1e-3)
     for rank in range(ranks):
         what = f"At the end, rank {rank}'s weights against rank 0's"
         expect.equal(trained[rank].weights, trained[0].weights, what)
-    in_groups_of_one = launch.run(watched_alone, train, average_gradients, ranks=ranks, timeout=patience)
+    in_groups_of_one = launch.run(
+        watched_alone, train, average_gradients, ranks=ranks, timeout=patience
+    )
     fewer = "Where comm is a group of 1 rank, the loss of the first step"
     size = "is something divided by a number of ranks other than comm.size?"
     expect.close(in_groups_of_one[0].losses[0], alone[0], fewer, because=size)
@@ -88,7 +105,9 @@ def trains_as_one_process(train, average_gradients, alone, batch, ranks, patienc
 
 def expect_step(seen: Seen, steps: int, part: int) -> None:
     """Each part of a step is there, in its place. part: images of a rank in a step."""
-    times = f"`average(comm, net)` was called {seen.averages} times in {steps} steps, not once in each."
+    times = (
+        f"`average(comm, net)` was called {seen.averages} times in {steps} steps, not once in each."
+    )
     expect(seen.averages == steps, times)
     later = "Either `backward()` comes later, or `zero_grad()` clears them after it."
     expect(not seen.missing, f"When `average` is called there are no gradients. {later}")
@@ -101,7 +120,8 @@ def expect_step(seen: Seen, steps: int, part: int) -> None:
 
 
 class Started(NamedTuple):
-    """A rank's weights by name, flat: its own at first, rank 0's at first, and those after `start_equal`."""
+    """A rank's weights by name, flat: its own at first, rank 0's at first, and those after
+    `start_equal`."""
 
     own: dict[str, np.ndarray]
     of_rank_0: dict[str, np.ndarray]
@@ -109,7 +129,8 @@ class Started(NamedTuple):
 
 
 def started(comm, start_equal: Callable) -> Started:
-    """What start_equal(comm, net) makes of nets whose weights and biases differ from rank to rank."""
+    """What start_equal(comm, net) makes of nets whose weights and biases differ from rank to
+    rank."""
     net = nets.torch_digits(nets.start_weights(seed=comm.rank)).to(world.device())
     with torch.no_grad():
         for weight in net.parameters():
@@ -121,7 +142,8 @@ def started(comm, start_equal: Callable) -> Started:
 
 
 def expect_average(comm, average: Callable) -> list[str]:
-    """Fail unless average(comm, net) leaves the mean in all gradients. Returns the calls of MPI it made."""
+    """Fail unless average(comm, net) leaves the mean in all gradients. Returns the calls of MPI it
+    made."""
     net = nets.torch_digits().to(world.device())
     for weight in net.parameters():
         draw = torch.Generator().manual_seed(comm.rank)
@@ -147,9 +169,9 @@ class Seen(NamedTuple):
     """A training on a rank, and what was seen whenever the gradients were about to be averaged.
 
     losses: of every step, as the learner's function returns them. weights: at the end, flat.
-    averages: calls of average. missing: of these, how often there were no gradients.
-    images: images that went through the net between two calls. moved: have the weights moved since the start,
-    at the second call? gradient: the flat gradient at the first call.
+    averages: calls of average. missing: of these, how often there were no gradients. images: images
+    that went through the net between two calls. moved: have the weights moved since the start, at
+    the second call? gradient: the flat gradient at the first call.
     """
 
     losses: list
@@ -162,7 +184,8 @@ class Seen(NamedTuple):
 
 
 def watched(comm, train: Callable, average: Callable, **options) -> Seen:
-    """train(comm, average=…, **options), watched. `average` is called as the learner's function calls it."""
+    """train(comm, average=…, **options), watched. `average` is called as the learner's function
+    calls it."""
     images: list[int] = []
     through = [0]
     missing = [0]

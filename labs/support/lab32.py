@@ -26,10 +26,11 @@ from torch.nn import functional
 
 SIZES = (3000, 10, 5000, 700, 1, 2500)  # values of the tensors of a toy net
 SECONDS = 1e-3  # of each of its layers, forward and backward
-AFTER_FIRST_MS = 1e3 * SECONDS * (len(SIZES) - 1)  # of backward after the first gradient, without messages
+# Of backward after the first gradient, without messages.
+AFTER_FIRST_MS = 1e3 * SECONDS * (len(SIZES) - 1)
 SLOW = 2e6  # bytes/s of links over which the broadcasts of the toy net outlast a layer
 
-# --------------------------------------------------------------------------------------------- checks
+# ------------------------------------------------------------------------------------------- checks
 
 
 @check.exercise("32.1")
@@ -78,19 +79,24 @@ def two_directions(two_sides, watch, batch, patience, workers):
     broadcast = sorted(call.values for call in seen.calls if call.name == "Ibcast")
     wanted = sorted(2 * SIZES)
     each = (
-        f"In 2 steps Ibcast is called for {broadcast} values; it should be called for each tensor, {wanted}."
+        f"In 2 steps Ibcast is called for {broadcast} values; it should be called for each tensor,"
+        f" {wanted}."
     )
     expect(broadcast == wanted, each)
     first = seen.forward[1][0]  # seconds at which the layers began, in the second step
     last = seen.forward[1][-1]
-    late = "Layer 0 began its next forward pass when all broadcasts were over, for no other had to wait."
+    late = (
+        "Layer 0 began its next forward pass when all broadcasts were over, for no other had to"
+        " wait."
+    )
     needs = "It needs its own parameters only, and those should be sent first."
     expect(last - first > SECONDS * (len(SIZES) - 1) + 1e-9, f"{late} {needs}")
     expect_one_process(two_sides, watch, batch, patience, workers)
 
 
 def expect_hooks(watch: Callable) -> None:
-    """Fail unless watch(module, ready) lets PyTorch tell ready of each gradient once, when it is there."""
+    """Fail unless watch(module, ready) lets PyTorch tell ready of each gradient once, when it is
+    there."""
     module = nets.torch_digits()
     weights = list(module.parameters())
     told = []  # what ready was given, and whether that gradient was there
@@ -107,12 +113,19 @@ def expect_hooks(watch: Callable) -> None:
     numbers = [int(i) for i in numbers]
     once = f"Gradients 0 to 5 came, each once; ready was told of {numbers}."
     expect(sorted(numbers) == [0, 1, 2, 3, 4, 5], once)
-    expect(max(numbers[:2]) > max(numbers[-2:]), f"The last layer's gradients come first, not {numbers}.")
-    expect(all(there for _, there in told), "ready(i) is called before `.grad` of parameter i is there.")
+    expect(
+        max(numbers[:2]) > max(numbers[-2:]),
+        f"The last layer's gradients come first, not {numbers}.",
+    )
+    expect(
+        all(there for _, there in told),
+        "ready(i) is called before `.grad` of parameter i is there.",
+    )
 
 
 def planned(nbytes: float, most: int) -> list[list[int]]:
-    """The buckets, each closed as soon as it holds `nbytes` or `most` tensors; the last may hold less."""
+    """The buckets, each closed as soon as it holds `nbytes` or `most` tensors; the last may hold
+    less."""
     buckets: list[list[int]] = [[]]
     for i in reversed(range(len(SIZES))):
         held = 4 * sum(SIZES[j] for j in buckets[-1])
@@ -125,8 +138,9 @@ def planned(nbytes: float, most: int) -> list[list[int]]:
 def expect_sums(seen: Steps, name: str, buckets: list[list[int]], late: bool = False) -> None:
     """Fail unless the sums of the toy net began as they should.
 
-    name: of the call that each sum is. buckets: the tensors of each sum of a step, in order. A sum begins
-    as soon as its gradients are there. late: the last of a step has time until backward is over.
+    name: of the call that each sum is. buckets: the tensors of each sum of a step, in order. A sum
+    begins as soon as its gradients are there. late: the last of a step has time until backward is
+    over.
     """
     for call in seen.calls:
         others = f"comm.{call.name} is called; the sum should be made of {name} alone."
@@ -138,28 +152,38 @@ def expect_sums(seen: Steps, name: str, buckets: list[list[int]], late: bool = F
     sums = [call for call in seen.calls if call.name == name]
     expect(sums, f"comm.{name}, which takes arrays, is never called.")
     if len(buckets) > 1:
-        begins = f"No overlap: backward ends {1e3 * seen.backward_ends[0]:.1f} ms after the start, and the"
+        begins = (
+            f"No overlap: backward ends {1e3 * seen.backward_ends[0]:.1f} ms after the start,"
+            " and the"
+        )
         first = f"{begins} first sum begins at {1e3 * sums[0].begin:.1f} ms. Begin sums in `ready`."
         expect(sums[0].begin < seen.backward_ends[0] - 1e-9, first)
     wanted = [sum(SIZES[i] for i in bucket) for bucket in buckets] * len(seen.ready)
     values = [call.values for call in sums]
     plan = f"gradients {buckets} of {wanted} values"
     came = f"{name} is called for {values} values, one call after the other."
-    expect(values == wanted, f"{came} It should be called for {plan}, from the last tensor to the first.")
+    expect(
+        values == wanted,
+        f"{came} It should be called for {plan}, from the last tensor to the first.",
+    )
     for place, call in enumerate(sums):
         step, number = divmod(place, len(buckets))
         bucket = buckets[number]
         there = max(seen.ready[step][i] for i in bucket)
         if late and number == len(buckets) - 1:
             there = seen.backward_ends[step]
-        times = f"{1e3 * there:.1f} ms after the start, their sum began at {1e3 * call.begin:.1f} ms"
+        times = (
+            f"{1e3 * there:.1f} ms after the start, their sum began at {1e3 * call.begin:.1f} ms"
+        )
         expect(call.begin < there + 1e-9, f"No overlap: gradients {bucket} came {times}.")
 
 
 def one_step(way: Callable, steps: int = 1, machine=None) -> Steps:
     """What the last of four virtual ranks saw of steps of the toy net, 1 ms a layer."""
     times = [SECONDS] * len(SIZES)
-    return virtual.Cluster(4, machine=machine).run(train, way, SIZES, steps, times, times).results[-1]
+    return (
+        virtual.Cluster(4, machine=machine).run(train, way, SIZES, steps, times, times).results[-1]
+    )
 
 
 def expect_one_process(way, watch, batch, patience, workers) -> None:
@@ -170,22 +194,28 @@ def expect_one_process(way, watch, batch, patience, workers) -> None:
         summed = trained_alone(p, SIZES, 3, rate=p * 0.5)  # the rate is 0.5, on p times the mean
         slips = {"this is with the sum of the gradients, not their mean": summed}
         for rank, seen in enumerate(run.results):
-            what = f"{counted(p, 'rank')}, 3 steps: rank {rank}'s parameters against one process, tensor"
+            what = (
+                f"{counted(p, 'rank')}, 3 steps: rank {rank}'s parameters against one process,"
+                " tensor"
+            )
             expect.close(seen.parameters, alone, what, atol=1e-4, slips=slips)
     training = partial(train_digits, way=way, watch=watch, steps=4, batch=batch)
     alone = train_digits_alone(4, batch)
     ranks = launch.ranks_here(workers)
-    for rank, sizes in enumerate(launch.run(on_every_size, training, ranks=ranks, timeout=patience)):
+    for rank, sizes in enumerate(
+        launch.run(on_every_size, training, ranks=ranks, timeout=patience)
+    ):
         for p, parameters in sizes.items():
             what = f"{p} real ranks, 4 steps: rank {rank}'s parameters against one process, tensor"
             expect.close(parameters, alone, what, atol=1e-5)
 
 
-# ------------------------------------------------------------------------- a communicator that listens
+# ---------------------------------------------------------------------- a communicator that listens
 
 
 class Call(NamedTuple):
-    """A collective: its name, how many values its array has, and at which virtual second it began."""
+    """A collective: its name, how many values its array has, and at which virtual second it
+    began."""
 
     name: str
     values: int
@@ -195,8 +225,8 @@ class Call(NamedTuple):
 class CollectiveLog:
     """A virtual communicator that passes everything on and keeps the collectives in `calls`.
 
-    scale: how many times its own bytes an array counts in messages and additions, and where an algorithm is
-    chosen by bytes.
+    scale: how many times its own bytes an array counts in messages and additions, and where an
+    algorithm is chosen by bytes.
     """
 
     COLLECTIVES = ("Allreduce", "Reduce", "Bcast", "Barrier", "Iallreduce", "Ireduce", "Ibcast")
@@ -214,10 +244,14 @@ class CollectiveLog:
             return method
 
         def collective(*args, **options):
-            arrays = [array for array in map(_array, [*args, *options.values()]) if array is not None]
+            arrays = [
+                array for array in map(_array, [*args, *options.values()]) if array is not None
+            ]
             self.calls.append(Call(name, arrays[0].size if arrays else 0, self.comm.Wtime()))
             args = [self._larger(argument) for argument in args]
-            return method(*args, **{key: self._larger(argument) for key, argument in options.items()})
+            return method(
+                *args, **{key: self._larger(argument) for key, argument in options.items()}
+            )
 
         return collective
 
@@ -236,7 +270,7 @@ def _array(argument):
     return first if isinstance(first, np.ndarray) else None
 
 
-# ----------------------------------------------------------------------------- a toy net on virtual ranks
+# ----------------------------------------------------------------------- a toy net on virtual ranks
 
 
 class Net:
@@ -254,14 +288,17 @@ class Net:
         return np.concatenate([self.gradients[i] for i in numbers])
 
     def cut(self, vector: np.ndarray, numbers: Sequence[int]) -> list[tuple[int, np.ndarray]]:
-        """What `join` of the same numbers put together: [(number of the tensor, its piece of vector)]."""
+        """What `join` of the same numbers put together: [(number of the tensor, its piece of
+        vector)]."""
         if not numbers:
             raise LabError(
                 "net.cut: no tensors. Was the list cleared after the sum began? Keep a copy of it."
             )
         ends = np.cumsum([len(self.gradients[i]) for i in numbers])
         if len(vector) != ends[-1]:
-            raise LabError(f"net.cut: tensors {list(numbers)} have {ends[-1]} values, not {len(vector)}.")
+            raise LabError(
+                f"net.cut: tensors {list(numbers)} have {ends[-1]} values, not {len(vector)}."
+            )
         return list(zip(numbers, np.split(vector, ends[:-1]), strict=True))
 
     def update(self, i: int, mean) -> None:
@@ -300,22 +337,27 @@ def functions_of(way, comm, net: Net) -> tuple:
     ):
         name = getattr(way, "__name__", getattr(getattr(way, "func", None), "__name__", "The way"))
         got = "nothing" if returned is None else f"{type(returned).__name__}"
-        raise LabError(f"{name}(comm, net) returns {got}; it should end with `return ready, finish`.")
+        raise LabError(
+            f"{name}(comm, net) returns {got}; it should end with `return ready, finish`."
+        )
     ready, finish, *before = returned
     return ready, finish, before
 
 
 def train(comm, way, sizes, steps=1, forward=None, backward=None, scale=1.0) -> Steps:
-    """`steps` SGD steps of a toy net on virtual ranks; its loss is |parameters - target of rank|² / 2.
+    """`steps` SGD steps of a toy net on virtual ranks; its loss is |parameters - target of rank|²
+    / 2.
 
-    sizes: values of each tensor. forward, backward: seconds that its layer takes, comm.compute passes them.
-    scale: values that one value stands for.
+    sizes: values of each tensor. forward, backward: seconds that its layer takes, comm.compute
+    passes them. scale: values that one value stands for.
     """
     free = [0.0] * len(sizes)
     forward = forward or free
     backward = backward or free
     targets = targets_of(comm.rank, sizes)
-    net = Net([np.zeros(n, np.float32) for n in sizes], [np.zeros(n, np.float32) for n in sizes], rate=0.5)
+    net = Net(
+        [np.zeros(n, np.float32) for n in sizes], [np.zeros(n, np.float32) for n in sizes], rate=0.5
+    )
     log = CollectiveLog(comm, scale)
     seen = Steps([], [], [], [], net.parameters, 0)
     ready, finish, before = functions_of(way, log, net)
@@ -346,28 +388,36 @@ def targets_of(rank: int, sizes: Sequence[int]) -> list[np.ndarray]:
     return [random.integers(-99, 99, n).astype(np.float32) for n in sizes]
 
 
-def trained_alone(ranks: int, sizes: Sequence[int], steps: int, rate: float = 0.5) -> list[np.ndarray]:
-    """The parameters that one process with the data of all `ranks` ranks has after `steps` steps."""
+def trained_alone(
+    ranks: int, sizes: Sequence[int], steps: int, rate: float = 0.5
+) -> list[np.ndarray]:
+    """The parameters that one process with the data of all `ranks` ranks has after `steps`
+    steps."""
     targets = [targets_of(rank, sizes) for rank in range(ranks)]
     means = [np.mean(of_ranks, axis=0) for of_ranks in zip(*targets, strict=True)]
     return [mean - mean * np.float32(1 - rate) ** steps for mean in means]
 
 
-# ------------------------------------------------------------------------------- PyTorch on real ranks
+# ---------------------------------------------------------------------------- PyTorch on real ranks
 
 
 def torch_step(comm, way, module, watch, rate: float):
-    """A PyTorch net in host memory, trained in `way`. Returns step(inputs, labels) -> loss, and settle().
+    """A PyTorch net in host memory, trained in `way`. Returns step(inputs, labels) -> loss, and
+    settle().
 
-    watch(module, ready): makes PyTorch call ready(i) when parameter i has its gradient. settle: waits until
-    the net's parameters are there to be read. The arrays of `net` are the module's own memory.
+    watch(module, ready): makes PyTorch call ready(i) when parameter i has its gradient. settle:
+    waits until the net's parameters are there to be read. The arrays of `net` are the module's own
+    memory.
     """
     weights = list(module.parameters())
     for weight in weights:
         weight.grad = torch.zeros_like(weight)
     parameters, gradients = (
         [tensor.numpy().reshape(-1) for tensor in tensors]
-        for tensors in ([weight.detach() for weight in weights], [weight.grad for weight in weights])
+        for tensors in (
+            [weight.detach() for weight in weights],
+            [weight.grad for weight in weights],
+        )
     )
     net = Net(parameters, gradients, rate)
     ready, finish, before = functions_of(way, comm, net)
@@ -397,7 +447,8 @@ def torch_step(comm, way, module, watch, rate: float):
 
 
 def train_digits(comm, way, watch, steps: int, batch: int) -> list[np.ndarray]:
-    """Steps of lab 30's training in this way, on lab 30's net. Returns this rank's parameters at the end.
+    """Steps of lab 30's training in this way, on lab 30's net. Returns this rank's parameters at
+    the end.
 
     batch: images of all ranks together.
     """
@@ -423,7 +474,7 @@ def train_digits_alone(steps: int, batch: int) -> list[np.ndarray]:
     return [weight.detach().numpy() for weight in module.parameters()]
 
 
-# ------------------------------------------------------------------------- known nets on virtual GPUs
+# ----------------------------------------------------------------------- known nets on virtual GPUs
 
 
 class Table(NamedTuple):
@@ -450,9 +501,10 @@ class Table(NamedTuple):
 def table(net: str, images: float, flops: float, values: int = 100_000) -> Table:
     """A well-known net as tensors, batch normalisation with the convolution before it.
 
-    images: per GPU and step. flops: per second that the GPU reaches. Forward takes the layer's flops,
-    backward twice as many (gradients of its input and of its weights). values: that stand for all parameters;
-    fewer would leave small layers without a value for each rank, and MPI would take another algorithm.
+    images: per GPU and step. flops: per second that the GPU reaches. Forward takes the layer's
+    flops, backward twice as many (gradients of its input and of its weights). values: that stand
+    for all parameters; fewer would leave small layers without a value for each rank, and MPI would
+    take another algorithm.
     """
     sizes: list[int] = []
     work: list[float] = []
@@ -467,11 +519,14 @@ def table(net: str, images: float, flops: float, values: int = 100_000) -> Table
     return Table(net, images, few, work, [2 * seconds for seconds in work], scale)
 
 
-def on_gpus(way, table: Table, ranks: int, machine, steps: int = 1, trace: bool = False, queued=False):
-    """`steps` steps of a net on so many virtual GPUs of a machine, all nodes full but the last. The Run.
+def on_gpus(
+    way, table: Table, ranks: int, machine, steps: int = 1, trace: bool = False, queued=False
+):
+    """`steps` steps of a net on so many virtual GPUs of a machine, all nodes full but the last. The
+    Run.
 
-    way: of a functools.partial with size=…, the size is in bytes of the real net. queued: its sums are made
-    one after the other.
+    way: of a functools.partial with size=…, the size is in bytes of the real net. queued: its sums
+    are made one after the other.
     """
     if isinstance(way, partial) and "size" in way.keywords:
         way = partial(way, size=way.keywords["size"] / table.scale)
@@ -483,14 +538,16 @@ def on_gpus(way, table: Table, ranks: int, machine, steps: int = 1, trace: bool 
 
 
 def messages_alone(way, table: Table, ranks: int, machine, queued: bool = False) -> float:
-    """Virtual seconds of a step in this way whose arithmetic takes no time. queued: as for on_gpus."""
+    """Virtual seconds of a step in this way whose arithmetic takes no time. queued: as for
+    on_gpus."""
     nothing = [0.0] * len(table.sizes)
     idle = table._replace(forward=nothing, backward=nothing)
     return on_gpus(way, idle, ranks, machine, queued=queued).time
 
 
 def unhidden(way):
-    """A way with the same calls that begins them after backward and waits before the next forward."""
+    """A way with the same calls that begins them after backward and waits before the next
+    forward."""
 
     def begin_late(comm, net):
         ready, finish, before = functions_of(way, comm, net)
@@ -511,8 +568,8 @@ def unhidden(way):
 def one_after_other(way):
     """A way whose sums are made one after the other, as in a library that makes one at a time.
 
-    A sum begins when the one before is over: at once if that is seen in a Wait, or else when the next
-    gradient is there.
+    A sum begins when the one before is over: at once if that is seen in a Wait, or else when the
+    next gradient is there.
     """
 
     def queued(comm, net):
@@ -584,19 +641,24 @@ class Queued:
         return mpi.UNDEFINED
 
 
-# ---------------------------------------------------------------------------------------------- plots
+# -------------------------------------------------------------------------------------------- plots
 
 
 def lanes(ways: dict, table: Table, ranks: int, machine, steps: int = 2) -> dict[str, list]:
-    """For plots.lanes: when rank 0 computed, and sent or received, in each way. Rows: `(a) forward`, …"""
+    """For plots.lanes: when rank 0 computed, and sent or received, in each way. Rows:
+    `(a) forward`, …"""
     rows = {}
     for name, way in ways.items():
         run = on_gpus(way, table, ranks, machine, steps, trace=True)
         begins = sum(run.results[0].forward, [])
         ends = sum(run.results[0].ready, [])
         short = name.split()[0]
-        rows[f"{short} forward"] = [(t, t + s) for t, s in zip(begins, table.forward * steps, strict=True)]
-        rows[f"{short} backward"] = [(t - s, t) for t, s in zip(ends, table.backward * steps, strict=True)]
+        rows[f"{short} forward"] = [
+            (t, t + s) for t, s in zip(begins, table.forward * steps, strict=True)
+        ]
+        rows[f"{short} backward"] = [
+            (t - s, t) for t, s in zip(ends, table.backward * steps, strict=True)
+        ]
         rows[f"{short} messages"] = [
             (span.start, span.end)
             for rank, spans in enumerate(run.spans())
@@ -607,7 +669,8 @@ def lanes(ways: dict, table: Table, ranks: int, machine, steps: int = 2) -> dict
 
 
 def plot_efficiency(ways: dict, table: Table, ranks, machine, title: str) -> dict[str, float]:
-    """Efficiency on so many GPUs; on one GPU a step is arithmetic alone. Returns % on the most, by way.
+    """Efficiency on so many GPUs; on one GPU a step is arithmetic alone. Returns % on the most, by
+    way.
 
     title: what the plot shows, after the net's name.
     """
@@ -620,15 +683,20 @@ def plot_efficiency(ways: dict, table: Table, ranks, machine, title: str) -> dic
 
 
 def bucket_sweep(way, table: Table, ranks: int, machine, sizes) -> dict[str, dict]:
-    """Milliseconds of a step by bucket size, with sums side by side and one after the other; plotted.
+    """Milliseconds of a step by bucket size, with sums side by side and one after the other;
+    plotted.
 
     way: takes size=… in bytes. Returns {"side by side": {bytes: ms}, "one after the other": …}.
     """
     steps: dict[str, dict] = {}
     for kind, queued in (("side by side", False), ("one after the other", True)):
-        runs = {n: on_gpus(partial(way, size=n), table, ranks, machine, queued=queued) for n in sizes}
+        runs = {
+            n: on_gpus(partial(way, size=n), table, ranks, machine, queued=queued) for n in sizes
+        }
         steps[kind] = {n: 1e3 * run.time for n, run in runs.items()}
     curves = {f"sums {kind}": {n / 1e6: row[n] for n in sizes} for kind, row in steps.items()}
     title = f"{table.net}, {table.images} image: buckets pay where sums queue"
-    plots.lines(curves, xlabel="bucket (MB)", ylabel=f"step on {ranks} GPUs (ms)", title=title, logx=True)
+    plots.lines(
+        curves, xlabel="bucket (MB)", ylabel=f"step on {ranks} GPUs (ms)", title=title, logx=True
+    )
     return steps

@@ -45,16 +45,21 @@ def mixed_twice(gossip, mixing, patience):
     W = mixing(neighbours)
     X = np.eye(ranks, 9000, dtype="f4")
     results = launch.run(two_steps, X, neighbours, W, gossip, ranks=ranks, timeout=patience)
-    expect.close(results, [*(W @ W @ X)], f"A ring of {ranks} real ranks, two steps, against W @ X: rank")
+    expect.close(
+        results, [*(W @ W @ X)], f"A ring of {ranks} real ranks, two steps, against W @ X: rank"
+    )
 
 
 def everywhere():
     """(name, ranks, neighbours) of all topologies of 1 to 16 ranks."""
-    return [(f"{name} of {p}", p, topology(name, p)) for name in NAMES for p in (4, 5, 8, 16, 3, 2, 1)]
+    return [
+        (f"{name} of {p}", p, topology(name, p)) for name in NAMES for p in (4, 5, 8, 16, 3, 2, 1)
+    ]
 
 
 def expect_gossip(gossip, subject, neighbours, W, length):
-    """Two steps on virtual ranks, against the product of matrices; two vectors sent to each neighbour."""
+    """Two steps on virtual ranks, against the product of matrices; two vectors sent to each
+    neighbour."""
     p = len(neighbours)
     X = np.random.default_rng(p).integers(1, 100, (p, length)).astype("f4")
     cluster = virtual.Cluster(nodes=p, machine=STRICT)
@@ -101,13 +106,18 @@ def topology(name, p):
             others.add(0)
     for rank, others in enumerate(near):
         others.discard(rank)
-    return [sorted(others, key=lambda other: (other - rank) % p) for rank, others in enumerate(near)]
+    return [
+        sorted(others, key=lambda other: (other - rank) % p) for rank, others in enumerate(near)
+    ]
 
 
 def draw_topologies(topologies):
-    """Ranks on a circle, a wheel's hub in the middle, with a line for each link. topologies: by name."""
+    """Ranks on a circle, a wheel's hub in the middle, with a line for each link. topologies: by
+    name."""
     figure = new_figure(10, 3.4)
-    for axes, (name, neighbours) in zip(figure.subplots(1, len(topologies)), topologies.items(), strict=True):
+    for axes, (name, neighbours) in zip(
+        figure.subplots(1, len(topologies)), topologies.items(), strict=True
+    ):
         hub = int(name == "wheel")
         numbers = np.arange(len(neighbours))
         angle = 2 * np.pi * (numbers - hub) / (len(neighbours) - hub)

@@ -1,8 +1,10 @@
-"""Lab 34: its checks, a net that large batches are hard for, its training in NumPy, and what time is worth.
+"""Lab 34: its checks, a net that large batches are hard for, its training in NumPy, and what time
+is worth.
 
-An update(weights, gradients, state, rate) moves a list of arrays in place: matrices (inputs, outputs) and
-biases in turn. Its state has t, the step's number 1, 2, …, and lists m and v of arrays like the weights, 0 at
-the start. A way to train is a pair: such an update, and rate(step, batch) with steps 0, 1, ….
+An update(weights, gradients, state, rate) moves a list of arrays in place: matrices (inputs,
+outputs) and biases in turn. Its state has t, the step's number 1, 2, …, and lists m and v of arrays
+like the weights, 0 at the start. A way to train is a pair: such an update, and rate(step, batch)
+with steps 0, 1, ….
 """
 
 from __future__ import annotations
@@ -20,8 +22,10 @@ from labkit.counting import CallLog, on_every_size
 from labkit.errors import counted
 from threadpoolctl import threadpool_limits
 
-# 100 does not divide 1,536; batches below, at and above the base batch; no warm-up; one step an epoch.
-TRAININGS = (  # batch, base, power, warm_up, epochs, images, base_batch: the arguments of learning_rate
+# 100 does not divide 1,536; batches below, at and above the base batch; no warm-up; one step an
+# epoch.
+# batch, base, power, warm_up, epochs, images, base_batch: the arguments of learning_rate
+TRAININGS = (
     (256, 0.025, 1, 5, 20, 1536, 16),
     (256, 0.025, 0.5, 5, 20, 1536, 16),
     (100, 0.1, 1, 3, 8, 1536, 32),
@@ -41,7 +45,9 @@ def rates_of_seven_trainings(learning_rate):
         total = epochs * (images // batch)
         told = f"Batch {batch} of {images} images, base {base} at {base_batch}, power {power}, "
         told += f"warm-up {warm_up} of {epochs} epochs"
-        for step in sorted({0, 1, first // 2, abs(first - 1), first, (2 * first + total) // 3, total - 1}):
+        for step in sorted(
+            {0, 1, first // 2, abs(first - 1), first, (2 * first + total) // 3, total - 1}
+        ):
             slips = {
                 "Warm-up begins at the base rate, not at 0": _rate(step, first, total, 0, peak),
                 f"an epoch has {images} // {batch} steps": _rate(
@@ -85,7 +91,8 @@ def right_lars(weights, gradients, state, rate, trust, decay, momentum):
 
 
 def right_lamb(weights, gradients, state, rate, decay):
-    """You et al. 2019, "Large Batch Optimization for Deep Learning: Training BERT in 76 minutes"."""
+    """You et al. 2019, "Large Batch Optimization for Deep Learning: Training BERT in 76
+    minutes"."""
     for w, g, m, v in zip(weights, gradients, state.m, state.v, strict=True):
         m += 0.1 * (g - m)
         v += 0.001 * (g * g - v)
@@ -97,15 +104,22 @@ def right_lamb(weights, gradients, state, rate, decay):
 
 
 def layers(seed: int) -> tuple[list, list]:
-    """Weights and, for each of four steps, gradients: layers of sizes and scales that differ; float64."""
+    """Weights and, for each of four steps, gradients: layers of sizes and scales that differ;
+    float64."""
     rng = np.random.default_rng(seed)
-    weights = [scale * rng.standard_normal(shape) for shape, scale in zip(SHAPES, SCALES, strict=True)]
-    steps = [[10.0 ** rng.integers(-3, 2) * rng.standard_normal(shape) for shape in SHAPES] for _ in RATES]
+    weights = [
+        scale * rng.standard_normal(shape) for shape, scale in zip(SHAPES, SCALES, strict=True)
+    ]
+    steps = [
+        [10.0 ** rng.integers(-3, 2) * rng.standard_normal(shape) for shape in SHAPES]
+        for _ in RATES
+    ]
     return weights, steps
 
 
 def walk(update: Callable, start: list, steps: Sequence[list], **options) -> list[list[np.ndarray]]:
-    """The weights after each step of `update`, from copies. Fails if `update` changes the gradients."""
+    """The weights after each step of `update`, from copies. Fails if `update` changes the
+    gradients."""
     weights = [array.copy() for array in start]
     arrays = list(weights)  # the caller's own, whatever `update` puts into the list
     state = fresh_state(weights)
@@ -120,7 +134,8 @@ def walk(update: Callable, start: list, steps: Sequence[list], **options) -> lis
 
 
 def expect_steps(update, right, weights, steps, slips=None, because="", **options) -> None:
-    """The weights after each step are those of `right`. slips: of the first step; because: of the others."""
+    """The weights after each step are those of `right`. slips: of the first step; because: of the
+    others."""
     told = ", ".join(f"{name} {value}" for name, value in options.items())
     got = walk(update, weights, steps, **options)
     want = walk(right, weights, steps, **options)
@@ -139,7 +154,9 @@ def expect_steps(update, right, weights, steps, slips=None, because="", **option
 def expect_without_norms(update, right, weights, steps, because: str, **options) -> None:
     """The same where all weights, and where all gradients, are 0."""
     with check.case("all weights 0"):
-        expect_steps(update, right, [0 * array for array in weights], steps[:2], because=because, **options)
+        expect_steps(
+            update, right, [0 * array for array in weights], steps[:2], because=because, **options
+        )
     with check.case("all gradients 0"):
         no_steps = [[0 * array for array in step] for step in steps[:2]]
         expect_steps(update, right, weights, no_steps, because=because, **options)
@@ -147,7 +164,8 @@ def expect_without_norms(update, right, weights, steps, because: str, **options)
 
 @check.exercise("34.2")
 def lars_in_place(lars):
-    """The gradient's size has no say in matrices; the weights after each step, norms of 0 included."""
+    """The gradient's size has no say in matrices; the weights after each step, norms of 0
+    included."""
     weights, steps = layers(1)
     gradients = steps[0]
     moved, more = (distances(lars, weights, gradients, factor) for factor in (1, 1000))
@@ -158,7 +176,8 @@ def lars_in_place(lars):
     trust, decay = 0.05, 0.1
 
     def after_first(local: Callable, biases: bool = False) -> list:
-        """Weights after a first step. local(w, g): the local rate of a matrix. biases: they have one, too."""
+        """Weights after a first step. local(w, g): the local rate of a matrix. biases: they have
+        one, too."""
         return [
             w - RATES[0] * (local(w, g) * (g + decay * w) if w.ndim == 2 or biases else g)
             for w, g in zip(weights, gradients, strict=True)
@@ -189,7 +208,8 @@ def lars_in_place(lars):
 
 
 def distances(lars: Callable, weights: list, gradients: list, factor: float) -> list[float]:
-    """How far a step of LARS moves each matrix, with gradients `factor` times as large and no decay."""
+    """How far a step of LARS moves each matrix, with gradients `factor` times as large and no
+    decay."""
     larger = [factor * array for array in gradients]
     after = walk(lars, weights, [larger], trust=0.02, decay=0.0, momentum=0.9)[0]
     return [float(norm(now - before)) for now, before in zip(after[::2], weights[::2], strict=True)]
@@ -231,7 +251,8 @@ BATCH = 24  # images, nearly: as many for each rank
 
 
 class Seen(NamedTuple):
-    """What happened on a rank, by step: the weights afterwards, the gradients of update; and calls of MPI."""
+    """What happened on a rank, by step: the weights afterwards, the gradients of update; and calls
+    of MPI."""
 
     weights: list[list[np.ndarray]]
     gradients: list[list[np.ndarray]]
@@ -258,7 +279,8 @@ def as_one_process(parallel_step, patience, updates, workers):
 
 
 def three_steps(comm, step: Callable, update: Callable) -> Seen:
-    """Three calls of step(comm, weights, images, labels, update, state, rate) on this rank, in float64.
+    """Three calls of step(comm, weights, images, labels, update, state, rate) on this rank, in
+    float64.
 
     Before them one in float32, as in the lab's trainings: MPI refuses a buffer of another dtype.
     """
@@ -286,7 +308,8 @@ def three_steps(comm, step: Callable, update: Callable) -> Seen:
 
 
 def expect_one_process(ranks: Sequence[Seen], update: Callable, where: str) -> None:
-    """Fail unless three steps on ranks are those of one process. ranks: what each saw. where: in words."""
+    """Fail unless three steps on ranks are those of one process. ranks: what each saw. where: in
+    words."""
     p = len(ranks)
     weights = _float64_weights()
     state = fresh_state(weights)
@@ -297,19 +320,19 @@ def expect_one_process(ranks: Sequence[Seen], update: Callable, where: str) -> N
         for rank, seen in enumerate(ranks):
             at = f"{where}, step {state.t}, rank {rank}"
             once = "Every rank calls update once a step"
-            expect.equal(len(seen.gradients), STEPS, f"{at}: calls of update in 3 steps", because=once)
+            expect.equal(
+                len(seen.gradients), STEPS, f"{at}: calls of update in 3 steps", because=once
+            )
             given = seen.gradients[state.t - 1]
             what = f"{at}: the gradient given to update"
             dtypes = {str(part.dtype) for part in given}
             like = "A buffer is to be like the gradient"
             expect.equal(dtypes, {"float64"}, f"{what}: dtypes", because=like)
             slips = {
-                "this is the rank's own gradient; average first, LARS and LAMB need the mean's norm": (
-                    nets.gradient(before, images[rank::p], labels[rank::p])
-                ),
-                "this is the sum over the ranks, not the mean; LARS hides that in matrices, not in biases": [
-                    p * part for part in gradient
-                ],
+                "this is the rank's own gradient; average first, LARS and LAMB need the "
+                "mean's norm": nets.gradient(before, images[rank::p], labels[rank::p]),
+                "this is the sum over the ranks, not the mean; LARS hides that in matrices, "
+                "not in biases": [p * part for part in gradient],
                 "it is a mean over the images already: divide the sum by the ranks alone": [
                     part * p / len(images) for part in gradient
                 ],
@@ -322,7 +345,11 @@ def expect_one_process(ranks: Sequence[Seen], update: Callable, where: str) -> N
             expect.close(after, weights, what, rtol=1e-6, atol=1e-10, slips=same, because=own)
     calls = [name for seen in ranks for name in seen.calls]
     pickled = [name for name in calls if name[0].islower()]
-    sentence = f"comm.{pickled[0]} pickles its argument; the call for arrays is Allreduce." if pickled else ""
+    sentence = (
+        f"comm.{pickled[0]} pickles its argument; the call for arrays is Allreduce."
+        if pickled
+        else ""
+    )
     expect(not pickled, f"{where}: {sentence}")
     others = [name for name in calls if name not in ("Allreduce", "Iallreduce")]
     sentence = f"comm.{others[0]} is one call too many. " if others else ""
@@ -339,7 +366,15 @@ def _one_step_in_float32(comm, step: Callable) -> None:
     state.t = 1
     images, labels = _batches(comm.size)[0]
     own = slice(comm.rank, None, comm.size)
-    step(comm, weights, images[own].astype(np.float32), labels[own], lambda *_, **__: None, state, RATE)
+    step(
+        comm,
+        weights,
+        images[own].astype(np.float32),
+        labels[own],
+        lambda *_, **__: None,
+        state,
+        RATE,
+    )
 
 
 def _float64_weights() -> list[np.ndarray]:
@@ -357,11 +392,13 @@ def _batches(p: int) -> list[tuple[np.ndarray, np.ndarray]]:
 
 # ---------------------------------------- training
 
-SIZES = (64, 64, 64, 64, 64, 10)  # units per layer, input first: 17,290 parameters, no normalisation
+# Units per layer, input first: 17,290 parameters, no normalisation.
+SIZES = (64, 64, 64, 64, 64, 10)
 
 
 class Trained(NamedTuple):
-    """One training: % of the test images right at its end, and epochs until `goal` % were (None: never)."""
+    """One training: % of the test images right at its end, and epochs until `goal` % were (None:
+    never)."""
 
     right: float
     epochs_to_goal: float | None
@@ -384,8 +421,11 @@ def digits() -> data.Dataset:
 
 
 @cache
-def train(update: Callable, rates: tuple, batch: int, epochs: int, seed: int, goal: float) -> Trained:
-    """Train on the digits, one rate a step; the same call twice trains once. goal: % of the test images.
+def train(
+    update: Callable, rates: tuple, batch: int, epochs: int, seed: int, goal: float
+) -> Trained:
+    """Train on the digits, one rate a step; the same call twice trains once. goal: % of the test
+    images.
 
     The test images are looked at four times an epoch (after each step, where there are fewer).
     """
@@ -393,10 +433,13 @@ def train(update: Callable, rates: tuple, batch: int, epochs: int, seed: int, go
     weights = start_weights(seed)
     state = fresh_state(weights)
     reached = None
-    order = [rows for epoch in range(epochs) for rows in data.batches(len(images), batch, epoch, seed)]
+    order = [
+        rows for epoch in range(epochs) for rows in data.batches(len(images), batch, epoch, seed)
+    ]
     per_epoch = len(order) // epochs
     right = 0.0
-    # A rate that is too high ends in inf. Products as small as these gain nothing from a second thread.
+    # A rate that is too high ends in inf. Products as small as these gain nothing from a second
+    # thread.
     with np.errstate(all="ignore"), threadpool_limits(1):
         for state.t, (rows, rate) in enumerate(zip(order, rates, strict=True), start=1):
             update(weights, nets.gradient(weights, images[rows], labels[rows]), state, rate)
@@ -409,15 +452,20 @@ def train(update: Callable, rates: tuple, batch: int, epochs: int, seed: int, go
     return Trained(right, reached)
 
 
-def sweep(ways: Mapping, batches: Iterable[int], seeds: Iterable[int], epochs: int, goal: float) -> dict:
-    """way -> {batch: [a Trained for each seed]}, recorded too. ways: name -> (update, rate(step, batch))."""
+def sweep(
+    ways: Mapping, batches: Iterable[int], seeds: Iterable[int], epochs: int, goal: float
+) -> dict:
+    """way -> {batch: [a Trained for each seed]}, recorded too. ways: name -> (update, rate(step,
+    batch))."""
     trained: dict = {}
     for name, (update, rate) in ways.items():
         trained[name] = {}
         for batch in batches:
             total = epochs * (data.TRAIN_IMAGES // batch)
             rates = tuple(float(rate(step, batch)) for step in range(total))
-            trained[name][batch] = [train(update, rates, batch, epochs, seed, goal) for seed in seeds]
+            trained[name][batch] = [
+                train(update, rates, batch, epochs, seed, goal) for seed in seeds
+            ]
         rows = trained[name].values()
         fields = {
             "batches": list(batches),
@@ -434,15 +482,23 @@ def draw_wrong(trained: Mapping, title: str) -> None:
         way: {batch: [100 - training.right for training in row] for batch, row in rows.items()}
         for way, rows in trained.items()
     }
-    axes = {"xlabel": "images per step", "ylabel": "test images wrong (%)", "logx": True, "logy": True}
+    axes = {
+        "xlabel": "images per step",
+        "ylabel": "test images wrong (%)",
+        "logx": True,
+        "logy": True,
+    }
     plots.lines(wrong, title=title, **axes)
     for way, rows in wrong.items():
-        spans = [f"{batch}: {100 - max(row):.0f}-{100 - min(row):.0f}" for batch, row in rows.items()]
+        spans = [
+            f"{batch}: {100 - max(row):.0f}-{100 - min(row):.0f}" for batch, row in rows.items()
+        ]
         print(f"{way:>20}: % right, lowest to highest, by batch   {'   '.join(spans)}")
 
 
 def holds(rows: Mapping, least: float) -> int:
-    """The largest batch up to which the median loses less than `least` % against the smallest batch's.
+    """The largest batch up to which the median loses less than `least` % against the smallest
+    batch's.
 
     rows: batch -> [a Trained for each seed].
     """
@@ -469,7 +525,12 @@ def step_times(updates: Mapping, images: int) -> dict[str, timing.Measurement]:
         state.t = 1
 
         def step(update=update, weights=weights, state=state):
-            update(weights, nets.gradient(weights, images_of_all[:images], labels[:images]), state, 1e-6)
+            update(
+                weights,
+                nets.gradient(weights, images_of_all[:images], labels[:images]),
+                state,
+                1e-6,
+            )
 
         calls[name] = step
     with threadpool_limits(1):
@@ -488,11 +549,14 @@ def allreduce_seconds(gpus: int, machine: str) -> float:
     return virtual.Cluster.of(gpus, None, machine).run(program).time
 
 
-def times_to_goal(trained: Mapping, computing: Mapping, per_gpu: int, machine: str) -> dict[str, dict]:
-    """way -> {batch: (seconds of an epoch, seconds to the goal)}, with per_gpu images on each GPU and step.
+def times_to_goal(
+    trained: Mapping, computing: Mapping, per_gpu: int, machine: str
+) -> dict[str, dict]:
+    """way -> {batch: (seconds of an epoch, seconds to the goal)}, with per_gpu images on each GPU
+    and step.
 
-    trained: of `sweep`. computing: way -> seconds of a step without messages. The seconds to the goal are the
-    median over the seeds, inf where half of them did not reach it.
+    trained: of `sweep`. computing: way -> seconds of a step without messages. The seconds to the
+    goal are the median over the seeds, inf where half of them did not reach it.
     """
     table: dict = {}
     for way, by_batch in trained.items():
@@ -506,10 +570,11 @@ def times_to_goal(trained: Mapping, computing: Mapping, per_gpu: int, machine: s
 
 
 def speed_ups(times: Mapping, first: str) -> tuple[dict[int, float], dict[str, dict[int, float]]]:
-    """How many times as fast as in the way `first` at its smallest batch: an epoch, and each way to the goal.
+    """How many times as fast as in the way `first` at its smallest batch: an epoch, and each way to
+    the goal.
 
-    times: of `times_to_goal`. Returns {batch: number} of the epoch, and way -> {batch: number} of the goal,
-    without the batches, and the ways, that do not reach it.
+    times: of `times_to_goal`. Returns {batch: number} of the epoch, and way -> {batch: number} of
+    the goal, without the batches, and the ways, that do not reach it.
     """
     one_epoch, one_goal = times[first][min(times[first])]
     epoch = {batch: one_epoch / time for batch, (time, _) in times[first].items()}

@@ -1,10 +1,10 @@
 """Lab 35: its checks, what a net learns of gradients in fewer bytes, and over which links they pay.
 
 A way is a pair (compress, expand): compress(values) makes a message (uint8) of float32 values, and
-expand(message, n) makes n values of it. An average(comm, gradient, error, compress, expand) has error
-feedback: it returns the mean over all ranks of what their messages say, and leaves in `error` what this
-rank's own did not say (Seide et al., "1-Bit Stochastic Gradient Descent", Interspeech 2014).
-half(comm, gradient) returns the mean of float16 values.
+expand(message, n) makes n values of it. An average(comm, gradient, error, compress, expand) has
+error feedback: it returns the mean over all ranks of what their messages say, and leaves in `error`
+what this rank's own did not say (Seide et al., "1-Bit Stochastic Gradient Descent", Interspeech
+2014). half(comm, gradient) returns the mean of float16 values.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ def try_half(comm, half_average, case):
 
 @check.exercise("35.1")
 def half_precision_on_the_wire(half_average, patience, ranks):
-    """Means of usual gradients, large, tiny, zeros; inf where one overflows; no more than two bytes a
-    value on the wire, there and back; and the same on real ranks.
+    """Means of usual gradients, large, tiny, zeros; inf where one overflows; no more than two bytes
+    a value on the wire, there and back; and the same on real ranks.
     """
 
     def try_half_cases(comm):
@@ -75,10 +75,14 @@ def a_bit_for_each_value(one_bit, from_one_bit):
         expect.unchanged(values, given, f"{what}: the vector")
         expect_message(message, 8 + -(-len(values) // 8), what)
         sent = message[:8].copy().view(np.float32)
-        expect.close(sent, means, f"{what}: the message's two means (of the values below 0, of the others)")
+        expect.close(
+            sent, means, f"{what}: the message's two means (of the values below 0, of the others)"
+        )
         sent = np.unpackbits(message[8:], count=len(values))
         expect.equal(
-            sent, (values >= 0).astype(np.uint8), f"{what}: the message's bits, 0 where a value is below 0"
+            sent,
+            (values >= 0).astype(np.uint8),
+            f"{what}: the message's bits, 0 where a value is below 0",
         )
         expect_back(from_one_bit(message, len(values)), by_means, what)
 
@@ -128,13 +132,16 @@ def error_kept(feedback_average, bits, patience, ranks, simple):
 
 # ---------------------------------------- cases
 
-LENGTHS = (1, 7, 8, 9, 1003)  # values: one, around a full byte of bits, and not a multiple of 2, 3, 4 or 8
-# Of float16: usual values; with a scale; four of these add up to inf; these become 0 unless scaled up.
+# Values: one, around a full byte of bits, and not a multiple of 2, 3, 4 or 8.
+LENGTHS = (1, 7, 8, 9, 1003)
+# Of float16: usual values; with a scale; four of these add up to inf; these become 0 unless scaled
+# up.
 HALVES = ((1.0, 1.0), (1.0, 1024.0), (60_000.0, 1.0), (1e-8, 2.0**20))
 
 
 def gradients(n: int, p: int = 1, size: float = 1.0) -> dict[str, np.ndarray]:
-    """What gradients may look like: name -> float32, shape (p, n), magnitudes from size/10 to size."""
+    """What gradients may look like: name -> float32, shape (p, n), magnitudes from size/10 to
+    size."""
     above = size * np.random.default_rng([n, p]).uniform(0.1, 1, (p, n)).astype(np.float32)
     signs = np.where(np.arange(n) % 3 == 1, -1, 1).astype(np.float32)
     return {
@@ -147,7 +154,8 @@ def gradients(n: int, p: int = 1, size: float = 1.0) -> dict[str, np.ndarray]:
 
 
 class Vector(NamedTuple):
-    """A gradient of one rank. means: of the values below 0, and of the others; by_means: each by its."""
+    """A gradient of one rank. means: of the values below 0, and of the others; by_means: each by
+    its."""
 
     what: str
     values: np.ndarray
@@ -162,11 +170,14 @@ def vectors() -> Iterator[Vector]:
             up = values >= 0
             below = 0.0 if up.all() else float(values[~up].mean())
             above = float(values[up].mean()) if up.any() else 0.0
-            yield Vector(f"{counted(n, 'value')}, {name}", values, (below, above), np.where(up, above, below))
+            yield Vector(
+                f"{counted(n, 'value')}, {name}", values, (below, above), np.where(up, above, below)
+            )
 
 
 def whole(values: np.ndarray) -> np.ndarray:
-    """A simple message to test with: values to the nearest whole number, -128 to 127, a byte each."""
+    """A simple message to test with: values to the nearest whole number, -128 to 127, a byte
+    each."""
     return np.rint(values).astype(np.int8).view(np.uint8)
 
 
@@ -176,7 +187,8 @@ def from_whole(message: np.ndarray, n: int) -> np.ndarray:
 
 
 class Half(NamedTuple):
-    """A mean by way of float16. gradients: (ranks, values). rtol: what rounding may do. because: why."""
+    """A mean by way of float16. gradients: (ranks, values). rtol: what rounding may do. because:
+    why."""
 
     what: str
     gradients: np.ndarray
@@ -187,7 +199,8 @@ class Half(NamedTuple):
 
 
 def half_cases(p: int, lengths=LENGTHS) -> Iterator[Half]:
-    """Gradients of p ranks: usual, large, tiny, zeros; some whose sum loses values, one with an overflow."""
+    """Gradients of p ranks: usual, large, tiny, zeros; some whose sum loses values, one with an
+    overflow."""
     for n in lengths:
         for size, scale in HALVES:
             kinds = gradients(n, p, size)
@@ -197,25 +210,29 @@ def half_cases(p: int, lengths=LENGTHS) -> Iterator[Half]:
                 order = "multiply by `scale` first, then make float16 of it" if scale > 1 else ""
                 # float16 has 11 significant bits: two roundings are at most 2 * 2**-11 off.
                 yield Half(what, kinds[name], scale, mean, 1.5e-3, order)
-        # To a float16 of 1024, 0.499 adds nothing. Both are float16 already: only the mean is rounded, by
-        # 2**-11.
+        # To a float16 of 1024, 0.499 adds nothing. Both are float16 already: only the mean is
+        # rounded, by 2**-11.
         of_ranks = np.full((p, n), np.float16(0.499), np.float32)
         of_ranks[0] = 1024
         what = f"{counted(n, 'value')}, 1024 on rank 0 and 0.499 elsewhere"
-        yield Half(what, of_ranks, 1.0, of_ranks.mean(axis=0), 5.5e-4, "It is the mean of a float32 sum")
+        yield Half(
+            what, of_ranks, 1.0, of_ranks.mean(axis=0), 5.5e-4, "It is the mean of a float32 sum"
+        )
         of_ranks = gradients(n, p)["both signs"]
         mean = of_ranks.mean(axis=0)
         of_ranks[-1, -1] = 1e6
         mean[-1] = np.inf
         what = f"{counted(n, 'value')}, the last of rank {p - 1} is 1e6"
-        yield Half(what, of_ranks, 1.0, mean, 2e-3, "The last should be inf, so that all can see it")
+        yield Half(
+            what, of_ranks, 1.0, mean, 2e-3, "The last should be inf, so that all can see it"
+        )
 
 
 class Step(NamedTuple):
     """A step with error feedback. gradients: (ranks, values).
 
-    mean: of what the messages say. errors: what is left on each rank. forgetful_…: the same if nothing was
-    left of the step before.
+    mean: of what the messages say. errors: what is left on each rank. forgetful_…: the same if
+    nothing was left of the step before.
     """
 
     gradients: np.ndarray
@@ -248,8 +265,8 @@ def feedback_steps(p: int, n: int, compress: Callable, expand: Callable) -> list
 def accuracy(average: Callable, way: tuple | None, *, keep: bool = True, **training) -> list[float]:
     """Percent of the digits' test images that are right after training, for each seed.
 
-    way: None for MPI's float32 mean. keep: False throws the error away after each step. training: as
-    `virtual.accuracy` takes it.
+    way: None for MPI's float32 mean. keep: False throws the error away after each step. training:
+    as `virtual.accuracy` takes it.
     """
 
     def plain(comm, gradient, error):
@@ -274,8 +291,8 @@ def first_gradient(images: int = 8) -> np.ndarray:
 class Kept(NamedTuple):
     """What a message keeps of a gradient. cosine: of the angle between both.
 
-    largest, smaller: shares of the message's sum of squares, where the gradient's largest 1 % of the values
-    are, and where its smaller half is; by magnitude.
+    largest, smaller: shares of the message's sum of squares, where the gradient's largest 1 % of
+    the values are, and where its smaller half is; by magnitude.
     """
 
     cosine: float
@@ -293,7 +310,8 @@ def kept(said: np.ndarray, gradient: np.ndarray) -> Kept:
 
 
 def ring_and_bits(p: int, n: int) -> tuple[int, int]:
-    """Bytes that the busiest of p virtual ranks sends for n values: float32 in a ring; bits to all, n / 8."""
+    """Bytes that the busiest of p virtual ranks sends for n values: float32 in a ring; bits to all,
+    n / 8."""
 
     def bits_to_all(comm, vector):
         own = np.zeros(n // 8, np.uint8)
@@ -303,8 +321,11 @@ def ring_and_bits(p: int, n: int) -> tuple[int, int]:
     return ring, bits
 
 
-def bytes_counted(p: int, n: int, half: Callable, average: Callable, ways: Mapping) -> dict[str, int]:
-    """Bytes that the busiest of p virtual ranks sends for n values: "float32" (a ring), "float16", `ways`.
+def bytes_counted(
+    p: int, n: int, half: Callable, average: Callable, ways: Mapping
+) -> dict[str, int]:
+    """Bytes that the busiest of p virtual ranks sends for n values: "float32" (a ring), "float16",
+    `ways`.
 
     ways: name -> (compress, expand).
     """
@@ -324,11 +345,14 @@ def _run(p: int, call: Callable, n: int):
 # ---------------------------------------- real ranks
 
 
-def exchange_times(comm, half: Callable, average: Callable, ways: Mapping, n: int) -> dict[str, list]:
-    """way -> [an exchange of n float32 values, the same in a group of one rank, expanding one message].
+def exchange_times(
+    comm, half: Callable, average: Callable, ways: Mapping, n: int
+) -> dict[str, list]:
+    """way -> [an exchange of n float32 values, the same in a group of one rank, expanding one
+    message].
 
-    half, average, ways: as above, ways by name. A group of one does all the packing and sends nothing; all
-    ranks do it at once, as in a step. float32 is MPI's Allreduce.
+    half, average, ways: as above, ways by name. A group of one does all the packing and sends
+    nothing; all ranks do it at once, as in a step. float32 is MPI's Allreduce.
     """
     vector = np.random.default_rng(comm.rank).standard_normal(n, np.float32)
     total = np.empty_like(vector)
@@ -346,13 +370,16 @@ def exchange_times(comm, half: Callable, average: Callable, ways: Mapping, n: in
 
 
 def packing(times: Mapping[str, list], way: str, p: int) -> float:
-    """Seconds that `way` works more than float32 with p ranks. times: of exchange_times, of any ranks."""
+    """Seconds that `way` works more than float32 with p ranks. times: of exchange_times, of any
+    ranks."""
     _, alone, *expand = times[way]
     others = (p - 1) * expand[0].median if expand else 0.0
     return alone.median + others - times["float32"][1].median
 
 
-def links(times: Mapping, bytes_sent: Callable, break_even: Callable, n: int, k: int) -> dict[str, dict]:
+def links(
+    times: Mapping, bytes_sent: Callable, break_even: Callable, n: int, k: int
+) -> dict[str, dict]:
     """way -> {ranks: Gb/s below which it is faster than float32}. times: of exchange_times.
 
     bytes_sent(n, p, k), break_even(full, small, seconds): as in the lab.

@@ -1,4 +1,5 @@
-"""The check of lab 36, sums on virtual ranks that move in calls of MPI alone, and steps on real ranks."""
+"""The check of lab 36, sums on virtual ranks that move in calls of MPI alone, and steps on real
+ranks."""
 
 from __future__ import annotations
 
@@ -25,20 +26,34 @@ def every_sum_is_carried(carry):
     for count in (1, 3):
         run = virtual.Cluster(4, machine=MACHINE).run(carried_sums, carry, count)
         for tests, waits, over, totals in run.results:
-            expect(not any(waits), "`carry` waits. While it waits, nothing is computed: use Test, not Wait.")
-            again = "`carry` asks until a sum is over, and that is waiting: one Test of each sum in a call."
+            expect(
+                not any(waits),
+                "`carry` waits. While it waits, nothing is computed: use Test, not Wait.",
+            )
+            again = (
+                "`carry` asks until a sum is over, and that is waiting: one Test of each sum in a"
+                " call."
+            )
             expect(max(tests) < 10, again)
             sums = counted(count, "sum")
             of_each = f"{sums} under way: Tests of each, after one call of `carry`"
             slips = {
-                "no sum is tested; does `carry` call request.Test(), with the parentheses": [0] * count,
+                "no sum is tested; does `carry` call request.Test(), with the parentheses": (
+                    [0] * count
+                ),
                 "only the newest sum is moved on; the older ones rest": [0] * (count - 1) + [1],
                 "only the oldest sum is moved on; the newer ones rest": [1] + [0] * (count - 1),
             }
             expect.equal(tests, [1] * count, of_each, slips=slips)
-            later = "After 100 calls of `carry` the sums are not over: does every call test each of them?"
+            later = (
+                "After 100 calls of `carry` the sums are not over: does every call test each of"
+                " them?"
+            )
             expect(over, later)
-            expect(all((total == 10).all() for total in totals), "The sums are wrong: `carry` only tests.")
+            expect(
+                all((total == 10).all() for total in totals),
+                "The sums are wrong: `carry` only tests.",
+            )
 
 
 def carried_sums(comm, carry, count):
@@ -60,8 +75,8 @@ def carried_sums(comm, carry, count):
 class Sum:
     """A request of Iallreduce as of an MPI without a thread of its own. tests, waits: calls so far.
 
-    It is lab 23's ring. The bytes of a round travel by themselves; the next round begins only in a call of
-    MPI that finds this one over: in Test, once, or in Wait, until the sum is over.
+    It is lab 23's ring. The bytes of a round travel by themselves; the next round begins only in a
+    call of MPI that finds this one over: in Test, once, or in Wait, until the sum is over.
     """
 
     def __init__(self, comm, own, total, tag=0):
@@ -112,7 +127,8 @@ def ring(comm, total, tag) -> Iterator:
 
 
 def timed(move: Callable, layers: int, layer_ms: float) -> float:
-    """Milliseconds of a sum begun, `layers` layers computed with move([request]) after each, and Wait."""
+    """Milliseconds of a sum begun, `layers` layers computed with move([request]) after each, and
+    Wait."""
 
     def step(comm):
         total = np.empty(comm.size * VALUES, np.float32)
@@ -129,8 +145,8 @@ def timed(move: Callable, layers: int, layer_ms: float) -> float:
 def measure(comm, carry: Callable, width: int, repeat: int, depth: int = 12) -> tuple:
     """Times of a step in all ways, in turns, beside those of its parts; on a net of linear layers.
 
-    The images of a step are so many that backward, two thirds of the arithmetic, takes as long as the sum.
-    Returns {name: Measurement}, {"images": a rank, "bytes": of the gradients}.
+    The images of a step are so many that backward, two thirds of the arithmetic, takes as long as
+    the sum. Returns {name: Measurement}, {"images": a rank, "bytes": of the gradients}.
     """
 
     def net() -> torch.nn.Sequential:
@@ -175,8 +191,8 @@ def arithmetic_step(net, rate: float) -> Callable:
 def summed_step(comm, net, rate: float, move: Callable | None = None) -> Callable:
     """step(inputs, labels), whose gradients are summed over the ranks.
 
-    move: called with the sums under way after each was begun, in its gradient's hook. None: one sum of all
-    gradients, after backward.
+    move: called with the sums under way after each was begun, in its gradient's hook. None: one sum
+    of all gradients, after backward.
     """
     weights = list(net.parameters())
     ends = np.cumsum([weight.numel() for weight in weights])
@@ -212,14 +228,18 @@ def summed_step(comm, net, rate: float, move: Callable | None = None) -> Callabl
 
 
 def balanced(comm, step, training: list, communication) -> np.ndarray:
-    """Rows of `training` with which backward, two thirds of step(*batch), lasts as long as communication().
+    """Rows of `training` with which backward, two thirds of step(*batch), lasts as long as
+    communication().
 
-    The fastest runs count: others may be at work on the machine. Both are timed in turns, as they will be.
+    The fastest runs count: others may be at work on the machine. Both are timed in turns, as they
+    will be.
     """
     images = 128
     for _ in range(6):
         batch = [part[np.arange(images) % len(part)] for part in training]
-        times = timing.in_turns({"step": partial(step, *batch), "sum": communication}, repeat=10, comm=comm)
+        times = timing.in_turns(
+            {"step": partial(step, *batch), "sum": communication}, repeat=10, comm=comm
+        )
         ratio = times["sum"].samples.min() / times["step"].samples.min()
         before = images
         images = comm.bcast(int(np.clip(images * 1.5 * ratio, 16, 16384)))  # as many on all ranks
@@ -229,7 +249,8 @@ def balanced(comm, step, training: list, communication) -> np.ndarray:
 
 
 def draw_two_nodes(rows, whose: str) -> None:
-    """Bars of the medians of recorded steps, with their quartiles; in numbers, what is not hidden."""
+    """Bars of the medians of recorded steps, with their quartiles; in numbers, what is not
+    hidden."""
     milliseconds = 1e3 * rows[["seconds_q1", "seconds", "seconds_q3"]]
     print(f"{whose}:")
     for way, (_, median, _) in milliseconds.iterrows():

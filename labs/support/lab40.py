@@ -1,4 +1,5 @@
-"""The checks of lab 40; ranks as if they were on other nodes, pieces that count their calls, checkpoints."""
+"""The checks of lab 40; ranks as if they were on other nodes, pieces that count their calls,
+checkpoints."""
 
 from __future__ import annotations
 
@@ -16,11 +17,16 @@ from labkit import check, data, expect, launch, nets
 # ------------------------------------------------------------------------------------------ 40.1
 
 # What is said of the nodes, ranks on each, GPUs on each.
-NODES = [("of two ranks and four GPUs", 2, 4), ("of three ranks and two GPUs", 3, 2), ("without GPUs", 2, 0)]
+NODES = [
+    ("of two ranks and four GPUs", 2, 4),
+    ("of three ranks and two GPUs", 3, 2),
+    ("without GPUs", 2, 0),
+]
 
 
 def begin_on_nodes(begin, my_rows, ranks):
-    """For each of NODES: was Horovod started, the device, the GPUs made current; and this rank's rows."""
+    """For each of NODES: was Horovod started, the device, the GPUs made current; and this rank's
+    rows."""
     tried = []
     for _, on_node, gpus in NODES:
         with nodes_of(on_node) as asked:  # notes set_device: this machine may lack those GPUs
@@ -45,14 +51,20 @@ def begins(begin, my_rows, ranks, patience):
         expect.equal(list(devices), want, f"devices by rank, on nodes {kind}")
         made_current = [[device] if gpus else [] for device in want]
         why = "torch.cuda.set_device makes a rank's GPU the current one, where there are GPUs"
-        expect.equal(list(current), made_current, f"GPUs made current by rank, on nodes {kind}", because=why)
+        expect.equal(
+            list(current), made_current, f"GPUs made current by rank, on nodes {kind}", because=why
+        )
     _, parts, with_many = zip(*results, strict=True)
     seen = np.concatenate(parts)
     expect(len(set(seen.tolist())) == len(seen), "A rank takes the same samples as another.")
-    expect.equal([len(part) for part in parts], [12] * ranks, f"images by rank, of {12 * ranks} in the batch")
+    expect.equal(
+        [len(part) for part in parts], [12] * ranks, f"images by rank, of {12 * ranks} in the batch"
+    )
     expect.equal(np.sort(seen), np.arange(100, 100 + len(seen)), "The rows of all ranks together")
     subject = f"images by rank, of {24 * ranks} in the batch, with twice as many ranks"
-    expect.equal(list(with_many), [12] * ranks, subject, because="hvd.size() tells how many ranks there are")
+    expect.equal(
+        list(with_many), [12] * ranks, subject, because="hvd.size() tells how many ranks there are"
+    )
 
 
 # ------------------------------------------------------------------------------------------ 40.2
@@ -63,16 +75,20 @@ def sums(net, optimizer):
     return {
         "weights": sum(weights.sum().item() for weights in net.parameters()),
         "running mean of the batch normalisation": net[0].running_mean.sum().item(),
-        "momentum": sum(state["momentum_buffer"].sum().item() for state in optimizer.state.values()),
+        "momentum": sum(
+            state["momentum_buffer"].sum().item() for state in optimizer.state.values()
+        ),
         "learning rate": optimizer.param_groups[0]["lr"],
     }
 
 
 def before_and_after(begin_equal, begin):
-    """What this rank had, and what it has then. Each has other weights, rate and running mean; rank 0 has
-    momentum, as if it had read a checkpoint."""
+    """What this rank had, and what it has then. Each has other weights, rate and running mean; rank
+    0 has momentum, as if it had read a checkpoint."""
     begin(0)
-    net = torch.nn.Sequential(torch.nn.BatchNorm1d(64), nets.torch_digits(nets.start_weights(hvd.rank())))
+    net = torch.nn.Sequential(
+        torch.nn.BatchNorm1d(64), nets.torch_digits(nets.start_weights(hvd.rank()))
+    )
     rate = 0.1 * (1 + hvd.rank())
     optimizer = torch.optim.SGD(net.parameters(), lr=rate, momentum=0.9, weight_decay=0.1)
     pictures = torch.arange(128.0).reshape(2, 64) * (1 + hvd.rank())
@@ -94,7 +110,11 @@ def begins_equal(begin_equal, begin, ranks, patience):
             "nothing was sent: each rank kept its own": own,
             "these are another rank's": [own[-1]] * ranks,
         }
-        because = "" if name != "weights" else "broadcast_optimizer_state may move weights: it comes first"
+        because = (
+            ""
+            if name != "weights"
+            else "broadcast_optimizer_state may move weights: it comes first"
+        )
         subject = f"The {name} by rank (what rank 0 had)"
         by_rank = [after[name] for _, after in results]
         expect.close(by_rank, [of_rank_0] * ranks, subject, slips=slips, because=because)
@@ -104,7 +124,8 @@ def begins_equal(begin_equal, begin, ranks, patience):
 
 
 def two_steps(make_optimizer, begin):
-    """The learning rate, by how much the weight falls in two steps, and the rate of twice as many ranks.
+    """The learning rate, by how much the weight falls in two steps, and the rate of twice as many
+    ranks.
 
     There is one weight, and its gradient is rank + 1. It is large: a decay of it would show.
     """
@@ -130,7 +151,9 @@ def steps_together(make_optimizer, begin, rate_per_rank, ranks, patience):
     """A rate that grows with the ranks, the mean gradient, and no momentum in the second step."""
     results = launch.run(two_steps, make_optimizer, begin, ranks=ranks, timeout=patience)
     rates, moves, second, of_many = np.transpose(results)
-    expect.close(rates, [rate_per_rank * ranks] * ranks, "learning rate by rank (it grows with the ranks)")
+    expect.close(
+        rates, [rate_per_rank * ranks] * ranks, "learning rate by rank (it grows with the ranks)"
+    )
     subject = "learning rate by rank, with twice as many ranks"
     expect.close(of_many, [rate_per_rank * 2 * ranks] * ranks, subject)
     own = np.arange(1, ranks + 1)  # a rank's own gradient is rank + 1
@@ -149,7 +172,8 @@ def steps_together(make_optimizer, begin, rate_per_rank, ranks, patience):
 
 
 def report_and_save(mean_over_ranks, save, begin, checkpoint):
-    """Means of a list, calls for them, what this rank's file holds if it wrote one, and what is right.
+    """Means of a list, calls for them, what this rank's file holds if it wrote one, and what is
+    right.
 
     Every rank gives `save` another file name: that shows who wrote.
     """
@@ -185,11 +209,20 @@ def reports_once(mean_over_ranks, save, begin, checkpoint, ranks, patience):
     }
     expect.close(np.array(means), want, "mean_over_ranks([rank, 5]), by rank", slips=slips)
     subject = "Means of [3, 5] over seven ranks that all hold these"
-    expect.close(of_seven[0], [3.0, 5.0], subject, because="hvd.size() tells how many ranks there are")
-    expect(max(calls) <= 1, "All values of the list go in one call of hvd.allreduce: each is a message.")
+    expect.close(
+        of_seven[0], [3.0, 5.0], subject, because="hvd.size() tells how many ranks there are"
+    )
+    expect(
+        max(calls) <= 1,
+        "All values of the list go in one call of hvd.allreduce: each is a message.",
+    )
     writers = [rank for rank in range(ranks) if files[rank]]
-    expect.equal(writers, [0], "Ranks that wrote the checkpoint (all hold the same: rank 0 is enough)")
-    subject = "What the checkpoint holds: of the net each sum of a tensor, and the optimizer's state"
+    expect.equal(
+        writers, [0], "Ranks that wrote the checkpoint (all hold the same: rank 0 is enough)"
+    )
+    subject = (
+        "What the checkpoint holds: of the net each sum of a tensor, and the optimizer's state"
+    )
     expect.equal(files[0], right[0], subject)
 
 
@@ -197,7 +230,8 @@ def reports_once(mean_over_ranks, save, begin, checkpoint, ranks, patience):
 
 
 def one_training(train, pieces, begin, new_net, checkpoint, dataset, images_per_rank):
-    """Losses, calls of each piece, calls of allreduce, weights in the file and in the net; steps of many.
+    """Losses, calls of each piece, calls of allreduce, weights in the file and in the net; steps of
+    many.
 
     pieces: those that `train` gets as arguments; they are counted.
     """
@@ -214,11 +248,14 @@ def one_training(train, pieces, begin, new_net, checkpoint, dataset, images_per_
     # Rank 0 wrote the file; another rank may come here while it still does.
     saved = read_checkpoint(path).get("net") if hvd.rank() == 0 else None
     trained = summary({"net": net.state_dict()})["net"]
-    count = 2 * images_per_rank * hvd.size()  # blank images: with twice as many ranks, one step an epoch
+    # Blank images: with twice as many ranks, one step an epoch.
+    count = 2 * images_per_rank * hvd.size()
     blank = torch.zeros(count, images.shape[1])
     of_many = Counted(pieces["part"])
     with in_all(2 * hvd.size()):
-        train(new_net(), blank, labels.new_zeros(count), checkpoint.with_suffix(".many"), part=of_many)
+        train(
+            new_net(), blank, labels.new_zeros(count), checkpoint.with_suffix(".many"), part=of_many
+        )
     return losses, calls, allreduce.calls, saved, trained, of_many.calls
 
 
@@ -250,12 +287,20 @@ def trains(
     want = {"optimize": 1, "start": 1, "part": len(alone)}
     because = "train calls its arguments, not make_optimizer, begin_equal or my_rows by name"
     expect.equal(calls, want, "Calls of the pieces that train was given", because=because)
-    expect(messages <= 1, "The losses of a whole run go in one call, after the last step: each is a message.")
+    expect(
+        messages <= 1,
+        "The losses of a whole run go in one call, after the last step: each is a message.",
+    )
     subject = f"Steps of {epochs} epochs of one global batch, with twice as many ranks"
     expect.equal(of_many, epochs, subject, because="hvd.size() tells how many ranks there are")
-    subject = "The first loss (did all begin with rank 0's net? the same batch? the mean over the ranks?)"
+    subject = (
+        "The first loss (did all begin with rank 0's net? the same batch? the mean over the ranks?)"
+    )
     expect.close(losses[0], alone[0], subject, rtol=1e-4)
-    subject = "The losses, beside those of one process (the same batches in the same order? its own rows?)"
+    subject = (
+        "The losses, beside those of one process (the same batches in the same order? its own"
+        " rows?)"
+    )
     expect.close(losses, alone, subject, rtol=1e-3)
     expect(saved, "Nobody saved: save(net, optimizer, path) comes after the last step.")
     because = "save(net, optimizer, path) comes after the last step, when the net is trained"
@@ -267,8 +312,8 @@ def trains(
 
 @dataclass
 class Asked:
-    """What a block of code asked for. started: hvd.init() was called. current: "cuda:1" for each call of
-    torch.cuda.set_device, in order."""
+    """What a block of code asked for. started: hvd.init() was called. current: "cuda:1" for each
+    call of torch.cuda.set_device, in order."""
 
     started: bool = False
     current: list[str] = field(default_factory=list)
@@ -276,13 +321,16 @@ class Asked:
 
 @contextmanager
 def nodes_of(ranks: int) -> Iterator[Asked]:
-    """On a rank: while the block runs, hvd.local_rank() and hvd.local_size() are those on nodes of so many
-    ranks, in the order of ranks. torch.cuda.set_device is only noted, as this machine may lack that GPU.
+    """On a rank: while the block runs, hvd.local_rank() and hvd.local_size() are those on nodes of
+    so many ranks, in the order of ranks. torch.cuda.set_device is only noted, as this machine may
+    lack that GPU.
 
     Raises what Horovod raises (ValueError) when it is asked before hvd.init().
     """
     asked = Asked()
-    own = {name: getattr(hvd, name) for name in ("init", "is_initialized", "local_rank", "local_size")}
+    own = {
+        name: getattr(hvd, name) for name in ("init", "is_initialized", "local_rank", "local_size")
+    }
     set_device = torch.cuda.set_device
 
     def init(*arguments, **options):
@@ -307,7 +355,8 @@ def nodes_of(ranks: int) -> Iterator[Asked]:
 
 @contextmanager
 def in_all(ranks: int) -> Iterator[None]:
-    """On a rank: while the block runs, hvd.size() returns `ranks`. For what is computed, not for messages."""
+    """On a rank: while the block runs, hvd.size() returns `ranks`. For what is computed, not for
+    messages."""
     own = hvd.size
     hvd.size = lambda: ranks
     try:
@@ -318,7 +367,8 @@ def in_all(ranks: int) -> Iterator[None]:
 
 @contextmanager
 def seven_alike() -> Iterator[None]:
-    """On a rank: while the block runs, hvd.allreduce answers as among seven ranks that give the same."""
+    """On a rank: while the block runs, hvd.allreduce answers as among seven ranks that give the
+    same."""
     own = hvd.allreduce
 
     def allreduce(tensor, average=None, name=None, compression=None, op=None, **options):
@@ -362,7 +412,8 @@ def calls_of(name: str) -> Iterator[Counted]:
 
 
 def summary(saved: object) -> dict:
-    """{name: state} of what was or is to be saved; each tensor of a state as the sum of its numbers.
+    """{name: state} of what was or is to be saved; each tensor of a state as the sum of its
+    numbers.
 
     What is no dict is told by its type: {"all": "a Sequential"}.
     """

@@ -26,24 +26,34 @@ def check_begin(begin, my_part, few, images_per_rank, patience):
     # Nodes of 2 and 3 GPUs, then images on nodes of one rank each.
     def try_begin():
         begin([])
-        expect(hvd.is_initialized(), "Horovod was not started: hvd.init() comes before anything else of hvd.")
+        expect(
+            hvd.is_initialized(),
+            "Horovod was not started: hvd.init() comes before anything else of hvd.",
+        )
         begin(tf.config.list_physical_devices("GPU"))  # before the first tensor
         for local_rank, count in ((1 - hvd.rank() % 2, 2), (2 + hvd.rank() % 2, 2), (2, 3)):
             with on_a_node(local_rank, local_size=4):
                 devices = Devices(begin, count)
             gpu = f"GPU {local_rank % count}"
             subject = (
-                f"{count} GPUs, rank {hvd.rank()}, number {local_rank} on its node: the GPU made visible"
+                f"{count} GPUs, rank {hvd.rank()}, number {local_rank} on its node: the GPU made"
+                " visible"
             )
-            expect(devices.visible, "begin chose no GPU: TensorFlow on this rank will take all of them.")
+            expect(
+                devices.visible,
+                "begin chose no GPU: TensorFlow on this rank will take all of them.",
+            )
             because = "GPUs are counted on each node, as its ranks are"
             expect.equal(devices.visible, [gpu], subject, because=because)
             expect(
-                gpu in devices.growing, f"The memory of {gpu} does not grow: its first rank takes all of it."
+                gpu in devices.growing,
+                f"The memory of {gpu} does not grow: its first rank takes all of it.",
             )
         with on_a_node(local_rank=0, local_size=1):  # each rank on a node of its own
             part = my_part(tf.data.Dataset.range(2 * images_per_rank * hvd.size()))
-        expect(part is not None, "my_part returned nothing: return the dataset of this rank's batches.")
+        expect(
+            part is not None, "my_part returned nothing: return the dataset of this rank's batches."
+        )
         return [batch.numpy().tolist() for batch in part]
 
     parts = launch.run(try_begin, ranks=few, timeout=patience)
@@ -51,9 +61,14 @@ def check_begin(begin, my_part, few, images_per_rank, patience):
     taken = f"the ranks' first batches take {len(set(first))} of the elements up to {max(first)}"
     expect(len(set(first)) == len(first), f"Some ranks take the same samples: {taken}.")
     whole = f"{taken}, and not the first {len(first)}, as one process does"
-    expect(max(first) < len(first), f"Another global batch: {whole}. Every rank takes each n-th element.")
+    expect(
+        max(first) < len(first),
+        f"Another global batch: {whole}. Every rank takes each n-th element.",
+    )
     sizes = [[len(batch) for batch in part] for part in parts]
-    expect.equal(sizes, [[images_per_rank] * 2] * few, "images in each batch, by rank, of 2 global batches")
+    expect.equal(
+        sizes, [[images_per_rank] * 2] * few, "images in each batch, by rank, of 2 global batches"
+    )
     by_turns = [[rank + few * place for place in range(images_per_rank)] for rank in range(few)]
     because = "Elements are dealt out first, as cards are, and then put into batches"
     expect.equal([part[0] for part in parts], by_turns, "first batch, by rank", because=because)
@@ -69,7 +84,8 @@ def check_begin_equal(begin_equal, begin, few, patience):
         digits_net = nets.keras_digits(nets.start_weights(seed=hvd.rank()))
         net = keras.Sequential([*digits_net.layers, keras.layers.BatchNormalization()])
         net.build((None, 64))
-        net.layers[-1].moving_mean.assign(tf.fill(10, float(hvd.rank())))  # a variable that is not trained
+        # A variable that is not trained.
+        net.layers[-1].moving_mean.assign(tf.fill(10, float(hvd.rank())))
         optimizer = keras.optimizers.SGD(1.0 + hvd.rank(), momentum=0.9)
         if hvd.rank() == 0:
             ones = [tf.ones(variable.shape) for variable in net.trainable_variables]
@@ -86,12 +102,20 @@ def check_begin_equal(begin_equal, begin, few, patience):
     by_rank = launch.run(try_begin_equal, ranks=few, timeout=patience)
     weights, moving, moments, rates = zip(*by_rank, strict=True)
     before = float(nets.start_weights(seed=0)[0].sum() - nets.start_weights(seed=0)[0].size)
-    expect.close(weights, [before] * few, "Sum of the first weights by rank (what rank 0 had)", rtol=1e-4)
+    expect.close(
+        weights, [before] * few, "Sum of the first weights by rank (what rank 0 had)", rtol=1e-4
+    )
     because = "Batch normalisation keeps means that no gradient trains: they are in net.variables"
-    expect.close(moving, [0.0] * few, "Sum of the moving means by rank (rank 0 had 0)", because=because)
+    expect.close(
+        moving, [0.0] * few, "Sum of the moving means by rank (rank 0 had 0)", because=because
+    )
     size = nets.start_weights(seed=0)[0].size
-    expect.close(moments, [-float(size)] * few, "Sum of the momentum by rank, in the optimizer's variables")
-    expect.close(rates, [1.0] * few, "Learning rate by rank, in the optimizer's variables (rank 0's is 1)")
+    expect.close(
+        moments, [-float(size)] * few, "Sum of the momentum by rank, in the optimizer's variables"
+    )
+    expect.close(
+        rates, [1.0] * few, "Learning rate by rank, in the optimizer's variables (rank 0's is 1)"
+    )
 
 
 @check.exercise("41.3")
@@ -124,7 +148,10 @@ def check_fit(fit, begin, dataset, few, images_per_rank, layers, new_net, patien
         is_history = isinstance(history, dict) and "loss" in history
         kind = type(history).__name__
         expect(is_history, f"fit returned a {kind}, not the dict .history of what net.fit returns.")
-        expect(seen.steps, "fit got one more callback, which was never called: `more` belongs into the list.")
+        expect(
+            seen.steps,
+            "fit got one more callback, which was never called: `more` belongs into the list.",
+        )
         return history["loss"]
 
     def try_fit():
@@ -138,18 +165,28 @@ def check_fit(fit, begin, dataset, few, images_per_rank, layers, new_net, patien
         return net.get_weights()[0], seen.unequal()[0]
 
     fitted, unequal = zip(*launch.run(try_fit, ranks=few, timeout=patience), strict=True)
-    expect(np.ptp(fitted, axis=0).max() < 1e-6, "Unequal nets stay unequal: which callback sends rank 0's?")
-    away = [float(np.abs(fitted[0] - nets.start_weights(seed, layers)[0]).sum()) for seed in range(few)]
+    expect(
+        np.ptp(fitted, axis=0).max() < 1e-6,
+        "Unequal nets stay unequal: which callback sends rank 0's?",
+    )
+    away = [
+        float(np.abs(fitted[0] - nets.start_weights(seed, layers)[0]).sum()) for seed in range(few)
+    ]
     expect.equal(away.index(min(away)), 0, "the rank whose net all ranks go on with")
-    early = "The nets were equal before the first step. Leave that to BroadcastGlobalVariablesCallback here."
+    early = (
+        "The nets were equal before the first step. Leave that to BroadcastGlobalVariablesCallback"
+        " here."
+    )
     expect(unequal[0] == (few > 1), early)
 
 
 @contextmanager
 def on_a_node(local_rank: int, local_size: int) -> Iterator[None]:
-    """In this block Horovod says that this rank is number `local_rank` of `local_size` ranks of its node.
+    """In this block Horovod says that this rank is number `local_rank` of `local_size` ranks of its
+    node.
 
-    On one node the numbers among all ranks and those on the node are the same. A cluster tells them apart.
+    On one node the numbers among all ranks and those on the node are the same. A cluster tells them
+    apart.
     """
     modules = (hvd, hvd_keras)
     before = [(module.local_rank, module.local_size) for module in modules]
@@ -167,8 +204,8 @@ def on_a_node(local_rank: int, local_size: int) -> Iterator[None]:
 class Devices:
     """GPUs that are made up, and what `begin` asks TensorFlow to do with them.
 
-    names: of the GPUs. visible: those that this process is to see, once they are chosen. growing: those whose
-    memory is to grow. TensorFlow itself hears nothing of it.
+    names: of the GPUs. visible: those that this process is to see, once they are chosen. growing:
+    those whose memory is to grow. TensorFlow itself hears nothing of it.
     """
 
     def __init__(self, begin: Callable[[list], object], count: int = 2):
@@ -201,10 +238,13 @@ class Devices:
 
 
 def plans(begin_equal: Callable, net, optimizer) -> list[list[int]]:
-    """By rank, how many variables each call of hvd.broadcast_variables would send. Nothing is sent."""
+    """By rank, how many variables each call of hvd.broadcast_variables would send. Nothing is
+    sent."""
     plan: list[int] = []
     broadcast = hvd.broadcast_variables
-    hvd.broadcast_variables = lambda variables, *positional, **named: plan.append(len(list(variables)))
+    hvd.broadcast_variables = lambda variables, *positional, **named: plan.append(
+        len(list(variables))
+    )
     try:
         begin_equal(net, optimizer)
     finally:
@@ -235,12 +275,13 @@ def expect_as_one_process(
 ) -> float:
     """Two steps of plain SGD on all ranks, and of one process with the images of all: the same net.
 
-    train(net, part): trains `net`, the digits' net, on this rank's images, a tf.data.Dataset not yet in
-    batches; returns losses, means over all ranks, of each step or of both.
-    batches: numbers of the global batches, in order. equal: whether all ranks begin with the same weights.
-    reports: whether the losses are looked at.
+    train(net, part): trains `net`, the digits' net, on this rank's images, a tf.data.Dataset not
+    yet in batches; returns losses, means over all ranks, of each step or of both. batches: numbers
+    of the global batches, in order. equal: whether all ranks begin with the same weights. reports:
+    whether the losses are looked at.
 
-    All ranks call this, and all raise the same CheckFailed. Returns the sum of this rank's first weights.
+    All ranks call this, and all raise the same CheckFailed. Returns the sum of this rank's first
+    weights.
     """
     ranks = hvd.size()
     global_batches = whole_batches(batches, images_per_rank * ranks)
@@ -259,7 +300,8 @@ def expect_as_one_process(
 
 
 def whole_batches(numbers: Sequence[int], size: int) -> list[tuple[np.ndarray, np.ndarray]]:
-    """(images, labels) of each; many ranks ask for more digits than there are, then from the beginning."""
+    """(images, labels) of each; many ranks ask for more digits than there are, then from the
+    beginning."""
     digits = data.digits()
     batches = []
     for number in numbers:
@@ -269,7 +311,8 @@ def whole_batches(numbers: Sequence[int], size: int) -> list[tuple[np.ndarray, n
 
 
 def part_of(global_batches: Sequence[tuple], rank: int, ranks: int):
-    """This rank's images of each batch, every ranks-th from its own number on, as a tf.data.Dataset."""
+    """This rank's images of each batch, every ranks-th from its own number on, as a
+    tf.data.Dataset."""
     images = np.concatenate([images[rank::ranks] for images, _ in global_batches])
     labels = np.concatenate([labels[rank::ranks] for _, labels in global_batches])
     return tf.data.Dataset.from_tensor_slices((images, labels))
@@ -305,7 +348,8 @@ def one_process(global_batches: Sequence[tuple], rate: float) -> tuple[np.ndarra
 
 
 def expect_one_net(weights: Sequence[Sequence[np.ndarray]]) -> None:
-    """weights: by rank. Biases begin as zeros on every rank: they part where gradients are not averaged."""
+    """weights: by rank. Biases begin as zeros on every rank: they part where gradients are not
+    averaged."""
     biases = [arrays[-1] for arrays in weights]
     averaged = np.ptp(biases, axis=0).max() < 1e-6
     expect(averaged, "Each rank applied its own gradient: nothing is averaged, and the nets part.")
@@ -315,11 +359,20 @@ def expect_one_net(weights: Sequence[Sequence[np.ndarray]]) -> None:
 
 
 def expect_moved(biases: np.ndarray, reported, alone: np.ndarray, losses: Sequence[float]) -> None:
-    """The biases after two steps beside those of one process; why they are elsewhere, as far as seen."""
+    """The biases after two steps beside those of one process; why they are elsewhere, as far as
+    seen."""
     far = np.linalg.norm(biases) / np.linalg.norm(alone)
-    why = "were gradients summed, not averaged?" if far > 1 else "is this the learning rate of one rank?"
+    why = (
+        "were gradients summed, not averaged?"
+        if far > 1
+        else "is this the learning rate of one rank?"
+    )
     # The second loss is taken after the first update: if it is right, so was that update.
-    if far > 1 and reported is not None and np.isclose(mean_loss(reported), np.mean(losses), rtol=1e-4):
+    if (
+        far > 1
+        and reported is not None
+        and np.isclose(mean_loss(reported), np.mean(losses), rtol=1e-4)
+    ):
         why = "the first step is right, the second is not. Plain SGD has no momentum."
     expect(0.8 < far < 1.25, f"The net moved {far:.1f} times as far as in one process: {why}")
     expect.close(biases, alone, "The last biases after two steps, beside one process", 1e-4, 1e-6)
@@ -333,8 +386,9 @@ def mean_loss(losses) -> float | None:
 class StepsSeen(keras.callbacks.Callback):
     """A callback for fit on all ranks: the loss of each step, and what the net was when it began.
 
-    After fit, on all ranks: `.losses()` of each step, mean over the ranks; `.unequal()`: for each step,
-    whether the ranks began it with different nets. `.steps`: how many steps there were, on this rank.
+    After fit, on all ranks: `.losses()` of each step, mean over the ranks; `.unequal()`: for each
+    step, whether the ranks began it with different nets. `.steps`: how many steps there were, on
+    this rank.
     """
 
     def __init__(self):
@@ -366,10 +420,11 @@ class StepsSeen(keras.callbacks.Callback):
 
 
 def network(name: str, side: int, images: int):
-    """A net of keras.applications with random weights, which returns logits of 1000 classes, and a batch.
+    """A net of keras.applications with random weights, which returns logits of 1000 classes, and a
+    batch.
 
-    Returns (net, pictures, labels): pictures (images, side, side, 3) float32 and labels (images,) int64, made
-    of random numbers, the same on all ranks.
+    Returns (net, pictures, labels): pictures (images, side, side, 3) float32 and labels (images,)
+    int64, made of random numbers, the same on all ranks.
     """
     shape = (side, side, 3)
     make = getattr(keras.applications, name)
@@ -382,7 +437,8 @@ def network(name: str, side: int, images: int):
 def on_rank_0(comm, call: Callable[[], object]) -> Callable[[], None]:
     """A call for all ranks in which rank 0 makes `call` and the others sleep until it is over.
 
-    A barrier of MPI would not do: who waits in it asks again and again, and takes a core from rank 0.
+    A barrier of MPI would not do: who waits in it asks again and again, and takes a core from
+    rank 0.
     """
 
     def on_rank_0_alone() -> None:
@@ -396,11 +452,12 @@ def on_rank_0(comm, call: Callable[[], object]) -> Callable[[], None]:
 
 
 def facts(comm, net, pictures, gpus: int) -> dict[str, object]:
-    """What a record of a run says beside its times, the same on every rank. gpus: how many this node has.
+    """What a record of a run says beside its times, the same on every rank. gpus: how many this
+    node has.
 
-    images, side [pixels]: of this rank's pictures. gradient_bytes: of a step. crowd: ranks that share a core,
-    or a GPU, where it is worst; 1.0: none shares. device, staged and library: where tensors are, and what
-    carries them.
+    images, side [pixels]: of this rank's pictures. gradient_bytes: of a step. crowd: ranks that
+    share a core, or a GPU, where it is worst; 1.0: none shares. device, staged and library: where
+    tensors are, and what carries them.
     """
     places = comm.allgather((*launch.my_cores(), gpus))
     hosts = [host for host, _, _ in places]
@@ -420,7 +477,8 @@ def facts(comm, net, pictures, gpus: int) -> dict[str, object]:
 
 
 def draw_rates(times: Mapping[str, object], network: str, images: int, ranks: int, crowd: float):
-    """Images per second of one rank alone, of all with and without sums, and of as many that lose nothing."""
+    """Images per second of one rank alone, of all with and without sums, and of as many that lose
+    nothing."""
     alone = images / timing.samples_of(times["alone"])
     rates = {
         "1 rank\nalone": alone,

@@ -1,7 +1,7 @@
 """Lab 42: its checks, MPI seen from inside, lines that start jobs, timelines and their rows.
 
-As a program it asks each rank who it is, and how long a training step takes on the cores that it has; rank 0
-prints all of it in one line, after ROLL_CALL, as JSON:
+As a program it asks each rank who it is, and how long a training step takes on the cores that it
+has; rank 0 prints all of it in one line, after ROLL_CALL, as JSON:
 
     srun --mpi=pmi2 --nodes=2 --ntasks-per-node=1 --cpus-per-task=2 python -m support.lab42
 """
@@ -31,7 +31,9 @@ from labkit.horovod import Training, timeline
 def family_and_version(which_mpi, inside):
     """Family and version of eight texts, and of the libraries here."""
     for text, tool, want in LIBRARIES:
-        expect.equal(which_mpi(text, tool), want, f"Text {text.splitlines()[0]!r}, mpiname {tool[:18]!r}")
+        expect.equal(
+            which_mpi(text, tool), want, f"Text {text.splitlines()[0]!r}, mpiname {tool[:18]!r}"
+        )
     for mpi, rank in inside.items():
         got = which_mpi(rank.text, rank.mpiname)
         expect.equal(" ".join(map(str, got)), rank.library, f"The library of {mpi or 'this job'}")
@@ -39,8 +41,8 @@ def family_and_version(which_mpi, inside):
 
 @check.exercise("42.2")
 def lines_that_start_jobs(variables, command):
-    """The variables of each flavour, and five lines in which each word of the table stands in its place.
-    Further options that do no harm, such as --cpu-bind=cores, are welcome.
+    """The variables of each flavour, and five lines in which each word of the table stands in its
+    place. Further options that do no harm, such as --cpu-bind=cores, are welcome.
     """
     for flavour, want in VARIABLES.items():
         expect.equal(variables(flavour), want, f"Variables of {flavour}")
@@ -59,14 +61,19 @@ def calls_and_tensors(carried, activities, short_run):
         expect.equal(carried(timeline_of(*calls)), want, f"The timeline of {calls}")
     if short_run:
         got = {name: calls for name, (calls, tensors) in carried(activities).items()}
-        expect.equal(got, timeline.backends(short_run), "Calls by name in the timeline of real ranks")
+        expect.equal(
+            got, timeline.backends(short_run), "Calls by name in the timeline of real ranks"
+        )
 
 
 @check.exercise("42.4")
 def way_of_each_gradient(way_of, libraries, results):
     """The way of eleven gradients, and of those that were trained above."""
     for journey in JOURNEYS:
-        row = f"{journey.told}, {journey.device}, build {journey.build!r}: {' '.join(journey.activities[2:])}"
+        row = (
+            f"{journey.told}, {journey.device}, build {journey.build!r}:"
+            f" {' '.join(journey.activities[2:])}"
+        )
         got = way_of(journey.activities, journey.device, journey.build)
         expect.equal(got, journey.verdict, row, because=journey.because)
     for library in libraries.values():
@@ -81,16 +88,30 @@ def way_of_each_gradient(way_of, libraries, results):
 _MV2 = "MVAPICH2 Version      :\t2.3.7\nMVAPICH2 Release date :\tWed March 02 22:00:00 EST 2022\n"
 
 # MPI_Get_library_version's text, what `mpiname -a` prints, (family, version). MVAPICH2 2.3.7: its
-# src/mpi/misc/library_version.c, and run here; the name MVAPICH2-GDR in mpiname: DeepSpeed's test in
-# deepspeed/launcher/multinode_runner.py; MVAPICH 3.0rc, 4.0: their library_version.c and initinfo.c; MPICH
-# 5.0.2 and Open MPI 5.0.11: run. The paths and names in the rest of the texts are made up, to trap guesses.
+# src/mpi/misc/library_version.c, and run here; the name MVAPICH2-GDR in mpiname: DeepSpeed's test
+# in deepspeed/launcher/multinode_runner.py; MVAPICH 3.0rc, 4.0: their library_version.c and
+# initinfo.c; MPICH 5.0.2 and Open MPI 5.0.11: run. The paths and names in the rest of the texts are
+# made up, to trap guesses.
 LIBRARIES = (
-    (_MV2, "MVAPICH2 2.3.7 Wed March 02 22:00:00 EST 2022 ch3:mrail\n--prefix=/GDR", ("MVAPICH2", "2.3.7")),
+    (
+        _MV2,
+        "MVAPICH2 2.3.7 Wed March 02 22:00:00 EST 2022 ch3:mrail\n--prefix=/GDR",
+        ("MVAPICH2", "2.3.7"),
+    ),
     (_MV2, "MVAPICH2-GDR 2.3.7", ("MVAPICH2-GDR", "2.3.7")),
-    ("MVAPICH Version        :\t3.0rc\nMVAPICH Device         :\tch4:ucx\n", "", ("MVAPICH", "3.0rc")),
+    (
+        "MVAPICH Version        :\t3.0rc\nMVAPICH Device         :\tch4:ucx\n",
+        "",
+        ("MVAPICH", "3.0rc"),
+    ),
     ("MVAPICH Version:        4.0\nMVAPICH Release date:   06 Mar 2025\n", "", ("MVAPICH", "4.0")),
-    ("MPICH Version:      5.0.2\nMPICH configure:    --prefix=/opt/MVAPICH2\n", "", ("MPICH", "5.0.2")),
-    ("MPICH Version:      5.0.2\n", "MVAPICH2-GDR 2.3.7", ("MPICH", "5.0.2")),  # PATH and process differ
+    (
+        "MPICH Version:      5.0.2\nMPICH configure:    --prefix=/opt/MVAPICH2\n",
+        "",
+        ("MPICH", "5.0.2"),
+    ),
+    # PATH and process differ.
+    ("MPICH Version:      5.0.2\n", "MVAPICH2-GDR 2.3.7", ("MPICH", "5.0.2")),
     ("Open MPI v5.0.11, package: MPICH Version: 1 is only its name", "", ("Open MPI", "5.0.11")),
     ("Some MPI v2.0, with the ABI of MPICH Version: 4.1", "", (None, None)),
 )
@@ -98,14 +119,16 @@ LIBRARIES = (
 
 UNBOUND = mpis.switches("mvapich2", {})  # what MVAPICH2 needs to grant MPI_THREAD_MULTIPLE
 SINGLE = {"HOROVOD_MPI_THREADS_DISABLE": "1"}  # Horovod then asks for MPI_THREAD_SINGLE
-LEVELS = ("SINGLE", "FUNNELED", "SERIALIZED", "MULTIPLE")  # MPI's order; 0 to 3 in MPICH's kin and Open MPI
+# MPI's order; 0 to 3 in MPICH's kin and Open MPI.
+LEVELS = ("SINGLE", "FUNNELED", "SERIALIZED", "MULTIPLE")
 
 
 class Inside(NamedTuple):
     """What a rank tells of itself.
 
-    library: "MPICH 5.0.2". text: of MPI_Get_library_version. mpiname: what that tool prints. files: the MPI
-    libraries that the process has mapped. level: the thread level that MPI gave. on_node: ranks on its node.
+    library: "MPICH 5.0.2". text: of MPI_Get_library_version. mpiname: what that tool prints. files:
+    the MPI libraries that the process has mapped. level: the thread level that MPI gave. on_node:
+    ranks on its node.
     """
 
     library: str
@@ -130,7 +153,8 @@ def settings_of(library: str) -> dict[str, dict[str, str]]:
 
 
 def channel(text: str) -> str:
-    """The part of an MPI that moves the bytes, as its text names it, such as "ch3:sock"; "" if unnamed."""
+    """The part of an MPI that moves the bytes, as its text names it, such as "ch3:sock"; "" if
+    unnamed."""
     named = re.search(r"^\w+ Device\s*:\s*(\S+)", text, re.MULTILINE)
     return named[1] if named else ""
 
@@ -138,8 +162,8 @@ def channel(text: str) -> str:
 def look_inside() -> Inside:
     """On a rank: see Inside.
 
-    mpi4py begins, asking for MPI_THREAD_MULTIPLE as Horovod would, and calls nothing while Horovod's thread
-    runs: imported after it, on a lower level, it can break a rank.
+    mpi4py begins, asking for MPI_THREAD_MULTIPLE as Horovod would, and calls nothing while
+    Horovod's thread runs: imported after it, on a lower level, it can break a rank.
     """
     from mpi4py import MPI
 
@@ -157,8 +181,9 @@ def look_inside() -> Inside:
 def thread_level() -> str:
     """On a rank: one of LEVELS, what MPI gave Horovod, which started it.
 
-    Nothing but Horovod may use MPI meanwhile: below MULTIPLE, another thread's calls can break it. A rank
-    ends its MPI when it is left, which MVAPICH2 does not survive at the level that it grants a bound rank.
+    Nothing but Horovod may use MPI meanwhile: below MULTIPLE, another thread's calls can break it.
+    A rank ends its MPI when it is left, which MVAPICH2 does not survive at the level that it grants
+    a bound rank.
     """
     import horovod.torch as hvd
 
@@ -171,7 +196,8 @@ def thread_level() -> str:
 
 
 def _level_given() -> int:
-    """MPI_Query_thread of the library that this process holds; any thread may call it on any level."""
+    """MPI_Query_thread of the library that this process holds; any thread may call it on any
+    level."""
     given = ctypes.c_int()
     ctypes.CDLL(mpis.loaded()[0]).MPI_Query_thread(ctypes.byref(given))
     return given.value
@@ -195,7 +221,9 @@ class Job(NamedTuple):
 
 
 # What Horovod needs, by flavour.
-VARIABLES = {flavour: mpis.switches(flavour, {}) for flavour in ("mvapich-plus", "mvapich2", "mvapich2-gdr")}
+VARIABLES = {
+    flavour: mpis.switches(flavour, {}) for flavour in ("mvapich-plus", "mvapich2", "mvapich2-gdr")
+}
 
 # Jobs whose lines are checked, by launcher.
 JOBS = (
@@ -213,10 +241,14 @@ def words_needed(launcher: str, job: Job) -> dict[str, str]:
     threads = f"OMP_NUM_THREADS={job.cores}"
     if launcher == "mpirun_rsh":
         return {
-            f"-np {ranks}": f"it is the number of all ranks, {counted(job.nodes, 'node')} times {job.ranks}",
+            f"-np {ranks}": (
+                f"it is the number of all ranks, {counted(job.nodes, 'node')} times {job.ranks}"
+            ),
             "-hostfile hosts": f"the next {ranks} words are taken for hosts",
             "-export-all": "the ranks miss your environment, such as PATH",
-            threads: "mpirun_rsh binds nobody, and each rank starts a thread for every core of the node",
+            threads: (
+                "mpirun_rsh binds nobody, and each rank starts a thread for every core of the node"
+            ),
         }
     words = {
         "--mpi=pmi2": "the programs do not know of each other: every one is rank 0",
@@ -255,12 +287,17 @@ def shortcoming(
         place = options[len(options) - len(pairs) :]  # directly before the program
         strays = [word for word in pairs if word not in place]
         if strays:
-            return f"{strays[0]} stands before an option: variables come directly before the program."
+            return (
+                f"{strays[0]} stands before an option: variables come directly before the program."
+            )
     else:
         start = "env"
         place = before[1:at]
         if pairs:
-            return f"{pairs[0]} behind srun is taken for the program: env and variables come before it."
+            return (
+                f"{pairs[0]} behind srun is taken for the program: env and variables come"
+                " before it."
+            )
     if before[0] != start:
         return f"The line must begin with {start}, not with {before[0]!r}."
     for name, value in variables.items():
@@ -269,7 +306,8 @@ def shortcoming(
     line = f" {_spaced(before)} "
     if "--gpus-per-task" in line:
         return (
-            "--gpus-per-task hides the other GPUs of the node from a rank, and CUDA IPC between them fails."
+            "--gpus-per-task hides the other GPUs of the node from a rank, and CUDA IPC between"
+            " them fails."
         )
     for word, without in words_needed(launcher, job).items():
         if f" {_spaced(word.split())} " not in line:
@@ -301,7 +339,8 @@ def launcher_here() -> str | None:
 def job_here(cores: int = 1) -> Job:
     """A small job that fits: two nodes of Slurm with a rank on each, or two ranks on this machine.
 
-    On a GPU cluster it has one GPU on each node, unless the site gives whole nodes and refuses the option.
+    On a GPU cluster it has one GPU on each node, unless the site gives whole nodes and refuses the
+    option.
     """
     site = cluster.here()
     if site is None:
@@ -309,22 +348,31 @@ def job_here(cores: int = 1) -> Job:
     partitions = cluster.slurm.at(site).partitions()
     nodes = min(2, max(partition.largest for partition in partitions))
     known = cluster.sites.load(site)
-    gpus = 0 if known.get("LABKIT_GPU_FORM") == "none" else int(known.get("LABKIT_GPUS_PER_NODE", "0"))
+    gpus = (
+        0 if known.get("LABKIT_GPU_FORM") == "none" else int(known.get("LABKIT_GPUS_PER_NODE", "0"))
+    )
     return Job(nodes, 1, cores, min(1, gpus))
 
 
 def start(words: Sequence[str], mpi: str | None = None, timeout: float = 180) -> list[dict]:
     """Start a line whose program is PROGRAM, wait for its end, and return what each rank answered.
 
-    mpi: a build of labkit.builds; None: the one in use. srun asks for nodes of its own. See `answer` for the
-    fields. Raises LabError with the last words of a line that fails, or that does not end in time.
+    mpi: a build of labkit.builds; None: the one in use. srun asks for nodes of its own. See
+    `answer` for the fields. Raises LabError with the last words of a line that fails, or that does
+    not end in time.
     """
     command = list(words)
-    # The settings of the MPI are for the line to say, and threads are left to the cores that it gives.
-    env = {name: value for name, value in world.clean_env().items() if name not in launch.THREAD_VARIABLES}
+    # The settings of the MPI are for the line to say, and threads are left to the cores that it
+    # gives.
+    env = {
+        name: value
+        for name, value in world.clean_env().items()
+        if name not in launch.THREAD_VARIABLES
+    }
     site = cluster.here()
     if "srun" in words:
-        clients = ("SLURM_CONF", "SLURM_CLUSTERS", "SLURM_JWT")  # how Slurm's commands find their controller
+        # How Slurm's commands find their controller.
+        clients = ("SLURM_CONF", "SLURM_CLUSTERS", "SLURM_JWT")
         own = {name: os.environ[name] for name in clients if name in os.environ}
         env = cluster.sites.environment(site, env) | own
         at = command.index("srun") + 1
@@ -337,12 +385,20 @@ def start(words: Sequence[str], mpi: str | None = None, timeout: float = 180) ->
         env["PATH"] = os.pathsep.join([str(Path(launch.mpiexec(mpi)).parent), env["PATH"]])
     chosen = builds.variables(mpi=mpi)
     env |= {name: value for name, value in chosen.items() if not name.startswith(("MV2_", "MVP_"))}
-    env["PYTHONPATH"] = os.pathsep.join([str(paths.root() / "labs"), env.get("PYTHONPATH", "")]).rstrip(":")
+    env["PYTHONPATH"] = os.pathsep.join(
+        [str(paths.root() / "labs"), env.get("PYTHONPATH", "")]
+    ).rstrip(":")
     with tempfile.TemporaryFile("w+") as file:
         ended = launch.run_to_end(
-            command, timeout=timeout, env=env, cwd=paths.root(), stdin=subprocess.DEVNULL,
-            stdout=file, stderr=subprocess.STDOUT, start_new_session=True,
-        )  # fmt: skip
+            command,
+            timeout=timeout,
+            env=env,
+            cwd=paths.root(),
+            stdin=subprocess.DEVNULL,
+            stdout=file,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
         file.seek(0)
         printed = file.read()
     last = "\n".join([line for line in printed.splitlines() if line.strip()][-5:]) or "nothing"
@@ -352,7 +408,9 @@ def start(words: Sequence[str], mpi: str | None = None, timeout: float = 180) ->
         raise LabError(f"The line ended with status {ended.status}: {last}")
     jobs = [json.loads(line.partition(MARK)[2]) for line in printed.splitlines() if MARK in line]
     if len(jobs) != 1:
-        raise LabError(f"The ranks did not find each other: jobs that answered: {len(jobs)}. Last: {last}")
+        raise LabError(
+            f"The ranks did not find each other: jobs that answered: {len(jobs)}. Last: {last}"
+        )
     return jobs[0]
 
 
@@ -363,10 +421,11 @@ GRADIENT = 16 << 20  # bytes
 
 
 def answer(comm) -> dict:
-    """This rank's place, its cores and threads, its MPI, the time of a step in seconds, and an allreduce.
+    """This rank's place, its cores and threads, its MPI, the time of a step in seconds, and an
+    allreduce.
 
-    "MB/s": bytes of a gradient of 16 MiB over the seconds of its allreduce by MPI, from the rank's device.
-    "staged": it goes through the host there.
+    "MB/s": bytes of a gradient of 16 MiB over the seconds of its allreduce by MPI, from the rank's
+    device. "staged": it goes through the host there.
     """
     import torch
     from mpi4py import MPI
@@ -444,41 +503,104 @@ _OUT = "MEMCPY_OUT_FUSION_BUFFER"
 _HOST = ("MEMCPY_IN_HOST_BUFFER", "MPI_ALLREDUCE", "MEMCPY_OUT_HOST_BUFFER")
 _ADASUM = ("MEMCPY_IN_HOST_BUFFER", "MPI_ADASUM_ALLREDUCE", "MEMCPY_OUT_HOST_BUFFER")
 
-# The rows of a gradient that travels with others, unless `told` says alone. That of a laptop was recorded.
-# The others follow Horovod 0.28.1's source, operation by operation, in the order in which they are written
-# to the file: horovod/common/ops/nccl_operations.cc (NCCL, hierarchical, torus), mpi_gpu_operations.cc
-# (CUDA-aware MPI), adasum_gpu_operations.cc, mpi_operations.cc and gloo_operations.cc with
-# DoAllreduceCudaOnCPU of torch/mpi_ops_v2.cc (host), gpu_operations.cc (QUEUE), collective_operations.cc
-# (WAIT_FOR_DATA; a build with CUDA writes it for CPU tensors, too: ReadyEventList in common.h counts an
-# event that is none). The last is what github.com/horovod/horovod/issues/321 tells (2018), whose file is
-# not at hand.
+# The rows of a gradient that travels with others, unless `told` says alone. That of a laptop was
+# recorded. The others follow Horovod 0.28.1's source, operation by operation, in the order in which
+# they are written to the file: horovod/common/ops/nccl_operations.cc (NCCL, hierarchical, torus),
+# mpi_gpu_operations.cc (CUDA-aware MPI), adasum_gpu_operations.cc, mpi_operations.cc and
+# gloo_operations.cc with DoAllreduceCudaOnCPU of torch/mpi_ops_v2.cc (host), gpu_operations.cc
+# (QUEUE), collective_operations.cc (WAIT_FOR_DATA; a build with CUDA writes it for CPU tensors,
+# too: ReadyEventList in common.h counts an event that is none). The last is what
+# github.com/horovod/horovod/issues/321 tells (2018), whose file is not at hand.
 JOURNEYS = (
-    Journey("a laptop", "cpu", "host", _row(_IN, "MPI_ALLREDUCE", _OUT), ON_CPU,
-            "the gradients are CPU tensors"),
-    Journey("NCCL", "cuda:0", "nccl", _row("INIT_NCCL", *_WAIT, "QUEUE", _IN, "NCCL_ALLREDUCE", _OUT), ON_GPU,
-            "NCCL moves GPU memory, and the fusion buffer is GPU memory, too"),
-    Journey("a CUDA-aware MPI", "cuda:0", "mpi", _row(*_WAIT, _IN, "MPI_ALLREDUCE", _OUT), AWARE,
-            "the build `mpi` hands GPU memory to MPI"),
-    Journey("MPI, without CUDA in it", "cuda:0", "host", _row(*_WAIT, _IN, "MPI_ALLREDUCE", _OUT), STAGED,
-            "the build `host` copies a GPU tensor to host memory before MPI sees it"),
-    Journey("NCCL inside the nodes, MPI between them (hierarchical)", "cuda:0", "nccl",
-            _row(*_WAIT, "QUEUE", _IN, "NCCL_REDUCESCATTER", *_HOST, "NCCL_ALLGATHER", _OUT), STAGED,
-            "MEMCPY_IN_HOST_BUFFER copies to host memory, for MPI between the nodes"),
-    Journey("NCCL inside and between nodes (torus)", "cuda:0", "nccl",
-            _row(*_WAIT, "NCCL_ALLREDUCE", "QUEUE", _IN, "NCCL_REDUCESCATTER", "NCCL_ALLGATHER", _OUT),
-            ON_GPU, "NCCL carries it inside the nodes and between them"),
-    Journey("NCCL, one gradient alone", "cuda:1", "nccl", _row(*_WAIT, "QUEUE", "NCCL_ALLREDUCE"), ON_GPU,
-            "a gradient that travels alone needs no fusion buffer"),
-    Journey("Adasum with NCCL", "cuda:0", "nccl",
-            _row(*_WAIT, "QUEUE", _IN, "NCCL_REDUCESCATTER", *_ADASUM, "NCCL_ALLGATHER", _OUT), STAGED,
-            "Adasum between the nodes is computed in host memory"),
-    Journey("a metric on the CPU, in a build with NCCL", "cpu", "nccl", _row(*_WAIT, "MPI_ALLREDUCE"), ON_CPU,
-            "it is a CPU tensor; a build with CUDA writes WAIT_FOR_DATA for these, too"),
-    Journey("GPUs, with Gloo", "cuda:0", "host", _row(*_WAIT, _IN, "GLOO_ALLREDUCE", _OUT), STAGED,
-            "Gloo is given host memory by Horovod"),
-    Journey("issue 321: a GPU job, built without NCCL", "cuda:0", "host", _row("MPI_ALLREDUCE", _OUT), STAGED,
-            "without GPU operations TensorFlow copies to host memory, and Horovod sees CPU tensors only"),
-)  # fmt: skip
+    Journey(
+        "a laptop",
+        "cpu",
+        "host",
+        _row(_IN, "MPI_ALLREDUCE", _OUT),
+        ON_CPU,
+        "the gradients are CPU tensors",
+    ),
+    Journey(
+        "NCCL",
+        "cuda:0",
+        "nccl",
+        _row("INIT_NCCL", *_WAIT, "QUEUE", _IN, "NCCL_ALLREDUCE", _OUT),
+        ON_GPU,
+        "NCCL moves GPU memory, and the fusion buffer is GPU memory, too",
+    ),
+    Journey(
+        "a CUDA-aware MPI",
+        "cuda:0",
+        "mpi",
+        _row(*_WAIT, _IN, "MPI_ALLREDUCE", _OUT),
+        AWARE,
+        "the build `mpi` hands GPU memory to MPI",
+    ),
+    Journey(
+        "MPI, without CUDA in it",
+        "cuda:0",
+        "host",
+        _row(*_WAIT, _IN, "MPI_ALLREDUCE", _OUT),
+        STAGED,
+        "the build `host` copies a GPU tensor to host memory before MPI sees it",
+    ),
+    Journey(
+        "NCCL inside the nodes, MPI between them (hierarchical)",
+        "cuda:0",
+        "nccl",
+        _row(*_WAIT, "QUEUE", _IN, "NCCL_REDUCESCATTER", *_HOST, "NCCL_ALLGATHER", _OUT),
+        STAGED,
+        "MEMCPY_IN_HOST_BUFFER copies to host memory, for MPI between the nodes",
+    ),
+    Journey(
+        "NCCL inside and between nodes (torus)",
+        "cuda:0",
+        "nccl",
+        _row(*_WAIT, "NCCL_ALLREDUCE", "QUEUE", _IN, "NCCL_REDUCESCATTER", "NCCL_ALLGATHER", _OUT),
+        ON_GPU,
+        "NCCL carries it inside the nodes and between them",
+    ),
+    Journey(
+        "NCCL, one gradient alone",
+        "cuda:1",
+        "nccl",
+        _row(*_WAIT, "QUEUE", "NCCL_ALLREDUCE"),
+        ON_GPU,
+        "a gradient that travels alone needs no fusion buffer",
+    ),
+    Journey(
+        "Adasum with NCCL",
+        "cuda:0",
+        "nccl",
+        _row(*_WAIT, "QUEUE", _IN, "NCCL_REDUCESCATTER", *_ADASUM, "NCCL_ALLGATHER", _OUT),
+        STAGED,
+        "Adasum between the nodes is computed in host memory",
+    ),
+    Journey(
+        "a metric on the CPU, in a build with NCCL",
+        "cpu",
+        "nccl",
+        _row(*_WAIT, "MPI_ALLREDUCE"),
+        ON_CPU,
+        "it is a CPU tensor; a build with CUDA writes WAIT_FOR_DATA for these, too",
+    ),
+    Journey(
+        "GPUs, with Gloo",
+        "cuda:0",
+        "host",
+        _row(*_WAIT, _IN, "GLOO_ALLREDUCE", _OUT),
+        STAGED,
+        "Gloo is given host memory by Horovod",
+    ),
+    Journey(
+        "issue 321: a GPU job, built without NCCL",
+        "cuda:0",
+        "host",
+        _row("MPI_ALLREDUCE", _OUT),
+        STAGED,
+        "without GPU operations TensorFlow copies to host memory, so Horovod sees CPU tensors",
+    ),
+)
 
 # Calls of communication libraries for `timeline_of`, and {operation: (calls, tensors)}.
 TIMELINES = (
@@ -492,13 +614,17 @@ TIMELINES = (
 
 
 def timeline_of(*calls: tuple[str, int]) -> list[timeline.Activity]:
-    """Activities as Horovod's CPU operations leave them: ("MPI_ALLREDUCE", 3) is one call with 3 tensors."""
+    """Activities as Horovod's CPU operations leave them: ("MPI_ALLREDUCE", 3) is one call with 3
+    tensors."""
     begun: list[tuple[str, str]] = []
     for name, tensors in calls:
         kind = name.partition("_")[2].replace("BCAST", "BROADCAST")
         for activity in (f"NEGOTIATE_{kind}", kind, _IN, name, _OUT):
             begun += [(f"layer {tensor}", activity) for tensor in range(tensors)]
-    return [timeline.Activity(tensor, name, 1e-6 * place, 1e-6) for place, (tensor, name) in enumerate(begun)]
+    return [
+        timeline.Activity(tensor, name, 1e-6 * place, 1e-6)
+        for place, (tensor, name) in enumerate(begun)
+    ]
 
 
 def gradients(activities: Sequence[timeline.Activity]) -> dict[str, list[str]]:
@@ -512,7 +638,8 @@ def gradients(activities: Sequence[timeline.Activity]) -> dict[str, list[str]]:
 def device_and_build(training: Training) -> tuple[str, str]:
     """Where a training's gradients were, and the build of Horovod that carried them.
 
-    The build is "host" as well where the lab itself copied them to the host, as that build would have done.
+    The build is "host" as well where the lab itself copied them to the host, as that build would
+    have done.
     """
     build = "host" if training.where.by_lab else builds.current_horovod()
     return training.where.device, build

@@ -12,7 +12,9 @@ from labkit import builds, check, cluster, expect, launch, world
 
 LOGS = Path(__file__).with_name("lab43_logs")  # the first lines of each tell its source
 KINDS = {"P2P": "P2P", "SHM": "SHM", "direct shared memory": "SHM", "NET": "NET"}
-LINE = re.compile(r"Channel \d+\S* : (\d+)\[\w+\] -> (\d+)\[\w+\].* via (direct shared memory|\w+)(.*)")
+LINE = re.compile(
+    r"Channel \d+\S* : (\d+)\[\w+\] -> (\d+)\[\w+\].* via (direct shared memory|\w+)(.*)"
+)
 
 
 def log(name: str) -> list[str]:
@@ -37,14 +39,20 @@ def every_connection_is_read(connections):
         for line in lines:
             want = transports([line])
             got = connections([line])
-            expect(got == want, f"In the log {file.stem} “{line[-95:]}” means {want}; you read {got}.")
-        expect.equal(connections(lines), transports(lines), f"all connections in the log {file.stem}")
+            expect(
+                got == want, f"In the log {file.stem} “{line[-95:]}” means {want}; you read {got}."
+            )
+        expect.equal(
+            connections(lines), transports(lines), f"all connections in the log {file.stem}"
+        )
     shared = "Channel 01/1 : 1[1] -> 0[0] [receive] via NET/IB/0/GDRDMA/Shared"
     got = connections([shared])
     want = {(1, 0): {"NET+GDRDMA"}}
     expect(got == want, f"A line may go on behind GDRDMA: “{shared}” means {want}; you read {got}.")
     pair = ["Channel 00 : 6[6] -> 7[7] via P2P/IPC", "Channel 01 : 6[6] -> 7[7] via SHM/direct"]
-    expect.equal(connections(pair), {(6, 7): {"P2P", "SHM"}}, "A pair with a line of each, P2P and SHM")
+    expect.equal(
+        connections(pair), {(6, 7): {"P2P", "SHM"}}, "A pair with a line of each, P2P and SHM"
+    )
 
 
 NODES = ["node1"] * 4 + ["node2"] * 4
@@ -59,16 +67,25 @@ def _job(hosts: list[str], gpus: list[int], visible: list[list[int]]) -> list[tu
 
 JOBS = {  # job: (by rank: host, GPU, GPUs visible), what is wrong
     "--gpus-per-node=4 --gpu-bind=none": (_job(NODES, FOUR * 2, [FOUR] * 8), None),
-    "ranks dealt out in turn": (_job(["node1", "node2"] * 4, [0, 0, 1, 1, 2, 2, 3, 3], [FOUR] * 8), None),
+    "ranks dealt out in turn": (
+        _job(["node1", "node2"] * 4, [0, 0, 1, 1, 2, 2, 3, 3], [FOUR] * 8),
+        None,
+    ),
     "CUDA_VISIBLE_DEVICES=3,2,1,0": (_job(NODES, [3, 2, 1, 0] * 2, [[3, 2, 1, 0]] * 8), None),
     "--gpus-per-task=1": (_job(NODES, FOUR * 2, [[0], [1], [2], [3]] * 2), HIDDEN),
-    "cgroups with 0,1 or 2,3": (_job(NODES, FOUR * 2, [[0, 1], [0, 1], [2, 3], [2, 3]] * 2), HIDDEN),
+    "cgroups with 0,1 or 2,3": (
+        _job(NODES, FOUR * 2, [[0, 1], [0, 1], [2, 3], [2, 3]] * 2),
+        HIDDEN,
+    ),
     "five ranks, four GPUs": (_job(["node1"] * 5, [*FOUR, 0], [FOUR] * 5), DOUBLE),
     "one rank on each node": ([("node1", 0, [0]), ("node2", 0, [0])], None),
     "one rank on each node, other GPUs": ([("node1", 0, [0]), ("node2", 1, [1])], None),
     "lists in another order": ([("node1", 0, [0, 1]), ("node1", 1, [1, 0])], None),
     "more GPUs than ranks": ([("node1", 0, [0, 1, 2]), ("node1", 1, [0, 1, 3])], None),
-    "as many visible as ranks, but not the peer's": ([("node1", 0, [0, 2]), ("node1", 1, [1, 2])], HIDDEN),
+    "as many visible as ranks, but not the peer's": (
+        [("node1", 0, [0, 2]), ("node1", 1, [1, 2])],
+        HIDDEN,
+    ),
     "only one rank sees too little": ([("node1", 0, [0, 1, 2]), ("node1", 1, [1, 2, 3])], HIDDEN),
     "two of four GPUs, but both ranks on one": ([("node1", 0, FOUR), ("node1", 0, FOUR)], DOUBLE),
     "doubles on the second node alone": (_job(NODES, [*FOUR, 0, 1, 2, 2], [FOUR] * 8), DOUBLE),
@@ -78,7 +95,8 @@ JOBS = {  # job: (by rank: host, GPU, GPUs visible), what is wrong
 
 @check.exercise("43.2")
 def trouble_is_found(trouble):
-    """Of each of 15 jobs it is said what is wrong, if anything is: doubles first, then hidden peers."""
+    """Of each of 15 jobs it is said what is wrong, if anything is: doubles first, then hidden
+    peers."""
     for name, (job, wrong) in JOBS.items():
         answer = trouble(list(job))
         expect(answer == wrong, f"{name}: trouble says {answer!r}, not {wrong!r}, of {job}.")
@@ -109,7 +127,8 @@ SWITCHES = {
 
 @check.exercise("43.3")
 def built_as_cmake_does(build):
-    """It is built what Horovod's CMake files make of 16 sets of switches, and refused what they refuse."""
+    """It is built what Horovod's CMake files make of 16 sets of switches, and refused what they
+    refuse."""
     for text, says in SWITCHES.items():
         if says.islower():
             want = f'refuses this, ValueError("{says}")'
@@ -129,7 +148,8 @@ def built_as_cmake_does(build):
 
 
 def most_ranks(build: str | None, wanted: int) -> int:
-    """How many ranks may run with this build of Horovod on this machine: with NCCL one for each GPU."""
+    """How many ranks may run with this build of Horovod on this machine: with NCCL one for each
+    GPU."""
     import torch
 
     gpus = torch.cuda.device_count()
@@ -137,9 +157,11 @@ def most_ranks(build: str | None, wanted: int) -> int:
 
 
 def nccl_log(sizes: Sequence[float]) -> list[str]:
-    """NCCL's log of an allreduce of each size in bytes, on as many ranks as fit (under a launcher: all).
+    """NCCL's log of an allreduce of each size in bytes, on as many ranks as fit (under a launcher:
+    all).
 
-    Without GPUs, or without a build of Horovod for NCCL, it has no lines, and what is missing is printed.
+    Without GPUs, or without a build of Horovod for NCCL, it has no lines, and what is missing is
+    printed.
     """
     import torch
 
@@ -150,10 +172,12 @@ def nccl_log(sizes: Sequence[float]) -> list[str]:
         texts = launch.run(_allreduces, sizes, ranks=ranks, timeout=120, horovod="nccl")
         return "\n".join(texts).splitlines()
     print(
-        f"GPUs here: {gpus}. Horovod built with NCCL: {'nccl' in names}. NCCL does not run here. On a cluster"
+        f"GPUs here: {gpus}. Horovod built with NCCL: {'nccl' in names}. NCCL does not run here. On"
+        " a cluster"
     )
     print(
-        f"with both, a job lets it run: make submit LAB=43 NODES=2 HOROVOD=nccl SITE={cluster.here() or '…'}"
+        "with both, a job lets it run: make submit LAB=43 NODES=2 HOROVOD=nccl"
+        f" SITE={cluster.here() or '…'}"
     )
     return []
 
@@ -169,7 +193,10 @@ def _allreduces(sizes: Sequence[float]) -> str:
         hvd.init()
         torch.cuda.set_device(hvd.local_rank() % torch.cuda.device_count())
         for nbytes in sizes:
-            hvd.allreduce(torch.ones(max(1, int(nbytes) // 4), device="cuda"), name=f"{nbytes:.0f} bytes")
+            hvd.allreduce(
+                torch.ones(max(1, int(nbytes) // 4), device="cuda"), name=f"{nbytes:.0f} bytes"
+            )
         torch.cuda.synchronize()
-        hvd.shutdown()  # under a launcher this process goes on, and may start Horovod anew in another way
+        # under a launcher this process goes on, and may start Horovod anew in another way
+        hvd.shutdown()
         return "\n".join(file.read_text(errors="replace") for file in Path(folder).iterdir())

@@ -1,7 +1,8 @@
-"""Lab 44: its checks, what Horovod's timeline tells, and steps on real ranks with Horovod's knobs set.
+"""Lab 44: its checks, what Horovod's timeline tells, and steps on real ranks with Horovod's knobs
+set.
 
-What is said of Horovod is of 0.28.1: its source (controller.cc, response_cache.cc, timeline.cc), and what it
-did here.
+What is said of Horovod is of 0.28.1: its source (controller.cc, response_cache.cc, timeline.cc),
+and what it did here.
 """
 
 from __future__ import annotations
@@ -47,7 +48,9 @@ def end_of_a_step(step_time):
         expect.equal(np.size(got), 2, f"{case}: values that `step_time` returns (end, messages)")
         expect.close(got[0], end, f"{case}: end of the step", rtol=1e-9, because=why)
         expect.equal(got[1], messages, f"{case}: messages", because=why)
-        expect.unchanged(gradients_of(text), gradients, "The list of gradients that `step_time` got")
+        expect.unchanged(
+            gradients_of(text), gradients, "The list of gradients that `step_time` got"
+        )
 
 
 @check.exercise("44.3")
@@ -68,15 +71,24 @@ def asked_by_name(asked, events):
 
 # ---------------------------------------- cases
 
-# Steps: gradients as "name:bytes:ready at [s]", limit [bytes], cycle [s], a message of n bytes takes alpha +
-# n / rate seconds; the step's end [s], its messages, and why it is so.
+# Steps: gradients as "name:bytes:ready at [s]", limit [bytes], cycle [s], a message of n bytes
+# takes alpha + n / rate seconds; the step's end [s], its messages, and why it is so.
 STEPS = (
     ("a:100:0", 1000, 10, 1, 100, 3, 1, "Look 0 to 1, a 1 to 3. That ends the step: no look more."),
     ("a:100:2", 1000, 10, 1, 100, 13, 1, "Looks begin at 0 and 10; the second takes a."),
     ("a:100:0 b:100:0", 199, 10, 1, 100, 5, 2, "Look 0 to 1, then two messages of 2 s each."),
     ("a:100:0 b:100:0", 200, 10, 1, 100, 4, 1, "Look 0 to 1, then one message of 3 s."),
     ("a:300:0 b:100:2 c:100:3", 1000, 1, 1, 100, 9, 2, "Looks begin at 0 and, a being sent, at 5."),
-    ("a:100:0 b:100:5", 1000, 4, 1, 20, 14, 2, "Looks begin at 0 and, a being sent, at 7: not at 8."),
+    (
+        "a:100:0 b:100:5",
+        1000,
+        4,
+        1,
+        20,
+        14,
+        2,
+        "Looks begin at 0 and, a being sent, at 7: not at 8.",
+    ),
     (
         "a:500:0 b:100:5 c:100:10.5",
         1000,
@@ -87,8 +99,26 @@ STEPS = (
         3,
         "Looks begin at 0, at 7 and at 11: 4 after the look before, late or not.",
     ),
-    ("a:100:0.5", 1000, 1, 1, 100, 4, 1, "a was not ready when the look at 0 began: the next takes it."),
-    ("a:100:2", 1000, 1, 3, 100, 10, 1, "A look takes 3 s, if it finds something or not: at 0, at 3."),
+    (
+        "a:100:0.5",
+        1000,
+        1,
+        1,
+        100,
+        4,
+        1,
+        "a was not ready when the look at 0 began: the next takes it.",
+    ),
+    (
+        "a:100:2",
+        1000,
+        1,
+        3,
+        100,
+        10,
+        1,
+        "A look takes 3 s, if it finds something or not: at 0, at 3.",
+    ),
     ("b:100:2 a:100:0", 1000, 5, 1, 100, 8, 2, "Looks begin at 0, for a, and at 5, for b."),
     (
         "a:100:0 b:100:4 c:100:9 d:300:20",
@@ -116,7 +146,9 @@ ASKED = (
 
 
 SUM = "Tensors that wait at the same time lose that time once: lab44.covered of a rank's spans"
-FIRST = "charged from the first X on; without the last rank, all would have been ready at the X before"
+FIRST = (
+    "charged from the first X on; without the last rank, all would have been ready at the X before"
+)
 HULL = "one span from a rank's first to its last: between its negotiations nobody waits"
 ONCE = "a rank may be last in several negotiations: keep all of its spans"
 
@@ -206,7 +238,9 @@ def link(alpha: float, rate: float) -> Callable[[int], float]:
 
     def seconds(n: int) -> float:
         if next(calls) > 2000:
-            raise CheckFailed("step_time does not end. Does time pass, and does what was sent leave `left`?")
+            raise CheckFailed(
+                "step_time does not end. Does time pass, and does what was sent leave `left`?"
+            )
         return alpha + n / rate
 
     return seconds
@@ -215,7 +249,9 @@ def link(alpha: float, rate: float) -> Callable[[int], float]:
 def story(text: str) -> list[Line]:
     """Lines from "when tensor kind name" each; "-" stands for nothing."""
     rows = [row.split() for row in text.strip().splitlines()]
-    return [Line(int(when), *("" if word == "-" else word for word in rest)) for when, *rest in rows]
+    return [
+        Line(int(when), *("" if word == "-" else word for word in rest)) for when, *rest in rows
+    ]
 
 
 # ---------------------------------------- tensors and lines of a timeline
@@ -263,7 +299,8 @@ def limit(threshold: int, ranks_on_node: int) -> int:
 
 
 class Line(NamedTuple):
-    """One line of a timeline. when [us]; kind: "B" begin, "E" end, "X" a rank is ready, "i" a look begins."""
+    """One line of a timeline. when [us]; kind: "B" begin, "E" end, "X" a rank is ready, "i" a look
+    begins."""
 
     when: int
     tensor: str
@@ -339,11 +376,14 @@ KNOBS = {
     "HOROVOD_FUSION_THRESHOLD": str(128 << 20),  # bytes
     "HOROVOD_CACHE_CAPACITY": "1024",  # tensors
 }
-CYCLE = "HOROVOD_CYCLE_TIME"  # milliseconds; see `measure`, and why the ranks forget the learner's own
+CYCLE = (
+    "HOROVOD_CYCLE_TIME"  # milliseconds; see `measure`, and why the ranks forget the learner's own
+)
 
 
 class Way(NamedTuple):
-    """Steps to do with these variables set. late: (rank, seconds) by which it begins each step later."""
+    """Steps to do with these variables set. late: (rank, seconds) by which it begins each step
+    later."""
 
     variables: dict[str, str]
     steps: list[list[Tensor]]
@@ -375,19 +415,22 @@ def ways(late_rank: int, pause: float) -> dict[str, Way]:
 def timelines(comm, ways: Mapping[str, Way], folder: str | Path) -> dict[str, list[dict] | None]:
     """On a rank: {way: events of its timeline}, on rank 0 (elsewhere {way: None}).
 
-    The tensors of a step are handed to Horovod in one moment, as a group; one whose name has a blank
-    ("metric 3") alone, in the moment after.
+    The tensors of a step are handed to Horovod in one moment, as a group; one whose name has a
+    blank ("metric 3") alone, in the moment after.
     """
     os.environ.pop(CYCLE, None)
-    return {name: _timeline(comm, Path(folder) / f"timeline_{name}.json", way) for name, way in ways.items()}
+    return {
+        name: _timeline(comm, Path(folder) / f"timeline_{name}.json", way)
+        for name, way in ways.items()
+    }
 
 
 def _timeline(comm, file: Path, way: Way) -> list[dict] | None:
     import horovod.torch as hvd
 
     names: dict[str, str] = {}
-    # Started and stopped by hand: one of a whole run loses what is not written when Horovod ends, and then
-    # the next one is not begun.
+    # Started and stopped by hand: one of a whole run loses what is not written when Horovod ends,
+    # and then the next one is not begun.
     with launch.environment({**KNOBS, **way.variables, "HOROVOD_TIMELINE": "DYNAMIC"}):
         hvd.init()
         device = as_it_is().device
@@ -427,7 +470,8 @@ def _renamed(events: list[dict], names: Mapping[str, str]) -> list[dict]:
 class Measured(NamedTuple):
     """What `measure` returns.
 
-    link: {bytes: time of a message}. times: {way: time of a step}. where: the tensors, and what carried them.
+    link: {bytes: time of a message}. times: {way: time of a step}. where: the tensors, and what
+    carried them.
     """
 
     link: dict[int, Measurement]
@@ -440,10 +484,11 @@ def measure(comm, ways: Mapping[str, tuple], rounds: int, repeat: int = 5) -> Me
 
     All without a timeline, as the thread that writes one never rests.
 
-    ways: name -> (variables, tensors, named). They take turns, `rounds` times `repeat` steps each. A tensor
-    is handed over when it is ready; until then the rank sleeps, so that cores are free. named: False leaves
-    the names to Horovod, which gives new ones in each step. One way may set HOROVOD_CYCLE_TIME, and is done
-    last: Horovod crashes when it starts again in a process where both this and the threshold were set.
+    ways: name -> (variables, tensors, named). They take turns, `rounds` times `repeat` steps each.
+    A tensor is handed over when it is ready; until then the rank sleeps, so that cores are free.
+    named: False leaves the names to Horovod, which gives new ones in each step. One way may set
+    HOROVOD_CYCLE_TIME, and is done last: Horovod crashes when it starts again in a process where
+    both this and the threshold were set.
     """
     import horovod.torch as hvd
 
@@ -470,14 +515,20 @@ def measure(comm, ways: Mapping[str, tuple], rounds: int, repeat: int = 5) -> Me
 
 
 def _by_mpi(comm, where: Placement, size: int) -> Measurement:
-    """MPI's own allreduce of so many bytes: of a GPU's memory, where MPI carries it, else of the host's."""
+    """MPI's own allreduce of so many bytes: of a GPU's memory, where MPI carries it, else of the
+    host's."""
     memory = where.device if where.library == "MPI" and not where.staged else "cpu"
     tensor = Tensor("link", size).zeros(memory)
     return timing.measure(lambda: where.allreduce(comm, tensor), comm=comm, device=where.device)
 
 
 def _steps(
-    comm, device: str, variables: Mapping[str, str], tensors: Sequence[Tensor], named: bool, repeat: int
+    comm,
+    device: str,
+    variables: Mapping[str, str],
+    tensors: Sequence[Tensor],
+    named: bool,
+    repeat: int,
 ) -> Measurement:
     import horovod.torch as hvd
 
@@ -521,8 +572,8 @@ TOGETHER = Tensor("together", sum(tensor.bytes for tensor in SMALL))
 
 
 def net(layers: int, backward: float) -> list[Tensor]:
-    """For each layer a weight of 64 KiB and a bias of 256 bytes, ready one layer after the other within
-    `backward` seconds."""
+    """For each layer a weight of 64 KiB and a bias of 256 bytes, ready one layer after the other
+    within `backward` seconds."""
     tensors = []
     for layer in range(layers):
         ready = backward * (layer + 1) / layers
@@ -532,19 +583,25 @@ def net(layers: int, backward: float) -> list[Tensor]:
 
 
 def knobs(gradients: Sequence[Tensor], long_cycle: float) -> dict[str, tuple]:
-    """Ways for `measure`: thresholds, a long cycle [ms], 60 small tensors with and without the cache.
+    """Ways for `measure`: thresholds, a long cycle [ms], 60 small tensors with and without the
+    cache.
 
     And one tensor with the bytes of the 60: what it takes less is what tensors cost, not bytes.
     """
     ways = {}
     for name, threshold in KNOWN_THRESHOLDS.items():
         ways[name] = ({"HOROVOD_FUSION_THRESHOLD": str(threshold)}, gradients, True)
-    ways |= {"60 known": ({}, SMALL, True), "60 asked": ({"HOROVOD_CACHE_CAPACITY": "0"}, SMALL, True)}
+    ways |= {
+        "60 known": ({}, SMALL, True),
+        "60 asked": ({"HOROVOD_CACHE_CAPACITY": "0"}, SMALL, True),
+    }
     ways |= {"60 without names": ({}, SMALL, False), "1 of 15 KiB": ({}, [TOGETHER], True)}
     return ways | {f"look every {long_cycle} ms": ({CYCLE: str(long_cycle)}, gradients, True)}
 
 
-def prediction(way: str, ways: Mapping[str, tuple], step_time: Callable, fit, ranks_on_node: int) -> tuple:
+def prediction(
+    way: str, ways: Mapping[str, tuple], step_time: Callable, fit, ranks_on_node: int
+) -> tuple:
     """(end of the step [s], messages) that step_time says of a way, on a link with this fit."""
     variables, gradients, _ = ways[way]
     cycle = float(variables.get(CYCLE, 1)) / 1e3
@@ -552,7 +609,9 @@ def prediction(way: str, ways: Mapping[str, tuple], step_time: Callable, fit, ra
     return step_time(gradients, most, cycle, fit.time)
 
 
-def draw_predicted(step_time: Callable, gradients: Sequence[Tensor], alpha: float, rate: float) -> dict:
+def draw_predicted(
+    step_time: Callable, gradients: Sequence[Tensor], alpha: float, rate: float
+) -> dict:
     """Plots a step by threshold and cycle over a link of alpha + n / rate seconds.
 
     Returns {cycle [ms]: (step [s], messages)} with Horovod's own threshold.
@@ -563,7 +622,9 @@ def draw_predicted(step_time: Callable, gradients: Sequence[Tensor], alpha: floa
 
     sizes = [*(256 << i for i in range(0, 14, 2)), MOST]
     cycles = (1, 5, 20, 100)
-    curves = {f"look every {ms} ms": (sizes, [1e3 * step(n, ms)[0] for n in sizes]) for ms in cycles}
+    curves = {
+        f"look every {ms} ms": (sizes, [1e3 * step(n, ms)[0] for n in sizes]) for ms in cycles
+    }
     axis = {"xlabel": "fusion threshold (bytes)", "ylabel": "time of a step (ms)", "logx": True}
     plots.lines(curves, **axis, title="A large threshold pays, a long cycle costs (predicted)")
     return {ms: step(MOST, ms) for ms in cycles}

@@ -1,4 +1,5 @@
-"""Lab 46: its checks, the ways that gradients can go here, its nets, its ranks, and published runs."""
+"""Lab 46: its checks, the ways that gradients can go here, its nets, its ranks, and published
+runs."""
 
 from __future__ import annotations
 
@@ -12,7 +13,20 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-from labkit import builds, check, data, doctor, expect, launch, mpis, nets, placement, plots, timing, world
+from labkit import (
+    builds,
+    check,
+    data,
+    doctor,
+    expect,
+    launch,
+    mpis,
+    nets,
+    placement,
+    plots,
+    timing,
+    world,
+)
 from labkit.horovod import timeline
 
 
@@ -27,24 +41,32 @@ def three_numbers_of_a_report(images_per_second, efficiency, share):
         "every step was timed after the warm-up, the first one too": 127 / np.median(seconds[1:]),
     }
     got = images_per_second([32, 32, 32, 31], seconds)
-    expect.close(got, 127 / 0.5, "images per second, of 32 + 32 + 32 + 31 a step of 0.5 s", slips=slips)
+    expect.close(
+        got, 127 / 0.5, "images per second, of 32 + 32 + 32 + 31 a step of 0.5 s", slips=slips
+    )
     vgg = {1: 130.9, 16: 1787.4}  # VGG-16 with NCCL over RDMA, as published: see below
     slips = {"this is the speed-up": {1: 1.0, 16: 1787.4 / 130.9}}
-    expect.close(efficiency(vgg), {1: 1.0, 16: 0.8534}, f"efficiency of {vgg}", rtol=1e-3, slips=slips)
+    expect.close(
+        efficiency(vgg), {1: 1.0, 16: 0.8534}, f"efficiency of {vgg}", rtol=1e-3, slips=slips
+    )
     large = {8: 450.0, 2: 150.0, 4: 300.0}  # a net too large for one GPU
     slips = {"compared with the rate of the whole smallest job": {8: 0.375, 2: 0.5, 4: 0.5}}
-    expect.close(efficiency(large), {8: 0.75, 2: 1.0, 4: 1.0}, f"efficiency of {large}", slips=slips)
+    expect.close(
+        efficiency(large), {8: 0.75, 2: 1.0, 4: 1.0}, f"efficiency of {large}", slips=slips
+    )
     better = {1: 100.0, 2: 210.0}  # it happens: what fits into two caches, and not into one
     expect.close(efficiency(better), {1: 1.0, 2: 1.05}, f"efficiency of {better}")
     worse = {1: 100.0, 2: 80.0}  # more ranks, and fewer images
     expect.close(efficiency(worse), {1: 1.0, 2: 0.4}, f"efficiency of {worse}")
-    # Communication is a fifth of each step but the first, which something held up. A neighbour makes every
-    # other pair three times as long: so the medians of the two columns are of different moments.
+    # Communication is a fifth of each step but the first, which something held up. A neighbour
+    # makes every other pair three times as long: so the medians of the two columns are of different
+    # moments.
     alone = 0.08 * np.where(np.arange(25) % 2 == 0, 1.0, 3.0)
     step = alone / 0.8
     step[0] *= 20
     slips = {
-        "the two medians are of different moments: first the pairs": 1 - np.median(alone) / np.median(step),
+        "the two medians are of different moments: first the pairs": 1
+        - np.median(alone) / np.median(step),
         "by the mean, the one step that was held up counts": np.mean(1 - alone / step),
         "this is over the control; the share is over the whole step": 0.25,
     }
@@ -71,14 +93,23 @@ def _one_step(bounds, p: int, alone: float, calls: int, wait: float) -> None:
     expect(np.shape(got) == (2,), f"{case}: bounds returns two numbers, not {got!r}.")
     slips = {
         "the wait comes with each call": alone + wait + messages + moving,
-        "communication counts α once, not for each call": alone + calls * wait + messages / calls + moving,
+        "communication counts α once, not for each call": alone
+        + calls * wait
+        + messages / calls
+        + moving,
         "this is the step with all hidden: it comes first": max(alone, communication),
-        "the logarithm is to base 2: math.log2": alone + communication + messages * (math.log(2) - 1),
+        "the logarithm is to base 2: math.log2": alone
+        + communication
+        + messages * (math.log(2) - 1),
         "the bytes of all calls together are nbytes": alone + communication + (calls - 1) * moving,
     }
-    expect.close(got[1], alone + communication, f"{case}: a step with nothing hidden", rtol=1e-4, slips=slips)
+    expect.close(
+        got[1], alone + communication, f"{case}: a step with nothing hidden", rtol=1e-4, slips=slips
+    )
     slips = {"a step is never shorter than its communication": min(alone, communication)}
-    expect.close(got[0], max(alone, communication), f"{case}: a step with all hidden", rtol=1e-4, slips=slips)
+    expect.close(
+        got[0], max(alone, communication), f"{case}: a step with all hidden", rtol=1e-4, slips=slips
+    )
 
 
 # ---------------------------------------- ways that gradients could go here
@@ -90,8 +121,9 @@ BUILDS = {"host MPI": "host", "Gloo": "host", "CUDA-aware MPI": "mpi", "NCCL": "
 class Machine(NamedTuple):
     """What decides which libraries can carry gradients.
 
-    builds: Horovod's builds that are there, of "host", "mpi", "nccl". mpi: the family of the MPI library, as
-    mpis.identify names it. mpi_takes_gpu_memory: was it built for that? gpus, ranks: on each node.
+    builds: Horovod's builds that are there, of "host", "mpi", "nccl". mpi: the family of the MPI
+    library, as mpis.identify names it. mpi_takes_gpu_memory: was it built for that? gpus, ranks: on
+    each node.
     """
 
     builds: tuple[str, ...]
@@ -104,7 +136,8 @@ class Machine(NamedTuple):
 class Way(NamedTuple):
     """A library, and the MPI under it, which starts the ranks in every way.
 
-    name: in tables. mpi: a build of MPI, as in launch.run(mpi=…); None is the one that is used anyway.
+    name: in tables. mpi: a build of MPI, as in launch.run(mpi=…); None is the one that is used
+    anyway.
     """
 
     name: str
@@ -118,13 +151,23 @@ class Way(NamedTuple):
 
 
 def ways() -> list[Way]:
-    """All that this lab would like to run here: host MPI by each MPI that is there, then other libraries."""
+    """All that this lab would like to run here: host MPI by each MPI that is there, then other
+    libraries."""
     own = _own_family()
     every = [Way(f"host, {own}", "host MPI")]
-    others = [name for name in dict.fromkeys([*builds.mpi_builds(), BESIDE]) if name != builds.current_mpi()]
+    others = [
+        name
+        for name in dict.fromkeys([*builds.mpi_builds(), BESIDE])
+        if name != builds.current_mpi()
+    ]
     if not own.startswith("MVAPICH"):
         every += [Way(f"host, {name.upper()}", "host MPI", name) for name in others]
-    return [*every, Way("CUDA-aware MPI", "CUDA-aware MPI"), Way("NCCL", "NCCL"), Way("Gloo", "Gloo")]
+    return [
+        *every,
+        Way("CUDA-aware MPI", "CUDA-aware MPI"),
+        Way("NCCL", "NCCL"),
+        Way("Gloo", "Gloo"),
+    ]
 
 
 def closed(way: Way) -> str:
@@ -140,7 +183,8 @@ def closed(way: Way) -> str:
 
 
 def machine(way: Way, ranks: int) -> Machine:
-    """What this machine has, for this way on so many ranks. In a job: what the job was started with."""
+    """What this machine has, for this way on so many ranks. In a job: what the job was started
+    with."""
     in_a_job = world.launcher() is not None
     own_build = builds.current_horovod()
     there = (own_build,) if in_a_job and own_build else tuple(builds.horovod_builds())
@@ -151,7 +195,8 @@ def machine(way: Way, ranks: int) -> Machine:
 
 
 def missing(library: str, machine: Machine) -> str:
-    """What is missing so that this library could carry gradients on the machine; "" if nothing is."""
+    """What is missing so that this library could carry gradients on the machine; "" if nothing
+    is."""
     build = BUILDS[library]
     if build != "host" and not machine.gpus:
         return f"no GPU here. On a GPU cluster: `make submit LAB=46 HOROVOD={build}`"
@@ -165,7 +210,8 @@ def missing(library: str, machine: Machine) -> str:
 
 
 def variables(library: str, mpi: str) -> dict[str, str]:
-    """The variables with which Horovod lets this library carry gradients. mpi: the family of the MPI.
+    """The variables with which Horovod lets this library carry gradients. mpi: the family of the
+    MPI.
 
     Gloo's: Horovod 0.28.1, horovod/common/utils/env_parser.cc.
     """
@@ -177,7 +223,8 @@ def variables(library: str, mpi: str) -> dict[str, str]:
 
 
 def as_asked(library: str, carried: Iterable[str], staged: bool) -> bool:
-    """Did the job do what was asked? library: as in the lab's table. carried: "MPI", "GLOO", "NCCL".
+    """Did the job do what was asked? library: as in the lab's table. carried: "MPI", "GLOO",
+    "NCCL".
 
     That library alone has carried; and what reads GPU memory itself was not staged.
     """
@@ -192,7 +239,8 @@ def _own_family() -> str:
 
 
 def _gpus() -> int:
-    """GPUs of this node for the ranks: those that PyTorch can use; in a job, those that its ranks have."""
+    """GPUs of this node for the ranks: those that PyTorch can use; in a job, those that its ranks
+    have."""
     if world.device() == "cpu":
         return 0
     if world.launcher():
@@ -213,11 +261,13 @@ def _takes_gpu_memory(comm) -> bool:
 
 PIXELS = {"small": 32, "resnet50": 224}
 CLASSES = {"small": 10, "resnet50": 1000}
-STAGES = ((64, 3, 1), (128, 4, 2), (256, 6, 2), (512, 3, 2))  # ResNet-50: width, blocks, first stride
+# ResNet-50: width, blocks, first stride.
+STAGES = ((64, 3, 1), (128, 4, 2), (256, 6, 2), (512, 3, 2))
 
 
 def chosen(net: str) -> str:
-    """The net that is meant: "auto" is ResNet-50 where there is a GPU, and the small one elsewhere."""
+    """The net that is meant: "auto" is ResNet-50 where there is a GPU, and the small one
+    elsewhere."""
     return {"auto": "small" if world.device() == "cpu" else "resnet50"}.get(net, net)
 
 
@@ -230,7 +280,8 @@ def chosen_precision(precision: str) -> str:
 
 
 def in_torch(net: str):
-    """The net in PyTorch: (n, 3, pixels, pixels) float32 -> logits (n, classes). Always the same weights."""
+    """The net in PyTorch: (n, 3, pixels, pixels) float32 -> logits (n, classes). Always the same
+    weights."""
     import torch
 
     with torch.random.fork_rng(devices=[]):
@@ -264,7 +315,8 @@ def in_keras(net: str):
 
 
 def _torch_small():
-    """Two convolutions and two linear layers: 1,070,794 parameters, 4.3 MB of gradient, most in one layer.
+    """Two convolutions and two linear layers: 1,070,794 parameters, 4.3 MB of gradient, most in one
+    layer.
 
     Like VGG-16 it sends much for what it computes.
     """
@@ -343,7 +395,8 @@ METRIC = "loss"  # what a step averages beside its gradients, while the timeline
 
 
 class Steps(NamedTuple):
-    """A training step whose gradients Horovod averages, the same without, and the bytes of the gradients."""
+    """A training step whose gradients Horovod averages, the same without, and the bytes of the
+    gradients."""
 
     together: Callable[[], object]
     alone: Callable[[], object]
@@ -351,7 +404,8 @@ class Steps(NamedTuple):
 
 
 class Watched(NamedTuple):
-    """Some steps under the timeline: calls of libraries, names of the gradients, and how many steps."""
+    """Some steps under the timeline: calls of libraries, names of the gradients, and how many
+    steps."""
 
     calls: list[timeline.Collective]
     gradients: frozenset[str]
@@ -361,8 +415,8 @@ class Watched(NamedTuple):
 class Run(NamedTuple):
     """What rank 0 brings home from a run.
 
-    times: "weak" and "strong" -> {"step", "alone"}, in pairs, and of "weak" also "no Horovod". nbytes: of the
-    gradients. place: for records: device, staged, library, build of Horovod, MPI.
+    times: "weak" and "strong" -> {"step", "alone"}, in pairs, and of "weak" also "no Horovod".
+    nbytes: of the gradients. place: for records: device, staged, library, build of Horovod, MPI.
     """
 
     times: dict[str, dict[str, timing.Measurement]]
@@ -374,14 +428,16 @@ class Run(NamedTuple):
 
 
 def place(comm, where: placement.Placement) -> tuple[dict[str, str | None], int, int]:
-    """(what records say of where this rank's tensors are and of its libraries, nodes, ranks of the run)."""
+    """(what records say of where this rank's tensors are and of its libraries, nodes, ranks of the
+    run)."""
     hosts = set(comm.allgather(socket.gethostname()))
     return {**where.fields(), **builds.in_use()}, len(hosts), comm.size
 
 
 @contextmanager
 def started(comm, framework: str) -> Iterator[placement.Placement]:
-    """Horovod on the ranks of comm, each with its own GPU if there are any; yields where its tensors will be.
+    """Horovod on the ranks of comm, each with its own GPU if there are any; yields where its
+    tensors will be.
 
     It is ended with the block, so that this process may start it again.
     """
@@ -395,7 +451,8 @@ def started(comm, framework: str) -> Iterator[placement.Placement]:
             gpus = tf.config.list_physical_devices("GPU")
             own = gpus[hvd.local_rank() % len(gpus)]
             tf.config.set_visible_devices(own, "GPU")
-            tf.config.experimental.set_memory_growth(own, True)  # or one rank takes all of a shared GPU
+            # Or one rank takes all of a shared GPU.
+            tf.config.experimental.set_memory_growth(own, True)
         yield where
     finally:
         hvd.shutdown()
@@ -427,10 +484,12 @@ def made_up_images(framework: str, net: str, count: int, device: str) -> tuple:
 
 
 def watch(comm, framework: str, make: Callable, steps: int, file: Path) -> Watched | None:
-    """Start Horovod once more, and have it write a timeline of `steps` training steps. None but on rank 0.
+    """Start Horovod once more, and have it write a timeline of `steps` training steps. None but on
+    rank 0.
 
-    make(where) returns Steps. Behind each step, a number on the host is averaged, as training scripts average
-    their loss. Apart from the timed steps, since the thread that writes a timeline never rests.
+    make(where) returns Steps. Behind each step, a number on the host is averaged, as training
+    scripts average their loss. Apart from the timed steps, since the thread that writes a timeline
+    never rests.
     """
     hvd = horovod(framework)
     with launch.environment({"HOROVOD_TIMELINE": "DYNAMIC"}), started(comm, framework) as where:
@@ -467,9 +526,11 @@ def _allreduce_on_host(framework: str) -> Callable[[], object]:
 
 
 def parts(times: Mapping[str, timing.Measurement]) -> dict[str, np.ndarray]:
-    """The parts of a step for plots.bars, in ms: computing, and what Horovod's thread and communication add.
+    """The parts of a step for plots.bars, in ms: computing, and what Horovod's thread and
+    communication add.
 
-    times: of "step" and "alone", in pairs, and of "no Horovod". A part that came out below 0 is nothing.
+    times: of "step" and "alone", in pairs, and of "no Horovod". A part that came out below 0 is
+    nothing.
     """
     step = 1e3 * times["step"].samples
     alone = 1e3 * times["alone"].samples
@@ -487,8 +548,8 @@ def parts(times: Mapping[str, timing.Measurement]) -> dict[str, np.ndarray]:
 class Published(NamedTuple):
     """A line of a published table.
 
-    carrier: of the gradients. images: per second, of all GPUs; one_gpu: of a single one. gbit: of a server's
-    link, in 10^9 bits/s.
+    carrier: of the gradients. images: per second, of all GPUs; one_gpu: of a single one. gbit: of a
+    server's link, in 10^9 bits/s.
     """
 
     carrier: str
@@ -525,7 +586,8 @@ class Published(NamedTuple):
 
 
 SOURCE = "Horovod's README of September 2017 (github.com/horovod/horovod, blob/d54e3a88/README.md)"
-# Servers with 4 Pascal GPUs each; synthetic images, 64 for each GPU. "host": "allreduce on CPU", by MPI.
+# Servers with 4 Pascal GPUs each; synthetic images, 64 for each GPU. "host": "allreduce on CPU", by
+# MPI.
 _ONE_GPU = {
     16: {"inception_v3": 134.4, "resnet101": 119.4, "vgg16": 130.9},
     64: {"inception_v3": 148.8, "resnet101": 136.0, "vgg16": 149.6},
@@ -541,7 +603,8 @@ _TABLE = (
 
 
 def published(net: str | None = None, gpus: int | None = None) -> list[Published]:
-    """The lines of the tables in SOURCE that were measured with Horovod; of one net, of so many GPUs."""
+    """The lines of the tables in SOURCE that were measured with Horovod; of one net, of so many
+    GPUs."""
     lines = [
         Published(carrier, name, count, gbit, images, _ONE_GPU[count][name])
         for carrier, count, gbit, row in _TABLE
@@ -552,7 +615,8 @@ def published(net: str | None = None, gpus: int | None = None) -> list[Published
 
 @plots.styled
 def draw_bounds(rows: Mapping[str, tuple[float, float, float]], title: str):
-    """For each name, of (all hidden, nothing hidden, measured), a bar between the two and a mark."""
+    """For each name, of (all hidden, nothing hidden, measured), a bar between the two and a
+    mark."""
     figure, axes = plots.one_axes(
         title, "step, in times a step without communication", "", height=1.6 + 0.42 * len(rows)
     )

@@ -10,11 +10,14 @@ from labkit import check, expect, predict
 def efficiency_and_speedup(efficiency, speedup):
     """Efficiency and speed-up by number of ranks, also where the fewest ranks are not one."""
     strong, weak = {4: 2.5, 1: 8.0, 2: 4.0}, {1: 8.0, 2: 10.0, 4: 16.0}
-    expect.close(efficiency(strong, weak=False), {1: 1, 2: 1, 4: 0.8}, f"strong efficiency of {strong}")
+    expect.close(
+        efficiency(strong, weak=False), {1: 1, 2: 1, 4: 0.8}, f"strong efficiency of {strong}"
+    )
     expect.close(speedup(strong, weak=False), {1: 1, 2: 2, 4: 3.2}, f"strong speed-up of {strong}")
     expect.close(efficiency(weak, weak=True), {1: 1, 2: 0.8, 4: 0.5}, f"weak efficiency of {weak}")
     expect.close(speedup(weak, weak=True), {1: 1, 2: 1.6, 4: 2}, f"weak speed-up of {weak}")
-    caffe = {32: 10.0, 160: 4.0}  # S-Caffe (Awan et al., PPoPP 2017): 2.5 times faster on 160 GPUs than on 32
+    # S-Caffe (Awan et al., PPoPP 2017): 2.5 times faster on 160 GPUs than on 32.
+    caffe = {32: 10.0, 160: 4.0}
     expect.close(efficiency(caffe, weak=False), {32: 1, 160: 0.5}, f"strong efficiency of {caffe}")
     expect.close(speedup(caffe, weak=False), {32: 32, 160: 80}, f"strong speed-up of {caffe}")
     large = {8: 2.0, 16: 2.5}
@@ -35,21 +38,28 @@ def serial_share_of_times(serial_share):
         exact = {p: 7.0 * (s + (1 - s) / p) for p in (8, 1, 2, 4)}
         expect.close(serial_share(exact), s, f"s of times that follow the law exactly with s = {s}")
     noisy = {1: 8.0, 2: 4.6, 4: 2.4}
-    expect.close(serial_share(noisy), 0.0923, f"s of the noisy times {noisy}: every point counts", rtol=1e-2)
+    expect.close(
+        serial_share(noisy), 0.0923, f"s of the noisy times {noisy}: every point counts", rtol=1e-2
+    )
     slower = {4: 9.0, 1: 8.0, 2: 9.0}  # one rank is the baseline, though it is not the slowest
     expect.close(serial_share(slower), 1.192308, f"s of {slower}, where more ranks take longer")
-    expect.close(serial_share({1: 8.0, 2: 3.6}), -0.1, "s of super-linear times: negative, leave it so")
+    expect.close(
+        serial_share({1: 8.0, 2: 3.6}), -0.1, "s of super-linear times: negative, leave it so"
+    )
     predict.right("50.2", speedup_of_64=1 / (0.05 + 0.95 / 64))
 
 
 @check.exercise("50.3")
 def parts_of_a_step(where):
     """The table above, a step in which another rank comes last, and one that rank 0 begins late."""
-    computing = np.array([[10.0, 13.0, 10.0], [10.0, 10.0, 14.0], [10.0, 13.0, 10.0]])  # steps, ranks
+    # Steps, ranks.
+    computing = np.array([[10.0, 13.0, 10.0], [10.0, 10.0, 14.0], [10.0, 13.0, 10.0]])
     summing = np.array([[5.0, 2.0, 5.0], [7.0, 7.0, 3.0], [2.0, 99.0, 102.0]])
     got = where(computing, summing)
     expect(isinstance(got, dict), f"where returns a dict; it returned {got}.")
-    slips = {"in the third step rank 1 computes longest, but rank 0 came last: it began late": [2, 3, 99]}
+    slips = {
+        "in the third step rank 1 computes longest, but rank 0 came last: it began late": [2, 3, 99]
+    }
     what = "communicate: in each step, of the rank that arrived last"
     expect.close(got["communicate"], [2, 3, 2], what, slips=slips)
     waits = [2, 8 / 3, 197 / 3]

@@ -1,10 +1,14 @@
-"""Lab 51: its checks, and one allreduce behind a name: "mpi", "torch-gloo", "horovod-nccl" and more.
+"""Lab 51: its checks, and one allreduce behind a name: "mpi", "torch-gloo", "horovod-nccl" and
+more.
 
-    def program(link):              # on each rank, by lab51.each(["torch-gloo", …], program, ranks=2)
-        vector = link.vector(1000)  # float32 zeros where this backend wants them, on the host or on a GPU
+    def program(link):              # on each rank, by lab51.each(["torch-gloo", …], program,
+                                    ranks=2)
+        vector = link.vector(1000)  # float32 zeros where this backend wants them, on the host or on
+                                    a GPU
         link.sum(vector)            # in place, over all ranks; the result is there when it returns
 
-The ranks are those of an MPI job, whatever carries the vector: so one file runs under mpiexec and srun.
+The ranks are those of an MPI job, whatever carries the vector: so one file runs under mpiexec and
+srun.
 """
 
 from __future__ import annotations
@@ -22,8 +26,10 @@ from labkit.errors import LabError, NotHere
 
 @check.exercise("51.1")
 def variables_of_a_meeting(meeting):
-    """Rank 0's address and each rank's own numbers, as text. PyTorch's ranks find each other by it."""
-    for p in (1, 2, 3, 5):  # virtual ranks, two on each node, each with a host and a port of its own
+    """Rank 0's address and each rank's own numbers, as text. PyTorch's ranks find each other by
+    it."""
+    # Virtual ranks, two on each node, each with a host and a port of its own.
+    for p in (1, 2, 3, 5):
         hosts = [f"node{rank // 2}" for rank in range(p)]
         ports = [40000 + rank for rank in range(p)]
         run = virtual.Cluster(p).run(meeting, virtual.by_rank(hosts), virtual.by_rank(ports))
@@ -44,7 +50,8 @@ def variables_of_a_meeting(meeting):
 
 
 def met(link):
-    """What a rank of torch.distributed says: (its rank, the group's size), the sum of all rank + 1."""
+    """What a rank of torch.distributed says: (its rank, the group's size), the sum of all rank +
+    1."""
     import torch.distributed as dist
 
     number = link.vector(1) + link.rank + 1
@@ -82,8 +89,8 @@ def gradient_bytes(net: str) -> dict[str, int]:
 def buckets(sizes: Mapping[str, int], limit: int) -> list[list[str]]:
     """Which gradients leave together: buckets of layers, in the order in which they leave.
 
-    sizes: {layer: bytes}, in forward order; backward yields the last layer first. A new bucket begins when
-    the next gradient would not fit into `limit` bytes; one beyond the limit is alone.
+    sizes: {layer: bytes}, in forward order; backward yields the last layer first. A new bucket
+    begins when the next gradient would not fit into `limit` bytes; one beyond the limit is alone.
     """
     plan: list[list[str]] = []
     filled = 0
@@ -111,7 +118,8 @@ class Backend(NamedTuple):
 # A carrier's own name: of vectors in host memory. "-gpu": of vectors in a GPU's memory.
 BACKENDS = {
     "mpi": Backend("mpi4py", "mpi"),
-    "mpi-gpu": Backend("mpi4py", "mpi", on_gpu=True),  # a CUDA-aware MPI such as MVAPICH2-GDR (lab 27)
+    # A CUDA-aware MPI such as MVAPICH2-GDR (lab 27)
+    "mpi-gpu": Backend("mpi4py", "mpi", on_gpu=True),
     "torch-gloo": Backend("torch", "gloo"),
     "torch-gloo-gpu": Backend("torch", "gloo", on_gpu=True),
     "torch-mpi": Backend("torch", "mpi"),
@@ -127,7 +135,8 @@ _LIBRARIES = {"mpi": "MPI", "gloo": "Gloo", "nccl": "NCCL"}
 
 @dataclass(frozen=True)
 class Link:
-    """An open backend. sum(tensor): in place over all ranks. barrier(): all ranks wait for each other.
+    """An open backend. sum(tensor): in place over all ranks. barrier(): all ranks wait for each
+    other.
 
     where: the placement of its vectors.
     """
@@ -161,8 +170,8 @@ def place(name: str) -> placement.Placement:
     library = _LIBRARIES[backend.carrier]
     if not backend.on_gpu:
         return placement.on_host(library)
-    # ProcessGroupGloo copies CUDA tensors to pinned memory and back; MPI and NCCL are opened for GPU memory
-    # only where they take it.
+    # ProcessGroupGloo copies CUDA tensors to pinned memory and back; MPI and NCCL are opened for
+    # GPU memory only where they take it.
     staged = backend.carrier == "gloo"
     reason = "PyTorch copies them to host memory and back" if staged else ""
     return placement.Placement(world.device(), staged, library, reason=reason)
@@ -177,13 +186,15 @@ def _backend(name: str) -> Backend:
 def missing(name: str, comm=None) -> str:
     """Why this process cannot use the backend `name`, in words; "" if it can.
 
-    comm: the MPI job's communicator, without which MPI is not asked, nor who shares a GPU; all its ranks call
-    this. Raises LabError for a name that is none.
+    comm: the MPI job's communicator, without which MPI is not asked, nor who shares a GPU; all its
+    ranks call this. Raises LabError for a name that is none.
     """
     backend = _backend(name)
     gpus = comm.allgather(placement.own_gpu()) if comm else []
     if backend.on_gpu and world.device() == "cpu":
-        return "no GPU here" + (", and NCCL moves GPU memory only" if backend.carrier == "nccl" else "")
+        return "no GPU here" + (
+            ", and NCCL moves GPU memory only" if backend.carrier == "nccl" else ""
+        )
     reason = ""
     if backend.caller == "torch":
         reason = _torch_lacks(backend.carrier)
@@ -197,16 +208,19 @@ def missing(name: str, comm=None) -> str:
 
 
 def each(names: Sequence[str], fn: Callable, *args, ranks: int, timeout: float = 120, meeting=None):
-    """fn(link, *args) on `ranks` ranks by each backend: ({name: results by rank}, {name: why it cannot}).
+    """fn(link, *args) on `ranks` ranks by each backend: ({name: results by rank}, {name: why it
+    cannot}).
 
-    Alone, each backend gets processes of its own, with the build of Horovod that it takes; under a launcher
-    all use the job's. meeting(comm, host, port): the environment variables by which torch.distributed's ranks
-    find each other, from this rank's own host and a free port there (default: `meet_at_rank_0`).
+    Alone, each backend gets processes of its own, with the build of Horovod that it takes; under a
+    launcher all use the job's. meeting(comm, host, port): the environment variables by which
+    torch.distributed's ranks find each other, from this rank's own host and a free port there
+    (default: `meet_at_rank_0`).
     """
     results: dict[str, list] = {}
     why_not: dict[str, str] = {}
     for name in names:
-        alone = world.launcher() is None  # on a job's nodes the ranks decide together, and have their build
+        # On a job's nodes the ranks decide together, and have their build.
+        alone = world.launcher() is None
         reason = missing(name) if alone else ""
         if reason:
             why_not[name] = reason
@@ -234,7 +248,11 @@ def _on_link(comm, name: str, fn: Callable, args: tuple, meeting: Callable | Non
 def _torch_lacks(carrier: str) -> str:
     import torch.distributed as dist
 
-    built = {"gloo": dist.is_gloo_available, "mpi": dist.is_mpi_available, "nccl": dist.is_nccl_available}
+    built = {
+        "gloo": dist.is_gloo_available,
+        "mpi": dist.is_mpi_available,
+        "nccl": dist.is_nccl_available,
+    }
     if dist.is_available() and built[carrier]():
         return ""
     cure = "; that takes a build from its sources" if carrier == "mpi" else ""
@@ -267,7 +285,8 @@ def _horovod_lacks(name: str, backend: Backend, on_ranks: bool) -> str:
 
 
 def gpus_lack(gpus: Sequence[str | None], own: str | None) -> str:
-    """Why NCCL cannot run on this rank's GPU `own`, where a job's ranks have these; "" if it is its alone."""
+    """Why NCCL cannot run on this rank's GPU `own`, where a job's ranks have these; "" if it is its
+    alone."""
     ranks = gpus.count(own)
     return f"NCCL takes one rank a GPU, and {ranks} ranks share this one" if ranks > 1 else ""
 
@@ -301,7 +320,8 @@ def meet_at_rank_0(comm, host: str, port: int) -> dict[str, str]:
 
 @contextmanager
 def _address(comm) -> Iterator[tuple[str, int]]:
-    """(this host, as the other ranks of comm reach it; a port free on it, kept free inside of the `with`)."""
+    """(this host, as the other ranks of comm reach it; a port free on it, kept free inside of the
+    `with`)."""
     alone = len(set(comm.allgather(socket.gethostname()))) == 1
     host = "127.0.0.1" if alone else socket.gethostname()
     with launch.reserve_port(host if alone else "") as taken:
@@ -311,7 +331,8 @@ def _address(comm) -> Iterator[tuple[str, int]]:
 def _finished(call: Callable, device: str) -> Callable:
     """`call` between two waits for the device.
 
-    MPI reads memory that a kernel may still write, and NCCL's call returns before its kernel has run.
+    MPI reads memory that a kernel may still write, and NCCL's call returns before its kernel has
+    run.
     """
     import torch
 
@@ -327,7 +348,8 @@ def _mpi(comm) -> Callable:
     from mpi4py import MPI
 
     def call(tensor) -> None:
-        # A numpy view of the tensor's memory costs less than the protocol by which mpi4py reads tensors.
+        # A numpy view of the tensor's memory costs less than the protocol by which mpi4py reads
+        # tensors.
         comm.Allreduce(MPI.IN_PLACE, tensor if tensor.is_cuda else tensor.numpy())
 
     return call
@@ -341,7 +363,8 @@ def _torch(comm, carrier: str, meeting: Callable) -> Iterator[Callable]:
         variables = {name: str(value) for name, value in meeting(comm, host, port).items()}
         with launch.environment(variables):
             dist.init_process_group(carrier)
-        comm.Barrier()  # or a rank that is done at once would leave while another still connects to it
+        # or a rank that is done at once would leave while another still connects to it
+        comm.Barrier()
     try:
         yield dist.all_reduce
     finally:
@@ -356,7 +379,9 @@ def _horovod(comm, carrier: str) -> Iterator[Callable]:
         hvd.init()
         try:
             # One name for each length: Horovod then remembers the tensor (its response cache).
-            yield lambda tensor: hvd.allreduce_(tensor, op=hvd.Sum, name=f"{tensor.dtype}.{tensor.numel()}")
+            yield lambda tensor: hvd.allreduce_(
+                tensor, op=hvd.Sum, name=f"{tensor.dtype}.{tensor.numel()}"
+            )
         finally:
             hvd.shutdown()
             comm.Barrier()

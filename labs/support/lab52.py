@@ -1,7 +1,8 @@
-"""Lab 52: its checks, published scaling points, a fit of the learner's step-time model, and its picture.
+"""Lab 52: its checks, published scaling points, a fit of the learner's step-time model, and its
+picture.
 
-The published runs are in lab52.csv, beside this module: of whom and where, what is known of a run before, and
-what it reached.
+The published runs are in lab52.csv, beside this module: of whom and where, what is known of a run
+before, and what it reached.
 """
 
 from __future__ import annotations
@@ -19,9 +20,10 @@ from labkit.errors import LabError
 
 # The systems whose rows the fit may see. Each network of the table is in one of them.
 SEEN = ("Horovod 25 Gb/s RoCE", "DGX-1 P100")
-PCIE = 11.0  # GB/s between GPUs of a node, where the table does not say: virtual.machines has the source
-# Where the search begins, and its unit: seconds per byte for each network and inside a node, seconds of a
-# round, share of a step that a straggler takes longer.
+# GB/s between GPUs of a node, where the table does not say: virtual.machines has the source
+PCIE = 11.0
+# Where the search begins, and its unit: seconds per byte for each network and inside a node,
+# seconds of a round, share of a step that a straggler takes longer.
 PER_BYTE = 0.2e-9
 BEGIN = {"inside": PER_BYTE, "round": 10e-6, "straggler": 0.01}
 MOST = 1000.0  # no number grows beyond so many of its units
@@ -31,9 +33,10 @@ MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 
 @check.exercise("52.1")
 def seconds_of_a_bucket(exchange):
-    """The seconds of 64 MB by each algorithm, in one node and in several, on slow and fast links."""
-    # Links in ns a byte, and MB times ns are ms: line 0.3, TCP adds 0.2, the host's MPI 0.5; inside 0.1 and
-    # 0.05 more; a round takes 0.02 ms.
+    """The seconds of 64 MB by each algorithm, in one node and in several, on slow and fast
+    links."""
+    # Links in ns a byte, and MB times ns are ms: line 0.3, TCP adds 0.2, the host's MPI 0.5; inside
+    # 0.1 and 0.05 more; a round takes 0.02 ms.
     mb, alpha = 64, 0.02
     for inside in (0.1, 0.8):  # in the second the slowest link is one inside a node
         within, between = inside + 0.05, 0.3 + 0.2
@@ -41,13 +44,16 @@ def seconds_of_a_bucket(exchange):
         slips = {
             "in each of 2 (p - 1) rounds a part of n/p bytes is sent": 30 * (alpha + mb * beta),
             "there are 2 (p - 1) rounds: there, and back": 15 * (alpha + mb / 16 * beta),
-            "what the software adds to a byte is missing": 30 * (alpha + mb / 16 * max(0.3, within)),
+            "what the software adds to a byte is missing": (
+                30 * (alpha + mb / 16 * max(0.3, within))
+            ),
         }
         if inside > 0.5:
             slips = {
                 "what the software adds inside a node is missing": 30 * (alpha + mb / 16 * 0.8),
-                "the slowest link of the way decides; here it is one inside a node": 30
-                * (alpha + mb / 16 * between),
+                "the slowest link of the way decides; here it is one inside a node": (
+                    30 * (alpha + mb / 16 * between)
+                ),
             }
         _bucket(exchange, 30 * (alpha + mb / 16 * beta), slips, inside=inside * 1e-9)
     for algorithm in ("ring", "tree", "halving"):
@@ -58,7 +64,9 @@ def seconds_of_a_bucket(exchange):
         rounds = 2 * math.log2(gpus)
         slips = {
             "the bytes go up and down": rounds * alpha + mb * 0.5,
-            "chunks follow one another: the bytes are not paid in each round": rounds * (alpha + mb * 0.5),
+            "chunks follow one another: the bytes are not paid in each round": (
+                rounds * (alpha + mb * 0.5)
+            ),
         }
         _bucket(exchange, rounds * alpha + 2 * mb * 0.5, slips, algorithm="tree", gpus=gpus)
     for per_node in (4, 1):
@@ -68,10 +76,12 @@ def seconds_of_a_bucket(exchange):
         want = 8 * alpha + 2 * mb * (crossing * 0.3 + own)
         slips = {
             "all GPUs of a node share its card": 8 * alpha + 2 * mb * (out * 0.3 + own),
-            "a part of the bytes stays in the node: c is per_node · (1 - 1/nodes)": 8 * alpha
-            + 2 * mb * (per_node * 0.3 + own),
-            "each GPU has a process of its own: the software is not shared": 8 * alpha
-            + 2 * mb * crossing * (0.3 + 0.5),
+            "a part of the bytes stays in the node: c is per_node · (1 - 1/nodes)": (
+                8 * alpha + 2 * mb * (per_node * 0.3 + own)
+            ),
+            "each GPU has a process of its own: the software is not shared": (
+                8 * alpha + 2 * mb * crossing * (0.3 + 0.5)
+            ),
         }
         _bucket(exchange, want, slips, algorithm="halving", network="host", per_node=per_node)
     row = run_of(algorithm="server", network="gRPC", senders=16, servers=4)
@@ -81,7 +91,9 @@ def seconds_of_a_bucket(exchange):
 
 def _bucket(exchange, milliseconds, slips, **changes):
     row = run_of(**changes)
-    with check.case(f"{row.algorithm}, {row.gpus} GPUs in {row.nodes} node{'s' if row.nodes > 1 else ''}"):
+    with check.case(
+        f"{row.algorithm}, {row.gpus} GPUs in {row.nodes} node{'s' if row.nodes > 1 else ''}"
+    ):
         got = exchange(64e6, row, LEARNED)
         expect(got is not None, "exchange returns None.")
         expect.close(1e3 * got, milliseconds, "ms of 64 MB", rtol=1e-6, slips=slips)
@@ -104,7 +116,8 @@ def seconds_of_a_step(step, READY, exchange):
 
 
 def _step(step, ready, exchange, mistakes, **changes):
-    """step(row, learned) of the made-up row with these changes, beside steps that leave something out."""
+    """step(row, learned) of the made-up row with these changes, beside steps that leave something
+    out."""
     row = run_of(**changes)
     computing = row.alone * (1 + LEARNED["straggler"] * math.sqrt(2 * math.log(row.gpus)))
     sent = [(share, exchange(nbytes, row, LEARNED)) for share, nbytes in ready[row.net]]
@@ -134,7 +147,9 @@ def _step(step, ready, exchange, mistakes, **changes):
         got = step(row, LEARNED)
         expect(got is not None, "step returns None.")
         slips = dict(known[mistake] for mistake in mistakes)
-        expect.close(got, _end(computing, sent, back, row.input), "a step in s", rtol=1e-6, slips=slips)
+        expect.close(
+            got, _end(computing, sent, back, row.input), "a step in s", rtol=1e-6, slips=slips
+        )
 
 
 def _end(computing, sent, back, reading):
@@ -152,14 +167,18 @@ def systems_seen_and_unseen(split, errors, step):
     for seen in (SEEN, ("Piz Daint",), ("Horovod 25 Gb/s RoCE", "Piz Daint", "Facebook P100")):
         with check.case(f"seen = {seen}"):
             sides = split(rows, seen)
-            expect(sides is not None and len(sides) == 2, f"split returns two lists, not {sides!r}.")
+            expect(
+                sides is not None and len(sides) == 2, f"split returns two lists, not {sides!r}."
+            )
             on_both = {row.system for row in sides[0]} & {row.system for row in sides[1]}
             expect(not on_both, f"these systems are on both sides: {', '.join(sorted(on_both))}.")
             expect.equal({row.system for row in sides[0]}, set(seen), "systems that are seen")
             expect.equal(len(sides[0]) + len(sides[1]), len(rows), "rows on both sides")
     for factor in (1.25, 0.5, 2.0):
         row = run_of(step=factor * step(run_of(step=None), LEARNED))
-        with check.case(f"two rows whose published step is {factor} times as long as the predicted"):
+        with check.case(
+            f"two rows whose published step is {factor} times as long as the predicted"
+        ):
             slips = {
                 "this compares seconds; a shorter step is more images": [1 / factor - 1] * 2,
                 "this has lost its sign": [abs(factor - 1)] * 2,
@@ -173,12 +192,13 @@ def systems_seen_and_unseen(split, errors, step):
 class Row:
     """One run of a training: what is known of it before, and what it reached, if that is known.
 
-    system: of whom and where. gpus, per_node: GPUs in all, and in each node. network: which software carries
-    gradients between nodes. algorithm: "ring", "tree", "halving" or "server". line: seconds that a byte takes
-    on a node's card. inside: seconds that a byte takes from a GPU to the next one of its node. batch: images
-    of each GPU in a step. alone: seconds of a step of a single GPU. step: seconds of this run's step, None
-    where nobody measured it. senders, servers: of "server", who sends, and how many servers there are.
-    input: seconds that a node needs at least to read its images of a step. source: where it was published.
+    system: of whom and where. gpus, per_node: GPUs in all, and in each node. network: which
+    software carries gradients between nodes. algorithm: "ring", "tree", "halving" or "server".
+    line: seconds that a byte takes on a node's card. inside: seconds that a byte takes from a GPU
+    to the next one of its node. batch: images of each GPU in a step. alone: seconds of a step of a
+    single GPU. step: seconds of this run's step, None where nobody measured it. senders, servers:
+    of "server", who sends, and how many servers there are. input: seconds that a node needs at
+    least to read its images of a step. source: where it was published.
     """
 
     system: str
@@ -204,7 +224,8 @@ class Row:
 
     @property
     def busiest(self) -> float:
-        """The share of the gradients' bytes that the busiest server has: a tensor is never cut in two."""
+        """The share of the gradients' bytes that the busiest server has: a tensor is never cut in
+        two."""
         return max(1 / self.servers, largest_share(self.net))
 
     def images(self, seconds: float) -> float:
@@ -223,7 +244,8 @@ def largest_share(net: str) -> float:
 
 
 def at(row: Row, gpus: int, algorithm: str | None = None) -> Row:
-    """The row's system with so many GPUs, by this algorithm (None: its own). Nobody has measured it.
+    """The row's system with so many GPUs, by this algorithm (None: its own). Nobody has measured
+    it.
 
     Senders and servers grow with the GPUs.
     """
@@ -239,7 +261,8 @@ def at(row: Row, gpus: int, algorithm: str | None = None) -> Row:
 
 
 def published() -> list[Row]:
-    """The rows of lab52.csv. Where a cell is empty: PCIe inside, a ring, every GPU sends, a server a node."""
+    """The rows of lab52.csv. Where a cell is empty: PCIe inside, a ring, every GPU sends, a server
+    a node."""
     rows = []
     for line in pandas.read_csv(Path(__file__).with_suffix(".csv")).itertuples():
         per_node = min(line.gpus, line.gpus_per_node)
@@ -277,13 +300,15 @@ def to_servers(nbytes: float, row: Row, learned: Mapping[str, float]) -> float:
 
 
 class Learned(dict[str, float]):
-    """The numbers of a model, by name. A network that is not there ends in a sentence, not in a KeyError."""
+    """The numbers of a model, by name. A network that is not there ends in a sentence, not in a
+    KeyError."""
 
     def __missing__(self, name: str) -> float:
         networks = [known for known in self if known not in BEGIN]
         raise LabError(
-            f"Nothing is known of network {name!r}: the fit has seen {', '.join(networks) or 'none'} "
-            "between nodes. (Within one node, no network is asked for.)"
+            f"Nothing is known of network {name!r}: the fit has seen"
+            f" {', '.join(networks) or 'none'} between nodes. (Within one node, no network is asked"
+            " for.)"
         )
 
 
@@ -291,11 +316,13 @@ Model = Callable[[Row, Learned], float]
 
 
 def fit(step: Model, rows: Sequence[Row]) -> Learned:
-    """The numbers with which step(row, numbers) comes nearest to the steps of these rows, and no others.
+    """The numbers with which step(row, numbers) comes nearest to the steps of these rows, and no
+    others.
 
-    Returns {network: seconds per byte, …, "inside": seconds per byte, "round": seconds, "straggler": share}.
-    A network that no row uses between nodes is not in it. Least squares of the logarithms of predicted over
-    published, softened (scipy.optimize.least_squares, soft_l1); no number is below 0.
+    Returns {network: seconds per byte, …, "inside": seconds per byte, "round": seconds,
+    "straggler": share}. A network that no row uses between nodes is not in it. Least squares of the
+    logarithms of predicted over published, softened (scipy.optimize.least_squares, soft_l1); no
+    number is below 0.
     """
     from scipy.optimize import least_squares
 
@@ -310,12 +337,15 @@ def fit(step: Model, rows: Sequence[Row]) -> Learned:
         learned = numbers(scaled)
         return [float(np.log(step(row, learned) / row.step)) for row in rows]
 
-    best = least_squares(misses, np.ones(len(units)), bounds=(0, MOST), loss="soft_l1", f_scale=SOFT)
+    best = least_squares(
+        misses, np.ones(len(units)), bounds=(0, MOST), loss="soft_l1", f_scale=SOFT
+    )
     return numbers(best.x)
 
 
 def without_each(step: Model, rows: Sequence[Row]) -> dict[str, Learned]:
-    """For each system: the numbers fitted to the rows of all others. The fit never sees the system itself."""
+    """For each system: the numbers fitted to the rows of all others. The fit never sees the system
+    itself."""
     systems = dict.fromkeys(row.system for row in rows)
     return {system: fit(step, [row for row in rows if row.system != system]) for system in systems}
 
@@ -354,12 +384,17 @@ def ten_times(row: Row) -> Row:
 def draw(parts: Mapping[str, Sequence[Row]], step: Callable[[Row], float], title: str):
     """Predicted against published efficiency, both axes logarithmic. Returns the figure.
 
-    The first part's points are hollow, those of the others filled. The grey band is 10 % to both sides.
+    The first part's points are hollow, those of the others filled. The grey band is 10 % to both
+    sides.
     """
-    figure, axes = plots.one_axes(title, "published: % of the ideal", "predicted: % of the ideal", height=5.4)
+    figure, axes = plots.one_axes(
+        title, "published: % of the ideal", "predicted: % of the ideal", height=5.4
+    )
     figure.set_figwidth(9.5)
     ends = np.array([0.8, 115.0])
-    axes.fill_between(ends, 0.9 * ends, 1.1 * ends, color=plots.FAINT, alpha=0.4, label="within 10 %")
+    axes.fill_between(
+        ends, 0.9 * ends, 1.1 * ends, color=plots.FAINT, alpha=0.4, label="within 10 %"
+    )
     axes.plot(ends, ends, color=plots.INK, linewidth=1.2)
     systems = list(dict.fromkeys(row.system for rows in parts.values() for row in rows))
     for number, (part, rows) in enumerate(parts.items()):

@@ -25,7 +25,9 @@ CAUSES = ("slow disk", "slow core", "imbalance", "slow link", "jitter")
 STEPS = 12
 LATE = 0.4  # of its computing: how far a culprit is behind
 WHY = {
-    "slow disk": "it waits least in most steps, and of its own parts reading is furthest above the others'",
+    "slow disk": (
+        "it waits least in most steps, and of its own parts reading is furthest above the others'"
+    ),
     "slow core": "it waits least in most steps, and computes longer for each image than the others",
     "imbalance": "it waits least in most steps, and computes longer because it has more images",
     "slow link": "it waits least in most steps, and its bytes leave slowly",
@@ -54,9 +56,15 @@ def slowest_of_many(expected_slowest):
             ordered = np.sort(samples)
             short = (np.arange(1, len(ordered)) / len(ordered)) ** size
             want = ordered[-1] - np.sum(short * np.diff(ordered))
-            slips = {"this is one rank's mean": ordered.mean(), "this is the longest of all": ordered[-1]}
+            slips = {
+                "this is one rank's mean": ordered.mean(),
+                "this is the longest of all": ordered[-1],
+            }
             slips = slips if size > 1 else {"this is the longest of all": ordered[-1]}
-            what = f"Slowest of {size}, {len(samples)} samples from {ordered[0]:.3g} to {ordered[-1]:.3g}"
+            what = (
+                f"Slowest of {size}, {len(samples)} samples from {ordered[0]:.3g} to"
+                f" {ordered[-1]:.3g}"
+            )
             expect.close(got, want, what, rtol=1e-6, slips=slips)
 
 
@@ -82,7 +90,9 @@ def culprits_of_cases(find, hunt):
     for each in cases(range(8)):
         with check.case(each.name):
             answer = _in_words(hunt(each.steps, each.images))
-            expect.equal(answer, _in_words((each.rank, each.cause)), "rank and cause", because=each.why)
+            expect.equal(
+                answer, _in_words((each.rank, each.cause)), "rank and cause", because=each.why
+            )
     tied = []
     for number in range(8):
         wait = np.roll([0.0, 1.0, 1.0, 1.0], number % 2)
@@ -103,8 +113,8 @@ def draw(kind: str, steps: int, ranks: int, seed: int = 0) -> np.ndarray:
     """Seconds of each step on each rank: (steps, ranks), independent of each other.
 
     kind: "steady" (all MEAN), "normal", or "heavy-tailed": of the same MEAN and SPREAD, by a Pareto
-    distribution, whose mean is a / (a - 1) and whose variance a / ((a - 1)^2 (a - 2)) of its shortest value
-    1, with a = INDEX.
+    distribution, whose mean is a / (a - 1) and whose variance a / ((a - 1)^2 (a - 2)) of its
+    shortest value 1, with a = INDEX.
     """
     rng = np.random.default_rng((seed, steps, ranks))
     if kind == "steady":
@@ -128,7 +138,8 @@ class Span(NamedTuple):
 
 
 class Work(NamedTuple):
-    """images: (ranks,) of a step. read, compute, send: (steps, ranks) seconds; send is of one message."""
+    """images: (ranks,) of a step. read, compute, send: (steps, ranks) seconds; send is of one
+    message."""
 
     images: np.ndarray
     read: np.ndarray
@@ -136,11 +147,15 @@ class Work(NamedTuple):
     send: np.ndarray
 
 
-def work(rng: np.random.Generator, ranks: int, steps: int, rank: int, cause: str, late: float) -> Work:
-    """Work of ranks, one of which is behind the others by `late` of their computing, for that cause.
+def work(
+    rng: np.random.Generator, ranks: int, steps: int, rank: int, cause: str, late: float
+) -> Work:
+    """Work of ranks, one of which is behind the others by `late` of their computing, for that
+    cause.
 
-    "jitter": in each step another rank is behind, whatever `rank` says. Two things mislead: one rank reads
-    for longer, but has fewer images; and one rank, not the culprit, has one very bad step.
+    "jitter": in each step another rank is behind, whatever `rank` says. Two things mislead: one
+    rank reads for longer, but has fewer images; and one rank, not the culprit, has one very bad
+    step.
     """
     behind = late * EACH * IMAGES
     images = np.full(ranks, IMAGES)
@@ -176,7 +191,8 @@ def _messages(ranks: int) -> int:
 
 
 def play(todo: Work) -> list[list[Span]]:
-    """The spans of each step: every rank reads, computes, and sends round a ring, as soon as it can.
+    """The spans of each step: every rank reads, computes, and sends round a ring, as soon as it
+    can.
 
     A rank may send a message when it has received the one before from its left neighbour (lab 23).
     """
@@ -199,7 +215,8 @@ def play(todo: Work) -> list[list[Span]]:
 
 
 def _ring(arrived: np.ndarray, seconds: np.ndarray) -> tuple[list[Span], np.ndarray]:
-    """When each rank's messages leave, and when the ring's sum is there. seconds: of a message, by rank."""
+    """When each rank's messages leave, and when the ring's sum is there. seconds: of a message, by
+    rank."""
     free = arrived.copy()  # when a rank has sent its last message
     there = arrived.copy()  # when it has what it sends next
     spans = []
@@ -212,7 +229,8 @@ def _ring(arrived: np.ndarray, seconds: np.ndarray) -> tuple[list[Span], np.ndar
 
 
 class Case(NamedTuple):
-    """images: of each rank, in every step. steps: the Spans of each. rank, cause: the answer; why: it is."""
+    """images: of each rank, in every step. steps: the Spans of each. rank, cause: the answer; why:
+    it is."""
 
     name: str
     images: np.ndarray
@@ -230,7 +248,8 @@ class Case(NamedTuple):
 
 
 def case(cause: str, seed: int, late: float = LATE, ranks: int | None = None) -> Case:
-    """A case of that cause, with 4 to 8 ranks; the culprit and all times are drawn with that seed."""
+    """A case of that cause, with 4 to 8 ranks; the culprit and all times are drawn with that
+    seed."""
     rng = np.random.default_rng((seed, CAUSES.index(cause)))
     if ranks is None:
         ranks = int(rng.integers(4, 9))
@@ -250,7 +269,8 @@ def cases(seeds: Sequence[int], late: float = LATE) -> Iterator[Case]:
 def share_found(hunter: Callable, late: float, seeds: Sequence[int]) -> tuple[float, float]:
     """Shares of cases (with one culprit) whose rank is found, and whose rank and cause are.
 
-    hunter(steps, images): steps as Spans. late: how far a culprit is behind, as a share of its computing.
+    hunter(steps, images): steps as Spans. late: how far a culprit is behind, as a share of its
+    computing.
     """
     tried = [each for each in cases(seeds, late) if each.rank is not None]
     answers = [hunter(each.steps, each.images) for each in tried]
@@ -260,7 +280,8 @@ def share_found(hunter: Callable, late: float, seeds: Sequence[int]) -> tuple[fl
 
 
 def share_blamed(hunter: Callable, seeds: Sequence[int]) -> float:
-    """Share of cases in which a rank is named, though none is behind. hunter: as for `share_found`."""
+    """Share of cases in which a rank is named, though none is behind. hunter: as for
+    `share_found`."""
     healthy = [case("slow disk", seed, late=0) for seed in seeds]
     return float(np.mean([hunter(each.steps, each.images)[0] is not None for each in healthy]))
 
@@ -293,7 +314,8 @@ def draw_step(spans: Sequence[Span], title: str):
 def step_seconds(comm, times: dict[str, np.ndarray]) -> dict[str, dict[int, np.ndarray]]:
     """kind -> ranks -> seconds of each synchronous step, on 1, 2, 4 … ranks of comm; on every rank.
 
-    times: kind -> (steps, ranks or more) seconds for which each rank naps before the allreduce of a step.
+    times: kind -> (steps, ranks or more) seconds for which each rank naps before the allreduce of a
+    step.
     """
     sizes = [2**power for power in range(comm.size.bit_length())]
     seconds: dict[str, dict[int, np.ndarray]] = {kind: {} for kind in times}
@@ -329,9 +351,11 @@ def _wait(request) -> None:
 def recorded(
     comm, cause: str | None, seed: int, steps: int
 ) -> tuple[profiling.Profile, np.ndarray, tuple[int | None, str]]:
-    """Play a case with naps and messages. Returns its Profile, each rank's images, and (culprit, cause).
+    """Play a case with naps and messages. Returns its Profile, each rank's images, and (culprit,
+    cause).
 
-    cause: one of CAUSES; None: any but jitter. What is drawn is drawn with the seed, the same on every rank.
+    cause: one of CAUSES; None: any but jitter. What is drawn is drawn with the seed, the same on
+    every rank.
     """
     rng = np.random.default_rng(seed)
     culprit = int(rng.integers(comm.size))
@@ -346,12 +370,14 @@ def recorded(
 
 
 def _play(comm, todo: Work, step: int) -> None:
-    """One step: read, compute, and an allreduce over a ring whose every message takes its time to leave."""
+    """One step: read, compute, and an allreduce over a ring whose every message takes its time to
+    leave."""
     right = (comm.rank + 1) % comm.size
     left = (comm.rank - 1) % comm.size
     leaving = np.zeros(1)
     coming = np.empty(1)
-    _wait(comm.Ibarrier())  # the recording's own barrier keeps cores busy, which delays who leaves it
+    # The recording's own barrier keeps cores busy, which delays who leaves it.
+    _wait(comm.Ibarrier())
     with profiling.span("input", "input"):
         sleep(todo.read[step, comm.rank])
     with profiling.span("compute", "compute"):

@@ -1,4 +1,5 @@
-"""Lab 60: checks; DDP's buckets and hooks, counters of bytes and traffic, measurements on real ranks."""
+"""Lab 60: checks; DDP's buckets and hooks, counters of bytes and traffic, measurements on real
+ranks."""
 
 from __future__ import annotations
 
@@ -23,8 +24,11 @@ def _gradients(net: torch.nn.Module) -> list[np.ndarray]:
 
 
 @launch.in_group()
-def try_averaging(start: Callable, finish: Callable, longest: Sequence[int]) -> dict[object, object]:
-    """{bytes at most: what `_three_ways` gives}; under "late" what `_late` gives, where there are others."""
+def try_averaging(
+    start: Callable, finish: Callable, longest: Sequence[int]
+) -> dict[object, object]:
+    """{bytes at most: what `_three_ways` gives}; under "late" what `_late` gives, where there are
+    others."""
     results: dict[object, object] = {
         "late": _late(start, finish) if distributed.get_world_size() > 1 else None
     }
@@ -37,8 +41,8 @@ def try_averaging(start: Callable, finish: Callable, longest: Sequence[int]) -> 
 def _three_ways(start: Callable, finish: Callable, most_bytes: int) -> dict:
     """One way back of this rank's own pictures.
 
-    ours, torch, alone: gradients by start and finish, by PyTorch's DDP, without any exchange. begun: how many
-    sums had been begun when the way back was over. buckets: how many there are.
+    ours, torch, alone: gradients by start and finish, by PyTorch's DDP, without any exchange.
+    begun: how many sums had been begun when the way back was over. buckets: how many there are.
     """
     from torch.nn.parallel import DistributedDataParallel
 
@@ -69,10 +73,12 @@ def _three_ways(start: Callable, finish: Callable, most_bytes: int) -> dict:
 
 
 def _late(start: Callable, finish: Callable, late: float = 0.4) -> tuple[float, list[float]]:
-    """How much of the seconds `late` that the last rank comes late start(bucket) takes on the others.
+    """How much of the seconds `late` that the last rank comes late start(bucket) takes on the
+    others.
 
-    Near 0 where start does not wait, near 1 where it does: the least of three tries. And the averages that
-    finish gives at once, of gradients that are 1 on rank 0, 2 on rank 1, …: a float for each try.
+    Near 0 where start does not wait, near 1 where it does: the least of three tries. And the
+    averages that finish gives at once, of gradients that are 1 on rank 0, 2 on rank 1, …: a float
+    for each try.
     """
     shares = []
     averages = []
@@ -95,10 +101,11 @@ def _late(start: Callable, finish: Callable, late: float = 0.4) -> tuple[float, 
 
 @launch.in_group()
 def try_accumulate(accumulate: Callable, cuts: Sequence[int]) -> dict[int, dict]:
-    """Gradients after accumulate(net, batches) and those of one large batch, its allreduces: {parts: …}.
+    """Gradients after accumulate(net, batches) and those of one large batch, its allreduces:
+    {parts: …}.
 
-    cuts: numbers of parts. lengths: pictures of each way forward, in order. backwards: how often gradients
-    were added.
+    cuts: numbers of parts. lengths: pictures of each way forward, in order. backwards: how often
+    gradients were added.
     """
     results = {}
     for parts in cuts:
@@ -145,13 +152,19 @@ def buckets_are_averaged(start, finish, patience, ranks):
         tried = launch.run(*given, ranks=size, controller="torch", timeout=patience)
         if size > 1:
             waited = [results["late"][0] for results in tried]
-            sentence = "`start` waits for a rank that comes late. Use async_op=True, and wait in `finish`."
+            sentence = (
+                "`start` waits for a rank that comes late. Use async_op=True, and wait in `finish`."
+            )
             expect(max(waited) < 0.7, sentence)
         for most, (rank, results) in itertools.product(longest, enumerate(tried)):
             got = results[most]
             who = f"{counted(size, 'rank')}, buckets of at most {most} bytes, rank {rank}"
-            expect.equal(got["calls ours"], got["buckets"], f"{who}: sums in a step, one for each bucket")
-            expect.equal(got["begun"], got["buckets"], f"{who}: sums begun by `start`, during backward")
+            expect.equal(
+                got["calls ours"], got["buckets"], f"{who}: sums in a step, one for each bucket"
+            )
+            expect.equal(
+                got["begun"], got["buckets"], f"{who}: sums begun by `start`, during backward"
+            )
             gradients = zip(got["ours"], got["torch"], got["alone"], strict=True)
             for place, (ours, theirs, own) in enumerate(gradients):
                 what = f"{who}: gradient of parameter {place}, beside PyTorch's"
@@ -159,7 +172,9 @@ def buckets_are_averaged(start, finish, patience, ranks):
                     "these are the sums, not the averages": size * theirs,
                     "this is the rank's own gradient": own,
                 }
-                expect.close(ours, theirs, what, rtol=1e-4, atol=1e-6, slips=slips if size > 1 else {})
+                expect.close(
+                    ours, theirs, what, rtol=1e-4, atol=1e-6, slips=slips if size > 1 else {}
+                )
         for rank, results in enumerate(tried if size > 1 else []):
             what = f"rank {rank}: averages of gradients 1 to {size}, where a rank comes late"
             averages = results["late"][1]
@@ -171,7 +186,9 @@ def buckets_are_averaged(start, finish, patience, ranks):
 def one_exchange_for_all_parts(accumulate, patience, ranks):
     """The gradients of one large batch, for one exchange."""
     cuts = (1, 2, 4)  # parts of the batch
-    by_rank = launch.run(try_accumulate, accumulate, cuts, ranks=ranks, controller="torch", timeout=patience)
+    by_rank = launch.run(
+        try_accumulate, accumulate, cuts, ranks=ranks, controller="torch", timeout=patience
+    )
     for parts in cuts:
         for rank, results in enumerate(by_rank):
             got = results[parts]
@@ -189,7 +206,12 @@ def one_exchange_for_all_parts(accumulate, patience, ranks):
             for place, (ours, want) in enumerate(zip(got["ours"], got["whole"], strict=True)):
                 slips = {"this is the sum of the parts' means": parts * want} if parts > 1 else {}
                 expect.close(
-                    ours, want, f"{who}: gradient of parameter {place}", rtol=1e-4, atol=1e-6, slips=slips
+                    ours,
+                    want,
+                    f"{who}: gradient of parameter {place}",
+                    rtol=1e-4,
+                    atol=1e-6,
+                    slips=slips,
                 )
 
 
@@ -218,7 +240,8 @@ def bytes_and_traffic(bytes_held, numbers_sent):
 
 
 def rounded_up(got, exact, most):
-    """Whether `got` is a whole number, and at most `most` above n / p: no rank has a third of a parameter."""
+    """Whether `got` is a whole number, and at most `most` above n / p: no rank has a third of a
+    parameter."""
     return np.ndim(got) == 0 and exact <= got <= exact + most and got == int(got)
 
 
@@ -226,7 +249,8 @@ def rounded_up(got, exact, most):
 
 
 def new_net(width: int, depth: int = 4) -> torch.nn.Sequential:
-    """Blocks from 64 numbers to 10, `width` between, with the same weights on every rank; on its device."""
+    """Blocks from 64 numbers to 10, `width` between, with the same weights on every rank; on its
+    device."""
     blocks = nets.torch_blocks((64, *[width] * (depth - 1), 10))
     return torch.nn.Sequential(*blocks).to(world.device())
 
@@ -245,9 +269,11 @@ Bucket = list[torch.nn.Parameter]
 
 
 def buckets_of(net: torch.nn.Module, most_bytes: int) -> list[Bucket]:
-    """The net's parameters from last to first, in buckets of at most `most_bytes`, each of one or more.
+    """The net's parameters from last to first, in buckets of at most `most_bytes`, each of one or
+    more.
 
-    From last to first, as the way back computes their gradients. Frozen ones get none, and are in no bucket.
+    From last to first, as the way back computes their gradients. Frozen ones get none, and are in
+    no bucket.
     """
     buckets: list[Bucket] = []
     room = 0
@@ -263,8 +289,9 @@ def buckets_of(net: torch.nn.Module, most_bytes: int) -> list[Bucket]:
 def attach(buckets: Sequence[Bucket], start: Callable, finish: Callable) -> Callable[[], None]:
     """Call start(bucket) when the last gradient of a bucket is there, in every step.
 
-    Returns a function for the end of the way back: it calls finish(bucket, started) for each bucket, where
-    `started` is what start gave for it. Every parameter must get a gradient in every step.
+    Returns a function for the end of the way back: it calls finish(bucket, started) for each
+    bucket, where `started` is what start gave for it. Every parameter must get a gradient in every
+    step.
     """
     missing = [len(bucket) for bucket in buckets]
     started: list[tuple[int, object]] = []
@@ -290,15 +317,18 @@ def attach(buckets: Sequence[Bucket], start: Callable, finish: Callable) -> Call
 # -- what a rank holds, and what its collectives send
 
 
-# Numbers that a rank sends, as a share of the numbers of the longest array of the call, times (p - 1) / p: an
-# allreduce is a reduce-scatter and an allgather (lab 23). A broadcast is as long as a ring's.
+# Numbers that a rank sends, as a share of the numbers of the longest array of the call, times (p -
+# 1) / p: an allreduce is a reduce-scatter and an allgather (lab 23). A broadcast is as long as a
+# ring's.
 _WEIGHT = {"allreduce": 2, "allgather": 1, "reduce_scatter": 1, "broadcast": 1}
 
 
 class Traffic(TorchDispatchMode):
-    """A block that notes the collectives of torch.distributed in this rank: `.sent` by kind, in numbers.
+    """A block that notes the collectives of torch.distributed in this rank: `.sent` by kind, in
+    numbers.
 
-    As of ring algorithms, whose parts all ranks share alike: (p - 1) / p of an allgather or reduce-scatter.
+    As of ring algorithms, whose parts all ranks share alike: (p - 1) / p of an allgather or
+    reduce-scatter.
     """
 
     def __init__(self, ranks: int):
@@ -345,10 +375,17 @@ def held(net: torch.nn.Module, optimizer: torch.optim.Optimizer) -> dict[str, in
     """
     parameters = list(net.parameters())
     inner = getattr(optimizer, "optim", optimizer)  # ZeroRedundancyOptimizer's own part
-    states = [value for state in inner.state.values() for value in state.values() if torch.is_tensor(value)]
+    states = [
+        value
+        for state in inner.state.values()
+        for value in state.values()
+        if torch.is_tensor(value)
+    ]
     return {
         "parameters": sum(_local(weights).nbytes for weights in parameters),
-        "gradients": sum(_local(weights.grad).nbytes for weights in parameters if weights.grad is not None),
+        "gradients": sum(
+            _local(weights.grad).nbytes for weights in parameters if weights.grad is not None
+        ),
         "optimizer": sum(_local(value).nbytes for value in states if value.dim() > 0),
     }
 
@@ -360,7 +397,8 @@ def held(net: torch.nn.Module, optimizer: torch.optim.Optimizer) -> dict[str, in
 def compare_steps(
     start: Callable, finish: Callable, width: int, pictures: int, repeat: int, most_bytes: int
 ) -> dict:
-    """{way: timing.Measurement of a step}, in turns: the learner's with two sizes, DDP's, and no exchange.
+    """{way: timing.Measurement of a step}, in turns: the learner's with two sizes, DDP's, and no
+    exchange.
 
     A step is on this rank's own clock, after a barrier; all ranks take part in each.
     """
@@ -394,7 +432,8 @@ def compare_steps(
 
 @launch.in_group()
 def sharded(width: int) -> dict[str, dict]:
-    """{way: bytes held on this rank and numbers sent in a step}, for DDP, ZeRO-1 and two ways of FSDP."""
+    """{way: bytes held on this rank and numbers sent in a step}, for DDP, ZeRO-1 and two ways of
+    FSDP."""
     from torch.distributed.device_mesh import init_device_mesh
     from torch.distributed.fsdp import fully_shard
     from torch.distributed.optim import ZeroRedundancyOptimizer
@@ -439,7 +478,8 @@ def sharded(width: int) -> dict[str, dict]:
 
 @launch.in_group()
 def save_and_load(width: int, folder: Path) -> list[tuple[str, int]]:
-    """Write the sharded net of all ranks to `folder`. Returns this rank's own files and their bytes."""
+    """Write the sharded net of all ranks to `folder`. Returns this rank's own files and their
+    bytes."""
     from torch.distributed import checkpoint
     from torch.distributed.device_mesh import init_device_mesh
     from torch.distributed.fsdp import fully_shard
@@ -455,7 +495,8 @@ def save_and_load(width: int, folder: Path) -> list[tuple[str, int]]:
 
 
 def load(width: int, folder: Path) -> torch.nn.Module:
-    """The net in `folder`, written by any number of ranks, in this process alone; into a net of zeros."""
+    """The net in `folder`, written by any number of ranks, in this process alone; into a net of
+    zeros."""
     from torch.distributed import checkpoint
 
     net = new_net(width)
@@ -464,7 +505,9 @@ def load(width: int, folder: Path) -> torch.nn.Module:
             weights.zero_()
     state = {"net": net.state_dict()}
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "torch.distributed is disabled, unavailable or uninitialized")
+        warnings.filterwarnings(
+            "ignore", "torch.distributed is disabled, unavailable or uninitialized"
+        )
         checkpoint.load(state, checkpoint_id=str(folder), no_dist=True)
     net.load_state_dict(state["net"])
     return net

@@ -1,4 +1,5 @@
-"""Lab 61: checks; real TensorFlow clusters, and their bytes on the wire; the same nets with Horovod."""
+"""Lab 61: checks; real TensorFlow clusters, and their bytes on the wire; the same nets with
+Horovod."""
 
 from __future__ import annotations
 
@@ -24,14 +25,22 @@ from labkit.errors import LabError, NotHere
 @check.exercise("61.1")
 def tf_config_of_each_task(tf_config):
     """JSON with all workers' addresses, and this task's own number among all."""
-    jobs = (["a7"], 1, 5000), (["127.0.0.1"], 2, 6100), (["n1", "n2"], 1, 5000), (["n1", "n2", "n3"], 2, 6100)
+    jobs = (
+        (["a7"], 1, 5000),
+        (["127.0.0.1"], 2, 6100),
+        (["n1", "n2"], 1, 5000),
+        (["n1", "n2", "n3"], 2, 6100),
+    )
     for hosts, each, port in jobs:
         tasks = each * len(hosts)
         addresses = [f"{host}:{port + place}" for host in hosts for place in range(each)]
         for number in range(tasks):
             where = f"task {number} of {tasks} on {', '.join(hosts)}, first port {port}"
             text = tf_config(slurm_of(number, tasks, hosts), hosts, port)
-            expect(isinstance(text, str), f"{where}: TF_CONFIG is a text, not {text!r}: use json.dumps.")
+            expect(
+                isinstance(text, str),
+                f"{where}: TF_CONFIG is a text, not {text!r}: use json.dumps.",
+            )
             expect(text.startswith("{") and "'" not in text, f"{where}: this is not JSON: {text}")
             config = json.loads(text)
             workers = config.get("cluster", {}).get("worker")
@@ -56,23 +65,34 @@ def step_of_one_device(train_step):
                 "the replicas' gradients were added; divide each loss": replicas * right,
                 "this is divided twice": right / replicas,
             }
-            slips = {words: value for words, value in slips.items() if replicas > 1 or not value.any()}
+            slips = {
+                words: value for words, value in slips.items() if replicas > 1 or not value.any()
+            }
             what = f"{where}: the step of the weights"
             expect.close(moved, right, what, rtol=1e-3, atol=1e-5, slips=slips)
-            expect(got.loss is not None, "`train_step` returns None: return the mean loss over all images.")
+            expect(
+                got.loss is not None,
+                "`train_step` returns None: return the mean loss over all images.",
+            )
             slips = {
                 "this is the sum of the replicas' means": replicas * got.right_loss,
                 "this is divided twice": got.right_loss / replicas,
                 "this is the first replica's share alone": got.first_loss / replicas,
             }
             what = f"{where}: the loss"
-            expect.close(got.loss, got.right_loss, what, rtol=1e-4, slips=slips if replicas > 1 else {})
+            expect.close(
+                got.loss, got.right_loss, what, rtol=1e-4, slips=slips if replicas > 1 else {}
+            )
 
 
 @check.exercise("61.3")
 def bytes_of_servers_and_ring(servers_send, ring_sends):
     """The variables dealt like cards, to each worker once; the ring's 2 (p - 1) / p."""
-    for values, servers, workers in (([5, 7, 11], 1, 1), ([5, 7, 11, 13, 17], 2, 3), ([100, 2], 4, 5)):
+    for values, servers, workers in (
+        ([5, 7, 11], 1, 1),
+        ([5, 7, 11, 13, 17], 2, 3),
+        ([100, 2], 4, 5),
+    ):
         where = f"variables {values}, servers: {servers}, workers: {workers}"
         dealt = [0] * servers
         for place, value in enumerate(values):
@@ -80,13 +100,18 @@ def bytes_of_servers_and_ring(servers_send, ring_sends):
         slips = {
             "these are numbers; each has 4 bytes": [value / 4 for value in dealt],
             "this is for one worker": [value / workers for value in dealt],
-            "this is cut into equal parts; servers get whole variables": [sum(dealt) / servers] * servers,
+            "this is cut into equal parts; servers get whole variables": (
+                [sum(dealt) / servers] * servers
+            ),
         }
         slips = {words: value for words, value in slips.items() if value != dealt}
         got = servers_send(values, servers, workers)
         expect.close(got, dealt, f"{where}: bytes sent by each server", slips=slips)
         sent = 8 * sum(values) * (workers - 1) / workers
-        slips = {"these are numbers; each has 4 bytes": sent / 4, "this is half of the ring": sent / 2}
+        slips = {
+            "these are numbers; each has 4 bytes": sent / 4,
+            "this is half of the ring": sent / 2,
+        }
         slips = slips if workers > 1 else {}
         expect.close(ring_sends(values, workers), sent, f"{where}: a ring's worker", slips=slips)
 
@@ -98,11 +123,13 @@ SEED = 61
 
 
 def build(kind: str):
-    """The Keras net of this name, (n, 64) -> logits (n, 10), always with the same weights. No biases.
+    """The Keras net of this name, (n, 64) -> logits (n, 10), always with the same weights. No
+    biases.
 
-    small VGG: three convolutions, then three dense layers. The first of those holds 77 % of the parameters,
-    as VGG-16's fc6 holds 74 %. small ResNet: seven convolutions, most of them around short cuts, and
-    one small dense layer: a third of the parameters, spread evenly, as those of ResNet-101.
+    small VGG: three convolutions, then three dense layers. The first of those holds 77 % of the
+    parameters, as VGG-16's fc6 holds 74 %. small ResNet: seven convolutions, most of them around
+    short cuts, and one small dense layer: a third of the parameters, spread evenly, as those of
+    ResNet-101.
     """
     import keras
 
@@ -145,7 +172,8 @@ def optimizer_for(net, rate: float):
 
 
 def global_batches(images: int, steps: int) -> list[tuple[np.ndarray, np.ndarray]]:
-    """(pictures, labels) of each step's `images` digits of all workers together, the same everywhere."""
+    """(pictures, labels) of each step's `images` digits of all workers together, the same
+    everywhere."""
     digits = data.digits()
     batches = []
     epoch = 0
@@ -167,7 +195,8 @@ STEP_RATE = 0.5  # SGD's learning rate in one step
 
 
 class Step(NamedTuple):
-    """A small net's weights (64, 10) before and after a step, what the step returned, and what is right."""
+    """A small net's weights (64, 10) before and after a step, what the step returned, and what is
+    right."""
 
     before: np.ndarray
     after: np.ndarray
@@ -198,9 +227,11 @@ def devices(count: int) -> list[str]:
 
 
 def try_step(train_step: Callable, replicas: int) -> Step:
-    """train_step(strategy, net, optimizer, pictures, labels) once, on so many devices, inside of tf.function.
+    """train_step(strategy, net, optimizer, pictures, labels) once, on so many devices, inside of
+    tf.function.
 
-    Every replica has other images. What is right comes from one device, all images, and no strategy.
+    Every replica has other images. What is right comes from one device, all images, and no
+    strategy.
     """
     import keras
     import tensorflow as tf
@@ -247,7 +278,9 @@ def _loss_and_slope(weights: np.ndarray, pictures: np.ndarray, labels: np.ndarra
     return float(loss), pictures.T @ shares / len(labels)
 
 
-def losses_alone(train_step: Callable, net: str, images: int, steps: int, rate: float) -> list[float]:
+def losses_alone(
+    train_step: Callable, net: str, images: int, steps: int, rate: float
+) -> list[float]:
     """Losses of the same training in this one process, with all `images` of a step at once."""
     import tensorflow as tf
 
@@ -361,7 +394,8 @@ def sent_in_a_step(step: Callable, repeat: int) -> float:
 def chief(order: Order, ended) -> dict[str, Chief]:
     """The chief of ParameterServerStrategy: hands steps to the workers, and times and counts them.
 
-    Of one net: the strategy would go on with the next one's variables at the server behind the last.
+    Of one net: the strategy would go on with the next one's variables at the server behind the
+    last.
     """
     import tensorflow as tf
 
@@ -441,7 +475,8 @@ ROLES = {"mirrored worker": mirrored_worker, "chief": chief, "server": server}
 
 
 def play(pipe, role: str, order: Order) -> None:
-    """In a process of its own: the role; its report goes into pipe. It stays until it is told to end."""
+    """In a process of its own: the role; its report goes into pipe. It stays until it is told to
+    end."""
     os.environ["TF_CONFIG"] = order.tf_config
     try:
         report = ("report", ROLES[role](order, pipe))
@@ -470,7 +505,8 @@ class Seat(NamedTuple):
 
 
 def seats(way: str, nodes: int) -> list[Seat]:
-    """A cluster's processes. Every node has a worker, and with servers also a server; node 0 the chief."""
+    """A cluster's processes. Every node has a worker, and with servers also a server; node 0 the
+    chief."""
     if way == RING:
         return [Seat(node, "mirrored worker", "worker", node) for node in range(nodes)]
     everyone = []
@@ -485,16 +521,18 @@ def train(
 ) -> dict[tuple[str, str], Outcome]:
     """Train nets in each way, one after the other, on real processes: {(net, way): Outcome}.
 
-    step, tf_config: the learner's. ways: pairs of a way and its nets; with servers one net. nodes: that
-    this machine plays; in a job each rank is one. order: batch, repeat and proof, as in Order.
+    step, tf_config: the learner's. ways: pairs of a way and its nets; with servers one net. nodes:
+    that this machine plays; in a job each rank is one. order: batch, repeat and proof, as in Order.
     """
     ranks = launch.ranks_here(1)
     nodes = ranks if world.launcher() else nodes
     # As bytes: a rank only passes the step on, and needs no TensorFlow for that.
     pickled = cloudpickle.dumps(step), cloudpickle.dumps(tf_config)
     env = {
-        "CUDA_VISIBLE_DEVICES": "",  # bytes are the subject: all runs on CPUs, on a GPU machine, too
-        # A server waits inside of a thread for what another thread has to bring: with one it waits for ever.
+        # Bytes are the subject: all runs on CPUs, on a GPU machine, too.
+        "CUDA_VISIBLE_DEVICES": "",
+        # A server waits inside of a thread for what another thread has to bring: with one it waits
+        # for ever.
         "TF_NUM_INTEROP_THREADS": "4",
     }
     results = launch.run(
@@ -516,10 +554,13 @@ def _on_rank(comm, step: bytes, tf_config: bytes, ways: list, nodes: int, order:
         with ports.agree(comm, len(everyone)) as first:
             configs = _configs(names, way, everyone, first, cloudpickle.loads(tf_config))
             calls = [
-                (play, seat.role, Order(configs[seat], step, nets, workers=nodes, **order)) for seat in own
+                (play, seat.role, Order(configs[seat], step, nets, workers=nodes, **order))
+                for seat in own
             ]
             with launch.processes(calls, env, preload) as started:
-                members = {f"{seat.job} {seat.index}": one for seat, one in zip(own, started, strict=True)}
+                members = {
+                    f"{seat.job} {seat.index}": one for seat, one in zip(own, started, strict=True)
+                }
                 servers = [f"{seat.job} {seat.index}" for seat in own if seat.role == "server"]
                 reports = _reports({name: members[name] for name in members if name not in servers})
                 _wait_for_all(comm)
@@ -539,7 +580,8 @@ def _on_rank(comm, step: bytes, tf_config: bytes, ways: list, nodes: int, order:
 
 
 def _reports(members: dict[str, launch.Process]) -> dict[str, object]:
-    """What each of these processes says, as soon as it says it. LabError at the first that fails."""
+    """What each of these processes says, as soon as it says it. LabError at the first that
+    fails."""
     reports = {}
     missing = {one.pipe: name for name, one in members.items()}
     while missing:
@@ -559,13 +601,17 @@ def _reports(members: dict[str, launch.Process]) -> dict[str, object]:
 def _configs(
     names: list[str], way: str, everyone: list[Seat], base: int, tf_config: Callable
 ) -> dict[Seat, str]:
-    """TF_CONFIG of each seat: the learner's with a ring, the kit's own with servers. names: hosts by rank."""
+    """TF_CONFIG of each seat: the learner's with a ring, the kit's own with servers. names: hosts
+    by rank."""
     hosts = list(dict.fromkeys(names))  # ranks fill hosts one after the other
     if len(hosts) == 1:
         hosts = ["127.0.0.1"]
         names = hosts * len(names)
     if way == RING:
-        return {seat: tf_config(slurm_of(seat.index, len(everyone), hosts), hosts, base) for seat in everyone}
+        return {
+            seat: tf_config(slurm_of(seat.index, len(everyone), hosts), hosts, base)
+            for seat in everyone
+        }
     addresses: dict[str, list[str]] = {}
     for offset, seat in enumerate(everyone):
         host = names[seat.node % len(names)]
@@ -577,7 +623,8 @@ def _configs(
 
 
 def slurm_of(task: int, tasks: int, hosts: Sequence[str]) -> dict[str, str]:
-    """What srun sets for this task, of the variables of the lab: nodes are filled one after the other."""
+    """What srun sets for this task, of the variables of the lab: nodes are filled one after the
+    other."""
     each = tasks // len(hosts)
     return {
         "SLURM_NTASKS": str(tasks),
@@ -598,8 +645,9 @@ def _wait_for_all(comm) -> None:
 class Outcome(NamedTuple):
     """Of one way with one net.
 
-    step: time in which every worker has done one step. sent: {process: bytes in that step}, as counted.
-    alone: the same step of a worker by itself; None with servers. servers: of each variable, its server.
+    step: time in which every worker has done one step. sent: {process: bytes in that step}, as
+    counted. alone: the same step of a worker by itself; None with servers. servers: of each
+    variable, its server.
     """
 
     step: timing.Measurement
@@ -621,7 +669,9 @@ def of_chief(leader: Chief, logs: dict[str, Log]) -> Outcome:
     """Of a cluster with servers, by its chief and the logs of the servers by name."""
     workers = sum(name.startswith("worker") for name in logs)
     rounds = leader.steps / workers
-    sent = {name: _between(log, leader.begin, leader.end) / rounds for name, log in sorted(logs.items())}
+    sent = {
+        name: _between(log, leader.begin, leader.end) / rounds for name, log in sorted(logs.items())
+    }
     servers = [int(device.partition("task:")[2].partition("/")[0]) for device in leader.devices]
     return Outcome(leader.step, sent, leader.sizes, leader.losses, None, servers)
 
@@ -641,12 +691,16 @@ _OPEN = 1  # tcpi_state: TCP_ESTABLISHED
 
 
 def tcp_bytes() -> tuple[int, int]:
-    """(bytes sent and acknowledged, bytes received), over all TCP connections that this process has open.
+    """(bytes sent and acknowledged, bytes received), over all TCP connections that this process has
+    open.
 
-    With what a library adds to its tensors, without the headers of TCP and IP. NotHere but on Linux.
+    With what a library adds to its tensors, without the headers of TCP and IP. NotHere but on
+    Linux.
     """
     if not sys.platform.startswith("linux"):
-        raise NotHere("Bytes are counted by Linux's TCP_INFO; this system has none. Run the lab on Linux.")
+        raise NotHere(
+            "Bytes are counted by Linux's TCP_INFO; this system has none. Run the lab on Linux."
+        )
     sent = 0
     received = 0
     for entry in Path("/proc/self/fd").iterdir():
@@ -680,7 +734,10 @@ HOROVOD = "ring, Horovod"
 
 def with_horovod(kinds: Sequence[str], ranks: int, batch: int, repeat: int) -> dict[str, Outcome]:
     """{net: Outcome}. By MPI in a job; here by Gloo, as MPI's ranks would share memory."""
-    env = {"CUDA_VISIBLE_DEVICES": "", "HOROVOD_CPU_OPERATIONS": "mpi" if world.launcher() else "gloo"}
+    env = {
+        "CUDA_VISIBLE_DEVICES": "",
+        "HOROVOD_CPU_OPERATIONS": "mpi" if world.launcher() else "gloo",
+    }
     given = (list(kinds), batch, repeat)
     results = launch.run(_worker, *given, ranks=ranks, threads=1, env=env, timeout=200)
     return {kind: of_workers([result[kind] for result in results]) for kind in kinds}
@@ -707,7 +764,9 @@ def _measure(hvd, kind: str, batch: int, repeat: int) -> Mirrored:
     alone = _step(build(kind), lambda tape: tape, pictures, labels)
     losses = [float(together())]
     turns = timing.in_turns({"step": together, "alone": alone}, repeat=repeat, warmup=2)
-    return Mirrored(turns["step"], turns["alone"], sent_in_a_step(together, repeat), sizes_of(net), losses)
+    return Mirrored(
+        turns["step"], turns["alone"], sent_in_a_step(together, repeat), sizes_of(net), losses
+    )
 
 
 def _step(net, wrap, pictures, labels):

@@ -49,9 +49,14 @@ def _stage(comm) -> torch.nn.Sequential:
 
 
 def _pair(passed: object) -> tuple[torch.Tensor, torch.Tensor]:
-    """(entering, leaving) as the forward pass is to return them. Raises LabError when they are not these."""
-    if not (isinstance(passed, (tuple, list)) and len(passed) == 2 and all(map(torch.is_tensor, passed))):
-        raise LabError("The forward pass returns two tensors: what entered the stage, and what leaves it.")
+    """(entering, leaving) as the forward pass is to return them. Raises LabError when they are not
+    these."""
+    if not (
+        isinstance(passed, (tuple, list)) and len(passed) == 2 and all(map(torch.is_tensor, passed))
+    ):
+        raise LabError(
+            "The forward pass returns two tensors: what entered the stage, and what leaves it."
+        )
     return passed
 
 
@@ -81,12 +86,15 @@ def try_backward(comm, forward: Callable, backward: Callable) -> dict:
     gradients: list[Sequence[np.ndarray] | None] = []
     for block in stage:
         missing = any(weights.grad is None for weights in block.parameters())
-        gradients.append(None if missing else [weights.grad.numpy() for weights in block.parameters()])
+        gradients.append(
+            None if missing else [weights.grad.numpy() for weights in block.parameters()]
+        )
     return {"gradients": gradients, "calls": list(log.calls)}
 
 
 def messages(calls):
-    """How many messages of arrays were sent and received, whether one waited for them at once or later."""
+    """How many messages of arrays were sent and received, whether one waited for them at once or
+    later."""
     return [calls.count("Send") + calls.count("Isend"), calls.count("Recv") + calls.count("Irecv")]
 
 
@@ -105,11 +113,20 @@ def best_cut(cut):
     for costs, stages, best in trials:
         edges = list(cut(costs, stages))
         what = f"Blocks that cost {costs}, stages: {stages}; edges {edges}"
-        expect(len(edges) == stages + 1, f"{what}. There are {stages + 1} edges, one more than stages.")
-        expect(edges[0] == 0 and edges[-1] == len(costs), f"{what}. They begin at 0 and end at {len(costs)}.")
-        expect(edges == sorted(set(edges)), f"{what}. Each stage has one block or more, so edges rise.")
+        expect(
+            len(edges) == stages + 1, f"{what}. There are {stages + 1} edges, one more than stages."
+        )
+        expect(
+            edges[0] == 0 and edges[-1] == len(costs),
+            f"{what}. They begin at 0 and end at {len(costs)}.",
+        )
+        expect(
+            edges == sorted(set(edges)), f"{what}. Each stage has one block or more, so edges rise."
+        )
         dearest = max(sum(costs[first:end]) for first, end in itertools.pairwise(edges))
-        expect(dearest <= best, f"{what}. The dearest stage costs {dearest}; a better cut has {best}.")
+        expect(
+            dearest <= best, f"{what}. The dearest stage costs {dearest}; a better cut has {best}."
+        )
 
 
 @check.exercise("62.2")
@@ -133,14 +150,19 @@ def answer_of_one_process(forward, patience, ranks):
             wanted = [int(rank < size - 1), int(rank > 0)]
             expect.equal(messages(got["calls"]), wanted, f"{where}: calls of Send, Recv")
             expect(
-                got["joined"], f"{where}: what leaves has no past, so no gradient can come back through it."
+                got["joined"],
+                f"{where}: what leaves has no past, so no gradient can come back through it.",
             )
             if rank > 0:
                 expect(
-                    got["reachable"], f"{where}: what entered gets no gradient. Say `requires_grad_()` to it."
+                    got["reachable"],
+                    f"{where}: what entered gets no gradient. Say `requires_grad_()` to it.",
                 )
         expect.close(
-            tried[-1]["output"], one.output, f"{counted(size, 'rank')}: what leaves the last rank", rtol=1e-4
+            tried[-1]["output"],
+            one.output,
+            f"{counted(size, 'rank')}: what leaves the last rank",
+            rtol=1e-4,
         )
 
 
@@ -159,9 +181,14 @@ def gradients_of_one_process(backward, forward, patience, ranks):
         gradients = [block for got in tried for block in got["gradients"]]
         for block, (got, want) in enumerate(zip(gradients, one.gradients, strict=True)):
             where = f"{counted(size, 'rank')}, block {block}"
-            expect(got is not None, f"{where}: its parameters have no gradient. Who calls backward there?")
+            expect(
+                got is not None,
+                f"{where}: its parameters have no gradient. Who calls backward there?",
+            )
             for name, mine, theirs in zip(("weight", "bias"), got, want, strict=True):
-                expect.close(mine, theirs, f"{where}: the gradient of its {name}", rtol=1e-4, atol=1e-6)
+                expect.close(
+                    mine, theirs, f"{where}: the gradient of its {name}", rtol=1e-4, atol=1e-6
+                )
         for rank, got in enumerate(tried):
             calls = f"{counted(size, 'rank')}, rank {rank}: calls of Send, Recv on the way back"
             wanted = [int(rank > 0), int(rank < size - 1)]
@@ -186,11 +213,13 @@ def held(stage: torch.nn.Module, optimizer: torch.optim.Optimizer) -> int:
 Span = tuple[str, float, float]  # what was computed, its begin and its end in seconds
 
 
-def busy_spans(comm, stage: torch.nn.Module, step: Callable[[torch.nn.Module], object]) -> list[list[Span]]:
+def busy_spans(
+    comm, stage: torch.nn.Module, step: Callable[[torch.nn.Module], object]
+) -> list[list[Span]]:
     """Run `step(stage)` once, and note when this stage computed forward and backward.
 
-    step: calls the given module once in place of `stage`. Returns the spans of all ranks, in seconds since
-    the first rank began, on every rank. One machine's ranks share the clock.
+    step: calls the given module once in place of `stage`. Returns the spans of all ranks, in
+    seconds since the first rank began, on every rank. One machine's ranks share the clock.
     """
     watched = _Watched(stage)
     comm.Barrier()

@@ -43,7 +43,8 @@ def one_forward_one_back(one_f_one_b):
                 want += [("F", warm + number)] if warm + number < micro else []
                 want += [("B", number)]
             first, right = (
-                next(place for place, (kind, _) in enumerate(one) if kind == "B") for one in (plan, want)
+                next(place for place, (kind, _) in enumerate(one) if kind == "B")
+                for one in (plan, want)
             )
             told = f"{first} F in front of the first B, where {right} is right (warm-up: {warm})"
             expect(first == right, f"{where}, rank {rank}: its plan has {told}.")
@@ -52,7 +53,8 @@ def one_forward_one_back(one_f_one_b):
 
 @check.exercise("63.3")
 def plans_on_ranks(run_plan, gpipe, one_f_one_b, patience, ranks, width):
-    """The gradients and the loss of one process, for both plans, with short and with long messages."""
+    """The gradients and the loss of one process, for both plans, with short and with long
+    messages."""
     trials = {  # plan, micro-batches, numbers between two stages, pictures
         "2 micro-batches, gpipe, short messages": (gpipe, 2, 8, 8),
         "4 micro-batches, one_f_one_b, short messages": (one_f_one_b, 4, 8, 8),
@@ -77,15 +79,27 @@ def plans_on_ranks(run_plan, gpipe, one_f_one_b, patience, ranks, width):
             expect.close(tried[-1]["loss"], loss, f"{where}: the loss on the last rank", rtol=1e-4)
             ours = [gradient for result in tried for gradient in result["gradients"]]
             for place, (got, want) in enumerate(zip(ours, gradients, strict=True)):
-                expect(got is not None, f"{where}: parameter {place} has no gradient. Was every B done?")
-                expect.close(got, want, f"{where}: gradient of parameter {place}", rtol=1e-3, atol=1e-6)
+                expect(
+                    got is not None,
+                    f"{where}: parameter {place} has no gradient. Was every B done?",
+                )
+                expect.close(
+                    got, want, f"{where}: gradient of parameter {place}", rtol=1e-3, atol=1e-6
+                )
             for rank, result in enumerate(tried):
                 did = f"{where}, rank {rank}: what it did, in order"
                 expect.equal(text(result["done"]), text(plans[rank]), did)
                 left = result["under_way"]
-                expect(not left, f"{where}, rank {rank}: requests that were not waited for: {left}.")
-                small = [call for call in result["calls"] if call in ("send", "isend", "recv", "irecv")]
-                expect(not small, f"{where}: {small} pack any object. Send arrays as they are: Isend, Recv.")
+                expect(
+                    not left, f"{where}, rank {rank}: requests that were not waited for: {left}."
+                )
+                small = [
+                    call for call in result["calls"] if call in ("send", "isend", "recv", "irecv")
+                ]
+                expect(
+                    not small,
+                    f"{where}: {small} pack any object. Send arrays as they are: Isend, Recv.",
+                )
 
 
 # -- plans on paper
@@ -105,7 +119,8 @@ class Span(NamedTuple):
 
 
 class Played(NamedTuple):
-    """A plan with times. spans: of each rank. time: until all is done. idle: share of all ranks' time."""
+    """A plan with times. spans: of each rank. time: until all is done. idle: share of all ranks'
+    time."""
 
     spans: list[list[Span]]
     time: float
@@ -120,9 +135,9 @@ def _parts(action: Action) -> tuple[str, int, int]:
 def play(plans: Sequence[Sequence[Action]], forward: float = 1.0, backward: float = 2.0) -> Played:
     """Let each rank do its plan in order, each action as soon as what it needs is there.
 
-    F of a piece needs F of the piece before it in the net, B the piece's own F and B of the piece behind it.
-    Piece c of rank r of p is number c p + r in the net. Messages take no time. forward, backward: seconds of
-    an action. Raises LabError when the ranks wait for each other for ever.
+    F of a piece needs F of the piece before it in the net, B the piece's own F and B of the piece
+    behind it. Piece c of rank r of p is number c p + r in the net. Messages take no time. forward,
+    backward: seconds of an action. Raises LabError when the ranks wait for each other for ever.
     """
     ranks = len(plans)
     pieces = 1 + max((_parts(action)[2] for plan in plans for action in plan), default=0)
@@ -158,7 +173,9 @@ def play(plans: Sequence[Sequence[Action]], forward: float = 1.0, backward: floa
     if waiting:
         rank = waiting[0]
         kind, micro, _ = _parts(plans[rank][places[rank]])
-        raise LabError(f"Rank {rank} waits for ever before {kind}{micro}: what it needs never comes.")
+        raise LabError(
+            f"Rank {rank} waits for ever before {kind}{micro}: what it needs never comes."
+        )
     time = max(free, default=0.0)
     busy = sum(span.end - span.begin for own in spans for span in own)
     return Played(spans, time, 1 - busy / (ranks * time) if time else 0.0)
@@ -170,7 +187,8 @@ def text(plan: Sequence[Action]) -> str:
 
 
 def shortcoming(plans: object, ranks: int, micro: int) -> str:
-    """What is wrong with plans of `ranks` ranks for `micro` micro-batches, in a sentence; "" if nothing."""
+    """What is wrong with plans of `ranks` ranks for `micro` micro-batches, in a sentence; "" if
+    nothing."""
     if not isinstance(plans, (list, tuple)) or len(plans) != ranks:
         return f"Return a list that holds a plan for each of the ranks, {ranks} in all."
     for rank, plan in enumerate(plans):
@@ -182,7 +200,10 @@ def shortcoming(plans: object, ranks: int, micro: int) -> str:
         done = set()
         for kind, number in plan:
             if kind == "B" and number not in done:
-                return f"Rank {rank} goes back with micro-batch {number} before it went forwards with it."
+                return (
+                    f"Rank {rank} goes back with micro-batch {number} before it went forwards"
+                    " with it."
+                )
             done.add(number)
     try:
         play(plans)
@@ -192,13 +213,15 @@ def shortcoming(plans: object, ranks: int, micro: int) -> str:
 
 
 def interleaved(ranks: int, micro: int, pieces: int) -> list[list[Action]]:
-    """1F1B with `pieces` pieces of the net on each rank, as in Megatron-LM (Narayanan and others, 2021).
+    """1F1B with `pieces` pieces of the net on each rank, as in Megatron-LM (Narayanan and others,
+    2021).
 
     Piece c of rank r is number c p + r in the net. micro must be a multiple of ranks.
     """
     if micro % ranks:
         raise LabError(
-            f"Interleaved pieces need micro-batches in multiples of the ranks; {micro} is none of {ranks}."
+            f"Interleaved pieces need micro-batches in multiples of the ranks; {micro} is none of"
+            f" {ranks}."
         )
     total = micro * pieces
     group = ranks * pieces
@@ -223,15 +246,18 @@ def interleaved(ranks: int, micro: int, pieces: int) -> list[list[Action]]:
 
 
 class Work:
-    """One stage's part of a step. Arrays go in and come out; who sends them where is not its affair.
+    """One stage's part of a step. Arrays go in and come out; who sends them where is not its
+    affair.
 
-    stage: the blocks of this rank. pictures (n, …), labels (n,): of the whole batch. micro: how many
-    micro-batches the batch is cut into. first, last: whether the net begins, ends here.
-    done: what was done, in order: ("F", number), ("B", number).
-    most_bytes: the most that the way back needed at any time, of all micro-batches under way.
+    stage: the blocks of this rank. pictures (n, …), labels (n,): of the whole batch. micro: how
+    many micro-batches the batch is cut into. first, last: whether the net begins, ends here. done:
+    what was done, in order: ("F", number), ("B", number). most_bytes: the most that the way back
+    needed at any time, of all micro-batches under way.
     """
 
-    def __init__(self, stage: torch.nn.Sequential, pictures, labels, micro: int, *, first: bool, last: bool):
+    def __init__(
+        self, stage: torch.nn.Sequential, pictures, labels, micro: int, *, first: bool, last: bool
+    ):
         self.stage = stage
         self.first = first
         self.last = last
@@ -252,11 +278,16 @@ class Work:
         return np.empty((len(self.pictures[number]), self.stage[-1][0].out_features), np.float32)
 
     def forward(self, number: int, entering: np.ndarray | None) -> np.ndarray | None:
-        """The way forward. entering: None on the first stage. Returns what leaves; None on the last stage."""
+        """The way forward. entering: None on the first stage. Returns what leaves; None on the last
+        stage."""
         self.done.append(("F", number))
         if entering is None and not self.first:
-            raise LabError("work.forward got None for what enters: receive it from the rank before first.")
-        inputs = self.pictures[number] if self.first else torch.from_numpy(entering).requires_grad_()
+            raise LabError(
+                "work.forward got None for what enters: receive it from the rank before first."
+            )
+        inputs = (
+            self.pictures[number] if self.first else torch.from_numpy(entering).requires_grad_()
+        )
         kept: dict[int, int] = {}
 
         def keep(tensor: torch.Tensor) -> torch.Tensor:
@@ -275,13 +306,16 @@ class Work:
         return None if self.last else outputs.detach().numpy()
 
     def backward(self, number: int, gradient: np.ndarray | None) -> np.ndarray | None:
-        """The way back; gradients add up in the parameters. gradient: of what left; None on the last stage.
+        """The way back; gradients add up in the parameters. gradient: of what left; None on the
+        last stage.
 
         Returns the gradient of what entered; None on the first stage.
         """
         self.done.append(("B", number))
         if gradient is None and not self.last:
-            raise LabError("work.backward got None for the gradient: receive it from the rank behind first.")
+            raise LabError(
+                "work.backward got None for the gradient: receive it from the rank behind first."
+            )
         inputs, outputs, _ = self._under_way.pop(number)
         outputs.backward(None if self.last else torch.from_numpy(gradient))
         return None if self.first else inputs.grad.numpy()
@@ -305,7 +339,8 @@ def _stage(rank: int, ranks: int, width: int) -> torch.nn.Sequential:
 
 
 def one_process(width: int, pictures: int) -> tuple[float, list[np.ndarray]]:
-    """Loss of the batch, and the gradients of all parameters in order, of the whole net in one process."""
+    """Loss of the batch, and the gradients of all parameters in order, of the whole net in one
+    process."""
     inputs, labels = _batch(pictures)
     blocks = _net(width)
     loss = functional.cross_entropy(torch.nn.Sequential(*blocks)(inputs), labels)
@@ -313,12 +348,15 @@ def one_process(width: int, pictures: int) -> tuple[float, list[np.ndarray]]:
     return loss.item(), [weights.grad.numpy() for block in blocks for weights in block.parameters()]
 
 
-def try_plan(comm, run_plan: Callable, plans: Sequence, micro: int, width: int, pictures: int) -> dict:
-    """Run this rank's plan with real arithmetic, `run_plan(comm, plan, work)`. Returns what came of it.
+def try_plan(
+    comm, run_plan: Callable, plans: Sequence, micro: int, width: int, pictures: int
+) -> dict:
+    """Run this rank's plan with real arithmetic, `run_plan(comm, plan, work)`. Returns what came of
+    it.
 
-    gradients: of this stage. loss: of the batch, on the last rank; else 0. under_way: requests that nobody
-    waited for. done: the actions, in order. bytes: the most that was held for the way back. calls: names of
-    the communicator's calls.
+    gradients: of this stage. loss: of the batch, on the last rank; else 0. under_way: requests that
+    nobody waited for. done: the actions, in order. bytes: the most that was held for the way back.
+    calls: names of the communicator's calls.
     """
     stage = _stage(comm.rank, comm.size, width)
     last = comm.rank == comm.size - 1
@@ -330,9 +368,14 @@ def try_plan(comm, run_plan: Callable, plans: Sequence, micro: int, width: int, 
         # So MPI says that the memory of the rank that sends is not there any more.
         if "process_vm_readv" not in str(error):
             raise
-        text = "An array was gone before this rank had read it: the sender's requests were not waited for."
+        text = (
+            "An array was gone before this rank had read it: the sender's requests were not waited"
+            " for."
+        )
         raise LabError(text) from None
-    gradients = [None if weights.grad is None else weights.grad.numpy() for weights in stage.parameters()]
+    gradients = [
+        None if weights.grad is None else weights.grad.numpy() for weights in stage.parameters()
+    ]
     return {
         "gradients": gradients,
         "loss": sum(work.losses),
@@ -372,8 +415,11 @@ class _Sleeper:
         return None if self.first else back
 
 
-def sleep_through(comm, run_plan: Callable, plans: Sequence, forward: float, backward: float) -> Played:
-    """Run the plan with stages that sleep `forward` and `backward` seconds. Returns it with measured times.
+def sleep_through(
+    comm, run_plan: Callable, plans: Sequence, forward: float, backward: float
+) -> Played:
+    """Run the plan with stages that sleep `forward` and `backward` seconds. Returns it with
+    measured times.
 
     Messages are real. The time is from the first rank's begin to the last one's end; on every rank.
     """
@@ -403,14 +449,16 @@ def draw(
 ):
     """Pictures one above the other, a row for each rank, on one axis of time. Returns the figure.
 
-    played: title -> what play, or sleep_through of all ranks, gave. The number in a box is its micro-batch.
-    idle: whether titles say which share of the time is idle.
+    played: title -> what play, or sleep_through of all ranks, gave. The number in a box is its
+    micro-batch. idle: whether titles say which share of the time is idle.
     """
     longest = max(result.time for result in played.values())
     rows = sum(len(result.spans) for result in played.values())
     figure = plots.new_figure(9.0, 0.9 * len(played) + 0.36 * rows + 0.4)
     heights = [len(result.spans) for result in played.values()]
-    panels = figure.subplots(len(played), 1, sharex=True, squeeze=False, height_ratios=heights)[:, 0]
+    panels = figure.subplots(len(played), 1, sharex=True, squeeze=False, height_ratios=heights)[
+        :, 0
+    ]
     for axes, (title, result) in zip(panels, played.items(), strict=True):
         shown = f"{title}: {100 * result.idle:.0f} % idle" if idle else title
         axes.set_title(shown, loc="left", fontsize=11)
@@ -431,14 +479,22 @@ def draw(
                     middle = (span.begin + span.end) / 2
                     color = plots.INK if back or span.piece % 2 else "white"
                     axes.text(
-                        middle, rank, str(span.micro), ha="center", va="center", fontsize=8, color=color
+                        middle,
+                        rank,
+                        str(span.micro),
+                        ha="center",
+                        va="center",
+                        fontsize=8,
+                        color=color,
                     )
         axes.set_yticks(range(len(result.spans)))
         axes.invert_yaxis()
         axes.set_ylabel("rank")
         axes.grid(visible=False)
         axes.set_xlim(0, 1.01 * longest)
-    pieces = any(span.piece for result in played.values() for spans in result.spans for span in spans)
+    pieces = any(
+        span.piece for result in played.values() for spans in result.spans for span in spans
+    )
     paler = "; paler: the second piece" if pieces else ""
     panels[-1].set_xlabel(f"{unit}; plain boxes forwards, hatched ones back{paler}")
     return plots.done(figure, name)

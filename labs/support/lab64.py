@@ -15,7 +15,8 @@ from labkit.errors import LabError, counted
 from labkit.scaling import costs
 from torch.nn import functional
 
-Ways = dict[tuple[str, str], dict]  # ("f" or "g", "forward" or "back") -> what came in and out on a rank
+# ("f" or "g", "forward" or "back") -> what came in and out on a rank.
+Ways = dict[tuple[str, str], dict]
 
 
 def try_pair(comm, f: Callable, g: Callable) -> dict[int, Ways]:
@@ -24,7 +25,8 @@ def try_pair(comm, f: Callable, g: Callable) -> dict[int, Ways]:
 
 
 def _inputs_of(way: str, size: int) -> list[torch.Tensor]:
-    """What each rank of a group has, on the way forward or back: (3, 4) whole numbers, others on each."""
+    """What each rank of a group has, on the way forward or back: (3, 4) whole numbers, others on
+    each."""
     numbers = np.random.default_rng([size, len(way)]).integers(1, 100, (size, 3, 4))
     return list(torch.from_numpy(numbers.astype(np.float32)))
 
@@ -66,7 +68,10 @@ def parts_of_a_layer(column, row):
     for size in (1, 2, 3, 4):
         for rank in range(size):
             where = f"rank {rank} of {size}"
-            wants = {"weight (48, 12)": up.view(size, -1, 12)[rank], "bias (48)": bias.view(size, -1)[rank]}
+            wants = {
+                "weight (48, 12)": up.view(size, -1, 12)[rank],
+                "bias (48)": bias.view(size, -1)[rank],
+            }
             for what, whole in (("weight (48, 12)", up), ("bias (48)", bias)):
                 other = {"this is the other cut": whole.chunk(size, dim=-1)[rank]}
                 slips = other if size > 1 and whole is up else {}
@@ -74,7 +79,9 @@ def parts_of_a_layer(column, row):
                 expect.close(got, wants[what], f"{where}: column of a {what}", slips=slips)
             want = down.view(12, size, -1)[:, rank]
             other = {"this is the other cut": down.chunk(size)[rank]} if size > 1 else {}
-            expect.close(row(down, rank, size), want, f"{where}: row of a weight (12, 48)", slips=other)
+            expect.close(
+                row(down, rank, size), want, f"{where}: row of a weight (12, 48)", slips=other
+            )
 
 
 @check.exercise("64.2")
@@ -96,14 +103,17 @@ def sums_by_the_table(f, g, most, patience):
                 changed = f"{where}: what it was given was changed. Others use it, too."
                 expect(not result["changed"], changed)
                 expect.close(result["got"], want, f"{where}: what comes out", slips=slips)
-                needless = f"{where}: right, but nothing has to be sent, and it calls {result['calls']}."
+                needless = (
+                    f"{where}: right, but nothing has to be sent, and it calls {result['calls']}."
+                )
                 expect(adds or not result["calls"], needless)
 
 
 @check.exercise("64.3")
 def queries_keys_values(own_heads):
     """Own queries, then keys, then values, for a matrix and for its bias."""
-    bias = torch.arange(36.0)  # 12 heads of one row each: queries 0 to 11, keys 12 to 23, values 24 to 35
+    # 12 heads of one row each: queries 0 to 11, keys 12 to 23, values 24 to 35.
+    bias = torch.arange(36.0)
     matrix = 100 * bias.reshape(36, 1) + torch.arange(4)
     for size in (2, 3, 4, 6, 1):
         for rank in range(size):
@@ -140,7 +150,9 @@ def five_parts(step_seconds):
             "the gradients' sum is missing": cost.total - cost.gradients,
             "data ranks are `tensor` GPUs apart": cost.total - cost.gradients + neighbors,
         }
-        slips = {words: value for words, value in slips.items() if abs(value / cost.total - 1) > 1e-6}
+        slips = {
+            words: value for words, value in slips.items() if abs(value / cost.total - 1) > 1e-6
+        }
         expect.close(step_seconds(net, layout, gpus), cost.total, f"{where}: seconds", slips=slips)
 
 
@@ -151,7 +163,8 @@ WHOLE = ("norm1.weight", "norm1.bias", "out.bias", "norm2.weight", "norm2.bias",
 
 
 class Sizes(NamedTuple):
-    """How large the GPT is: characters that it knows, numbers for each place, heads, layers, places."""
+    """How large the GPT is: characters that it knows, numbers for each place, heads, layers,
+    places."""
 
     characters: int
     hidden: int
@@ -163,9 +176,10 @@ class Sizes(NamedTuple):
 class Pieces(NamedTuple):
     """Of what the GPT's blocks are made.
 
-    cut(name, weight, bias, rank, ranks): this rank's (weight, bias) of "qkv", "out", "up" or "down".
-    attention(comm, entering, qkv, out, size, f, g), mlp(comm, entering, up, down, f, g): what leaves, on all
-    ranks; qkv, out, up, down are (weight, bias), size is the numbers of a head. f, g(tensor, comm): the pair.
+    cut(name, weight, bias, rank, ranks): this rank's (weight, bias) of "qkv", "out", "up" or
+    "down". attention(comm, entering, qkv, out, size, f, g), mlp(comm, entering, up, down, f, g):
+    what leaves, on all ranks; qkv, out, up, down are (weight, bias), size is the numbers of a head.
+    f, g(tensor, comm): the pair.
     """
 
     cut: Callable
@@ -223,7 +237,9 @@ class Block(torch.nn.Module):
     def forward(self, entering: torch.Tensor) -> torch.Tensor:
         _, attention, mlp, f, g = self.pieces
         inner = self.normed("norm1", entering)
-        middle = entering + attention(self.comm, inner, self.part("qkv"), self.part("out"), self.size, f, g)
+        middle = entering + attention(
+            self.comm, inner, self.part("qkv"), self.part("out"), self.size, f, g
+        )
         inner = self.normed("norm2", middle)
         return middle + mlp(self.comm, inner, self.part("up"), self.part("down"), f, g)
 
@@ -231,8 +247,8 @@ class Block(torch.nn.Module):
 class GPT(torch.nn.Module):
     """The net: characters in, for each place a number for each character that may come next.
 
-    All ranks make the same whole weights from one seed, and keep their parts. own: the places of the text
-    that this rank has outside of f and g, a slice.
+    All ranks make the same whole weights from one seed, and keep their parts. own: the places of
+    the text that this rank has outside of f and g, a slice.
     """
 
     def __init__(self, sizes: Sizes, comm, pieces: Pieces, own: slice, seed: int = 0):
@@ -314,7 +330,8 @@ def added_part(comm, whole: torch.Tensor) -> torch.Tensor:
 
 
 class Gather(torch.autograd.Function):
-    """f: all places of what has been dealt out; on the way back the sum, of which each rank keeps its own."""
+    """f: all places of what has been dealt out; on the way back the sum, of which each rank keeps
+    its own."""
 
     @staticmethod
     def forward(ctx, part, comm):
@@ -327,7 +344,8 @@ class Gather(torch.autograd.Function):
 
 
 class Scatter(torch.autograd.Function):
-    """g: the sum of the ranks' terms, of which each keeps its own places; on the way back all places."""
+    """g: the sum of the ranks' terms, of which each keeps its own places; on the way back all
+    places."""
 
     @staticmethod
     def forward(ctx, terms, comm):
@@ -361,7 +379,9 @@ class Traffic:
     @property
     def sent(self) -> float:
         """Bytes that this rank sends, by rings."""
-        return sum(_RINGS[name] * nbytes for name, nbytes in self.arrays) * (self.size - 1) / self.size
+        return (
+            sum(_RINGS[name] * nbytes for name, nbytes in self.arrays) * (self.size - 1) / self.size
+        )
 
     def __getattr__(self, name: str):
         if name.startswith("__"):
@@ -371,7 +391,8 @@ class Traffic:
             return method
 
         def collective(*arrays, **options):
-            # The whole is the longest array: gathered, it is the one that comes; scattered, the one given.
+            # The whole is the longest array: gathered, it is the one that comes; scattered, the one
+            # given.
             whole = max(array.nbytes for array in arrays if isinstance(array, np.ndarray))
             self.arrays.append((name, whole))
             return method(*arrays, **options)
@@ -390,7 +411,8 @@ class Alone:
 
 
 class Text:
-    """Python's own source as batches: characters (places, texts) and those that follow, both int64."""
+    """Python's own source as batches: characters (places, texts) and those that follow, both
+    int64."""
 
     def __init__(self, size: int, places: int, texts: int):
         self.corpus = data.corpus(size)
@@ -409,11 +431,11 @@ class Text:
 class Trained(NamedTuple):
     """What came of a training on this rank.
 
-    losses: of each step, on all ranks alike. calls, added, sent: of the last step, in all layers: name ->
-    calls; bytes of the arrays that were added up or gathered; bytes that this rank sends by rings. held:
-    numbers that are parameters, of this rank. in_layers: of them those of the layers. kept: bytes that the
-    layers keep for the way back. drift: how far the parameters that every rank holds in full are from those
-    of rank 0 at the end, at most.
+    losses: of each step, on all ranks alike. calls, added, sent: of the last step, in all layers:
+    name -> calls; bytes of the arrays that were added up or gathered; bytes that this rank sends by
+    rings. held: numbers that are parameters, of this rank. in_layers: of them those of the layers.
+    kept: bytes that the layers keep for the way back. drift: how far the parameters that every rank
+    holds in full are from those of rank 0 at the end, at most.
     """
 
     losses: list[float]
@@ -436,7 +458,8 @@ def train(
     rate: float = 3e-3,
     by_places: bool = False,
 ) -> Trained:
-    """Train the GPT of these pieces with Adam. by_places: outside of f and g each rank has its own places."""
+    """Train the GPT of these pieces with Adam. by_places: outside of f and g each rank has its own
+    places."""
     traffic = Traffic(comm)
     own = slice(None)
     if by_places:
@@ -451,11 +474,15 @@ def train(
         optimizer.zero_grad()
         scores = net(characters)
         wanted = following[own].flatten()
-        loss = functional.cross_entropy(scores.flatten(0, 1), wanted, reduction="sum") / following.numel()
+        loss = (
+            functional.cross_entropy(scores.flatten(0, 1), wanted, reduction="sum")
+            / following.numel()
+        )
         loss.backward()
         total = loss.item()
         if by_places:
-            # Each rank has the gradients of its own places: those of parameters that all hold are added up.
+            # Each rank has the gradients of its own places: those of parameters that all hold are
+            # added up.
             _add_up(comm, [weights.grad for weights in net.uncut()])
             total = comm.allreduce(total)
         optimizer.step()
@@ -534,10 +561,10 @@ class Net(NamedTuple):
         return 96 * sequences * self.sequence * self.layers * hidden**2 * more
 
 
-# Narayanan and others, "Efficient Large-Scale Language Model Training on GPU Clusters Using Megatron-LM", SC
-# 2021 (arXiv 2104.04473), table 1; micro-batches from NVIDIA/Megatron-LM,
-# examples/academic_paper_scripts/sc21/run_table_1.sh.
-# billions, heads, hidden, layers, tensor, pipeline, GPUs, batch, micro-batch, TFLOP/s a GPU, PFLOP/s of all
+# Narayanan and others, "Efficient Large-Scale Language Model Training on GPU Clusters Using
+# Megatron-LM", SC 2021 (arXiv 2104.04473), table 1; micro-batches from NVIDIA/Megatron-LM,
+# examples/academic_paper_scripts/sc21/run_table_1.sh. billions, heads, hidden, layers, tensor,
+# pipeline, GPUs, batch, micro-batch, TFLOP/s a GPU, PFLOP/s of all
 TABLE = (
     ("1.7", 24, 2304, 24, 1, 1, 32, 512, 16, 137, 4.4),
     ("3.6", 32, 3072, 30, 2, 1, 64, 512, 16, 138, 8.8),
@@ -553,7 +580,8 @@ TABLE = (
 
 
 def published() -> list[Net]:
-    """The ten GPTs of the paper's table 1, from 1.7 to 1008 billion parameters. 145.6 is GPT-3-like."""
+    """The ten GPTs of the paper's table 1, from 1.7 to 1008 billion parameters. 145.6 is
+    GPT-3-like."""
     nets = []
     for name, heads, hidden, layers, tensor, pipeline, gpus, batch, micro, teraflops, _ in TABLE:
         layout = Layout(tensor, pipeline, gpus // (tensor * pipeline), micro)
@@ -562,13 +590,14 @@ def published() -> list[Net]:
 
 
 def bytes_on_a_gpu(net: Net, layout: Layout) -> float:
-    """Bytes of the first stage's GPUs: parameters with Adam, and activations, of which most are not kept.
+    """Bytes of the first stage's GPUs: parameters with Adam, and activations, of which most are not
+    kept.
 
-    20 bytes a parameter: weights and gradients in 16 bits and in 32, and Adam's averages (NVIDIA/Megatron-LM,
-    documentation of its distributed optimizer: fp16 parameters and gradients without it). Each
-    layer keeps what enters it, 2 bytes a number, for as many micro-batches as 1F1B has in flight; the layer
-    whose activations are just there has s b h (10 + 24/t + 5 a s/(h t)) bytes: Korthikanti and others, 2022
-    (arXiv 2205.05198), equation (2).
+    20 bytes a parameter: weights and gradients in 16 bits and in 32, and Adam's averages
+    (NVIDIA/Megatron-LM, documentation of its distributed optimizer: fp16 parameters and gradients
+    without it). Each layer keeps what enters it, 2 bytes a number, for as many micro-batches as
+    1F1B has in flight; the layer whose activations are just there has s b h (10 + 24/t + 5 a s/(h
+    t)) bytes: Korthikanti and others, 2022 (arXiv 2205.05198), equation (2).
     """
     tensor, pipeline, data, micro = layout
     numbers = net.sequence * micro * net.hidden
@@ -579,7 +608,8 @@ def bytes_on_a_gpu(net: Net, layout: Layout) -> float:
 
 
 def layouts(net: Net, memory: float = MEMORY) -> Iterator[Layout]:
-    """All layouts of the net's GPUs with micro-batches of one sequence, that come out even and fit."""
+    """All layouts of the net's GPUs with micro-batches of one sequence, that come out even and
+    fit."""
     for tensor in (1, 2, 4, 8, 16, 32):
         for pipeline in range(1, net.layers + 1):
             model = tensor * pipeline
@@ -591,7 +621,8 @@ def layouts(net: Net, memory: float = MEMORY) -> Iterator[Layout]:
 
 
 class Cost(NamedTuple):
-    """Seconds of a step by part: arithmetic, the tensor ranks' sums, the pipe's idle time, the gradients."""
+    """Seconds of a step by part: arithmetic, the tensor ranks' sums, the pipe's idle time, the
+    gradients."""
 
     arithmetic: float
     sums: float
@@ -604,7 +635,8 @@ class Cost(NamedTuple):
 
 
 def parts_of_step(net: Net, layout: Layout, gpus) -> Cost:
-    """A step's seconds by part. gpus: answers to compute(net, sequences), allreduce(ranks, apart, nbytes)."""
+    """A step's seconds by part. gpus: answers to compute(net, sequences), allreduce(ranks, apart,
+    nbytes)."""
     tensor, pipeline, data, micro = layout
     count = net.batch / (data * micro)
     arithmetic = gpus.compute(net, micro) / (tensor * pipeline)
@@ -625,14 +657,17 @@ def error(step_seconds: Callable, net: Net, gpus) -> float:
 # -- GPUs of DGX A100 nodes
 
 
-PEAK = 312e12  # operations a second of an A100's tensor cores with 16-bit numbers (NVIDIA, A100 data sheet)
+# operations a second of an A100's tensor cores with 16-bit numbers (NVIDIA, A100 data sheet)
+PEAK = 312e12
 
-# Selene, as Narayanan and others (2021), section 5, describe it: 8 A100 80GB a node, and eight HDR cards.
+# Selene, as Narayanan and others (2021), section 5, describe it: 8 A100 80GB a node, and eight HDR
+# cards.
 MACHINE = virtual.Machine(
     "a100_hdr",
     virtual.Link(
         latency=3.4e-6,  # NCCL, src/graph/tuning.cc: a ring's step over NVLink, protocol Simple
-        bandwidth=247e9,  # an estimate: 82 %, as on H100, of 300 GB/s each way (NVIDIA, A100 data sheet)
+        # an estimate: 82 %, as on H100, of 300 GB/s each way (NVIDIA, A100 data sheet)
+        bandwidth=247e9,
     ),
     virtual.Link(
         latency=4.06e-6,  # an estimate: as measured between GPUs of two nodes over InfiniBand
@@ -656,7 +691,8 @@ class GPUs:
         return net.flops(sequences) / (self.share * PEAK)
 
     def allreduce(self, ranks: int, apart: int, nbytes: float) -> float:
-        """Seconds of a sum of `nbytes` bytes over `ranks` GPUs, of which every `apart`-th takes part."""
+        """Seconds of a sum of `nbytes` bytes over `ranks` GPUs, of which every `apart`-th takes
+        part."""
         local = max(1, self.machine.ranks_per_node // apart)
         return seconds_of_sum(self.machine, ranks, min(local, ranks), nbytes)
 
@@ -675,7 +711,9 @@ def seconds_of_sum(machine: virtual.Machine, ranks: int, local: int, nbytes: flo
     times = [costs.ring_allreduce_time(nbytes, ranks, *between, machine.gamma)]
     if local > 1 and ranks % local == 0:
         nodes = ranks // local
-        two = costs.two_dimensional_allreduce_time(nbytes, nodes, local, inside, between, machine.gamma)
+        two = costs.two_dimensional_allreduce_time(
+            nbytes, nodes, local, inside, between, machine.gamma
+        )
         times.append(two)
     return min(times)
 

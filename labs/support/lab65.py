@@ -25,8 +25,8 @@ from labkit.errors import LabError, NotHere
 
 @check.exercise("65.1")
 def changed_lines(changes):
-    """The counts of small texts, and of each way's scripts. What was put in, less what was taken out,
-    is how much longer a script became.
+    """The counts of small texts, and of each way's scripts. What was put in, less what was taken
+    out, is how much longer a script became.
     """
     cases = {
         "a line put in": ("a\nb\n", "a\nnew\nb\n", (0, 1)),
@@ -44,12 +44,17 @@ def changed_lines(changes):
         got = changes(before, after)
         expect(np.size(got) == 2, f"{what}: return two numbers, `out, put`; this is {got!r}.")
         expect.equal(
-            tuple(got), want, f"{what}: (taken out, put in)", slips={"These are swapped": want[::-1]}
+            tuple(got),
+            want,
+            f"{what}: (taken out, put in)",
+            slips={"These are swapped": want[::-1]},
         )
     for way in WAYS:
         sizes = []
         for text in scripts(way):
-            sizes.append(sum(bool(line.strip()) and line.strip()[0] != "#" for line in text.splitlines()))
+            sizes.append(
+                sum(bool(line.strip()) and line.strip()[0] != "#" for line in text.splitlines())
+            )
         out, put = changes(*scripts(way))
         expect.equal(put - out, sizes[1] - sizes[0], f"{way}: lines put in, less those taken out")
 
@@ -76,14 +81,17 @@ def start_up_and_speeds(read_run):
         expect.close(got[0], start_up, f"{what}: start-up", rtol=0, atol=1e-4, slips=slips)
         why = "steps 5, 6, … up to the last that all ranks have ended"
         expect.equal(len(got[1]), len(seconds), f"{what}: how many speeds", because=why)
-        expect.close(np.array(got[1]), BATCH / np.array(seconds), f"{what}: speeds", rtol=1e-3, slips=speeds)
+        expect.close(
+            np.array(got[1]), BATCH / np.array(seconds), f"{what}: speeds", rtol=1e-3, slips=speeds
+        )
 
 
 STARTED = 1000.0
 BATCH = 48
 ALONE_ENDED = [1003.0, 1004.0, 1004.5, 1005.0, 1005.5, 1005.7, 1006.1, 1006.9, 1007.0]
 FIRST_ENDED = [1002.0, 1003.0, 1003.5, 1004.0, 1004.5, 1004.6, 1005.2, 1005.6, 1006.0]
-SECOND_ENDED = [1002.5, 1003.2, 1003.4, 1004.1, 1004.4, 1004.8, 1005.1, 1005.8]  # it stops a step earlier
+# It stops a step earlier.
+SECOND_ENDED = [1002.5, 1003.2, 1003.4, 1004.1, 1004.4, 1004.8, 1005.1, 1005.8]
 RUNS = (  # what, when each rank ended each step, start-up, seconds of steps 5, 6, …
     ("1 rank", [ALONE_ENDED], 3.0, [0.2, 0.4, 0.8, 0.1]),
     ("2 ranks", [FIRST_ENDED, SECOND_ENDED], 2.5, [0.3, 0.4, 0.6]),
@@ -92,7 +100,8 @@ RUNS = (  # what, when each rank ended each step, start-up, seconds of steps 5, 
 
 @check.exercise("65.3")
 def spans_that_part(still_in):
-    """The rule, on spans that are known: of one value, that touch, that overlap, and without an end."""
+    """The rule, on spans that are known: of one value, that touch, that overlap, and without an
+    end."""
     known = {"a": (1, 2), "b": (1.5, 4), "c": (3, 5), "d": (2, 2), "e": (9, np.inf)}
     why = "a span that only touches or overlaps rules nobody out"
     for name, more_is_better, want in (("less", False, ["a", "b", "d"]), ("more", True, ["e"])):
@@ -101,17 +110,22 @@ def spans_that_part(still_in):
         expect.equal(sorted(got), want, f"{known}, where {name} is better: still in", because=why)
     pair = {"a": (1, 3), "b": (2, 4)}
     for more_is_better in (False, True):
-        expect.equal(sorted(still_in(pair, more_is_better)), ["a", "b"], f"{pair}: still in", because=why)
+        expect.equal(
+            sorted(still_in(pair, more_is_better)), ["a", "b"], f"{pair}: still in", because=why
+        )
     long = {"a": (1, 10), "b": (2, 3), "c": (5, 6)}
     why = "any other way may rule one out, not only the best at one end"
     for more_is_better, want in ((False, ["a", "b"]), (True, ["a", "c"])):
         got = still_in(dict(long), more_is_better)
-        expect.equal(sorted(got), want, f"{long}, more is better: {more_is_better}: still in", because=why)
+        expect.equal(
+            sorted(got), want, f"{long}, more is better: {more_is_better}: still in", because=why
+        )
 
 
 @check.exercise("65.4")
 def mlperfs_score(score):
-    """The rule, for three to ten runs, in any order, with none, one and two that missed the target."""
+    """The rule, for three to ten runs, in any order, with none, one and two that missed the
+    target."""
     for seconds, want in (
         ([4.0, 9.0, 2.0, 3.0, 4.0], 11 / 3),
         ([5.0, 1.0, 3.0], 3.0),
@@ -124,7 +138,10 @@ def mlperfs_score(score):
         got = score(given)
         expect.unchanged(seconds, given, "The list of seconds")
         if want is None:
-            text = f"The score of {seconds}: expected None, got {got!r}. More than one run missed the target."
+            text = (
+                f"The score of {seconds}: expected None, got {got!r}. More than one run missed the"
+                " target."
+            )
             expect(got is None, text)
             continue
         there = [value for value in seconds if value is not None]
@@ -139,7 +156,10 @@ def mlperfs_score(score):
         }
         slips = {why: value for why, value in slips.items() if not np.isclose(value, want)}
         what = f"The score of {seconds}"
-        expect(got is not None, f"{what}: got None. One run may miss the target: it counts as the slowest.")
+        expect(
+            got is not None,
+            f"{what}: got None. One run may miss the target: it counts as the slowest.",
+        )
         expect.close(got, want, what, slips=slips)
 
 
@@ -175,7 +195,9 @@ def path_of(name: str) -> Path:
 def scripts(way: str) -> tuple[str, str]:
     """The texts of two scripts: for one device, and for many in this way."""
     known = WAYS[way]
-    return path_of(known.alone).read_text(encoding="utf-8"), path_of(known.script).read_text(encoding="utf-8")
+    return path_of(known.alone).read_text(encoding="utf-8"), path_of(known.script).read_text(
+        encoding="utf-8"
+    )
 
 
 def alone_of(way: str) -> str:
@@ -184,7 +206,8 @@ def alone_of(way: str) -> str:
 
 
 def groups(ways: list[str]) -> dict[str, list[str]]:
-    """Whom a decision may be among: "any" of the ways, or those of one framework, where there are several."""
+    """Whom a decision may be among: "any" of the ways, or those of one framework, where there are
+    several."""
     chosen = {"any": list(ways)}
     for framework in ("PyTorch", "TensorFlow"):
         chosen[framework] = [way for way in ways if alone_of(way) == f"{framework} alone"]
@@ -193,7 +216,8 @@ def groups(ways: list[str]) -> dict[str, list[str]]:
 
 @contextmanager
 def meeting(comm, meet: str) -> Iterator[dict[str, str]]:
-    """The variables by which this rank's process finds the others, while the block lasts. All ranks enter.
+    """The variables by which this rank's process finds the others, while the block lasts. All ranks
+    enter.
 
     Each framework reads its own: RANK and MASTER_ADDR, or HOROVOD_…, or TF_CONFIG.
     """
@@ -217,8 +241,11 @@ def meeting(comm, meet: str) -> Iterator[dict[str, str]]:
 
 @contextmanager
 def _folder(comm) -> Iterator[str]:
-    """A folder for all ranks of comm, on storage that their hosts share; only this user may look into it."""
-    folder = comm.bcast(tempfile.mkdtemp(prefix="horovod-", dir=paths.home()) if comm.rank == 0 else None)
+    """A folder for all ranks of comm, on storage that their hosts share; only this user may look
+    into it."""
+    folder = comm.bcast(
+        tempfile.mkdtemp(prefix="horovod-", dir=paths.home()) if comm.rank == 0 else None
+    )
     try:
         yield folder
         _gather(comm, None)  # or a rank that is late would find nothing
@@ -227,13 +254,19 @@ def _folder(comm) -> Iterator[str]:
 
 
 def _of_horovod(rank: int, size: int, folder: str, together: bool) -> dict[str, str]:
-    """Gloo brings the processes together, by files in the folder: no launcher of MPI has started them.
+    """Gloo brings the processes together, by files in the folder: no launcher of MPI has started
+    them.
 
     Each counts as a host of its own. On one machine Gloo keeps to its loopback.
     """
     variables = {"CONTROLLER": "gloo", "CPU_OPERATIONS": "gloo", "GLOO_RENDEZVOUS_FOLDER": folder}
     variables |= {"HOSTNAME": f"process-{rank}", "RANK": str(rank), "SIZE": str(size)}
-    variables |= {"LOCAL_RANK": "0", "LOCAL_SIZE": "1", "CROSS_RANK": str(rank), "CROSS_SIZE": str(size)}
+    variables |= {
+        "LOCAL_RANK": "0",
+        "LOCAL_SIZE": "1",
+        "CROSS_RANK": str(rank),
+        "CROSS_SIZE": str(size),
+    }
     variables |= {"GLOO_IFACE": "lo"} if together else {}
     return {f"HOROVOD_{name}": value for name, value in variables.items()}
 
@@ -255,7 +288,8 @@ LOOK = 0.05  # seconds between two looks
 class Report(NamedTuple):
     """What was seen of one process. Times as of time.time().
 
-    moments: when each of its steps ended. losses: of its own images. megabytes: its memory while it trained.
+    moments: when each of its steps ended. losses: of its own images. megabytes: its memory while it
+    trained.
     """
 
     started: float
@@ -269,7 +303,8 @@ def measure(
 ) -> dict[str, list[list[Report]]]:
     """{way: for each round a Report of each process}: each way in each round. Prints what it is at.
 
-    names: of WAYS and ALONE. width: of the net. batch: images of all ranks in a step. steps: that are seen.
+    names: of WAYS and ALONE. width: of the net. batch: images of all ranks in a step. steps: that
+    are seen.
     """
     runs: dict[str, list[list[Report]]] = {name: [] for name in names}
     for turn in range(rounds):
@@ -290,11 +325,17 @@ def _on_rank(comm, way: Way, arguments: list[str], steps: int) -> list[Report | 
     if not sys.platform.startswith("linux"):
         raise NotHere("Memory of processes is read from Linux's /proc. Run the lab on Linux.")
     takes_part = bool(way.meet) or comm.rank == 0
-    with meeting(comm, way.meet) as variables, tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
+    with (
+        meeting(comm, way.meet) as variables,
+        tempfile.TemporaryDirectory() as folder,
+        ExitStack() as stack,
+    ):
         _gather(comm, None)  # all begin together
         child = None
         if takes_part:
-            child = stack.enter_context(_child(path_of(way.script), arguments, variables, Path(folder)))
+            child = stack.enter_context(
+                _child(path_of(way.script), arguments, variables, Path(folder))
+            )
         problems = [text for text in _gather(comm, child.train(steps) if child else "") if text]
         if problems:
             raise LabError(f"{way.script}.py does not train here: {problems[0]}")
@@ -302,7 +343,8 @@ def _on_rank(comm, way: Way, arguments: list[str], steps: int) -> list[Report | 
 
 
 def _gather(comm, value: object) -> list:
-    """Everyone's value. Waits without a core: MPI's own waiting would take it from those who train."""
+    """Everyone's value. Waits without a core: MPI's own waiting would take it from those who
+    train."""
     request = comm.Ibarrier()
     while not request.Test():
         time.sleep(LOOK)
@@ -347,7 +389,9 @@ class _Child(NamedTuple):
 
 
 @contextmanager
-def _child(script: Path, arguments: list[str], variables: dict[str, str], folder: Path) -> Iterator[_Child]:
+def _child(
+    script: Path, arguments: list[str], variables: dict[str, str], folder: Path
+) -> Iterator[_Child]:
     """A process of the script, while the block lasts."""
     settings = {
         "TMPDIR": str(folder),  # TensorFlow leaves files there when it is killed
@@ -381,19 +425,25 @@ COLUMNS = {"lines changed": False, "images/s": True, "start-up (s)": False, "mem
 
 
 def evidence(
-    runs: Mapping[str, Sequence[Sequence[Report]]], lines: Mapping[str, int], read_run: Callable, batch: int
+    runs: Mapping[str, Sequence[Sequence[Report]]],
+    lines: Mapping[str, int],
+    read_run: Callable,
+    batch: int,
 ) -> dict[str, dict[str, tuple[float, float]]]:
-    """{column: {way: (low, high)}}. lines: changed in each way. read_run: the learner's, of exercise 65.2.
+    """{column: {way: (low, high)}}. lines: changed in each way. read_run: the learner's, of
+    exercise 65.2.
 
-    images/s: the quartiles of all steps of all rounds. The rest: the least and the most, of rounds and ranks.
-    Runs on one device have no lines.
+    images/s: the quartiles of all steps of all rounds. The rest: the least and the most, of rounds
+    and ranks. Runs on one device have no lines.
     """
     spans: dict[str, dict[str, tuple[float, float]]] = {column: {} for column in COLUMNS}
     for name, rounds in runs.items():
         start_ups = []
         speeds = []
         for reports in rounds:
-            start_up, of_steps = read_run(reports[0].started, [one.moments for one in reports], batch)
+            start_up, of_steps = read_run(
+                reports[0].started, [one.moments for one in reports], batch
+            )
             start_ups.append(start_up)
             speeds += list(of_steps)
         memory = [report.megabytes for reports in rounds for report in reports]
@@ -405,11 +455,14 @@ def evidence(
     return spans
 
 
-def apart(runs: Mapping[str, Sequence[Sequence[Report]]], way: str, steps: int) -> tuple[float, float]:
-    """How far the losses of the first steps are apart: of a way from one device's, and of these in a step.
+def apart(
+    runs: Mapping[str, Sequence[Sequence[Report]]], way: str, steps: int
+) -> tuple[float, float]:
+    """How far the losses of the first steps are apart: of a way from one device's, and of these in
+    a step.
 
-    A way's loss is the mean over its ranks: each has equally many images. The second number is the largest
-    change of the one device's loss from a step to the next, to compare the first with.
+    A way's loss is the mean over its ranks: each has equally many images. The second number is the
+    largest change of the one device's loss from a step to the next, to compare the first with.
     """
     together = np.mean([report.losses[:steps] for report in runs[way][0]], axis=0)
     alone = np.array(runs[alone_of(way)][0][0].losses[:steps])
@@ -420,7 +473,9 @@ def show(spans: Mapping[str, Mapping[str, tuple[float, float]]]):
     """The evidence as a DataFrame of texts: `low to high`, or one number."""
     import pandas
 
-    frame = {column: {way: _text(*span) for way, span in row.items()} for column, row in spans.items()}
+    frame = {
+        column: {way: _text(*span) for way, span in row.items()} for column, row in spans.items()
+    }
     return pandas.DataFrame(frame).fillna("")
 
 
@@ -435,10 +490,11 @@ def _text(low: float, high: float) -> str:
 
 
 def trainings() -> dict[tuple[str, int], list[float | None]]:
-    """{(way, batch): seconds to the goal of each seed}, None for a seed that missed it: the kit's of lab 34.
+    """{(way, batch): seconds to the goal of each seed}, None for a seed that missed it: the kit's
+    of lab 34.
 
-    Seconds: epochs to the goal, as trained, times the seconds of an epoch, on as many GPUs as the batch fills
-    there, as lab 34 has them.
+    Seconds: epochs to the goal, as trained, times the seconds of an epoch, on as many GPUs as the
+    batch fills there, as lab 34 has them.
     """
     epochs: dict[tuple[str, int], list] = {}
     seconds: dict[tuple[str, int], float] = {}
@@ -450,7 +506,10 @@ def trainings() -> dict[tuple[str, int], list[float | None]]:
             for batch, epoch in zip(entry["batches"], entry["epoch"], strict=True):
                 seconds[entry["way"], batch] = epoch
     return {
-        key: [None if value is None or math.isnan(value) else value * seconds[key] for value in of_seeds]
+        key: [
+            None if value is None or math.isnan(value) else value * seconds[key]
+            for value in of_seeds
+        ]
         for key, of_seeds in epochs.items()
         if key in seconds
     }

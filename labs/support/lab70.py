@@ -37,15 +37,18 @@ from labkit.errors import LabError
 
 @check.exercise("70.1")
 def resume_is_exact(capture, restore, patience, ranks):
-    """Captured in the middle of an epoch and at its end, restored into a fresh training: all is as it
-    was, on every rank, and the losses that follow are the same to the last bit.
+    """Captured in the middle of an epoch and at its end, restored into a fresh training: all is as
+    it was, on every rank, and the losses that follow are the same to the last bit.
     """
     tried = launch.run(try_resume, capture, restore, ranks=ranks, timeout=patience)
     for stop, got in tried[0].items():
         where = f"Captured after {stop} steps, {STOPS[stop]}"
         why = "rank 0 alone returns the state, and the others None"
         expect.equal(got["holders"], [0], f"{where}: ranks with a state", because=why)
-        expect(not got["stored"], f"{where}: this state cannot be stored and read again. {got['stored']}")
+        expect(
+            not got["stored"],
+            f"{where}: this state cannot be stored and read again. {got['stored']}",
+        )
         expect(got["after"] == got["whole"], f"{where}: `capture` itself has changed the training.")
         for rank, results in enumerate(tried):
             for part, same in results[stop]["parts"].items():
@@ -55,23 +58,29 @@ def resume_is_exact(capture, restore, patience, ranks):
 
 @check.exercise("70.2")
 def old_or_new(write):
-    """At each line of `write`, the file is the old or the new one, whole: that is what a kill before this
-    line would leave. And each fsync is in its place.
+    """At each line of `write`, the file is the old or the new one, whole: that is what a kill
+    before this line would leave. And each fsync is in its place.
     """
     seen = watch_saves(write)
     for number, state in seen.moments:
         line = linecache.getline(write.__code__.co_filename, number).strip()
         expect(
             state in ("old", "new"),
-            f"Killed before line {number}, `{line}`, the file is {state}. It must be the old one or the new "
-            "one, whole.",
+            f"Killed before line {number}, `{line}`, the file is {state}. It must be the old one or"
+            " the new one, whole.",
         )
     expect.equal(seen.end, "new", "The file after a save that nobody killed")
-    renames = [place for place, call in enumerate(seen.calls) if call[0] == "rename" and call[2] == seen.path]
+    renames = [
+        place
+        for place, call in enumerate(seen.calls)
+        if call[0] == "rename" and call[2] == seen.path
+    ]
     expect(renames, "The new name comes by os.replace(temporary, path).")
     temporary = seen.calls[renames[-1]][1]
     folder = os.path.dirname(seen.path)
-    expect(os.path.dirname(temporary) == folder, "The temporary file belongs in the folder of `path`.")
+    expect(
+        os.path.dirname(temporary) == folder, "The temporary file belongs in the folder of `path`."
+    )
     why = "os.fsync(file.fileno()) comes after file.flush() and before os.replace."
     synced = ("fsync", temporary, len(NEW)) in seen.calls[: renames[-1]]
     expect(synced, f"When the name changes, some bytes may not be on the disk yet: {why}")
@@ -79,8 +88,13 @@ def old_or_new(write):
     why = "os.fsync of path.parent comes after os.replace."
     expect(synced, f"At the end, the new name may not be on the disk yet: {why}")
     why = "let the temporary file have the same name each time, and the next save overwrites it"
-    expect(len(seen.sources) == 1, f"A killed save leaves a file behind, and the next one another: {why}.")
-    expect(not seen.left_open, "Each save leaves a file or folder open: os.close(folder) at the end.")
+    expect(
+        len(seen.sources) == 1,
+        f"A killed save leaves a file behind, and the next one another: {why}.",
+    )
+    expect(
+        not seen.left_open, "Each save leaves a file or folder open: os.close(folder) at the end."
+    )
 
 
 OLD = b"o" * 2000
@@ -89,10 +103,12 @@ LEFT = b"half a save"
 
 
 def watch_saves(write):
-    """write(path, NEW) over OLD, twice, watched; the second save finds half a save under the temporary name.
+    """write(path, NEW) over OLD, twice, watched; the second save finds half a save under the
+    temporary name.
 
-    Returns `moments`, (line, what the file is) before each line of `write`; `calls`, the last save's fsyncs
-    and renames in order; `end`, the file afterwards; `sources`, names that were renamed; `left_open`.
+    Returns `moments`, (line, what the file is) before each line of `write`; `calls`, the last
+    save's fsyncs and renames in order; `end`, the file afterwards; `sources`, names that were
+    renamed; `left_open`.
     """
     moments: list = []
     calls: list = []
@@ -104,7 +120,9 @@ def watch_saves(write):
                 calls.append(("rename", *map(os.path.realpath, (first, rest[0]))))
             else:
                 file = first if isinstance(first, int) else first.fileno()
-                size = os.fstat(file).st_size  # of what is closed: "Bad file descriptor", as without a check
+                size = os.fstat(
+                    file
+                ).st_size  # of what is closed: "Bad file descriptor", as without a check
                 calls.append(("fsync", os.readlink(f"/proc/self/fd/{file}"), size))
             return real(first, *rest, **options)
 
@@ -126,8 +144,11 @@ def watch_saves(write):
         for name in ("fsync", "replace", "rename"):
             noted = noting(getattr(os, name))
             patches.enter_context(patch(f"os.{name}", noted))
-            if name != "fsync" and hasattr(pathlib, "_NormalAccessor"):  # Python 3.10 keeps them there
-                patches.enter_context(patch.object(pathlib._NormalAccessor, name, staticmethod(noted)))
+            # Python 3.10 keeps them there.
+            if name != "fsync" and hasattr(pathlib, "_NormalAccessor"):
+                patches.enter_context(
+                    patch.object(pathlib._NormalAccessor, name, staticmethod(noted))
+                )
         before = len(os.listdir("/proc/self/fd"))
         for _ in range(2):
             path.write_bytes(OLD)
@@ -143,7 +164,12 @@ def watch_saves(write):
             sources |= {call[1] for call in calls if call[0] == "rename"}
         left_open = len(os.listdir("/proc/self/fd")) - before
         return SimpleNamespace(
-            path=str(path), moments=moments, calls=calls, end=state(), sources=sources, left_open=left_open
+            path=str(path),
+            moments=moments,
+            calls=calls,
+            end=state(),
+            sources=sources,
+            left_open=left_open,
         )
 
 
@@ -152,19 +178,31 @@ def files_are_judged(judge):
     """The right word for whole, cut, lengthened, changed and foreign files."""
     for size in (0, 1000):
         good = pack(bytes(range(250)) * (size // 250), "net A")
-        cases = {"whole": (good, "good"), "empty": (b"", "incomplete"), "twice": (good + good, "incomplete")}
+        cases = {
+            "whole": (good, "good"),
+            "empty": (b"", "incomplete"),
+            "twice": (good + good, "incomplete"),
+        }
         for share in (0.1, 0.5, 0.99):
-            cases[f"cut to {share:.0%} of its length"] = (good[: int(share * len(good))], "incomplete")
+            cases[f"cut to {share:.0%} of its length"] = (
+                good[: int(share * len(good))],
+                "incomplete",
+            )
         if size:
             cases["whole but for one bit"] = (damaged(good), "damaged")
-            cases["as long as it should be, but half of it zeros"] = (damaged(good, True), "damaged")
+            cases["as long as it should be, but half of it zeros"] = (
+                damaged(good, True),
+                "damaged",
+            )
         for what, (content, verdict) in cases.items():
             expect.equal(judge(content, "net A"), verdict, f"`judge` of a file that is {what}")
             if verdict != "good":
                 what = f"{what}, and of another net besides"
                 expect.equal(judge(content, "net B"), verdict, f"`judge` of a file that is {what}")
         why = "names or shapes of its tensors differ, and you learn it before loading"
-        expect.equal(judge(good, "net B"), "another model", "`judge` of another net's file", because=why)
+        expect.equal(
+            judge(good, "net B"), "another model", "`judge` of another net's file", because=why
+        )
 
 
 @check.exercise("70.4")
@@ -181,8 +219,9 @@ def youngs_interval(interval, lost):
                 "a failure costs half an interval in the mean": save / seconds + seconds / mtbf,
                 "this is the saving alone": save / seconds,
                 "this is the repeating alone": seconds / mtbf / 2,
-                "you divided by `every + save`; `save / every` is asked": save / (seconds + save)
-                + seconds / mtbf / 2,
+                "you divided by `every + save`; `save / every` is asked": (
+                    save / (seconds + save) + seconds / mtbf / 2
+                ),
             }
             what = f"{where}: the share that is lost, with a save each {seconds:.0f} s"
             expect.close(lost(seconds, save, mtbf), share, what, slips=slips)
@@ -202,17 +241,25 @@ def loop_saves_and_stops(train, patience, ranks):
         why = "a signal that comes between two questions has two answers"
         expect(asked == 0, f"{case}: `stopped()` is called more than once in a step: {why}.")
         for rank, by_rank in enumerate(tried):
-            why = "all ranks call `save` after the same steps: it calls `capture`, which asks all of them"
+            why = (
+                "all ranks call `save` after the same steps: it calls `capture`, which asks all of"
+                " them"
+            )
             what = f"{case}: saved after steps, on rank {rank}"
             expect.equal(by_rank[number]["saves"], case.saves, what, because=why)
 
 
 @check.exercise("70.6")
 def fewer_and_more_ranks(own_part, after_resize):
-    """An epoch in which the number of ranks changes uses each sample exactly once; and the rule for batch and
-    rate, when ranks go and when they come.
+    """An epoch in which the number of ranks changes uses each sample exactly once; and the rule for
+    batch and rate, when ranks go and when they come.
     """
-    for samples, length, sizes in ((20, 4, (1,)), (50, 8, (2, 2, 1, 3)), (47, 10, (4, 3, 5)), (7, 9, (2,))):
+    for samples, length, sizes in (
+        (20, 4, (1,)),
+        (50, 8, (2, 2, 1, 3)),
+        (47, 10, (4, 3, 5)),
+        (7, 9, (2,)),
+    ):
         order = np.random.default_rng(samples).permutation(1000)[:samples]
         for number, done in enumerate(range(0, samples, length)):
             size = sizes[number % len(sizes)]
@@ -223,20 +270,25 @@ def fewer_and_more_ranks(own_part, after_resize):
     for first, now in ((2, 1), (1, 2), (4, 3), (2, 2), (3, 8)):
         each = 10 + first + now
         rate = 0.05 * now
-        where = f"{first} at the start, with a rate of {rate:.2f} and {each} samples a rank, {now} now"
+        where = (
+            f"{first} at the start, with a rate of {rate:.2f} and {each} samples a rank, {now} now"
+        )
         for keep, words in ((True, "keep"), (False, "rescale")):
             got = after_resize(each * first, rate, first, now, keep)
             sentence = f"two numbers are to be returned, samples of a step and rate, not {got!r}."
             expect(np.shape(got) == (2,), f"{where}, {words}: {sentence}")
             samples, new_rate = got
-            why = "the step is of as many as before" if keep else "a rank computes as many as before"
+            why = (
+                "the step is of as many as before" if keep else "a rank computes as many as before"
+            )
             wanted = each * (first if keep else now)
             expect.equal(samples, wanted, f"{where}, {words}: samples of a step", because=why)
             whole = isinstance(samples, Integral)
             expect(whole, f"{where}, {words}: {samples!r} samples, and not a whole number.")
             slips = {
                 "this is divided where it has to be multiplied": rate * first / now,
-                "the rate stays, though a step has other samples: the rule lets it grow as they do": rate,
+                "the rate stays, though a step has other samples: the rule lets it grow "
+                "as they do": (rate),
             }
             wanted = rate if keep else rate * now / first
             what = f"{where}, {words}: the rate"
@@ -244,7 +296,8 @@ def fewer_and_more_ranks(own_part, after_resize):
 
 
 def step_is_dealt_out(parts, step, where):
-    """The ranks' parts of a step are together the step, each sample once, and about equally long."""
+    """The ranks' parts of a step are together the step, each sample once, and about equally
+    long."""
     for rank, part in enumerate(parts):
         missing = " Does the function return it?" if part is None else ""
         sentence = f"rank {rank}'s part is to be an array of sample numbers, and is {part!r}."
@@ -268,12 +321,14 @@ NOISE = 0.1  # standard deviation of what is added to each pixel
 
 
 class Training:
-    """Data-parallel training of the digits' net on the ranks of `comm`, the same with every number of them.
+    """Data-parallel training of the digits' net on the ranks of `comm`, the same with every number
+    of them.
 
-    net, optimizer (Adam), schedule (a cosine that falls over `horizon` steps): PyTorch's own. epoch, step:
-    the next batch is number `step` of epoch `epoch`. noise: this rank's NumPy generator, for the pixels'
-    noise. Dropout draws from PyTorch's global generator, which this seeds. done: steps done since the start.
-    after_step(training, loss): called after each step, if there is one.
+    net, optimizer (Adam), schedule (a cosine that falls over `horizon` steps): PyTorch's own.
+    epoch, step: the next batch is number `step` of epoch `epoch`. noise: this rank's NumPy
+    generator, for the pixels' noise. Dropout draws from PyTorch's global generator, which this
+    seeds. done: steps done since the start. after_step(training, loss): called after each step, if
+    there is one.
 
     One thread a rank, and on CPUs: sums are then always taken in the same order.
     """
@@ -336,7 +391,9 @@ class Training:
         flat = torch.cat([gradient.flatten() for gradient in gradients]).numpy()
         total = np.empty_like(flat)
         self.comm.Allreduce(flat, total)
-        parts = torch.from_numpy(total / self.comm.size).split([gradient.numel() for gradient in gradients])
+        parts = torch.from_numpy(total / self.comm.size).split(
+            [gradient.numel() for gradient in gradients]
+        )
         for gradient, part in zip(gradients, parts, strict=True):
             gradient.copy_(part.view_as(gradient))
 
@@ -373,7 +430,8 @@ def to_bytes(state: dict) -> bytes:
 
 
 def from_bytes(payload: bytes) -> dict:
-    """The state in these bytes. Nothing but tensors, numbers, texts, lists and dicts: no code is run."""
+    """The state in these bytes. Nothing but tensors, numbers, texts, lists and dicts: no code is
+    run."""
     import torch
 
     return torch.load(io.BytesIO(payload), weights_only=True)
@@ -398,7 +456,11 @@ def split(content: bytes) -> tuple[dict | None, bytes]:
         label = json.loads(line)
     except ValueError:
         label = None
-    if not newline or not isinstance(label, dict) or not {"model", "bytes", "sha256"} <= label.keys():
+    if (
+        not newline
+        or not isinstance(label, dict)
+        or not {"model", "bytes", "sha256"} <= label.keys()
+    ):
         return None, payload
     return label, payload
 
@@ -409,7 +471,8 @@ def path_of(folder: Path, done: int) -> Path:
 
 
 def newest(folder: Path, model: str, judge: Callable[[bytes, str], str]) -> bytes | None:
-    """The payload of the newest file that judge(content, model) calls "good"; None if there is none.
+    """The payload of the newest file that judge(content, model) calls "good"; None if there is
+    none.
 
     Says of each file that it passes over what is wrong with it.
     """
@@ -455,11 +518,12 @@ PARTS = {
 
 
 def try_resume(comm, capture: Callable, restore: Callable) -> dict[int, dict]:
-    """A training that is captured after each of STOPS steps, and resumed by a fresh one. By the stop:
+    """A training that is captured after each of STOPS steps, and resumed by a fresh one. By the
+    stop:
 
-    "holders": ranks on which capture returned something. "stored": "" or why the state cannot be stored.
-    "parts": {part: is it as it was?}, of PARTS. Losses of the steps that follow: "losses", of the resumed
-    training; "after", of the one that was captured; "whole", of one without a break.
+    "holders": ranks on which capture returned something. "stored": "" or why the state cannot be
+    stored. "parts": {part: is it as it was?}, of PARTS. Losses of the steps that follow: "losses",
+    of the resumed training; "after", of the one that was captured; "whole", of one without a break.
     """
     whole = Training(comm, batch=BATCH)
     losses = [whole.advance() for _ in range(LAST)]
@@ -477,7 +541,9 @@ def _try_at(comm, capture: Callable, restore: Callable, stop: int) -> dict:
     before = _parts(training)
     state = capture(training, comm)
     result: dict[str, object] = {}
-    result["holders"] = [rank for rank, holds in enumerate(comm.allgather(state is not None)) if holds]
+    result["holders"] = [
+        rank for rank, holds in enumerate(comm.allgather(state is not None)) if holds
+    ]
     stored, state = _through_a_file(comm, state)  # before the next step changes the same tensors
     result["stored"] = stored
     result["after"] = [training.advance() for _ in range(LAST - stop)]
@@ -487,7 +553,9 @@ def _try_at(comm, capture: Callable, restore: Callable, stop: int) -> dict:
     fresh.advance()
     restore(fresh, state, comm)
     if not isinstance(fresh.noise, np.random.Generator):
-        raise LabError("training.noise is no generator any more: assign training.noise.bit_generator.state.")
+        raise LabError(
+            "training.noise is no generator any more: assign training.noise.bit_generator.state."
+        )
     now = _parts(fresh)
     result["parts"] = {part: now[part] == before[part] for part in PARTS}
     result["losses"] = [fresh.advance() for _ in range(LAST - stop)] if fresh.done == stop else []
@@ -514,11 +582,16 @@ def _parts(training: Training) -> dict[str, object]:
     import torch
 
     adam = training.optimizer.state_dict()
-    averages = [value.numpy().tobytes() for entry in adam["state"].values() for value in entry.values()]
+    averages = [
+        value.numpy().tobytes() for entry in adam["state"].values() for value in entry.values()
+    ]
     return {
         "net": [weights.detach().numpy().tobytes() for weights in training.net.parameters()],
         "optimizer": averages,
-        "schedule": [training.schedule.last_epoch, *(group["lr"] for group in adam["param_groups"])],
+        "schedule": [
+            training.schedule.last_epoch,
+            *(group["lr"] for group in adam["param_groups"]),
+        ],
         "place": (training.epoch, training.step),
         "dropout": torch.get_rng_state().numpy().tobytes(),
         "noise": str(training.noise.bit_generator.state),
@@ -526,7 +599,8 @@ def _parts(training: Training) -> dict[str, object]:
 
 
 class LoopCase(NamedTuple):
-    """A training that has done `done` steps. end, saves: what is right, the last step and those saved after.
+    """A training that has done `done` steps. end, saves: what is right, the last step and those
+    saved after.
 
     asked: {rank: after which step it is asked to stop}.
     """
@@ -540,7 +614,9 @@ class LoopCase(NamedTuple):
 
     def __str__(self) -> str:
         start = f"from step {self.done} " if self.done else ""
-        who = [f"rank {rank} is asked to stop during step {step}" for rank, step in self.asked.items()]
+        who = [
+            f"rank {rank} is asked to stop during step {step}" for rank, step in self.asked.items()
+        ]
         asked = who[0] if who else "nobody is asked"
         return f"{start}to step {self.last}, a save every {self.every}, {asked}"
 
@@ -560,8 +636,8 @@ def loop_cases(ranks: int) -> list[LoopCase]:
 def try_loop(comm, train: Callable, cases: list[LoopCase]) -> list[dict]:
     """Runs train(walk, last, every, stopped, save) for each case; only the steps of the walk count.
 
-    Returns for each case what this rank did: "done", its steps, "saves", after which of them it saved, and
-    "asked", the number of steps in which it called stopped() more than once.
+    Returns for each case what this rank did: "done", its steps, "saves", after which of them it
+    saved, and "asked", the number of steps in which it called stopped() more than once.
     """
     results = []
     for case in cases:
@@ -579,7 +655,13 @@ def try_loop(comm, train: Callable, cases: list[LoopCase]) -> list[dict]:
 
         walk.advance = advance
         with launch.case(str(case)):
-            train(walk, case.last, case.every, stopped, lambda walk, saves=saves: saves.append(walk.done))
+            train(
+                walk,
+                case.last,
+                case.every,
+                stopped,
+                lambda walk, saves=saves: saves.append(walk.done),
+            )
         results.append({"done": walk.done, "saves": saves, "asked": len(asked) - len(set(asked))})
         comm.Barrier()  # no message of this case is taken for one of the next
     return results
@@ -591,11 +673,14 @@ def _captured(training: Training, capture: Callable) -> bytes:
     return training.comm.bcast(to_bytes(state) if training.comm.rank == 0 else None)
 
 
-def forget(comm, capture: Callable, restore: Callable, stop: int, last: int) -> dict[str, list[float]]:
-    """Losses of steps stop + 1 to last: without a break, and resumed with one part of the state forgotten.
+def forget(
+    comm, capture: Callable, restore: Callable, stop: int, last: int
+) -> dict[str, list[float]]:
+    """Losses of steps stop + 1 to last: without a break, and resumed with one part of the state
+    forgotten.
 
-    A forgotten part is as a fresh training has it. Keys: "without a break", "nothing", each part, and
-    "rank 0's random states for all".
+    A forgotten part is as a fresh training has it. Keys: "without a break", "nothing", each part,
+    and "rank 0's random states for all".
     """
     whole = Training(comm, horizon=last)
     losses = []
@@ -628,10 +713,11 @@ def forget(comm, capture: Callable, restore: Callable, stop: int, last: int) -> 
 
 
 def kill_at_random(write: Callable, kills: int, size: int) -> dict[str, int]:
-    """Kill a process that saves one version after the other, `kills` times, each at a random moment.
+    """Kill a process that saves one version after the other, `kills` times, each at a random
+    moment.
 
-    Returns counts: "kills"; what the file held afterwards: "newest" (the version last finished, or the one
-    that was being saved), "lost" (an older one) and "torn" (no whole one).
+    Returns counts: "kills"; what the file held afterwards: "newest" (the version last finished, or
+    the one that was being saved), "lost" (an older one) and "torn" (no whole one).
     """
     dice = random.Random(0)
     counts = dict.fromkeys(("kills", "newest", "lost", "torn"), 0)
@@ -725,10 +811,12 @@ def live(
     comm, answers: Answers, folder: Path, last: int, every: int, life: int = 0,
     stopped: Callable[[], bool] = bool, die_after: int | None = None, pause: float = 0.0,
 ) -> int:  # fmt: skip
-    """One life of a training: from the newest good checkpoint in `folder`, or from the start, to the end.
+    """One life of a training: from the newest good checkpoint in `folder`, or from the start, to
+    the end.
 
-    Losses go to `folder`/LOSSES. die_after: the last rank kills itself with kill -9 after this step.
-    pause: seconds that each step takes longer, as if the net were larger. Returns the steps done.
+    Losses go to `folder`/LOSSES. die_after: the last rank kills itself with kill -9 after this
+    step. pause: seconds that each step takes longer, as if the net were larger. Returns the steps
+    done.
     """
     training = Training(comm, horizon=last)
     resume(training, folder, answers)
@@ -749,7 +837,8 @@ def live(
 
 
 def resume(training: Training, folder: Path, answers: Answers) -> None:
-    """Restore the newest good checkpoint on all ranks; leave the training as it is where there is none."""
+    """Restore the newest good checkpoint on all ranks; leave the training as it is where there is
+    none."""
     comm = training.comm
     payload = None
     if comm.rank == 0:
@@ -760,7 +849,8 @@ def resume(training: Training, folder: Path, answers: Answers) -> None:
 
 
 def saver(answers: Answers, folder: Path) -> Callable[[Training], None]:
-    """save(training), for all ranks to call: captured on all, written by rank 0, the oldest forgotten."""
+    """save(training), for all ranks to call: captured on all, written by rank 0, the oldest
+    forgotten."""
 
     def save(training: Training) -> None:
         state = answers.capture(training, training.comm)
@@ -783,15 +873,18 @@ def killed_and_resumed(
 ) -> tuple[list[Loss], list[str]]:
     """On ranks of this machine: a life that ends by kill -9 of a rank, and one that resumes it.
 
-    Returns the losses of both lives, and those of a training without a break. Inside of a job nobody is
-    killed, as that would end the job: there is one life only. What was in `folder` is removed.
+    Returns the losses of both lives, and those of a training without a break. Inside of a job
+    nobody is killed, as that would end the job: there is one life only. What was in `folder` is
+    removed.
     """
     if world.is_root():
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
     if world.launcher() is None:
         try:
-            launch.run(live, answers, folder, last, every, die_after=die_after, ranks=ranks, threads=1)
+            launch.run(
+                live, answers, folder, last, every, die_after=die_after, ranks=ranks, threads=1
+            )
         except LabError as error:
             print(str(error).splitlines()[0])
     whole = launch.run(_second_life, answers, folder, last, every, ranks=ranks, threads=1)[0]
@@ -823,7 +916,8 @@ def append(path: Path, line: object) -> None:
 
 
 def table(losses: Sequence[Loss], whole: Sequence[str]):
-    """A DataFrame with a row for each life, from 1: its steps, those done again, and losses that differ."""
+    """A DataFrame with a row for each life, from 1: its steps, those done again, and losses that
+    differ."""
     import pandas
 
     frame = pandas.DataFrame(losses)
@@ -832,7 +926,10 @@ def table(losses: Sequence[Loss], whole: Sequence[str]):
     by_life = frame.groupby(frame["life"].rename("life") + 1)
     names = ["first step", "last step", "done again", "losses that differ"]
     rows = by_life.agg(
-        first=("step", "first"), last=("step", "last"), again=("again", "sum"), differ=("differs", "sum")
+        first=("step", "first"),
+        last=("step", "last"),
+        again=("again", "sum"),
+        differ=("differs", "sum"),
     )
     return rows.set_axis(names, axis="columns")
 
@@ -840,8 +937,8 @@ def table(losses: Sequence[Loss], whole: Sequence[str]):
 # -- a job of the tabletop cluster
 
 PAUSE = 0.5  # seconds that a step takes longer, in lives that will be interrupted
-# Not at once: a job's credential counts whole seconds. In the second in which the job was ended slurmd takes
-# it for the old one ("already killed, do not launch batch job"), and the job fails.
+# Not at once: a job's credential counts whole seconds. In the second in which the job was ended
+# slurmd takes it for the old one ("already killed, do not launch batch job"), and the job fails.
 SOON = "StartTime=now+2"
 OVER = {"COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL", "OUT_OF_MEMORY"}
 ORDER = "order"
@@ -883,25 +980,31 @@ def three_lives(
 ) -> tuple[list[Loss], list[str]] | None:
     """Submit the training and interrupt it twice: by USR1 first, later by a requeue without USR1.
 
-    moments: after how many steps. limit: seconds for each thing that is waited for. Prints what happens.
-    Returns the losses of all lives, and those without a break from the same nodes. None inside of a job, and
-    where there is no tabletop: no other cluster's jobs are disturbed. LabError when the job fails.
+    moments: after how many steps. limit: seconds for each thing that is waited for. Prints what
+    happens. Returns the losses of all lives, and those without a break from the same nodes. None
+    inside of a job, and where there is no tabletop: no other cluster's jobs are disturbed. LabError
+    when the job fails.
     """
     if world.launcher() is not None:
         return None
     if slurm.tabletop() is None:
-        print("No tabletop cluster runs here: `make tabletop` starts one. Then run this cell again.")
+        print(
+            "No tabletop cluster runs here: `make tabletop` starts one. Then run this cell again."
+        )
         return None
     folder = slurm.learners_home() / "70_job"
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     leave_order(folder, live_in_job, answers, last, every, len(moments))
     (folder / "job.sh").write_text(sourcing(script(shlex.quote(str(folder)))), encoding="utf-8")
-    # sbatch takes this process's environment along: not what a launcher or a notebook's kernel has left.
+    # sbatch takes this process's environment along: not what a launcher or a notebook's kernel has
+    # left.
     env = world.clean(os.environ)
     kept = {name: value for name, value in env.items() if name not in ("MPLBACKEND", "PYTHONPATH")}
     client = slurm.at("tabletop", kept)
-    number = client.submit("--job-name=70_resume", f"--output={folder}/job.out", str(folder / "job.sh"))
+    number = client.submit(
+        "--job-name=70_resume", f"--output={folder}/job.out", str(folder / "job.sh")
+    )
 
     def done(life: int | None = None) -> int:
         return max((loss.step for loss in read(folder) if life in (None, loss.life)), default=0)
@@ -921,8 +1024,8 @@ def three_lives(
                 path = folder / "job.out"
                 said = path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
                 raise LabError(
-                    f"Job {number} is {now}, and was to be {state} with {step} steps of life {life} done. "
-                    f"Its last lines:\n{said[-1000:]}"
+                    f"Job {number} is {now}, and was to be {state} with {step} steps of life {life}"
+                    f" done. Its last lines:\n{said[-1000:]}"
                 )
             time.sleep(0.1)
 
@@ -977,13 +1080,20 @@ TIMES = "last_call_timeout=5,keep_alive_interval=1,keep_alive_max_attempt=5"
 
 
 def with_fewer_ranks(
-    own_part: Callable, after_resize: Callable, batch: int, rate: float, every: int, dies: int, limit: float
+    own_part: Callable,
+    after_resize: Callable,
+    batch: int,
+    rate: float,
+    every: int,
+    dies: int,
+    limit: float,
 ) -> tuple[list[dict], list[float]] | None:
-    """Train an epoch by two torchruns, a rank each, of which the second dies with its rank in step `dies`.
+    """Train an epoch by two torchruns, a rank each, of which the second dies with its rank in step
+    `dies`.
 
-    Returns (steps, losses): a dict for each step of each rank, "step", "rank", "ranks", "used" (samples),
-    "loss" and "process", in order; and the losses of one process that nothing happens to. None inside of a
-    job.
+    Returns (steps, losses): a dict for each step of each rank, "step", "rank", "ranks", "used"
+    (samples), "loss" and "process", in order; and the losses of one process that nothing happens
+    to. None inside of a job.
     """
     if world.launcher() is not None:
         return None
@@ -1001,7 +1111,9 @@ def with_fewer_ranks(
             if first.process.exitcode != 0:
                 words = " ".join(first.log.read_text(errors="replace").splitlines()[-3:])
                 state = "has not ended" if first.process.exitcode is None else "failed"
-                raise LabError(f"The job {state} after {limit:.0f} s at most. Its last lines: {words}")
+                raise LabError(
+                    f"The job {state} after {limit:.0f} s at most. Its last lines: {words}"
+                )
         steps = [json.loads(line) for line in (folder / "steps.jsonl").read_text().splitlines()]
     return steps, losses_alone(batch, rate)
 
@@ -1014,14 +1126,24 @@ def _torchrun(pipe, port: int, hosts: int, folder: Path) -> None:
         [
             *("--nnodes=1:2", "--nproc-per-node=1", "--max-restarts=3", "--monitor-interval=0.1"),
             *("--rdzv-backend=c10d", f"--rdzv-endpoint=127.0.0.1:{port}", "--rdzv-id=lab70"),
-            *(f"--rdzv-conf=is_host={hosts},{TIMES}", "--local-addr=127.0.0.1", f"--log-dir={folder}"),
+            *(
+                f"--rdzv-conf=is_host={hosts},{TIMES}",
+                "--local-addr=127.0.0.1",
+                f"--log-dir={folder}",
+            ),
             *("-m", "support.lab70", str(folder)),
         ]
     )
 
 
 def train_elastically(
-    folder: Path, own_part: Callable, after_resize: Callable, batch: int, rate: float, every: int, dies: int
+    folder: Path,
+    own_part: Callable,
+    after_resize: Callable,
+    batch: int,
+    rate: float,
+    every: int,
+    dies: int,
 ) -> None:
     """On a rank of torchrun: from the last checkpoint, or the start, to the end of the epoch."""
     import torch
@@ -1076,7 +1198,8 @@ class Epoch:
         self.done = 0
 
     def advance(self, own: Sequence[int], batch: int, rate: float, added: Callable) -> float:
-        """One step of `batch` samples, of which `own` are this rank's. Returns the mean loss of all.
+        """One step of `batch` samples, of which `own` are this rank's. Returns the mean loss of
+        all.
 
         added(tensor): sum it over all ranks, in place.
         """

@@ -1,4 +1,5 @@
-"""Lab 72: checks; faults that are placed at random; ranks that hang and die, and what is found of them."""
+"""Lab 72: checks; faults that are placed at random; ranks that hang and die, and what is found of
+them."""
 
 from __future__ import annotations
 
@@ -52,7 +53,8 @@ class Frame(NamedTuple):
 
 
 class Record(NamedTuple):
-    """One call of the flight recorder: "all_reduce", how many numbers, and the line of the program."""
+    """One call of the flight recorder: "all_reduce", how many numbers, and the line of the
+    program."""
 
     call: str
     numbers: int
@@ -62,10 +64,10 @@ class Record(NamedTuple):
 class Rank(NamedTuple):
     """What was found of one rank when nothing moved any more.
 
-    state: "waits", "finished", "raised", the name of the signal that ended it, or UNDECIDED. stack: outermost
-    first, of a rank that waits. seen_by: what read that stack. result: what the program returned. error: the
-    last line of the exception; file and line: the learner's innermost line that it came through. note: what
-    the job's `watch` or `tell` left.
+    state: "waits", "finished", "raised", the name of the signal that ended it, or UNDECIDED. stack:
+    outermost first, of a rank that waits. seen_by: what read that stack. result: what the program
+    returned. error: the last line of the exception; file and line: the learner's innermost line
+    that it came through. note: what the job's `watch` or `tell` left.
     """
 
     rank: int
@@ -85,8 +87,8 @@ class Rank(NamedTuple):
 
 @check.exercise("72.1")
 def stacks_and_mended_epochs(odd_one_out, mend, epoch, faults, hangs):
-    """Rank and line of the four runs; then `epoch` with what `mend` returns, on ranks with the same faults,
-    to its end.
+    """Rank and line of the four runs; then `epoch` with what `mend` returns, on ranks with the same
+    faults, to its end.
     """
     for lines, want in (((7, 7, 7, 5, 7), (3, 5)), ((9, 7, 7), (0, 9))):
         made_up = [[Frame("epoch", "cell", line)] for line in lines]
@@ -103,7 +105,9 @@ def stacks_and_mended_epochs(odd_one_out, mend, epoch, faults, hangs):
             slips=slips if len(own) > 1 else {},
         )
     deals = [Nearby(fault) for fault in sorted(faults)]  # the disk first, whichever is drawn first
-    for deal, ranks in zip(deals, play([Job(epoch, deal, mend, written) for deal in deals]), strict=True):
+    for deal, ranks in zip(
+        deals, play([Job(epoch, deal, mend, written) for deal in deals]), strict=True
+    ):
         epoch_is_complete(ranks, deal)
 
 
@@ -129,8 +133,8 @@ def epoch_is_complete(ranks, deal):
 
 @check.exercise("72.2")
 def records_and_agreed_batches(first_difference, agree, disorders, mixed_up, train):
-    """Rank and line of the first call that does not fit, of made-up records and of the three runs; then
-    trainings on ranks with the same faults, to their end.
+    """Rank and line of the first call that does not fit, of made-up records and of the three runs;
+    then trainings on ranks with the same faults, to their end.
     """
     usual = [Record("all_reduce", 6, 7), Record("reduce", 1, 14), Record("barrier", 0, 15)]
     longer = [usual[0], Record("reduce", 2, 14), usual[2], usual[0]]
@@ -139,7 +143,11 @@ def records_and_agreed_batches(first_difference, agree, disorders, mixed_up, tra
     for records, want, what in (
         ([usual, usual, longer, usual], (2, 14), "Rank 2 reduces 2 numbers, the others 1"),
         ([usual, twice, usual], (1, 9), "Rank 1 has a broadcast too many"),
-        ([longer, moved, usual], (0, 14), "Rank 1 has the same call in line 8, rank 0 reduces 2 numbers"),
+        (
+            [longer, moved, usual],
+            (0, 14),
+            "Rank 1 has the same call in line 8, rank 0 reduces 2 numbers",
+        ),
         ([[twice[1]], usual, usual], (0, 9), "Rank 0 has a broadcast of as many numbers"),
     ):
         expect.equal(first_difference(records), want, f"{what}: (rank, line)")
@@ -153,7 +161,9 @@ def records_and_agreed_batches(first_difference, agree, disorders, mixed_up, tra
         return ([agree(batch) for batch in batches],)
 
     wishes = [[batch, {"loss": 3.0, "statistics": []}] for batch in WISHES]
-    (asked,) = play([Job(lambda batches: batches, lambda rank, folder: (wishes[rank],), by_agreement)])
+    (asked,) = play(
+        [Job(lambda batches: batches, lambda rank, folder: (wishes[rank],), by_agreement)]
+    )
     all_agree(asked)
     trained = play([Job(train, fault, by_agreement) for fault in disorders])
     for fault, ranks in zip(disorders, trained, strict=True):
@@ -172,7 +182,8 @@ AGREED = (
 
 
 def all_agree(ranks):
-    """Ranks with WISHES go by the same batches: the largest loss, all that some rank wants, by name."""
+    """Ranks with WISHES go by the same batches: the largest loss, all that some rank wants, by
+    name."""
     through(ranks, "Ranks that agree on two batches")
     losses = [wish["loss"] for wish in WISHES]
     wanted = [wish["statistics"] for wish in WISHES]
@@ -277,7 +288,8 @@ def train_safely(average, gradients):
 
 
 def decide_together(ranks, steps):
-    """All ranks said the same in each step, and averaged where they may. steps: the ranks' gradients."""
+    """All ranks said the same in each step, and averaged where they may. steps: the ranks'
+    gradients."""
     through(ranks, "The steps")
     for number, (name, gradients) in enumerate(steps.items()):
         whole = np.array(gradients)
@@ -304,9 +316,9 @@ def through(ranks, what):
     undecided = [str(rank.rank) for rank in ranks if rank.state == UNDECIDED]
     expect(
         not undecided,
-        f"{what}: after {LONGEST:.0f} s, rank {' and rank '.join(undecided)} had neither ended nor come to "
-        "wait. This computer was too busy to tell whether your answer is right, or a loop in it has no end. "
-        "Run the cell again.",
+        f"{what}: after {LONGEST:.0f} s, rank {' and rank '.join(undecided)} had neither ended nor"
+        " come to wait. This computer was too busy to tell whether your answer is right, or a loop"
+        " in it has no end. Run the cell again.",
     )
     places = []
     for rank in ranks:
@@ -317,8 +329,8 @@ def through(ranks, what):
             places.append(f"rank {rank.rank}{where}{text}")
     expect(
         not places,
-        f"{what}: nothing moves any more. It stands {'; '.join(places)}. An exchange waits until all ranks "
-        "are in it: no rank may decide alone whether to make one.",
+        f"{what}: nothing moves any more. It stands {'; '.join(places)}. An exchange waits until"
+        " all ranks are in it: no rank may decide alone whether to make one.",
     )
 
 
@@ -332,7 +344,8 @@ def own_dice(name: str, number: int) -> random.Random:
 
 
 def fresh(fault: type, number: int) -> list:
-    """One case of each kind of a fault, drawn for this learner's case `number`; neighbours on other ranks."""
+    """One case of each kind of a fault, drawn for this learner's case `number`; neighbours on other
+    ranks."""
     dice = own_dice(fault.__name__, number)
     cases = []
     rank = dice.randrange(RANKS)
@@ -343,7 +356,8 @@ def fresh(fault: type, number: int) -> list:
 
 
 class Hang(NamedTuple):
-    """Deals the files, the log and the table of section 1's epoch. One rank gets one that does not answer.
+    """Deals the files, the log and the table of section 1's epoch. One rank gets one that does not
+    answer.
 
     what: "disk", "log", "table" or "short", a shard with fewer files.
     """
@@ -370,7 +384,8 @@ class Hang(NamedTuple):
             elif self.what == "log":
                 log = _full_pipe()
             elif self.what == "table":
-                # As a process that died on another node may hold it: for as long as this process lives.
+                # As a process that died on another node may hold it: for as long as this process
+                # lives.
                 held = os.open(table, os.O_CREAT | os.O_RDWR, 0o600)
                 fcntl.flock(held, fcntl.LOCK_EX)
             else:
@@ -379,7 +394,8 @@ class Hang(NamedTuple):
 
 
 def _full_pipe():
-    """A file to write to, which nobody reads any more. Its other end stays open: else writing would fail."""
+    """A file to write to, which nobody reads any more. Its other end stays open: else writing would
+    fail."""
     _, writer = os.pipe()
     os.set_blocking(writer, False)
     try:
@@ -417,8 +433,8 @@ def written(files, log, table, nearby: Path) -> list[list[str]]:
 class Disorder(NamedTuple):
     """Deals the batches of section 2's training. One rank's calls differ from one step on.
 
-    what: "loss" (it calls for a new start), "order" (its statistics come in another order), "missing" (it
-    lacks the last of them).
+    what: "loss" (it calls for a new start), "order" (its statistics come in another order),
+    "missing" (it lacks the last of them).
     """
 
     what: str
@@ -429,7 +445,9 @@ class Disorder(NamedTuple):
     TEXTS = {"loss": "dist.broadcast", "order": "dist.reduce", "missing": "dist.all_reduce"}
 
     def __call__(self, rank: int, folder: Path) -> tuple:
-        batches = [{"loss": 2.0 - 0.1 * step, "statistics": ["right", "loss"]} for step in range(STEPS)]
+        batches = [
+            {"loss": 2.0 - 0.1 * step, "statistics": ["right", "loss"]} for step in range(STEPS)
+        ]
         other = {
             "loss": {"loss": 1e6},
             "order": {"statistics": ["loss", "right"]},
@@ -441,7 +459,8 @@ class Disorder(NamedTuple):
 
 
 class Poison(NamedTuple):
-    """Deals the pictures of section 4's training, digits of scikit-learn. One picture of one rank is broken.
+    """Deals the pictures of section 4's training, digits of scikit-learn. One picture of one rank
+    is broken.
 
     what: "black", "one colour", or "dead pixel", which is far too bright.
     """
@@ -492,11 +511,11 @@ def line_of(program: Callable, fault) -> int:
 class Job(NamedTuple):
     """A program for some ranks.
 
-    deal(rank, folder) gives the program's arguments on a rank, a tuple. prepare: called with these, it
-    returns those that the program gets. tell: called with what was dealt when the program has returned; it
-    returns the rank's note. watch: called with the program before it begins, it returns a function that tells
-    the note. py_spy: it reads the stacks of ranks that wait, half a second of a core each; else each rank
-    tells its own.
+    deal(rank, folder) gives the program's arguments on a rank, a tuple. prepare: called with these,
+    it returns those that the program gets. tell: called with what was dealt when the program has
+    returned; it returns the rank's note. watch: called with the program before it begins, it
+    returns a function that tells the note. py_spy: it reads the stacks of ranks that wait, half a
+    second of a core each; else each rank tells its own.
     """
 
     program: Callable
@@ -509,7 +528,8 @@ class Job(NamedTuple):
 
 
 def play(jobs: Sequence[Job]) -> list[list[Rank]]:
-    """Play all jobs at the same time, each on its own ranks; for each job what was found of its ranks."""
+    """Play all jobs at the same time, each on its own ranks; for each job what was found of its
+    ranks."""
     env = {**world.clean_env(), "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
     env |= launch.loopback_variables(env)
     with tempfile.TemporaryDirectory(prefix="lab72-") as top:
@@ -526,7 +546,8 @@ def play(jobs: Sequence[Job]) -> list[list[Rank]]:
 
 
 def _watched(running: Sequence, jobs: Sequence[Job]) -> list[Rank]:
-    """What is found of all ranks when none of them moves any more, or time is up. jobs: that of each rank."""
+    """What is found of all ranks when none of them moves any more, or time is up. jobs: that of
+    each rank."""
     news: list[Rank | None] = [None] * len(running)  # None: it moves
     pipes = {one.pipe: place for place, one in enumerate(running)}
     end = time.monotonic() + LONGEST
@@ -535,7 +556,11 @@ def _watched(running: Sequence, jobs: Sequence[Job]) -> list[Rank]:
         if moved or None in news:
             continue
         seen = [
-            _seen_from_outside(one.process.pid, job) if job.py_spy and rank.state == "waits" else None
+            (
+                _seen_from_outside(one.process.pid, job)
+                if job.py_spy and rank.state == "waits"
+                else None
+            )
             for one, job, rank in zip(running, jobs, news, strict=True)
         ]
         if not _receive(running, pipes, news, 0):  # else something moved while we looked
@@ -566,7 +591,8 @@ def _name_of(status: int) -> str:
 
 
 def _seen_from_outside(pid: int, job: Job) -> Rank | None:
-    """The main thread's stack of a rank that waits, as py-spy reads it; None where it may not, or is late."""
+    """The main thread's stack of a rank that waits, as py-spy reads it; None where it may not, or
+    is late."""
     beside = Path(sys.executable).with_name("py-spy")
     command = str(beside) if beside.exists() else shutil.which("py-spy")
     if command is None:
@@ -578,8 +604,12 @@ def _seen_from_outside(pid: int, job: Job) -> Rank | None:
     except (subprocess.SubprocessError, OSError):
         return None
     threads = json.loads(done.stdout)
-    main = next((thread for thread in threads if thread["thread_name"] == "MainThread"), threads[-1])
-    frames = [Frame(frame["name"], frame["filename"], frame["line"]) for frame in reversed(main["frames"])]
+    main = next(
+        (thread for thread in threads if thread["thread_name"] == "MainThread"), threads[-1]
+    )
+    frames = [
+        Frame(frame["name"], frame["filename"], frame["line"]) for frame in reversed(main["frames"])
+    ]
     return Rank(0, "waits", stack=_of_program(frames, job.program), seen_by="py-spy")
 
 
@@ -593,14 +623,17 @@ def _of_program(stack: list[Frame], program: Callable) -> list[Frame]:
 
 
 def _on_rank(pipe, job: Job, rank: int, folder: Path) -> None:
-    """In a process of its own: meet the others, run the program, and say what can be known of it."""
+    """In a process of its own: meet the others, run the program, and say what can be known of
+    it."""
     from torch import distributed
 
     os.environ |= {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": str(job.ranks)}
     distributed.set_debug_level_from_env()
     store = distributed.FileStore(str(folder / "store"), job.ranks)
     patience = timedelta(seconds=LONGEST)
-    distributed.init_process_group("gloo", store=store, rank=rank, world_size=job.ranks, timeout=patience)
+    distributed.init_process_group(
+        "gloo", store=store, rank=rank, world_size=job.ranks, timeout=patience
+    )
     distributed.barrier()
     witness = _Witness(pipe, job.program)
     try:
@@ -623,7 +656,9 @@ def _played(job: Job, rank: int, folder: Path) -> tuple[object, object]:
         arguments = job.prepare(*dealt)
         if not isinstance(arguments, tuple):
             name = job.prepare.__name__
-            raise TypeError(f"{name} has to return several things, separated by commas, not {arguments!r}")
+            raise TypeError(
+                f"{name} has to return several things, separated by commas, not {arguments!r}"
+            )
     tell_note = job.watch(job.program) if job.watch else lambda: None
     result = job.program(*arguments)
     sys.settrace(None)
@@ -633,14 +668,15 @@ def _played(job: Job, rank: int, folder: Path) -> tuple[object, object]:
     except Exception as error:  # anything: what is pickled may bring functions for it
         why = " ".join(str(error).split())
         raise TypeError(
-            f"what came of it cannot leave the rank's process ({why}): numbers, texts, lists, dicts and "
-            "tensors can"
+            f"what came of it cannot leave the rank's process ({why}): numbers, texts, lists, dicts"
+            " and tensors can"
         ) from error
     return note, result
 
 
 class _Witness:
-    """A thread that says "waits" when the main thread has not moved for LOOKS looks, and takes it back."""
+    """A thread that says "waits" when the main thread has not moved for LOOKS looks, and takes it
+    back."""
 
     def __init__(self, pipe, program: Callable):
         self.pipe = pipe
@@ -650,7 +686,8 @@ class _Witness:
         threading.Thread(target=self._watch, daemon=True).start()
 
     def _watch(self) -> None:
-        """Looks are counted, and not seconds: where a rank gets little of a core, so does this thread."""
+        """Looks are counted, and not seconds: where a rank gets little of a core, so does this
+        thread."""
         main = threading.main_thread().ident
         before = None
         alike = 0
@@ -665,7 +702,9 @@ class _Witness:
                 if self.over:
                     return
                 if alike == LOOKS:
-                    frames = [Frame(function, file, line) for file, line, function in launch.stack(frame)]
+                    frames = [
+                        Frame(function, file, line) for file, line, function in launch.stack(frame)
+                    ]
                     self._send(Rank(0, "waits", stack=_of_program(frames, self.program)))
                 elif was_waiting and not alike:
                     self.pipe.send_bytes(pickle.dumps(None))
@@ -683,7 +722,8 @@ class _Witness:
 
 
 def _place_of(error: BaseException) -> tuple[str, int]:
-    """File and line of the learner's innermost function that the error came through; ("", 0) if of none."""
+    """File and line of the learner's innermost function that the error came through; ("", 0) if of
+    none."""
     places = [
         (frame.f_code.co_filename, number)
         for frame, number in traceback.walk_tb(error.__traceback__)
@@ -718,9 +758,11 @@ def _records(program: Callable) -> list[Record]:
 
 
 def watch_numbers(program: Callable) -> Callable:
-    """Watch the tensors of `program`, which is about to be called; tells (step, line) of the first bad one.
+    """Watch the tensors of `program`, which is about to be called; tells (step, line) of the first
+    bad one.
 
-    A bad tensor holds an inf or a nan. step: the program's own variable of that name. None: all was well.
+    A bad tensor holds an inf or a nan. step: the program's own variable of that name. None: all was
+    well.
     """
     import torch
 
@@ -743,7 +785,8 @@ def watch_numbers(program: Callable) -> Callable:
 
 
 def stall(lengths: Sequence[int]) -> None:
-    """Let ranks with so many batches each train with Horovod, and print what its stall check says."""
+    """Let ranks with so many batches each train with Horovod, and print what its stall check
+    says."""
     env = {"HOROVOD_STALL_CHECK_TIME_SECONDS": "1", "HOROVOD_STALL_SHUTDOWN_TIME_SECONDS": "2"}
     try:
         launch.run(_uneven, list(lengths), ranks=len(lengths), threads=1, env=env, timeout=60)
@@ -761,7 +804,8 @@ def _uneven(lengths: list[int]) -> None:
 
 
 def sums_in_another_order() -> list[dict[str, list]]:
-    """Two ranks sum `a` and `b`, rank 1 in the other order: for each rank {library: [a's sum, b's sum]}."""
+    """Two ranks sum `a` and `b`, rank 1 in the other order: for each rank {library: [a's sum, b's
+    sum]}."""
     with tempfile.TemporaryDirectory(prefix="lab72-") as folder:
         return launch.run(_swapped, folder, ranks=2, threads=1)
 

@@ -1,11 +1,15 @@
-"""The textbook algorithms behind the collectives, the messages that they send, and what they combine with.
+"""The textbook algorithms behind the collectives, the messages that they send, and what they
+combine with.
 
     barrier, bcast, reduce, allreduce, …    the algorithms, each on the messages of a `Wire` w
-    Arrays, Objects                         the two kinds of Wire: of upper-case and of lower-case calls
-    Operation                               what reductions combine with: `for_arrays`, `for_objects`
+    Arrays, Objects                         the two kinds of Wire: of upper-case and of lower-case
+                                            calls
+    Operation                               what reductions combine with: `for_arrays`,
+                                            `for_objects`
 
 Costs are those of a machine of equal links: p ranks, n bytes, α + nβ a message, γ per byte reduced.
-Sources: MPICH (src/mpi/coll, its file names below); Thakur, Rabenseifner and Gropp, IJHPCA 19(1), 2005.
+Sources: MPICH (src/mpi/coll, its file names below); Thakur, Rabenseifner and Gropp, IJHPCA
+19(1), 2005.
 """
 
 from __future__ import annotations
@@ -38,7 +42,8 @@ _KNOWN = {  # MPI's operations: NumPy's for arrays, and the kinds of numbers tha
 
 
 def barrier(w: Arrays) -> None:
-    """Dissemination, ⌈lg p⌉ rounds of empty messages, α each (Hensgen, Finkel, Manber, IJPP 17, 1988)."""
+    """Dissemination, ⌈lg p⌉ rounds of empty messages, α each (Hensgen, Finkel, Manber, IJPP 17,
+    1988)."""
     distance = 1
     while distance < w.size:
         w.swap(NOTHING, (w.rank + distance) % w.size, NOTHING, (w.rank - distance) % w.size)
@@ -62,7 +67,8 @@ def bcast(w: Wire, value, root: int):
 
 
 def reduce(w: Wire, value, op: Operation, root: int):
-    """Binomial tree, ⌈lg p⌉(α + nβ + nγ) (reduce_intra_binomial.c). The root's return value holds the result.
+    """Binomial tree, ⌈lg p⌉(α + nβ + nγ) (reduce_intra_binomial.c). The root's return value holds
+    the result.
 
     Objects are combined in order of rank, at rank 0, which sends the result to the root.
     """
@@ -85,7 +91,8 @@ def reduce(w: Wire, value, op: Operation, root: int):
 
 
 def allreduce(w: Arrays, value: np.ndarray, op: Operation) -> np.ndarray:
-    """MPICH's old choice: recursive doubling to 2,048 bytes, then Rabenseifner. `value` is overwritten."""
+    """MPICH's old choice: recursive doubling to 2,048 bytes, then Rabenseifner. `value` is
+    overwritten."""
     blocks = 1 << (w.size.bit_length() - 1)
     if w.bytes(value) <= SHORT or value.size < blocks:
         return recursive_doubling(w, value, op)
@@ -103,7 +110,9 @@ def recursive_doubling(w: Wire, value, op: Operation):
     while fold.place is not None and mask < fold.size:
         peer = fold.rank_of(fold.place ^ mask)
         other = w.swap(value, peer, w.room(value), peer)
-        value = w.fold(op, other, value, value) if peer < w.rank else w.fold(op, value, other, value)
+        value = (
+            w.fold(op, other, value, value) if peer < w.rank else w.fold(op, value, other, value)
+        )
         mask *= 2
     return fold.after(value)
 
@@ -138,7 +147,8 @@ def rabenseifner(w: Arrays, value: np.ndarray, op: Operation) -> np.ndarray:
 
 
 def scan(w: Wire, value, op: Operation):
-    """Inclusive prefix by doubling distances, ⌈lg p⌉(α + nβ + nγ) (Hillis and Steele, CACM 29(12), 1986)."""
+    """Inclusive prefix by doubling distances, ⌈lg p⌉(α + nβ + nγ) (Hillis and Steele, CACM 29(12),
+    1986)."""
     distance = 1
     while distance < w.size:
         down, up = w.rank - distance, w.rank + distance
@@ -164,7 +174,8 @@ def ring_allgather(w: Wire, blocks) -> None:
 
 
 def pairwise_reduce_scatter(w: Arrays, blocks, op: Operation) -> np.ndarray:
-    """p - 1 rounds with other partners (reduce_scatter_intra_pairwise.c): (p-1)α + n(p-1)/p (β + γ).
+    """p - 1 rounds with other partners (reduce_scatter_intra_pairwise.c): (p-1)α + n(p-1)/p (β +
+    γ).
 
     Returns one's own block of the result, which lies in `blocks`.
     """
@@ -176,7 +187,8 @@ def pairwise_reduce_scatter(w: Arrays, blocks, op: Operation) -> np.ndarray:
 
 
 def pairwise_alltoall(w: Wire, give, take) -> None:
-    """p - 1 rounds with other partners (alltoall_intra_pairwise.c): (p-1)α + n(p-1)/p β. Blocks by rank."""
+    """p - 1 rounds with other partners (alltoall_intra_pairwise.c): (p-1)α + n(p-1)/p β. Blocks by
+    rank."""
     take[w.rank] = give[w.rank]
     for step in range(1, w.size):
         to, source = (w.rank + step) % w.size, (w.rank - step) % w.size
@@ -186,7 +198,8 @@ def pairwise_alltoall(w: Wire, give, take) -> None:
 def gather(w: Wire, block, root: int):
     """Binomial tree, ⌈lg p⌉α + n(p-1)/p β (gather_intra_binomial.c).
 
-    block: an array, or a list of one object. Returns, at the root, all blocks, from the root's own on.
+    block: an array, or a list of one object. Returns, at the root, all blocks, from the root's own
+    on.
     """
     place = (w.rank - root) % w.size
     mask = 1
@@ -207,7 +220,8 @@ def gather(w: Wire, block, root: int):
 def scatter(w: Wire, held, part: int, root: int):
     """Binomial tree, ⌈lg p⌉α + n(p-1)/p β (scatter_intra_binomial.c). Returns one's own block.
 
-    held: at the root all blocks, from its own on; elsewhere an array of their type. part: values in a block.
+    held: at the root all blocks, from its own on; elsewhere an array of their type. part: values in
+    a block.
     """
     place = (w.rank - root) % w.size
     mask = 1 << (w.size - 1).bit_length()
@@ -263,9 +277,11 @@ def _below(place: int, size: int) -> int:
 
 
 class Wire:
-    """What a collective sends with: the messages of one call, apart from the program's and other calls'.
+    """What a collective sends with: the messages of one call, apart from the program's and other
+    calls'.
 
-    comm: a communicator in the context of its collectives. call: which of them; its number is the tag.
+    comm: a communicator in the context of its collectives. call: which of them; its number is the
+    tag.
     """
 
     commutes = True  # may an algorithm change the order of ranks?
@@ -279,7 +295,8 @@ class Wire:
 
 
 class Arrays(Wire):
-    """Values are flat arrays. Reductions take the machine's γ per byte, of a Vector per byte it counts as."""
+    """Values are flat arrays. Reductions take the machine's γ per byte, of a Vector per byte it
+    counts as."""
 
     def send(self, value: np.ndarray, dest: int) -> None:
         self.comm.Send(value, dest, self.tag)
@@ -292,7 +309,8 @@ class Arrays(Wire):
         self.comm.Recv(held[begin:end], source, self.tag)
 
     def as_sent(self, value: np.ndarray, root: int) -> np.ndarray:
-        """What came from `root`: when it is passed on it counts as much as there, where that is a Vector."""
+        """What came from `root`: when it is passed on it counts as much as there, where that is a
+        Vector."""
         return buffers.like(value, self.call.values[root])
 
     def swap(self, value: np.ndarray, dest: int, into: np.ndarray, source: int) -> np.ndarray:
@@ -303,7 +321,9 @@ class Arrays(Wire):
         """Send `value`, receive parts[place]."""
         self.comm.Sendrecv(value, dest, self.tag, parts[place], source, self.tag)
 
-    def fold(self, op: Operation, left: np.ndarray, right: np.ndarray, out: np.ndarray) -> np.ndarray:
+    def fold(
+        self, op: Operation, left: np.ndarray, right: np.ndarray, out: np.ndarray
+    ) -> np.ndarray:
         """left op right, into `out`, in virtual time."""
         lane = self.comm.lane
         op.function(np.asarray(left), np.asarray(right), out=np.asarray(out))
@@ -320,7 +340,8 @@ class Arrays(Wire):
 
 
 class Objects(Wire):
-    """Values are objects, pickled on their way. They are combined in order of rank: lists add up in order."""
+    """Values are objects, pickled on their way. They are combined in order of rank: lists add up in
+    order."""
 
     commutes = False
 
@@ -360,12 +381,13 @@ class Operation(NamedTuple):
 
 
 def for_arrays(op: object, call: str, dtype: np.dtype) -> Operation:
-    """The Operation on arrays that `op` means: the sum (None), MPI.MAX and its like, where MPI allows it."""
+    """The Operation on arrays that `op` means: the sum (None), MPI.MAX and its like, where MPI
+    allows it."""
     name = "SUM" if op is None else _mpis_name(op)
     if name not in _KNOWN:
         raise TypeError(
-            f"{call} takes op=MPI.SUM, PROD, MAX, MIN, or a logical or bitwise one of MPI's, not {op!r}. "
-            "The lower-case calls take any function of two."
+            f"{call} takes op=MPI.SUM, PROD, MAX, MIN, or a logical or bitwise one of MPI's, not"
+            f" {op!r}. The lower-case calls take any function of two."
         )
     ufunc, kinds = _KNOWN[name]
     if dtype.kind not in kinds:
@@ -378,7 +400,9 @@ def for_objects(op: object, call: str) -> Operation:
     if op is None:
         return Operation("SUM", operator.add)
     if not callable(op):
-        raise TypeError(f"{call} takes op=MPI.SUM, MPI.MAX and their like, or a function of two, not {op!r}.")
+        raise TypeError(
+            f"{call} takes op=MPI.SUM, MPI.MAX and their like, or a function of two, not {op!r}."
+        )
     return Operation(_mpis_name(op) or getattr(op, "__name__", "of your own"), op)
 
 

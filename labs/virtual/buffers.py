@@ -1,13 +1,14 @@
-"""Buffers of MPI calls: the flat array that an argument means, by mpi4py's rules, and what it counts as.
+"""Buffers of MPI calls: the flat array that an argument means, by mpi4py's rules, and what it
+counts as.
 
     Vector, vector      an array that stands for a larger one
     pack, copied        an object as it travels, and as it comes back
     flat, blocks_of     the array of an argument; its blocks by rank, of any lengths
     apart, own, …       what collectives do with them
 
-`call` and `name` say in sentences which argument of which call is wrong. The rules are those of mpi4py's
-msgbuffer.pxi (message_simple, message_vector). What it cannot know, whether a count fits the array, is asked
-here too: a real rank reads and writes beyond its end.
+`call` and `name` say in sentences which argument of which call is wrong. The rules are those of
+mpi4py's msgbuffer.pxi (message_simple, message_vector). What it cannot know, whether a count fits
+the array, is asked here too: a real rank reads and writes beyond its end.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ from labkit.errors import LabError
 
 from virtual import engine, explain
 
-PLAIN = frozenset(np.dtype(code) for code in ("S1", *"?bBhHiIlLqQefdgFDG"))  # what mpi4py knows a type for
+# What mpi4py knows a type for.
+PLAIN = frozenset(np.dtype(code) for code in ("S1", *"?bBhHiIlLqQefdgFDG"))
 _FORTRANS = {
     "COMPLEX": "c8",
     "DOUBLE_COMPLEX": "c16",
@@ -32,14 +34,18 @@ _FORTRANS = {
 }
 _NEVER_CHANGED = (type(None), bool, int, float, str, bytes)
 
-_extra = 0.0  # bytes that Vectors which were pickled stand for, beyond those that they have (see `pack`)
+_extra = (
+    0.0  # bytes that Vectors which were pickled stand for, beyond those that they have (see `pack`)
+)
 
 
 class Vector(np.ndarray):
-    """A NumPy array on the virtual cluster: it counts `scale` times its bytes, in messages and in additions.
+    """A NumPy array on the virtual cluster: it counts `scale` times its bytes, in messages and in
+    additions.
 
-    Slices, copies and results of arithmetic or of NumPy's functions are Vectors of the same scale. Arithmetic
-    charges the rank that does it the machine's γ (seconds per byte reduced, of the result).
+    Slices, copies and results of arithmetic or of NumPy's functions are Vectors of the same scale.
+    Arithmetic charges the rank that does it the machine's γ (seconds per byte reduced, of the
+    result).
     """
 
     scale = 1.0
@@ -65,7 +71,8 @@ class Vector(np.ndarray):
         return self._like(super().__array_function__(function, types, args, kwargs))
 
     def _like(self, result):
-        """A plain array as a Vector of this one's scale: np.concatenate and its like make plain ones."""
+        """A plain array as a Vector of this one's scale: np.concatenate and its like make plain
+        ones."""
         return like(result, self) if type(result) is np.ndarray else result
 
     def __reduce__(self):
@@ -80,17 +87,21 @@ class Vector(np.ndarray):
 
 
 def vector(values, stands_for: float | None = None) -> Vector:
-    """`values` (array or list) as a Vector. stands_for: the bytes that it counts as, its own if None."""
+    """`values` (array or list) as a Vector. stands_for: the bytes that it counts as, its own if
+    None."""
     stand_in = np.array(values).view(Vector)
     if stands_for is not None:
         if not stands_for > 0 or stand_in.nbytes == 0:
-            raise LabError(f"A vector of {stand_in.nbytes} bytes cannot stand for {stands_for!r} bytes.")
+            raise LabError(
+                f"A vector of {stand_in.nbytes} bytes cannot stand for {stands_for!r} bytes."
+            )
         stand_in.scale = stands_for / stand_in.nbytes
     return stand_in
 
 
 def pack(obj: object) -> tuple[bytes, float]:
-    """(an object as it travels: pickled, the bytes that it counts as: more, if there are Vectors in it)."""
+    """(an object as it travels: pickled, the bytes that it counts as: more, if there are Vectors in
+    it)."""
     global _extra
     _extra = 0.0  # each Vector adds to it while it is pickled
     data = pickle.dumps(obj, 5)
@@ -98,26 +109,41 @@ def pack(obj: object) -> tuple[bytes, float]:
 
 
 def copied(obj: object) -> object:
-    """An object as another rank would get it: a lower-case collective gives nobody the very same one."""
+    """An object as another rank would get it: a lower-case collective gives nobody the very same
+    one."""
     return obj if type(obj) in _NEVER_CHANGED else pickle.loads(pickle.dumps(obj, 5))
 
 
 def flat(
-    buf: object, call: str, name: str = "buf", *, fill: bool = False, blocks: int = 1, adds: bool = False
+    buf: object,
+    call: str,
+    name: str = "buf",
+    *,
+    fill: bool = False,
+    blocks: int = 1,
+    adds: bool = False,
 ) -> np.ndarray:
     """The flat array that an argument means; a Vector stays one.
 
-    An array, [array, count], [array, type], [array, count, type], [array, (count, displacement), type], or
-    [array, count, displacement, type]. fill: the call writes into it. blocks: how many, each of `count`
-    values. adds: the call computes with the values, as raw bytes it could not.
+    An array, [array, count], [array, type], [array, count, type], [array, (count, displacement),
+    type], or [array, count, displacement, type]. fill: the call writes into it. blocks: how many,
+    each of `count` values. adds: the call computes with the values, as raw bytes it could not.
     """
-    if type(buf) is np.ndarray and blocks == 1 and buf.ndim == 1 and buf.flags.carray and buf.dtype in PLAIN:
+    if (
+        type(buf) is np.ndarray
+        and blocks == 1
+        and buf.ndim == 1
+        and buf.flags.carray
+        and buf.dtype in PLAIN
+    ):
         return buf
     buf, count, begin, kind = _entries(buf, call, name)
     whole = _flat(buf, kind, call, name, fill, adds)
     begin = _number(begin, call, name, "displacement")
     if begin > whole.size:
-        raise ValueError(f"{call}: {name} begins at {begin}, but its array holds {whole.size} values.")
+        raise ValueError(
+            f"{call}: {name} begins at {begin}, but its array holds {whole.size} values."
+        )
     if count is None:
         each, over = divmod(whole.size - begin, blocks)
         if over:
@@ -136,7 +162,8 @@ def flat(
 
 
 def blocks_of(buf: object, size: int, call: str, name: str) -> list[np.ndarray]:
-    """The blocks that a call fills, by rank: of [array, counts], [array, (counts, displacements), type], …
+    """The blocks that a call fills, by rank: of [array, counts], [array, (counts, displacements),
+    type], …
 
     One number for all is a count for each, and a distance from block to block.
     """
@@ -160,7 +187,8 @@ def blocks_of(buf: object, size: int, call: str, name: str) -> list[np.ndarray]:
 
 
 def _entries(buf: object, call: str, name: str, lists: bool = False) -> tuple:
-    """(array, count, displacement, type) of an argument; None: it does not say. lists: a list is counts."""
+    """(array, count, displacement, type) of an argument; None: it does not say. lists: a list is
+    counts."""
     if not isinstance(buf, list | tuple):
         return buf, None, None, None
     count = begin = kind = None
@@ -224,15 +252,16 @@ def _check_kind(dtype: np.dtype, kind: object, call: str, name: str, adds: bool)
     known = _dtype_of(kind)
     if known not in PLAIN:
         raise explain.MPIError(
-            f"{call}: {name}: the virtual cluster knows MPI's types of numbers alone, not {kind!r}. Copy "
-            "what is to be sent into an array, and leave the type out."
+            f"{call}: {name}: the virtual cluster knows MPI's types of numbers alone, not {kind!r}."
+            " Copy what is to be sent into an array, and leave the type out."
         )
     if adds and not isinstance(kind, str) and kind == mpi.loaded().BYTE:
         raise explain.MPIError(f"{call} does not compute with MPI.BYTE: leave the type out.")
     if known != dtype and not (known.itemsize == dtype.itemsize == 1):
         raise explain.MPIError(
-            f"{call}: {name} is an array of {dtype}, {dtype.itemsize} bytes a value, and the MPI type beside "
-            f"it is that of {known}, with {known.itemsize}. Leave the type out: mpi4py finds it."
+            f"{call}: {name} is an array of {dtype}, {dtype.itemsize} bytes a value, and the MPI"
+            f" type beside it is that of {known}, with {known.itemsize}. Leave the type out: mpi4py"
+            " finds it."
         )
 
 
@@ -273,8 +302,8 @@ def apart(data: np.ndarray, into: np.ndarray, call: str) -> np.ndarray:
         )
     if data.size and np.may_share_memory(data, into):
         raise explain.MPIError(
-            f"{call}: sendbuf and recvbuf share memory (buffers must not be aliased). Send a copy, or pass "
-            "MPI.IN_PLACE as sendbuf."
+            f"{call}: sendbuf and recvbuf share memory (buffers must not be aliased). Send a copy,"
+            " or pass MPI.IN_PLACE as sendbuf."
         )
     return data
 

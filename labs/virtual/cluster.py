@@ -1,6 +1,8 @@
-"""`Cluster(nodes=4, ranks_per_node=2).run(fn, …)`: a function on the ranks of a cluster that is not there.
+"""`Cluster(nodes=4, ranks_per_node=2).run(fn, …)`: a function on the ranks of a cluster that is not
+there.
 
-`trials` runs one on many numbers of ranks and lengths of vector, and asks for the right answer each time.
+`trials` runs one on many numbers of ranks and lengths of vector, and asks for the right answer each
+time.
 """
 
 from __future__ import annotations
@@ -23,13 +25,16 @@ from virtual.transport import Transport
 
 
 class Cluster:
-    """`nodes` nodes of a machine, with `ranks_per_node` ranks on each (None: as many as the machine has).
+    """`nodes` nodes of a machine, with `ranks_per_node` ranks on each (None: as many as the machine
+    has).
 
-    machine: None (the ideal machine of the closed forms), a Machine, or the name of one (`machines()`).
-    Ranks are placed node by node: rank r is on node r // ranks_per_node.
+    machine: None (the ideal machine of the closed forms), a Machine, or the name of one
+    (`machines()`). Ranks are placed node by node: rank r is on node r // ranks_per_node.
     """
 
-    def __init__(self, nodes: int = 4, ranks_per_node: int | None = 1, machine: Machine | str | None = None):
+    def __init__(
+        self, nodes: int = 4, ranks_per_node: int | None = 1, machine: Machine | str | None = None
+    ):
         self.machine = choose(machine)
         self.nodes = _count("nodes", nodes)
         if ranks_per_node is None:
@@ -38,7 +43,9 @@ class Cluster:
         self.size = self.nodes * self.ranks_per_node
 
     @classmethod
-    def of(cls, ranks: int, ranks_per_node: int | None = 1, machine: Machine | str | None = None) -> Cluster:
+    def of(
+        cls, ranks: int, ranks_per_node: int | None = 1, machine: Machine | str | None = None
+    ) -> Cluster:
         """A cluster for so many ranks; the last node may have fewer than the others."""
         ranks = _count("ranks", ranks)
         cluster = cls(1, ranks_per_node, machine)
@@ -47,13 +54,16 @@ class Cluster:
         return cluster
 
     def __repr__(self) -> str:
-        return f"<{counted(self.nodes, 'node')} of {self.machine.name}, {counted(self.size, 'rank')}>"
+        return (
+            f"<{counted(self.nodes, 'node')} of {self.machine.name}, {counted(self.size, 'rank')}>"
+        )
 
     def run(self, fn: Callable, *args: object, trace: bool = False, **kwargs: object) -> Run:
         """Run fn(comm, *args, **kwargs) on every rank and return what came of it, as a Run.
 
-        Every rank gets its own copy of the arguments, of `by_rank(list)` its own. trace: keep what each
-        rank did when, for plots.timeline and Run.save_trace. An error of one rank ends the run.
+        Every rank gets its own copy of the arguments, of `by_rank(list)` its own. trace: keep what
+        each rank did when, for plots.timeline and Run.save_trace. An error of one rank ends the
+        run.
         """
         if not callable(fn):
             raise LabError(f"cluster.run takes a function fn(comm, …), not {type(fn).__name__}.")
@@ -67,7 +77,9 @@ class Cluster:
         def program(rank: int) -> Callable[[], object]:
             own_args, own_kwargs = copies(args, kwargs, rank)
             state = engine.states[rank]
-            return lambda: fn(Comm(transport, state.lane, members, rank, 0), *own_args, **own_kwargs)
+            return lambda: fn(
+                Comm(transport, state.lane, members, rank, 0), *own_args, **own_kwargs
+            )
 
         try:
             waiting = engine.run([program(rank) for rank in range(self.size)])
@@ -93,12 +105,14 @@ def trials(
     args: tuple = (),
     what: str = "the result",
 ) -> dict[tuple[int, int], Run]:
-    """Run fn(comm, vector, *args) for each number of ranks and each length. Returns {(ranks, length): Run}.
+    """Run fn(comm, vector, *args) for each number of ranks and each length. Returns {(ranks,
+    length): Run}.
 
-    Every rank's result, or its vector where fn returns None, has to be `want(vectors)`: an array for all or a
-    list by rank (None: any will do). lengths: values per vector; by default some that the ranks share evenly,
-    some that they do not, and fewer than there are ranks. The vectors hold whole numbers (float64).
-    machine, ranks_per_node: as in Cluster; the last node may have fewer ranks. what: words for the result.
+    Every rank's result, or its vector where fn returns None, has to be `want(vectors)`: an array
+    for all or a list by rank (None: any will do). lengths: values per vector; by default some that
+    the ranks share evenly, some that they do not, and fewer than there are ranks. The vectors hold
+    whole numbers (float64). machine, ranks_per_node: as in Cluster; the last node may have fewer
+    ranks. what: words for the result.
     """
     lengths = None if lengths is None else list(lengths)
     runs = {}
@@ -113,13 +127,17 @@ def trials(
 
 
 def lengths_for(p: int) -> list[int]:
-    """16 values a rank, a length that p does not divide (for most p), and fewer values than ranks."""
+    """16 values a rank, a length that p does not divide (for most p), and fewer values than
+    ranks."""
     return list(dict.fromkeys((16 * p, 1000 + p, max(1, p - 1))))
 
 
 def vectors(p: int, length: int) -> list[np.ndarray]:
-    """One vector a rank: whole numbers from 1 to 999, so that sums are exact and no two places are alike."""
-    return list(np.random.default_rng([p, length]).integers(1, 1000, (p, length)).astype(np.float64))
+    """One vector a rank: whole numbers from 1 to 999, so that sums are exact and no two places are
+    alike."""
+    return list(
+        np.random.default_rng([p, length]).integers(1, 1000, (p, length)).astype(np.float64)
+    )
 
 
 def _trial(fn: Callable, cluster: Cluster, inputs: list[np.ndarray], args: tuple) -> Run:
@@ -142,7 +160,9 @@ def _explained(error: BaseException) -> BaseException:
     """`error`; where a program asked for a name of mpi4py's that is not here, it says so."""
     if isinstance(error, AttributeError):
         for kind, owner in (("comm", Comm), ("request", Request)):
-            if isinstance(error.obj, owner) or (isinstance(error.obj, type) and issubclass(error.obj, owner)):
+            if isinstance(error.obj, owner) or (
+                isinstance(error.obj, type) and issubclass(error.obj, owner)
+            ):
                 error.args = (explain.lacking(kind, error.name),)
     return error
 

@@ -1,12 +1,13 @@
 """The collectives of a virtual communicator: mpi4py's names, arguments and meaning.
 
-    Collectives          the upper-case ones, on arrays; Ibcast, Iallreduce and their like return a request
+    Collectives          the upper-case ones, on arrays; Ibcast, Iallreduce and their like return a
+                         request
     ObjectCollectives    the lower-case ones, on objects: pickled, and combined in order of rank
     CollectiveRequest    one that goes on beside the program
 
-Comm inherits the first two. They are made of messages (`algorithms`), which cost what the program's own
-would, and are counted with them. They travel in a context of their own, so that no Recv of the program ever
-takes one.
+Comm inherits the first two. They are made of messages (`algorithms`), which cost what the program's
+own would, and are counted with them. They travel in a context of their own, so that no Recv of the
+program ever takes one.
 """
 
 from __future__ import annotations
@@ -23,9 +24,11 @@ from virtual.requests import Request
 
 
 class Collectives:
-    """The upper-case names. Buffers: as `buffers.flat` takes them, MPI.IN_PLACE. op: the sum if None.
+    """The upper-case names. Buffers: as `buffers.flat` takes them, MPI.IN_PLACE. op: the sum if
+    None.
 
-    Each is begun by `_begin` with a program that does it, by its name at once or beside the rank's program.
+    Each is begun by `_begin` with a program that does it, by its name at once or beside the rank's
+    program.
     """
 
     _inner = None  # see `inside`
@@ -46,7 +49,9 @@ class Collectives:
     def Ibcast(self, buf, root: int = 0) -> CollectiveRequest:
         """As Bcast."""
         data = flat(buf, "Ibcast", fill=self.rank != root)
-        return self._bcast("Ibcast", data, own(data) if self.rank == root else buffers.room(data), root)
+        return self._bcast(
+            "Ibcast", data, own(data) if self.rank == root else buffers.room(data), root
+        )
 
     def _bcast(self, call: str, data: np.ndarray, work: np.ndarray, root: int):
         give, into = (data, None) if self.rank == root else (None, data)
@@ -67,7 +72,8 @@ class Collectives:
         return self._combine("Ireduce", algorithms.reduce, sendbuf, recvbuf, op, root)
 
     def Allreduce(self, sendbuf, recvbuf, op=None) -> None:
-        """All ranks' arrays combined, everywhere. Recursive doubling up to 2,048 bytes, then Rabenseifner."""
+        """All ranks' arrays combined, everywhere. Recursive doubling up to 2,048 bytes, then
+        Rabenseifner."""
         self._combine("Allreduce", algorithms.allreduce, sendbuf, recvbuf, op)
 
     def Iallreduce(self, sendbuf, recvbuf, op=None) -> CollectiveRequest:
@@ -78,7 +84,9 @@ class Collectives:
         """On rank r the arrays of ranks 0 to r combined. Doubling distances."""
         self._combine("Scan", algorithms.scan, sendbuf, recvbuf, op)
 
-    def _combine(self, call: str, algorithm: Callable, sendbuf, recvbuf, op, root: int | None = None):
+    def _combine(
+        self, call: str, algorithm: Callable, sendbuf, recvbuf, op, root: int | None = None
+    ):
         """A reduction; root: of one to a single rank, which alone fills its recvbuf."""
         into = None
         if root in (None, self.rank):
@@ -88,7 +96,9 @@ class Collectives:
         else:
             data = flat(sendbuf, call, "sendbuf", adds=True)
             if into is not None and data.size != into.size:
-                raise ValueError(f"{call}: mismatch in send count {data.size} and receive count {into.size}.")
+                raise ValueError(
+                    f"{call}: mismatch in send count {data.size} and receive count {into.size}."
+                )
             if into is not None:
                 buffers.apart(data, into, call)
         op = for_arrays(op, call, data.dtype)
@@ -112,8 +122,11 @@ class Collectives:
         terms = {"count": counts[0], "dtype": data.dtype, "op": op.name}
         self._begin(call, lambda w: self._scattered(w, data, counts, op), data, into, **terms)
 
-    def Reduce_scatter(self, sendbuf, recvbuf, recvcounts: Sequence[int] | None = None, op=None) -> None:
-        """The same in blocks of recvcounts[r] values; as many as recvbuf holds if None. Pairwise."""
+    def Reduce_scatter(
+        self, sendbuf, recvbuf, recvcounts: Sequence[int] | None = None, op=None
+    ) -> None:
+        """The same in blocks of recvcounts[r] values; as many as recvbuf holds if None.
+        Pairwise."""
         call = "Reduce_scatter"
         into = flat(recvbuf, call, "recvbuf", fill=True, adds=True)
         data = into
@@ -121,7 +134,11 @@ class Collectives:
             data = buffers.apart(flat(sendbuf, call, "sendbuf", adds=True), into, call)
         op = for_arrays(op, call, data.dtype)
         counts = None if recvcounts is None else [int(count) for count in recvcounts]
-        terms = {"dtype": into.dtype, "op": op.name, "counts": None if counts is None else tuple(counts)}
+        terms = {
+            "dtype": into.dtype,
+            "op": op.name,
+            "counts": None if counts is None else tuple(counts),
+        }
 
         def program(w: Arrays) -> np.ndarray:
             sizes = counts
@@ -130,7 +147,8 @@ class Collectives:
                 sizes = [by_rank[rank] for rank in range(self.size)]
             if len(sizes) != self.size or sum(sizes) != data.size:
                 raise ValueError(
-                    f"{call}: recvcounts {sizes} need {self.size} numbers that make up {data.size} values."
+                    f"{call}: recvcounts {sizes} need {self.size} numbers that make up {data.size}"
+                    " values."
                 )
             if data is not into:
                 _expect_count(call, into.size, sizes[self.rank])
@@ -203,7 +221,8 @@ class Collectives:
                 _expect_count(call, data.size, into.size // self.size)
 
         def program(w: Arrays) -> np.ndarray:
-            held = algorithms.gather(w, data, root)  # from the root's block on, around to the one before it
+            # From the root's block on, around to the one before it.
+            held = algorithms.gather(w, data, root)
             return np.roll(np.asarray(held), data.size * root) if into is not None else held
 
         self._begin(call, program, data, into, root=root, count=data.size, dtype=data.dtype)
@@ -227,7 +246,9 @@ class Collectives:
         if data is not None:
             held = buffers.like(np.roll(np.asarray(data), -part * root), data)
         terms = {"root": root, "count": part, "dtype": held.dtype}
-        self._begin(call, lambda w: algorithms.scatter(w, held, part, root), data, into, data, **terms)
+        self._begin(
+            call, lambda w: algorithms.scatter(w, held, part, root), data, into, data, **terms
+        )
 
     def Alltoall(self, sendbuf, recvbuf) -> None:
         """Block s of rank r's sendbuf becomes block r of rank s's recvbuf. Pairwise."""
@@ -236,7 +257,9 @@ class Collectives:
         if in_place(sendbuf):
             data = own(into)
         else:
-            data = buffers.apart(flat(sendbuf, "Alltoall", "sendbuf", blocks=self.size), into, "Alltoall")
+            data = buffers.apart(
+                flat(sendbuf, "Alltoall", "sendbuf", blocks=self.size), into, "Alltoall"
+            )
         _expect_count("Alltoall", data.size // self.size, part)
         shape = self.size, part
 
@@ -249,18 +272,21 @@ class Collectives:
     # -- how
 
     def inside(self, entered: matching.Call):
-        """This communicator in the context of its collectives, for messages of the call `entered`."""
+        """This communicator in the context of its collectives, for messages of the call
+        `entered`."""
         if self._inner is None:
             self._inner = self.sibling(self.context + 1)
             self._inner.pending = ()  # `_begin` has looked at the arguments
         self._inner.collective = entered
         return self._inner
 
-    def _begin(self, call: str, program: Callable, data=None, into=None, value: object = None, **terms):
+    def _begin(
+        self, call: str, program: Callable, data=None, into=None, value: object = None, **terms
+    ):
         """Begin a collective on arrays, or do it at once if it has the name of a blocking one.
 
-        program(wire) does it; what it returns belongs into `into`. data: what is sent, which does not change.
-        value, terms: see matching.enter.
+        program(wire) does it; what it returns belongs into `into`. data: what is sent, which does
+        not change. value, terms: see matching.enter.
         """
         pending = self.state.pending
         if pending and data is not None:
@@ -286,8 +312,8 @@ def _expect_count(call: str, got: int, want: int) -> None:
     """An error where a block has another length than its counterpart."""
     if got != want:
         raise ValueError(
-            f"{call}: a block of {got} values on one side and of {want} on the other. Counts are those of "
-            "one rank's block."
+            f"{call}: a block of {got} values on one side and of {want} on the other. Counts are"
+            " those of one rank's block."
         )
 
 
@@ -298,7 +324,8 @@ def _cut(data: np.ndarray, counts: list[int]) -> list[np.ndarray]:
 
 
 class ObjectCollectives:
-    """The lower-case names, on objects. op: a function of two objects, MPI.SUM and its like; + if None."""
+    """The lower-case names, on objects. op: a function of two objects, MPI.SUM and its like; + if
+    None."""
 
     def barrier(self) -> None:
         self.Barrier()
@@ -335,7 +362,9 @@ class ObjectCollectives:
 
     def gather(self, sendobj, root: int = 0) -> list | None:
         """All ranks' objects in a list at the root; None elsewhere. Binomial tree."""
-        held = algorithms.gather(self._objects("gather", root=root), [buffers.copied(sendobj)], root)
+        held = algorithms.gather(
+            self._objects("gather", root=root), [buffers.copied(sendobj)], root
+        )
         return held[self.size - root :] + held[: self.size - root] if self.rank == root else None
 
     def scatter(self, sendobj=None, root: int = 0):
@@ -363,19 +392,22 @@ class ObjectCollectives:
     def _one_each(self, sendobj, call: str) -> list:
         held = [] if sendobj is None else list(sendobj)
         if len(held) != self.size:
-            raise ValueError(f"{call}: expecting {self.size} items, one for each rank, got {len(held)}.")
+            raise ValueError(
+                f"{call}: expecting {self.size} items, one for each rank, got {len(held)}."
+            )
         return held
 
 
 class CollectiveRequest(Request):
     """A collective under way: a clock of its own, the rank's ports; Wait joins the two clocks.
 
-    The program's processor is not slowed: it is as if another core, or the network card, did the work. The
-    array that is to be filled holds nothing useful before Wait.
+    The program's processor is not slowed: it is as if another core, or the network card, did the
+    work. The array that is to be filled holds nothing useful before Wait.
     """
 
     def __init__(self, comm, entered: matching.Call, program: Callable, data=None, into=None):
-        """program(wire) does it, on copies. data: must not change before Wait. into: the array to fill."""
+        """program(wire) does it, on copies. data: must not change before Wait. into: the array to
+        fill."""
         front = comm.sibling(comm.context)
         front.collective = entered
         super().__init__(front, entered.name, None)
@@ -390,7 +422,9 @@ class CollectiveRequest(Request):
         inner.mark = self.mark
         inner.pending = ()
         wire = Arrays(inner, entered)
-        inner.lane = comm.lane.engine.start(comm.state, lambda: program(wire), comm.lane.now, self._ended_at)
+        inner.lane = comm.lane.engine.start(
+            comm.state, lambda: program(wire), comm.lane.now, self._ended_at
+        )
         self.remember()
 
     def description(self) -> str:

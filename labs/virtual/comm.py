@@ -1,4 +1,5 @@
-"""The communicator of a virtual rank: mpi4py's names and meaning, and how its calls become messages."""
+"""The communicator of a virtual rank: mpi4py's names and meaning, and how its calls become
+messages."""
 
 from __future__ import annotations
 
@@ -21,22 +22,26 @@ TAG_UB = 2**29 - 1  # MPI.TAG_UB of the kit's MPICH; MPI promises 32,767
 
 
 class Comm(Collectives, ObjectCollectives, Groups):
-    """What `fn(comm, …)` receives on a virtual rank. It answers to mpi4py's names (mpi4py.MPI.Comm).
+    """What `fn(comm, …)` receives on a virtual rank. It answers to mpi4py's names
+    (mpi4py.MPI.Comm).
 
-    rank, size: this rank's number, and how many there are. Upper-case calls move arrays, lower-case ones
-    objects. `compute(seconds)` lets this rank's clock run on. What is not there raises an error that says so.
+    rank, size: this rank's number, and how many there are. Upper-case calls move arrays, lower-case
+    ones objects. `compute(seconds)` lets this rank's clock run on. What is not there raises an
+    error that says so.
 
-    What mpi4py does not have is the simulator's: transport, and lane, the thread of control that makes the
-    calls; members, the world's number of each rank; context, which keeps the messages of communicators
-    apart; state and pending of the rank (see engine.State); of a communicator that serves one collective,
-    that matching.Call, and the mark of where it was called.
+    What mpi4py does not have is the simulator's: transport, and lane, the thread of control that
+    makes the calls; members, the world's number of each rank; context, which keeps the messages of
+    communicators apart; state and pending of the rank (see engine.State); of a communicator that
+    serves one collective, that matching.Call, and the mark of where it was called.
     """
 
     collective = None
     mark = None
     __hash__ = None  # as mpi4py's
 
-    def __init__(self, transport: Transport, lane: Lane, members: list[int], rank: int, context: int):
+    def __init__(
+        self, transport: Transport, lane: Lane, members: list[int], rank: int, context: int
+    ):
         self.rank = rank
         self.size = len(members)
         self.transport = transport
@@ -46,7 +51,8 @@ class Comm(Collectives, ObjectCollectives, Groups):
         self.state = lane.state
         self.pending = lane.state.pending  # requests that no call may meet in memory
         self._to: dict[int, Channel] = {}  # dest -> where to
-        self._from: dict[int | None, Channel | None] = {None: None}  # source -> from where, None for any
+        # Source -> from where, None for any.
+        self._from: dict[int | None, Channel | None] = {None: None}
 
     def Get_rank(self) -> int:
         return self.rank
@@ -76,7 +82,14 @@ class Comm(Collectives, ObjectCollectives, Groups):
         self._recv(buf, source, tag, status, "Recv")
 
     def Sendrecv(
-        self, sendbuf, dest: int, sendtag: int = 0, recvbuf=None, source=None, recvtag=None, status=None
+        self,
+        sendbuf,
+        dest: int,
+        sendtag: int = 0,
+        recvbuf=None,
+        source=None,
+        recvtag=None,
+        status=None,
     ) -> None:
         base = self.state.round
         departure = self._post(sendbuf, dest, sendtag)
@@ -111,7 +124,9 @@ class Comm(Collectives, ObjectCollectives, Groups):
     def recv(self, buf=None, source: int | None = None, tag: int | None = None, status=None):
         return self._recv(_OBJECT, source, tag, status, "recv")
 
-    def sendrecv(self, sendobj, dest: int, sendtag=0, recvbuf=None, source=None, recvtag=None, status=None):
+    def sendrecv(
+        self, sendobj, dest: int, sendtag=0, recvbuf=None, source=None, recvtag=None, status=None
+    ):
         base = self.state.round
         departure = self._post(pack(sendobj), dest, sendtag, packed=True)
         received = self._recv(_OBJECT, source, recvtag, status, "sendrecv", base)
@@ -153,13 +168,20 @@ class Comm(Collectives, ObjectCollectives, Groups):
 
     # -- how: arguments looked at, posted, waited for, delivered
 
-    def _post(self, buf, dest: int, tag: int, wait: bool = False, packed: bool = False) -> Departure | None:
+    def _post(
+        self, buf, dest: int, tag: int, wait: bool = False, packed: bool = False
+    ) -> Departure | None:
         """Give a message to the wires. Returns what a sender in rendezvous waits for, or None.
 
-        packed: `buf` is what `pack` made of an object. Public calls call this directly: transport.send notes
-        the line of whoever has called them.
+        packed: `buf` is what `pack` made of an object. Public calls call this directly:
+        transport.send notes the line of whoever has called them.
         """
-        if type(buf) is np.ndarray and buf.ndim == 1 and buf.flags.c_contiguous and buf.dtype in PLAIN:
+        if (
+            type(buf) is np.ndarray
+            and buf.ndim == 1
+            and buf.flags.c_contiguous
+            and buf.dtype in PLAIN
+        ):
             data, size = buf, buf.nbytes
         elif packed:
             data, size = buf
@@ -201,7 +223,12 @@ class Comm(Collectives, ObjectCollectives, Groups):
         """Receive into an array, or an object (buf is _OBJECT), which is returned."""
         lane = self.lane
         into = buf
-        if type(buf) is not np.ndarray or buf.ndim != 1 or not buf.flags.carray or buf.dtype not in PLAIN:
+        if (
+            type(buf) is not np.ndarray
+            or buf.ndim != 1
+            or not buf.flags.carray
+            or buf.dtype not in PLAIN
+        ):
             into = None if buf is _OBJECT else np.asarray(flat(buf, "Recv", fill=True))
         if type(source) is int and source in self._from or source is None:
             channel = self._from[source]
@@ -236,7 +263,9 @@ class Comm(Collectives, ObjectCollectives, Groups):
         if self.pending and into is not None:
             explain.look_for_use_before_wait(self.pending, into, "receives into")
         receive = Receive()
-        self.transport.receive(self.lane, receive, into, channel, wanted, self.context, self.state.round)
+        self.transport.receive(
+            self.lane, receive, into, channel, wanted, self.context, self.state.round
+        )
         return ReceiveRequest(self, receive, into, call, source)
 
     def _probe(self, source, tag, status, call: str) -> bool:
@@ -289,7 +318,9 @@ class Comm(Collectives, ObjectCollectives, Groups):
         if source != mpi.ANY_SOURCE:
             if not 0 <= source < self.size:
                 raise explain.bad_rank(self, source, "source")
-            channel = self.transport.channel(self.context, self.members[source], self.members[self.rank])
+            channel = self.transport.channel(
+                self.context, self.members[source], self.members[self.rank]
+            )
         self._from[source] = channel
         return channel
 

@@ -1,14 +1,15 @@
 """Ranks as greenlets, each with a clock of its own; the one that is earliest in virtual time runs.
 
     Engine     one run: whose turn it is, and what is to happen when
-    Lane       a thread of control with a clock: a rank's program, or a non-blocking collective beside it
+    Lane       a thread of control with a clock: a rank's program, or a non-blocking collective
+               beside it
     State      what a rank has: its channels, messages, requests and rounds
     Receive    a receive that was posted; a lane is its own blocking one
 
-A rank that waits is in nobody's way: it hands over to the next in time, directly. When a rank could act
-before another that is earlier, it steps back first (`Lane.sync`). So everything that ranks share (ports,
-cards, mailboxes) is touched in the order of virtual time, and a run gives the same times and the same
-matching every time.
+A rank that waits is in nobody's way: it hands over to the next in time, directly. When a rank could
+act before another that is earlier, it steps back first (`Lane.sync`). So everything that ranks
+share (ports, cards, mailboxes) is touched in the order of virtual time, and a run gives the same
+times and the same matching every time.
 """
 
 from __future__ import annotations
@@ -27,12 +28,13 @@ current: Lane | None = None  # the lane that runs now, in whichever engine
 class Engine:
     """One run: `engine.run(programs)`; what each program returned is then in `results`.
 
-    nodes: the node of each rank. gamma: seconds per byte that a rank adds up. trace: keep what happened, in
-    `trace`, as (rank, kind, start, end, peer, bytes).
+    nodes: the node of each rank. gamma: seconds per byte that a rank adds up. trace: keep what
+    happened, in `trace`, as (rank, kind, start, end, peer, bytes).
 
-    What goes on when: `waiting` holds for each time, in `times`, the lanes and events of that time in the
-    order in which they came; `front` those of `time` that are still to go, the next one last. Ranks in step
-    share their times, so this is a good deal faster than one heap of all of them.
+    What goes on when: `waiting` holds for each time, in `times`, the lanes and events of that time
+    in the order in which they came; `front` those of `time` that are still to go, the next one
+    last. Ranks in step share their times, so this is a good deal faster than one heap of all of
+    them.
     """
 
     def __init__(self, nodes: list[int], gamma: float = 0.0, trace: bool = False):
@@ -52,13 +54,19 @@ class Engine:
         self.stopped = False
 
     def start(
-        self, state: State, program: Callable[[], object], now: float = 0.0, done: Callable | None = None
+        self,
+        state: State,
+        program: Callable[[], object],
+        now: float = 0.0,
+        done: Callable | None = None,
     ) -> Lane:
-        """Let `program` run as a new lane of the rank `state`; `done(lane, result)` is told of its end."""
+        """Let `program` run as a new lane of the rank `state`; `done(lane, result)` is told of its
+        end."""
         lane = Lane(self, state, now)
 
         def body(starter: greenlet) -> None:
-            starter.switch()  # primed: begun by another rank, a thread would lie as deep as that one's
+            # primed: begun by another rank, a thread would lie as deep as that one's
+            starter.switch()
             try:
                 result = program()
             except GreenletExit:
@@ -80,7 +88,8 @@ class Engine:
         return lane
 
     def put(self, time: float, what: Lane | Callable[[float], None]) -> None:
-        """Let a lane go on, or call an event, at `time`; of one time in the order in which they are put."""
+        """Let a lane go on, or call an event, at `time`; of one time in the order in which they are
+        put."""
         same = self.waiting.get(time)
         if same is None:
             self.waiting[time] = [what]
@@ -89,7 +98,8 @@ class Engine:
             same.append(what)
 
     def next(self, caller: Lane | None) -> None:
-        """Hand over from `caller` (None: from the hub) to the next in time. Events are done on the way."""
+        """Hand over from `caller` (None: from the hub) to the next in time. Events are done on the
+        way."""
         global current
         while True:
             front = self.front
@@ -130,8 +140,8 @@ class Engine:
         before = current
         self.hub = getcurrent()
         thresholds = gc.get_threshold()
-        # Messages come and go by the million, and reference counts free them. Python would look for circles
-        # among them every 700 objects.
+        # Messages come and go by the million, and reference counts free them. Python would look for
+        # circles among them every 700 objects.
         gc.set_threshold(max(thresholds[0], 200_000) if thresholds[0] else 0, *thresholds[1:])
         try:
             for state, program in zip(self.states, programs, strict=True):
@@ -144,7 +154,8 @@ class Engine:
             gc.set_threshold(*thresholds)
 
     def end(self) -> None:
-        """End the programs that have not ended. One that catches that and calls again comes back here."""
+        """End the programs that have not ended. One that catches that and calls again comes back
+        here."""
         self.front = []
         self.times = []
         self.waiting = {}
@@ -162,7 +173,8 @@ class Engine:
 
 
 class State:
-    """What a rank has: its channels (see transport), receives from anyone, requests, and its rounds.
+    """What a rank has: its channels (see transport), receives from anyone, requests, and its
+    rounds.
 
     A round is one as on paper: in it a rank sends at most one message and receives at most one.
     """
@@ -180,7 +192,8 @@ class State:
         self.outgoing: list = []  # Channels
         # Once it has received from ANY_SOURCE or probed, messages are matched when they arrive:
         self.careful = False
-        self.arrivals: list = []  # (channel, message) that have arrived and that no receive has taken
+        # (channel, message) that have arrived and that no receive has taken
+        self.arrivals: list = []
         self.wild: list = []  # receives from ANY_SOURCE that no message has reached
         self.watchers: list = []  # lanes that wait for a message to arrive without taking it
         self.pending: list = []  # non-blocking requests that Wait or Test has not ended
@@ -198,7 +211,8 @@ class State:
 
     @property
     def received(self) -> int:
-        """Messages sent to it: at the end of a run that is all right it has received all of them."""
+        """Messages sent to it: at the end of a run that is all right it has received all of
+        them."""
         return sum(channel.messages for channel in self.incoming.values())
 
     @property
@@ -207,11 +221,12 @@ class State:
 
 
 class Receive:
-    """A receive that was posted. into: the array it fills, None for an object. channel: None for any source.
+    """A receive that was posted. into: the array it fills, None for an object. channel: None for
+    any source.
 
-    message, channel, flow: what it met, and its bytes (see wires). waiter: who is to be woken when they are
-    there, if that is not known yet.
-    order: receives take messages in the order in which they were posted. base: the rank's round then.
+    message, channel, flow: what it met, and its bytes (see wires). waiter: who is to be woken when
+    they are there, if that is not known yet. order: receives take messages in the order in which
+    they were posted. base: the rank's round then.
     """
 
     __slots__ = (
@@ -223,9 +238,11 @@ class Receive:
 
 
 class Lane(Receive):
-    """One thread of control of a rank: its program, or a non-blocking collective that runs beside it.
+    """One thread of control of a rank: its program, or a non-blocking collective that runs beside
+    it.
 
-    It is also the one blocking receive that it can have at a time: an object less for every message.
+    It is also the one blocking receive that it can have at a time: an object less for every
+    message.
     """
 
     __slots__ = (
@@ -270,11 +287,12 @@ class Lane(Receive):
         self.engine.put(self.now, self)
 
     def look(self, least: float, waits: tuple) -> None:
-        """A Test or Iprobe has found nothing. It takes `least` seconds: else a loop of them would never end.
+        """A Test or Iprobe has found nothing. It takes `least` seconds: else a loop of them would
+        never end.
 
-        In a loop that does nothing else a look takes 1 % of the time since the loop began, so that a long
-        wait is not a million looks. waits: what it asked for. A loop that can never end is told as a
-        deadlock.
+        In a loop that does nothing else a look takes 1 % of the time since the loop began, so that
+        a long wait is not a million looks. waits: what it asked for. A loop that can never end is
+        told as a deadlock.
         """
         state, engine = self.state, self.engine
         turn = state.round + state.last_send

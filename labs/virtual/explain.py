@@ -12,7 +12,8 @@ from virtual import stuck
 
 
 class MPIError(Exception):
-    """What a real MPI library would end the rank with: an MPI.Exception, too, where mpi4py is loaded."""
+    """What a real MPI library would end the rank with: an MPI.Exception, too, where mpi4py is
+    loaded."""
 
     def __new__(cls, text: str):
         MPI = mpi.loaded()
@@ -83,21 +84,25 @@ def deliver(rank: int, sender: int, data, into):
     """Put what a message carries where it belongs; returns the object of a lower-case call."""
     if into is None:
         if type(data) is not bytes:
-            raise MPIError(f"rank {rank} calls recv, but rank {sender} sent an array: receive it with Recv.")
+            raise MPIError(
+                f"rank {rank} calls recv, but rank {sender} sent an array: receive it with Recv."
+            )
         return pickle.loads(data)
     if type(data) is bytes:
-        raise MPIError(f"rank {rank} calls Recv, but rank {sender} sent an object: receive it with recv.")
+        raise MPIError(
+            f"rank {rank} calls Recv, but rank {sender} sent an object: receive it with recv."
+        )
     if data.dtype.itemsize == into.dtype.itemsize == 1:
         data = data.view(into.dtype)  # raw bytes, whatever they are called
     elif data.dtype != into.dtype and data.size:
         raise MPIError(
-            f"rank {sender} sent {data.dtype} and rank {rank} receives into {into.dtype}: MPI would move the "
-            "bytes as they are, and the numbers would mean nothing."
+            f"rank {sender} sent {data.dtype} and rank {rank} receives into {into.dtype}: MPI would"
+            " move the bytes as they are, and the numbers would mean nothing."
         )
     if data.size > into.size:
         raise MPIError(
-            f"Message truncated: rank {sender} sent {data.size} values, and rank {rank} has room for "
-            f"{into.size}."
+            f"Message truncated: rank {sender} sent {data.size} values, and rank {rank} has room"
+            f" for {into.size}."
         )
     into[: data.size] = data
     return None
@@ -131,7 +136,8 @@ def span(data) -> tuple[int, int]:
 
 
 def look_for_use_before_wait(pending: list, data, does: str) -> None:
-    """An error where the buffer of a call is also that of a receive, or is filled while it is being sent."""
+    """An error where the buffer of a call is also that of a receive, or is filled while it is being
+    sent."""
     low, high = span(data)
     for request in pending:
         if not (request.low < high and low < request.high):
@@ -146,6 +152,6 @@ def look_for_use_before_wait(pending: list, data, does: str) -> None:
 def changed_before_wait(request) -> None:
     verb = "sent" if "send" in request.call else "in the array afterwards"
     raise MPIError(
-        f"The array of an {request.call} was changed before its Wait ({request.line()}): what is {verb} is "
-        "then chance. Wait for the request first, or use another array."
+        f"The array of an {request.call} was changed before its Wait ({request.line()}): what is"
+        f" {verb} is then chance. Wait for the request first, or use another array."
     )

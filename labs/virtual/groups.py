@@ -1,7 +1,7 @@
 """Communicators of some of the ranks: Split, Split_type, Dup, Free.
 
-Making one takes no virtual time and no message, so that counters show the algorithm without its set-up; it
-does wait until all ranks have called it, as a real one would.
+Making one takes no virtual time and no message, so that counters show the algorithm without its
+set-up; it does wait until all ranks have called it, as a real one would.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ class Groups:
     """What makes communicators of a communicator, with mpi4py's names."""
 
     def Split(self, color: int = 0, key: int = 0):
-        """One communicator per `color`, ranks in order of `key`, then of rank. MPI.UNDEFINED: COMM_NULL."""
+        """One communicator per `color`, ranks in order of `key`, then of rank. MPI.UNDEFINED:
+        COMM_NULL."""
         return self._split("Split", color, key)
 
     def Split_type(self, split_type: int, key: int = 0, info=None):
@@ -25,7 +26,9 @@ class Groups:
         if split_type == mpi.UNDEFINED:
             return self._split("Split_type", mpi.UNDEFINED, key)
         if split_type != mpi.COMM_TYPE_SHARED:
-            raise explain.MPIError("Split_type on the virtual cluster splits by node: MPI.COMM_TYPE_SHARED.")
+            raise explain.MPIError(
+                "Split_type on the virtual cluster splits by node: MPI.COMM_TYPE_SHARED."
+            )
         return self._split("Split_type", self.state.node, key)
 
     def Dup(self, info=None):
@@ -58,7 +61,9 @@ class Groups:
         if color == mpi.UNDEFINED:
             return null()
         context, members = entered.result[color]
-        return type(self)(self.transport, self.lane, members, members.index(self.members[self.rank]), context)
+        return type(self)(
+            self.transport, self.lane, members, members.index(self.members[self.rank]), context
+        )
 
 
 class Null:
@@ -78,7 +83,8 @@ class Null:
         if name.startswith("_"):
             raise AttributeError(name)
         raise LabError(
-            f"{name} of no communicator: this rank's color was MPI.UNDEFINED, or the communicator was freed."
+            f"{name} of no communicator: this rank's color was MPI.UNDEFINED, or the communicator"
+            " was freed."
         )
 
 
@@ -93,6 +99,9 @@ def _parts(comm, agreed: dict[int, tuple[int, int]]) -> dict[int, tuple[int, lis
     colors = sorted({color for color, _ in agreed.values()} - {mpi.UNDEFINED})
     ordered = sorted(agreed, key=lambda rank: (agreed[rank][1], rank))
     return {
-        color: (next(contexts), [comm.members[rank] for rank in ordered if agreed[rank][0] == color])
+        color: (
+            next(contexts),
+            [comm.members[rank] for rank in ordered if agreed[rank][0] == color],
+        )
         for color in colors
     }

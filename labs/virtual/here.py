@@ -1,21 +1,22 @@
 """The machine "here": what was measured on this machine, as a Machine of the virtual cluster.
 
-From the newest records of links (result `link`) and of additions (result `addition`), which lab 22 makes:
-what an empty message costs up to the eager limit and above it (the handshake), bytes per second of long
-messages, the time from one short message to the next, and bytes per second of `a += b`. mpi4py's own calls
-are in these numbers, as they were measured through it.
+From the newest records of links (result `link`) and of additions (result `addition`), which lab 22
+makes: what an empty message costs up to the eager limit and above it (the handshake), bytes per
+second of long messages, the time from one short message to the next, and bytes per second of
+`a += b`. mpi4py's own calls are in these numbers, as they were measured through it.
 
 What the model leaves out, and what that does to its predictions:
 
-* caches. One bandwidth stands for copies inside and outside of them, and one speed of addition too; real
-  ones differ by a factor of two between 1 MiB and 16 MiB.
-* sharing. Ranks of a node share the memory's bandwidth, while the model's inside links are each rank's own.
-* fewer cores than ranks. Real ranks then wait for a core, often longer than the whole operation takes; in the
-  model each rank has a core of its own. Compare only where that is so.
-* the machine's moods. On a virtual machine the same link gave 15 GB/s and, at other times, 8: records are of
-  the state in which they were made.
-* Python around the messages, beyond one addition for each: np.array_split alone takes as long as two or three
-  short messages.
+* caches. One bandwidth stands for copies inside and outside of them, and one speed of addition too;
+  real ones differ by a factor of two between 1 MiB and 16 MiB.
+* sharing. Ranks of a node share the memory's bandwidth, while the model's inside links are each
+  rank's own.
+* fewer cores than ranks. Real ranks then wait for a core, often longer than the whole operation
+  takes; in the model each rank has a core of its own. Compare only where that is so.
+* the machine's moods. On a virtual machine the same link gave 15 GB/s and, at other times, 8:
+  records are of the state in which they were made.
+* Python around the messages, beyond one addition for each: np.array_split alone takes as long as
+  two or three short messages.
 """
 
 from __future__ import annotations
@@ -42,7 +43,9 @@ def machine() -> Machine:
     lacks = []
     for whose, reference in (("your own", False), ("the kit's reference", True)):
         links = [row for row in record.of_kind("link", reference) if _is_link(row)]
-        additions = [row for row in record.of_kind("addition", reference) if _is_speed(row.get("speed"))]
+        additions = [
+            row for row in record.of_kind("addition", reference) if _is_speed(row.get("speed"))
+        ]
         if links and additions:
             return _machine(whose, {row["where"]: row for row in links}, additions[-1])
         lack = "speed of addition (result `addition`)" if links else "α and β (result `link`)"
@@ -65,11 +68,12 @@ def _machine(whose: str, links: Mapping[str, dict], addition: Mapping) -> Machin
     }
     sources["eager"] = sources["handshake"] = sources["between"]
     about = (
-        f"{between['where']} α {human(between['alpha'])}, {digits(between['bandwidth'] / 1e9)} GB/s, "
-        f"{digits(speed / 1e9)} GB/s added"
+        f"{between['where']} α {human(between['alpha'])}, {digits(between['bandwidth'] / 1e9)}"
+        f" GB/s, {digits(speed / 1e9)} GB/s added"
     )
     return Machine(
-        f"here ({_records(whose, between)}, {str(between.get('utc'))[:10]}, {between.get('host')}: {about})",
+        f"here ({_records(whose, between)}, {str(between.get('utc'))[:10]}, {between.get('host')}:"
+        f" {about})",
         inside=_link(inside),
         between=_link(between),
         eager=between["eager"],
@@ -92,10 +96,10 @@ def _records(whose: str, row: Mapping) -> str:
 def _link(row: Mapping) -> Link:
     """LogGP's numbers from a record.
 
-    In a collective a rank sends and receives at once, slices arrays and adds them up, all in Python: more
-    work than one half of a ping-pong. So α = latency + 2 overhead is here what such a step takes with 1 KiB,
-    less its bytes. How much of it is overhead is seen where many messages are in flight: no more than the
-    time from one to the next.
+    In a collective a rank sends and receives at once, slices arrays and adds them up, all in
+    Python: more work than one half of a ping-pong. So α = latency + 2 overhead is here what such a
+    step takes with 1 KiB, less its bytes. How much of it is overhead is seen where many messages
+    are in flight: no more than the time from one to the next.
     """
     alpha = max(row["alpha"], row["step"] - 1024 / row["bandwidth"])
     overhead = min(row["busy"], alpha / 2)
@@ -119,5 +123,8 @@ def _is_speed(value: object) -> bool:
 def _is_number(value: object) -> bool:
     """A finite number, 0 or more."""
     return (
-        isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value) and value >= 0
+        isinstance(value, int | float)
+        and not isinstance(value, bool)
+        and math.isfinite(value)
+        and value >= 0
     )

@@ -1,4 +1,5 @@
-"""What a message costs: links, machines, and where their numbers come from. LogGP, as the labs use it.
+"""What a message costs: links, machines, and where their numbers come from. LogGP, as the labs use
+it.
 
     Link       latency, bandwidth, overhead and gap of one way
     Machine    nodes, the links inside and between them, their network cards
@@ -6,12 +7,13 @@
 
 A message of n bytes (Alexandrov et al., LogGP, SPAA 1995, without the difference of one byte):
 
-    the sender is busy for `overhead`; the bytes leave through its port or its node's network card for
-    n / bandwidth seconds; they travel for `latency`; they fill the receiver's port or card for as long as
+    the sender is busy for `overhead`; the bytes leave through its port or its node's network
+    card for n / bandwidth seconds; they travel for `latency`; they fill the receiver's port or
+    card for as long as
     they took to leave; the receiver is busy for `overhead`.
 
-So one message alone takes α + nβ with α = latency + 2 overhead and β = 1 / bandwidth (Hockney 1994). Messages
-that are under way at the same time share a port or card fairly (see wires).
+So one message alone takes α + nβ with α = latency + 2 overhead and β = 1 / bandwidth (Hockney
+1994). Messages that are under way at the same time share a port or card fairly (see wires).
 """
 
 from __future__ import annotations
@@ -21,7 +23,8 @@ from dataclasses import dataclass, field, fields, replace
 from labkit.errors import LabError
 from labkit.timing import digits, human
 
-_LEAST = {"nics": 1, "ranks_per_node": 1, "eager": 0, "handshake": 0, "reduce": 1e-300}  # of a Machine
+# Of a Machine.
+_LEAST = {"nics": 1, "ranks_per_node": 1, "eager": 0, "handshake": 0, "reduce": 1e-300}
 
 
 @dataclass(frozen=True)
@@ -38,7 +41,9 @@ class Link:
 
     def __post_init__(self):
         if not (_number(self.bandwidth) and self.bandwidth > 0):
-            raise LabError(f"A link's bandwidth is in bytes per second, above 0, not {self.bandwidth!r}.")
+            raise LabError(
+                f"A link's bandwidth is in bytes per second, above 0, not {self.bandwidth!r}."
+            )
         for name in ("latency", "overhead", "gap"):
             value = getattr(self, name)
             if not (_number(value) and value >= 0):
@@ -59,10 +64,11 @@ class Link:
 class Machine:
     """Nodes, the links inside and between them, and the cards that a node's ranks share.
 
-    nics: network cards per node; local rank i uses card i mod nics, which sends and receives at once. eager:
-    bytes up to which a send does not wait for its receive. handshake: seconds that a longer message waits
-    after both sides are ready (rendezvous). reduce: bytes per second of result that one rank adds up, for γ.
-    sources: name of a number ("inside.latency", "reduce") -> where it comes from.
+    nics: network cards per node; local rank i uses card i mod nics, which sends and receives at
+    once. eager: bytes up to which a send does not wait for its receive. handshake: seconds that a
+    longer message waits after both sides are ready (rendezvous). reduce: bytes per second of result
+    that one rank adds up, for γ. sources: name of a number ("inside.latency", "reduce") -> where it
+    comes from.
     """
 
     name: str
@@ -83,7 +89,9 @@ class Machine:
         for name, least in _LEAST.items():
             value = getattr(self, name)
             whole = "whole number, 1 or more" if least == 1 else "number above 0"
-            if not (_number(value) and value >= least) or (least == 1 and not isinstance(value, int)):
+            if not (_number(value) and value >= least) or (
+                least == 1 and not isinstance(value, int)
+            ):
                 raise LabError(f"A machine's {name} is a {whole}, not {value!r}.")
 
     @property
@@ -92,12 +100,15 @@ class Machine:
         return 1 / self.reduce
 
     def but(self, **changes) -> Machine:
-        """This machine with other numbers: `machine.but(nics=4)`, `machine.but(between=Link(…))`."""
+        """This machine with other numbers: `machine.but(nics=4)`,
+        `machine.but(between=Link(…))`."""
         names = [part.name for part in fields(self)]
         unknown = sorted(set(changes) - set(names))
         if unknown:
             raise LabError(f"A machine has no {unknown[0]}. It has {', '.join(names)}.")
-        sources = {name: text for name, text in self.sources.items() if name.split(".")[0] not in changes}
+        sources = {
+            name: text for name, text in self.sources.items() if name.split(".")[0] not in changes
+        }
         return replace(self, **{"sources": sources, **changes})
 
     def numbers(self) -> dict[str, object]:
@@ -114,13 +125,17 @@ class Machine:
 
     def __str__(self) -> str:
         """A small table of the numbers; where each comes from is in `sources`."""
-        rows = [(name, _with_unit(name, value), self._kind(name)) for name, value in self.numbers().items()]
+        rows = [
+            (name, _with_unit(name, value), self._kind(name))
+            for name, value in self.numbers().items()
+        ]
         rows = [row for row in rows if row[2] != "left out"]
         lines = [f"  {name:<18}{value:>11}  {kind}".rstrip() for name, value, kind in rows]
         return "\n".join([self.name, *lines])
 
     def _kind(self, name: str) -> str:
-        """Of where a number comes from: published, computed, estimate, left out; "" where nobody said."""
+        """Of where a number comes from: published, computed, estimate, left out; "" where nobody
+        said."""
         text = self.sources.get(name) or self.sources.get(name.split(".")[0], "")
         kind = text.split(":")[0]
         if kind in ("computed", "estimate", "left out", "measured"):
@@ -129,7 +144,8 @@ class Machine:
 
 
 def ideal(alpha: float = 1e-6, bandwidth: float = 1e9, reduce: float = float("inf")) -> Machine:
-    """The machine of the closed forms: all links alike, one port per rank, nothing shared, no rendezvous."""
+    """The machine of the closed forms: all links alike, one port per rank, nothing shared, no
+    rendezvous."""
     link = Link(latency=alpha, bandwidth=bandwidth)
     return Machine("ideal", inside=link, between=link, reduce=reduce)
 

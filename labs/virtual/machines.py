@@ -1,4 +1,5 @@
-"""Machines by name: `machine("dgx1")`. Their numbers, each with its source, are in machines.yaml."""
+"""Machines by name: `machine("dgx1")`. Their numbers, each with its source, are in
+machines.yaml."""
 
 from __future__ import annotations
 
@@ -12,7 +13,8 @@ from labkit.errors import LabError
 from virtual import here
 from virtual.loggp import Link, Machine, ideal
 
-_UNITS = {"latency": 1e-6, "handshake": 1e-6, "bandwidth": 1e9, "reduce": 1e9}  # in the file: µs, GB/s
+# In the file: µs, GB/s.
+_UNITS = {"latency": 1e-6, "handshake": 1e-6, "bandwidth": 1e9, "reduce": 1e9}
 _ALWAYS = {
     **{f"{link}.overhead": "left out: it is part of the latency" for link in ("inside", "between")},
     **{f"{link}.gap": "left out: no message rate was found" for link in ("inside", "between")},
@@ -26,7 +28,9 @@ def machine(name: str) -> Machine:
         return here.machine()
     if name not in _known():
         names = ", ".join(machines())
-        raise LabError(f"There is no machine {name!r}. There are {names}; or make one: virtual.Machine(…).")
+        raise LabError(
+            f"There is no machine {name!r}. There are {names}; or make one: virtual.Machine(…)."
+        )
     return _known()[name]
 
 

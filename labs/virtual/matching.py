@@ -1,7 +1,8 @@
-"""Which collective calls belong together: by communicator and by the order in which each rank makes them.
+"""Which collective calls belong together: by communicator and by the order in which each rank makes
+them.
 
-MPI leaves it to chance what happens when ranks of a communicator call different collectives, or the same with
-another root, length, type or operation. Here the second rank to come is told at once.
+MPI leaves it to chance what happens when ranks of a communicator call different collectives, or the
+same with another root, length, type or operation. Here the second rank to come is told at once.
 """
 
 from __future__ import annotations
@@ -13,11 +14,13 @@ from labkit.errors import RankFailed
 
 from virtual import explain, stuck
 
-_UNIT = {"count": "{} values", "dtype": "type {}"}  # a term in words, where it is not its name and value
+# A term in words, where it is not its name and value.
+_UNIT = {"count": "{} values", "dtype": "type {}"}
 
 
 class Ledger:
-    """What the ranks of one run share: collectives that not all have called yet, and free contexts."""
+    """What the ranks of one run share: collectives that not all have called yet, and free
+    contexts."""
 
     def __init__(self):
         self.calls: dict[tuple[int, int], Call] = {}  # (context, number in it) -> Call
@@ -27,11 +30,21 @@ class Ledger:
 class Call:
     """One collective of one communicator: what the first rank asked for, and who has come.
 
-    terms: what must be the same on all ranks, by name. values: what ranks have brought (see `agree`).
-    waiting: lanes in `agree`. result: what the first of them to go on has made for all.
+    terms: what must be the same on all ranks, by name. values: what ranks have brought (see
+    `agree`). waiting: lanes in `agree`. result: what the first of them to go on has made for all.
     """
 
-    __slots__ = ("first", "mark", "members", "name", "number", "result", "terms", "values", "waiting")
+    __slots__ = (
+        "first",
+        "mark",
+        "members",
+        "name",
+        "number",
+        "result",
+        "terms",
+        "values",
+        "waiting",
+    )
 
     def __init__(self, comm, name: str, number: int, terms: dict[str, object]):
         self.name = name
@@ -49,7 +62,8 @@ class Call:
         return [member for rank, member in enumerate(self.members) if rank not in self.values]
 
     def waits(self, call: str, peer: int | None) -> tuple[str, list[int]]:
-        """For a rank that is stuck in it: (its call in words, the world ranks that it waits for)."""
+        """For a rank that is stuck in it: (its call in words, the world ranks that it waits
+        for)."""
         missing = self.missing()
         if missing:
             have = "has" if len(missing) == 1 else "have"
@@ -58,7 +72,8 @@ class Call:
 
 
 def enter(comm, name: str, value: object = None, **terms: object) -> Call:
-    """Rank `comm.rank` calls collective `name`. An error where another rank called something else there.
+    """Rank `comm.rank` calls collective `name`. An error where another rank called something else
+    there.
 
     value: what `agree` gives to all.
     """
@@ -78,7 +93,8 @@ def enter(comm, name: str, value: object = None, **terms: object) -> Call:
 
 
 def agree(inner, call: Call) -> dict[int, object]:
-    """Wait until all ranks have entered `call`. Returns what they brought, by rank. Takes no message or time.
+    """Wait until all ranks have entered `call`. Returns what they brought, by rank. Takes no
+    message or time.
 
     For what is set up once: communicators and their like. inner: see Collectives.inside.
     """

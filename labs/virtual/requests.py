@@ -15,8 +15,9 @@ from virtual.engine import Lane
 class Request:
     """What Isend and Irecv return: Wait, Test, and Waitall and its like for several.
 
-    A kind of request tells when it is done (`when`), wakes whoever waits for that (`watch`), and ends
-    (`finish`). It sets `buffer`, the flat array that nobody may use before its end (None: there is none).
+    A kind of request tells when it is done (`when`), wakes whoever waits for that (`watch`), and
+    ends (`finish`). It sets `buffer`, the flat array that nobody may use before its end (None:
+    there is none).
     """
 
     buffer: np.ndarray | None
@@ -71,7 +72,9 @@ class Request:
         return [request.wait(status) for request, status in pairs]
 
     @classmethod
-    def testall(cls, requests: Sequence[Request], statuses: list | None = None) -> tuple[bool, list | None]:
+    def testall(
+        cls, requests: Sequence[Request], statuses: list | None = None
+    ) -> tuple[bool, list | None]:
         """(are all of them done?, then their objects). Only then do they end."""
         done = cls._done(requests)
         late = [place for place, request in enumerate(requests) if request and place not in done]
@@ -82,7 +85,8 @@ class Request:
 
     @classmethod
     def waitany(cls, requests: Sequence[Request], status=None) -> tuple[int, object]:
-        """(the place of the first to be done, which ends, its object); MPI.UNDEFINED: all were over."""
+        """(the place of the first to be done, which ends, its object); MPI.UNDEFINED: all were
+        over."""
         done = cls._done(requests, wait=True)
         return (mpi.UNDEFINED, None) if done is None else (done[0], requests[done[0]].wait(status))
 
@@ -98,7 +102,8 @@ class Request:
 
     @classmethod
     def waitsome(cls, requests: Sequence[Request], statuses: list | None = None) -> tuple:
-        """(the places of all that are done, one at least, their objects); (None, None): all were over."""
+        """(the places of all that are done, one at least, their objects); (None, None): all were
+        over."""
         return cls._ended(requests, cls._done(requests, wait=True), statuses)
 
     @classmethod
@@ -134,17 +139,22 @@ class Request:
         return cls.testany(requests, status)[:2]
 
     @classmethod
-    def Waitsome(cls, requests: Sequence[Request], statuses: list | None = None) -> list[int] | None:
+    def Waitsome(
+        cls, requests: Sequence[Request], statuses: list | None = None
+    ) -> list[int] | None:
         return cls.waitsome(requests, statuses)[0]
 
     @classmethod
-    def Testsome(cls, requests: Sequence[Request], statuses: list | None = None) -> list[int] | None:
+    def Testsome(
+        cls, requests: Sequence[Request], statuses: list | None = None
+    ) -> list[int] | None:
         return cls.testsome(requests, statuses)[0]
 
     # -- what each kind of request does in its own way
 
     def when(self) -> float:
-        """When it is done, in virtual seconds, as far as is known: it may get later. Infinite: unknown."""
+        """When it is done, in virtual seconds, as far as is known: it may get later. Infinite:
+        unknown."""
         raise NotImplementedError
 
     def watch(self, waiter) -> None:
@@ -152,12 +162,18 @@ class Request:
         raise NotImplementedError
 
     def finish(self, status) -> object:
-        """Wait for it, deliver what it brings and fill `status`, if that is not None. Returns its object."""
+        """Wait for it, deliver what it brings and fill `status`, if that is not None. Returns its
+        object."""
         raise NotImplementedError
 
     def waits(self, call: str) -> tuple:
         """What a lane waits for that is in `call` for this request (see Lane.waits)."""
-        return f"{call} of an {self.call}", self.comm, "to" if "send" in self.call else "from", self.peer
+        return (
+            f"{call} of an {self.call}",
+            self.comm,
+            "to" if "send" in self.call else "from",
+            self.peer,
+        )
 
     # -- how
 
@@ -200,7 +216,8 @@ class Request:
 
     def remember(self) -> None:
         """From now on a call that uses `buffer` is a mistake."""
-        self.low, self.high = explain.span(self.buffer)  # hundreds may be pending: two numbers compare fast
+        # Hundreds may be pending: two numbers compare fast.
+        self.low, self.high = explain.span(self.buffer)
         self.comm.state.pending.append(self)
 
     def forget(self) -> None:
@@ -209,7 +226,8 @@ class Request:
 
 
 class SendRequest(Request):
-    """departure: what it waits for, None if its data has been copied away. data: the array, if it is one."""
+    """departure: what it waits for, None if its data has been copied away. data: the array, if it
+    is one."""
 
     def __init__(self, comm, departure, data: np.ndarray | None, call: str, peer: int):
         super().__init__(comm, call, peer)
@@ -235,7 +253,8 @@ class SendRequest(Request):
 
 
 class ReceiveRequest(Request):
-    """receive: None where there is nothing to come. Until Wait the array is full of what no sum survives."""
+    """receive: None where there is nothing to come. Until Wait the array is full of what no sum
+    survives."""
 
     def __init__(self, comm, receive, into: np.ndarray | None, call: str, peer: int | None):
         super().__init__(comm, call, peer)
@@ -264,7 +283,8 @@ class ReceiveRequest(Request):
         into = self.buffer
         if receive is None:
             return self.comm.leave_empty(status)
-        if into is not None:  # before it blocks: a message that comes meanwhile goes straight into the array
+        # Before it blocks: a message that comes meanwhile goes straight into the array.
+        if into is not None:
             if not explain.poisoned(into):
                 explain.changed_before_wait(self)
             into[...] = self._before  # what the message does not fill is as it was

@@ -2,9 +2,11 @@
 
     Run        results, times and counts of a run, and the expectations that a check has of it
     by_rank    an argument of which each rank gets its own part
-    copies     what a rank is given: its own copy of the arguments, as if it were a process of its own
+    copies     what a rank is given: its own copy of the arguments, as if it were a process of its
+               own
 
-Sentences of expectations begin with `With 4 ranks …`: a check of many sizes says in which one it fails.
+Sentences of expectations begin with `With 4 ranks …`: a check of many sizes says in which one it
+fails.
 """
 
 from __future__ import annotations
@@ -21,16 +23,19 @@ from labkit.timing import digits, human
 
 from virtual import trace
 
-_ROUNDING = {"float32": 1e-5, "float16": 1e-2}  # relative error of a sum that is right; 1e-9 for others
+# Relative error of a sum that is right; 1e-9 for others.
+_ROUNDING = {"float32": 1e-5, "float16": 1e-2}
 
 
 class Run:
-    """One run of a function on the ranks of a cluster. Lists go by rank; bytes are those of messages.
+    """One run of a function on the ranks of a cluster. Lists go by rank; bytes are those of
+    messages.
 
-    results: what the function returned. time: virtual seconds until the last rank ended; times by rank.
-    steps: rounds as on paper (a rank sends at most one message and receives at most one in a round).
-    sent, sent_bytes, received, received_bytes: their counts. links: (source, dest) -> (messages, bytes).
-    node_links: (node, node) -> the same, between nodes only. trace: events, None unless run with trace=True.
+    results: what the function returned. time: virtual seconds until the last rank ended; times by
+    rank. steps: rounds as on paper (a rank sends at most one message and receives at most one in a
+    round). sent, sent_bytes, received, received_bytes: their counts. links: (source, dest) ->
+    (messages, bytes). node_links: (node, node) -> the same, between nodes only. trace: events, None
+    unless run with trace=True.
     """
 
     def __init__(self, cluster, engine, transport, name: str = "a function"):
@@ -47,7 +52,9 @@ class Run:
         self.received_bytes = [state.received_bytes for state in states]
         self.steps = [state.round for state in states]
         self.nodes = [state.node for state in states]
-        self.links = {divmod(key, self.ranks): tuple(pair[:2]) for key, pair in transport.links.items()}
+        self.links = {
+            divmod(key, self.ranks): tuple(pair[:2]) for key, pair in transport.links.items()
+        }
         self.trace = engine.trace
         self.where = f"with {counted(self.ranks, 'rank')}"  # of sentences; trials add the length
         self._right = ""  # what expect_results has found right
@@ -64,26 +71,32 @@ class Run:
         return counts
 
     def __repr__(self) -> str:
-        busiest = f"at most {max(self.sent)} messages and {_bytes(max(self.sent_bytes))} sent per rank"
+        busiest = (
+            f"at most {max(self.sent)} messages and {_bytes(max(self.sent_bytes))} sent per rank"
+        )
         cluster = f"{counted(self.ranks, 'rank')} of {self.cluster.machine.name}"
-        return f"<{self.name} on {cluster}: {human(self.time)}, {busiest}, {max(self.steps)} rounds>"
+        return (
+            f"<{self.name} on {cluster}: {human(self.time)}, {busiest}, {max(self.steps)} rounds>"
+        )
 
     def spans(self) -> list[list[trace.Span]]:
         """By rank, in order: what it did when. The run must have been made with trace=True."""
         return trace.spans(self)
 
     def save_trace(self, path: str | Path) -> Path:
-        """Write the run as a Chrome trace: nodes are processes, ranks are threads, messages are arrows.
+        """Write the run as a Chrome trace: nodes are processes, ranks are threads, messages are
+        arrows.
 
         https://ui.perfetto.dev shows it. The run must have been made with trace=True.
         """
         return trace.save(self, path)
 
     def expect_results(self, want, what: str = "the sum", rtol: float | None = None) -> None:
-        """Fail unless every rank's result is `want`: one value for all, or a list by rank (None: any).
+        """Fail unless every rank's result is `want`: one value for all, or a list by rank (None:
+        any).
 
-        what: the words for it. rtol: how far numbers may be off, as a share; None: as far as the rounding of
-        their type explains (1e-9 for float64, 1e-5 for float32).
+        what: the words for it. rtol: how far numbers may be off, as a share; None: as far as the
+        rounding of their type explains (1e-9 for float64, 1e-5 for float32).
         """
         wants = self._by_rank(want, "expect_results")
         wrong: dict[int, str] = {}
@@ -95,10 +108,12 @@ class Run:
                 wrong[rank] = str(error).lstrip(": ")
         asked = [rank for rank, right in enumerate(wants) if right is not None]
         expect(not wrong, self._wrong(what, wrong, [rank for rank in asked if rank not in wrong]))
-        self._right = f"{what[:1].upper()}{what[1:]} is right {self._on(asked)}. But " if asked else ""
+        self._right = (
+            f"{what[:1].upper()}{what[1:]} is right {self._on(asked)}. But " if asked else ""
+        )
 
     def _wrong(self, what: str, wrong: dict[int, str], right: list[int]) -> str:
-        """`With 4 ranks the sum is wrong on rank 3 (it is right on ranks 0 to 2). Rank 3: expected …`"""
+        """`With 4 ranks the sum is wrong on rank 3 (right on ranks 0 to 2). Rank 3: expected …`"""
         if not wrong:
             return ""
         first = next(iter(wrong))
@@ -114,10 +129,12 @@ class Run:
     def expect_sent(
         self, at_most=None, *, exactly=None, unit: float = 1, named: str = "", rounding: float = 0
     ) -> None:
-        """Fail unless the busiest rank sent at most (or every rank exactly) so many `unit`s of bytes.
+        """Fail unless the busiest rank sent at most (or every rank exactly) so many `unit`s of
+        bytes.
 
-        unit: bytes, most often those of one vector. exactly may be a list by rank. named: whose number it is
-        ("a ring"). rounding: bytes that a rank may be off by, where chunks are not all of one length.
+        unit: bytes, most often those of one vector. exactly may be a list by rank. named: whose
+        number it is ("a ring"). rounding: bytes that a rank may be off by, where chunks are not all
+        of one length.
         """
         noun = "vectors" if unit != 1 else "bytes"
         sent = [nbytes / unit for nbytes in self.sent_bytes]
@@ -128,7 +145,8 @@ class Run:
         self._count("sent", self.sent, "messages", "sends", at_most, exactly, named)
 
     def expect_steps(self, at_most=None, *, exactly=None, named: str = "") -> None:
-        """Fail unless the run took at most (or exactly) so many rounds, on the rank that took the most."""
+        """Fail unless the run took at most (or exactly) so many rounds, on the rank that took the
+        most."""
         steps = [max(self.steps)]
         self._count("took", steps, "rounds", "takes", at_most, exactly, named)
 
@@ -136,7 +154,11 @@ class Run:
         if (at_most is None) == (exactly is None):
             raise LabError("Say either at_most=… or exactly=…")
         limits = exactly if at_most is None else at_most
-        wants = self._by_rank(limits, "exactly") if isinstance(limits, Sequence) else [limits] * len(counts)
+        wants = (
+            self._by_rank(limits, "exactly")
+            if isinstance(limits, Sequence)
+            else [limits] * len(counts)
+        )
         off = [got - want for got, want in zip(counts, wants, strict=True)]
         if exactly is not None:
             off = [abs(difference) for difference in off]
@@ -162,7 +184,9 @@ class Run:
         if not isinstance(values, list | tuple):
             return [value] * self.ranks
         if len(values) != self.ranks:
-            raise LabError(f"{where} got a list of {len(values)} for {self.ranks} ranks: it goes by rank.")
+            raise LabError(
+                f"{where} got a list of {len(values)} for {self.ranks} ranks: it goes by rank."
+            )
         return list(values)
 
 
@@ -170,8 +194,14 @@ class by_rank:
     """An argument of which rank r gets the r-th: `cluster.run(fn, by_rank(vectors))`."""
 
     def __init__(self, values: Sequence):
-        if isinstance(values, str) or not hasattr(values, "__len__") or not hasattr(values, "__getitem__"):
-            raise LabError(f"by_rank takes a list with one value per rank, not {type(values).__name__}.")
+        if (
+            isinstance(values, str)
+            or not hasattr(values, "__len__")
+            or not hasattr(values, "__getitem__")
+        ):
+            raise LabError(
+                f"by_rank takes a list with one value per rank, not {type(values).__name__}."
+            )
         self.values = values
 
 
@@ -180,11 +210,14 @@ def check_arguments(arguments: list, size: int) -> None:
     for argument in arguments:
         if isinstance(argument, by_rank) and len(argument.values) != size:
             count = len(argument.values)
-            raise LabError(f"by_rank holds {counted(count, 'value')}, but the cluster has {size} ranks.")
+            raise LabError(
+                f"by_rank holds {counted(count, 'value')}, but the cluster has {size} ranks."
+            )
 
 
 def copies(args: tuple, kwargs: dict, rank: int) -> tuple[list, dict]:
-    """Rank `rank`'s own arguments. What cannot change is not copied: numbers, text, read-only arrays."""
+    """Rank `rank`'s own arguments. What cannot change is not copied: numbers, text, read-only
+    arrays."""
     kept: dict[int, object] = {}  # id -> copy: an array that was given twice stays one array
     own_args = [_copy(_pick(value, rank), kept) for value in args]
     own_kwargs = {name: _copy(_pick(value, rank), kept) for name, value in kwargs.items()}
@@ -208,15 +241,18 @@ def _copy(value: object, kept: dict[int, object]) -> object:
         return copy.deepcopy(value, kept)
     except Exception as error:
         raise LabError(
-            f"An argument of type {type(value).__name__} cannot be copied, and every rank gets its own: "
-            f"{error}. Make it inside the function."
+            f"An argument of type {type(value).__name__} cannot be copied, and every rank gets its"
+            f" own: {error}. Make it inside the function."
         ) from error
 
 
 def _same(got, want, rtol: float | None) -> None:
     """Nothing where they agree; numbers closely, everything else exactly."""
     value = plain(want)
-    if isinstance(value, np.ndarray | np.generic | float | int) and np.asarray(value).dtype.kind in "biuf":
+    if (
+        isinstance(value, np.ndarray | np.generic | float | int)
+        and np.asarray(value).dtype.kind in "biuf"
+    ):
         if rtol is None:
             rtol = _ROUNDING.get(str(getattr(plain(got), "dtype", "float64")), 1e-9)
         expect.close(got, value, "", rtol=rtol)

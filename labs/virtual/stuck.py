@@ -1,4 +1,5 @@
-"""What is told when the ranks of a virtual run cannot go on, failed, or ended with something left undone."""
+"""What is told when the ranks of a virtual run cannot go on, failed, or ended with something left
+undone."""
 
 from __future__ import annotations
 
@@ -12,7 +13,8 @@ LEFT = 3  # messages or requests left undone that are named
 
 
 class Wait(NamedTuple):
-    """Rank `rank` waits. what: in which call, for whom. place: on which line. for_: for these ranks."""
+    """Rank `rank` waits. what: in which call, for whom. place: on which line. for_: for these
+    ranks."""
 
     rank: int
     what: str
@@ -21,14 +23,16 @@ class Wait(NamedTuple):
 
 
 def failed(rank: int, error: BaseException) -> BaseException:
-    """What the caller of `cluster.run` gets for an exception of rank `rank`: as launch.run would tell it."""
+    """What the caller of `cluster.run` gets for an exception of rank `rank`: as launch.run would
+    tell it."""
     if isinstance(error, KeyboardInterrupt | RankFailed):
         return error
     return launch.raised(rank, launch.describe(error, "run", 0.0))
 
 
 def deadlock(engine, eager: float, lanes: list) -> RankFailed:
-    """Nobody can go on. lanes: those that wait or ask for ever. eager: bytes that a Send never waits for."""
+    """Nobody can go on. lanes: those that wait or ask for ever. eager: bytes that a Send never
+    waits for."""
     waits: dict[int, Wait] = {}
     for lane in sorted(lanes, key=lambda lane: lane is not lane.state.lane):  # programs first
         waits.setdefault(lane.state.rank, _wait(engine, lane))
@@ -44,7 +48,9 @@ def deadlock(engine, eager: float, lanes: list) -> RankFailed:
         if len(others) == 1:
             text += f"; {ranks_shown(others)} waits too, in {first.what}{first.place}"
         else:
-            text += f"; {ranks_shown(others)} wait too, rank {first.rank} in {first.what}{first.place}"
+            text += (
+                f"; {ranks_shown(others)} wait too, rank {first.rank} in {first.what}{first.place}"
+            )
     text += "; nobody can go on."
     if any(waits[rank].what.startswith(("Send ", "send ")) for rank in chain):
         text += f" A Send of more than {eager:,.0f} bytes waits until its receive is called."
@@ -53,7 +59,8 @@ def deadlock(engine, eager: float, lanes: list) -> RankFailed:
 
 
 def left_undone(engine) -> RankFailed | None:
-    """Messages that nobody received and requests that nobody waited for, when all ranks have ended."""
+    """Messages that nobody received and requests that nobody waited for, when all ranks have
+    ended."""
     requests = [(state.rank, request) for state in engine.states for request in state.pending]
     messages = []  # (channel, message)
     for state in engine.states:
@@ -92,12 +99,15 @@ def _lost(messages: list) -> str:
 
 
 def line(mark: tuple | None) -> str:
-    """`line 3 of ring: comm.Send(…)` of a (code, offset in its instructions); "" for labkit's own code."""
+    """`line 3 of ring: comm.Send(…)` of a (code, offset in its instructions); "" for labkit's own
+    code."""
     if mark is None:
         return ""
     code, offset = mark
     starts = [(start, number) for start, _, number in code.co_lines() if start <= offset and number]
-    frame = launch.Frame(code.co_filename, max(starts)[1] if starts else code.co_firstlineno, code.co_name)
+    frame = launch.Frame(
+        code.co_filename, max(starts)[1] if starts else code.co_firstlineno, code.co_name
+    )
     return frame.stuck_place() if frame.learners else ""
 
 

@@ -14,12 +14,20 @@ from labkit.errors import LabError
 
 BUSY = ("compute", "reduce")
 # The tracks of a rank: what it does, what it does beside that, and the bytes that leave and arrive.
-TRACKS = ("", " beside", " out, to other nodes", " out, inside", " in, from other nodes", " in, inside")
+TRACKS = (
+    "",
+    " beside",
+    " out, to other nodes",
+    " out, inside",
+    " in, from other nodes",
+    " in, inside",
+)
 OUT, INTO = 2, 4  # places in TRACKS; inside a node one further
 
 
 class Span(NamedTuple):
-    """kind: compute, reduce, wait or send. start, end: seconds. peer: other rank, or -1. size: bytes."""
+    """kind: compute, reduce, wait or send. start, end: seconds. peer: other rank, or -1. size:
+    bytes."""
 
     kind: str
     start: float
@@ -29,13 +37,15 @@ class Span(NamedTuple):
 
 
 def spans(run) -> list[list[Span]]:
-    """By rank, in order: compute, reduce, send (its bytes leave), and wait: all other time until its end."""
+    """By rank, in order: compute, reduce, send (its bytes leave), and wait: all other time until
+    its end."""
     if run.trace is None:
         raise LabError(
             "This run kept no trace: run it with trace=True, as in cluster.run(fn, …, trace=True)."
         )
     by_rank: list[list[Span]] = [[] for _ in range(run.ranks)]
-    waits: list[dict[float, int]] = [{} for _ in range(run.ranks)]  # when a wait ended -> for whom it was
+    # When a wait ended -> for whom it was.
+    waits: list[dict[float, int]] = [{} for _ in range(run.ranks)]
     for rank, kind, start, end, peer, size in run.trace:
         if kind == "wait":
             waits[rank][end] = peer
@@ -48,22 +58,31 @@ def spans(run) -> list[list[Span]]:
 
 
 def _gaps(of_rank: list[Span], end: float, waits: dict[float, int]) -> list[Span]:
-    """The waits between what a rank computes and adds up, from 0 to `end`, cut where a wait ended."""
+    """The waits between what a rank computes and adds up, from 0 to `end`, cut where a wait
+    ended."""
     stops = sorted(waits)
     busy = sorted((span for span in of_rank if span.kind in BUSY), key=lambda span: span.start)
     gaps = []
     now = 0.0
     for span in [*busy, Span("end", end, end)]:
         if span.start > now:
-            cuts = [now, *stops[bisect_right(stops, now) : bisect_left(stops, span.start)], span.start]
-            gaps += [Span("wait", start, stop, waits.get(stop, -1)) for start, stop in pairwise(cuts)]
+            cuts = [
+                now,
+                *stops[bisect_right(stops, now) : bisect_left(stops, span.start)],
+                span.start,
+            ]
+            gaps += [
+                Span("wait", start, stop, waits.get(stop, -1)) for start, stop in pairwise(cuts)
+            ]
         now = max(now, span.end)
     return gaps
 
 
 def save(run, path: str | Path) -> Path:
-    """Write `run` as a trace for Perfetto: nodes are processes, ranks are threads, messages are arrows."""
-    tracks: dict[tuple[int, int], list[Slice]] = defaultdict(list)  # (rank, place in TRACKS) -> its slices
+    """Write `run` as a trace for Perfetto: nodes are processes, ranks are threads, messages are
+    arrows."""
+    # (rank, place in TRACKS) -> its slices.
+    tracks: dict[tuple[int, int], list[Slice]] = defaultdict(list)
     messages = 0
     for rank, of_rank in enumerate(spans(run)):
         busy_until = 0.0
@@ -84,7 +103,9 @@ def save(run, path: str | Path) -> Path:
     return chrome_trace.save(path, processes, unit="ns")
 
 
-def _add_message(run, rank: int, span: Span, number: int, tracks: dict[tuple[int, int], list[Slice]]) -> None:
+def _add_message(
+    run, rank: int, span: Span, number: int, tracks: dict[tuple[int, int], list[Slice]]
+) -> None:
     """A message: bytes that leave, the same bytes as they arrive, and the arrow between the two."""
     inside = run.nodes[rank] == run.nodes[span.peer]
     link = run.cluster.machine.inside if inside else run.cluster.machine.between

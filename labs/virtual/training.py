@@ -21,9 +21,9 @@ def accuracy(
 ) -> list[float]:
     """Percent of the digits' test images that are right after training, for each seed.
 
-    average(comm, gradient, kept) returns the flat gradient with which all ranks go on, of each rank's own.
-    kept: a vector as long, 0 at first, in which a rank may keep what it needs in its next step.
-    batch: images per step over all ranks. rate: of plain SGD.
+    average(comm, gradient, kept) returns the flat gradient with which all ranks go on, of each
+    rank's own. kept: a vector as long, 0 at first, in which a rank may keep what it needs in its
+    next step. batch: images per step over all ranks. rate: of plain SGD.
     """
     cluster = Cluster(nodes=ranks)
     return [cluster.run(_train, average, seed, epochs, batch, rate).results[0] for seed in seeds]

@@ -4,15 +4,16 @@
     Channel      one direction between two ranks in one communicator
     Departure    the sender's side of a rendezvous
 
-Send and receive meet as in MPI: by communicator, source and tag; messages of one pair in the order in which
-they were sent, receives in the order in which they were posted. A receive from ANY_SOURCE takes what has
-arrived first.
+Send and receive meet as in MPI: by communicator, source and tag; messages of one pair in the order
+in which they were sent, receives in the order in which they were posted. A receive from ANY_SOURCE
+takes what has arrived first.
 
 A message is a plain tuple, as a run may have millions of them:
     (tag, flow, turn, size, length, data, departure, mark)
-flow: its bytes on their way; None of a rendezvous, whose bytes do not leave yet. turn: the sender's round.
-size: the bytes that it stands for; length: the bytes that it has. data: None once it is in the receiver's
-array. departure: of a rendezvous. mark: where it was sent (explain.mark), known only if it had to wait.
+flow: its bytes on their way; None of a rendezvous, whose bytes do not leave yet. turn: the sender's
+round. size: the bytes that it stands for; length: the bytes that it has. data: None once it is in
+the receiver's array. departure: of a rendezvous. mark: where it was sent (explain.mark), known only
+if it had to wait.
 """
 
 from __future__ import annotations
@@ -29,11 +30,13 @@ from virtual.matching import Ledger
 from virtual.wires import Call, Flow, Port, Wires
 
 ANY = -2  # inside this package: any source, any tag
-MANY = 64  # messages that wait in one channel: from here on a deque is faster than a list, and worth its size
+# messages that wait in one channel: from here on a deque is faster than a list, and worth its size
+MANY = 64
 
 
 class Transport:
-    """The messages of one run. local: each rank's number on its node. ledger: of the run's collectives."""
+    """The messages of one run. local: each rank's number on its node. ledger: of the run's
+    collectives."""
 
     def __init__(self, engine: Engine, machine: Machine, local: list[int]):
         self.engine = engine
@@ -43,11 +46,15 @@ class Transport:
         self.between = machine.between
         self.eager = machine.eager
         self.handshake = machine.handshake
-        self.look = max(machine.inside.overhead, 1e-7)  # seconds of a Test or Iprobe that finds nothing
+        # Seconds of a Test or Iprobe that finds nothing.
+        self.look = max(machine.inside.overhead, 1e-7)
         self.order = 0  # receives that have been posted and had to wait
         states = engine.states
-        self.card = [state.node * machine.nics + local[state.rank] % machine.nics for state in states]
-        # Inside a node every rank has its own ports; between nodes those of a card share one, out and in.
+        self.card = [
+            state.node * machine.nics + local[state.rank] % machine.nics for state in states
+        ]
+        # Inside a node every rank has its own ports; between nodes those of a card share one, out
+        # and in.
         self.out = [Port() for _ in states]
         self.into = [Port() for _ in states]
         self.card_out = [Port() for _ in range(max(self.card) + 1)]
@@ -81,11 +88,14 @@ class Transport:
             sender.outgoing.append(channel)
         return channel
 
-    def send(self, lane: Lane, channel: Channel, data, size: float, tag: int, wait: bool) -> Departure | None:
-        """Post a message. Returns its Departure when its sender must wait for it (rendezvous), else None.
+    def send(
+        self, lane: Lane, channel: Channel, data, size: float, tag: int, wait: bool
+    ) -> Departure | None:
+        """Post a message. Returns its Departure when its sender must wait for it (rendezvous), else
+        None.
 
-        data: a flat array or bytes, copied before this returns. size: the bytes to charge. wait: a rendezvous
-        whatever its length (Ssend).
+        data: a flat array or bytes, copied before this returns. size: the bytes to charge. wait: a
+        rendezvous whatever its length (Ssend).
         """
         if lane.now > self.engine.time:
             lane.sync()
@@ -126,12 +136,19 @@ class Transport:
         return departure
 
     def receive(
-        self, lane: Lane, receive: Receive, into, channel: Channel | None, tag: int, context: int, base: int
+        self,
+        lane: Lane,
+        receive: Receive,
+        into,
+        channel: Channel | None,
+        tag: int,
+        context: int,
+        base: int,
     ) -> bool:
         """Post a receive. Has it met its message, which may still be on its way?
 
-        channel: None for any source. base: the receiver's round when it was called. receive: the lane itself,
-        if it is about to wait for it.
+        channel: None for any source. base: the receiver's round when it was called. receive: the
+        lane itself, if it is about to wait for it.
         """
         if lane.now > lane.engine.time:
             lane.sync()
@@ -188,7 +205,8 @@ class Transport:
                 flow.asked.append((waiter, channel.latency))
 
     def finish(self, lane: Lane, receive: Receive) -> tuple:
-        """The end of a receive that has its message: the clock and the rounds. The lane runs. Its message."""
+        """The end of a receive that has its message: the clock and the rounds. The lane runs. Its
+        message."""
         message = receive.message
         state = lane.state
         channel = receive.channel
@@ -225,7 +243,8 @@ class Transport:
                 self._announce(channel, message)
 
     def _announce(self, channel: Channel, message: tuple) -> None:
-        """A careful rank is told of `message` when it arrives: its last byte, of a rendezvous its header."""
+        """A careful rank is told of `message` when it arrives: its last byte, of a rendezvous its
+        header."""
         channel.announced.append(message)
         event = Call(self.engine, partial(self._look, channel, message))
         if message[6] is None:
@@ -234,7 +253,8 @@ class Transport:
             event.wake(message[6].ready + channel.latency)
 
     def _look(self, channel: Channel, message: tuple, time: float) -> None:
-        """Has `message` arrived? Messages of one channel arrive in the order in which they were sent."""
+        """Has `message` arrived? Messages of one channel arrive in the order in which they were
+        sent."""
         flow = message[1]
         if flow is not None and flow.end + channel.latency > time:  # it was taken back meanwhile
             event = Call(self.engine, partial(self._look, channel, message))
@@ -247,7 +267,8 @@ class Transport:
             self._arrive(channel, first, time)
 
     def arrived(self, lane: Lane, channel: Channel | None, tag: int, context: int) -> int | None:
-        """The place in its rank's `arrivals` of the message that such a receive would take now: the first."""
+        """The place in its rank's `arrivals` of the message that such a receive would take now: the
+        first."""
         if not lane.state.careful:
             self.be_careful(lane)
         for place, (way, message) in enumerate(lane.state.arrivals):
@@ -256,13 +277,16 @@ class Transport:
                 return place
         return None
 
-    def take_arrived(self, lane: Lane, channel: Channel | None, tag: int, context: int) -> tuple | None:
+    def take_arrived(
+        self, lane: Lane, channel: Channel | None, tag: int, context: int
+    ) -> tuple | None:
         """(channel, message), taken out."""
         place = self.arrived(lane, channel, tag, context)
         return None if place is None else lane.state.arrivals.pop(place)
 
     def _arrive(self, channel: Channel, message: tuple, time: float) -> None:
-        """The header of `message` reaches a careful rank: the first receive posted for it takes it."""
+        """The header of `message` reaches a careful rank: the first receive posted for it takes
+        it."""
         state = channel.dest
         receives = channel.posted + [wild for wild in state.wild if wild.context == channel.context]
         takers = [receive for receive in receives if receive.tag in (ANY, message[0])]
@@ -279,14 +303,17 @@ class Transport:
 
 
 class Channel:
-    """One direction between two ranks in one communicator (`context`), with its link's numbers and ports.
+    """One direction between two ranks in one communicator (`context`), with its link's numbers and
+    ports.
 
-    mail: messages that no receive has taken; posted: receives that no message has reached. last: the flow of
-    its last message. announced: of a careful rank, messages under way; there: ids of those that have arrived.
+    mail: messages that no receive has taken; posted: receives that no message has reached. last:
+    the flow of its last message. announced: of a careful rank, messages under way; there: ids of
+    those that have arrived.
     """
 
     __slots__ = (
-        "announced", "bandwidth", "context", "dest", "gap", "into", "last", "latency", "mail", "messages",
+        "announced", "bandwidth", "context", "dest", "gap", "into", "last", "latency", "mail",
+        "messages",
         "nbytes", "out", "overhead", "posted", "source", "there",
     )  # fmt: skip
 
@@ -311,8 +338,8 @@ class Channel:
 class Departure:
     """The sender's side of a rendezvous: its buffer is free again when its bytes have left.
 
-    ready: when the sender was. flow: its bytes, once it has met its receive; until then, waiter: who is to be
-    woken when they have left.
+    ready: when the sender was. flow: its bytes, once it has met its receive; until then, waiter:
+    who is to be woken when they have left.
     """
 
     __slots__ = ("flow", "ready", "waiter", "wires")
@@ -361,8 +388,14 @@ def _first_receive(posted: list, tag: int) -> Receive | None:
 
 
 def put(into, data) -> bool:
-    """Copy into the array of a rank that waits, where that is plain: same kind, same length. Was it?"""
-    if into is None or type(data) is bytes or into.dtype is not data.dtype or len(into) != len(data):
+    """Copy into the array of a rank that waits, where that is plain: same kind, same length. Was
+    it?"""
+    if (
+        into is None
+        or type(data) is bytes
+        or into.dtype is not data.dtype
+        or len(into) != len(data)
+    ):
         return False
     into[...] = data
     return True

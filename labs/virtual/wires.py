@@ -5,19 +5,20 @@
     Port     a rank's or a network card's way out or in
     Call     a function that is called at a time, in the place of a rank that waits for a flow
 
-A flow takes its sender's port out and its receiver's port in at the same time, at full speed while it is
-alone in both. Flows that meet share fairly: max-min fairness (Bertsekas and Gallager, Data Networks, 1992,
-6.5.2), as in SimGrid; TCP connections and the queue pairs of an InfiniBand card come near to it. Two things
-stay in order: messages of one channel leave one after the other, and what a rank sends after a blocking Send
-leaves after that.
+A flow takes its sender's port out and its receiver's port in at the same time, at full speed while
+it is alone in both. Flows that meet share fairly: max-min fairness (Bertsekas and Gallager, Data
+Networks, 1992, 6.5.2), as in SimGrid; TCP connections and the queue pairs of an InfiniBand card
+come near to it. Two things stay in order: messages of one channel leave one after the other, and
+what a rank sends after a blocking Send leaves after that.
 
-Times of flows are those at the sender: the receiver's port is taken for as long, one latency later. All
-channels of a port have the same latency, so flows that meet at one end are early or late by the same time.
+Times of flows are those at the sender: the receiver's port is taken for as long, one latency later.
+All channels of a port have the same latency, so flows that meet at one end are early or late by the
+same time.
 
-A flow that finds both ports idle is *booked*: its end is known at once, and nothing happens until then. That
-is as good as all of them in most programs, and fast. Comes another before that end, the flow is taken back:
-its end is unknown (infinite) from then on, until it is over. Who was told the earlier end comes then, looks,
-and asks again.
+A flow that finds both ports idle is *booked*: its end is known at once, and nothing happens until
+then. That is as good as all of them in most programs, and fast. Comes another before that end, the
+flow is taken back: its end is unknown (infinite) from then on, until it is over. Who was told the
+earlier end comes then, looks, and asks again.
 """
 
 from __future__ import annotations
@@ -28,7 +29,8 @@ from math import inf
 
 from virtual.engine import Engine
 
-SAME = 1e-9  # flows whose ends are this close, as a share of the time since the last change, end together
+# flows whose ends are this close, as a share of the time since the last change, end together
+SAME = 1e-9
 ROUNDING = 1 + 1e-12  # of shares that are equal
 
 
@@ -39,8 +41,11 @@ class Wires:
         self.engine = engine
         self.changed: list[Flow] = []  # flows whose share is to be found anew, at this time
 
-    def begin(self, channel, size: float, ready: float, now: float, before: Flow | None = None) -> Flow:
-        """Let `size` bytes leave from `ready` on, behind what is in `channel` and behind the flow `before`.
+    def begin(
+        self, channel, size: float, ready: float, now: float, before: Flow | None = None
+    ) -> Flow:
+        """Let `size` bytes leave from `ready` on, behind what is in `channel` and behind the flow
+        `before`.
 
         now: the time before which nobody acts any more.
         """
@@ -62,7 +67,9 @@ class Wires:
             if self.engine.trace is not None:
                 self._note(flow, size)
             flow.asked = []
-            flow.behind = [other for other in (channel.last, before) if other is not None and other.end > now]
+            flow.behind = [
+                other for other in (channel.last, before) if other is not None and other.end > now
+            ]
             channel.last = flow
             _take(flow)
             if ready > self.engine.time:
@@ -72,7 +79,8 @@ class Wires:
         return flow
 
     def tell(self, flow: Flow, waiter, delay: float) -> None:
-        """Call waiter.wake(time) with the end of `flow` and `delay` on top, as soon as that end is known."""
+        """Call waiter.wake(time) with the end of `flow` and `delay` on top, as soon as that end is
+        known."""
         if flow.end < inf:
             waiter.wake(flow.end + delay)
         else:
@@ -172,7 +180,8 @@ class Wires:
             self._known(flow, time)
 
     def _known(self, flow: Flow, end: float) -> None:
-        """The end of a flow that was unknown is `end`. Its ports are free then, if nobody else needs them."""
+        """The end of a flow that was unknown is `end`. Its ports are free then, if nobody else
+        needs them."""
         flow.end = end
         for port in flow.ports():
             port.needed -= 1
@@ -193,15 +202,18 @@ class Wires:
 
 
 class Flow:
-    """The bytes of one message on their way. start, end: seconds, when the first and the last byte leaves.
+    """The bytes of one message on their way. start, end: seconds, when the first and the last byte
+    leaves.
 
-    An end that may still change is infinite. seconds: what it takes at full speed. While the end is unknown:
-    behind: flows that leave before. asked: (who, delay), to be told of the end. left: seconds at full speed
-    that remained when `group` began. rate: its share of the speed. due: when it is over at that rate.
+    An end that may still change is infinite. seconds: what it takes at full speed. While the end is
+    unknown: behind: flows that leave before. asked: (who, delay), to be told of the end. left:
+    seconds at full speed that remained when `group` began. rate: its share of the speed. due: when
+    it is over at that rate.
     """
 
     __slots__ = (
-        "asked", "behind", "channel", "due", "end", "entry", "group", "left", "rate", "seconds", "start",
+        "asked", "behind", "channel", "due", "end", "entry", "group", "left", "rate", "seconds",
+        "start",
     )  # fmt: skip
 
     def __init__(self, channel, seconds: float, start: float, end: float):
@@ -216,7 +228,8 @@ class Flow:
 
 
 class Group:
-    """Flows that meet, directly or through others, with shares that hold from `since` on until it is over."""
+    """Flows that meet, directly or through others, with shares that hold from `since` on until it
+    is over."""
 
     __slots__ = ("flows", "over", "since")
 
@@ -245,9 +258,10 @@ class Group:
 class Port:
     """A rank's or a network card's way out or in.
 
-    free: seconds, from when on it is idle; infinite while a flow of unknown end needs it. booked: the flow
-    of known end that has it, or had it last. needed: flows of unknown end that need it. flows: those of them
-    that share it. opened: when the next message may begin (see Link.gap). room, unserved: of _find_shares.
+    free: seconds, from when on it is idle; infinite while a flow of unknown end needs it. booked:
+    the flow of known end that has it, or had it last. needed: flows of unknown end that need it.
+    flows: those of them that share it. opened: when the next message may begin (see Link.gap).
+    room, unserved: of _find_shares.
     """
 
     __slots__ = ("booked", "flows", "free", "needed", "opened", "room", "unserved")
@@ -300,8 +314,8 @@ def _connected(first: Flow, seen: set[Flow]) -> list[Flow]:
 def _find_shares(flows: Iterable[Flow]) -> None:
     """Max-min fair rates, of ports that all have the speed 1.
 
-    Progressive filling: the port whose flows get least gives each of them an equal part of what it has left;
-    then the next of those that remain.
+    Progressive filling: the port whose flows get least gives each of them an equal part of what it
+    has left; then the next of those that remain.
     """
     ports: dict[Port, None] = {}
     for flow in flows:

@@ -20,8 +20,12 @@ from slurm.doctor.findings import OK, WRONG, Finding, show, some
 
 def main(arguments: list[str] | None = None) -> int:
     """0: nothing is wrong; 1: something is, or the site is unknown; 130: Ctrl-C."""
-    parser = argparse.ArgumentParser(prog="slurm.doctor", description="Check a cluster by its site file.")
-    parser.add_argument("site", help="its file in slurm/sites/, without .sh; on the cluster's login node")
+    parser = argparse.ArgumentParser(
+        prog="slurm.doctor", description="Check a cluster by its site file."
+    )
+    parser.add_argument(
+        "site", help="its file in slurm/sites/, without .sh; on the cluster's login node"
+    )
     parser.add_argument("--nodes", type=int, help="nodes of the trial job (default 2)")
     parser.add_argument(
         "--patience", type=float, default=120.0, help="seconds it may wait in the queue (120)"
@@ -57,7 +61,8 @@ def examine(site: str, nodes: int | None, patience: float) -> int:
         print("No job was tried, so that the nodes are unchecked. Mend this first.")
         return 1
     print(
-        f"A job is tried now: it may wait {patience:.0f} s, and then runs for a minute or two …", flush=True
+        f"A job is tried now: it may wait {patience:.0f} s, and then runs for a minute or two …",
+        flush=True,
     )
     wrong += _try_out(site, env, client, job, patience)
     result = f"{some([wrong], 'thing')} to mend." if wrong else "Nothing is wrong."
@@ -65,7 +70,9 @@ def examine(site: str, nodes: int | None, patience: float) -> int:
     return 1 if wrong else 0
 
 
-def _try_out(site: str, env: dict[str, str], client: slurm.Client, job: trial.Plan, patience: float) -> int:
+def _try_out(
+    site: str, env: dict[str, str], client: slurm.Client, job: trial.Plan, patience: float
+) -> int:
     folder = Path(tempfile.mkdtemp(prefix="doctor-", dir=paths.home()))
     try:
         outcome = trial.try_out(client, job, folder, patience)

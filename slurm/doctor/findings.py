@@ -9,7 +9,8 @@ OK, NOTE, WRONG, UNCHECKED = "ok", "note", "WRONG", "unchecked"
 
 
 class Finding(NamedTuple):
-    """`status`: one of the four words above. `sentence`: what was found, and what to do if it is wrong."""
+    """`status`: one of the four words above. `sentence`: what was found, and what to do if it is
+    wrong."""
 
     status: str
     sentence: str

@@ -1,7 +1,8 @@
-"""What carries data between the ranks of the site doctor's job, and how fast: MPI, and NCCL where GPUs are.
+"""What carries data between the ranks of the site doctor's job, and how fast: MPI, and NCCL where
+GPUs are.
 
-A comparison of NCCL with a host MPI is one of networks where that MPI speaks TCP beside an InfiniBand: so
-both are tried, and NCCL's own log says which way it took.
+A comparison of NCCL with a host MPI is one of networks where that MPI speaks TCP beside an
+InfiniBand: so both are tried, and NCCL's own log says which way it took.
 """
 
 from __future__ import annotations
@@ -22,10 +23,12 @@ TIMES = 10
 
 
 def by_mpi(comm, hosts: list[str]) -> dict:
-    """{"rate": bytes per second of one direction, "staged": why MPI gets no GPU memory, "" if it does}.
+    """{"rate": bytes per second of one direction, "staged": why MPI gets no GPU memory, "" if it
+    does}.
 
-    Between the first ranks of the first two hosts; the others wait. hosts: of all ranks, by rank. "staged" is
-    None where there is no GPU. "gpu_rate": the same rate from GPU to GPU, where MPI takes its memory.
+    Between the first ranks of the first two hosts; the others wait. hosts: of all ranks, by rank.
+    "staged" is None where there is no GPU. "gpu_rate": the same rate from GPU to GPU, where MPI
+    takes its memory.
     """
     first = [hosts.index(host) for host in dict.fromkeys(hosts)][:2]
     where = placement.of_mpi() if world.gpu_count() else None
@@ -58,9 +61,9 @@ def _rate(comm, other: int, out, into) -> float:
 def by_nccl(comm, folder: Path) -> dict:
     """{"latency": s of a short allreduce, "bus": bytes per second, "ways": {"NET/IB": 4, …}}.
 
-    {} where a rank has no GPU to itself. bus: the bus bandwidth of NVIDIA's nccl-tests (doc/PERFORMANCE.md),
-    2 (p - 1) / p times bytes over seconds. ways: connections by NCCL's log of this rank. Raises RuntimeError
-    with NCCL's words.
+    {} where a rank has no GPU to itself. bus: the bus bandwidth of NVIDIA's nccl-tests
+    (doc/PERFORMANCE.md), 2 (p - 1) / p times bytes over seconds. ways: connections by NCCL's log of
+    this rank. Raises RuntimeError with NCCL's words.
     """
     gpus = comm.allgather(placement.own_gpu())
     if None in gpus or len(set(gpus)) < comm.size:
@@ -69,7 +72,11 @@ def by_nccl(comm, folder: Path) -> dict:
     from torch import distributed
 
     log = folder / f"nccl-{comm.rank}.log"
-    os.environ |= {"NCCL_DEBUG": "INFO", "NCCL_DEBUG_FILE": str(log), "NCCL_DEBUG_SUBSYS": "INIT,P2P,NET"}
+    os.environ |= {
+        "NCCL_DEBUG": "INFO",
+        "NCCL_DEBUG_FILE": str(log),
+        "NCCL_DEBUG_SUBSYS": "INIT,P2P,NET",
+    }
     device = torch.device(placement.take_device())
     with socket.socket() as taken:
         taken.bind(("", 0))
@@ -85,7 +92,11 @@ def by_nccl(comm, folder: Path) -> dict:
     text = log.read_text(errors="replace") if log.exists() else ""
     ways = Counter(re.findall(r" via (NET/\w+(?:/\d+)?(?:/GDRDMA)?|P2P|SHM)", text))
     ways = Counter(re.sub(r"/\d+", "", way) for way in ways.elements())
-    return {"latency": short, "bus": 2 * (comm.size - 1) / comm.size * LONG / long, "ways": dict(ways)}
+    return {
+        "latency": short,
+        "bus": 2 * (comm.size - 1) / comm.size * LONG / long,
+        "ways": dict(ways),
+    }
 
 
 def _seconds(comm, nbytes: int, device) -> float:

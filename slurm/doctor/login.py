@@ -14,11 +14,20 @@ from slurm.doctor.trial import Plan
 
 # A pattern in Slurm's refusal, and what to do.
 _CURES = {
-    "account": "Set SBATCH_ACCOUNT to one of yours: `sacctmgr -nP show assoc user=$USER format=account,qos`.",
-    "qos": "Set SBATCH_QOS, or leave it out; those open to you: `sacctmgr -nP show assoc user=$USER`.",
+    "account": (
+        "Set SBATCH_ACCOUNT to one of yours: `sacctmgr -nP show assoc user=$USER"
+        " format=account,qos`."
+    ),
+    "qos": (
+        "Set SBATCH_QOS, or leave it out; those open to you: `sacctmgr -nP show assoc user=$USER`."
+    ),
     "partition": "Set SBATCH_PARTITION; `sinfo -s` lists them.",
-    "generic resource|gres": "LABKIT_GPU_FORM or the type of GPU is not this site's: see `sinfo -o '%P %G'`.",
-    "node configuration": "No node has so many cores, or so many of such GPUs: see `sinfo -o '%P %c %G'`.",
+    "generic resource|gres": (
+        "LABKIT_GPU_FORM or the type of GPU is not this site's: see `sinfo -o '%P %G'`."
+    ),
+    "node configuration": (
+        "No node has so many cores, or so many of such GPUs: see `sinfo -o '%P %c %G'`."
+    ),
     "more (processors|nodes)|node count": "The partition is too small; NODES=1 asks for one node.",
     "feature": "SBATCH_CONSTRAINT names a feature that no node has: see `sinfo -o '%P %f'`.",
     "time limit": "This partition does not take jobs of 2 minutes.",
@@ -40,7 +49,9 @@ def submission(env: Mapping[str, str], client: slurm.Client, job: Plan) -> Findi
         client.call("sbatch", "--test-only", *job.options, "slurm/doctor.sh", "test", "test")
     except slurm.Failed as failed:
         reason = failed.reason.rstrip(".") + "."
-        cures = [cure for pattern, cure in _CURES.items() if re.search(pattern, reason, re.IGNORECASE)]
+        cures = [
+            cure for pattern, cure in _CURES.items() if re.search(pattern, reason, re.IGNORECASE)
+        ]
         return Finding(WRONG, " ".join([f"sbatch refuses {request}: {reason}", *cures[:1]]))
     where = f" in partition {env['SBATCH_PARTITION']}" if env.get("SBATCH_PARTITION") else ""
     return Finding(OK, f"sbatch would take {request}{where}.")
@@ -57,12 +68,16 @@ def _file(site: str, env: Mapping[str, str]) -> Iterator[Finding]:
     }
     gpus = env.get("LABKIT_GPUS_PER_NODE", "")
     if not gpus.isdecimal():
-        yield Finding(WRONG, f"LABKIT_GPUS_PER_NODE is {gpus!r} in slurm/sites/{site}.sh; write 0, 1, 2, …")
+        yield Finding(
+            WRONG, f"LABKIT_GPUS_PER_NODE is {gpus!r} in slurm/sites/{site}.sh; write 0, 1, 2, …"
+        )
     for name, (value, choices) in known.items():
         if value not in choices:
             is_now = "empty" if value is None else repr(value)
             listed = ", ".join(choices)
-            yield Finding(WRONG, f"{name} is {is_now} in slurm/sites/{site}.sh. Write one of: {listed}.")
+            yield Finding(
+                WRONG, f"{name} is {is_now} in slurm/sites/{site}.sh. Write one of: {listed}."
+            )
 
 
 def _launcher(env: Mapping[str, str], client: slurm.Client) -> Iterator[Finding]:
@@ -77,7 +92,8 @@ def _launcher(env: Mapping[str, str], client: slurm.Client) -> Iterator[Finding]
         yield Finding(OK, f"srun has the plugin {plugin[1]} to start MPI's ranks.")
     else:
         yield Finding(
-            WRONG, f"srun has no MPI plugin {plugin[1]!r}, only {', '.join(known)}: mend LABKIT_LAUNCHER."
+            WRONG,
+            f"srun has no MPI plugin {plugin[1]!r}, only {', '.join(known)}: mend LABKIT_LAUNCHER.",
         )
 
 
@@ -86,9 +102,15 @@ def _modules(env: Mapping[str, str]) -> Iterator[Finding]:
     if not wanted.strip():
         return
     done = subprocess.run(
-        ["bash", "slurm/doctor.sh", "modules"], cwd=paths.root(), env=dict(env), stdin=subprocess.DEVNULL,
-        capture_output=True, text=True, errors="replace", check=False,
-    )  # fmt: skip
+        ["bash", "slurm/doctor.sh", "modules"],
+        cwd=paths.root(),
+        env=dict(env),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        errors="replace",
+        check=False,
+    )
     if done.returncode == 0:
         yield Finding(OK, f"The modules {wanted} load.")
     else:

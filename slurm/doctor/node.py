@@ -1,7 +1,8 @@
 """What the site doctor's job runs: `python -m slurm.doctor.node FOLDER` on its first node.
 
-It starts the job's ranks with the site's launcher, `python -m slurm.doctor.node FOLDER rank`, and then looks
-at the node with the doctor. Every finding is a JSON file in FOLDER, which the login node reads.
+It starts the job's ranks with the site's launcher, `python -m slurm.doctor.node FOLDER rank`, and
+then looks at the node with the doctor. Every finding is a JSON file in FOLDER, which the login node
+reads.
 """
 
 from __future__ import annotations
@@ -48,7 +49,8 @@ def first_node(folder: Path) -> int:
 
 
 def _builds() -> dict:
-    """What can be chosen on this node: {"horovod": names, "mpi": names, "gdrcopy": is the library there?}."""
+    """What can be chosen on this node: {"horovod": names, "mpi": names, "gdrcopy": is the library
+    there?}."""
     gdrcopy = os.environ.get("LABKIT_GDRCOPY", "")
     return {
         "horovod": list(builds.horovod_builds()),
@@ -58,7 +60,8 @@ def _builds() -> dict:
 
 
 def _start_ranks(folder: Path) -> dict:
-    """How the launcher ended: {"ranks", "hosts", "status" (None: too slow), "said" (its last lines)}."""
+    """How the launcher ended: {"ranks", "hosts", "status" (None: too slow), "said" (its last
+    lines)}."""
     # These ranks try MPI out; whether Horovod's build is there is said apart.
     env = {name: value for name, value in os.environ.items() if name != "LABKIT_HOROVOD"}
     try:
@@ -90,7 +93,8 @@ def _start_ranks(folder: Path) -> dict:
 
 
 def one_rank(folder: Path) -> int:
-    """Say what this rank sees; exchange its host's name with all the others; try MPI's link, and NCCL's."""
+    """Say what this rank sees; exchange its host's name with all the others; try MPI's link, and
+    NCCL's."""
     facts = {"host": socket.gethostname(), "cores": world.cores(), "labkit": str(paths.root())}
     facts |= {"gpus": _gpus(), "python": sys.version.split()[0], "devices": _devices()}
     facts["infiniband"] = doctor.infiniband_ports()

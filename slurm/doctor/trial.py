@@ -1,4 +1,5 @@
-"""The site doctor's short job: submitted, waited for with patience that ends, and its findings collected."""
+"""The site doctor's short job: submitted, waited for with patience that ends, and its findings
+collected."""
 
 from __future__ import annotations
 
@@ -16,7 +17,9 @@ from labkit.errors import LabError
 # Slurm's words for a job that has not ended.
 _WAITING = ("PENDING", "CONFIGURING", "REQUEUED", "REQUEUE_HOLD", "RESV_DEL_HOLD", "SPECIAL_EXIT")
 _RUNNING = ("RUNNING", "COMPLETING", "SUSPENDED", "STAGE_OUT", "SIGNALING", "STOPPED", "RESIZING")
-RUN_SECONDS = 260  # the job's own limit is 2 minutes, 3 with GPUs; Slurm looks at limits twice a minute
+RUN_SECONDS = (
+    260  # the job's own limit is 2 minutes, 3 with GPUs; Slurm looks at limits twice a minute
+)
 FILE_SECONDS = 15  # until a file from a node is seen here: network file systems cache
 _SILENCES = 5  # answers without a state, then Slurm has lost the job
 
@@ -30,10 +33,12 @@ class Plan(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """What became of the job. `state`: Slurm's word, or "QUEUED" when patience ended first, or "LOST".
+    """What became of the job. `state`: Slurm's word, or "QUEUED" when patience ended first, or
+    "LOST".
 
-    `reason`: why it waits, in Slurm's word. `files`: the stem of each file that the job wrote, and what that
-    says; those of its ranks are in `ranks`. `output`: the last lines that the job itself wrote.
+    `reason`: why it waits, in Slurm's word. `files`: the stem of each file that the job wrote, and
+    what that says; those of its ranks are in `ranks`. `output`: the last lines that the job itself
+    wrote.
     """
 
     number: str
@@ -45,7 +50,8 @@ class Outcome(NamedTuple):
 
 
 def plan(env: Mapping[str, str], wanted: int | None) -> Plan:
-    """Two nodes unless another number is wanted, two ranks on each; one rank where a node has one GPU."""
+    """Two nodes unless another number is wanted, two ranks on each; one rank where a node has one
+    GPU."""
     nodes = wanted or 2
     each = 1 if env.get("LABKIT_GPUS_PER_NODE") == "1" else 2
     minutes = 2 if env.get("LABKIT_GPUS_PER_NODE", "0") == "0" else 3
@@ -63,7 +69,8 @@ def plan(env: Mapping[str, str], wanted: int | None) -> Plan:
 
 
 def try_out(client: slurm.Client, job: Plan, folder: Path, patience: float) -> Outcome:
-    """Submit the job, wait, read `folder`. Whatever ends this before the job, the job is cancelled."""
+    """Submit the job, wait, read `folder`. Whatever ends this before the job, the job is
+    cancelled."""
     number = _submit(client, job, folder)
     over = False
     try:
@@ -89,7 +96,8 @@ def _submit(client: slurm.Client, job: Plan, folder: Path) -> str:
 
 
 def _wait(client: slurm.Client, number: str, patience: float) -> tuple[str, str]:
-    """(state, reason) at the job's end; "QUEUED" after `patience` seconds without a start, or "LOST"."""
+    """(state, reason) at the job's end; "QUEUED" after `patience` seconds without a start, or
+    "LOST"."""
     deadline = time.monotonic() + patience
     started = False
     silences = 0
@@ -102,13 +110,18 @@ def _wait(client: slurm.Client, number: str, patience: float) -> tuple[str, str]
             started = True
             deadline = time.monotonic() + RUN_SECONDS
         if time.monotonic() > deadline:
-            return ("LOST", f"it did not end within {RUN_SECONDS} s") if started else ("QUEUED", reason)
+            return (
+                ("LOST", f"it did not end within {RUN_SECONDS} s")
+                if started
+                else ("QUEUED", reason)
+            )
         time.sleep(1)
     return "LOST", "Slurm no longer says anything about it"
 
 
 def _state(client: slurm.Client, number: str) -> tuple[str, str]:
-    """Slurm's words for the job: state, and the reason why it waits or failed; "" where it says nothing."""
+    """Slurm's words for the job: state, and the reason why it waits or failed; "" where it says
+    nothing."""
     try:
         fields = client.job(number)
     except slurm.Failed:
@@ -117,8 +130,11 @@ def _state(client: slurm.Client, number: str) -> tuple[str, str]:
 
 
 def _read(folder: Path, expect: bool) -> dict:
-    """Stem -> what the JSON file says. `expect`: the job ended well, so that its last file must come."""
+    """Stem -> what the JSON file says. `expect`: the job ended well, so that its last file must
+    come."""
     deadline = time.monotonic() + FILE_SECONDS
     while expect and not (folder / "launch.json").exists() and time.monotonic() < deadline:
         time.sleep(0.5)
-    return {path.stem: json.loads(path.read_text(encoding="utf-8")) for path in folder.glob("*.json")}
+    return {
+        path.stem: json.loads(path.read_text(encoding="utf-8")) for path in folder.glob("*.json")
+    }

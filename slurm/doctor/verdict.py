@@ -1,4 +1,5 @@
-"""From what the doctor's job found on the nodes to sentences: what fits the site file, and what does not."""
+"""From what the doctor's job found on the nodes to sentences: what fits the site file, and what
+does not."""
 
 from __future__ import annotations
 
@@ -18,8 +19,9 @@ def judge(site: str, env: Mapping[str, str], job: Plan, outcome: Outcome) -> Ite
     if outcome.state == "QUEUED":
         yield Finding(
             UNCHECKED,
-            f"The queue is full (job {outcome.number} waits: {outcome.reason}): the rest is unchecked. "
-            "The job was cancelled. Wait longer with PATIENCE=600, or ask for one node with NODES=1.",
+            f"The queue is full (job {outcome.number} waits: {outcome.reason}): the rest is"
+            " unchecked. The job was cancelled. Wait longer with PATIENCE=600, or ask for one node"
+            " with NODES=1.",
         )
         return
     if not outcome.files:
@@ -27,7 +29,9 @@ def judge(site: str, env: Mapping[str, str], job: Plan, outcome: Outcome) -> Ite
         return
     begun = outcome.files.get("begun", {})
     launch = outcome.files.get("launch", {})
-    yield Finding(OK, f"A job ran on {begun.get('host', '?')}, which sees this folder and its Python.")
+    yield Finding(
+        OK, f"A job ran on {begun.get('host', '?')}, which sees this folder and its Python."
+    )
     yield from _started(env, job, outcome, launch)
     yield from _builds(site, env, outcome)
     if not outcome.ranks:
@@ -42,7 +46,8 @@ def judge(site: str, env: Mapping[str, str], job: Plan, outcome: Outcome) -> Ite
 
 
 def labs(env: Mapping[str, str], outcome: Outcome) -> dict[str, dict]:
-    """Stem -> status and sentence: what the node's doctor says, with the site's launcher to start ranks."""
+    """Stem -> status and sentence: what the node's doctor says, with the site's launcher to start
+    ranks."""
     report = outcome.files.get("node")
     if report is None:
         return {}
@@ -60,45 +65,55 @@ def _nothing_came(site: str, outcome: Outcome) -> Finding:
     if outcome.state == "COMPLETED" or not outcome.output:
         return Finding(
             WRONG,
-            f"Job {outcome.number} ended ({outcome.state}), but nothing that it wrote is seen here. Do the "
-            f"nodes see {paths.root()}? Put the checkout, or LABKIT_HOME, on a file system that they share.",
+            f"Job {outcome.number} ended ({outcome.state}), but nothing that it wrote is seen here."
+            f" Do the nodes see {paths.root()}? Put the checkout, or LABKIT_HOME, on a file system"
+            " that they share.",
         )
     return Finding(WRONG, f"Job {outcome.number} on {site} ended with {outcome.state}.{output}")
 
 
-def _started(env: Mapping[str, str], job: Plan, outcome: Outcome, launch: Mapping) -> Iterator[Finding]:
-    """Did the launcher start as many ranks as asked, on the nodes asked, and do they know of each other?"""
+def _started(
+    env: Mapping[str, str], job: Plan, outcome: Outcome, launch: Mapping
+) -> Iterator[Finding]:
+    """Did the launcher start as many ranks as asked, on the nodes asked, and do they know of each
+    other?"""
     launcher = env.get("LABKIT_LAUNCHER", "")
     ranks = outcome.ranks
     met = [rank for rank in ranks if "met" in rank]
     wanted = launch.get("ranks", 0)
     output = f" It said: {launch['said']}" if launch.get("said") else ""
     if not launch:
-        yield Finding(WRONG, f"Job {outcome.number} ended ({outcome.state}) before it started its ranks.")
+        yield Finding(
+            WRONG, f"Job {outcome.number} ended ({outcome.state}) before it started its ranks."
+        )
     elif launch["status"] is None:
         yield Finding(
             WRONG,
-            f"{launcher} started {len(ranks)} of {wanted} ranks, and {len(met)} of them exchanged a "
-            f"message within {node.RANKS_SECONDS} s. Does an interface not reach the other node?{output}",
+            f"{launcher} started {len(ranks)} of {wanted} ranks, and {len(met)} of them exchanged a"
+            f" message within {node.RANKS_SECONDS} s. Does an interface not reach the other"
+            f" node?{output}",
         )
     elif not ranks:
         yield Finding(WRONG, f"{launcher} started no rank (status {launch['status']}).{output}")
     elif any(rank.get("size") == 1 for rank in ranks) and wanted > 1:
         yield Finding(
             WRONG,
-            f"{launcher} started {len(ranks)} processes, each of which thinks it is alone: MPI does not "
-            "understand this launcher. Try another --mpi= (`srun --mpi=list`) or the library's own mpiexec.",
+            f"{launcher} started {len(ranks)} processes, each of which thinks it is alone: MPI does"
+            " not understand this launcher. Try another --mpi= (`srun --mpi=list`) or the"
+            " library's own mpiexec.",
         )
     elif launch["status"] or len(met) < wanted:
-        yield Finding(WRONG, f"{len(met)} of {wanted} ranks exchanged a message under {launcher}.{output}")
+        yield Finding(
+            WRONG, f"{len(met)} of {wanted} ranks exchanged a message under {launcher}.{output}"
+        )
     else:
         hosts = met[0]["met"]
         slowest = max(rank["seconds"] for rank in met)
         status = OK if len(hosts) == job.nodes else WRONG
         yield Finding(
             status,
-            f"{launcher} started {wanted} ranks on {some([len(hosts)], 'node')} ({', '.join(hosts)}); they "
-            f"exchanged their first message in {slowest:.2g} s.",
+            f"{launcher} started {wanted} ranks on {some([len(hosts)], 'node')}"
+            f" ({', '.join(hosts)}); they exchanged their first message in {slowest:.2g} s.",
         )
 
 
@@ -118,7 +133,9 @@ def _builds(site: str, env: Mapping[str, str], outcome: Outcome) -> Iterator[Fin
             f"`make setup` builds them; or change the line in slurm/sites/{site}.sh.",
         )
     if env.get("LABKIT_GDRCOPY") and not on_node["gdrcopy"]:
-        yield Finding(WRONG, f"LABKIT_GDRCOPY names {env['LABKIT_GDRCOPY']}, which is no file on the node.")
+        yield Finding(
+            WRONG, f"LABKIT_GDRCOPY names {env['LABKIT_GDRCOPY']}, which is no file on the node."
+        )
 
 
 def _hardware(env: Mapping[str, str], ranks: list[dict]) -> Iterator[Finding]:
@@ -127,8 +144,8 @@ def _hardware(env: Mapping[str, str], ranks: list[dict]) -> Iterator[Finding]:
     if cores[0] == 1:
         yield Finding(
             NOTE,
-            "One core for a rank and its data loaders is little: --cpus-per-task in LABKIT_SBATCH_OPTIONS "
-            "gives more.",
+            "One core for a rank and its data loaders is little: --cpus-per-task in"
+            " LABKIT_SBATCH_OPTIONS gives more.",
         )
     number = env.get("LABKIT_GPUS_PER_NODE", "")
     wanted = int(number) if number.isdecimal() else 0
@@ -137,12 +154,13 @@ def _hardware(env: Mapping[str, str], ranks: list[dict]) -> Iterator[Finding]:
     if wanted and max(gpus, devices) < wanted:
         yield Finding(
             WRONG,
-            f"The site file says {wanted} GPUs in a node; the job got {gpus} from Slurm, its nodes show "
-            f"{devices}. See LABKIT_GPU_FORM and the partition.",
+            f"The site file says {wanted} GPUs in a node; the job got {gpus} from Slurm, its nodes"
+            f" show {devices}. See LABKIT_GPU_FORM and the partition.",
         )
     elif wanted and not devices:
         yield Finding(
-            NOTE, f"Slurm gives {gpus} GPUs in a node, but no driver shows any: labs use the processor."
+            NOTE,
+            f"Slurm gives {gpus} GPUs in a node, but no driver shows any: labs use the processor.",
         )
     elif wanted:
         yield Finding(OK, f"{some([max(gpus, devices)], 'GPU')} in each node.")
@@ -152,14 +170,17 @@ def _network(ranks: list[dict]) -> Iterator[Finding]:
     ports = {rank["host"]: rank["infiniband"] for rank in ranks}
     if not any(ports.values()):
         yield Finding(
-            NOTE, "No InfiniBand or RoCE port on the nodes: messages go over TCP or the site's own network."
+            NOTE,
+            "No InfiniBand or RoCE port on the nodes: messages go over TCP or the site's own"
+            " network.",
         )
         return
     for host, there in sorted(ports.items()):
         active = [port for port in there or [] if "ACTIVE" in port]
         if not active:
             yield Finding(
-                WRONG, f"No InfiniBand port of {host} is active: {'; '.join(there or ['none there'])}."
+                WRONG,
+                f"No InfiniBand port of {host} is active: {'; '.join(there or ['none there'])}.",
             )
     first = next(there for there in ports.values() if there)
     yield Finding(OK, f"{some([len(first)], 'InfiniBand port')}: {'; '.join(first[:4])}.")
@@ -169,7 +190,9 @@ def _mpi(site: str, env: Mapping[str, str], ranks: list[dict]) -> Iterator[Findi
     families = sorted({f"{rank['family']} {rank['version']}" for rank in ranks if "family" in rank})
     if not families:
         yield Finding(
-            WRONG, "No rank could load an MPI library: see LABKIT_MODULES, and `make setup` with MPI_HOME."
+            WRONG,
+            "No rank could load an MPI library: see LABKIT_MODULES, and `make setup` with"
+            " MPI_HOME.",
         )
         return
     if len(families) > 1:
@@ -179,8 +202,9 @@ def _mpi(site: str, env: Mapping[str, str], ranks: list[dict]) -> Iterator[Findi
     if wanted and rank["family"] not in mpis.FLAVORS.get(wanted, ()):
         yield Finding(
             WRONG,
-            f"LABKIT_MPI says {wanted}, but the ranks run on {families[0]} ({', '.join(rank['files'])}): "
-            f"another module in slurm/sites/{site}.sh, or `make setup MPI_HOME=…` with the one loaded.",
+            f"LABKIT_MPI says {wanted}, but the ranks run on {families[0]}"
+            f" ({', '.join(rank['files'])}): another module in slurm/sites/{site}.sh, or `make"
+            " setup MPI_HOME=…` with the one loaded.",
         )
     else:
         yield Finding(OK, f"MPI: {families[0]}{', as the site file says' if wanted else ''}.")
@@ -203,8 +227,9 @@ def _links(ranks: list[dict]) -> Iterator[Finding]:
         if port and min(rates) < 0.2 * port:
             yield Finding(
                 WRONG,
-                f"{said} The port carries {port / 1e9:.3g} GB/s: does this MPI speak TCP? Then a comparison "
-                "with NCCL is one of networks. Set up with the site's own MPI: make setup MPI_HOME=…",
+                f"{said} The port carries {port / 1e9:.3g} GB/s: does this MPI speak TCP? Then a"
+                " comparison with NCCL is one of networks. Set up with the site's own MPI: make"
+                " setup MPI_HOME=…",
             )
         else:
             yield Finding(OK, said)
@@ -223,8 +248,8 @@ def _of_nccl(measured: list[dict], port: float) -> Finding:
     ways = sum((Counter(found["ways"]) for found in measured), Counter())
     listed = ", ".join(f"{way} {count}" for way, count in ways.most_common()) or "not in its log"
     said = (
-        f"NCCL: {1e6 * measured[0]['latency']:.3g} µs for an allreduce of 8 bytes, and a bus bandwidth of "
-        f"{measured[0]['bus'] / 1e9:.3g} GB/s for 256 MiB. Connections: {listed}."
+        f"NCCL: {1e6 * measured[0]['latency']:.3g} µs for an allreduce of 8 bytes, and a bus"
+        f" bandwidth of {measured[0]['bus'] / 1e9:.3g} GB/s for 256 MiB. Connections: {listed}."
     )
     if port and any(way.startswith("NET/Socket") for way in ways):
         cure = "An active InfiniBand port is not used: see NCCL_SOCKET_IFNAME and NCCL's plug-in."

@@ -1,6 +1,6 @@
 """JupyterHub for a class: on the tabletop cluster, at a site, or on one machine without Slurm.
 
-    python -m slurm.hub up|status|down|forget      # behind make hub, hub-status, hub-stop, hub-forget
+    python -m slurm.hub up|status|down|forget  # behind make hub, hub-status, hub-stop, hub-forget
 
 | module | what it is |
 |---|---|
@@ -11,6 +11,6 @@
 | `settings` | what `jupyterhub_config` reads |
 | `site_users` | users that a site has: checked, and let in |
 
-The hub's own Python runs `keep`, which holds the hub, and `jupyterhub_config`, with `passwords`; a learner's
-server begins with `job.sh` and `session`.
+The hub's own Python runs `keep`, which holds the hub, and `jupyterhub_config`, with `passwords`; a
+learner's server begins with `job.sh` and `session`.
 """

@@ -1,4 +1,5 @@
-"""The hub's command line: `python -m slurm.hub up|status|down|forget`, behind `make hub` and others."""
+"""The hub's command line: `python -m slurm.hub up|status|down|forget`, behind `make hub` and
+others."""
 
 from __future__ import annotations
 
@@ -27,17 +28,25 @@ def main(arguments: list[str] | None = None) -> int:
     top = argparse.ArgumentParser(prog="python -m slurm.hub", description=__doc__)
     verbs = top.add_subparsers(dest="verb", required=True)
     up = verbs.add_parser("up", help="start a hub")
-    up.add_argument("--learners", default="", help="as root: how many users to make, learner01 and so on")
+    up.add_argument(
+        "--learners", default="", help="as root: how many users to make, learner01 and so on"
+    )
     up.add_argument(
         "--names", default="", help="as root: users to make, by their names; at a site: its users"
     )
     up.add_argument("--site", default="", help="a file of slurm/sites/ (default: the tabletop)")
-    up.add_argument("--plain", action="store_true", help="without Slurm: servers are processes here")
-    up.add_argument("--port", default="8000", help="of the loopback address, for browsers (default: 8000)")
+    up.add_argument(
+        "--plain", action="store_true", help="without Slurm: servers are processes here"
+    )
+    up.add_argument(
+        "--port", default="8000", help="of the loopback address, for browsers (default: 8000)"
+    )
     up.add_argument("--name", default="table", help="which tabletop cluster (default: table)")
     verbs.add_parser("status", help="is there a hub, and who is logged in?")
     verbs.add_parser("down", help="end the hub, all servers and their jobs")
-    verbs.add_parser("forget", help="as root: remove the users that the hub has made, with their homes")
+    verbs.add_parser(
+        "forget", help="as root: remove the users that the hub has made, with their homes"
+    )
     options = top.parse_args(arguments)
     return exit_status(lambda: _VERBS[options.verb](options))
 
@@ -45,7 +54,9 @@ def main(arguments: list[str] | None = None) -> int:
 def _up(options: argparse.Namespace) -> int:
     state = settings.folder()
     if process.running(state):
-        raise LabError(f"A hub runs here already: {_address(state)}. To have another, first: make hub-stop")
+        raise LabError(
+            f"A hub runs here already: {_address(state)}. To have another, first: make hub-stop"
+        )
     port = settings.read_port(options.port)
     names = _names(options)
     if process.stop(state):  # its jobs are the next hub's
@@ -70,15 +81,16 @@ def _names(options) -> list[str]:
         )
     if not settings.is_root() and (options.learners or options.names):
         raise LabError(
-            f"Only root can let others log in; you are {getpass.getuser()}, and your hub is yours alone. "
-            "Leave LEARNERS and NAMES out."
+            f"Only root can let others log in; you are {getpass.getuser()}, and your hub is yours"
+            " alone. Leave LEARNERS and NAMES out."
         )
     if settings.is_root() and _at_site(options):
         return site_users.names_of(options.learners, options.names)
     names = learners.names_of(options.learners, options.names)
     if settings.is_root() and not (names or learners.made()):
         raise LabError(
-            'Who will log in? As root, the hub makes users: make hub LEARNERS=40, or NAMES="ada grace".'
+            'Who will log in? As root, the hub makes users: make hub LEARNERS=40, or NAMES="ada'
+            ' grace".'
         )
     learners.check(names)
     return names
@@ -87,8 +99,9 @@ def _names(options) -> list[str]:
 def _start(options, state: Path, port: int, names: list[str], listening) -> int:
     if settings.is_root() and learners.known(passwords.INSTRUCTOR):
         raise LabError(
-            f"This machine has a user {passwords.INSTRUCTOR}. On the hub that is who sees the class board, "
-            "with a password of the hub's own, and nobody else: rename that user, or take another machine."
+            f"This machine has a user {passwords.INSTRUCTOR}. On the hub that is who sees the class"
+            " board, with a password of the hub's own, and nobody else: rename that user, or take"
+            " another machine."
         )
     place, table = _place(options)
     people = names if settings.is_root() and _at_site(options) else []
@@ -98,7 +111,8 @@ def _start(options, state: Path, port: int, names: list[str], listening) -> int:
         warnings = site_users.check(people)
     bundle = course.publish(state)
     if settings.is_root():
-        # Before anybody is made, and a cluster started. A site's folder may be open to a group alone.
+        # Before anybody is made, and a cluster started. A site's folder may be open to a group
+        # alone.
         learners.check_reach(bundle, people[0] if people else "nobody")
         warnings += learners.open_answers(people[0] if people else "nobody")
     install.ensure()
@@ -113,7 +127,10 @@ def _start(options, state: Path, port: int, names: list[str], listening) -> int:
     page = ""
     if settings.is_root():
         _make_class_folder(state)
-        page = f"The class board, for {passwords.INSTRUCTOR}: http://127.0.0.1:{port}/services/board/\n"
+        page = (
+            f"The class board, for {passwords.INSTRUCTOR}:"
+            f" http://127.0.0.1:{port}/services/board/\n"
+        )
     process.start(settings.write(place, state, port, commands, people), listening, commands)
     count = "1 person" if len(known) == 1 else f"{len(known)} people"
     where = f"the site {place.site}" if place.site else "this machine, without Slurm"
@@ -136,15 +153,19 @@ def _nodes(count: int) -> int:
 
 
 def too_small(table: tabletop.Tabletop, count: int) -> list[str]:
-    """What to say of a tabletop that runs already. LabError where not all of `count` learners find a CPU."""
+    """What to say of a tabletop that runs already. LabError where not all of `count` learners find
+    a CPU."""
     has = table.settings.nodes
     if has >= _nodes(count):
         return []
     said = (
-        f"The tabletop cluster '{table.name}' has {has} nodes of {tabletop.CPUS} CPUs, and {count} learners "
-        f"want {_nodes(count)}"
+        f"The tabletop cluster '{table.name}' has {has} nodes of {tabletop.CPUS} CPUs, and {count}"
+        f" learners want {_nodes(count)}"
     )
-    mend = f"make tabletop-down{tabletop.also_name(table.name)}, and make hub starts one that suffices."
+    mend = (
+        f"make tabletop-down{tabletop.also_name(table.name)}, and make hub starts one that"
+        " suffices."
+    )
     if has * tabletop.CPUS < count:
         raise LabError(f"{said}: not all would get a server. First: {mend}")
     return [f"{said}: their jobs will wait for one another. To mend it: make hub-stop, {mend}"]
@@ -153,7 +174,10 @@ def too_small(table: tabletop.Tabletop, count: int) -> list[str]:
 def _word_of_passwords(state: Path, people: list[str]) -> str:
     file = paths.shown(state / "private" / "passwords.txt")
     if people:
-        return f"They log in with the site's passwords. That of {passwords.INSTRUCTOR}, for you alone: {file}"
+        return (
+            f"They log in with the site's passwords. That of {passwords.INSTRUCTOR}, for you alone:"
+            f" {file}"
+        )
     return f"Names and passwords, for you alone: {file}"
 
 
@@ -252,8 +276,8 @@ def _down(options: argparse.Namespace) -> int:
     if known["commands"] is not None:
         name = Path(known["commands"]).parent.name
         print(
-            f"The tabletop cluster '{name}' goes on, with the learners' batch jobs. To end both: make "
-            f"tabletop-down{tabletop.also_name(name)}"
+            f"The tabletop cluster '{name}' goes on, with the learners' batch jobs. To end both:"
+            f" make tabletop-down{tabletop.also_name(name)}"
         )
     if settings.is_root() and not known.get("people"):
         print("Its users and their work are still there. To remove both: make hub-forget")
@@ -271,19 +295,24 @@ def _forget(options: argparse.Namespace) -> int:
         process.stop(state)
     _cancel_jobs(state)
     gone = learners.remove()
-    # Another class may have the same names, and users of the same numbers: no old cookie is to let anybody in
-    # as one of them, and the board is not to show them somebody else's work.
+    # Another class may have the same names, and users of the same numbers: no old cookie is to let
+    # anybody in as one of them, and the board is not to show them somebody else's work.
     for name in ("passwords.txt", "jupyterhub.sqlite", "cookie_secret"):
         (state / "private" / name).unlink(missing_ok=True)
     for name in ("class", "board"):
         shutil.rmtree(state / name, ignore_errors=True)
     learners.remove_system_user(keep.BOARD_USER)
-    print(f"Removed with their homes: {', '.join(gone)}." if gone else "The hub has made no users here.")
+    print(
+        f"Removed with their homes: {', '.join(gone)}."
+        if gone
+        else "The hub has made no users here."
+    )
     return 0
 
 
 def _cancel_jobs(state: Path) -> None:
-    """The learners' batch jobs, also those that wait: a job must not start for a user who is no more."""
+    """The learners' batch jobs, also those that wait: a job must not start for a user who is no
+    more."""
     table = process.table(process.read_settings(state))
     if table:
         for name in learners.made():

@@ -1,4 +1,5 @@
-"""The course as learners get it: a git bundle of the last commit, or of an archive, without solutions.
+"""The course as learners get it: a git bundle of the last commit, or of an archive, without
+solutions.
 
 A bundle is one file that everybody may read, and git clones it without a network.
 """
@@ -24,13 +25,16 @@ _NOT = ("labs/authoring/template", "slurm/hub")
 
 
 def publish(state: Path) -> Path:
-    """Bring the bundle in the hub's folder up to date; its path. LabError without git, or without a commit.
+    """Bring the bundle in the hub's folder up to date; its path. LabError without git, or without a
+    commit.
 
-    The hub's own repository gets one commit for each new state of the course, so that nbgitpuller can merge
-    it with what learners have written.
+    The hub's own repository gets one commit for each new state of the course, so that nbgitpuller
+    can merge it with what learners have written.
     """
     if shutil.which("git") is None:
-        raise LabError("The hub hands the course out with git, which is not here: sudo apt-get install git")
+        raise LabError(
+            "The hub hands the course out with git, which is not here: sudo apt-get install git"
+        )
     root = paths.root()
     work = state / "private" / "course"
     work.mkdir(exist_ok=True)
@@ -40,7 +44,9 @@ def publish(state: Path) -> Path:
         if entry.name != ".git":
             shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
     _put(root, work)
-    said = edition.Edition(edition.LEARNERS, edition.version(root) or "", edition.revision(root) or "")
+    said = edition.Edition(
+        edition.LEARNERS, edition.version(root) or "", edition.revision(root) or ""
+    )
     (work / edition.FILE).write_text(edition.text(said), encoding="utf-8")
     _git(work, "add", "--all")
     if _git(work, "status", "--porcelain"):
@@ -63,7 +69,9 @@ def _put(root: Path, work: Path) -> None:
         for part in parts:
             (work / part).parent.mkdir(parents=True, exist_ok=True)
             if (root / part).is_dir():
-                shutil.copytree(root / part, work / part, ignore=shutil.ignore_patterns("__pycache__"))
+                shutil.copytree(
+                    root / part, work / part, ignore=shutil.ignore_patterns("__pycache__")
+                )
             else:
                 shutil.copy(root / part, work / part)
     for folder in _NOT:
@@ -78,10 +86,13 @@ def _git(folder: Path, *arguments: str, binary: bool = False):
         env |= {f"GIT_{role}_NAME": "The labs", f"GIT_{role}_EMAIL": "labs@localhost"}
     # The checkout may be another user's, whose Python root runs as well.
     command = ["git", "-c", f"safe.directory={folder}", "-C", str(folder), *arguments]
-    done = subprocess.run(command, env=env, stdin=subprocess.DEVNULL, capture_output=True, check=False)
+    done = subprocess.run(
+        command, env=env, stdin=subprocess.DEVNULL, capture_output=True, check=False
+    )
     if done.returncode:
         reason = done.stderr.decode(errors="replace").strip().splitlines()[-1:]
         raise LabError(
-            f"git {arguments[0]} failed in {paths.shown(folder)}: {' '.join(reason) or 'no message'}"
+            f"git {arguments[0]} failed in {paths.shown(folder)}:"
+            f" {' '.join(reason) or 'no message'}"
         )
     return done.stdout if binary else done.stdout.decode(errors="replace")

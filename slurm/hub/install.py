@@ -1,7 +1,8 @@
-"""What the hub needs, in .venv/hub: the first `make hub` installs it, or `python -m slurm.hub.install`.
+"""What the hub needs, in .venv/hub: the first `make hub` installs it, or
+`python -m slurm.hub.install`.
 
-Its own virtual environment, beside the learners', with a Node of its own, and the proxy's Node package. All
-come from locks with hashes; once they are there nothing is asked of the network.
+Its own virtual environment, beside the learners', with a Node of its own, and the proxy's Node
+package. All come from locks with hashes; once they are there nothing is asked of the network.
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ LOCKS = ("requirements.txt", "package.json", "package-lock.json")
 
 
 def ensure() -> None:
-    """Install unless it is there, from these locks and for this Python. LabError where that fails."""
+    """Install unless it is there, from these locks and for this Python. LabError where that
+    fails."""
     digest = hashlib.sha256(sys.version.encode())
     for name in LOCKS:
         digest.update((HERE / name).read_bytes())
@@ -47,7 +49,10 @@ def ensure() -> None:
 
 def install() -> None:
     """Packages and proxy, anew. LabError with the last lines of the log."""
-    print(f"JupyterHub is installed into .venv/hub; about a minute. Log: {paths.shown(LOG)}", flush=True)
+    print(
+        f"JupyterHub is installed into .venv/hub; about a minute. Log: {paths.shown(LOG)}",
+        flush=True,
+    )
     LOG.parent.mkdir(exist_ok=True)
     LOG.write_text("", encoding="utf-8")
     _run(sys.executable, "-m", "venv", "--clear", HUB)
@@ -72,12 +77,15 @@ def _run(*command: str | Path) -> None:
     """Run a command in the hub's folder; what it prints goes to the log."""
     with LOG.open("a", encoding="utf-8") as log:
         print("$", *command, file=log, flush=True)
-        done = subprocess.run(command, cwd=HUB, stdin=subprocess.DEVNULL, stdout=log, stderr=log, check=False)
+        done = subprocess.run(
+            command, cwd=HUB, stdin=subprocess.DEVNULL, stdout=log, stderr=log, check=False
+        )
     if done.returncode:
         lines = LOG.read_text(encoding="utf-8", errors="replace").splitlines()[-5:]
         raise LabError(
-            "JupyterHub cannot be installed. Is there a way to the package indexes of Python and Node "
-            f"(`pip config list`, `npm config list`)? The last lines of {LOG}:\n  " + "\n  ".join(lines)
+            "JupyterHub cannot be installed. Is there a way to the package indexes of Python and"
+            f" Node (`pip config list`, `npm config list`)? The last lines of {LOG}:\n  "
+            + "\n  ".join(lines)
         )
 
 

@@ -35,7 +35,8 @@ class FromFile(Authenticator):
         return data["username"] if right else None
 
     def add_user(self, user):
-        """Whoever is in the file no more leaves the hub's database at its start, and their cookies end."""
+        """Whoever is in the file no more leaves the hub's database at its start, and their cookies
+        end."""
         if user.name not in passwords.read(PASSWORDS):
             raise KeyError(f"{user.name} has no password here")
         super().add_user(user)
@@ -83,8 +84,8 @@ c.JupyterHub.cookie_secret_file = str(PRIVATE / "cookie_secret")
 def before_start(spawner):
     """What the hub does before it starts anybody's server.
 
-    JupyterHub takes options from whoever asks for a server, also from a link that somebody follows, and
-    batchspawner would put them into the job's script as they are. Nobody chooses anything here.
+    JupyterHub takes options from whoever asks for a server, also from a link that somebody follows,
+    and batchspawner would put them into the job's script as they are. Nobody chooses anything here.
     """
     spawner.user_options = {}
     spawner.orm_spawner.user_options = {}  # from where the next start would take them
@@ -113,7 +114,8 @@ c.JupyterHub.default_url = first_page
 c.JupyterHub.shutdown_on_logout = True
 c.JupyterHub.cleanup_servers = True
 
-# A learner's server: the shared environment, opened at the first lab in a copy of the learner's own.
+# A learner's server: the shared environment, opened at the first lab in a copy of the learner's
+# own.
 environment = {
     "LABS_HUB_ROOT": str(ROOT),
     "LABS_HUB_COURSE": str(PRIVATE.parent / "course.bundle"),
@@ -151,7 +153,9 @@ if settings["real_users"]:  # the class board, a page for the instructor alone
         }
     ]
     scopes = ["access:services!service=board"]
-    c.JupyterHub.load_roles = [{"name": "instructors", "users": [passwords.INSTRUCTOR], "scopes": scopes}]
+    c.JupyterHub.load_roles = [
+        {"name": "instructors", "users": [passwords.INSTRUCTOR], "scopes": scopes}
+    ]
 c.Spawner.environment = environment
 
 # What squeue says in vain, or of a job that neither runs nor waits and has not ended (SUSPENDED).
@@ -168,13 +172,15 @@ if settings["site"]:
     def port_alone(handler):
         """What a server tells the hub about itself: its port.
 
-        batchspawner would set whatever attribute of the spawner a learner's program names, also the commands
-        that the hub runs in a shell, as root.
+        batchspawner would set whatever attribute of the spawner a learner's program names, also the
+        commands that the hub runs in a shell, as root.
         """
         told = APIHandler.get_json_body(handler)
         port = told.get("port") if isinstance(told, dict) else None
         if type(port) is not int or not 1024 <= port <= 65535:
-            raise web.HTTPError(400, "A server tells its port, from 1024 to 65535, and nothing else.")
+            raise web.HTTPError(
+                400, "A server tells its port, from 1024 to 65535, and nothing else."
+            )
         return {"port": port}
 
     batchspawner.api.BatchSpawnerAPIHandler.get_json_body = port_alone

@@ -78,7 +78,11 @@ async def run(listening: int, lock: int) -> int:
     port = board.sockets[0].getsockname()[1]
     with open("hub.log", "ab", opener=_private) as log:
         hub = subprocess.Popen(
-            [str(Path(sys.executable).with_name("jupyterhub")), "-f", str(HERE / "jupyterhub_config.py")],
+            [
+                str(Path(sys.executable).with_name("jupyterhub")),
+                "-f",
+                str(HERE / "jupyterhub_config.py"),
+            ],
             env={**os.environ, "LABS_HUB_BOARD_PORT": str(port)},
             stdin=subprocess.DEVNULL,
             stdout=log,

@@ -1,4 +1,5 @@
-"""Unix users for learners: made by the hub as root, known by a mark, and removed by it, nobody else's."""
+"""Unix users for learners: made by the hub as root, known by a mark, and removed by it, nobody
+else's."""
 
 from __future__ import annotations
 
@@ -26,7 +27,8 @@ _NAME = re.compile(r"[a-z][a-z0-9-]{0,30}")
 
 
 def names_of(count: str = "", names: str = "") -> list[str]:
-    """Names from what was typed: `count` makes learner01, learner02, …; `names` are given one by one.
+    """Names from what was typed: `count` makes learner01, learner02, …; `names` are given one by
+    one.
 
     LabError for a number or a name that will not do.
     """
@@ -39,19 +41,23 @@ def names_of(count: str = "", names: str = "") -> list[str]:
     given = names.split()
     for name in given:
         if not _NAME.fullmatch(name) or name == "instructor":
-            raise LabError(f"NAMES: {name!r} will not do: a small letter, then small letters, digits or -.")
+            raise LabError(
+                f"NAMES: {name!r} will not do: a small letter, then small letters, digits or -."
+            )
     return list(dict.fromkeys([*numbered, *given]))
 
 
 def made() -> list[str]:
-    """The users that a hub has made, in order: of this machine's own file, for no directory has any."""
+    """The users that a hub has made, in order: of this machine's own file, for no directory has
+    any."""
     lines = Path("/etc/passwd").read_text(encoding="utf-8", errors="replace").splitlines()
     entries = [line.split(":") for line in lines if line.count(":") == 6]
     return sorted(entry[0] for entry in entries if entry[4].rstrip(",") == MARK)
 
 
 def check(names: list[str]) -> None:
-    """LabError that names all who cannot be made, and why. Before anything is started, nobody is made."""
+    """LabError that names all who cannot be made, and why. Before anything is started, nobody is
+    made."""
     ours = set(made())
     wrong = []
     for name in names:
@@ -59,13 +65,19 @@ def check(names: list[str]) -> None:
         if name in ours:
             continue
         if known(name):
-            wrong.append(f"{name} is on this machine already, and not made by the hub: choose another name")
+            wrong.append(
+                f"{name} is on this machine already, and not made by the hub: choose another name"
+            )
         elif home.exists():
-            wrong.append(f"{home} exists, but no user {name}: move that folder away, or choose another name")
+            wrong.append(
+                f"{home} exists, but no user {name}: move that folder away, or choose another name"
+            )
         elif _is_group(name):
             wrong.append(f"{name} is a group of this machine, but no user: choose another name")
     if wrong:
-        raise LabError('Not all users can be made; NAMES="…" chooses names:\n  ' + "\n  ".join(wrong))
+        raise LabError(
+            'Not all users can be made; NAMES="…" chooses names:\n  ' + "\n  ".join(wrong)
+        )
 
 
 def add(names: list[str]) -> list[str]:
@@ -82,8 +94,19 @@ def add(names: list[str]) -> list[str]:
         keys += ["--key", f"UID_MIN={first}", "--key", f"GID_MIN={first}"]
     for name in new:
         home = Path("/home") / name
-        _run("useradd", "--create-home", "--home-dir", str(home), "--user-group", "--shell", "/bin/bash",
-             "--comment", MARK, *keys, name)  # fmt: skip
+        _run(
+            "useradd",
+            "--create-home",
+            "--home-dir",
+            str(home),
+            "--user-group",
+            "--shell",
+            "/bin/bash",
+            "--comment",
+            MARK,
+            *keys,
+            name,
+        )
         home.chmod(0o700)
     _never_given()
     return new
@@ -158,7 +181,8 @@ def _erase_files(numbers: list[int]) -> None:
 def _end_processes(name: str) -> None:
     """All processes of this user, at once: none can make another one meanwhile.
 
-    Servers end with the hub. What a learner has started apart from them does not (nohup, setsid, cron).
+    Servers end with the hub. What a learner has started apart from them does not (nohup, setsid,
+    cron).
     """
     run_as(name, "sh", "-c", "kill -KILL -1")  # all to whom this user may send a signal
 
@@ -173,17 +197,26 @@ def run_as(name: str, *command: str) -> subprocess.CompletedProcess[str]:
     env = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL": "C", "PYTHONDONTWRITEBYTECODE": "1"}
     try:
         return subprocess.run(
-            command, user=user.pw_uid, group=user.pw_gid,
-            extra_groups=os.getgrouplist(name, user.pw_gid), start_new_session=True,
-            cwd="/", env=env, stdin=subprocess.DEVNULL, capture_output=True, text=True,
-            errors="replace", check=False,
-        )  # fmt: skip
+            command,
+            user=user.pw_uid,
+            group=user.pw_gid,
+            extra_groups=os.getgrouplist(name, user.pw_gid),
+            start_new_session=True,
+            cwd="/",
+            env=env,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            check=False,
+        )
     except OSError as error:
         return subprocess.CompletedProcess(command, 126, "", str(error))
 
 
 def check_reach(bundle: Path, name: str = "nobody") -> None:
-    """LabError unless others can run the shared Python, read labkit and the course: the user `name` tries."""
+    """LabError unless others can run the shared Python, read labkit and the course: the user `name`
+    tries."""
     root = paths.root()
     python = str(root / ".venv" / "bin" / "python")
     for command, what in (
@@ -195,17 +228,28 @@ def check_reach(bundle: Path, name: str = "nobody") -> None:
     ):
         if run_as(name, *command).returncode:
             raise LabError(
-                f"Learners cannot {what}: a folder above it is closed to other users, as /root is. "
-                "Put the checkout where everybody may read, as in /srv, set it up with a Python that "
-                "everybody may run (make setup PYTHON=/usr/bin/python3), and run make hub there."
+                f"Learners cannot {what}: a folder above it is closed to other users, as /root is."
+                " Put the checkout where everybody may read, as in /srv, set it up with a Python"
+                " that everybody may run (make setup PYTHON=/usr/bin/python3), and run make hub"
+                " there."
             )
 
 
 def add_system_user(name: str) -> pwd.struct_passwd:
     """A system user of the hub's own, without a home or password. LabError: the name is taken."""
     if not known(name):
-        _run("useradd", "--system", "--user-group", "--home-dir", "/nonexistent",
-             "--shell", "/usr/sbin/nologin", "--comment", SYSTEM_MARK, name)  # fmt: skip
+        _run(
+            "useradd",
+            "--system",
+            "--user-group",
+            "--home-dir",
+            "/nonexistent",
+            "--shell",
+            "/usr/sbin/nologin",
+            "--comment",
+            SYSTEM_MARK,
+            name,
+        )
     user = pwd.getpwnam(name)
     if user.pw_gecos != SYSTEM_MARK:
         raise LabError(
@@ -244,4 +288,6 @@ def _run(program: str, *arguments: str) -> None:
         raise LabError(f"There is no {program} here: sudo apt-get install passwd")
     done = subprocess.run([path, *arguments], capture_output=True, text=True, check=False)
     if done.returncode:
-        raise LabError(f"{program} {arguments[-1]}: {done.stderr.strip() or 'failed without a word'}.")
+        raise LabError(
+            f"{program} {arguments[-1]}: {done.stderr.strip() or 'failed without a word'}."
+        )

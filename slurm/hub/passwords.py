@@ -8,7 +8,8 @@ import secrets
 from pathlib import Path
 
 INSTRUCTOR = "instructor"  # logs in to see the class board, and has no notebook server
-# Neither 0 and o nor 1, i and l: people copy these from a slip of paper. 31 letters, 14 times: 69 bits.
+# Neither 0 and o nor 1, i and l: people copy these from a slip of paper. 31 letters, 14 times: 69
+# bits.
 _LETTERS = "abcdefghjkmnpqrstuvwxyz23456789"
 _LENGTH = 14
 
@@ -38,7 +39,8 @@ def generate() -> str:
 
 
 def matches(path: Path, name: str, password: str) -> bool:
-    """Is this the name's own password? The answer takes as long for a wrong one as for the right one."""
+    """Is this the name's own password? The answer takes as long for a wrong one as for the right
+    one."""
     known = read(path).get(name)
     right = hmac.compare_digest((known or generate()).encode(), password.encode())
     return right and known is not None

@@ -74,7 +74,8 @@ def _keeper() -> str:
 def start(settings: Path, listening: socket.socket, commands: Path | None) -> None:
     """Start the hub and wait until it answers. LabError with the log's last lines when it does not.
 
-    listening: the socket for browsers. commands: bin/ of the tabletop on which the hub runs, else None.
+    listening: the socket for browsers. commands: bin/ of the tabletop on which the hub runs, else
+    None.
     """
     state = settings.parent.parent
     python = str(paths.root() / ".venv" / "hub" / "bin" / "python")

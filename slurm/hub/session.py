@@ -1,7 +1,9 @@
-"""A learner's session: the copy of the course is brought up to date, then the notebook server starts.
+"""A learner's session: the copy of the course is brought up to date, then the notebook server
+starts.
 
-The hub runs this as the learner, in a Slurm job or as a process, with the shared environment's Python.
-$LABS_HUB_ROOT is the checkout with that environment, $LABS_HUB_COURSE the course as a git bundle.
+The hub runs this as the learner, in a Slurm job or as a process, with the shared environment's
+Python. $LABS_HUB_ROOT is the checkout with that environment, $LABS_HUB_COURSE the course as a git
+bundle.
 """
 
 import functools
@@ -14,7 +16,8 @@ from urllib.parse import urlsplit
 
 
 def bring_packages(root: Path) -> None:
-    """The hub's packages, behind those of the shared environment: what both have is the latter's."""
+    """The hub's packages, behind those of the shared environment: what both have is the
+    latter's."""
     version = f"python{sys.version_info.major}.{sys.version_info.minor}"
     sys.path.append(str(root / ".venv" / "hub" / "lib" / version / "site-packages"))
 
@@ -42,7 +45,8 @@ def bring_course(course: str, copy: Path) -> None:
         if not (copy / "notebooks").is_dir():
             raise
         print(
-            f"The course could not be brought up to date ({error}); here is the copy as it was.", flush=True
+            f"The course could not be brought up to date ({error}); here is the copy as it was.",
+            flush=True,
         )
 
 
@@ -61,13 +65,16 @@ def settle(root: Path, copy: Path) -> None:
 
 
 def listen_towards_hub() -> None:
-    """Of this node's addresses the server takes the one from which the hub is reached, and no other."""
+    """Of this node's addresses the server takes the one from which the hub is reached, and no
+    other."""
     hub = urlsplit(os.environ["JUPYTERHUB_API_URL"])
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         probe.connect((hub.hostname, hub.port))  # nothing is sent
         own = probe.getsockname()[0]
     service = urlsplit(os.environ["JUPYTERHUB_SERVICE_URL"])
-    os.environ["JUPYTERHUB_SERVICE_URL"] = service._replace(netloc=f"{own}:{service.port or 0}").geturl()
+    os.environ["JUPYTERHUB_SERVICE_URL"] = service._replace(
+        netloc=f"{own}:{service.port or 0}"
+    ).geturl()
 
 
 def main() -> None:
@@ -81,12 +88,14 @@ def main() -> None:
     bring_course(os.environ["LABS_HUB_COURSE"], copy)
     settle(root, copy)
     os.chdir(copy)
-    subprocess.run([sys.executable, "-m", "labkit", "bring"], check=False)  # what fails is in the log
+    # What fails is in the log.
+    subprocess.run([sys.executable, "-m", "labkit", "bring"], check=False)
     server = str(root / ".venv" / "hub" / "bin" / "jupyterhub-singleuser")
     sys.argv = [server]
-    # A kernel listens on this node's loopback address, where others could read along: they get no word
-    # without the key in the connection file, of mode 600. Sockets in a folder of mode 700 would do the same,
-    # but their paths may have 107 characters at most, and below a site's home they can be longer.
+    # A kernel listens on this node's loopback address, where others could read along: they get no
+    # word without the key in the connection file, of mode 600. Sockets in a folder of mode 700
+    # would do the same, but their paths may have 107 characters at most, and below a site's home
+    # they can be longer.
     sys.argv.append("--KernelManager.transport_encryption=required")
     if os.geteuid() == 0:  # a normal user's tabletop: root of a user namespace is this user
         sys.argv.append("--allow-root")

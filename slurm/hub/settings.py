@@ -1,4 +1,5 @@
-"""What jupyterhub_config.py reads: made from the site file, the tabletop, or nothing (one machine)."""
+"""What jupyterhub_config.py reads: made from the site file, the tabletop, or nothing (one
+machine)."""
 
 from __future__ import annotations
 
@@ -21,7 +22,8 @@ _TIME = re.compile(r"(\d+-)?\d{1,3}(:\d\d){0,2}")
 
 @dataclass(frozen=True)
 class Job:
-    """The request for a learner's job, as sbatch's options spell it; "" leaves the site's default."""
+    """The request for a learner's job, as sbatch's options spell it; "" leaves the site's
+    default."""
 
     partition: str = ""
     account: str = ""
@@ -53,7 +55,8 @@ def read_port(text: str) -> int:
 
 
 def listen(port: int) -> socket.socket:
-    """The socket for browsers, at the loopback address. LabError when something has the port already."""
+    """The socket for browsers, at the loopback address. LabError when something has the port
+    already."""
     listening = socket.socket()
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
@@ -89,14 +92,15 @@ def on_one_machine() -> Place:
 
 
 def at_site(name: str, environ: Mapping[str, str] | None = None) -> Place:
-    """As the site file says. LabError for an unknown site, or where the hub's own lines lack something."""
+    """As the site file says. LabError for an unknown site, or where the hub's own lines lack
+    something."""
     known = sites.load(name, environ)
     address = known.get("LABKIT_HUB_ADDRESS", "")
     if not address:
         raise LabError(
-            f"slurm/sites/{name}.sh does not say at which address of this machine the compute nodes reach "
-            "the hub: add a line such as export LABKIT_HUB_ADDRESS=10.0.0.1; template.sh has all of the "
-            "hub's lines."
+            f"slurm/sites/{name}.sh does not say at which address of this machine the compute nodes"
+            " reach the hub: add a line such as export LABKIT_HUB_ADDRESS=10.0.0.1; template.sh"
+            " has all of the hub's lines."
         )
     pam = known.get("LABKIT_HUB_PAM", "")
     if is_root() and not pam:
@@ -109,20 +113,26 @@ def at_site(name: str, environ: Mapping[str, str] | None = None) -> Place:
 
 
 def site_job(name: str, known: Mapping[str, str]) -> Job:
-    """A learner's job at a site. known: what its file sets. LabError for what Slurm would not take."""
+    """A learner's job at a site. known: what its file sets. LabError for what Slurm would not
+    take."""
     time = known.get("LABKIT_HUB_TIME", Job.time)
     if not _TIME.fullmatch(time):
         raise LabError(
-            f"LABKIT_HUB_TIME={time} in slurm/sites/{name}.sh is no time: write hours:minutes:seconds."
+            f"LABKIT_HUB_TIME={time} in slurm/sites/{name}.sh is no time: write"
+            " hours:minutes:seconds."
         )
     numbers = {}
     for variable, default in (("LABKIT_HUB_CPUS", "4"), ("LABKIT_HUB_GPUS", "0")):
         numbers[variable] = known.get(variable, default)
         if not numbers[variable].isdecimal():
-            raise LabError(f"{variable}={numbers[variable]} in slurm/sites/{name}.sh is no whole number.")
+            raise LabError(
+                f"{variable}={numbers[variable]} in slurm/sites/{name}.sh is no whole number."
+            )
     constraint = known.get("SBATCH_CONSTRAINT", "")
     options = [f"--constraint={constraint}"] if constraint else []
-    options += gpu_option(name, int(numbers["LABKIT_HUB_GPUS"]), known.get("LABKIT_GPU_FORM", "none"))
+    options += gpu_option(
+        name, int(numbers["LABKIT_HUB_GPUS"]), known.get("LABKIT_GPU_FORM", "none")
+    )
     modules = known.get("LABKIT_MODULES", "")
     job = Job(
         partition=known.get("LABKIT_HUB_PARTITION") or known.get("SBATCH_PARTITION", ""),
@@ -137,12 +147,15 @@ def site_job(name: str, known: Mapping[str, str]) -> Job:
     )
     for key, value in asdict(job).items():
         if not value.isprintable():
-            raise LabError(f"The {key} that slurm/sites/{name}.sh gives for the hub is more than one line.")
+            raise LabError(
+                f"The {key} that slurm/sites/{name}.sh gives for the hub is more than one line."
+            )
     return job
 
 
 def _bring(modules: str) -> str:
-    """Shell that loads modules as the batch scripts do; the job ends with a sentence where that fails."""
+    """Shell that loads modules as the batch scripts do; the job ends with a sentence where that
+    fails."""
     return (
         'source "$LABS_HUB_ROOT/slurm/launch.sh"; set +eu; bring_modules; '
         f"LABKIT_MODULES={shlex.quote(modules)}; load_modules"
@@ -150,21 +163,25 @@ def _bring(modules: str) -> str:
 
 
 def gpu_option(name: str, count: int, form: str) -> list[str]:
-    """How this site wants to be asked for `count` GPUs of a node. LabError where its file knows no way."""
+    """How this site wants to be asked for `count` GPUs of a node. LabError where its file knows no
+    way."""
     if not count:
         return []
     if form not in ("gpus-per-node", "gres"):
         raise LabError(
-            f"slurm/sites/{name}.sh asks for LABKIT_HUB_GPUS={count}, but its LABKIT_GPU_FORM is {form!r}."
+            f"slurm/sites/{name}.sh asks for LABKIT_HUB_GPUS={count}, but its LABKIT_GPU_FORM is"
+            f" {form!r}."
         )
     return [f"--gpus-per-node={count}" if form == "gpus-per-node" else f"--gres=gpu:{count}"]
 
 
-def write(place: Place, state: Path, port: int, commands: Path | None, people: Sequence[str] = ()) -> Path:
+def write(
+    place: Place, state: Path, port: int, commands: Path | None, people: Sequence[str] = ()
+) -> Path:
     """Write settings.json into the hub's private folder; its path.
 
-    state: the hub's folder. port: for browsers. commands: bin/ of the tabletop on which it runs, else None.
-    people: the site's users who may log in; none: those in the file of passwords.
+    state: the hub's folder. port: for browsers. commands: bin/ of the tabletop on which it runs,
+    else None. people: the site's users who may log in; none: those in the file of passwords.
     """
     values = {
         **asdict(place),
@@ -181,7 +198,8 @@ def write(place: Place, state: Path, port: int, commands: Path | None, people: S
 
 
 def folder() -> Path:
-    """Where the hub keeps its files (made on first use): `private/` for the hub alone, the course for all."""
+    """Where the hub keeps its files (made on first use): `private/` for the hub alone, the course
+    for all."""
     state = paths.home().resolve() / "hub"
     state.mkdir(exist_ok=True)
     private = state / "private"

@@ -1,7 +1,8 @@
 """A site's users: known to its directory, with homes and passwords of their own.
 
-They are checked before the hub starts, and never made, changed or removed by it. Whom the machine knows it is
-asked by name (NSS): files, LDAP or SSSD, all are one, and a directory need not list its users.
+They are checked before the hub starts, and never made, changed or removed by it. Whom the machine
+knows it is asked by name (NSS): files, LDAP or SSSD, all are one, and a directory need not list its
+users.
 """
 
 from __future__ import annotations
@@ -37,19 +38,21 @@ def names_of(count: str, names: str) -> list[str]:
     """The names that were typed, once each. LabError for none, a number, or no user's name."""
     if count or not names.split():
         raise LabError(
-            "At a site its own users log in, and the hub makes none. Say which of them: make hub SITE=… "
-            'NAMES="ada grace".'
+            "At a site its own users log in, and the hub makes none. Say which of them: make hub"
+            ' SITE=… NAMES="ada grace".'
         )
     for name in names.split():
         if not _NAME.fullmatch(name) or name == INSTRUCTOR:
             raise LabError(
-                f"NAMES: {name!r} will not do: the hub takes names of small letters, digits, . _ @ -"
+                f"NAMES: {name!r} will not do: the hub takes names of small letters, digits, ."
+                " _ @ -"
             )
     return list(dict.fromkeys(names.split()))
 
 
 def check(names: list[str]) -> list[str]:
-    """See that each can work here; what the admin should hear. LabError that says of each who cannot, why."""
+    """See that each can work here; what the admin should hear. LabError that says of each who
+    cannot, why."""
     wrong, open_homes = [], []
     for name in names:
         try:
@@ -72,8 +75,8 @@ def check(names: list[str]) -> list[str]:
     if not open_homes:
         return []
     return [
-        f"Other users can look into the homes of: {', '.join(open_homes)}. These stay as they are; the hub "
-        f"makes ~/{COPY} in them with mode 700."
+        f"Other users can look into the homes of: {', '.join(open_homes)}. These stay as they are;"
+        f" the hub makes ~/{COPY} in them with mode 700."
     ]
 
 
@@ -83,17 +86,25 @@ def check_pam(service: str, site: str) -> None:
         Path(folder, service).is_file() for folder in _PAM
     ):
         raise LabError(
-            f"PAM has no service {service!r} on this machine, there is no file of this name in {_PAM[0]}: "
-            f"mend LABKIT_HUB_PAM in slurm/sites/{site}.sh."
+            f"PAM has no service {service!r} on this machine, there is no file of this name in"
+            f" {_PAM[0]}: mend LABKIT_HUB_PAM in slurm/sites/{site}.sh."
         )
 
 
 def _home(user: pwd.struct_passwd) -> tuple[int, str]:
     """(mode of the home, "") or (0, why this user cannot work there)."""
     if not user.pw_dir.isprintable() or re.search(r"\s", user.pw_dir):
-        return 0, f"the home {user.pw_dir!r} has a blank in its name, which Slurm's #SBATCH lines do not take"
+        return (
+            0,
+            (
+                f"the home {user.pw_dir!r} has a blank in its name, which Slurm's #SBATCH lines do"
+                " not take"
+            ),
+        )
     done = learners.run_as(user.pw_name, "sh", "-c", _LOOK, "sh", user.pw_dir, COPY)
     if done.returncode:
         reason = _REASONS.get(done.returncode, "no process can be run as this user: {error}")
-        return 0, reason.format(home=user.pw_dir, copy=COPY, error=done.stderr.strip() or "no message")
+        return 0, reason.format(
+            home=user.pw_dir, copy=COPY, error=done.stderr.strip() or "no message"
+        )
     return int(done.stdout, 8), ""

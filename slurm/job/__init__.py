@@ -1,9 +1,10 @@
-"""What a batch job does on its first node: `python -m slurm.job NN_name`, which slurm/launch.sh calls.
+"""What a batch job does on its first node: `python -m slurm.job NN_name`, which slurm/launch.sh
+calls.
 
 | name | what it is |
 |---|---|
-| `shape` | the job as Slurm describes it: `shape.read(env)` gives nodes, ranks on each, cores, GPUs |
-| `launcher` | `launcher.command(…)`: what starts the job's ranks, from the site file's LABKIT_LAUNCHER |
+| `shape` | the job as Slurm describes it: nodes, ranks on each, cores, GPUs |
+| `launcher` | `launcher.command(…)`: what starts the ranks, from the site's LABKIT_LAUNCHER |
 |  | `launcher.chosen(env)`: the ranks' variables: builds, MPI's switches, the user's own |
 """
 

@@ -1,12 +1,14 @@
 """What a batch script does on the first node of its job: `python -m slurm.job NN_name`.
 
-slurm/launch.sh has read the site file and loaded its modules by then. This looks at the environment, prints
-where the ranks will be, starts them with the site's launcher, and ends as they end. The last lines of
-what a failed job prints say which rank failed first, and why; its status is not zero.
+slurm/launch.sh has read the site file and loaded its modules by then. This looks at the
+environment, prints where the ranks will be, starts them with the site's launcher, and ends as they
+end. The last lines of what a failed job prints say which rank failed first, and why; its status is
+not zero.
 
-From the environment: SITE; SOLVED=1 runs the solved lab, with records of its own; SET="epochs=1 steps=2"
-changes parameters; LABKIT_ENV="A=1 B=2" sets variables of the ranks; LABKIT_HOROVOD and LABKIT_MPI_BUILD
-choose builds; LABKIT_LAUNCHER, LABKIT_MPI, LABKIT_GPU_FORM and LABKIT_GDRCOPY come from the site file.
+From the environment: SITE; SOLVED=1 runs the solved lab, with records of its own; SET="epochs=1
+steps=2" changes parameters; LABKIT_ENV="A=1 B=2" sets variables of the ranks; LABKIT_HOROVOD and
+LABKIT_MPI_BUILD choose builds; LABKIT_LAUNCHER, LABKIT_MPI, LABKIT_GPU_FORM and LABKIT_GDRCOPY come
+from the site file.
 """
 
 from __future__ import annotations
@@ -45,7 +47,8 @@ def run(lab: str) -> int:
     """As `main`; a LabError is for the caller to show."""
     began = time.monotonic()
     stem = labfile.find(lab)
-    os.environ.update(launcher.chosen(os.environ))  # here as well: what is asked here is what ranks have
+    # Here as well: what is asked here is what ranks have.
+    os.environ.update(launcher.chosen(os.environ))
     env = world.without_secrets(os.environ)
     shape = job_shape.read(env)
     solved = env.get("SOLVED", "0") not in ("", "0")
@@ -103,7 +106,8 @@ def _follow(command: list[str], env: dict, shape: job_shape.Shape, folder: Path,
     else:
         failure = outcome.first_failure(folder, listener)
         if failure:
-            # srun gives the highest status, most often that of the ranks it ended; a launcher may lose it.
+            # srun gives the highest status, most often that of the ranks it ended; a launcher may
+            # lose it.
             code = listener.status() or code or 1
     seconds = time.monotonic() - began
     if code == 0:
@@ -111,9 +115,14 @@ def _follow(command: list[str], env: dict, shape: job_shape.Shape, folder: Path,
         where = " and ".join(sorted(set(hosts))) or "?"
         _say("", f"Lab {stem}: {shape.ranks} ranks on {where} ended well after {seconds:.0f} s.")
         if len(hosts) < shape.ranks:
-            _say(f"Only {len(hosts)} of them were seen here: {folder.parent} must be a folder of all nodes.")
+            _say(
+                f"Only {len(hosts)} of them were seen here: {folder.parent} must be a folder of all"
+                " nodes."
+            )
         return 0
-    unknown = "No rank left a message, and the launcher does not say which one failed first; see above."
+    unknown = (
+        "No rank left a message, and the launcher does not say which one failed first; see above."
+    )
     _say("", f"Lab {stem} failed after {seconds:.0f} s, exit status {code}.", failure or unknown)
     return code
 

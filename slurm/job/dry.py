@@ -1,8 +1,8 @@
 """`make submit LAB=40 NODES=2 DRY=1`: what a job would be, without one.
 
-sbatch's line, the batch script, the modules, the variables of the ranks, and the launcher's whole command for
-nodes that are called node1, node2, …: what `slurm.job` will start there. Where MPI's launcher is not on this
-machine, LABKIT_MPI in the site file says whose options it takes.
+sbatch's line, the batch script, the modules, the variables of the ranks, and the launcher's whole
+command for nodes that are called node1, node2, …: what `slurm.job` will start there. Where MPI's
+launcher is not on this machine, LABKIT_MPI in the site file says whose options it takes.
 """
 
 from __future__ import annotations
@@ -45,7 +45,8 @@ def main(arguments: list[str]) -> int:
 
 
 def text(options: argparse.Namespace) -> str:
-    """All of it. LabError for an unknown lab, site or build, and for a lab without a batch script."""
+    """All of it. LabError for an unknown lab, site or build, and for a lab without a batch
+    script."""
     stem = labfile.find(options.lab)
     script = paths.root() / "slurm" / f"{stem}.sbatch"
     if not script.exists():
@@ -61,7 +62,11 @@ def text(options: argparse.Namespace) -> str:
     if options.env:
         env["LABKIT_ENV"] = shlex.join(options.env)
     extra = shlex.split(known.get("LABKIT_SBATCH_OPTIONS", ""))
-    each = options.ranks or cluster.sites.ranks_per_node(known) or _option(batch, "ntasks-per-node", extra)
+    each = (
+        options.ranks
+        or cluster.sites.ranks_per_node(known)
+        or _option(batch, "ntasks-per-node", extra)
+    )
     cores = _option(batch, "cpus-per-task", extra)
     sizes = [f"--nodes={options.nodes}", f"--ntasks-per-node={each}"]
     gpus = cluster.sites.gpus_per_node(known)

@@ -1,4 +1,5 @@
-"""The first lines of a job's output: where it runs, on which MPI, and what is missing. In about a second."""
+"""The first lines of a job's output: where it runs, on which MPI, and what is missing. In about a
+second."""
 
 from __future__ import annotations
 
@@ -14,7 +15,8 @@ from labkit.errors import LabError, NotHere
 from slurm.job import shape as job_shape
 from slurm.job.launcher import brings_its_launcher, users_own
 
-# What each word of a lab's `Needs:` must be able to import; torch itself takes seconds, so it is only found.
+# What each word of a lab's `Needs:` must be able to import; torch itself takes seconds, so it is
+# only found.
 _PACKAGES = {"mpi": "mpi4py", "horovod": "horovod", "torch": "torch", "tensorflow": "tensorflow"}
 
 
@@ -56,8 +58,9 @@ def _look_for_packages(lab: labfile.Header) -> None:
     ]
     if missing:
         raise LabError(
-            f"This lab needs {' and '.join(missing)}, which {sys.executable} on {os.uname().nodename} does "
-            "not have: `make setup` installs it, on a machine that is like the nodes."
+            f"This lab needs {' and '.join(missing)}, which {sys.executable} on"
+            f" {os.uname().nodename} does not have: `make setup` installs it, on a machine that is"
+            " like the nodes."
         )
 
 
@@ -67,8 +70,8 @@ def _mpi():
         return doctor.which_mpi()
     except NotHere as reason:
         raise LabError(
-            f"No MPI library can be loaded on {os.uname().nodename} ({reason}). Are the site file's modules "
-            "(LABKIT_MODULES) those with which `make setup` was run?"
+            f"No MPI library can be loaded on {os.uname().nodename} ({reason}). Are the site file's"
+            " modules (LABKIT_MODULES) those with which `make setup` was run?"
         ) from None
 
 
@@ -81,16 +84,18 @@ def _notes(
     flavors = mpis.FLAVORS
     if wanted in flavors and family not in flavors[wanted]:
         notes.append(
-            f"the site file says {wanted}, but this is {family}: another module, or LD_LIBRARY_PATH?"
+            f"the site file says {wanted}, but this is {family}: another module, or"
+            " LD_LIBRARY_PATH?"
         )
     if family in ("MVAPICH2", "MVAPICH2-GDR") and "horovod" in lab.needs and _binds(env):
         notes.append(
-            "MV2_ENABLE_AFFINITY=0 is not set: MVAPICH2 then gives Horovod one thread level too few."
+            "MV2_ENABLE_AFFINITY=0 is not set: MVAPICH2 then gives Horovod one thread level too"
+            " few."
         )
     if shape.threads == 1 and shape.gpus and "horovod" in lab.needs:
         notes.append(
-            "a rank has one core for its own thread, Horovod's and its data loaders: --cpus-per-task in "
-            "LABKIT_SBATCH_OPTIONS of the site file gives it more."
+            "a rank has one core for its own thread, Horovod's and its data loaders:"
+            " --cpus-per-task in LABKIT_SBATCH_OPTIONS of the site file gives it more."
         )
     if shape.ranks < 2 <= lab.ranks:
         notes.append(f"this lab was made for {lab.ranks} ranks; the job has one.")

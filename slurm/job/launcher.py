@@ -1,4 +1,5 @@
-"""The command that starts the ranks of a batch job, by the site file's LABKIT_LAUNCHER, and their variables.
+"""The command that starts the ranks of a batch job, by the site file's LABKIT_LAUNCHER, and their
+variables.
 
 Their options are those of labkit.launch.launcher_options. Lab 42 teaches when to use which.
 """
@@ -17,7 +18,8 @@ from labkit.errors import LabError
 
 from slurm.job.shape import Shape
 
-# Variables that ranks need and that mpirun_rsh and Open MPI pass on only when told; a begin of their name.
+# Variables that ranks need and that mpirun_rsh and Open MPI pass on only when told; a begin of
+# their name.
 _PASSED_ON = (
     *("LABKIT_", "MV2_", "MVP_", "HOROVOD_", "NCCL_", "UCX_", "FI_"),
     *("SLURM_JOB_ID", "SITE", "TRANSPORT", "PYTHONPATH", "LD_LIBRARY_PATH", "MPI4PY_MPIABI"),
@@ -27,18 +29,21 @@ _PASSED_ON = (
 def command(
     shape: Shape, rank: list[str], env: Mapping[str, str], folder: Path, dry: bool = False
 ) -> list[str]:
-    """The launcher with its options, then `rank`, the command of one rank. `folder` takes a hostfile.
+    """The launcher with its options, then `rank`, the command of one rank. `folder` takes a
+    hostfile.
 
     dry: nothing is written, and the launcher need not be here.
 
-    An MPI that stands beside the site's is started by its own mpiexec, which takes the nodes from Slurm: what
-    the site's launcher is told (`--mpi=pmix`) need not fit it.
+    An MPI that stands beside the site's is started by its own mpiexec, which takes the nodes from
+    Slurm: what the site's launcher is told (`--mpi=pmix`) need not fit it.
     """
     launcher, *own_options = _words(env)
     name = Path(launcher).name
     if name not in cluster.sites.LAUNCHERS:
         known = ", ".join(cluster.sites.LAUNCHERS)
-        raise LabError(f"LABKIT_LAUNCHER in the site file begins with {launcher!r}; known are {known}.")
+        raise LabError(
+            f"LABKIT_LAUNCHER in the site file begins with {launcher!r}; known are {known}."
+        )
     hostfile = folder / "hosts"
     if name == "mpirun_rsh" and not dry:
         hostfile.write_text("".join(f"{host}\n" for host, _ in shape.places()), encoding="utf-8")
@@ -60,7 +65,8 @@ def command(
 def environment(shape: Shape, env: Mapping[str, str]) -> dict[str, str]:
     """What the launcher itself must find: cores for what it starts on a node.
 
-    mpiexec and mpirun start one helper on each node, by srun, and the ranks below it share its cores.
+    mpiexec and mpirun start one helper on each node, by srun, and the ranks below it share its
+    cores.
     """
     if Path(_words(env)[0]).name not in ("mpiexec", "mpirun"):
         return {}
@@ -107,17 +113,18 @@ def _program(launcher: str, env: Mapping[str, str]) -> str:
     program = shutil.which(launcher, path=os.pathsep.join(folders))
     if program is None:
         raise LabError(
-            f"{launcher}, the launcher of the site file (LABKIT_LAUNCHER), is not on this node. Is its "
-            "module in LABKIT_MODULES?"
+            f"{launcher}, the launcher of the site file (LABKIT_LAUNCHER), is not on this node. Is"
+            " its module in LABKIT_MODULES?"
         )
     return program
 
 
 def chosen(env: Mapping[str, str]) -> dict[str, str]:
-    """What is set for the ranks of a job with the environment `env`. NotHere for a build that is not here.
+    """What is set for the ranks of a job with the environment `env`. NotHere for a build that is
+    not here.
 
-    The user's own value of a variable wins: one that is in LABKIT_ENV, and one that is set already wins over
-    what an MPI is told for Horovod.
+    The user's own value of a variable wins: one that is in LABKIT_ENV, and one that is set already
+    wins over what an MPI is told for Horovod.
     """
     own = users_own(env)
     everything = {**env, **own}

@@ -15,7 +15,8 @@ SAME_MOMENT = 0.25  # seconds
 
 
 class Death(NamedTuple):
-    """A rank of which the launcher says that its process ended badly. when: seconds since the epoch."""
+    """A rank of which the launcher says that its process ended badly. when: seconds since the
+    epoch."""
 
     when: float
     rank: int
@@ -23,23 +24,31 @@ class Death(NamedTuple):
     how: str
 
 
-# srun; mpirun_rsh (mpispawn.c of MVAPICH2 2.3.7); Open MPI. hydra's box of several lines is read below.
+# srun; mpirun_rsh (mpispawn.c of MVAPICH2 2.3.7); Open MPI. hydra's box of several lines is read
+# below.
 _LINES = (
     re.compile(r"srun: error: (?P<host>\S+): tasks? (?P<rank>\d+)[\d,-]*: (?P<how>.+)"),
-    re.compile(r"\[(?P<host>[^:\]]+)[^\]]*\].*MPI process \(rank: (?P<rank>\d+), pid: \d+\) (?P<how>.+)"),
-    re.compile(r"process rank (?P<rank>\d+) with PID \d+ on node (?P<host>\S+) (?P<how>exited on .+)"),
+    re.compile(
+        r"\[(?P<host>[^:\]]+)[^\]]*\].*MPI process \(rank: (?P<rank>\d+), pid: \d+\) (?P<how>.+)"
+    ),
+    re.compile(
+        r"process rank (?P<rank>\d+) with PID \d+ on node (?P<host>\S+) (?P<how>exited on .+)"
+    ),
 )
 _HYDRA = re.compile(r"=\s+RANK (?P<rank>\d+) PID \d+ RUNNING AT (?P<host>\S+)")
 _HYDRA_HOW = re.compile(r"=\s+(?P<how>(?:EXIT CODE|KILLED BY SIGNAL): .+?)\s*=?$")
 # slurmstepd, when Slurm ends a step: "*** STEP 7.0 ON node1 CANCELLED AT … DUE TO TIME LIMIT ***"
 _CAUSE = re.compile(r"\*\*\* .* CANCELLED AT .* DUE TO (TIME LIMIT|NODE FAILURE|PREEMPTION)")
 _CAUSES = {"TIME LIMIT": "TIMEOUT", "NODE FAILURE": "NODE_FAIL", "PREEMPTION": "PREEMPTED"}
-_SIGNALS = {number: signal.strsignal(number) for number in sorted(signal.valid_signals()) if number < 32}
+_SIGNALS = {
+    number: signal.strsignal(number) for number in sorted(signal.valid_signals()) if number < 32
+}
 _NODE = re.compile(r"(?i)srun: error: node failure on (\S+)")
 
 
 class Listener:
-    """Hears the launcher's lines as they come. `.deaths` in order; `.node` that failed, or None; `.cause`."""
+    """Hears the launcher's lines as they come. `.deaths` in order; `.node` that failed, or None;
+    `.cause`."""
 
     def __init__(self) -> None:
         self.deaths: list[Death] = []
@@ -48,14 +57,17 @@ class Listener:
         self._box: tuple[int, str] | None = None
 
     def status(self) -> int | None:
-        """The exit status of the first rank that ended with one, else 128 + the signal of the first."""
+        """The exit status of the first rank that ended with one, else 128 + the signal of the
+        first."""
         for death in self.deaths:
             status = re.search(r"(?i)exit(?:ed with)? (?:code|status):? (\d+)", death.how)
             if status:
                 return int(status[1])
         if self.deaths:
             how = self.deaths[0].how
-            return next((128 + number for number, name in _SIGNALS.items() if name and name in how), None)
+            return next(
+                (128 + number for number, name in _SIGNALS.items() if name and name in how), None
+            )
         return None
 
     def hear(self, line: str, when: float) -> None:
@@ -86,20 +98,24 @@ def first_failure(folder: Path, listener: Listener) -> str | None:
     if dead is None:
         return None
     return (
-        f"First to fail: rank {dead.rank} on {dead.host}. It left no message; its launcher says: {dead.how}"
+        f"First to fail: rank {dead.rank} on {dead.host}. It left no message; its launcher says:"
+        f" {dead.how}"
     )
 
 
 def _notes(folder: Path) -> list[dict]:
     """What the ranks left, the first one first."""
     texts = [path.read_text(encoding="utf-8") for path in folder.glob("failed.*")]
-    return sorted(map(json.loads, filter(None, texts)), key=lambda note: (note["when"], note["rank"]))
+    return sorted(
+        map(json.loads, filter(None, texts)), key=lambda note: (note["when"], note["rank"])
+    )
 
 
 def _of_note(notes: list[dict]) -> str:
     text = notes[0]["text"]
     alike = sum(note["text"] == text for note in notes)
-    # A failure inside launch.run reaches every rank, and its sentence names the one where it happened.
+    # A failure inside launch.run reaches every rank, and its sentence names the one where it
+    # happened.
     named = re.search(
         r"\brank (\d+) (?:failed|died|ended itself|ran to its end|waits|did not|could not)", text
     )
@@ -116,7 +132,9 @@ def ended_by_slurm(job: str, folder: Path, listener: Listener) -> str:
     reason = facts.get("Reason")
     if "TIMEOUT" in (state, listener.cause) or reason == "TimeLimit":
         limit = facts.get("TimeLimit", "see --time")
-        sentence = f"Slurm ended job {job} at its time limit, {limit} hours:minutes:seconds (`--time`)."
+        sentence = (
+            f"Slurm ended job {job} at its time limit, {limit} hours:minutes:seconds (`--time`)."
+        )
     elif listener.node or "NODE_FAIL" in (state, listener.cause) or reason == "NodeDown":
         sentence = f"Slurm ended job {job}: {listener.node or 'one of its nodes'} failed."
     elif "PREEMPTED" in (state, listener.cause):
@@ -128,7 +146,8 @@ def ended_by_slurm(job: str, folder: Path, listener: Listener) -> str:
 
 
 def _facts(job: str) -> dict[str, str]:
-    """What the controller says of the job (which may be COMPLETING by now); {} where it does not answer."""
+    """What the controller says of the job (which may be COMPLETING by now); {} where it does not
+    answer."""
     try:
         return cluster.slurm.Client().job(job, limit=10)
     except cluster.slurm.Failed:
@@ -137,12 +156,16 @@ def _facts(job: str) -> dict[str, str]:
 
 def hosts(folder: Path) -> list[str]:
     """Where the ranks were that began the lab, by their own word: one host a rank."""
-    texts = [path.read_text(encoding="utf-8", errors="replace") for path in sorted(folder.glob("stack.*"))]
+    texts = [
+        path.read_text(encoding="utf-8", errors="replace")
+        for path in sorted(folder.glob("stack.*"))
+    ]
     return [text.partition("\n")[0] for text in texts if text]
 
 
 def _places(folder: Path) -> str:
-    """Where the ranks were, the odd one out first: it is most often the one for which the others waited."""
+    """Where the ranks were, the odd one out first: it is most often the one for which the others
+    waited."""
     groups: dict[str, list[int]] = {}
     for path in sorted(folder.glob("stack.*"), key=lambda file: int(file.suffix[1:])):
         frame = launch.innermost(main_thread(path.read_text(encoding="utf-8", errors="replace")))
@@ -154,10 +177,13 @@ def _places(folder: Path) -> str:
 
 
 def main_thread(dump: str) -> list[launch.Frame]:
-    """The frames of the main thread, outermost first, in what faulthandler wrote; [] if it is not there."""
+    """The frames of the main thread, outermost first, in what faulthandler wrote; [] if it is not
+    there."""
     for block in re.split(r"(?m)^(?=(?:Current thread|Thread) 0x)", dump):
         lines = re.findall(r'^  File "(.*)", line (\d+) in (.*)$', block, re.MULTILINE)
-        frames = [launch.Frame(file, int(number), function) for file, number, function in reversed(lines)]
+        frames = [
+            launch.Frame(file, int(number), function) for file, number, function in reversed(lines)
+        ]
         if frames and frames[0].function == "<module>":
             return frames
     return []

@@ -1,4 +1,5 @@
-"""A real Slurm cluster on one Linux machine: nodes with their own address, links held to a chosen bandwidth.
+"""A real Slurm cluster on one Linux machine: nodes with their own address, links held to a chosen
+bandwidth.
 
     from slurm import tabletop
     with tabletop.up("table", nodes=2, bandwidth="200mbit") as table:

@@ -1,4 +1,5 @@
-"""The tabletop cluster's command line: `python -m slurm.tabletop VERB`, behind `make tabletop` and others."""
+"""The tabletop cluster's command line: `python -m slurm.tabletop VERB`, behind `make tabletop` and
+others."""
 
 from __future__ import annotations
 
@@ -33,7 +34,8 @@ def main(arguments: list[str] | None = None) -> int:
             needed = value is ...
             parser.add_argument(f"--{option}", required=needed, default=None if needed else value)
     typed = top.parse_args(arguments)
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # a start that is ended leaves nothing half done
+    # A start that is ended leaves nothing half done.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     return exit_status(lambda: print(_said(typed)))
 
 
@@ -50,7 +52,10 @@ def _said(typed: argparse.Namespace) -> str:
         )
     if typed.verb == "down":
         if there and there.down():
-            return f"The tabletop cluster '{typed.name}' is gone after {time.monotonic() - begin:.1f} s."
+            return (
+                f"The tabletop cluster '{typed.name}' is gone after"
+                f" {time.monotonic() - begin:.1f} s."
+            )
         return f"No tabletop cluster '{typed.name}' is running."
     if there is None:
         raise LabError(

@@ -1,4 +1,5 @@
-"""The files of a cluster: slurm.conf and its companions, the hosts file, env.sh and the commands in bin/."""
+"""The files of a cluster: slurm.conf and its companions, the hosts file, env.sh and the commands in
+bin/."""
 
 from __future__ import annotations
 
@@ -15,7 +16,18 @@ HERE = Path(__file__).resolve().parent
 INSIDE = HERE / "inside"  # what runs inside of the cluster's namespaces
 ROOT = HERE.parents[1]
 RUN = "/dev/shm/.tabletop"  # as in inside/cluster.sh
-COMMANDS = ("sinfo", "sbatch", "srun", "salloc", "squeue", "scancel", "scontrol", "sattach", "sprio", "sdiag")
+COMMANDS = (
+    "sinfo",
+    "sbatch",
+    "srun",
+    "salloc",
+    "squeue",
+    "scancel",
+    "scontrol",
+    "sattach",
+    "sprio",
+    "sdiag",
+)
 OWN = ("sacct", "tabletop-node")
 
 # Every line that a learner might wonder about says why. Options: slurm.conf(5).
@@ -49,11 +61,13 @@ SchedulerParameters=bf_interval=5
 SelectType=select/cons_tres
 SelectTypeParameters=CR_CPU
 FirstJobId={first_job}
-# A job of a partition with a higher PriorityTier takes the nodes of one that may be requeued. That one first
-# gets its --signal, and GraceTime seconds. There is no such partition until one is created: lab 70 does.
+# A job of a partition with a higher PriorityTier takes the nodes of one that may be requeued.
+# That one first gets its --signal, and GraceTime seconds. There is no such partition until one
+# is created: lab 70 does.
 PreemptType=preempt/partition_prio
 PreemptMode=REQUEUE
-# From Slurm 23.02 on this is PreemptParameters=send_user_signal; the name that 22.05 knows is still read.
+# From Slurm 23.02 on this is PreemptParameters=send_user_signal; the name that 22.05 knows is
+# still read.
 SlurmctldParameters=preempt_send_user_signal
 # One line for each finished job; sacct reads it.
 JobCompType=jobcomp/filetxt
@@ -100,8 +114,9 @@ def gres_conf(settings: Settings) -> str:
 def cgroup_conf(slurm_version: tuple[int, int]) -> str:
     """cgroup.conf: nothing is limited here, and nothing asked of the machine's control groups.
 
-    Left to itself slurmd looks at what is mounted, and where that is version 2 it wants a scope of systemd's.
-    Releases before 24.05 need a plug-in; that for version 1 asks for nothing while nothing is limited.
+    Left to itself slurmd looks at what is mounted, and where that is version 2 it wants a scope of
+    systemd's. Releases before 24.05 need a plug-in; that for version 1 asks for nothing while
+    nothing is limited.
     """
     return f"CgroupPlugin={'disabled' if slurm_version >= (24, 5) else 'cgroup/v1'}\n"
 
@@ -116,7 +131,9 @@ def hosts(settings: Settings) -> str:
     return "\n".join(lines) + "\n"
 
 
-def write(state: Path, name: str, settings: Settings, first_job: int, slurm_version: tuple[int, int]) -> None:
+def write(
+    state: Path, name: str, settings: Settings, first_job: int, slurm_version: tuple[int, int]
+) -> None:
     """Write conf/, bin/, env.sh and what the shell scripts read, below the cluster's folder."""
     (state / "conf").mkdir(parents=True, exist_ok=True)
     files = {
@@ -131,7 +148,8 @@ def write(state: Path, name: str, settings: Settings, first_job: int, slurm_vers
     for path, text in files.items():
         (state / path).write_text(text, encoding="utf-8")
     shutil.copy(INSIDE / "epilog.sh", state / "conf")
-    for folder in ("log", "bin"):  # now that slurm.conf has the number of the next job, the old log may go
+    # Now that slurm.conf has the number of the next job, the old log may go.
+    for folder in ("log", "bin"):
         shutil.rmtree(state / folder, ignore_errors=True)
         (state / folder).mkdir()
     (state / "log").chmod(0o700)  # it names all users' jobs and files

@@ -14,17 +14,29 @@ from labkit.errors import LabError
 
 from slurm.tabletop import config, needs
 
-_INNER = ["--mount", "--propagation", "slave", "--net", "--uts", "--ipc", "--pid", "--fork", "--kill-child"]
+_INNER = [
+    "--mount",
+    "--propagation",
+    "slave",
+    "--net",
+    "--uts",
+    "--ipc",
+    "--pid",
+    "--fork",
+    "--kill-child",
+]
 
 
-_started: dict[int, subprocess.Popen] = {}  # by process id: Python warns of one forgotten while it runs
+_started: dict[
+    int, subprocess.Popen
+] = {}  # by process id: Python warns of one forgotten while it runs
 
 
 def start(state: Path, nodes: int) -> subprocess.Popen:
     """Start inside/cluster.sh as process 1 of namespaces of its own, and note it in `state/holder`.
 
-    It waits for a line on stdin, which comes once it is noted: should this process be killed before, it ends,
-    and no cluster runs that nobody can find. Raises LabError.
+    It waits for a line on stdin, which comes once it is noted: should this process be killed
+    before, it ends, and no cluster runs that nobody can find. Raises LabError.
     """
     log = (state / "log" / "cluster.log").open("ab")
     inner = [needs.program("unshare"), *_INNER, "--mount-proc"]
@@ -34,7 +46,11 @@ def start(state: Path, nodes: int) -> subprocess.Popen:
     options["start_new_session"] = True
     before = os.readlink("/proc/self/ns/net")
     with log:
-        process = subprocess.Popen(command, **options) if needs.is_root() else _with_users(command, options)
+        process = (
+            subprocess.Popen(command, **options)
+            if needs.is_root()
+            else _with_users(command, options)
+        )
     try:
         while process.poll() is None and (network := _network(process.pid)) in (None, before):
             time.sleep(0.005)
@@ -51,7 +67,8 @@ def start(state: Path, nodes: int) -> subprocess.Popen:
 
 
 def _let_go(process: subprocess.Popen) -> None:
-    """The line that it waits for; a process that has ended meanwhile is found so by who looks after it."""
+    """The line that it waits for; a process that has ended meanwhile is found so by who looks after
+    it."""
     with contextlib.suppress(BrokenPipeError):
         process.stdin.write(b"go\n")
         process.stdin.flush()
@@ -63,9 +80,11 @@ def _environment() -> dict[str, str]:
 
 
 def _with_users(command: list[str], options: dict) -> subprocess.Popen:
-    """Start in a user namespace in which this user is root and the user's own range is everybody else.
+    """Start in a user namespace in which this user is root and the user's own range is everybody
+    else.
 
-    The process waits for its maps, and becomes root's when it goes on: only then do its capabilities count.
+    The process waits for its maps, and becomes root's when it goes on: only then do its
+    capabilities count.
     """
     wait = [needs.program("unshare"), "--user", "bash", "-c", 'read -r && exec "$@"', "bash"]
     before = os.readlink("/proc/self/ns/user")
@@ -82,7 +101,10 @@ def _with_users(command: list[str], options: dict) -> subprocess.Popen:
             first, count = _range(file)
             numbers = [process.pid, 0, own, 1, 1, first, count]
             done = subprocess.run(
-                [needs.program(program), *map(str, numbers)], capture_output=True, text=True, check=False
+                [needs.program(program), *map(str, numbers)],
+                capture_output=True,
+                text=True,
+                check=False,
             )
             if done.returncode:
                 raise LabError(f"{program} refused the range in {file}: {done.stderr.strip()}")
@@ -104,8 +126,9 @@ def _range(file: str) -> tuple[int, int]:
             first, _, count = numbers.partition(":")
             return int(first), min(int(count), 65536)
     raise LabError(
-        f"{file} gives {user} no range of further ids, which Slurm's daemons need. Its administrator adds "
-        f"one: sudo usermod --add-subuids 100000-165535 --add-subgids 100000-165535 {user}"
+        f"{file} gives {user} no range of further ids, which Slurm's daemons need. Its"
+        " administrator adds one: sudo usermod --add-subuids 100000-165535 --add-subgids"
+        f" 100000-165535 {user}"
     )
 
 
@@ -117,7 +140,8 @@ def _network(pid: int) -> str | None:
 
 
 def alive(state: Path) -> int | None:
-    """The holder's process id, or None. A process that only has the same number is told by its network."""
+    """The holder's process id, or None. A process that only has the same number is told by its
+    network."""
     with contextlib.suppress(FileNotFoundError, ValueError):
         pid, network = (state / "holder").read_text(encoding="utf-8").split()
         if _network(int(pid)) == network:

@@ -1,4 +1,5 @@
-"""What a tabletop cluster needs of this machine: programs, namespaces, netem. Each lack gets one sentence."""
+"""What a tabletop cluster needs of this machine: programs, namespaces, netem. Each lack gets one
+sentence."""
 
 from __future__ import annotations
 
@@ -26,9 +27,12 @@ FOR_USERS = {"newuidmap": ("uidmap", "shadow-utils"), "newgidmap": ("uidmap", "s
 
 
 def path() -> str:
-    """PATH with the folders of system programs, and without the commands of a cluster that is being used."""
+    """PATH with the folders of system programs, and without the commands of a cluster that is being
+    used."""
     folders = [folder for folder in os.environ.get("PATH", "").split(":") if folder]
-    own = [folder for folder in folders if not os.path.exists(os.path.join(folder, "tabletop-enter"))]
+    own = [
+        folder for folder in folders if not os.path.exists(os.path.join(folder, "tabletop-enter"))
+    ]
     return ":".join([*own, "/usr/local/sbin", "/usr/sbin", "/sbin", "/usr/bin", "/bin"])
 
 
@@ -49,7 +53,8 @@ def missing() -> dict[str, tuple[str, str]]:
 
 
 def check_programs() -> None:
-    """Install what is missing, where root and apt-get are at hand. Raises LabError where they are not."""
+    """Install what is missing, where root and apt-get are at hand. Raises LabError where they are
+    not."""
     lacking = missing()
     if not lacking:
         return
@@ -61,8 +66,8 @@ def check_programs() -> None:
         lacking = missing()
     if lacking:
         raise LabError(
-            f"The tabletop cluster needs {', '.join(lacking)}. Debian, Ubuntu: sudo apt-get install "
-            f"{' '.join(debian)}. Fedora: sudo dnf install {' '.join(fedora)}."
+            f"The tabletop cluster needs {', '.join(lacking)}. Debian, Ubuntu: sudo apt-get install"
+            f" {' '.join(debian)}. Fedora: sudo dnf install {' '.join(fedora)}."
         )
 
 
@@ -96,8 +101,8 @@ def check_namespaces() -> None:
 def _why_forbidden(complaint: str) -> str:
     if is_root():
         return (
-            f"Root may make no namespaces here ({complaint}). A container needs more rights for that, such "
-            "as docker run --privileged; the machine around it has them."
+            f"Root may make no namespaces here ({complaint}). A container needs more rights for"
+            " that, such as docker run --privileged; the machine around it has them."
         )
     switches = {
         "user/max_user_namespaces": ("0", "user.max_user_namespaces=15000"),
@@ -111,8 +116,9 @@ def _why_forbidden(complaint: str) -> str:
         file = Path("/proc/sys") / name
         if file.exists() and file.read_text(encoding="utf-8").strip() == closed:
             return (
-                f"This machine forbids user namespaces to normal users ({complaint}). Its administrator can "
-                f"allow them with: sudo sysctl {cure}. As root the tabletop cluster needs none."
+                f"This machine forbids user namespaces to normal users ({complaint}). Its"
+                f" administrator can allow them with: sudo sysctl {cure}. As root the tabletop"
+                " cluster needs none."
             )
     return (
         f"No user namespace can be made here ({complaint}); a container often forbids them. "
@@ -130,7 +136,7 @@ def check_netem(latency: int, keys: list[str]) -> None:
     )
     if tried.returncode:
         raise LabError(
-            "LATENCY cannot be kept here: this machine's kernel has no netem, which delays packets "
-            f"({tried.stderr.strip()}). Leave LATENCY out, or load it where there is such a module: "
-            "sudo modprobe sch_netem."
+            "LATENCY cannot be kept here: this machine's kernel has no netem, which delays packets"
+            f" ({tried.stderr.strip()}). Leave LATENCY out, or load it where there is such a"
+            " module: sudo modprobe sch_netem."
         )

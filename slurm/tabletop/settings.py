@@ -15,7 +15,8 @@ _TIMES = {"us": 1, "ms": 1000, "s": 1_000_000}
 
 @dataclass(frozen=True)
 class Settings:
-    """A cluster as asked for: rate of each direction of a node's link [bit/s], latency one way [us]."""
+    """A cluster as asked for: rate of each direction of a node's link [bit/s], latency one way
+    [us]."""
 
     nodes: int
     rate: int
@@ -58,7 +59,8 @@ def read_rate(text: str) -> int:
     rate = round(float(match[1]) * _RATES[match[2]]) if match else 0
     if not 1e6 <= rate <= 10e9:
         raise LabError(
-            f"BANDWIDTH={text} will not do: give a rate from 1mbit to 10gbit, such as BANDWIDTH=200mbit."
+            f"BANDWIDTH={text} will not do: give a rate from 1mbit to 10gbit, such as"
+            " BANDWIDTH=200mbit."
         )
     return rate
 
@@ -70,7 +72,9 @@ def read_latency(text: str | None) -> int:
     match = re.fullmatch(r"(\d+(?:\.\d+)?)(us|ms|s)", str(text).strip().lower())
     delay = round(float(match[1]) * _TIMES[match[2]]) if match else 0
     if not 1 <= delay <= 1_000_000:
-        raise LabError(f"LATENCY={text} will not do: give a time from 1us to 1s, such as LATENCY=500us.")
+        raise LabError(
+            f"LATENCY={text} will not do: give a time from 1us to 1s, such as LATENCY=500us."
+        )
     return delay
 
 

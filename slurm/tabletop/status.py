@@ -13,7 +13,9 @@ def links(table: Tabletop) -> dict[int, int | None]:
     """Each node's link [bit/s] as it is held now; None for a node that failed."""
     script = 'for f in *.rate; do echo "$f $(<"$f") $([[ -e ${f%.rate}.pid ]]; echo $?)"; done'
     rates: dict[int, int | None] = {}
-    for line in table.inside(["bash", "-c", f"cd {config.RUN}/nodes; {script}"]).stdout.splitlines():
+    for line in table.inside(
+        ["bash", "-c", f"cd {config.RUN}/nodes; {script}"]
+    ).stdout.splitlines():
         name, rate, gone = line.split()
         node = int(name.removeprefix("node").removesuffix(".rate"))
         rates[node] = None if gone == "1" else int(rate)
@@ -24,7 +26,9 @@ def _link(table: Tabletop, node: int, rate: int | None) -> str:
     if rate is None:
         return f"unplugged   (make tabletop-heal NODE={node}{also_name(table.name)})"
     slowed = rate != table.settings.rate
-    return spell_rate(rate) + (f"   slowed from {spell_rate(table.settings.rate)}" if slowed else "")
+    return spell_rate(rate) + (
+        f"   slowed from {spell_rate(table.settings.rate)}" if slowed else ""
+    )
 
 
 def screen(table: Tabletop) -> str:
@@ -39,7 +43,9 @@ def screen(table: Tabletop) -> str:
     ]
     for node, rate in sorted(links(table).items()):
         state = states.get(f"node{node}", "unknown")
-        lines.append(f"{f'node{node}':<8} {state:<12} {config.address(node):<12} {_link(table, node, rate)}")
+        lines.append(
+            f"{f'node{node}':<8} {state:<12} {config.address(node):<12} {_link(table, node, rate)}"
+        )
     queue = table.run(["squeue", "-o", QUEUE]).stdout.rstrip()
     lines += ["", queue if "\n" in queue else "No job runs or waits."]
     return "\n".join(lines)

@@ -16,7 +16,9 @@ from slurm.tabletop import config, holder, needs
 from slurm.tabletop import settings as asked
 
 START_SECONDS = 60  # on a busy machine; most often it takes one or two
-MOST_JOBS = 10_000_000  # no cluster comes so far, and slurmctld begins at no number above 67 million
+MOST_JOBS = (
+    10_000_000  # no cluster comes so far, and slurmctld begins at no number above 67 million
+)
 
 
 class Tabletop:
@@ -39,18 +41,23 @@ class Tabletop:
         return {"PATH": f"{self.state / 'bin'}:{os.environ.get('PATH', '')}", "SITE": "tabletop"}
 
     def run(self, command: list[str], **options) -> subprocess.CompletedProcess:
-        """subprocess.run with the cluster's commands first in PATH; other commands run outside as ever."""
+        """subprocess.run with the cluster's commands first in PATH; other commands run outside as
+        ever."""
         env = {**(options.pop("env", None) or os.environ), **self.env}
         options = {"text": True, "capture_output": "stdout" not in options, **options}
         own = self.state / "bin" / command[0]
-        return subprocess.run([str(own) if own.exists() else command[0], *command[1:]], env=env, **options)
+        return subprocess.run(
+            [str(own) if own.exists() else command[0], *command[1:]], env=env, **options
+        )
 
     def inside(self, command: list[str], **options) -> subprocess.CompletedProcess:
         """Run any command on the login node."""
         return self.run(["tabletop-enter", *command], **options)
 
     def _node(self, *command: str) -> None:
-        done = self.inside(["bash", str(config.INSIDE / "node.sh"), *command], stdin=subprocess.DEVNULL)
+        done = self.inside(
+            ["bash", str(config.INSIDE / "node.sh"), *command], stdin=subprocess.DEVNULL
+        )
         if done.returncode:
             raise LabError(f"node.sh {' '.join(command)} failed: {done.stderr.strip()}")
 
@@ -85,7 +92,9 @@ class Tabletop:
             if state in ("idle", "mixed", "allocated"):
                 return
             time.sleep(0.2)
-        raise LabError(f"node{number} started, but Slurm still calls it {state!r}; see {self.state}/log")
+        raise LabError(
+            f"node{number} started, but Slurm still calls it {state!r}; see {self.state}/log"
+        )
 
     def slow(self, node: int | str, bandwidth: str) -> None:
         """Hold node `node`'s link to `bandwidth`, both ways, until it is healed."""
@@ -93,7 +102,8 @@ class Tabletop:
         rate = asked.read_rate(bandwidth)
         if self.has_failed(number):
             raise LabError(
-                f"node{number} has failed. First: make tabletop-heal NODE={number}{also_name(self.name)}"
+                f"node{number} has failed. First: make tabletop-heal"
+                f" NODE={number}{also_name(self.name)}"
             )
         self._node("slow", str(number), str(rate))
 
@@ -132,7 +142,8 @@ def up(
     gpus: int = 2,
     home: Path | str | None = None,
 ) -> Tabletop:
-    """Start a cluster and wait until it takes jobs. Raises LabError with what is missing or wrong."""
+    """Start a cluster and wait until it takes jobs. Raises LabError with what is missing or
+    wrong."""
     wanted = asked.read(nodes, bandwidth, latency, gpus)
     state = folder(name, home)
     needs.check_programs()
@@ -153,7 +164,8 @@ def up(
 
 
 def also_name(name: str) -> str:
-    """What to add to a `make` goal for this cluster: nothing for the one that goes without saying."""
+    """What to add to a `make` goal for this cluster: nothing for the one that goes without
+    saying."""
     return "" if name == "table" else f" NAME={name}"
 
 
@@ -185,7 +197,9 @@ def _last_job(state: Path) -> int:
         if (state / name).exists():
             text = (state / name).read_text(encoding="utf-8", errors="replace")
             given = [int(number) for number in re.findall(r"\bJobId=(\d+)", text)]
-            given += [int(number) - 1 for number in re.findall(r"^FirstJobId=(\d+)", text, re.MULTILINE)]
+            given += [
+                int(number) - 1 for number in re.findall(r"^FirstJobId=(\d+)", text, re.MULTILINE)
+            ]
             highest = max([highest, *(number for number in given if number < MOST_JOBS)])
     return highest
 

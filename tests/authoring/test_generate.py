@@ -43,7 +43,9 @@ def test_a_batch_script_goes_with_several_ranks(built):
 
 def test_the_learners_script(built):
     text = (built.root / SCRIPT).read_text(encoding="utf-8")
-    assert text.startswith("# %% [markdown]\n# <!-- Generated from solutions/90_tiny.py by `make labs`.")
+    assert text.startswith(
+        "# %% [markdown]\n# <!-- Generated from solutions/90_tiny.py by `make labs`."
+    )
     assert "SOLUTION" not in text
     assert "return a + b" not in text
     assert "    total=...,  # a number, for the ä of it\n    word=...,  # a word\n" in text
@@ -59,7 +61,9 @@ def test_the_notebooks(built):
     solved = nbformat.reads(generate.solved_notebook(generate.load("90_tiny")), as_version=4)
     nbformat.validate(book)
     nbformat.validate(solved)
-    assert [cell.id for cell in book.cells] == [f"cell-{n:02d}" for n in range(1, len(book.cells) + 1)]
+    assert [cell.id for cell in book.cells] == [
+        f"cell-{n:02d}" for n in range(1, len(book.cells) + 1)
+    ]
     assert book.metadata.kernelspec.name == "python3"
     assert [cell.metadata for cell in book.cells if cell.metadata] == [{"tags": ["parameters"]}]
     assert not any(cell.get("outputs") for cell in [*book.cells, *solved.cells])
@@ -85,7 +89,10 @@ def test_the_readmes_table(built):
     summary = "Two small functions, to see how a lab is put together."
     assert f"| Further labs | {link} (5) |\n" in text
     page = (built.root / "docs/LABS.md").read_text(encoding="utf-8")
-    assert f"| {link.replace('notebooks', '../notebooks')} | {summary} | beginner | cpu | 2 | 5 |\n" in page
+    assert (
+        f"| {link.replace('notebooks', '../notebooks')} | {summary} | beginner | cpu | 2 | 5 |\n"
+        in page
+    )
     (built.root / "README.md").write_text("no marks\n")
     for check in (True, False):
         with pytest.raises(LabError, match="README.md needs the lines"):
@@ -125,7 +132,9 @@ def test_one_wrong_lab_does_not_keep_the_others_from_being_written(checkout):
 
 def test_orphans_are_named(built):
     (built.root / "solutions" / "90_tiny.py").rename(built.root / "solutions" / "91_tiny.py")
-    checks = (built.root / "labs/support/lab90.py").read_text(encoding="utf-8").replace("90.", "91.")
+    checks = (
+        (built.root / "labs/support/lab90.py").read_text(encoding="utf-8").replace("90.", "91.")
+    )
     (built.root / "labs/support/lab91.py").write_text(checks, encoding="utf-8")
     text = (built.root / "solutions" / "91_tiny.py").read_text(encoding="utf-8").replace("90", "91")
     (built.root / "solutions" / "91_tiny.py").write_text(text, encoding="utf-8")
@@ -138,10 +147,12 @@ def test_other_parameters(built):
     text = (built.root / "solutions/90_tiny.py").read_text(encoding="utf-8")
     changed = labfile.with_parameters(text, {"length": 7, "name": "é'", "sizes": (3,)})
     assert (
-        'length = 7  # numbers\nname = "é\'"  # a word\nsizes = (3,)  # two numbers\n\n# %% [markdown]'
-        in changed
+        'length = 7  # numbers\nname = "é\'"  # a word\nsizes = (3,)  # two numbers\n\n# %%'
+        " [markdown]" in changed
     )
     assert len(changed.splitlines()) == len(text.splitlines())
     assert labfile.with_parameters(text, {}) == text
-    with pytest.raises(LabError, match="no parameter 'lenght'. The parameters are length, name, sizes"):
+    with pytest.raises(
+        LabError, match="no parameter 'lenght'. The parameters are length, name, sizes"
+    ):
         labfile.with_parameters(text, {"lenght": 1})

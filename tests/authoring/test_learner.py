@@ -1,4 +1,5 @@
-"""A learner's work: never lost when files are written anew, the same in the notebook and in the script."""
+"""A learner's work: never lost when files are written anew, the same in the notebook and in the
+script."""
 
 from __future__ import annotations
 
@@ -70,7 +71,9 @@ def test_outputs_are_work_too_and_so_is_a_script(built):
 def test_what_git_has_committed_is_not_work(built):
     def git(*arguments):
         subprocess.run(
-            ["git", "-c", "user.name=x", "-c", "user.email=x@y", *arguments], cwd=built.root, check=True
+            ["git", "-c", "user.name=x", "-c", "user.email=x@y", *arguments],
+            cwd=built.root,
+            check=True,
         )
 
     (built.root / SCRIPT).write_text("an older version, committed\n")
@@ -87,7 +90,13 @@ def test_solve_puts_one_answer_in_and_leaves_the_rest(brought):
     book = nbformat.read(brought.root / OWN, as_version=4)
     lab = generate.load("90_tiny")
     for number, (cell, stub) in enumerate(zip(book.cells, learner_cells(lab), strict=True)):
-        wanted = solved_cells(lab)[10].source if number == 10 else "mine = 1" if number == 8 else stub.source
+        wanted = (
+            solved_cells(lab)[10].source
+            if number == 10
+            else "mine = 1"
+            if number == 8
+            else stub.source
+        )
         assert cell.source == wanted
     text = (brought.root / OWN_SCRIPT).read_text(encoding="utf-8")
     assert "return [factor * number" in text
@@ -127,7 +136,9 @@ class Jupyter:
 
     def __init__(self, root):
         from jupyter_server.services.contents.largefilemanager import AsyncLargeFileManager
-        from jupytext.async_contentsmanager import build_async_jupytext_contents_manager_class as build_class
+        from jupytext.async_contentsmanager import (
+            build_async_jupytext_contents_manager_class as build_class,
+        )
         from nbformat.sign import MemorySignatureStore, NotebookNotary
 
         shutil.copy(labkit.__file__.split("/labs/")[0] + "/pyproject.toml", root)
@@ -136,9 +147,12 @@ class Jupyter:
         self.manager = build_class(AsyncLargeFileManager)(root_dir=str(root), notary=notary)
 
     def open_and_save(self, edit=lambda cells: None) -> list[dict]:
-        """Open the notebook, let `edit` change its cells, save it; returns the cells that were opened."""
+        """Open the notebook, let `edit` change its cells, save it; returns the cells that were
+        opened."""
         model = asyncio.run(self.manager.get(OWN))
-        model["content"]["metadata"]["language_info"]["version"] = "3.11.2"  # as a kernel reports it
+        model["content"]["metadata"]["language_info"]["version"] = (
+            "3.11.2"  # as a kernel reports it
+        )
         edit(model["content"]["cells"])
         asyncio.run(self.manager.save(model, OWN))
         return model["content"]["cells"]
@@ -151,7 +165,9 @@ def test_saving_in_jupyterlab_changes_nothing_of_its_own(brought):
     jupyter.open_and_save()
     assert files(brought)[OWN_SCRIPT] == before[OWN_SCRIPT]
     book = nbformat.read(brought.root / OWN, as_version=4)
-    assert [cell.id for cell in book.cells] == [f"cell-{n:02d}" for n in range(1, len(book.cells) + 1)]
+    assert [cell.id for cell in book.cells] == [
+        f"cell-{n:02d}" for n in range(1, len(book.cells) + 1)
+    ]
     copies.reset("90")
     assert set_aside() == [], "opening and saving is not work"
     assert files(brought) == before
@@ -172,6 +188,8 @@ def test_an_edit_in_jupyterlab_reaches_the_script_and_back(brought):
     os.utime(brought.root / OWN_SCRIPT, (2_000_000_000, 2_000_000_000))
     cells = jupyter.open_and_save()
     assert "a + b + 0" in cells[6]["source"]
-    assert (brought.root / OWN_SCRIPT).read_text(encoding="utf-8") == script.replace("b + a", "a + b + 0")
+    assert (brought.root / OWN_SCRIPT).read_text(encoding="utf-8") == script.replace(
+        "b + a", "a + b + 0"
+    )
     learner.solve("90", "90.2")
     assert "a + b + 0" in (brought.root / OWN_SCRIPT).read_text(encoding="utf-8")

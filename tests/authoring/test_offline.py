@@ -9,11 +9,15 @@ def test_formulas():
     image = offline.formula(r"\frac{a}{b} < \text{x}")
     assert image.startswith('<img class="math" style="height: ')
     assert 'alt="\\frac{a}{b} &lt; \\text{x}"' in image
-    assert offline.formula(r"\begin{cases} a < b \end{cases}").startswith("<code>\\begin{cases} a &lt; b")
+    assert offline.formula(r"\begin{cases} a < b \end{cases}").startswith(
+        "<code>\\begin{cases} a &lt; b"
+    )
 
 
 def test_prose_becomes_html():
-    page = offline.to_html("Half of $x$:\n- **one**\n- `$two$`\n\n| a | b |\n|---|---|\n| 1 | 2 |\n")
+    page = offline.to_html(
+        "Half of $x$:\n- **one**\n- `$two$`\n\n| a | b |\n|---|---|\n| 1 | 2 |\n"
+    )
     assert page.count('class="math"') == 1
     assert "<strong>one</strong>" in page
     assert "<code>$two$</code>" in page

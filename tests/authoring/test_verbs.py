@@ -55,7 +55,9 @@ def test_new_lab_is_complete(built):
     assert "[66 My topic]" in (built.root / "README.md").read_text(encoding="utf-8")
     with pytest.raises(LabError, match="taken"):
         skeleton.new("66_again")
-    assert built.python("-m", "labkit", "run", "66", "--solved", "--set", "length=10").returncode == 0
+    assert (
+        built.python("-m", "labkit", "run", "66", "--solved", "--set", "length=10").returncode == 0
+    )
     ended = built.python("-m", "tests.labs.visit", "66_my_topic")
     assert ended.returncode == 0, ended.stderr
     assert "3 wrong answers and 1 right ones in other forms tried, 0 problems" in ended.stdout

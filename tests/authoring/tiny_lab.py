@@ -157,7 +157,8 @@ def changed(changes: dict[str, str]) -> str:
 
 
 def put(checkout, text: str = LAB, stem: str = STEM) -> None:
-    """Make `text` the source of a lab in a checkout; the checks and the wrong answers stand beside it."""
+    """Make `text` the source of a lab in a checkout; the checks and the wrong answers stand beside
+    it."""
     number = stem[:2]
     (checkout.root / "solutions" / f"{stem}.py").write_text(text, encoding="utf-8")
     (checkout.root / f"labs/support/lab{number}.py").write_text(
@@ -176,5 +177,7 @@ def set_aside() -> list[str]:
     """The work that was set aside, by name."""
     folder = paths.home() / "set_aside"
     return sorted(
-        str(path.relative_to(folder)).split("/", 1)[1] for path in folder.rglob("*") if path.is_file()
+        str(path.relative_to(folder)).split("/", 1)[1]
+        for path in folder.rglob("*")
+        if path.is_file()
     )

@@ -22,7 +22,8 @@ STEM = "23_ring_allreduce"
 
 
 class School:
-    """A class folder, and a folder of their own for each learner; `now` is the time of all that they do."""
+    """A class folder, and a folder of their own for each learner; `now` is the time of all that
+    they do."""
 
     def __init__(self, folder: Path, start: float):
         self.homes = folder / "homes"
@@ -53,7 +54,8 @@ class School:
             journal.note("start", lab=STEM)
 
     def attempt(self, name: str, number: str, said: str = "") -> str:
-        """A minute later that learner runs a check, which says this of their answer; what they read."""
+        """A minute later that learner runs a check, which says this of their answer; what they
+        read."""
         self.now += 60
         with self.learner(name, LABKIT_LAB=STEM):
             try:

@@ -1,4 +1,5 @@
-"""What one learner of a class cannot do to the others, or to whoever runs the board: tried as other users."""
+"""What one learner of a class cannot do to the others, or to whoever runs the board: tried as other
+users."""
 
 from __future__ import annotations
 
@@ -197,7 +198,8 @@ def refusals(folder: Path, name: str) -> list[str]:
 
 
 def test_the_owner_of_a_class_folder_reads_it_and_learners_do_not(place, folder):
-    """As on a hub: the folder belongs to a system user with a group of their own, and so does the board."""
+    """As on a hub: the folder belongs to a system user with a group of their own, and so does the
+    board."""
     if any(not parent.stat().st_mode & 1 for parent in (paths.root(), *paths.root().parents)):
         assert not os.environ.get("CI"), "this checkout lies where other users cannot read it"
         pytest.skip("needs a checkout that other users can read")
@@ -220,4 +222,9 @@ def test_the_owner_of_a_class_folder_reads_it_and_learners_do_not(place, folder)
     shared = folder / f"{MALLORY}.jsonl"
     assert (shared.stat().st_gid, shared.stat().st_mode & 0o777) == (TEACHER, 0o640)
     assert as_user(TEACHER, seen, LABKIT_CLASS=str(folder)) == [[f"user {MALLORY}"], []]
-    assert as_user(BOB, lambda: refusals(folder, shared.name)) == ["list", "read", "delete", "replace"]
+    assert as_user(BOB, lambda: refusals(folder, shared.name)) == [
+        "list",
+        "read",
+        "delete",
+        "replace",
+    ]

@@ -85,7 +85,9 @@ def test_the_board_reads_while_many_write_and_one_is_killed(tmp_path):
     looks = 0
     while any(process.poll() is None for process in whole) or looks < 3:
         seen = classroom.look(made.shared)
-        assert not [note for note in seen.notes if "could not be read" in note], "a line is there or not"
+        assert not [note for note in seen.notes if "could not be read" in note], (
+            "a line is there or not"
+        )
         looks += 1
         time.sleep(0.05)
     killed.send_signal(signal.SIGKILL)

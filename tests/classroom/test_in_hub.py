@@ -94,7 +94,11 @@ def hub(folder: Path) -> Iterator[str]:
         )  # fmt: skip
     try:
         address = f"http://127.0.0.1:{ports[0]}"
-        awaited(lambda: process.poll() is not None or _answers(f"{address}/services/board/oauth_callback"))
+        awaited(
+            lambda: (
+                process.poll() is not None or _answers(f"{address}/services/board/oauth_callback")
+            )
+        )
         assert process.poll() is None, log.read_text()[-3000:]
         yield address
     finally:
@@ -106,7 +110,8 @@ def hub(folder: Path) -> Iterator[str]:
 
 
 def _answers(address: str) -> bool:
-    """Is the service behind the proxy there? Without a state its callback refuses, and that is an answer."""
+    """Is the service behind the proxy there? Without a state its callback refuses, and that is an
+    answer."""
     try:
         urllib.request.urlopen(address, timeout=10)
     except urllib.error.HTTPError as error:
@@ -141,4 +146,7 @@ def test_an_instructor_sees_the_board_and_a_learner_does_not(installed, tmp_path
         assert visit(address, "ada").status_code == 403
         (tmp_path / "class").rename(tmp_path / "away")
         away = visit(address, "teacher")
-        assert (away.status_code, "cannot be read" in away.text) == (503, True), "it says so, and goes on"
+        assert (away.status_code, "cannot be read" in away.text) == (
+            503,
+            True,
+        ), "it says so, and goes on"

@@ -97,7 +97,14 @@ def test_a_line_that_cannot_be_believed_is_passed_over(folder, event):
 
 
 def test_values_that_cannot_be_believed_are_left_out(folder):
-    wild = {"at": NOW, "event": "failed", "exercise": "23.1", "tries": -3, "hints": 10**30, "said": ["a"]}
+    wild = {
+        "at": NOW,
+        "event": "failed",
+        "exercise": "23.1",
+        "tries": -3,
+        "hints": 10**30,
+        "said": ["a"],
+    }
     (folder / "bob.jsonl").write_text(content(wild))
     bob = next(someone for someone in look(folder).learners if someone.name == "bob")
     assert (bob.here.tries, bob.here.hints, bob.said) == (0, 0, "")

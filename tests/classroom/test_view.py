@@ -1,4 +1,5 @@
-"""Where a learner is and whether they are stuck; what the class is told most; what the board looks like."""
+"""Where a learner is and whether they are stuck; what the class is told most; what the board looks
+like."""
 
 from __future__ import annotations
 
@@ -53,7 +54,10 @@ def follow(*events: Event):
         ([at(5, "failed", "23.2", said="No."), at(4, "start", stem="30_average")], "30.1"),
         ([at(5, "start", stem="80_report")], ""),
         # All cells of the lab were run: the later exercises say that nothing is written there yet.
-        ([at(5, "failed", "23.1", said="No."), at(5, "failed", "23.2", said="not solved yet.")], "23.1"),
+        (
+            [at(5, "failed", "23.1", said="No."), at(5, "failed", "23.2", said="not solved yet.")],
+            "23.1",
+        ),
         ([at(5, "failed", "23.1", said="not solved yet. Write")], "23.1"),
         ([at(5, "passed", "23.1"), at(4, "failed", "23.1", said="Broken again.")], "23.1"),
     ],
@@ -117,7 +121,13 @@ def test_the_commonest_sentence_is_of_most_learners_and_numbers_do_not_matter():
 
 def write(folder: Path, name: str, *events: dict, **head) -> None:
     number = 10 + len(list(folder.iterdir()))
-    first = {"labkit": "shared", "named": True, "pseudonym": f"Calm Fox {number}", "until": UNTIL, **head}
+    first = {
+        "labkit": "shared",
+        "named": True,
+        "pseudonym": f"Calm Fox {number}",
+        "until": UNTIL,
+        **head,
+    }
     lines = [first, *({"at": NOW - 60, "exercise": "23.1", **event} for event in events)]
     (folder / f"{name}.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
 
@@ -130,8 +140,9 @@ def test_the_headline_says_where_half_the_class_is_stuck(tmp_path):
         "Nobody shares their progress yet: `make share`"
     )
     write(tmp_path, "ada", {"event": "start", "lab": "23_ring_allreduce"})
-    assert classroom.look(tmp_path, now=NOW).headline == (
-        "Nobody of 1 is stuck. Most are at 23.1, Reduce-scatter round a ring."
+    assert (
+        classroom.look(tmp_path, now=NOW).headline
+        == "Nobody of 1 is stuck. Most are at 23.1, Reduce-scatter round a ring."
     )
     for name in ("bob", "cleo", "dora"):
         write(tmp_path, name, FAIL, FAIL, FAIL)
@@ -142,14 +153,20 @@ def test_the_headline_says_where_half_the_class_is_stuck(tmp_path):
         ("23.1", 3, 4, True),
         ("30.1", 1, 1, False),
     ]
-    assert classroom.look(tmp_path, now=NOW + 7200).headline == "Nobody has done anything for half an hour."
+    assert (
+        classroom.look(tmp_path, now=NOW + 7200).headline
+        == "Nobody has done anything for half an hour."
+    )
     text = classroom.as_text(seen, width=120)
     assert re.search(r"▶ 23\.1 Reduce-scatter.*│ +3 │ +4 │ 3×  No\.", text)
     assert "\x1b" not in text
     assert "\x1b" in classroom.as_text(seen, colour=True)
 
 
-EVIL = "</td><script>alert(1)</script><img src=https://evil.example/x onerror=alert(1)>[bold]{{ 7 * 7 }}"
+EVIL = (
+    "</td><script>alert(1)</script><img src=https://evil.example/x onerror=alert(1)>[bold]{{ 7 *"
+    " 7 }}"
+)
 
 
 def test_what_learners_wrote_is_text_on_the_page(tmp_path):
@@ -178,7 +195,9 @@ def test_a_page_in_a_file_is_closed_to_others(tmp_path, capsys):
     assert classroom.main([str(tmp_path / "class"), "--html", str(file)]) == 0
     assert file.stat().st_mode & 0o077 == 0
     assert "ada" in file.read_text()
-    assert classroom.main([str(tmp_path / "class"), "--html", str(tmp_path / "none" / "x.html")]) == 1
+    assert (
+        classroom.main([str(tmp_path / "class"), "--html", str(tmp_path / "none" / "x.html")]) == 1
+    )
     assert "cannot be written" in capsys.readouterr().err
 
 
@@ -230,6 +249,7 @@ def test_as_a_hubs_service_only_on_the_loopback_address(monkeypatch):
     with pytest.raises(LabError, match=r"http://0\.0\.0\.0:8899\. It is to be on the loopback"):
         server.hub_service(str)
     monkeypatch.setenv("JUPYTERHUB_SERVICE_URL", "http://127.0.0.1:8899")
-    monkeypatch.setitem(sys.modules, "jupyterhub.services.auth", None)  # the learners' Python has none
+    # The learners' Python has none.
+    monkeypatch.setitem(sys.modules, "jupyterhub.services.auth", None)
     with pytest.raises(NotHere, match="This Python has no jupyterhub"):
         server.hub_service(str)

@@ -1,13 +1,13 @@
 """GPUs that are emulated in PyTorch, so that mistakes with devices show on a machine without one.
 
-Tensors stay in host memory, and each storage carries a mark that says on which device it is. What PyTorch,
-NCCL and MPI refuse of a GPU's tensor is refused of a marked one, with their words:
+Tensors stay in host memory, and each storage carries a mark that says on which device it is. What
+PyTorch, NCCL and MPI refuse of a GPU's tensor is refused of a marked one, with their words:
 
 * `.numpy()` and NumPy's functions; operations of tensors on two devices; a device that is not there
 * a host tensor in an NCCL group; two ranks of an NCCL group on one GPU
 * a GPU's tensor handed to an MPI that takes no GPU memory
-* a clock that is read before the device is done: each operation takes EMULATED_SECONDS on the device's own
-  time line, and only synchronizing, events and copies to the host wait for it
+* a clock that is read before the device is done: each operation takes EMULATED_SECONDS on the
+  device's own time line, and only synchronizing, events and copies to the host wait for it
 
 It computes what a CPU computes, and says nothing about speed, memory or drivers.
 `environment(2)` gives the variables for a process and all that it starts.

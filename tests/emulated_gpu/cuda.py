@@ -97,7 +97,12 @@ def _properties(index=None):
     index = device.number(index)
     uuid = f"GPU-emulated-{index}"
     return SimpleNamespace(
-        name="emulated GPU", uuid=uuid, total_memory=MEMORY, major=8, minor=0, multi_processor_count=1
+        name="emulated GPU",
+        uuid=uuid,
+        total_memory=MEMORY,
+        major=8,
+        minor=0,
+        multi_processor_count=1,
     )
 
 
@@ -150,7 +155,8 @@ def install(count: int) -> None:
 
 
 def _let_autocast_reach_the_host() -> None:
-    """torch.autocast("cuda") acts on what the processor computes, since that does the device's work."""
+    """torch.autocast("cuda") acts on what the processor computes, since that does the device's
+    work."""
     begin = torch.amp.autocast_mode.autocast.__init__
 
     def begin_on_host(self, device_type, *args, **kwargs):

@@ -16,7 +16,8 @@ from torch.utils._pytree import tree_leaves
 from tests.emulated_gpu import nccl
 
 HOST = None
-UNKNOWN = -1  # memory that PyTorch's own C++ has taken: it is where the first tensor is that meets it
+# Memory that PyTorch's own C++ has taken: it is where the first tensor is that meets it.
+UNKNOWN = -1
 SECONDS = float(os.environ.get("EMULATED_SECONDS", "0"))
 # Their tensors may be on different devices: copies, and an index from the host.
 ACROSS = ("aten::copy_", "aten::_to_copy", "aten::index", "aten::_index_put", "aten::lift_fresh")
@@ -41,7 +42,8 @@ def put(tensor: torch.Tensor, device: int | None) -> torch.Tensor:
 
 
 def number(device: object) -> int | None:
-    """The number of a device in PyTorch's words, HOST for "cpu". RuntimeError for one that is not there."""
+    """The number of a device in PyTorch's words, HOST for "cpu". RuntimeError for one that is not
+    there."""
     if device is None:
         return current
     if isinstance(device, int):
@@ -73,7 +75,8 @@ def tensors_in(values: object) -> list[torch.Tensor]:
 
 
 class Operations(TorchDispatchMode):
-    """Every operation, also of backward passes: refuses tensors of two devices, and marks its results."""
+    """Every operation, also of backward passes: refuses tensors of two devices, and marks its
+    results."""
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         kwargs = dict(kwargs or {})
@@ -139,14 +142,16 @@ def on_gpu(tensor: torch.Tensor) -> bool:
 
 
 class Calls(TorchFunctionMode):
-    """Every call from Python outside backward passes: what a factory makes is where it was asked for."""
+    """Every call from Python outside backward passes: what a factory makes is where it was asked
+    for."""
 
     def __torch_function__(self, func, types, args=(), kwargs=None):
         return _plain(func, args, dict(kwargs or {}))
 
 
 def _plain(func, args, kwargs):
-    """Any other call: what it makes is on the device that it names, and else, of no tensor, on the host."""
+    """Any other call: what it makes is on the device that it names, and else, of no tensor, on the
+    host."""
     asked = kwargs.get("device")
     by_another_mode = isinstance(func, torch._ops.OpOverload)  # which Operations will see next
     if by_another_mode or (asked is None and tensors_in((args, kwargs))):
@@ -217,8 +222,8 @@ def _read(func, args, kwargs):
 def _host_only(func, args, kwargs):
     if on_gpu(args[0]):
         raise TypeError(
-            f"can't convert cuda:{place(args[0])} device type tensor to numpy. Use Tensor.cpu() to copy the "
-            "tensor to host memory first."
+            f"can't convert cuda:{place(args[0])} device type tensor to numpy. Use Tensor.cpu() to"
+            " copy the tensor to host memory first."
         )
     return func(*args, **kwargs)
 
@@ -270,7 +275,8 @@ PROPERTIES = {
 
 
 def change_tensors() -> None:
-    """Let tensors know where they are, everywhere: in hooks of a backward pass no mode sees a call."""
+    """Let tensors know where they are, everywhere: in hooks of a backward pass no mode sees a
+    call."""
     for name, answer in PROPERTIES.items():
         ask = getattr(torch.Tensor, name).__get__
         setattr(torch.Tensor, name, property(partial(_property, ask, answer)))

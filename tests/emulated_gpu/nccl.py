@@ -49,7 +49,8 @@ def install() -> None:
 
 
 def check(args: tuple, given: list[torch.Tensor]) -> None:
-    """RuntimeError for a collective of an NCCL group with a host tensor, or of ranks that share a GPU."""
+    """RuntimeError for a collective of an NCCL group with a host tensor, or of ranks that share a
+    GPU."""
     from tests.emulated_gpu import device
 
     group = _group_of(args)
@@ -59,7 +60,9 @@ def check(args: tuple, given: list[torch.Tensor]) -> None:
     if on_host and not _is_barrier(given):
         raise RuntimeError("No backend type associated with device type cpu")
     places = [device.place(tensor) for tensor in given]
-    own = next((place for place in places if place not in (device.HOST, device.UNKNOWN)), device.current)
+    own = next(
+        (place for place in places if place not in (device.HOST, device.UNKNOWN)), device.current
+    )
     if group.group_name not in joined:
         joined[group.group_name] = own
         _refuse_shared(group, own)
@@ -93,7 +96,7 @@ def _refuse_shared(group, own: int) -> None:
         where = store.get(name)
         if where in seen:
             raise RuntimeError(
-                f"NCCL error: Duplicate GPU detected : rank {rank} and rank {seen[where]} both on CUDA "
-                f"device {where.decode()} (process {os.getpid()})"
+                f"NCCL error: Duplicate GPU detected : rank {rank} and rank {seen[where]} both on"
+                f" CUDA device {where.decode()} (process {os.getpid()})"
             )
         seen[where] = rank

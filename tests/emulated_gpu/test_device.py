@@ -51,11 +51,19 @@ def answers(lines: list[str], **variables: str) -> list:
     """What came of each expression in a process with two GPUs: its value, or its error's text."""
     program = BEGIN + "out = []\n"
     for line in lines:
-        program += f"try:\n    out.append({line})\nexcept Exception as error:\n    out.append(str(error))\n"
+        program += (
+            f"try:\n    out.append({line})\nexcept Exception as error:\n   "
+            " out.append(str(error))\n"
+        )
     program += "import json; print(json.dumps(out, default=str))"
     env = {**os.environ, **environment(2), **variables}
     how = subprocess.run(
-        [sys.executable, "-c", program], env=env, cwd=ROOT, capture_output=True, text=True, timeout=300
+        [sys.executable, "-c", program],
+        env=env,
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=300,
     )
     assert how.returncode == 0, how.stderr
     return json.loads(how.stdout)
@@ -65,17 +73,23 @@ def answers(lines: list[str], **variables: str) -> list:
 def test_what_is_refused_and_what_is_not():
     got = answers([*REFUSED, *(f"bool({line})" for line in TRUE)])
     refused = dict(zip(REFUSED, got, strict=False))
-    assert {line: says in refused[line] for line, says in REFUSED.items()} == dict.fromkeys(REFUSED, True)
+    assert {line: says in refused[line] for line, says in REFUSED.items()} == dict.fromkeys(
+        REFUSED, True
+    )
     assert dict(zip(TRUE, got[len(REFUSED) :], strict=True)) == dict.fromkeys(TRUE, True)
 
 
 @pytest.mark.slow
 def test_a_clock_without_synchronizing_reads_too_little():
-    """An operation takes 50 ms on the device; labkit's timing waits for it, and a bare clock does not."""
+    """An operation takes 50 ms on the device; labkit's timing waits for it, and a bare clock does
+    not."""
     lines = [
         "(time.perf_counter(), x * 2, time.perf_counter())",
         "timing.measure(lambda: x * 2, repeat=5, warmup=1, device='cuda:1').median",
-        "timing.measure(lambda: x * 2, repeat=5, warmup=1, device='cuda:1', comm=MPI.COMM_SELF).median",
+        (
+            "timing.measure(lambda: x * 2, repeat=5, warmup=1, device='cuda:1',"
+            " comm=MPI.COMM_SELF).median"
+        ),
         "timing.measure(lambda: x * 2, repeat=5, warmup=1).median",
     ]
     bare, by_events, by_clock, unaware = answers(lines, EMULATED_SECONDS="0.05")
@@ -87,7 +101,11 @@ def test_a_clock_without_synchronizing_reads_too_little():
 
 GROUPS = {
     "its own GPU": ("local_rank", "torch.ones(3, device='cuda')", "[6.0, 6.0]"),
-    "a host tensor": ("local_rank", "torch.ones(3)", "No backend type associated with device type cpu"),
+    "a host tensor": (
+        "local_rank",
+        "torch.ones(3)",
+        "No backend type associated with device type cpu",
+    ),
     "one GPU for two": ("0", "torch.ones(3, device='cuda')", "Duplicate GPU detected"),
 }
 
@@ -112,12 +130,17 @@ def rank(device, tensor):
 """
     for device, tensor, _ in GROUPS.values():
         program += (
-            f"try:\n    print(launch.run(rank, {device!r}, {tensor!r}, ranks=2, controller='torch', "
-            "timeout=200))\nexcept Exception as error:\n    print(str(error).splitlines()[0])\n"
+            f"try:\n    print(launch.run(rank, {device!r}, {tensor!r}, ranks=2, controller='torch',"
+            " timeout=200))\nexcept Exception as error:\n    print(str(error).splitlines()[0])\n"
         )
     env = {**os.environ, **environment(2)}
     how = subprocess.run(
-        [sys.executable, "-c", program], env=env, cwd=ROOT, capture_output=True, text=True, timeout=300
+        [sys.executable, "-c", program],
+        env=env,
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=300,
     )
     lines = how.stdout.splitlines()[-len(GROUPS) :]
     for (what, (_, _, says)), line in zip(GROUPS.items(), lines, strict=True):

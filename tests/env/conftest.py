@@ -1,4 +1,5 @@
-"""A checkout of its own for each test of the set-up, so that none touches the environment that runs it."""
+"""A checkout of its own for each test of the set-up, so that none touches the environment that runs
+it."""
 
 from __future__ import annotations
 
@@ -30,9 +31,13 @@ def set_up(checkout) -> Callable[..., subprocess.CompletedProcess]:
     """Runs that checkout's env/setup.py with no settings but those given."""
 
     def run(**settings: str) -> subprocess.CompletedProcess:
-        clean = {name: value for name, value in os.environ.items() if name not in environment.SETTINGS}
+        clean = {
+            name: value for name, value in os.environ.items() if name not in environment.SETTINGS
+        }
         clean["XDG_CACHE_HOME"] = str(checkout / "cache")
         command = [sys.executable, str(checkout / "env" / "setup.py")]
-        return subprocess.run(command, env=clean | settings, capture_output=True, text=True, timeout=300)
+        return subprocess.run(
+            command, env=clean | settings, capture_output=True, text=True, timeout=300
+        )
 
     return run

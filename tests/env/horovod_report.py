@@ -1,4 +1,5 @@
-"""What the two scripts of test_horovod.py share: every check on every rank, all results printed by rank 0."""
+"""What the two scripts of test_horovod.py share: every check on every rank, all results printed by
+rank 0."""
 
 from __future__ import annotations
 
@@ -8,7 +9,8 @@ import traceback
 
 
 def report(hvd, checks, gather) -> None:
-    """Print `RESULT {check: [value by rank]}`. A check that raises is told by its rank and has failed."""
+    """Print `RESULT {check: [value by rank]}`. A check that raises is told by its rank and has
+    failed."""
     results = {}
     for check in checks:
         try:

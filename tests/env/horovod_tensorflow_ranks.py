@@ -1,6 +1,7 @@
 """What each rank of test_horovod.py does with Horovod in TensorFlow and Keras 3.
 
-Every check is a function that returns what it measured; rank 0 prints one JSON line of {check: [by rank]}.
+Every check is a function that returns what it measured; rank 0 prints one JSON line of {check: [by
+rank]}.
 """
 
 import os
@@ -26,7 +27,9 @@ def mean_of_predictions(_, predictions):
 
 def line(optimizer, loss="mse", start=0.0):
     """The net y = w x, compiled; w starts at `start`."""
-    dense = keras.layers.Dense(1, use_bias=False, kernel_initializer=keras.initializers.Constant(start))
+    dense = keras.layers.Dense(
+        1, use_bias=False, kernel_initializer=keras.initializers.Constant(start)
+    )
     model = keras.Sequential([keras.Input((1,)), dense])
     model.compile(optimizer=optimizer, loss=loss)
     return model
@@ -101,12 +104,16 @@ def warmup():
     model = line(hvd.DistributedOptimizer(keras.optimizers.SGD(0.2)))
     callback = hvd.callbacks.LearningRateWarmupCallback(initial_lr=0.2, warmup_epochs=2)
     data = np.ones((4, 1), np.float32)
-    return model.fit(data, data, batch_size=1, epochs=3, callbacks=[callback], verbose=0).history["lr"]
+    return model.fit(data, data, batch_size=1, epochs=3, callbacks=[callback], verbose=0).history[
+        "lr"
+    ]
 
 
 def schedule():
     model = line(keras.optimizers.SGD(0.1))
-    callback = hvd.callbacks.LearningRateScheduleCallback(initial_lr=0.1, multiplier=lambda epoch: 0.5**epoch)
+    callback = hvd.callbacks.LearningRateScheduleCallback(
+        initial_lr=0.1, multiplier=lambda epoch: 0.5**epoch
+    )
     return model.fit(ONE, ONE, epochs=3, callbacks=[callback], verbose=0).history["lr"]
 
 
@@ -124,7 +131,8 @@ def momentum_correction():
 
 
 def load_model():
-    """It has a distributed optimizer with its state, which trains on; and it loads without Horovod."""
+    """It has a distributed optimizer with its state, which trains on; and it loads without
+    Horovod."""
     model = line(hvd.DistributedOptimizer(keras.optimizers.Adam(0.25)))
     model.fit(mine(), 0 * ONE + 3, epochs=2, verbose=0)
     with tempfile.TemporaryDirectory() as folder:
@@ -149,7 +157,8 @@ def sparse_gradients():
 
 
 def sparse_in_fit():
-    """Two steps of Adam with an embedding: like with the same gradients made dense, and on both ranks?"""
+    """Two steps of Adam with an embedding: like with the same gradients made dense, and on both
+    ranks?"""
     result = []
     for as_dense in (False, True):
         optimizer = hvd.DistributedOptimizer(keras.optimizers.Adam(0.1), sparse_as_dense=as_dense)
@@ -161,7 +170,12 @@ def sparse_in_fit():
         result.append(flat(model))
     sparse, dense = result
     ranks = hvd_tf.allgather_object(sparse)
-    return [np.allclose(sparse, dense, atol=1e-5), sparse[0] != 0, sparse[3] == 0, ranks[0] == ranks[1]]
+    return [
+        np.allclose(sparse, dense, atol=1e-5),
+        sparse[0] != 0,
+        sparse[3] == 0,
+        ranks[0] == ranks[1],
+    ]
 
 
 def backward_passes(average):
@@ -193,7 +207,8 @@ def keras_accumulation():
 
 
 def loss_scale():
-    """One rank has an infinite gradient: all ranks must leave the step out, and halve the scale, together."""
+    """One rank has an infinite gradient: all ranks must leave the step out, and halve the scale,
+    together."""
     inner = keras.mixed_precision.LossScaleOptimizer(keras.optimizers.SGD(0.1), initial_scale=4.0)
     optimizer = hvd.DistributedOptimizer(inner)
     w = keras.Variable([1.0])
@@ -204,7 +219,10 @@ def loss_scale():
 
 def auto_jit_on_a_gpu():
     """What jit_compile="auto" gives where TensorFlow sees a GPU."""
-    listed, gpu = tf.config.list_physical_devices, tf.config.PhysicalDevice("/physical_device:GPU:0", "GPU")
+    listed, gpu = (
+        tf.config.list_physical_devices,
+        tf.config.PhysicalDevice("/physical_device:GPU:0", "GPU"),
+    )
     tf.config.list_physical_devices = lambda *_: [gpu]
     try:
         distributed = line(hvd.DistributedOptimizer(keras.optimizers.SGD(0.1))).jit_compile
@@ -224,7 +242,10 @@ def wrapped_twice():
 def rate_is_settable():
     optimizer = hvd.DistributedOptimizer(keras.optimizers.SGD(0.1))
     optimizer.learning_rate = 0.02
-    return [float(optimizer.learning_rate), len(optimizer.variables) == len(optimizer.variables()) > 0]
+    return [
+        float(optimizer.learning_rate),
+        len(optimizer.variables) == len(optimizer.variables()) > 0,
+    ]
 
 
 def sync_batch_norm():

@@ -1,4 +1,5 @@
-"""What each rank of test_horovod.py does with Horovod in PyTorch, beside what labs 34, 35 and 40 do."""
+"""What each rank of test_horovod.py does with Horovod in PyTorch, beside what labs 34, 35 and 40
+do."""
 
 import os
 
@@ -28,7 +29,8 @@ def collectives():
 
 
 def of_each_rank():
-    """What only this rank gets: its part of an alltoall, and rank 1 the sum of a process set of its own."""
+    """What only this rank gets: its part of an alltoall, and rank 1 the sum of a process set of its
+    own."""
     sent = torch.tensor([10.0 * hvd.rank(), 10.0 * hvd.rank() + 1])
     received = hvd.alltoall(sent) - hvd.rank()
     # Last, for it is rank 1's alone: the ranks number their later operations differently.

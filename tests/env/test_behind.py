@@ -35,7 +35,8 @@ with (venv / "setup.lock").open("w") as lock:
 
 @pytest.fixture
 def checkout(tmp_path) -> Path:
-    """A checkout with the kit's make.py; its Python and its JupyterLab do nothing but live for a moment."""
+    """A checkout with the kit's make.py; its Python and its JupyterLab do nothing but live for a
+    moment."""
     (tmp_path / "labs" / "labkit").mkdir(parents=True)
     shutil.copy(ROOT / "labs" / "labkit" / "make.py", tmp_path / "labs" / "labkit")
     (tmp_path / ".venv" / "bin").mkdir(parents=True)
@@ -74,11 +75,15 @@ def test_a_lab_says_how_far_horovod_is_and_what_compiles_ends_with_jupyterlab(ch
     compiling = set_up(checkout)
     assert not is_free(checkout / ".venv" / "setup.lock"), "every other goal of make waits"
     site = behind.stand_in(checkout / ".venv").parent
-    program = f"import sys; sys.prefix = {str(checkout / '.venv')!r}; sys.path.insert(0, {str(site)!r})"
+    program = (
+        f"import sys; sys.prefix = {str(checkout / '.venv')!r}; sys.path.insert(0, {str(site)!r})"
+    )
     needs = run("-c", f"{program}; import horovod.torch")
     assert "Horovod is not here yet" in needs.stderr
     assert "behind.log is: goes on. Run this cell again" in needs.stderr
-    lab = run(str(checkout / "labs" / "labkit" / "make.py"), "lab", env=os.environ | {"MAKEFLAGS": ""})
+    lab = run(
+        str(checkout / "labs" / "labkit" / "make.py"), "lab", env=os.environ | {"MAKEFLAGS": ""}
+    )
     assert lab.returncode == 0, lab.stderr
     assert "The set-up of Horovod ends here" in lab.stdout
     assert not helpers.lives(compiling)

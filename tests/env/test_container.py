@@ -1,4 +1,5 @@
-"""The container: who builds it, and the learner's copy; tests/figures/container.py builds the real one."""
+"""The container: who builds it, and the learner's copy; tests/figures/container.py builds the real
+one."""
 
 from __future__ import annotations
 
@@ -14,7 +15,11 @@ from env.container import builder, start
 from env.install.steps import StepFailed
 
 ROOT = Path(__file__).resolve().parents[2]
-BOOK, SITE, MODULE = "notebooks/00_check_environment.ipynb", "slurm/sites/ours.sh", "labs/labkit/lab.py"
+BOOK, SITE, MODULE = (
+    "notebooks/00_check_environment.ipynb",
+    "slurm/sites/ours.sh",
+    "labs/labkit/lab.py",
+)
 
 
 def program(name: str, folder: Path, status: int) -> None:
@@ -51,7 +56,8 @@ def test_the_archive_is_whole_or_not_there(tmp_path, suffix, reader):
     (tmp_path / "podman.fails").unlink()
     builder.write_archive(podman, target)
     said = subprocess.run([reader, target], capture_output=True, text=True, check=True).stdout
-    # A `podman save` would name it localhost/hpdl-labs alone, which `docker run hpdl-labs` does not find.
+    # A `podman save` would name it localhost/hpdl-labs alone, which `docker run hpdl-labs` does not
+    # find.
     assert said == "push --quiet hpdl-labs docker-archive:/dev/stdout:hpdl-labs:latest\n"
 
 
@@ -93,7 +99,8 @@ def test_a_newer_course_leaves_what_the_learner_wrote(course, tmp_path):
     assert (copy / SITE).read_text(encoding="utf-8") == f"{SITE}, second", "it begins afresh"
 
 
-# A seccomp filter, as a container has one: process_vm_readv fails with EPERM. Then it becomes the command.
+# A seccomp filter, as a container has one: process_vm_readv fails with EPERM. Then it becomes the
+# command.
 FORBID = """\
 import ctypes, os, struct, sys
 CALL = {"x86_64": 310, "aarch64": 270}[os.uname().machine]

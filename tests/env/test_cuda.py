@@ -1,4 +1,5 @@
-"""CUDA on a GPU machine: which toolkit and NCCL are taken, and the sentence for each that cannot be used."""
+"""CUDA on a GPU machine: which toolkit and NCCL are taken, and the sentence for each that cannot be
+used."""
 
 from __future__ import annotations
 
@@ -29,20 +30,21 @@ def script(file: Path, text: str) -> Path:
 
 
 def toolkit(home: Path, version: str, top: bool = True, otherwise: str = "exit 0") -> Path:
-    """A folder that looks like a CUDA toolkit: its nvcc says a version and, if `top`, where it is at home."""
+    """A folder that looks like a CUDA toolkit: its nvcc says a version and, if `top`, where it is
+    at home."""
     at_home = f"echo '#$ TOP={home}/bin/..'" if top else "true"
     script(
         home / "bin" / "nvcc",
-        f'case "$1" in --version) echo "Cuda compilation tools, release {version[:4]}, V{version}";;\n'
-        f"--dryrun) {at_home};;\n"
-        f"*) {otherwise};; esac",
+        f'case "$1" in --version) echo "Cuda compilation tools, release {version[:4]},'
+        f' V{version}";;\n--dryrun) {at_home};;\n*) {otherwise};; esac',
     )
     return home
 
 
 @pytest.fixture
 def path(tmp_path, monkeypatch) -> Path:
-    """A folder which alone is the PATH; nvcc is not in it. The shell of nvcc's wrapper needs no PATH."""
+    """A folder which alone is the PATH; nvcc is not in it. The shell of nvcc's wrapper needs no
+    PATH."""
     monkeypatch.setenv("PATH", str(tmp_path / "path"))
     return tmp_path / "path"
 
@@ -73,7 +75,11 @@ def test_a_distributions_nvcc_is_at_home_above_its_bin(tmp_path):
 @pytest.mark.parametrize(
     ("given", "nvcc", "said"),
     [
-        ("", None, "no CUDA toolkit: nvcc is not in PATH, and {folder}/cuda has no bin/nvcc that runs"),
+        (
+            "",
+            None,
+            "no CUDA toolkit: nvcc is not in PATH, and {folder}/cuda has no bin/nvcc that runs",
+        ),
         ("cuda", "exit 0", "no CUDA toolkit: CUDA_HOME={folder}/cuda has no bin/nvcc that runs"),
         ("cuda", "exit 127", "no CUDA toolkit: CUDA_HOME={folder}/cuda has no bin/nvcc that runs"),
         (
@@ -97,7 +103,10 @@ def test_a_toolkit_that_cannot_be_used(tmp_path, given, nvcc, said):
 
 
 def test_g_plus_plus_is_too_new_for_nvcc(tmp_path):
-    says = "host_config.h:143:2: error: #error -- unsupported GNU version! gcc versions later than 13 are not"
+    says = (
+        "host_config.h:143:2: error: #error -- unsupported GNU version! gcc versions later than 13"
+        " are not"
+    )
     home = toolkit(tmp_path / "cuda", "12.4.131", otherwise=f"echo '{says} supported!' && exit 1")
     step = Step(1, 1, "Look round", tmp_path / "log")
     with pytest.raises(StepFailed, match="compiles nothing: .*unsupported GNU version") as failure:
@@ -111,7 +120,9 @@ def test_a_real_toolkit_compiles_and_one_without_headers_does_not(tmp_path):
     real = cuda.look(Path(NVCC))
     step = Step(1, 1, "Look round", tmp_path / "log")
     cuda.try_out(step, real, CXX, tmp_path)
-    needed = subprocess.run(["readelf", "-d", tmp_path / "first"], capture_output=True, text=True, check=True)
+    needed = subprocess.run(
+        ["readelf", "-d", tmp_path / "first"], capture_output=True, text=True, check=True
+    )
     assert f"libcudart.so.{real.major}" in needed.stdout
     part = tmp_path / "part"
     shutil.copytree(real.home / "bin", part / "bin", symlinks=True)
@@ -123,7 +134,9 @@ def test_a_real_toolkit_compiles_and_one_without_headers_does_not(tmp_path):
 
 def test_a_driver_that_is_too_old(tmp_path, monkeypatch):
     source = tmp_path / "cuda.c"
-    source.write_text("int cuDriverGetVersion(int *to) { *to = 11040; return 0; }\n", encoding="utf-8")
+    source.write_text(
+        "int cuDriverGetVersion(int *to) { *to = 11040; return 0; }\n", encoding="utf-8"
+    )
     command = [CXX, "-x", "c", "-shared", "-fPIC", "-o", tmp_path / "libcuda.so.1", source]
     subprocess.run(command, check=True)
     monkeypatch.setenv("LD_LIBRARY_PATH", str(tmp_path))
@@ -147,7 +160,12 @@ def test_a_modules_libraries_are_told(tmp_path):
 @pytest.mark.parametrize(
     ("built_for", "version", "said", "cure"),
     [
-        (None, "2.10.0+cpu", "PyTorch 2.10.0+cpu, a build without CUDA", "PIP_CONFIG_FILE=/dev/null"),
+        (
+            None,
+            "2.10.0+cpu",
+            "PyTorch 2.10.0+cpu, a build without CUDA",
+            "PIP_CONFIG_FILE=/dev/null",
+        ),
         (
             "13.0",
             "2.13.0",
@@ -220,7 +238,9 @@ def test_what_a_build_is_told(tmp_path, operations, given, rpath, names):
         assert (Path(env["HOROVOD_NCCL_LIB"]) / "libnccl.so").resolve() == home / "lib" / library
 
 
-def key(folder: Path, toolkit: cuda.Toolkit, operations: str = "NCCL", given: str | None = None) -> str:
+def key(
+    folder: Path, toolkit: cuda.Toolkit, operations: str = "NCCL", given: str | None = None
+) -> str:
     """The part of the cache's key that GPUs decide; `folder` holds an NCCL wheel."""
     env, rpath = cuda.environment(operations, toolkit, folder, folder / "work", given)
     return json.dumps(cuda.lasting(env, rpath, toolkit, given), sort_keys=True)
@@ -241,7 +261,9 @@ def test_a_toolkit_or_an_nccl_that_was_renewed_in_its_place_gives_another_key(tm
     assert os.environ["PATH"] not in keys[0]
 
 
-@pytest.mark.parametrize(("given", "cure"), [(None, "nvidia-nccl-cu12"), ("given", "Set NCCL_HOME")])
+@pytest.mark.parametrize(
+    ("given", "cure"), [(None, "nvidia-nccl-cu12"), ("given", "Set NCCL_HOME")]
+)
 def test_without_nccl_it_is_told_where_to_get_it(tmp_path, given, cure):
     with pytest.raises(StepFailed, match=r"no NCCL: .* has no include/nccl\.h") as failure:
         cuda.nccl_home(given and str(tmp_path / given), tmp_path)

@@ -1,4 +1,5 @@
-"""Builds of Horovod side by side: which are asked for, where they lie, and what the set-up says of them."""
+"""Builds of Horovod side by side: which are asked for, where they lie, and what the set-up says of
+them."""
 
 from __future__ import annotations
 
@@ -20,7 +21,8 @@ BIN = Path(sys.executable).parent
 
 
 @pytest.mark.parametrize(
-    ("operations", "names"), [("", ["host"]), ("MPI", ["host", "mpi"]), ("MPI NCCL", ["host", "nccl", "mpi"])]
+    ("operations", "names"),
+    [("", ["host"]), ("MPI", ["host", "mpi"]), ("MPI NCCL", ["host", "nccl", "mpi"])],
 )
 def test_which_builds_are_wanted(operations, names):
     assert flavours.wanted(operations) == names
@@ -42,7 +44,10 @@ def horovod_wheel(folder: Path, text: str) -> Path:
 
 def say(venv: Path, python_path: Path | None = None) -> str:
     """What a process says that imports Horovod in that environment."""
-    ask = "import horovod, importlib.metadata; print(horovod.says, importlib.metadata.version('horovod'))"
+    ask = (
+        "import horovod, importlib.metadata; print(horovod.says,"
+        " importlib.metadata.version('horovod'))"
+    )
     env = {"PYTHONPATH": str(python_path)} if python_path else {}
     return subprocess.run(
         [venv / "bin" / "python", "-c", ask], env=env, capture_output=True, text=True, check=True
@@ -86,7 +91,13 @@ def test_builds_lie_side_by_side_and_pythonpath_chooses(tmp_path, venv):
 
 def answer(**more) -> dict:
     """What rank 0 says of a build that is as it should be."""
-    facts = {"what": "torch", "flavour": "nccl", "by": "MPI", "horovod": "/place", "nccl_built": 22705}
+    facts = {
+        "what": "torch",
+        "flavour": "nccl",
+        "by": "MPI",
+        "horovod": "/place",
+        "nccl_built": 22705,
+    }
     return facts | {"gpu": "no GPU is visible"} | more
 
 
@@ -104,7 +115,8 @@ def test_answers_are_judged(more, said):
 
 
 @pytest.mark.parametrize(
-    ("takes", "said"), [(True, None), (False, "says that it does not take"), (None, "does not say whether")]
+    ("takes", "said"),
+    [(True, None), (False, "says that it does not take"), (None, "does not say whether")],
 )
 def test_an_mpi_that_is_not_cuda_aware_is_told_beside_the_mpi_build(takes, said):
     mpi4py = {"what": "mpi4py", "flavour": "host", "takes_gpu_memory": takes}
@@ -141,7 +153,11 @@ def test_two_libraries_in_one_process_end_the_verification(tmp_path, names, subj
         "sys.argv = ['verify_ranks.py', 'mpi4py']\n"
         f"runpy.run_path({str(VERIFY)!r}, run_name='__main__')\n"
     )
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60)
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, timeout=60
+    )
     assert done.returncode == 1
-    assert re.search(rf"error: mpi4py on rank 0 holds 2 libraries of {subject}: ", done.stderr), done.stderr
+    assert re.search(rf"error: mpi4py on rank 0 holds 2 libraries of {subject}: ", done.stderr), (
+        done.stderr
+    )
     assert all(file in done.stderr for file in files)

@@ -1,4 +1,5 @@
-"""What Horovod's build leaves out: servers, ranks over Gloo, other hosts, elastic jobs (CVE-2024-10190)."""
+"""What Horovod's build leaves out: servers, ranks over Gloo, other hosts, elastic jobs
+(CVE-2024-10190)."""
 
 from __future__ import annotations
 
@@ -24,12 +25,17 @@ pytestmark = pytest.mark.slow
 def run(command: list[str], **more: str) -> subprocess.CompletedProcess:
     env = {name: value for name, value in os.environ.items() if "HOROVOD" not in name} | more
     env |= {"OMP_NUM_THREADS": "1", "PATH": f"{BIN}{os.pathsep}{os.environ['PATH']}"}
-    return subprocess.run(command, env=env, capture_output=True, text=True, timeout=120, check=False)
+    return subprocess.run(
+        command, env=env, capture_output=True, text=True, timeout=120, check=False
+    )
 
 
 def test_no_file_of_the_package_can_serve():
     """CVE-2024-10190 was in horovod/runner/elastic/rendezvous.py; nothing that listens is left."""
-    assert sorted(path.name for path in (INSTALLED / "runner").glob("*.py")) == ["__init__.py", "launch.py"]
+    assert sorted(path.name for path in (INSTALLED / "runner").glob("*.py")) == [
+        "__init__.py",
+        "launch.py",
+    ]
     found = {
         str(path.relative_to(INSTALLED)): re.findall(SERVERS, path.read_text(), re.MULTILINE)
         for path in INSTALLED.rglob("*.py")
@@ -56,10 +62,16 @@ def test_ranks_unpickle_only_what_other_ranks_send():
         ("-np 2 --jsrun true", "--jsrun: ranks are started by MPI"),
         ("-np 2 --min-np 1 true", "--min-np: elastic jobs are not in this build"),
         ("--host-discovery-script=hosts.sh -np 2 true", "elastic jobs are not in this build"),
-        ("-np 2 -H node1:1,node2:1 true", "-H node1:1,node2:1: it starts ranks on this machine alone"),
+        (
+            "-np 2 -H node1:1,node2:1 true",
+            "-H node1:1,node2:1: it starts ranks on this machine alone",
+        ),
         ("-np 2 -hostfile hosts true", "-hostfile: it starts ranks on this machine alone"),
         ("-np 2 --ssh-port 22 true", "--ssh-port: it starts ranks on this machine alone"),
-        ("-np 2 --cycle-time-ms 3 true", "--cycle-time-ms is no option here. Horovod's settings are env"),
+        (
+            "-np 2 --cycle-time-ms 3 true",
+            "--cycle-time-ms is no option here. Horovod's settings are env",
+        ),
         ("-np 2", "say how many ranks, and what they run: horovodrun -np 2 python train.py"),
         ("-np 0 true", "say how many ranks, and what they run"),
         ("true", "say how many ranks, and what they run"),
@@ -90,7 +102,10 @@ def test_horovodrun_says_what_is_built():
     ("code", "said"),
     [
         ("import horovod; horovod.run(print)", "horovod.run is not in this build of Horovod"),
-        ("import horovod.torch as hvd; hvd.init()", "leave HOROVOD_CONTROLLER out, and use mpiexec"),
+        (
+            "import horovod.torch as hvd; hvd.init()",
+            "leave HOROVOD_CONTROLLER out, and use mpiexec",
+        ),
     ],
 )
 def test_other_ways_to_start_ranks_are_refused(code, said):
@@ -147,7 +162,10 @@ def test_processes_without_mpi_meet_by_files(tmp_path):
     }
     command = [sys.executable, "-c", MEET]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-    numbers = ({"HOROVOD_RANK": rank, "HOROVOD_CROSS_RANK": rank, "HOROVOD_HOSTNAME": rank} for rank in "01")
+    numbers = (
+        {"HOROVOD_RANK": rank, "HOROVOD_CROSS_RANK": rank, "HOROVOD_HOSTNAME": rank}
+        for rank in "01"
+    )
     both = [subprocess.Popen(command, env=env | number, **pipes) for number in numbers]
     try:
         said = [process.communicate(timeout=120) for process in both]

@@ -1,4 +1,5 @@
-"""Horovod's builder without its compilation: patches that notice foreign sources, and the cache's key."""
+"""Horovod's builder without its compilation: patches that notice foreign sources, and the cache's
+key."""
 
 from __future__ import annotations
 
@@ -67,8 +68,13 @@ def test_other_sources_are_refused(tmp_path, step, texts):
 
 def test_each_patch_says_why_above_each_file_of_it():
     for patch in sources.patches(cuda_torch=True):
-        for piece in re.split(r"^(?=--- a/)", patch.read_text(encoding="utf-8"), flags=re.MULTILINE)[:-1]:
-            assert re.fullmatch(r"[A-Z`a-z].*[.!?]", piece.rstrip().splitlines()[-1]), (patch.name, piece)
+        for piece in re.split(
+            r"^(?=--- a/)", patch.read_text(encoding="utf-8"), flags=re.MULTILINE
+        )[:-1]:
+            assert re.fullmatch(r"[A-Z`a-z].*[.!?]", piece.rstrip().splitlines()[-1]), (
+                patch.name,
+                piece,
+            )
 
 
 def test_the_key_changes_with_each_input(monkeypatch):
@@ -76,7 +82,9 @@ def test_the_key_changes_with_each_input(monkeypatch):
     parts = build.inputs(VERSIONS, WHEEL_MPI, {})
     keys = {build.cache_key(parts | {name: value + "x"}) for name, value in parts.items()}
     others = [
-        (VERSIONS | {name: f"{VERSIONS[name]}.1"}, WHEEL_MPI, {}) for name in VERSIONS if name != "cuda"
+        (VERSIONS | {name: f"{VERSIONS[name]}.1"}, WHEEL_MPI, {})
+        for name in VERSIONS
+        if name != "cuda"
     ]
     others += [(VERSIONS | {"cuda": "12.8"}, WHEEL_MPI, {})]  # one patch more
     others += [(VERSIONS, Mpi(Path("/opt/mpi"), True, "/opt/mpi MVAPICH2 2.3.7"), {})]
@@ -87,7 +95,9 @@ def test_the_key_changes_with_each_input(monkeypatch):
     assert build.cache_key(dict(reversed(parts.items()))) == build.cache_key(parts)
 
 
-@pytest.mark.parametrize(("given", "jobs"), [("", None), ("w --no-print-directory", None), (" -j1", "1")])
+@pytest.mark.parametrize(
+    ("given", "jobs"), [("", None), ("w --no-print-directory", None), (" -j1", "1")]
+)
 def test_the_build_environment_is_ours_alone(tmp_path, monkeypatch, given, jobs):
     monkeypatch.setenv("HOROVOD_WITHOUT_MPI", "1")
     monkeypatch.setenv("MAKEFLAGS", given)
@@ -95,7 +105,9 @@ def test_the_build_environment_is_ours_alone(tmp_path, monkeypatch, given, jobs)
     assert "HOROVOD_WITHOUT_MPI" not in env
     assert env["HOROVOD_WITH_MPI"] == env["HOROVOD_WITH_GLOO"] == "1"
     assert env["MPI_HOME"] == "/venv"
-    assert env["MAKEFLAGS"] == f"-j{jobs or build.jobs()}", "make's own flags are not for the compilation"
+    assert env["MAKEFLAGS"] == f"-j{jobs or build.jobs()}", (
+        "make's own flags are not for the compilation"
+    )
 
 
 def test_run_paths_lead_to_site_packages_from_every_folder_beside_it(tmp_path):
@@ -106,4 +118,6 @@ def test_run_paths_lead_to_site_packages_from_every_folder_beside_it(tmp_path):
     wanted = {lib, *(lib / "python3.11" / "site-packages" / end for end in ends)}
     for folder in ("site-packages", "horovod-nccl"):
         origin = lib / "python3.11" / folder / "horovod" / "torch"
-        assert {Path(os.path.normpath(path.replace("$ORIGIN", str(origin)))) for path in paths} == wanted
+        assert {
+            Path(os.path.normpath(path.replace("$ORIGIN", str(origin)))) for path in paths
+        } == wanted

@@ -1,4 +1,5 @@
-"""The set-up without its long steps: what it reads, what it refuses, and when it need not run again."""
+"""The set-up without its long steps: what it reads, what it refuses, and when it need not run
+again."""
 
 from __future__ import annotations
 
@@ -42,7 +43,9 @@ def test_srun_starts_the_ranks_of_an_mpi_without_a_launcher(tmp_path, monkeypatc
         (site / file).chmod(0o755)
     monkeypatch.setenv("PATH", "/usr/bin:/bin")
     monkeypatch.setattr(mpi.shutil, "which", lambda name: None)
-    with pytest.raises(steps.StepFailed, match=r"none of mpiexec, .* in bin/, and there is no srun"):
+    with pytest.raises(
+        steps.StepFailed, match=r"none of mpiexec, .* in bin/, and there is no srun"
+    ):
         mpi.site_home(str(site))
     monkeypatch.setattr(mpi.shutil, "which", lambda name: str(site / "tools" / name))
     library = mpi.find(site / "venv", str(site))
@@ -58,7 +61,13 @@ def test_srun_starts_the_ranks_of_an_mpi_without_a_launcher(tmp_path, monkeypatc
 
 def test_a_process_may_hold_the_cuda_runtime_of_its_mpi(tmp_path, monkeypatch):
     """What MVAPICH2-GDR, Cray's MPICH and others map beside their main library."""
-    files = ["libmpi.so.12", "libmpicxx.so.12", "libmpi_gtl_cuda.so.0", "libmpifort.so.12", "libcudart.so.12"]
+    files = [
+        "libmpi.so.12",
+        "libmpicxx.so.12",
+        "libmpi_gtl_cuda.so.0",
+        "libmpifort.so.12",
+        "libcudart.so.12",
+    ]
     maps = tmp_path / "maps"
     maps.write_text("".join(f"7f00-7f01 r-xp 00000000 00:00 1   /x/lib/{file}\n" for file in files))
     assert verify_ranks.libraries(maps) == {
@@ -75,16 +84,23 @@ def test_a_process_may_hold_the_cuda_runtime_of_its_mpi(tmp_path, monkeypatch):
     error, warning = verify_ranks.doubled(found)
     assert (error, warning) == (
         "",
-        "MPI brings a CUDA runtime of its own, so a process holds libcudart.so.11.0 and libcudart.so.12",
+        (
+            "MPI brings a CUDA runtime of its own, so a process holds libcudart.so.11.0 and"
+            " libcudart.so.12"
+        ),
     )
     monkeypatch.setattr(verify_ranks, "needed_by", lambda library: set())
-    assert verify_ranks.doubled(found)[0].startswith("holds 2 libraries of CUDA runtime: /x/libcudart")
+    assert verify_ranks.doubled(found)[0].startswith(
+        "holds 2 libraries of CUDA runtime: /x/libcudart"
+    )
     found["MPI"] = ["/x/libmpi.so", "/y/libmpi.so"]
     assert verify_ranks.doubled(found)[0] == "holds 2 libraries of MPI: /x/libmpi.so, /y/libmpi.so"
 
 
 def test_needed_by_asks_the_loader():
-    assert any(Path(file).name.startswith("libc.so") for file in verify_ranks.needed_by(sys.executable))
+    assert any(
+        Path(file).name.startswith("libc.so") for file in verify_ranks.needed_by(sys.executable)
+    )
 
 
 def test_a_job_verifies_where_a_login_node_may_not(tmp_path):
@@ -98,7 +114,9 @@ def test_a_job_verifies_where_a_login_node_may_not(tmp_path):
 def direct(name: str) -> dict[str, str]:
     """Package -> its line, of a requirements.in."""
     lines = (environment.ENV / name).read_text(encoding="utf-8").splitlines()
-    return {re.match(r"[\w.-]+", line)[0]: line for line in lines if line and not line.startswith("#")}
+    return {
+        re.match(r"[\w.-]+", line)[0]: line for line in lines if line and not line.startswith("#")
+    }
 
 
 @pytest.mark.parametrize("settings", [{}, {"GPU_OPERATIONS": "NCCL"}])
@@ -118,7 +136,10 @@ def test_every_direct_requirement_is_locked_and_has_a_reason(settings):
 @pytest.mark.parametrize(
     ("settings", "others"),
     [
-        ({"GPU_OPERATIONS": "NCCL"}, {"torch", "tensorflow", "tensorflow-cpu", "nvidia-cuda-nvcc-cu12"}),
+        (
+            {"GPU_OPERATIONS": "NCCL"},
+            {"torch", "tensorflow", "tensorflow-cpu", "nvidia-cuda-nvcc-cu12"},
+        ),
         ({"MPI_HOME": "/opt/mpi"}, {"mpich", "mpi4py"}),
     ],
 )
@@ -131,7 +152,8 @@ def test_requirements_follow_the_settings(settings, others):
 
 @pytest.fixture
 def settings(tmp_path, monkeypatch):
-    """Settings as of a call with these variables, after a set-up that kept what was given to `keep`."""
+    """Settings as of a call with these variables, after a set-up that kept what was given to
+    `keep`."""
     for name in environment.SETTINGS:
         monkeypatch.delenv(name, raising=False)
 
@@ -191,8 +213,12 @@ def test_kept_settings_that_cannot_be_read(tmp_path, settings, text):
     ("free", "chosen", "needed"), [(5e9, {}, "6 GB"), (15e9, {"GPU_OPERATIONS": "NCCL"}, "16 GB")]
 )
 def test_room_on_the_disk(tmp_path, monkeypatch, free, chosen, needed):
-    monkeypatch.setattr(environment.shutil, "disk_usage", lambda folder: type("Usage", (), {"free": free}))
-    with pytest.raises(steps.StepFailed, match=f"{free / 1e9:.1f} GB are free, {needed} are needed"):
+    monkeypatch.setattr(
+        environment.shutil, "disk_usage", lambda folder: type("Usage", (), {"free": free})
+    )
+    with pytest.raises(
+        steps.StepFailed, match=f"{free / 1e9:.1f} GB are free, {needed} are needed"
+    ):
         environment.check_room(tmp_path, tmp_path / ".venv", chosen)
     # where this PyTorch is installed nothing much is fetched any more; with another one all is
     version = environment.locked(chosen)["torch"]
@@ -222,7 +248,9 @@ def test_cures(output, cure):
 
 
 def test_the_telling_line():
-    output = "Collecting x\nERROR: No matching distribution found for x\n[notice] a new pip is there\n\n"
+    output = (
+        "Collecting x\nERROR: No matching distribution found for x\n[notice] a new pip is there\n\n"
+    )
     assert steps.telling_line(output) == "ERROR: No matching distribution found for x"
 
 
@@ -237,7 +265,9 @@ def test_a_command_that_hangs_without_a_word_is_ended(tmp_path):
 
 @pytest.mark.slow
 def test_a_bad_requirement(checkout, set_up):
-    (checkout / "env" / "requirements.txt").write_text("no-such-package-of-the-labs==1.0\n", encoding="utf-8")
+    (checkout / "env" / "requirements.txt").write_text(
+        "no-such-package-of-the-labs==1.0\n", encoding="utf-8"
+    )
     done = set_up(PYTHON=sys.executable, PIP_NO_INDEX="1")
     assert done.returncode == 1
     assert "step 3 (Packages) failed: ERROR: No matching distribution found" in done.stderr
@@ -249,7 +279,8 @@ def test_a_bad_requirement(checkout, set_up):
 
 @pytest.mark.slow
 def test_pip_offers_a_pytorch_without_cuda(checkout, set_up, tmp_path):
-    """GPU_OPERATIONS=NCCL with a toolkit and packages of a few bytes; the real one takes gigabytes."""
+    """GPU_OPERATIONS=NCCL with a toolkit and packages of a few bytes; the real one takes
+    gigabytes."""
     (checkout / "env" / "requirements.txt").write_text("torch==2.13.0\n", encoding="utf-8")
     nvcc = tmp_path / "cuda" / "bin" / "nvcc"
     nvcc.parent.mkdir(parents=True)
@@ -257,7 +288,10 @@ def test_pip_offers_a_pytorch_without_cuda(checkout, set_up, tmp_path):
     nvcc.chmod(0o755)
     offered = tmp_path / "offered"
     wheels.make(
-        offered, "torch", "2.10.0+cpu", {"torch/__init__.py": "", "torch/version.py": "cuda = None\n"}
+        offered,
+        "torch",
+        "2.10.0+cpu",
+        {"torch/__init__.py": "", "torch/version.py": "cuda = None\n"},
     )
     wheels.make(offered, "tensorflow", "2.21.0", {"tensorflow/__init__.py": ""})
     wheels.make(offered, "nvidia-cuda-nvcc-cu12", "12.8.93", {"nvidia/__init__.py": ""})
@@ -266,7 +300,10 @@ def test_pip_offers_a_pytorch_without_cuda(checkout, set_up, tmp_path):
         PIP_FIND_LINKS=str(offered), PIP_CONFIG_FILE="/dev/null",
     )  # fmt: skip
     assert done.returncode == 1
-    assert "step 3 (Packages) failed: pip brought PyTorch 2.10.0+cpu, a build without CUDA" in done.stderr
+    assert (
+        "step 3 (Packages) failed: pip brought PyTorch 2.10.0+cpu, a build without CUDA"
+        in done.stderr
+    )
     assert "cure: PyPI's for x86-64 is the one with CUDA." in done.stderr
     assert "Traceback" not in done.stderr
     # the settings are kept: the next call goes on with them, and says so when it fails
@@ -293,13 +330,16 @@ def test_the_other_kind_of_machines_frameworks_go_with_the_environment(tmp_path,
 def fingerprint(root: Path, settings: dict[str, str] | None = None) -> str:
     """The fingerprint of that checkout with these settings."""
     ask = f"from env.install import environment; print(environment.fingerprint({settings or {}}))"
-    done = subprocess.run([sys.executable, "-c", ask], cwd=root, capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", ask], cwd=root, capture_output=True, text=True, check=True
+    )
     return done.stdout.strip()
 
 
 @pytest.fixture
 def already_set_up(checkout):
-    """That checkout with the stamp of a set-up, and with a Python that notes that it was started."""
+    """That checkout with the stamp of a set-up, and with a Python that notes that it was
+    started."""
     python = checkout / ".venv" / "bin" / "python"
     python.parent.mkdir(parents=True)
     python.write_text('#!/bin/sh\necho started >> "$0.started"\nexit 1\n', encoding="utf-8")
@@ -328,7 +368,12 @@ def stamp(root: Path, settings: dict[str, str]) -> None:
 
 @pytest.mark.parametrize(
     ("before", "given"),
-    [({}, {}), ({}, {"PYTHON": "python3.11"}), (GPU, {}), (GPU, {"CUDA_HOME": "/a/module/of/another/cuda"})],
+    [
+        ({}, {}),
+        ({}, {"PYTHON": "python3.11"}),
+        (GPU, {}),
+        (GPU, {"CUDA_HOME": "/a/module/of/another/cuda"}),
+    ],
 )
 def test_a_second_call_does_nothing(already_set_up, set_up, before, given):
     stamp(already_set_up, before)
@@ -344,7 +389,10 @@ def test_another_setting_sets_up_again_and_says_with_what(already_set_up, set_up
     stamp(already_set_up, GPU)
     done = set_up(GPU_OPERATIONS="MPI")  # there is no such toolkit: it ends in the first step
     assert done.returncode == 1
-    assert "step 1 (Look round) failed: no CUDA toolkit: CUDA_HOME=/opt/cuda has no bin/nvcc" in done.stderr
+    assert (
+        "step 1 (Look round) failed: no CUDA toolkit: CUDA_HOME=/opt/cuda has no bin/nvcc"
+        in done.stderr
+    )
     assert 'with: GPU_OPERATIONS="NCCL MPI" CUDA_HOME=/opt/cuda' in done.stderr
     assert "Traceback" not in done.stderr
     assert "already set up" in set_up().stdout  # nothing was changed

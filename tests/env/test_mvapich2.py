@@ -1,4 +1,5 @@
-"""`make mvapich2`: its cache, what an interrupt leaves, and, where its source is at hand, all of it.
+"""`make mvapich2`: its cache, what an interrupt leaves, and, where its source is at hand, all of
+it.
 
 What it refuses is in tests/test_bad_inputs.py.
 """
@@ -20,7 +21,9 @@ import pytest
 from tests.helpers import awaited, marked
 
 ROOT = Path(__file__).resolve().parents[2]
-SOURCE = Path(os.environ.get("MVAPICH2_SOURCE") or ROOT.parent / "shared/data/mvapich2-2.3.7.tar.xz")
+SOURCE = Path(
+    os.environ.get("MVAPICH2_SOURCE") or ROOT.parent / "shared/data/mvapich2-2.3.7.tar.xz"
+)
 HELLO = """
 #include <mpi.h>
 #include <stdio.h>
@@ -48,7 +51,8 @@ VERIFY = "import sys\nopen(sys.argv[1] + '/installed.json', 'w').write(f'\"{sys.
 
 @pytest.fixture
 def in_venv(checkout) -> Path:
-    """That checkout with this very environment in its .venv; what is new there goes to the checkout alone."""
+    """That checkout with this very environment in its .venv; what is new there goes to the checkout
+    alone."""
     (checkout / ".venv").mkdir()
     for entry in Path(sys.prefix).iterdir():
         if not entry.name.startswith(("mvapich2", "setup")):
@@ -81,7 +85,9 @@ def small(in_venv, tmp_path, monkeypatch) -> list[str]:
 
 
 def run(command: list[str], timeout: float = 60, **env: str) -> subprocess.CompletedProcess:
-    return subprocess.run(command, env=os.environ | env, capture_output=True, text=True, timeout=timeout)
+    return subprocess.run(
+        command, env=os.environ | env, capture_output=True, text=True, timeout=timeout
+    )
 
 
 def test_a_build_is_kept_for_others_and_knows_its_place(small, in_venv, tmp_path):
@@ -97,7 +103,14 @@ def test_a_build_is_kept_for_others_and_knows_its_place(small, in_venv, tmp_path
     assert mpicc.exists()
     assert "is compiled: some" in run([*small, "--device=SOCK"]).stdout
     assert (
-        len([folder for folder in (tmp_path / "cache/hpdl-labs/mvapich2").iterdir() if folder.is_dir()]) == 3
+        len(
+            [
+                folder
+                for folder in (tmp_path / "cache/hpdl-labs/mvapich2").iterdir()
+                if folder.is_dir()
+            ]
+        )
+        == 3
     )
 
 
@@ -108,7 +121,9 @@ def test_an_interrupt_leaves_no_process_and_no_build(small, in_venv, tmp_path, n
     before = pause.stat().st_mtime_ns
     mark = f"LABKIT_MVAPICH2_TEST={tmp_path}"
     env = os.environ | {"PAUSE": str(pause), "LABKIT_MVAPICH2_TEST": str(tmp_path)}
-    process = subprocess.Popen(small, env=env, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    process = subprocess.Popen(
+        small, env=env, stderr=subprocess.PIPE, text=True, start_new_session=True
+    )
     awaited(lambda: pause.stat().st_mtime_ns > before, 60)
     process.send_signal(number)
     assert "interrupted; run it again" in process.communicate(timeout=30)[1]
@@ -137,7 +152,9 @@ def test_what_was_fetched_and_is_damaged_is_removed(small, tmp_path):
     assert not fetched.exists()
 
 
-@pytest.mark.skipif(not SOURCE.exists(), reason="MVAPICH2's source is not at hand (MVAPICH2_SOURCE=file)")
+@pytest.mark.skipif(
+    not SOURCE.exists(), reason="MVAPICH2's source is not at hand (MVAPICH2_SOURCE=file)"
+)
 @pytest.mark.slow
 @pytest.mark.timeout(3000)
 def test_it_is_built_and_verified(in_venv, tmp_path):

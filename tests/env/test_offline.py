@@ -16,7 +16,9 @@ echo "$@"
 """
 
 
-@pytest.mark.parametrize(("gpu", "torch"), [("", "tensorflow-cpu=="), ("NCCL", "nvidia-cuda-nvcc-cu12==")])
+@pytest.mark.parametrize(
+    ("gpu", "torch"), [("", "tensorflow-cpu=="), ("NCCL", "nvidia-cuda-nvcc-cu12==")]
+)
 def test_the_lock_and_the_sources_are_asked_for(checkout, tmp_path, gpu, torch):
     (checkout / ".venv" / "bin").mkdir(parents=True)
     (checkout / ".venv" / "setup-stamp.json").touch()

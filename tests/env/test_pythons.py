@@ -28,10 +28,13 @@ def interpreter(folder: Path, name: str, answer: str) -> str:
 def test_every_place_names_the_same_versions():
     names = set(pythons.NAMES)
     assert set(runpy.run_path(str(SETUP))["PYTHONS"]) == names
-    makefile = re.search(r"^BOOT.*?done", (ROOT / "Makefile").read_text(encoding="utf-8"), re.M | re.S)[0]
+    makefile = re.search(
+        r"^BOOT.*?done", (ROOT / "Makefile").read_text(encoding="utf-8"), re.M | re.S
+    )[0]
     assert set(re.findall(r"python3\.\d+", makefile)) == names
     least, beyond = re.search(
-        r'requires-python = ">=3\.(\d+),<3\.(\d+)"', (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+        r'requires-python = ">=3\.(\d+),<3\.(\d+)"',
+        (ROOT / "pyproject.toml").read_text(encoding="utf-8"),
     ).groups()
     assert {f"python3.{minor}" for minor in range(int(least), int(beyond))} == names
 
@@ -41,7 +44,11 @@ def test_every_place_names_the_same_versions():
     [
         ("echo cpython 3 14 0", "is Python 3.14", "Python 3.14 waits for TensorFlow 2.22"),
         ("echo cpython 3 9 0", "is Python 3.9", "Python 3.9 is too old"),
-        ("echo cpython 3 13 1", "is Python 3.13, built without the global lock", "with its global lock"),
+        (
+            "echo cpython 3 13 1",
+            "is Python 3.13, built without the global lock",
+            "with its global lock",
+        ),
         ("echo pypy 3 11 0", "is pypy 3.11", "built here for CPython"),
         ("exit 127", "does not run, or is no Python", ""),
         ("echo hello", "does not run, or is no Python", ""),
@@ -58,7 +65,8 @@ def test_an_interpreter_that_cannot_be_used(tmp_path, answer, problem, cure):
 def test_which_one_is_taken(tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", str(tmp_path))
     venv = tmp_path / ".venv"
-    interpreter(tmp_path, "python3.11", "exit 127")  # as pyenv's shim of a version that is not chosen
+    # As pyenv's shim of a version that is not chosen.
+    interpreter(tmp_path, "python3.11", "exit 127")
     first = interpreter(tmp_path, "python3.13", "echo cpython 3 13 0")
     other = interpreter(tmp_path, "python3.10", "echo cpython 3 10 0")
     assert pythons.find(None, venv) == first
@@ -89,7 +97,9 @@ def test_an_old_python_hands_over_to_a_newer_one(tmp_path):
         f"runpy.run_path({str(SETUP)!r}, run_name='__main__')"
     )
     command = [sys.executable, "-c", script]
-    done = subprocess.run(command, env={"PATH": str(tmp_path)}, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(
+        command, env={"PATH": str(tmp_path)}, capture_output=True, text=True, timeout=60
+    )
     assert done.returncode == 0, done.stderr
     assert done.stdout.endswith(f"goes on: {SETUP} --tests\n")
 
@@ -99,6 +109,8 @@ def test_make_begins_with_any_python_that_runs(tmp_path):
     interpreter(tmp_path, "python3", 'echo "begins: $*"')
     command = ["make", "-f", str(ROOT / "Makefile"), "setup", "PYTHON=/no/such/python"]
     env = {"PATH": f"{tmp_path}:/usr/bin:/bin"}
-    done = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(
+        command, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=60
+    )
     assert done.returncode == 0, done.stderr
     assert "begins: labs/labkit/make.py setup" in done.stdout

@@ -6,7 +6,9 @@ import zipfile
 from pathlib import Path
 
 
-def make(folder: Path, name: str, version: str, files: dict[str, str], needs: tuple[str, ...] = ()) -> Path:
+def make(
+    folder: Path, name: str, version: str, files: dict[str, str], needs: tuple[str, ...] = ()
+) -> Path:
     """A wheel with these files that asks for `needs`, in a folder that is made if need be."""
     folder.mkdir(parents=True, exist_ok=True)
     stem = f"{name.replace('-', '_')}-{version}"
@@ -14,7 +16,9 @@ def make(folder: Path, name: str, version: str, files: dict[str, str], needs: tu
     wishes = "".join(f"Requires-Dist: {need}\n" for need in needs)
     contents = files | {
         f"{info}/METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n{wishes}",
-        f"{info}/WHEEL": "Wheel-Version: 1.0\nGenerator: a test\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+        f"{info}/WHEEL": (
+            "Wheel-Version: 1.0\nGenerator: a test\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+        ),
     }
     record = "".join(f"{file},,\n" for file in [*contents, f"{info}/RECORD"])
     wheel = folder / f"{stem}-py3-none-any.whl"

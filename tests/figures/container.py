@@ -1,8 +1,8 @@
 """The container, built and started for real: `python -m tests.figures.container`.
 
-Printed: how long the build takes, when JupyterLab answers, what the doctor says inside, and lab 23, solved,
-on two ranks inside. It needs podman or docker, takes 5 GB of its storage, and leaves neither container nor
-volume behind; the image stays unless --remove is given.
+Printed: how long the build takes, when JupyterLab answers, what the doctor says inside, and lab 23,
+solved, on two ranks inside. It needs podman or docker, takes 5 GB of its storage, and leaves
+neither container nor volume behind; the image stays unless --remove is given.
 """
 
 from __future__ import annotations
@@ -30,7 +30,9 @@ def run(command: list[str], **more) -> subprocess.CompletedProcess:
     """Run a command; SystemExit with its last words when it fails."""
     done = subprocess.run(command, capture_output=True, text=True, check=False, **more)
     if done.returncode:
-        raise SystemExit(f"{shlex.join(command[:4])} … failed:\n{done.stdout[-3000:]}{done.stderr[-3000:]}")
+        raise SystemExit(
+            f"{shlex.join(command[:4])} … failed:\n{done.stdout[-3000:]}{done.stderr[-3000:]}"
+        )
     return done
 
 
@@ -62,14 +64,17 @@ def build(options: argparse.Namespace) -> None:
 
 
 def start(program: builder.Builder, volume: str, name: str) -> None:
-    """Start JupyterLab as the guide says, twice: with a new volume, and with one that has a copy."""
+    """Start JupyterLab as the guide says, twice: with a new volume, and with one that has a
+    copy."""
     token = secrets.token_hex(16)
     for first in ("with a new volume", "again"):
         port = free_port()
         words = shlex.split(builder.start_command(program.path))
         place = words.index(builder.IMAGE)
         words[place:place] = ["-d", "--name", name, "-e", "JUPYTER_TOKEN"]
-        words = [word.replace("127.0.0.1:8888:", f"127.0.0.1:{port}:") for word in words if word != "-it"]
+        words = [
+            word.replace("127.0.0.1:8888:", f"127.0.0.1:{port}:") for word in words if word != "-it"
+        ]
         words = [word.replace("hpdl-labs:/home", f"{volume}:/home") for word in words]
         address = f"http://127.0.0.1:{port}/api/contents/notebooks"
         begun = time.monotonic()
@@ -79,7 +84,10 @@ def start(program: builder.Builder, volume: str, name: str) -> None:
                 raise SystemExit(run([program.path, "logs", name]).stdout)
             time.sleep(0.2)
         seconds = time.monotonic() - begun
-        print(f"JupyterLab answers after {seconds:.1f} s, {first}; without its token {status(address)}")
+        print(
+            f"JupyterLab answers after {seconds:.1f} s, {first}; without its token"
+            f" {status(address)}"
+        )
         begun = time.monotonic()
         run([program.path, "stop", "-t", "30", name])
         print(f"  stopped in {time.monotonic() - begun:.1f} s", flush=True)

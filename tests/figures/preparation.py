@@ -1,9 +1,11 @@
-"""An instructor's preparation, word for word, timed: `python3 -m tests.figures.preparation FOLDER`, as root.
+"""An instructor's preparation, word for word, timed: `python3 -m tests.figures.preparation FOLDER`,
+as root.
 
-The commands are those of docs/TEACHING.md, "Before the class, and after it". They run in a fresh clone in
-FOLDER, which other users must be able to reach, with empty caches of this kit and of pip. While the hub runs,
-learner01 logs in and starts two ranks. Printed: the seconds of each command, with the last line that it said.
-It ends at the first one that fails. Only Python's own library is needed: a fresh machine has nothing else.
+The commands are those of docs/TEACHING.md, "Before the class, and after it". They run in a fresh
+clone in FOLDER, which other users must be able to reach, with empty caches of this kit and of pip.
+While the hub runs, learner01 logs in and starts two ranks. Printed: the seconds of each command,
+with the last line that it said. It ends at the first one that fails. Only Python's own library is
+needed: a fresh machine has nothing else.
 
 The hub makes users on this machine, and removes them: it is for a machine of its own.
 """
@@ -21,7 +23,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 HEADING = "## Before the class, and after it"
-# A learner's first minutes, by the clone's own client: log in, wait for the server, use two ranks, log out.
+# A learner's first minutes, by the clone's own client: log in, wait for the server, use two ranks,
+# log out.
 VISIT = '''
 import sys
 from tests.slurm.hub_client import Learner
@@ -80,7 +83,9 @@ def follow(clone: Path, command: list[str] | str, name: str, environment: dict[s
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("folder", type=Path, help="a folder that is not there yet, such as /srv/preparation")
+    parser.add_argument(
+        "folder", type=Path, help="a folder that is not there yet, such as /srv/preparation"
+    )
     folder = parser.parse_args().folder.resolve()
     if os.geteuid() != 0:
         raise SystemExit("The hub makes users: be root, on a machine of its own.")
@@ -99,10 +104,17 @@ def main() -> int:
             if command == "make hub-status":
                 total += follow(clone, visit(clone), "learner01 logs in", environment)
     except BaseException:
-        # What came before may have made users and a cluster: none of them stays. The folder does, to be read.
-        goals = ("hub-stop", "hub-forget", "tabletop-down") if (clone / ".labkit" / "hub").exists() else ()
+        # What came before may have made users and a cluster: none of them stays. The folder does,
+        # to be read.
+        goals = (
+            ("hub-stop", "hub-forget", "tabletop-down")
+            if (clone / ".labkit" / "hub").exists()
+            else ()
+        )
         for goal in goals:
-            subprocess.run(["make", goal], cwd=clone, env=environment, capture_output=True, check=False)
+            subprocess.run(
+                ["make", goal], cwd=clone, env=environment, capture_output=True, check=False
+            )
         print(f"{folder} is left, to be looked into.", file=sys.stderr)
         raise
     print(f"{total / 60:.1f} minutes in all")

@@ -17,7 +17,8 @@ from simgrid import Actor, Comm, Engine, Mailbox, simgrid_version, this_actor
 sys.path.insert(0, str(Path(__file__).parents[1] / "virtual"))  # without labkit and NumPy
 from patterns import patterns
 
-ALPHA, BANDWIDTH = 2e-6, 5e9  # seconds, bytes per second; the latency of a route is that of two links
+# Seconds, bytes per second; the latency of a route is that of two links.
+ALPHA, BANDWIDTH = 2e-6, 5e9
 IDEAL = (
     "model:CM02",
     "TCP-gamma:0",
@@ -25,7 +26,8 @@ IDEAL = (
     "latency-factor:1",
     "bandwidth-factor:1",
     "weight-S:0",
-    # The lazy solver, which is the default, lets some flows of "servers" into one host faster than its link.
+    # The lazy solver, which is the default, lets some flows of "servers" into one host faster than
+    # its link.
     "optim:Full",
 )
 PRECISION = ("surf/precision:1e-13", "maxmin/precision:1e-9")
@@ -52,7 +54,8 @@ def tree_broadcast(rank, p, nbytes):
 
 
 def all_to_one(rank, p, nbytes):
-    """Everybody sends to rank 0 at once: SimGrid shares its link, a queue serves one after the other."""
+    """Everybody sends to rank 0 at once: SimGrid shares its link, a queue serves one after the
+    other."""
     if rank:
         box(rank, 0).put("vector", int(nbytes))
         return
@@ -61,12 +64,17 @@ def all_to_one(rank, p, nbytes):
 
 
 PROGRAMS = {program.__name__: program for program in (ring_allreduce, tree_broadcast, all_to_one)}
-RANKS = {"ring_allreduce": (2, 3, 4, 8, 12, 32), "tree_broadcast": (2, 4, 8, 32), "all_to_one": (2, 3, 8, 32)}
+RANKS = {
+    "ring_allreduce": (2, 3, 4, 8, 12, 32),
+    "tree_broadcast": (2, 4, 8, 32),
+    "all_to_one": (2, 3, 8, 32),
+}
 
 
 def platform(p):
     cluster = (
-        f'<cluster id="c" prefix="rank" suffix="" radical="0-{p - 1}" speed="1Gf" bw="{BANDWIDTH:.0f}Bps" '
+        f'<cluster id="c" prefix="rank" suffix="" radical="0-{p - 1}" speed="1Gf"'
+        f' bw="{BANDWIDTH:.0f}Bps" '
     )
     cluster += f'lat="{ALPHA / 2 * 1e6}us" sharing_policy="SPLITDUPLEX"/>'
     head = '<!DOCTYPE platform SYSTEM "https://simgrid.org/simgrid.dtd">'
@@ -76,7 +84,9 @@ def platform(p):
 
 
 def engine(p):
-    options = [f"--cfg=network/{option}" for option in IDEAL] + [f"--cfg={option}" for option in PRECISION]
+    options = [f"--cfg=network/{option}" for option in IDEAL] + [
+        f"--cfg={option}" for option in PRECISION
+    ]
     made = Engine(["record", *options])
     made.load_platform(platform(p))
     return made
@@ -85,7 +95,9 @@ def engine(p):
 def run_one(name, p, nbytes):
     made = engine(p)
     for rank in range(p):
-        Actor.create(f"rank{rank}", made.host_by_name(f"rank{rank}"), PROGRAMS[name], rank, p, nbytes)
+        Actor.create(
+            f"rank{rank}", made.host_by_name(f"rank{rank}"), PROGRAMS[name], rank, p, nbytes
+        )
     made.run()
     print(json.dumps({"program": name, "ranks": p, "bytes": nbytes, "seconds": made.clock}))
 

@@ -1,4 +1,5 @@
-"""Achieved flop/s of a net beside those of a product of matrices, measured on the same GPU in turns."""
+"""Achieved flop/s of a net beside those of a product of matrices, measured on the same GPU in
+turns."""
 
 from __future__ import annotations
 
@@ -28,7 +29,8 @@ FEWEST = 0.5  # share of the product's flop/s; well-tuned trainings are said to 
 
 
 class Block(nn.Module):
-    """A block of a GPT (Radford et al. 2019): causal attention, then two linear layers, each added to x."""
+    """A block of a GPT (Radford et al. 2019): causal attention, then two linear layers, each added
+    to x."""
 
     def __init__(self, width: int, heads: int):
         super().__init__()
@@ -42,7 +44,9 @@ class Block(nn.Module):
     def forward(self, x):
         """x, and what is returned: (texts, length, width)."""
         texts, length, width = x.shape
-        parts = self.inputs(self.norms[0](x)).view(texts, length, 3, self.heads, width // self.heads)
+        parts = self.inputs(self.norms[0](x)).view(
+            texts, length, 3, self.heads, width // self.heads
+        )
         query, key, value = parts.permute(2, 0, 3, 1, 4)
         attention = functional.scaled_dot_product_attention(query, key, value, is_causal=True)
         x = x + self.outputs(attention.transpose(1, 2).reshape(texts, length, width))
@@ -57,7 +61,8 @@ def gpt(sizes: Sizes) -> nn.Module:
 def flops(sizes: Sizes) -> float:
     """Floating-point operations of a step's forward and backward pass; a multiply-add is two.
 
-    Backward computes two products for each of forward's. Attention is causal: half of it is computed.
+    Backward computes two products for each of forward's. Attention is causal: half of it is
+    computed.
     """
     tokens = sizes.texts * sizes.length
     linear = 12 * sizes.width**2 * 2 * tokens
@@ -70,7 +75,8 @@ def flops(sizes: Sizes) -> float:
 def test_a_gpt_reaches_half_the_flops_of_a_product_of_matrices():
     properties = torch.cuda.get_device_properties(0)
     sizes = LARGE if properties.total_memory > 32 << 30 else MIDDLE
-    kind = torch.bfloat16 if properties.major >= 8 else torch.float16  # older ones only emulate bfloat16
+    # Older ones only emulate bfloat16.
+    kind = torch.bfloat16 if properties.major >= 8 else torch.float16
     rows = 2 * sizes.width
     options = {"device": "cuda:0", "dtype": kind}
     left, right = torch.randn(2, rows, rows, **options)
@@ -102,6 +108,7 @@ def test_flops_are_those_that_pytorch_counts():
     with FlopCounterMode(display=False) as counter, sdpa_kernel(SDPBackend.MATH):
         gpt(SMALL).to("meta")(x).sum().backward()
     by_operation = {str(name): count for name, count in counter.get_flop_counts()["Global"].items()}
-    # Without a kernel of its own, attention is all of the batched products, and the whole square of them.
+    # Without a kernel of its own, attention is all of the batched products, and the whole square of
+    # them.
     batched = sum(count for name, count in by_operation.items() if "bmm" in name)
     assert flops(SMALL) == counter.get_total_flops() - batched / 2

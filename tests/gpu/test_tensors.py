@@ -1,7 +1,7 @@
 """Solved labs on a GPU: their tensors are on it, and what carried them is what their records say.
 
-A record says what the lab meant: its device, its library, staged or not. Horovod's timeline says what
-happened, and the memory in use says whether anybody was on the GPU at all.
+A record says what the lab meant: its device, its library, staged or not. Horovod's timeline says
+what happened, and the memory in use says whether anybody was on the GPU at all.
 """
 
 from __future__ import annotations
@@ -17,16 +17,17 @@ from labkit import builds, paths, record
 from labkit.horovod import timeline
 from labkit.placement import THROUGH_HOST
 
-CONTEXT_BYTES = 100 << 20  # CUDA's own part of a GPU's memory, for one process, is several times this
+# CUDA's own part of a GPU's memory, for one process, is several times this.
+CONTEXT_BYTES = 100 << 20
 
 
 @dataclass(frozen=True)
 class Lab:
     """A lab that runs solved, with `settings` beside the parameters of the other tests.
 
-    on_device: first words of the `result` of records that tell of tensors on the GPU; others tell of the
-    host, of files or of virtual ranks. on_host: ways that stay in host memory on purpose, as a control.
-    timeline: the lab writes none by itself, and one is asked for.
+    on_device: first words of the `result` of records that tell of tensors on the GPU; others tell
+    of the host, of files or of virtual ranks. on_host: ways that stay in host memory on purpose, as
+    a control. timeline: the lab writes none by itself, and one is asked for.
     """
 
     stem: str
@@ -38,12 +39,23 @@ class Lab:
 
 WAYS = ("mpi", "mpi-gpu", "torch-gloo", "torch-gloo-gpu", "torch-nccl", "horovod-mpi", "horovod-mpi-gpu",
         "horovod-nccl")  # fmt: skip
-ROOFS = {"rows": 1024, "megabytes": 128, "side": 4096, "pictures": 2048, "batch": 32, "seconds": 0.5}
+ROOFS = {
+    "rows": 1024,
+    "megabytes": 128,
+    "side": 4096,
+    "pictures": 2048,
+    "batch": 32,
+    "seconds": 0.5,
+}
 LABS = (
     Lab("10_train_on_one_device", ("step",), {"epochs": 4}),
     Lab("11_same_net_in_tensorflow", ("eager_over_graph",)),
     Lab("12_find_the_bottleneck", ("roofs", "layer", "step"), ROOFS),
-    Lab("14_mixed_precision_and_memory", ("convolution", "checkpoints"), {"images": 16, "matrix": 384}),
+    Lab(
+        "14_mixed_precision_and_memory",
+        ("convolution", "checkpoints"),
+        {"images": 16, "matrix": 384},
+    ),
     Lab("15_input_pipeline", ("step",)),
     Lab("27_cuda_aware_mpi", ("exchange",), {"longest": 1 << 22}),
     Lab("40_horovod_pytorch", ("training",), timeline=True),
@@ -63,7 +75,9 @@ LABS = (
 
 def told(lab: Lab, entries: Sequence[Mapping]) -> list[Mapping]:
     """The records that tell of tensors on the GPU. A `result` may go on: "step, 4 ranks"."""
-    chosen = [entry for entry in entries if str(entry["result"]).split(",")[0].split()[0] in lab.on_device]
+    chosen = [
+        entry for entry in entries if str(entry["result"]).split(",")[0].split()[0] in lab.on_device
+    ]
     return [entry for entry in chosen if entry.get("backend") not in lab.on_host]
 
 
@@ -76,11 +90,16 @@ def libraries(operations: Sequence[str]) -> set[str]:
 def operations_of(entry: Mapping) -> list[str]:
     """The activities that a record itself names, in labs 42 to 46."""
     values = [entry.get(name) or () for name in ("calls", "carried_by", "names")]
-    return [name for value in values for name in (value.split() if isinstance(value, str) else value)]
+    return [
+        name for value in values for name in (value.split() if isinstance(value, str) else value)
+    ]
 
 
-def contradictions(entries: Sequence[Mapping], timelines: Mapping[str, Sequence[dict]]) -> list[str]:
-    """What speaks against tensors on the GPU, carried by whom the records name. timelines: name -> events."""
+def contradictions(
+    entries: Sequence[Mapping], timelines: Mapping[str, Sequence[dict]]
+) -> list[str]:
+    """What speaks against tensors on the GPU, carried by whom the records name. timelines: name ->
+    events."""
     found = []
     for entry in entries:
         what = f"{entry['result']} {entry.get('way') or entry.get('backend') or ''}".strip()
@@ -102,7 +121,8 @@ def contradictions(entries: Sequence[Mapping], timelines: Mapping[str, Sequence[
 
 
 def gradients(events: Sequence[dict]) -> dict[str, list[str]]:
-    """Tensor -> its activities, of those that a library averaged. A loss is a number of the host's."""
+    """Tensor -> its activities, of those that a library averaged. A loss is a number of the
+    host's."""
     rows = defaultdict(list)
     for activity in timeline.activities(list(events)):
         rows[activity.tensor].append(activity.name)
@@ -149,7 +169,9 @@ def test_a_solved_lab_has_its_tensors_on_the_gpu(lab, tmp_path, monkeypatch):
     out = fresh_folder(tmp_path / "report")
     # NCCL wants a GPU for each rank, and these labs start up to four.
     if lab.stem[:2] in ("40", "41", "44") and torch.cuda.device_count() >= 4:
-        for name, value in builds.variables("nccl").items() if "nccl" in builds.horovod_builds() else ():
+        for name, value in (
+            builds.variables("nccl").items() if "nccl" in builds.horovod_builds() else ()
+        ):
             monkeypatch.setenv(name, value)
     if lab.timeline:
         monkeypatch.setenv("HOROVOD_TIMELINE", str(out / "home" / "timeline.json"))
@@ -170,5 +192,7 @@ def test_a_solved_lab_has_its_tensors_on_the_gpu(lab, tmp_path, monkeypatch):
 def test_the_kits_own_records_were_measured_on_cpus():
     """Real records, of runs on a machine without GPUs: none may pass for one of a GPU."""
     for lab in LABS:
-        entries = told(lab, record.entries(paths.root() / "solutions" / "results" / f"{lab.stem}.jsonl"))
+        entries = told(
+            lab, record.entries(paths.root() / "solutions" / "results" / f"{lab.stem}.jsonl")
+        )
         assert len(contradictions(entries, {})) >= len(entries)

@@ -16,7 +16,13 @@ from labkit.errors import LabError, NotHere
 def prefix(tmp_path, monkeypatch):
     """An empty environment in the place of this one."""
     monkeypatch.setattr(sys, "prefix", str(tmp_path))
-    for name in ("LABKIT_HOROVOD", "LABKIT_MPI_BUILD", "PYTHONPATH", "LD_LIBRARY_PATH", "LABKIT_GDRCOPY"):
+    for name in (
+        "LABKIT_HOROVOD",
+        "LABKIT_MPI_BUILD",
+        "PYTHONPATH",
+        "LD_LIBRARY_PATH",
+        "LABKIT_GDRCOPY",
+    ):
         monkeypatch.delenv(name, raising=False)
     return tmp_path
 
@@ -48,10 +54,14 @@ def test_what_the_set_up_lists_is_there_the_default_first(three):
     assert list(builds.horovod_builds()) == ["host", "nccl"], "a listed folder that is gone"
 
 
-@pytest.mark.parametrize("text", ["", "[]", '{"default": "host"}', '{"default": "host", "folders": 3}'])
+@pytest.mark.parametrize(
+    "text", ["", "[]", '{"default": "host"}', '{"default": "host", "folders": 3}']
+)
 def test_a_list_that_cannot_be_read_says_what_writes_it(prefix, text):
     (prefix / "horovod-builds.json").write_text(text, encoding="utf-8")
-    with pytest.raises(LabError, match="horovod-builds.json, .* cannot be read: `make setup` writes it"):
+    with pytest.raises(
+        LabError, match="horovod-builds.json, .* cannot be read: `make setup` writes it"
+    ):
         builds.horovod_builds()
 
 
@@ -61,7 +71,9 @@ def test_horovods_folder_comes_first_in_pythonpath(three):
     expected = os.pathsep.join([str(three["nccl"]), "/kit/labs", "/more"])
     assert chosen == {"LABKIT_HOROVOD": "nccl", "PYTHONPATH": expected}
     chosen = builds.variables("host", environ=own)
-    assert chosen["PYTHONPATH"] == f"/kit/labs{os.pathsep}/more", "the default build needs no folder"
+    assert chosen["PYTHONPATH"] == f"/kit/labs{os.pathsep}/more", (
+        "the default build needs no folder"
+    )
     assert builds.variables(environ=own) == {}
     assert builds.variables(environ={"LABKIT_HOROVOD": "mpi"})["PYTHONPATH"] == str(three["mpi"])
     assert builds.variables("nccl", environ={"LABKIT_HOROVOD": "mpi"})["LABKIT_HOROVOD"] == "nccl"
@@ -76,11 +88,17 @@ def test_the_search_path_of_ranks(three):
 
 def test_builds_that_are_not_here_are_named_with_the_cure(three, prefix):
     (three["nccl"] / "horovod" / "__init__.py").unlink()
-    with pytest.raises(NotHere, match=r"'nccl' of Horovod is not here \(here: host, mpi\)\. `make setup GPU"):
+    with pytest.raises(
+        NotHere, match=r"'nccl' of Horovod is not here \(here: host, mpi\)\. `make setup GPU"
+    ):
         builds.variables("nccl")
-    with pytest.raises(LabError, match=r"no build 'rccl'; its builds are host, nccl, mpi \(here: host"):
+    with pytest.raises(
+        LabError, match=r"no build 'rccl'; its builds are host, nccl, mpi \(here: host"
+    ):
         builds.variables("rccl")
-    with pytest.raises(NotHere, match=r"MVAPICH2 is not here \(here: none\)\. `make mvapich2` builds it"):
+    with pytest.raises(
+        NotHere, match=r"MVAPICH2 is not here \(here: none\)\. `make mvapich2` builds it"
+    ):
         builds.variables(mpi="mvapich2")
     with pytest.raises(LabError, match=r"no build 'openmpi' of MPI \(here: none\)"):
         builds.variables(mpi="openmpi")
@@ -92,13 +110,17 @@ def test_the_environments_own_mpi_is_named_by_its_tools(prefix, tmp_path):
     put(prefix, "bin/mpiexec", "bin/mpichversion")
     assert builds.mpi_builds() == {"mpich": prefix}
     site = put(tmp_path / "site", "bin/mpiexec", "bin/ompi_info")
-    (prefix / "bin" / "mpiexec").write_text(f'#!/bin/sh\nexec "{site}/bin/mpiexec" "$@"\n', encoding="utf-8")
+    (prefix / "bin" / "mpiexec").write_text(
+        f'#!/bin/sh\nexec "{site}/bin/mpiexec" "$@"\n', encoding="utf-8"
+    )
     put(prefix, "mvapich2/installed.json")
     assert builds.mpi_builds() == {"openmpi": site, "mvapich2": prefix / "mvapich2"}
     assert builds.own_mpi() == builds.current_mpi() == "openmpi"
     gdr = put(tmp_path / "gdr", "bin/mpiexec", "bin/mpiname", "bin/mpichversion")
     (gdr / "bin" / "mpiname").write_text("#!/bin/sh\necho MVAPICH2-GDR\n", encoding="utf-8")
-    (prefix / "bin" / "mpiexec").write_text(f'#!/bin/sh\nexec "{gdr}/bin/mpiexec" "$@"\n', encoding="utf-8")
+    (prefix / "bin" / "mpiexec").write_text(
+        f'#!/bin/sh\nexec "{gdr}/bin/mpiexec" "$@"\n', encoding="utf-8"
+    )
     assert list(builds.mpi_builds()) == ["mvapich2-gdr", "mvapich2"]
     told = builds.variables(environ={})
     told.pop("MV2_USE_CUDA", None)  # where there is a GPU
@@ -127,13 +149,17 @@ def test_the_linker_finds_the_chosen_mpi_first(prefix):
 def test_a_rank_that_has_not_what_it_was_given_says_so(three, monkeypatch):
     builds.check()  # given nothing
     monkeypatch.setenv("LABKIT_HOROVOD", "nccl")
-    with pytest.raises(LabError, match=r"given the build 'nccl' of Horovod .*, but would import .*PYTHON"):
+    with pytest.raises(
+        LabError, match=r"given the build 'nccl' of Horovod .*, but would import .*PYTHON"
+    ):
         builds.check()
     monkeypatch.delitem(sys.modules, "horovod", raising=False)
     monkeypatch.syspath_prepend(str(three["nccl"]))
     builds.check()
     assert builds.current_horovod() == "nccl"
-    with pytest.raises(LabError, match=r"started with the build 'nccl' of Horovod.*make run LAB=… NP=… H"):
+    with pytest.raises(
+        LabError, match=r"started with the build 'nccl' of Horovod.*make run LAB=… NP=… H"
+    ):
         builds.refuse_another("host", None)
     builds.refuse_another("nccl", None)
     builds.refuse_another(None, None)

@@ -37,6 +37,8 @@ def test_reduce_and_broadcast_reach_whom_they_should():
     assert all(sum(run.sent) == p - 1 for (p, _), run in everyone.items())
     virtual.trials(collectives.tree_broadcast, lambda v: v[0], ranks=RANKS)
     for root in range(5):
-        virtual.trials(collectives.tree_broadcast, lambda v, root=root: v[root], ranks=[5], args=(root,))
+        virtual.trials(
+            collectives.tree_broadcast, lambda v, root=root: v[root], ranks=[5], args=(root,)
+        )
     with pytest.raises(LabError, match="root=2: with 2 ranks there is no such rank"):
         virtual.Cluster(2).run(collectives.tree_broadcast, np.ones(3), 2)

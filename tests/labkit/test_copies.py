@@ -1,4 +1,5 @@
-"""A learner's copies of a lab: brought, begun afresh, the newer of the two wins, and nothing is lost."""
+"""A learner's copies of a lab: brought, begun afresh, the newer of the two wins, and nothing is
+lost."""
 
 from __future__ import annotations
 
@@ -22,7 +23,8 @@ NOTEBOOK, SCRIPT = "work/90_tiny.ipynb", "work/90_tiny.py"
 
 @pytest.fixture
 def pair(checkout):
-    """A checkout with the tiny lab, and a function that edits a file of it and makes it the newer one."""
+    """A checkout with the tiny lab, and a function that edits a file of it and makes it the newer
+    one."""
     tiny_lab.put(checkout)
     generate.write_all()
     copies.bring(checkout.root)
@@ -60,7 +62,9 @@ def test_the_newer_script_wins_and_outputs_of_other_cells_stay(pair):
     book.cells[1].outputs = [nbformat.v4.new_output("stream", text="hello")]
     nbformat.write(book, path)
     pair.edit(SCRIPT, "# Write the sum.", "# Write a sum.")
-    assert copies.sync("90_tiny", pair.root).startswith(f"{SCRIPT} is newer than {NOTEBOOK} and wins")
+    assert copies.sync("90_tiny", pair.root).startswith(
+        f"{SCRIPT} is newer than {NOTEBOOK} and wins"
+    )
     after = nbformat.read(path, as_version=4)
     assert after.cells[1].outputs[0].text == "hello"
     assert [cell.id for cell in after.cells] == [cell.id for cell in book.cells]
@@ -131,7 +135,9 @@ def test_a_copy_of_a_lab_that_is_gone_goes_unless_somebody_edited_it(pair):
 def test_work_of_an_earlier_version_moves_over_once(pair, capsys, in_git):
     def git(*arguments):
         subprocess.run(
-            ["git", "-c", "user.name=x", "-c", "user.email=x@y", *arguments], cwd=pair.root, check=True
+            ["git", "-c", "user.name=x", "-c", "user.email=x@y", *arguments],
+            cwd=pair.root,
+            check=True,
         )
 
     shutil.rmtree(pair.root / "work")
@@ -163,5 +169,7 @@ def test_reset_begins_afresh(pair, capsys):
 def test_a_folder_that_cannot_be_written_is_a_sentence(pair):
     shutil.rmtree(pair.root / "work")
     (pair.root / "work").write_text("a file")
-    with pytest.raises(LabError, match="cannot be written into .*: copy the whole folder of the labs"):
+    with pytest.raises(
+        LabError, match="cannot be written into .*: copy the whole folder of the labs"
+    ):
         copies.bring(pair.root)

@@ -1,4 +1,5 @@
-"""labkit.counting on real ranks: every number of ranks, the cost of message patterns, calls by name."""
+"""labkit.counting on real ranks: every number of ranks, the cost of message patterns, calls by
+name."""
 
 import subprocess
 import sys
@@ -68,7 +69,8 @@ def _costs(comm):
 
 
 def _refusals(comm):
-    """What is said of calls that are not counted, that nobody waits for, and of a rank that there is not."""
+    """What is said of calls that are not counted, that nobody waits for, and of a rank that there
+    is not."""
     calls = [
         lambda: count(comm, lambda counted: counted.Bcast(np.zeros(1), root=0)),
         lambda: count(comm, lambda counted: counted.Irecv(np.empty(1), source=0)),
@@ -148,7 +150,8 @@ def _look_at_messages(comm):
     own += 1
     assert log.computed[-1] == (3, 0)
     new = np.empty_like(own)
-    new[1:] = np.mean([own[1:], own[:-1]], axis=0)  # the list becomes a plain array: no arithmetic is seen
+    # The list becomes a plain array: no arithmetic is seen.
+    new[1:] = np.mean([own[1:], own[:-1]], axis=0)
     assert log.written == [(2, 0)]
     assert own.sum() == 3
     return True
@@ -160,8 +163,8 @@ def test_a_log_notes_requests_and_what_is_computed_meanwhile(counted):
 
 def test_a_request_of_mpi4py_is_still_one():
     code = (
-        "import mpi4py; mpi4py.rc.initialize = False; from labkit import counting; from mpi4py import MPI; "
-        "print(isinstance(MPI.REQUEST_NULL, MPI.Request), isinstance(3, MPI.Request))"
+        "import mpi4py; mpi4py.rc.initialize = False; from labkit import counting; from mpi4py"
+        " import MPI; print(isinstance(MPI.REQUEST_NULL, MPI.Request), isinstance(3, MPI.Request))"
     )
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert ended.stdout.split() == ["True", "False"]

@@ -1,4 +1,5 @@
-"""labkit.data: the same data in the same order for every rank; readers that say what is wrong with a file."""
+"""labkit.data: the same data in the same order for every rank; readers that say what is wrong with
+a file."""
 
 import gzip
 import os
@@ -23,7 +24,9 @@ def test_digits_are_scikit_learns_in_a_fixed_order():
 
     pixels, labels = load_digits(return_X_y=True)
     order = np.random.default_rng(0).permutation(1797)
-    np.testing.assert_array_equal(np.concatenate([digits.train_x, digits.test_x]) * 16, pixels[order])
+    np.testing.assert_array_equal(
+        np.concatenate([digits.train_x, digits.test_x]) * 16, pixels[order]
+    )
     np.testing.assert_array_equal(np.concatenate([digits.train_y, digits.test_y]), labels[order])
     assert np.bincount(digits.test_y).min() >= 15  # every digit is there to be tested
 
@@ -63,7 +66,11 @@ def test_corpus_is_python_source():
 
 
 def write_idx(path, array, compress=False):
-    content = bytes((0, 0, 8, array.ndim)) + struct.pack(f">{array.ndim}I", *array.shape) + array.tobytes()
+    content = (
+        bytes((0, 0, 8, array.ndim))
+        + struct.pack(f">{array.ndim}I", *array.shape)
+        + array.tobytes()
+    )
     path.write_bytes(gzip.compress(content) if compress else content)
 
 
@@ -73,7 +80,11 @@ def mnist_folder(tmp_path):
     for part, n, zipped in (("train", 6, ".gz"), ("t10k", 4, "")):
         images = rng.integers(256, size=(n, 28, 28)).astype(np.uint8)
         write_idx(tmp_path / f"{part}-images-idx3-ubyte{zipped}", images, bool(zipped))
-        write_idx(tmp_path / f"{part}-labels-idx1-ubyte{zipped}", np.arange(n, dtype=np.uint8), bool(zipped))
+        write_idx(
+            tmp_path / f"{part}-labels-idx1-ubyte{zipped}",
+            np.arange(n, dtype=np.uint8),
+            bool(zipped),
+        )
     return tmp_path
 
 
@@ -106,7 +117,8 @@ MNIST = {  # a file, how it is spoilt, what is said
 
 
 @pytest.mark.parametrize(
-    ("name", "spoil", "error", "says"), [(name, *row) for name, rows in MNIST.items() for row in rows]
+    ("name", "spoil", "error", "says"),
+    [(name, *row) for name, rows in MNIST.items() for row in rows],
 )
 def test_mnist_says_which_file_is_damaged(mnist_folder, name, spoil, error, says):
     path = mnist_folder / name
@@ -138,7 +150,9 @@ def write_cifar(folder, suffix):
         (folder / f"{name}{suffix}").write_bytes(content)
 
 
-@pytest.mark.parametrize(("name", "suffix"), [("cifar-10-batches-py", ""), ("cifar-10-batches-bin", ".bin")])
+@pytest.mark.parametrize(
+    ("name", "suffix"), [("cifar-10-batches-py", ""), ("cifar-10-batches-bin", ".bin")]
+)
 def test_cifar10_both_versions(tmp_path, name, suffix):
     write_cifar(tmp_path / name, suffix)
     for folder in (tmp_path, tmp_path / name):
@@ -155,7 +169,11 @@ def test_cifar10_both_versions(tmp_path, name, suffix):
     [
         ("bin/data_batch_4.bin", b"short", r"data_batch_4\.bin holds 5 bytes"),
         ("py/data_batch_2", b"\x80\x02}q", "data_batch_2 is damaged"),
-        ("py/data_batch_3", pickle.dumps({b"data": np.zeros((2, 3), np.uint8), b"labels": [1]}), "damaged"),
+        (
+            "py/data_batch_3",
+            pickle.dumps({b"data": np.zeros((2, 3), np.uint8), b"labels": [1]}),
+            "damaged",
+        ),
         (
             "py/data_batch_1",
             b"cos\nsystem\n(S'true'\ntR.",
@@ -178,10 +196,18 @@ def test_cifar10_names_what_is_missing_or_damaged(tmp_path, file, content, says)
 @pytest.mark.parametrize(
     ("dataset", "error", "words"),
     [
-        ("minst:/there", LabError, '"minst:/there" names no data set. There are "digits", and of your own'),
+        (
+            "minst:/there",
+            LabError,
+            '"minst:/there" names no data set. There are "digits", and of your own',
+        ),
         ("digits:/there", LabError, "names no data set"),
         ("mnist", LabError, 'which folder its files are: write "mnist:FOLDER"'),
-        ("mnist:/nowhere", NotHere, "train-images-idx3-ubyte is not there; expected MNIST's four idx files"),
+        (
+            "mnist:/nowhere",
+            NotHere,
+            "train-images-idx3-ubyte is not there; expected MNIST's four idx files",
+        ),
         ("cifar10:/nowhere", NotHere, "No CIFAR-10 in /nowhere: expected data_batch_1"),
     ],
 )

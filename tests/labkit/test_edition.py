@@ -1,4 +1,5 @@
-"""A checkout, or an archive of it: what each says of itself, and how labkit reads the labs there."""
+"""A checkout, or an archive of it: what each says of itself, and how labkit reads the labs
+there."""
 
 from __future__ import annotations
 

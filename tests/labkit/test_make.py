@@ -29,7 +29,8 @@ HOSTILE = (
 
 @pytest.fixture
 def checkout(tmp_path) -> Path:
-    """A checkout of a Makefile alone, in which each program prints its arguments as a line of JSON."""
+    """A checkout of a Makefile alone, in which each program prints its arguments as a line of
+    JSON."""
     root = tmp_path / "checkout"
     (root / "labs" / "labkit").mkdir(parents=True)
     shutil.copy(REAL / "Makefile", root)
@@ -121,7 +122,10 @@ def test_jupyterlab_encrypts_what_kernels_say(checkout):
         ("new", "Say which lab: make new LAB=66_my_topic"),
         ("solve LAB=21", "Say which exercise: make solve LAB=21 EX=21.1"),
         ("trace", "Say which trace: make trace FILE=trace.json"),
-        ("run LAB=40 PN=4", "make run does not know PN; it takes HOROVOD, LAB, MPI, NP, SET, SOLVED."),
+        (
+            "run LAB=40 PN=4",
+            "make run does not know PN; it takes HOROVOD, LAB, MPI, NP, SET, SOLVED.",
+        ),
         ("run LAB=40 SET='epochs", "SET='epochs: no closing quotation."),
         ("sing", "There is no goal 'sing'. make help lists those that there are."),
     ],
@@ -138,7 +142,10 @@ def test_mistakes_get_a_sentence_before_anything_is_set_up(checkout, words, sent
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        ("solve LAB=40 EX=40.1", "make solve is not in the learners' archive, which holds no solutions"),
+        (
+            "solve LAB=40 EX=40.1",
+            "make solve is not in the learners' archive, which holds no solutions",
+        ),
         ("test", "make test is not in the learners' archive"),
         ("run LAB=40 SOLVED=1", "SOLVED=1 is not in the learners' archive"),
     ],
@@ -181,7 +188,9 @@ def test_a_shell_script_gets_its_words_as_they_are(checkout):
 def test_a_jupyter_that_is_there_gets_a_kernel_with_labkit_and_mpi(tmp_path, monkeypatch):
     from jupyter_client.manager import start_new_kernel
 
-    subprocess.run(make.command("kernel", {"PREFIX": str(tmp_path)}), check=True, capture_output=True)
+    subprocess.run(
+        make.command("kernel", {"PREFIX": str(tmp_path)}), check=True, capture_output=True
+    )
     monkeypatch.setenv("PATH", os.defpath)
     monkeypatch.setenv("JUPYTER_PATH", str(tmp_path / "share/jupyter"))
     manager, client = start_new_kernel(kernel_name="hpdl-labs")

@@ -12,14 +12,34 @@ SWITCH = "OMPI_MCA_opal_cuda_support"
 @pytest.mark.parametrize(
     ("family", "version", "text"),
     [  # what the libraries say of themselves
-        ("MVAPICH2", "2.3.7", "MVAPICH2 Version      :\t2.3.7\nMVAPICH2 Release date :\tWed March 02"),
+        (
+            "MVAPICH2",
+            "2.3.7",
+            "MVAPICH2 Version      :\t2.3.7\nMVAPICH2 Release date :\tWed March 02",
+        ),
         ("MVAPICH2-GDR", "2.3.6", "MVAPICH2-GDR Version      :\t2.3.6\n"),
         ("MVAPICH", "3.0rc", "MVAPICH Version        :\t3.0rc\nMVAPICH Release date   :\t"),
-        ("MVAPICH", "4.0", "MVAPICH Version:        4.0\nMVAPICH Release date:   03/06/2025\nABI: 0:0:0"),
+        (
+            "MVAPICH",
+            "4.0",
+            "MVAPICH Version:        4.0\nMVAPICH Release date:   03/06/2025\nABI: 0:0:0",
+        ),
         ("MVAPICH-Plus", "5.1.0", "MVAPICH-Plus Version:   5.1.0\n"),
-        ("Cray MPICH", "8.1.25.17", "MPI VERSION    : CRAY MPICH version 8.1.25.17 (ANL base 3.4a2)\nMPI"),
-        ("MPICH", "5.0.2", "MPICH Version:      5.0.2\nMPICH Release date: Fri Sep 25\nMPICH ABI:  18:2:6"),
-        ("Open MPI", "5.0.11", "Open MPI v5.0.11, package: Open MPI root@host Distribution, ident: 5.0.11"),
+        (
+            "Cray MPICH",
+            "8.1.25.17",
+            "MPI VERSION    : CRAY MPICH version 8.1.25.17 (ANL base 3.4a2)\nMPI",
+        ),
+        (
+            "MPICH",
+            "5.0.2",
+            "MPICH Version:      5.0.2\nMPICH Release date: Fri Sep 25\nMPICH ABI:  18:2:6",
+        ),
+        (
+            "Open MPI",
+            "5.0.11",
+            "Open MPI v5.0.11, package: Open MPI root@host Distribution, ident: 5.0.11",
+        ),
         ("Intel MPI", "2021.19", "Intel(R) MPI Library 2021.19 for Linux* OS"),
         (None, None, "something else"),
     ],
@@ -35,13 +55,20 @@ def test_mvapich2_gdr_is_told_by_its_tool_and_by_that_alone():
         ("MPICH Version: 2.3.7", "MPICH"),
     ):
         assert mpis.identify(text, "MVAPICH2-GDR 2.3.7 …") == (family, "2.3.7")
-    assert mpis.identify("MVAPICH2 Version: 2.3.7", "MVAPICH2 2.3.7 of /opt/GDR") == ("MVAPICH2", "2.3.7")
+    assert mpis.identify("MVAPICH2 Version: 2.3.7", "MVAPICH2 2.3.7 of /opt/GDR") == (
+        "MVAPICH2",
+        "2.3.7",
+    )
 
 
-@pytest.mark.parametrize(("family", "cure"), [("MVAPICH2-GDR", True), ("MPICH", False), (None, False)])
+@pytest.mark.parametrize(
+    ("family", "cure"), [("MVAPICH2-GDR", True), ("MPICH", False), (None, False)]
+)
 def test_a_thread_level_too_low_is_told_with_its_cure(family, cure):
     said = mpis.thread_advice(family, "MPI_THREAD_SINGLE")
-    assert said.startswith("MPI allows MPI_THREAD_SINGLE only, but Horovod wants MPI_THREAD_MULTIPLE.")
+    assert said.startswith(
+        "MPI allows MPI_THREAD_SINGLE only, but Horovod wants MPI_THREAD_MULTIPLE."
+    )
     assert ("MV2_ENABLE_AFFINITY=0 cures it" in said) == cure
 
 
@@ -91,11 +118,15 @@ def test_open_mpis_files_speak_where_no_variable_does(open_mpi):
     assert settings[SWITCH] == "0"
     assert mpis.gpu_switch("Open MPI", settings, "4.1.6") == (False, f"{SWITCH}=0: off")
     put("mca-params.conf", "opal_cuda_support=1")
-    assert mpis.parameters({}, library)[SWITCH] == "1", "the user's own file comes before the site's"
+    assert mpis.parameters({}, library)[SWITCH] == "1", (
+        "the user's own file comes before the site's"
+    )
     assert mpis.parameters({SWITCH: "0"}, library)[SWITCH] == "0", "a variable comes before both"
     put("openmpi-mca-params-override.conf", "opal_cuda_support = true")
     assert mpis.parameters({SWITCH: "0"}, library)[SWITCH] == "true", "and this file before that"
-    assert mpis.parameters({}, ["/opt/lib/libmpi.so.12"]) == {}, "other MPIs do not read these files"
+    assert mpis.parameters({}, ["/opt/lib/libmpi.so.12"]) == {}, (
+        "other MPIs do not read these files"
+    )
 
 
 @pytest.mark.parametrize(
@@ -103,19 +134,39 @@ def test_open_mpis_files_speak_where_no_variable_does(open_mpi):
     [
         ("MVAPICH2-GDR", "2.3.7", True, {"MV2_USE_CUDA": "1"}, ""),
         ("MVAPICH2-GDR", "2.3.7", True, {}, "only when told to: MV2_USE_CUDA is not set: off"),
-        ("MVAPICH2", "2.3.7", False, {"MV2_USE_CUDA": "1"}, "this MVAPICH2 does not take GPU memory"),
+        (
+            "MVAPICH2",
+            "2.3.7",
+            False,
+            {"MV2_USE_CUDA": "1"},
+            "this MVAPICH2 does not take GPU memory",
+        ),
         ("MPICH", "5.0.2", False, {}, "this MPICH does not take GPU memory"),
         ("MPICH", "5.0.2", True, {}, ""),
         ("Cray MPICH", "8.1", None, {"MPICH_GPU_SUPPORT_ENABLED": "1"}, ""),
         ("Cray MPICH", "8.1", None, {}, "MPICH_GPU_SUPPORT_ENABLED is not set: off"),
-        ("Cray MPICH", "8.1", False, {"MPICH_GPU_SUPPORT_ENABLED": "1"}, "does not take GPU memory"),
+        (
+            "Cray MPICH",
+            "8.1",
+            False,
+            {"MPICH_GPU_SUPPORT_ENABLED": "1"},
+            "does not take GPU memory",
+        ),
         ("Open MPI", "4.1.6", True, {SWITCH: "0"}, "OMPI_MCA_opal_cuda_support=0: off"),
         ("Open MPI", "5.0.3", True, {SWITCH: "0"}, ""),
-        ("Intel MPI", "2021.19", None, {"I_MPI_OFFLOAD": "1"}, "this Intel MPI does not take GPU memory"),
+        (
+            "Intel MPI",
+            "2021.19",
+            None,
+            {"I_MPI_OFFLOAD": "1"},
+            "this Intel MPI does not take GPU memory",
+        ),
         (None, None, True, {}, "it is not known whether this MPI takes GPU memory"),
     ],
 )
-def test_an_mpi_gets_gpu_memory_only_where_that_is_certain(family, version, built, environment, reason):
+def test_an_mpi_gets_gpu_memory_only_where_that_is_certain(
+    family, version, built, environment, reason
+):
     said = mpis.staging_reason(family, version, built, environment)
     assert said.endswith(reason)
     assert bool(said) == bool(reason)

@@ -1,4 +1,5 @@
-"""labkit.nets: one net, equal in every framework; layer tables that add up to the published totals."""
+"""labkit.nets: one net, equal in every framework; layer tables that add up to the published
+totals."""
 
 import numpy as np
 import pytest
@@ -16,7 +17,14 @@ def logits_by_hand(x, weights):
 
 def test_start_weights_are_he_initialised_and_reproducible():
     weights = nets.start_weights(seed=3)
-    assert [weight.shape for weight in weights] == [(64, 128), (128,), (128, 64), (64,), (64, 10), (10,)]
+    assert [weight.shape for weight in weights] == [
+        (64, 128),
+        (128,),
+        (128, 64),
+        (64,),
+        (64, 10),
+        (10,),
+    ]
     assert all(weight.dtype == np.float32 for weight in weights)
     for matrix in weights[::2]:
         assert matrix.std() == pytest.approx(np.sqrt(2 / len(matrix)), rel=0.1)
@@ -59,8 +67,8 @@ def test_torch_conv_is_reproducible_and_leaves_the_generator_alone():
     assert sum(parameter.numel() for parameter in nets.torch_conv().parameters()) == 66_218
 
 
-# Parameters: counted in torchvision's documentation (googlenet and inception_v3 there include the auxiliary
-# classifiers; here without). Multiply-adds in units of 1e9, same source.
+# Parameters: counted in torchvision's documentation (googlenet and inception_v3 there include the
+# auxiliary classifiers; here without). Multiply-adds in units of 1e9, same source.
 PUBLISHED = {
     "alexnet": (61_100_840, 0.71),
     "vgg16": (138_357_544, 15.47),

@@ -1,4 +1,5 @@
-"""labkit.nets: the gradient in NumPy against PyTorch's, vectors of arrays, training on virtual ranks."""
+"""labkit.nets: the gradient in NumPy against PyTorch's, vectors of arrays, training on virtual
+ranks."""
 
 import numpy as np
 import pytest

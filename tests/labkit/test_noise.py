@@ -9,7 +9,9 @@ IMPORT = "from labkit.noise import silence; silence(); import tensorflow"
 
 
 def run(program: str) -> subprocess.CompletedProcess:
-    return subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    return subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False
+    )
 
 
 @pytest.mark.slow
@@ -21,10 +23,9 @@ def test_tensorflow_is_imported_without_a_word():
 
 def test_what_an_import_writes_or_raises_comes_through(tmp_path):
     (tmp_path / "tensorflow.py").write_text(
-        "import os\n"
-        "os.write(2, b'I0000 00:00:1.2 3 port.cc:153] oneDNN custom operations are on. You may\\n')\n"
-        "os.write(2, b'something is wrong\\n')\n"
-        "raise OSError('libcuda is missing')\n"
+        "import os\nos.write(2, b'I0000 00:00:1.2 3 port.cc:153] oneDNN custom operations are on."
+        " You may\\n')\nos.write(2, b'something is wrong\\n')\nraise OSError('libcuda is"
+        " missing')\n"
     )
     done = run(f"import sys; sys.path.insert(0, {str(tmp_path)!r}); {IMPORT}")
     assert done.returncode == 1
@@ -34,7 +35,8 @@ def test_what_an_import_writes_or_raises_comes_through(tmp_path):
 
 
 def test_triton_is_loaded_before_tensorflow(tmp_path):
-    """PyTorch's compiler is there only beside a PyTorch with CUDA: packages of both names tell the order."""
+    """PyTorch's compiler is there only beside a PyTorch with CUDA: packages of both names tell the
+    order."""
     (tmp_path / "triton" / "_C").mkdir(parents=True)
     (tmp_path / "triton" / "__init__.py").touch()
     (tmp_path / "triton" / "_C" / "__init__.py").touch()

@@ -1,4 +1,5 @@
-"""labkit.placement: what MPI and Horovod may be given of a rank's tensors, said in records, and staged."""
+"""labkit.placement: what MPI and Horovod may be given of a rank's tensors, said in records, and
+staged."""
 
 from __future__ import annotations
 
@@ -29,7 +30,8 @@ def test_records_of_arrays_by_mpi_say_the_same():
 
 @pytest.fixture
 def on_a_gpu(monkeypatch):
-    """This process takes itself for a rank with a GPU, under an MPI that gives this reason to stage."""
+    """This process takes itself for a rank with a GPU, under an MPI that gives this reason to
+    stage."""
 
     def pretend(reason: str) -> None:
         monkeypatch.setattr(placement, "take_device", lambda: "cuda:1")
@@ -46,7 +48,12 @@ def test_on_a_gpu_mpi_decides_and_a_lab_of_numpys_arrays_stages(on_a_gpu, reason
     where = placement.of_mpi()
     assert where == Placement("cuda:1", bool(reason), "MPI", by_lab=bool(reason), reason=reason)
     where = placement.through_numpy()
-    assert (where.device, where.staged, where.by_lab, where.library) == ("cuda:1", True, True, "MPI")
+    assert (where.device, where.staged, where.by_lab, where.library) == (
+        "cuda:1",
+        True,
+        True,
+        "MPI",
+    )
     assert where.describe().startswith("Tensors on cuda:1, staged through the host for MPI: ")
 
 
@@ -96,7 +103,9 @@ def through_mpi(comm, where):
     """(sum, rank 1's values, whether both are in the memory in which they began)."""
     import torch
 
-    own = torch.arange(1000, dtype=torch.float32, device=where.device).reshape(10, 100) * (comm.rank + 1)
+    own = torch.arange(1000, dtype=torch.float32, device=where.device).reshape(10, 100) * (
+        comm.rank + 1
+    )
     wide = torch.nn.Parameter(own.to(torch.float64))  # as the weights of a net
     places = (own.data_ptr(), wide.data_ptr())
     where.allreduce(comm, own)
@@ -137,7 +146,8 @@ def test_what_breaks_off_is_not_copied_back():
 
 
 def train_with_horovod(*places):
-    """(for each place the weights after two steps, of nets that began apart; what of_horovod says)."""
+    """(for each place the weights after two steps, of nets that began apart; what of_horovod
+    says)."""
     import horovod.torch as hvd
 
     hvd.init()
@@ -194,7 +204,9 @@ def test_mpi_sums_a_gpus_tensors():
     import numpy as np
 
     want = np.arange(1000, dtype=np.float32).reshape(10, 100)
-    for where, current, (total, of_rank_1, in_place) in launch.run(on_device, ranks=2, timeout=WAIT):
+    for where, current, (total, of_rank_1, in_place) in launch.run(
+        on_device, ranks=2, timeout=WAIT
+    ):
         assert where.device == f"cuda:{current}"
         assert where.by_lab == where.staged == bool(where.reason)
         np.testing.assert_array_equal(total, 3 * want)

@@ -38,7 +38,8 @@ def free(port: int) -> bool:
 def test_ports_are_reserved_while_it_is_open():
     with ports.agree(Alone(), 3) as first:
         assert not any(free(port) for port in range(first, first + 3))
-        with socket.socket() as server:  # one that allows the reuse, as those of gRPC and PyTorch do
+        # One that allows the reuse, as those of gRPC and PyTorch do.
+        with socket.socket() as server:
             server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             server.bind(("127.0.0.1", first))
             server.listen()

@@ -33,9 +33,18 @@ def lines():
 def test_a_record_says_where_it_comes_from():
     entry = record.add("step", unit="images/s", value=120.5, ranks=4, backend="gloo")
     assert [json.loads(line) for line in lines()] == [entry]
-    assert (entry["lab"], entry["result"], entry["unit"], entry["value"]) == (STEM, "step", "images/s", 120.5)
+    assert (entry["lab"], entry["result"], entry["unit"], entry["value"]) == (
+        STEM,
+        "step",
+        "images/s",
+        120.5,
+    )
     assert (entry["ranks"], entry["backend"]) == (4, "gloo")
-    assert (entry["cores"], entry["device"], entry["launcher"]) == (world.cores(), world.device(), None)
+    assert (entry["cores"], entry["device"], entry["launcher"]) == (
+        world.cores(),
+        world.device(),
+        None,
+    )
     assert entry["python"] == ".".join(map(str, sys.version_info[:3]))
     always = {"utc", "host", "cpu", "torch", "tensorflow", "horovod", "mpi4py", "mpi"}
     always |= {"horovod_build", "revision", "changed"}
@@ -59,7 +68,9 @@ def test_numbers_and_measurements_become_json():
     entry = record.add("mixed", **{name: value for name, (value, _) in given.items()})
     again = json.loads(lines()[0])
     assert again == entry
-    assert {name: again[name] for name in given} == {name: kept for name, (_, kept) in given.items()}
+    assert {name: again[name] for name in given} == {
+        name: kept for name, (_, kept) in given.items()
+    }
     quartiles = {name: again[f"steps_{name}"] for name in ("q1", "q3", "runs", "steady")}
     assert quartiles == {"q1": 2.0, "q3": 4.0, "runs": 5, "steady": False}
     assert again["times_runs"] == 5
@@ -130,7 +141,9 @@ def test_a_broken_line_is_named_and_skipped_and_stays_alone(before, spoilt, kept
     record.path(STEM).write_bytes(before + spoilt)
     record.add("step", value=2)
     number = (before + spoilt).rstrip(b"\n").count(b"\n") + 1
-    with pytest.warns(UserWarning, match=rf"{STEM}\.jsonl:{number}: not a record, skipped") as caught:
+    with pytest.warns(
+        UserWarning, match=rf"{STEM}\.jsonl:{number}: not a record, skipped"
+    ) as caught:
         entries = record.entries(record.path(STEM))
     assert [entry["value"] for entry in entries] == kept
     assert len(caught) == 1
@@ -170,7 +183,11 @@ def test_a_file_system_without_locks_still_works(monkeypatch, number, works):
         raise OSError(number, os.strerror(number))
 
     monkeypatch.setattr(jsonl.fcntl, "flock", no_locks)
-    with contextlib.nullcontext() if works else pytest.raises(LabError, match="Cannot write the record"):
+    with (
+        contextlib.nullcontext()
+        if works
+        else pytest.raises(LabError, match="Cannot write the record")
+    ):
         record.add("step", value=1)
     assert record.path(STEM).read_bytes().count(b"\n") == works
 
@@ -191,7 +208,8 @@ def test_many_writers_and_killed_ones_spoil_no_line():
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
     counts = [100] * 4 + [10**9] * 2
     started = [
-        subprocess.Popen([*command, str(writer), str(count)], **pipes) for writer, count in enumerate(counts)
+        subprocess.Popen([*command, str(writer), str(count)], **pipes)
+        for writer, count in enumerate(counts)
     ]
     for process in started:
         assert process.stdout.readline() == "ready\n"
@@ -218,7 +236,9 @@ def test_many_writers_and_killed_ones_spoil_no_line():
 def test_revision_and_changes_of_a_checkout(tmp_path, monkeypatch):
     def git(*arguments):
         identity = ["-c", "user.name=me", "-c", "user.email=me@example.org"]
-        subprocess.run(["git", "-C", str(tmp_path), *identity, *arguments], check=True, capture_output=True)
+        subprocess.run(
+            ["git", "-C", str(tmp_path), *identity, *arguments], check=True, capture_output=True
+        )
 
     unknown = {"revision": None, "changed": None}
     assert provenance.git(str(tmp_path / "nowhere")) == unknown
@@ -255,5 +275,7 @@ def test_the_mpi_in_use_is_named_and_no_framework_imported_for_it(imports, loade
         assert ("(installed)" in facts["mpi"]) == (not {loaded!r}), facts["mpi"]
         print(*sorted({{"torch", "tensorflow", "horovod", "mpi4py"}} & set(sys.modules)))
     """
-    done = subprocess.run([sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True
+    )
     assert (done.stdout.strip(), done.stderr) == (loaded, "")

@@ -119,7 +119,8 @@ def test_alpha_and_beta_lie_in_their_intervals():
 
 
 def test_the_longest_message_does_not_decide_the_latency():
-    """Plain least squares puts α anywhere when 16 MiB is 10 % off; relative least squares does not."""
+    """Plain least squares puts α anywhere when 16 MiB is 10 % off; relative least squares does
+    not."""
     times = ping_pong(0, 0)
     times[2.0**24] *= 1.1
     plain = np.polyfit(list(times), list(times.values()), 1)[1]
@@ -159,7 +160,9 @@ def test_bad_input_is_answered_in_a_sentence(call, says):
 def test_ranks_that_are_no_power_of_two_send_and_add_once_more():
     """Powers of two, rings, trees and chains: tests/virtual plays them, message by message."""
     where = (1e6, 6, 1e-6, 1e-9, 1e-10)
-    assert costs.recursive_doubling_allreduce_time(*where) == pytest.approx(4 * 1001e-6 + 3 * 100e-6)
+    assert costs.recursive_doubling_allreduce_time(*where) == pytest.approx(
+        4 * 1001e-6 + 3 * 100e-6
+    )
     share = 5 / 6
     twice = 2 * (share + 1) * 1e-3 + (share + 1) * 1e-4
     assert costs.rabenseifner_allreduce_time(*where) == pytest.approx(6e-6 + twice)
@@ -169,9 +172,11 @@ def test_a_chain_takes_the_best_number_of_chunks():
     link = {"alpha": 1e-6, "beta": 1e-9}
     best = costs.chain_broadcast_time(10**8, 8, **link)
     assert all(
-        best <= costs.chain_broadcast_time(10**8, 8, **link, chunks=k) * 1.0001 for k in range(1, 2000)
+        best <= costs.chain_broadcast_time(10**8, 8, **link, chunks=k) * 1.0001
+        for k in range(1, 2000)
     )
-    assert best == pytest.approx(0.1, rel=0.02)  # a long message costs about n β, however long the chain
+    # A long message costs about n β, however long the chain.
+    assert best == pytest.approx(0.1, rel=0.02)
     assert costs.chain_broadcast_time(10, 1, **link) == 0
 
 
@@ -182,7 +187,13 @@ def test_a_parameter_server_is_a_hot_spot():
 
 @pytest.mark.parametrize(
     ("collective", "factor"),
-    [("allreduce", 1.5), ("reduce_scatter", 0.75), ("allgather", 0.75), ("alltoall", 0.75), ("broadcast", 1)],
+    [
+        ("allreduce", 1.5),
+        ("reduce_scatter", 0.75),
+        ("allgather", 0.75),
+        ("alltoall", 0.75),
+        ("broadcast", 1),
+    ],
 )
 def test_bandwidths_follow_nccl_tests(collective, factor):
     assert costs.algbw(4e9, 2.0) == 2e9

@@ -37,7 +37,8 @@ def small(stem: str) -> dict[str, object]:
 
 
 def run(command: list[str], folder: Path) -> subprocess.CompletedProcess:
-    """Run a command, with warnings from the lab, labkit and support as errors; it writes into folder.
+    """Run a command, with warnings from the lab, labkit and support as errors; it writes into
+    folder.
 
     It is ended after SECONDS.
     """

@@ -16,7 +16,16 @@ pytestmark = pytest.mark.slow
 
 
 def run_lab_10(folder, *settings: str) -> subprocess.CompletedProcess:
-    command = [sys.executable, "-m", "labkit", "run", "10", "--solved", "--set", f"dataset=mnist:{folder}"]
+    command = [
+        sys.executable,
+        "-m",
+        "labkit",
+        "run",
+        "10",
+        "--solved",
+        "--set",
+        f"dataset=mnist:{folder}",
+    ]
     return subprocess.run(
         [*command, *settings],
         cwd=paths.root(),

@@ -1,4 +1,5 @@
-"""Lab 40 as a learner meets it, in a real JupyterLab in a real browser: a failed check, its hint, then ✓."""
+"""Lab 40 as a learner meets it, in a real JupyterLab in a real browser: a failed check, its hint,
+then ✓."""
 
 from __future__ import annotations
 
@@ -76,7 +77,8 @@ def jupyterlab(checkout: Path, log: Path):
     try:
         yield f"{_address(server, runtime, log)}lab/tree/work/{STEM}.ipynb?token={token}"
     finally:
-        server.send_signal(signal.SIGTERM)  # JupyterLab then ends its kernels, and these end their ranks
+        # JupyterLab then ends its kernels, and these end their ranks.
+        server.send_signal(signal.SIGTERM)
         try:
             server.wait(30)
         except subprocess.TimeoutExpired:
@@ -84,17 +86,23 @@ def jupyterlab(checkout: Path, log: Path):
 
 
 def _address(server: subprocess.Popen, runtime: Path, log: Path) -> str:
-    """What the server writes into its runtime folder, once it listens, too: that may be a moment later."""
+    """What the server writes into its runtime folder, once it listens, too: that may be a moment
+    later."""
     for _ in range(600):
         for file in runtime.glob("jpserver-*.json"):
             text = file.read_text()
             if text.strip().endswith("}"):
                 told = json.loads(text)
-                with contextlib.suppress(OSError), socket.create_connection(("localhost", told["port"])):
+                with (
+                    contextlib.suppress(OSError),
+                    socket.create_connection(("localhost", told["port"])),
+                ):
                     return told["url"]
         assert server.poll() is None, f"JupyterLab ended at once:\n{log.read_text()[-2000:]}"
         time.sleep(0.2)
-    raise AssertionError(f"JupyterLab did not listen within two minutes:\n{log.read_text()[-2000:]}")
+    raise AssertionError(
+        f"JupyterLab did not listen within two minutes:\n{log.read_text()[-2000:]}"
+    )
 
 
 def _numbers(lab: generate.Lab) -> tuple[list[int], int, int]:
@@ -106,7 +114,8 @@ def _numbers(lab: generate.Lab) -> tuple[list[int], int, int]:
 
 
 def shown_cells(lab: generate.Lab) -> str:
-    """SHA-256 of the cells that the README's picture shows: the exercise, its answer and its check."""
+    """SHA-256 of the cells that the README's picture shows: the exercise, its answer and its
+    check."""
     _, stub, check = _numbers(lab)
     text = "\n".join(cell.source for cell in solved_cells(lab)[stub - 1 : check + 1])
     return hashlib.sha256(text.encode()).hexdigest()
@@ -115,7 +124,8 @@ def shown_cells(lab: generate.Lab) -> str:
 def test_the_picture_in_the_readme_shows_the_exercise_of_today():
     made_of = (ROOT / ".github" / "pictures" / PICTURE).with_suffix(".sha256").read_text().strip()
     assert made_of == shown_cells(generate.load(STEM)), (
-        "PICTURES=$PWD/.github/pictures .venv/bin/python -m pytest tests/labs/test_jupyter.py makes it anew"
+        "PICTURES=$PWD/.github/pictures .venv/bin/python -m pytest tests/labs/test_jupyter.py makes"
+        " it anew"
     )
 
 
@@ -124,7 +134,10 @@ def test_a_failed_check_a_hint_and_the_answer(learners_copy, tmp_path):
     lab = generate.load(STEM)
     first, stub, check = _numbers(lab)
     answer = solved_cells(lab)[stub].source
-    with jupyterlab(learners_copy, tmp_path / "server.log") as address, browser.started() as chromium:
+    with (
+        jupyterlab(learners_copy, tmp_path / "server.log") as address,
+        browser.started() as chromium,
+    ):
         page = chromium.new_page(viewport={"width": 1200, "height": 900})
         page.goto(address)
         notebook = browser.Notebook(page)
@@ -162,11 +175,18 @@ def test_make_lab_opens_the_first_lab_and_shows_the_whole_checkout(tmp_path):
     log = tmp_path / "make.log"
     with log.open("w") as out:
         made = subprocess.Popen(
-            ["make", "lab", "PORT=0"], cwd=ROOT, env=env, stdout=out, stderr=out, start_new_session=True
+            ["make", "lab", "PORT=0"],
+            cwd=ROOT,
+            env=env,
+            stdout=out,
+            stderr=out,
+            start_new_session=True,
         )
     try:
         address = _address(made, tmp_path / "runtime", log)
-        token = json.loads(next((tmp_path / "runtime").glob("jpserver-*.json")).read_text())["token"]
+        token = json.loads(next((tmp_path / "runtime").glob("jpserver-*.json")).read_text())[
+            "token"
+        ]
         with urllib.request.urlopen(f"{address}api/contents?token={token}", timeout=60) as answer:
             shown = {entry["name"] for entry in json.load(answer)["content"]}
         assert {"labs", "notebooks", "slurm"} <= shown
@@ -175,7 +195,9 @@ def test_make_lab_opens_the_first_lab_and_shows_the_whole_checkout(tmp_path):
                 break
             time.sleep(0.1)
         assert "/lab/tree/work/00_check_environment.ipynb?token=" in log.read_text()
-        asked = urllib.request.Request(f"{address}api/kernels?token={token}", data=b"{}", method="POST")
+        asked = urllib.request.Request(
+            f"{address}api/kernels?token={token}", data=b"{}", method="POST"
+        )
         with urllib.request.urlopen(asked, timeout=60) as answer:
             kernel = json.load(answer)["id"]
         connection = tmp_path / "runtime" / f"kernel-{kernel}.json"

@@ -1,4 +1,5 @@
-"""Lab 42 as a job on two nodes, over MPICH and, where it is built or its source is at hand, over MVAPICH2."""
+"""Lab 42 as a job on two nodes, over MPICH and, where it is built or its source is at hand, over
+MVAPICH2."""
 
 from __future__ import annotations
 
@@ -15,7 +16,9 @@ from slurm import tabletop
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(3000)]
 
 ROOT = Path(__file__).resolve().parents[2]
-SOURCE = Path(os.environ.get("MVAPICH2_SOURCE") or ROOT.parent / "shared/data/mvapich2-2.3.7.tar.xz")
+SOURCE = Path(
+    os.environ.get("MVAPICH2_SOURCE") or ROOT.parent / "shared/data/mvapich2-2.3.7.tar.xz"
+)
 SMALL = import_module("tests.labs.wrong_answers.42_horovod_mvapich2_gdr").SMALL
 
 
@@ -26,10 +29,12 @@ def table(tmp_path_factory):
 
 
 def build_mvapich2() -> None:
-    """As `make mvapich2` does, from the source that is at hand; out of the user's cache, once it is there."""
+    """As `make mvapich2` does, from the source that is at hand; out of the user's cache, once it is
+    there."""
     if not SOURCE.exists():
         pytest.skip(
-            "MVAPICH2 is not here: `make mvapich2` builds it; nor is its source (MVAPICH2_SOURCE=file)"
+            "MVAPICH2 is not here: `make mvapich2` builds it; nor is its source"
+            " (MVAPICH2_SOURCE=file)"
         )
     env = {name: value for name, value in os.environ.items() if name != "XDG_CACHE_HOME"}
     command = ["bash", "env/mvapich2/build.sh", f"--source={SOURCE}"]

@@ -52,6 +52,8 @@ def test_a_job_that_is_asked_to_stop_and_requeued_has_the_losses_of_one_without_
     assert MOMENTS[1] <= lives[1][-1].step < LAST
     resumed = lives[2][0].step - 1
     assert resumed % EVERY == 0
-    assert 0 <= lives[1][-1].step - resumed <= EVERY, "without a warning one interval is lost at most"
+    assert 0 <= lives[1][-1].step - resumed <= EVERY, (
+        "without a warning one interval is lost at most"
+    )
     assert lives[2][-1].step == LAST
     assert all(loss.loss == whole[loss.step - 1] for loss in losses), "to the last bit"

@@ -1,4 +1,5 @@
-"""What a lab adds to Horovod does not show: its training step beside a bare one, in the same ranks."""
+"""What a lab adds to Horovod does not show: its training step beside a bare one, in the same
+ranks."""
 
 from __future__ import annotations
 
@@ -89,7 +90,9 @@ def beside_bare_tensorflow(source: str, parameters: dict) -> tuple[float, float,
     digits = data.digits()
     part = list(space["my_part"](tf.data.Dataset.from_tensor_slices(digits[:2])).take(12))
     rate = 0.05 * hvd.size()
-    ours = space["make_step"](nets.keras_digits(), keras.optimizers.SGD(rate), hvd.DistributedGradientTape)
+    ours = space["make_step"](
+        nets.keras_digits(), keras.optimizers.SGD(rate), hvd.DistributedGradientTape
+    )
     net, optimizer = nets.keras_digits(), keras.optimizers.SGD(rate)
 
     @tf.function
@@ -119,7 +122,8 @@ def test_the_labs_step_is_as_fast_as_a_bare_one(stem, measure, capsys):
     median, low, high = launch.run(measure, *definitions(stem), ranks=4, timeout=300)[0]
     with capsys.disabled():
         print(
-            f"\nlab {stem}: steps per second, lab / bare: {median:.3f} (middle half {low:.3f} to {high:.3f})"
+            f"\nlab {stem}: steps per second, lab / bare: {median:.3f} (middle half {low:.3f} to"
+            f" {high:.3f})"
         )
     # 0.97 is the aim, and what an idle machine shows; a busy one moves single percents either way.
     assert median > 0.9

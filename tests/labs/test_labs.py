@@ -1,4 +1,5 @@
-"""Every lab, by stem: its files are fresh, its prose leads somewhere, it runs solved, it fails unsolved."""
+"""Every lab, by stem: its files are fresh, its prose leads somewhere, it runs solved, it fails
+unsolved."""
 
 from __future__ import annotations
 
@@ -68,7 +69,9 @@ def test_links_lead_somewhere(stem):
 def test_commands_in_prose_exist(stem):
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     targets = {
-        name for line in re.findall(r"^([a-z][a-z0-9 -]*):", makefile, re.MULTILINE) for name in line.split()
+        name
+        for line in re.findall(r"^([a-z][a-z0-9 -]*):", makefile, re.MULTILINE)
+        for name in line.split()
     }
     text = (ROOT / "solutions" / f"{stem}.py").read_text(encoding="utf-8")
     for verb, rest in re.findall(r"`make ([a-z0-9-]+)([^`]*)`", text):
@@ -86,7 +89,8 @@ def test_earlier_labs_exist(stem):
 @pytest.mark.slow
 @every_lab
 def test_a_learner_comes_through(stem, monkeypatch):
-    """Stubs and wrong answers are refused, hints shown, right answers taken, and figures can be read."""
+    """Stubs and wrong answers are refused, hints shown, right answers taken, and figures can be
+    read."""
     monkeypatch.setenv("PYTHONWARNINGS", solved_runs.own_warnings_are_errors())
     way = visit.Visit(stem)
     way.execute()

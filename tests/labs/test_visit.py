@@ -11,7 +11,9 @@ SPOILT = {
         ("Printing.", "Printing.\nfrom matplotlib import pyplot\nfrom labkit import plots"),
         ('word="é")\n\n# %% [markdown]', 'word="é")\n' + "{draw}\n# %% [markdown]"),
     ],
-    "labs/support/lab90.py": [('    expect.equal(add(length, -1), length - 1, "add(length, -1)")\n', "")],
+    "labs/support/lab90.py": [
+        ('    expect.equal(add(length, -1), length - 1, "add(length, -1)")\n', "")
+    ],
     "tests/labs/wrong_answers/90_tiny.py": [
         ('new="b + a"', 'new="b - a"'),
         ('new="a - b", says="expected 3, got -1"', 'new="3", says="expected 3"'),
@@ -38,7 +40,9 @@ def test_each_problem_is_found(checkout):
     tiny_lab.put(checkout)
     ended = visited(checkout)
     assert ended.returncode == 0, ended.stderr
-    assert "90_tiny: 6 wrong answers and 1 right ones in other forms tried, 0 problems" in ended.stdout
+    assert (
+        "90_tiny: 6 wrong answers and 1 right ones in other forms tried, 0 problems" in ended.stdout
+    )
 
     for name, edits in SPOILT.items():
         file = checkout.root / name
@@ -68,7 +72,11 @@ def test_each_problem_is_found(checkout):
     ("old", "new", "says"),
     [
         ("return a + b\n", "return a + b + 1\n", "the solved lab itself fails:"),
-        ('"""The sum."""', 'return "x"', "90.1, the stub: rejected, but without '✗ 90.1  not solved yet.'"),
+        (
+            '"""The sum."""',
+            'return "x"',
+            "90.1, the stub: rejected, but without '✗ 90.1  not solved yet.'",
+        ),
     ],
 )
 def test_a_lab_that_fails_or_gives_its_answer_away_is_found(checkout, old, new, says):

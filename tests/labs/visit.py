@@ -1,12 +1,14 @@
-"""A lab from top to bottom in a real kernel, as learners go through it: `python -m tests.labs.visit STEM`.
+"""A lab from top to bottom in a real kernel, as learners go through it:
+`python -m tests.labs.visit STEM`.
 
-At each exercise the stub comes first, as in the learner's notebook: its check must fail. Then the call that
-the failure recommends, in a cell of its own; then each wrong answer, which the check must reject with its
-phrase, and each right one in another form; then the answer, as in the solved notebook. The parameters are
-SMALL, those of the tests. Every figure is looked at: no text may lie on another or leave the figure.
+At each exercise the stub comes first, as in the learner's notebook: its check must fail. Then the
+call that the failure recommends, in a cell of its own; then each wrong answer, which the check must
+reject with its phrase, and each right one in another form; then the answer, as in the solved
+notebook. The parameters are SMALL, those of the tests. Every figure is looked at: no text may lie
+on another or leave the figure.
 
-Ranks are forks of a process with the libraries, as learners' are on a machine without a GPU. --cold starts
-each anew. --keep FILE writes the notebook with its outputs.
+Ranks are forks of a process with the libraries, as learners' are on a machine without a GPU. --cold
+starts each anew. --keep FILE writes the notebook with its outputs.
 
 Problems are printed, and status is 1 if there are any.
 """
@@ -42,14 +44,17 @@ texts.watch_figures()"""
 
 
 class Trial(NamedTuple):
-    """The cells from an answer to its check, with a text that the check has to reject or to take."""
+    """The cells from an answer to its check, with a text that the check has to reject or to
+    take."""
 
     what: str
     says: str = ""  # a phrase of the rejection; "": it is taken
 
     def problem(self, cells: list) -> str:
         """What is wrong with what came of its cells; "" if all is as it should be."""
-        errors = [output for cell in cells for output in cell.outputs if output.output_type == "error"]
+        errors = [
+            output for cell in cells for output in cell.outputs if output.output_type == "error"
+        ]
         if not errors:
             return f"{self.what}: the check let it pass" if self.says else ""
         if errors[0].ename != "CheckFailed":
@@ -63,7 +68,8 @@ class Trial(NamedTuple):
 
 
 class Visit:
-    """The way through one lab: its cells, the trials among them by their tags, and the problems found."""
+    """The way through one lab: its cells, the trials among them by their tags, and the problems
+    found."""
 
     def __init__(self, stem: str, root: Path | None = None):
         self.lab: Lab = generate.load(stem, root)
@@ -86,7 +92,9 @@ class Visit:
         for number in numbers:
             count = sum(wrong.exercise == number for wrong in self.wrong)
             if count < FEWEST:
-                self.problems.append(f"{number} has {count} wrong answers; at least {FEWEST} are needed")
+                self.problems.append(
+                    f"{number} has {count} wrong answers; at least {FEWEST} are needed"
+                )
 
     def _lay(self) -> None:
         self.solved = authoring_cells.solved_cells(self.lab)
@@ -103,7 +111,10 @@ class Visit:
         """The stub, the recommended hint, each wrong answer, and each right one in another form."""
         number = exercise.number
         learners = authoring_cells.learner_cells(self.lab)
-        stubs = {place: learners[place].source for place in range(exercise.answers[0], exercise.check + 1)}
+        stubs = {
+            place: learners[place].source
+            for place in range(exercise.answers[0], exercise.check + 1)
+        }
         refused = f"✗ {number}  not solved yet."
         self._lay_trial(exercise, Trial(f"{number}, the stub", refused), stubs)
         self.cells.append(Cell("code", f'hint("{number}")', 0, (f"hint-{number}",)))
@@ -123,7 +134,9 @@ class Visit:
                 continue
             hangs = isinstance(answer, Wrong) and answer.hangs
             if hangs and patience is None:
-                self.problems.append(f"{trial.what}: it hangs, and the lab has no parameter `patience`")
+                self.problems.append(
+                    f"{trial.what}: it hangs, and the lab has no parameter `patience`"
+                )
                 continue
             if hangs:
                 self.cells.append(Cell("code", f"patience = {answer.patience(patience)}", 0))
@@ -137,10 +150,13 @@ class Visit:
         for place in range(exercise.answers[0], exercise.check + 1):
             cell = self.solved[place]
             if cell.kind == "code":
-                self.cells.append(Cell("code", texts.get(place, cell.source), cell.line, (FAILS, tag)))
+                self.cells.append(
+                    Cell("code", texts.get(place, cell.source), cell.line, (FAILS, tag))
+                )
 
     def execute(self, cold: bool = False) -> nbformat.NotebookNode:
-        """Run all cells in one kernel, and add to the problems. Returns the notebook with its outputs."""
+        """Run all cells in one kernel, and add to the problems. Returns the notebook with its
+        outputs."""
         root = self.lab.path.parents[1]
         env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(root / "labs"), str(root)])}
         if cold:
@@ -168,13 +184,17 @@ class Visit:
             for tag in cell.metadata.get("tags", ()):
                 tagged.setdefault(tag, []).append(cell)
         for tag, trial in self.trials.items():
-            problem = trial.problem(tagged[tag]) if tag in tagged else f"{trial.what}: was not tried"
+            problem = (
+                trial.problem(tagged[tag]) if tag in tagged else f"{trial.what}: was not tried"
+            )
             if problem:
                 self.problems.append(problem)
         plain = [cell for cell in cells if FAILS not in cell.metadata.get("tags", ())]
         text = printed(plain)
         if "Traceback" in text:
-            self.problems.append(f"a traceback is printed:\n{text[text.index('Traceback') :][:2000]}")
+            self.problems.append(
+                f"a traceback is printed:\n{text[text.index('Traceback') :][:2000]}"
+            )
         for exercise in self.lab.exercises:
             if text.count(f"✓ {exercise.number}  {exercise.title}\n") != 1:
                 self.problems.append(f"{exercise.number}: its answer does not pass exactly once")
@@ -198,9 +218,13 @@ def printed(cells: list) -> str:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("stem")
-    parser.add_argument("--root", type=Path, default=paths.root(), help="another checkout than this one")
+    parser.add_argument(
+        "--root", type=Path, default=paths.root(), help="another checkout than this one"
+    )
     parser.add_argument("--cold", action="store_true", help="start each rank anew")
-    parser.add_argument("--keep", type=Path, help="write the notebook with its outputs to this file")
+    parser.add_argument(
+        "--keep", type=Path, help="write the notebook with its outputs to this file"
+    )
     options = parser.parse_args()
     visit = Visit(options.stem, options.root)
     with tempfile.TemporaryDirectory() as home:
@@ -211,8 +235,8 @@ def main() -> int:
     for problem in visit.problems:
         print(f"PROBLEM {options.stem} {problem}", file=sys.stderr)
     print(
-        f"{options.stem}: {len(visit.wrong)} wrong answers and {len(visit.right)} right ones in other forms "
-        f"tried, {len(visit.problems)} problems"
+        f"{options.stem}: {len(visit.wrong)} wrong answers and {len(visit.right)} right ones in"
+        f" other forms tried, {len(visit.problems)} problems"
     )
     return 1 if visit.problems else 0
 

@@ -1,4 +1,5 @@
-"""For the tests of batch jobs: a checkout with a lab whose rank 3 ends badly, as its parameter says."""
+"""For the tests of batch jobs: a checkout with a lab whose rank 3 ends badly, as its parameter
+says."""
 
 from __future__ import annotations
 
@@ -66,7 +67,8 @@ def line(text: str) -> str:
 
 
 def checkout(root: Path) -> Path:
-    """Make a small checkout there: labkit, the batch scripts, this lab, and lab 20 as a learner has it."""
+    """Make a small checkout there: labkit, the batch scripts, this lab, and lab 20 as a learner has
+    it."""
     real = paths.root()
     ignore = shutil.ignore_patterns("__pycache__")
     shutil.copytree(real / "labs/labkit", root / "labs/labkit", ignore=ignore)

@@ -1,7 +1,8 @@
-"""A class at a site, as its hub sees it: `python -m tests.slurm.hub_at_site PORT`, on the site's login node.
+"""A class at a site, as its hub sees it: `python -m tests.slurm.hub_at_site PORT`, on the site's
+login node.
 
-Runs on the tabletop's login node, which has ports of its own. Starts the hub twice, the second time for fewer
-people, and prints what happened as JSON. test_hub_users.py says what must have happened.
+Runs on the tabletop's login node, which has ports of its own. Starts the hub twice, the second time
+for fewer people, and prints what happened as JSON. test_hub_users.py says what must have happened.
 """
 
 from __future__ import annotations
@@ -35,7 +36,11 @@ def main(port: str) -> None:
     address = f"http://127.0.0.1:{port}"
     ada = Learner(address, "ada", "the password of ada")
     facts = {"said": said, "ada": ada.log_in()}
-    for name, password in (("grace", "the password of ada"), ("eve", "the password of eve"), ("root", "")):
+    for name, password in (
+        ("grace", "the password of ada"),
+        ("eve", "the password of eve"),
+        ("root", ""),
+    ):
         facts[f"{name}, refused"] = not Learner(address, name, password).log_in()
     file = paths.home() / "hub" / "private" / "passwords.txt"
     words = dict(line.split() for line in file.read_text(encoding="utf-8").splitlines())
@@ -47,7 +52,9 @@ def main(port: str) -> None:
     facts["cell"] = ada.kernel().run(CELL).split()
     facts["queue"] = subprocess.check_output(["squeue", "-h", "-o", "%u %j"], text=True).split()
     hub("down")
-    facts["afterwards"] = subprocess.check_output(["squeue", "-h", "-o", "%u %j"], text=True).split()
+    facts["afterwards"] = subprocess.check_output(
+        ["squeue", "-h", "-o", "%u %j"], text=True
+    ).split()
     hub("up", "--site", "here", "--names", "grace", "--port", port)
     again = ada.session.get(f"{address}/hub/home", allow_redirects=False, timeout=60)
     facts["ada's cookie"] = again.headers.get("Location", f"status {again.status_code}")

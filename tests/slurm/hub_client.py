@@ -28,7 +28,10 @@ class Learner:
         self.session.get(f"{self.address}/hub/login", timeout=PATIENCE)
         form = {"username": self.name, "password": self.password, "_xsrf": self._xsrf("/hub/")}
         answer = self.session.post(
-            f"{self.address}/hub/login?next=/hub/home", data=form, allow_redirects=False, timeout=PATIENCE
+            f"{self.address}/hub/login?next=/hub/home",
+            data=form,
+            allow_redirects=False,
+            timeout=PATIENCE,
         )
         return answer.status_code == 302
 
@@ -69,7 +72,9 @@ class Learner:
 
     def _xsrf(self, path: str) -> str:
         values = [
-            cookie.value for cookie in self.session.cookies if cookie.name == "_xsrf" and cookie.path == path
+            cookie.value
+            for cookie in self.session.cookies
+            if cookie.name == "_xsrf" and cookie.path == path
         ]
         return values[0] if values else ""
 
@@ -86,8 +91,8 @@ class Learner:
 class Kernel:
     """A kernel of a learner's server, over a websocket for each cell.
 
-    Between two cells a learner reads. A browser answers the server's pings meanwhile; here nobody would, and
-    the server would hang up.
+    Between two cells a learner reads. A browser answers the server's pings meanwhile; here nobody
+    would, and the server would hang up.
     """
 
     def __init__(self, learner: Learner, number: str):
@@ -98,7 +103,9 @@ class Kernel:
 
     def _connect(self) -> websocket.WebSocket:
         request = requests.Request("GET", f"{self.learner.address}/user/{self.learner.name}/api")
-        cookies = requests.cookies.get_cookie_header(self.learner.session.cookies, request.prepare())
+        cookies = requests.cookies.get_cookie_header(
+            self.learner.session.cookies, request.prepare()
+        )
         return websocket.create_connection(
             self.url,
             cookie=cookies,
@@ -139,6 +146,8 @@ class Kernel:
             if kind == "stream":
                 printed.append(said["text"])
             elif kind == "error":
-                raise RuntimeError(f"{said['ename']}: {said['evalue']}\n" + "".join(printed)[-1000:])
+                raise RuntimeError(
+                    f"{said['ename']}: {said['evalue']}\n" + "".join(printed)[-1000:]
+                )
             elif kind == "status" and said["execution_state"] == "idle":
                 return "".join(printed)

@@ -20,7 +20,10 @@ def tcp(table, rate: float, source: int, target: int, seconds: float = 1.5) -> f
     port = str(40000 + source)
     command = [str(table.state / "bin" / "tabletop-node"), str(target), sys.executable, __file__]
     with subprocess.Popen(
-        [*command, "take", port, total], stdout=subprocess.PIPE, text=True, env=os.environ | table.env
+        [*command, "take", port, total],
+        stdout=subprocess.PIPE,
+        text=True,
+        env=os.environ | table.env,
     ) as taker:
         try:
             taker.stdout.readline()

@@ -1,8 +1,8 @@
 """For tests run by root: a machine of its own, as far as users and their homes go.
 
-/etc is a copy there and /home an empty folder, in a mount namespace of the test's own: users are made and
-removed for real, and the machine itself does not hear of them. What learners run is shown where a stranger
-may read it, as a Python below /root may not be.
+/etc is a copy there and /home an empty folder, in a mount namespace of the test's own: users are
+made and removed for real, and the machine itself does not hear of them. What learners run is shown
+where a stranger may read it, as a Python below /root may not be.
 """
 
 from __future__ import annotations
@@ -24,7 +24,9 @@ from slurm import tabletop
 from slurm.hub import process
 
 LACKING = debian.lacks_slurm() and not os.environ.get("CI")
-needs_slurm = pytest.mark.skipif(bool(LACKING), reason=f"needs {debian.command(debian.packages('tabletop'))}")
+needs_slurm = pytest.mark.skipif(
+    bool(LACKING), reason=f"needs {debian.command(debian.packages('tabletop'))}"
+)
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can make users")
 _COVER = """
 while read -r what where; do mount --rbind "$what" "$where"; done <"$0/mounts"
@@ -33,14 +35,19 @@ exec "$@"
 """
 
 
-def command_line(*arguments: str, module: str = "slurm.tabletop", **options) -> subprocess.CompletedProcess:
+def command_line(
+    *arguments: str, module: str = "slurm.tabletop", **options
+) -> subprocess.CompletedProcess:
     """`python -m slurm.tabletop …`, or that of another module, from the checkout's root."""
     command = [sys.executable, "-m", module, *arguments]
-    return subprocess.run(command, cwd=paths.root(), capture_output=True, text=True, timeout=90, **options)
+    return subprocess.run(
+        command, cwd=paths.root(), capture_output=True, text=True, timeout=90, **options
+    )
 
 
 class OwnMachine:
-    """Runs commands as root of such a machine. As a context manager its folder is removed at the end."""
+    """Runs commands as root of such a machine. As a context manager its folder is removed at the
+    end."""
 
     def __init__(self):
         self.folder = Path(tempfile.mkdtemp(prefix="own-machine-"))
@@ -52,7 +59,9 @@ class OwnMachine:
         (self.folder / "home").mkdir(mode=0o755)
         mounts = [(self.folder / "etc", Path("/etc"))]
         shown = {paths.root(), Path(sys.base_prefix).resolve()}
-        for number, covered in enumerate(sorted({Path("/home"), *filter(None, map(closed_above, shown))})):
+        for number, covered in enumerate(
+            sorted({Path("/home"), *filter(None, map(closed_above, shown))})
+        ):
             stand_in = self.folder / ("home" if covered == Path("/home") else f"cover{number}")
             stand_in.mkdir(mode=0o755, exist_ok=True)
             for path in shown:
@@ -65,7 +74,8 @@ class OwnMachine:
         (self.folder / "mounts").write_text(lines, encoding="utf-8")
 
     def _number_users(self) -> None:
-        """Users have numbers of their own: those of another such machine are not to be taken for them."""
+        """Users have numbers of their own: those of another such machine are not to be taken for
+        them."""
         file = self.folder / "etc" / "login.defs"
         first = 10_000 + os.getpid() % 400 * 100
         lines = re.sub(r"(?m)^([UG]ID_MIN)\s.*$", rf"\1 {first}", file.read_text(encoding="utf-8"))
@@ -98,7 +108,9 @@ class OwnMachine:
             env=env, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=timeout, check=False,
         )  # fmt: skip
 
-    def module(self, name: str, *arguments: str, timeout: float = 400) -> subprocess.CompletedProcess:
+    def module(
+        self, name: str, *arguments: str, timeout: float = 400
+    ) -> subprocess.CompletedProcess:
         """`python -m name …` there."""
         return self.run(sys.executable, "-m", name, *arguments, timeout=timeout)
 

@@ -1,4 +1,5 @@
-"""The batch scripts as text, and what slurm/launch.sh says before anything runs. No daemon is needed."""
+"""The batch scripts as text, and what slurm/launch.sh says before anything runs. No daemon is
+needed."""
 
 from __future__ import annotations
 
@@ -14,7 +15,9 @@ from labkit import labfile, paths
 ROOT = paths.root()
 SCRIPTS = sorted((ROOT / "slurm").glob("*.sbatch"))
 LABS = labfile.headers(ROOT)
-SITES = sorted(path.stem for path in (ROOT / "slurm" / "sites").glob("*.sh") if path.stem != "template")
+SITES = sorted(
+    path.stem for path in (ROOT / "slurm" / "sites").glob("*.sh") if path.stem != "template"
+)
 
 
 def test_each_lab_with_ranks_has_a_batch_script_and_no_other():
@@ -25,15 +28,25 @@ def test_each_lab_with_ranks_has_a_batch_script_and_no_other():
 @pytest.fixture
 def folder(tmp_path) -> Path:
     """A folder with the batch scripts and the site files, and nothing else."""
-    shutil.copytree(ROOT / "slurm", tmp_path / "slurm", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(
+        ROOT / "slurm", tmp_path / "slurm", ignore=shutil.ignore_patterns("__pycache__")
+    )
     return tmp_path
 
 
 def bash(folder: Path, script: str = "slurm/20_ranks_and_messages.sbatch", **variables: str) -> str:
-    """What the script says when bash runs it in the folder; it must fail, and without a second thought."""
-    env = {name: os.environ[name] for name in ("PATH", "HOME", "LABKIT_TEST_RUN") if name in os.environ}
+    """What the script says when bash runs it in the folder; it must fail, and without a second
+    thought."""
+    env = {
+        name: os.environ[name] for name in ("PATH", "HOME", "LABKIT_TEST_RUN") if name in os.environ
+    }
     done = subprocess.run(
-        ["bash", script], cwd=folder, env=env | variables, capture_output=True, text=True, timeout=60
+        ["bash", script],
+        cwd=folder,
+        env=env | variables,
+        capture_output=True,
+        text=True,
+        timeout=60,
     )
     assert done.returncode == 1, done.stdout + done.stderr
     text = done.stdout + done.stderr
@@ -47,7 +60,10 @@ def bash(folder: Path, script: str = "slurm/20_ranks_and_messages.sbatch", **var
         ({}, "is for Slurm: make submit LAB=20"),
         ({"SLURM_JOB_ID": "1"}, f"Say which cluster this is, .* Known are: {' '.join(SITES)}."),
         ({"SLURM_JOB_ID": "1", "SITE": "moon"}, r"There is no slurm/sites/moon\.sh\. Known are: "),
-        ({"SLURM_JOB_ID": "1", "SITE": "tabletop"}, r"there is no .*/\.venv/bin/python .*`make setup` makes"),
+        (
+            {"SLURM_JOB_ID": "1", "SITE": "tabletop"},
+            r"there is no .*/\.venv/bin/python .*`make setup` makes",
+        ),
     ],
 )
 def test_what_a_batch_script_lacks_is_said(folder, variables, says):
@@ -61,10 +77,14 @@ def test_elsewhere_it_says_where_to_call_sbatch(folder):
 
 @pytest.mark.parametrize("own", ["", "nccl"])
 def test_the_users_build_of_horovod_wins_over_the_site_files(folder, own):
-    (folder / "slurm/sites/here.sh").write_text("export SITE=here LABKIT_HOROVOD=mpi\n", encoding="utf-8")
+    (folder / "slurm/sites/here.sh").write_text(
+        "export SITE=here LABKIT_HOROVOD=mpi\n", encoding="utf-8"
+    )
     script = "source slurm/launch.sh; read_site x; echo $LABKIT_HOROVOD"
     env = {"PATH": os.environ["PATH"], "SITE": "here", "LABKIT_HOROVOD": own}
-    done = subprocess.run(["bash", "-c", script], cwd=folder, env=env, capture_output=True, text=True)
+    done = subprocess.run(
+        ["bash", "-c", script], cwd=folder, env=env, capture_output=True, text=True
+    )
     assert done.stdout == (own or "mpi") + "\n", done.stderr
 
 

@@ -1,4 +1,5 @@
-"""`make submit DRY=1`: the whole command of each launcher on two nodes with four GPUs, word for word."""
+"""`make submit DRY=1`: the whole command of each launcher on two nodes with four GPUs, word for
+word."""
 
 from __future__ import annotations
 
@@ -16,7 +17,8 @@ export LABKIT_SBATCH_OPTIONS="--cpus-per-task=16" LABKIT_MODULES="gcc mpi"
 """
 RANK = "python work/40_horovod_pytorch.py"
 SLURM = "--nodes 2 --ntasks 8 --distribution=block --kill-on-bad-exit=1 --gpu-bind=none"
-# LABKIT_MPI, LABKIT_LAUNCHER, further lines of the site file -> the command, variables that the ranks find.
+# LABKIT_MPI, LABKIT_LAUNCHER, further lines of the site file -> the command, variables that the
+# ranks find.
 GDR = ("MV2_ENABLE_AFFINITY=0", "MV2_SUPPORT_DL=1", "MV2_USE_CUDA=1")
 JOBS = {
     "MVAPICH2-GDR by mpirun_rsh": (

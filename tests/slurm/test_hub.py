@@ -1,4 +1,5 @@
-"""A hub on the tabletop cluster, in a real browser: log in, wait for the job, solve, submit, log out."""
+"""A hub on the tabletop cluster, in a real browser: log in, wait for the job, solve, submit, log
+out."""
 
 from __future__ import annotations
 
@@ -102,9 +103,13 @@ def test_log_in_solve_submit_log_out(machine):
         # What she has made is hers alone, by way of the machine and by way of the hub.
         own = machine.folder / "home" / "ada" / "labs"
         assert "40.1" in (own / ".labkit" / "events.jsonl").read_text(encoding="utf-8")
-        assert "42_horovod_mvapich2_gdr" in (own / ".labkit" / "jobs.jsonl").read_text(encoding="utf-8")
+        assert "42_horovod_mvapich2_gdr" in (own / ".labkit" / "jobs.jsonl").read_text(
+            encoding="utf-8"
+        )
         assert not list(own.glob("solutions/*.py"))
-        read = machine.run("runuser", "-u", "grace", "--", "cat", "/home/ada/labs/.labkit/events.jsonl")
+        read = machine.run(
+            "runuser", "-u", "grace", "--", "cat", "/home/ada/labs/.labkit/events.jsonl"
+        )
         assert "Permission denied" in read.stderr
         shared = machine.run("runuser", "-u", "ada", "--", "touch", ".venv/x")
         assert "Permission denied" in shared.stderr
@@ -135,7 +140,8 @@ def test_log_in_solve_submit_log_out(machine):
 
 
 FROM_ANOTHER_SITE = {"Sec-Fetch-Mode": "navigate", "Sec-Fetch-Site": "cross-site"}
-# Of this kernel's server: has it a token, how many children, and which of these have the token, too?
+# Of this kernel's server: has it a token, how many children, and which of these have the token,
+# too?
 WHO_HAS_IT = """
 import os
 
@@ -167,11 +173,18 @@ def bundle(folder: Path) -> Path:
     return folder / "strangers.bundle"
 
 
-def assert_a_link_clones_nothing_and_the_token_stays(machine: OwnMachine, ada: Learner, log: Path) -> None:
-    """What links reach at a server that runs, and who has its token. log: what the server prints."""
+def assert_a_link_clones_nothing_and_the_token_stays(
+    machine: OwnMachine, ada: Learner, log: Path
+) -> None:
+    """What links reach at a server that runs, and who has its token. log: what the server
+    prints."""
     repository = machine.folder / "repository"
     repository.mkdir()
-    link = {"repo": str(bundle(repository)), "branch": "main", "targetpath": "/home/ada/.ipython/startup"}
+    link = {
+        "repo": str(bundle(repository)),
+        "branch": "main",
+        "targetpath": "/home/ada/.ipython/startup",
+    }
     for path in ("git-pull", "git-pull/api"):
         url = f"{ada.address}/user/ada/{path}"
         answer = ada.session.get(url, params=link, headers=FROM_ANOTHER_SITE, timeout=60)
@@ -188,8 +201,8 @@ def assert_a_link_clones_nothing_and_the_token_stays(machine: OwnMachine, ada: L
     assert "Error notifying Hub" not in text
 
 
-# What a learner's program may say to the hub about its server: here, what the hub is to run, as root.
-# The token is in the first environment of the server, which is this kernel's parent.
+# What a learner's program may say to the hub about its server: here, what the hub is to run, as
+# root. The token is in the first environment of the server, which is this kernel's parent.
 TELL_THE_HUB = """
 import os, requests
 pairs = open(f"/proc/{{os.getppid()}}/environ").read().split(chr(0))
@@ -201,14 +214,16 @@ print(answer.status_code)
 
 
 def test_nobody_chooses_what_the_hub_runs(machine):
-    """Neither a link that a learner follows nor a learner's program. And what goes on when the hub ends."""
+    """Neither a link that a learner follows nor a learner's program. And what goes on when the hub
+    ends."""
     install(machine)
     port = settings.free_port()
     done = machine.hub("up", "--names", "ada", "--port", str(port))
     assert done.returncode == 0, done.stderr
     ada = Learner(f"http://127.0.0.1:{port}", "ada", passwords(machine)["ada"])
     assert ada.log_in()
-    # Of the link's values JupyterHub makes lists, whose text is in double quotes where a single one is in it.
+    # Of the link's values JupyterHub makes lists, whose text is in double quotes where a single one
+    # is in it.
     link = {"opt-prologue": "'$(touch /home/ada/injected)"}
     ada.session.get(f"{ada.address}/hub/spawn/ada", params=link, timeout=60)
     ada.start()
@@ -229,7 +244,9 @@ def test_nobody_chooses_what_the_hub_runs(machine):
 
     # 32 more than ada, on the 32 CPUs of two nodes.
     small = machine.hub("up", "--learners", "32", "--port", str(port))
-    assert "has 2 nodes of 16 CPUs, and 33 learners want 4: not all would get a server" in small.stderr
+    assert (
+        "has 2 nodes of 16 CPUs, and 33 learners want 4: not all would get a server" in small.stderr
+    )
     assert "learner01" not in (machine.folder / "etc" / "passwd").read_text(encoding="utf-8")
 
     assert "Removed with their homes: ada." in machine.hub("forget").stdout

@@ -1,4 +1,5 @@
-"""What the hub is installed from: locks with hashes, one version with the learners' environment, and Node."""
+"""What the hub is installed from: locks with hashes, one version with the learners' environment,
+and Node."""
 
 from __future__ import annotations
 
@@ -20,7 +21,9 @@ def locked(path: Path) -> set[str]:
     """name==version, markers left out."""
     lines = path.read_text(encoding="utf-8").splitlines()
     return {
-        re.match(r"[\w.-]+==[^\s;\\]+", line)[0].lower() for line in lines if re.match(r"[\w.-]+==", line)
+        re.match(r"[\w.-]+==[^\s;\\]+", line)[0].lower()
+        for line in lines
+        if re.match(r"[\w.-]+==", line)
     }
 
 
@@ -38,14 +41,17 @@ def test_every_package_has_its_hash():
     blocks = re.split(r"(?m)^(?=[\w.-]+==)", text)[1:]
     assert len(blocks) > 40
     assert [block for block in blocks if "--hash=sha256:" not in block] == []
-    asked = re.findall(r"(?m)^#? ?([\w-]+==\S+)", (HUB / "requirements.in").read_text(encoding="utf-8"))
+    asked = re.findall(
+        r"(?m)^#? ?([\w-]+==\S+)", (HUB / "requirements.in").read_text(encoding="utf-8")
+    )
     assert set(asked) <= locked(HUB / "requirements.txt")
     proxy = json.loads((HUB / "package-lock.json").read_text(encoding="utf-8"))["packages"]
     assert [name for name, package in proxy.items() if name and "integrity" not in package] == []
 
 
 def test_what_both_environments_have_has_one_version():
-    """A notebook server loads both. For each Python of the lock a line of its own may stand in either."""
+    """A notebook server loads both. For each Python of the lock a line of its own may stand in
+    either."""
     shared = versions(ROOT / "env" / "requirements.txt")
     hub = versions(HUB / "requirements.txt")
     common = hub.keys() & shared.keys()

@@ -1,4 +1,5 @@
-"""What the hub's configuration is made of, and what a person is told who asks for what cannot be."""
+"""What the hub's configuration is made of, and what a person is told who asks for what cannot
+be."""
 
 from __future__ import annotations
 
@@ -94,7 +95,9 @@ def test_a_port_that_is_in_use():
 @needs_root
 def test_users_of_the_machine_are_not_taken_over(tmp_path):
     before = pwd.getpwall()
-    with pytest.raises(LabError, match="daemon is on this machine already, and not made by the hub"):
+    with pytest.raises(
+        LabError, match="daemon is on this machine already, and not made by the hub"
+    ):
         learners.add(["daemon", "surely-not-there"])
     assert pwd.getpwall() == before
     assert "Who will log in?" in sentence(hub("up", "--plain", LABKIT_HOME=str(tmp_path)))
@@ -114,7 +117,11 @@ def test_a_sites_file_becomes_the_job():
     known = {
         **{"SBATCH_PARTITION": "gpu", "SBATCH_ACCOUNT": "abc", "SBATCH_QOS": "short"},
         **{"SBATCH_CONSTRAINT": "a100", "LABKIT_HUB_TIME": "04:00:00", "LABKIT_HUB_GPUS": "1"},
-        **{"LABKIT_HUB_RESERVATION": "course", "LABKIT_HUB_MEMORY": "8G", "LABKIT_GPU_FORM": "gres"},
+        **{
+            "LABKIT_HUB_RESERVATION": "course",
+            "LABKIT_HUB_MEMORY": "8G",
+            "LABKIT_GPU_FORM": "gres",
+        },
         **{"LABKIT_MODULES": "gcc openmpi"},
     }
     job = settings.site_job("here", known)
@@ -124,18 +131,33 @@ def test_a_sites_file_becomes_the_job():
     )  # fmt: skip
     assert settings.site_job("here", {}).prologue == ""
     assert (
-        settings.site_job("here", {**known, "LABKIT_HUB_PARTITION": "interactive"}).partition == "interactive"
+        settings.site_job("here", {**known, "LABKIT_HUB_PARTITION": "interactive"}).partition
+        == "interactive"
     )
     assert settings.gpu_option("here", 2, "gpus-per-node") == ["--gpus-per-node=2"]
 
 
 def run_job(prologue: str, **environ: str) -> subprocess.CompletedProcess:
-    """job.sh as batchspawner fills it in, run by bash; the learner's server is a line that is printed."""
-    values = {"homedir": "/", "keepvars": "", "nprocs": "1", "runtime": "1", "cmd": "echo $LOADED served"}
+    """job.sh as batchspawner fills it in, run by bash; the learner's server is a line that is
+    printed."""
+    values = {
+        "homedir": "/",
+        "keepvars": "",
+        "nprocs": "1",
+        "runtime": "1",
+        "cmd": "echo $LOADED served",
+    }
     template = (paths.root() / "slurm/hub/job.sh").read_text(encoding="utf-8")
     text = jinja2.Template(template).render(**values, prologue=prologue)
-    env = {"PATH": os.environ["PATH"], "LABS_HUB_ROOT": str(paths.root()), "SITE": "here", **environ}
-    return subprocess.run(["bash"], input=text, env=env, capture_output=True, text=True, check=False)
+    env = {
+        "PATH": os.environ["PATH"],
+        "LABS_HUB_ROOT": str(paths.root()),
+        "SITE": "here",
+        **environ,
+    }
+    return subprocess.run(
+        ["bash"], input=text, env=env, capture_output=True, text=True, check=False
+    )
 
 
 def test_the_job_brings_in_a_sites_modules(tmp_path):
@@ -199,7 +221,9 @@ def test_the_course_has_no_solutions_and_grows_by_commits(checkout, tmp_path):
     course.publish(tmp_path)
     subprocess.run([*git, "-C", copy, "pull", "--quiet"], check=True)
     assert (copy / "notebooks" / "41_y.ipynb").exists()
-    log = subprocess.run([*git, "-C", copy, "log", "--format=%h"], capture_output=True, text=True, check=True)
+    log = subprocess.run(
+        [*git, "-C", copy, "log", "--format=%h"], capture_output=True, text=True, check=True
+    )
     assert len(log.stdout.split()) == 2, "the third call had nothing new"
 
 
@@ -209,7 +233,8 @@ def test_a_checkout_that_learners_cannot_reach_is_refused_before_anybody_is_made
 ):
     closed = tmp_path / "closed"
     closed.mkdir(mode=0o700)
-    with pytest.raises(LabError, match="Learners cannot "):  # this Python may lie in a closed folder, too
+    # This Python may lie in a closed folder, too.
+    with pytest.raises(LabError, match="Learners cannot "):
         learners.check_reach(closed / "course")
     monkeypatch.setenv("LABKIT_HOME", str(closed))
     monkeypatch.setattr(course, "publish", lambda state: closed / "course")

@@ -286,7 +286,8 @@ def test_a_hub_under_which_something_breaks(hub, case):
     assert left_behind() == []
     assert queue(hub.machine) == []
     assert hub.status().startswith(NOTHING)
-    if slurmctld_is_killed in CASES[case]:  # a daemon that ends twice within a minute ends its cluster
+    # A daemon that ends twice within a minute ends its cluster.
+    if slurmctld_is_killed in CASES[case]:
         assert hub.machine.tabletop("down").returncode == 0
 
     hub.up()

@@ -18,7 +18,11 @@ from slurm.hub import learners, settings
 from tests import eavesdropper
 from tests.slurm.hub_client import Learner
 from tests.slurm.own_machine import OwnMachine, needs_root, needs_slurm
-from tests.slurm.test_hub import assert_a_link_clones_nothing_and_the_token_stays, install, passwords
+from tests.slurm.test_hub import (
+    assert_a_link_clones_nothing_and_the_token_stays,
+    install,
+    passwords,
+)
 
 # A second source of users besides /etc/passwd, as LDAP or SSSD are one: Debian's libnss-extrausers.
 USERS = Path("/var/lib/extrausers")
@@ -66,7 +70,9 @@ class Site(OwnMachine):
         text = tabletop.replace("SITE=tabletop", "SITE=here") + lines
         (self.folder / "sites" / "here.sh").write_text(text, encoding="utf-8")
         with (self.folder / "mounts").open("a", encoding="utf-8") as mounts:
-            mounts.write(f"{self.folder / 'extrausers'} {USERS}\n{self.folder / 'sites'} {folder}\n")
+            mounts.write(
+                f"{self.folder / 'extrausers'} {USERS}\n{self.folder / 'sites'} {folder}\n"
+            )
         done = self.run("bash", "-ec", DIRECTORY, "bash", *NAMES)
         assert done.returncode == 0, done.stderr
 
@@ -104,7 +110,9 @@ def test_who_cannot_work_is_named_with_the_reason(site):
     assert (
         "no service 'no-such'"
         in site.run(
-            sys.executable, "-c", "from slurm.hub import site_users as s; s.check_pam('no-such', 'here')"
+            sys.executable,
+            "-c",
+            "from slurm.hub import site_users as s; s.check_pam('no-such', 'here')",
         ).stderr
     )
     assert "ada is on this machine already" in site.hub("up", "--plain", "--names", "ada").stderr
@@ -141,7 +149,9 @@ def test_a_sites_users_log_in_with_its_passwords(site):
     commands = site.home / "tabletop" / "table" / "bin"
     enter = [str(commands / "tabletop-enter"), "env", f"PATH={commands}:{os.environ['PATH']}"]
     try:
-        done = site.run(*enter, sys.executable, "-m", "tests.slurm.hub_at_site", str(settings.free_port()))
+        done = site.run(
+            *enter, sys.executable, "-m", "tests.slurm.hub_at_site", str(settings.free_port())
+        )
     finally:
         site.tabletop("down")
     log = site.home / "hub" / "private" / "hub.log"
@@ -298,8 +308,9 @@ def leads_to(learner: Learner, path: str = "/hub/home") -> str:
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_two_classes_on_one_machine_without_slurm(machine, tmp_path):
-    """Servers are processes of their users, the proxy runs on the hub's own Node, and the instructor has the
-    board alone. Cookies of who is gone open nothing to the next class, nor does what the board was shown."""
+    """Servers are processes of their users, the proxy runs on the hub's own Node, and the
+    instructor has the board alone. Cookies of who is gone open nothing to the next class, nor does
+    what the board was shown."""
     install(machine)
     for name in ("node", "npm"):
         (tmp_path / name).write_text("#!/bin/sh\nexit 1\n", encoding="utf-8")
@@ -322,11 +333,16 @@ def test_two_classes_on_one_machine_without_slurm(machine, tmp_path):
     assert leads_to(ada, "/hub/") == "/hub/spawn"
     ada.start()
     kernel = ada.kernel()
-    cell = "import getpass, os; print(getpass.getuser(), os.geteuid() > 0, 'SLURM_JOB_ID' in os.environ)"
+    cell = (
+        "import getpass, os; print(getpass.getuser(), os.geteuid() > 0, 'SLURM_JOB_ID' in"
+        " os.environ)"
+    )
     assert kernel.run(cell).split() == ["ada", "True", "False"]
     where = kernel.run("import ipykernel; print(ipykernel.get_connection_file())").strip()
     assert not eavesdropper.overheard(machine.folder / where.lstrip("/"))
-    assert_a_link_clones_nothing_and_the_token_stays(machine, ada, machine.home / "hub/private/hub.log")
+    assert_a_link_clones_nothing_and_the_token_stays(
+        machine, ada, machine.home / "hub/private/hub.log"
+    )
     shared = machine.home / "hub" / "class" / "ada.jsonl"
     shared.write_text('{"labkit": "shared"}\n', encoding="utf-8")
 

@@ -1,4 +1,5 @@
-"""What a batch job does on its first node, part by part; whole jobs are in tests/slurm/test_jobs.py."""
+"""What a batch job does on its first node, part by part; whole jobs are in
+tests/slurm/test_jobs.py."""
 
 from __future__ import annotations
 
@@ -74,7 +75,9 @@ def launcher(slurm, tmp_path):
 
     def command(chosen: str, **more: str) -> str:
         env = (
-            slurm | {"PATH": os.environ["PATH"], "LABKIT_LAUNCHER": chosen, "MPI_HOME": str(tmp_path)} | more
+            slurm
+            | {"PATH": os.environ["PATH"], "LABKIT_LAUNCHER": chosen, "MPI_HOME": str(tmp_path)}
+            | more
         )
         shape = job_shape.read(env)
         command = job_launcher.command(shape, ["python", "x.py"], env, tmp_path)
@@ -87,7 +90,10 @@ def test_srun(launcher):
     plain = "srun --mpi=pmix --nodes 2 --ntasks 3 --distribution=block --kill-on-bad-exit=1"
     assert launcher("srun --mpi=pmix") == f"{plain} python x.py"
     # Not --gpus-per-task: a rank must see its neighbours' GPUs.
-    assert launcher("srun --mpi=pmix", SLURM_GPUS_ON_NODE="2") == f"{plain} --gpu-bind=none python x.py"
+    assert (
+        launcher("srun --mpi=pmix", SLURM_GPUS_ON_NODE="2")
+        == f"{plain} --gpu-bind=none python x.py"
+    )
     assert "gpu" not in launcher("srun", SLURM_GPUS_ON_NODE="2", LABKIT_GPU_FORM="none")
 
 
@@ -160,7 +166,9 @@ def test_what_launchers_must_be_told_to_pass_on(launcher):
     for pair in ("LABKIT_HOROVOD=nccl", "MPI4PY_MPIABI=mpich", "OTHER=x", "PYTHONPATH=/kit"):
         assert f" {pair} " in command
     spaced = {"LABKIT_ENV": "'OTHER=two words'", "OTHER": "two words"}
-    with pytest.raises(LabError, match="mpirun_rsh cannot pass on a value with a space in it, as OTHER has"):
+    with pytest.raises(
+        LabError, match="mpirun_rsh cannot pass on a value with a space in it, as OTHER has"
+    ):
         launcher("mpirun_rsh", **spaced)
     assert "OTHER" not in launcher("mpirun_rsh -export-all", **spaced).replace("LABKIT_ENV", "")
 
@@ -168,7 +176,9 @@ def test_what_launchers_must_be_told_to_pass_on(launcher):
 def test_launchers_that_are_not_there(launcher):
     with pytest.raises(LabError, match="begins with 'jsrun'; known are srun, mpirun_rsh"):
         launcher("jsrun")
-    with pytest.raises(LabError, match=r"mpirun_rsh, the launcher of the site file .* is not on this node"):
+    with pytest.raises(
+        LabError, match=r"mpirun_rsh, the launcher of the site file .* is not on this node"
+    ):
         launcher("mpirun_rsh", MPI_HOME="", PATH="/nonexistent")
 
 
@@ -190,7 +200,10 @@ def notes(tmp_path):
             ["srun: error: n1: task 3: Killed", "srun: error: n0: tasks 0-1: Terminated"],
             "rank 3 on n1.*: Killed",
         ),
-        (["srun: error: n0: tasks 1-2: Exited with exit code 7"], "rank 1 on n0.*: Exited with exit code 7"),
+        (
+            ["srun: error: n0: tasks 1-2: Exited with exit code 7"],
+            "rank 1 on n0.*: Exited with exit code 7",
+        ),
         (
             ["[n1:mpispawn_1][child_handler] MPI process (rank: 3, pid: 77) exited with status 7"],
             "rank 3 on n1.*: exited with status 7",
@@ -200,7 +213,10 @@ def notes(tmp_path):
             r"rank 3 on n1.*: killed by signal: 9 \(killed\)",
         ),
         (
-            ["mpirun noticed that process rank 3 with PID 0 on node n1 exited on signal 9 (Killed)."],
+            [
+                "mpirun noticed that process rank 3 with PID 0 on node n1 exited on signal 9"
+                " (Killed)."
+            ],
             "rank 3 on n1.*: exited on signal 9",
         ),
         (["srun: error: Node failure on n1"], "The node n1 failed"),
@@ -217,8 +233,12 @@ def test_the_first_one_counts(notes, tmp_path):
     listener = outcome.Listener()
     notes(2, 11.0, "rank 2 failed: second")
     notes(1, 10.0, "rank 1 failed: first")
-    assert outcome.first_failure(tmp_path, listener) == "First to fail: rank 1 on n0.\nrank 1 failed: first"
-    # The launcher hears of rank 3's death after it ended those that waited for rank 1: no reason of its own.
+    assert (
+        outcome.first_failure(tmp_path, listener)
+        == "First to fail: rank 1 on n0.\nrank 1 failed: first"
+    )
+    # The launcher hears of rank 3's death after it ended those that waited for rank 1: no reason of
+    # its own.
     listener.hear("srun: error: n1: task 3: Killed", 10.9)
     assert "rank 1 on n0" in outcome.first_failure(tmp_path, listener)
     # Rank 3 died, without a word, before the others noticed.

@@ -1,8 +1,9 @@
-"""The batch scripts on real Slurm daemons: labs' through sbatch, and what a job that ends badly says.
+"""The batch scripts on real Slurm daemons: labs' through sbatch, and what a job that ends badly
+says.
 
-The cluster is the tabletop of slurm/tabletop, with two nodes on this machine. In CI, and with EVERY_LAB=1,
-the scripts of all labs run, which takes ten minutes on two cores; else those that differ in more than
-their lab.
+The cluster is the tabletop of slurm/tabletop, with two nodes on this machine. In CI, and with
+EVERY_LAB=1, the scripts of all labs run, which takes ten minutes on two cores; else those that
+differ in more than their lab.
 """
 
 from __future__ import annotations
@@ -24,9 +25,9 @@ from tests.labs.solved_runs import assert_each_check_passed_once, own_warnings_a
 from tests.slurm import ends_badly
 
 ROOT = paths.root()
-# The scripts differ in their lab's name, ranks and cores alone. These labs cross the network each in a way of
-# its own: MPI, tensors over MPI, Horovod with either framework, Gloo, TensorFlow's servers; or they
-# read what a job leaves: logs, records, checkpoints.
+# The scripts differ in their lab's name, ranks and cores alone. These labs cross the network each
+# in a way of its own: MPI, tensors over MPI, Horovod with either framework, Gloo, TensorFlow's
+# servers; or they read what a job leaves: logs, records, checkpoints.
 USUAL = ("20", "22", "26", "30", "40", "41", "43", "50", "51", "53", "60", "61", "70", "80")
 SCRIPTS = [
     path
@@ -37,7 +38,8 @@ SCRIPT = f"slurm/{ends_badly.STEM}.sbatch"
 SLEEPS = ends_badly.line("time.sleep(600)")
 SECONDS = 400  # to end a job that hangs; no speed is asserted
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(SECONDS + 60)]
-FOUR = ("20", "26", "40", "53")  # they have something to do for several ranks on each of several nodes
+# They have something to do for several ranks on each of several nodes.
+FOUR = ("20", "26", "40", "53")
 OVER = {"COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL"}
 
 
@@ -64,7 +66,9 @@ class Cluster:
     def facts(self, job: str) -> dict[str, str]:
         """What `scontrol show job` says: JobState, ExitCode, NodeList, …"""
         return dict(
-            word.split("=", 1) for word in self.ask("scontrol", "show", "job", job).split() if "=" in word
+            word.split("=", 1)
+            for word in self.ask("scontrol", "show", "job", job).split()
+            if "=" in word
         )
 
     def output(self, job: str) -> str:
@@ -88,7 +92,9 @@ class Cluster:
 
     def records(self, job: str) -> list[dict]:
         lines = [
-            line for path in self.home.rglob("records/*.jsonl") for line in path.read_text().splitlines()
+            line
+            for path in self.home.rglob("records/*.jsonl")
+            for line in path.read_text().splitlines()
         ]
         return [entry for entry in map(json.loads, lines) if entry["job"] == job]
 
@@ -107,7 +113,8 @@ def checkout(tmp_path_factory) -> Path:
 
 @pytest.fixture(scope="module")
 def bad_jobs(cluster, checkout) -> dict[str, str]:
-    """Jobs that end badly, all at once: they wait more than they work. The way they end -> number."""
+    """Jobs that end badly, all at once: they wait more than they work. The way they end ->
+    number."""
     jobs = {"hang": cluster.submit(SCRIPT, "--time=1", cwd=checkout, SOLVED="1", SET="how=hang")}
     for how in ("raise", "exit", "kill", "inside"):
         # A secret of whoever submits: rank 3 of "exit" looks for it.
@@ -118,10 +125,22 @@ def bad_jobs(cluster, checkout) -> dict[str, str]:
 @pytest.mark.parametrize(
     ("how", "status", "says"),
     [
-        ("raise", 1, "rank 3 failed: ValueError: rank three has had enough  (line {raise ValueError} in"),
-        ("exit", 7, "rank 3 on node2. It left no message; its launcher says: Exited with exit code 7"),
+        (
+            "raise",
+            1,
+            "rank 3 failed: ValueError: rank three has had enough  (line {raise ValueError} in",
+        ),
+        (
+            "exit",
+            7,
+            "rank 3 on node2. It left no message; its launcher says: Exited with exit code 7",
+        ),
         ("kill", 137, "rank 3 on node2. It left no message; its launcher says: Killed"),
-        ("inside", 1, "rank 3 failed: ZeroDivisionError: division by zero  (line {return 1} in divide"),
+        (
+            "inside",
+            1,
+            "rank 3 failed: ZeroDivisionError: division by zero  (line {return 1} in divide",
+        ),
     ],
     ids=["raises", "exits", "is_killed", "raises_inside_launch_run"],
 )
@@ -147,7 +166,9 @@ def test_scancel_ends_all_ranks(cluster, checkout):
 def test_an_unsolved_exercise_fails_the_job(cluster, checkout):
     copies.bring(checkout, [labfile.find("20")])
     (book,) = (checkout / "work").glob("20_*.ipynb")
-    book.write_text(book.read_text(encoding="utf-8").replace("Ranks and messages", "Ranks, messages"))
+    book.write_text(
+        book.read_text(encoding="utf-8").replace("Ranks and messages", "Ranks, messages")
+    )
     later = time.time() + 60
     os.utime(book, (later, later))
     state, code, output = cluster.wait(cluster.submit(f"slurm/{book.stem}.sbatch", cwd=checkout))
@@ -177,7 +198,8 @@ def is_of(process: psutil.Process, cluster: Cluster, job: str) -> bool:
 
 @pytest.mark.parametrize("script", SCRIPTS, ids=[path.stem for path in SCRIPTS])
 def test_a_labs_batch_script_runs(cluster, script):
-    """On two nodes: those of FOUR with as many ranks as their scripts ask for, the others with two."""
+    """On two nodes: those of FOUR with as many ranks as their scripts ask for, the others with
+    two."""
     small = import_module(f"tests.labs.wrong_answers.{script.stem}").SMALL
     values = " ".join(shlex.quote(f"{name}={value!r}") for name, value in small.items())
     strict = {"PYTHONWARNINGS": own_warnings_are_errors()}
@@ -201,7 +223,9 @@ def test_a_job_that_hangs_into_its_limit_says_where(cluster, bad_jobs):
     job = bad_jobs["hang"]
     assert cluster.wait(job)[0] == "TIMEOUT"
     cluster.wait_for(job, "at its time limit, 00:01:00 hours:minutes:seconds")
-    cluster.wait_for(job, f"Where the ranks were: rank 3 in line {SLEEPS} of rank_3_ends: time.sleep(600)")
+    cluster.wait_for(
+        job, f"Where the ranks were: rank 3 in line {SLEEPS} of rank_3_ends: time.sleep(600)"
+    )
     assert_nothing_runs(cluster, job)
 
 

@@ -106,7 +106,10 @@ def test_the_doctor_finds_nothing_wrong_on_the_tabletop(site, table):
         "ok         sbatch would take a job of 2 nodes with no word about GPUs.",
         "ok         srun has the plugin pmi2",
         "ok         A job ran on node1, which sees this folder and its Python.",
-        "ok         srun --mpi=pmi2 started 4 ranks on 2 nodes (node1, node2); they exchanged their first",
+        (
+            "ok         srun --mpi=pmi2 started 4 ranks on 2 nodes (node1, node2); they exchanged"
+            " their first"
+        ),
         "ok         MPI: MPICH ",
         "ok         MPI allows MPI_THREAD_MULTIPLE",
         "note       No InfiniBand",
@@ -128,7 +131,10 @@ def test_what_does_not_fit_the_site_file_is_named_with_a_cure(site, table):
     assert "Try another --mpi=" in ended.stdout
     assert "The site file says 4 GPUs in a node; the job got 0 from Slurm" in ended.stdout
     assert "LABKIT_MPI says openmpi, but the ranks run on MPICH " in ended.stdout
-    assert "LABKIT_HOROVOD asks for Horovod's build 'nccl'; on the node there is: host." in ended.stdout
+    assert (
+        "LABKIT_HOROVOD asks for Horovod's build 'nccl'; on the node there is: host."
+        in ended.stdout
+    )
     assert "4 things to mend." in ended.stdout
     assert jobs(table) == []
 
@@ -156,20 +162,41 @@ def test_what_slurm_refuses_is_named_before_a_job_is_tried(site, table, changes,
 def test_what_is_misspelt_in_the_site_file_is_named(site):
     site.write("refused", LABKIT_SBATCH_OPTIONS="--comment='open")
     ended = site.doctor("refused")
-    assert (ended.returncode, 'is "--comment=\'open": No closing' in ended.stderr) == (1, True), ended
-    more = {"LABKIT_GPUS_PER_NODE": "four", "LABKIT_MODULES": "gcc nonesuch", "LABKIT_HOROVOD": "rccl"}
+    assert (ended.returncode, 'is "--comment=\'open": No closing' in ended.stderr) == (
+        1,
+        True,
+    ), ended
+    more = {
+        "LABKIT_GPUS_PER_NODE": "four",
+        "LABKIT_MODULES": "gcc nonesuch",
+        "LABKIT_HOROVOD": "rccl",
+    }
     site.write("refused", LABKIT_MPI="mpi", LABKIT_LAUNCHER="srun --mpi=pmi9", **more)
     ended = site.doctor("refused", "--patience", "0", SBATCH_CONSTRAINT="none")
-    assert "LABKIT_HOROVOD is 'rccl' in slurm/sites/refused.sh. Write one of: host, nccl, mpi" in ended.stdout
+    assert (
+        "LABKIT_HOROVOD is 'rccl' in slurm/sites/refused.sh. Write one of: host, nccl, mpi"
+        in ended.stdout
+    )
     assert "LABKIT_MPI is 'mpi' in slurm/sites/refused.sh. Write one of: mpich," in ended.stdout
     assert "srun has no MPI plugin 'pmi9', only " in ended.stdout
-    assert "LABKIT_GPUS_PER_NODE is 'four' in slurm/sites/refused.sh; write 0, 1, 2, …" in ended.stdout
-    assert "module" in next(line for line in ended.stdout.splitlines() if "avail" in line and "WRONG" in line)
+    assert (
+        "LABKIT_GPUS_PER_NODE is 'four' in slurm/sites/refused.sh; write 0, 1, 2, …" in ended.stdout
+    )
+    assert "module" in next(
+        line for line in ended.stdout.splitlines() if "avail" in line and "WRONG" in line
+    )
 
 
 def test_a_full_queue_leaves_the_rest_unchecked_and_no_job_behind(site, table):
     table.run(
-        ["sbatch", "-N2", "--exclusive", "--job-name=sleeper", "--output=/dev/null", "--wrap=sleep 300"]
+        [
+            "sbatch",
+            "-N2",
+            "--exclusive",
+            "--job-name=sleeper",
+            "--output=/dev/null",
+            "--wrap=sleep 300",
+        ]
     )
     try:
         ended = site.doctor("tabletop", "--patience", "2")

@@ -11,7 +11,11 @@ from slurm.doctor.trial import Outcome, Plan
 
 PORT = "mlx5_0 port 1: InfiniBand, ACTIVE, 200 Gb/sec (4X HDR)"
 DOWN = PORT.replace("ACTIVE", "DOWN")
-SITE = {"LABKIT_LAUNCHER": "srun --mpi=pmi2", "LABKIT_MPI": "mvapich2-gdr", "LABKIT_GPUS_PER_NODE": "4"}
+SITE = {
+    "LABKIT_LAUNCHER": "srun --mpi=pmi2",
+    "LABKIT_MPI": "mvapich2-gdr",
+    "LABKIT_GPUS_PER_NODE": "4",
+}
 BUILDS = {"horovod": ["host", "nccl"], "mpi": ["mvapich2-gdr"], "gdrcopy": True}
 WITHOUT = {"horovod": ["host"], "mpi": [], "gdrcopy": False}
 ASKS = {"LABKIT_HOROVOD": "nccl", "LABKIT_GDRCOPY": "/opt/libgdrapi.so"}
@@ -27,8 +31,11 @@ SOCKETS = {"latency": 90e-6, "bus": 1e9, "ways": {"NET/Socket": 8}}
 DUMB = {"family": None, "threads": None, "met": None, "size": None}
 
 
-def judged(first: dict, second: dict | None = None, builds=BUILDS, status: int | None = 0, said="", **env):
-    """The findings on a job of two ranks that say something else than healthy ones; `first` said by both."""
+def judged(
+    first: dict, second: dict | None = None, builds=BUILDS, status: int | None = 0, said="", **env
+):
+    """The findings on a job of two ranks that say something else than healthy ones; `first` said by
+    both."""
     ranks = []
     for number, other in enumerate([first, first if second is None else second]):
         values = {"host": f"n{number}", "rank": number, **HEALTHY, **other}
@@ -43,7 +50,10 @@ def test_a_healthy_cluster():
     findings = judged({}, **ASKS)
     assert {status for status, _ in findings} == {OK}
     sentences = "\n".join(sentence for _, sentence in findings)
-    assert "started 2 ranks on 2 nodes (n0, n1); they exchanged their first message in 0.001 s." in sentences
+    assert (
+        "started 2 ranks on 2 nodes (n0, n1); they exchanged their first message in 0.001 s."
+        in sentences
+    )
     assert "4 GPUs in each node." in sentences
     assert f"1 InfiniBand port: {PORT}." in sentences
     assert "MPI: MVAPICH2-GDR 2.3.7, as the site file says." in sentences
@@ -55,35 +65,79 @@ def test_a_healthy_cluster():
 @pytest.mark.parametrize(
     ("answers", "status", "says"),
     [
-        ({"builds": WITHOUT, **ASKS}, WRONG, "Horovod's build 'nccl'; on the node there is: host. `make"),
-        ({"builds": WITHOUT, **ASKS}, WRONG, "LABKIT_GDRCOPY names /opt/libgdrapi.so, which is no file"),
-        ({"first": {"threads": "SINGLE"}}, WRONG, "MPI allows MPI_THREAD_SINGLE only, but Horovod wants"),
+        (
+            {"builds": WITHOUT, **ASKS},
+            WRONG,
+            "Horovod's build 'nccl'; on the node there is: host. `make",
+        ),
+        (
+            {"builds": WITHOUT, **ASKS},
+            WRONG,
+            "LABKIT_GDRCOPY names /opt/libgdrapi.so, which is no file",
+        ),
+        (
+            {"first": {"threads": "SINGLE"}},
+            WRONG,
+            "MPI allows MPI_THREAD_SINGLE only, but Horovod wants",
+        ),
         ({"first": {"threads": "SINGLE"}}, WRONG, "MV2_ENABLE_AFFINITY=0 cures it"),
-        ({"second": {"family": "MPICH", "version": "5"}}, WRONG, "libraries: MPICH 5, MVAPICH2-GDR 2.3.7"),
+        (
+            {"second": {"family": "MPICH", "version": "5"}},
+            WRONG,
+            "libraries: MPICH 5, MVAPICH2-GDR 2.3.7",
+        ),
         (
             {"first": DUMB, "status": 1, "said": "ImportError"},
             WRONG,
             "0 of 2 ranks exchanged a message under",
         ),
         ({"first": DUMB, "status": 1, "said": "ImportError"}, WRONG, "pmi2. It said: ImportError"),
-        ({"first": DUMB, "status": 1, "said": "ImportError"}, WRONG, "No rank could load an MPI library"),
-        ({"second": {"gpus": 2, "devices": 2}}, WRONG, "the job got 2 from Slurm, its nodes show 2."),
+        (
+            {"first": DUMB, "status": 1, "said": "ImportError"},
+            WRONG,
+            "No rank could load an MPI library",
+        ),
+        (
+            {"second": {"gpus": 2, "devices": 2}},
+            WRONG,
+            "the job got 2 from Slurm, its nodes show 2.",
+        ),
         ({"first": {"devices": 0}}, NOTE, "Slurm gives 4 GPUs in a node, but no driver shows any"),
         ({"second": {"infiniband": [DOWN]}}, WRONG, f"No InfiniBand port of n1 is active: {DOWN}."),
         ({"second": {"infiniband": []}}, WRONG, "No InfiniBand port of n1 is active: none there."),
         ({"first": {"infiniband": []}}, NOTE, "No InfiniBand or RoCE port"),
-        ({"first": {"met": None}, "status": None}, WRONG, "started 2 of 2 ranks, and 0 of them exchanged"),
+        (
+            {"first": {"met": None}, "status": None},
+            WRONG,
+            "started 2 of 2 ranks, and 0 of them exchanged",
+        ),
         ({"first": {"host": "n0", "met": ["n0"]}}, WRONG, "started 2 ranks on 1 node (n0)"),
-        ({"first": {"size": 1, "met": ["n0"]}}, WRONG, "2 processes, each of which thinks it is alone"),
+        (
+            {"first": {"size": 1, "met": ["n0"]}},
+            WRONG,
+            "2 processes, each of which thinks it is alone",
+        ),
         (
             {"first": {"mpi": TCP}},
             WRONG,
             "1.1 GB/s of host memory, both ways at once. The port carries 25 GB/s",
         ),
-        ({"first": {"mpi": TCP}}, NOTE, "MPI gets no GPU memory: this MPICH does not take GPU memory. Labs"),
+        (
+            {"first": {"mpi": TCP}},
+            NOTE,
+            "MPI gets no GPU memory: this MPICH does not take GPU memory. Labs",
+        ),
         ({"first": {"mpi": TCP, "infiniband": []}}, OK, "1.1 GB/s of host memory"),
-        ({"first": {"nccl": SOCKETS}}, WRONG, "Connections: NET/Socket 16. An active InfiniBand port is not"),
-        ({"second": {"nccl": {"failed": "NCCL error: x"}}}, WRONG, "NCCL's allreduce failed: NCCL error: x"),
+        (
+            {"first": {"nccl": SOCKETS}},
+            WRONG,
+            "Connections: NET/Socket 16. An active InfiniBand port is not",
+        ),
+        (
+            {"second": {"nccl": {"failed": "NCCL error: x"}}},
+            WRONG,
+            "NCCL's allreduce failed: NCCL error: x",
+        ),
         (
             {"LABKIT_MPI": "openmpi"},
             WRONG,
@@ -138,7 +192,9 @@ def test_a_job_that_waits_or_ends_without_a_word(state, output, status, says):
         state="COMPLETED", files={"begun": {}, "launch": {"ranks": 2, "status": 1, "said": "x"}}
     )
     said = [
-        sentence for found, sentence in verdict.judge("site", SITE, Plan(2, 1, []), started) if found == WRONG
+        sentence
+        for found, sentence in verdict.judge("site", SITE, Plan(2, 1, []), started)
+        if found == WRONG
     ]
     assert said == ["srun --mpi=pmi2 started no rank (status 1). It said: x"]
 

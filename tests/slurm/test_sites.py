@@ -1,4 +1,5 @@
-"""Every site file in slurm/sites: what it may say, what it must say, and that it can be read anywhere."""
+"""Every site file in slurm/sites: what it may say, what it must say, and that it can be read
+anywhere."""
 
 from __future__ import annotations
 
@@ -13,10 +14,23 @@ FOLDER = paths.root() / "slurm" / "sites"
 STEMS = sorted(path.stem for path in FOLDER.glob("*.sh"))
 PUBLIC = [stem for stem in STEMS if stem not in ("tabletop", "template")]
 
-# What sbatch reads: man sbatch of Slurm 22.05, and src/sbatch/opt.c of 2026-08-20 still has every one.
+# What sbatch reads: man sbatch of Slurm 22.05, and src/sbatch/opt.c of 2026-08-20 still has every
+# one.
 SBATCH_READS = {
-    *("SBATCH_ACCOUNT", "SBATCH_PARTITION", "SBATCH_QOS", "SBATCH_CONSTRAINT", "SBATCH_RESERVATION"),
-    *("SBATCH_GPUS_PER_NODE", "SBATCH_GRES", "SBATCH_EXCLUSIVE", "SBATCH_NETWORK", "SBATCH_TIMELIMIT"),
+    *(
+        "SBATCH_ACCOUNT",
+        "SBATCH_PARTITION",
+        "SBATCH_QOS",
+        "SBATCH_CONSTRAINT",
+        "SBATCH_RESERVATION",
+    ),
+    *(
+        "SBATCH_GPUS_PER_NODE",
+        "SBATCH_GRES",
+        "SBATCH_EXCLUSIVE",
+        "SBATCH_NETWORK",
+        "SBATCH_TIMELIMIT",
+    ),
     *("SBATCH_MEM_PER_NODE", "SBATCH_MEM_PER_CPU", "SBATCH_MEM_PER_GPU", "SBATCH_THREADS_PER_CORE"),
 }
 KIT = {
@@ -51,12 +65,15 @@ def source(stem: str, *commands: str, **environ: str) -> subprocess.CompletedPro
     """Source the file, strictly, on a machine that has nothing but what `environ` says."""
     script = f'set -eu; source "{FOLDER / stem}.sh"; ' + "; ".join(commands)
     bash = ["/bin/bash", "--norc", "--noprofile", "-c", script]
-    return subprocess.run(bash, env=environ, capture_output=True, text=True, timeout=20, check=False)
+    return subprocess.run(
+        bash, env=environ, capture_output=True, text=True, timeout=20, check=False
+    )
 
 
 @pytest.mark.parametrize("stem", STEMS)
 def test_a_site_file_only_assigns(stem):
-    """Bash reads it twice, strictly, on a machine without modules; it holds no command, account or secret."""
+    """Bash reads it twice, strictly, on a machine without modules; it holds no command, account or
+    secret."""
     for number, line in enumerate(text(stem).splitlines(), 1):
         if line.strip() and not line.lstrip().startswith("#"):
             # The tabletop's network is there only inside a job: it alone asks where it is.
@@ -64,7 +81,9 @@ def test_a_site_file_only_assigns(stem):
                 continue
             assert LINE.fullmatch(line.strip()), f"{stem}.sh:{number}: {line}"
             assert "$(" not in line, f"{stem}.sh:{number} runs a command"
-            assert not re.search(r"password|token|secret|/home/|/users/|@", line, re.IGNORECASE), line
+            assert not re.search(r"password|token|secret|/home/|/users/|@", line, re.IGNORECASE), (
+                line
+            )
     for name in sites.assigned(text(stem)):
         assert name in SBATCH_READS | KIT or LIBRARIES.fullmatch(name), f"{name}: nobody reads it"
     once = source(stem, "export -p")
@@ -93,7 +112,12 @@ def test_what_every_site_must_say(stem):
     assert bool(re.search(rf"\bgpu:([a-z0-9]+:)?{gpus}\b", gres)) == (form == "gres")
     if gpus != "0":  # a rank has threads of its own
         assert int(re.search(r"--cpus-per-task=(\d+)", options)[1]) > 1
-    chosen = {"SBATCH_ACCOUNT": "mine", "SBATCH_PARTITION": "p", "SBATCH_QOS": "q", "SBATCH_CONSTRAINT": "c"}
+    chosen = {
+        "SBATCH_ACCOUNT": "mine",
+        "SBATCH_PARTITION": "p",
+        "SBATCH_QOS": "q",
+        "SBATCH_CONSTRAINT": "c",
+    }
     shown = source(stem, *(f'echo "${name}"' for name in chosen), **chosen)
     assert shown.stdout.split() == list(chosen.values()), "the user's own choice wins"
 

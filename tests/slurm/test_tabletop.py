@@ -1,4 +1,5 @@
-"""The tabletop cluster on real daemons: commands, links, failures, and that nothing is left behind."""
+"""The tabletop cluster on real daemons: commands, links, failures, and that nothing is left
+behind."""
 
 from __future__ import annotations
 
@@ -45,7 +46,9 @@ def states(table, job: str) -> str:
 
 @needs_slurm
 def test_each_node_is_a_machine_of_its_own(table):
-    script = "hostname; cat /sys/class/net/eth0/address; stat -c %d /dev/shm; readlink /proc/self/ns/pid"
+    script = (
+        "hostname; cat /sys/class/net/eth0/address; stat -c %d /dev/shm; readlink /proc/self/ns/pid"
+    )
     first, second = (
         table.run(["tabletop-node", n, "bash", "-c", script]).stdout.split() for n in ("1", "node2")
     )
@@ -55,7 +58,9 @@ def test_each_node_is_a_machine_of_its_own(table):
         ["srun", "-N2", "--gpus-per-node=2", "bash", "-c", "echo $(hostname) $CUDA_VISIBLE_DEVICES"]
     )
     assert sorted(devices.stdout.splitlines()) == ["node1 0,1", "node2 0,1"]
-    names = table.run(["tabletop-node", "1", "getent", "hosts", "node2", "10.77.0.11"]).stdout.split()
+    names = table.run(
+        ["tabletop-node", "1", "getent", "hosts", "node2", "10.77.0.11"]
+    ).stdout.split()
     assert names == ["10.77.0.12", "node2", "10.77.0.11", "node1"]
     assert "is not running" in table.run(["tabletop-node", "7", "true"]).stderr
 
@@ -72,7 +77,9 @@ def test_a_user_sees_no_processes_of_others(table, place):
     assert set(seen.stdout.split()) == {"1234"}, seen.stderr
 
 
-LEAVES = "bash -c 'sleep 3001 & disown; setsid nohup sleep 3001 & (setsid sleep 3001 &) ; sleep 0.5'"
+LEAVES = (
+    "bash -c 'sleep 3001 & disown; setsid nohup sleep 3001 & (setsid sleep 3001 &) ; sleep 0.5'"
+)
 STAYS = "bash -c '(setsid sleep 3002 &) ; sleep 3002'"
 
 
@@ -85,7 +92,8 @@ def sleeping(state: Path, seconds: int) -> int:
 @needs_slurm
 @pytest.mark.parametrize("user", [os.geteuid(), 65534])
 def test_what_a_job_leaves_running_ends_with_it(table, user):
-    """And nothing else: another job of the same user on that node goes on, with what it has left."""
+    """And nothing else: another job of the same user on that node goes on, with what it has
+    left."""
     if user and os.geteuid():
         pytest.skip("only root runs jobs of several users")
     run = ["setpriv", f"--reuid={user}", f"--regid={user}", "--clear-groups"]
@@ -117,7 +125,10 @@ def test_commands_keep_folder_environment_stdin_and_status(table, tmp_path):
     done = table.run(["srun", "bash", "-c", script], cwd=place, env=env, input="typed\n")
     assert done.stdout.splitlines() == [str(place), "two words", "typed"]
     assert done.returncode == 7
-    assert table.inside(["bash", "-c", "kill -TERM $$"]).returncode in (-signal.SIGTERM, 128 + signal.SIGTERM)
+    assert table.inside(["bash", "-c", "kill -TERM $$"]).returncode in (
+        -signal.SIGTERM,
+        128 + signal.SIGTERM,
+    )
     other = {
         "SLURM_JOB_ID": "999",
         "SLURM_CONF": "/none",
@@ -125,7 +136,11 @@ def test_commands_keep_folder_environment_stdin_and_status(table, tmp_path):
     }  # a job of another Slurm
     assert "node" in table.run(["srun", "hostname"], env=os.environ | other).stdout
     sourced = subprocess.run(
-        ["bash", "-c", f". {table.state}/env.sh; . {table.state}/env.sh; echo $SITE $PATH; sinfo -h -o %P"],
+        [
+            "bash",
+            "-c",
+            f". {table.state}/env.sh; . {table.state}/env.sh; echo $SITE $PATH; sinfo -h -o %P",
+        ],
         capture_output=True,
         text=True,
     )
@@ -141,7 +156,12 @@ def test_a_terminal_stays_a_terminal(table):
     command = ["setsid", "--wait", "--ctty", *inner]  # as in a terminal window
     leader, follower = pty.openpty()
     with subprocess.Popen(
-        command, stdin=follower, stdout=follower, stderr=follower, env=os.environ | table.env, text=True
+        command,
+        stdin=follower,
+        stdout=follower,
+        stderr=follower,
+        env=os.environ | table.env,
+        text=True,
     ) as process:
         os.close(follower)
         shown = b""
@@ -172,13 +192,17 @@ def test_a_batch_job_with_mpi_and_what_sacct_says(table, tmp_path):
         f"source {root}/slurm/sites/tabletop.sh\nsrun --mpi=pmi2 {python} -c '{program}'\nexit 3\n",
         encoding="utf-8",
     )
-    job = table.run(["sbatch", "--parsable", "--job-name=ranks", str(script)], cwd=tmp_path).stdout.strip()
+    job = table.run(
+        ["sbatch", "--parsable", "--job-name=ranks", str(script)], cwd=tmp_path
+    ).stdout.strip()
     awaited(lambda: states(table, job) == "FAILED")
     assert (tmp_path / f"ranks-{job}.out").read_text(encoding="utf-8") == "4 ['node1', 'node2'] 6\n"
     fields = "jobid,jobname,state,exitcode,nnodes,nodelist"
     line = awaited(lambda: table.run(["sacct", "-n", "-P", "-j", job, "-o", fields]).stdout)
     assert line == f"{job}|ranks|FAILED|3:0|2|node[1-2]\n"
-    sleeper = table.run(["sbatch", "--parsable", "-o", "/dev/null", "--wrap", "sleep 300"]).stdout.strip()
+    sleeper = table.run(
+        ["sbatch", "--parsable", "-o", "/dev/null", "--wrap", "sleep 300"]
+    ).stdout.strip()
     awaited(lambda: states(table, sleeper) == "RUNNING")
     assert sleeper in command_line("status", "--name", "whole", env=os.environ | _at(table)).stdout
     table.run(["scancel", sleeper])
@@ -224,7 +248,9 @@ def test_a_node_fails_is_healed_and_slowed(home):
     with tabletop.up("frail", bandwidth="200mbit", home=home) as table:
         ends = table.state / "ends.txt"
         work = f"srun -N2 sleep 300; echo ended >{ends}"
-        job = table.run(["sbatch", "--parsable", "-N2", "-o", "/dev/null", "--wrap", work]).stdout.strip()
+        job = table.run(
+            ["sbatch", "--parsable", "-N2", "-o", "/dev/null", "--wrap", work]
+        ).stdout.strip()
         awaited(lambda: table.run(["tabletop-node", "2", "pgrep", "-x", "sleep"]).returncode == 0)
         table.fail(2)
         with pytest.raises(LabError, match="has failed already"):
@@ -279,7 +305,9 @@ def test_a_killed_holder_takes_everything_along_and_its_folder_is_used_again(hom
     assert silent.returncode == 1
     assert "'dies' is not running" in silent.stderr
     with tabletop.up("dies", home=home) as again:
-        job = again.run(["sbatch", "--parsable", "-o", "/dev/null", "--wrap", "true"]).stdout.strip()
+        job = again.run(
+            ["sbatch", "--parsable", "-o", "/dev/null", "--wrap", "true"]
+        ).stdout.strip()
         assert int(job) > 1  # no job number is given twice
 
 
@@ -371,13 +399,18 @@ def test_a_start_that_is_killed_before_the_cluster_is_noted_leaves_none(home, ho
     assert ended.returncode in (-how, 143), ended.stderr
     assert tabletop.find("cut", home) is None
     awaited(
-        lambda: not [each for each in psutil.process_iter() if f"{home}/tabletop/cut" in command_of(each)]
+        lambda: (
+            not [
+                each for each in psutil.process_iter() if f"{home}/tabletop/cut" in command_of(each)
+            ]
+        )
     )
 
 
 @needs_slurm
 def test_two_clusters_side_by_side(table, home, monkeypatch):
-    monkeypatch.setenv("PATH", table.env["PATH"])  # a shell that uses the first one starts the other
+    # A shell that uses the first one starts the other.
+    monkeypatch.setenv("PATH", table.env["PATH"])
     with tabletop.up("beside", nodes=1, gpus=0, home=home) as other:
         assert {"whole", "beside"} <= set(tabletop.running(home))
         configs = [cluster.run(["scontrol", "show", "config"]).stdout for cluster in (table, other)]
@@ -415,7 +448,9 @@ def test_as_a_normal_user():
             traces = Traces(holder.alive(state))
             assert machine() == before
             assert (state / "log").stat().st_mode & 0o777 == 0o700
-            hosts = shell("srun -N2 --gpus-per-node=1 bash -c 'echo $(hostname) $CUDA_VISIBLE_DEVICES'")
+            hosts = shell(
+                "srun -N2 --gpus-per-node=1 bash -c 'echo $(hostname) $CUDA_VISIBLE_DEVICES'"
+            )
             assert hosts == ["node1 0", "node2 0"]
             batch = "sbatch -W -N2 -o out.txt --wrap 'srun hostname; touch mine' >&2; cat out.txt"
             assert shell(f"cd; {batch}") == ["node1", "node2"]

@@ -59,7 +59,9 @@ def test_latency_needs_netem_and_programs_their_packages(monkeypatch, tmp_path):
         with pytest.raises(LabError, match="no netem"):
             needs.check_netem(1000, keys)
     monkeypatch.setattr(needs, "path", lambda: str(tmp_path))
-    with pytest.raises(LabError, match=r"(?s)slurmctld.*apt-get install .*munge.*dnf install .*slurm-slurmd"):
+    with pytest.raises(
+        LabError, match=r"(?s)slurmctld.*apt-get install .*munge.*dnf install .*slurm-slurmd"
+    ):
         needs.check_programs()
 
 

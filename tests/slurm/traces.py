@@ -23,7 +23,8 @@ PLACES = (
 
 
 def older(moment: float) -> list[int]:
-    """Processes begun before `moment`: the kernel soon gives the numbers of dead namespaces to new ones."""
+    """Processes begun before `moment`: the kernel soon gives the numbers of dead namespaces to new
+    ones."""
     pids = []
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.NoSuchProcess):
@@ -42,7 +43,8 @@ def namespaces(pid: int) -> set[str]:
 
 
 def machine() -> dict[str, object]:
-    """What must be the same before, during and after: mounts, interfaces, and files that belong to others."""
+    """What must be the same before, during and after: mounts, interfaces, and files that belong to
+    others."""
     files = {"shared memory": os.path.exists("/dev/shm/.tabletop")}
     for place in PLACES:
         path = Path(place)
@@ -50,7 +52,11 @@ def machine() -> dict[str, object]:
             content = sorted(os.listdir(path)) if path.is_dir() else path.read_bytes()
             files[place] = path.stat().st_ino, content
     mounts = Path("/proc/self/mountinfo").read_text(encoding="utf-8").splitlines()
-    return {"mounts": sorted(mounts), "interfaces": sorted(os.listdir("/sys/class/net")), "files": files}
+    return {
+        "mounts": sorted(mounts),
+        "interfaces": sorted(os.listdir("/sys/class/net")),
+        "files": files,
+    }
 
 
 def name(process: psutil.Process) -> str:

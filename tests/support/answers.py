@@ -25,7 +25,8 @@ def _begun(stem: str, cells: list) -> dict[str, object]:
     small = importlib.import_module(f"tests.labs.wrong_answers.{stem}").SMALL
     os.environ["LABKIT_LAB"] = stem  # the fixture of all tests takes it away again
     namespace: dict[str, object] = {"__name__": "__main__"}
-    imports = cells[1].source.replace(f'lab.start("{stem}")', "")  # which would change this process's output
+    # Which would change this process's output.
+    imports = cells[1].source.replace(f'lab.start("{stem}")', "")
     _execute(imports, namespace)
     for cell in cells:
         if "parameters" in cell.tags:

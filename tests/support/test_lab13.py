@@ -1,4 +1,5 @@
-"""Lab 13's tools on machines that are not this one: ranks that share cores, splits, cores that are denied."""
+"""Lab 13's tools on machines that are not this one: ranks that share cores, splits, cores that are
+denied."""
 
 from __future__ import annotations
 

@@ -14,7 +14,8 @@ NET, LABELS = lab14.deep(1, width=8, classes=2), torch.tensor([0, 1])
 @pytest.mark.parametrize(
     ("forward", "apart", "nbytes"),
     [
-        (lambda: WEIGHT * WEIGHT + WEIGHT * WEIGHT.view(16, 16).view(256), (), 1024),  # each memory once
+        # Each memory once.
+        (lambda: WEIGHT * WEIGHT + WEIGHT * WEIGHT.view(16, 16).view(256), (), 1024),
         (lambda: (WEIGHT * WEIGHT).sum(), (WEIGHT,), 0),
         # x, ReLU's output, log-probabilities; and the sum of the loss' weights
         (

@@ -1,4 +1,5 @@
-"""Lab 27: what a stand-in's copies cost, when their bytes move, what is refused; a GPU if there is one."""
+"""Lab 27: what a stand-in's copies cost, when their bytes move, what is refused; a GPU if there is
+one."""
 
 from __future__ import annotations
 
@@ -13,7 +14,9 @@ every_device = pytest.mark.parametrize(
     "name",
     [
         "stand-in",
-        pytest.param("cuda", marks=pytest.mark.skipif(not HAS_GPU, reason="this machine has no GPU")),
+        pytest.param(
+            "cuda", marks=pytest.mark.skipif(not HAS_GPU, reason="this machine has no GPU")
+        ),
     ],
 )
 
@@ -63,7 +66,11 @@ def test_one_engine_works_in_turns_two_at_once_and_bytes_move_when_they_are_wait
         assert now == [time]
     assert (host == 7).all()
     assert device.peek(memory).tolist() == [9] * 10 + [7] * 10
-    assert device.log == [("to host", 10, 0.0, 2.0), ("to host", 10, 2.0, 4.0), ("to device", 10, 0.0, 2.0)]
+    assert device.log == [
+        ("to host", 10, 0.0, 2.0),
+        ("to host", 10, 2.0, 4.0),
+        ("to device", 10, 0.0, 2.0),
+    ]
 
 
 def test_the_host_cannot_look_into_device_memory():

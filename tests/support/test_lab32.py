@@ -33,7 +33,8 @@ def test_sums_one_after_the_other_do_not_share_their_latencies():
 
 
 def test_few_values_that_stand_for_many_take_as_long_as_many():
-    # 6.4 kB, summed by halves: as 800 bytes, MPI would take them for short and send all in each message.
+    # 6.4 kB, summed by halves: as 800 bytes, MPI would take them for short and send all in each
+    # message.
     net, machine = lab32.table("googlenet", 1, 1e12), virtual.machine("k80_edr")
     many = net._replace(sizes=[1600, 3200], forward=[0, 0], backward=[1e-6, 1e-6], scale=1.0)
     few = many._replace(sizes=[200, 400], scale=8.0)

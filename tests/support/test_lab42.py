@@ -16,7 +16,10 @@ SRUN = (
     "env MV2_USE_CUDA=1 MV2_ENABLE_AFFINITY=0 srun --mpi=pmi2 --nodes=2 --ntasks-per-node=4 "
     "--cpus-per-task=14 --gpus-per-node=4 --gpu-bind=none"
 )
-RSH = "mpirun_rsh -export-all -np 8 -hostfile hosts MV2_USE_CUDA=1 MV2_ENABLE_AFFINITY=0 OMP_NUM_THREADS=14"
+RSH = (
+    "mpirun_rsh -export-all -np 8 -hostfile hosts MV2_USE_CUDA=1 MV2_ENABLE_AFFINITY=0"
+    " OMP_NUM_THREADS=14"
+)
 
 
 @pytest.mark.parametrize(("text", "mpiname", "want"), lab42.LIBRARIES)
@@ -59,7 +62,16 @@ def test_without_slurm_a_line_is_for_mpiexec(monkeypatch):
 def test_a_line_for_this_machine_starts_ranks_with_the_cores_that_it_asks_for(mpi):
     if mpi and mpi not in builds.mpi_builds():
         pytest.skip("MVAPICH2 is not built here")
-    line = ["env", "MV2_ENABLE_AFFINITY=0", "mpiexec", "-n", "2", "-bind-to", "core:1", *lab42.PROGRAM]
+    line = [
+        "env",
+        "MV2_ENABLE_AFFINITY=0",
+        "mpiexec",
+        "-n",
+        "2",
+        "-bind-to",
+        "core:1",
+        *lab42.PROGRAM,
+    ]
     answers = lab42.start(line, mpi)
     assert [answer["rank"] for answer in answers] == [0, 1]
     assert {answer["cores"] for answer in answers} == {1}

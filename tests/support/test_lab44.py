@@ -11,7 +11,10 @@ def request(number: int, start: int, ticks: int = 0, library: str = "MPI") -> li
     end = {"ph": "E", "ts": start + 40, "pid": number, "args": {"dtype": "float32", "shape": "[1]"}}
     return [
         {"ph": "B", "name": "NEGOTIATE_ALLREDUCE", "ts": start, "pid": number},
-        *({"ph": "X", "name": str(rank), "ts": start, "pid": number, "dur": 0} for rank in range(ticks)),
+        *(
+            {"ph": "X", "name": str(rank), "ts": start, "pid": number, "dur": 0}
+            for rank in range(ticks)
+        ),
         {"ph": "E", "ts": start + 10, "pid": number},
         {"ph": "B", "name": "ALLREDUCE", "ts": start + 15, "pid": number},
         {"ph": "B", "name": f"{library}_ALLREDUCE", "ts": start + 16, "pid": number},
@@ -35,7 +38,13 @@ def test_a_timeline_tells_lines_times_calls_and_who_was_asked():
     read = lab44.lines(EVENTS)
     assert read[:3] == lab44.story("1 - i CYCLE_START\n100 a B NEGOTIATE_ALLREDUCE\n100 a X 0")
     assert len(read) == 1 + 8 + 6 + 6
-    assert lab44.spent(EVENTS)["a"] == {"negotiate": 20, "queue": 10, "copy in": 0, "sum": 40, "copy out": 0}
+    assert lab44.spent(EVENTS)["a"] == {
+        "negotiate": 20,
+        "queue": 10,
+        "copy in": 0,
+        "sum": 40,
+        "copy out": 0,
+    }
     assert lab44.sent(EVENTS, 2) == [["a"], ["b"]]
     a, b = lab44.tensors("a:4 b:4")
     assert lab44.asked_in(EVENTS, [[a], [b], [a]]) == [1, 0, 0]
@@ -58,7 +67,8 @@ def test_the_threshold_is_rounded_up(threshold, ranks_on_node, most):
 
 
 @pytest.mark.parametrize(
-    ("spans", "covered"), [([], 0), ([(0, 10), (5, 20)], 20), ([(30, 40), (0, 10), (2, 3), (10, 12)], 22)]
+    ("spans", "covered"),
+    [([], 0), ([(0, 10), (5, 20)], 20), ([(30, 40), (0, 10), (2, 3), (10, 12)], 22)],
 )
 def test_what_several_spans_cover_counts_once(spans, covered):
     assert lab44.covered(spans) == covered

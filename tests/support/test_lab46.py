@@ -22,8 +22,11 @@ def test_resnet_has_as_many_parameters_as_published():
 
 
 def test_published_lines_give_the_published_speed_ups():
-    """The tables print how many times as fast as one GPU; here it is computed from images per second."""
-    speedups = {str(line): round(line.alone * line.gpus / line.step, 1) for line in lab46.published("vgg16")}
+    """The tables print how many times as fast as one GPU; here it is computed from images per
+    second."""
+    speedups = {
+        str(line): round(line.alone * line.gpus / line.step, 1) for line in lab46.published("vgg16")
+    }
     assert speedups == {
         "VGG-16, 16 GPUs, host over TCP": 4.7,
         "VGG-16, 16 GPUs, host over RDMA": 4.7,
@@ -112,7 +115,9 @@ def names() -> dict[str, str]:
 
 
 def test_alone_all_that_is_here_is_open(alone):
-    assert names() == dict.fromkeys(["host, MPICH", "host, MVAPICH2", "CUDA-aware MPI", "NCCL", "Gloo"], "")
+    assert names() == dict.fromkeys(
+        ["host, MPICH", "host, MVAPICH2", "CUDA-aware MPI", "NCCL", "Gloo"], ""
+    )
     alone.setattr(lab46.builds, "mpi_builds", lambda: {"mpich": "/a"})
     assert names()["host, MVAPICH2"] == "not here: `make mvapich2` builds it"
 
@@ -126,9 +131,22 @@ def test_a_job_keeps_its_mpi(alone):
 @pytest.mark.slow
 def test_the_same_script_in_keras(tmp_path):
     settings = ["framework=keras", "images=4", "repeat=5", "watched_steps=2"]
-    command = [sys.executable, "-m", "labkit", "run", "46", "--solved", "--np", "2", "--set", *settings]
+    command = [
+        sys.executable,
+        "-m",
+        "labkit",
+        "run",
+        "46",
+        "--solved",
+        "--np",
+        "2",
+        "--set",
+        *settings,
+    ]
     env = {**os.environ, "LABKIT_HOME": str(tmp_path)}
-    done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=600, check=False)
+    done = subprocess.run(
+        command, env=env, capture_output=True, text=True, timeout=600, check=False
+    )
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
     entries = record.entries(tmp_path / "solved" / "records" / "46_three_libraries.jsonl")
     (weak,) = [entry for entry in entries if entry["result"] == "weak Gloo"]

@@ -1,4 +1,5 @@
-"""Lab 51: every library that is here sums on real ranks, and the others say why they cannot; its tables."""
+"""Lab 51: every library that is here sums on real ranks, and the others say why they cannot; its
+tables."""
 
 from __future__ import annotations
 
@@ -19,7 +20,8 @@ ON_GPU = ("mpi-gpu", "torch-gloo-gpu", "torch-nccl", "horovod-mpi-gpu", "horovod
 
 
 def sums(link):
-    """What a rank gets, the same tensor as before or not, and the library's own word on who did it."""
+    """What a rank gets, the same tensor as before or not, and the library's own word on who did
+    it."""
     short = link.vector(5)
     short += link.rank + 1
     before = short.data_ptr()
@@ -73,7 +75,10 @@ def test_two_ranks_on_one_gpu_are_too_many_for_nccl():
     first = "node1 GPU-a"
     # Also where each rank is shown one GPU and calls it cuda:0.
     assert lab51.gpus_lack([first, "node1 GPU-b", "node2 GPU-c"], first) == ""
-    assert lab51.gpus_lack([first, first], first) == "NCCL takes one rank a GPU, and 2 ranks share this one"
+    assert (
+        lab51.gpus_lack([first, first], first)
+        == "NCCL takes one rank a GPU, and 2 ranks share this one"
+    )
     assert lab51.gpus_lack([], first) == "", "outside of a job nobody can tell"
 
 
@@ -82,7 +87,10 @@ def test_a_build_of_horovod_that_is_not_here_comes_with_its_cure(monkeypatch, na
     monkeypatch.setattr(world, "device", lambda: "cuda:0")
     monkeypatch.setattr(lab51.placement, "own_gpu", lambda: "this host's first")
     monkeypatch.setattr(builds, "horovod_builds", lambda: {"host": None})
-    reason = f"Horovod's build {build.lower()} is not here; `make setup GPU_OPERATIONS={build}` builds it"
+    reason = (
+        f"Horovod's build {build.lower()} is not here; `make setup GPU_OPERATIONS={build}`"
+        " builds it"
+    )
     assert lab51.missing(name) == reason
     monkeypatch.setattr(builds, "horovod_builds", lambda: {"host": None, build.lower(): None})
     assert lab51.missing(name) == "", "its ranks get that build, whatever this process has"
@@ -94,9 +102,10 @@ def test_a_job_with_another_build_says_how_to_start_it(monkeypatch):
     monkeypatch.setattr(builds, "current_horovod", lambda: "host")
     comm = types.SimpleNamespace(allgather=lambda value: [value])  # a job of one rank
     reason = lab51.missing("horovod-nccl", comm)
-    assert reason == (
-        "this job has Horovod's build host; start this file once more with HOROVOD=nccl and backends "
-        "'horovod-nccl' alone"
+    assert (
+        reason
+        == "this job has Horovod's build host; start this file once more with HOROVOD=nccl and"
+        " backends 'horovod-nccl' alone"
     )
 
 
@@ -151,7 +160,9 @@ def job(tmp_path, *names):
     script.write_text(JOB, encoding="utf-8")
     command = [launch.mpiexec(), "-n", "2", sys.executable, str(script), *names]
     env = world.clean_env() | {"OMP_NUM_THREADS": "1"}
-    done = subprocess.run(command, capture_output=True, text=True, env=env, timeout=120, check=False)
+    done = subprocess.run(
+        command, capture_output=True, text=True, env=env, timeout=120, check=False
+    )
     assert done.returncode == 0, done.stderr
     return done.stdout.splitlines()[1:]
 

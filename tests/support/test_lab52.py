@@ -20,21 +20,26 @@ WANTED = {"buckets", "exchange", "step", "split", "errors"}
 def solution():
     """The functions of the solved lab, by name."""
     tree = ast.parse((paths.root() / "solutions/52_predict_scaling.py").read_text())
-    functions = [node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name in WANTED]
+    functions = [
+        node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name in WANTED
+    ]
     names: dict = {"math": math, "lab52": lab52}
     exec(compile(ast.Module(functions, []), "52_predict_scaling", "exec"), names)
     names["READY"] = {
-        row.net: names["buckets"](nets.layer_table(row.net), 64 * 2**20) for row in lab52.published()
+        row.net: names["buckets"](nets.layer_table(row.net), 64 * 2**20)
+        for row in lab52.published()
     }
     return names
 
 
-# ------------------------------------------------------------------------------------------ the kit's table
+# ---------------------------------------------------------------------------------- the kit's table
 
 
 def test_a_row_is_what_its_line_says():
     (row,) = [
-        row for row in lab52.published() if row.network == "RDMA" and row.net == "vgg16" and row.gpus == 16
+        row
+        for row in lab52.published()
+        if row.network == "RDMA" and row.net == "vgg16" and row.gpus == 16
     ]
     assert (row.nodes, row.per_node, row.algorithm) == (4, 4, "ring")
     assert row.line == pytest.approx(0.32e-9)
@@ -43,7 +48,7 @@ def test_a_row_is_what_its_line_says():
     assert str(row) == "Horovod 25 Gb/s RoCE, RDMA, vgg16, 16 GPUs"
 
 
-# ------------------------------------------------------------------------------------- a fit that cannot peek
+# --------------------------------------------------------------------------- a fit that cannot peek
 
 
 class Sealed:
@@ -91,7 +96,9 @@ def test_a_fit_finds_the_numbers_that_rows_were_made_with(solution):
         for gpus in (4, 16, 64, 512):
             row = lab52.run_of(net=net, gpus=gpus, alone=0.1)
             made.append(
-                lab52.run_of(net=net, gpus=gpus, alone=0.1, step=solution["step"](row, lab52.LEARNED))
+                lab52.run_of(
+                    net=net, gpus=gpus, alone=0.1, step=solution["step"](row, lab52.LEARNED)
+                )
             )
     learned = lab52.fit(solution["step"], made)
     assert set(learned) == {"TCP", "inside", "round", "straggler"}

@@ -1,4 +1,5 @@
-"""Lab 53's support: times of a shape, the ring on paper, cases that can be told apart, ranks that nap."""
+"""Lab 53's support: times of a shape, the ring on paper, cases that can be told apart, ranks that
+nap."""
 
 from __future__ import annotations
 
@@ -49,4 +50,6 @@ def test_real_ranks():
     sends = [span for span in spans if span.kind == "send"]
     assert len(sends) == 4 * 6
     assert sorted(seconds["steady"]) == [1, 2, 4]
-    assert all(len(each) == 2 and each.min() >= 0.9 * lab53.MEAN for each in seconds["steady"].values())
+    assert all(
+        len(each) == 2 and each.min() >= 0.9 * lab53.MEAN for each in seconds["steady"].values()
+    )

@@ -32,13 +32,17 @@ def test_a_bucket_begins_when_its_last_gradient_is_there():
         events.append("start")
         return len(events)
 
-    end_of_step = lab60.attach(buckets, start, lambda bucket, started: events.append(("finish", started)))
+    end_of_step = lab60.attach(
+        buckets, start, lambda bucket, started: events.append(("finish", started))
+    )
     for _ in range(2):
         events.clear()
         net.zero_grad()
         net(torch.randn(4, 64)).sum().backward()
         end_of_step()
-        assert events == ["start"] * len(buckets) + [("finish", 1 + place) for place in range(len(buckets))]
+        assert events == ["start"] * len(buckets) + [
+            ("finish", 1 + place) for place in range(len(buckets))
+        ]
 
 
 @launch.in_group()

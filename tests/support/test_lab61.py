@@ -13,7 +13,9 @@ from labkit import timing
 from labkit.errors import LabError
 from support import lab61
 
-pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="counts by Linux's TCP_INFO")
+pytestmark = pytest.mark.skipif(
+    not sys.platform.startswith("linux"), reason="counts by Linux's TCP_INFO"
+)
 
 
 def _send(address, count: int, pipe) -> None:
@@ -50,11 +52,14 @@ def test_bytes_of_a_connection_are_counted():
 def test_servers_are_read_from_devices_and_bytes_from_logs():
     took = timing.Measurement(np.full(5, 0.1))
     names = [f"/job:ps/replica:0/task:{task}/device:CPU:0" for task in (0, 1, 0)]
-    leader = lab61.Chief(took, steps=10, begin=2.0, end=5.0, sizes=[1, 2, 3], devices=names, losses=[1.0])
+    leader = lab61.Chief(
+        took, steps=10, begin=2.0, end=5.0, sizes=[1, 2, 3], devices=names, losses=[1.0]
+    )
     log = [(1.0, 100, 0), (1.9, 200, 0), (3.0, 900, 0), (4.9, 1200, 0), (5.1, 5000, 0)]
     outcome = lab61.of_chief(leader, {"ps 0": log, "worker 0": log, "worker 1": log})
     assert outcome.servers == [0, 1, 0]
-    assert outcome.sent == {"ps 0": 200, "worker 0": 200, "worker 1": 200}  # 1000 in 5 rounds of 2 workers
+    # 1000 in 5 rounds of 2 workers.
+    assert outcome.sent == {"ps 0": 200, "worker 0": 200, "worker 1": 200}
 
 
 def tf_config(slurm, hosts, port):

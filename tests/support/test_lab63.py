@@ -1,4 +1,5 @@
-"""Lab 63's support: plans played on paper, what is wrong with one, and pieces that are interleaved."""
+"""Lab 63's support: plans played on paper, what is wrong with one, and pieces that are
+interleaved."""
 
 from __future__ import annotations
 
@@ -23,7 +24,8 @@ def test_the_bubble_is_the_closed_form(ranks, micro):
 
 @pytest.mark.parametrize("pieces", [1, 2, 4])
 def test_interleaved_pieces_make_the_bubble_smaller(pieces):
-    """(p - 1) / (v m + p - 1) of all time: Narayanan and others (2021), section 2.2.2, as a share of m."""
+    """(p - 1) / (v m + p - 1) of all time: Narayanan and others (2021), section 2.2.2, as a share
+    of m."""
     ranks, micro = 4, 8
     plans = lab63.interleaved(ranks, micro, pieces)
     for plan in plans:
@@ -46,8 +48,14 @@ def test_a_deadlock_is_named():
     ("plans", "says"),
     [
         ([forwards_then_back(2)], "a plan for each of the ranks, 2 in all"),
-        ([forwards_then_back(2), [("F", 0), ("F", 1), ("B", 0)]], r"Rank 1 goes backwards with .* \[0\]"),
-        ([[("B", 0), ("F", 0), ("F", 1), ("B", 1)]] * 2, "Rank 0 goes back with micro-batch 0 before"),
+        (
+            [forwards_then_back(2), [("F", 0), ("F", 1), ("B", 0)]],
+            r"Rank 1 goes backwards with .* \[0\]",
+        ),
+        (
+            [[("B", 0), ("F", 0), ("F", 1), ("B", 1)]] * 2,
+            "Rank 0 goes back with micro-batch 0 before",
+        ),
         ([forwards_then_back(3)] * 2, "right are 0 to 1"),
     ],
 )

@@ -1,4 +1,5 @@
-"""Lab 64's support: the small GPT, what its training counts, published nets, sums of GPUs, layouts."""
+"""Lab 64's support: the small GPT, what its training counts, published nets, sums of GPUs,
+layouts."""
 
 from __future__ import annotations
 

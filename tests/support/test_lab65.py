@@ -1,4 +1,5 @@
-"""Lab 65's support: what runs say, and the ways that the lab's own tests do not run, on real processes."""
+"""Lab 65's support: what runs say, and the ways that the lab's own tests do not run, on real
+processes."""
 
 from __future__ import annotations
 
@@ -41,7 +42,9 @@ def test_spans_are_of_all_rounds_and_ranks():
 @pytest.mark.slow
 def test_a_script_that_does_not_train_is_a_sentence(monkeypatch):
     monkeypatch.setitem(lab65.ALONE, "nothing", lab65.Way("no_such_script", "torch_alone", ""))
-    with pytest.raises(LabError, match="no_such_script.py does not train here: it ended with status 2"):
+    with pytest.raises(
+        LabError, match="no_such_script.py does not train here: it ended with status 2"
+    ):
         lab65.measure(["nothing"], 2, 1, width=8, batch=8, steps=6)
 
 

@@ -1,4 +1,5 @@
-"""Lab 70's support: saves that are watched and killed, files, losses by life, and a job that loses a node."""
+"""Lab 70's support: saves that are watched and killed, files, losses by life, and a job that loses
+a node."""
 
 from __future__ import annotations
 
@@ -52,7 +53,9 @@ def test_a_job_that_loses_a_node_goes_on_from_its_checkpoint(answers):
     assert [step["step"] for step in one] == list(range(7, len(control) + 1))
     whole = [step for step in two if step["rank"] == 0 and step["step"] < 7] + one
     np.testing.assert_allclose([step["loss"] for step in whole], control, rtol=1e-9)
-    used = [sample for step in two + one if step in one or step["step"] < 7 for sample in step["used"]]
+    used = [
+        sample for step in two + one if step in one or step["step"] < 7 for sample in step["used"]
+    ]
     assert sorted(used) == list(range(lab70.SAMPLES))
 
 

@@ -1,4 +1,5 @@
-"""Programs beside those of labkit.collectives, whose virtual times have closed forms or SimGrid's."""
+"""Programs beside those of labkit.collectives, whose virtual times have closed forms or
+SimGrid's."""
 
 from __future__ import annotations
 

@@ -1,7 +1,9 @@
-"""Programs of collectives for real ranks and for virtual ones: `play(comm, programs)` gives their results.
+"""Programs of collectives for real ranks and for virtual ones: `play(comm, programs)` gives their
+results.
 
-A step is (call, root, length, op, dtype, in_place); root is taken modulo the ranks there are. All data follow
-from the rank and the number of the step, so that both worlds begin alike; results are exact in their type.
+A step is (call, root, length, op, dtype, in_place); root is taken modulo the ranks there are. All
+data follow from the rank and the number of the step, so that both worlds begin alike; results are
+exact in their type.
 """
 
 from __future__ import annotations
@@ -10,9 +12,27 @@ import functools
 
 import numpy as np
 
-ARRAYS = ["Bcast", "Reduce", "Allreduce", "Allgather", "Allgatherv", "Reduce_scatter_block", "Reduce_scatter"]
+ARRAYS = [
+    "Bcast",
+    "Reduce",
+    "Allreduce",
+    "Allgather",
+    "Allgatherv",
+    "Reduce_scatter_block",
+    "Reduce_scatter",
+]
 ARRAYS += ["Scatter", "Gather", "Alltoall", "Scan", "Iallreduce", "Ireduce", "Ibcast"]
-OBJECTS = ["barrier", "bcast", "reduce", "allreduce", "scan", "allgather", "gather", "scatter", "alltoall"]
+OBJECTS = [
+    "barrier",
+    "bcast",
+    "reduce",
+    "allreduce",
+    "scan",
+    "allgather",
+    "gather",
+    "scatter",
+    "alltoall",
+]
 OTHERS = ["Barrier", "Ibarrier", "ring", "several"]
 GROUPS = ["split", "halves", "some", "dup", "node", "back"]
 OPS = ["SUM", "PROD", "MAX", "MIN", "BXOR"]
@@ -67,10 +87,14 @@ def _group(comms: list, here, MPI, step: tuple):
 
 def data(rank: int, number: int, length: int, dtype: str, op: str = "SUM") -> np.ndarray:
     """Whole numbers from 1 on; small ones where they are to be multiplied."""
-    return ((np.arange(length) * 7 + rank * 13 + number * 5) % (3 if op == "PROD" else 97) + 1).astype(dtype)
+    return (
+        (np.arange(length) * 7 + rank * 13 + number * 5) % (3 if op == "PROD" else 97) + 1
+    ).astype(dtype)
 
 
-def _step(comm, MPI, number: int, call: str, root: int, length: int, op: str, dtype: str, in_place: bool):
+def _step(
+    comm, MPI, number: int, call: str, root: int, length: int, op: str, dtype: str, in_place: bool
+):
     n, rank = comm.Get_size(), comm.Get_rank()
     root %= n
     made = functools.partial(data, rank, number, dtype=dtype, op=op)
@@ -96,7 +120,9 @@ def _step(comm, MPI, number: int, call: str, root: int, length: int, op: str, dt
         comm.Gather(send if at_root else own, wide if at_root else None, root)
         return wide.tolist() if at_root else None
     if call == "Scatter":
-        comm.Scatter(whole if at_root else None, MPI.IN_PLACE if in_place and at_root else into, root)
+        comm.Scatter(
+            whole if at_root else None, MPI.IN_PLACE if in_place and at_root else into, root
+        )
         return whole.tolist() if in_place and at_root else into.tolist()
     if call in ("Allreduce", "Scan", "Iallreduce"):
         _ended(getattr(comm, call)(send, into, op=op))

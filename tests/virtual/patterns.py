@@ -1,4 +1,5 @@
-"""Messages that meet in ports: patterns that SimGrid and the virtual cluster run, for test_contention.py.
+"""Messages that meet in ports: patterns that SimGrid and the virtual cluster run, for
+test_contention.py.
 
 Plain Python alone: tests/figures/record_simgrid.py reads it where nothing else is installed.
 """
@@ -11,8 +12,9 @@ from typing import NamedTuple
 
 
 class Pattern(NamedTuple):
-    """What ranks send at once. rounds: in each, (source, dest, bytes) of all messages; a rank begins a round
-    when all that it sends and receives in the one before is over. starts: seconds, by rank.
+    """What ranks send at once. rounds: in each, (source, dest, bytes) of all messages; a rank
+    begins a round when all that it sends and receives in the one before is over. starts: seconds,
+    by rank.
     """
 
     name: str
@@ -35,9 +37,12 @@ def one_to_many(p: int) -> list[tuple[int, int, int]]:
 
 
 def servers(p: int) -> list[tuple[int, int, int]]:
-    """The last three quarters of the ranks send to each of the first, whose pieces are not equal."""
+    """The last three quarters of the ranks send to each of the first, whose pieces are not
+    equal."""
     few = p // 4
-    return [(worker, server, (server + 1) * 10**6) for worker in range(few, p) for server in range(few)]
+    return [
+        (worker, server, (server + 1) * 10**6) for worker in range(few, p) for server in range(few)
+    ]
 
 
 def wheel(p: int) -> list[tuple[int, int, int]]:

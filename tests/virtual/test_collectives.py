@@ -23,12 +23,15 @@ ALL = (1, 2, 3, 4, 5, 7, 8, 12, 16)
 
 
 def every_call() -> list[list[tuple]]:
-    """Each call with lengths that do not divide, short, long, empty, in place, with several roots."""
+    """Each call with lengths that do not divide, short, long, empty, in place, with several
+    roots."""
     kinds = [(0, 5, "SUM", "f8", False), (1, 7, "MAX", "f4", True), (2, 700, "PROD", "i8", True)]
     kinds += [(3, 701, "BXOR", "i4", False), (1, 0, "SUM", "f8", False), (2, 1, "MIN", "i4", True)]
     calls = [[(call, *kind)] for call in programs.ARRAYS for kind in kinds]
     roots = [(0, 3, "SUM", "i8", False), (3, 600, "MAX", "f8", False)]
-    return calls + [[(call, *kind)] for call in programs.OBJECTS + programs.OTHERS for kind in roots]
+    return calls + [
+        [(call, *kind)] for call in programs.OBJECTS + programs.OTHERS for kind in roots
+    ]
 
 
 def random_programs(count: int) -> list[list[tuple]]:
@@ -102,7 +105,9 @@ def test_reductions_against_numpy(ranks):
 
 
 def time_of(ranks: int, fn, *args) -> float:
-    return virtual.Cluster(ranks, machine=virtual.ideal(ALPHA, BANDWIDTH, REDUCE)).run(fn, *args).time
+    return (
+        virtual.Cluster(ranks, machine=virtual.ideal(ALPHA, BANDWIDTH, REDUCE)).run(fn, *args).time
+    )
 
 
 def close(got: float, want: float) -> bool:
@@ -122,7 +127,9 @@ def test_costs_are_those_of_the_closed_forms(ranks):
         comm.Reduce_scatter_block(vector, np.empty(vector.size // comm.size))
 
     def part(comm, vector):
-        comm.Gather(vector[: vector.size // comm.size], np.empty(vector.size) if comm.rank == 0 else None)
+        comm.Gather(
+            vector[: vector.size // comm.size], np.empty(vector.size) if comm.rank == 0 else None
+        )
 
     def scatter(comm, vector):
         comm.Scatter(vector if comm.rank == 0 else None, np.empty(vector.size // comm.size))
@@ -134,14 +141,19 @@ def test_costs_are_those_of_the_closed_forms(ranks):
     assert close(time_of(ranks, lambda comm, v: comm.Barrier(), vector), steps * ALPHA)
     assert close(time_of(ranks, lambda comm, v: comm.Bcast(v), vector), tree)
     assert close(
-        time_of(ranks, lambda comm, v: comm.Reduce(v, np.empty(v.size)), vector), tree + steps * n * GAMMA
+        time_of(ranks, lambda comm, v: comm.Reduce(v, np.empty(v.size)), vector),
+        tree + steps * n * GAMMA,
     )
     assert close(time_of(ranks, allgather, vector), gathered)
     assert close(time_of(ranks, reduce_scatter, vector), gathered + n * (ranks - 1) / ranks * GAMMA)
-    assert close(time_of(ranks, lambda comm, v: comm.Alltoall(v, np.empty(v.size)), vector), gathered)
+    assert close(
+        time_of(ranks, lambda comm, v: comm.Alltoall(v, np.empty(v.size)), vector), gathered
+    )
     assert close(time_of(ranks, part, vector), half)
     assert close(time_of(ranks, scatter, vector), half)
-    assert close(time_of(ranks, lambda comm, v: comm.Scan(v, np.empty(v.size)), short), doubled(256, steps))
+    assert close(
+        time_of(ranks, lambda comm, v: comm.Scan(v, np.empty(v.size)), short), doubled(256, steps)
+    )
     rabenseifner = costs.rabenseifner_allreduce_time(n, ranks, ALPHA, BETA, GAMMA)
     assert close(time_of(ranks, allreduce, vector), rabenseifner)
     doubling = costs.recursive_doubling_allreduce_time(256, ranks, ALPHA, BETA, GAMMA)
@@ -158,7 +170,8 @@ def allreduce(comm, vector):
 
 @pytest.mark.parametrize("ranks", ALL)
 def test_costs_where_ranks_are_no_power_of_two(ranks):
-    """Messages wait for their receivers: one that came a round early would slow the one before it."""
+    """Messages wait for their receivers: one that came a round early would slow the one before
+    it."""
     machine = virtual.ideal(ALPHA, BANDWIDTH, REDUCE).but(eager=0)
     n = 8 * 8 * 1000  # 8 blocks at most are folded in Rabenseifner's
     within = [

@@ -63,7 +63,8 @@ def run(fn, ranks: int, *args, machine=IDEAL, per_node: int = 1):
 
 
 def test_messages_of_one_pair_are_taken_in_order_whatever_meets_them():
-    """A long message that is shared, then a short rendezvous of the same pair, for receives from anyone."""
+    """A long message that is shared, then a short rendezvous of the same pair, for receives from
+    anyone."""
 
     def meet(comm):
         if comm.rank == 0:

@@ -55,7 +55,8 @@ def test_the_closed_forms_of_equal_links_are_met(nbytes):
         closed = costs.tree_allreduce_time(nbytes, p, ALPHA, BETA, GAMMA)
         assert time(p, collectives.tree_allreduce, 96) == pytest.approx(closed, rel=1e-3)
     for p, count in ((3, 1), (4, 8), (16, 40)):
-        # A port takes up the next chunk when the last has arrived, as the formula has it: gap = α + n/k β.
+        # A port takes up the next chunk when the last has arrived, as the formula has it: gap = α +
+        # n/k β.
         link = virtual.Link(ALPHA, BANDWIDTH, gap=ALPHA + nbytes / count / BANDWIDTH)
         closed = costs.chain_broadcast_time(nbytes, p, ALPHA, BETA, count)
         got = time(p, algorithms.chain_broadcast, 10 * count, count, inside=link, between=link)
@@ -83,7 +84,9 @@ def test_a_chain_whose_ports_go_straight_on_pays_the_latency_once_a_hop():
 
 
 @pytest.mark.parametrize(
-    "recorded", RECORDED["runs"], ids=lambda case: f"{case['program']}-{case['ranks']}-{case['bytes']}"
+    "recorded",
+    RECORDED["runs"],
+    ids=lambda case: f"{case['program']}-{case['ranks']}-{case['bytes']}",
 )
 def test_simgrid_gives_the_same_time(recorded):
     """Recorded by tests/figures/record_simgrid.py. 0.01 %: SimGrid's own precision leaves 1e-6."""
@@ -96,7 +99,8 @@ def test_simgrid_gives_the_same_time(recorded):
 
 
 @pytest.mark.parametrize(
-    ("per_node", "cards", "shared"), [(1, 1, 1), (4, 4, 1), (4, 2, 2), (4, 1, 4), (3, 2, 2), (8, 1, 8)]
+    ("per_node", "cards", "shared"),
+    [(1, 1, 1), (4, 4, 1), (4, 2, 2), (4, 1, 4), (3, 2, 2), (8, 1, 8)],
 )
 def test_ranks_that_share_a_card_wait_for_each_other(per_node, cards, shared):
     def across(comm, vector):
@@ -143,7 +147,9 @@ def test_overhead_is_paid_on_both_sides_and_the_gap_limits_the_message_rate():
             send(comm, np.zeros(1))
 
     link = virtual.Link(latency=1e-6, bandwidth=1e12, gap=4e-7)
-    assert cluster(inside=link, between=link).run(burst).time == pytest.approx(1e-6 + 49 * 4e-7, rel=1e-3)
+    assert cluster(inside=link, between=link).run(burst).time == pytest.approx(
+        1e-6 + 49 * 4e-7, rel=1e-3
+    )
 
 
 def test_additions_of_vectors_take_time_and_those_of_plain_arrays_none():
@@ -152,5 +158,8 @@ def test_additions_of_vectors_take_time_and_those_of_plain_arrays_none():
         vector[: len(vector) // 2] += 1
 
     machine = virtual.ideal(reduce=1e9)
-    times = [virtual.Cluster(1, machine=machine).run(add, vector).time for vector in (of(1e6), np.zeros(96))]
+    times = [
+        virtual.Cluster(1, machine=machine).run(add, vector).time
+        for vector in (of(1e6), np.zeros(96))
+    ]
     assert times == [pytest.approx(1.5e-3), 0]

@@ -1,4 +1,5 @@
-"""Virtual time: what calls cost, in which order ranks act, and that a run is the same every time."""
+"""Virtual time: what calls cost, in which order ranks act, and that a run is the same every
+time."""
 
 from __future__ import annotations
 
@@ -18,7 +19,8 @@ def run(fn, ranks: int = 2, *args, machine=IDEAL, per_node: int = 1, **more):
 
 
 def test_who_meets_in_a_card_shares_it():
-    """Rank 1 sends alone for 5 µs; then each has half of the speed until rank 1's bytes have left."""
+    """Rank 1 sends alone for 5 µs; then each has half of the speed until rank 1's bytes have
+    left."""
 
     def late(comm):
         if comm.rank < 2:
@@ -28,7 +30,9 @@ def test_who_meets_in_a_card_shares_it():
             comm.Recv(np.zeros(10**6, np.uint8), comm.rank - 2)
         return comm.Wtime()
 
-    assert run(late, 4, per_node=2).results[2:] == pytest.approx([ALPHA + 2e-3, ALPHA + 2e-3 - 5e-6])
+    assert run(late, 4, per_node=2).results[2:] == pytest.approx(
+        [ALPHA + 2e-3, ALPHA + 2e-3 - 5e-6]
+    )
 
 
 def test_any_source_takes_what_arrives_first():
@@ -130,8 +134,20 @@ def test_vectors_keep_their_scale_and_cost_gamma():
     def work(comm, vector):
         parts = np.array_split(vector, 4)
         box = np.empty_like(parts[0])
-        made = [parts[1], box, vector[1:3], vector + 1, vector.copy(), 2 * vector, np.concatenate(parts)]
-        made += [np.zeros_like(vector), np.where(vector > 1, vector, 0), pickle.loads(pickle.dumps(vector))]
+        made = [
+            parts[1],
+            box,
+            vector[1:3],
+            vector + 1,
+            vector.copy(),
+            2 * vector,
+            np.concatenate(parts),
+        ]
+        made += [
+            np.zeros_like(vector),
+            np.where(vector > 1, vector, 0),
+            pickle.loads(pickle.dumps(vector)),
+        ]
         scales = [vector.scale for vector in made]
         begin = comm.Wtime()
         parts[0] += box

@@ -1,4 +1,5 @@
-"""Communicators of some of the virtual ranks. Beside real ranks they are drawn in test_collectives."""
+"""Communicators of some of the virtual ranks. Beside real ranks they are drawn in
+test_collectives."""
 
 from __future__ import annotations
 

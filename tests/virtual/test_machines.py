@@ -11,7 +11,9 @@ NAMES = [name for name in virtual.machines() if name != "here"]
 
 def test_a_machine_that_there_is_not():
     for ask in (virtual.machine, lambda name: virtual.Cluster(machine=name)):
-        with pytest.raises(LabError, match=r"no machine 'cray'. There are laptop, .*h100_ndr, .*ndr, here"):
+        with pytest.raises(
+            LabError, match=r"no machine 'cray'. There are laptop, .*h100_ndr, .*ndr, here"
+        ):
             ask("cray")
 
 

@@ -1,8 +1,8 @@
 """Random programs of messages, made by hypothesis: the virtual cluster receives what real MPI does.
 
-A program is a list of phases with a barrier behind each. In a phase every rank makes its calls in one
-common order, so no program can deadlock; where MPI leaves the order to chance (messages of several senders
-to a receive from any source) the results are noted by sender.
+A program is a list of phases with a barrier behind each. In a phase every rank makes its calls in
+one common order, so no program can deadlock; where MPI leaves the order to chance (messages of
+several senders to a receive from any source) the results are noted by sender.
 """
 
 from __future__ import annotations
@@ -19,7 +19,11 @@ from labkit import collectives, counting, launch
 
 mpi4py.rc.initialize = False  # its constants are all that this process needs of it
 SETTINGS = settings(
-    derandomize=True, deadline=None, database=None, suppress_health_check=list(HealthCheck), print_blob=False
+    derandomize=True,
+    deadline=None,
+    database=None,
+    suppress_health_check=list(HealthCheck),
+    print_blob=False,
 )
 LENGTHS = (0, 1, 7, 1000, 3000, 30000)  # values; eager and rendezvous, here and in MPICH
 MACHINES = (
@@ -49,16 +53,23 @@ def play(comm, program):
         if how == "ask":
             while not comm.iprobe(source, tag):
                 pass
-        return comm.irecv(source=source, tag=tag).wait() if how == "later" else comm.recv(None, source, tag)
+        return (
+            comm.irecv(source=source, tag=tag).wait()
+            if how == "later"
+            else comm.recv(None, source, tag)
+        )
 
     def pair(phase, source, dest, messages, receives):
-        """Arrays of one kind from `source` to `dest`, received in another order where tags allow it."""
+        """Arrays of one kind from `source` to `dest`, received in another order where tags allow
+        it."""
         posted = all(how == "later" for _, _, how in receives)  # then before anything is sent
         if comm.rank == source:
             if posted:
                 comm.recv(None, dest, 98)
             requests = [
-                (comm.Issend if ready else comm.Isend)(data(phase, source, 3 * i, length), dest, tag)
+                (comm.Issend if ready else comm.Isend)(
+                    data(phase, source, 3 * i, length), dest, tag
+                )
                 for i, (tag, length, ready) in enumerate(messages)
             ]
             return [request.Wait() for request in requests]
@@ -104,7 +115,9 @@ def play(comm, program):
     def shift(phase, distance, lengths, closed):
         """Sendrecv with ranks `distance` away; beyond the ends is nobody, or the other end."""
         source, dest = comm.rank - distance, comm.rank + distance
-        source = source % comm.size if closed else source if 0 <= source < comm.size else MPI.PROC_NULL
+        source = (
+            source % comm.size if closed else source if 0 <= source < comm.size else MPI.PROC_NULL
+        )
         dest = dest % comm.size if closed else dest if 0 <= dest < comm.size else MPI.PROC_NULL
         box, status = np.full(30004, -1.0), MPI.Status()
         own = data(phase, comm.rank, 0, lengths[comm.rank % len(lengths)])
@@ -186,7 +199,11 @@ def test_programs_run_alike_on_every_machine_and_every_time(ranks):
     def compare(program):
         runs = [on_machine(program, ranks, machine) for machine in MACHINES]
         again = on_machine(program, ranks, MACHINES[1])
-        assert (again.times, again.links, again.steps) == (runs[1].times, runs[1].links, runs[1].steps)
+        assert (again.times, again.links, again.steps) == (
+            runs[1].times,
+            runs[1].links,
+            runs[1].steps,
+        )
         for run in runs[1:]:
             assert run.results == runs[0].results
             assert run.links == runs[0].links
@@ -224,7 +241,9 @@ def counted_costs(comm):
 
     return {
         size: [counting.count(group, algorithm, np.arange(2.0 * size)) for algorithm in ALGORITHMS]
-        for size, group in ((size, comm.Split(int(comm.rank >= size))) for size in range(comm.size, 0, -1))
+        for size, group in (
+            (size, comm.Split(int(comm.rank >= size))) for size in range(comm.size, 0, -1)
+        )
         if comm.rank < size
     }
 

@@ -1,4 +1,5 @@
-"""Collectives that go on beside the program: overlap, ports that are shared, clocks that meet at Wait."""
+"""Collectives that go on beside the program: overlap, ports that are shared, clocks that meet at
+Wait."""
 
 from __future__ import annotations
 
@@ -32,7 +33,8 @@ def test_an_iallreduce_goes_on_beside_the_program():
         assert run.time == pytest.approx(max(seconds, alone), rel=1e-9)
     several = virtual.Cluster(4, machine=machine).run(beside, alone, 3).time
     wires = costs.rabenseifner_allreduce_time(n, 4, ALPHA, BETA)
-    assert 3 * wires * 0.99 < several < 3 * alone  # they share the ports: only the reductions go on at once
+    # They share the ports: only the reductions go on at once.
+    assert 3 * wires * 0.99 < several < 3 * alone
 
 
 def test_the_clocks_of_a_collective_and_its_program_meet_at_wait():
@@ -69,4 +71,6 @@ def test_the_programs_messages_do_not_meet_those_of_collectives(twins):
         slow.Wait()
         return int(got[0]), int(total[0])
 
-    assert virtual.Cluster(4).run(mixed, twins).results == [((rank - 1) % 4, 6) for rank in range(4)]
+    assert virtual.Cluster(4).run(mixed, twins).results == [
+        ((rank - 1) % 4, 6) for rank in range(4)
+    ]

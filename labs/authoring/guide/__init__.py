@@ -1,4 +1,5 @@
-"""The instructor's guide: a page for each lab and timetables, made from what the kit already knows; slides.
+"""The instructor's guide: a page for each lab and timetables, made from what the kit already knows;
+slides.
 
 main            `python -m authoring guide [--out guide] [--learners 40] [--report report] …`
 
@@ -14,7 +15,17 @@ reveal          reveal.js, out of a pinned package
 timetable       timetables.yaml, held against the labs
 """
 
-from authoring.guide import command, figures, lesson, mistakes, page, results, reveal, slides, timetable
+from authoring.guide import (
+    command,
+    figures,
+    lesson,
+    mistakes,
+    page,
+    results,
+    reveal,
+    slides,
+    timetable,
+)
 from authoring.guide.command import main
 
 __all__ = [

@@ -1,4 +1,5 @@
-"""`make guide`: the instructor's guide as one HTML file, and slides for each lab. All of it opens offline."""
+"""`make guide`: the instructor's guide as one HTML file, and slides for each lab. All of it opens
+offline."""
 
 from __future__ import annotations
 
@@ -23,12 +24,18 @@ MARK = ".guide"  # in every guide's folder
 
 def main(arguments: list[str] | None = None) -> int:
     """Write the guide. A LabError becomes its sentence and status 1."""
-    parser = argparse.ArgumentParser(prog="authoring guide", description="Write the instructor's guide.")
+    parser = argparse.ArgumentParser(
+        prog="authoring guide", description="Write the instructor's guide."
+    )
     parser.add_argument("--out", type=Path, default=None, help="its folder (default: guide)")
-    parser.add_argument("--learners", type=int, default=LEARNERS, help="of the class, for node-minutes")
+    parser.add_argument(
+        "--learners", type=int, default=LEARNERS, help="of the class, for node-minutes"
+    )
     parser.add_argument("--report", type=Path, default=None, help="a tour's folder, for figures")
     parser.add_argument("--no-slides", action="store_true", help="the page alone")
-    parser.add_argument("--reveal", type=Path, default=None, help="the package with reveal.js, where it lies")
+    parser.add_argument(
+        "--reveal", type=Path, default=None, help="the package with reveal.js, where it lies"
+    )
     options = parser.parse_args(arguments)
     return exit_status(lambda: _guide(options))
 
@@ -59,19 +66,24 @@ def _guide(options: argparse.Namespace) -> int:
     counts = f"{len(sheets)} labs, {len(tables)} timetables, {pictures} figures"
     print(f"{paths.shown(out / 'index.html')}: {counts}.")
     if not pictures:
-        print("No figure was drawn here yet: `make tour` draws them, then `make guide` takes them in.")
+        print(
+            "No figure was drawn here yet: `make tour` draws them, then `make guide` takes them in."
+        )
     if not options.no_slides:
         _write_slides(options.reveal or reveal.package(root), out, sheets)
     return 0
 
 
 def read_sheets(root: Path, content: Mapping, report: Path) -> list[Sheet]:
-    """What the kit knows of each lab. content: of timetables.yaml. report: a tour's folder, or none."""
+    """What the kit knows of each lab. content: of timetables.yaml. report: a tour's folder, or
+    none."""
     seconds = {} if _tour(report).get("small") else _seconds(report)
     sheets = []
     for stem in labfile.stems(root):
         lab = generate.load(stem, root)
-        told = lesson.read(lab, content["figures"].get(stem[:2], ""), content["must_do"].get(stem[:2], ()))
+        told = lesson.read(
+            lab, content["figures"].get(stem[:2], ""), content["must_do"].get(stem[:2], ())
+        )
         book = report / "notebooks" / f"{stem}.ipynb"
         sheets.append(
             Sheet(
@@ -87,10 +99,13 @@ def read_sheets(root: Path, content: Mapping, report: Path) -> list[Sheet]:
 
 
 def preparation(root: Path) -> str:
-    """What an instructor does before a class and after it: that part of docs/TEACHING.md, in Markdown."""
+    """What an instructor does before a class and after it: that part of docs/TEACHING.md, in
+    Markdown."""
     page = root / "docs" / "TEACHING.md"
     text = page.read_text(encoding="utf-8") if page.exists() else ""
-    section = re.search(rf"^{re.escape(PREPARATION)}\n(.*?)(?=^## |\Z)", text, re.DOTALL | re.MULTILINE)
+    section = re.search(
+        rf"^{re.escape(PREPARATION)}\n(.*?)(?=^## |\Z)", text, re.DOTALL | re.MULTILINE
+    )
     if section is None:
         raise LabError(f"{paths.shown(page)} has no part {PREPARATION!r}, which the guide shows.")
     return section[1].strip()
@@ -98,7 +113,9 @@ def preparation(root: Path) -> str:
 
 def version(root: Path) -> str:
     """ "0.1.0, revision 1a2b3c4d5e6f", as far as it is known."""
-    return f"{edition.version(root) or 'not known'}, revision {edition.revision(root) or 'not known'}"
+    return (
+        f"{edition.version(root) or 'not known'}, revision {edition.revision(root) or 'not known'}"
+    )
 
 
 def _write_slides(package: Path | None, out: Path, sheets: list[Sheet]) -> None:
@@ -110,8 +127,9 @@ def _write_slides(package: Path | None, out: Path, sheets: list[Sheet]) -> None:
     print(f"{paths.shown(folder)}: slides of {len(sheets)} labs.")
     if found is None:
         print(
-            "reveal.js could not be fetched (no network?): the slides stand one below the other, without "
-            "arrow keys, speaker notes and transitions. `make guide` with a network puts it in.",
+            "reveal.js could not be fetched (no network?): the slides stand one below the other,"
+            " without arrow keys, speaker notes and transitions. `make guide` with a network puts"
+            " it in.",
             file=sys.stderr,
         )
 

@@ -1,4 +1,5 @@
-"""The one figure of a lab that an instructor shows: which it is, and its picture where a run has drawn it."""
+"""The one figure of a lab that an instructor shows: which it is, and its picture where a run has
+drawn it."""
 
 from __future__ import annotations
 
@@ -18,7 +19,8 @@ _TITLE = re.compile(r'\btitle\s*=\s*(?:\w*\(\s*)?f?"([^"]+)"|\.draw\w*\(.*, "([^
 
 @dataclass(frozen=True)
 class Figure:
-    """A figure of a lab. title: as the source says it, … for what only a run knows; "" if it is not there.
+    """A figure of a lab. title: as the source says it, … for what only a run knows; "" if it is not
+    there.
 
     cell: the position of its cell. heading: of the part of the lab in which it stands.
     """
@@ -31,16 +33,21 @@ class Figure:
 def choose(lab: Lab, end: int, words: str = "") -> Figure | None:
     """The figure to show, or None for a lab that draws none.
 
-    words: of the call that draws it, where it is named. Else the last figure before cell `end`: labs end with
-    the measurement that they were made for. Raises LabError where no cell that draws has these words.
+    words: of the call that draws it, where it is named. Else the last figure before cell `end`:
+    labs end with the measurement that they were made for. Raises LabError where no cell that draws
+    has these words.
     """
     drawing = [
-        place for place, cell in enumerate(lab.cells) if cell.kind == "code" and _DRAWS.search(cell.source)
+        place
+        for place, cell in enumerate(lab.cells)
+        if cell.kind == "code" and _DRAWS.search(cell.source)
     ]
     if words:
         drawing = [place for place in drawing if words in lab.cells[place].source][:1]
         if not drawing:
-            raise LabError(f"Lab {lab.stem} has no figure {words!r}: no cell that draws has these words.")
+            raise LabError(
+                f"Lab {lab.stem} has no figure {words!r}: no cell that draws has these words."
+            )
     if not drawing:
         return None
     cell = max([place for place in drawing if place < end] or drawing)
@@ -54,13 +61,18 @@ def choose(lab: Lab, end: int, words: str = "") -> Figure | None:
 
 
 def picture(notebook: Path, cell: int) -> str | None:
-    """The last picture (PNG, in base64) that this cell of the source left in an executed notebook."""
+    """The last picture (PNG, in base64) that this cell of the source left in an executed
+    notebook."""
     try:
         cells = json.loads(notebook.read_text(encoding="utf-8"))["cells"]
     except (OSError, ValueError, KeyError):
         return None
-    outputs = [entry.get("outputs", []) for entry in cells if entry.get("id") == f"cell-{cell + 1:02d}"]
+    outputs = [
+        entry.get("outputs", []) for entry in cells if entry.get("id") == f"cell-{cell + 1:02d}"
+    ]
     drawn = [
-        output["data"]["image/png"] for output in sum(outputs, []) if "image/png" in output.get("data", {})
+        output["data"]["image/png"]
+        for output in sum(outputs, [])
+        if "image/png" in output.get("data", {})
     ]
     return "".join(drawn[-1]).replace("\n", "") if drawn else None

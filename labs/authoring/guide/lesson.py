@@ -1,4 +1,5 @@
-"""What a lab's own text tells an instructor: aim, ideas, exercises, questions with answers, what stays.
+"""What a lab's own text tells an instructor: aim, ideas, exercises, questions with answers, what
+stays.
 
 Nothing is written down twice: all of it is read from the lab's source.
 """
@@ -77,16 +78,18 @@ class Lesson:
 
     def figure_says(self, sentences: int) -> str:
         """What the lab says about its figure: the beginning of the Explain that follows it."""
-        after = [part.text for part in self.explains if self.figure and part.cell > self.figure.cell]
+        after = [
+            part.text for part in self.explains if self.figure and part.cell > self.figure.cell
+        ]
         return first_sentences(after[0], sentences) if after else ""
 
 
 def read(lab: Lab, figure_words: str = "", must_do: Sequence[str] = ()) -> Lesson:
     """The lesson in a lab.
 
-    figure_words: of the call that draws the figure to show, else it is chosen. must_do: the exercise to do
-    when there is time for one, else the first one, and those that it needs. Raises LabError where the lab
-    has none of these.
+    figure_words: of the call that draws the figure to show, else it is chosen. must_do: the
+    exercise to do when there is time for one, else the first one, and those that it needs. Raises
+    LabError where the lab has none of these.
     """
     known = [exercise.number for exercise in lab.exercises]
     for number in must_do:
@@ -145,7 +148,9 @@ def _sections(lab: Lab) -> list[Section]:
 
 
 def _objectives(lab: Lab) -> tuple[str, ...]:
-    paragraph = next(part for part in lab.cells[0].source.split("\n\n") if "**You will be able to**" in part)
+    paragraph = next(
+        part for part in lab.cells[0].source.split("\n\n") if "**You will be able to**" in part
+    )
     text = " ".join(paragraph.split()).replace("**You will be able to**", "")
     _, *parts = _ABLE.split(text)
     points = []

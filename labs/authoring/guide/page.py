@@ -1,4 +1,5 @@
-"""The guide as one page: preparation, timetables, a page for each lab. It loads nothing from anywhere."""
+"""The guide as one page: preparation, timetables, a page for each lab. It loads nothing from
+anywhere."""
 
 from __future__ import annotations
 
@@ -21,7 +22,8 @@ _SHOWN = 4  # mistakes of an exercise that are seen at once; the others unfold
 class Sheet:
     """All that the guide knows of one lab.
 
-    job: of its batch script. picture: of its figure, PNG in base64. solved_seconds: of a tour at full size.
+    job: of its batch script. picture: of its figure, PNG in base64. solved_seconds: of a tour at
+    full size.
     """
 
     lesson: Lesson
@@ -52,7 +54,9 @@ def write(
     node-minutes are computed for. small: of small runs.
     """
     by_number = {sheet.lesson.lab.header.number: sheet for sheet in sheets}
-    template = offline.template(file=Path(__file__).with_name("guide.html.j2"), prose=_prose, line=_line)
+    template = offline.template(
+        file=Path(__file__).with_name("guide.html.j2"), prose=_prose, line=_line
+    )
     page = template.render(
         sheets=[_sheet(sheet, learners) for sheet in sheets],
         timetables=[_timetable(table, by_number, learners) for table in tables],
@@ -71,7 +75,9 @@ def _sheet(sheet: Sheet, learners: int) -> dict:
         own = [mistake for mistake in sheet.mistakes if mistake.exercise == task.number]
         first = task.hints[0] if task.hints else ("", "")
         help_first = f"{_asked(first[0])} {first[1]}".strip()
-        tasks.append({"task": task, "often": own[:_SHOWN], "others": own[_SHOWN:], "help_first": help_first})
+        tasks.append(
+            {"task": task, "often": own[:_SHOWN], "others": own[_SHOWN:], "help_first": help_first}
+        )
     return {
         "sheet": sheet,
         "lesson": lesson,
@@ -110,7 +116,8 @@ def _line(text: str) -> str:
 
 
 def _prose(text: str) -> str:
-    """Prose. Links between labs lead to the guide's own pages; those to other files become words."""
+    """Prose. Links between labs lead to the guide's own pages; those to other files become
+    words."""
 
     def lead(match: re.Match) -> str:
         target, words = match[1], match[2]

@@ -19,7 +19,8 @@ class Expected(NamedTuple):
 
 
 def read(root: Path, stem: str) -> list[Expected]:
-    """The reference results of a lab, one entry for each machine and revision, as they stand in the files.
+    """The reference results of a lab, one entry for each machine and revision, as they stand in the
+    files.
 
     They lie in solutions/results, and those of a machine with a GPU in solutions/results/gpu.
     """

@@ -1,7 +1,8 @@
-"""reveal.js, which shows slides in a browser. It comes with a pinned package, and is put into each page.
+"""reveal.js, which shows slides in a browser. It comes with a pinned package, and is put into each
+page.
 
-nbconvert's slides load it from a server of others; these load nothing. The package is fetched once, when the
-guide is made, and kept in build/.
+nbconvert's slides load it from a server of others; these load nothing. The package is fetched once,
+when the guide is made, and kept in build/.
 """
 
 from __future__ import annotations
@@ -28,7 +29,8 @@ class Reveal(NamedTuple):
 
 
 def package(root: Path) -> Path | None:
-    """The package in root/build/slides, which is fetched first if need be; None where it cannot be had."""
+    """The package in root/build/slides, which is fetched first if need be; None where it cannot be
+    had."""
     folder = root / "build" / "slides"
     packages = sorted(folder.glob("sphinx_revealjs-*.whl")) or _fetch(folder)
     return packages[0] if packages else None
@@ -53,7 +55,15 @@ def read(wheel: Path) -> Reveal:
 def _fetch(folder: Path) -> list[Path]:
     """The package that reveal.txt names, by pip; [] where there is no network."""
     folder.mkdir(parents=True, exist_ok=True)
-    command = [sys.executable, "-m", "pip", "--disable-pip-version-check", "download", "--quiet", "--no-deps"]
+    command = [
+        sys.executable,
+        "-m",
+        "pip",
+        "--disable-pip-version-check",
+        "download",
+        "--quiet",
+        "--no-deps",
+    ]
     command += ["--require-hashes", "--dest", str(folder), "--requirement", str(PINNED)]
     try:
         subprocess.run(command, timeout=PATIENCE, check=True, capture_output=True)

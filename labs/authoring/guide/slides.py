@@ -28,7 +28,8 @@ class Slide(NamedTuple):
 
 
 def write(file: Path, sheet: Sheet, reveal: Reveal | None) -> None:
-    """Write the slides of a lab. reveal: None where reveal.js could not be had; the slides then need none."""
+    """Write the slides of a lab. reveal: None where reveal.js could not be had; the slides then
+    need none."""
     template = offline.template(Path(__file__).with_name("slides.html.j2"))
     text = template.render(title=sheet.lesson.name, slides=slides(sheet), reveal=reveal)
     file.write_text(text, encoding="utf-8")
@@ -63,7 +64,9 @@ def _figure(sheet: Sheet) -> Slide:
         data = f"data:image/png;base64,{sheet.picture}"
         shown = f'<img class="shown" alt="{html.escape(title)}" src="{data}">'
         return Slide(shown, sheet.lesson.figure_says(_NOTED))
-    todo = f"Not drawn here yet: `make tour LABS={sheet.lesson.lab.header.number}`, then `make guide`."
+    todo = (
+        f"Not drawn here yet: `make tour LABS={sheet.lesson.lab.header.number}`, then `make guide`."
+    )
     return Slide(f"## {title}\n\n<p class='note'>{offline.to_html(todo)}</p>")
 
 

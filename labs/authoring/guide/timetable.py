@@ -1,7 +1,7 @@
 """Timetables: read from timetables.yaml, held against the labs, and given the time of day.
 
-A timetable is closed when each lab that is worked on, told in a lecture or named beforehand has all labs of
-its `Before:` line earlier in it, worked on, told or named beforehand.
+A timetable is closed when each lab that is worked on, told in a lecture or named beforehand has all
+labs of its `Before:` line earlier in it, worked on, told or named beforehand.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ _SLOTS = {
 
 @dataclass(frozen=True)
 class Slot:
-    """One line of a timetable. kind: lecture, lab or pause. labs: worked on or told, by their numbers."""
+    """One line of a timetable. kind: lecture, lab or pause. labs: worked on or told, by their
+    numbers."""
 
     begins: str
     minutes: int
@@ -66,7 +67,8 @@ def read(path: Path = FILE) -> dict:
 def plan(content: Mapping, lessons: Mapping[str, Lesson]) -> list[Timetable]:
     """The timetables with their times of day. lessons: by a lab's number.
 
-    Raises LabError with all that does not fit: an unknown lab, a day that ends late, one that is not closed.
+    Raises LabError with all that does not fit: an unknown lab, a day that ends late, one that is
+    not closed.
     """
     wrong: list[str] = []
     tables = []
@@ -83,7 +85,8 @@ def plan(content: Mapping, lessons: Mapping[str, Lesson]) -> list[Timetable]:
 
 
 def gaps(table: Timetable, lessons: Mapping[str, Lesson]) -> list[str]:
-    """A sentence for each lab of the timetable that comes before a lab of its own `Before:` line."""
+    """A sentence for each lab of the timetable that comes before a lab of its own `Before:`
+    line."""
     met: set[str] = set()
     sentences = []
     places = [("named beforehand", table.beforehand)]
@@ -111,20 +114,26 @@ def _timetable(key: str, entry: Mapping, lessons: Mapping[str, Lesson]) -> Timet
             slots.append(_slot(line, minute, lessons))
             minute += slots[-1].minutes
         if _clock(minute) != day["ends"]:
-            raise LabError(f"the day of {day['begins']} ends at {_clock(minute)}, not {day['ends']}.")
+            raise LabError(
+                f"the day of {day['begins']} ends at {_clock(minute)}, not {day['ends']}."
+            )
         days.append(tuple(slots))
     levels = dict.fromkeys(LEVELS, 0)
     for slot in (slot for day in days for slot in day if slot.kind == "lab"):
         for task in lessons[slot.labs[0]].tasks:
             if task.level and (not slot.exercises or task.number in slot.exercises):
                 levels[task.level] += 1
-    return Timetable(key, entry["title"], entry["for"], entry["level"], beforehand, tuple(days), levels)
+    return Timetable(
+        key, entry["title"], entry["for"], entry["level"], beforehand, tuple(days), levels
+    )
 
 
 def _slot(line: Mapping, minute: int, lessons: Mapping[str, Lesson]) -> Slot:
     kind = next((name for name in _SLOTS if name in line), None)
     if kind is None or set(line) - _SLOTS[kind]:
-        raise LabError(f"a slot is a lecture, a lab or a pause, each with its words; this is {dict(line)}.")
+        raise LabError(
+            f"a slot is a lecture, a lab or a pause, each with its words; this is {dict(line)}."
+        )
     if kind != "lab":
         told = tuple(line.get("tells", ()))
         _check_labs(told, lessons)
@@ -135,7 +144,9 @@ def _slot(line: Mapping, minute: int, lessons: Mapping[str, Lesson]) -> Slot:
     known = [task.number for task in lesson.tasks]
     unknown = [number for number in exercises if number not in known]
     if unknown:
-        raise LabError(f"lab {line['lab']} has no exercise {unknown[0]}; it has {', '.join(known)}.")
+        raise LabError(
+            f"lab {line['lab']} has no exercise {unknown[0]}; it has {', '.join(known)}."
+        )
     minutes = line.get("minutes") or _share(lesson, exercises)
     return Slot(_clock(minute), minutes, kind, lesson.name, (line["lab"],), exercises)
 
@@ -147,7 +158,8 @@ def _check_labs(numbers, lessons: Mapping[str, Lesson]) -> None:
 
 
 def _share(lesson: Lesson, exercises: tuple[str, ...]) -> int:
-    """The lab's minutes; of some exercises their share of them, where reading counts as one exercise more."""
+    """The lab's minutes; of some exercises their share of them, where reading counts as one
+    exercise more."""
     minutes = lesson.lab.header.minutes
     if exercises:
         minutes = minutes * (len(exercises) + 1) / (len(lesson.tasks) + 1)

@@ -1,4 +1,5 @@
-"""A release: the learners' archive without solutions, tests and answers; the instructors' with everything.
+"""A release: the learners' archive without solutions, tests and answers; the instructors' with
+everything.
 
 main            `python -m authoring release [--out release] [--keep-answers]`
 

@@ -27,10 +27,14 @@ def committed(root: Path, revision: str = "HEAD") -> dict[str, File]:
     try:
         done = subprocess.run(command, capture_output=True, check=False)
     except OSError as error:
-        raise LabError(f"A release is made from the last commit, and git cannot be run ({error}).") from None
+        raise LabError(
+            f"A release is made from the last commit, and git cannot be run ({error})."
+        ) from None
     if done.returncode:
         reason = done.stderr.decode(errors="replace").strip().splitlines()[-1:]
-        raise LabError(f"A release is made from the last commit; there is none here: {' '.join(reason)}")
+        raise LabError(
+            f"A release is made from the last commit; there is none here: {' '.join(reason)}"
+        )
     files = {}
     with tarfile.open(fileobj=io.BytesIO(done.stdout)) as tar:
         for member in tar.getmembers():
@@ -59,7 +63,9 @@ def write(target: Path, folder: str, files: Mapping[str, File], seconds: int) ->
     """
     with (
         open(target, "wb") as raw,
-        gzip.GzipFile(filename="", fileobj=raw, mode="wb", compresslevel=9, mtime=seconds) as packed,
+        gzip.GzipFile(
+            filename="", fileobj=raw, mode="wb", compresslevel=9, mtime=seconds
+        ) as packed,
         tarfile.open(fileobj=packed, mode="w", format=tarfile.PAX_FORMAT) as tar,
     ):
         for name in sorted(files):

@@ -1,6 +1,7 @@
 """`make release`: two archives of the last commit, for learners and for instructors.
 
-The same commit gives the same bytes. The instructors' archive holds the guide that this commit makes.
+The same commit gives the same bytes. The instructors' archive holds the guide that this commit
+makes.
 """
 
 from __future__ import annotations
@@ -31,7 +32,9 @@ def main(arguments: list[str] | None = None) -> int:
     )
     parser.add_argument("--out", type=Path, default=None, help="their folder (default: release)")
     parser.add_argument(
-        "--keep-answers", action="store_true", help="leave the model answers of questions in the notebooks"
+        "--keep-answers",
+        action="store_true",
+        help="leave the model answers of questions in the notebooks",
     )
     options = parser.parse_args(arguments)
     return exit_status(lambda: _release(options))
@@ -44,7 +47,8 @@ def _release(options: argparse.Namespace) -> int:
     if changed:
         names = ", ".join(changed[:3]) + (", …" if len(changed) > 3 else "")
         raise LabError(
-            f"A release is made from the last commit, which lacks your changes: {names}. Commit first."
+            f"A release is made from the last commit, which lacks your changes: {names}. Commit"
+            " first."
         )
     version = edition.version(root)
     revision = edition.revision(root)
@@ -55,7 +59,9 @@ def _release(options: argparse.Namespace) -> int:
     labs = [generate.load(stem, root) for stem in labfile.stems(root)]
     leaking = leaks.find(learners, labs)
     if leaking:
-        raise LabError("The learners' archive would hold what learners are to find:\n" + "\n".join(leaking))
+        raise LabError(
+            "The learners' archive would hold what learners are to find:\n" + "\n".join(leaking)
+        )
     instructors = files | _guide(root, _with_edition(files, edition.INSTRUCTORS, version, revision))
     for kind, chosen in ((edition.LEARNERS, learners), (edition.INSTRUCTORS, instructors)):
         name = f"{NAME}-{kind}-{version}-{revision}"
@@ -66,7 +72,9 @@ def _release(options: argparse.Namespace) -> int:
     return 0
 
 
-def _with_edition(files: Mapping[str, File], kind: str, version: str, revision: str) -> dict[str, File]:
+def _with_edition(
+    files: Mapping[str, File], kind: str, version: str, revision: str
+) -> dict[str, File]:
     said = edition.text(edition.Edition(kind, version, revision))
     return {**files, edition.FILE: File(said.encode())}
 
@@ -79,13 +87,28 @@ def _guide(root: Path, files: Mapping[str, File]) -> dict[str, File]:
         archive.unpack(folder, files)
         command = [sys.executable, "-m", "authoring", "guide", "--out", str(folder / "guide")]
         command += ["--reveal", str(package)] if package else ["--no-slides"]
-        env = {**os.environ, "PYTHONPATH": str(folder / "labs"), "LABKIT_HOME": str(folder / "home")}
+        env = {
+            **os.environ,
+            "PYTHONPATH": str(folder / "labs"),
+            "LABKIT_HOME": str(folder / "home"),
+        }
         done = subprocess.run(
-            command, cwd=folder, env=env, capture_output=True, text=True, timeout=PATIENCE, check=False
+            command,
+            cwd=folder,
+            env=env,
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE,
+            check=False,
         )
         if done.returncode:
-            raise LabError(f"The guide could not be made: {done.stderr.strip() or done.stdout.strip()}")
+            raise LabError(
+                f"The guide could not be made: {done.stderr.strip() or done.stdout.strip()}"
+            )
         made = [path for path in sorted((folder / "guide").rglob("*")) if path.is_file()]
         if not package:
-            print("The guide has no slides: reveal.js could not be fetched (no network?).", file=sys.stderr)
+            print(
+                "The guide has no slides: reveal.js could not be fetched (no network?).",
+                file=sys.stderr,
+            )
         return {str(path.relative_to(folder)): File(path.read_bytes()) for path in made}

@@ -25,17 +25,22 @@ _BOOK = re.compile(r"notebooks/\d\d_\w+\.ipynb")
 _FOLDED = re.compile(r"<details>\s*<summary>Answers?</summary>.*?</details>", re.DOTALL)
 WITHOUT = "*(Your instructor has the answer.)*"
 NOTE = """\
-This is the learners' archive, version {version}, revision {revision}. It has all labs, and neither
-solutions nor tests: what this page says of `make solve`, `make test`, `make tour` and `SOLVED=1` is for
-those who have the whole kit, as your instructor does. `make lab` begins.
+This is the learners' archive, version {version}, revision {revision}. It has all labs, and
+neither solutions nor tests: what this page says of `make solve`, `make test`, `make tour` and
+`SOLVED=1` is for those who have the whole kit, as your instructor does. `make lab` begins.
 """
 
 
 def of_learners(
     files: Mapping[str, File], version: str, revision: str, keep_answers: bool
 ) -> dict[str, File]:
-    """The learners' files out of all files of a commit. keep_answers: model answers stay in the notebooks."""
-    kept = {name: file for name, file in files.items() if not any(part.fullmatch(name) for part in _LEFT_OUT)}
+    """The learners' files out of all files of a commit. keep_answers: model answers stay in the
+    notebooks."""
+    kept = {
+        name: file
+        for name, file in files.items()
+        if not any(part.fullmatch(name) for part in _LEFT_OUT)
+    }
     if not keep_answers:
         for name in [name for name in kept if _BOOK.fullmatch(name)]:
             kept |= without_answers(name, kept[name].content.decode("utf-8"))

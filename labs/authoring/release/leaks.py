@@ -1,4 +1,5 @@
-"""Does the learners' archive hold solution text after all? Every file of it is held against every answer."""
+"""Does the learners' archive hold solution text after all? Every file of it is held against every
+answer."""
 
 from __future__ import annotations
 
@@ -15,13 +16,17 @@ _LEAST = 3  # lines: a shorter answer, such as one call, may stand elsewhere as 
 
 
 def find(files: Mapping[str, File], labs: list[Lab]) -> list[str]:
-    """A sentence for each leak: an answer in its lab, a longer one anywhere, a lab that is not unsolved.
+    """A sentence for each leak: an answer in its lab, a longer one anywhere, a lab that is not
+    unsolved.
 
-    What a later lab brings along of an earlier one's answers is none: learners have built it by then.
+    What a later lab brings along of an earlier one's answers is none: learners have built it by
+    then.
     """
     texts = {name: _text(name, file) for name, file in files.items()}
     lines = {name: _lines(text) for name, text in texts.items() if text is not None}
-    sentences = [f"{name} is a solution." for name in files if re.match(r"solutions/\d\d_|tests/", name)]
+    sentences = [
+        f"{name} is a solution." for name in files if re.match(r"solutions/\d\d_|tests/", name)
+    ]
     for lab in labs:
         own = [f"labs/{lab.stem}.py", f"notebooks/{lab.stem}.ipynb"]
         sentences += [f"{name} is missing." for name in own if name not in files]
@@ -36,11 +41,14 @@ def find(files: Mapping[str, File], labs: list[Lab]) -> list[str]:
 
 
 def answers(lab: Lab) -> Iterator[tuple[str, list[str]]]:
-    """(exercise, its lines without indent) of each answer that has words of its own, comments left out."""
+    """(exercise, its lines without indent) of each answer that has words of its own, comments left
+    out."""
     for exercise in lab.exercises:
         for position in exercise.answers:
             source = lab.cells[position].source
-            for block in re.findall(rf"{re.escape(BEGIN)}\n(.*?){re.escape(END)}", source, re.DOTALL):
+            for block in re.findall(
+                rf"{re.escape(BEGIN)}\n(.*?){re.escape(END)}", source, re.DOTALL
+            ):
                 lines = _lines(block)
                 if not _holds(_lines(stub(lab, position)), lines):
                     yield exercise.number, lines

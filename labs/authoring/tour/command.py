@@ -1,7 +1,8 @@
-"""`make tour`: run every solved lab in order and write report/index.html, which opens anywhere, offline.
+"""`make tour`: run every solved lab in order and write report/index.html, which opens anywhere,
+offline.
 
-A failed lab does not stop the tour, but the tour then ends with status 1. The learner's own progress, records
-and plots are not touched: the tour has a home of its own inside the report.
+A failed lab does not stop the tour, but the tour then ends with status 1. The learner's own
+progress, records and plots are not touched: the tour has a home of its own inside the report.
 """
 
 from __future__ import annotations
@@ -26,13 +27,20 @@ _SIGNS = {run.RAN: "✓", run.FAILED: "✗", run.SKIPPED: "–"}
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """`python -m authoring tour [--labs 10,20] [--small] [--out report]`; 0: all ran, 130: Ctrl-C."""
+    """`python -m authoring tour [--labs 10,20] [--small] [--out report]`; 0: all ran, 130:
+    Ctrl-C."""
     parser = argparse.ArgumentParser(
         prog="authoring tour", description="Run every solved lab, write a report."
     )
-    parser.add_argument("--labs", default="", help="only these: numbers or stems, with commas between")
-    parser.add_argument("--small", action="store_true", help="at the size of the tests: minutes, not an hour")
-    parser.add_argument("--out", type=Path, default=None, help="folder of the report (default: report)")
+    parser.add_argument(
+        "--labs", default="", help="only these: numbers or stems, with commas between"
+    )
+    parser.add_argument(
+        "--small", action="store_true", help="at the size of the tests: minutes, not an hour"
+    )
+    parser.add_argument(
+        "--out", type=Path, default=None, help="folder of the report (default: report)"
+    )
     options = parser.parse_args(arguments)
     # `kill` and a batch system's end are as orderly as Ctrl-C.
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)
@@ -43,7 +51,8 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def fresh_folder(out: Path, mark: str = MARK, what: str = "report") -> Path:
-    """The empty folder of a report or a guide. An earlier one is replaced; another folder must be empty.
+    """The empty folder of a report or a guide. An earlier one is replaced; another folder must be
+    empty.
 
     mark: the file by which an earlier one is known. what: "report", for the sentence.
     """
@@ -52,7 +61,9 @@ def fresh_folder(out: Path, mark: str = MARK, what: str = "report") -> Path:
         raise LabError(f"{out} is a file. Choose another --out folder.")
     if out.exists() and any(out.iterdir()):
         if not (out / mark).exists():
-            raise LabError(f"{out} holds something else than an earlier {what}. Choose another --out folder.")
+            raise LabError(
+                f"{out} holds something else than an earlier {what}. Choose another --out folder."
+            )
         shutil.rmtree(out)
     out.mkdir(parents=True, exist_ok=True)
     (out / mark).write_text("{}\n")
@@ -79,7 +90,10 @@ def _tour(options: argparse.Namespace) -> int:
 
 def _run(root: Path, out: Path, stems: list[str], small: bool) -> int:
     begin = time.monotonic()
-    print(f"Looking at this machine, then {len(stems)} labs{' at test size' if small else ''} …", flush=True)
+    print(
+        f"Looking at this machine, then {len(stems)} labs{' at test size' if small else ''} …",
+        flush=True,
+    )
     report = doctor.report()
     outcomes = []
     for stem in stems:
@@ -96,9 +110,12 @@ def _run(root: Path, out: Path, stems: list[str], small: bool) -> int:
         tour_report.write(root, out, outcomes, report, seconds=seconds, small=small)
         content = {"seconds": round(seconds, 1), "small": small, "doctor": report}
         content["labs"] = [outcome.plain() for outcome in outcomes]
-        (out / MARK).write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+        (out / MARK).write_text(
+            json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8"
+        )
     print(
-        f"{tour_report.summary(outcomes, time.monotonic() - begin)} Report: {paths.shown(out / 'index.html')}"
+        f"{tour_report.summary(outcomes, time.monotonic() - begin)} Report:"
+        f" {paths.shown(out / 'index.html')}"
     )
     return 1 if any(outcome.status == run.FAILED for outcome in outcomes) else 0
 

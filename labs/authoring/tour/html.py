@@ -1,4 +1,5 @@
-"""An executed notebook as one HTML file that loads nothing from anywhere, and the pictures in it."""
+"""An executed notebook as one HTML file that loads nothing from anywhere, and the pictures in
+it."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """One lab of the tour, in a process of its own: execute the notebook, write its page.
 
-`python -m authoring.tour.lab NOTEBOOK EXECUTED PAGE TITLE FOLDER PARAMETERS PARENT`; PARAMETERS are JSON.
-Status 0: it ran; 1: a cell failed (the executed notebook says which); other: it could not be run at all.
+`python -m authoring.tour.lab NOTEBOOK EXECUTED PAGE TITLE FOLDER PARAMETERS PARENT`; PARAMETERS are
+JSON. Status 0: it ran; 1: a cell failed (the executed notebook says which); other: it could not be
+run at all.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ def main(
     notebook: str, executed: str, page: str, title: str, folder: str, parameters: str, parent: str
 ) -> int:
     """Run the notebook in `folder` for the tour whose process is `parent`."""
-    # If the tour is killed, this process goes with it; its kernel sees that and ends, and so do the ranks.
+    # If the tour is killed, this process goes with it; its kernel sees that and ends, and so do the
+    # ranks.
     launch.die_with_parent(int(parent))
     import papermill
 

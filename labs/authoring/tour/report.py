@@ -1,4 +1,5 @@
-"""report/index.html: what ran where, how long it took, what it measured and drew. It loads nothing."""
+"""report/index.html: what ran where, how long it took, what it measured and drew. It loads
+nothing."""
 
 from __future__ import annotations
 
@@ -63,7 +64,9 @@ def _lab(root: Path, out: Path, outcome: Outcome) -> dict:
     return {
         **outcome.plain(),
         "took": duration(outcome.seconds) if outcome.seconds else "",
-        "share": min(100, round(100 * outcome.seconds / (60 * outcome.minutes), 1)) if outcome.minutes else 0,
+        "share": min(100, round(100 * outcome.seconds / (60 * outcome.minutes), 1))
+        if outcome.minutes
+        else 0,
         "page": f"{outcome.stem}.html" if (out / f"{outcome.stem}.html").exists() else None,
         "pictures": [
             ("" if heading == outcome.title else heading, png)
@@ -75,7 +78,8 @@ def _lab(root: Path, out: Path, outcome: Outcome) -> dict:
 
 
 def tables(file: Path) -> list[dict]:
-    """The records in a file as tables, one for each kind of result: title, head, rows, more (left out)."""
+    """The records in a file as tables, one for each kind of result: title, head, rows, more (left
+    out)."""
     return tables_of(_entries(file))
 
 
@@ -90,7 +94,9 @@ def tables_of(records: Iterable[dict]) -> list[dict]:
         names = dict.fromkeys(name for entry in entries for name in entry)
         head = [name for name in names if _shown(name, entries)]
         rows = [[_cell(entry, name) for name in head] for entry in entries[:_ROWS]]
-        made.append({"title": title, "head": head, "rows": rows, "more": max(0, len(entries) - _ROWS)})
+        made.append(
+            {"title": title, "head": head, "rows": rows, "more": max(0, len(entries) - _ROWS)}
+        )
     return made
 
 

@@ -23,7 +23,8 @@ PATIENCE = 15.0  # seconds that a lab, its kernel and its ranks get to end when 
 
 @dataclass
 class Outcome:
-    """How a lab went. `seconds`: from starting its process to its page; `minutes`: its header's promise."""
+    """How a lab went. `seconds`: from starting its process to its page; `minutes`: its header's
+    promise."""
 
     stem: str
     title: str
@@ -49,8 +50,8 @@ def run(
 ) -> Outcome:
     """Execute the solved lab `stem`, freshly generated from its source; its files go into `out`.
 
-    tick(done, cells) is called a few times a second. lacks: what this machine lacks for the lab; if not "",
-    the lab is skipped. It is ended after the minutes of its header.
+    tick(done, cells) is called a few times a second. lacks: what this machine lacks for the lab; if
+    not "", the lab is skipped. It is ended after the minutes of its header.
     """
     begin = time.monotonic()
     try:
@@ -59,7 +60,9 @@ def run(
     except LabError as error:
         return Outcome(stem, stem, FAILED, str(error))
     head = lab.header
-    outcome = Outcome(stem, f"{head.number} {head.title}", RAN, "", 0, head.minutes, head.ranks, head.needs)
+    outcome = Outcome(
+        stem, f"{head.number} {head.title}", RAN, "", 0, head.minutes, head.ranks, head.needs
+    )
     if lacks:
         outcome.status = SKIPPED
         outcome.sentence = f"It needs more than there is here. {lacks}"

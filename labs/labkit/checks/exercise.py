@@ -1,4 +1,5 @@
-"""`check("23.1", reduce_scatter)`: what is stored when its expectations hold, and said when they do not."""
+"""`check("23.1", reduce_scatter)`: what is stored when its expectations hold, and said when they do
+not."""
 
 from __future__ import annotations
 
@@ -16,16 +17,18 @@ _STUB = re.compile(r"exercise (\d\d\.\d+): ")
 
 
 class Check:
-    """`check("23.1", reduce_scatter)` tries your answer: ✓ and it is stored, or ✗ and what was wrong.
+    """`check("23.1", reduce_scatter)` tries your answer: ✓ and it is stored, or ✗ and what was
+    wrong.
 
     What it tries is a function in support/lab23.py; `check.show("23.1")` shows it.
     """
 
     def __call__(self, exercise: str, *answers) -> None:
-        """Try `answers` with the exercise's function: print ✓ and store it, or raise CheckFailed with ✗.
+        """Try `answers` with the exercise's function: print ✓ and store it, or raise CheckFailed
+        with ✗.
 
-        Under a launcher every rank checks, rank 0 prints and stores. A check without a single expectation
-        fails.
+        Under a launcher every rank checks, rank 0 prints and stores. A check without a single
+        expectation fails.
         """
         known = hints.exercise(exercise)
         function = modules.find(exercise)
@@ -56,7 +59,8 @@ class Check:
 
     @staticmethod
     def case(words: str):
-        """`with check.case("with 4 ranks, root 1"):` what is wrong inside of the block begins with that."""
+        """`with check.case("with 4 ranks, root 1"):` what is wrong inside of the block begins with
+        that."""
         return launch.case(words)
 
     @staticmethod
@@ -69,13 +73,15 @@ check = Check()
 
 
 def _refuse_stubs(given: Sequence[object]) -> None:
-    """NotImplementedError for a function that still raises it, before ranks are started to find that out."""
+    """NotImplementedError for a function that still raises it, before ranks are started to find
+    that out."""
     for value in given:
         for function in vars(value).values() if isinstance(value, type) else (value,):
             code = getattr(function, "__code__", None)
             if code is None or "NotImplementedError" not in code.co_names:
                 continue
-            for instruction in dis.get_instructions(code):  # what follows a `return` is not among them
+            # What follows a `return` is not among them.
+            for instruction in dis.get_instructions(code):
                 if isinstance(instruction.argval, str) and _STUB.match(instruction.argval):
                     raise NotImplementedError(instruction.argval)
 
@@ -95,17 +101,25 @@ def sentence(number: str, error: BaseException) -> str:
     stub = _STUB.search(str(error)) if kind == "NotImplementedError" else None
     if stub and stub[1] == number:
         then = (
-            "run that cell, then this one" if hints.in_notebook() else "save the script, and start it again"
+            "run that cell, then this one"
+            if hints.in_notebook()
+            else "save the script, and start it again"
         )
-        return f"not solved yet. Write your code in place of `raise NotImplementedError(…)`, {then}."
+        return (
+            f"not solved yet. Write your code in place of `raise NotImplementedError(…)`, {then}."
+        )
     if stub:
-        return f"not solved yet: this needs exercise {stub[1]}, which is not solved. Solve it first."
+        return (
+            f"not solved yet: this needs exercise {stub[1]}, which is not solved. Solve it first."
+        )
     case = launch.case_of(error)
     subject = f"{_capital(case)}: " if case else ""
     if isinstance(error, LabError):
         return f"{subject}{error}"
     if isinstance(error, SystemExit):
-        return "Your code called exit(). A function of a lab returns its result, or raises an error."
+        return (
+            "Your code called exit(). A function of a lab returns its result, or raises an error."
+        )
     frames = _frames(error)
     if launch.in_check(frames):
         return f"{subject}{_capital(launch.of_check(kind, str(error)))}"

@@ -1,4 +1,5 @@
-"""What a check is made of. Each expectation says in one or two sentences what was expected and what came."""
+"""What a check is made of. Each expectation says in one or two sentences what was expected and what
+came."""
 
 from __future__ import annotations
 
@@ -15,7 +16,8 @@ _count = 0
 
 
 def looked_at() -> int:
-    """How many expectations this process has looked at so far; a check compares before and after."""
+    """How many expectations this process has looked at so far; a check compares before and
+    after."""
     return _count
 
 
@@ -25,7 +27,8 @@ def _looked() -> None:
 
 
 def plain(value):
-    """A torch or TensorFlow tensor, a Keras variable or a list of numbers as something numpy can compare."""
+    """A torch or TensorFlow tensor, a Keras variable or a list of numbers as something numpy can
+    compare."""
     if hasattr(value, "detach"):
         value = value.detach().cpu()
         if str(value.dtype) == "torch.bfloat16":
@@ -55,10 +58,11 @@ def show(value, most: int = 80) -> str:
 class Expect:
     """`expect(condition, sentence)` and `.equal`, `.close`, `.unchanged`, `.between`, `.raises`.
 
-    slips, of `.equal` and `.close`: {sentence: the value that this mistake gives}. They are looked at only
-    when the answer is wrong; the sentence of the first that the answer equals follows the numbers. A slip
-    that equals what is wanted can never be named, so nothing is to be ruled out for one rank or one value.
-    because: why it has to be so, in a sentence that follows when the answer is wrong.
+    slips, of `.equal` and `.close`: {sentence: the value that this mistake gives}. They are looked
+    at only when the answer is wrong; the sentence of the first that the answer equals follows the
+    numbers. A slip that equals what is wanted can never be named, so nothing is to be ruled out for
+    one rank or one value. because: why it has to be so, in a sentence that follows when the answer
+    is wrong.
     """
 
     def __call__(self, condition, sentence: str) -> None:
@@ -94,7 +98,8 @@ class Expect:
         slips: Mapping[str, object] | None = None,
         because: str = "",
     ) -> None:
-        """Fail unless |got - want| <= atol + rtol |want| everywhere; says where it is worst, and how much."""
+        """Fail unless |got - want| <= atol + rtol |want| everywhere; says where it is worst, and
+        how much."""
         _looked()
         _not_none(got, want, what)
         try:
@@ -104,10 +109,13 @@ class Expect:
             raise CheckFailed(_with_reason(str(error), named, because)) from None
 
     def unchanged(self, before, after, what: str, *, because: str = "") -> None:
-        """Fail unless `after` is what `before` was: before, a copy made in time; after, what is there now."""
+        """Fail unless `after` is what `before` was: before, a copy made in time; after, what is
+        there now."""
         _looked()
         if _first_difference(after, before) is not None:
-            raise CheckFailed(_with_reason(f"{what} was changed; it belongs to the caller.", "", because))
+            raise CheckFailed(
+                _with_reason(f"{what} was changed; it belongs to the caller.", "", because)
+            )
 
     def between(self, value, low, high, what: str) -> None:
         """Fail unless low <= value <= high (NaN fails)."""
@@ -115,9 +123,13 @@ class Expect:
         _not_none(value, low, what)
         value = plain(value)
         if not low <= value <= high:
-            raise CheckFailed(f"{what}: expected between {show(low)} and {show(high)}, got {show(value)}.")
+            raise CheckFailed(
+                f"{what}: expected between {show(low)} and {show(high)}, got {show(value)}."
+            )
 
-    def raises(self, kind: type[BaseException], call: Callable[[], object], what: str) -> BaseException:
+    def raises(
+        self, kind: type[BaseException], call: Callable[[], object], what: str
+    ) -> BaseException:
         """Fail unless call() raises `kind`. Returns the exception."""
         _looked()
         try:
@@ -187,7 +199,11 @@ def _first_difference(got, want, where: str = "") -> str | None:
     elif isinstance(want, np.ndarray) or isinstance(got, np.ndarray):
         return _array_difference(np.asarray(got), np.asarray(want), at)
     else:
-        return None if got == want else f"expected {show(want)}{at}, got {show(got)}.{_none_at_all(got)}"
+        return (
+            None
+            if got == want
+            else f"expected {show(want)}{at}, got {show(got)}.{_none_at_all(got)}"
+        )
     for step, its, wanted in pairs:
         difference = _first_difference(its, wanted, where + step)
         if difference:
@@ -228,7 +244,8 @@ def _close(got, want, what: str, rtol: float, atol: float) -> None:
         for index, (its, wanted) in enumerate(zip(got, want, strict=True)):
             _close(its, wanted, f"{what} [{index}]", rtol, atol)
         return
-    # An answer may hold anything, memory that nobody wrote included: numpy would warn of its nan and inf.
+    # An answer may hold anything, memory that nobody wrote included: numpy would warn of its nan
+    # and inf.
     with np.errstate(all="ignore"):
         try:
             got = np.asarray(got, dtype=float)
@@ -251,7 +268,8 @@ def _by_how_much(got: np.ndarray, want: np.ndarray, off: np.ndarray) -> str:
     here = got[place]
     there = want[place]
     share = abs(here - there) / abs(there) if there else np.inf
-    relative = f" ({share:.2%})" if share < MOST_PERCENT / 100 else ""  # beyond, percents say nothing
+    # Beyond, percents say nothing.
+    relative = f" ({share:.2%})" if share < MOST_PERCENT / 100 else ""
     off_by = show(float(abs(here - there)))
     values = f"expected {show(float(there))}, got {show(float(here))}, off by {off_by}{relative}"
     if not got.ndim:

@@ -13,9 +13,12 @@ from labkit.labfile import Exercise, exercises_in
 
 
 def exercise(number: str) -> Exercise:
-    """The exercise of that number, with title and hints. Raises LabError that lists the lab's numbers."""
+    """The exercise of that number, with title and hints. Raises LabError that lists the lab's
+    numbers."""
     if not isinstance(number, str):
-        raise LabError(f'An exercise\'s number is written in quotes, such as "23.1"; this is {number!r}.')
+        raise LabError(
+            f'An exercise\'s number is written in quotes, such as "23.1"; this is {number!r}.'
+        )
     stem = lab.current() or _stem_of(number)
     known = {}
     for folder in ("solutions", "labs"):
@@ -33,7 +36,8 @@ def _stem_of(number: str) -> str:
     labs = [stem for stem in labfile.stems() if stem[:2] == number.split(".")[0]]
     if not labs:
         raise LabError(
-            f"There is no lab for exercise {number!r}. A number such as 23.1 means lab 23, exercise 1."
+            f"There is no lab for exercise {number!r}. A number such as 23.1 means lab 23,"
+            " exercise 1."
         )
     return labs[0]
 
@@ -47,7 +51,9 @@ def way_out(number: str) -> str:
     """The command that ends being stuck; in the learners' archive, the person who does."""
     if edition.is_learners(paths.root()):
         return f"Your instructor has the answer of {number}."
-    return f"`make solve LAB={number.split('.')[0]} EX={number}` puts the answer into your notebook."
+    return (
+        f"`make solve LAB={number.split('.')[0]} EX={number}` puts the answer into your notebook."
+    )
 
 
 def hint(number: str) -> None:
@@ -65,7 +71,8 @@ def hint(number: str) -> None:
 
 
 def after_failure(number: str) -> str:
-    """The sentence below a failed check: how to get the next hint, or the answer when all hints are used."""
+    """The sentence below a failed check: how to get the next hint, or the answer when all hints are
+    used."""
     try:
         count = len(exercise(number).hints)
     except LabError:

@@ -4,8 +4,8 @@
     def ring_reduce_scatter(reduce_scatter, patience):
         "What it tries, in one sentence."
 
-The first parameters get what the lab's line gives, as `check("23.1", reduce_scatter)`; the others get what
-the lab calls by their names, as its `patience`.
+The first parameters get what the lab's line gives, as `check("23.1", reduce_scatter)`; the others
+get what the lab calls by their names, as its `patience`.
 """
 
 from __future__ import annotations
@@ -40,11 +40,16 @@ def find(number: str) -> Callable:
 
 def _module(number: str) -> ModuleType:
     module = importlib.import_module(f"support.lab{number[:2]}")
-    return importlib.import_module(f"{module.__name__}.checks") if hasattr(module, "__path__") else module
+    return (
+        importlib.import_module(f"{module.__name__}.checks")
+        if hasattr(module, "__path__")
+        else module
+    )
 
 
 def arguments(function: Callable, answers: tuple, names: Mapping[str, object]) -> list:
-    """What to call `function` with: the answers, then what `names` has under the names of the others."""
+    """What to call `function` with: the answers, then what `names` has under the names of the
+    others."""
     others = list(inspect.signature(function).parameters)[len(answers) :]
     missing = [name for name in others if name not in names]
     if missing:

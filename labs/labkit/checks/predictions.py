@@ -1,6 +1,8 @@
-"""`predict("23.1", name=value)`: guesses that are kept, recalled, and compared with what was measured.
+"""`predict("23.1", name=value)`: guesses that are kept, recalled, and compared with what was
+measured.
 
-What was computed or counted is no measurement: `predict.right("23.1", name=value)` shows it as what is right.
+What was computed or counted is no measurement: `predict.right("23.1", name=value)` shows it as what
+is right.
 """
 
 from __future__ import annotations
@@ -11,14 +13,16 @@ from labkit.errors import LabError
 
 
 class Predict:
-    """`predict("23.1", name=value, …)` keeps guesses; `.recall` returns them, `.compare` `.right` tell."""
+    """`predict("23.1", name=value, …)` keeps guesses; `.recall` returns them, `.compare` `.right`
+    tell."""
 
     def __init__(self):
         # Exercise -> guesses of this process: what rank 0 stores is not yet visible to other ranks.
         self._made: dict[str, dict] = {}
 
     def __call__(self, exercise: str, **guesses) -> None:
-        """Keep the guesses: numbers, words, tuples of them. One left as `...` is asked for in a line."""
+        """Keep the guesses: numbers, words, tuples of them. One left as `...` is asked for in a
+        line."""
         number = hints.exercise(exercise).number
         if not guesses:
             raise LabError(f'predict("{number}", name=value) needs at least one guess.')
@@ -32,7 +36,10 @@ class Predict:
             left = [name for name in guesses if name not in made]
             if left:
                 names = ", ".join(left)
-                print(f"{number}  Your guess for {names} goes in place of `...`: a wrong one teaches too.")
+                print(
+                    f"{number}  Your guess for {names} goes in place of `...`: a wrong one teaches"
+                    " too."
+                )
 
     def recall(self, exercise: str) -> dict:
         """The guesses made for an exercise, by name; {} if none."""
@@ -44,7 +51,8 @@ class Predict:
         self._show(exercise, "measured", measured)
 
     def right(self, exercise: str, **answers) -> None:
-        """As compare, for answers that were computed or counted: they are right, and nobody measured them."""
+        """As compare, for answers that were computed or counted: they are right, and nobody
+        measured them."""
         self._show(exercise, "right", answers)
 
     def _show(self, exercise: str, heading: str, values: dict) -> None:

@@ -11,8 +11,8 @@ from labkit.errors import LabError
 def note(event: str, exercise: str, **fields) -> None:
     """Write an event down, as `journal.note` does.
 
-    Only rank 0 writes, and a run of a solved lab writes nothing. A folder that cannot be written costs a
-    sentence, not the lab.
+    Only rank 0 writes, and a run of a solved lab writes nothing. A folder that cannot be written
+    costs a sentence, not the lab.
     """
     if not world.is_root() or lab.solved():
         return

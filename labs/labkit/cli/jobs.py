@@ -25,7 +25,9 @@ def add_verbs(verbs) -> None:
     results.add_argument("lab", nargs="?", help="only this lab's (number or stem)")
     results.set_defaults(call=_results)
 
-    scaling = verbs.add_parser("scaling", help="one job for each number of nodes; without numbers, the table")
+    scaling = verbs.add_parser(
+        "scaling", help="one job for each number of nodes; without numbers, the table"
+    )
     scaling.add_argument("lab", help="number or stem")
     scaling.add_argument("--nodes", help="numbers of computers, such as 1,2,4,8")
     _job_options(scaling)
@@ -34,7 +36,9 @@ def add_verbs(verbs) -> None:
 
 def _job_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--ranks", help="ranks on each node (default: as the batch script says)")
-    parser.add_argument("--site", help="a file of slurm/sites/ (default: $SITE, else a tabletop that runs)")
+    parser.add_argument(
+        "--site", help="a file of slurm/sites/ (default: $SITE, else a tabletop that runs)"
+    )
     add_choices(parser)
     parser.add_argument(
         "--env",
@@ -44,8 +48,12 @@ def _job_options(parser: argparse.ArgumentParser) -> None:
         metavar="NAME=VALUE",
         help="variables for the job's ranks",
     )
-    parser.add_argument("--solved", action="store_true", help="the solved lab, its records kept apart")
-    parser.add_argument("--wait", action="store_true", help="wait for the end, and show what it printed")
+    parser.add_argument(
+        "--solved", action="store_true", help="the solved lab, its records kept apart"
+    )
+    parser.add_argument(
+        "--wait", action="store_true", help="wait for the end, and show what it printed"
+    )
 
 
 def _count(name: str, text: str) -> int:
@@ -70,7 +78,9 @@ def _options(options: argparse.Namespace) -> dict:
 def _variable(text: str) -> tuple[str, str]:
     name, equals, value = text.partition("=")
     if not equals:
-        raise LabError(f'A variable is set as NAME=VALUE, such as ENV="NCCL_DEBUG=INFO"; {text!r} is not.')
+        raise LabError(
+            f'A variable is set as NAME=VALUE, such as ENV="NCCL_DEBUG=INFO"; {text!r} is not.'
+        )
     return name, value
 
 
@@ -123,8 +133,10 @@ def _scaling(options: argparse.Namespace) -> int:
         _announce(job)
     number = study.lab[:2]
     print(
-        f"When they have ended, `make scaling LAB={number}` shows the table: seconds, speed-up, efficiency. "
-        f'In the notebook: study = cluster.last_study("{number}"), then study.table() and study.plot("…").'
+        f"When they have ended, `make scaling LAB={number}` shows the table: seconds, speed-up,"
+        " efficiency. "
+        f'In the notebook: study = cluster.last_study("{number}"), then study.table() and'
+        ' study.plot("…").'
     )
     return _wait(study.jobs) if options.wait else 0
 
@@ -148,7 +160,9 @@ def _show(jobs: list) -> None:
 
     table = Table(title="Your batch jobs")
     for name in ("Job", "Lab", "Site", "Nodes × ranks", "State", "Submitted", "Records"):
-        table.add_column(name, justify="right" if name in ("Job", "Nodes × ranks", "Records") else "left")
+        table.add_column(
+            name, justify="right" if name in ("Job", "Nodes × ranks", "Records") else "left"
+        )
     with_choices = any(_choices(job) for job in jobs)
     if with_choices:
         table.add_column("With", overflow="fold")
@@ -168,7 +182,10 @@ def _show(jobs: list) -> None:
     Console(width=None if sys.stdout.isatty() else 200).print(table)
     for site, sentence in silent.items():
         print(f"{site}: {sentence}")
-    print('In a notebook: cluster.jobs("40")[-1].records() reads what the newest job of lab 40 measured.')
+    print(
+        'In a notebook: cluster.jobs("40")[-1].records() reads what the newest job of lab 40'
+        " measured."
+    )
 
 
 def _choices(job) -> str:

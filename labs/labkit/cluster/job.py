@@ -1,4 +1,5 @@
-"""A batch job: how it stands, what it printed, its records. Jobs are remembered in home()/jobs.jsonl."""
+"""A batch job: how it stands, what it printed, its records. Jobs are remembered in
+home()/jobs.jsonl."""
 
 from __future__ import annotations
 
@@ -41,10 +42,11 @@ class StoppedWaiting(LabError):
 
 @dataclass
 class Job:
-    """One job. `number`: Slurm's; `submitted`: UTC; `file`: its output; `home`: where its records go.
+    """One job. `number`: Slurm's; `submitted`: UTC; `file`: its output; `home`: where its records
+    go.
 
-    env: variables for its ranks. horovod, mpi: the builds it was submitted with; None: the site's, or the
-    default.
+    env: variables for its ranks. horovod, mpi: the builds it was submitted with; None: the site's,
+    or the default.
     """
 
     number: str
@@ -76,7 +78,8 @@ class Job:
         return slurm.Client(Path(self.commands) if self.commands else None)
 
     def status(self) -> Status:
-        """What is known of it now. NoAnswer or NotHere when Slurm cannot be asked and nothing else tells."""
+        """What is known of it now. NoAnswer or NotHere when Slurm cannot be asked and nothing else
+        tells."""
         if self.final:
             return Status(**self.final)
         since = datetime.fromisoformat(self.submitted)
@@ -95,17 +98,19 @@ class Job:
         return status
 
     def state(self) -> str:
-        """One word: pending, running, completed, failed, cancelled, timeout, node_fail, …; or unknown."""
+        """One word: pending, running, completed, failed, cancelled, timeout, node_fail, …; or
+        unknown."""
         try:
             return self.status().state
         except NotHere:
             return UNKNOWN
 
     def wait(self, timeout: float | None = 600) -> str:
-        """Wait for its end, `timeout` seconds at most (None: for ever), with a line that says how it stands.
+        """Wait for its end, `timeout` seconds at most (None: for ever), with a line that says how
+        it stands.
 
-        Returns the state. LabError with the sentence of the rank that failed when it did not end well.
-        Ctrl-C, or the notebook's stop button, ends the waiting and leaves the job alone.
+        Returns the state. LabError with the sentence of the rank that failed when it did not end
+        well. Ctrl-C, or the notebook's stop button, ends the waiting and leaves the job alone.
         """
         line = Line()
         begin = time.monotonic()
@@ -114,13 +119,13 @@ class Job:
         except KeyboardInterrupt:
             line.end(f"Stopped waiting for {self}.")
             raise StoppedWaiting(
-                f"Stopped waiting; job {self.number} goes on. job.wait() waits again, `make results` shows "
-                "how it stands, job.cancel() ends it."
+                f"Stopped waiting; job {self.number} goes on. job.wait() waits again, `make"
+                " results` shows how it stands, job.cancel() ends it."
             ) from None
         if not status.ended:
             line.end(
-                f"{_capital(self)} {_stands(status)} · after {time.monotonic() - begin:.0f} s no longer "
-                "waited for. job.wait() waits again; what comes next can go on meanwhile."
+                f"{_capital(self)} {_stands(status)} · after {time.monotonic() - begin:.0f} s no"
+                " longer waited for. job.wait() waits again; what comes next can go on meanwhile."
             )
             return status.state
         ran = f", ran {status.seconds} s" if status.seconds is not None else ""
@@ -148,19 +153,26 @@ class Job:
 
         entries = self.entries()
         if not entries:
-            print(f"No records of {self} yet: it is {self.state()}. Its output: {paths.shown(self.file)}")
+            print(
+                f"No records of {self} yet: it is {self.state()}. Its output:"
+                f" {paths.shown(self.file)}"
+            )
             return pandas.DataFrame(columns=["lab", "result", "unit", "utc"])
         frame = pandas.DataFrame(entries)
         if result is None:
             return frame
         chosen = frame[frame["result"] == result].reset_index(drop=True)
         if chosen.empty:
-            print(f"{self} has no result {result!r}; it has {', '.join(sorted(set(frame['result'])))}.")
+            print(
+                f"{self} has no result {result!r}; it has"
+                f" {', '.join(sorted(set(frame['result'])))}."
+            )
         return chosen.dropna(axis="columns", how="all")
 
     def entries(self) -> list[dict]:
         """Its records as they stand in the file, oldest first."""
-        # Numbers may come again on a cluster that started afresh; clocks of two machines may differ a little.
+        # Numbers may come again on a cluster that started afresh; clocks of two machines may differ
+        # a little.
         since = datetime.fromisoformat(self.submitted) - timedelta(seconds=60)
         earliest = since.isoformat(timespec="milliseconds")
         file = Path(self.home) / "records" / f"{self.lab}.jsonl"
@@ -222,7 +234,8 @@ class Job:
             pause = min(LONGEST_PAUSE, 1.5 * pause)
 
     def _placed(self, status: Status, before: tuple | None) -> tuple | None:
-        """(when asked, place in the queue), asked for now and then; None for a job that does not wait."""
+        """(when asked, place in the queue), asked for now and then; None for a job that does not
+        wait."""
         if not status.waits:
             return None
         if before and time.monotonic() < before[0] + PLACE_EVERY:
@@ -231,7 +244,8 @@ class Job:
 
 
 class Line:
-    """One line that rewrites itself in a notebook and on a terminal; elsewhere, a line for each change."""
+    """One line that rewrites itself in a notebook and on a terminal; elsewhere, a line for each
+    change."""
 
     def __init__(self) -> None:
         self._last = ""
@@ -298,7 +312,9 @@ def last_sentence(text: str) -> str:
         tail = text[failures[-1].end() :].splitlines()
         return "\n".join(line.rstrip() for line in tail if not _NOISE.match(line))
     lines = [line.strip() for line in text.splitlines() if line.strip()]
-    return next((line for line in reversed(lines) if not _NOISE.match(line)), lines[-1] if lines else "")
+    return next(
+        (line for line in reversed(lines) if not _NOISE.match(line)), lines[-1] if lines else ""
+    )
 
 
 def now() -> str:
@@ -325,7 +341,9 @@ def remembered() -> list[Job]:
         if "lab" in entry:
             jobs[entry["file"]] = Job(**{name: entry[name] for name in entry if name in _FIELDS})
         elif entry["file"] in jobs:
-            jobs[entry["file"]].final = {name: entry.get(name) for name in ("state", "seconds", "exit")}
+            jobs[entry["file"]].final = {
+                name: entry.get(name) for name in ("state", "seconds", "exit")
+            }
     return list(jobs.values())
 
 

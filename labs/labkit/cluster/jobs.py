@@ -1,4 +1,5 @@
-"""This learner's batch jobs: handed to Slurm one by one or as a scaling study, and found again later."""
+"""This learner's batch jobs: handed to Slurm one by one or as a scaling study, and found again
+later."""
 
 from __future__ import annotations
 
@@ -29,11 +30,12 @@ def submit(
 ) -> Job:
     """Hand a lab's batch script to Slurm; returns at once.
 
-    ranks_per_node: None leaves it to the script. site: a file of slurm/sites/; None: here(). settings: other
-    values of the lab's parameters. solved: the solved lab, with records of its own in home()/solved; None:
-    if this is a run of a solved lab. env: variables for the ranks, which win over the site file's. horovod,
-    mpi: builds, as for launch.run; None: what the site file says, else the default.
-    LabError with one sentence when it cannot be, Slurm's own sentence where Slurm refuses.
+    ranks_per_node: None leaves it to the script. site: a file of slurm/sites/; None: here().
+    settings: other values of the lab's parameters. solved: the solved lab, with records of its own
+    in home()/solved; None: if this is a run of a solved lab. env: variables for the ranks, which
+    win over the site file's. horovod, mpi: builds, as for launch.run; None: what the site file
+    says, else the default. LabError with one sentence when it cannot be, Slurm's own sentence where
+    Slurm refuses.
     """
     options = {"settings": settings, "solved": solved, "env": env, "horovod": horovod, "mpi": mpi}
     return _checked(lab, nodes, nodes, ranks_per_node, site, **options).send(nodes)
@@ -55,7 +57,9 @@ def study(lab: str | int, nodes: Sequence[int] = (1, 2, 4, 8), **options) -> Stu
             sent.jobs.append(request.send(count, name))
         except LabError as error:
             numbers = ", ".join(job.number for job in sent.jobs) or "none"
-            raise LabError(f"{error} Of this study's jobs, these were submitted: {numbers}.") from error
+            raise LabError(
+                f"{error} Of this study's jobs, these were submitted: {numbers}."
+            ) from error
     return sent
 
 
@@ -80,20 +84,22 @@ class Study:
         return len(self.jobs)
 
     def wait(self, timeout: float | None = 3600) -> list[str]:
-        """Wait for one job after the other, `timeout` seconds for each; their states. See Job.wait."""
+        """Wait for one job after the other, `timeout` seconds for each; their states. See
+        Job.wait."""
         return [job.wait(timeout) for job in self.jobs]
 
     def table(self, result: str | None = None, weak: bool | None = None, **where):
         """What each job measured on all its ranks, as a pandas.DataFrame.
 
-        Columns: result, nodes, ranks, seconds, speedup, efficiency (1.0 is perfect, and so the smallest job),
-        job. result: one kind of record; None: all that have `seconds`. weak: the work grew with the ranks;
-        None: results whose name begins with "weak". where: of records that differ in a field, those with
-        this value (bytes=4096).
+        Columns: result, nodes, ranks, seconds, speedup, efficiency (1.0 is perfect, and so the
+        smallest job), job. result: one kind of record; None: all that have `seconds`. weak: the
+        work grew with the ranks; None: results whose name begins with "weak". where: of records
+        that differ in a field, those with this value (bytes=4096).
         """
         import pandas
 
-        # Of objects: a column that some records lack would turn their neighbours' integers into floats.
+        # Of objects: a column that some records lack would turn their neighbours' integers into
+        # floats.
         frame = pandas.DataFrame(self._timed(result, where), dtype=object)
         if frame.empty:
             states = ", ".join(f"{job.number} {job.state()}" for job in self.jobs)
@@ -128,12 +134,17 @@ class Study:
         frame = self.table(result, weak, **where)
         is_weak = result.startswith("weak") if weak is None else weak
         if frame.empty:
-            raise LabError(f"There is nothing to plot: no job of this study has records of {result!r} yet.")
-        return plots.scaling(frame, weak=is_weak, title=f"{result}: speed-up on {self.jobs[0].site}")
+            raise LabError(
+                f"There is nothing to plot: no job of this study has records of {result!r} yet."
+            )
+        return plots.scaling(
+            frame, weak=is_weak, title=f"{result}: speed-up on {self.jobs[0].site}"
+        )
 
 
 def _largest(of_job):
-    """A job's record on the most ranks; LabError that names the field in which several of them differ."""
+    """A job's record on the most ranks; LabError that names the field in which several of them
+    differ."""
     largest = of_job[of_job["ranks"] == of_job["ranks"].max()]
     for key in largest:
         values = largest[key].map(repr)
@@ -141,8 +152,8 @@ def _largest(of_job):
             first = largest.iloc[0]
             name = first["result"]
             raise LabError(
-                f"A job has {len(largest)} records of {name!r} on {first['ranks']} ranks, which differ in "
-                f"`{key}`: choose one, as in table({name!r}, {key}={first[key]!r})."
+                f"A job has {len(largest)} records of {name!r} on {first['ranks']} ranks, which"
+                f" differ in `{key}`: choose one, as in table({name!r}, {key}={first[key]!r})."
             )
     return largest.iloc[-1]
 
@@ -158,13 +169,16 @@ def last_study(lab: str | int) -> Study:
     stem = labfile.find(lab)
     in_studies = [job for job in jobs(stem) if job.study]
     if not in_studies:
-        raise LabError(f"There is no study of lab {stem[:2]} yet: make scaling LAB={stem[:2]} NODES=1,2,4,8.")
+        raise LabError(
+            f"There is no study of lab {stem[:2]} yet: make scaling LAB={stem[:2]} NODES=1,2,4,8."
+        )
     newest = in_studies[-1].study
     return Study(stem, [job for job in in_studies if job.study == newest])
 
 
 def records_or_reference(lab: str | int, result: str | None = None, job: Job | None = None):
-    """(records, label): those of `job`, or of the newest job of this lab that has some; else the kit's own.
+    """(records, label): those of `job`, or of the newest job of this lab that has some; else the
+    kit's own.
 
     The label says which they are, for a table's or a plot's title.
     """
@@ -190,4 +204,5 @@ def _origin(frame) -> str:
         first["device"] if on_gpu else None,
         str(first.get("utc"))[:10],
     ]
-    return ", ".join(str(part) for part in parts if part is not None and part == part)  # NaN is no part
+    # NaN is no part.
+    return ", ".join(str(part) for part in parts if part is not None and part == part)

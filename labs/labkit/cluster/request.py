@@ -1,4 +1,5 @@
-"""What a batch job is asked for, checked before Slurm hears of it: a mistake costs no time in the queue."""
+"""What a batch job is asked for, checked before Slurm hears of it: a mistake costs no time in the
+queue."""
 
 from __future__ import annotations
 
@@ -20,7 +21,8 @@ from labkit.errors import LabError, counted
 
 # What a notebook's kernel and make leave in the environment; a job is neither.
 _NOT_FOR_JOBS = (
-    "JPY_SESSION_NAME", "JPY_PARENT_PID", "FORCE_COLOR", "CLICOLOR_FORCE", "MAKEFLAGS", "MFLAGS", "MAKELEVEL",
+    "JPY_SESSION_NAME", "JPY_PARENT_PID", "FORCE_COLOR", "CLICOLOR_FORCE", "MAKEFLAGS", "MFLAGS",
+    "MAKELEVEL",
     "SOLVED", "SET", "ENV", "HOROVOD", "MPI", "SBATCH_EXPORT",
 )  # fmt: skip
 # Variables that are no business of ENV: begin of the name -> what sets them.
@@ -31,13 +33,15 @@ _NOT_BY_ENV = {
     "SLURM_": "Slurm itself sets it",
     "SBATCH_": "set it in your shell, where sbatch reads it",
 }
-# How a client finds its Slurm. The rest of SLURM_* is of the job in which this process may run itself.
+# How a client finds its Slurm. The rest of SLURM_* is of the job in which this process may run
+# itself.
 _FOR_CLIENTS = ("SLURM_CONF", "SLURM_CLUSTERS", "SLURM_JWT")
 
 
 @dataclass(frozen=True)
 class Choices:
-    """What a person may choose of a job beside its size: parameters, the solved lab, variables, builds."""
+    """What a person may choose of a job beside its size: parameters, the solved lab, variables,
+    builds."""
 
     settings: Mapping[str, object]
     solved: bool
@@ -57,14 +61,23 @@ class Request:
     choices: Choices
 
     @classmethod
-    def checked(cls, lab, nodes, ranks_per_node, site, choices: Choices, least: int | None = None) -> Request:
-        """Refuse in a sentence what cannot be. nodes: the most that will be asked for; least: the fewest."""
+    def checked(
+        cls, lab, nodes, ranks_per_node, site, choices: Choices, least: int | None = None
+    ) -> Request:
+        """Refuse in a sentence what cannot be. nodes: the most that will be asked for; least: the
+        fewest."""
         stem = labfile.find(lab)
         script = paths.root() / "slurm" / f"{stem}.sbatch"
         if not script.exists():
-            raise LabError(f"Lab {stem} runs on one rank and has no batch job: make run LAB={stem[:2]}")
-        if (nodes if least is None else least) < 1 or (ranks_per_node is not None and ranks_per_node < 1):
-            raise LabError("A job has 1 node or more (NODES=2), and 1 rank or more on each (RANKS=4).")
+            raise LabError(
+                f"Lab {stem} runs on one rank and has no batch job: make run LAB={stem[:2]}"
+            )
+        if (nodes if least is None else least) < 1 or (
+            ranks_per_node is not None and ranks_per_node < 1
+        ):
+            raise LabError(
+                "A job has 1 node or more (NODES=2), and 1 rank or more on each (RANKS=4)."
+            )
         text = setting_text(stem, choices.settings, choices.solved)
         _check_variables(choices.env)
         if site is None:
@@ -81,17 +94,22 @@ class Request:
         return cls(stem, site, slurm.Client(client.folder, env), tuple(options), choices)
 
     def send(self, nodes: int, study: str | None = None) -> Job:
-        """Submit it for so many nodes and write the job down. LabError with Slurm's words if it refuses."""
+        """Submit it for so many nodes and write the job down. LabError with Slurm's words if it
+        refuses."""
         home = paths.home().resolve()
         learners = slurm.learners_home()
         (home / "jobs").mkdir(exist_ok=True)
-        # With the time: a cluster that starts afresh numbers its jobs afresh, and nothing is overwritten.
+        # With the time: a cluster that starts afresh numbers its jobs afresh, and nothing is
+        # overwritten.
         name = f"{self.stem}-%j-{datetime.now():%Y%m%d-%H%M%S}.out"
         pattern = f"{str(home / 'jobs').replace('%', '%%')}/{name}"
         named = [f"--nodes={nodes}", f"--job-name={self.stem}", f"--output={pattern}"]
         submitted = cluster_job.now()
-        with _interrupts_held():  # no Ctrl-C between Slurm's taking the job and its being written down
-            number = self.client.submit("--export=ALL", *self.options, *named, f"slurm/{self.stem}.sbatch")
+        # No Ctrl-C between Slurm's taking the job and its being written down.
+        with _interrupts_held():
+            number = self.client.submit(
+                "--export=ALL", *self.options, *named, f"slurm/{self.stem}.sbatch"
+            )
             folder = self.client.folder
             choices = self.choices
             job = Job(
@@ -119,7 +137,8 @@ class Request:
 
 
 def setting_text(stem: str, settings: Mapping[str, object], solved: bool) -> str:
-    """The job's SET: "steps=5 sizes='[1, 2]'". LabError that names the parameters for an unknown one."""
+    """The job's SET: "steps=5 sizes='[1, 2]'". LabError that names the parameters for an unknown
+    one."""
     path = copies.script(stem, solved)
     if settings:
         labfile.with_parameters(path.read_text(encoding="utf-8"), dict(settings))
@@ -127,7 +146,8 @@ def setting_text(stem: str, settings: Mapping[str, object], solved: bool) -> str
 
 
 def _value_text(value: object) -> str:
-    """A word stands for itself; a word that looks like a number, and all else, as Python writes it."""
+    """A word stands for itself; a word that looks like a number, and all else, as Python writes
+    it."""
     if not isinstance(value, str):
         return repr(value)
     try:
@@ -145,21 +165,24 @@ def _check_variables(env: Mapping[str, str]) -> None:
                 f"{name!r} is no name of a variable: letters, digits and _, as in NCCL_DEBUG=INFO."
             )
         if not isinstance(value, str) or not value.isprintable():
-            raise LabError(f"The value of a variable is text in one line, which {name}={value!r} is not.")
+            raise LabError(
+                f"The value of a variable is text in one line, which {name}={value!r} is not."
+            )
         for begin, cure in _NOT_BY_ENV.items():
             if name.startswith(begin):
                 raise LabError(f"{name} is not for ENV: {cure}.")
         if world.is_secret(name):
             raise LabError(
-                f"{name} looks like a secret, and all users of a node can read a launcher's command line: "
-                "keep it in a file that only you can read."
+                f"{name} looks like a secret, and all users of a node can read a launcher's command"
+                " line: keep it in a file that only you can read."
             )
 
 
 def environment(
     own: Mapping[str, str], known: Mapping[str, str], site: str, settings: str, choices: Choices
 ) -> dict[str, str]:
-    """The environment of sbatch, and so of the job: the user's own, the site's, and what launch.sh reads."""
+    """The environment of sbatch, and so of the job: the user's own, the site's, and what launch.sh
+    reads."""
     kept = {name: own[name] for name in _FOR_CLIENTS if name in own}
     env = world.clean(sites.without_other_site(site, own))
     env = {name: value for name, value in env.items() if name not in _NOT_FOR_JOBS}
@@ -186,11 +209,14 @@ def _no_site() -> None:
     slurm.at(None).partitions()  # NotHere says how to come by one
     names = ", ".join(sites.names()) or "none"
     raise LabError(
-        f"Say which site this is: SITE=name. These are known: {names}. `make site NAME=x` writes one."
+        f"Say which site this is: SITE=name. These are known: {names}. `make site NAME=x` writes"
+        " one."
     )
 
 
-def _check_nodes(nodes: int, known: Mapping[str, str], options: Sequence[str], client: slurm.Client) -> None:
+def _check_nodes(
+    nodes: int, known: Mapping[str, str], options: Sequence[str], client: slurm.Client
+) -> None:
     """LabError for too many nodes: Slurm itself lets such a job wait for ever."""
     partitions = client.partitions()
     names = partition_names(known, options)
@@ -207,14 +233,19 @@ def _check_nodes(nodes: int, known: Mapping[str, str], options: Sequence[str], c
             more = " `make tabletop-down`, then `make tabletop NODES=…` starts a larger one."
         count = counted(widest.largest, "node")
         raise LabError(
-            f"A job in partition {widest.name} can have {count}, so NODES={nodes} will not start.{more}"
+            f"A job in partition {widest.name} can have {count}, so NODES={nodes} will not"
+            f" start.{more}"
         )
 
 
 def partition_names(known: Mapping[str, str], options: Sequence[str]) -> list[str]:
     """The partitions that a job will ask for; [] for the default one."""
     match = re.search(r"(?:^|\0)(?:--partition(?:=|\0)|-p\0?)([^\0]+)", "\0".join(options))
-    named = match[1] if match else known.get("SBATCH_PARTITION") or os.environ.get("SBATCH_PARTITION", "")
+    named = (
+        match[1]
+        if match
+        else known.get("SBATCH_PARTITION") or os.environ.get("SBATCH_PARTITION", "")
+    )
     return [name for name in named.split(",") if name]
 
 

@@ -1,4 +1,5 @@
-"""The site files slurm/sites/NAME.sh: which there are, and what one of them sets. Lab 42 shows one."""
+"""The site files slurm/sites/NAME.sh: which there are, and what one of them sets. Lab 42 shows
+one."""
 
 from __future__ import annotations
 
@@ -42,11 +43,12 @@ def path(name: str) -> Path:
 
 
 def load(name: str, environ: Mapping[str, str] | None = None) -> dict[str, str]:
-    """What the site file sets, variable -> value, as bash sees it after sourcing the file; no empty values.
+    """What the site file sets, variable -> value, as bash sees it after sourcing the file; no empty
+    values.
 
-    `environ`: the environment in which it is read, by default this process's. The user's SBATCH_ACCOUNT,
-    SBATCH_PARTITION, … win where the file lets them (`${SBATCH_ACCOUNT:-…}`). What an earlier `source` of
-    another site's file left there is not taken for the user's own.
+    `environ`: the environment in which it is read, by default this process's. The user's
+    SBATCH_ACCOUNT, SBATCH_PARTITION, … win where the file lets them (`${SBATCH_ACCOUNT:-…}`). What
+    an earlier `source` of another site's file left there is not taken for the user's own.
     """
     file = path(name)
     start = without_other_site(name, os.environ if environ is None else environ)
@@ -54,7 +56,8 @@ def load(name: str, environ: Mapping[str, str] | None = None) -> dict[str, str]:
 
 
 def environment(name: str, environ: Mapping[str, str] | None = None) -> dict[str, str]:
-    """A whole environment for sbatch: the user's, without what another site's file left there, and load()."""
+    """A whole environment for sbatch: the user's, without what another site's file left there, and
+    load()."""
     start = without_other_site(name, os.environ if environ is None else environ)
     return {**start, **load(name, start)}
 
@@ -87,7 +90,8 @@ def assigned(text: str) -> list[str]:
 
 
 def without_other_site(name: str, environ: Mapping[str, str]) -> dict[str, str]:
-    """The environment without the values that the file of another site, named by $SITE, has set there."""
+    """The environment without the values that the file of another site, named by $SITE, has set
+    there."""
     before = environ.get("SITE", "")
     if before == name or before not in names():
         return dict(environ)
@@ -118,8 +122,12 @@ def _sourced(file: Path, environ: Mapping[str, str]) -> dict[str, str]:
     try:
         done = subprocess.run(
             ["bash", "-c", script, "bash", str(file)],
-            env=dict(environ), stdin=subprocess.DEVNULL, capture_output=True, timeout=60, check=False,
-        )  # fmt: skip
+            env=dict(environ),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=60,
+            check=False,
+        )
     except subprocess.TimeoutExpired:
         raise LabError(
             f"{paths.shown(file)} does not end within 60 s. A site file only sets variables; "

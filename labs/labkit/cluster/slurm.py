@@ -4,8 +4,8 @@
     client.partitions()
     client.call("scancel", "17")
 
-A command that does not succeed raises NoSlurm, NoAnswer or Refused, all of them `Failed`: one sentence, and
-in `.reason` the few words of it that another sentence can take up.
+A command that does not succeed raises NoSlurm, NoAnswer or Refused, all of them `Failed`: one
+sentence, and in `.reason` the few words of it that another sentence can take up.
 """
 
 from __future__ import annotations
@@ -31,14 +31,22 @@ NO_SLURM = (
 )
 _NO_CONFIGURATION = "Could not establish a configuration source"
 _TABLETOP_IS_DOWN = "is not running. Start it"
-_NO_ANSWER = ("Unable to contact slurm controller", "timed out", "connect failure", "Connection refused")
+_NO_ANSWER = (
+    "Unable to contact slurm controller",
+    "timed out",
+    "connect failure",
+    "Connection refused",
+)
 # What the user's own settings would make of the columns that are read here.
 _FORMATS = re.compile(r"(SQUEUE|SINFO|SACCT|SCONTROL)_\w+")
-_PREFIX = re.compile(r"^(\w+: )?(error: |fatal: )?(Batch job submission failed: |allocation failure: )?")
+_PREFIX = re.compile(
+    r"^(\w+: )?(error: |fatal: )?(Batch job submission failed: |allocation failure: )?"
+)
 
 
 class Failed(LabError):
-    """A command of Slurm's did not do what it was asked for. `.reason`: why, in the fewest words."""
+    """A command of Slurm's did not do what it was asked for. `.reason`: why, in the fewest
+    words."""
 
     def __init__(self, sentence: str, reason: str):
         super().__init__(sentence)
@@ -58,7 +66,8 @@ class Refused(Failed):
 
 
 class Partition(NamedTuple):
-    """A partition. `largest`: the most nodes that one job may have there. `gpus`: of its best node."""
+    """A partition. `largest`: the most nodes that one job may have there. `gpus`: of its best
+    node."""
 
     name: str
     default: bool
@@ -68,14 +77,16 @@ class Partition(NamedTuple):
 
 
 class Client:
-    """Slurm's commands in a folder (None: in the PATH), called in an environment (None: this process's)."""
+    """Slurm's commands in a folder (None: in the PATH), called in an environment (None: this
+    process's)."""
 
     def __init__(self, folder: Path | None = None, env: Mapping[str, str] | None = None):
         self.folder = folder
         self.env = env
 
     def call(self, command: str, *arguments: str, limit: float | None = None) -> str:
-        """What the command printed. Raises Failed when it did not succeed within `limit` seconds."""
+        """What the command printed. Raises Failed when it did not succeed within `limit`
+        seconds."""
         return self._run(command, arguments, limit).stdout
 
     def ask(self, command: str, *arguments: str) -> str:
@@ -86,15 +97,19 @@ class Client:
             return ""
 
     def version(self) -> str:
-        """Such as "22.05.8". Raises Failed where there is no Slurm, or its controller does not answer."""
-        version = self.call("sinfo", "--version").split()[-1]  # "slurm 23.11.4", "slurm-wlm 22.05.8"
+        """Such as "22.05.8". Raises Failed where there is no Slurm, or its controller does not
+        answer."""
+        # "slurm 23.11.4", "slurm-wlm 22.05.8".
+        version = self.call("sinfo", "--version").split()[-1]
         try:
             answer = self.call("scontrol", "ping", limit=PING_SECONDS)
         except Failed as failed:
             raise NoAnswer(str(failed), f"Slurm's controller: {failed.reason}") from None
         if " is UP" not in answer:
             why = shortest_reason(answer) or "the controller does not answer"
-            raise NoAnswer(f"Slurm's controller does not answer: {why}.", f"Slurm's controller: {why}")
+            raise NoAnswer(
+                f"Slurm's controller does not answer: {why}.", f"Slurm's controller: {why}"
+            )
         return version
 
     def partitions(self) -> list[Partition]:
@@ -110,19 +125,27 @@ class Client:
         return parse_plugins(done.stdout or done.stderr)
 
     def submit(self, *arguments: str) -> str:
-        """Hand a batch script to Slurm; the job's number. `arguments`: sbatch's options, then the script."""
+        """Hand a batch script to Slurm; the job's number. `arguments`: sbatch's options, then the
+        script."""
         return job_number(self.call("sbatch", "--parsable", *arguments))
 
     def job(self, number: str, limit: float | None = None) -> dict[str, str]:
-        """The fields of `scontrol show job`. Raises Refused for a job that the controller has forgotten."""
+        """The fields of `scontrol show job`. Raises Refused for a job that the controller has
+        forgotten."""
         return parse_job(self.call("scontrol", "-o", "show", "job", number, limit=limit))
 
-    def _run(self, command: str, arguments, limit: float | None = None) -> subprocess.CompletedProcess[str]:
+    def _run(
+        self, command: str, arguments, limit: float | None = None
+    ) -> subprocess.CompletedProcess[str]:
         env = os.environ if self.env is None else self.env
         env = {name: value for name, value in env.items() if not _FORMATS.fullmatch(name)}
         env["SLURM_TIME_FORMAT"] = "standard"
         limit = limit or (SUBMIT_SECONDS if command == "sbatch" else QUERY_SECONDS)
-        program = str(self.folder / command) if self.folder else shutil.which(command, path=env.get("PATH"))
+        program = (
+            str(self.folder / command)
+            if self.folder
+            else shutil.which(command, path=env.get("PATH"))
+        )
         if program is None:
             raise NoSlurm(NO_SLURM, f"there is no {command} here")
         try:
@@ -152,7 +175,8 @@ def at(site: str | None, env: Mapping[str, str] | None = None) -> Client:
         folder = tabletop()
         if folder is None:
             raise NoSlurm(
-                "No tabletop cluster runs here. `make tabletop` starts one.", "no tabletop cluster runs here"
+                "No tabletop cluster runs here. `make tabletop` starts one.",
+                "no tabletop cluster runs here",
             )
         return Client(folder, env)
     if shutil.which("sbatch", path=None if env is None else env.get("PATH")) is None:
@@ -161,14 +185,18 @@ def at(site: str | None, env: Mapping[str, str] | None = None) -> Client:
 
 
 def learners_home() -> Path:
-    """paths.home(); in a run of a solved lab that has a home of its own in that one, the learner's."""
+    """paths.home(); in a run of a solved lab that has a home of its own in that one, the
+    learner's."""
     home = paths.home().resolve()
     return home.parent if lab.solved() and home.name == "solved" else home
 
 
 def tabletop() -> Path | None:
-    """The commands of a tabletop cluster that runs: the one sourced in this shell, else "table", else any."""
-    holders = sorted(learners_home().glob("tabletop/*/holder"), key=lambda file: file.parent.name != "table")
+    """The commands of a tabletop cluster that runs: the one sourced in this shell, else "table",
+    else any."""
+    holders = sorted(
+        learners_home().glob("tabletop/*/holder"), key=lambda file: file.parent.name != "table"
+    )
     folders = [holder.parent / "bin" for holder in holders]
     sourced = shutil.which("sbatch")
     if sourced:
@@ -190,7 +218,9 @@ def _can_enter(folder: Path) -> bool:
 
 def _failure(command: str, output: str, status: int) -> Failed:
     """What a command that ended with `status` means by what it printed."""
-    lines = [re.sub(r"^\w+: (error|fatal): ", "", line) for line in output.splitlines() if line.strip()]
+    lines = [
+        re.sub(r"^\w+: (error|fatal): ", "", line) for line in output.splitlines() if line.strip()
+    ]
     message = " ".join(dict.fromkeys(lines)) or f"nothing, but status {status}"
     reason = shortest_reason(output) or f"{command} failed"
     if _NO_CONFIGURATION in message:
@@ -198,14 +228,18 @@ def _failure(command: str, output: str, status: int) -> Failed:
     if _TABLETOP_IS_DOWN in message:
         return NoSlurm(lines[-1], reason)
     if any(sign in message for sign in _NO_ANSWER):
-        return NoAnswer(f"Slurm's controller does not answer; `{command}` says: {lines[-1]}", reason)
+        return NoAnswer(
+            f"Slurm's controller does not answer; `{command}` says: {lines[-1]}", reason
+        )
     return Refused(f"`{command}` says: {message}", reason)
 
 
 def shortest_reason(output: str) -> str:
     """The line of a command's complaint that says most, without its "sbatch: error: "."""
     lines = [line.strip() for line in output.splitlines() if line.strip()]
-    telling = [line for line in lines if re.search(r"error|fatal|invalid|failure", line, re.IGNORECASE)]
+    telling = [
+        line for line in lines if re.search(r"error|fatal|invalid|failure", line, re.IGNORECASE)
+    ]
     return _PREFIX.sub("", (telling or lines or [""])[-1])
 
 
@@ -243,20 +277,27 @@ def parse_plugins(text: str) -> list[str]:
     """The names in what `srun --mpi=list` prints; older versions put "srun: " before each line."""
     candidates = re.split(r"[\s,]+", re.sub(r"^srun: ", "", text, flags=re.MULTILINE))
     prose = ("plugin", "types", "are", "specific", "versions", "available")
-    names = [name for name in candidates if re.fullmatch(r"[a-z][a-z0-9_]*", name) and name not in prose]
+    names = [
+        name for name in candidates if re.fullmatch(r"[a-z][a-z0-9_]*", name) and name not in prose
+    ]
     return list(dict.fromkeys(names))
 
 
 def parse_job(text: str) -> dict[str, str]:
     """The fields of one line of `scontrol -o show job`; a value may hold spaces, as a path may."""
-    pairs = re.findall(r"(?:^|(?<= ))([A-Z][\w/:]*)=(.*?)(?= [A-Z][\w/:]*=|\s*$)", text.splitlines()[0])
+    pairs = re.findall(
+        r"(?:^|(?<= ))([A-Z][\w/:]*)=(.*?)(?= [A-Z][\w/:]*=|\s*$)", text.splitlines()[0]
+    )
     return dict(pairs)
 
 
 def job_number(text: str) -> str:
-    """The number in what `sbatch --parsable` printed, below whatever greeting a site prints first."""
+    """The number in what `sbatch --parsable` printed, below whatever greeting a site prints
+    first."""
     for line in reversed(text.splitlines()):
-        match = re.fullmatch(r"(\d+)(;\S+)?", line.strip()) or re.search(r"Submitted batch job (\d+)", line)
+        match = re.fullmatch(r"(\d+)(;\S+)?", line.strip()) or re.search(
+            r"Submitted batch job (\d+)", line
+        )
         if match:
             return match[1]
     raise LabError(f"sbatch did not name the job's number; it said: {text.strip() or 'nothing'}.")

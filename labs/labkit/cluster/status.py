@@ -1,4 +1,5 @@
-"""What Slurm says of one job: its state, why it waits, when it is expected to start, how it ended."""
+"""What Slurm says of one job: its state, why it waits, when it is expected to start, how it
+ended."""
 
 from __future__ import annotations
 
@@ -12,7 +13,8 @@ from labkit.errors import counted
 UNKNOWN = "unknown"
 GOOD = "completed"
 _ENDED = {
-    "completed", "failed", "cancelled", "timeout", "node_fail", "out_of_memory", "preempted", "boot_fail",
+    "completed", "failed", "cancelled", "timeout", "node_fail", "out_of_memory", "preempted",
+    "boot_fail",
     "deadline", "revoked", UNKNOWN,
 }  # fmt: skip
 # Reasons in squeue(1), in plain words; a name may stand for all that begin with it.
@@ -29,9 +31,13 @@ _REASONS = {
     "Licenses": "waits for a licence",
     "PartitionDown": "waits: its partition is down",
     "PartitionInactive": "waits: its partition starts no jobs now",
-    "PartitionConfig": "asks for more than its partition's nodes have, and will not start: cancel it",
+    "PartitionConfig": (
+        "asks for more than its partition's nodes have, and will not start: cancel it"
+    ),
     "PartitionNodeLimit": "asks for more nodes than its partition can give now",
-    "PartitionTimeLimit": "asks for more time than its partition allows, and will not start: cancel it",
+    "PartitionTimeLimit": (
+        "asks for more time than its partition allows, and will not start: cancel it"
+    ),
     "ReqNodeNotAvail": "waits: nodes that it needs are down or reserved",
     "NodeDown": "waits: a node that it needs is down",
     "BadConstraints": "asks for what no node has, and will not start: cancel it",
@@ -46,7 +52,8 @@ _REASONS = {
 
 @dataclass(frozen=True)
 class Status:
-    """`seconds`: that it ran. `start`: local time, expected while it waits. `place`: (place, of how many)."""
+    """`seconds`: that it ran. `start`: local time, expected while it waits. `place`: (place, of how
+    many)."""
 
     state: str
     reason: str = ""
@@ -73,8 +80,8 @@ class Status:
 def ask(number: str, client: slurm.Client, token: str, since: datetime) -> Status:
     """The status of a job that was submitted at `since`; `token` stands in the name of its output.
 
-    A number is given anew when a cluster starts afresh: another job of the same number is not taken for it.
-    UNKNOWN where the controller has forgotten it and nobody keeps accounts.
+    A number is given anew when a cluster starts afresh: another job of the same number is not taken
+    for it. UNKNOWN where the controller has forgotten it and nobody keeps accounts.
     """
     try:
         fields = client.job(number)
@@ -107,13 +114,15 @@ def from_scontrol(fields: dict[str, str]) -> Status:
 
 
 def parse_accounting(text: str, since: datetime) -> Status:
-    """The last line of `sacct -X -n -P -o State,ExitCode,Elapsed,NodeList,Submit` not older than `since`."""
+    """The last line of `sacct -X -n -P -o State,ExitCode,Elapsed,NodeList,Submit` not older than
+    `since`."""
     lines = [line.split("|") for line in text.splitlines() if line.count("|") == 4]
     if not lines:
         return Status(UNKNOWN)
     state, code, elapsed, hosts, submitted = lines[-1]
     when = _time(submitted)
-    if when and when.astimezone() < since - timedelta(seconds=60):  # clocks of two machines may differ
+    # Clocks of two machines may differ.
+    if when and when.astimezone() < since - timedelta(seconds=60):
         return Status(UNKNOWN)
     return Status(_state(state), seconds=_seconds(elapsed), exit=_exit(code), hosts=_hosts(hosts))
 

@@ -7,7 +7,8 @@ Always there:
 
 From files that the learner has:
 
-    load                  what a lab's parameter `dataset` names: the digits, or files of MNIST or CIFAR-10
+    load                  what a lab's parameter `dataset` names: the digits, or files of MNIST or
+                          CIFAR-10
 
 The order:
 

@@ -1,6 +1,7 @@
 """Readers for the standard files of MNIST and CIFAR-10, where the learner has them.
 
-Nothing is ever downloaded. A file that is missing or damaged is named, with what was expected of it.
+Nothing is ever downloaded. A file that is missing or damaged is named, with what was expected of
+it.
 """
 
 from __future__ import annotations
@@ -26,13 +27,15 @@ class Dataset(NamedTuple):
     test_y: np.ndarray
 
 
-# --------------------------------------------------------------------------------------------------- MNIST
+# -------------------------------------------------------------------------------------------- MNIST
 
 
 def mnist(folder: str | Path) -> Dataset:
-    """MNIST (or Fashion-MNIST) from its four idx files, gzipped or not: images (n, 1, 28, 28), labels 0..9.
+    """MNIST (or Fashion-MNIST) from its four idx files, gzipped or not: images (n, 1, 28, 28),
+    labels 0..9.
 
-    Format: big-endian magic number 0x0803 (images) or 0x0801 (labels), the dimensions, then unsigned bytes.
+    Format: big-endian magic number 0x0803 (images) or 0x0801 (labels), the dimensions, then
+    unsigned bytes.
     """
     parts = []
     for part in ("train", "t10k"):
@@ -40,8 +43,8 @@ def mnist(folder: str | Path) -> Dataset:
         labels, label_file = _idx(folder, f"{part}-labels-idx1-ubyte", dimensions=1)
         if len(images) != len(labels):
             raise LabError(
-                f"{image_file} holds {len(images):,} images but {label_file} holds {len(labels):,} labels: "
-                "they do not belong together."
+                f"{image_file} holds {len(images):,} images but {label_file} holds {len(labels):,}"
+                " labels: they do not belong together."
             )
         parts.append((images[:, None] / np.float32(255)).astype(np.float32))
         parts.append(labels.astype(np.int64))
@@ -50,31 +53,37 @@ def mnist(folder: str | Path) -> Dataset:
 
 def _idx(folder: str | Path, name: str, dimensions: int) -> tuple[np.ndarray, Path]:
     path = _first_existing(
-        folder, [name, f"{name}.gz", name.replace("-idx", ".idx")], "MNIST's four idx files, plain or .gz"
+        folder,
+        [name, f"{name}.gz", name.replace("-idx", ".idx")],
+        "MNIST's four idx files, plain or .gz",
     )
     content = _read(path)
     header = 4 + 4 * dimensions
     if len(content) < header or content[:4] != bytes((0, 0, 8, dimensions)):
         raise LabError(
-            f"{path} is no idx file of {dimensions} dimensions: it must begin with 00 00 08 0{dimensions}."
+            f"{path} is no idx file of {dimensions} dimensions: it must begin with 00 00 08"
+            f" 0{dimensions}."
         )
     shape = struct.unpack(f">{dimensions}I", content[4:header])
     expected = header + int(np.prod(shape, dtype=np.int64))
     if len(content) != expected:
         raise LabError(
-            f"{path} holds {len(content):,} bytes where its header announces {expected:,}: copy it again."
+            f"{path} holds {len(content):,} bytes where its header announces {expected:,}: copy it"
+            " again."
         )
     return np.frombuffer(content, np.uint8, offset=header).reshape(shape), path
 
 
-# ------------------------------------------------------------------------------------------------ CIFAR-10
+# ----------------------------------------------------------------------------------------- CIFAR-10
 
 
 def cifar10(folder: str | Path) -> Dataset:
-    """CIFAR-10 from its python or its binary version, or a folder above: images (n, 3, 32, 32), labels 0..9.
+    """CIFAR-10 from its python or its binary version, or a folder above: images (n, 3, 32, 32),
+    labels 0..9.
 
-    Python version (cifar-10-batches-py): pickled dicts with b"data" (10000, 3072) uint8 and b"labels".
-    Binary version (cifar-10-batches-bin): records of one label byte and 3,072 pixel bytes.
+    Python version (cifar-10-batches-py): pickled dicts with b"data" (10000, 3072) uint8 and
+    b"labels". Binary version (cifar-10-batches-bin): records of one label byte and 3,072 pixel
+    bytes.
     """
     folder = Path(folder)
     for place in (folder, folder / "cifar-10-batches-py", folder / "cifar-10-batches-bin"):
@@ -84,8 +93,9 @@ def cifar10(folder: str | Path) -> Dataset:
                 test = [reader(_present(place / f"test_batch{suffix}"))]
                 return Dataset(*_join(train), *_join(test))
     raise NotHere(
-        f"No CIFAR-10 in {folder}: expected data_batch_1 … data_batch_5 and test_batch, each plain "
-        "(python version, cifar-10-batches-py) or ending in .bin (binary version, cifar-10-batches-bin)."
+        f"No CIFAR-10 in {folder}: expected data_batch_1 … data_batch_5 and test_batch, each plain"
+        " (python version, cifar-10-batches-py) or ending in .bin (binary version,"
+        " cifar-10-batches-bin)."
     )
 
 
@@ -121,8 +131,8 @@ def _cifar_pickle(path: Path) -> tuple[np.ndarray, np.ndarray]:
             raise ValueError(f"data has shape {pixels.shape}, labels {labels.shape}")
     except _DAMAGED as error:
         raise LabError(
-            f"{path} is damaged ({error}): expected a pickled dict with b'data' of n x 3,072 bytes and n "
-            "b'labels'. Copy it again."
+            f"{path} is damaged ({error}): expected a pickled dict with b'data' of n x 3,072 bytes"
+            " and n b'labels'. Copy it again."
         ) from None
     return pixels, labels
 
@@ -131,7 +141,8 @@ def _cifar_binary(path: Path) -> tuple[np.ndarray, np.ndarray]:
     content = np.frombuffer(_read(path), np.uint8)
     if not len(content) or len(content) % 3073:
         raise LabError(
-            f"{path} holds {len(content):,} bytes, no multiple of 3,073 (a label and 3 x 32 x 32 pixels)."
+            f"{path} holds {len(content):,} bytes, no multiple of 3,073 (a label and 3 x 32 x 32"
+            " pixels)."
         )
     rows = content.reshape(-1, 3073)
     return rows[:, 1:], rows[:, 0].astype(np.int64)
@@ -143,7 +154,7 @@ def _join(parts: list[tuple[np.ndarray, np.ndarray]]) -> tuple[np.ndarray, np.nd
     return pixels.astype(np.float32) / np.float32(255), labels
 
 
-# --------------------------------------------------------------------------------------------------- files
+# -------------------------------------------------------------------------------------------- files
 
 
 def _first_existing(folder: str | Path, names: list[str], expected: str) -> Path:
@@ -155,7 +166,9 @@ def _first_existing(folder: str | Path, names: list[str], expected: str) -> Path
 
 def _present(path: Path) -> Path:
     if not path.is_file():
-        raise NotHere(f"{path} is not there, though {path.parent} holds other parts of this data set.")
+        raise NotHere(
+            f"{path} is not there, though {path.parent} holds other parts of this data set."
+        )
     return path
 
 

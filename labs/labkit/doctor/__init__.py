@@ -1,4 +1,5 @@
-"""What this machine and site really have, and which lab runs here: `make doctor`. Lab 00 teaches to read it.
+"""What this machine and site really have, and which lab runs here: `make doctor`. Lab 00 teaches to
+read it.
 
 | name | what it is |
 |---|---|

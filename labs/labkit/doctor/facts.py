@@ -1,8 +1,10 @@
-"""What the doctor reports: each fact with its label, its source, and what it would enable if missing.
+"""What the doctor reports: each fact with its label, its source, and what it would enable if
+missing.
 
-`doctor.report()["mpi"]["version"]` is the value of the fact "mpi.version", None where it was not found.
-The keys are kept from release to release; lab 00 and the report of `make tour` read them. A value is a text,
-a number, a bool, a list of texts (gpu.devices: of dicts), or (threads.variables) a dict.
+`doctor.report()["mpi"]["version"]` is the value of the fact "mpi.version", None where it was not
+found. The keys are kept from release to release; lab 00 and the report of `make tour` read them. A
+value is a text, a number, a bool, a list of texts (gpu.devices: of dicts), or (threads.variables) a
+dict.
 """
 
 from __future__ import annotations
@@ -28,9 +30,9 @@ AS_THEY_ARE = "taken as they are"
 class Fact(NamedTuple):
     """A fact of the report.
 
-    key: GROUP.NAME. enables: the words in "not found (for …)". here: gives the value, asked while the probes
-    run. told: gives it from what the probes said and from the report so far; where there is neither, it is
-    what a probe said of that key. probe: the one whose failure is worth telling.
+    key: GROUP.NAME. enables: the words in "not found (for …)". here: gives the value, asked while
+    the probes run. told: gives it from what the probes said and from the report so far; where there
+    is neither, it is what a probe said of that key. probe: the one whose failure is worth telling.
     """
 
     key: str
@@ -89,7 +91,8 @@ def infiniband_ports(sys_root: Path = Path("/sys")) -> list[str]:
 
 
 def gpudirect_rdma(sys_root: Path = Path("/sys")) -> str | None:
-    """The kernel module of GPUDirect RDMA with its version, from the places where NCCL looks, too."""
+    """The kernel module of GPUDirect RDMA with its version, from the places where NCCL looks,
+    too."""
     modules = {
         "nvidia_peermem": sys_root / "module/nvidia_peermem/version",
         "nv_peer_mem": sys_root / "kernel/mm/memory_peers/nv_mem/version",
@@ -99,7 +102,8 @@ def gpudirect_rdma(sys_root: Path = Path("/sys")) -> str | None:
 
 
 def gdrcopy(dev: Path = Path("/dev")) -> str | None:
-    """GDRCopy's driver and library: by MVAPICH2's variable, the library path, or the linker's cache."""
+    """GDRCopy's driver and library: by MVAPICH2's variable, the library path, or the linker's
+    cache."""
     folders = filter(None, os.environ.get("LD_LIBRARY_PATH", "").split(":"))
     places = [os.environ.get("MV2_GPUDIRECT_GDRCOPY_LIB", "")]
     places += [f"{folder}/libgdrapi.so" for folder in folders]
@@ -161,12 +165,18 @@ def _nccl(said: dict, _: dict) -> str | None:
 
 
 def _onednn(said: dict, _: dict) -> str | None:
-    return ", ".join(said[key] for key in ("onednn.torch", "onednn.tensorflow") if key in said) or None
+    return (
+        ", ".join(said[key] for key in ("onednn.torch", "onednn.tensorflow") if key in said) or None
+    )
 
 
 def _mpi_files(said: dict, _: dict) -> list[str] | None:
-    """The most that met in one process: MPI alone, with Horovod's library, or what is loaded in this one."""
-    return max(said.get("mpi.files") or [], said.get("mpi.together") or [], mpis.loaded(), key=len) or None
+    """The most that met in one process: MPI alone, with Horovod's library, or what is loaded in
+    this one."""
+    return (
+        max(said.get("mpi.files") or [], said.get("mpi.together") or [], mpis.loaded(), key=len)
+        or None
+    )
 
 
 def gpu_switch(report: dict) -> tuple[bool, str] | None:
@@ -246,7 +256,12 @@ FACTS = (
     # int: affinity and container limits respected
     Fact("machine.cores", "cores you may use", here=world.cores),
     Fact("machine.cores_in_all", "cores in all", here=os.cpu_count),
-    Fact("machine.numa_nodes", "NUMA nodes", "binding ranks to the memory next to their cores", _numa_nodes),
+    Fact(
+        "machine.numa_nodes",
+        "NUMA nodes",
+        "binding ranks to the memory next to their cores",
+        _numa_nodes,
+    ),
     Fact("machine.memory_gib", "memory (GiB)", here=partial(_memory, "total")),
     Fact("machine.memory_free_gib", "memory free (GiB)", here=partial(_memory, "available")),
     Fact(
@@ -258,22 +273,38 @@ FACTS = (
     Fact("threads.torch", "PyTorch", "labs that need torch", probe="torch"),
     Fact("threads.tensorflow", "TensorFlow", "labs that need tensorflow", probe="tensorflow"),
     Fact("threads.variables", "set by variables", here=_thread_variables),
-    Fact("gpu.devices", "devices", "training on a GPU; without one, labs use the processor", probe="gpu"),
+    Fact(
+        "gpu.devices",
+        "devices",
+        "training on a GPU; without one, labs use the processor",
+        probe="gpu",
+    ),
     Fact("gpu.links", "links between them", "GPUs that talk without the host between them"),
     Fact("gpu.driver", "driver", "any use of an NVIDIA GPU"),
     Fact("libraries.cuda_driver", "CUDA, most the driver can", "any use of an NVIDIA GPU"),
     Fact(
-        "libraries.cuda_toolkit", "CUDA toolkit (nvcc)", "building Horovod with GPU operations", _cuda_toolkit
+        "libraries.cuda_toolkit",
+        "CUDA toolkit (nvcc)",
+        "building Horovod with GPU operations",
+        _cuda_toolkit,
     ),
-    Fact("libraries.cuda_torch", "CUDA of PyTorch", "PyTorch on a GPU; this build is for the processor"),
+    Fact(
+        "libraries.cuda_torch",
+        "CUDA of PyTorch",
+        "PyTorch on a GPU; this build is for the processor",
+    ),
     Fact(
         "libraries.cuda_tensorflow",
         "CUDA of TensorFlow",
         "TensorFlow on a GPU; this build is for the processor",
     ),
     Fact("libraries.cudnn", "cuDNN", "quick convolutions on a GPU"),
-    Fact("libraries.nccl", "NCCL", "collectives between GPUs at the speed of their links", told=_nccl),
-    Fact("libraries.onednn", "oneDNN", "quick convolutions and bf16 on the processor", told=_onednn),
+    Fact(
+        "libraries.nccl", "NCCL", "collectives between GPUs at the speed of their links", told=_nccl
+    ),
+    Fact(
+        "libraries.onednn", "oneDNN", "quick convolutions and bf16 on the processor", told=_onednn
+    ),
     Fact(
         "mpi.family",
         "family",
@@ -285,7 +316,12 @@ FACTS = (
     # list of str; more than one is a mistake
     Fact("mpi.files", "library loaded", _RANKS, told=_mpi_files),
     Fact("mpi.launcher", "launcher", "starting ranks: mpiexec comes with an MPI", _mpiexec),
-    Fact("mpi.threads", "threads it allows", "Horovod, which wants MPI_THREAD_MULTIPLE", probe="mpi_init"),
+    Fact(
+        "mpi.threads",
+        "threads it allows",
+        "Horovod, which wants MPI_THREAD_MULTIPLE",
+        probe="mpi_init",
+    ),
     Fact("mpi.cuda_built", "CUDA-aware by build", "handing GPU memory to MPI"),
     Fact("mpi.cuda_switch", "CUDA-aware by switch", "handing GPU memory to MPI", told=_cuda_switch),
     Fact("mpi.builds", "to choose from (MPI=…)", _RANKS, _mpi_builds),
@@ -297,7 +333,12 @@ FACTS = (
         "a network card that reads GPU memory itself",
         gpudirect_rdma,
     ),
-    Fact("network.gdrcopy", "GDRCopy", "small messages to and from GPU memory with low latency", gdrcopy),
+    Fact(
+        "network.gdrcopy",
+        "GDRCopy",
+        "small messages to and from GPU memory with low latency",
+        gdrcopy,
+    ),
     Fact(
         "slurm.version",
         "version",
@@ -306,7 +347,12 @@ FACTS = (
     ),
     Fact("slurm.job", "this job", "several nodes; this process belongs to no job", _job),
     Fact("slurm.controller", "controller", "submitting jobs from here", _controller),
-    Fact("horovod.version", "version", "labs that need horovod: `make setup` builds it", _version("horovod")),
+    Fact(
+        "horovod.version",
+        "version",
+        "labs that need horovod: `make setup` builds it",
+        _version("horovod"),
+    ),
     Fact("horovod.frameworks", "for", "hvd in PyTorch and in TensorFlow", told=_frameworks),
     Fact("horovod.controllers", "controllers", "starting Horovod's ranks", told=_controllers),
     Fact("horovod.operations", "operations", "Horovod's collectives", told=_operations),

@@ -1,4 +1,5 @@
-"""For each lab: does it run here, does it run reduced, or what does it need? From its header alone."""
+"""For each lab: does it run here, does it run reduced, or what does it need? From its header
+alone."""
 
 from __future__ import annotations
 
@@ -31,19 +32,30 @@ def judge(header: Header, report: dict) -> tuple[str, str]:
 def _missing(need: str, header: Header, report: dict) -> str | None:
     frameworks = report["horovod"]["frameworks"] or []
     if need == "mpi" and not (report["mpi"]["version"] and report["mpi"]["launcher"]):
-        return "An MPI with mpiexec: `make setup` installs MPICH; on a cluster load the site's module."
+        return (
+            "An MPI with mpiexec: `make setup` installs MPICH; on a cluster load the site's module."
+        )
     if need == "mpi" and not report["versions"]["mpi4py"]:
         return "mpi4py: `make setup` installs it."
     if need == "horovod":
-        wanted = [name for name in ("torch", "tensorflow") if name in header.needs and name not in frameworks]
+        wanted = [
+            name
+            for name in ("torch", "tensorflow")
+            if name in header.needs and name not in frameworks
+        ]
         if not frameworks:
             return "Horovod: `make setup` builds it."
         if wanted:
-            return f"Horovod for {' and '.join(wanted)}: `make setup` builds it where that is installed."
+            return (
+                f"Horovod for {' and '.join(wanted)}: `make setup` builds it where that is"
+                " installed."
+            )
     if need in ("torch", "tensorflow") and report["threads"][need] is None:
         name = {"torch": "PyTorch", "tensorflow": "TensorFlow"}[need]
         installed = report["versions"][need]
-        return f"A {name} that can be imported." if installed else f"{name}: `make setup` installs it."
+        return (
+            f"A {name} that can be imported." if installed else f"{name}: `make setup` installs it."
+        )
     if need == "slurm" and not (report["slurm"]["job"] or report["slurm"]["controller"]):
         return "Slurm: a login node of a cluster, or a job on it."
     return None

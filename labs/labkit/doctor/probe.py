@@ -1,7 +1,9 @@
-"""Probes that load foreign libraries, each in a process of its own: `python -m labkit.doctor.probe NAME`.
+"""Probes that load foreign libraries, each in a process of its own:
+`python -m labkit.doctor.probe NAME`.
 
-A library may print, hang, abort or clash with another; here it can do so without harm. Every finding is one
-JSON line on standard output as soon as it is known, {"key": …, "value": …}: what came before a crash is kept.
+A library may print, hang, abort or clash with another; here it can do so without harm. Every
+finding is one JSON line on standard output as soon as it is known, {"key": …, "value": …}: what
+came before a crash is kept.
 """
 
 from __future__ import annotations
@@ -33,7 +35,9 @@ def numpy() -> None:
 
     numpy.ones((8, 8)) @ numpy.ones((8, 8))
     pools = [pool for pool in threadpool_info() if pool["user_api"] == "blas"]
-    texts = [f"{pool['internal_api']} {pool['version']}: {pool['num_threads']} threads" for pool in pools]
+    texts = [
+        f"{pool['internal_api']} {pool['version']}: {pool['num_threads']} threads" for pool in pools
+    ]
     say("threads.blas", texts or None)
 
 
@@ -42,7 +46,10 @@ def torch() -> None:
     import torch
 
     say("threads.torch", torch.get_num_threads())
-    say("libraries.cuda_torch", torch.version.cuda or (torch.version.hip and f"HIP {torch.version.hip}"))
+    say(
+        "libraries.cuda_torch",
+        torch.version.cuda or (torch.version.hip and f"HIP {torch.version.hip}"),
+    )
     if torch.backends.cudnn.is_available():
         number = torch.backends.cudnn.version()
         say("libraries.cudnn", f"{number // 10000}.{number // 100 % 100}.{number % 100} (PyTorch)")
@@ -73,7 +80,8 @@ def tensorflow() -> None:
 
 
 def mpi() -> None:
-    """Which MPI is it? MPI_Get_library_version may be called before MPI_Init, so nothing is started."""
+    """Which MPI is it? MPI_Get_library_version may be called before MPI_Init, so nothing is
+    started."""
     _load_mpi()
     library = mpis.loaded_library()
     for name, value in library._asdict().items():
@@ -83,7 +91,8 @@ def mpi() -> None:
 
 
 def mpi_init() -> None:
-    """What MPI gives once it runs, in a job of one rank: its thread level, whether it takes GPU memory."""
+    """What MPI gives once it runs, in a job of one rank: its thread level, whether it takes GPU
+    memory."""
     _load_mpi()
     from mpi4py import MPI
 
@@ -118,9 +127,11 @@ def _both_mpis() -> None:
 
 
 def _horovod(framework: str, library: str) -> None:
-    """Ask Horovod's own library what it was built with, without importing Horovod (that takes seconds)."""
+    """Ask Horovod's own library what it was built with, without importing Horovod (that takes
+    seconds)."""
     package = importlib.util.find_spec("horovod")
-    places = package.submodule_search_locations if package else None  # a file stands in while it is compiled
+    # A file stands in while it is compiled.
+    places = package.submodule_search_locations if package else None
     folder = Path(places[0], framework) if places else Path("/nonexistent")
     for path in sorted(folder.glob(f"{library}.*.so")):
         lib = ctypes.CDLL(str(path))
@@ -130,7 +141,8 @@ def _horovod(framework: str, library: str) -> None:
 
 
 def _call(library: ctypes.CDLL, function: str) -> bool | None:
-    """Whether a C function without arguments says yes; None where the library has no such function."""
+    """Whether a C function without arguments says yes; None where the library has no such
+    function."""
     return bool(getattr(library, function)()) if hasattr(library, function) else None
 
 
@@ -162,7 +174,10 @@ def links(topology: str) -> str | None:
     counts: Counter[str] = Counter()
     for number, row in enumerate(rows):
         counts.update(row[number + 2 : len(rows) + 1])  # above the diagonal: each pair once
-    return ", ".join(f"{code} between {counted(counts[code], 'pair')}" for code in sorted(counts)) or None
+    return (
+        ", ".join(f"{code} between {counted(counts[code], 'pair')}" for code in sorted(counts))
+        or None
+    )
 
 
 def nccl_version(number: int) -> str:
@@ -181,7 +196,8 @@ def nccl() -> None:
 PROBES = {probe.__name__: probe for probe in (numpy, torch, tensorflow, mpi, mpi_init, gpu, nccl)}
 
 if __name__ == "__main__":
-    # Libraries print what they like on standard output: keep that for the findings, the rest goes to stderr.
+    # Libraries print what they like on standard output: keep that for the findings, the rest goes
+    # to stderr.
     _out = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
     try:

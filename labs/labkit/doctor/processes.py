@@ -24,7 +24,8 @@ def start(names: tuple[str, ...] = PROBES) -> dict:
 
 
 def collect(started: dict, limit: float = 60.0) -> tuple[dict, dict[str, str]]:
-    """(findings by key, reason by probe that failed). Waits `limit` seconds at most, for all together.
+    """(findings by key, reason by probe that failed). Waits `limit` seconds at most, for all
+    together.
 
     Of two probes that say the same key the first is heard.
     """
@@ -49,9 +50,12 @@ def collect(started: dict, limit: float = 60.0) -> tuple[dict, dict[str, str]]:
 
 
 def _start(name: str):
-    # No launcher's variables: an MPI_Init in there must not join the job that the doctor itself runs in.
+    # No launcher's variables: an MPI_Init in there must not join the job that the doctor itself
+    # runs in.
     env = {**noise.SETTINGS, **world.clean_env()}
-    env["PYTHONPATH"] = os.pathsep.join(filter(None, [str(Path(__file__).parents[2]), env.get("PYTHONPATH")]))
+    env["PYTHONPATH"] = os.pathsep.join(
+        filter(None, [str(Path(__file__).parents[2]), env.get("PYTHONPATH")])
+    )
     out = tempfile.TemporaryFile("w+")  # noqa: SIM115 - closed with the probe
     err = tempfile.TemporaryFile("w+", errors="replace")  # noqa: SIM115
     command = [sys.executable, "-m", "labkit.doctor.probe", name]
@@ -90,7 +94,8 @@ def parse_findings(text: str) -> dict:
 
 
 def which_mpi(limit: float = 20.0) -> mpis.Library:
-    """The MPI that a rank would load here, asked in a process of its own. NotHere with the reason if none."""
+    """The MPI that a rank would load here, asked in a process of its own. NotHere with the reason
+    if none."""
     findings, reasons = collect(start(("mpi",)), limit)
     if "mpi.files" not in findings:
         raise NotHere(reasons.get("mpi", "no answer"))

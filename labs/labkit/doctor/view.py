@@ -66,7 +66,9 @@ def _console():
 def _fact_table(report: dict):
     from rich.table import Table
 
-    table = Table(title="What is here", title_justify="left", show_header=False, box=None, pad_edge=False)
+    table = Table(
+        title="What is here", title_justify="left", show_header=False, box=None, pad_edge=False
+    )
     table.add_column(no_wrap=True)
     table.add_column(overflow="fold")
     last = ""
@@ -86,7 +88,9 @@ def show_labs(labs: dict[str, dict], title: str) -> None:
 def _lab_table(labs: dict[str, dict], title: str = "What runs here"):
     from rich.table import Table
 
-    table = Table(title=f"\n{title}", title_justify="left", box=None, pad_edge=False, header_style="bold")
+    table = Table(
+        title=f"\n{title}", title_justify="left", box=None, pad_edge=False, header_style="bold"
+    )
     for name in ("Lab", "", "How, or what it needs"):
         table.add_column(name, no_wrap=name != "How, or what it needs")
     for stem, lab in labs.items():

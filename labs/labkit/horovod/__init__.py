@@ -1,4 +1,5 @@
-"""Training steps with Horovod for labs on what its communication costs, and what its timeline tells of them.
+"""Training steps with Horovod for labs on what its communication costs, and what its timeline tells
+of them.
 
 train             on a rank: some steps of a small net; their time, and the events of the timeline
 train_ways        the same in several ways, one after the other, each with variables of its own

@@ -22,8 +22,8 @@ DEFAULT_FUSION = 128 << 20  # bytes, Horovod's own default
 class Training:
     """What `train` returns. `took, events = training` takes the first two.
 
-    took: the time of a step. events: of the timeline, on rank 0 (else None). where: net and images were, and
-    how the gradients were carried.
+    took: the time of a step. events: of the timeline, on rank 0 (else None). where: net and images
+    were, and how the gradients were carried.
     """
 
     took: timing.Measurement
@@ -34,7 +34,9 @@ class Training:
         return iter((self.took, self.events))
 
 
-def train_ways(layers: int, width: int, steps: int, ways: Mapping[str, Mapping[str, str]], folder) -> dict:
+def train_ways(
+    layers: int, width: int, steps: int, ways: Mapping[str, Mapping[str, str]], folder
+) -> dict:
     """On a rank: `train` in several ways, one after the other. ways: {name: environment variables}.
 
     Returns {name: Training}; the timelines are folder/timeline_NAME.json. One start of the ranks
@@ -42,8 +44,11 @@ def train_ways(layers: int, width: int, steps: int, ways: Mapping[str, Mapping[s
     """
     from mpi4py import MPI  # noqa: F401  MPI is mpi4py's then, and outlasts each hvd.shutdown()
 
-    # Said each time: where it is not, Horovod keeps that of its last start in this process. Seen with 0.28.1.
-    fusion = {"HOROVOD_FUSION_THRESHOLD": os.environ.get("HOROVOD_FUSION_THRESHOLD", str(DEFAULT_FUSION))}
+    # Said each time: where it is not, Horovod keeps that of its last start in this process. Seen
+    # with 0.28.1.
+    fusion = {
+        "HOROVOD_FUSION_THRESHOLD": os.environ.get("HOROVOD_FUSION_THRESHOLD", str(DEFAULT_FUSION))
+    }
     results = {}
     for name, variables in ways.items():
         file = Path(folder) / f"timeline_{name}.json"
@@ -53,10 +58,12 @@ def train_ways(layers: int, width: int, steps: int, ways: Mapping[str, Mapping[s
 
 
 def train(layers: int, width: int, steps: int) -> Training:
-    """On a rank: `steps` steps of a small net with Horovod, for labs on what its communication costs.
+    """On a rank: `steps` steps of a small net with Horovod, for labs on what its communication
+    costs.
 
-    Its gradients are `layers` matrices of width x width float32. Net and images are on world.device(), which
-    becomes PyTorch's current one. The timeline is written to the file that $HOROVOD_TIMELINE names.
+    Its gradients are `layers` matrices of width x width float32. Net and images are on
+    world.device(), which becomes PyTorch's current one. The timeline is written to the file that
+    $HOROVOD_TIMELINE names.
     """
     import horovod.torch as hvd
     import torch
@@ -73,9 +80,11 @@ def train(layers: int, width: int, steps: int) -> Training:
     images = torch.randn(16, width, device=where.device)
     names = {parameter: name for name, parameter in net.named_parameters()}
     staging = where.compression(hvd)
-    averaging = {}  # parameter -> handle of its allreduce, and what brings the mean back to the device
+    # parameter -> handle of its allreduce, and what brings the mean back to the device
+    averaging = {}
 
-    # As hvd.DistributedOptimizer does, without torch.optim, whose import of torch._dynamo takes a second.
+    # As hvd.DistributedOptimizer does, without torch.optim, whose import of torch._dynamo takes a
+    # second.
     def begin(parameter):
         gradient, way_back = staging.compress(parameter.grad)
         averaging[parameter] = hvd.allreduce_async_(gradient, name=names[parameter]), way_back
@@ -100,8 +109,8 @@ def train(layers: int, width: int, steps: int) -> Training:
 def as_it_is() -> Placement:
     """On a rank, after hvd.init(): where its tensors are, if Horovod is handed each as it is.
 
-    As placement.of_horovod(); but where the lab would have to stage them they are in host memory. For labs
-    whose tensors the learner's own calls hand to Horovod.
+    As placement.of_horovod(); but where the lab would have to stage them they are in host memory.
+    For labs whose tensors the learner's own calls hand to Horovod.
     """
     import horovod.torch as hvd
 
@@ -113,23 +122,24 @@ def as_it_is() -> Placement:
 
 
 def refuse_shared_gpus(where: Placement, hvd) -> None:
-    """LabError, on all ranks, if NCCL would be given two ranks on one GPU. hvd: horovod.torch, begun."""
+    """LabError, on all ranks, if NCCL would be given two ranks on one GPU. hvd: horovod.torch,
+    begun."""
     if where.library != "NCCL":
         return
     shared, ranks = Counter(hvd.allgather_object(placement.own_gpu())).most_common(1)[0]
     if ranks > 1:
         raise LabError(
-            f"{ranks} ranks are on one GPU of {shared.split()[0]}, which NCCL refuses. Start no more "
-            "ranks than GPUs, or take the build of Horovod that goes through host memory: "
-            'HOROVOD=host of make run and make submit, horovod="host" of launch.run.'
+            f"{ranks} ranks are on one GPU of {shared.split()[0]}, which NCCL refuses. Start no"
+            " more ranks than GPUs, or take the build of Horovod that goes through host memory:"
+            ' HOROVOD=host of make run and make submit, horovod="host" of launch.run.'
         )
 
 
 def _until_written(file: Path, requests: int, quiet: float = 0.2, limit: float = 10.0) -> None:
     """Wait until so many allreduces are in the file and it has not grown for `quiet` seconds.
 
-    After `limit` seconds no longer. Horovod's thread that writes the file lags behind, and drops at the end
-    what it has not written. Seen with 0.28.1.
+    After `limit` seconds no longer. Horovod's thread that writes the file lags behind, and drops at
+    the end what it has not written. Seen with 0.28.1.
     """
     begun = time.monotonic()
     since = begun  # when the file was last seen to grow

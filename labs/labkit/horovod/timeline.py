@@ -1,10 +1,12 @@
-"""Read the timeline that Horovod writes (HOROVOD_TIMELINE=file): which library carried which tensors.
+"""Read the timeline that Horovod writes (HOROVOD_TIMELINE=file): which library carried which
+tensors.
 
 It is a list of Chrome trace events. Every tensor has a row (`pid`) with nested pairs of begin
-(`"ph": "B"`) and end (`"E"`), times in microseconds. NEGOTIATE_ALLREDUCE and ALLREDUCE are Horovod's own
-(waiting for all ranks; the whole request); inside, MPI_ALLREDUCE, GLOO_ALLREDUCE, NCCL_ALLREDUCE … name the
-library. A job that is killed leaves the list without its end. Lab 42 teaches it. Names and order of events:
-Horovod 0.28.1's horovod/common/timeline.cc and common.h, and the files it wrote here.
+(`"ph": "B"`) and end (`"E"`), times in microseconds. NEGOTIATE_ALLREDUCE and ALLREDUCE are
+Horovod's own (waiting for all ranks; the whole request); inside, MPI_ALLREDUCE, GLOO_ALLREDUCE,
+NCCL_ALLREDUCE … name the library. A job that is killed leaves the list without its end. Lab 42
+teaches it. Names and order of events: Horovod 0.28.1's horovod/common/timeline.cc and common.h, and
+the files it wrote here.
 """
 
 from __future__ import annotations
@@ -25,7 +27,8 @@ OPERATION = re.compile(
 
 @dataclass
 class Activity:
-    """One activity of one tensor. start, seconds: by the timeline's clock; seconds None: it never ended."""
+    """One activity of one tensor. start, seconds: by the timeline's clock; seconds None: it never
+    ended."""
 
     tensor: str
     name: str
@@ -35,8 +38,8 @@ class Activity:
 
 @dataclass
 class Collective:
-    """One call of a communication library: its name in the timeline, and the tensors that it carried together
-    (several: Horovod had packed them into its fusion buffer)."""
+    """One call of a communication library: its name in the timeline, and the tensors that it
+    carried together (several: Horovod had packed them into its fusion buffer)."""
 
     name: str
     parts: list[Activity] = field(default_factory=list)
@@ -65,8 +68,9 @@ def read(path: str | Path) -> list[dict]:
         text = Path(path).read_text(encoding="utf-8", errors="replace")
     except OSError as error:
         raise LabError(
-            f"No Horovod timeline at {path} ({error.strerror}). Rank 0 writes it: set HOROVOD_TIMELINE to a "
-            "file before hvd.init(), in a folder that is there and that rank 0 may write to."
+            f"No Horovod timeline at {path} ({error.strerror}). Rank 0 writes it: set"
+            " HOROVOD_TIMELINE to a file before hvd.init(), in a folder that is there and that"
+            " rank 0 may write to."
         ) from error
     return parse(text, str(path))
 
@@ -75,7 +79,9 @@ def parse(text: str, named: str = "This text") -> list[dict]:
     """As `read`, from the text itself."""
     text = text.lstrip()
     if not text:
-        raise LabError(f"{named} is empty: Horovod was not started, or ended before the first tensor.")
+        raise LabError(
+            f"{named} is empty: Horovod was not started, or ended before the first tensor."
+        )
     if text[0] != "[":
         raise LabError(f"{named} is no Horovod timeline: it does not begin with [.")
     decoder = json.JSONDecoder()
@@ -85,8 +91,11 @@ def parse(text: str, named: str = "This text") -> list[dict]:
         try:
             event, end = decoder.raw_decode(text, place)
         except json.JSONDecodeError:
-            if '{"ph":' in text[place + 1 :]:  # more events follow: no job that was killed while it wrote
-                raise LabError(f"{named} is damaged after event {len(events)}: run the job again.") from None
+            # More events follow: no job that was killed while it wrote.
+            if '{"ph":' in text[place + 1 :]:
+                raise LabError(
+                    f"{named} is damaged after event {len(events)}: run the job again."
+                ) from None
             break
         if not (isinstance(event, dict) and "ph" in event):
             raise LabError(f"{named} is no Horovod timeline: event {len(events) + 1} has no `ph`.")
@@ -134,7 +143,8 @@ def backends(events: list[dict]) -> dict[str, int]:
 
 
 def _walk(events: list[dict]):
-    """("B", activity) where it begins, and ("E", the same activity, now with its seconds) where it ends."""
+    """("B", activity) where it begins, and ("E", the same activity, now with its seconds) where it
+    ends."""
     tensors: dict = {}
     opened: dict = {}
     for event in events:

@@ -1,4 +1,5 @@
-"""What a learner did, kept for them alone; and, once they say so, for their instructor's class board.
+"""What a learner did, kept for them alone; and, once they say so, for their instructor's class
+board.
 
 For learners, in a notebook or (`make share`, `make unshare`) in a terminal:
 

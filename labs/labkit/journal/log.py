@@ -1,4 +1,5 @@
-"""The log of what a learner did: home()/events.jsonl, one line an event, readable by this user alone.
+"""The log of what a learner did: home()/events.jsonl, one line an event, readable by this user
+alone.
 
 It is only ever appended to; the learner's progress is what its lines add up to. Events are:
 
@@ -73,7 +74,8 @@ def event(kind: str, said: str = "", **fields) -> dict:
 
 
 def _plain(sentence: str) -> str:
-    """The first line of a sentence, at most LONGEST characters, as it may leave the learner's own folder."""
+    """The first line of a sentence, at most LONGEST characters, as it may leave the learner's own
+    folder."""
     text = _OWN_LINE.sub("", sentence.strip().split("\n")[0])
     for folder, shown in ((paths.home(), "…"), (paths.root(), "…"), (Path.home(), "~")):
         if len(folder.parts) > 1:
@@ -111,18 +113,26 @@ def _is_event(entry: dict) -> bool:
 
 
 def _take_over(file: Path) -> None:
-    """Begin the log with the progress that an earlier version kept, and remove what the log replaces."""
+    """Begin the log with the progress that an earlier version kept, and remove what the log
+    replaces."""
     folder = file.parent
     stored = _before(folder)
     if stored is None:
         damaged = folder / "progress.json"
         aside = damaged.rename(folder / f"progress.damaged-{datetime.now():%Y%m%d-%H%M%S}.json")
         print(
-            f"{damaged} could not be read; it is now {aside.name}, and progress begins anew.", file=sys.stderr
+            f"{damaged} could not be read; it is now {aside.name}, and progress begins anew.",
+            file=sys.stderr,
         )
     for entry in stored or []:
         jsonl.append(file, entry, "progress", mode=0o600)
-    for name in ("progress.json", "progress.lock", "journal.old.jsonl", "journal.jsonl", "journal.lock"):
+    for name in (
+        "progress.json",
+        "progress.lock",
+        "journal.old.jsonl",
+        "journal.jsonl",
+        "journal.lock",
+    ):
         (folder / name).unlink(missing_ok=True)
 
 

@@ -1,4 +1,5 @@
-"""Pseudonyms for the class board: drawn at random, so that no name can be computed back from them."""
+"""Pseudonyms for the class board: drawn at random, so that no name can be computed back from
+them."""
 
 from __future__ import annotations
 
@@ -6,13 +7,17 @@ import re
 import secrets
 
 _QUALITIES = (
-    "Amber", "Bold", "Brisk", "Calm", "Clear", "Deep", "Dusky", "Early", "Fair", "Fleet", "Gentle", "Glad",
-    "Golden", "Green", "Keen", "Kind", "Late", "Light", "Lively", "Merry", "Mild", "Misty", "Noble", "Olive",
+    "Amber", "Bold", "Brisk", "Calm", "Clear", "Deep", "Dusky", "Early", "Fair", "Fleet", "Gentle",
+    "Glad",
+    "Golden", "Green", "Keen", "Kind", "Late", "Light", "Lively", "Merry", "Mild", "Misty", "Noble",
+    "Olive",
     "Plain", "Proud", "Quiet", "Rapid", "Silver", "Steady", "Sunny", "Tall",
 )  # fmt: skip
 _ANIMALS = (
-    "Badger", "Beaver", "Bison", "Crane", "Curlew", "Dolphin", "Eagle", "Falcon", "Finch", "Fox", "Gecko",
-    "Hare", "Heron", "Ibex", "Jay", "Kestrel", "Koala", "Lark", "Linnet", "Lynx", "Marten", "Otter", "Owl",
+    "Badger", "Beaver", "Bison", "Crane", "Curlew", "Dolphin", "Eagle", "Falcon", "Finch", "Fox",
+    "Gecko",
+    "Hare", "Heron", "Ibex", "Jay", "Kestrel", "Koala", "Lark", "Linnet", "Lynx", "Marten", "Otter",
+    "Owl",
     "Panda", "Plover", "Puffin", "Raven", "Robin", "Seal", "Stork", "Swift", "Wren",
 )  # fmt: skip
 # Of our own words alone: else somebody could call themselves by another learner's name.

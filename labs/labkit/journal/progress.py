@@ -65,7 +65,8 @@ def show(root: Path) -> None:
         done = done + len(passed)
         every = every + len(numbers)
         marks = " ".join(
-            f"[green]✓{number}[/]" if number in passed else f"[dim]·{number}[/]" for number in numbers
+            f"[green]✓{number}[/]" if number in passed else f"[dim]·{number}[/]"
+            for number in numbers
         )
         table.add_row(stem, marks, f"{len(passed)}/{len(numbers)}", str(hints or ""))
     Console().print(table)

@@ -1,8 +1,9 @@
 """A learner agrees that the class board shows what they do, or takes that back.
 
-Without the agreement there is no file that the board reads. With it there is one, LOGIN.jsonl in the
-class folder that LABKIT_CLASS names, which only the learner and whoever runs the board can read. It holds
-what the learner did since the day of the agreement, and it is deleted when the agreement is over.
+Without the agreement there is no file that the board reads. With it there is one, LOGIN.jsonl in
+the class folder that LABKIT_CLASS names, which only the learner and whoever runs the board can
+read. It holds what the learner did since the day of the agreement, and it is deleted when the
+agreement is over.
 """
 
 from __future__ import annotations
@@ -83,15 +84,21 @@ def status() -> str:
     """What is shared, and how to change it."""
     kept = _agreement()
     if not kept.get("file"):
-        return "You share nothing: the class board cannot read what you do. `make share` changes that."
+        return (
+            "You share nothing: the class board cannot read what you do. `make share` changes that."
+        )
     if _is_over(kept):
-        return f"You share nothing any more: that ended on {kept['until']}. `make share` begins anew."
+        return (
+            f"You share nothing any more: that ended on {kept['until']}. `make share` begins anew."
+        )
     if not _exists(Path(kept["file"])):
-        return f"You share nothing any more: {kept['file']} was removed. `make share` writes it again."
+        return (
+            f"You share nothing any more: {kept['file']} was removed. `make share` writes it again."
+        )
     name = "by your name" if kept["named"] else f'as "{kept["pseudonym"]}", without your name'
     return (
         f"The class board shows you {name} until {kept['until']}: your lab and exercise, how often "
-        f"you tried, how many hints you read, what failed checks said, and when, since "
+        "you tried, how many hints you read, what failed checks said, and when, since "
         f"{kept['since']}. `make unshare` takes it back."
     )
 
@@ -152,12 +159,13 @@ def _ask(pseudonym: str) -> str:
     """ "n" for the learner's name, "p" for the pseudonym; anything else is no."""
     if sys.stdin is None or not sys.stdin.isatty():
         raise Unanswered(
-            "Say how the board shows you: `make share NAMED=1` is by your name, `make share HIDDEN=1` by "
-            "a pseudonym; in a notebook, share(named=True) or share(named=False). Nothing has changed."
+            "Say how the board shows you: `make share NAMED=1` is by your name, `make share"
+            " HIDDEN=1` by a pseudonym; in a notebook, share(named=True) or share(named=False)."
+            " Nothing has changed."
         )
     print(
-        f'With your name, the first line says "named": true. As "{pseudonym}" you have no name on the '
-        "board, although whoever runs it can look up whose file it is."
+        f'With your name, the first line says "named": true. As "{pseudonym}" you have no name on'
+        " the board, although whoever runs it can look up whose file it is."
     )
     try:
         answer = input("Type n for your name, p for the pseudonym; Enter shares nothing: ")
@@ -191,7 +199,9 @@ def _is_over(kept: dict) -> bool:
 def _open(file: Path) -> int | None:
     """The learner's own shared file, to append to; None where it is gone: it is never made here."""
     try:
-        handle = os.open(file, os.O_RDWR | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        handle = os.open(
+            file, os.O_RDWR | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+        )
     except OSError:
         return None
     if _is_own(os.fstat(handle)):
@@ -221,11 +231,14 @@ def _file(old: dict) -> Path:
     usual = _usual_file()
     if usual is None:
         raise LabError(
-            "There is no class to share with, because LABKIT_CLASS names no folder. Ask your instructor "
-            "for it, set it, for example by `export LABKIT_CLASS=/srv/class`, and share again."
+            "There is no class to share with, because LABKIT_CLASS names no folder. Ask your"
+            " instructor for it, set it, for example by `export LABKIT_CLASS=/srv/class`, and share"
+            " again."
         )
     if not usual.parent.is_dir():
-        raise LabError(f"LABKIT_CLASS names {usual.parent}, which is no folder. Ask your instructor for it.")
+        raise LabError(
+            f"LABKIT_CLASS names {usual.parent}, which is no folder. Ask your instructor for it."
+        )
     before = Path(old.get("file", usual))
     if before.parent == usual.parent and _exists(before):
         return before
@@ -250,7 +263,8 @@ def _usual_file() -> Path | None:
 
 
 def file_name(login: str) -> str:
-    """The name of that user's file in a class folder, unless somebody else took it; never a path."""
+    """The name of that user's file in a class folder, unless somebody else took it; never a
+    path."""
     name = quote(login, safe="@+")
     return f"_{name[1:]}.jsonl" if name.startswith(".") else f"{name}.jsonl"
 
@@ -262,7 +276,8 @@ def _publish(kept: dict) -> None:
         files.replace(file, b"".join(_lines(kept)), before=_let_the_board_read)
     except OSError as error:
         raise LabError(
-            f"{file} cannot be written ({error.strerror}), so nothing is shared. Tell your instructor."
+            f"{file} cannot be written ({error.strerror}), so nothing is shared. Tell your"
+            " instructor."
         ) from None
 
 
@@ -282,7 +297,8 @@ def _lines(kept: dict) -> list[bytes]:
 
 
 def _let_the_board_read(handle: int) -> None:
-    """Of a class folder that gives its group to files, that group may read; else nobody but the owner.
+    """Of a class folder that gives its group to files, that group may read; else nobody but the
+    owner.
 
     Not a group in which the learner is: other learners would be in it, too.
     """
@@ -297,7 +313,9 @@ def _delete(file: Path) -> None:
         if _exists(file):
             file.unlink(missing_ok=True)
     except OSError as error:
-        raise LabError(f"{file} cannot be deleted ({error.strerror}). Tell your instructor.") from None
+        raise LabError(
+            f"{file} cannot be deleted ({error.strerror}). Tell your instructor."
+        ) from None
 
 
 def _line(entry: dict) -> bytes:
@@ -333,4 +351,6 @@ def _keep(kept: dict) -> None:
     try:
         files.replace(_kept_at(), json.dumps(kept, indent=1))
     except OSError as error:
-        raise LabError(f"{_kept_at()} cannot be written ({error.strerror}), so nothing changed.") from None
+        raise LabError(
+            f"{_kept_at()} cannot be written ({error.strerror}), so nothing changed."
+        ) from None

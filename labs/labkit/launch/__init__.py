@@ -2,9 +2,12 @@
 
 For labs:
 
-    run                 run(fn, ranks=4): call fn on that many ranks, and return their results by rank
-    ranks_here          how many ranks a run will use: those of the launcher this file runs under, else n
-    case                `with case("with root 1"):` errors and hangs inside say that; check.case in labs
+    run                 run(fn, ranks=4): call fn on that many ranks, and return their results by
+                        rank
+    ranks_here          how many ranks a run will use: those of the launcher this file runs under,
+                        else n
+    case                `with case("with root 1"):` errors and hangs inside say that; check.case in
+                        labs
 
 For the kit's other parts:
 
@@ -27,11 +30,14 @@ For the kit's other parts:
     stack, ranks_text   where a thread is; `ranks 0, 3`
     leave_stack         a rank of a batch job leaves its line, should Slurm end it
     refuse_without_mpi  a lab that torchrun started ends with a sentence
-    print_lab_errors_plainly    a script that fails prints its sentence alone, and ends the whole job
-    processes, Process  functions on processes that may hang and die, forked by one server; one of them
+    print_lab_errors_plainly    a script that fails prints its sentence alone, and ends the whole
+                                job
+    processes, Process  functions on processes that may hang and die, forked by one server; one of
+                        them
     die_with_parent     end this process when its parent does
 
-Each name is imported when it is first used: a rank needs few of them, and every rank of every run would wait.
+Each name is imported when it is first used: a rank needs few of them, and every rank of every run
+would wait.
 """
 
 from __future__ import annotations
@@ -58,7 +64,13 @@ _NAMES_OF = {
     "labkit.launch.loopback": ["in_batch_job", "loopback_gap", "loopback_variables"],
     "labkit.launch.meeting": ["refuse_without_mpi"],
     "labkit.launch.notes": ["leave_stack"],
-    "labkit.launch.plans": ["THREAD_VARIABLES", "flavor", "launcher_options", "mpiexec", "reserve_port"],
+    "labkit.launch.plans": [
+        "THREAD_VARIABLES",
+        "flavor",
+        "launcher_options",
+        "mpiexec",
+        "reserve_port",
+    ],
     "labkit.launch.process": ["environment", "my_cores"],
     "labkit.launch.runs": ["ranks_here", "run"],
     "labkit.launch.supervisor": ["die_with_parent"],

@@ -3,8 +3,8 @@
     with case("in a group of 3 ranks, root 1"):
         ...
 
-An exception that leaves the block takes the words along; of a rank that hangs, the side that asked reads
-them from a file, as the rank can no longer be asked.
+An exception that leaves the block takes the words along; of a rank that hangs, the side that asked
+reads them from a file, as the rank can no longer be asked.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ _file: Path | None = None  # where a rank of launch.run leaves them
 
 @contextlib.contextmanager
 def case(words: str) -> Iterator[None]:
-    """Say what the block tries, as "in a group of 3 ranks": errors and hangs inside of it name that."""
+    """Say what the block tries, as "in a group of 3 ranks": errors and hangs inside of it name
+    that."""
     _open.append(words)
     _store()
     try:

@@ -1,4 +1,5 @@
-"""A command run to its end in the foreground: signals are passed on, and nothing of it outlives the call."""
+"""A command run to its end in the foreground: signals are passed on, and nothing of it outlives the
+call."""
 
 from __future__ import annotations
 
@@ -15,10 +16,11 @@ _POLL = 0.25  # seconds
 
 
 class Ended(NamedTuple):
-    """How a command ended. `status`: as a shell gives it, 128 + the signal for a process that one ended.
+    """How a command ended. `status`: as a shell gives it, 128 + the signal for a process that one
+    ended.
 
-    `cause`: "" when it ended by itself; else "SIGTERM" or "SIGINT", which this process was sent meanwhile, or
-    "timeout".
+    `cause`: "" when it ended by itself; else "SIGTERM" or "SIGINT", which this process was sent
+    meanwhile, or "timeout".
     """
 
     status: int
@@ -36,9 +38,10 @@ def run_to_end(
 ) -> Ended:
     """Run the command until it ends; in the main thread, as signals are taken there.
 
-    When SIGTERM comes it is passed on; so is Ctrl-C, unless the terminal has sent it to the command as well.
-    From then on, or once `timeout` seconds have passed and SIGTERM was sent, the command has `patience`
-    seconds to end; then it is killed. So are the processes that were below it when it was told to end.
+    When SIGTERM comes it is passed on; so is Ctrl-C, unless the terminal has sent it to the command
+    as well. From then on, or once `timeout` seconds have passed and SIGTERM was sent, the command
+    has `patience` seconds to end; then it is killed. So are the processes that were below it when
+    it was told to end.
 
     tick: called a few times a second.
     hear(line): called on a thread of its own for each line that the command writes on stderr.
@@ -99,7 +102,8 @@ def _wait(
 
 
 def _pass_on(process: subprocess.Popen, number: int) -> None:
-    """A terminal sends Ctrl-C to its whole process group: a second one would end a launcher rudely."""
+    """A terminal sends Ctrl-C to its whole process group: a second one would end a launcher
+    rudely."""
     with contextlib.suppress(ProcessLookupError):
         if number == signal.SIGTERM or os.getpgid(process.pid) != os.getpgrp():
             process.send_signal(number)
@@ -137,7 +141,9 @@ def _listen(stream, hear: Callable[[bytes], None]) -> None:
 def _signals_noted(*numbers: int) -> Iterator[list[int]]:
     """The signals that come while the block runs, in order; as before afterwards."""
     noted: list[int] = []
-    before = {number: signal.signal(number, lambda sent, _: noted.append(sent)) for number in numbers}
+    before = {
+        number: signal.signal(number, lambda sent, _: noted.append(sent)) for number in numbers
+    }
     try:
         yield noted
     finally:

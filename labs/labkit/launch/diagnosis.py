@@ -1,4 +1,5 @@
-"""What happened to the ranks of a run, in sentences: pure functions of what the ranks left behind."""
+"""What happened to the ranks of a run, in sentences: pure functions of what the ranks left
+behind."""
 
 from __future__ import annotations
 
@@ -16,15 +17,19 @@ from labkit.launch import cases, mpi_errors
 
 _KIT = Path(__file__).resolve().parents[1]
 _SUPPORT = _KIT.parent / "support"
-_OURS = str(_KIT), str(_KIT.parent / "virtual"), str(_SUPPORT)  # what is the kit's is nobody's mistake
-_LIBRARY = tuple({sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")})
+# What is the kit's is nobody's mistake.
+_OURS = str(_KIT), str(_KIT.parent / "virtual"), str(_SUPPORT)
+_LIBRARY = tuple(
+    {sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")}
+)
 _CHECKS = re.compile(re.escape(str(_SUPPORT)) + r"/lab\d\d(/checks)?\.py")  # the checks of a lab
 _LONGEST = 110  # characters of a source line worth showing
 
 
 @cache
 def is_learners(file: str) -> bool:
-    """Is the code of `file` the learner's own, and not the kit's (labs' support too) or a package's?"""
+    """Is the code of `file` the learner's own, and not the kit's (labs' support too) or a
+    package's?"""
     if file.startswith((*_OURS, "<frozen", *_LIBRARY)) or file == "<string>":
         return False
     if file.endswith((".pyx", ".pxi")):  # mpi4py's own, compiled
@@ -49,7 +54,8 @@ class Frame(NamedTuple):
         return bool(_CHECKS.fullmatch(self.file))
 
     def source(self) -> str:
-        """The text of the line. Cells of a notebook exist only in the kernel, where linecache knows them."""
+        """The text of the line. Cells of a notebook exist only in the kernel, where linecache knows
+        them."""
         text = linecache.getline(self.file, self.number).strip()
         return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
 
@@ -69,13 +75,14 @@ class Frame(NamedTuple):
 class Failure(NamedTuple):
     """An exception on a rank.
 
-    frames: (file, line number, function), outermost first. when: seconds of any one clock. case: what was
-    being tried (launch.case).
+    frames: (file, line number, function), outermost first. when: seconds of any one clock. case:
+    what was being tried (launch.case).
     """
 
     kind: str
     message: str
-    plain: bool  # its own sentence says everything: an error made for the learner, or an exercise not solved
+    # its own sentence says everything: an error made for the learner, or an exercise not solved
+    plain: bool
     frames: list
     phase: str  # "load", "run" or "result": before, in or after the learner's function
     when: float
@@ -108,7 +115,8 @@ def stack(frame: FrameType | None) -> list:
 
 
 def innermost(frames: list[Frame]) -> Frame | None:
-    """The learner's innermost line of frames given outermost first; None if it is a line of a check."""
+    """The learner's innermost line of frames given outermost first; None if it is a line of a
+    check."""
     own = _innermost_own(frames)
     return None if own is None or own.checks else own
 
@@ -125,19 +133,24 @@ def _innermost_own(frames: list[Frame]) -> Frame | None:
             return next((own for own in frames[:place:-1] if own.learners), frame)
     last = frames[::-1]
     own = next((frame for frame in last if frame.learners), None)
-    # Code given as text (`python -c`) is the learner's only if nothing else is: libraries make such code too.
+    # Code given as text (`python -c`) is the learner's only if nothing else is: libraries make such
+    # code too.
     return own or next((frame for frame in last if frame.file == "<string>"), None)
 
 
 def _because_of_none(kind: str, message: str) -> str:
     """What to add where a check could not use a result; "" unless that was None."""
-    if kind in ("TypeError", "AttributeError", "ValueError", "IndexError") and "NoneType" in message:
+    if (
+        kind in ("TypeError", "AttributeError", "ValueError", "IndexError")
+        and "NoneType" in message
+    ):
         return "Your function gave None back: is a `return` missing at its end?"
     return ""
 
 
 def read_dump(text: str) -> list[Frame]:
-    """The frames, outermost first, of the thread that runs the learner's function in a dump of faulthandler.
+    """The frames, outermost first, of the thread that runs the learner's function in a dump of
+    faulthandler.
 
     When a rank was asked several times or crashed, the last dump counts.
     """
@@ -155,7 +168,8 @@ def read_dump(text: str) -> list[Frame]:
 
 
 def raised(rank: int, failure: Failure) -> RankFailed:
-    """A rank that raised. The sentences of a LabError or NotImplementedError are kept as they are."""
+    """A rank that raised. The sentences of a LabError or NotImplementedError are kept as they
+    are."""
     kind = failure.kind
     message = failure.message
     frames = [Frame(*frame) for frame in failure.frames]
@@ -169,7 +183,9 @@ def raised(rank: int, failure: Failure) -> RankFailed:
     elif failure.phase == "load":
         text = f"rank {rank} could not load the function and its arguments: {kind}: {message}"
     elif failure.phase == "result":
-        text = f"rank {rank} ran to its end, but its result cannot be sent back: {kind}: {message}. "
+        text = (
+            f"rank {rank} ran to its end, but its result cannot be sent back: {kind}: {message}. "
+        )
         text += "Return numbers, strings, arrays, or lists, tuples and dicts of them."
     elif kind == "SystemExit":
         text = f"rank {rank} ended itself with sys.exit({message}){where}"
@@ -183,12 +199,15 @@ def raised(rank: int, failure: Failure) -> RankFailed:
 
 
 def of_check(kind: str, message: str) -> str:
-    """An exception in the lines of a check, which a learner need not read: what came does not fit."""
+    """An exception in the lines of a check, which a learner need not read: what came does not
+    fit."""
     none = _because_of_none(kind, message)
     return none or f"the check cannot use what your code gave back: {kind}: {message}"
 
 
-def died(rank: int, code: int, dump: str, *, case: str = "", output: list[str] | None = None) -> RankFailed:
+def died(
+    rank: int, code: int, dump: str, *, case: str = "", output: list[str] | None = None
+) -> RankFailed:
     """A rank whose process ended without a result: `code` as in os.waitstatus_to_exitcode.
 
     case: what was being tried. output: the last lines that it printed.
@@ -199,7 +218,9 @@ def died(rank: int, code: int, dump: str, *, case: str = "", output: list[str] |
     if code >= 0:
         kind = "exit"
         message = mpi_errors.last_words(output or [])
-        message = message or f"its process ended with exit status {code} before the function returned"
+        message = (
+            message or f"its process ended with exit status {code} before the function returned"
+        )
     else:
         try:
             kind = signal.Signals(-code).name
@@ -213,7 +234,9 @@ def died(rank: int, code: int, dump: str, *, case: str = "", output: list[str] |
         elif kind in ("SIGSEGV", "SIGABRT", "SIGFPE", "SIGILL"):
             message += ": a crash in compiled code"
     subject = f"rank {rank} died" + (f", {case}" if case else "")
-    return RankFailed(f"{subject}: {message}{where}", rank=rank, kind=kind, message=message, line=line)
+    return RankFailed(
+        f"{subject}: {message}{where}", rank=rank, kind=kind, message=message, line=line
+    )
 
 
 def ranks_text(ranks: list[int]) -> str:
@@ -225,7 +248,8 @@ def ranks_text(ranks: list[int]) -> str:
 def hung(
     seconds: float, dumps: dict[int, str], finished: list[int], cases: dict[int, str] | None = None
 ) -> RankFailed:
-    """Ranks that did not come back in time, and the lines they wait in; those in one line named together.
+    """Ranks that did not come back in time, and the lines they wait in; those in one line named
+    together.
 
     cases: by rank, what it was trying (launch.case).
     """
@@ -239,7 +263,11 @@ def hung(
     parts = []
     for (place, case), ranks in groups.items():
         verb = "wait" if len(ranks) > 1 else "waits"
-        part = f"{ranks_text(ranks)} {verb} {place}" if place else f"{ranks_text(ranks)} did not return"
+        part = (
+            f"{ranks_text(ranks)} {verb} {place}"
+            if place
+            else f"{ranks_text(ranks)} did not return"
+        )
         parts.append(f"{part} ({case})" if case else part)
     text = f"after {seconds:g} s without an end"
     if one_case and common != {""}:
@@ -253,7 +281,8 @@ def hung(
 
 
 def _stuck(frames: list[Frame]) -> str:
-    """`in line 14 of train: comm.Recv(box)`; `for the others` in a line of a check; "" where unknown."""
+    """`in line 14 of train: comm.Recv(box)`; `for the others` in a line of a check; "" where
+    unknown."""
     if in_check(frames):
         return "for the others"
     frame = innermost(frames)

@@ -16,8 +16,8 @@ from labkit.launch import meeting, notes
 def print_lab_errors_plainly() -> None:
     """Let a script that fails with a LabError print its message alone and end with status 1.
 
-    Under a launcher the whole job ends with it: ranks that did not fail would wait for this one for ever.
-    In a script and in a notebook, a check of what no cell has defined yet says so.
+    Under a launcher the whole job ends with it: ranks that did not fail would wait for this one for
+    ever. In a script and in a notebook, a check of what no cell has defined yet says so.
     """
     _explain_in_notebook()
 
@@ -27,12 +27,14 @@ def print_lab_errors_plainly() -> None:
         under = world.launcher() not in (None, "labkit")
         if under:
             notes.leave_error(error)
-        # Where every rank comes here within a second, rank 0 speaks for all, and each ends with status 1.
+        # Where every rank comes here within a second, rank 0 speaks for all, and each ends with
+        # status 1.
         together = under and meeting.all_end(1.0)
         if under and not world.is_root():
             if together:
                 return
-            time.sleep(1.0)  # rank 0 most often fails with the same sentence; then the job ends here
+            # Rank 0 most often fails with the same sentence; then the job ends here.
+            time.sleep(1.0)
             print(f"[{world.rank()}] ", end="", file=sys.stderr)
         if issubclass(kind, LabError):
             print(error, file=sys.stderr, flush=True)
@@ -57,7 +59,8 @@ def _explain_in_notebook() -> None:
 
 
 def _missing_answer(error: BaseException, trace) -> CheckFailed | None:
-    """The sentence for `check("40.1", begin)` where `begin` is not defined yet; None for any other error."""
+    """The sentence for `check("40.1", begin)` where `begin` is not defined yet; None for any other
+    error."""
     if not isinstance(error, NameError) or trace is None:
         return None
     while trace.tb_next is not None:
@@ -71,7 +74,9 @@ def _missing_answer(error: BaseException, trace) -> CheckFailed | None:
         call = getattr(node, "value", None)
         is_check = isinstance(call, ast.Call) and ast.unparse(call.func) == "check"
         if is_check and node.lineno <= trace.tb_lineno <= node.end_lineno:
-            return CheckFailed(f"There is no `{error.name}` yet: run the cells above this one first.")
+            return CheckFailed(
+                f"There is no `{error.name}` yet: run the cells above this one first."
+            )
     return None
 
 

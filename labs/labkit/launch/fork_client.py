@@ -1,8 +1,8 @@
 """What stands where a launcher started a rank: `python -I -S fork_client.py SERVER FOLDER`.
 
-It hands its files, its variables, its cores and PMI's socket to the server (fork_server.py), whose fork is
-the rank, and ends as the rank ends. When it is killed, the server ends the rank. It imports little: up in
-milliseconds.
+It hands its files, its variables, its cores and PMI's socket to the server (fork_server.py), whose
+fork is the rank, and ends as the rank ends. When it is killed, the server ends the rank. It imports
+little: up in milliseconds.
 """
 
 import json

@@ -1,7 +1,8 @@
 """The process that ranks are forks of: `python fork_server.py SOCKET PATH MODULE…` (see forks.py).
 
-It imports the modules, says so on its standard output, and forks once for each client. It ends when its
-standard input closes or its parent has gone, and its ranks with it; and when nobody has asked for a while.
+It imports the modules, says so on its standard output, and forks once for each client. It ends when
+its standard input closes or its parent has gone, and its ranks with it; and when nobody has asked
+for a while.
 """
 
 from __future__ import annotations
@@ -46,7 +47,9 @@ class Server:
     def serve(self) -> str | None:
         """Until it is to end: None. In a fork: the folder of the run it is a rank of."""
         while True:
-            if os.getppid() != self.parent or (not self.clients and time.monotonic() > self.asked + IDLE):
+            if os.getppid() != self.parent or (
+                not self.clients and time.monotonic() > self.asked + IDLE
+            ):
                 return self.end()
             for key, _ in self.selector.select(LOOK):
                 if key.fileobj == 0:
@@ -62,7 +65,8 @@ class Server:
                     if place:
                         return place
                 elif key.data in self.clients:  # a client never speaks twice: it has gone
-                    os.kill(key.data, signal.SIGTERM)  # the worker's guard ends the rank and what it started
+                    # The worker's guard ends the rank and what it started.
+                    os.kill(key.data, signal.SIGTERM)
                     self.selector.unregister(key.fileobj)
 
     def welcome(self, client: socket.socket) -> str | None:
@@ -86,7 +90,8 @@ class Server:
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         signal.signal(signal.SIGINT, signal.default_int_handler)
         high = [os.dup2(file, 500 + count) for count, file in enumerate(files)]
-        # Through their objects, where there are any: else these close the numbers once more, taken or not.
+        # Through their objects, where there are any: else these close the numbers once more, taken
+        # or not.
         for link in (*self.clients.values(), self.selector, self.door):
             link.close()
         for file in [*files, self.wake, self.alarm]:
@@ -148,7 +153,8 @@ def main(address: str, path: str, *modules: str) -> None:
         sys.modules["numpy"].random.seed()
     sys.argv = [worker.__file__, folder]
     worker.main(folder)
-    os._exit(0)  # the guard of the rank: what this fork has from the server is not its own to clear up
+    # The guard of the rank: what this fork has from the server is not its own to clear up.
+    os._exit(0)
 
 
 if __name__ == "__main__":

@@ -1,9 +1,10 @@
-"""Ranks that need not import PyTorch or TensorFlow: forks of a process that has imported them already.
+"""Ranks that need not import PyTorch or TensorFlow: forks of a process that has imported them
+already.
 
-An import of TensorFlow takes seconds of a core for every rank of every run. Here one server process for each
-set of variables imports once, and forks. The launcher starts a small client, which hands its place (files,
-variables, cores, PMI's socket) to such a fork. From there on a rank is what it always is: worker.py, a
-process of its own, in which nothing of an earlier run is left.
+An import of TensorFlow takes seconds of a core for every rank of every run. Here one server process
+for each set of variables imports once, and forks. The launcher starts a small client, which hands
+its place (files, variables, cores, PMI's socket) to such a fork. From there on a rank is what it
+always is: worker.py, a process of its own, in which nothing of an earlier run is left.
 """
 
 from __future__ import annotations
@@ -24,9 +25,11 @@ from labkit.launch import plans, process
 
 _SERVER = str(Path(__file__).with_name("fork_server.py"))
 _CLIENT = str(Path(__file__).with_name("fork_client.py"))
-# Imported by the server if this process has imported the first of each: then the ranks most likely do, too.
+# Imported by the server if this process has imported the first of each: then the ranks most likely
+# do, too.
 _HEAVY = {
-    "torch": ("torch", "torch._dynamo"),  # torch.optim imports the second when it makes an optimizer
+    # Torch.optim imports the second when it makes an optimizer.
+    "torch": ("torch", "torch._dynamo"),
     "tensorflow": ("tensorflow", "keras"),
     "horovod.torch": ("horovod.torch",),
     "horovod.tensorflow": ("horovod.tensorflow", "horovod.tensorflow.keras"),
@@ -50,7 +53,8 @@ _running: dict[tuple, _Server] = {}  # by what they were started with, the oldes
 
 
 def through_forks(commands: list, path: list[str]) -> list:
-    """The commands that start the ranks, so that they start forks; as they are, where that cannot be.
+    """The commands that start the ranks, so that they start forks; as they are, where that cannot
+    be.
 
     commands: [[command, environment], …], as plans make them. path: sys.path of the ranks.
     """
@@ -83,7 +87,9 @@ def _server(env: Mapping[str, str], path: list[str]) -> _Server | None:
 
     None where it cannot import what it should: the ranks that need it will say so.
     """
-    shared = {name: env[name] for name in env if name not in _OWN_NAMES and not name.startswith(_OWN)}
+    shared = {
+        name: env[name] for name in env if name not in _OWN_NAMES and not name.startswith(_OWN)
+    }
     key = (tuple(sorted(shared.items())), tuple(path), _modules())
     server = _running.get(key)
     if server is None or not _answers(server):
@@ -96,7 +102,8 @@ def _server(env: Mapping[str, str], path: list[str]) -> _Server | None:
 
 
 def _start(env: dict[str, str], path: list[str]) -> _Server:
-    address = os.path.join(tempfile.mkdtemp(prefix="forks-"), "server")  # mkdtemp: for this user only
+    # Mkdtemp: for this user only.
+    address = os.path.join(tempfile.mkdtemp(prefix="forks-"), "server")
     absolute = [os.path.abspath(entry) for entry in path]
     started = subprocess.Popen(
         [sys.executable, _SERVER, address, json.dumps(absolute), *_modules()],
@@ -110,7 +117,8 @@ def _start(env: dict[str, str], path: list[str]) -> _Server:
 
 
 def _answers(server: _Server) -> bool:
-    """Is it still there? One that nobody has asked for a while ends; one that answers stays for this run.
+    """Is it still there? One that nobody has asked for a while ends; one that answers stays for
+    this run.
 
     One that could not import is not asked again.
     """
@@ -133,7 +141,8 @@ def _hears(server: subprocess.Popen) -> bool:
 def _end(key: tuple) -> None:
     address, server, _ = _running.pop(key)
     process.end(server, _LEAVE)  # it ends its ranks, then itself
-    shutil.rmtree(os.path.dirname(address), ignore_errors=True)  # it removes it, unless it was killed
+    # It removes it, unless it was killed.
+    shutil.rmtree(os.path.dirname(address), ignore_errors=True)
 
 
 def end_all() -> None:

@@ -1,4 +1,5 @@
-"""Functions that run inside a group of torch.distributed, and leave it in an order that cannot hang."""
+"""Functions that run inside a group of torch.distributed, and leave it in an order that cannot
+hang."""
 
 from __future__ import annotations
 
@@ -13,16 +14,18 @@ from labkit.errors import counted
 
 
 def in_group(backend: str | None = None) -> Callable[[Callable], Callable]:
-    """A decorator: the function runs on each rank inside a group of torch.distributed, over `backend`.
+    """A decorator: the function runs on each rank inside a group of torch.distributed, over
+    `backend`.
 
-    backend: "gloo" or "nccl"; None: NCCL where each rank of this host has a GPU to itself, else Gloo, and
-    then world.device() is "cpu" inside, as Gloo gathers and scatters host memory alone. For functions that
-    launch.run(…, controller="torch") calls. What the function returns must not hold on to the group: numbers,
-    arrays, tensors, but no DistributedDataParallel.
+    backend: "gloo" or "nccl"; None: NCCL where each rank of this host has a GPU to itself, else
+    Gloo, and then world.device() is "cpu" inside, as Gloo gathers and scatters host memory alone.
+    For functions that launch.run(…, controller="torch") calls. What the function returns must not
+    hold on to the group: numbers, arrays, tensors, but no DistributedDataParallel.
 
-    A function, and not a block of a `with`: what it made inside is gone before the group is left. A DDP model
-    that outlives its group would take the group's threads along when it goes, while it holds Python's lock;
-    and a thread that still has to let go of a tensor waits for that lock. The rank then never ends.
+    A function, and not a block of a `with`: what it made inside is gone before the group is left. A
+    DDP model that outlives its group would take the group's threads along when it goes, while it
+    holds Python's lock; and a thread that still has to let go of a tensor waits for that lock. The
+    rank then never ends.
     """
 
     def joined(function: Callable) -> Callable:
@@ -57,8 +60,8 @@ def _devices(backend: str | None) -> Iterator[tuple[str, object]]:
         return
     if backend is None and gpus and world.is_root():
         _say_once(
-            f"{world.local_size()} ranks share {counted(gpus, 'GPU')}, and NCCL wants one each: Gloo carries "
-            "what they send, and tensors stay in host memory."
+            f"{world.local_size()} ranks share {counted(gpus, 'GPU')}, and NCCL wants one each:"
+            " Gloo carries what they send, and tensors stay in host memory."
         )
     before = os.environ.get("LABKIT_DEVICE")
     os.environ["LABKIT_DEVICE"] = "cpu"

@@ -25,14 +25,18 @@ def run_here(run: Run) -> list:
     """Run its task here; everyone's results, the same on every rank."""
     meeting.refuse_without_mpi()
     job = meeting.join()
-    excepthook.print_lab_errors_plainly()  # and end the whole job when one rank fails outside of launch.run
+    # and end the whole job when one rank fails outside of launch.run
+    excepthook.print_lab_errors_plainly()
     builds.check()
     builds.refuse_another(run.horovod, run.mpi)
     task = run.task
     taking_part = min(run.ranks, job.size) if task.wants_comm else job.size
     if taking_part != run.ranks and job.rank == 0 and run.ranks not in _warned_of:
         _warned_of.add(run.ranks)
-        print(f"{run.ranks} ranks were asked for; this job has {job.size}, and all take part.", flush=True)
+        print(
+            f"{run.ranks} ranks were asked for; this job has {job.size}, and all take part.",
+            flush=True,
+        )
     with _address(job, run.controller) as address:
         offers = _meet(job, address, run.timeout)
         process.limit_threads(run.threads or process.fair_threads([cores for cores, _ in offers]))
@@ -56,7 +60,8 @@ def run_here(run: Run) -> list:
 
 
 def _meet(job, address: tuple[str, str] | None, timeout: float) -> list:
-    """Wait until all ranks call launch.run. Returns (cores it may use, address it offers) by rank."""
+    """Wait until all ranks call launch.run. Returns (cores it may use, address it offers) by
+    rank."""
     offer = pickle.dumps((process.my_cores(), address))
     offers = job.gather(offer, max(MEET_LIMIT, timeout))
     if offers is None:
@@ -71,7 +76,9 @@ def _results(job, payload: bytes, failure: diagnosis.Failure | None, timeout: fl
             _leave(job, str(diagnosis.raised(job.rank, failure)))
         _leave(job, f"rank {job.rank} has finished, but not every other rank came back.")
     replies = [pickle.loads(reply) for reply in everyone]
-    failures = {rank: reply for rank, reply in enumerate(replies) if isinstance(reply, diagnosis.Failure)}
+    failures = {
+        rank: reply for rank, reply in enumerate(replies) if isinstance(reply, diagnosis.Failure)
+    }
     if failures:
         first = min(failures, key=lambda rank: failures[rank].when)
         raise diagnosis.raised(first, failures[first])
@@ -79,7 +86,8 @@ def _results(job, payload: bytes, failure: diagnosis.Failure | None, timeout: fl
 
 
 def _call(fn: Callable, args: tuple, kwargs: dict) -> tuple[bytes, diagnosis.Failure | None]:
-    """The pickled result of the function and None, or the account of its failure, pickled and as it is."""
+    """The pickled result of the function and None, or the account of its failure, pickled and as it
+    is."""
     phase = "run"
     try:
         result = fn(*args, **kwargs)
@@ -120,7 +128,8 @@ def _free(own) -> None:
 
 @contextlib.contextmanager
 def _address(job, controller: str) -> Iterator[tuple[str, str] | None]:
-    """Rank 0's host and port for torch.distributed's process group, new for every run; None elsewhere.
+    """Rank 0's host and port for torch.distributed's process group, new for every run; None
+    elsewhere.
 
     While this is open nobody else is given the port.
     """
@@ -138,12 +147,16 @@ def _torch_settings(job, address: tuple[str, str] | None) -> dict[str, str]:
         return {}
     settings = {"MASTER_ADDR": address[0], "MASTER_PORT": address[1]}
     settings |= {"RANK": str(job.rank), "WORLD_SIZE": str(job.size)}
-    return settings | {"LOCAL_RANK": str(world.local_rank()), "LOCAL_WORLD_SIZE": str(world.local_size())}
+    return settings | {
+        "LOCAL_RANK": str(world.local_rank()),
+        "LOCAL_WORLD_SIZE": str(world.local_size()),
+    }
 
 
 @contextlib.contextmanager
 def _watchdog(job, timeout: float) -> Iterator[None]:
-    """After `timeout` seconds say where this rank is stuck, let the others say it too, and end the job."""
+    """After `timeout` seconds say where this rank is stuck, let the others say it too, and end the
+    job."""
     thread = threading.get_ident()
 
     def speak() -> None:
@@ -158,7 +171,8 @@ def _watchdog(job, timeout: float) -> Iterator[None]:
     timer = threading.Timer(timeout, speak)
     timer.daemon = True
     timer.start()
-    # Compiled code that keeps the interpreter's lock keeps the thread from speaking; this one needs no lock.
+    # Compiled code that keeps the interpreter's lock keeps the thread from speaking; this one needs
+    # no lock.
     faulthandler.dump_traceback_later(timeout + 3 * GRACE, exit=True, file=sys.__stderr__)
     try:
         yield

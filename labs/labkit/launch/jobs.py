@@ -1,7 +1,9 @@
-"""Processes beside a notebook that may hang and die, forked by one server, which has imported what they need.
+"""Processes beside a notebook that may hang and die, forked by one server, which has imported what
+they need.
 
-Importing PyTorch or TensorFlow costs seconds of a core, a fork none. The server is the one of Python's own
-`multiprocessing`. It ends with the process that started it, and so does every process that it forks.
+Importing PyTorch or TensorFlow costs seconds of a core, a fork none. The server is the one of
+Python's own `multiprocessing`. It ends with the process that started it, and so does every process
+that it forks.
 """
 
 from __future__ import annotations
@@ -31,7 +33,8 @@ _CONTEXT = multiprocessing.get_context("forkserver")
 
 
 class Process(NamedTuple):
-    """One of `processes`: Python's object of it, the other end of its pipe, and a file of what it printed."""
+    """One of `processes`: Python's object of it, the other end of its pipe, and a file of what it
+    printed."""
 
     process: multiprocessing.process.BaseProcess
     pipe: connection.Connection
@@ -44,9 +47,9 @@ def processes(
 ) -> Iterator[list[Process]]:
     """Start a process for each (function, *arguments), which calls function(pipe, *arguments).
 
-    env: their environment; what a program's loader reads of it (LD_PRELOAD) is that of the first processes,
-    with which the server is started. preload: modules that it imports then.
-    When the block ends, for whatever reason, all of them are killed.
+    env: their environment; what a program's loader reads of it (LD_PRELOAD) is that of the first
+    processes, with which the server is started. preload: modules that it imports then. When the
+    block ends, for whatever reason, all of them are killed.
     """
     started: list[Process] = []
     with tempfile.TemporaryDirectory() as folder:
@@ -78,7 +81,8 @@ def _end(started: Sequence[Process]) -> None:
 
 
 def _serve(preload: Sequence[str], env: Mapping[str, str]) -> None:
-    """Have a server that has imported the modules. Each process writes to its log, the server nowhere."""
+    """Have a server that has imported the modules. Each process writes to its log, the server
+    nowhere."""
     _CONTEXT.set_forkserver_preload(list(preload))
     sys.stderr.flush()
     screen = os.dup(2)
@@ -102,9 +106,12 @@ def _serve(preload: Sequence[str], env: Mapping[str, str]) -> None:
 
 @contextlib.contextmanager
 def _without_main() -> Iterator[None]:
-    """A new process would import the main module of a script again: the whole lab would run in each."""
+    """A new process would import the main module of a script again: the whole lab would run in
+    each."""
     main = sys.modules["__main__"]
-    taken = {name: main.__dict__.pop(name) for name in ("__file__", "__spec__") if name in main.__dict__}
+    taken = {
+        name: main.__dict__.pop(name) for name in ("__file__", "__spec__") if name in main.__dict__
+    }
     main.__spec__ = None
     try:
         yield
@@ -120,7 +127,8 @@ def _begin(told: bytes, pipe: connection.Connection, log: str, env: dict[str, st
     os.dup2(file, 1)
     os.dup2(file, 2)
     sys.stdout.reconfigure(line_buffering=True)  # nothing is lost of a process that is killed
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # an interrupt is meant for the notebook, which ends us
+    # An interrupt is meant for the notebook, which ends us.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     _end_with_the_notebook()
     # py-spy, say, which is no ancestor: some systems let it look only if it is asked to.
     prctl(_SET_PTRACER, ctypes.c_ulong(-1))
@@ -134,7 +142,8 @@ def _begin(told: bytes, pipe: connection.Connection, log: str, env: dict[str, st
 def _end_with_the_notebook() -> None:
     """Have the kernel kill this process when the notebook's ends: also one that is stopped.
 
-    The notebook is not its parent. Its end closes a pipe, and on Linux a closed pipe may send any signal.
+    The notebook is not its parent. Its end closes a pipe, and on Linux a closed pipe may send any
+    signal.
     """
     if not sys.platform.startswith("linux"):
         return

@@ -1,15 +1,17 @@
-"""A run on one machine listens to that machine alone: on a shared login node or hub, anybody may knock.
+"""A run on one machine listens to that machine alone: on a shared login node or hub, anybody may
+knock.
 
-Two ways together. Libraries that can be told where to listen are told: MPI's take shared memory, and Gloo and
-NCCL the loopback interface. Others ask for every address of the machine and know no such setting: the control
-port of MPI's launchers, PyTorch's store, TensorFlow's servers. They get the loopback address instead: `make
-setup` compiles a library of one function, `bind`, which LD_PRELOAD puts before the system's
-(env/install/loopback.c).
+Two ways together. Libraries that can be told where to listen are told: MPI's take shared memory,
+and Gloo and NCCL the loopback interface. Others ask for every address of the machine and know no
+such setting: the control port of MPI's launchers, PyTorch's store, TensorFlow's servers. They get
+the loopback address instead: `make setup` compiles a library of one function, `bind`, which
+LD_PRELOAD puts before the system's (env/install/loopback.c).
 
-Why not a network namespace: many kernels, and most containers, refuse it to an ordinary user, ranks inside of
-one could fetch nothing, and what a notebook serves to its ranks would be out of their reach. Why not MPICH's
-other launcher, gforker, which needs no port: it takes two seconds to notice the end of every fourth run, and
-the death of a rank leaves its exit status 0 (both seen with MPICH 5.0.2).
+Why not a network namespace: many kernels, and most containers, refuse it to an ordinary user, ranks
+inside of one could fetch nothing, and what a notebook serves to its ranks would be out of their
+reach. Why not MPICH's other launcher, gforker, which needs no port: it takes two seconds to notice
+the end of every fourth run, and the death of a rank leaves its exit status 0 (both seen with MPICH
+5.0.2).
 """
 
 from __future__ import annotations
@@ -35,7 +37,8 @@ _JOBS = ("SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID", "PE_HOSTFILE", "COBALT_JOBID"
 
 
 def loopback_variables(environ: Mapping[str, str]) -> dict[str, str]:
-    """What a run on this machine is started with, beside `environ`. What is set there already stays.
+    """What a run on this machine is started with, beside `environ`. What is set there already
+    stays.
 
     On Linux; elsewhere {}.
     """
@@ -52,12 +55,18 @@ def loopback_variables(environ: Mapping[str, str]) -> dict[str, str]:
 def loopback_gap() -> str | None:
     """Why servers that name no address would listen to every network here; None if they do not."""
     library = _library()
-    begin = "A run on this machine listens to every network of it, at MPI's and PyTorch's control ports: "
+    begin = (
+        "A run on this machine listens to every network of it, at MPI's and PyTorch's control"
+        " ports: "
+    )
     if not library.exists():
         return f"{begin}lib/{LIBRARY} is not in the environment. `make setup` makes it, on Linux."
     # LD_PRELOAD has no way to write such a path, and the linker would complain in every process.
     if any(letter.isspace() or letter == ":" for letter in str(library)):
-        return f"{begin}a path with a space or a colon cannot be preloaded; move the checkout to one without."
+        return (
+            f"{begin}a path with a space or a colon cannot be preloaded; move the checkout to one"
+            " without."
+        )
     return None
 
 
@@ -71,7 +80,8 @@ def in_batch_job(environ: Mapping[str, str]) -> bool:
 
 
 def close_inherited() -> None:
-    """Close the listening sockets that this process has inherited: MPICH's launcher leaves its own open.
+    """Close the listening sockets that this process has inherited: MPICH's launcher leaves its own
+    open.
 
     For a process that has just begun, before it listens itself.
     """
@@ -84,7 +94,11 @@ def close_inherited() -> None:
 
 
 def _open_files() -> list[int]:
-    return [int(name) for name in os.listdir("/proc/self/fd")] if os.path.isdir("/proc/self/fd") else []
+    return (
+        [int(name) for name in os.listdir("/proc/self/fd")]
+        if os.path.isdir("/proc/self/fd")
+        else []
+    )
 
 
 def _listens(number: int) -> bool:

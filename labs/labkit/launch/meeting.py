@@ -1,6 +1,7 @@
 """How the ranks of a job that somebody else started meet for labkit's own purposes: by MPI alone.
 
-What ranks exchange here is unpickled, so it never comes from a key-value store, which others can reach.
+What ranks exchange here is unpickled, so it never comes from a key-value store, which others can
+reach.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ def refuse_without_mpi() -> None:
     """LabError in a process of a launcher that starts ranks without MPI."""
     if world.launcher() == "torchrun":
         raise LabError(
-            f"torchrun started this file, but its ranks meet by MPI: start it with "
+            "torchrun started this file, but its ranks meet by MPI: start it with "
             f"mpiexec -n {world.size()} instead."
         )
 
@@ -51,12 +52,14 @@ class _Job:
         if self.size != world.size():
             library = mpis.first_line(MPI.Get_library_version())
             raise NotHere(
-                f"{world.launcher()} started {world.size()} ranks, but MPI sees {self.size}: it and "
-                f"the library that mpi4py loads ({library}) do not know each other. Use that library's own "
-                "mpiexec, or `srun --mpi=pmi2` (`srun --mpi=list` shows what the site offers)."
+                f"{world.launcher()} started {world.size()} ranks, but MPI sees {self.size}: it and"
+                f" the library that mpi4py loads ({library}) do not know each other. Use that"
+                " library's own mpiexec, or `srun --mpi=pmi2` (`srun --mpi=list` shows what the"
+                " site offers)."
             )
         self._mpi = MPI
-        # Own communicators: messages the learner's function left behind cannot be mistaken for these.
+        # Own communicators: messages the learner's function left behind cannot be mistaken for
+        # these.
         self._comm = MPI.COMM_WORLD.Dup()
         self._end = MPI.COMM_WORLD.Dup()
         shm.unlink_own()  # the job may be ended by MPI_Abort or by Slurm, and then nobody cleans up
@@ -87,5 +90,6 @@ def join() -> _Job:
 
 
 def all_end(limit: float) -> bool:
-    """Do all ranks end with an uncaught exception within `limit` seconds? False when they never met."""
+    """Do all ranks end with an uncaught exception within `limit` seconds? False when they never
+    met."""
     return join.cache_info().currsize > 0 and join().all_end(limit)

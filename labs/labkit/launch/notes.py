@@ -1,6 +1,8 @@
-"""What a rank of a batch job leaves in the job's folder: why it failed, or in which line it was ended.
+"""What a rank of a batch job leaves in the job's folder: why it failed, or in which line it was
+ended.
 
-Ranks end in many ways, and their launcher tells only some of it. `slurm.job` reads the notes at the end.
+Ranks end in many ways, and their launcher tells only some of it. `slurm.job` reads the notes at the
+end.
 """
 
 from __future__ import annotations
@@ -21,7 +23,8 @@ _stack = None  # the open file that faulthandler writes to
 
 
 def leave_stack() -> None:
-    """In a rank of a batch job: leave its host and, should Slurm end it, its line. Elsewhere: nothing."""
+    """In a rank of a batch job: leave its host and, should Slurm end it, its line. Elsewhere:
+    nothing."""
     global _stack
     folder = _folder()
     if folder is None or _stack is not None:
@@ -29,7 +32,8 @@ def leave_stack() -> None:
     with contextlib.suppress(OSError):  # without the note the job still runs
         _stack = open(folder / f"stack.{world.rank()}", "w")  # noqa: SIM115 - open until the process ends
         print(socket.gethostname(), file=_stack, flush=True)
-        # Written by C code: also while the rank waits inside MPI, where no Python runs. Then it ends as ever.
+        # Written by C code: also while the rank waits inside MPI, where no Python runs. Then it
+        # ends as ever.
         faulthandler.register(signal.SIGTERM, file=_stack, all_threads=True, chain=True)
 
 
@@ -40,7 +44,8 @@ def failed(text: str) -> None:
         return
     note = {"rank": world.rank(), "host": socket.gethostname(), "when": time.time(), "text": text}
     path = folder / f"failed.{world.rank()}"
-    with contextlib.suppress(OSError):  # it is there already, or the folder is gone: then the job is over
+    # It is there already, or the folder is gone: then the job is over.
+    with contextlib.suppress(OSError):
         handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
         with open(handle, "w", encoding="utf-8") as stream:
             stream.write(json.dumps(note))

@@ -21,14 +21,19 @@ DUMP_SIGNAL = signal.SIGRTMAX - 3 if hasattr(signal, "SIGRTMAX") else signal.SIG
 
 
 def follow(session: Session, timeout: float) -> LabError | None:
-    """Follow the run until every rank has its result (None), or one cannot have it (the error to raise)."""
+    """Follow the run until every rank has its result (None), or one cannot have it (the error to
+    raise)."""
     started = time.monotonic()
     all_begun = first_lost = None
     while len(session.done) < session.ranks:
         now = time.monotonic()
         if session.over:
             session.drain()  # what the ranks told in their last moment
-            return _ended_well(session) if len(session.done) == session.ranks else _over_too_early(session)
+            return (
+                _ended_well(session)
+                if len(session.done) == session.ranks
+                else _over_too_early(session)
+            )
         if len(session.begun) == session.ranks:
             all_begun = all_begun or now
         lost = session.lost()
@@ -45,10 +50,13 @@ def follow(session: Session, timeout: float) -> LabError | None:
 
 
 def _ended_well(session: Session) -> RankFailed | None:
-    """None where all have a result, but for a rank that called Abort: MPICH's returns before the job ends."""
+    """None where all have a result, but for a rank that called Abort: MPICH's returns before the
+    job ends."""
     session.drain()
     obituary = "application called MPI_Abort("  # MPICH's own words; a learner may print the name
-    return next((_aborted(rank, text) for rank, text in session.aborts.items() if obituary in text), None)
+    return next(
+        (_aborted(rank, text) for rank, text in session.aborts.items() if obituary in text), None
+    )
 
 
 def _aborted(rank: int, text: str) -> RankFailed:
@@ -61,7 +69,9 @@ def _first_failure(session: Session) -> RankFailed:
     def when(rank: int) -> float:
         # A death is told by the rank's parent, a little after other ranks noticed it and raised
         # because of it.
-        return session.failed[rank] if rank in session.failed else session.ended[rank][1] - HEAD_START
+        return (
+            session.failed[rank] if rank in session.failed else session.ended[rank][1] - HEAD_START
+        )
 
     rank = min(session.lost(), key=when)
     if rank in session.failed:
@@ -71,7 +81,9 @@ def _first_failure(session: Session) -> RankFailed:
     case = session.read(f"case.{rank}")
     dump = session.read(f"dump.{rank}")
     session.drain()  # its last words
-    return diagnosis.died(rank, session.ended[rank][0], dump, case=case, output=list(session.printed[rank]))
+    return diagnosis.died(
+        rank, session.ended[rank][0], dump, case=case, output=list(session.printed[rank])
+    )
 
 
 def _hang(session: Session, timeout: float) -> RankFailed:
@@ -103,13 +115,14 @@ def _over_too_early(session: Session) -> LabError:
     lines = [line for line in log.splitlines() if line.strip()]
     last_words = "\n".join(lines[-12:]) or "It left no message: perhaps it was killed from outside."
     return LabError(
-        f"The ranks ended without a result, and none said why. The launcher's last words:\n{last_words}"
+        "The ranks ended without a result, and none said why. The launcher's last"
+        f" words:\n{last_words}"
     )
 
 
 def _late_start(session: Session, seconds: float) -> LabError:
     missing = diagnosis.ranks_text(sorted(set(range(session.ranks)) - session.begun))
     return LabError(
-        f"After {seconds:.0f} s the function had not begun on {missing}: starting Python or MPI takes too "
-        "long here. Try fewer ranks, and look at `make doctor`."
+        f"After {seconds:.0f} s the function had not begun on {missing}: starting Python or MPI"
+        " takes too long here. Try fewer ranks, and look at `make doctor`."
     )

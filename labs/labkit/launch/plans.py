@@ -31,8 +31,8 @@ THREAD_VARIABLES = (
 def mpiexec(mpi: str | None = None) -> str:
     """The MPI launcher: of this Python's environment, else of $MPI_HOME, else of the PATH.
 
-    mpi: a build of MPI (see labkit.builds), whose own launcher it then is; None: that which $LABKIT_MPI_BUILD
-    names, if it is set. Raises NotHere when there is none.
+    mpi: a build of MPI (see labkit.builds), whose own launcher it then is; None: that which
+    $LABKIT_MPI_BUILD names, if it is set. Raises NotHere when there is none.
     """
     name = mpi or os.environ.get("LABKIT_MPI_BUILD")
     if name:
@@ -48,8 +48,9 @@ def mpiexec(mpi: str | None = None) -> str:
         if path_of_launcher:
             return path_of_launcher
     raise NotHere(
-        "No MPI launcher (mpiexec) is here, so several ranks cannot be started. `make setup` installs MPICH "
-        "into the environment; on a cluster load the site's MPI module or set MPI_HOME."
+        "No MPI launcher (mpiexec) is here, so several ranks cannot be started. `make setup`"
+        " installs MPICH into the environment; on a cluster load the site's MPI module or set"
+        " MPI_HOME."
     )
 
 
@@ -69,8 +70,9 @@ class _Options(NamedTuple):
 # Hydra's processes meet at the loopback address, where its control port listens: see loopback.py.
 _HYDRA_IFACE = "-iface lo " if sys.platform.startswith("linux") else ""
 
-# The only place that knows them. mpirun_rsh: user guide of MVAPICH2 2.3.7, section 5.2; srun: srun(1);
-# "hydra" is the launcher of MPICH, of MVAPICH and of Intel MPI; TACC's ibrun takes all from the job.
+# The only place that knows them. mpirun_rsh: user guide of MVAPICH2 2.3.7, section 5.2; srun:
+# srun(1); "hydra" is the launcher of MPICH, of MVAPICH and of Intel MPI; TACC's ibrun takes all
+# from the job.
 _OPTIONS = {
     "hydra": _Options(
         job="-n {ranks} -ppn {each}",
@@ -92,7 +94,8 @@ _OPTIONS = {
     "srun": _Options(
         # Ranks fill node after node, as the table in a job's output says. One that fails ends all.
         job="--nodes {nodes} --ntasks {ranks} --distribution=block --kill-on-bad-exit=1",
-        gpus="--gpu-bind=none",  # a rank sees its neighbours' GPUs too: MPI's and NCCL's IPC need it
+        # a rank sees its neighbours' GPUs too: MPI's and NCCL's IPC need it
+        gpus="--gpu-bind=none",
     ),
     "ibrun": _Options(job=""),
 }
@@ -126,11 +129,13 @@ def launcher_options(
     gpus: int = 0,
     variables: Mapping[str, str] | None = None,
 ) -> list[str]:
-    """The options for `launcher` to start `ranks` ranks; they stand between it and the command of one rank.
+    """The options for `launcher` to start `ranks` ranks; they stand between it and the command of
+    one rank.
 
-    where: "plain" (placed as the launcher likes), "local" (on this host), or "job": over the nodes of a batch
-    job, with `each` ranks and `gpus` GPUs on a node, and a file that names the host of each rank in a line.
-    variables: those that ranks need, for a launcher that does not pass the environment on.
+    where: "plain" (placed as the launcher likes), "local" (on this host), or "job": over the nodes
+    of a batch job, with `each` ranks and `gpus` GPUs on a node, and a file that names the host of
+    each rank in a line. variables: those that ranks need, for a launcher that does not pass the
+    environment on.
     """
     options = _OPTIONS[flavor(launcher)]
     sizes = {"ranks": ranks, "nodes": nodes, "each": each, "hostfile": hostfile}
@@ -148,28 +153,40 @@ def launcher_options(
 
 
 def mpi_plan(ranks: int, folder: str, env: dict[str, str]) -> list:
-    """One command: mpiexec with `ranks` workers, on this host whatever job the notebook itself belongs to."""
+    """One command: mpiexec with `ranks` workers, on this host whatever job the notebook itself
+    belongs to."""
     launcher = mpiexec(env.get("LABKIT_MPI_BUILD"))
-    command = [launcher, *launcher_options(launcher, "local", ranks=ranks), sys.executable, WORKER, folder]
+    command = [
+        launcher,
+        *launcher_options(launcher, "local", ranks=ranks),
+        sys.executable,
+        WORKER,
+        folder,
+    ]
     if flavor(launcher) == "openmpi":
         env = {**env, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
     return [[command, env]]
 
 
 def torch_plan(ranks: int, folder: str, env: dict[str, str], port: int) -> list:
-    """One command a rank, with the variables that torch.distributed's env:// initialization reads."""
+    """One command a rank, with the variables that torch.distributed's env:// initialization
+    reads."""
     shared = {**env, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
     shared |= {"WORLD_SIZE": str(ranks), "LOCAL_WORLD_SIZE": str(ranks)}
     worker = [sys.executable, WORKER, folder]
-    return [[worker, {**shared, "RANK": str(rank), "LOCAL_RANK": str(rank)}] for rank in range(ranks)]
+    return [
+        [worker, {**shared, "RANK": str(rank), "LOCAL_RANK": str(rank)}] for rank in range(ranks)
+    ]
 
 
 def environment(folder: str, threads: int, extra: Mapping[str, str]) -> dict[str, str]:
-    """This process's environment without launcher variables, and with thread counts, a mark and `extra`."""
+    """This process's environment without launcher variables, and with thread counts, a mark and
+    `extra`."""
     env = world.clean_env()
     env.update(dict.fromkeys(THREAD_VARIABLES, str(threads)))
     env["LABKIT_RUN"] = folder  # marks every process of the run, whatever it becomes
-    env.setdefault("UCX_HANDLE_ERRORS", "none")  # UCX would print pages of C frames when a rank crashes
+    # UCX would print pages of C frames when a rank crashes.
+    env.setdefault("UCX_HANDLE_ERRORS", "none")
     env |= extra
     return env | loopback.loopback_variables(env)
 
@@ -177,8 +194,8 @@ def environment(folder: str, threads: int, extra: Mapping[str, str]) -> dict[str
 def reserve_port(host: str = "127.0.0.1") -> socket.socket:
     """A socket bound to a free port of this host, not listening.
 
-    While it stays open the system gives the port to nobody who asks for any free one, yet a server that asks
-    for this very port (and allows address reuse, as PyTorch's does) gets it.
+    While it stays open the system gives the port to nobody who asks for any free one, yet a server
+    that asks for this very port (and allows address reuse, as PyTorch's does) gets it.
     """
     taken = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -188,9 +205,11 @@ def reserve_port(host: str = "127.0.0.1") -> socket.socket:
 
 @contextmanager
 def plan(run: Run, folder: str, variables: Mapping[str, str]) -> Iterator[list]:
-    """The commands, each with its environment, that start the run; open as long as the run needs its port.
+    """The commands, each with its environment, that start the run; open as long as the run needs
+    its port.
 
-    folder: of the run. variables: for all of its ranks, those of its builds of Horovod and MPI among them.
+    folder: of the run. variables: for all of its ranks, those of its builds of Horovod and MPI
+    among them.
     """
     env = environment(folder, run.threads or max(1, world.cores() // run.ranks), variables)
     if run.controller == "mpi":

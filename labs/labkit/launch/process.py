@@ -30,7 +30,8 @@ def environment(settings: dict[str, str]) -> Iterator[None]:
 
 
 def end(process: subprocess.Popen, seconds: float) -> None:
-    """End a process that ends itself when its stdin closes; kill it if it has not done so in time."""
+    """End a process that ends itself when its stdin closes; kill it if it has not done so in
+    time."""
     with contextlib.suppress(OSError):  # it has ended already
         process.stdin.close()  # first: a second interrupt cannot leave anything behind
     try:
@@ -48,8 +49,8 @@ def my_cores() -> tuple:
 
 
 def fair_threads(everyone: list[tuple]) -> int | None:
-    """Threads for this rank so that ranks on the same cores do not crowd each other; None where a person or a
-    launcher has chosen already."""
+    """Threads for this rank so that ranks on the same cores do not crowd each other; None where a
+    person or a launcher has chosen already."""
     if "OMP_NUM_THREADS" in os.environ:
         return None
     return max(1, world.cores() // everyone.count(my_cores()))
@@ -65,7 +66,8 @@ def limit_threads(count: int | None) -> None:
 
 
 class _Prefixed(io.TextIOBase):
-    """A stdout that writes whole lines, each after the rank's number, past what silences ranks above 0."""
+    """A stdout that writes whole lines, each after the rank's number, past what silences ranks
+    above 0."""
 
     def __init__(self, rank: int, echo: bool):
         self._rank = rank
@@ -95,7 +97,8 @@ class _Prefixed(io.TextIOBase):
 
 @contextlib.contextmanager
 def output(rank: int, echo: bool) -> Iterator[None]:
-    """Show what is printed on every rank, each line after the rank's number; nothing without `echo`."""
+    """Show what is printed on every rank, each line after the rank's number; nothing without
+    `echo`."""
     sys.stdout.flush()
     stream = _Prefixed(rank, echo)
     try:

@@ -1,7 +1,7 @@
 """`launch.run(fn, ranks=4)`: one function on several processes, from a notebook, a script or a job.
 
-Alone, ranks are started on this host and end with the run, whatever happens to it. Under mpiexec, srun
-or mpirun_rsh the processes are there already, and `fn` runs on them.
+Alone, ranks are started on this host and end with the run, whatever happens to it. Under mpiexec,
+srun or mpirun_rsh the processes are there already, and `fn` runs on them.
 """
 
 from __future__ import annotations
@@ -35,24 +35,30 @@ def run(
 ) -> list:
     """Run `fn(*args, **kwargs)` on `ranks` processes and return their results, by rank.
 
-    If the first parameter of `fn` is named `comm`, it receives the mpi4py communicator (controller "mpi").
-    controller: "mpi" (mpiexec), or "torch" (the variables that `torch.distributed.init_process_group` reads).
-    timeout: seconds from the moment all ranks have begun. threads: per rank, cores divided by ranks if None.
-    env: extra environment variables. echo: show what the ranks print, each line after its rank, `[2] hello`.
-    horovod, mpi: which of the builds that are here the ranks use ("host", "nccl", "mpi"; "mpich", "mvapich2",
-    …; see labkit.builds); None: as LABKIT_HOROVOD and LABKIT_MPI_BUILD say, else the default.
+    If the first parameter of `fn` is named `comm`, it receives the mpi4py communicator (controller
+    "mpi"). controller: "mpi" (mpiexec), or "torch" (the variables that
+    `torch.distributed.init_process_group` reads). timeout: seconds from the moment all ranks have
+    begun. threads: per rank, cores divided by ranks if None. env: extra environment variables.
+    echo: show what the ranks print, each line after its rank, `[2] hello`. horovod, mpi: which of
+    the builds that are here the ranks use ("host", "nccl", "mpi"; "mpich", "mvapich2", …; see
+    labkit.builds); None: as LABKIT_HOROVOD and LABKIT_MPI_BUILD say, else the default.
 
-    Where this process has imported PyTorch or TensorFlow, ranks are forks of a process that has, too, and
-    need not import it each (forks.py; not with a GPU). LABKIT_FORKS=0 in the environment starts each anew.
+    Where this process has imported PyTorch or TensorFlow, ranks are forks of a process that has,
+    too, and need not import it each (forks.py; not with a GPU). LABKIT_FORKS=0 in the environment
+    starts each anew.
 
-    Raises RankFailed when a rank raises, dies, or does not come back in time; NotHere for a build that is not
-    here; LabError when nothing can be started, or when ranks are there already and have other builds.
+    Raises RankFailed when a rank raises, dies, or does not come back in time; NotHere for a build
+    that is not here; LabError when nothing can be started, or when ranks are there already and have
+    other builds.
     """
-    wanted = Run(Task(fn, args, kwargs), ranks, controller, timeout, threads, env or {}, echo, horovod, mpi)
+    wanted = Run(
+        Task(fn, args, kwargs), ranks, controller, timeout, threads, env or {}, echo, horovod, mpi
+    )
     launcher = world.launcher()
     if launcher == "labkit" or _running:
         raise LabError(
-            "launch.run was called by a function that already runs on ranks. Call it from outside of it."
+            "launch.run was called by a function that already runs on ranks. Call it from outside"
+            " of it."
         )
     return _on_local_ranks(wanted) if launcher is None else _in_place(wanted)
 
@@ -70,7 +76,10 @@ def _on_local_ranks(run: Run) -> list:
             error = outcome.follow(session, run.timeout)
             if error is None:
                 # Before the end: a supervisor that has to end slow leavers removes the folder.
-                results = [load_result(session.folder / f"result.{rank}", rank) for rank in range(run.ranks)]
+                results = [
+                    load_result(session.folder / f"result.{rank}", rank)
+                    for rank in range(run.ranks)
+                ]
                 session.finish()
             session.stop()
         session.drain()

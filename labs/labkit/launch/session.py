@@ -24,7 +24,8 @@ LAST_WORDS = 60  # lines of each rank that are kept, in case it dies
 
 
 class Session:
-    """The folder, pipes and processes of one run. As a context manager: leaving it ends and removes all."""
+    """The folder, pipes and processes of one run. As a context manager: leaving it ends and removes
+    all."""
 
     def __init__(self, ranks: int, show: Callable[[str], None]):
         self.ranks = ranks
@@ -38,7 +39,8 @@ class Session:
         self._partial = [b""] * ranks
         self._event_text = b""
         self.aborts: dict[int, str] = {}
-        self.printed = [deque(maxlen=LAST_WORDS) for _ in range(ranks)]  # the last lines of each rank
+        # The last lines of each rank.
+        self.printed = [deque(maxlen=LAST_WORDS) for _ in range(ranks)]
         self._supervisor: subprocess.Popen | None = None
         self.over = False
         self._selector = selectors.DefaultSelector()
@@ -110,7 +112,8 @@ class Session:
         status = self._supervisor.returncode
         self._supervisor = None
         if status not in (supervisor.FINISHED, supervisor.TOLD_TO_END):
-            # It was killed itself. The kernel ends what it started, and each rank's guard what that started.
+            # It was killed itself. The kernel ends what it started, and each rank's guard what that
+            # started.
             shm.unlink_abandoned()
 
     def pump(self, seconds: float) -> None:
@@ -147,7 +150,8 @@ class Session:
             self._show_line(rank, line)
 
     def _show_line(self, rank: int, line: bytes) -> None:
-        # A progress bar rewrites its line after carriage returns; as in a terminal the last text counts.
+        # A progress bar rewrites its line after carriage returns; as in a terminal the last text
+        # counts.
         text = line.rstrip(b"\r").rpartition(b"\r")[2].decode("utf-8", errors="replace")
         if "MPI_Abort" in text or "MPI_ABORT" in text:
             self.aborts.setdefault(rank, text)

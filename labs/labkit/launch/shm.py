@@ -1,8 +1,8 @@
 """MPI's shared memory files in /dev/shm: none may stay behind when a run is killed.
 
-MPICH 5 keeps a file `mpich_shm_…` of about 1 MB per rank there until MPI_Finalize. A killed job never gets
-there, and a container's /dev/shm holds 64 MB: after a dozen deadlocks every further run would crash. Where
-there is no such folder, nothing happens.
+MPICH 5 keeps a file `mpich_shm_…` of about 1 MB per rank there until MPI_Finalize. A killed job
+never gets there, and a container's /dev/shm holds 64 MB: after a dozen deadlocks every further run
+would crash. Where there is no such folder, nothing happens.
 
 Standard library only: the supervisor uses it too.
 """
@@ -26,14 +26,17 @@ def mapped(pid: str, prefixes: tuple[str, ...] = _MPICH) -> set[str]:
             names = [line[line.index(top) :].rstrip("\n") for line in file if top in line]
     except OSError:
         return set()  # another user's, or it ended meanwhile
-    return {name for name in names if name[len(top) :].startswith(prefixes) and not name.endswith(gone)}
+    return {
+        name for name in names if name[len(top) :].startswith(prefixes) and not name.endswith(gone)
+    }
 
 
 def unlink_own() -> None:
-    """Take away the names of this process's MPICH files; mapped memory stays until its last user ends.
+    """Take away the names of this process's MPICH files; mapped memory stays until its last user
+    ends.
 
-    Call it when all ranks of this host have come out of MPI_Init: from then on nobody opens the files by
-    name.
+    Call it when all ranks of this host have come out of MPI_Init: from then on nobody opens the
+    files by name.
     """
     for path in mapped("self"):
         _unlink(path)

@@ -1,10 +1,10 @@
 """The small process between a notebook's kernel and the ranks of one run: nothing outlives the run.
 
-Run as a script, by path, with the standard library alone, so that it is up in milliseconds. It starts the
-commands of `<folder>/plan.json`, waits, and when they have ended, or when the kernel has gone (its end of our
-standard input closes), kills every process that descends from it. On Linux it is the "subreaper" of its
-descendants: a process whose parent dies, even one that made itself a session of its own, becomes its child
-and is still found.
+Run as a script, by path, with the standard library alone, so that it is up in milliseconds. It
+starts the commands of `<folder>/plan.json`, waits, and when they have ended, or when the kernel has
+gone (its end of our standard input closes), kills every process that descends from it. On Linux it
+is the "subreaper" of its descendants: a process whose parent dies, even one that made itself a
+session of its own, becomes its child and is still found.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ import time
 if __package__:
     from labkit.launch import shm
 else:  # run by path
-    sys.path.append(os.path.dirname(os.path.abspath(__file__)))  # last: the standard library comes first
+    # Last: the standard library comes first.
+    sys.path.append(os.path.dirname(os.path.abspath(__file__)))
     import shm
 
 FINISHED, TOLD_TO_END = 0, 3  # exit statuses; any other means that the supervisor itself was killed
@@ -37,7 +38,8 @@ def prctl(option: int, value: int) -> None:
 
 
 def adopt_orphans() -> None:
-    """Become the parent of descendants whose own parent dies, instead of process 1: so they can be found."""
+    """Become the parent of descendants whose own parent dies, instead of process 1: so they can be
+    found."""
     prctl(_SET_CHILD_SUBREAPER, 1)
 
 
@@ -56,7 +58,8 @@ def _parents() -> dict[int, int]:
             if name.isdigit():
                 try:
                     with open(f"/proc/{name}/stat", "rb") as file:
-                        # The command stands in parentheses and may hold spaces and parentheses itself.
+                        # The command stands in parentheses and may hold spaces and parentheses
+                        # itself.
                         parents[int(name)] = int(file.read().rpartition(b")")[2].split()[1])
                 except OSError:
                     continue  # it ended meanwhile
@@ -143,7 +146,8 @@ def _wait(running: set[int], wake: int) -> tuple[bool, bool]:
 
 
 def _ask_to_end(running: set[int]) -> None:
-    """Let mpiexec end its ranks and remove its own temporary files, for a moment: what is left is killed."""
+    """Let mpiexec end its ranks and remove its own temporary files, for a moment: what is left is
+    killed."""
     for pid in running:
         os.kill(pid, signal.SIGTERM)
     end = time.monotonic() + _ASK_SECONDS
@@ -164,7 +168,9 @@ def main(folder: str) -> int:
     for number in (signal.SIGCHLD, signal.SIGTERM):
         signal.signal(number, lambda *_: None)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    log = os.open(os.path.join(folder, "launcher.log"), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    log = os.open(
+        os.path.join(folder, "launcher.log"), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600
+    )
     running = {_start(command, env, log) for command, env in plan}
     finished, in_order = _wait(running, wake)
     _ask_to_end(running)

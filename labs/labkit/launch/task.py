@@ -1,4 +1,5 @@
-"""A run as it was asked for, and how its function travels to the ranks and results back: cloudpickle."""
+"""A run as it was asked for, and how its function travels to the ranks and results back:
+cloudpickle."""
 
 from __future__ import annotations
 
@@ -16,7 +17,9 @@ from pathlib import Path
 from labkit.errors import LabError
 
 CONTROLLERS = ("mpi", "torch")
-_INSTALLED = tuple({sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")})
+_INSTALLED = tuple(
+    {sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")}
+)
 
 
 @dataclass(frozen=True)
@@ -44,7 +47,8 @@ class Task:
 
 @dataclass(frozen=True)
 class Run:
-    """All that one call of `launch.run` asks for; the fields are its parameters, of the same names."""
+    """All that one call of `launch.run` asks for; the fields are its parameters, of the same
+    names."""
 
     task: Task
     ranks: int
@@ -60,22 +64,33 @@ class Run:
         """Raises LabError for what cannot be run."""
         if not callable(self.task.fn):
             raise LabError(
-                f"launch.run needs a function to run on the ranks, but got {self.task.fn!r}. Leave out its "
-                "parentheses."
+                f"launch.run needs a function to run on the ranks, but got {self.task.fn!r}. Leave"
+                " out its parentheses."
             )
-        for name, value in (("ranks", self.ranks), ("threads", 1 if self.threads is None else self.threads)):
+        for name, value in (
+            ("ranks", self.ranks),
+            ("threads", 1 if self.threads is None else self.threads),
+        ):
             if isinstance(value, bool) or not isinstance(value, int) or value < 1:
                 raise LabError(f"{name} must be a whole number of at least 1, not {value!r}.")
         if self.controller not in CONTROLLERS:
-            raise LabError(f"controller must be one of {', '.join(CONTROLLERS)}, not {self.controller!r}.")
-        if isinstance(self.timeout, bool) or not isinstance(self.timeout, Real) or not self.timeout > 0:
+            raise LabError(
+                f"controller must be one of {', '.join(CONTROLLERS)}, not {self.controller!r}."
+            )
+        if (
+            isinstance(self.timeout, bool)
+            or not isinstance(self.timeout, Real)
+            or not self.timeout > 0
+        ):
             raise LabError(f"timeout must be a number of seconds above 0, not {self.timeout!r}.")
         if not all(isinstance(item, str) for pair in self.env.items() for item in pair):
             raise LabError(f"env must hold text, as in env={{'NAME': '1'}}, not {self.env!r}.")
         if self.task.wants_comm and self.controller != "mpi":
             raise LabError(
-                f"{self.task.name} asks for an MPI communicator (its first parameter is named comm), which "
-                f'controller="{self.controller}" does not have. Use controller="mpi", or rename the '
+                f"{self.task.name} asks for an MPI communicator (its first parameter is named"
+                " comm), which "
+                f'controller="{self.controller}" does not have. Use controller="mpi", or rename'
+                " the "
                 "parameter."
             )
 
@@ -89,7 +104,8 @@ def _function(fn: Callable) -> Callable:
 
 @contextmanager
 def _own_module_by_value(fn: Callable):
-    """Send functions of a learner's or test's own module whole: the ranks may be unable to import it.
+    """Send functions of a learner's or test's own module whole: the ranks may be unable to import
+    it.
 
     cloudpickle does so by itself for `__main__`, that is for scripts and notebooks.
     """
@@ -117,8 +133,8 @@ def save(file: Path, task: Task) -> None:
     except Exception as error:
         reason = str(error).splitlines()[0] if str(error) else repr(error)
         raise LabError(
-            f"{task.name} cannot be sent to the ranks: {reason}. "
-            "Open files, locks, generators and communicators cannot travel; make them inside the function."
+            f"{task.name} cannot be sent to the ranks: {reason}. Open files, locks, generators and"
+            " communicators cannot travel; make them inside the function."
         ) from None
 
 

@@ -1,12 +1,12 @@
 """One rank of a run that `labkit.launch` started: `python worker.py FOLDER`, once per rank.
 
-The process forks at once. The child is the rank: it runs the learner's function. The parent waits for it and
-tells how it ended, so that a rank that dies by a signal is named, and so that the MPI launcher does not kill
-the others (and write its own obituary) before their output is through.
+The process forks at once. The child is the rank: it runs the learner's function. The parent waits
+for it and tells how it ended, so that a rank that dies by a signal is named, and so that the MPI
+launcher does not kill the others (and write its own obituary) before their output is through.
 
-Files in FOLDER: `task` (function and arguments), `events` (a pipe: one short line per thing that happened),
-`out.R` (a pipe: everything rank R prints), `gate` (a pipe that ends when ranks may go), `result.R`,
-`failure.R`, `dump.R`, `case.R` (what rank R is trying, see cases.py).
+Files in FOLDER: `task` (function and arguments), `events` (a pipe: one short line per thing that
+happened), `out.R` (a pipe: everything rank R prints), `gate` (a pipe that ends when ranks may go),
+`result.R`, `failure.R`, `dump.R`, `case.R` (what rank R is trying, see cases.py).
 """
 
 from __future__ import annotations
@@ -46,7 +46,8 @@ class Folder:
         os.replace(target + ".part", target)
 
     def wait_at_gate(self) -> None:
-        """Stay until all are through. MPI may have to move messages others wait for, but without spinning."""
+        """Stay until all are through. MPI may have to move messages others wait for, but without
+        spinning."""
         poll = select.poll()
         poll.register(self.gate, 0)  # a hang-up is always reported
         while not poll.poll(2 if _progress() else None):
@@ -63,7 +64,8 @@ def _progress() -> bool:
 
 
 def _guard(launcher: int) -> None:
-    """The parent's part, at first: should the launcher die, take along all that the rank started."""
+    """The parent's part, at first: should the launcher die, take along all that the rank
+    started."""
 
     from labkit.launch import supervisor
 
@@ -86,7 +88,8 @@ def _watch(folder: Folder, child: int) -> None:
 
 
 def _catch_output(folder: Folder) -> None:
-    """Send file descriptors 1 and 2 to the notebook's side: what C libraries print is caught too."""
+    """Send file descriptors 1 and 2 to the notebook's side: what C libraries print is caught
+    too."""
     pipe = os.open(folder.file(f"out.{folder.rank}"), os.O_WRONLY)
     os.dup2(pipe, 1)
     os.dup2(pipe, 2)
@@ -97,13 +100,17 @@ def _catch_output(folder: Folder) -> None:
 
 
 def _lines_to(number: int):
-    return open(number, "w", buffering=1, encoding="utf-8", errors="backslashreplace", closefd=False)
+    return open(
+        number, "w", buffering=1, encoding="utf-8", errors="backslashreplace", closefd=False
+    )
 
 
 def _leave_traces(folder: Folder, number: int) -> None:
-    """Have a crash, and the signal that asks a stuck rank where it is, write the Python lines to `dump.R`.
+    """Have a crash, and the signal that asks a stuck rank where it is, write the Python lines to
+    `dump.R`.
 
-    faulthandler does this in C without the interpreter's lock, so it works inside a blocked MPI call.
+    faulthandler does this in C without the interpreter's lock, so it works inside a blocked MPI
+    call.
     """
     dump = open(folder.file(f"dump.{folder.rank}"), "wb", buffering=0)  # noqa: SIM115 - stays open until the end
     faulthandler.enable(dump, all_threads=True)
@@ -122,8 +129,9 @@ def _communicator(ranks: int):
 
         library = mpis.first_line(MPI.Get_library_version())
         raise NotHere(
-            f"{ranks} ranks were started, but each sees {MPI.COMM_WORLD.size}: mpi4py loads {library!r}, "
-            "which is not the MPI that this mpiexec belongs to. `make doctor` shows both."
+            f"{ranks} ranks were started, but each sees {MPI.COMM_WORLD.size}: mpi4py loads"
+            f" {library!r}, which is not the MPI that this mpiexec belongs to. `make doctor` shows"
+            " both."
         )
     MPI.COMM_WORLD.Barrier()
     shm.unlink_own()
@@ -131,7 +139,8 @@ def _communicator(ranks: int):
 
 
 def _check_builds() -> None:
-    """Of a rank that was given builds: has it these, and no other? The rest need not wait for the import."""
+    """Of a rank that was given builds: has it these, and no other? The rest need not wait for the
+    import."""
     if "LABKIT_HOROVOD" in os.environ or "LABKIT_MPI_BUILD" in os.environ:
         from labkit import builds
 
@@ -169,10 +178,11 @@ def _run(folder: Folder, settings: dict) -> None:
 
 
 def _end() -> None:
-    """What a Python program does at its end, but for one thing: to give back all objects of all modules.
+    """What a Python program does at its end, but for one thing: to give back all objects of all
+    modules.
 
-    After PyTorch or TensorFlow was imported that takes a second, for which the learner would wait. Forks of
-    Python's own multiprocessing end in this way, too.
+    After PyTorch or TensorFlow was imported that takes a second, for which the learner would wait.
+    Forks of Python's own multiprocessing end in this way, too.
     """
     threading._shutdown()
     atexit._run_exitfuncs()

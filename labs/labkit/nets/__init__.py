@@ -1,11 +1,13 @@
-"""The nets of the labs: small ones to train, equal in every framework, and well-known ones to count.
+"""The nets of the labs: small ones to train, equal in every framework, and well-known ones to
+count.
 
     start_weights    the digits' net as a list of NumPy arrays: the same numbers for one seed
     torch_digits     that net in PyTorch
     keras_digits     that net in Keras 3
     torch_conv       a convolutional net in PyTorch that computes much and sends little
     torch_blocks     a deep net in blocks, to be cut into stages
-    layer_table      parameters, flops and activations of each layer of AlexNet, VGG-16, ResNet-50 and others
+    layer_table      parameters, flops and activations of each layer of AlexNet, VGG-16, ResNet-50
+                     and others
 
 Training in NumPy, for virtual ranks:
 

@@ -1,8 +1,9 @@
 """The small nets that the labs train.
 
-The digits' net of labs 10 to 41, equal in every framework: 64 pixels -> 128 -> 64 -> 10 classes, ReLU
-between, logits out: 17,226 parameters. With start weights of other sizes it takes larger images. A
-convolutional net that computes much and sends little. And a deep one in blocks, to be cut.
+The digits' net of labs 10 to 41, equal in every framework: 64 pixels -> 128 -> 64 -> 10 classes,
+ReLU between, logits out: 17,226 parameters. With start weights of other sizes it takes larger
+images. A convolutional net that computes much and sends little. And a deep one in blocks, to be
+cut.
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ SIZES = (64, 128, 64, 10)  # units per layer, input first
 
 
 def start_weights(seed: int = 0, sizes: Sequence[int] = SIZES) -> list[np.ndarray]:
-    """[W1 (64, 128), b1 (128,), W2 (128, 64), b2 (64,), W3 (64, 10), b3 (10,)], float32; or of other sizes.
+    """[W1 (64, 128), b1 (128,), W2 (128, 64), b2 (64,), W3 (64, 10), b3 (10,)], float32; or of
+    other sizes.
 
     He initialisation: normal with variance 2 / inputs, biases 0 (He et al. 2015, "Delving Deep into
     Rectifiers", equation 10). The same numbers for one seed. A layer computes x @ W + b.
@@ -23,7 +25,9 @@ def start_weights(seed: int = 0, sizes: Sequence[int] = SIZES) -> list[np.ndarra
     rng = np.random.default_rng(seed)
     weights = []
     for inputs, outputs in zip(sizes, sizes[1:], strict=False):
-        weights.append((rng.standard_normal((inputs, outputs)) * np.sqrt(2 / inputs)).astype(np.float32))
+        weights.append(
+            (rng.standard_normal((inputs, outputs)) * np.sqrt(2 / inputs)).astype(np.float32)
+        )
         weights.append(np.zeros(outputs, np.float32))
     return weights
 
@@ -34,10 +38,11 @@ def _layer_sizes(weights: Sequence[np.ndarray]) -> list[int]:
 
 
 def torch_digits(weights: list[np.ndarray] | None = None):
-    """The net in PyTorch: (n, 64) float32 -> logits (n, 10), holding `weights` (default: start_weights()).
+    """The net in PyTorch: (n, 64) float32 -> logits (n, 10), holding `weights` (default:
+    start_weights()).
 
-    Its layers have the sizes of `weights`. torch.nn.Linear stores a matrix as (outputs, inputs), so each W is
-    transposed on its way in.
+    Its layers have the sizes of `weights`. torch.nn.Linear stores a matrix as (outputs, inputs), so
+    each W is transposed on its way in.
     """
     import torch
 
@@ -57,7 +62,8 @@ def torch_digits(weights: list[np.ndarray] | None = None):
 
 
 def keras_digits(weights: list[np.ndarray] | None = None):
-    """The net in Keras 3: (n, 64) float32 -> logits (n, 10), holding `weights` (default: start_weights()).
+    """The net in Keras 3: (n, 64) float32 -> logits (n, 10), holding `weights` (default:
+    start_weights()).
 
     Its layers have the sizes of `weights`.
     """
@@ -83,9 +89,9 @@ def keras_digits(weights: list[np.ndarray] | None = None):
 def torch_conv(width: int = 32, classes: int = 10, seed: int = 0):
     """A net that computes much and sends little: (n, 3, 32, 32) float32 -> logits (n, classes).
 
-    Four 3 x 3 convolutions and one linear layer. With width 32 and 10 classes: 66,218 parameters, so 265 kB
-    of gradient, against 49 million flops forward per image. The weights depend on `seed` alone; PyTorch's
-    global generator is left as it was.
+    Four 3 x 3 convolutions and one linear layer. With width 32 and 10 classes: 66,218 parameters,
+    so 265 kB of gradient, against 49 million flops forward per image. The weights depend on `seed`
+    alone; PyTorch's global generator is left as it was.
     """
     import torch
     from torch import nn
@@ -109,10 +115,11 @@ def torch_conv(width: int = 32, classes: int = 10, seed: int = 0):
 
 
 def torch_blocks(widths: Sequence[int], seed: int = 0) -> list:
-    """A deep net as a list of blocks, torch.nn.Sequential of Linear and ReLU; the last has no ReLU (62, 63).
+    """A deep net as a list of blocks, torch.nn.Sequential of Linear and ReLU; the last has no ReLU
+    (62, 63).
 
-    widths: inputs of the first block, of the second, …, outputs of the last. The same seed gives the same
-    weights (He's start: normal, variance 2 / inputs; biases 0) on every rank.
+    widths: inputs of the first block, of the second, …, outputs of the last. The same seed gives
+    the same weights (He's start: normal, variance 2 / inputs; biases 0) on every rank.
     """
     import torch
 
@@ -121,8 +128,12 @@ def torch_blocks(widths: Sequence[int], seed: int = 0) -> list:
     for place, (inputs, outputs) in enumerate(zip(widths, widths[1:], strict=False)):
         layer = torch.nn.Linear(inputs, outputs)
         with torch.no_grad():
-            layer.weight.copy_(torch.randn(outputs, inputs, generator=generator) * (2 / inputs) ** 0.5)
+            layer.weight.copy_(
+                torch.randn(outputs, inputs, generator=generator) * (2 / inputs) ** 0.5
+            )
             layer.bias.zero_()
         last = place == len(widths) - 2
-        blocks.append(torch.nn.Sequential(layer) if last else torch.nn.Sequential(layer, torch.nn.ReLU()))
+        blocks.append(
+            torch.nn.Sequential(layer) if last else torch.nn.Sequential(layer, torch.nn.ReLU())
+        )
     return blocks

@@ -1,13 +1,16 @@
-"""Seven well-known image nets as lists of layers: parameters, flops and activations of each, in order.
+"""Seven well-known image nets as lists of layers: parameters, flops and activations of each, in
+order.
 
-Written down from the papers, with the details in which today's usual versions (torchvision's) differ:
+Written down from the papers, with the details in which today's usual versions (torchvision's)
+differ:
 
 * alexnet       Krizhevsky 2014, "One weird trick for parallelizing convolutional neural networks":
                 one column, no local response normalisation
 * vgg16         Simonyan and Zisserman 2014, "Very Deep Convolutional Networks", configuration D
 * googlenet     Szegedy et al. 2014, "Going Deeper with Convolutions"; with batch normalisation,
                 3 x 3 in place of 5 x 5, no auxiliary classifiers
-* resnet50/101/152  He et al. 2015, "Deep Residual Learning"; the stride on the 3 x 3 convolution ("v1.5")
+* resnet50/101/152  He et al. 2015, "Deep Residual Learning"; the stride on the 3 x 3 convolution
+  ("v1.5")
 * inception_v3  Szegedy et al. 2015, "Rethinking the Inception Architecture"; 299 x 299 pixels,
                 no auxiliary classifier
 """
@@ -22,10 +25,10 @@ from labkit.errors import LabError
 def layer_table(name: str):
     """Every layer of a well-known net in forward order, for one image of ImageNet's size.
 
-    Returns a pandas.DataFrame: layer (name), kind (conv, linear, batchnorm, relu, pool, add, concat),
-    parameters (trainable numbers), flops (forward, multiply-add = 2, of conv and linear alone), activations
-    (numbers in the layer's output). Names: alexnet googlenet vgg16 resnet50 resnet101
-    resnet152 inception_v3.
+    Returns a pandas.DataFrame: layer (name), kind (conv, linear, batchnorm, relu, pool, add,
+    concat), parameters (trainable numbers), flops (forward, multiply-add = 2, of conv and linear
+    alone), activations (numbers in the layer's output). Names: alexnet googlenet vgg16 resnet50
+    resnet101 resnet152 inception_v3.
     """
     import pandas
 
@@ -33,21 +36,28 @@ def layer_table(name: str):
         raise LabError(f"There is no layer table of {name!r}; there are {', '.join(sorted(NETS))}.")
     net = Net()
     NETS[name](net)
-    return pandas.DataFrame(net.rows, columns=["layer", "kind", "parameters", "flops", "activations"])
+    return pandas.DataFrame(
+        net.rows, columns=["layer", "kind", "parameters", "flops", "activations"]
+    )
 
 
 class Net:
-    """Collects rows while a net is described. A tensor is known by its shape: (channels, height, width)."""
+    """Collects rows while a net is described. A tensor is known by its shape: (channels, height,
+    width)."""
 
     def __init__(self) -> None:
         self.rows: list[tuple[str, str, int, int, int]] = []  # a row of the table each
 
-    def add(self, layer: str, kind: str, shape: tuple, parameters: int = 0, flops: int = 0) -> tuple:
+    def add(
+        self, layer: str, kind: str, shape: tuple, parameters: int = 0, flops: int = 0
+    ) -> tuple:
         """One layer whose output has this shape; returns the shape."""
         self.rows.append((layer, kind, parameters, flops, math.prod(shape)))
         return shape
 
-    def conv(self, layer, x, channels, kernel, stride=1, padding=0, *, norm=True, relu=True) -> tuple:
+    def conv(
+        self, layer, x, channels, kernel, stride=1, padding=0, *, norm=True, relu=True
+    ) -> tuple:
         """Convolution, by default without bias, with batch normalisation and ReLU behind it."""
         kernel_height, kernel_width = _pair(kernel)
         inputs, height, width = x
@@ -58,7 +68,9 @@ class Net:
             (width + 2 * padding_columns - kernel_width) // stride + 1,
         )
         weights = channels * inputs * kernel_height * kernel_width
-        self.add(layer, "conv", out, weights + (0 if norm else channels), 2 * weights * out[1] * out[2])
+        self.add(
+            layer, "conv", out, weights + (0 if norm else channels), 2 * weights * out[1] * out[2]
+        )
         if norm:
             self.add(f"{layer}.bn", "batchnorm", out, 2 * channels)
         if relu:
@@ -72,7 +84,8 @@ class Net:
         return self.add(layer, "pool", (x[0], *sides))
 
     def global_pool(self, layer, x) -> tuple:
-        """Average over each channel's whole picture (AlexNet and VGG pool to a fixed picture instead)."""
+        """Average over each channel's whole picture (AlexNet and VGG pool to a fixed picture
+        instead)."""
         return self.add(layer, "pool", (x[0],))
 
     def linear(self, layer, x, units, *, relu=False) -> tuple:
@@ -105,7 +118,9 @@ def _alexnet(net: Net) -> None:
 
 def _vgg16(net: Net) -> None:
     x = (3, 224, 224)
-    for stage, (channels, count) in enumerate(((64, 2), (128, 2), (256, 3), (512, 3), (512, 3)), start=1):
+    for stage, (channels, count) in enumerate(
+        ((64, 2), (128, 2), (256, 3), (512, 3), (512, 3)), start=1
+    ):
         for i in range(1, count + 1):
             x = net.conv(f"conv{stage}_{i}", x, channels, 3, 1, 1, norm=False)
         x = net.pool(f"pool{stage}", x, 2, 2)
@@ -120,7 +135,9 @@ def _resnet(blocks: tuple[int, int, int, int]):
         x = net.pool("pool1", x, 3, 2, 1)
         for stage, count in enumerate(blocks):
             for i in range(count):
-                x = _bottleneck(net, f"conv{stage + 2}_{i + 1}", x, 64 << stage, 2 if stage and i == 0 else 1)
+                x = _bottleneck(
+                    net, f"conv{stage + 2}_{i + 1}", x, 64 << stage, 2 if stage and i == 0 else 1
+                )
         net.linear("fc", net.global_pool("pool5", x), 1000)
 
     return describe
@@ -137,7 +154,8 @@ def _bottleneck(net: Net, layer: str, x: tuple, width: int, stride: int) -> tupl
     return net.add(f"{layer}.relu", "relu", out)
 
 
-# Channels of a block (paper, table 1): 1x1 | 3x3 reduce, 3x3 | "5x5" reduce, "5x5" | pool projection
+# Channels of a block (paper, table 1): 1x1 | 3x3 reduce, 3x3 | "5x5" reduce, "5x5" | pool
+# projection
 GOOGLENET_BLOCKS = {
     "3a": (64, 96, 128, 16, 32, 32),
     "3b": (128, 128, 192, 32, 96, 64),
@@ -166,7 +184,9 @@ def _googlenet(net: Net) -> None:
         x = net.concat(
             f"{block}.concat",
             net.conv(f"{block}.1x1", x, single, 1),
-            net.conv(f"{block}.3x3", net.conv(f"{block}.3x3.reduce", x, reduce3, 1), triple, 3, 1, 1),
+            net.conv(
+                f"{block}.3x3", net.conv(f"{block}.3x3.reduce", x, reduce3, 1), triple, 3, 1, 1
+            ),
             net.conv(f"{block}.5x5", net.conv(f"{block}.5x5.reduce", x, reduce5, 1), five, 3, 1, 1),
             net.conv(f"{block}.projection", net.pool(f"{block}.pool", x, 3, 1, 1), projection, 1),
         )
@@ -195,7 +215,8 @@ def _inception_v3(net: Net) -> None:
 
 
 def _chain(net: Net, layer: str, x: tuple, *convolutions: tuple) -> tuple:
-    """A branch: convolutions in a row, each (channels, kernel, stride, padding) or less; the last shape."""
+    """A branch: convolutions in a row, each (channels, kernel, stride, padding) or less; the last
+    shape."""
     for i, (channels, kernel, *rest) in enumerate(convolutions, start=1):
         x = net.conv(f"{layer}.{i}", x, channels, kernel, *rest)
     return x

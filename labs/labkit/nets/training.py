@@ -1,7 +1,8 @@
 """Training in NumPy: the gradient of a small net, for virtual ranks.
 
-The weights are a list of arrays, as of `start_weights`: for each layer a matrix (inputs, outputs) and a
-bias (outputs,), with ReLU between layers. NumPy, because PyTorch would start threads for each virtual rank.
+The weights are a list of arrays, as of `start_weights`: for each layer a matrix (inputs, outputs)
+and a bias (outputs,), with ReLU between layers. NumPy, because PyTorch would start threads for each
+virtual rank.
 """
 
 from __future__ import annotations

@@ -1,11 +1,12 @@
-"""The plots: one style, error bars from quartiles, readable in grey; shown once, or saved as PNG by a script.
+"""The plots: one style, error bars from quartiles, readable in grey; shown once, or saved as PNG by
+a script.
 
 | name | what it draws |
 |---|---|
 | `loss`, `lines` | curves over steps, or over any x |
 | `scaling`, `efficiency` | speed-up and efficiency against ranks, with the ideal and a fitted law |
 | `bandwidth` | time and bandwidth against message size, with models |
-| `spread`, `bars`, `compare` | every run of measurements; where time goes; predictions beside measurements |
+| `spread`, `bars`, `compare` | every run; where time goes; predictions beside measurements |
 | `images` | a grid of small pictures, with labels and guesses |
 | `crossover` | a map of message sizes and ranks: which algorithm is best where |
 | `ring`, `messages` | ranks as circles, messages as arrows |
@@ -18,7 +19,17 @@ For plots of one's own: `styled` (the kit's style), `new_figure`, `one_axes`, `p
 
 from labkit.plots.axes import done, one_axes, plain_log, points
 from labkit.plots.crossings import crossover
-from labkit.plots.curves import bandwidth, bars, compare, efficiency, images, lines, loss, scaling, spread
+from labkit.plots.curves import (
+    bandwidth,
+    bars,
+    compare,
+    efficiency,
+    images,
+    lines,
+    loss,
+    scaling,
+    spread,
+)
 from labkit.plots.diagrams import messages, ring
 from labkit.plots.spans import Look, draw_rows, lanes, timeline
 from labkit.plots.style import COLORS, FAINT, INK, new_figure, show, styled

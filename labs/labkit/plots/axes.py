@@ -1,4 +1,5 @@
-"""What several plots share: reading a table of times, points with error bars, axes of ranks and bytes."""
+"""What several plots share: reading a table of times, points with error bars, axes of ranks and
+bytes."""
 
 from __future__ import annotations
 
@@ -38,7 +39,8 @@ def curves_of(table, least=1) -> dict:
 
 
 def _from_frame(frame) -> dict:
-    """ranks -> seconds from records; of several records of one number of ranks the latest counts."""
+    """ranks -> seconds from records; of several records of one number of ranks the latest
+    counts."""
     missing = {"ranks", "seconds"} - set(frame.columns)
     if missing:
         raise LabError(f"The table has no column {' and no '.join(sorted(missing))} to plot.")
@@ -48,12 +50,15 @@ def _from_frame(frame) -> dict:
         low = row.get("seconds_q1", middle)
         high = row.get("seconds_q3", middle)
         if middle == middle:  # a missing number is not equal to itself
-            times[int(row["ranks"])] = [low, middle, high] if low == low and high == high else middle
+            times[int(row["ranks"])] = (
+                [low, middle, high] if low == low and high == high else middle
+            )
     return times
 
 
 def gains(times, weak) -> dict:
-    """ranks -> (median, low, high) of the speed-up against the fewest ranks, taken to be efficient."""
+    """ranks -> (median, low, high) of the speed-up against the fewest ranks, taken to be
+    efficient."""
     speedups = {}
     for ranks, gain in speedup(times, weak).items():
         middle, q1, q3 = quartiles(times[ranks])
@@ -62,7 +67,8 @@ def gains(times, weak) -> dict:
 
 
 def points(axes, values, label, index, joined=True):
-    """A curve of x -> (median, low, high) with error bars; not joined where a model's line runs through."""
+    """A curve of x -> (median, low, high) with error bars; not joined where a model's line runs
+    through."""
     x = list(values)
     middle, low, high = np.array(list(values.values()), dtype=float).T
     error = [middle - low, high - middle] if np.any(high > low) else None
@@ -110,7 +116,8 @@ def byte_axis(axes, sizes):
 
 
 def byte_ticks(axes, sizes):
-    """A tick at every one of these sizes, which are powers of two; many of them in smaller letters."""
+    """A tick at every one of these sizes, which are powers of two; many of them in smaller
+    letters."""
     labels = [_bytes(int(size).bit_length() - 1) for size in sizes]
     axes.set_xticks(sizes, labels, fontsize=10.5 if len(sizes) > 7 else None)
 
@@ -121,7 +128,8 @@ def _bytes(power: int) -> str:
 
 
 def plain_log(axis, base=10):
-    """Numbers on a logarithmic axis as 0.1, 1, 10, and as powers only where zeros would be many to count."""
+    """Numbers on a logarithmic axis as 0.1, 1, 10, and as powers only where zeros would be many to
+    count."""
     from matplotlib.ticker import LogFormatterSciNotation, LogLocator, NullFormatter, NullLocator
 
     low, high = sorted(axis.get_view_interval())

@@ -16,11 +16,13 @@ from labkit.timing import quartiles
 
 @styled
 def crossover(times, *, title: str = "Who is fastest", ylabel: str = "ranks", names=None):
-    """A field for every (bytes, ranks), with the color and the letter of the fastest algorithm there.
+    """A field for every (bytes, ranks), with the color and the letter of the fastest algorithm
+    there.
 
-    times: algorithm -> {(bytes, ranks): seconds}. Where others are as fast, their letters follow: `Ra=Ri`. Of
-    samples or a Measurement, as fast means that the middle halves of the runs overlap.
-    names: all algorithms, in an order that gives each its color and letters; maps with the same agree.
+    times: algorithm -> {(bytes, ranks): seconds}. Where others are as fast, their letters follow:
+    `Ra=Ri`. Of samples or a Measurement, as fast means that the middle halves of the runs overlap.
+    names: all algorithms, in an order that gives each its color and letters; maps with the same
+    agree.
     """
     candidates = list(names or times)
     colors = dict(zip(candidates, cycle(COLORS)))  # of all, so that two maps agree
@@ -41,7 +43,9 @@ def crossover(times, *, title: str = "Who is fastest", ylabel: str = "ranks", na
         row = ranks.index(p)
         corners = across[column], up[row], across[column + 1], up[row + 1]
         text = "=".join(letters[name] for name in [winner, *equals.get((size, p), [])])
-        _field(axes, corners, colors[winner], text, fontsize if len(text) <= 2 else min(fontsize, 8))
+        _field(
+            axes, corners, colors[winner], text, fontsize if len(text) <= 2 else min(fontsize, 8)
+        )
     axes.set_xlim(across[0], across[-1])
     axes.set_ylim(up[0], up[-1])
     if sizes[-1] > 16 * sizes[0]:
@@ -65,8 +69,12 @@ def _fastest(times: Mapping[str, Mapping]) -> dict:
     seconds: dict = {}
     for name, by_place in times.items():
         for place, time in by_place.items():
-            if not (isinstance(place, tuple) and len(place) == 2 and all(value > 0 for value in place)):
-                raise LabError(f"A place of the map is (bytes, ranks), both above 0, not {place!r}.")
+            if not (
+                isinstance(place, tuple) and len(place) == 2 and all(value > 0 for value in place)
+            ):
+                raise LabError(
+                    f"A place of the map is (bytes, ranks), both above 0, not {place!r}."
+                )
             seconds.setdefault(place, {})[name] = quartiles(time)[0]
     return {place: min(of_all, key=of_all.get) for place, of_all in seconds.items()}
 
@@ -84,12 +92,17 @@ def _equals(times: Mapping[str, Mapping], best: Mapping) -> dict:
 
 
 def letters_of(names: list[str]) -> dict[str, str]:
-    """As many first letters of each name as tell it from the others: R, or Ra and Ri; else its number."""
+    """As many first letters of each name as tell it from the others: R, or Ra and Ri; else its
+    number."""
     letters = {}
     for number, name in enumerate(names, start=1):
         others = [str(other).lower() for other in names if other != name]
         starts = [str(name)[:length] for length in (1, 2, 3)]
-        telling = [start for start in starts if not any(other.startswith(start.lower()) for other in others)]
+        telling = [
+            start
+            for start in starts
+            if not any(other.startswith(start.lower()) for other in others)
+        ]
         letters[name] = telling[0].capitalize() if telling else str(number)
     return letters
 
@@ -108,7 +121,9 @@ def _field(axes, corners: tuple, color: str, letter: str, fontsize: int) -> None
 
     left, low, right, high = corners
     axes.add_patch(
-        Rectangle((left, low), right - left, high - low, facecolor=color, edgecolor="white", linewidth=0.8)
+        Rectangle(
+            (left, low), right - left, high - low, facecolor=color, edgecolor="white", linewidth=0.8
+        )
     )
     place = float(np.sqrt(left * right)), float(np.sqrt(low * high))
     axes.text(*place, letter, color=_ink_on(color), ha="center", va="center", fontsize=fontsize)
@@ -123,5 +138,7 @@ def _ink_on(color: str) -> str:
 def _legend(figure, colors: dict[str, str], letters: dict[str, str]) -> None:
     from matplotlib.patches import Patch
 
-    handles = [Patch(facecolor=color, label=f"{letters[name]}: {name}") for name, color in colors.items()]
+    handles = [
+        Patch(facecolor=color, label=f"{letters[name]}: {name}") for name, color in colors.items()
+    ]
     figure.legend(handles=handles, loc="outside lower center", ncols=min(4, len(handles)))

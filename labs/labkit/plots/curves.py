@@ -1,8 +1,9 @@
-"""Curves, bars and small pictures: times by ranks and bytes, losses, runs, predictions beside measurements.
+"""Curves, bars and small pictures: times by ranks and bytes, losses, runs, predictions beside
+measurements.
 
-Every function draws, shows and returns a matplotlib figure. A value may be a number, several samples or a
-timing.Measurement: then the point is the median and the bar the middle half of the runs. `name`: of the PNG
-file that a script saves; the title's words if not given.
+Every function draws, shows and returns a matplotlib figure. A value may be a number, several
+samples or a timing.Measurement: then the point is the median and the bar the middle half of the
+runs. `name`: of the PNG file that a script saves; the title's words if not given.
 """
 
 from __future__ import annotations
@@ -33,9 +34,9 @@ from labkit.timing import digits, human, quartiles, samples_of, time_unit
 def scaling(table, *, weak=False, fit=None, title="Speed-up", name=None):
     """Speed-up against ranks, with the ideal line.
 
-    table: ranks -> seconds, or curve's name -> such a dict, or a DataFrame with columns ranks and seconds.
-    fit: a scaling.AmdahlFit, drawn dashed. weak: the work grew with the ranks. Ranks that reach far make both
-    axes logarithmic.
+    table: ranks -> seconds, or curve's name -> such a dict, or a DataFrame with columns ranks and
+    seconds. fit: a scaling.AmdahlFit, drawn dashed. weak: the work grew with the ranks. Ranks that
+    reach far make both axes logarithmic.
     """
     figure, axes = one_axes(title, "ranks", "speed-up (times one rank)")
     curves = curves_of(table)
@@ -46,7 +47,9 @@ def scaling(table, *, weak=False, fit=None, title="Speed-up", name=None):
     if fit is not None:
         ranks = np.linspace(1, most, 100)
         text = f"Amdahl, serial share {fit.serial:.1%}"
-        axes.plot(ranks, fit.speedup(ranks), color=INK, linestyle=DASHES[1], linewidth=1.5, label=text)
+        axes.plot(
+            ranks, fit.speedup(ranks), color=INK, linestyle=DASHES[1], linewidth=1.5, label=text
+        )
     rank_axis(axes, curves)
     if axes.get_xscale() == "log":
         axes.set_yscale("log", base=2)
@@ -78,14 +81,15 @@ def efficiency(table, *, weak=False, title="Efficiency", name=None):
 
 
 @styled
-def bandwidth(table, *, model=None, factor=1.0, what="bandwidth", title="Time and bandwidth", name=None):
+def bandwidth(
+    table, *, model=None, factor=1.0, what="bandwidth", title="Time and bandwidth", name=None
+):
     """Time and bandwidth against message size, all axes logarithmic.
 
-    table: bytes -> seconds, or curve's name -> such a dict.
-    model: a scaling.AlphaBetaFit or any function from bytes to seconds, or curve's name -> such; drawn as a
-    line, and the measurements then as points alone.
-    factor: bytes moved per byte of size, for example 2(p-1)/p for an allreduce. what: name of that bandwidth
-    ("algbw", "busbw"), for the axis.
+    table: bytes -> seconds, or curve's name -> such a dict. model: a scaling.AlphaBetaFit or any
+    function from bytes to seconds, or curve's name -> such; drawn as a line, and the measurements
+    then as points alone. factor: bytes moved per byte of size, for example 2(p-1)/p for an
+    allreduce. what: name of that bandwidth ("algbw", "busbw"), for the axis.
     """
     figure = new_figure(10.5, 4.2)
     left, right = figure.subplots(1, 2)
@@ -118,8 +122,11 @@ def bandwidth(table, *, model=None, factor=1.0, what="bandwidth", title="Time an
 
 
 @styled
-def lines(series, *, xlabel, ylabel, title, name=None, logx=False, logy=False, markers=None, xbytes=False):
-    """Curves over x. series: name -> values (x = 0, 1, …), (x, y), or a dict x -> y (with error bars).
+def lines(
+    series, *, xlabel, ylabel, title, name=None, logx=False, logy=False, markers=None, xbytes=False
+):
+    """Curves over x. series: name -> values (x = 0, 1, …), (x, y), or a dict x -> y (with error
+    bars).
 
     xbytes: x of a dict are bytes, powers of two, and are written as such: 8 B, 2 KiB, 1 MiB.
     """
@@ -153,7 +160,8 @@ def lines(series, *, xlabel, ylabel, title, name=None, logx=False, logy=False, m
 
 
 def _legend(figure, axes, curves: int) -> None:
-    """In a corner; of more than four curves beside them, as no corner is free of all, on a wider figure."""
+    """In a corner; of more than four curves beside them, as no corner is free of all, on a wider
+    figure."""
     if curves <= 4:
         axes.legend()
         return
@@ -163,14 +171,15 @@ def _legend(figure, axes, curves: int) -> None:
 
 @styled
 def loss(curves, *, title="Training loss", xlabel="step", ylabel="loss", name=None):
-    """Loss against step. curves: name -> losses in order. Where curves coincide, dashes show those below."""
+    """Loss against step. curves: name -> losses in order. Where curves coincide, dashes show those
+    below."""
     return lines(curves, xlabel=xlabel, ylabel=ylabel, title=title, name=name)
 
 
 @styled
 def images(pictures, labels=None, *, columns=8, title="Images", name=None):
-    """A grid of small pictures. pictures: (n, h, w) or (n, h, w, 3), or flat and square as data.load gives
-    them: (n, side²), or (n, 3 side²) in colors, first all of the red.
+    """A grid of small pictures. pictures: (n, h, w) or (n, h, w, 3), or flat and square as
+    data.load gives them: (n, side²), or (n, 3 side²) in colors, first all of the red.
     """
     pictures = np.asarray(pictures)
     if pictures.ndim == 2:
@@ -213,10 +222,25 @@ def spread(measurements, *, title="Every run", name=None, xlabel="time"):
         values = values * factor
         style = curve_style(row)
         middle, low, high = quartiles(values)
-        axes.barh(row, high - low, 0.5, left=low, color=style["color"], alpha=0.25, edgecolor=style["color"])
+        axes.barh(
+            row,
+            high - low,
+            0.5,
+            left=low,
+            color=style["color"],
+            alpha=0.25,
+            edgecolor=style["color"],
+        )
         axes.plot([middle, middle], [row - 0.3, row + 0.3], color=INK, linewidth=2.5)
         offsets = row + random.uniform(-0.18, 0.18, len(values))
-        axes.plot(values, offsets, linestyle="", marker=style["marker"], color=style["color"], markersize=4.5)
+        axes.plot(
+            values,
+            offsets,
+            linestyle="",
+            marker=style["marker"],
+            color=style["color"],
+            markersize=4.5,
+        )
         steady = getattr(measurements[label], "steady", True)
         text = human(middle / factor) if steady else f"{human(middle / factor)} (not steady)"
         axes.annotate(text, (middle, row - 0.32), ha="center", va="bottom", fontsize=10.5)
@@ -237,7 +261,8 @@ def spread(measurements, *, title="Every run", name=None, xlabel="time"):
 def bars(parts, *, ylabel="time (ms)", title="Where the time goes", name=None):
     """Stacked bars, with the quartiles of a part at its upper end.
 
-    parts: bar's name -> {part: value}, for example {"4 ranks": {"compute": 8.1, "communicate": 2.0}}.
+    parts: bar's name -> {part: value}, for example {"4 ranks": {"compute": 8.1, "communicate":
+    2.0}}.
     """
     figure, axes = one_axes(title, "", ylabel)
     kinds = list(dict.fromkeys(kind for bar in parts.values() for kind in bar))
@@ -253,7 +278,9 @@ def bars(parts, *, ylabel="time (ms)", title="Where the time goes", name=None):
         axes.bar(range(len(parts)), three[:, 0], 0.6, bottom=bottom, label=kind, **style)
         for place in np.flatnonzero(np.ptp(three, axis=1)):
             middle, q1, q3 = three[place] + bottom[place]
-            axes.errorbar(place, middle, yerr=[[middle - q1], [q3 - middle]], color=INK, linewidth=1.5)
+            axes.errorbar(
+                place, middle, yerr=[[middle - q1], [q3 - middle]], color=INK, linewidth=1.5
+            )
         top = np.maximum(top, bottom + three.max(axis=1))
         bottom += three[:, 0]
     for place, total in enumerate(bottom):
@@ -280,17 +307,22 @@ def compare(
     """Predictions beside measurements, in pairs of bars.
 
     predicted: what -> number; one that was not made (missing, None or ...) leaves its place empty.
-    measured: what -> number, samples or Measurement. unit: for the axis. names: of the two, in the legend.
+    measured: what -> number, samples or Measurement. unit: for the axis. names: of the two, in the
+    legend.
     """
     figure, axes = one_axes(title, unit, "", height=1.4 + 0.9 * len(measured))
     guess = np.array([_guess(predicted.get(key)) for key in measured])
     three = np.array([quartiles(value) for value in measured.values()])
     rows = np.arange(len(measured))
-    axes.barh(rows - 0.2, guess, 0.36, label=names[0], color="white", edgecolor=COLORS[0], hatch="///")
+    axes.barh(
+        rows - 0.2, guess, 0.36, label=names[0], color="white", edgecolor=COLORS[0], hatch="///"
+    )
     axes.barh(rows + 0.2, three[:, 0], 0.36, label=names[1], color=COLORS[0], edgecolor=COLORS[0])
     for row, (middle, q1, q3) in enumerate(three):
         if q3 > q1:
-            axes.errorbar(middle, row + 0.2, xerr=[[middle - q1], [q3 - middle]], color=INK, linewidth=1.5)
+            axes.errorbar(
+                middle, row + 0.2, xerr=[[middle - q1], [q3 - middle]], color=INK, linewidth=1.5
+            )
         _number_at(axes, middle, (q3, row + 0.2), (7, 0), va="center")
         if np.isfinite(guess[row]):
             _number_at(axes, guess[row], (guess[row], row - 0.2), (7, 0), va="center")

@@ -1,4 +1,5 @@
-"""Ranks as circles and messages as arrows: rings and trees. Labs 21 and 23 draw their algorithms so."""
+"""Ranks as circles and messages as arrows: rings and trees. Labs 21 and 23 draw their algorithms
+so."""
 
 from __future__ import annotations
 
@@ -41,10 +42,10 @@ def messages(
 ):
     """Ranks as circles, messages as arrows.
 
-    arrows: (source, destination), (source, destination, label) or (source, destination, label, step), steps
-    from 0; arrows of one step share a color and a dash, and two without labels that only swap ranks become
-    one with two heads.
-    layout: "circle", or "tree" (binomial, rank 0 on top).
+    arrows: (source, destination), (source, destination, label) or (source, destination, label,
+    step), steps from 0; arrows of one step share a color and a dash, and two without labels that
+    only swap ranks become one with two heads. layout: "circle", or "tree" (binomial, rank 0 on
+    top).
     """
     arrows = _swaps_joined([Arrow(*arrow) for arrow in arrows])
     longest = max([len(arrow.label) for arrow in arrows], default=0)
@@ -63,8 +64,11 @@ def messages(
 
 @styled
 def ring(ranks: int, *, label: str = "", title: str = "Ring", name: str | None = None):
-    """Every rank sends to its right neighbour, (rank + 1) mod ranks. label: for example "chunk {rank}"."""
-    arrows = [(rank, (rank + 1) % ranks, label.format(rank=rank)) for rank in range(ranks) if ranks > 1]
+    """Every rank sends to its right neighbour, (rank + 1) mod ranks. label: for example "chunk
+    {rank}"."""
+    arrows = [
+        (rank, (rank + 1) % ranks, label.format(rank=rank)) for rank in range(ranks) if ranks > 1
+    ]
     return messages(arrows, ranks, title=title, name=name)
 
 
@@ -124,7 +128,8 @@ def _tree_places(ranks: int) -> np.ndarray:
 
 
 def _canvas(places: np.ndarray, title: str, room_above: float):
-    """A figure of one inch to the data unit (less for many ranks), no axes; `show` cuts it to size."""
+    """A figure of one inch to the data unit (less for many ranks), no axes; `show` cuts it to
+    size."""
     low = places.min(axis=0) - MARGIN
     high = places.max(axis=0) + MARGIN + [0, room_above]  # labels keep clear of the title
     width, height = (high - low) * min(1.0, *(LARGEST / (high - low)))

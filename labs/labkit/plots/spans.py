@@ -1,4 +1,5 @@
-"""Who or what is busy when: rows of spans over time. Ranks of a virtual run, parts of a machine, steps."""
+"""Who or what is busy when: rows of spans over time. Ranks of a virtual run, parts of a machine,
+steps."""
 
 from __future__ import annotations
 
@@ -11,14 +12,16 @@ from labkit.plots.style import COLORS, FAINT, INK, new_figure, styled
 from labkit.timing import time_unit
 
 MOST = 32  # ranks; more cannot be read
-CROWDED = 60  # spans of one kind in a row, among which edges as wide as elsewhere would hide the spans
+CROWDED = (
+    60  # spans of one kind in a row, among which edges as wide as elsewhere would hide the spans
+)
 
 
 class Look(NamedTuple):
     """How spans of one kind are drawn.
 
-    label: in the legend; "" for none. low, high: edges within the row, which reaches from -0.5 to 0.5,
-    downwards. edge: width of the line that keeps one span from the next, in points.
+    label: in the legend; "" for none. low, high: edges within the row, which reaches from -0.5 to
+    0.5, downwards. edge: width of the line that keeps one span from the next, in points.
     """
 
     label: str
@@ -54,7 +57,9 @@ def timeline(run, *, title: str = "Who does what when", name: str | None = None)
     if not run.time > 0:
         raise LabError("Nothing to draw: no virtual time passed in this run.")
     ranks = _busiest(by_rank)
-    rows = [(str(rank), {kind: _joined(by_rank[rank], kind) for kind in OF_RANKS}) for rank in ranks]
+    rows = [
+        (str(rank), {kind: _joined(by_rank[rank], kind) for kind in OF_RANKS}) for rank in ranks
+    ]
     note = f"the {len(ranks)} busiest of {run.ranks} ranks" if len(ranks) < run.ranks else ""
     figure = draw_rows(rows, OF_RANKS, title=title, xlabel="virtual time", ylabel="rank", note=note)
     return done(figure, name or title)
@@ -62,14 +67,19 @@ def timeline(run, *, title: str = "Who does what when", name: str | None = None)
 
 @styled
 def lanes(
-    rows: Mapping[str, Sequence[Interval]], *, title: str = "What is busy when", name: str | None = None
+    rows: Mapping[str, Sequence[Interval]],
+    *,
+    title: str = "What is busy when",
+    name: str | None = None,
 ):
     """Which part of a machine is busy when, a row each (labs 15, 27, 32).
 
     rows: name -> [(begin, end)] in seconds.
     """
     looks = {str(place): Look("", COLORS[place]) for place in range(3)}
-    colored = [(label, {str(place % 3): spans}) for place, (label, spans) in enumerate(rows.items())]
+    colored = [
+        (label, {str(place % 3): spans}) for place, (label, spans) in enumerate(rows.items())
+    ]
     return done(draw_rows(colored, looks, title=title), name or title)
 
 
@@ -89,21 +99,33 @@ def draw_rows(
     looks: of every kind that there may be; those that are there stand in the legend, in that order.
     note: at the upper right. group: after so many rows comes a line.
     """
-    last = max((end for _, kinds in rows for spans in kinds.values() for _, end in spans), default=0)
+    last = max(
+        (end for _, kinds in rows for spans in kinds.values() for _, end in spans), default=0
+    )
     if not last > 0:
         raise LabError("Nothing to draw: no time passed.")
     unit, factor = time_unit(last)
-    shown = [look for kind, look in looks.items() if look.label and any(kinds.get(kind) for _, kinds in rows)]
+    shown = [
+        look
+        for kind, look in looks.items()
+        if look.label and any(kinds.get(kind) for _, kinds in rows)
+    ]
     figure = new_figure(8.2, max(2.1, 1.3 + 0.3 * len(rows) + 0.25 * bool(shown)))
     axes = figure.subplots()
-    axes.set(title=title, xlabel=f"{xlabel} ({unit})", ylabel=ylabel, xlim=(0, last * factor * 1.01))
+    axes.set(
+        title=title, xlabel=f"{xlabel} ({unit})", ylabel=ylabel, xlim=(0, last * factor * 1.01)
+    )
     for place, (_, kinds) in enumerate(rows):
         for kind, spans in kinds.items():
-            _draw(axes, place, looks[kind], [(begin * factor, end * factor) for begin, end in spans])
+            _draw(
+                axes, place, looks[kind], [(begin * factor, end * factor) for begin, end in spans]
+            )
         if group and place and place % group == 0:
             axes.axhline(place - 0.5, color=FAINT, linewidth=0.8)
     axes.set_ylim(len(rows) - 0.45, -0.55)
-    axes.set_yticks(range(len(rows)), [label for label, _ in rows], fontsize=11 if len(rows) <= 16 else 9)
+    axes.set_yticks(
+        range(len(rows)), [label for label, _ in rows], fontsize=11 if len(rows) <= 16 else 9
+    )
     axes.grid(axis="y", visible=False)
     if note:
         axes.set_title(note, loc="right", fontsize=11)
@@ -130,12 +152,17 @@ def _legend(figure, looks: Sequence[Look]) -> None:
 
     handles = [
         Patch(
-            facecolor=look.color, hatch=look.hatch, edgecolor=INK if look.hatch else FAINT, label=look.label
+            facecolor=look.color,
+            hatch=look.hatch,
+            edgecolor=INK if look.hatch else FAINT,
+            label=look.label,
         )
         for look in looks
     ]
     letters = sum(len(look.label) for look in looks)
-    figure.legend(handles=handles, loc="outside lower center", ncols=len(looks) if letters < 60 else 3)
+    figure.legend(
+        handles=handles, loc="outside lower center", ncols=len(looks) if letters < 60 else 3
+    )
 
 
 def _busiest(by_rank: list[list]) -> list[int]:
@@ -143,7 +170,9 @@ def _busiest(by_rank: list[list]) -> list[int]:
     ranks = range(len(by_rank))
     if len(by_rank) <= MOST:
         return list(ranks)
-    busy = [sum(span.end - span.start for span in spans if span.kind != "wait") for spans in by_rank]
+    busy = [
+        sum(span.end - span.start for span in spans if span.kind != "wait") for spans in by_rank
+    ]
     return sorted(sorted(ranks, key=lambda rank: (-busy[rank], rank))[:MOST])
 
 

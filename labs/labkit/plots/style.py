@@ -1,4 +1,5 @@
-"""How every plot of the kit looks, and how it reaches the reader: once in a notebook, as a file otherwise."""
+"""How every plot of the kit looks, and how it reaches the reader: once in a notebook, as a file
+otherwise."""
 
 from __future__ import annotations
 
@@ -11,8 +12,8 @@ from pathlib import Path
 from labkit import lab, paths, world
 from labkit.errors import LabError
 
-# Okabe and Ito's colors, in an order in which neighbours differ in lightness too; in grey, marker and dash
-# tell them apart.
+# Okabe and Ito's colors, in an order in which neighbours differ in lightness too; in grey, marker
+# and dash tell them apart.
 COLORS = ("#0072B2", "#E69F00", "#009E73", "#56B4E9", "#D55E00", "#CC79A7", "#000000")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 DASHES = (
@@ -52,11 +53,13 @@ def styled(draw):
 
 
 def new_figure(width: float = 7.0, height: float = 4.2, layout: str | None = "constrained"):
-    """An empty figure, size in inches. Neither pyplot nor a window knows it, so only `show` shows it."""
+    """An empty figure, size in inches. Neither pyplot nor a window knows it, so only `show` shows
+    it."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(width, height), layout=layout)
-    # A cell's last value is displayed; this figure was displayed already when it was made in the same cell.
+    # A cell's last value is displayed; this figure was displayed already when it was made in the
+    # same cell.
     figure._ipython_display_ = lambda: _display(figure, again=False)
     return figure
 
@@ -69,7 +72,8 @@ def curve_style(index: int) -> dict:
 
 @styled
 def show(figure, name: str) -> None:
-    """Show a figure: displayed once in a notebook; in a script saved as a PNG file under home()/plots.
+    """Show a figure: displayed once in a notebook; in a script saved as a PNG file under
+    home()/plots.
 
     Any matplotlib figure will do. Ranks above 0 do nothing.
     """
@@ -87,7 +91,9 @@ def png(figure) -> bytes:
     """The figure as a PNG file."""
     stream = io.BytesIO()
     cut_to_content = getattr(figure, "cut_to_content", False)
-    figure.savefig(stream, format="png", bbox_inches="tight" if cut_to_content else None, pad_inches=0.12)
+    figure.savefig(
+        stream, format="png", bbox_inches="tight" if cut_to_content else None, pad_inches=0.12
+    )
     return stream.getvalue()
 
 
@@ -122,7 +128,8 @@ def _display(figure, again: bool) -> None:
 
 
 def _forget(figure) -> None:
-    """Take a pyplot figure off pyplot's list, or the notebook draws it once more at the end of the cell."""
+    """Take a pyplot figure off pyplot's list, or the notebook draws it once more at the end of the
+    cell."""
     pyplot = sys.modules.get("matplotlib.pyplot")
     if pyplot is not None:
         pyplot.close(figure)

@@ -1,4 +1,5 @@
-"""Where the step time goes: compute, communication (overlapped or exposed), input wait, idle; by rank.
+"""Where the step time goes: compute, communication (overlapped or exposed), input wait, idle; by
+rank.
 
     with profiling.span("communication", "bucket 3"): …
     profile = profiling.record(step, comm=comm)

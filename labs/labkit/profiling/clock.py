@@ -1,8 +1,10 @@
-"""The clocks of all ranks on that of rank 0: offsets estimated with messages, and how wrong they can be.
+"""The clocks of all ranks on that of rank 0: offsets estimated with messages, and how wrong they
+can be.
 
-Cristian's method: rank 0 asks, rank r answers with its time. The answer was written between question and
-answer, so half the round trip bounds the error whatever the way of the messages; the shortest round trip of
-many gives the best estimate (F. Cristian, Probabilistic clock synchronization, 1989).
+Cristian's method: rank 0 asks, rank r answers with its time. The answer was written between
+question and answer, so half the round trip bounds the error whatever the way of the messages; the
+shortest round trip of many gives the best estimate (F. Cristian, Probabilistic clock
+synchronization, 1989).
 """
 
 from __future__ import annotations

@@ -29,7 +29,8 @@ _FLOAT = ("float", "double", "c10::complex<float>", "c10::complex<double>")
 
 
 def torch_operator(name: str, types: tuple[str, ...] = ()) -> tuple[str, bool, str]:
-    """(kind, explicit?, library) of a CPU event of torch.profiler; kind "" says nothing on the time.
+    """(kind, explicit?, library) of a CPU event of torch.profiler; kind "" says nothing on the
+    time.
 
     types: of the inputs, as the trace names them.
     """
@@ -38,7 +39,8 @@ def torch_operator(name: str, types: tuple[str, ...] = ()) -> tuple[str, bool, s
     if _COLLECTIVE.match(name):
         return COMMUNICATION, True, _backend(name)
     if "::" not in name and not name.endswith("Backward0"):
-        return "", False, ""  # a note for people, such as ProfilerStep#3 or one's own record_function
+        # A note for people, such as ProfilerStep#3 or one's own record_function.
+        return "", False, ""
     if _ONEDNN.search(name):
         return COMPUTE, False, "oneDNN"
     if _BLAS.match(name):

@@ -1,8 +1,9 @@
-"""Where a step's time went: intervals, their union, and the parts of a step, which sum to its length.
+"""Where a step's time went: intervals, their union, and the parts of a step, which sum to its
+length.
 
-A thread does one thing at a time: of nested spans the innermost counts. Over threads and requests in flight
-the kinds are joined (union: what overlaps counts once), and each moment of a step falls to the first of
-compute, communication, input, idle that is on.
+A thread does one thing at a time: of nested spans the innermost counts. Over threads and requests
+in flight the kinds are joined (union: what overlaps counts once), and each moment of a step falls
+to the first of compute, communication, input, idle that is on.
 """
 
 from __future__ import annotations
@@ -61,15 +62,18 @@ def length(intervals: Iterable[Interval]) -> float:
 
 
 def innermost(spans: Iterable[Span], flat: bool = False) -> list[tuple[float, float, Span]]:
-    """One thread's spans as (begin, end, span), cut so that at each moment only the innermost is left.
+    """One thread's spans as (begin, end, span), cut so that at each moment only the innermost is
+    left.
 
-    The innermost is the one that began last; what a profiler saw lies under all that is said explicitly,
-    unless flat.
+    The innermost is the one that began last; what a profiler saw lies under all that is said
+    explicitly, unless flat.
     """
     waiting = sorted((span for span in spans if span.end > span.begin), key=lambda span: span.begin)
     moments = sorted({moment for span in waiting for moment in (span.begin, span.end)})
     cut = []
-    active: list[tuple[int, float, float, int]] = []  # a heap, the innermost first: layer, -begin, end, place
+    active: list[
+        tuple[int, float, float, int]
+    ] = []  # a heap, the innermost first: layer, -begin, end, place
     place = 0
     for begin, end in pairwise(moments):
         while place < len(waiting) and waiting[place].begin <= begin:
@@ -109,7 +113,8 @@ def busy(spans: Iterable[Span]) -> dict[str, list[Interval]]:
 
 
 def pieces(window: Interval, when: dict[str, list[Interval]]) -> dict[str, list[Interval]]:
-    """part -> its moments within the window. compute, exposed, input and idle fill it without overlap."""
+    """part -> its moments within the window. compute, exposed, input and idle fill it without
+    overlap."""
     compute, communication, reading = (
         common(when[kind], [window]) for kind in (COMPUTE, COMMUNICATION, INPUT)
     )

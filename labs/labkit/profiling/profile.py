@@ -1,4 +1,5 @@
-"""A recorded step, to read: the table of its parts, its operators, its picture, its trace for Perfetto."""
+"""A recorded step, to read: the table of its parts, its operators, its picture, its trace for
+Perfetto."""
 
 from __future__ import annotations
 
@@ -35,7 +36,8 @@ LANES = {  # of a rank, and the parts in each
 
 @dataclass(frozen=True)
 class RankTrace:
-    """One rank's steps as (begin, end) and the spans of each, in seconds since rank 0's first step began."""
+    """One rank's steps as (begin, end) and the spans of each, in seconds since rank 0's first step
+    began."""
 
     rank: int
     host: str
@@ -71,17 +73,20 @@ class Profile:
 
     @cached_property
     def middle(self) -> list[int]:
-        """The middle half of the steps by their length (all, of fewer than 4), the median step first."""
+        """The middle half of the steps by their length (all, of fewer than 4), the median step
+        first."""
         order = np.argsort(self.step.samples, kind="stable").tolist()
         cut = len(order) // 4
         kept = order[cut : len(order) - cut]
         return sorted(kept, key=lambda step: abs(order.index(step) - (len(order) - 1) / 2))
 
     def table(self) -> pandas.DataFrame:
-        """By rank, seconds per step: compute, communication, overlapped, exposed, input, idle, step.
+        """By rank, seconds per step: compute, communication, overlapped, exposed, input, idle,
+        step.
 
-        The mean over the middle half of the steps: as robust as medians, and other than those the parts
-        compute + exposed + input + idle sum to the step. A rank that is ready before the slowest is idle.
+        The mean over the middle half of the steps: as robust as medians, and other than those the
+        parts compute + exposed + input + idle sum to the step. A rank that is ready before the
+        slowest is idle.
         """
         import pandas
 
@@ -92,10 +97,11 @@ class Profile:
         return pandas.DataFrame(means).T[list(parts.PARTS)].rename_axis("rank")
 
     def operators(self, most: int = 10) -> pandas.DataFrame:
-        """What took longest: name, kind, library, calls and seconds per step, mean over ranks and `middle`.
+        """What took longest: name, kind, library, calls and seconds per step, mean over ranks and
+        `middle`.
 
-        Seconds are those of the operation itself, without what it called. share: of the time of these steps;
-        with several threads at work the shares may sum to more than 1.
+        Seconds are those of the operation itself, without what it called. share: of the time of
+        these steps; with several threads at work the shares may sum to more than 1.
         """
         import pandas
 
@@ -108,7 +114,8 @@ class Profile:
         by_name = calls.groupby(["name", "kind", "library"], sort=False)["seconds"]
         frame = by_name.agg(calls="size", seconds="sum").reset_index()
         frame[["calls", "seconds"]] /= len(self.ranks) * len(self.middle)
-        mean_step = np.mean([self.step.samples[step] for step in self.middle])  # no median: see `table`
+        # No median: see `table`.
+        mean_step = np.mean([self.step.samples[step] for step in self.middle])
         frame["share"] = frame["seconds"] / mean_step
         return frame.sort_values("seconds", ascending=False).head(most).reset_index(drop=True)
 
@@ -119,14 +126,20 @@ class Profile:
         zero = min(rank.steps[step][0] for rank in ranks)
         pieces = [_shifted(rank.pieces(step), zero) for rank in ranks]
         lanes = [
-            lane for lane, of_lane in LANES.items() if any(each[part] for each in pieces for part in of_lane)
+            lane
+            for lane, of_lane in LANES.items()
+            if any(each[part] for each in pieces for part in of_lane)
         ]
         rows = []
         for rank, of_rank in zip(ranks, pieces, strict=True):
             for lane in lanes:
                 label = f"rank {rank.rank} {lane}" if lane == lanes[0] and len(ranks) > 1 else lane
                 rows.append((label, {part: of_rank[part] for part in LANES[lane]}))
-        note = f"the first {len(ranks)} of {len(self.ranks)} ranks" if len(ranks) < len(self.ranks) else ""
+        note = (
+            f"the first {len(ranks)} of {len(self.ranks)} ranks"
+            if len(ranks) < len(self.ranks)
+            else ""
+        )
         return done(draw_rows(rows, LOOKS, title=title, note=note, group=len(lanes)), title)
 
     def save(self, path: str | Path = "trace.json") -> Path:
@@ -141,9 +154,16 @@ class Profile:
             if part != "exposed" or slowest[COMMUNICATION] > 0
         )
         cost = f"; recording: {self.overhead}" if self.overhead is not None else ""
-        clocks = f"; clocks of the ranks within {human(self.clock_error)}" if len(self.ranks) > 1 else ""
+        clocks = (
+            f"; clocks of the ranks within {human(self.clock_error)}" if len(self.ranks) > 1 else ""
+        )
         return f"step {self.step}: {shares}{cost}{clocks}"
 
 
-def _shifted(pieces: dict[str, list[parts.Interval]], zero: float) -> dict[str, list[parts.Interval]]:
-    return {part: [(begin - zero, end - zero) for begin, end in moments] for part, moments in pieces.items()}
+def _shifted(
+    pieces: dict[str, list[parts.Interval]], zero: float
+) -> dict[str, list[parts.Interval]]:
+    return {
+        part: [(begin - zero, end - zero) for begin, end in moments]
+        for part, moments in pieces.items()
+    }

@@ -1,6 +1,7 @@
 """Run a training step several times and record where its time goes, on all ranks.
 
-Steps are timed as labkit.timing does: each begins with a barrier, and the slowest rank's time is the step's.
+Steps are timed as labkit.timing does: each begins with a barrier, and the slowest rank's time is
+the step's.
 """
 
 from __future__ import annotations
@@ -45,7 +46,9 @@ def record(
     Raises LabError for a kind that is not there, or a recorded step that records.
     """
     if isinstance(steps, bool) or not isinstance(steps, int) or steps < 1:
-        raise LabError(f"profiling.record: steps={steps!r} records nothing; give a whole number, 1 or more.")
+        raise LabError(
+            f"profiling.record: steps={steps!r} records nothing; give a whole number, 1 or more."
+        )
     # A group of the recording's own: its messages never meet those of the step.
     group = None if comm is None else comm.Dup()
     with ExitStack() as stack:
@@ -61,9 +64,9 @@ def record(
 class Recording:
     """What one rank recorded, on its own clock.
 
-    steps: (begin, end) of each recorded step; spans: those of each. unrecorded: seconds of the others.
-    offsets: (seconds this clock is ahead of rank 0's, largest error), before the first step and after the
-    last. error: of the recorder's clock, in seconds.
+    steps: (begin, end) of each recorded step; spans: those of each. unrecorded: seconds of the
+    others. offsets: (seconds this clock is ahead of rank 0's, largest error), before the first step
+    and after the last. error: of the recorder's clock, in seconds.
     """
 
     host: str = field(default_factory=socket.gethostname)
@@ -89,7 +92,9 @@ def _recorders(kind: str, stack: ExitStack) -> list:
     return recorders
 
 
-def _record(step, steps: int, group, recorders: list, device, warmup: int, overhead: bool) -> Recording:
+def _record(
+    step, steps: int, group, recorders: list, device, warmup: int, overhead: bool
+) -> Recording:
     own = Recording()
     for _ in range(warmup):
         step()
@@ -99,7 +104,9 @@ def _record(step, steps: int, group, recorders: list, device, warmup: int, overh
         for recorder in recorders:
             recorder.start()
         begin, end = _run(step, group, device)
-        own.spans.append([span for recorder in reversed(recorders) for span in recorder.stop(begin, end)])
+        own.spans.append(
+            [span for recorder in reversed(recorders) for span in recorder.stop(begin, end)]
+        )
         own.steps.append((begin, end))
 
     def unrecorded() -> None:
@@ -127,15 +134,21 @@ def _run(step, group, device) -> Interval:
 
 
 def _merged(recordings: list[Recording]) -> Profile:
-    """All ranks on rank 0's clock, from the first step's begin on; a step lasts as long as on the slowest."""
+    """All ranks on rank 0's clock, from the first step's begin on; a step lasts as long as on the
+    slowest."""
     lasted = np.array([[end - begin for begin, end in own.steps] for own in recordings]).max(axis=0)
     zero = recordings[0].steps[0][0]
     ranks = range(len(recordings)) if len(recordings) > 1 else [world.rank()]
-    traces = [_on_rank_0s_clock(own, rank, zero, lasted) for rank, own in zip(ranks, recordings, strict=True)]
+    traces = [
+        _on_rank_0s_clock(own, rank, zero, lasted)
+        for rank, own in zip(ranks, recordings, strict=True)
+    ]
     resolution = timing.clock_resolution()
     step = timing.Measurement(lasted, resolution)
     unrecorded = np.array([own.unrecorded for own in recordings]).max(axis=0)
-    overhead = timing.Ratio(step, timing.Measurement(unrecorded, resolution)) if unrecorded.size else None
+    overhead = (
+        timing.Ratio(step, timing.Measurement(unrecorded, resolution)) if unrecorded.size else None
+    )
     return Profile(traces, step, overhead, max(map(_clock_error, recordings)))
 
 

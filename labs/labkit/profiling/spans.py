@@ -1,7 +1,7 @@
 """What happened when on this process: spans of threads, and of requests that were in flight.
 
-Times are seconds of time.perf_counter, which on Linux is CLOCK_MONOTONIC: one clock for all processes of a
-host. Outside a recording a span costs two readings of that clock.
+Times are seconds of time.perf_counter, which on Linux is CLOCK_MONOTONIC: one clock for all
+processes of a host. Outside a recording a span costs two readings of that clock.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ OPERATION, EXPLICIT = 0, 1  # layers: what a profiler saw counts only where noth
 
 
 class Span(NamedTuple):
-    """begin, end: seconds. thread: its name, or IN_FLIGHT. library: what carried it out, where known."""
+    """begin, end: seconds. thread: its name, or IN_FLIGHT. library: what carried it out, where
+    known."""
 
     kind: str
     begin: float
@@ -30,7 +31,8 @@ class Span(NamedTuple):
     library: str = ""
 
 
-# Of the recording that is on: kind, begin, end, name, the thread's number in the system (None: in flight).
+# Of the recording that is on: kind, begin, end, name, the thread's number in the system (None: in
+# flight).
 _log: list[tuple[str, float, float, str, int | None]] | None = None
 _open: dict[int, span] = {}  # entered and not yet left, on any thread
 
@@ -38,7 +40,8 @@ _open: dict[int, span] = {}  # entered and not yet left, on any thread
 class span:
     """`with span("communication", "bucket 3"): …`: this thread does so until the end of the block.
 
-    kind: "compute", "communication", "input"; any other counts as idle. In nested spans the inner one counts.
+    kind: "compute", "communication", "input"; any other counts as idle. In nested spans the inner
+    one counts.
     """
 
     __slots__ = ("kind", "name", "begin", "thread")
@@ -62,12 +65,16 @@ class span:
 
 
 def mark(kind: str, begin: float, end: float, name: str = "") -> None:
-    """A span whose times are known [s of time.perf_counter]: a request, from its start to its end as seen.
+    """A span whose times are known [s of time.perf_counter]: a request, from its start to its end
+    as seen.
 
-    Marks may overlap each other and what threads do. Raises LabError when the end lies before the begin.
+    Marks may overlap each other and what threads do. Raises LabError when the end lies before the
+    begin.
     """
     if not end >= begin:
-        raise LabError(f"profiling.mark: {name or kind} ends at {end}, before it begins at {begin}.")
+        raise LabError(
+            f"profiling.mark: {name or kind} ends at {end}, before it begins at {begin}."
+        )
     log = _log
     if log is not None:
         log.append((kind, begin, end, name, None))
@@ -80,8 +87,9 @@ def _thread(number: int | None, names: dict[int | None, str]) -> str:
 class Recorder:
     """Of what `span` and `mark` say, one step at a time.
 
-    So is the recorder of a profiler: `start` and `stop` stand around a step, `close` ends a recording also
-    after an error in a step. error: seconds by which the clock may differ from perf_counter.
+    So is the recorder of a profiler: `start` and `stop` stand around a step, `close` ends a
+    recording also after an error in a step. error: seconds by which the clock may differ from
+    perf_counter.
     """
 
     error = 0.0
@@ -89,7 +97,9 @@ class Recorder:
     def start(self) -> None:
         global _log
         if _log is not None:
-            raise LabError("profiling.record is already recording: a recorded step cannot record another.")
+            raise LabError(
+                "profiling.record is already recording: a recorded step cannot record another."
+            )
         _log = []
 
     def stop(self, begin: float, end: float) -> list[Span]:

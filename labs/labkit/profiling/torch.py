@@ -1,7 +1,8 @@
 """Recorder of what torch.profiler sees: operators on the CPU's threads, kernels on a GPU's streams.
 
-The trace that export_chrome_trace writes is read: its thread numbers are the system's, its clock is the wall
-clock. A few events whose time is known on both clocks tell the difference. The GPU half was not run.
+The trace that export_chrome_trace writes is read: its thread numbers are the system's, its clock is
+the wall clock. A few events whose time is known on both clocks tell the difference. The GPU half
+was not run.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ from labkit.profiling import libraries
 from labkit.profiling.spans import COMPUTE, EXPLICIT, INPUT, OPERATION, Span
 
 _NOISE = re.compile(rb"^USDT:")  # two lines of PyTorch's profiler at each start and stop
-_OVERWRITTEN = re.compile(r"slow_conv|thnn|nnpack_spatial")  # a convolution backward that is not oneDNN's
+# A convolution backward that is not oneDNN's.
+_OVERWRITTEN = re.compile(r"slow_conv|thnn|nnpack_spatial")
 _CLOCK = "labkit.clock"
 Types = dict[str, list[list[str]]]  # operator -> the types of its inputs, by call
 
@@ -31,7 +33,9 @@ class Recorder:
         try:
             import torch
         except ImportError as error:
-            raise NotHere('kind="torch" needs PyTorch, which is not installed here: `make setup`.') from error
+            raise NotHere(
+                'kind="torch" needs PyTorch, which is not installed here: `make setup`.'
+            ) from error
         self._torch = torch
         kinds = torch.profiler.ProfilerActivity
         self._activities = [kinds.CPU, kinds.CUDA] if torch.cuda.is_available() else [kinds.CPU]
@@ -65,13 +69,17 @@ class Recorder:
             profiler.export_chrome_trace(str(file))
             trace = json.loads(file.read_text(encoding="utf-8", errors="replace"))
         events = [event for event in trace["traceEvents"] if event.get("ph") == "X"]
-        ahead, error = offset([(e["ts"], e["dur"]) for e in events if e["name"] == _CLOCK], self._known)
+        ahead, error = offset(
+            [(e["ts"], e["dur"]) for e in events if e["name"] == _CLOCK], self._known
+        )
         self.error = max(self.error, error)
         if self._types is None:
             self._types = input_types(events)
         else:
             give_types(events, self._types)
-        return spans_of(events, ahead, {thread.native_id: thread.name for thread in threading.enumerate()})
+        return spans_of(
+            events, ahead, {thread.native_id: thread.name for thread in threading.enumerate()}
+        )
 
     def close(self) -> None:
         if self._profiler is not None:  # a step failed while the profiler ran
@@ -80,9 +88,11 @@ class Recorder:
 
 
 def offset(events: list[tuple[float, float]], known: list[float]) -> tuple[float, float]:
-    """(microseconds that the trace's clock is ahead, largest error in seconds), from (ts, dur) of events
-    during each of which perf_counter was read. The shortest one knows best."""
-    (start, lasted), read = min(zip(sorted(events), known, strict=True), key=lambda pair: pair[0][1])
+    """(microseconds that the trace's clock is ahead, largest error in seconds), from (ts, dur) of
+    events during each of which perf_counter was read. The shortest one knows best."""
+    (start, lasted), read = min(
+        zip(sorted(events), known, strict=True), key=lambda pair: pair[0][1]
+    )
     return start + lasted / 2 - read * 1e6, lasted / 2 * 1e-6
 
 
@@ -95,23 +105,29 @@ def input_types(events: list[dict]) -> Types:
 
 
 def give_types(events: list[dict], types: Types) -> None:
-    """Steps are alike: an operator's nth call gets the types that it had in the step that knows them."""
+    """Steps are alike: an operator's nth call gets the types that it had in the step that knows
+    them."""
     calls = {name: iter(each) for name, each in types.items()}
     for event in _operators(events):
         event.setdefault("args", {})["Input type"] = next(calls.get(event["name"], iter(())), [])
 
 
 def _operators(events: list[dict]) -> list[dict]:
-    return sorted((event for event in events if event.get("cat") == "cpu_op"), key=lambda event: event["ts"])
+    return sorted(
+        (event for event in events if event.get("cat") == "cpu_op"), key=lambda event: event["ts"]
+    )
 
 
 def spans_of(events: list[dict], ahead: float, threads: dict[int, str]) -> list[Span]:
     """The trace's events as spans. ahead: microseconds, as of `offset`. threads: number -> name.
 
-    With a GPU, what the CPU's operators do is to launch its kernels: these compute, those are idle time.
+    With a GPU, what the CPU's operators do is to launch its kernels: these compute, those are idle
+    time.
     """
     on_gpu = any(event.get("cat") == "kernel" for event in events)
-    overwritten = [(event["tid"], event["ts"]) for event in events if _OVERWRITTEN.search(event["name"])]
+    overwritten = [
+        (event["tid"], event["ts"]) for event in events if _OVERWRITTEN.search(event["name"])
+    ]
     spans = []
     for event in events:
         category = event.get("cat")
@@ -127,7 +143,9 @@ def spans_of(events: list[dict], ahead: float, threads: dict[int, str]) -> list[
                 kind = "launch"
             if kind:
                 layer = EXPLICIT if explicit else OPERATION
-                spans.append(Span(kind, *times, name, threads.get(tid, f"thread {tid}"), layer, library))
+                spans.append(
+                    Span(kind, *times, name, threads.get(tid, f"thread {tid}"), layer, library)
+                )
         elif category in ("kernel", "gpu_memcpy", "gpu_memset"):
             kind, library = libraries.gpu_kernel(name)
             if category == "gpu_memcpy":

@@ -1,4 +1,5 @@
-"""A profile as a trace: for each rank a process, with tracks for steps, their parts, threads and requests."""
+"""A profile as a trace: for each rank a process, with tracks for steps, their parts, threads and
+requests."""
 
 from __future__ import annotations
 
@@ -11,7 +12,8 @@ from labkit.profiling.spans import IN_FLIGHT
 
 
 def save(profile, path: str | Path) -> Path:
-    """Write the steps of all ranks and return the file's path. Raises LabError when it cannot be written."""
+    """Write the steps of all ranks and return the file's path. Raises LabError when it cannot be
+    written."""
     about = {
         "step": str(profile.step),
         "recording": str(profile.overhead),
@@ -45,5 +47,7 @@ def _parts(window, spans) -> list[Slice]:
         ("idle", "idle"): pieces["idle"],
     }
     return [
-        Slice(name, part, begin, end) for (part, name), moments in shown.items() for begin, end in moments
+        Slice(name, part, begin, end)
+        for (part, name), moments in shown.items()
+        for begin, end in moments
     ]

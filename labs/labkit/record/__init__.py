@@ -1,11 +1,12 @@
-"""Results as JSON lines, with where and how they were measured; safe with many writers and with killed ones.
+"""Results as JSON lines, with where and how they were measured; safe with many writers and with
+killed ones.
 
 | name | what it does |
 |---|---|
 | `add` | append a result of the current lab, with machine, versions and git revision |
 | `load` | this learner's records of a lab, as a DataFrame |
 | `reference` | the kit's own records of a lab, to compare with |
-| `of_kind` | the records of one kind of result from all labs, as dicts: the learner's or the kit's |
+| `of_kind` | one kind of result from all labs, as dicts: the learner's or the kit's |
 | `path`, `entries` | the file of a lab's records; the records in a file, as dicts |
 | `numbered` | the same with the number of each one's line |
 | `BY_MPI` | fields of results of arrays in host memory that travel by MPI, on a GPU machine, too |

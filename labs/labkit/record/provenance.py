@@ -1,4 +1,5 @@
-"""Where a result came from: time, machine, versions, launcher, git revision. What cannot be found is None."""
+"""Where a result came from: time, machine, versions, launcher, git revision. What cannot be found
+is None."""
 
 from __future__ import annotations
 
@@ -32,7 +33,8 @@ def here() -> dict:
         "cpu": cpu_model(),
         "cores": world.cores(),
         "device": world.device(),
-        "staged": None,  # and library: placement.of_mpi().fields() and the like say both, and the device
+        # And library: placement.of_mpi().fields() and the like say both, and the device.
+        "staged": None,
         "library": None,
         "launcher": world.launcher(),
         "ranks": world.size(),
@@ -45,9 +47,11 @@ def here() -> dict:
 
 
 def batch_job() -> dict:
-    """`job` (Slurm's number, as text) and `site` of the job that runs this process; None outside of one.
+    """`job` (Slurm's number, as text) and `site` of the job that runs this process; None outside of
+    one.
 
-    A kernel may live inside a Slurm job (JupyterHub on a cluster): what it measures is no batch job's result.
+    A kernel may live inside a Slurm job (JupyterHub on a cluster): what it measures is no batch
+    job's result.
     """
     number = None if world.in_kernel() else os.environ.get("SLURM_JOB_ID") or None
     return {"job": number, "site": os.environ.get("SITE") or None if number else None}
@@ -74,7 +78,8 @@ def versions() -> dict:
 
 @lru_cache(maxsize=4)
 def git(folder: str) -> dict:
-    """`revision` (12 digits) of the checkout; `changed`: tracked files differ from it. None without git.
+    """`revision` (12 digits) of the checkout; `changed`: tracked files differ from it. None without
+    git.
 
     An archive says its revision itself, and nobody knows what was changed.
     """

@@ -21,12 +21,13 @@ RESERVED = ("lab", "utc")  # names of fields that a caller may not use
 def add(result: str, *, unit: str | None = None, **fields) -> dict:
     """Append one result of the current lab and return the record. Only rank 0 writes.
 
-    result: what was measured, "step" or "allreduce". unit: of the value ("images/s"). fields: the value and
-    what it depends on, as numbers, text, lists or arrays; `backend="nccl"` is what really did the work.
-    A field `seconds=Measurement` becomes `seconds` (its median), `seconds_q1`, `seconds_q3`, `seconds_runs`
-    and `seconds_steady`. Where it ran, versions and the git revision are added (see
-    labkit.record.provenance); a field of the same name (`ranks=8`) takes their place. Where the tensors were
-    and what carried them, `**placement.of_mpi().fields()` says: `device`, `staged`, `library`.
+    result: what was measured, "step" or "allreduce". unit: of the value ("images/s"). fields: the
+    value and what it depends on, as numbers, text, lists or arrays; `backend="nccl"` is what really
+    did the work. A field `seconds=Measurement` becomes `seconds` (its median), `seconds_q1`,
+    `seconds_q3`, `seconds_runs` and `seconds_steady`. Where it ran, versions and the git revision
+    are added (see labkit.record.provenance); a field of the same name (`ranks=8`) takes their
+    place. Where the tensors were and what carried them, `**placement.of_mpi().fields()` says:
+    `device`, `staged`, `library`.
     """
     stem = current()
     if not stem:
@@ -46,7 +47,8 @@ def add(result: str, *, unit: str | None = None, **fields) -> dict:
 
 
 def load(lab: str | None = None, result: str | None = None):
-    """The records of `lab` (None: the current one) as a pandas.DataFrame, oldest first; `result` picks one.
+    """The records of `lab` (None: the current one) as a pandas.DataFrame, oldest first; `result`
+    picks one.
 
     A line that is not a record is skipped with a warning that names file and line.
     """
@@ -63,7 +65,8 @@ def reference(lab: str, result: str | None = None):
 
 
 def of_kind(result: str, reference: bool = False) -> list[dict]:
-    """The records of one kind of result from all labs, oldest first: this learner's, or the kit's own."""
+    """The records of one kind of result from all labs, oldest first: this learner's, or the kit's
+    own."""
     folder = paths.root() / "solutions" / "results" if reference else paths.home() / "records"
     records = []
     for file in sorted(folder.glob("*.jsonl")):
@@ -98,7 +101,10 @@ def _frame(file: Path, result: str | None, when_empty: str):
         return frame
     chosen = frame[frame["result"] == result].reset_index(drop=True)
     if chosen.empty:
-        print(f"No result {result!r} in {file.name}; it has {', '.join(sorted(set(frame['result'])))}.")
+        print(
+            f"No result {result!r} in {file.name}; it has"
+            f" {', '.join(sorted(set(frame['result'])))}."
+        )
         return chosen
     return chosen.dropna(axis="columns", how="all")
 
@@ -112,7 +118,8 @@ def _plain_field(name: str, value) -> dict:
 
 
 def _plain(name: str, value):
-    """`value` as JSON has it. What is not a finite number becomes null: JSON has no other word for it."""
+    """`value` as JSON has it. What is not a finite number becomes null: JSON has no other word for
+    it."""
     if hasattr(value, "tolist"):  # numpy scalar or array, torch tensor
         value = value.tolist()
     if value is None or isinstance(value, bool | str | int):
@@ -125,4 +132,6 @@ def _plain(name: str, value):
         return {str(key): _plain(name, item) for key, item in value.items()}
     if isinstance(value, list | tuple | set | range):
         return [_plain(name, item) for item in value]
-    raise LabError(f"record.add cannot keep `{name}`, a {type(value).__name__}: give numbers, text or lists.")
+    raise LabError(
+        f"record.add cannot keep `{name}`, a {type(value).__name__}: give numbers, text or lists."
+    )

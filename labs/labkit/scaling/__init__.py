@@ -2,7 +2,7 @@
 
 | name | what it gives |
 |---|---|
-| `speedup`, `efficiency` | of measured times, {ranks: time}, with equal total work or equal work per rank |
+| `speedup`, `efficiency` | of times, {ranks: time}, with equal total work or equal work per rank |
 | `amdahl` | the speed-up of Amdahl's law |
 | `fit_amdahl` | Amdahl's serial share from measured times, with a 95 % interval |
 | `fit_alpha_beta` | latency and time per byte of a link, from {bytes: time}, with 95 % intervals |

@@ -1,8 +1,9 @@
-"""What collectives cost on paper: closed forms in p ranks, n bytes, α, β, γ; nccl-tests' bandwidths.
+"""What collectives cost on paper: closed forms in p ranks, n bytes, α, β, γ; nccl-tests'
+bandwidths.
 
-alpha: seconds per message. beta: seconds per byte sent. gamma: seconds per byte reduced. One port per rank,
-all links alike (Hockney, Parallel Computing 20, 1994: a message of n bytes takes α + nβ). Labs 21 to 26
-build them.
+alpha: seconds per message. beta: seconds per byte sent. gamma: seconds per byte reduced. One port
+per rank, all links alike (Hockney, Parallel Computing 20, 1994: a message of n bytes takes α + nβ).
+Labs 21 to 26 build them.
 """
 
 from __future__ import annotations
@@ -13,8 +14,9 @@ from labkit.errors import LabError
 
 Pair = tuple[float, float]  # (α, β) of one kind of link
 
-# What a collective must move through each rank's link, over the size S that nccl-tests divides by the time
-# (NVIDIA nccl-tests, doc/PERFORMANCE.md). For reduce-scatter and allgather, S is the whole array.
+# What a collective must move through each rank's link, over the size S that nccl-tests divides by
+# the time (NVIDIA nccl-tests, doc/PERFORMANCE.md). For reduce-scatter and allgather, S is the whole
+# array.
 _BUS_FACTORS = {
     "allreduce": lambda p: 2 * (p - 1) / p,
     "reduce_scatter": lambda p: (p - 1) / p,
@@ -34,8 +36,8 @@ def message_time(n: float, alpha: float, beta: float) -> float:
 def ring_allreduce_time(n: float, p: int, alpha: float, beta: float, gamma: float = 0) -> float:
     """2(p-1)α + 2n(p-1)/p β + n(p-1)/p γ.
 
-    Patarasuk and Yuan, JPDC 69(2), 2009; NCCL has it since 2015. Also theirs: where only ranks add, no
-    allreduce sends less than 2n(p-1)/p per rank. A switch that adds (SHARP, NVLS) needs half.
+    Patarasuk and Yuan, JPDC 69(2), 2009; NCCL has it since 2015. Also theirs: where only ranks add,
+    no allreduce sends less than 2n(p-1)/p per rank. A switch that adds (SHARP, NVLS) needs half.
     """
     _ranks(p)
     return 2 * (p - 1) * alpha + n * (p - 1) / p * (2 * beta + gamma)
@@ -53,7 +55,9 @@ def tree_allreduce_time(n: float, p: int, alpha: float, beta: float, gamma: floa
     return 2 * steps * message_time(n, alpha, beta) + steps * n * gamma
 
 
-def recursive_doubling_allreduce_time(n: float, p: int, alpha: float, beta: float, gamma: float = 0) -> float:
+def recursive_doubling_allreduce_time(
+    n: float, p: int, alpha: float, beta: float, gamma: float = 0
+) -> float:
     """lg p (α + nβ + nγ); where p is no power of two, two messages and one reduction more.
 
     Thakur, Rabenseifner and Gropp, IJHPCA 19(1), 2005.
@@ -64,7 +68,9 @@ def recursive_doubling_allreduce_time(n: float, p: int, alpha: float, beta: floa
     return (steps + 2 * extra) * message_time(n, alpha, beta) + (steps + extra) * n * gamma
 
 
-def rabenseifner_allreduce_time(n: float, p: int, alpha: float, beta: float, gamma: float = 0) -> float:
+def rabenseifner_allreduce_time(
+    n: float, p: int, alpha: float, beta: float, gamma: float = 0
+) -> float:
     """Halving reduce-scatter, doubling allgather: 2 lg p α + 2n(p-1)/p β + n(p-1)/p γ for p = 2^k.
 
     Otherwise (2⌊lg p⌋+2)α + (2(p-1)/p + 2)nβ + (1+(p-1)/p)nγ: the reason a ring wins there.
@@ -74,7 +80,11 @@ def rabenseifner_allreduce_time(n: float, p: int, alpha: float, beta: float, gam
     steps = floor(log2(p))
     extra = 0 if 2**steps == p else 1
     share = (p - 1) / p
-    return (2 * steps + 2 * extra) * alpha + 2 * (share + extra) * n * beta + (share + extra) * n * gamma
+    return (
+        (2 * steps + 2 * extra) * alpha
+        + 2 * (share + extra) * n * beta
+        + (share + extra) * n * gamma
+    )
 
 
 def tree_broadcast_time(n: float, p: int, alpha: float, beta: float) -> float:
@@ -82,8 +92,11 @@ def tree_broadcast_time(n: float, p: int, alpha: float, beta: float) -> float:
     return _steps(p) * message_time(n, alpha, beta)
 
 
-def chain_broadcast_time(n: float, p: int, alpha: float, beta: float, chunks: int | None = None) -> float:
-    """Pipelined chain of k chunks: (p - 2 + k)(α + n/k β). chunks None: the best k, sqrt(n(p-2)β/α)."""
+def chain_broadcast_time(
+    n: float, p: int, alpha: float, beta: float, chunks: int | None = None
+) -> float:
+    """Pipelined chain of k chunks: (p - 2 + k)(α + n/k β). chunks None: the best k,
+    sqrt(n(p-2)β/α)."""
     _ranks(p)
     if p == 1:
         return 0.0
@@ -95,11 +108,13 @@ def chain_broadcast_time(n: float, p: int, alpha: float, beta: float, chunks: in
 def leader_allreduce_time(
     n: float, nodes: int, per_node: int, inside: Pair, between: Pair, gamma: float = 0
 ) -> float:
-    """Two levels: a tree reduces to each node's leader, the leaders' ring, a tree broadcasts in each node.
+    """Two levels: a tree reduces to each node's leader, the leaders' ring, a tree broadcasts in
+    each node.
 
-    2⌈lg g⌉(α_i + nβ_i) + ⌈lg g⌉nγ + the ring of n bytes on m leaders with α_e, β_e: one card of a node works.
-    inside, between: (α, β) of the links in a node and of those between nodes. ChainerMN's communicator
-    `hierarchical` (Akiba et al., 2017), which one card a node suffices for.
+    2⌈lg g⌉(α_i + nβ_i) + ⌈lg g⌉nγ + the ring of n bytes on m leaders with α_e, β_e: one card of a
+    node works. inside, between: (α, β) of the links in a node and of those between nodes.
+    ChainerMN's communicator `hierarchical` (Akiba et al., 2017), which one card a node suffices
+    for.
     """
     local = tree_allreduce_time(n, per_node, *inside, gamma)
     return local + ring_allreduce_time(n, nodes, *between, gamma)
@@ -110,17 +125,20 @@ def two_dimensional_allreduce_time(
 ) -> float:
     """Ring reduce-scatter in a node, g rings between the nodes at once, ring allgather in the node.
 
-    2(g-1)α_i + 2n(g-1)/g β_i + n(g-1)/g γ + the ring of n/g bytes on m nodes; every rank has a network card.
-    inside, between: (α, β). ChainerMN's `two_dimensional`; the 2-D torus of Mikami et al., arXiv 1811.05233,
-    2018.
+    2(g-1)α_i + 2n(g-1)/g β_i + n(g-1)/g γ + the ring of n/g bytes on m nodes; every rank has a
+    network card. inside, between: (α, β). ChainerMN's `two_dimensional`; the 2-D torus of Mikami et
+    al., arXiv 1811.05233, 2018.
     """
     _ranks(per_node)
     local = ring_allreduce_time(n, per_node, *inside, gamma)
     return local + ring_allreduce_time(n / per_node, nodes, *between, gamma)
 
 
-def parameter_server_time(n: float, workers: int, alpha: float, beta: float, servers: int = 1) -> float:
-    """Push gradients, pull parameters: 2α + 2n max(workers/servers, 1) β, when tensors are split evenly.
+def parameter_server_time(
+    n: float, workers: int, alpha: float, beta: float, servers: int = 1
+) -> float:
+    """Push gradients, pull parameters: 2α + 2n max(workers/servers, 1) β, when tensors are split
+    evenly.
 
     The server's link carries every worker's bytes; that is the hot spot.
     """

@@ -1,7 +1,7 @@
 """Laws fitted to measured times, with 95 % intervals: Amdahl's serial share and a link's α and β.
 
-Labs 50 and 22. Both are lines of two coefficients that are at least 0. Errors count relative to the times: a
-fit by seconds would listen to the longest time alone.
+Labs 50 and 22. Both are lines of two coefficients that are at least 0. Errors count relative to the
+times: a fit by seconds would listen to the longest time alone.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ RESAMPLES = 400  # of the bootstrap
 class AmdahlFit:
     """A fit of Amdahl's law.
 
-    serial: the share of the work that more ranks do not speed up, 0 to 1; low, high: its 95 % interval.
-    alone: seconds on one rank, as fitted.
+    serial: the share of the work that more ranks do not speed up, 0 to 1; low, high: its 95 %
+    interval. alone: seconds on one rank, as fitted.
     """
 
     serial: float
@@ -43,13 +43,17 @@ class AmdahlFit:
         return 1 / self.serial if self.serial > 0 else float("inf")
 
     def __str__(self) -> str:
-        text = f"Amdahl: serial share {self.serial:.1%} (95 % interval {self.low:.1%} to {self.high:.1%})"
+        text = (
+            f"Amdahl: serial share {self.serial:.1%} (95 % interval {self.low:.1%} to"
+            f" {self.high:.1%})"
+        )
         return f"{text}, at most {digits(self.limit)} times faster" if self.limit < 1e6 else text
 
 
 @dataclass(frozen=True)
 class AlphaBetaFit:
-    """A message of n bytes takes alpha + n beta seconds (Hockney 1994), with 95 % intervals of both.
+    """A message of n bytes takes alpha + n beta seconds (Hockney 1994), with 95 % intervals of
+    both.
 
     misfit: how far the measured times lie from the line, as a share (root mean square).
     """
@@ -101,11 +105,12 @@ def fit_alpha_beta(times) -> AlphaBetaFit:
 
 
 def fit_amdahl(times) -> AmdahlFit:
-    """Amdahl's serial share from times at equal total work: t(p) = t1 (s + (1-s)/p), t1 and s both fitted.
+    """Amdahl's serial share from times at equal total work: t(p) = t1 (s + (1-s)/p), t1 and s both
+    fitted.
 
-    times: ranks -> seconds | samples | Measurement. Least squares on relative errors, s kept within 0 and 1
-    (super-linear times give 0). The interval is the wider of bootstrap over the samples and jackknife over
-    the points. Amdahl, AFIPS 1967.
+    times: ranks -> seconds | samples | Measurement. Least squares on relative errors, s kept within
+    0 and 1 (super-linear times give 0). The interval is the wider of bootstrap over the samples and
+    jackknife over the points. Amdahl, AFIPS 1967.
     """
     table = to_fit(times)
     ranks = np.array(list(table), dtype=float)
@@ -148,7 +153,8 @@ def _bootstrap(ranks, samples) -> tuple[float, float]:
 
 
 def _jackknife(ranks, times) -> float:
-    """Half the 95 % interval of the serial share, from leaving out each point in turn (Tukey 1958)."""
+    """Half the 95 % interval of the serial share, from leaving out each point in turn (Tukey
+    1958)."""
     count = len(ranks)
     without = [_serial_share(np.delete(ranks, i), np.delete(times, i))[0] for i in range(count)]
     error = np.sqrt((count - 1) / count * np.sum((without - np.mean(without)) ** 2))
@@ -169,7 +175,9 @@ def _relative_least_squares(columns, values):
         coefficients = nnls(weighted / scale, values * weight)[0] / scale
         fitted = columns @ coefficients
         weight = 1 / np.maximum(fitted, 1e-3 * values)
-    errors = (values - fitted) * weight  # of the fit, which may be 0 where noise has let no constant stand
+    errors = (
+        values - fitted
+    ) * weight  # of the fit, which may be 0 where noise has let no constant stand
     freedom = len(values) - 2
     if freedom < 1:
         return coefficients, np.full(2, np.inf), 0.0

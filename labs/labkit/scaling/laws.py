@@ -15,7 +15,8 @@ from labkit.timing import quartiles, samples_of
 
 
 def ordered(times: Mapping, least: float = 1) -> dict:
-    """`times` in order of its keys; LabError when a key is below `least` or a time is not above 0."""
+    """`times` in order of its keys; LabError when a key is below `least` or a time is not above
+    0."""
     if not times:
         raise LabError("There are no times to look at.")
     for key, value in times.items():
@@ -23,7 +24,9 @@ def ordered(times: Mapping, least: float = 1) -> dict:
             raise LabError(f"{key} is not a number of ranks or bytes that can be measured.")
         seconds = samples_of(value)
         if not (len(seconds) and np.all(np.isfinite(seconds)) and np.all(seconds > 0)):
-            raise LabError(f"The time at {key} is {value!r}; every time must be a number of seconds above 0.")
+            raise LabError(
+                f"The time at {key} is {value!r}; every time must be a number of seconds above 0."
+            )
     return dict(sorted(times.items()))
 
 
@@ -40,7 +43,8 @@ def to_fit(times: Mapping, least: float = 1) -> dict:
 
 
 def speedup(times: Mapping[int, object], weak: bool = False) -> dict[int, float]:
-    """How many times faster than one rank. weak: the work grew with the ranks, so each rank's share counts.
+    """How many times faster than one rank. weak: the work grew with the ranks, so each rank's share
+    counts.
 
     Where one rank was not measured, the fewest ranks measured count as perfectly efficient.
     """
@@ -55,11 +59,15 @@ def efficiency(times: Mapping[int, object], weak: bool = False) -> dict[int, flo
     times = ordered(times)
     fewest, first = next(iter(times.items()))
     unit = quartiles(first)[0] * (1 if weak else fewest)
-    return {ranks: unit / (quartiles(value)[0] * (1 if weak else ranks)) for ranks, value in times.items()}
+    return {
+        ranks: unit / (quartiles(value)[0] * (1 if weak else ranks))
+        for ranks, value in times.items()
+    }
 
 
 def amdahl(ranks, serial: float):
-    """Speed-up at equal total work when the share `serial` of it cannot be shared: 1 / (s + (1-s)/p).
+    """Speed-up at equal total work when the share `serial` of it cannot be shared: 1 / (s +
+    (1-s)/p).
 
     ranks: number or array. Amdahl, AFIPS 1967.
     """

@@ -2,7 +2,7 @@
 
 | name | what it gives |
 |---|---|
-| `measure` | a `Measurement` of one call: median, middle half, and a verdict: may the median be quoted? |
+| `measure` | a `Measurement` of one call: median, spread, and whether the median may be quoted |
 | `ratio` | a `Ratio`: how many times as long one call takes as another, timed side by side |
 | `in_turns` | measurements of several calls that take turns |
 | `device_sync`, `clock_resolution`, `no_garbage_collection` | for those who time by themselves |
@@ -15,4 +15,11 @@
 from labkit.timing import benchmarks
 from labkit.timing.measurement import FEWEST, Measurement, Ratio, quartiles, samples_of
 from labkit.timing.reading import digits, human, time_unit
-from labkit.timing.timer import clock_resolution, device_sync, in_turns, measure, no_garbage_collection, ratio
+from labkit.timing.timer import (
+    clock_resolution,
+    device_sync,
+    in_turns,
+    measure,
+    no_garbage_collection,
+    ratio,
+)

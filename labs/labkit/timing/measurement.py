@@ -1,4 +1,5 @@
-"""What a timing is: several runs, their median and middle half, and a verdict: may the median be quoted?"""
+"""What a timing is: several runs, their median and middle half, and a verdict: may the median be
+quoted?"""
 
 from __future__ import annotations
 
@@ -35,7 +36,8 @@ class _Spread:
 
     @property
     def spread(self) -> float:
-        """Width of the middle half of the runs over the median: 0.02 is quiet, above 0.25 is not quoted."""
+        """Width of the middle half of the runs over the median: 0.02 is quiet, above 0.25 is not
+        quoted."""
         return (self.q3 - self.q1) / self.median if self.median > 0 else float("inf")
 
     @property
@@ -52,20 +54,27 @@ class _Spread:
     def _doubt(self) -> str:
         count = len(self.samples)
         if count < FEWEST:
-            return f"{counted(count, 'run')} cannot show the spread, take at least {FEWEST} (repeat={FEWEST})"
+            return (
+                f"{counted(count, 'run')} cannot show the spread, take at least {FEWEST}"
+                f" (repeat={FEWEST})"
+            )
         if self.median < TICKS * self.resolution:
             tick = human(self.resolution)
             return (
-                f"shorter than {TICKS} ticks of the clock ({tick} each), time many calls at once (batch=1000)"
+                f"shorter than {TICKS} ticks of the clock ({tick} each), time many calls at once"
+                " (batch=1000)"
             )
         moved = _drift(self.samples)
         if abs(moved) > DRIFT:
             way = "slower" if moved > 0 else "faster"
-            return f"the last runs were {abs(moved):.0%} {way} than the first, warm up longer (warmup=…)"
+            return (
+                f"the last runs were {abs(moved):.0%} {way} than the first, warm up longer"
+                " (warmup=…)"
+            )
         if self.spread > WIDEST:
             return (
-                f"the middle half is {self.spread:.0%} of the median wide, something else is running: "
-                "quiet the machine or take more runs (repeat=…)"
+                f"the middle half is {self.spread:.0%} of the median wide, something else is"
+                " running: quiet the machine or take more runs (repeat=…)"
             )
         return ""
 
@@ -85,7 +94,8 @@ class Measurement(_Spread):
     resolution: float = 0.0
 
     def rate(self, work: float) -> float:
-        """Work per second at the median; `work` is what one call does (images, bytes, operations)."""
+        """Work per second at the median; `work` is what one call does (images, bytes,
+        operations)."""
         return work / self.median
 
     def __str__(self) -> str:
@@ -93,7 +103,8 @@ class Measurement(_Spread):
         low = digits(self.q1 * factor)
         high = digits(self.q3 * factor)
         return self._quoted(
-            f"{human(self.median)} (middle half {low} to {high} {unit}, {counted(len(self.samples), 'run')})"
+            f"{human(self.median)} (middle half {low} to {high} {unit},"
+            f" {counted(len(self.samples), 'run')})"
         )
 
 
@@ -101,7 +112,8 @@ class Measurement(_Spread):
 class Ratio(_Spread):
     """How many times as long `a` takes as `b`: pairs of runs, one straight after the other.
 
-    Noise that slows both runs of a pair alike leaves the ratio steady, even where `a` and `b` alone are not.
+    Noise that slows both runs of a pair alike leaves the ratio steady, even where `a` and `b` alone
+    are not.
     """
 
     a: Measurement
@@ -115,7 +127,9 @@ class Ratio(_Spread):
         low = digits(self.q1)
         high = digits(self.q3)
         pairs = len(self.samples)
-        return self._quoted(f"{digits(self.median)} times (middle half {low} to {high}, {pairs} pairs)")
+        return self._quoted(
+            f"{digits(self.median)} times (middle half {low} to {high}, {pairs} pairs)"
+        )
 
     def _doubt(self) -> str:
         for part in (self.a, self.b):
@@ -125,7 +139,8 @@ class Ratio(_Spread):
 
 
 def quartiles(value) -> tuple[float, float, float]:
-    """(median, q1, q3) of a Measurement, of several samples, or of one number (then all three are equal)."""
+    """(median, q1, q3) of a Measurement, of several samples, or of one number (then all three are
+    equal)."""
     if hasattr(value, "q1") and hasattr(value, "median"):
         return value.median, value.q1, value.q3
     low, middle, high = np.percentile(np.atleast_1d(np.asarray(value, dtype=float)), (25, 50, 75))
@@ -138,13 +153,15 @@ def samples_of(value) -> np.ndarray:
 
 
 def _drift(samples: np.ndarray) -> float:
-    """How much slower the last third ran than the first, over the median; 0 where the two overlap."""
+    """How much slower the last third ran than the first, over the median; 0 where the two
+    overlap."""
     third = len(samples) // 3
     if third < 3:
         return 0.0
     first = samples[:third]
     last = samples[-third:]
-    slower = float(np.mean(last[:, None] > first[None, :]))  # share of all pairs, as Mann and Whitney count
+    # Share of all pairs, as Mann and Whitney count.
+    slower = float(np.mean(last[:, None] > first[None, :]))
     if 0.05 < slower < 0.95:
         return 0.0
     return float((np.median(last) - np.median(first)) / np.median(samples))

@@ -1,7 +1,9 @@
-"""Timing as all labs do it: warm-up, device synchronise, barrier, slowest rank, median, quartiles, verdict.
+"""Timing as all labs do it: warm-up, device synchronise, barrier, slowest rank, median, quartiles,
+verdict.
 
-Lab 01 builds the idea by hand. A number from here is never one run and never a bare mean: it is the median of
-several runs with the range of their middle half, and a sentence when that range is too wide to quote.
+Lab 01 builds the idea by hand. A number from here is never one run and never a bare mean: it is the
+median of several runs with the range of their middle half, and a sentence when that range is too
+wide to quote.
 """
 
 from __future__ import annotations
@@ -33,12 +35,14 @@ def measure(
 ) -> Measurement:
     """Time `call()`: `warmup` runs that do not count, then `repeat` runs that do.
 
-    comm: an mpi4py communicator; all its ranks call measure with the same numbers. Each run begins with a
+    comm: an mpi4py communicator; all its ranks call measure with the same numbers. Each run begins
+    with a
       barrier, a sample is the time of the slowest rank, and every rank gets the same Measurement.
-    device: "cuda…" times with CUDA events (with comm: clock and synchronise), as calls return before the work
+    device: "cuda…" times with CUDA events (with comm: clock and synchronise), as calls return
+    before the work
       is done. TensorFlow on a GPU: let the call end in `.numpy()`.
-    seconds: stop after about that long, though not before 5 runs.
-    batch: calls per sample, for calls so short that the clock's step shows. Samples stay seconds per call.
+    seconds: stop after about that long, though not before 5 runs. batch: calls per sample, for
+    calls so short that the clock's step shows. Samples stay seconds per call.
     """
     return _measure([call], repeat, warmup, comm, device, seconds, batch)[0]
 
@@ -46,16 +50,18 @@ def measure(
 def ratio(a: Callable[[], object], b: Callable[[], object], **options) -> Ratio:
     """Time `a()` beside `b()` in the order a b b a a b b a …, so that noise and drift hit both.
 
-    Options (repeat, warmup, comm, device, seconds, batch) and what they are if not given: as in `measure`.
+    Options (repeat, warmup, comm, device, seconds, batch) and what they are if not given: as in
+    `measure`.
     """
     return Ratio(*_measure([a, b], **measure.__kwdefaults__ | options))
 
 
 def in_turns(calls: Mapping[str, Callable[[], object]], **options) -> dict[str, Measurement]:
-    """Time several calls in the order a b c c b a a b c …, so that noise and drift hit all (lab 24).
+    """Time several calls in the order a b c c b a a b c …, so that noise and drift hit all (lab
+    24).
 
-    calls: name -> call. Returns name -> Measurement. Options (repeat, warmup, comm, device, seconds, batch)
-    and what they are if not given: as in `measure`.
+    calls: name -> call. Returns name -> Measurement. Options (repeat, warmup, comm, device,
+    seconds, batch) and what they are if not given: as in `measure`.
     """
     measurements = _measure(list(calls.values()), **measure.__kwdefaults__ | options)
     return dict(zip(calls, measurements, strict=True))
@@ -93,7 +99,9 @@ def no_garbage_collection():
             gc.enable()
 
 
-def _measure(calls: Sequence[Callable], repeat, warmup, comm, device, seconds, batch) -> list[Measurement]:
+def _measure(
+    calls: Sequence[Callable], repeat, warmup, comm, device, seconds, batch
+) -> list[Measurement]:
     """The Measurement of each call; the calls take turns. Options as in `measure`."""
     for name, value, least in (("repeat", repeat, 1), ("warmup", warmup, 0), ("batch", batch, 1)):
         if value < least:
@@ -112,7 +120,8 @@ def _measure(calls: Sequence[Callable], repeat, warmup, comm, device, seconds, b
 
 
 def _collect(samplers: list, repeat: int, seconds: float | None, comm) -> list[list[float]]:
-    """Up to `repeat` rows of one sample per sampler, in nanoseconds; every second row runs backwards."""
+    """Up to `repeat` rows of one sample per sampler, in nanoseconds; every second row runs
+    backwards."""
     rows: list[list[float]] = []
     order = list(enumerate(samplers))
     orders = (order, order[::-1])
@@ -128,7 +137,8 @@ def _collect(samplers: list, repeat: int, seconds: float | None, comm) -> list[l
                 row[column] = sample()
             rows.append(row)
         if limit < repeat:
-            # The ranks agree on what still fits: one that stopped alone would leave the others at a barrier.
+            # The ranks agree on what still fits: one that stopped alone would leave the others at a
+            # barrier.
             spent = _slowest([perf_counter_ns() - begin], comm)[0] * 1e-9
             fits = int((seconds - spent) / (spent / limit))
             # Half of what fits, and look again: the estimate gets better as the runs go on.
@@ -146,7 +156,8 @@ def _clock_sampler(call, device) -> Callable[[], float]:
         return sample
 
     def sample_on_device() -> float:
-        # Messages between ranks are not on the device's own time line, so the host's clock is the one to ask.
+        # Messages between ranks are not on the device's own time line, so the host's clock is the
+        # one to ask.
         device_sync(device)
         start = perf_counter_ns()
         call()

@@ -14,7 +14,7 @@ For the kit's other parts:
     describe                   one line that says all of this
     in_kernel                  is this process a Jupyter kernel?
     clean_env, clean           an environment without secrets and without what a launcher left in it
-    without_secrets, is_secret an environment without tokens and passwords, and is a variable one by its name
+    without_secrets, is_secret an environment without tokens and passwords; is a variable one?
     launched, tasks_per_node   what a launcher's or Slurm's variables say
 """
 

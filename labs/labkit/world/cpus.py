@@ -1,4 +1,5 @@
-"""How many cores this process may use: the machine's count, its affinity mask, and its cgroup's quota."""
+"""How many cores this process may use: the machine's count, its affinity mask, and its cgroup's
+quota."""
 
 from __future__ import annotations
 
@@ -18,8 +19,11 @@ def usable() -> int:
     return max(1, allowed if quota is None else min(allowed, math.ceil(quota)))
 
 
-def cgroup_quota(root: Path = _CGROUP_ROOT, membership: Path = Path("/proc/self/cgroup")) -> float | None:
-    """The smallest CPU quota of this process's cgroup and those above it, in cores; None without a quota."""
+def cgroup_quota(
+    root: Path = _CGROUP_ROOT, membership: Path = Path("/proc/self/cgroup")
+) -> float | None:
+    """The smallest CPU quota of this process's cgroup and those above it, in cores; None without a
+    quota."""
     quotas = []
     for controllers, path in _memberships(membership):
         if controllers == "":
@@ -33,7 +37,9 @@ def cgroup_quota(root: Path = _CGROUP_ROOT, membership: Path = Path("/proc/self/
         for top in folders:
             # In a container the path may be the host's; then only the mounted top is there to read.
             folder = top / path.lstrip("/")
-            quotas += [read(where) for where in (folder, *folder.parents) if where.is_relative_to(top)]
+            quotas += [
+                read(where) for where in (folder, *folder.parents) if where.is_relative_to(top)
+            ]
     return min((quota for quota in quotas if quota is not None), default=None)
 
 

@@ -1,7 +1,7 @@
 """What launchers tell the processes they start, through the environment.
 
-The order in which launchers are asked matters, because they nest: mpirun_rsh and hydra start their helpers
-through srun, so Slurm's variables are there as well, and count the helpers, not the ranks.
+The order in which launchers are asked matters, because they nest: mpirun_rsh and hydra start their
+helpers through srun, so Slurm's variables are there as well, and count the helpers, not the ranks.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ from typing import NamedTuple
 
 
 class Place(NamedTuple):
-    """A process's place: its launcher (None alone), rank and size in the job, and the same on this host."""
+    """A process's place: its launcher (None alone), rank and size in the job, and the same on this
+    host."""
 
     launcher: str | None
     rank: int
@@ -28,7 +29,14 @@ ALONE = Place(None, 0, 1, 0, 1)
 _LAUNCHER_VARIABLES = (
     ("LABKIT_RUN", "LABKIT_RANK", "LABKIT_SIZE"),
     ("MV2_COMM_WORLD_*", "MPISPAWN_*", "MPIRUN_*"),
-    ("OMPI_COMM_*", "OMPI_UNIVERSE_SIZE", "OMPI_APP_*", "OMPI_FILE_*", "OMPI_MCA_ess*", "OMPI_MCA_orte_*"),
+    (
+        "OMPI_COMM_*",
+        "OMPI_UNIVERSE_SIZE",
+        "OMPI_APP_*",
+        "OMPI_FILE_*",
+        "OMPI_MCA_ess*",
+        "OMPI_MCA_orte_*",
+    ),
     ("OMPI_MCA_mpi_oversubscribe", "OMPI_ARGV", "OMPI_COMMAND", "PMIX_*", "PRTE_*"),
     (
         "PMI_*",
@@ -58,8 +66,9 @@ _LAUNCHER_PATTERN = re.compile(
     "|".join(name.replace("*", ".*") for group in _LAUNCHER_VARIABLES for name in group)
 )
 
-# Names of variables whose values are for nobody but the process that was given them. JUPYTERHUB_USER is
-# only a name, which `_interactive_step` reads; TOKENIZERS_PARALLELISM and MAX_TOKENS are no secrets.
+# Names of variables whose values are for nobody but the process that was given them.
+# JUPYTERHUB_USER is only a name, which `_interactive_step` reads; TOKENIZERS_PARALLELISM and
+# MAX_TOKENS are no secrets.
 _SECRET = re.compile(
     r"JUPYTERHUB_(?!USER$)|SLURM_JWT$|.*(TOKEN(?!IZ|S)|SECRET|PASSW|API_?KEY)", re.IGNORECASE
 )
@@ -76,8 +85,8 @@ def tasks_per_node(text: str) -> list[int]:
 
 
 def _slurm(env: Mapping[str, str]) -> Place | None:
-    # The batch script itself has SLURM_JOB_ID and SLURM_PROCID but is no task of a step: there a run is
-    # "alone".
+    # The batch script itself has SLURM_JOB_ID and SLURM_PROCID but is no task of a step: there a
+    # run is "alone".
     if "SLURM_STEP_ID" not in env or "SLURM_PROCID" not in env:
         return None
     size = int(env.get("SLURM_STEP_NUM_TASKS") or env.get("SLURM_NTASKS") or 1)
@@ -85,14 +94,19 @@ def _slurm(env: Mapping[str, str]) -> Place | None:
         return None
     rank = int(env["SLURM_PROCID"])
     local_rank = int(env.get("SLURM_LOCALID", 0))
-    counts = tasks_per_node(env.get("SLURM_STEP_TASKS_PER_NODE") or env.get("SLURM_TASKS_PER_NODE", ""))
+    counts = tasks_per_node(
+        env.get("SLURM_STEP_TASKS_PER_NODE") or env.get("SLURM_TASKS_PER_NODE", "")
+    )
     node = int(env.get("SLURM_NODEID", 0))
-    local_size = counts[node] if node < len(counts) else max(size if not counts else 1, local_rank + 1)
+    local_size = (
+        counts[node] if node < len(counts) else max(size if not counts else 1, local_rank + 1)
+    )
     return Place("srun", rank, size, local_rank, local_size)
 
 
 def _interactive_step(env: Mapping[str, str]) -> bool:
-    """A step of one task may be a shell (srun --pty, salloc, JupyterHub) in which a person starts files."""
+    """A step of one task may be a shell (srun --pty, salloc, JupyterHub) in which a person starts
+    files."""
     if "SLURM_PTY_PORT" in env or "JUPYTERHUB_USER" in env or env["SLURM_STEP_ID"] == "4294967290":
         return True
     return sys.stdin is not None and not sys.stdin.closed and sys.stdin.isatty()
@@ -104,8 +118,11 @@ def _hydra(env: Mapping[str, str]) -> Place | None:
     rank = int(env["PMI_RANK"])
     size = int(env["PMI_SIZE"])
     if "MPI_LOCALRANKID" in env:
-        return Place("mpiexec", rank, size, int(env["MPI_LOCALRANKID"]), int(env.get("MPI_LOCALNRANKS", 1)))
-    if "SLURM_STEP_ID" in env:  # srun --mpi=pmi2 sets PMI_RANK too, and only Slurm knows the local rank
+        return Place(
+            "mpiexec", rank, size, int(env["MPI_LOCALRANKID"]), int(env.get("MPI_LOCALNRANKS", 1))
+        )
+    # Srun --mpi=pmi2 sets PMI_RANK too, and only Slurm knows the local rank.
+    if "SLURM_STEP_ID" in env:
         return None
     local = int(env.get("PMI_LOCAL_RANK", rank)), int(env.get("PMI_LOCAL_SIZE", size))
     return Place("mpiexec", rank, size, *local)
@@ -120,7 +137,9 @@ def _numbered(launcher: str, prefix: str, rank: str, size: str, local_rank: str,
             return None
         place = int(env[names[0]]), int(env[names[1]])
         return Place(
-            launcher, *place, *(int(env.get(name, at)) for name, at in zip(names[2:], place, strict=True))
+            launcher,
+            *place,
+            *(int(env.get(name, at)) for name, at in zip(names[2:], place, strict=True)),
         )
 
     return read
@@ -140,8 +159,8 @@ def launched(env: Mapping[str, str]) -> Place:
     for read in _READERS:
         place = read(env)
         if place:
-            # MVAPICH2's own hydra sets the MV2_ variables, too. With them, PMI_RANK is hydra's and MPIRUN_ID
-            # is mpirun_rsh's (mpispawn.c of 2.3.7).
+            # MVAPICH2's own hydra sets the MV2_ variables, too. With them, PMI_RANK is hydra's and
+            # MPIRUN_ID is mpirun_rsh's (mpispawn.c of 2.3.7).
             by_hydra = "MPI_LOCALRANKID" in env or ("PMI_RANK" in env and "MPIRUN_ID" not in env)
             hydra = place.launcher == "mpirun_rsh" and by_hydra
             return place._replace(launcher="mpiexec") if hydra else place
@@ -149,7 +168,8 @@ def launched(env: Mapping[str, str]) -> Place:
 
 
 def is_secret(name: str) -> bool:
-    """Does a variable of that name hold a token, a password, or what a hub tells its server alone?"""
+    """Does a variable of that name hold a token, a password, or what a hub tells its server
+    alone?"""
     return _SECRET.match(name) is not None
 
 

@@ -19,8 +19,8 @@ def _place() -> Place:
         rank = int(env["LABKIT_RANK"])
         size = int(env["LABKIT_SIZE"])
         return Place("labkit", rank, size, rank, size)
-    # A kernel may run inside a Slurm job (JupyterHub on a cluster), but it is one process with a person
-    # before it.
+    # A kernel may run inside a Slurm job (JupyterHub on a cluster), but it is one process with a
+    # person before it.
     return ALONE if in_kernel() else launchers.launched(env)
 
 
@@ -31,8 +31,8 @@ def in_kernel() -> bool:
 
 
 def launcher() -> str | None:
-    """What started this process as one of several: "mpirun_rsh", "openmpi", "mpiexec", "srun", "torchrun",
-    "labkit" (a rank of `launch.run`), or None when it runs alone."""
+    """What started this process as one of several: "mpirun_rsh", "openmpi", "mpiexec", "srun",
+    "torchrun", "labkit" (a rank of `launch.run`), or None when it runs alone."""
     return _place().launcher
 
 
@@ -62,12 +62,14 @@ def is_root() -> bool:
 
 
 def cores() -> int:
-    """Cores this process may use: its affinity, or its cgroup's quota rounded up if less; at least 1."""
+    """Cores this process may use: its affinity, or its cgroup's quota rounded up if less; at least
+    1."""
     return cpus.usable()
 
 
 def gpu_count() -> int:
-    """CUDA devices PyTorch sees. Its import takes seconds, so it is asked only where there is a driver."""
+    """CUDA devices PyTorch sees. Its import takes seconds, so it is asked only where there is a
+    driver."""
     if not any(Path("/dev").glob("nvidia[0-9]*")) and "torch" not in sys.modules:
         return 0
     try:
@@ -89,12 +91,16 @@ def device() -> str:
 
 
 def describe() -> str:
-    """One line: "alone on node7, 8 cores, cpu" or "rank 0 of 4 under mpiexec on node7, 8 cores, cuda:0"."""
+    """One line: "alone on node7, 8 cores, cpu" or "rank 0 of 4 under mpiexec on node7, 8 cores,
+    cuda:0"."""
     place = _place()
-    process = f"rank {place.rank} of {place.size} under {place.launcher}" if place.launcher else "alone"
+    process = (
+        f"rank {place.rank} of {place.size} under {place.launcher}" if place.launcher else "alone"
+    )
     return f"{process} on {socket.gethostname()}, {counted(cores(), 'core')}, {device()}"
 
 
 def clean_env() -> dict[str, str]:
-    """The environment for a new job: a copy without secrets and without what a launcher left in it."""
+    """The environment for a new job: a copy without secrets and without what a launcher left in
+    it."""
     return launchers.clean(os.environ)

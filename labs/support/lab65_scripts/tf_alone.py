@@ -25,7 +25,9 @@ order = data.batches(len(digits.train_x), batch, epoch=0)
 @tf.function
 def train_step(pictures, labels):
     with tf.GradientTape() as tape:
-        losses = keras.losses.sparse_categorical_crossentropy(labels, net(pictures), from_logits=True)
+        losses = keras.losses.sparse_categorical_crossentropy(
+            labels, net(pictures), from_logits=True
+        )
         loss = tf.reduce_mean(losses)
     gradients = tape.gradient(loss, net.trainable_variables)
     optimizer.apply_gradients(zip(gradients, net.trainable_variables, strict=True))

@@ -29,7 +29,9 @@ order = data.batches(len(digits.train_x), batch, epoch=0)
 @tf.function
 def train_step(pictures, labels):
     with tf.GradientTape() as tape:
-        losses = keras.losses.sparse_categorical_crossentropy(labels, net(pictures), from_logits=True)
+        losses = keras.losses.sparse_categorical_crossentropy(
+            labels, net(pictures), from_logits=True
+        )
         loss = tf.reduce_mean(losses)
     tape = hvd.DistributedGradientTape(tape)
     gradients = tape.gradient(loss, net.trainable_variables)

@@ -15,8 +15,12 @@ from support.lab80 import page, records, report
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Check and render a report. A LabError becomes its sentence and status 1."""
-    parser = argparse.ArgumentParser(prog="report", description="Check the report of lab 80 and render it.")
-    parser.add_argument("file", nargs="?", help="a report (default: report/report.md in your own folder)")
+    parser = argparse.ArgumentParser(
+        prog="report", description="Check the report of lab 80 and render it."
+    )
+    parser.add_argument(
+        "file", nargs="?", help="a report (default: report/report.md in your own folder)"
+    )
     parser.add_argument("--solved", action="store_true", help="the report of the solved lab")
     options = parser.parse_args(arguments)
     return exit_status(lambda: _report(options))
@@ -28,12 +32,19 @@ def _report(options: argparse.Namespace) -> None:
     try:
         text = file.read_text(encoding="utf-8")
     except FileNotFoundError:
-        raise LabError(f"There is no report {paths.shown(file)} yet: the end of lab 80 writes it.") from None
+        raise LabError(
+            f"There is no report {paths.shown(file)} yet: the end of lab 80 writes it."
+        ) from None
     except UnicodeDecodeError:
         raise LabError(f"{paths.shown(file)} is not a text in UTF-8.") from None
-    study = records.load(report.study_named_in(text), [home / "records" / record.path(records.LAB).name])
+    study = records.load(
+        report.study_named_in(text), [home / "records" / record.path(records.LAB).name]
+    )
     made = page.write(text, study, file.parent)
-    print(f"Every number of {paths.shown(file)} has its record. Page, set to be printed: {paths.shown(made)}")
+    print(
+        f"Every number of {paths.shown(file)} has its record. Page, set to be printed:"
+        f" {paths.shown(made)}"
+    )
 
 
 if __name__ == "__main__":

@@ -23,7 +23,9 @@ def step_by_the_model(foretell):
                 slips["in strong scaling the ranks share `images`"] = images * per_image + ring
                 even = images / ranks * per_image + ring
                 slips["all wait for the rank with the most images: a share is rounded up"] = even
-            slips = {sentence: value for sentence, value in slips.items() if abs(value / want - 1) > 1e-6}
+            slips = {
+                sentence: value for sentence, value in slips.items() if abs(value / want - 1) > 1e-6
+            }
             got = foretell(kind, ranks, images, per_image, nbytes, latency, beta)
             what = f"{kind}, ranks: {ranks}, {images} images: seconds of a step"
             expect.close(got, want, what, rtol=1e-6, slips=slips)
@@ -31,7 +33,8 @@ def step_by_the_model(foretell):
 
 @check.exercise("80.2")
 def runs_in_turns(plan, notes):
-    """Each configuration once a round, each round with another one first, the given list untouched."""
+    """Each configuration once a round, each round with another one first, the given list
+    untouched."""
     runs_are_planned(plan, [("strong", 1), ("strong", 2), ("weak", 1)], 3)
     runs_are_planned(plan, [("strong", 1), ("weak", 1)], 5)
     runs_are_planned(plan, notes.configurations(), 1)
@@ -44,21 +47,24 @@ def runs_are_planned(plan, configurations, rounds):
     count = len(configurations)
     what = f"{count} configurations, rounds: {rounds}"
     expect(got is not None, f"{what}: plan returns None. Does it return its list?")
-    expect(given == configurations, f"{what}: the list of configurations was changed; it is the caller's.")
+    expect(
+        given == configurations,
+        f"{what}: the list of configurations was changed; it is the caller's.",
+    )
     got = [tuple(item) for item in got]
     expect.equal(len(got), count * rounds, f"{what}: runs in the plan")
     for number in range(rounds):
         part = got[number * count : (number + 1) * count]
         expect(
             sorted(part) == sorted(configurations),
-            f"{what}: round {number} does not hold each configuration once. If all runs of one configuration "
-            "come together, a busy minute hits it alone.",
+            f"{what}: round {number} does not hold each configuration once. If all runs of one"
+            " configuration come together, a busy minute hits it alone.",
         )
     firsts = [got[number * count] for number in range(rounds)]
     expect(
         len(set(firsts)) == min(rounds, count),
-        f"{what}: the rounds begin with {firsts}. What comes first is always the same: "
-        "what only the first run meets (cold caches, clocks that rise) then looks like a property of it.",
+        f"{what}: the rounds begin with {firsts}. What comes first is always the same: what only"
+        " the first run meets (cold caches, clocks that rise) then looks like a property of it.",
     )
 
 
@@ -78,7 +84,9 @@ def losses_and_node_hours(losses, node_hours):
             "a node of which a part is used is paid for as a whole": ranks / per_node * hours,
             "rounded down, a node is missing": ranks // per_node * hours,
         }
-        slips = {sentence: value for sentence, value in slips.items() if abs(value - want) > 1e-9 * want}
+        slips = {
+            sentence: value for sentence, value in slips.items() if abs(value - want) > 1e-9 * want
+        }
         got = node_hours(seconds, ranks, per_node, steps)
         what = f"{steps} steps of {seconds} s, ranks: {ranks}, {per_node} to a node: node-hours"
         expect.close(got, want, what, rtol=1e-6, slips=slips)
@@ -97,8 +105,14 @@ def shares_are_lost(losses, kind, ranks, alone, parts):
     expect.equal(sorted(got), sorted(want), f"{what}: names of the losses")
     expect.equal(given, parts, f"{what}: `parts`, which is the caller's, afterwards")
     slips = {
-        "this is the share of computing, not of its loss": {**want, "slower": parts["compute"] / step},
-        f"in {kind} scaling another time is ideal": {**want, "slower": (parts["compute"] - other) / step},
+        "this is the share of computing, not of its loss": {
+            **want,
+            "slower": parts["compute"] / step,
+        },
+        f"in {kind} scaling another time is ideal": {
+            **want,
+            "slower": (parts["compute"] - other) / step,
+        },
         "a loss below zero is a gain: leave it": {**want, "slower": max(0.0, want["slower"])},
     }
     slips = {sentence: slip for sentence, slip in slips.items() if slip != want}

@@ -1,15 +1,17 @@
-"""Joules of this machine, where they can be read: counters of its processors (RAPL) and of its GPUs (NVML).
+"""Joules of this machine, where they can be read: counters of its processors (RAPL) and of its GPUs
+(NVML).
 
     meter = energy.Meter()
     before = meter.read()
     …
     joules = meter.joules(before)  # None where nothing may be read here; meter.why says why
 
-RAPL ("running average power limit") counts the energy of a processor package; Linux shows its counters below
-/sys/class/powercap, since 2020 to root alone (CVE-2020-8694: power tells secrets). Each counts microjoules
-up to its own end, `max_energy_range_uj`, and begins again at 0. NVML counts millijoules of a GPU since its
-driver was loaded (nvmlDeviceGetTotalEnergyConsumption, Volta and newer). Both count all that runs there, not
-one process. Neither counts power supplies, fans, disks or switches.
+RAPL ("running average power limit") counts the energy of a processor package; Linux shows its
+counters below /sys/class/powercap, since 2020 to root alone (CVE-2020-8694: power tells secrets).
+Each counts microjoules up to its own end, `max_energy_range_uj`, and begins again at 0. NVML counts
+millijoules of a GPU since its driver was loaded (nvmlDeviceGetTotalEnergyConsumption, Volta and
+newer). Both count all that runs there, not one process. Neither counts power supplies, fans, disks
+or switches.
 """
 
 from __future__ import annotations
@@ -24,7 +26,8 @@ POWERCAP = Path("/sys/class/powercap")
 
 
 class Meter:
-    """The counters of this machine. name: which ones, in words ("" for none); why: why there are none."""
+    """The counters of this machine. name: which ones, in words ("" for none); why: why there are
+    none."""
 
     def __init__(self, powercap: Path = POWERCAP):
         self._packages, self.why = _packages(powercap)
@@ -39,12 +42,16 @@ class Meter:
         if not self.name:
             return None
         joules = {zone: _number(zone / "energy_uj") / 1e6 for zone in self._packages}
-        return joules | {index: _millijoules(handle) / 1e3 for index, handle in enumerate(self._gpus)}
+        return joules | {
+            index: _millijoules(handle) / 1e3 for index, handle in enumerate(self._gpus)
+        }
 
     def joules(self, before: Mapping[object, float] | None) -> float | None:
-        """Joules since `before`, which `read` gave. None where nothing can be read: never 0 in its place.
+        """Joules since `before`, which `read` gave. None where nothing can be read: never 0 in its
+        place.
 
-        A counter that has begun again at 0 meanwhile is understood, once: read it every few minutes.
+        A counter that has begun again at 0 meanwhile is understood, once: read it every few
+        minutes.
         """
         now = self.read()
         if before is None or now is None:
@@ -57,8 +64,9 @@ class Meter:
 def _packages(powercap: Path) -> tuple[list[Path], str]:
     """(folders of the packages' counters, why there are none).
 
-    intel-rapl:0 is a package. intel-rapl:0:1, its memory or cores, may be part of it and is left out; so is
-    the other way to the same counters, intel-rapl-mmio. AMD's processors are found under the same name.
+    intel-rapl:0 is a package. intel-rapl:0:1, its memory or cores, may be part of it and is left
+    out; so is the other way to the same counters, intel-rapl-mmio. AMD's processors are found under
+    the same name.
     """
     zones = [zone for zone in sorted(powercap.glob("intel-rapl:*")) if zone.name.count(":") == 1]
     try:
@@ -85,7 +93,9 @@ def _gpus() -> list[object]:
         import pynvml
 
         pynvml.nvmlInit()
-        handles = [pynvml.nvmlDeviceGetHandleByIndex(index) for index in range(pynvml.nvmlDeviceGetCount())]
+        handles = [
+            pynvml.nvmlDeviceGetHandleByIndex(index) for index in range(pynvml.nvmlDeviceGetCount())
+        ]
         for handle in handles:
             _millijoules(handle)
     except Exception:  # no library, no driver, or GPUs older than Volta: then nothing is read

@@ -2,7 +2,8 @@
 
     figures.all_of(study)["efficiency_weak_4"].text  ->  "93.1 %"
 
-Names are `quantity_kind_ranks`, such as `time_strong_8`; `most` may stand for the largest number of ranks.
+Names are `quantity_kind_ranks`, such as `time_strong_8`; `most` may stand for the largest number of
+ranks.
 """
 
 from __future__ import annotations
@@ -33,7 +34,10 @@ QUANTITIES = {
     "speedup": ("efficiency · p", lambda value: f"{digits(value)} times"),
     "rate": ("images of the job / t(p)", lambda value: f"{digits(value)} images/s"),
     "compute": ("mean compute of the ranks / mean step", percent),
-    "wait": ("mean time in the allreduce less that of the rank that came last / mean step", percent),
+    "wait": (
+        "mean time in the allreduce less that of the rank that came last / mean step",
+        percent,
+    ),
     "communicate": ("time in the allreduce of the rank that came last / mean step", percent),
     "slower": ("(mean compute - ideal step) / mean step; the ideal is as for efficiency", percent),
     "predicted_time": ("as it was predicted", human),
@@ -55,13 +59,16 @@ ANSWERS = {
     "answer": "the largest number of ranks, from the fewest on, up to which efficiency is enough",
     "predicted_answer": "the same by the predictions",
     "soonest": "the number of ranks with the shortest epoch",
-    "cheapest": "the number of ranks with the fewest node-hours for an epoch; of equal ones the most ranks",
+    "cheapest": (
+        "the number of ranks with the fewest node-hours for an epoch; of equal ones the most ranks"
+    ),
 }
 
 
 @dataclass(frozen=True)
 class Figure:
-    """A number of the report: its name, value, text as it is printed, formula, and the records behind it."""
+    """A number of the report: its name, value, text as it is printed, formula, and the records
+    behind it."""
 
     name: str
     value: float | str
@@ -76,7 +83,8 @@ class Figure:
 
 
 def all_of(study: Study) -> dict[str, Figure]:
-    """Every figure that this study's records support, by name. Without its record there is no figure."""
+    """Every figure that this study's records support, by name. Without its record there is no
+    figure."""
     figures = {figure.name: figure for figure in _ones(study)}
     for kind in KINDS:
         for quantity, ranks, value, entries in (*_measured(study, kind), *_compared(study, kind)):
@@ -87,7 +95,9 @@ def all_of(study: Study) -> dict[str, Figure]:
                 figures[f"{quantity}_{kind}_most"] = figure
         for name, ranks, entries in _answers(study, kind):
             text = counted(ranks, "rank")
-            figures[f"{name}_{kind}"] = Figure(f"{name}_{kind}", ranks, text, ANSWERS[name], entries)
+            figures[f"{name}_{kind}"] = Figure(
+                f"{name}_{kind}", ranks, text, ANSWERS[name], entries
+            )
     return figures
 
 
@@ -136,7 +146,12 @@ def _compared(study: Study, kind: str) -> Iterator[tuple[str, int, float, list[E
         yield "predicted_time", ranks, entry["predicted"], [entry]
         yield "predicted_efficiency", ranks, share, _both(predictions, ranks)
         if ranks in runs:
-            yield "error", ranks, entry["predicted"] / runs[ranks]["seconds"] - 1, [entry, runs[ranks]]
+            yield (
+                "error",
+                ranks,
+                entry["predicted"] / runs[ranks]["seconds"] - 1,
+                [entry, runs[ranks]],
+            )
     known = reference(study)[kind]
     if known and min(known) == min(runs):
         for ranks, share in _efficiency(known, kind).items():
@@ -155,7 +170,11 @@ def _answers(study: Study, kind: str) -> Iterator[tuple[str, int, list[Entry]]]:
     yield "predicted_answer", most, [*predictions.values(), study.setup]
     seconds = {ranks: entry["seconds"] / entry["images"] for ranks, entry in runs.items()}
     yield "soonest", min(seconds, key=seconds.get), used
-    yield "cheapest", min(runs, key=lambda ranks: (runs[ranks]["nodes"] * seconds[ranks], -ranks)), used
+    yield (
+        "cheapest",
+        min(runs, key=lambda ranks: (runs[ranks]["nodes"] * seconds[ranks], -ranks)),
+        used,
+    )
 
 
 def up_to(useful: dict[int, float], enough: float) -> int:
@@ -171,19 +190,33 @@ def up_to(useful: dict[int, float], enough: float) -> int:
 def _ones(study: Study) -> Iterator[Figure]:
     setup = study.setup
     yield Figure(
-        "ranks_most", study.most, counted(study.most, "rank"), "the largest number of ranks", [setup]
+        "ranks_most",
+        study.most,
+        counted(study.most, "rank"),
+        "the largest number of ranks",
+        [setup],
     )
     for name, text, formula in (
-        ("images", f"{setup['images']:,} images", "images of the job (strong), of each rank (weak)"),
+        (
+            "images",
+            f"{setup['images']:,} images",
+            "images of the job (strong), of each rank (weak)",
+        ),
         ("epoch", f"{setup['epoch']:,} images", "images of an epoch"),
         ("rounds", counted(setup["rounds"], "round"), "rounds in turns"),
-        ("enough", percent(setup["enough"]), "the least efficiency that counts as worth it, chosen before"),
+        (
+            "enough",
+            percent(setup["enough"]),
+            "the least efficiency that counts as worth it, chosen before",
+        ),
     ):
         yield Figure(name, setup[name], text, formula, [setup])
     for name, entry in study.published.items():
         value = entry["value"]
         text = f"{value:,}" if isinstance(value, int) else digits(value)
-        yield Figure(f"published_{name}", value, f"{text} {entry['unit']}".strip(), "as published", [entry])
+        yield Figure(
+            f"published_{name}", value, f"{text} {entry['unit']}".strip(), "as published", [entry]
+        )
 
 
 def sentences(study: Study) -> dict[str, str]:
@@ -194,11 +227,15 @@ def sentences(study: Study) -> dict[str, str]:
         "where": "the virtual cluster" if setup["where"] == "virtual" else "real ranks",
         "date": shown_time(setup["utc"]),
         "study": study.name,
-        "versions": ", ".join(f"{name} {setup[name]}" for name in ("python", "torch") if setup[name]),
+        "versions": ", ".join(
+            f"{name} {setup[name]}" for name in ("python", "torch") if setup[name]
+        ),
         "energy": _energy(study),
         "reference": _about_reference(study),
     }
-    return words | {f"source_{name}": str(entry["source"]) for name, entry in study.published.items()}
+    return words | {
+        f"source_{name}": str(entry["source"]) for name, entry in study.published.items()
+    }
 
 
 def _energy(study: Study) -> str:

@@ -25,7 +25,8 @@ class Notes:
         predicted: Mapping[tuple[str, int], float],
         parameters: Mapping[str, object],
     ):
-        """predicted: (kind, ranks) -> seconds. parameters: the lab's, by name: images, rounds, question, …"""
+        """predicted: (kind, ranks) -> seconds. parameters: the lab's, by name: images, rounds,
+        question, …"""
         now = datetime.now(timezone.utc)
         self.setup = setup
         self.parameters = dict(parameters)
@@ -33,7 +34,10 @@ class Notes:
         self._entries: list[dict] = []
         self._add(
             "study",
-            **{name: parameters[name] for name in ("question", "enough", "images", "epoch", "rounds")},
+            **{
+                name: parameters[name]
+                for name in ("question", "enough", "images", "epoch", "rounds")
+            },
             counts=list(setup.counts),
             per_image=setup.per_image,
             nbytes=setup.nbytes,
@@ -48,11 +52,14 @@ class Notes:
         return [(kind, ranks) for kind in KINDS for ranks in self.setup.counts]
 
     def measure(self, plan: Sequence[tuple[str, int]]) -> None:
-        """Run what the plan says, in its order, and write down one record for each configuration."""
+        """Run what the plan says, in its order, and write down one record for each
+        configuration."""
         seen: dict[tuple[str, int], list] = {}
         for kind, ranks in plan:
             run = self._virtual if self.setup.where == "virtual" else self._real
-            seen.setdefault((kind, ranks), []).append(run(kind, ranks, len(seen.get((kind, ranks), []))))
+            seen.setdefault((kind, ranks), []).append(
+                run(kind, ranks, len(seen.get((kind, ranks), [])))
+            )
         for (kind, ranks), runs in sorted(seen.items()):
             self._note(kind, ranks, runs)
 
@@ -74,13 +81,17 @@ class Notes:
         found = []
         for rank, seconds in enumerate(run.results):
             node = f"node {rank // machine.ranks_per_node}"
-            found.append(OfRank(*np.array(seconds), node, place, None, "", "virtual ranks have no meter"))
+            found.append(
+                OfRank(*np.array(seconds), node, place, None, "", "virtual ranks have no meter")
+            )
         return found
 
     def _real(self, kind: str, ranks: int, turn: int) -> list[OfRank]:
         images = self.parameters["images"]
         # Across ranks: a run of its own; under a launcher, the first ranks of the job.
-        return launch.run(real, kind, images, WIDTH, self.parameters["steps"], ranks=ranks, threads=1)
+        return launch.run(
+            real, kind, images, WIDTH, self.parameters["steps"], ranks=ranks, threads=1
+        )
 
     def _note(self, kind: str, ranks: int, runs: list[list[OfRank]]) -> None:
         compute = np.concatenate([[of_rank.compute for of_rank in run] for run in runs], axis=1)
@@ -103,7 +114,8 @@ class Notes:
         print(f"{kind:6} {ranks:3} ranks: a step takes {human(step.median)}; {step.verdict}")
 
     def cite(self, name: str, value: float, unit: str, source: str) -> None:
-        """Write down a number that others have published, and where: {published_name}, {source_name}."""
+        """Write down a number that others have published, and where: {published_name},
+        {source_name}."""
         self._add("published", name=name, value=value, unit=unit, source=source)
 
     def _add(self, result: str, **fields) -> None:
@@ -135,18 +147,22 @@ class Notes:
         return f"{what}. Each number of ranks: {steps_each}, {often}."
 
     def _command(self) -> str:
-        """What repeats the study; parameters of words with blanks in them are left to the notebook."""
+        """What repeats the study; parameters of words with blanks in them are left to the
+        notebook."""
         values = " ".join(
             f"{name}={value}" for name, value in self.parameters.items() if " " not in str(value)
         )
         nodes = os.environ.get("SLURM_JOB_NUM_NODES", "1")
         in_job = record.batch_job()["job"]
-        start = f"make submit LAB=80 NODES={nodes}" if in_job else f"make run LAB=80 NP={world.size()}"
+        start = (
+            f"make submit LAB=80 NODES={nodes}" if in_job else f"make run LAB=80 NP={world.size()}"
+        )
         return f'{start} SET="{values}"'
 
 
 def _joules(runs: list[list[OfRank]], count: int) -> dict:
-    """Joules of a step, of all nodes together, and what counted them; None and why where one could not."""
+    """Joules of a step, of all nodes together, and what counted them; None and why where one could
+    not."""
     all_ranks = [of_rank for run in runs for of_rank in run]
     reasons = sorted({of_rank.no_meter for of_rank in all_ranks if of_rank.joules is None})
     if reasons:

@@ -17,7 +17,8 @@ from support.lab80.records import KINDS, Entry, Study, shown_time
 
 
 def assemble(title: str, sections: Mapping[str, str], study: Study) -> str:
-    """The text of report.md: which study it is about, the title, and the sections in their order."""
+    """The text of report.md: which study it is about, the title, and the sections in their
+    order."""
     order = [*report.SECTIONS, *sections]
     parts = [f"---\nstudy: {study.name}\n---\n", f"# {title}\n"]
     for heading in dict.fromkeys(heading for heading in order if heading in sections):
@@ -45,7 +46,8 @@ def publish(text: str, study: Study) -> None:
     written.write_text(text, encoding="utf-8")
     made = write(text, study, folder)
     print(
-        f"Report: {paths.shown(file)}, page: {paths.shown(made)}. `make report` checks and renders it again."
+        f"Report: {paths.shown(file)}, page: {paths.shown(made)}. `make report` checks and renders"
+        " it again."
     )
 
 
@@ -61,13 +63,16 @@ def print_figures(study: Study, ranks: int) -> None:
 
 
 def write(text: str, study: Study, folder: Path) -> Path:
-    """Write folder/report.html; its path. LabError with all that is wrong, and no page, if anything is."""
+    """Write folder/report.html; its path. LabError with all that is wrong, and no page, if anything
+    is."""
     reading = report.read(text, study)
     page = folder / "report.html"
     if reading.problems:
         page.unlink(missing_ok=True)
         lines = "\n".join(f"  - {sentence}" for sentence in reading.problems)
-        raise LabError(f"The report is refused, for {counted(len(reading.problems), 'reason')}:\n{lines}")
+        raise LabError(
+            f"The report is refused, for {counted(len(reading.problems), 'reason')}:\n{lines}"
+        )
     page.write_text(_render(reading, study), encoding="utf-8")
     return page
 
@@ -87,7 +92,9 @@ def _render(reading: report.Reading, study: Study) -> str:
         title = html.escape(f"{figure.name}: {figure.formula}")
         text = html.escape(figure.text).replace(" ", "\N{NO-BREAK SPACE}")
         link = f'<sup><a href="#n{number}">{number}</a></sup>'
-        return f'<span class="n" title="{title}">{"~" if figure.unsteady else ""}{text}</span>{link}'
+        return (
+            f'<span class="n" title="{title}">{"~" if figure.unsteady else ""}{text}</span>{link}'
+        )
 
     def put(match: re.Match) -> str:
         name = reading.names[ord(match[0]) - words.FIRST]
@@ -106,29 +113,41 @@ def _render(reading: report.Reading, study: Study) -> str:
     entries = [entry for place, entry in enumerate(entries) if entry not in entries[:place]]
     here = Path(__file__).parent
     folder = jinja2.FileSystemLoader(here)
-    environment = jinja2.Environment(loader=folder, autoescape=True, trim_blocks=True, lstrip_blocks=True)
+    environment = jinja2.Environment(
+        loader=folder, autoescape=True, trim_blocks=True, lstrip_blocks=True
+    )
     return environment.get_template("report.html.j2").render(
         title=reading.title,
         body=jinja2.utils.markupsafe.Markup(body),
         said=said,
         study=study,
-        figures=[(figure, [entries.index(entry) + 1 for entry in figure.entries]) for figure in used],
+        figures=[
+            (figure, [entries.index(entry) + 1 for entry in figure.entries]) for figure in used
+        ],
         records=[_record(entry) for entry in entries],
-        rubric=jinja2.utils.markupsafe.Markup(markdown((here / "rubric.md").read_text(encoding="utf-8"))),
+        rubric=jinja2.utils.markupsafe.Markup(
+            markdown((here / "rubric.md").read_text(encoding="utf-8"))
+        ),
         evidence=_evidence(study),
     )
 
 
 def _record(entry: Entry) -> dict[str, object]:
-    """The cells of a record's row: what, where it stands, when, on what, which revision, which command."""
+    """The cells of a record's row: what, where it stands, when, on what, which revision, which
+    command."""
     where = [entry["host"], entry["cpu"]]
     if entry["where"] == "virtual":
         where = [f"virtual {entry['machine']}", f"computed on {entry['host']}"]
     job = f"job {entry['job']} on {entry['site']}" if entry["job"] else ""
-    machine = ", ".join(str(part) for part in [*where, entry["device"], entry["library"], job] if part)
+    machine = ", ".join(
+        str(part) for part in [*where, entry["device"], entry["library"], job] if part
+    )
     changed = ", files changed since" if entry["changed"] else ""
     return {
-        "what": f"{entry['result']} {entry['name'] or entry['kind'] or ''} {entry['ranks'] or ''}".strip(),
+        "what": (
+            f"{entry['result']} {entry['name'] or entry['kind'] or ''} "
+            f"{entry['ranks'] or ''}".strip()
+        ),
         "value": _value(entry),
         "place": entry.place,
         "date": shown_time(entry["utc"]),
@@ -156,16 +175,20 @@ def _evidence(study: Study) -> list[str]:
     last = shown_time(max(str(entry["utc"]) for entry in predictions))
     first = shown_time(min(str(entry["utc"]) for entry in measured))
     sentences = [f"The last prediction is of {last}, the first measurement of {first}."]
-    unsteady = [f"{run['result']} {run['ranks']}" for run in measured if run["seconds_steady"] is False]
+    unsteady = [
+        f"{run['result']} {run['ranks']}" for run in measured if run["seconds_steady"] is False
+    ]
     if unsteady:
         names = ", ".join(unsteady)
-        sentences.append(f"Not steady when they were measured: {names}. The page marks their numbers with ~.")
+        sentences.append(
+            f"Not steady when they were measured: {names}. The page marks their numbers with ~."
+        )
     else:
         sentences.append("All times were steady when they were measured.")
     if any(entry["changed"] for entry in measured):
         sentences.append("Files of the checkout differed from the revision that is named.")
     sentences.append(
-        f"Other studies in the same file: {len(study.others)}. Ask why this one was chosen, where there are "
-        "some."
+        f"Other studies in the same file: {len(study.others)}. Ask why this one was chosen, where"
+        " there are some."
     )
     return sentences

@@ -28,8 +28,11 @@ _COLUMNS = {
 }
 
 
-def block(name: str, study: Study, figures: dict[str, Figure], shown: Callable[[Figure], str]) -> str:
-    """HTML of a block by its name. shown: HTML of a figure, with its link to where it comes from."""
+def block(
+    name: str, study: Study, figures: dict[str, Figure], shown: Callable[[Figure], str]
+) -> str:
+    """HTML of a block by its name. shown: HTML of a figure, with its link to where it comes
+    from."""
     what, _, about = name.partition("_")
     if what == "plot":
         return _as_html(_plot(about, study))
@@ -40,7 +43,9 @@ def block(name: str, study: Study, figures: dict[str, Figure], shown: Callable[[
 def _table(kind: str, columns: tuple[str, ...], study: Study, figures, shown) -> str:
     """A row for each number of ranks; a column that no record fills is left out."""
     rows = study.ranks(kind)
-    filled = [column for column in columns if any(f"{column}_{kind}_{ranks}" in figures for ranks in rows)]
+    filled = [
+        column for column in columns if any(f"{column}_{kind}_{ranks}" in figures for ranks in rows)
+    ]
     head = "".join(f"<th>{_HEADS.get(column, column)}</th>" for column in filled)
     lines = [f"<tr><th>{kind}, ranks</th>{head}</tr>"]
     for ranks in rows:
@@ -62,7 +67,9 @@ def _plot(about: str, study: Study):
         return plots.bars(bars, ylabel="share of a step (%)", title="Where the time of a step goes")
     times = {
         "measured": {ranks: run["samples"] for ranks, run in study.runs[about].items()},
-        "predicted": {ranks: entry["predicted"] for ranks, entry in study.predictions[about].items()},
+        "predicted": {
+            ranks: entry["predicted"] for ranks, entry in study.predictions[about].items()
+        },
     }
     if about == "strong":
         return plots.scaling(times, title="Strong scaling")
@@ -76,4 +83,6 @@ def _as_html(figure) -> str:
     figure.savefig(stream, format="svg")
     svg = re.sub(r"<metadata>.*?</metadata>", "", stream.getvalue(), flags=re.DOTALL)
     title = figure.axes[0].get_title(loc="left") or figure.axes[0].get_title()
-    return f'<figure role="img" aria-label="{html.escape(title)}">{svg[svg.index("<svg") :]}</figure>'
+    return (
+        f'<figure role="img" aria-label="{html.escape(title)}">{svg[svg.index("<svg") :]}</figure>'
+    )

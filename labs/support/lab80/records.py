@@ -6,7 +6,7 @@ A study is all records of a lab that carry the same `study`:
 |---|---|
 | `study` | where, machine, net, question, enough, images, epoch, rounds, method, command |
 | `prediction` | kind, ranks, predicted (seconds of a step) |
-| `strong`, `weak` | ranks, nodes, images (of the job), seconds, samples, compute, wait, communicate, energy |
+| `strong`, `weak` | ranks, nodes, images, seconds, samples, compute, wait, communicate, energy |
 | `published` | name, value, unit, source: a number that others have published |
 """
 
@@ -51,7 +51,8 @@ class Entry:
 
 
 class Study:
-    """The entries of one study: .runs[kind][ranks], .predictions[kind][ranks], .setup, .published[name]."""
+    """The entries of one study: .runs[kind][ranks], .predictions[kind][ranks], .setup,
+    .published[name]."""
 
     def __init__(self, name: str, entries: Sequence[Entry], others: Iterable[str] = ()):
         self.name = name
@@ -60,7 +61,9 @@ class Study:
         self.setup = self._of("study")[0]
         self.runs = {kind: {entry["ranks"]: entry for entry in self._of(kind)} for kind in KINDS}
         self.predictions = {
-            kind: {entry["ranks"]: entry for entry in self._of("prediction") if entry["kind"] == kind}
+            kind: {
+                entry["ranks"]: entry for entry in self._of("prediction") if entry["kind"] == kind
+            }
             for kind in KINDS
         }
         self.published = {str(entry["name"]): entry for entry in self._of("published")}
@@ -80,7 +83,9 @@ class Study:
     @cached_property
     def faults(self) -> list[str]:
         """A sentence for each thing for which these records support no number. Looked for once."""
-        sentences = [f"The study has no records of {kind} scaling." for kind in KINDS if not self.runs[kind]]
+        sentences = [
+            f"The study has no records of {kind} scaling." for kind in KINDS if not self.runs[kind]
+        ]
         for entry in self._of(*KINDS):
             wrong = _wrong_with(entry)
             if wrong:
@@ -89,7 +94,8 @@ class Study:
         return sentences or [*self._of_comparisons(), *self._of_predictions()]
 
     def _of_comparisons(self) -> list[str]:
-        """What cannot be compared: runs of other machines, of other batches, or one of two runs chosen."""
+        """What cannot be compared: runs of other machines, of other batches, or one of two runs
+        chosen."""
         sentences = []
         for kind in KINDS:
             measured = self._of(kind)
@@ -97,28 +103,29 @@ class Study:
             for ranks in sorted({count for count in counts if counts.count(count) > 1}):
                 lines = " and ".join(entry.place for entry in measured if entry["ranks"] == ranks)
                 sentences.append(
-                    f"There are several records of {kind} scaling on {ranks} ranks ({lines}): nobody may "
-                    "choose among them. Measure all of it again, as a new study."
+                    f"There are several records of {kind} scaling on {ranks} ranks ({lines}):"
+                    " nobody may choose among them. Measure all of it again, as a new study."
                 )
             shares = {_share(kind, entry) for entry in measured}
             if len(shares) > 1:
                 whose = "of the job" if kind == "strong" else "of each rank"
                 numbers = ", ".join(f"{share:g}" for share in sorted(shares))
                 sentences.append(
-                    f"{kind.capitalize()} scaling keeps the images {whose} the same; these records have "
-                    f"{numbers}."
+                    f"{kind.capitalize()} scaling keeps the images {whose} the same; these records"
+                    f" have {numbers}."
                 )
         for name in _SAME:
             values = {str(entry[name]) for entry in self._of(*KINDS)}
             if len(values) > 1:
                 sentences.append(
-                    f"The records of this study differ in `{name}`: {', '.join(sorted(values))}. A ratio of "
-                    "their times would compare machines, not numbers of ranks."
+                    f"The records of this study differ in `{name}`: {', '.join(sorted(values))}. A"
+                    " ratio of their times would compare machines, not numbers of ranks."
                 )
         return sentences
 
     def _of_predictions(self) -> list[str]:
-        """A prediction stands before the first measurement, and for every measured number of ranks."""
+        """A prediction stands before the first measurement, and for every measured number of
+        ranks."""
         sentences = []
         first = min(str(entry["utc"]) for entry in self._of(*KINDS))
         for kind in KINDS:
@@ -129,8 +136,9 @@ class Study:
         for entry in self._of("prediction"):
             if str(entry["utc"]) > first:
                 sentences.append(
-                    f"The prediction in {entry.place} was made after the first measurement "
-                    f"({shown_time(entry['utc'])} after {shown_time(first)}): that is no prediction."
+                    f"The prediction in {entry.place} was made after the first measurement"
+                    f" ({shown_time(entry['utc'])} after {shown_time(first)}): that is no"
+                    " prediction."
                 )
         return sentences
 
@@ -141,7 +149,10 @@ def _wrong_with(entry: Entry) -> str:
     parts = [entry[name] for name in PARTS]
     numbers = [seconds, *parts, *(samples if isinstance(samples, list) and samples else [None])]
     if not all(isinstance(number, int | float) and 0 <= number < math.inf for number in numbers):
-        return "lacks its time, its samples or what the time was spent on, so that it supports nothing."
+        return (
+            "lacks its time, its samples or what the time was spent on, so that it supports"
+            " nothing."
+        )
     median, mean = float(np.median(samples)), float(np.mean(samples))
     if not math.isclose(seconds, median, rel_tol=1e-6):
         return f"says {seconds:.6g} s, but the median of its own samples is {median:.6g} s."
@@ -166,7 +177,9 @@ def shown_time(utc: str) -> str:
 def read(files: Iterable[Path]) -> list[Entry]:
     """All records in some files, with their lines."""
     return [
-        Entry(paths.shown(file), line, fields) for file in files for line, fields in record.numbered(file)
+        Entry(paths.shown(file), line, fields)
+        for file in files
+        for line, fields in record.numbered(file)
     ]
 
 
@@ -188,10 +201,12 @@ def load(name: str | None = None, files: Iterable[Path] | None = None) -> Study:
 
 
 def reference(study: Study, files: Iterable[Path] | None = None) -> dict[str, dict[int, Entry]]:
-    """kind -> ranks -> the kit's own record of such a run; {} where it has none of this kind of study.
+    """kind -> ranks -> the kit's own record of such a run; {} where it has none of this kind of
+    study.
 
-    A virtual study is compared with the kit's study of the same machine and net; one of real ranks with lab
-    50's, whose step is the same. Both with as many images, since these decide how it scales.
+    A virtual study is compared with the kit's study of the same machine and net; one of real ranks
+    with lab 50's, whose step is the same. Both with as many images, since these decide how it
+    scales.
     """
     folder = paths.root() / "solutions" / "results"
     stems = (LAB, "50_strong_and_weak_scaling")
@@ -212,7 +227,8 @@ def _is_alike(entry: Entry, setup: Entry) -> bool:
 
 
 def spoken_names(study: Study) -> set[str]:
-    """Names with digits in them that the records hold, as `plain_name` has them: resnet101, p100, roce25."""
+    """Names with digits in them that the records hold, as `plain_name` has them: resnet101, p100,
+    roce25."""
     names = set()
     for entry in study.entries:
         for value in entry.fields.values():

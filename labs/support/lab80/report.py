@@ -1,4 +1,5 @@
-"""Does a report say only what its records support? `problems(text, study)`: a sentence for each place."""
+"""Does a report say only what its records support? `problems(text, study)`: a sentence for each
+place."""
 
 from __future__ import annotations
 
@@ -24,7 +25,10 @@ SECTIONS = {
     },
     "Prediction against measurement": {r"error_\w+": "an error, such as {error_strong_most}"},
     "Reference": {r"reference": "{reference}"},
-    "Cost": {r"node_hours_\w+": "node-hours", r"energy": "{energy}, which says so where nothing was read"},
+    "Cost": {
+        r"node_hours_\w+": "node-hours",
+        r"energy": "{energy}, which says so where nothing was read",
+    },
     "Limits": {},
 }
 BLOCKS = (
@@ -36,7 +40,8 @@ _HEAD = re.compile(r"\A---\n(.*?)\n---\n", re.DOTALL)
 
 @dataclass
 class Reading:
-    """A report that was read: its text with a mark for each placeholder, their names, and what is wrong."""
+    """A report that was read: its text with a mark for each placeholder, their names, and what is
+    wrong."""
 
     title: str
     text: str
@@ -52,7 +57,8 @@ def study_named_in(text: str) -> str | None:
 
 
 def problems(text: str, study: Study) -> list[str]:
-    """A sentence for each thing in a report that this study's records do not support, and that it lacks."""
+    """A sentence for each thing in a report that this study's records do not support, and that it
+    lacks."""
     return read(text, study).problems
 
 
@@ -66,7 +72,9 @@ def read(text: str, study: Study) -> Reading:
     found: list[str] = []
     named = study_named_in(text)
     if named not in (None, study.name):
-        found.append(f"The report is about the study {named!r}; these are records of {study.name!r}.")
+        found.append(
+            f"The report is about the study {named!r}; these are records of {study.name!r}."
+        )
     names: list[str] = []
 
     def mark(match: re.Match) -> str:
@@ -80,12 +88,16 @@ def read(text: str, study: Study) -> Reading:
     found += words.odd(body)
     marked = words.PLACEHOLDER.sub(mark, re.sub(words.MARK, "", body))
     if re.search("[{}]", marked):
-        found.append("A curly bracket is left over: a figure's name stands in one pair, {time_strong_most}.")
+        found.append(
+            "A curly bracket is left over: a figure's name stands in one pair, {time_strong_most}."
+        )
     seen = words.plain(marked)
     counts = _counts(study)
     for line, number, why in words.bare_numbers(seen, counts, spoken_names(study)):
         reason = f" ({why})" if why else ""
-        found.append(f"Line {line}: “{number}” is supported by no record{reason}.{_meant(number, known)}")
+        found.append(
+            f"Line {line}: “{number}” is supported by no record{reason}.{_meant(number, known)}"
+        )
     # The question is a sentence of the learner's: what it says is looked at as all else.
     for _, number, _ in words.bare_numbers(sentences["question"], counts, spoken_names(study)):
         found.append(f"The question: “{number}” is supported by no record.")
@@ -106,7 +118,9 @@ def _counts(study: Study) -> dict[str, set[int]]:
     """Noun -> how many of them there were, by the study's records."""
     runs = [entry for kind in KINDS for entry in study.runs[kind].values()]
     ranks = {entry["ranks"] for entry in runs}
-    images = {entry["images"] for entry in runs} | {entry["images"] // entry["ranks"] for entry in runs}
+    images = {entry["images"] for entry in runs} | {
+        entry["images"] // entry["ranks"] for entry in runs
+    }
     return {
         "ranks": ranks,
         "gpus": set() if any(entry["device"] == "cpu" for entry in runs) else ranks,
@@ -125,16 +139,23 @@ def _unknown(written: str, name: str, study: Study, usable: list[str]) -> str:
         ranks = ", ".join(map(str, study.ranks(match[2])))
         return f"{written}: {match[2]} scaling was measured on {ranks} ranks, not on {match[3]}."
     if match and match[1] == "joules":
-        return f"{written}: no energy is on record, so no number of it can be given. {{energy}} says why."
+        return (
+            f"{written}: no energy is on record, so no number of it can be given. {{energy}} says"
+            " why."
+        )
     if match and match[1] == "reference_efficiency":
-        return f"{written}: the kit has no such record to compare with. {{reference}} says what it has."
+        return (
+            f"{written}: the kit has no such record to compare with. {{reference}} says what it"
+            " has."
+        )
     near = difflib.get_close_matches(name, usable, 3, 0.6)
     meant = f" Did you mean {' or '.join(f'{{{other}}}' for other in near)}?" if near else ""
     return f"{written}: no record and no formula has this name.{meant}"
 
 
 def _meant(number: str, known: dict[str, Figure]) -> str:
-    """` If you mean {efficiency_weak_4} (93.1 %), write that name` where a figure rounds to that number."""
+    """` If you mean {efficiency_weak_4} (93.1 %), write that name` where a figure rounds to that
+    number."""
     typed = re.fullmatch(r"\D?(\d+)(\.\d+)?\s*(\D*)", number.replace(",", ""))
     if not typed:
         return " A number is written as the name of a figure, such as {efficiency_strong_most}."
@@ -144,8 +165,8 @@ def _meant(number: str, known: dict[str, Figure]) -> str:
         shown = re.match(r"[+-]?([\d.]+) ?(\S*)", figure.text.replace(",", ""))
         if shown and round(float(shown[1]), places) == value and typed[3].strip() in ("", shown[2]):
             return (
-                f" If you mean {{{name}}} ({figure.text}), write that name: a typed number stays when you "
-                "measure again."
+                f" If you mean {{{name}}} ({figure.text}), write that name: a typed number stays"
+                " when you measure again."
             )
     return " No figure of this study has that value: measure it, or leave it out."
 
@@ -165,7 +186,11 @@ def _sections(text: str, names: list[str]) -> list[str]:
             if not any(re.fullmatch(pattern, name) for name in used):
                 sentences.append(f"The section {heading!r} lacks {what}.")
         if len(re.findall(r"[^\W\d_]{2,}", part)) < FEWEST_WORDS:
-            sentences.append(f"The section {heading!r} has fewer than {FEWEST_WORDS} words of your own.")
+            sentences.append(
+                f"The section {heading!r} has fewer than {FEWEST_WORDS} words of your own."
+            )
         if "…" in part or re.search(r"\bTODO\b", part):
-            sentences.append(f"The section {heading!r} is not finished: it still holds a prompt (… or TODO).")
+            sentences.append(
+                f"The section {heading!r} is not finished: it still holds a prompt (… or TODO)."
+            )
     return sentences

@@ -21,9 +21,11 @@ CALIBRATION = 6  # steps of one rank alone
 
 @dataclass(frozen=True)
 class Setup:
-    """counts: numbers of ranks. per_image: seconds of an image on one rank. nbytes: of the gradients.
+    """counts: numbers of ranks. per_image: seconds of an image on one rank. nbytes: of the
+    gradients.
 
-    per_node: ranks of a node. machine: of the virtual cluster; for real ranks the links of lab 22's records.
+    per_node: ranks of a node. machine: of the virtual cluster; for real ranks the links of lab 22's
+    records.
     """
 
     where: str
@@ -35,7 +37,8 @@ class Setup:
     per_node: int
 
     def link(self, ranks: int) -> tuple[float, float]:
-        """(seconds of a message, seconds of a byte) of the slowest link that a ring of so many ranks uses."""
+        """(seconds of a message, seconds of a byte) of the slowest link that a ring of so many
+        ranks uses."""
         inside = self.machine.inside
         between = self.machine.between
         if self.nodes(ranks) == 1 or inside.bandwidth < between.bandwidth:
@@ -49,10 +52,10 @@ class Setup:
     def __str__(self) -> str:
         latency, beta = self.link(max(self.counts))
         return (
-            f"{self.where}: {', '.join(map(str, self.counts))} ranks; "
-            f"an image takes {1e3 * self.per_image:.2f} ms on one rank; "
-            f"{self.nbytes / 1e6:.2f} MB of gradients; the slowest link of {max(self.counts)} ranks: "
-            f"{1e6 * latency:.2f} µs a message, {1e-9 / beta:.2f} GB/s"
+            f"{self.where}: {', '.join(map(str, self.counts))} ranks; an image takes"
+            f" {1e3 * self.per_image:.2f} ms on one rank; {self.nbytes / 1e6:.2f} MB of gradients;"
+            f" the slowest link of {max(self.counts)} ranks: {1e6 * latency:.2f} µs a message,"
+            f" {1e-9 / beta:.2f} GB/s"
         )
 
 
@@ -88,8 +91,8 @@ WARMUP = 2  # steps before the first that counts
 class OfRank:
     """What a rank saw: compute and allreduce, seconds by step; its host; place: fields of a record.
 
-    joules: of its node during these steps, on the first rank of each node, else 0; None where it cannot be
-    read. meter: what counted them; no_meter: why nothing did.
+    joules: of its node during these steps, on the first rank of each node, else 0; None where it
+    cannot be read. meter: what counted them; no_meter: why nothing did.
     """
 
     compute: np.ndarray
@@ -101,11 +104,13 @@ class OfRank:
     no_meter: str
 
 
-def on_virtual_ranks(comm, seconds: float, nbytes: float, steps: int, jitter: float, seed: Sequence[int]):
+def on_virtual_ranks(
+    comm, seconds: float, nbytes: float, steps: int, jitter: float, seed: Sequence[int]
+):
     """(compute, allreduce) of a virtual rank: (steps,) seconds each.
 
-    seconds: of its computing, which varies from step to step by normal numbers; jitter: their standard
-    deviation, as a share.
+    seconds: of its computing, which varies from step to step by normal numbers; jitter: their
+    standard deviation, as a share.
     """
     chance = np.random.default_rng([*seed, comm.rank])
     compute = []
@@ -122,7 +127,8 @@ def on_virtual_ranks(comm, seconds: float, nbytes: float, steps: int, jitter: fl
 
 
 def real(comm, kind: str, images: int, width: int, steps: int) -> OfRank:
-    """The step of labs 30 and 50 on a real rank. images: of the whole job (strong), of each rank (weak)."""
+    """The step of labs 30 and 50 on a real rank. images: of the whole job (strong), of each rank
+    (weak)."""
     import torch
 
     torch.set_num_threads(1)
@@ -143,16 +149,26 @@ def real(comm, kind: str, images: int, width: int, steps: int) -> OfRank:
             comm.Barrier()
             before = meter.read() if counts else None
         stamps.append(
-            _step(comm, place, net, pictures, labels, total, stamps[-1][2] if step > WARMUP else None)
+            _step(
+                comm, place, net, pictures, labels, total, stamps[-1][2] if step > WARMUP else None
+            )
         )
     joules = meter.joules(before) if counts else 0.0
     seconds = np.array([stamp[:2] for stamp in stamps[WARMUP:]])
     return OfRank(
-        seconds[:, 0], seconds[:, 1], hosts[comm.rank], place.fields(), joules, meter.name, meter.why
+        seconds[:, 0],
+        seconds[:, 1],
+        hosts[comm.rank],
+        place.fields(),
+        joules,
+        meter.name,
+        meter.why,
     )
 
 
-def _step(comm, place, net, pictures, labels, total: int, begin: float | None) -> tuple[float, float, float]:
+def _step(
+    comm, place, net, pictures, labels, total: int, begin: float | None
+) -> tuple[float, float, float]:
     """(seconds of compute, of allreduce, when it ended)."""
     import torch
     from labkit.timing import device_sync
@@ -183,4 +199,8 @@ def share(kind: str, images: int, rank: int, ranks: int) -> int:
 def parts(compute: np.ndarray, allreduce: np.ndarray) -> dict[str, np.ndarray]:
     """Seconds of compute, wait and communicate by step, of (ranks, steps): lab 50's split."""
     sending = allreduce.min(axis=0)
-    return {"compute": compute.mean(axis=0), "wait": allreduce.mean(axis=0) - sending, "communicate": sending}
+    return {
+        "compute": compute.mean(axis=0),
+        "wait": allreduce.mean(axis=0) - sending,
+        "communicate": sending,
+    }

@@ -1,4 +1,5 @@
-"""The numbers in a report's text that stand for nothing on record, and figures that words beside them change.
+"""The numbers in a report's text that stand for nothing on record, and figures that words beside
+them change.
 
 What is looked at is the Markdown itself, without its emphasis: `9**1** %` is read as 91 %.
 """
@@ -24,7 +25,8 @@ _IN_WORDS = re.compile(
     r"\b(?:(?:thir|four|fif|six|seven|eigh|nine)teen|(?:eleven|twelve|twenty|thirty|forty|fifty|sixty|"
     r"seventy|eighty|ninety)(?:-\w+)?|"
     r"(?:hundred|thousand|million|billion|dozen)s?|twice|thrice|(?:doubl|tripl|quadrupl|halv)\w+|\w+-?fold|"
-    r"(?<!middle )half (?:of|the|a|as)|(?:a|one|two|three) (?:half|(?:third|quarter|fifth|tenth)s? of)|"
+    r"(?<!middle )half (?:of|the|a|as)|(?:a|one|two|three) (?:half|(?:third|quarter|fifth|tenth)s?"
+    r" of)|"
     rf"(?:{'|'.join(_SMALL)})[ -](?:{_UNITS}))(?!\w)",
     re.IGNORECASE,
 )
@@ -32,7 +34,8 @@ _COUNT = rf"(?:\d[\d,]*|{'|'.join(_SMALL)})"
 _COUNTS = re.compile(
     rf"(?<![\w.,+\-−–/*^×·$€#=~<>])({_COUNT}(?:, {_COUNT})*(?:,? (?:and|or|to) {_COUNT})?)[\s-]"
     # Behind a count these make another number of it: 32 images a second.
-    r"(ranks?|gpus?|nodes?|images?|steps?|rounds?|cores?)\b(?!\s*(?:/|per\b|an? (?:second|minute|hour|day)))",
+    r"(ranks?|gpus?|nodes?|images?|steps?|rounds?|cores?)\b(?!\s*(?:/|per\b|an?"
+    r" (?:second|minute|hour|day)))",
     re.IGNORECASE,
 )
 _LABS = re.compile(
@@ -53,12 +56,15 @@ def odd(text: str) -> list[str]:
     if re.search(r"<[A-Za-z/!?]|&#?\w+;", text):
         sentences.append("The text holds HTML (`<…` or `&…;`). A report is plain Markdown.")
     if re.search(r"!\[", text):
-        sentences.append("A picture can hold numbers that nobody checks: use {plot_strong} and the like.")
+        sentences.append(
+            "A picture can hold numbers that nobody checks: use {plot_strong} and the like."
+        )
     return sentences
 
 
 def plain(text: str) -> str:
-    """Markdown as its reader sees it, line by line: without addresses, emphasis and the numbers of lists."""
+    """Markdown as its reader sees it, line by line: without addresses, emphasis and the numbers of
+    lists."""
     text = re.sub(r"\]\(\S+\)|https?://\S+", " ", text)
     text = re.sub(r"^\s*\d[.)] ", " ", text, flags=re.MULTILINE)
     return unicodedata.normalize("NFKC", re.sub(r"[*`\\]|(?<!\w)_|_(?!\w)", "", text))
@@ -67,7 +73,8 @@ def plain(text: str) -> str:
 def bare_numbers(
     text: str, counts: Mapping[str, Collection[int]], names: Collection[str]
 ) -> list[tuple[int, str, str]]:
-    """(number of its line, the number, why it is refused) of each number in a text that no record supports.
+    """(number of its line, the number, why it is refused) of each number in a text that no record
+    supports.
 
     counts: noun -> the numbers of them that were there. names: of things, as `plain_name` has them.
     """
@@ -79,7 +86,9 @@ def bare_numbers(
     def count(match: re.Match) -> str:
         there = counts[match[2].lower().removesuffix("s") + "s"]
         for part in re.findall(_COUNT, match[1], re.IGNORECASE):
-            number = _SMALL.index(part.lower()) if part.lower() in _SMALL else int(part.replace(",", ""))
+            number = (
+                _SMALL.index(part.lower()) if part.lower() in _SMALL else int(part.replace(",", ""))
+            )
             if number not in there:
                 numbers = ", ".join(f"{n:,}" for n in sorted(there)) or "none at all"
                 refuse(match, f"{part} {match[2]}", f"the records of this study have {numbers}")
@@ -90,7 +99,9 @@ def bare_numbers(
         return _blank(match)
 
     left = _LABS.sub(_blank, text)
-    left = _NAME.sub(lambda match: _blank(match) if plain_name(match[0]) in names else match[0], left)
+    left = _NAME.sub(
+        lambda match: _blank(match) if plain_name(match[0]) in names else match[0], left
+    )
     left = _COUNTS.sub(count, left)
     left = _IN_WORDS.sub(in_words, left)
     for match in _NUMBER.finditer(left):
@@ -109,12 +120,13 @@ def changed_figures(text: str, printed: Callable[[str], str]) -> list[str]:
     printed: what the figure behind a mark will look like.
     """
     before = [
-        f"{match[1].strip()!r} stands right before {printed(match[2])} and makes another number of it."
+        f"{match[1].strip()!r} stands right before {printed(match[2])} and makes another number"
+        " of it."
         for match in _BEFORE.finditer(text)
     ]
     behind = [
-        f"{match[2].strip()!r} stands right behind {printed(match[1])}, which is complete: it brings its own "
-        "unit."
+        f"{match[2].strip()!r} stands right behind {printed(match[1])}, which is complete: it"
+        " brings its own unit."
         for match in _BEHIND.finditer(text)
     ]
     return before + behind

@@ -1,4 +1,5 @@
-"""A stand-in for sacct, which needs a database: jobs that ended (jobs.txt) and jobs that live (scontrol).
+"""A stand-in for sacct, which needs a database: jobs that ended (jobs.txt) and jobs that live
+(scontrol).
 
 Understands -j, -o/--format, -n, -P/--parsable2, -X, --name and -s/--state. Steps are not listed.
 """
@@ -102,7 +103,9 @@ def main(arguments: list[str]) -> int:
     fields = [name.split("%")[0].lower() for name in options.format.split(",") if name]
     unknown = [name for name in fields if name not in FIELDS]
     if unknown:
-        print(f"sacct: no field {unknown[0]}; this stand-in has {', '.join(FIELDS)}", file=sys.stderr)
+        print(
+            f"sacct: no field {unknown[0]}; this stand-in has {', '.join(FIELDS)}", file=sys.stderr
+        )
         return 1
     numbers = {number.split(".")[0] for number in options.jobs.split(",") if number}
     rows = [

@@ -93,7 +93,14 @@ must_do:
 
 def records() -> str:
     """Two records of one machine, and one of another."""
-    common = {"lab": STEM, "result": "sum", "unit": "s", "cpu": "A CPU", "cores": 2, "device": "cpu"}
+    common = {
+        "lab": STEM,
+        "result": "sum",
+        "unit": "s",
+        "cpu": "A CPU",
+        "cores": 2,
+        "device": "cpu",
+    }
     common |= {"revision": "aaaabbbbcccc", "changed": False}
     first = {**common, "utc": "2026-01-02T03:04:00+00:00", "seconds": 0.5}
     later = {**common, "utc": "2026-01-02T03:05:00+00:00", "seconds": 0.25}

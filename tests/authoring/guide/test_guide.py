@@ -21,7 +21,9 @@ from tests.figures.preparation import commands
 EMPTY = {"figures": {}, "must_do": {}}
 PNG = base64.b64encode(b"a picture").decode()
 # What a browser would fetch; a link that somebody may follow is none of it.
-LOADS = re.compile(r"""<(?!a )\w+ [^>]*(?:src|href)=["'](?!data:)[^"']*|@import[^;]*|url\(["']?http[^)]*""")
+LOADS = re.compile(
+    r"""<(?!a )\w+ [^>]*(?:src|href)=["'](?!data:)[^"']*|@import[^;]*|url\(["']?http[^)]*"""
+)
 
 
 @pytest.fixture
@@ -109,7 +111,10 @@ def test_a_tour_gives_figures_and_seconds(guided, tmp_path, small, outputs, pict
     ran = {"small": small, "labs": [{"stem": STEM, "status": "ran", "seconds": 12.5}]}
     (tmp_path / "tour.json").write_text(json.dumps(ran))
     (before,) = command.read_sheets(guided.root, EMPTY, tmp_path)
-    cells = [{"id": f"cell-{before.lesson.figure.cell + place:02d}", "outputs": outputs} for place in (1, 9)]
+    cells = [
+        {"id": f"cell-{before.lesson.figure.cell + place:02d}", "outputs": outputs}
+        for place in (1, 9)
+    ]
     (tmp_path / f"notebooks/{STEM}.ipynb").write_text(json.dumps({"cells": cells}))
     (known,) = command.read_sheets(guided.root, EMPTY, tmp_path)
     assert (before.picture, known.picture) == (None, picture)
@@ -184,7 +189,9 @@ def test_a_browser_loads_the_files_alone(real):
 
 
 def test_each_command_is_a_goal_of_the_makefile():
-    goals = set(re.findall(r"^([a-z0-9-]+):", (paths.root() / "Makefile").read_text(), re.MULTILINE))
+    goals = set(
+        re.findall(r"^([a-z0-9-]+):", (paths.root() / "Makefile").read_text(), re.MULTILINE)
+    )
     assert {command.split()[0] for command in commands()} == {"make"}
     assert {command.split()[1] for command in commands()} <= goals
 

@@ -42,7 +42,9 @@ def test_mistakes_come_from_the_wrong_answers(guided):
     assert [mistake.exercise for mistake in read] == ["91.1", "91.1", "91.1", "91.2"]
     assert read[0].mistake == "takes <away>"
     assert [mistake.says for mistake in read[1:3]] == ["expected 3, got 1", "without an end"]
-    assert read[3].says == "It is got 6 in …, not less.", "the whole sentence, where the lab holds it"
+    assert read[3].says == "It is got 6 in …, not less.", (
+        "the whole sentence, where the lab holds it"
+    )
     assert mistakes.read(guided.root, "92_none") == []
 
 

@@ -17,12 +17,15 @@ pytestmark = pytest.mark.slow  # they read thirty labs
 
 @pytest.fixture(scope="module")
 def lessons() -> dict[str, lesson.Lesson]:
-    """All lessons that the timetables need, and those that need another figure than the last one."""
+    """All lessons that the timetables need, and those that need another figure than the last
+    one."""
     wanted = re.findall(r'"(\d\d)"', timetable.FILE.read_text(encoding="utf-8"))
     found = {number: labfile.find(number) for number in dict.fromkeys(wanted)}
     return {
         number: lesson.read(
-            generate.load(stem), CONTENT["figures"].get(number, ""), CONTENT["must_do"].get(number, ())
+            generate.load(stem),
+            CONTENT["figures"].get(number, ""),
+            CONTENT["must_do"].get(number, ()),
         )
         for number, stem in found.items()
     }
@@ -45,7 +48,9 @@ def test_every_timetable_of_the_kit_is_closed_and_ends_in_time(lessons):
 
 
 def test_a_timetable_gives_a_lab_its_stated_minutes(lessons):
-    (day,) = next(table for table in timetable.plan(CONTENT, lessons) if table.key == "one_day").days
+    (day,) = next(
+        table for table in timetable.plan(CONTENT, lessons) if table.key == "one_day"
+    ).days
     for slot in day:
         if slot.kind == "lab":
             assert slot.minutes == lessons[slot.labs[0]].lab.header.minutes
@@ -65,7 +70,8 @@ def test_the_hands_on_of_its_page_is_that_of_the_timetable(lessons):
 def swapped(slots: list, first: str, second: str) -> None:
     """Two labs of a day change places."""
     one, two = (
-        next(place for place, slot in enumerate(slots) if slot.get("lab") == lab) for lab in (first, second)
+        next(place for place, slot in enumerate(slots) if slot.get("lab") == lab)
+        for lab in (first, second)
     )
     slots[one], slots[two] = slots[two], slots[one]
 
@@ -79,7 +85,10 @@ def swapped(slots: list, first: str, second: str) -> None:
             lambda day: swapped(day["days"][0]["slots"], "20", "21"),
             "one_day: lab 21 is worked on before lab 20.",
         ),
-        (lambda day: day["beforehand"].append("50"), "lab 50 is named beforehand before lab 21, 23, 30."),
+        (
+            lambda day: day["beforehand"].append("50"),
+            "lab 50 is named beforehand before lab 21, 23, 30.",
+        ),
     ],
 )
 def test_a_lab_before_what_it_builds_on_is_named(lessons, content, spoil, says):

@@ -1,4 +1,5 @@
-"""The tour: labs that run, fail, hang or cannot run here; the report; what is left when it is stopped."""
+"""The tour: labs that run, fail, hang or cannot run here; the report; what is left when it is
+stopped."""
 
 import json
 import os
@@ -27,7 +28,9 @@ def test_a_tour_with_every_kind_of_lab(checkout, tmp_path):
     (checkout.root / "solutions/15_no_lab.py").write_text("# %% [markdown]\n# nothing\n")
     results = checkout.root / "solutions/results"
     results.mkdir()
-    (results / "10_good_lab.jsonl").write_text('{"lab": "10_good_lab", "result": "theirs", "rate": 2.0}\n')
+    (results / "10_good_lab.jsonl").write_text(
+        '{"lab": "10_good_lab", "result": "theirs", "rate": 2.0}\n'
+    )
     learner = checkout.root / ".labkit"
     environment = {"SLURM_JOB_ID": "", "LABKIT_HOME": ""}
 
@@ -65,7 +68,9 @@ def test_a_tour_with_every_kind_of_lab(checkout, tmp_path):
 def look_at_the_pages(out):
     index = (out / "index.html").read_text()
     assert 'href="10_good_lab.html"' in index
-    assert 'href="11_wrong_answer.html"' in index, "a failed lab has a page, too: it shows where it failed"
+    assert 'href="11_wrong_answer.html"' in index, (
+        "a failed lab has a page, too: it shows where it failed"
+    )
     assert 'href="13_not_here.html"' not in index
     assert index.count('src="data:image/png;base64,') == 1
     assert "pace, images/s" in index
@@ -99,7 +104,9 @@ def test_a_tour_that_is_stopped_leaves_no_process(checkout, tmp_path, number):
         start_new_session=True,
     )
     try:
-        awaited(lambda: len(list(tmp_path.glob("started-*"))) == 2 or process.poll() is not None, 120)
+        awaited(
+            lambda: len(list(tmp_path.glob("started-*"))) == 2 or process.poll() is not None, 120
+        )
         assert process.poll() is None, process.communicate()[1]
         assert len(marked(mark)) >= 5, "tour, lab, kernel, two ranks"
         process.send_signal(number)
@@ -145,7 +152,11 @@ def test_what_an_executed_notebook_says(tmp_path):
             "cell_type": "code",
             "execution_count": None,
             "outputs": [
-                {"output_type": "error", "ename": "CheckFailed", "traceback": ["✗ 10.1  no,\n  not yet"]}
+                {
+                    "output_type": "error",
+                    "ename": "CheckFailed",
+                    "traceback": ["✗ 10.1  no,\n  not yet"],
+                }
             ],
         },
     ]

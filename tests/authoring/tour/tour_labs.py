@@ -19,12 +19,15 @@ IMPORTS = "import time\n\nfrom labkit import launch, plots, record\n\n"
 
 
 def write_lab(checkout, stem, *, needs="cpu", minutes=5, answer="a + b", measure="pass"):
-    """Put the lab into a checkout, with its wrong-answers file, which holds the parameters of the tests."""
+    """Put the lab into a checkout, with its wrong-answers file, which holds the parameters of the
+    tests."""
     changes = {
         "90_tiny": stem,
         "90": stem[:2],
         "Needs: cpu · Ranks: 2 · Minutes: 5": f"Needs: {needs} · Ranks: 1 · Minutes: {minutes}",
-        "Write the sum.": "A formula, $p_k = e^{z_k} / \\sum_j e^{z_j}$, and some `code with $dollars$`.",
+        "Write the sum.": (
+            "A formula, $p_k = e^{z_k} / \\sum_j e^{z_j}$, and some `code with $dollars$`."
+        ),
         "return a + b": f"return {answer}",
         "# Printing.\n": f"{IMPORTS}{measure}\n",
     }

@@ -1,4 +1,5 @@
-"""With EMULATED_GPUS=2 and this folder in PYTHONPATH, every Python gets two emulated GPUs with PyTorch."""
+"""With EMULATED_GPUS=2 and this folder in PYTHONPATH, every Python gets two emulated GPUs with
+PyTorch."""
 
 import importlib.util
 import os

@@ -78,7 +78,10 @@ OF_RANK = RankFailed("rank 2 failed: ValueError: no  (line 3 in f: x)", rank=2, 
         (
             lambda: expect.equal(mean([]), 0, "mean"),
             "90.1",
-            r"ZeroDivisionError: division by zero  \(line \d+ in mean: return sum\(numbers\) / len\(num",
+            (
+                r"ZeroDivisionError: division by zero  \(line \d+ in mean: return sum\(numbers\) /"
+                r" len\(num"
+            ),
         ),
         (
             lambda: np.zeros(3).reshape(2, 2),
@@ -138,7 +141,9 @@ def test_hints_come_one_by_one_and_then_the_way_out(tiny, capsys):
     assert "`a + …`" in capsys.readouterr().out
     assert "`make solve LAB=90 EX=90.1`" in failure(raised(STUB))
     hint("90.1")
-    assert capsys.readouterr().out.startswith("No more hints for 90.1. `make solve LAB=90 EX=90.1` puts")
+    assert capsys.readouterr().out.startswith(
+        "No more hints for 90.1. `make solve LAB=90 EX=90.1` puts"
+    )
     assert journal.entry("90.1")["hints"] == 2
 
 
@@ -233,13 +238,17 @@ def lab_calls(line: str, **names) -> None:
 def test_a_line_tries_the_answer_with_the_lab_s_other_names(module, capsys):
     lab_calls('check("90.1", total)', total=lambda numbers: 2 * sum(numbers), scale=2)
     assert capsys.readouterr().out == '✓ 90.1  Add "them" up\n'
-    with pytest.raises(CheckFailed, match=r"✗ 90.1  Scale 3: the total of 1 and 2: expected 9, got 3\."):
+    with pytest.raises(
+        CheckFailed, match=r"✗ 90.1  Scale 3: the total of 1 and 2: expected 9, got 3\."
+    ):
         lab_calls('check("90.1", total)', total=sum, scale=3)
     assert journal.entry("90.1")["tries"] == 2
 
 
 def test_what_a_check_misses_is_a_sentence(module):
-    with pytest.raises(CheckFailed, match="There is no `scale` yet: run the cells above this one first"):
+    with pytest.raises(
+        CheckFailed, match="There is no `scale` yet: run the cells above this one first"
+    ):
         lab_calls('check("90.1", total)', total=sum)
     with pytest.raises(LabError, match=r"lab90.py has no function for exercise 90\.2"):
         lab_calls('check("90.2", total)', total=sum)
@@ -255,7 +264,10 @@ def test_a_cell_that_was_not_run_is_a_sentence(tiny):
     """In a notebook; and in a script, where nothing else is printed."""
     lines = f'from labkit import check, lab\nlab.start("{tiny_lab.STEM}")\n'
     for text, says in (
-        ('check(\n    "90.1",\n    total)\n', "There is no `total` yet: run the cells above this one first."),
+        (
+            'check(\n    "90.1",\n    total)\n',
+            "There is no `total` yet: run the cells above this one first.",
+        ),
         ("print(total)\n", "NameError: name 'total' is not defined"),
     ):
         script = tiny.root / "script.py"
@@ -268,7 +280,9 @@ def test_a_cell_that_was_not_run_is_a_sentence(tiny):
 
 
 def test_a_long_sentence_is_broken_between_words_in_a_notebook():
-    (text,) = CheckFailed("✗ 90.1  " + "several words " * 20 + "\n    as far in as this")._render_traceback_()
+    (text,) = CheckFailed(
+        "✗ 90.1  " + "several words " * 20 + "\n    as far in as this"
+    )._render_traceback_()
     lines = text.splitlines()
     assert max(map(len, lines)) <= 78
     assert {line.split()[-1] for line in lines[1:-1]} <= {"several", "words"}

@@ -32,8 +32,13 @@ def test_equal():
     assert says(expect.equal, None, 3, "n") == "n: got None. Does the function return its result?"
     shorter = "list: expected 3 values, [1, 2, 3], got 2, [1, 2]."
     assert says(expect.equal, [1, 2], [1, 2, 3], "list") == shorter
-    assert says(expect.equal, {"a": 1}, {"b": 1}, "keys") == "keys: expected the keys ['b'], got ['a']."
-    assert says(expect.equal, {"a": [1, 2]}, {"a": [1, 3]}, "d") == "d: expected 3 at ['a'][1], got 2."
+    assert (
+        says(expect.equal, {"a": 1}, {"b": 1}, "keys")
+        == "keys: expected the keys ['b'], got ['a']."
+    )
+    assert (
+        says(expect.equal, {"a": [1, 2]}, {"a": [1, 3]}, "d") == "d: expected 3 at ['a'][1], got 2."
+    )
     assert says(expect.equal, np.zeros(3), np.zeros(2), "x") == "x: expected shape (2,), got (3,)."
     assert says(expect.equal, np.arange(4), np.array([0, 9, 2, 3]), "x") == (
         "x: 1 of 4 values differs; at [1] expected 9, got 1."
@@ -45,16 +50,22 @@ def test_close_says_where_and_how_much():
     expect.close(1.0, 1.0 + 1e-9, "one")
     expect.close([np.ones(2), np.zeros((2, 2))], [np.ones(2), np.zeros((2, 2))], "ragged")
     expect.close({"a": 1.0}, {"a": 1.0}, "dict")
-    text = says(expect.close, np.array([[1.0, 2.0], [3.0, 5.0]]), np.array([[1.0, 2.0], [3.0, 4.0]]), "loss")
-    assert text == "loss: 1 of 4 values is off; most at [1, 1]: expected 4, got 5, off by 1 (25.00%)."
+    text = says(
+        expect.close, np.array([[1.0, 2.0], [3.0, 5.0]]), np.array([[1.0, 2.0], [3.0, 4.0]]), "loss"
+    )
+    assert (
+        text == "loss: 1 of 4 values is off; most at [1, 1]: expected 4, got 5, off by 1 (25.00%)."
+    )
     assert says(expect.close, 5, 4, "n") == "n: expected 4, got 5, off by 1 (25.00%)."
     assert "got nan" in says(expect.close, [1.0, float("nan")], [1.0, 2.0], "x")
     assert says(expect.close, np.ones(3), 1.0, "x") == "x: expected shape (), got (3,)."
     assert "expected numbers, got 'a'" in says(expect.close, "a", 1.0, "x")
-    assert says(expect.close, [np.ones(2)], [np.ones(2), np.ones(3)], "w").startswith("w: expected 2 arrays")
-    assert says(expect.close, [np.ones(2), 2 * np.ones(3)], [np.ones(2), np.ones(3)], "w").startswith(
-        "w [1]: 3 of 3"
+    assert says(expect.close, [np.ones(2)], [np.ones(2), np.ones(3)], "w").startswith(
+        "w: expected 2 arrays"
     )
+    assert says(
+        expect.close, [np.ones(2), 2 * np.ones(3)], [np.ones(2), np.ones(3)], "w"
+    ).startswith("w [1]: 3 of 3")
     assert "Does the function return" in says(expect.close, None, 1.0, "x")
 
 
@@ -70,7 +81,8 @@ def test_close_takes_torch_tensors():
 
 
 def test_close_names_what_memory_happened_to_hold_without_a_warning():
-    unwritten = np.array([0x7F800001, 0x7F7FFFFF], dtype=np.uint32).view(np.float32)  # a signalling nan, 3e38
+    # A signalling nan, 3e38.
+    unwritten = np.array([0x7F800001, 0x7F7FFFFF], dtype=np.uint32).view(np.float32)
     answer = says(expect.close, unwritten, [1.0, 2.0], "Sum", slips={"use Allreduce": [0.0, 0.0]})
     assert "2 of 2 values are off" in answer
     assert says(expect.close, [np.inf, -np.inf], [1.0, np.inf], "Sum").count("off by") == 1
@@ -89,7 +101,10 @@ def test_raises():
     assert says(expect.raises, KeyError, lambda: int("a"), "x").startswith(
         "x: expected KeyError, got ValueError: invalid"
     )
-    assert says(expect.raises, ValueError, lambda: 3, "x") == "x: expected ValueError, but it returned 3."
+    assert (
+        says(expect.raises, ValueError, lambda: 3, "x")
+        == "x: expected ValueError, but it returned 3."
+    )
 
 
 def test_every_expectation_counts_once():
@@ -122,7 +137,9 @@ def test_slips_of_arrays_lists_and_of_equal():
     assert says(expect.close, want[:1], want, "x", slips={"half of it is missing": want[:1]}) == (
         "x: expected shape (2,), got (1,). Half of it is missing."
     )
-    assert says(expect.close, [3, 4], want, "x", slips={"m[i] is lost": [3, 4]}).endswith(". m[i] is lost.")
+    assert says(expect.close, [3, 4], want, "x", slips={"m[i] is lost": [3, 4]}).endswith(
+        ". m[i] is lost."
+    )
     assert says(expect.close, "no number", want, "x", slips={"never": want}) == (
         "x: expected numbers, got 'no number'."
     )
@@ -130,7 +147,9 @@ def test_slips_of_arrays_lists_and_of_equal():
     assert says(expect.equal, [0, 1], [1, 1], "tests", slips={"only the newest": [0, 1]}) == (
         "tests: expected 1 at [0], got 0. Only the newest."
     )
-    assert says(expect.equal, None, [1], "tests", slips={"never": None}).startswith("tests: got None.")
+    assert says(expect.equal, None, [1], "tests", slips={"never": None}).startswith(
+        "tests: got None."
+    )
 
 
 def test_because_follows_and_so_does_the_slip_before_it():
@@ -138,7 +157,8 @@ def test_because_follows_and_so_does_the_slip_before_it():
     assert text == "n: expected 1, got 2. Both ranks. One rank speaks."
     assert says(expect.equal, 2, 1, "n", slips={"b stays": 2}) == "n: expected 1, got 2. b stays."
     assert (
-        says(expect.equal, 3, 1, "n", because="One rank speaks!") == "n: expected 1, got 3. One rank speaks!"
+        says(expect.equal, 3, 1, "n", because="One rank speaks!")
+        == "n: expected 1, got 3. One rank speaks!"
     )
 
 

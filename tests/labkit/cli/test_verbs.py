@@ -21,12 +21,16 @@ def test_run_unsolved_fails_with_the_sentence_alone(built):
 
 
 def test_run_solved_keeps_its_progress_apart(built):
-    ended = built.python("-m", "labkit", "run", "90", "--solved", "--set", "length=7", "--set", "name=ä")
+    ended = built.python(
+        "-m", "labkit", "run", "90", "--solved", "--set", "length=7", "--set", "name=ä"
+    )
     assert ended.returncode == 0, ended.stderr
     assert '✓ 90.1  Add "them" up' in ended.stdout
     assert "length is 7 ä" in ended.stdout
     assert journal.progress() == {}
-    assert not list((paths.home() / "solved").glob("run-*")), "the copy with other parameters is gone"
+    assert not list((paths.home() / "solved").glob("run-*")), (
+        "the copy with other parameters is gone"
+    )
 
 
 @pytest.mark.slow

@@ -1,4 +1,5 @@
-"""A very small lab with two ranks and no MPI, for the tests of batch jobs; and a checkout that holds it."""
+"""A very small lab with two ranks and no MPI, for the tests of batch jobs; and a checkout that
+holds it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""labkit.cluster without a Slurm: what it refuses, what a job's environment is, and what Slurm's words mean.
+"""labkit.cluster without a Slurm: what it refuses, what a job's environment is, and what Slurm's
+words mean.
 
 The texts of Slurm are what 22.05.8 really printed.
 """
@@ -20,19 +21,21 @@ from labkit.errors import LabError, NotHere
 from tests.labkit.cluster import job_lab
 
 RUNNING = (
-    "JobId=1 JobName=ab UserId=root(0) GroupId=root(0) MCS_label=N/A Priority=4294901759 Nice=0 "
-    "Account=(null) QOS=(null) JobState=RUNNING Reason=None Dependency=(null) Requeue=1 Restarts=0 "
-    "ExitCode=0:0 RunTime=00:00:02 TimeLimit=00:02:00 TimeMin=N/A SubmitTime=2026-11-21T18:18:25 "
-    "StartTime=2026-11-21T18:18:26 EndTime=2026-11-21T18:20:26 Partition=tabletop AllocNode:Sid=0.0.0.0:0 "
-    "ReqNodeList=(null) ExcNodeList=(null) NodeList=node[1-2] BatchHost=node1 NumNodes=2 NumCPUs=4 "
-    "NumTasks=4 CPUs/Task=1 TRES=cpu=4,node=2,billing=4 Socks/Node=* NtasksPerN:B:S:C=2:0:*:* "
-    "Command=/tmp/t.sbatch WorkDir=/tmp/c StdErr=/tmp/o b/ab-1-tok.out StdIn=/dev/null "
-    "StdOut=/tmp/o b/ab-1-tok.out Power= \n"
+    "JobId=1 JobName=ab UserId=root(0) GroupId=root(0) MCS_label=N/A Priority=4294901759 Nice=0"
+    " Account=(null) QOS=(null) JobState=RUNNING Reason=None Dependency=(null) Requeue=1 Restarts=0"
+    " ExitCode=0:0 RunTime=00:00:02 TimeLimit=00:02:00 TimeMin=N/A SubmitTime=2026-11-21T18:18:25"
+    " StartTime=2026-11-21T18:18:26 EndTime=2026-11-21T18:20:26 Partition=tabletop"
+    " AllocNode:Sid=0.0.0.0:0 ReqNodeList=(null) ExcNodeList=(null) NodeList=node[1-2]"
+    " BatchHost=node1 NumNodes=2 NumCPUs=4 NumTasks=4 CPUs/Task=1 TRES=cpu=4,node=2,billing=4"
+    " Socks/Node=* NtasksPerN:B:S:C=2:0:*:* Command=/tmp/t.sbatch WorkDir=/tmp/c StdErr=/tmp/o"
+    " b/ab-1-tok.out StdIn=/dev/null StdOut=/tmp/o b/ab-1-tok.out Power= \n"
 )
 WAITING = RUNNING.replace("RUNNING Reason=None", "PENDING Reason=Resources").replace(
     "NodeList=node[1-2] BatchHost=node1 NumNodes=2 ", "NodeList= NumNodes=2-2 "
 )
-FAILED = RUNNING.replace("RUNNING Reason=None", "FAILED Reason=NonZeroExitCode").replace("=0:0 R", "=3:0 R")
+FAILED = RUNNING.replace("RUNNING Reason=None", "FAILED Reason=NonZeroExitCode").replace(
+    "=0:0 R", "=3:0 R"
+)
 
 
 def status(text):
@@ -45,7 +48,10 @@ def status(text):
         (RUNNING, ("running", False, False, 2, "node[1-2]", 2, 4, "tabletop", 0)),
         (WAITING, ("pending", False, True, 2, "", 2, 4, "tabletop", 0)),
         (FAILED, ("failed", True, False, 2, "node[1-2]", 2, 4, "tabletop", 3)),
-        (FAILED.replace("=3:0", "=0:9"), ("failed", True, False, 2, "node[1-2]", 2, 4, "tabletop", 137)),
+        (
+            FAILED.replace("=3:0", "=0:9"),
+            ("failed", True, False, 2, "node[1-2]", 2, 4, "tabletop", 137),
+        ),
     ],
 )
 def test_what_scontrol_says_of_a_job(text, known):
@@ -63,14 +69,26 @@ SOON = "2026-11-21T18:18:26"
     ("reason", "start", "sentence"),
     [
         ("Resources", SOON, "waits for free nodes, expected to start in about 2 minutes"),
-        ("Resources", "2026-11-21T18:16:40", "waits for free nodes, expected to start within a minute"),
+        (
+            "Resources",
+            "2026-11-21T18:16:40",
+            "waits for free nodes, expected to start within a minute",
+        ),
         ("Priority", "2026-11-21T17:00:00", "waits behind jobs of higher priority"),
         ("None", "Unknown", "waits its turn"),
         ("None", "2026-11-21T23:30:00", "waits its turn, expected to start at 23:30"),
         ("None", "2026-11-23T07:05:00", "waits its turn, expected to start on 2026-11-23 at 07:05"),
-        ("QOSMaxJobsPerUserLimit", "", "waits: a limit of its QOS is reached (QOSMaxJobsPerUserLimit)"),
+        (
+            "QOSMaxJobsPerUserLimit",
+            "",
+            "waits: a limit of its QOS is reached (QOSMaxJobsPerUserLimit)",
+        ),
         ("AssocGrpCpuLimit", "", "waits: a limit of your account is reached (AssocGrpCpuLimit)"),
-        ("ReqNodeNotAvail,_UnavailableNodes:node2", "", "waits: nodes that it needs are down or reserved"),
+        (
+            "ReqNodeNotAvail,_UnavailableNodes:node2",
+            "",
+            "waits: nodes that it needs are down or reserved",
+        ),
         ("SomethingNew", "", "waits; Slurm's reason: SomethingNew"),
     ],
 )
@@ -87,7 +105,9 @@ def test_what_accounting_says_of_a_job():
     assert (cancelled.state, cancelled.exit) == ("cancelled", 143)
     assert (cancelled.seconds, cancelled.hosts) == (86434, "node1")
     older = "COMPLETED|0:0|00:00:34|node1|2026-11-20T18:18:25\n"
-    assert cluster_status.parse_accounting(older, since).state == "unknown", "an earlier job of that number"
+    assert cluster_status.parse_accounting(older, since).state == "unknown", (
+        "an earlier job of that number"
+    )
     assert cluster_status.parse_accounting("", since).state == "unknown"
 
 
@@ -102,7 +122,8 @@ def test_sinfo_and_sbatch():
     ]
     assert slurm.job_number("17\n") == slurm.job_number("17;gpu\n") == "17"
     greeting = (
-        "-----\n  Welcome to the machine\n-----\nNo reservation for this job\nSubmitted batch job 4711\n"
+        "-----\n  Welcome to the machine\n-----\nNo reservation for this job\nSubmitted batch job"
+        " 4711\n"
     )
     assert slurm.job_number(greeting) == "4711"
     with pytest.raises(LabError, match="it said: nothing"):
@@ -129,9 +150,12 @@ def built(checkout, monkeypatch):
 
 def test_without_slurm_one_sentence_says_how_to_come_by_one(built, monkeypatch, capsys):
     assert cluster.here() is None
-    with pytest.raises(NotHere, match="There is no Slurm here. `make tabletop` starts one on this machine"):
+    with pytest.raises(
+        NotHere, match="There is no Slurm here. `make tabletop` starts one on this machine"
+    ):
         cluster.submit("91", solved=True)
-    monkeypatch.setenv("PATH", "/usr/bin:/bin")  # where the commands are installed, no cluster is behind them
+    # Where the commands are installed, no cluster is behind them.
+    monkeypatch.setenv("PATH", "/usr/bin:/bin")
     monkeypatch.setenv("SLURM_CONF", "/nowhere/slurm.conf")
     with pytest.raises(NotHere, match="No tabletop cluster runs here. `make tabletop` starts one."):
         cluster.submit("91", site="tabletop", solved=True)
@@ -146,7 +170,8 @@ def test_a_jobs_environment(checkout, monkeypatch):
     job_lab.build_in(checkout)
     site = checkout.root / "slurm" / "sites"
     (site / "alpha.sh").write_text(
-        'export SITE=alpha SBATCH_ACCOUNT="${SBATCH_ACCOUNT:-}" SBATCH_CONSTRAINT=gpu SBATCH_QOS=debug\n'
+        'export SITE=alpha SBATCH_ACCOUNT="${SBATCH_ACCOUNT:-}" SBATCH_CONSTRAINT=gpu'
+        " SBATCH_QOS=debug\n"
     )
     (site / "beta.sh").write_text('export SITE=beta SBATCH_ACCOUNT="${SBATCH_ACCOUNT:-}"\n')
     own = {
@@ -181,7 +206,9 @@ def test_whose_build_wins(checkout, line):
     def build(wish: str | None, **own: str) -> str:
         own |= {"PATH": os.environ["PATH"]}
         choices = request.Choices({}, False, {}, horovod=wish)
-        return request.environment(own, sites.load("alpha", own), "alpha", "", choices)["LABKIT_HOROVOD"]
+        return request.environment(own, sites.load("alpha", own), "alpha", "", choices)[
+            "LABKIT_HOROVOD"
+        ]
 
     assert build(None) == "mpi"
     assert build(None, LABKIT_HOROVOD="nccl") == "nccl"
@@ -228,8 +255,16 @@ def test_a_solved_run_submits_the_solved_lab_to_the_learners_cluster(checkout, m
 
 def job(number="1", **more):
     home = str(paths.home())
-    known = {"lab": "91_job", "site": "here", "nodes": 1, "ranks": 2, "submitted": cluster_job.now()}
-    return Job(number, **{**known, "file": f"{home}/jobs/91_job-{number}-t-t.out", "home": home, **more})
+    known = {
+        "lab": "91_job",
+        "site": "here",
+        "nodes": 1,
+        "ranks": 2,
+        "submitted": cluster_job.now(),
+    }
+    return Job(
+        number, **{**known, "file": f"{home}/jobs/91_job-{number}-t-t.out", "home": home, **more}
+    )
 
 
 def test_a_job_of_an_earlier_release_is_remembered():
@@ -277,7 +312,10 @@ def test_records_of_another_job_of_the_same_number_are_not_mine():
 def test_the_last_sentence_of_an_output():
     last = cluster_job.last_sentence
     srun = "srun: error: node1: task 0: Exited with exit code 1\n"
-    failed = f"step 1\nLab 91_job failed after 3 s, exit status 1.\nFirst to fail: rank 1.\nToo wide.\n{srun}"
+    failed = (
+        "step 1\nLab 91_job failed after 3 s, exit status 1.\nFirst to fail: rank 1.\nToo"
+        f" wide.\n{srun}"
+    )
     assert last(failed) == "First to fail: rank 1.\nToo wide."
     assert last(f"slurm/launch.sh: no such site\n{srun}\n") == "slurm/launch.sh: no such site"
     assert last(srun) == srun.strip()
@@ -285,10 +323,14 @@ def test_the_last_sentence_of_an_output():
 
 
 def test_a_table_asks_which_records_when_there_are_several(monkeypatch):
-    lines = [{"result": "sum", "ranks": 2, "seconds": s, "bytes": b} for s, b in ((1.0, 8), (2.0, 64))]
+    lines = [
+        {"result": "sum", "ranks": 2, "seconds": s, "bytes": b} for s, b in ((1.0, 8), (2.0, 64))
+    ]
     monkeypatch.setattr(Job, "entries", lambda self: lines)
     study = Study("91_job", [job()])
-    with pytest.raises(LabError, match=r"2 records of 'sum' on 2 ranks, which differ in `bytes`.*bytes=8\)"):
+    with pytest.raises(
+        LabError, match=r"2 records of 'sum' on 2 ranks, which differ in `bytes`.*bytes=8\)"
+    ):
         study.table("sum")
     assert list(study.table("sum", bytes=64)["seconds"]) == [2.0]
 
@@ -312,7 +354,10 @@ def test_weak_results_are_known_by_their_name(monkeypatch):
 def test_only_a_job_of_slurm_names_job_and_site(monkeypatch):
     monkeypatch.setenv("SITE", "tabletop")
     monkeypatch.delenv("SLURM_JOB_ID", raising=False)
-    assert record.batch_job() == {"job": None, "site": None}, "a shell that knows a site is no job there"
+    assert record.batch_job() == {
+        "job": None,
+        "site": None,
+    }, "a shell that knows a site is no job there"
     monkeypatch.setenv("SLURM_JOB_ID", "17")
     assert record.batch_job() == {"job": "17", "site": "tabletop"}
     monkeypatch.delenv("SITE")

@@ -1,4 +1,5 @@
-"""labkit.cluster on a real Slurm: jobs to their end, the queue, failures, studies, what goes missing."""
+"""labkit.cluster on a real Slurm: jobs to their end, the queue, failures, studies, what goes
+missing."""
 
 import json
 import os
@@ -71,7 +72,9 @@ def test_a_job_goes_through_the_queue_and_its_records_come_back(capsys):
 def test_a_rehearsal_waits_for_its_jobs_and_says_what_is_not_ready(capsys):
     assert rehearsal.main(["--site", "tabletop", "--labs", "91", "--patience", "60"]) == 0
     printed = capsys.readouterr().out
-    assert re.search(rf"✓ {STEM} \(job \d+\): tensors on cpu\n1 of 1 job ready on tabletop", printed)
+    assert re.search(
+        rf"✓ {STEM} \(job \d+\): tensors on cpu\n1 of 1 job ready on tabletop", printed
+    )
 
 
 def test_without_records_the_reference_stands_in_and_says_so(checkout):
@@ -188,7 +191,11 @@ def test_a_job_with_builds_and_variables_of_its_own(two_of_each, table, capsys):
     printed = capsys.readouterr()
     assert status == 0, printed
     job = cluster.jobs()[-1]
-    assert (job.horovod, job.mpi, job.env) == ("nccl", "mvapich2", {"NCCL_DEBUG": "two words", "B": "2"})
+    assert (job.horovod, job.mpi, job.env) == (
+        "nccl",
+        "mvapich2",
+        {"NCCL_DEBUG": "two words", "B": "2"},
+    )
     for line in ("Horovod: build nccl (", "Set: NCCL_DEBUG=two words B=2"):
         assert line in printed.out
     [entry] = job.entries()
@@ -198,11 +205,15 @@ def test_a_job_with_builds_and_variables_of_its_own(two_of_each, table, capsys):
         assert total == 2.0
         assert Path(file).samefile(two_of_each / file.partition(".venv/")[2])
         assert "/horovod-nccl/" in file
-        assert [Path(library).samefile(two_of_each / "mvapich2/lib/libmpi.so.12") for library in libraries]
+        assert [
+            Path(library).samefile(two_of_each / "mvapich2/lib/libmpi.so.12")
+            for library in libraries
+        ]
     assert cli.main(["results"]) == 0
     [row] = [line for line in capsys.readouterr().out.splitlines() if "93 solved" in line]
     assert "HOROVOD=nccl MPI=mvapich2 NCCL_DEBUG=two words B=2" in row
-    # With the site's own MPI and launcher, srun; a rank keeps the build with which the job was started.
+    # With the site's own MPI and launcher, srun; a rank keeps the build with which the job was
+    # started.
     job = cluster.submit("93", nodes=2, settings={"wish": "host"}, solved=True, horovod="nccl")
     with pytest.raises(LabError, match="was started with the build 'nccl' of Horovod"):
         job.wait(600)
@@ -222,7 +233,9 @@ def test_a_job_on_mvapich2_over_two_nodes(capsys):
     assert {len(libraries) for _, _, libraries in entry["by_rank"]} == {1}
     assert "4 ranks on node1 and node2 ended well" in job.output()
     assert "the site file says mpich" not in job.output()
-    failing = cluster.submit("91", nodes=2, settings={"fail": "too wide"}, solved=True, mpi="mvapich2")
+    failing = cluster.submit(
+        "91", nodes=2, settings={"fail": "too wide"}, solved=True, mpi="mvapich2"
+    )
     with pytest.raises(LabError, match="First to fail: rank 1 on node2"):
         failing.wait(1000)
 
@@ -243,7 +256,9 @@ def test_a_controller_that_does_not_answer(table, monkeypatch):
         with monkeypatch.context() as hurried:
             hurried.setattr(slurm, "QUERY_SECONDS", 1)
             hurried.setattr(cluster_job, "PATIENCE", 1.0)
-            with pytest.raises(LabError, match=r"`scontrol` said nothing for 1 s. It has been so for"):
+            with pytest.raises(
+                LabError, match=r"`scontrol` said nothing for 1 s. It has been so for"
+            ):
                 job.wait(30)
             with pytest.raises(LabError, match="Slurm does not answer: `sinfo` said nothing"):
                 cluster.submit("91", nodes=1, solved=True)
@@ -262,9 +277,13 @@ def test_a_job_that_slurm_forgot():
     assert same_number.state() == "completed", "sacct has it; the clocks agree"
     later = (datetime.now(timezone.utc) + timedelta(hours=1)).isoformat()
     other = replace(same_number, final=None, submitted=later)
-    assert other.state() == "unknown", "Slurm's job of that number is an older one, with another output"
+    assert other.state() == "unknown", (
+        "Slurm's job of that number is an older one, with another output"
+    )
     Path(job.file).write_text("began\n")
-    with pytest.raises(LabError, match="Slurm no longer knows job 99999 .* does not say how it ended"):
+    with pytest.raises(
+        LabError, match="Slurm no longer knows job 99999 .* does not say how it ended"
+    ):
         replace(lost, final=None).wait(5)
 
 
@@ -273,7 +292,9 @@ def test_a_tabletop_that_is_gone(table, tmp_path, monkeypatch):
     with tabletop.up("short", nodes=1, home=tmp_path) as other:
         monkeypatch.setenv("PATH", other.env["PATH"])
         job = cluster.submit("91", nodes=1, settings={"pause": 60}, solved=True)
-    with pytest.raises(LabError, match="cannot be followed: The tabletop cluster 'short' is not running"):
+    with pytest.raises(
+        LabError, match="cannot be followed: The tabletop cluster 'short' is not running"
+    ):
         job.wait(5)
     assert job.state() == "unknown"
     assert cli.main(["results"]) == 0
@@ -293,7 +314,11 @@ def test_in_a_notebook_one_line_rewrites_itself(tmp_path):
     """
     cell = nbformat.v4.new_code_cell(textwrap.dedent(code))
     book = nbformat.v4.new_notebook(cells=[cell])
-    book.metadata["kernelspec"] = {"name": "python3", "display_name": "Python 3", "language": "python"}
+    book.metadata["kernelspec"] = {
+        "name": "python3",
+        "display_name": "Python 3",
+        "language": "python",
+    }
     env = {**os.environ, "PYTHONPATH": str(paths.root() / "labs")}
     NotebookClient(book, timeout=90).execute(env=env)
     kinds = [output["output_type"] for output in cell.outputs]

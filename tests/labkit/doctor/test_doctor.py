@@ -1,4 +1,5 @@
-"""labkit.doctor: it fails for nothing that is missing, crashes or hangs; tells MPIs apart; judges labs."""
+"""labkit.doctor: it fails for nothing that is missing, crashes or hangs; tells MPIs apart; judges
+labs."""
 
 import json
 import subprocess
@@ -21,7 +22,12 @@ def report_with(**values) -> dict:
 
 # --- the judgement of labs
 
-HERE = {"mpi_version": "5.0.2", "mpi_launcher": "mpiexec", "versions_mpi4py": "4.1", "threads_torch": 4}
+HERE = {
+    "mpi_version": "5.0.2",
+    "mpi_launcher": "mpiexec",
+    "versions_mpi4py": "4.1",
+    "threads_torch": 4,
+}
 GPU = [{"name": "H200", "memory_gib": 139.0, "capability": "9.0"}]
 
 
@@ -40,7 +46,13 @@ GPU = [{"name": "H200", "memory_gib": 139.0, "capability": "9.0"}]
             doctor.NEEDS,
             "Horovod for torch",
         ),
-        ("tensorflow", 1, {"versions_tensorflow": "2.21"}, doctor.NEEDS, "A TensorFlow that can be imported"),
+        (
+            "tensorflow",
+            1,
+            {"versions_tensorflow": "2.21"},
+            doctor.NEEDS,
+            "A TensorFlow that can be imported",
+        ),
         ("slurm", 4, HERE, doctor.NEEDS, "login node"),
         ("slurm", 4, {"slurm_job": "17 on 2 node(s)"}, doctor.RUNS, ""),
         ("torch, gpu", 1, HERE, doctor.REDUCED, "on the processor"),
@@ -81,10 +93,17 @@ def test_where_horovod_sends_a_gpus_tensors(built, build, to_mpi, said, monkeypa
     monkeypatch.setattr(builds, "current_horovod", lambda: build)
     report = report_with(mpi_gpu_tensors=to_mpi)
     assert doctor_facts.by_horovod({"horovod.torch": built}, report).startswith(said)
-    assert doctor_facts.by_horovod({"horovod.torch": built}, report_with()) is None, "no GPU, no word"
+    assert doctor_facts.by_horovod({"horovod.torch": built}, report_with()) is None, (
+        "no GPU, no word"
+    )
 
 
-GDR = {"mpi_family": "MVAPICH2-GDR", "mpi_version": "2.3.7", "mpi_cuda_built": True, "gpu_devices": GPU}
+GDR = {
+    "mpi_family": "MVAPICH2-GDR",
+    "mpi_version": "2.3.7",
+    "mpi_cuda_built": True,
+    "gpu_devices": GPU,
+}
 
 
 def test_mvapich2_gdr_needs_two_switches(monkeypatch):

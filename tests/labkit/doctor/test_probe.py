@@ -1,4 +1,5 @@
-"""The doctor's probes: what is to be seen in files, GPUs, and libraries that print, abort, hang or raise."""
+"""The doctor's probes: what is to be seen in files, GPUs, and libraries that print, abort, hang or
+raise."""
 
 import os
 import subprocess
@@ -10,7 +11,11 @@ from labkit.doctor import facts, probe, processes, readable
 def test_infiniband_and_gpudirect(tmp_path):
     port = tmp_path / "sys/class/infiniband/mlx5_0/ports/1"
     port.mkdir(parents=True)
-    for name, text in (("link_layer", "InfiniBand"), ("state", "4: ACTIVE"), ("rate", "200 Gb/sec (4X HDR)")):
+    for name, text in (
+        ("link_layer", "InfiniBand"),
+        ("state", "4: ACTIVE"),
+        ("rate", "200 Gb/sec (4X HDR)"),
+    ):
         (port / name).write_text(text + "\n")
     module = tmp_path / "sys/module/nvidia_peermem"
     module.mkdir(parents=True)
@@ -33,7 +38,9 @@ Legend:
 """
 
 
-@pytest.mark.parametrize(("number", "version"), [(22907, "2.29.7"), (2804, "2.8.4"), (21805, "2.18.5")])
+@pytest.mark.parametrize(
+    ("number", "version"), [(22907, "2.29.7"), (2804, "2.8.4"), (21805, "2.18.5")]
+)
 def test_nccl_versions(number, version):
     assert probe.nccl_version(number) == version
 
@@ -63,7 +70,8 @@ def test_the_probe_of_gpus(tmp_path, monkeypatch):
     assert findings == {
         "gpu.driver": "550.54",
         "libraries.cuda_driver": "12.4",
-        "gpu.devices": [{"name": "NVIDIA A100-SXM4-40GB", "memory_gib": 40.0, "capability": "8.0"}] * 3,
+        "gpu.devices": [{"name": "NVIDIA A100-SXM4-40GB", "memory_gib": 40.0, "capability": "8.0"}]
+        * 3,
         "gpu.links": "NODE between 1 pair, NV18 between 1 pair, SYS between 1 pair",
     }
     assert readable(findings["gpu.devices"]).strip() == "3 × NVIDIA A100-SXM4-40GB, 40.0 GiB"
@@ -94,9 +102,13 @@ def test_probes_may_crash_hang_or_raise(bad_libraries):
     assert reasons["tensorflow"] == "no answer within 8 s"
     assert reasons["numpy"] == "RuntimeError: broken installation"
     assert findings == {}
-    running = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True).stdout
+    running = subprocess.run(
+        ["ps", "-eo", "args"], capture_output=True, text=True, check=True
+    ).stdout
     assert "sleep 77.03125" not in running
 
 
 def test_a_line_cut_off_by_a_crash_is_left_out():
-    assert processes.parse_findings('{"key": "a", "value": 1}\nnoise\n3\n{"key": "b", "val') == {"a": 1}
+    assert processes.parse_findings('{"key": "a", "value": 1}\nnoise\n3\n{"key": "b", "val') == {
+        "a": 1
+    }

@@ -43,7 +43,8 @@ def test_two_ways_in_one_start_have_a_timeline_each(tmp_path):
 
 
 def train_staged(folder) -> tuple:
-    """On a rank: two ways of the same steps, as they are and staged, though nothing here makes the lab."""
+    """On a rank: two ways of the same steps, as they are and staged, though nothing here makes the
+    lab."""
     # All that staging does but the GPU: the copies are of the host's memory.
     staged = Placement("cpu", True, "MPI", by_lab=True, reason="so that a test sees it")
     placement.of_horovod = lambda hvd=None: staged
@@ -63,7 +64,9 @@ def ask_as_it_is(by_lab: bool) -> Placement:
     import horovod.torch as hvd
 
     hvd.init()
-    placement.of_horovod = lambda hvd=None: Placement("cuda:0", True, "MPI", by_lab=by_lab, reason="a test")
+    placement.of_horovod = lambda hvd=None: Placement(
+        "cuda:0", True, "MPI", by_lab=by_lab, reason="a test"
+    )
     return as_it_is()
 
 
@@ -74,11 +77,15 @@ def test_what_horovod_cannot_take_stays_in_host_memory():
 
 
 def test_more_ranks_than_gpus_are_refused_to_nccl_alone():
-    hvd = SimpleNamespace(allgather_object=lambda own: ["node1 GPU-a", "node2 GPU-a", "node1 GPU-b"])
+    hvd = SimpleNamespace(
+        allgather_object=lambda own: ["node1 GPU-a", "node2 GPU-a", "node1 GPU-b"]
+    )
     steps.refuse_shared_gpus(Placement("cuda:0", False, "NCCL"), hvd)
     hvd.allgather_object = lambda own: ["node1 GPU-a", "node2 GPU-a", "node2 GPU-a"]
     steps.refuse_shared_gpus(Placement("cuda:0", True, "MPI"), hvd)
-    with pytest.raises(LabError, match="2 ranks are on one GPU of node2, which NCCL refuses. Start no more"):
+    with pytest.raises(
+        LabError, match="2 ranks are on one GPU of node2, which NCCL refuses. Start no more"
+    ):
         steps.refuse_shared_gpus(Placement("cuda:0", False, "NCCL"), hvd)
 
 
@@ -89,7 +96,9 @@ def test_gradients_on_a_gpu_are_carried_by_the_library_of_the_build(tmp_path, bu
     if build not in builds.horovod_builds():
         pytest.skip(f"Horovod's build {build!r} is not here")
     env = {"HOROVOD_TIMELINE": str(tmp_path / "timeline.json")}
-    training = launch.run(train, 3, 64, 4, ranks=1 if build == "nccl" else 2, env=env, horovod=build)[0]
+    training = launch.run(
+        train, 3, 64, 4, ranks=1 if build == "nccl" else 2, env=env, horovod=build
+    )[0]
     assert training.where.device == "cuda:0"
     assert training.where.staged == (build == "host")
     calls = timeline.backends(training.events)

@@ -1,4 +1,5 @@
-"""The reader of Horovod's timeline: a real file of Horovod 0.28.1, cut off anywhere, and made-up ones."""
+"""The reader of Horovod's timeline: a real file of Horovod 0.28.1, cut off anywhere, and made-up
+ones."""
 
 import json
 from pathlib import Path
@@ -7,7 +8,8 @@ import pytest
 from labkit.errors import LabError
 from labkit.horovod import timeline
 
-FILE = Path(__file__).with_name("horovod_timeline.json")  # two ranks, three steps, four gradients fused
+# Two ranks, three steps, four gradients fused.
+FILE = Path(__file__).with_name("horovod_timeline.json")
 TEXT = FILE.read_text()
 
 
@@ -72,7 +74,8 @@ def test_tensors_travel_together_only_if_all_begin_before_one_ends():
     rows = [row(pid, f"t{pid}") for pid in (1, 2)]
     name = "NCCL_ALLREDUCE"
     apart = [begin(1, name, 1), end(1, 2), begin(2, name, 2), end(2, 3)]
-    other = begin(1, "NEGOTIATE_ALLREDUCE", 1)  # another thread's event between two tensors of one call
+    # Another thread's event between two tensors of one call.
+    other = begin(1, "NEGOTIATE_ALLREDUCE", 1)
     together = [begin(1, name, 1), other, begin(2, name, 1), end(1, 1), end(1, 5), end(2, 5)]
     assert [call.tensors for call in timeline.collectives(rows + apart)] == [["t1"], ["t2"]]
     assert [call.tensors for call in timeline.collectives(rows + together)] == [["t1", "t2"]]

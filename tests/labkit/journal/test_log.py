@@ -1,4 +1,5 @@
-"""The log of what a learner did: what its lines add up to, many writers, and what an earlier version left."""
+"""The log of what a learner did: what its lines add up to, many writers, and what an earlier
+version left."""
 
 from __future__ import annotations
 
@@ -13,7 +14,12 @@ from labkit import journal, paths
 from labkit.journal import log
 
 OLD = {
-    "23.1": {"passed": "2026-11-02T10:00:00", "tries": 3, "hints": 1, "predictions": {"size": [1, 2.5]}},
+    "23.1": {
+        "passed": "2026-11-02T10:00:00",
+        "tries": 3,
+        "hints": 1,
+        "predictions": {"size": [1, 2.5]},
+    },
     "47.2": {"passed": None, "tries": 9, "hints": 0, "predictions": {}},
 }
 
@@ -69,7 +75,8 @@ def test_what_an_earlier_version_kept_is_taken_over_once():
 
 
 @pytest.mark.parametrize(
-    "text", ["{", "[]", '{"exercises": {"90.1": 3}}', '{"exercises": []}', "\x00\x00", "[" * 100_000]
+    "text",
+    ["{", "[]", '{"exercises": {"90.1": 3}}', '{"exercises": []}', "\x00\x00", "[" * 100_000],
 )
 def test_damaged_progress_is_set_aside_with_a_sentence(capsys, text):
     put_old(text)

@@ -205,7 +205,9 @@ def test_the_verbs_of_the_command_line(capsys):
         main(["share", "--hidden", "--named"])
 
 
-@pytest.mark.skipif(os.geteuid() != 0 and not os.environ.get("CI"), reason="only root can give a file away")
+@pytest.mark.skipif(
+    os.geteuid() != 0 and not os.environ.get("CI"), reason="only root can give a file away"
+)
 def test_unshare_leaves_another_users_file(class_folder):
     journal.share(named=True)
     os.chown(shared_file(), 54321, 54321)
@@ -242,7 +244,9 @@ def test_a_class_folder_that_refuses_leaves_nothing_agreed(class_folder, monkeyp
         write(path, *given, **named)
 
     monkeypatch.setattr(sharing.files, "replace", refused)
-    with pytest.raises(LabError, match=r"cannot be written \(Permission denied\), so nothing is shared"):
+    with pytest.raises(
+        LabError, match=r"cannot be written \(Permission denied\), so nothing is shared"
+    ):
         journal.share(named=True)
     assert "You share nothing" in journal.status()
 
@@ -262,7 +266,10 @@ def test_a_shared_file_that_became_a_link_or_was_removed_is_not_written(class_fo
 
 
 def test_what_leaves_is_without_the_learners_code_and_paths():
-    fail(f"ValueError: no {paths.home()}/x and {Path.home()}/y  (line 3 in shard: return own[0])\nmore lines")
+    fail(
+        f"ValueError: no {paths.home()}/x and {Path.home()}/y  (line 3 in shard: return"
+        " own[0])\nmore lines"
+    )
     assert own()[-1]["said"] == "ValueError: no …/x and ~/y"
     fail("\x1b[31mred " + "long " * 100)
     said = own()[-1]["said"]
@@ -280,7 +287,10 @@ def test_what_leaves_is_without_the_learners_code_and_paths():
         '{"pseudonym": 3}',
         "\x00",
         '{"pseudonym": "Calm Fox 17", "file": 3}',
-        '{"pseudonym": "Calm Fox 17", "file": "x", "named": true, "since": "2026-01-01", "until": "x"}',
+        (
+            '{"pseudonym": "Calm Fox 17", "file": "x", "named": true, "since": "2026-01-01",'
+            ' "until": "x"}'
+        ),
         None,
     ],
 )

@@ -1,4 +1,5 @@
-"""A script for tests of builds: what each rank has of Horovod and MPI, and `launch.run` with a wish.
+"""A script for tests of builds: what each rank has of Horovod and MPI, and `launch.run` with a
+wish.
 
 builds_job.py [horovod=NAME] [mpi=NAME]
 """

@@ -15,7 +15,8 @@ def endless():
     import time
 
     subprocess.Popen(["sleep", "1000"])
-    subprocess.Popen(["sleep", "1000"], start_new_session=True)  # a daemon: away from our process group
+    # A daemon: away from our process group.
+    subprocess.Popen(["sleep", "1000"], start_new_session=True)
     print("up", flush=True)
     time.sleep(1000)
 

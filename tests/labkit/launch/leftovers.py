@@ -14,13 +14,17 @@ MARK = "LABKIT_TEST_MARK"
 
 
 def marked(mark: str) -> list[str]:
-    """The command lines of processes started with MARK=`mark` in their environment, zombies apart."""
-    return [command for process in helpers.marked(f"{MARK}={mark}") if (command := command_of(process))]
+    """The command lines of processes started with MARK=`mark` in their environment, zombies
+    apart."""
+    return [
+        command for process in helpers.marked(f"{MARK}={mark}") if (command := command_of(process))
+    ]
 
 
 @pytest.fixture
 def nothing_left(monkeypatch, tmp_path):
-    """The mark that this test's processes inherit; at its end none of them and no folder may be left."""
+    """The mark that this test's processes inherit; at its end none of them and no folder may be
+    left."""
     mark, folder = uuid.uuid4().hex, tmp_path / "tmp"
     folder.mkdir()
     monkeypatch.setenv(MARK, mark)

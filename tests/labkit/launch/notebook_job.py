@@ -1,4 +1,5 @@
-"""A script that is to be killed or interrupted: two processes, one of which stands still, the other stopped.
+"""A script that is to be killed or interrupted: two processes, one of which stands still, the other
+stopped.
 
 `notebook_job.py` prints their numbers, and then waits.
 """

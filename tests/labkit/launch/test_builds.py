@@ -1,4 +1,5 @@
-"""launch.run, `labkit run` and `mpiexec` with builds of Horovod and MPI: what real ranks have loaded."""
+"""launch.run, `labkit run` and `mpiexec` with builds of Horovod and MPI: what real ranks have
+loaded."""
 
 from __future__ import annotations
 
@@ -61,14 +62,18 @@ VARIABLES = {"LABKIT_HOROVOD": "nccl", "LABKIT_MPI_BUILD": "mvapich2"}
         (VARIABLES, {"horovod": "host", "mpi": "mpich"}, "host", ""),
     ],
 )
-def test_two_ranks_have_the_builds_that_were_wished(here, monkeypatch, variables, wishes, horovod, mpi):
+def test_two_ranks_have_the_builds_that_were_wished(
+    here, monkeypatch, variables, wishes, horovod, mpi
+):
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
     results = launch.run(of_this_rank, ranks=2, timeout=PATIENCE, **wishes)
     libmpi = here / mpi / "lib" / "libmpi.so.12"
     assert on_two_ranks(results, builds.horovod_builds()[horovod], libmpi)
     assert {result["horovod_build"] for result in results} == {horovod}
-    assert {result["mpi"] for result in results} == {f"MPICH {metadata.version('mpich')}"}, "a copy of it"
+    assert {result["mpi"] for result in results} == {f"MPICH {metadata.version('mpich')}"}, (
+        "a copy of it"
+    )
 
 
 def test_what_a_rank_starts_has_its_build_too(here):
@@ -87,13 +92,18 @@ def test_what_a_rank_loads_in_spite_of_its_wish_is_named(here):
         sys.path.insert(0, str(builds.horovod_builds()["nccl"]))
         import horovod  # noqa: F401 - of another build than this rank was given
 
-    with pytest.raises(RankFailed, match="given the build 'host' of Horovod .*, but would import nccl"):
+    with pytest.raises(
+        RankFailed, match="given the build 'host' of Horovod .*, but would import nccl"
+    ):
         launch.run(spoil, ranks=2, horovod="host")
     with pytest.raises(
         RankFailed, match="given the build 'mvapich2' of MPI .*, but has loaded .*/libmpi.so.12"
     ):
         launch.run(
-            of_this_rank, ranks=1, mpi="mvapich2", env={"LD_LIBRARY_PATH": "", "MPI4PY_MPIABI": "mpich"}
+            of_this_rank,
+            ranks=1,
+            mpi="mvapich2",
+            env={"LD_LIBRARY_PATH": "", "MPI4PY_MPIABI": "mpich"},
         )
 
 
@@ -111,7 +121,8 @@ def test_a_lab_that_is_run_by_a_command_has_the_builds_asked_for(here, checkout)
 
 
 def test_more_ranks_than_cores_on_mvapich2():
-    """The real one: not bound to cores, so that there may be more ranks, and all threads may call MPI."""
+    """The real one: not bound to cores, so that there may be more ranks, and all threads may call
+    MPI."""
     if "mvapich2" not in builds.mpi_builds():
         pytest.skip("MVAPICH2 is not here: `make mvapich2` builds it")
 
@@ -138,7 +149,9 @@ def under_mpiexec(*words: str, **wishes: str) -> subprocess.CompletedProcess:
     env |= builds.variables(environ=env, **wishes)
     mpiexec = launch.mpiexec(env.get("LABKIT_MPI_BUILD"))
     command = [mpiexec, "-n", "2", sys.executable, JOB, *words]
-    return subprocess.run(command, env=env, capture_output=True, text=True, timeout=PATIENCE, check=False)
+    return subprocess.run(
+        command, env=env, capture_output=True, text=True, timeout=PATIENCE, check=False
+    )
 
 
 def test_in_place_the_wish_is_what_the_job_was_started_with(here):
@@ -153,7 +166,10 @@ def test_in_place_the_wish_is_what_the_job_was_started_with(here):
     ("wish", "says"),
     [
         ("horovod=nccl", "with the build 'host' of Horovod, and a process keeps its build"),
-        ("mpi=mvapich2", "Start it so: make run LAB=… NP=… MPI=mvapich2, or make submit LAB=… MPI=mvapich2."),
+        (
+            "mpi=mvapich2",
+            "Start it so: make run LAB=… NP=… MPI=mvapich2, or make submit LAB=… MPI=mvapich2.",
+        ),
     ],
 )
 def test_in_place_another_wish_is_refused_once(here, wish, says):
@@ -167,7 +183,11 @@ def test_a_rank_that_was_given_a_build_in_name_only(here, monkeypatch):
     monkeypatch.setenv("LABKIT_HOROVOD", "nccl")
     env = world.clean_env()
     command = [launch.mpiexec(), "-n", "2", sys.executable, JOB]
-    done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=PATIENCE, check=False)
+    done = subprocess.run(
+        command, env=env, capture_output=True, text=True, timeout=PATIENCE, check=False
+    )
     assert done.returncode != 0
-    assert "given the build 'nccl' of Horovod (LABKIT_HOROVOD), but would import host" in done.stderr
+    assert (
+        "given the build 'nccl' of Horovod (LABKIT_HOROVOD), but would import host" in done.stderr
+    )
     assert "Traceback" not in done.stderr

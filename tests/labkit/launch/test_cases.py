@@ -1,4 +1,5 @@
-"""launch.case: which part of a check an error or a hang belongs to; lines of checks are not quoted."""
+"""launch.case: which part of a check an error or a hang belongs to; lines of checks are not
+quoted."""
 
 from __future__ import annotations
 
@@ -17,7 +18,11 @@ pytestmark = pytest.mark.usefixtures("nothing_left")
 
 
 def test_an_error_takes_the_words_of_its_blocks_along():
-    with pytest.raises(ZeroDivisionError) as caught, cases.case("with 3 ranks"), cases.case("root 1"):
+    with (
+        pytest.raises(ZeroDivisionError) as caught,
+        cases.case("with 3 ranks"),
+        cases.case("root 1"),
+    ):
         _share(0)
     assert cases.case_of(caught.value) == "with 3 ranks, root 1"
     with cases.case("with 3 ranks"), cases.case("root 1"):
@@ -71,10 +76,13 @@ def _waits_alone(comm):
 @pytest.mark.slow
 def test_a_hang_names_the_group_and_no_line_of_the_check():
     with pytest.raises(errors.RankFailed) as caught:
-        runs.run(on_every_size, partial(of_a_check("waits"), answer=_waits_alone), ranks=3, timeout=2)
+        runs.run(
+            on_every_size, partial(of_a_check("waits"), answer=_waits_alone), ranks=3, timeout=2
+        )
     line = _waits_alone.__code__.co_firstlineno + 2
-    assert str(caught.value) == (
-        "after 2 s without an end, in a group of 2 ranks: rank 0 waits for the others; "
+    assert (
+        str(caught.value)
+        == "after 2 s without an end, in a group of 2 ranks: rank 0 waits for the others; "
         f"rank 1 waits in line {line} of _waits_alone: comm.recv(source=0); rank 2 has finished"
     )
 
@@ -98,7 +106,9 @@ def _fails_alone(comm):
 
 
 def test_an_error_names_the_group():
-    with pytest.raises(errors.RankFailed, match=r"rank 0 failed, in a group of 1 rank: KeyError: 'gone'  \("):
+    with pytest.raises(
+        errors.RankFailed, match=r"rank 0 failed, in a group of 1 rank: KeyError: 'gone'  \("
+    ):
         runs.run(on_every_size, _fails_alone, ranks=2)
 
 
@@ -114,7 +124,8 @@ def test_an_error_in_a_check_is_told_without_its_lines():
     with pytest.raises(errors.RankFailed) as caught:
         runs.run(of_a_check("does_not_fit"), ranks=1)
     assert str(caught.value).startswith(
-        "rank 0 failed: the check cannot use what your code gave back: ValueError: operands could not"
+        "rank 0 failed: the check cannot use what your code gave back: ValueError: operands"
+        " could not"
     )
     assert "line" not in str(caught.value)
 
@@ -131,5 +142,7 @@ def _dies_in_a_case(comm):
 
 @pytest.mark.slow
 def test_a_death_names_the_case():
-    with pytest.raises(errors.RankFailed, match="rank 1 died, with root 1: its process ended with exit"):
+    with pytest.raises(
+        errors.RankFailed, match="rank 1 died, with root 1: its process ended with exit"
+    ):
         runs.run(_dies_in_a_case, ranks=2)

@@ -48,13 +48,17 @@ def test_sigterm_is_passed_on():
 
 def test_an_interrupt_reaches_a_command_in_a_session_of_its_own():
     later(signal.SIGINT)
-    code = "import time\ntry:\n    time.sleep(60)\nexcept KeyboardInterrupt:\n    raise SystemExit(5)"
+    code = (
+        "import time\ntry:\n    time.sleep(60)\nexcept KeyboardInterrupt:\n    raise SystemExit(5)"
+    )
     assert launch.run_to_end(python(code), start_new_session=True) == (5, "SIGINT")
 
 
 @pytest.mark.slow
 def test_what_does_not_end_is_killed_with_all_below_it():
-    child = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {STUBBORN!r}]); " + STUBBORN
+    child = (
+        f"import subprocess, sys; subprocess.run([sys.executable, '-c', {STUBBORN!r}]); " + STUBBORN
+    )
     before = set(psutil.Process().children(recursive=True))  # other tests' servers
     seen: set[psutil.Process] = set()
     ticks: list[float] = []
@@ -73,7 +77,9 @@ def test_what_does_not_end_is_killed_with_all_below_it():
 
 def test_stderr_is_heard_line_by_line():
     lines: list[bytes] = []
-    ended = launch.run_to_end(python("import sys; print('a\\nb', file=sys.stderr)"), hear=lines.append)
+    ended = launch.run_to_end(
+        python("import sys; print('a\\nb', file=sys.stderr)"), hear=lines.append
+    )
     assert ended == (0, "")
     assert lines == [b"a\n", b"b\n"]
 
@@ -96,7 +102,11 @@ def test_one_table_of_launchers_options(launchers):
     hydra = launchers("mpiexec")
     openmpi = launchers("mpiexec", "mpiexec (Open MPI) 5.0".replace("(", "'('").replace(")", "')'"))
     rsh = launchers("mpirun_rsh")
-    assert [launch.flavor(name) for name in (hydra, openmpi, rsh)] == ["hydra", "openmpi", "mpirun_rsh"]
+    assert [launch.flavor(name) for name in (hydra, openmpi, rsh)] == [
+        "hydra",
+        "openmpi",
+        "mpirun_rsh",
+    ]
     options = launch.launcher_options
     assert options(hydra, "plain", ranks=2) == ["-n", "2"]
     assert options(rsh, "plain", ranks=2) == ["-export-all", "-np", "2", "localhost", "localhost"]

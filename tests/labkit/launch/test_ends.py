@@ -49,7 +49,8 @@ def child(process: subprocess.Popen, name: str) -> psutil.Process:
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_the_starter_is_killed(running, nothing_left, how):  # noqa: F811
     job = running()
-    assert len(marked(nothing_left)) >= 8  # two ranks, their watchers and children, mpiexec, the supervisor
+    # Two ranks, their watchers and children, mpiexec, the supervisor.
+    assert len(marked(nothing_left)) >= 8
     job.send_signal(how)
     assert job.wait(30) != 0
     assert until(lambda: not marked(nothing_left))
@@ -79,15 +80,19 @@ def kill_starter_and_supervisor(job: subprocess.Popen) -> None:
 
 def test_starter_and_supervisor_are_killed_at_once(running, nothing_left):  # noqa: F811
     kill_starter_and_supervisor(running("torch"))
-    # Two lines of defense are gone. The third: the system tells each rank's watcher that its parent died.
+    # Two lines of defense are gone. The third: the system tells each rank's watcher that its parent
+    # died.
     assert until(lambda: not marked(nothing_left))
 
 
 def test_starter_and_supervisor_of_an_mpi_job_are_killed_at_once(running, nothing_left):  # noqa: F811
     job = running()
-    daemons = [one for one in psutil.Process(job.pid).children(recursive=True) if one.name() == "sleep"]
+    daemons = [
+        one for one in psutil.Process(job.pid).children(recursive=True) if one.name() == "sleep"
+    ]
     kill_starter_and_supervisor(job)
-    # The system ends mpiexec, hydra's proxy kills ranks and watchers: only daemons of ranks could be left.
+    # The system ends mpiexec, hydra's proxy kills ranks and watchers: only daemons of ranks could
+    # be left.
     assert until(lambda: all("sleep" in command for command in marked(nothing_left)))
     for daemon in daemons:
         if daemon.is_running():
@@ -151,7 +156,9 @@ def test_an_interrupt_in_the_middle_of_a_run(nothing_left):  # noqa: F811
     subprocess.Popen(["sh", "-c", f"sleep 2; kill -INT {parent}"]).returncode = 0
     with pytest.raises(KeyboardInterrupt):
         runs.run(endless, ranks=2, timeout=60)
-    assert not [command for command in marked(nothing_left) if "python" in command or "mpiexec" in command]
+    assert not [
+        command for command in marked(nothing_left) if "python" in command or "mpiexec" in command
+    ]
 
 
 def note_and_hang(folder, world):

@@ -1,4 +1,5 @@
-"""launch.run when something goes wrong on local ranks: exceptions, deaths, hangs, misuse, each in words."""
+"""launch.run when something goes wrong on local ranks: exceptions, deaths, hangs, misuse, each in
+words."""
 
 from __future__ import annotations
 
@@ -136,7 +137,8 @@ def test_a_deadlock_names_ranks_and_line():
     number = exchange.__code__.co_firstlineno + 6
     call = "comm.Recv(box, source=(comm.rank + 1) % 2)"
     expected = (
-        f"after 1 s without an end: ranks 0, 1 wait in line {number} of exchange: {call}; rank 2 has finished"
+        f"after 1 s without an end: ranks 0, 1 wait in line {number} of exchange: {call}; rank 2"
+        " has finished"
     )
     assert str(caught.value) == expected
     assert caught.value.kind == "Timeout"
@@ -170,7 +172,9 @@ def test_what_cannot_travel():
 
     with pytest.raises(errors.LabError, match="use_it cannot be sent to the ranks"):
         runs.run(use_it, ranks=2)
-    with pytest.raises(errors.RankFailed, match="rank 0 ran to its end, but its result cannot be sent back"):
+    with pytest.raises(
+        errors.RankFailed, match="rank 0 ran to its end, but its result cannot be sent back"
+    ):
         runs.run(threading.Lock, ranks=1)
 
 
@@ -179,7 +183,9 @@ def test_what_breaks_on_arrival():
         def __reduce__(self):
             return (int, ("not a number",))
 
-    with pytest.raises(errors.RankFailed, match="rank 0 could not load the function and its arguments"):
+    with pytest.raises(
+        errors.RankFailed, match="rank 0 could not load the function and its arguments"
+    ):
         runs.run(lambda odd: None, Odd(), ranks=1)
     with pytest.raises(errors.LabError, match="result of rank 0 cannot be rebuilt here"):
         runs.run(Odd, ranks=1)
@@ -216,8 +222,12 @@ def test_a_learners_line_is_not_taken_for_one_of_the_check(tmp_path, monkeypatch
     text = 'def try_again():\n    raise ValueError("of mine")\n'
     checks = str(paths.root() / "labs" / "support" / "lab90.py")
     for file, of_check in ((str(tmp_path / "lab.py"), False), ("<cell 1>", False), (checks, True)):
-        monkeypatch.setitem(linecache.cache, file, (len(text), None, text.splitlines(keepends=True), file))
-        failure = diagnosis.Failure("ValueError", "of mine", False, [(file, 2, "try_again")], "run", 0.0)
+        monkeypatch.setitem(
+            linecache.cache, file, (len(text), None, text.splitlines(keepends=True), file)
+        )
+        failure = diagnosis.Failure(
+            "ValueError", "of mine", False, [(file, 2, "try_again")], "run", 0.0
+        )
         line = '  (line 2 in try_again: raise ValueError("of mine"))'
         said = "the check cannot use what your code gave back: ValueError: of mine"
         expected = said if of_check else f"ValueError: of mine{line}"

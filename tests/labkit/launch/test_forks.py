@@ -1,4 +1,5 @@
-"""Ranks that are forks of a process with the libraries are ranks like any other, and leave nothing behind."""
+"""Ranks that are forks of a process with the libraries are ranks like any other, and leave nothing
+behind."""
 
 from __future__ import annotations
 
@@ -136,10 +137,13 @@ launch.run(endless, ranks=2, timeout=1000)
 
 def test_a_killed_notebook_leaves_nothing(tmp_path):
     env = os.environ | {"TMPDIR": str(tmp_path)}
-    notebook = subprocess.Popen([sys.executable, "-c", KILLED], stdout=subprocess.PIPE, text=True, env=env)
+    notebook = subprocess.Popen(
+        [sys.executable, "-c", KILLED], stdout=subprocess.PIPE, text=True, env=env
+    )
     assert "started" in notebook.stdout.readline()
     starter = psutil.Process(notebook.pid)
-    assert until(lambda: len(servers(starter)) == 5)  # the server; of each rank its guard and itself
+    # The server; of each rank its guard and itself.
+    assert until(lambda: len(servers(starter)) == 5)
     alive = servers(starter)
     notebook.send_signal(signal.SIGKILL)
     notebook.communicate()

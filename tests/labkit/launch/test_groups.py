@@ -27,8 +27,8 @@ def one_way_back() -> float:
 def models_left() -> tuple[float, list[bool]]:
     """The gradient, and which models are still there when the group is left.
 
-    A model that is would take the group's threads along as it goes, holding Python's lock. One of those that
-    still has to let go of a tensor waits for that lock, and the rank never ends.
+    A model that is would take the group's threads along as it goes, holding Python's lock. One of
+    those that still has to let go of a tensor waits for that lock, and the rank never ends.
     """
     left = []
     destroy = distributed.destroy_process_group
@@ -57,5 +57,7 @@ def still_in_a_group() -> bool:
 
 def test_the_function_knows_its_rank_and_the_group_is_gone_afterwards():
     backend = "nccl" if torch.cuda.is_available() else "gloo"
-    assert launch.run(sizes, ranks=3, controller="torch") == [(rank, 3, backend) for rank in range(3)]
+    assert launch.run(sizes, ranks=3, controller="torch") == [
+        (rank, 3, backend) for rank in range(3)
+    ]
     assert launch.run(still_in_a_group, ranks=2, controller="torch") == [False, False]

@@ -26,7 +26,9 @@ def job(ranks: int, *scene: str, threads: str | None = "1") -> subprocess.Comple
     if threads:
         env["OMP_NUM_THREADS"] = threads
     command = [plans.mpiexec(), "-n", str(ranks), sys.executable, JOB, *scene]
-    return subprocess.run(command, capture_output=True, text=True, env=env, timeout=120, check=False)
+    return subprocess.run(
+        command, capture_output=True, text=True, env=env, timeout=120, check=False
+    )
 
 
 def said(done: subprocess.CompletedProcess) -> list[str]:
@@ -40,12 +42,18 @@ def test_results_are_the_same_on_every_rank(size, ranks):
     assert done.returncode == 0, done.stderr
     part = min(size, ranks)
     result = [(10 + rank, part) for rank in range(part)]
-    note = [f"{ranks} ranks were asked for; this job has {size}, and all take part."] if ranks > size else []
+    note = (
+        [f"{ranks} ranks were asked for; this job has {size}, and all take part."]
+        if ranks > size
+        else []
+    )
     expected = [f"[{rank}] hello from {rank}" for rank in range(part)]
     expected += [f"rank {rank} got {result}" for rank in range(size)]
     greeting = f"Lab 00 check_environment: rank 0 of {size} under mpiexec"
     lines = said(done)
-    assert [line for line in lines if not line.startswith("Lab ")] == sorted([*note, *expected, "the end"])
+    assert [line for line in lines if not line.startswith("Lab ")] == sorted(
+        [*note, *expected, "the end"]
+    )
     assert sum(line.startswith(greeting) for line in lines) == 1
 
 
@@ -94,7 +102,9 @@ def test_horovod_in_place():
     assert {f"rank {rank} got {[sums, [1, 2], sums]}" for rank in (0, 1)} < set(said(done))
 
 
-REFUSED = "torchrun started this file, but its ranks meet by MPI: start it with mpiexec -n 2 instead."
+REFUSED = (
+    "torchrun started this file, but its ranks meet by MPI: start it with mpiexec -n 2 instead."
+)
 
 
 class Call:
@@ -114,10 +124,17 @@ def test_nothing_of_a_key_value_store_is_unpickled(tmp_path):
 
     store = dist.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
     dist.PrefixStore("labkit", store).set("1-1", pickle.dumps(Call(tmp_path / "called")))
-    place = {"RANK": "0", "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(store.port)}
+    place = {
+        "RANK": "0",
+        "WORLD_SIZE": "2",
+        "MASTER_ADDR": "127.0.0.1",
+        "MASTER_PORT": str(store.port),
+    }
     env = world.clean_env() | place | {"TORCHELASTIC_USE_AGENT_STORE": "True"}
     command = [sys.executable, JOB, "all ranks"]
-    done = subprocess.run(command, capture_output=True, text=True, env=env, timeout=120, check=False)
+    done = subprocess.run(
+        command, capture_output=True, text=True, env=env, timeout=120, check=False
+    )
     assert not (tmp_path / "called").exists()
     assert (done.returncode, done.stderr) == (1, REFUSED + "\n")
 

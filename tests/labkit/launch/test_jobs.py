@@ -26,7 +26,9 @@ def _no_server_is_left():
 
 def gone(pids: list[int]) -> bool:
     """Whether none of these lives any more, after a while at the latest."""
-    return until(lambda: not any(psutil.pid_exists(pid) and lives(psutil.Process(pid)) for pid in pids))
+    return until(
+        lambda: not any(psutil.pid_exists(pid) and lives(psutil.Process(pid)) for pid in pids)
+    )
 
 
 def test_each_process_answers_and_none_is_left():

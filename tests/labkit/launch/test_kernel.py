@@ -1,4 +1,5 @@
-"""launch.run in real Jupyter kernels that are interrupted, restarted, killed; fifty bad endings in a row."""
+"""launch.run in real Jupyter kernels that are interrupted, restarted, killed; fifty bad endings in
+a row."""
 
 from __future__ import annotations
 
@@ -25,7 +26,8 @@ class Notebook:
         self.manager, self.client = start_new_kernel(kernel_name="python3", startup_timeout=120)
 
     def send(self, code: str) -> str:
-        """Begin a cell. If it fails, the kernel does not drop what comes next, as it does by default."""
+        """Begin a cell. If it fails, the kernel does not drop what comes next, as it does by
+        default."""
         return self.client.execute(code, stop_on_error=False)
 
     def run(self, code: str) -> dict:
@@ -33,7 +35,9 @@ class Notebook:
         text: list[str] = []
 
         def note(message):
-            text.append(message["content"].get("text") or "\n".join(message["content"].get("traceback", [])))
+            text.append(
+                message["content"].get("text") or "\n".join(message["content"].get("traceback", []))
+            )
 
         reply = self.client.execute_interactive(code, timeout=120, output_hook=note)["content"]
         return {**reply, "text": "".join(text)}
@@ -60,20 +64,26 @@ def test_functions_errors_and_lines_of_cells(notebook):
     cell = "from labkit import launch, world\nfactor = 3\n\ndef scaled(comm):\n    print('hi')\n"
     cell += "    return factor * comm.rank\n\nprint(launch.run(scaled, ranks=2), world.launcher())"
     assert set(notebook.run(cell)["text"].splitlines()) == {"[0] hi", "[1] hi", "[0, 3] None"}
-    cell = "def wrong(comm):\n    if comm.rank == 1:\n        raise ValueError('no')\n    comm.Barrier()\n"
+    cell = (
+        "def wrong(comm):\n    if comm.rank == 1:\n        raise ValueError('no')\n   "
+        " comm.Barrier()\n"
+    )
     reply = notebook.run(cell + "launch.run(wrong, ranks=2)")
     assert reply["status"] == "error"
     sentence = "rank 1 failed: ValueError: no  (line 3 in wrong: raise ValueError('no'))"
     assert reply["text"].strip() == sentence  # and no traceback
     reply = notebook.run("launch.run(lambda comm: comm.recv(), ranks=2, timeout=1)")
-    sentence = "after 1 s without an end: ranks 0, 1 wait in line 1 of <lambda>: launch.run(lambda comm: "
+    sentence = (
+        "after 1 s without an end: ranks 0, 1 wait in line 1 of <lambda>: launch.run(lambda comm: "
+    )
     assert " ".join(reply["text"].split()).startswith(sentence.strip())
 
 
 def test_a_kernel_inside_a_slurm_step_is_alone(notebook):
     cell = "import os; from labkit import launch, world\n"
     cell += (
-        "os.environ.update(SLURM_STEP_ID='0', SLURM_PROCID='0', SLURM_STEP_NUM_TASKS='2', SLURM_JOB_ID='1')\n"
+        "os.environ.update(SLURM_STEP_ID='0', SLURM_PROCID='0', SLURM_STEP_NUM_TASKS='2',"
+        " SLURM_JOB_ID='1')\n"
     )
     cell += "print(world.launcher(), launch.run(lambda comm: comm.size, ranks=2))"
     assert notebook.run(cell)["text"] == "None [2, 2]\n"
@@ -88,7 +98,8 @@ def test_interrupting_a_cell(notebook, nothing_left):  # noqa: F811
         reply = notebook.client.get_shell_msg(timeout=60)
     assert reply["content"]["ename"] == "KeyboardInterrupt"
     assert until(lambda: len(marked(nothing_left)) <= 1)  # the kernel
-    assert notebook.run("print(launch.run(lambda: 1, ranks=2))")["text"] == "[1, 1]\n"  # and it goes on
+    # And it goes on.
+    assert notebook.run("print(launch.run(lambda: 1, ranks=2))")["text"] == "[1, 1]\n"
 
 
 @pytest.mark.parametrize("how", ["restart", "kill", "shutdown"])

@@ -1,4 +1,5 @@
-"""What MPI's messages mean for the learner's call: on real ranks, and by texts of other libraries."""
+"""What MPI's messages mean for the learner's call: on real ranks, and by texts of other
+libraries."""
 
 from __future__ import annotations
 
@@ -38,7 +39,10 @@ def _object_for_array(comm):
 @pytest.mark.parametrize(
     ("program", "says"),
     [
-        (_too_long, r"rank 1 failed: a message was longer .*: 32 bytes came, and it has room for 16"),
+        (
+            _too_long,
+            r"rank 1 failed: a message was longer .*: 32 bytes came, and it has room for 16",
+        ),
         (_one_array, r"rank . failed: the same array is given to send from and to receive into"),
         (
             lambda comm: comm.Send(np.zeros(2), dest=comm.rank + 1),
@@ -73,7 +77,10 @@ def test_a_wrong_call_is_told_as_a_sentence(program, says, capfd):
     [
         ("MPI_ERR_TRUNCATE: message truncated", "a message was longer than the array"),
         ("MPI_ERR_RANK: invalid rank", "is no rank of this communicator"),
-        ("Message from rank 1 and tag 3 truncated; 8 bytes received but buffer size is 4", "8 bytes came"),
+        (
+            "Message from rank 1 and tag 3 truncated; 8 bytes received but buffer size is 4",
+            "8 bytes came",
+        ),
         ("MPI_ERR_OTHER: known error not in list", ""),
     ],
 )

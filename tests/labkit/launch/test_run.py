@@ -38,7 +38,8 @@ def test_a_function_without_comm_a_partial_and_a_class_made_here():
 
     boxes = launch.run(functools.partial(fill, 5), ranks=2)
     assert [box.value for box in boxes] == [5, 6]
-    assert all(type(box) is Box for box in boxes)  # the very class, so that isinstance works in a notebook
+    # The very class, so that isinstance works in a notebook.
+    assert all(type(box) is Box for box in boxes)
 
 
 def test_large_arrays_travel_both_ways():
@@ -63,7 +64,14 @@ def test_output_is_prefixed_and_complete(capfd):
     out = capfd.readouterr().out.splitlines()
     for rank in (0, 1):
         mine = [line for line in out if line.startswith(f"[{rank}] ")]
-        texts = ["from Python " + str(rank), "to stderr", "from C", "from a child", "100 %", "x" * 100_000]
+        texts = [
+            "from Python " + str(rank),
+            "to stderr",
+            "from C",
+            "from a child",
+            "100 %",
+            "x" * 100_000,
+        ]
         assert mine == [f"[{rank}] {text}" for text in [*texts, "no newline"]]
     assert len(out) == 14
 
@@ -116,8 +124,17 @@ def test_other_mpis_get_their_own_options(monkeypatch, tmp_path):
 
 
 def test_a_slurm_allocation_around_the_notebook_is_not_used(monkeypatch):
-    around = {"SLURM_JOB_ID": "7", "SLURM_NODELIST": "nowhere[1-2]", "SLURM_JOB_NODELIST": "nowhere[1-2]"}
-    around |= {"SLURM_NTASKS": "8", "SLURM_NNODES": "2", "SLURM_TASKS_PER_NODE": "4(x2)", "SLURM_PROCID": "0"}
+    around = {
+        "SLURM_JOB_ID": "7",
+        "SLURM_NODELIST": "nowhere[1-2]",
+        "SLURM_JOB_NODELIST": "nowhere[1-2]",
+    }
+    around |= {
+        "SLURM_NTASKS": "8",
+        "SLURM_NNODES": "2",
+        "SLURM_TASKS_PER_NODE": "4(x2)",
+        "SLURM_PROCID": "0",
+    }
     around |= {"SLURM_JOB_NUM_NODES": "2", "PMI_FD": "77", "HYDRA_LAUNCHER": "slurm"}
     for name, value in around.items():
         monkeypatch.setenv(name, value)
@@ -176,7 +193,8 @@ def test_two_runs_at_once_do_not_meet():
 
 
 def leave_things_to_do(comm, folder: str) -> None:
-    """For the end: a thread, a pool of threads, a function, a delete callback of MPI's, half a line."""
+    """For the end: a thread, a pool of threads, a function, a delete callback of MPI's, half a
+    line."""
     import atexit
     import threading
     from concurrent.futures import ThreadPoolExecutor
@@ -199,6 +217,10 @@ def test_a_rank_does_at_its_end_what_a_program_does(tmp_path, capsys):
     left = tmp_path / "left"
     left.mkdir()
     launch.run(leave_things_to_do, str(left), ranks=2)
-    done = {f"{what}.{rank}" for what in ("thread", "pool", "function", "finalized") for rank in range(2)}
+    done = {
+        f"{what}.{rank}"
+        for what in ("thread", "pool", "function", "finalized")
+        for rank in range(2)
+    }
     assert {file.name for file in left.iterdir()} == done
     assert capsys.readouterr().out.count("half a line of rank") == 2

@@ -26,7 +26,8 @@ Path({file!r}).write_text(shown(sockets))
 
 
 def listening(top: int) -> list[tuple[str, str, int]]:
-    """(process, address, port) of each socket that awaits others, of the process `top` and all below it."""
+    """(process, address, port) of each socket that awaits others, of the process `top` and all
+    below it."""
     import socket
 
     import psutil
@@ -167,14 +168,21 @@ def test_make_run_listens_to_this_machine_alone(checkout, tmp_path):
     script.parent.mkdir(parents=True, exist_ok=True)
     (checkout.root / "solutions").mkdir(exist_ok=True)
     for folder in ("labs", "solutions"):
-        (checkout.root / folder / script.name).write_text(SCRIPT.format(top=os.getpid(), file=str(file)))
+        (checkout.root / folder / script.name).write_text(
+            SCRIPT.format(top=os.getpid(), file=str(file))
+        )
     env = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[3])}
     code = (
-        "import sys; from pathlib import Path; from labkit import paths; from labkit.cli import run; "
-        f"paths.root = lambda: Path({str(checkout.root)!r}); sys.exit(run.run('20', 2))"
+        "import sys; from pathlib import Path; from labkit import paths; from labkit.cli import"
+        f" run; paths.root = lambda: Path({str(checkout.root)!r}); sys.exit(run.run('20', 2))"
     )
     done = subprocess.run(
-        [sys.executable, "-c", code], env=env, capture_output=True, text=True, timeout=120, check=False
+        [sys.executable, "-c", code],
+        env=env,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
     lines = [line.rsplit(" ", 2) for line in file.read_text().splitlines()]

@@ -9,9 +9,15 @@ from labkit.errors import LabError
 from tests.labkit.plots.texts import clear_of_each_other
 
 TIMES = {
-    "doubling": {(2**k, p): 1e-6 * p + 2**k * 1e-9 for k in range(4, 28, 2) for p in (2, 4, 8, 16, 64)},
-    "Rabenseifner": {(2**k, p): 3e-6 * p + 2**k * 5e-10 for k in range(4, 28, 2) for p in (2, 4, 8, 16, 64)},
-    "ring": {(2**k, p): 9e-6 * p + 2**k * 2e-10 for k in range(4, 28, 2) for p in (2, 4, 8, 16, 64)},
+    "doubling": {
+        (2**k, p): 1e-6 * p + 2**k * 1e-9 for k in range(4, 28, 2) for p in (2, 4, 8, 16, 64)
+    },
+    "Rabenseifner": {
+        (2**k, p): 3e-6 * p + 2**k * 5e-10 for k in range(4, 28, 2) for p in (2, 4, 8, 16, 64)
+    },
+    "ring": {
+        (2**k, p): 9e-6 * p + 2**k * 2e-10 for k in range(4, 28, 2) for p in (2, 4, 8, 16, 64)
+    },
 }
 
 

@@ -1,4 +1,5 @@
-"""plots: every figure says what it shows, cuts nothing off, overlaps nothing, and reaches the reader once."""
+"""plots: every figure says what it shows, cuts nothing off, overlaps nothing, and reaches the
+reader once."""
 
 import numpy as np
 import pandas
@@ -37,7 +38,9 @@ DRAWN = {
         factor=1.5,
         what="busbw",
     ),
-    "lines with bars": lambda: plots.lines({"a": STRONG, "b": STRONG}, xlabel="x", ylabel="y", title="T"),
+    "lines with bars": lambda: plots.lines(
+        {"a": STRONG, "b": STRONG}, xlabel="x", ylabel="y", title="T"
+    ),
     "lines of six": lambda: plots.loss({str(number): np.arange(9) + number for number in range(6)}),
     "lines logarithmic": lambda: plots.lines(
         {"a": ([1, 10, 100], [3, 4, 5])}, xlabel="x", ylabel="y", title="T", logx=True, logy=True
@@ -49,7 +52,9 @@ DRAWN = {
     "compare": lambda: plots.compare(
         {"p = 2": 1.9, "p = 4": ...}, {"p = 2": runs(1.7), "p = 4": 3.1}, unit="times"
     ),
-    "compare far": lambda: plots.compare({"bytes": 3.5}, {"bytes": 1e6}, names=("ours", "published")),
+    "compare far": lambda: plots.compare(
+        {"bytes": 3.5}, {"bytes": 1e6}, names=("ours", "published")
+    ),
     "ring of two": lambda: plots.ring(2, label="chunk {rank}"),
     "ring of 24": lambda: plots.ring(24),
     "tree": lambda: plots.messages(BINOMIAL, 16, layout="tree"),
@@ -75,12 +80,15 @@ def test_every_plot_says_what_it_shows_and_nothing_is_cut_off_or_covered(name):
             assert axes.get_ylabel() or axes.get_yticklabels()[0].get_text()
     assert not faults(figure)
     texts = drawn_texts(figure)
-    for circle in (patch for axes in figure.axes for patch in axes.patches if isinstance(patch, Circle)):
+    for circle in (
+        patch for axes in figure.axes for patch in axes.patches if isinstance(patch, Circle)
+    ):
         for text, box in texts:
             assert text.isdigit() or not box.padded(-1).overlaps(circle.get_window_extent()), text
     if getattr(figure, "cut_to_content", False):
         width = int.from_bytes(style.png(figure)[16:20], "big") / 150
-        assert width > figure.get_tightbbox(renderer_of(figure)).width + 0.1  # hinting makes text wider
+        # Hinting makes text wider.
+        assert width > figure.get_tightbbox(renderer_of(figure)).width + 0.1
 
 
 def test_error_bars_are_the_quartiles():
@@ -164,7 +172,9 @@ def test_a_notebook_shows_each_figure_once(tmp_path):
     import nbclient
     import nbformat
 
-    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(source) for _, source, _ in CELLS])
+    notebook = nbformat.v4.new_notebook(
+        cells=[nbformat.v4.new_code_cell(source) for _, source, _ in CELLS]
+    )
     nbclient.NotebookClient(notebook, timeout=120, kernel_name="python3").execute()
     for cell, (what, _, count) in zip(notebook.cells, CELLS, strict=True):
         pictures = [output for output in cell.outputs if "image/png" in output.get("data", {})]

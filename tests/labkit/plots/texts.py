@@ -58,7 +58,9 @@ def faults(figure, numbers: bool = True) -> list[str]:
     edges = figure.bbox.padded(1)
     for text, box in texts:
         # What is saved "tight" is as large as what is in it.
-        inside = edges.x0 <= box.x0 and edges.y0 <= box.y0 and box.x1 <= edges.x1 and box.y1 <= edges.y1
+        inside = (
+            edges.x0 <= box.x0 and edges.y0 <= box.y0 and box.x1 <= edges.x1 and box.y1 <= edges.y1
+        )
         if not inside and not getattr(figure, "cut_to_content", False):
             found.append(f"{text!r} leaves it")
     for (text, box), (other, box_of_other) in combinations(texts, 2):
@@ -68,7 +70,8 @@ def faults(figure, numbers: bool = True) -> list[str]:
 
 
 def watch_figures() -> None:
-    """Print a line for each figure with text that cannot be read, once it is shown in this kernel."""
+    """Print a line for each figure with text that cannot be read, once it is shown in this
+    kernel."""
     from labkit.plots import style
 
     plain = style.png

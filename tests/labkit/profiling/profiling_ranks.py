@@ -71,16 +71,21 @@ def overlap(comm):
         with profiling.span("compute"):
             time.sleep(0.02 if comm.rank == 0 else 0.005)
 
-    return [profiling.record(step, 4, comm, overhead=False).table() for step in (hidden, bare, uneven)]
+    return [
+        profiling.record(step, 4, comm, overhead=False).table() for step in (hidden, bare, uneven)
+    ]
 
 
 def gloo(comm, file):
-    """The table and operators of a step with an allreduce of torch.distributed's Gloo under products."""
+    """The table and operators of a step with an allreduce of torch.distributed's Gloo under
+    products."""
     import torch
     import torch.distributed as dist
     from labkit import profiling
 
-    dist.init_process_group("gloo", init_method=f"file://{file}", rank=comm.rank, world_size=comm.size)
+    dist.init_process_group(
+        "gloo", init_method=f"file://{file}", rank=comm.rank, world_size=comm.size
+    )
     gradient, matrix = torch.ones(1_000_000), torch.randn(400, 400)
 
     def step():

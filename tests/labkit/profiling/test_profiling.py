@@ -1,4 +1,5 @@
-"""labkit.profiling on one process: the parts of a step, spans and marks, table, operators and trace."""
+"""labkit.profiling on one process: the parts of a step, spans and marks, table, operators and
+trace."""
 
 from __future__ import annotations
 
@@ -36,7 +37,11 @@ def moment_by_moment(spans, window):
     """The parts by their definition, one unit of time after the other."""
     parts = dict.fromkeys(step_parts.PARTS, 0)
     for moment in range(*window):
-        on = {span.kind for span in spans if span.thread == IN_FLIGHT and span.begin <= moment < span.end}
+        on = {
+            span.kind
+            for span in spans
+            if span.thread == IN_FLIGHT and span.begin <= moment < span.end
+        }
         for thread in ("main", "loader"):
             nested = [s for s in spans if s.thread == thread and s.begin <= moment < s.end]
             on |= {max(nested, key=lambda s: (s.layer, s.begin, -s.end)).kind} if nested else set()
@@ -88,7 +93,8 @@ def test_threads_nesting_and_requests_in_flight():
             begin = time.perf_counter()
             time.sleep(0.01)
             profiling.mark("communication", begin, time.perf_counter(), "bucket 1")
-            with profiling.span("communication", "bucket 2"):  # blocking: the thread does not compute
+            # Blocking: the thread does not compute.
+            with profiling.span("communication", "bucket 2"):
                 time.sleep(0.005)
         loader.join()
 
@@ -110,7 +116,9 @@ def test_no_operator_takes_more_than_the_steps_however_uneven_they_are():
         with profiling.span("compute", "one"):
             time.sleep(next(pauses))
 
-    share = profiling.record(step, 3, overhead=False).operators().set_index("name").loc["one", "share"]
+    share = (
+        profiling.record(step, 3, overhead=False).operators().set_index("name").loc["one", "share"]
+    )
     assert 0.5 < share <= 1
 
 
@@ -152,7 +160,10 @@ def test_overhead_is_seen(monkeypatch):
     ("call", "says"),
     [
         (lambda: profiling.record(print, 0), "records nothing"),
-        (lambda: profiling.record(print, kind="pytorch"), "no kind 'pytorch'; it has spans and torch"),
+        (
+            lambda: profiling.record(print, kind="pytorch"),
+            "no kind 'pytorch'; it has spans and torch",
+        ),
         (lambda: profiling.record(lambda: profiling.record(print), warmup=0), "already recording"),
         (lambda: profiling.mark("communication", 2.0, 1.0, "bucket 1"), "before it begins"),
     ],
@@ -218,10 +229,20 @@ def test_the_trace_has_a_track_for_each_thread_and_all_of_the_steps(tmp_path):
     profile = profiling.record(step, 3)
     events = json.loads(profile.save(tmp_path / "trace.json").read_text())["traceEvents"]
     names = {(e["pid"], e["tid"]): e["args"]["name"] for e in events if e["name"] == "thread_name"}
-    assert set(names.values()) == {"steps", "where the time goes", "MainThread", "in flight", "in flight 2"}
+    assert set(names.values()) == {
+        "steps",
+        "where the time goes",
+        "MainThread",
+        "in flight",
+        "in flight 2",
+    }
     slices = [event for event in events if event["ph"] == "X"]
     assert {(event["pid"], event["tid"]) for event in slices} == set(names)
-    parts = [event["dur"] for event in slices if names[event["pid"], event["tid"]] == "where the time goes"]
+    parts = [
+        event["dur"]
+        for event in slices
+        if names[event["pid"], event["tid"]] == "where the time goes"
+    ]
     assert sum(parts) == pytest.approx(1e6 * profile.step.samples.sum(), rel=1e-3)
     with pytest.raises(LabError, match="Cannot write the trace"):
         profile.save(tmp_path / "nowhere" / "trace.json")

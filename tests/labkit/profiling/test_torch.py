@@ -19,7 +19,9 @@ def test_what_goes_into_operators_is_written_down_in_one_step_and_known_in_all(m
     monkeypatch.setattr(torch.profiler, "profile", noted)
     whole = torch.ones(64, 64)
     half = whole.to(torch.bfloat16)
-    profile = profiling.record(lambda: (whole @ whole, half @ half), 3, kind="torch", overhead=False)
+    profile = profiling.record(
+        lambda: (whole @ whole, half @ half), 3, kind="torch", overhead=False
+    )
     assert asked == [True, True, False, False], "one of them when the profiler is first started"
     used = [[s.library for s in spans if s.name == "aten::mm"] for spans in profile.ranks[0].spans]
     assert used == 3 * [
@@ -29,7 +31,12 @@ def test_what_goes_into_operators_is_written_down_in_one_step_and_known_in_all(m
 
 def test_calls_that_the_first_step_did_not_make_have_no_types():
     def operator(name, ts, *types):
-        return {"cat": "cpu_op", "name": name, "ts": ts, "args": {"Input type": list(types)} if types else {}}
+        return {
+            "cat": "cpu_op",
+            "name": name,
+            "ts": ts,
+            "args": {"Input type": list(types)} if types else {},
+        }
 
     known = recorder.input_types([operator("mm", 5, "double"), operator("mm", 2, "float")])
     later = [operator("mm", 3), operator("add", 4), operator("mm", 1), operator("mm", 9)]
@@ -43,7 +50,13 @@ def test_a_gpus_trace_tells_its_kernels():
     events = [
         {"cat": "cpu_op", "ph": "X", "name": "aten::mm", "ts": 0, "dur": 2, "tid": 7, "args": {}},
         {**kernel, "name": "sm90_xmma_gemm_f32f32_tn", "ts": 1, "dur": 10, "tid": 7},
-        {**kernel, "name": "ncclDevKernel_AllReduce_Sum_f32_RING_LL", "ts": 5, "dur": 10, "tid": 20},
+        {
+            **kernel,
+            "name": "ncclDevKernel_AllReduce_Sum_f32_RING_LL",
+            "ts": 5,
+            "dur": 10,
+            "tid": 20,
+        },
         {**kernel, "name": "void cudnn::winograd_nonfused", "ts": 11, "dur": 1, "tid": 7},
         {
             **kernel,

@@ -30,7 +30,8 @@ def sizes_seen(two, nbytes, rounds, skip, clock, factor=1):
 
 
 def played(comm):
-    """Who plays of these ranks; what each size of a sweep is given; and what a rank alone is told."""
+    """Who plays of these ranks; what each size of a sweep is given; and what a rank alone is
+    told."""
     from mpi4py import MPI
 
     who = benchmarks.on_pairs(comm, lambda two: (two.rank, two.size))
@@ -53,7 +54,9 @@ def test_two_of_the_ranks_play_and_the_others_wait():
 
 def measure_all(comm):
     pingpong = benchmarks.mpi4py_pingpong(comm, 1024, loops=20)
-    swap = benchmarks.on_pairs(comm, lambda two: benchmarks.step(two, 1024, 20, 2, time.perf_counter))
+    swap = benchmarks.on_pairs(
+        comm, lambda two: benchmarks.step(two, 1024, 20, 2, time.perf_counter)
+    )
     calls = benchmarks.allreduces(comm, (8, 16384), (5, 1), (3, 1))
     return pingpong, swap, calls, benchmarks.additions(comm, (1024,))
 
@@ -79,8 +82,14 @@ def tool(folder, name, text):
     [  # what stands in the PATH, and what comes of it
         ({}, "osu_bw is not in the PATH"),
         ({"osu_bw": ""}, "mpiexec is not in the PATH"),
-        ({"osu_bw": "", "mpiexec": 'echo "started with $*"'}, "started with -n 2 {path}/osu_bw -m 1:8"),
-        ({"osu_bw": "", "mpiexec": "echo no device >&2; exit 3"}, "osu_bw ended with status 3: no device"),
+        (
+            {"osu_bw": "", "mpiexec": 'echo "started with $*"'},
+            "started with -n 2 {path}/osu_bw -m 1:8",
+        ),
+        (
+            {"osu_bw": "", "mpiexec": "echo no device >&2; exit 3"},
+            "osu_bw ended with status 3: no device",
+        ),
         ({"osu_bw": "", "mpiexec": "exec /bin/sleep 60"}, "osu_bw gave nothing: "),
     ],
 )

@@ -38,7 +38,8 @@ def clock(monkeypatch):
 
 
 def test_a_sample_is_the_time_of_the_call(clock):
-    durations = iter([9e6, 9e6, 9e6, 1e6, 2e6, 3e6, 4e6, 5e6])  # three warm-up runs, five that count
+    # Three warm-up runs, five that count.
+    durations = iter([9e6, 9e6, 9e6, 1e6, 2e6, 3e6, 4e6, 5e6])
     measured = timing.measure(lambda: clock.spend(next(durations)), repeat=5)
     assert measured.samples == pytest.approx([0.001, 0.002, 0.003, 0.004, 0.005])
     assert (measured.q1, measured.median, measured.q3) == pytest.approx((0.002, 0.003, 0.004))
@@ -48,7 +49,9 @@ def test_a_sample_is_the_time_of_the_call(clock):
 
 def test_batch_counts_calls_and_keeps_seconds_per_call(clock):
     calls = []
-    measured = timing.measure(lambda: (calls.append(1), clock.spend(1e4)), repeat=5, warmup=2, batch=7)
+    measured = timing.measure(
+        lambda: (calls.append(1), clock.spend(1e4)), repeat=5, warmup=2, batch=7
+    )
     assert len(calls) == 2 + 5 * 7
     assert measured.samples == pytest.approx([1e-5] * 5)
     assert measured.resolution == pytest.approx(1e-9 / 7)
@@ -83,7 +86,9 @@ def test_ratio_is_steady_where_the_machine_drifts(clock):
     def slower_and_slower(work):
         clock.spend(work * (1 + clock.now / 2e7))
 
-    measured = timing.ratio(lambda: slower_and_slower(2e5), lambda: slower_and_slower(1e5), repeat=40)
+    measured = timing.ratio(
+        lambda: slower_and_slower(2e5), lambda: slower_and_slower(1e5), repeat=40
+    )
     assert not measured.a.steady
     assert not measured.b.steady
     assert measured.median == pytest.approx(2, rel=0.02)
@@ -139,7 +144,9 @@ def test_a_quiet_call_is_quoted():
     measured = Measurement(samples, resolution=5e-8)
     assert measured.steady
     assert measured.verdict == "steady"
-    assert str(measured) == f"{timing.human(measured.median)} (middle half 12.2 to 12.3 ms, 20 runs)"
+    assert (
+        str(measured) == f"{timing.human(measured.median)} (middle half 12.2 to 12.3 ms, 20 runs)"
+    )
 
 
 def test_noise_alone_is_seldom_taken_for_drift():
@@ -180,7 +187,8 @@ def test_times_to_read(seconds, text):
 
 
 class FakeTorch(types.SimpleNamespace):
-    """Enough of torch.cuda to see in which order a timer uses it. An event's time is its place in the log."""
+    """Enough of torch.cuda to see in which order a timer uses it. An event's time is its place in
+    the log."""
 
     def __init__(self):
         self.log = []
@@ -229,10 +237,16 @@ def test_cuda_events_stand_around_the_call(monkeypatch):
 def test_with_ranks_a_device_is_synchronised_and_the_clock_asked(monkeypatch):
     torch = FakeTorch()
     monkeypatch.setitem(sys.modules, "torch", torch)
-    monkeypatch.setitem(sys.modules, "mpi4py", types.SimpleNamespace(MPI=types.SimpleNamespace(MAX="max")))
+    monkeypatch.setitem(
+        sys.modules, "mpi4py", types.SimpleNamespace(MPI=types.SimpleNamespace(MAX="max"))
+    )
     comm = FakeComm(torch.log)
     timing.measure(lambda: torch.log.append("call"), device="cuda:0", comm=comm, repeat=2, warmup=0)
-    assert torch.log == ["synchronize", *["barrier", "synchronize", "call", "synchronize"] * 2, "max"]
+    assert torch.log == [
+        "synchronize",
+        *["barrier", "synchronize", "call", "synchronize"] * 2,
+        "max",
+    ]
 
 
 def test_timing_imports_no_framework():
@@ -242,5 +256,7 @@ def test_timing_imports_no_framework():
         timing.measure(lambda: 1, device="cpu")
         print(*sorted({"torch", "tensorflow", "pandas", "matplotlib", "mpi4py"} & set(sys.modules)))
     """
-    done = subprocess.run([sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True
+    )
     assert (done.stdout.strip(), done.stderr) == ("", "")

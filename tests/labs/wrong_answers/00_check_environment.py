@@ -1,4 +1,5 @@
-"""Lab 00: first contact, so the mistakes are small; the checks have to say them kindly and exactly."""
+"""Lab 00: first contact, so the mistakes are small; the checks have to say them kindly and
+exactly."""
 
 from tests.labs.wrong_answers import Right, Wrong
 

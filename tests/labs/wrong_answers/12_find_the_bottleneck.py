@@ -14,7 +14,10 @@ SMALL = {
 }
 
 BATCH = "loss = F.cross_entropy(net(prepared[rows]), labels[rows])"
-LOOP = "loss = sum(F.cross_entropy(net(prepared[r : r + 1]), labels[r : r + 1]) for r in rows) / len(rows)"
+LOOP = (
+    "loss = sum(F.cross_entropy(net(prepared[r : r + 1]), labels[r : r + 1]) for r in rows) /"
+    " len(rows)"
+)
 HALVES = """total = 0.0
     for part in rows.chunk(2):
         loss = F.cross_entropy(net(prepared[part]), labels[part], reduction="sum") / len(rows)

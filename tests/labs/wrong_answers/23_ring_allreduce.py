@@ -11,7 +11,9 @@ SCATTER = f"""    for step in range(comm.size - 1):
         box = incoming[: len(own)]
         {STEP}
         own += box"""
-PASS = "comm.Sendrecv(chunks[(comm.rank + 1 - step) % comm.size], dest=right, recvbuf=theirs, source=left)"
+MINE = "mine = chunks[(comm.rank + 1 - step) % comm.size]"
+PASS = f"""{MINE}
+        comm.Sendrecv(mine, dest=right, recvbuf=theirs, source=left)"""
 GATHER = f"""    for step in range(comm.size - 1):
         # Across ranks: finished chunks go round once more, each rank keeps a copy and passes it on.
         theirs = chunks[(comm.rank - step) % comm.size]
@@ -96,8 +98,7 @@ comm.Send(chunks[(comm.rank - step) % comm.size], dest=right)
            "theirs = chunks[(comm.rank - step - 1) % comm.size]"],
           "is wrong"),
     Wrong("23.2", "always sends its own finished chunk",
-          "comm.Sendrecv(chunks[(comm.rank + 1 - step) % comm.size]",
-          "comm.Sendrecv(chunks[(comm.rank + 1) % comm.size]", "is wrong"),
+          MINE, MINE.replace(" - step", ""), "is wrong"),
     Wrong("23.2", "receives into the chunk that it sends", "theirs = chunks[(comm.rank - step) % comm.size]",
           "theirs = chunks[(comm.rank + 1 - step) % comm.size]", "is wrong"),
     Wrong("23.2", "adds in the second half too", PASS, """\

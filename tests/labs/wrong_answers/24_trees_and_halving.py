@@ -11,7 +11,10 @@ SMALL = {
     "moment": 0.05,
 }
 
-SWAP = "        comm.Sendrecv(vector, dest=partner, recvbuf=box, source=partner)\n        vector += box"
+SWAP = (
+    "        comm.Sendrecv(vector, dest=partner, recvbuf=box, source=partner)\n        vector"
+    " += box"
+)
 DOWN = """        comm.Sendrecv(vector[give], dest=partner, recvbuf=box[keep], source=partner)
         vector[keep] += box[keep]
 """

@@ -104,8 +104,7 @@ WRONG = [
     Wrong("27.3", "never gives the MPI device memory",
           "        return 0\n", "        return chunk\n", "direct takes 0.97"),
     Wrong("27.3", "gives it always",
-          "if direct and direct[0] + nbytes * direct[1] < "
-          "lab27.pipeline_time(nbytes, nbytes / chunk, steps):",
+          "if direct and direct[0] + nbytes * direct[1] < staged:",
           "if direct:", "direct takes 1.03"),
     Wrong("27.3", "compares with staging in one piece",
           "lab27.pipeline_time(nbytes, nbytes / chunk, steps)", "lab27.pipeline_time(nbytes, 1, steps)",

@@ -6,9 +6,10 @@ SMALL = {"steps": 6, "layers": 4, "width": 64}
 
 FAMILIES = '("MVAPICH2", "MVAPICH", "MPICH", "Open MPI")'
 GDR = 'return "MVAPICH2-GDR" if gdr else family, version[1]'
-RSH = '"-np", ranks, "-hostfile", "hosts", *pairs, threads, *program]'
+START = '"-np", ranks, "-hostfile", "hosts"]'
+REST = "[*start, *pairs, threads, *program]"
 SRUN = '["env", *pairs, "srun", "--mpi=pmi2", *size, *gpus, *program]'
-CPUS = ', f"--cpus-per-task={job.cores}"'
+CPUS = '[f"--cpus-per-task={job.cores}"]'
 GPUS = '[f"--gpus-per-node={job.gpus}", "--gpu-bind=none"] if job.gpus else []'
 NAME = 'name.split("_")[0] in ("MPI", "GLOO", "NCCL", "CCL")'
 ON_CPU = '    if device == "cpu":\n        return "CPU tensors"\n'
@@ -27,9 +28,9 @@ RIGHT = [
           ['if "MVAPICH2-GDR" in mpiname and text.startswith("MVAPICH2 "):\n                family += "-GDR"',
            "return (family, version.group(1))"]),
     Right("42.2", "options of two words, in another order, and one more",
-          [SRUN, RSH],
+          [SRUN, START, REST],
           ['["env", *pairs, "srun", "--cpu-bind=cores", *size[::-1], *gpus, "--mpi", "pmi2", *program]',
-           '"-hostfile", "hosts", "-np", ranks, threads, *pairs, *program]']),
+           '"-hostfile", "hosts", "-np", ranks]', "[*start, threads, *pairs, *program]"]),
     Right("42.2", "built up by +=, variables by a dict that grows",
           ['    return {"MV2_USE_CUDA": "1", "MV2_SUPPORT_DL": "1", "MV2_ENABLE_AFFINITY": "0"}',
            f"    return {SRUN}"],
@@ -82,19 +83,20 @@ WRONG = [
           '"MV2_USE_CUDA": "1", "MV2_SUPPORT_DL"', '"MV2_SUPPORT_DL"', "Variables of mvapich2-gdr"),
     Wrong("42.2", "one text for all words", f"return {SRUN}", f'return " ".join({SRUN})',
           "must be a list of words"),
-    Wrong("42.2", "no cores for the ranks of srun", CPUS, "", "Slurm gives a rank ONE core"),
+    Wrong("42.2", "no cores for the ranks of srun", CPUS, "[]", "Slurm gives a rank ONE core"),
     Wrong("42.2", "all cores of the node for each rank",
           CPUS, CPUS.replace("job.cores", "job.cores * job.ranks"), "--cpus-per-task=14 is missing"),
-    Wrong("42.2", "cores for mpirun_rsh forgotten", RSH, RSH.replace("threads, ", ""),
+    Wrong("42.2", "cores for mpirun_rsh forgotten", REST, REST.replace("threads, ", ""),
           "OMP_NUM_THREADS=14 is missing. Without it: mpirun_rsh binds nobody"),
     Wrong("42.2", "variables behind the program",
-          RSH, RSH.replace("*pairs, threads, *program", "threads, *program, *pairs"),
+          REST, REST.replace("*pairs, threads, *program", "threads, *program, *pairs"),
           "stand behind the program"),
     Wrong("42.2", "variables before an option",
-          RSH, '*pairs, threads, "-np", ranks, "-hostfile", "hosts", *program]',
+          [START, REST],
+          ['*pairs, threads, "-np", ranks, "-hostfile", "hosts"]', "[*start, *program]"],
           "variables come directly before the program"),
     Wrong("42.2", "no hostfile: the next words are taken for hosts",
-          RSH, '"-np", ranks, *pairs, threads, *program]', "the next 8 words are taken for hosts"),
+          START, '"-np", ranks]', "the next 8 words are taken for hosts"),
     Wrong("42.2", "set only where it is not set yet", '"-export-all"', '"-export"',
           "-export-all is missing. Without it: the ranks miss your environment"),
     Wrong("42.2", "one GPU for each task", '[f"--gpus-per-node={job.gpus}"', '["--gpus-per-task=1"',

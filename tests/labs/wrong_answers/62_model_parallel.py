@@ -1,4 +1,5 @@
-"""Mistakes of learners in lab 62: exercise, mistake, what is replaced, by what, a phrase of the rejection."""
+"""Mistakes of learners in lab 62: exercise, mistake, what is replaced, by what, a phrase of the
+rejection."""
 
 from tests.labs.wrong_answers import Right, Wrong
 

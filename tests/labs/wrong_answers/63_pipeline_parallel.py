@@ -1,10 +1,14 @@
-"""Mistakes of learners in lab 63: exercise, mistake, what is replaced, by what, a phrase of the rejection."""
+"""Mistakes of learners in lab 63: exercise, mistake, what is replaced, by what, a phrase of the
+rejection."""
 
 from tests.labs.wrong_answers import Right, Wrong
 
 SMALL = {"counts": (1, 2), "nap": 0.005, "width": 256}
 
-_GPIPE = '    plan = [("F", number) for number in range(micro)] + [("B", number) for number in range(micro)]'
+_GPIPE = (
+    '    plan = [("F", number) for number in range(micro)] + [("B", number) for number in'
+    " range(micro)]"
+)
 _TURN = '            plan += [("F", number), ("B", number - warm)]'
 _ISEND = "pending.append(comm.Isend(leaving, dest=comm.rank + 1, tag=number))"
 _ISEND_BACK = "pending.append(comm.Isend(back, dest=comm.rank - 1, tag=number))"

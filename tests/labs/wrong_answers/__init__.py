@@ -1,8 +1,9 @@
-"""Wrong answers, each with a phrase that its rejection must contain, and right ones written in another way.
+"""Wrong answers, each with a phrase that its rejection must contain, and right ones written in
+another way.
 
-NN_name.py holds `SMALL` (parameters of the tests' runs), `WRONG`, a list of Wrong, at least three for each
-exercise, and `RIGHT`, a list of Right; tests/labs/visit.py tries them. Both stand under `# fmt: off`: head,
-edit and phrase, in as few lines as hold them.
+NN_name.py holds `SMALL` (parameters of the tests' runs), `WRONG`, a list of Wrong, at least three
+for each exercise, and `RIGHT`, a list of Right; tests/labs/visit.py tries them. Both stand under
+`# fmt: off`: head, edit and phrase, in as few lines as hold them.
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ LEAST = 3.0  # seconds: ranks need some time to come to the place where they han
 
 @dataclass(frozen=True)
 class Right:
-    """Another way to write the answer of `exercise`: each `old` (found exactly once) becomes its `new`.
+    """Another way to write the answer of `exercise`: each `old` (found exactly once) becomes its
+    `new`.
 
     `old` and `new` are texts, or lists of equal length. `way` says what is different.
     """
@@ -33,7 +35,8 @@ class Right:
         return list(zip(self.old, self.new, strict=True))
 
     def edited(self, answers: Mapping[int, str]) -> dict[int, str]:
-        """Cell -> text of an answer's cells with the change in them. ValueError where it does not fit."""
+        """Cell -> text of an answer's cells with the change in them. ValueError where it does not
+        fit."""
         texts = dict(answers)
         for old, new in self.edits():
             places = [position for position, text in texts.items() if old in text]
@@ -48,9 +51,9 @@ class Right:
 class Wrong:
     """One mistake: in the answer of `exercise`, each `old` becomes its `new`, as in Right.
 
-    `says`: a phrase of the check's rejection.
-    `hangs`: the ranks never end. The lab's parameter `patience`, the seconds that its checks wait for an end,
-    is then SHORTER for this answer, so that nobody waits for it in vain.
+    `says`: a phrase of the check's rejection. `hangs`: the ranks never end. The lab's parameter
+    `patience`, the seconds that its checks wait for an end, is then SHORTER for this answer, so
+    that nobody waits for it in vain.
     """
 
     exercise: str
@@ -61,7 +64,8 @@ class Wrong:
     hangs: bool = False
 
     def patience(self, seconds: float) -> float:
-        """How long a check waits for the end of this answer, where it waits `seconds` for that of others."""
+        """How long a check waits for the end of this answer, where it waits `seconds` for that of
+        others."""
         return min(seconds, max(LEAST, SHORTER * seconds)) if self.hangs else seconds
 
     edits = Right.edits

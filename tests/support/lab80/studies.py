@@ -1,4 +1,5 @@
-"""A small study on record, and a report about it that is right; tests change one thing of either."""
+"""A small study on record, and a report about it that is right; tests change one thing of
+either."""
 
 from __future__ import annotations
 
@@ -53,7 +54,9 @@ def entries() -> list[dict]:
             for ranks, seconds in times.items()
         ]
     source = "Kurth and others, SC18"
-    made.append({"result": "published", "name": "kurth", "value": 90.7, "unit": "%", "source": source})
+    made.append(
+        {"result": "published", "name": "kurth", "value": 90.7, "unit": "%", "source": source}
+    )
     for kind, times in TIMES.items():
         made += [run(kind, ranks, seconds) for ranks, seconds in times.items()]
     return [

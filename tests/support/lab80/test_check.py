@@ -1,4 +1,5 @@
-"""Reports that say more than their records do, in all the ways that were thought of: each is refused."""
+"""Reports that say more than their records do, in all the ways that were thought of: each is
+refused."""
 
 from __future__ import annotations
 
@@ -38,11 +39,17 @@ def test_the_right_report_passes(study):
     [
         "We took 4 ranks of 1 node, 64 images and 2 rounds.",
         "On 1, 2 and 4 ranks it held.",
-        "ResNet-101 is a large net, resnet101 in the records; P100 is a GPU, and roce25 is a network.",
+        (
+            "ResNet-101 is a large net, resnet101 in the records; P100 is a GPU, and roce25 is a"
+            " network."
+        ),
         "Labs 23 and 50 tell why, and lab 34 what follows.",
         "A batch had 256 images on four ranks, and an epoch 1,281,167 images.",
         "We used {versions}.",
-        "The first and the second cause are one: there are two things to say, in percent of a step.",
+        (
+            "The first and the second cause are one: there are two things to say, in percent of a"
+            " step."
+        ),
         "- a list\n- of {time_weak_4}\n\n1. and\n2. another",
         "| what | seconds |\n|---|---|\n| a step | {time_weak_4} |",
         "It is **much** [slower](https://arxiv.org/abs/1810.01993) (see above).",
@@ -60,14 +67,20 @@ def test_what_records_say_may_be_said(study, words):
         ("The efficiency is 97%.", "“97%” is supported by no record"),
         ("It is 0.97 of the ideal.", "“0.97” is supported by no record"),
         ("It is 3.9x as fast.", "“3.9x” is supported by no record"),
-        ("It scales to 1,024 GPUs.", "“1,024 GPUs” is supported by no record (the records of this study"),
+        (
+            "It scales to 1,024 GPUs.",
+            "“1,024 GPUs” is supported by no record (the records of this study",
+        ),
         ("On 2, 4 and eight ranks it held.", "“eight ranks” is supported by no record"),
         ("It used 12 nodes.", "“12 nodes”"),
         ("A batch had 63 images.", "“63 images”"),
         # A number that a figure has, typed: the name is told
         ("It is 93.0 % efficient.", "If you mean {efficiency_weak_4} (93.0 %)"),
         # In words
-        ("That is twice as fast.", "“twice” is supported by no record (a number in words is a number)"),
+        (
+            "That is twice as fast.",
+            "“twice” is supported by no record (a number in words is a number)",
+        ),
         ("That is ninety-seven percent.", "“ninety-seven” is supported by no record"),
         ("Half of the time is lost.", "“Half of”"),
         ("Two thirds of it are lost.", "“Two thirds of”"),

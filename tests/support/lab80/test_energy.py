@@ -50,13 +50,21 @@ def test_a_counter_begins_again_at_0(tmp_path):
             lambda folder: (zone(folder, "intel-rapl:0", 1) / "energy_uj").write_text("?"),
             "cannot be read here",
         ),
-        (lambda folder: (zone(folder, "intel-rapl:0", 1) / "energy_uj").unlink(), "cannot be read here"),
+        (
+            lambda folder: (zone(folder, "intel-rapl:0", 1) / "energy_uj").unlink(),
+            "cannot be read here",
+        ),
     ],
 )
 def test_without_a_counter_there_is_no_number_and_a_reason(tmp_path, spoil, why):
     spoil(tmp_path)
     meter = energy.Meter(tmp_path)
-    assert (meter.name, meter.read(), meter.joules(None), meter.joules({})) == ("", None, None, None)
+    assert (meter.name, meter.read(), meter.joules(None), meter.joules({})) == (
+        "",
+        None,
+        None,
+        None,
+    )
     assert why in meter.why
 
 

@@ -24,7 +24,9 @@ def test_each_number_leads_to_a_row_and_that_to_records(page):
         assert text.count(f'id="{target}"') == 1, target
     assert "93.0\N{NO-BREAK SPACE}%" in text
     row = next(
-        line for line in re.findall(r"<tr id=.*?</tr>", text, re.DOTALL) if "efficiency_weak_4" in line
+        line
+        for line in re.findall(r"<tr id=.*?</tr>", text, re.DOTALL)
+        if "efficiency_weak_4" in line
     )
     assert "t(b) / t(p)" in row
     assert len(re.findall(r"#r\d+", row)) == 2
@@ -44,7 +46,9 @@ def test_it_loads_nothing_and_holds_its_plots(page):
     text = page.read_text(encoding="utf-8")
     assert "<svg" in text
     assert "<table" in text
-    assert not re.search(r'(?:src|href)="(?!#)', re.sub(r"<svg.*?</svg>", "", text, flags=re.DOTALL))
+    assert not re.search(
+        r'(?:src|href)="(?!#)', re.sub(r"<svg.*?</svg>", "", text, flags=re.DOTALL)
+    )
     assert "<script" not in text
     assert not re.search("[\U000f0000-\U000ffffd]", text)
 
@@ -57,7 +61,9 @@ def test_the_rubric_and_its_evidence(page):
 
 
 def test_doubt_is_marked(tmp_path):
-    study = studies.study(lambda lines: studies.measured(lines, "strong", 4).update(seconds_steady=False))
+    study = studies.study(
+        lambda lines: studies.measured(lines, "strong", 4).update(seconds_steady=False)
+    )
     text = pages.write(studies.REPORT, study, tmp_path).read_text(encoding="utf-8")
     assert "~250\N{NO-BREAK SPACE}ms" in text
     assert "not steady" in text

@@ -11,6 +11,7 @@ import torch
 from labkit import check, expect, plots
 
 SMALL = pandas.DataFrame({"parameters": [10, 20], "flops": [100.0, 300.0], "activations": [7, 9]})
+CHANGED = "The number is right, but `table` was changed; it belongs to the caller."
 # These names stand left of their points, as others stand right.
 _LEFT = {"VGG-16", "Neural translation"}
 _LOWER = {"Seq2Seq"}
@@ -21,8 +22,9 @@ def operations_of_trainings(training_flops, vgg16):
     """The operations of three training runs."""
     for table, pictures, epochs in ((SMALL, 1, 1), (SMALL, 50, 4), (vgg16, 1_200_000, 74)):
         forward = table.flops.sum()
+        given = table.copy()
         expect.close(
-            training_flops(table, pictures, epochs),
+            training_flops(given, pictures, epochs),
             3 * forward * pictures * epochs,
             f"operations of a training run: {forward:.3g} forward, images: {pictures:,}, epochs:"
             f" {epochs}",
@@ -36,6 +38,7 @@ def operations_of_trainings(training_flops, vgg16):
                 "this is one epoch": 3 * forward * pictures,
             },
         )
+        expect(given.equals(table), CHANGED)
 
 
 @check.exercise("02.2")
@@ -44,8 +47,9 @@ def bytes_of_a_step(training_bytes, vgg16):
     for table, batch in ((SMALL, 1), (SMALL, 10), (vgg16, 32), (vgg16, 256)):
         parameters = table.parameters.sum()
         activations = table.activations.sum()
+        given = table.copy()
         expect.close(
-            training_bytes(table, batch),
+            training_bytes(given, batch),
             16 * parameters + 4 * batch * activations,
             f"bytes for {parameters:,} parameters, {activations:,} activations per image, images:"
             f" {batch}",
@@ -60,6 +64,7 @@ def bytes_of_a_step(training_bytes, vgg16):
             },
             because="Memory holds each parameter, its gradient, and Adam's two averages",
         )
+        expect(given.equals(table), CHANGED)
 
 
 @check.exercise("02.3")

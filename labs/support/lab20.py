@@ -168,5 +168,14 @@ def check_blur(blur, patience, photo):
             )
             expect_inside_meanwhile(subject, log, want[1:-1].size)
 
+        two = photo[: 2 * comm.size]
+        around = np.pad(two, ((1, 1), (0, 0)), mode="edge")
+        blurred = (around[:-2] + two + around[2:]) / 3
+        before, want = (
+            np.array_split(whole, comm.size)[comm.rank].copy() for whole in (two, blurred)
+        )
+        with check.case(f"{subject}, strips of two rows"):
+            expect_rows(f"{subject}, strips of two rows", before, blur(comm, before.copy()), want)
+
     per_rank = launch.run(on_every_size, expect_blur, ranks=launch.ranks_here(4), timeout=patience)
     expect.equal(len(per_rank[0]), len(per_rank), "Numbers of ranks that were tried")

@@ -21,6 +21,11 @@ WRONG = [
           "operations of a training run"),
     Wrong("02.1", "multiply-adds counted twice", _FLOPS, "return 6 * table.flops.sum() * pictures * epochs",
           "expected"),
+    Wrong("02.1", "the operations of both ways written into the table", _FLOPS,
+          'table["flops"] *= 3\n    return table.flops.sum() * pictures * epochs', "`table` was changed"),
+    Wrong("02.2", "a column of bytes put into the table", [_NUMBERS, "return 4 * numbers"],
+          ['table["bytes"] = 16 * table.parameters + 4 * batch * table.activations',
+           "return table.bytes.sum()"], "`table` was changed"),
     Wrong("02.2", "numbers, not bytes", "return 4 * numbers", "return numbers", "each has 4 bytes"),
     Wrong("02.2", "parameters for each picture", _NUMBERS,
           "numbers = batch * (4 * table.parameters.sum() + table.activations.sum())",
@@ -72,6 +77,15 @@ forward = 0
         [
             'of_parameters = 16 * table["parameters"].sum()',
             'return of_parameters + 4 * int(table["activations"].sum()) * batch',
+        ],
+    ),
+    Right(
+        "02.2",
+        "a table of its own, with a column of bytes",
+        [_NUMBERS, "return 4 * numbers"],
+        [
+            "own = table.assign(bytes=16 * table.parameters + 4 * batch * table.activations)",
+            "return own.bytes.sum()",
         ],
     ),
     Right("02.2", "in floating point", "return 4 * numbers", "return np.float64(4) * numbers"),

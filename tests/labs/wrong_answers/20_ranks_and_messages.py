@@ -124,6 +124,10 @@ if comm.rank % 2 == 0:
           "requests that were never waited for: expected 0, got 1"),
     Wrong("20.2", "small letters",
           SENDRECV, "theirs = comm.sendrecv(own, dest=right, source=left)", "sendrecv packs objects"),
+    Wrong("20.3", "fails where a strip has no inside",
+          "    new[1:-1] = (strip[:-2] + strip[1:-1] + strip[2:]) / 3\n",
+          "    new[1] = (strip[0] + strip[1] + strip[2]) / 3\n"
+          "    new[2:-1] = (strip[1:-2] + strip[2:-1] + strip[3:]) / 3\n", "strips of two rows"),
     Wrong("20.3", "halo read before Wait", WAIT + EDGES, EDGES + WAIT,
           "it is used before its Wait, or nothing"),
     Wrong("20.3", "no Wait at all", WAIT, "", "it is used before its Wait, or nothing"),

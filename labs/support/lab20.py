@@ -73,7 +73,9 @@ def check_pass_token(pass_token, patience):
         want = computed + 1000 if comm.size > 1 else 0
         subject = f"With {comm.size} ranks, if 1000 leave rank 0: what arrived at rank {comm.rank}"
         slips = {
-            "this is not a sum of the numbers that were sent. Add your rank to the number that arrives, and send that": computed
+            "this is not a sum of the numbers that were sent. Add your rank to the number that arrives, and send that": (
+                computed
+            )
         }
         expect.equal(arrived, want, subject, slips=slips if comm.size > 1 else None)
 
@@ -118,7 +120,8 @@ def check_shift_right(shift_right, few, many, patience):
             small = ", ".join(SMALL & set(log.calls))
             expect(
                 not small,
-                f"{subject}: right, but {small} serializes objects. Send arrays by the calls with a capital letter.",
+                f"{subject}: right, but {small} serializes objects. Send arrays by the calls with a"
+                " capital letter.",
             )
             sent = sum("send" in name.lower() for name in log.calls)
             one_each = sent == 1 or comm.size == 1

@@ -310,7 +310,7 @@ def pass_on(comm):
 check("00.3", pass_on)
 
 # %% [markdown]
-# (If you sent first and received second, it worked: short messages are taken along at once. Lab 20
+# (If you sent first and received second, it worked: short messages are taken along at once. [Lab 20](20_ranks_and_messages.ipynb)
 # shows where that ends.)
 #
 # ### What you take away

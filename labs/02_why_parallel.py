@@ -47,7 +47,7 @@ print(f"… {len(vgg16)} rows; parameters {vgg16.parameters.sum():,}, flops {vgg
 # The column `flops` holds *floating-point operations* of the way forward: from the picture to the
 # net's answer. A multiplication and an addition count as two.
 #
-# Training also goes back through the net (lab 10 does it by hand). The way back computes two things
+# Training also goes back through the net ([lab 10](10_train_on_one_device.ipynb) does it by hand). The way back computes two things
 # in each layer: how the error depends on the layer's parameters, and how it depends on the layer's
 # input. Each of these takes as many operations as the way forward. (Only the first layer's input,
 # the picture, needs none; we leave that out.) So **a training step takes three times the operations
@@ -195,7 +195,7 @@ print("Days of training:", days.map("{:.3g}".format), sep="\n")
 # Winograd's method, with up to four times fewer multiplications than we count. By our count VGG-16
 # therefore runs at 135 % of the P100's peak of 10.6 teraflop/s, and ResNet-50 at 51 %. And
 # ResNet-50 has many small layers between its convolutions, which move numbers rather than compute
-# with them. Labs 12 and 14 are about that.</details>
+# with them. Labs [12](12_find_the_bottleneck.ipynb) and [14](14_mixed_precision_and_memory.ipynb) are about that.</details>
 #
 # *Sources: TensorFlow's page "Benchmarks", May 2017, synthetic images, one GPU of a DGX-1; Lavin
 # and Gray, "Fast Algorithms for Convolutional Neural Networks", arXiv 1509.09308.*
@@ -297,14 +297,14 @@ print(f"GPT-3, without any activation: {training_bytes(gpt3, 0) / 1e9:,.0f} GB; 
 # result.
 #
 # Convolutional nets fit, if the batch is small enough: it is the *activations* that fill the
-# memory. Giving each device a small batch helps at once, and that is **data parallelism** (labs 30
-# to 46).
+# memory. Giving each device a small batch helps at once, and that is **data parallelism** (labs [30](30_average_gradients.ipynb)
+# to [46](46_three_libraries.ipynb)).
 #
 # GPT-3 does not fit even without a picture: its parameters, gradients and averages alone fill 35
 # GPUs of 80 GB. Then the *net* must be shared out: its layers (**model** and **pipeline
 # parallelism**), its matrices (**tensor parallelism**), or the optimizer's numbers (**sharding**).
 #
-# What frees memory on one device, before any second one: lab 14.
+# What frees memory on one device, before any second one: [lab 14](14_mixed_precision_and_memory.ipynb).
 #
 # ## 4. What could a hundred devices give, at best?
 # In data parallelism every device keeps a batch of its own, as large as if it were alone: p devices

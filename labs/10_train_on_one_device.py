@@ -42,10 +42,10 @@ plots.images(
 # An image is 8 × 8 pixels, 64 numbers from 0 (white) to 1 (black). Its **label** is the digit that
 # it shows.
 #
-# 1,536 images train the net, 261 others test it. Labs 11, 30, 40 and 41 use the same images, the
+# 1,536 images train the net, 261 others test it. Labs [11](11_same_net_in_tensorflow.ipynb), [30](30_average_gradients.ipynb), [40](40_horovod_pytorch.ipynb) and [41](41_horovod_tensorflow.ipynb) use the same images, the
 # same net and the same batches in the same order, so their curves can be compared.
 #
-# Do you have the files of MNIST or of CIFAR-10? Labs 10, 30, 40 and 41 train on them, too, with
+# Do you have the files of MNIST or of CIFAR-10? Labs 10, [30](30_average_gradients.ipynb), [40](40_horovod_pytorch.ipynb) and [41](41_horovod_tensorflow.ipynb) train on them, too, with
 # `dataset = "mnist:FOLDER"` or `"cifar10:FOLDER"` at the top, or in a shell with
 # `make run LAB=10 SET="dataset=mnist:FOLDER epochs=1 learning_rate=0.05"`. (For CIFAR-10 begin with
 # a rate of 0.01.) The text is about the digits.
@@ -368,7 +368,7 @@ print(f"a training step takes {whole.median / until['forward'].median:.1f} times
 # too little to see).
 #
 # How much of the step is fixed price? The step with one image has a 128th of the arithmetic, and
-# yet takes a large part of the whole step's time. (Lab 11 times a larger net.)
+# yet takes a large part of the whole step's time. ([Lab 11](11_same_net_in_tensorflow.ipynb) times a larger net.)
 #
 # You may see instead, on a GPU, that the step with one image takes as long as the one with 128: so
 # little arithmetic is nothing to it, and the fixed prices are all you see.
@@ -553,7 +553,7 @@ plots.lines({"": at_the_end}, title="The higher the better, up to a cliff", **ax
 # <details><summary>Answer</summary>
 #
 # Four times 0.2 is 0.8. In your plot that is between the last good rate and the cliff: it may go
-# well or not. Lab 30 tries it.
+# well or not. [Lab 30](30_average_gradients.ipynb) tries it.
 # </details>
 #
 # ## For those who have time: one image, or many?
@@ -619,7 +619,7 @@ print(f"An image alone is done after {times}.")
 # <details><summary>Answer</summary>
 #
 # Throughput: nobody waits for a single image. But a larger batch takes fewer steps through the same
-# images, and that has limits of its own (lab 34).
+# images, and that has limits of its own ([lab 34](34_large_batch.ipynb)).
 # </details>
 #
 # ### What you take away

@@ -389,7 +389,7 @@ check("14.3", kept_bytes)
 
 # %% [markdown]
 # VGG-16 by your function. Its step would take gigabytes, so nobody measures it here. Parameters,
-# gradients and Adam's state have 16 bytes for each parameter (lab 02).
+# gradients and Adam's state have 16 bytes for each parameter ([lab 02](02_why_parallel.ipynb)).
 
 # %%
 layers = nets.layer_table("vgg16")
@@ -414,7 +414,7 @@ predict.right("14.3", activations_percent=100 * of_32["activations"] / sum(of_32
 # Which of them would a net with 100 times the parameters, and one image, be full of?
 # <details><summary>Answer</summary> Parameters, gradients and optimizer: 16 bytes for each parameter.
 # Checkpoints, which come below, do nothing for that. Spreading the optimizer's state over several
-# processes does (lab 60).</details>
+# processes does ([lab 60](60_ddp_and_fsdp.ipynb)).</details>
 #
 # ## Memory for time
 # **Activation checkpointing** (Chen et al., "Training Deep Nets with Sublinear Memory Cost", 2016)

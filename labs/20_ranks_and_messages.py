@@ -348,7 +348,7 @@ predict.compare("20.3", blocking=blocking / alone, yours=yours / alone)
 #
 # Does overlap also hide the time of *moving* a long message? <details><summary>Answer</summary>
 # Only if somebody else moves it. A network card can. Between two ranks on one machine it is a core
-# that copies, and it is yours, inside a call of MPI. Lab 32 measures that.</details>
+# that copies, and it is yours, inside a call of MPI. [Lab 32](32_buckets_and_overlap.ipynb) measures that.</details>
 #
 # ### Measure: what does a message cost?
 # Two ranks play *ping-pong*: one sends, the other sends back. Half a round trip is one message.
@@ -400,7 +400,7 @@ predict.compare("20.3", short_us=short * 1e6, long_GB_per_s=sizes[-1] / long / 1
 # not fit into the processor's cache, or other programs use the memory too.
 #
 # A point is the median of many samples, and its bar holds the middle half of them. Where the bar is
-# long, the line says *not steady* (lab 01). Such a number is not to be quoted.
+# long, the line says *not steady* ([lab 01](01_time_it_properly.ipynb)). Such a number is not to be quoted.
 #
 # Between two machines a message may take 2 µs and 12 GB/s. Which of the two numbers decides for one
 # number, which for a gradient of 100 MB? <details><summary>Answer</summary> One number of 8 bytes

@@ -73,7 +73,7 @@ plots.ring(4, label="chunk {rank}", title="Step 0")
 # at most one message and receives at most one. So each step of the ring is one round.
 #
 # `comm.Sendrecv(out, dest=right, recvbuf=box, source=left)` sends the array `out` and receives into
-# the array `box`, both at the same time (lab 20).
+# the array `box`, both at the same time ([lab 20](20_ranks_and_messages.ipynb)).
 #
 # ### Predict
 # A chunk is an eighth of the vector when p = 8. How many whole vectors' worth of bytes does each of
@@ -371,7 +371,7 @@ print(f"The ring takes {shortest:.1f} µs at {sizes[0]} bytes, and {longest:.0f}
 # No. The last line above tells the ring's time at the smallest size, too, where there is next to
 # nothing to add or to copy: about so much is Python and α. In the rest NumPy adds, and MPI copies.
 # What may differ is the way, or how memory is taken and touched. This plot does not say which: one
-# would profile both (lab 12).
+# would profile both ([lab 12](12_find_the_bottleneck.ipynb)).
 # </details>
 #
 # ### What you take away

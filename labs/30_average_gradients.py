@@ -275,7 +275,7 @@ print(f"largest difference between the two curves: {np.abs(np.subtract(losses, a
 # that so, although they too add in some order?
 # <details><summary>Answer</summary>
 #
-# All ranks receive the result of the same `Allreduce`, and it is one result: in lab 23's ring, each
+# All ranks receive the result of the same `Allreduce`, and it is one result: in [lab 23](23_ring_allreduce.ipynb)'s ring, each
 # chunk is added up once, along a chain of ranks, and then copied to all. From equal weights and
 # equal gradients each computes the same update.
 # </details>
@@ -391,7 +391,7 @@ predict.compare("30.4", end_in_an_error=errors, right_below_50_percent=failed)
 # - *No average*: the ranks' weights are apart. These are four nets, each trained on a quarter of
 #   each batch.
 # - *The sum*: four times the mean, so four times the learning rate. The weights are equal, but the
-#   loss leaps: it is another training. (In lab 10 you may have seen what too high a rate does.)
+#   loss leaps: it is another training. (In [lab 10](10_train_on_one_device.ipynb) you may have seen what too high a rate does.)
 # - *The sum, rate / p* is the control, and not broken: it never leaves the curve of one process (so
 #   it is not in the plot). Sum or mean is a matter of taste, if the rate goes with it. To a mean
 #   belongs the rate of the whole batch, to a sum a p-th of that.

@@ -8,6 +8,11 @@
 # **You will be able to** (1) turn a one-process script into one for any number of ranks, (2) say
 # what each added line is for, (3) prove that many ranks compute what one would.
 #
+# ![A data-parallel step on four ranks: each computes gradients of its own images, an allreduce
+# averages them, and all apply the same update](../notebooks/figures/40_step.svg)
+#
+# *One step of data-parallel training. Only the allreduce in the middle needs the network.*
+#
 # Needs: horovod, torch · Ranks: 4 · Minutes: 60 · Level: beginner · Before: 10, 30
 
 # %%
@@ -481,7 +486,7 @@ plots.loss(
 #   all the same.
 # - *sum_at_rate_of_one*: one net, and the losses of *complete*. With p ranks the sum is p times the
 #   mean, and the rate is a p-th: each step is as long. So a script that adds up keeps one rank's
-#   rate, and one that averages takes p times of it. (Lab 30 averaged and kept its rate: there the
+#   rate, and one that averages takes p times of it. ([Lab 30](30_average_gradients.ipynb) averaged and kept its rate: there the
 #   global batch was the same for any number of ranks.)
 # - *rate_of_one_rank*: one net, on the right images. It is not wrong: the last line shows that it
 #   is the training of one process with that rate. But each step is shorter, and so after these
@@ -541,4 +546,4 @@ else:
 # less than a millisecond. Horovod's thread looks only once a millisecond for gradients that are
 # ready, and then messages follow. If there are fewer cores than ranks, these also take turns. Which
 # of the three costs most, these two numbers do not tell. It takes a net that computes for long to
-# gain by ranks: labs 41, 46 and 50.
+# gain by ranks: labs [41](41_horovod_tensorflow.ipynb), [46](46_three_libraries.ipynb) and [50](50_strong_and_weak_scaling.ipynb).

@@ -9,6 +9,12 @@
 # without paying for each part, (3) compute what ZeRO's stages hold and send, (4) say how FSDP
 # shards a net, what it holds and sends.
 #
+# ![Bars of what each of four ranks keeps with DDP and with stages 1, 2 and 3 of ZeRO: more and
+# more of it is cut into quarters](../notebooks/figures/60_zero.svg)
+#
+# *What each of four ranks keeps. ZeRO cuts first the optimizer state, then the gradients, then the
+# parameters into one shard per rank.*
+#
 # Needs: mpi, torch · Ranks: 2 · Minutes: 50 · Level: intermediate · Before: 30, 32
 
 # %%
@@ -168,7 +174,7 @@ predict.compare("60.1", yours=own, a_bucket_each=each)
 # DDP's heart. The line without exchange is what computing alone takes; the rest of the step is the
 # exchange, as far as it is not hidden.
 #
-# A bucket for each tensor costs more, because each message has a cost of its own (lab 32). Where
+# A bucket for each tensor costs more, because each message has a cost of its own ([lab 32](32_buckets_and_overlap.ipynb)). Where
 # this was written, a step with 12 messages in place of a few took 1.4 to 1.8 times as long as
 # PyTorch's, though half of the messages are long. Those timings were not steady. If yours are not,
 # compare nothing, and run the cell again.
@@ -364,9 +370,9 @@ print(f"Loaded in one process: every weight as it was saved: {same}")
 # When would you take which?
 # <details><summary>Answer</summary> DDP (or Horovod) as long as everything fits on one device: it sends least
 # and is simplest. ZeRO-1 when Adam's averages are what is too much. FSDP when the net does not fit;
-# cutting it between its layers is the other way (labs 62 and 63). Both compute with whole layers,
+# cutting it between its layers is the other way (labs [62](62_model_parallel.ipynb) and [63](63_pipeline_parallel.ipynb)). Both compute with whole layers,
 # which FSDP gathers for a moment. When one *layer* does not fit, the layer itself has to be cut:
-# lab 64.</details>
+# [lab 64](64_tensor_parallel.ipynb).</details>
 #
 # ### What you take away
 # - DDP is a sum for each bucket, begun by hooks, waited for at the end.

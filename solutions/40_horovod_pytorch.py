@@ -7,6 +7,11 @@
 # **You will be able to** (1) turn a one-process script into one for any number of ranks, (2) say
 # what each added line is for, (3) prove that many ranks compute what one would.
 #
+# ![A data-parallel step on four ranks: each computes gradients of its own images, an allreduce
+# averages them, and all apply the same update](40_step.svg)
+#
+# *One step of data-parallel training. Only the allreduce in the middle needs the network.*
+#
 # Needs: horovod, torch · Ranks: 4 · Minutes: 60 · Level: beginner · Before: 10, 30
 
 # %%

@@ -8,6 +8,12 @@
 # without paying for each part, (3) compute what ZeRO's stages hold and send, (4) say how FSDP
 # shards a net, what it holds and sends.
 #
+# ![Bars of what each of four ranks keeps with DDP and with stages 1, 2 and 3 of ZeRO: more and
+# more of it is cut into quarters](60_zero.svg)
+#
+# *What each of four ranks keeps. ZeRO cuts first the optimizer state, then the gradients, then the
+# parameters into one shard per rank.*
+#
 # Needs: mpi, torch · Ranks: 2 · Minutes: 50 · Level: intermediate · Before: 30, 32
 
 # %%
@@ -49,7 +55,7 @@ patience = 60  # seconds after which a check calls a program stuck
 # because each imports the program anew and receives pickled copies of its arguments. Tensors are
 # the exception. A tensor that is passed as an argument, or through a queue of
 # `torch.multiprocessing`, is moved to shared memory, so all processes see it change ([PyTorch's
-# documentation](https://docs.pytorch.org/docs/stable/multiprocessing.html)).
+# documentation](@pytorch_multiprocessing)).
 #
 # In PyTorch the gradients' average is one line: `model = DistributedDataParallel(net)`, **DDP** for
 # short. What it does inside:

@@ -325,11 +325,13 @@ class Speed:
         return "\n  ".join(lines)
 
 
-def load(name: str, device: str, precision: str = "auto") -> Workload:
+def load(name: str, device: str, precision: str = "auto", *, contiguous: bool = False) -> Workload:
     """The workload on a device, with the same weights and other data on each rank.
 
     precision: "bf16" (mixed, and channels last for images), "fp32", or "auto", which is bf16 on
-    GPUs whose tensor cores have it, and for tiny variants. Ranks that share a GPU share the batch.
+    GPUs whose tensor cores have it, and for tiny variants. contiguous: weights are never stored
+    channels last, and so neither are gradients; for code that flattens them by a view. Ranks that
+    share a GPU share the batch.
     """
     kind = KINDS[name]
     on_gpu = torch.device(device).type == "cuda"
@@ -345,7 +347,7 @@ def load(name: str, device: str, precision: str = "auto") -> Workload:
     inputs, labels = _data(kind, _batch(kind, device), 0 if on_gpu else 1)
     if kind.pixels:
         inputs = inputs.to(memory_format=layout)
-        net = net.to(memory_format=layout)
+        net = net.to(memory_format=torch.contiguous_format if contiguous else layout)
     size, source = peak(device, precision, kind.matrix[0 if on_gpu else 1])
     many = on_gpu and not kind.tiny
     return Workload(

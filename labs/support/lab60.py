@@ -442,7 +442,7 @@ def workload_speeds(start: Callable, finish: Callable, name: str) -> dict[str, w
 
     steps: dict[str, Callable] = {}
     for way in ("yours", "PyTorch's DDP", "FSDP", "no exchange"):
-        load = workloads.load(name, world.device())
+        load = workloads.load(name, world.device(), contiguous=True)
         model = load.net
         end_of_step = None
         if way == "yours":

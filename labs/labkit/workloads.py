@@ -263,7 +263,10 @@ class Workload:
         """
         took = timing.in_turns(steps, comm=comm, device=self.device, **self.timing)
         alone = took[control] if control else None
-        return {way: self._speed(measured, alone) for way, measured in took.items()}
+        return {
+            way: self._speed(measured, None if measured is alone else alone)
+            for way, measured in took.items()
+        }
 
     def _speed(self, took: timing.Measurement, alone: timing.Measurement | None) -> Speed:
         share = None if alone is None else max(0.0, 1 - alone.median / took.median)
@@ -287,7 +290,7 @@ class Speed:
     """What training steps of a workload reached.
 
     rate: images or tokens per second, of all ranks together. flops: of a step, on one rank. peak:
-    of one rank's device. communication: share of the step; None where nobody compared.
+    of one rank's device. communication: share of the step; None of the control, and without one.
     """
 
     workload: str

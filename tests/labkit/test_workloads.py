@@ -86,7 +86,7 @@ def test_a_control_gives_the_share_of_communication():
     steps = {"all": lambda: time.sleep(0.08), "alone": lambda: time.sleep(0.02)}
     speeds = load.speeds(steps, control="alone")
     assert speeds["all"].communication == pytest.approx(0.75, abs=0.1)
-    assert speeds["alone"].communication == 0
+    assert speeds["alone"].communication is None
     assert "communication is 7" in str(speeds["all"])
 
 
@@ -100,6 +100,34 @@ def test_mixed_precision_computes_in_bfloat16_and_keeps_weights():
     assert {weights.dtype for weights in load.net.parameters()} == {torch.float32}
     assert {weights.grad.dtype for weights in load.net.parameters()} == {torch.float32}
     assert load.inputs.is_contiguous(memory_format=torch.channels_last)
+
+
+def test_weights_and_gradients_can_be_kept_contiguous():
+    """Gradients take the layout of their weights: torch.nn.utils.parameters_to_vector needs it."""
+    for contiguous in (True, False):
+        load = workloads.load("tiny resnet", "cpu", contiguous=contiguous)
+        functional.cross_entropy(load.net(load.inputs), load.labels).backward()
+        gradients = [weights.grad for weights in load.net.parameters()]
+        assert all(gradient.is_contiguous() for gradient in gradients) == contiguous
+
+
+@pytest.mark.slow
+@pytest.mark.gpu
+@pytest.mark.parametrize("name", workloads.LARGE)
+def test_a_large_workload_uses_a_gpu(name):
+    """A floor against gross mistakes, such as tensors that were left on the host; no aim."""
+    load = workloads.load(name, "cuda:0")
+    optimizer = torch.optim.SGD(load.net.parameters(), lr=0.01)
+
+    def step():
+        optimizer.zero_grad()
+        functional.cross_entropy(load.net(load.inputs), load.labels).backward()
+        optimizer.step()
+
+    speed = load.speeds({"a step": step})["a step"]
+    print(torch.cuda.get_device_name(0), speed)
+    assert load.inputs.is_cuda
+    assert 0.02 < speed.mfu < 1
 
 
 def test_what_a_parameter_asks_for(monkeypatch, capsys):

@@ -48,16 +48,17 @@ ROOFS = {
     "seconds": 0.5,
 }
 LABS = (
-    Lab("10_train_on_one_device", ("step",), {"epochs": 4}),
+    Lab("10_train_on_one_device", ("step", "workload"), {"epochs": 4, "workload": "auto"}),
     Lab("11_same_net_in_tensorflow", ("eager_over_graph",)),
     Lab("12_find_the_bottleneck", ("roofs", "layer", "step"), ROOFS),
     Lab(
         "14_mixed_precision_and_memory",
-        ("convolution", "checkpoints"),
-        {"images": 16, "matrix": 384},
+        ("convolution", "checkpoints", "workload"),
+        {"images": 16, "matrix": 384, "workload": "auto"},
     ),
     Lab("15_input_pipeline", ("step",)),
     Lab("27_cuda_aware_mpi", ("exchange",), {"longest": 1 << 22}),
+    Lab("30_average_gradients", ("workload",), {"workload": "auto"}),
     Lab("40_horovod_pytorch", ("training",), timeline=True),
     Lab("41_horovod_tensorflow", ("weak",), timeline=True),
     Lab("42_horovod_mvapich2_gdr", ("step",), {"steps": 10, "layers": 12, "width": 256}),
@@ -70,6 +71,7 @@ LABS = (
         {"asked": WAYS, "longest": 1 << 22},
         on_host=("mpi", "torch-gloo", "torch-mpi", "horovod-mpi", "horovod-gloo"),
     ),
+    Lab("60_ddp_and_fsdp", ("workload",), {"workload": "auto"}),
 )
 
 

@@ -119,10 +119,10 @@ def _store(comm):
 class DeviceComm:
     """mpi4py's calls, of which those that are given tensors of a GPU go by NCCL.
 
-    Messages to higher ranks have a group of their own, and so have those to lower ones. In one group
-    NCCL does all of a rank's messages in the order of their calls, so that two ranks that send to
-    each other first would both wait for ever, where MPI's Isend lets them go on. Tags are not looked
-    at: messages between two ranks arrive in the order in which they were sent.
+    Messages to higher ranks have a group of their own, and so have those to lower ones. In one
+    group NCCL does all of a rank's messages in the order of their calls, so that two ranks that
+    send to each other first would both wait for ever, where MPI's Isend lets them go on. Tags are
+    ignored: messages between two ranks arrive in the order in which they were sent.
     """
 
     def __init__(self, comm):
@@ -140,7 +140,8 @@ class DeviceComm:
             _connect(group, comm.size)
 
     def __getattr__(self, name: str):
-        """MPI's own call. LabError if it is given a GPU's tensor: MPI may not be able to read it."""
+        """MPI's own call. LabError if it is given a GPU's tensor, which MPI may be unable to
+        read."""
         if name.startswith("__"):
             raise AttributeError(name)
         method = getattr(self.comm, name)

@@ -12,6 +12,7 @@ For labs:
 For the kit's other parts:
 
     in_group            a decorator: the function runs inside a group of torch.distributed
+    on_devices          a decorator: the function's `comm` takes tensors of this rank's own GPU, too
     environment         environment variables for the time of a block
     my_cores            what this rank may compute on
     mpiexec, flavor     the MPI launcher that is here, and whose options a launcher takes
@@ -47,6 +48,7 @@ import importlib
 _NAMES_OF = {
     "labkit.launch.cases": ["case", "case_of"],
     "labkit.launch.command": ["run_to_end"],
+    "labkit.launch.devices": ["on_devices"],
     "labkit.launch.diagnosis": [
         "Frame",
         "describe",

@@ -61,6 +61,7 @@ class _Options(NamedTuple):
     """
 
     job: str  # {ranks} ranks over the {nodes} nodes of a batch job, {each} on a node
+    uneven: str = ""  # the same where nodes have different numbers of ranks; "": as `job`
     plain: str = ""  # so many ranks, placed as the launcher likes (for those that `mpiexec` finds)
     local: str = ""  # so many ranks on this host, whatever job this process belongs to
     export: str = ""  # for each variable {name} that ranks need and would not get by themselves
@@ -76,11 +77,14 @@ _HYDRA_IFACE = "-iface lo " if sys.platform.startswith("linux") else ""
 _OPTIONS = {
     "hydra": _Options(
         job="-n {ranks} -ppn {each}",
+        # In a file with a host a line, neighbors that are the same host become one with a count.
+        uneven="-n {ranks} -machinefile {hostfile}",
         plain="-n {ranks}",
         local="-launcher fork -hosts localhost -n {ranks}",
     ),
     "openmpi": _Options(
         job="-n {ranks} --map-by ppr:{each}:node",
+        uneven="-n {ranks} --map-by slot",  # Slurm's ranks on a node are its slots
         plain="-n {ranks} --oversubscribe",
         local="-n {ranks} --oversubscribe --host localhost:{ranks}",
         export="-x {name}",
@@ -134,13 +138,14 @@ def launcher_options(
 
     where: "plain" (placed as the launcher likes), "local" (on this host), or "job": over the nodes
     of a batch job, with `each` ranks and `gpus` GPUs on a node, and a file that names the host of
-    each rank in a line. variables: those that ranks need, for a launcher that does not pass the
-    environment on.
+    each rank in a line. "uneven": the same, with at most `each` ranks on a node. variables: those
+    that ranks need, for a launcher that does not pass the environment on.
     """
     options = _OPTIONS[flavor(launcher)]
     sizes = {"ranks": ranks, "nodes": nodes, "each": each, "hostfile": hostfile}
     filled: list[str] = []
-    for word in getattr(options, where).split():
+    words = options.uneven or options.job if where == "uneven" else getattr(options, where)
+    for word in words.split():
         filled += ["localhost"] * ranks if word == "HOSTS" else [word.format(**sizes)]
     if gpus:
         filled += options.gpus.split()

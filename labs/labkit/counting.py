@@ -5,9 +5,8 @@ when.
     CallLog              every call, by its name, requests and what is computed meanwhile (labs 20,
                          30, 34)
 
-and what tries a function with them on real ranks: `on_every_size` (on which numbers of them says
-`sizes_of_groups`),
-`count`, `expect_sum`.
+and what tries a function with them on real ranks: `on_every_size` (on the numbers of ranks that
+`sizes_of_groups` gives), `count`, `expect_sum`.
 
 Rounds are counted as on paper: in one round a rank sends at most one message and receives at most
 one, and a message arrives in the round in which it was sent.

@@ -50,7 +50,7 @@ def command(
     program = launcher if dry else _program(launcher, env)
     _refuse_lost(name, own_options, env)
     options = launch.launcher_options(
-        _kind(name, env) if dry else program,
+        kind(name, env) if dry else program,
         "job" if len(set(shape.tasks)) == 1 else "uneven",
         ranks=shape.ranks,
         nodes=len(shape.hosts),
@@ -78,7 +78,7 @@ def environment(shape: Shape, env: Mapping[str, str]) -> dict[str, str]:
     return {"SRUN_CPUS_PER_TASK": str(cores * min(shape.tasks))}
 
 
-def _kind(launcher: str, env: Mapping[str, str]) -> str:
+def kind(launcher: str, env: Mapping[str, str]) -> str:
     """Whose options an mpiexec or mpirun takes that is not here to be asked."""
     if launcher not in ("mpiexec", "mpirun"):
         return launcher

@@ -117,6 +117,20 @@ def test_what_a_job_would_be(job, checkout, capsys):
     assert PAGES[job].items() <= pages.items()
 
 
+@pytest.mark.parametrize(("typed", "ranks"), [([], 8), (["--ranks", "3"], 3)])
+def test_all_gpus_of_a_node_are_used_where_nobody_says_otherwise(typed, ranks, checkout, capsys):
+    sites = checkout.root / "slurm" / "sites"
+    sites.mkdir(parents=True)
+    for file in ("slurm/40_horovod_pytorch.sbatch", "solutions/40_horovod_pytorch.py"):
+        shutil.copy(ROOT / file, checkout.root / file)
+    site = f"{SITE.replace('=4', '=8')}export LABKIT_MPI=mpich LABKIT_LAUNCHER=srun\n"
+    (sites / "made_up.sh").write_text(site, encoding="utf-8")
+    assert dry.main(["40", "--site", "made_up", *typed]) == 0
+    printed = capsys.readouterr().out
+    assert f"--ntasks-per-node={ranks} slurm/40" in printed
+    assert f"srun --nodes 2 --ntasks {2 * ranks} " in printed.splitlines()[-1]
+
+
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [

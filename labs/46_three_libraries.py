@@ -623,8 +623,8 @@ def bounds(alone, calls, nbytes, p, wait, alpha, beta):
 
 
 # %%
-# Asked: The longer one of computing and communication, and their sum, on any
-# number of ranks.
+# Asked: The longer one of computing and communication, and their sum, on 2, 4,
+# 8 or 16 ranks.
 check("46.2", bounds)
 
 # %% [markdown]

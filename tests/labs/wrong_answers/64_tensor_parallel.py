@@ -17,6 +17,8 @@ _RETURN = "    return (count + pipeline - 1) * one + gradients"
 
 # fmt: off
 WRONG = [
+    Wrong("64.1", "twelve outputs by heart", "return tensor.chunk(ranks, dim=1)[rank]",
+          "return tensor.reshape(12, ranks, -1)[:, rank]", "row of a weight (5, 24)"),
     Wrong("64.1", "a NumPy array in place of a tensor", "return tensor.chunk(ranks, dim=0)[rank]",
           "return tensor.numpy().reshape(ranks, -1, *tensor.shape[1:])[rank]", "and no tensor"),
     Wrong("64.1", "columns are rows", _COLUMN, "    return tensor.chunk(ranks, dim=-1)[rank]",
@@ -67,6 +69,8 @@ WRONG = [
     Wrong("64.3", "always rank 0's", _HEADS, _HEADS.replace("rank, ranks", "0, ranks"), "the bias's rows"),
     Wrong("64.3", "every so many-th head", _HEADS,
           "    return torch.cat([third[rank::ranks] for third in tensor.chunk(3)])", "the bias's rows"),
+    Wrong("64.4", "half of the peak, whatever the GPUs reach", "gpus.compute(net, micro)",
+          "lab64.GPUs(0.5).compute(net, micro)", "(2, 4, 32, 4): seconds"),
     Wrong("64.4", "no bubble", _RETURN, "    return count * one + gradients", "bubble is missing"),
     Wrong("64.4", "no sum of the gradients", _RETURN, "    return (count + pipeline - 1) * one",
           "gradients' sum is missing"),

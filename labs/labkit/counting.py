@@ -102,16 +102,15 @@ def count(comm, function: Callable, *args: object) -> Cost:
 def expect_sum(comm, function: Callable, lengths: Iterable[int] = (3, 40_001)) -> None:
     """Fail unless function(comm, vector) leaves the sum over all ranks in every rank's vector.
 
-    lengths: values per vector. Only Send, Recv and Sendrecv are there: MPI's own Allreduce is no
-    answer.
+    lengths: values per vector, float64; the last once more in float32. Only Send, Recv and Sendrecv
+    are there: MPI's own Allreduce is no answer.
     """
-    for length in lengths:
-        start = (
-            np.random.default_rng(length).integers(1, 1000, (comm.size, length)).astype(np.float64)
-        )
+    lengths = tuple(lengths)
+    for length, dtype in (*((length, "float64") for length in lengths), (lengths[-1], "float32")):
+        start = np.random.default_rng(length).integers(1, 1000, (comm.size, length)).astype(dtype)
         vector = start[comm.rank].copy()
         count(comm, function, vector)
-        subject = f"{comm.size} real ranks, {length} values: rank {comm.rank}'s sum"
+        subject = f"{comm.size} real ranks, {length} values, {dtype}: rank {comm.rank}'s sum"
         expect.close(vector, start.sum(axis=0), subject)
 
 

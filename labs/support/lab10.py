@@ -153,12 +153,11 @@ def step_in_pytorch(train_step, new_net, train_x, train_y):
     """
     net = new_net()
     optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
-    images = train_x[:8]
-    labels = train_y[:8]
     made = []  # steps of the optimizer
     optimizer.register_step_post_hook(lambda *_: made.append("a step"))
     older = None
     for step in (1, 2, 3, 4):
+        images, labels = (part[8 * step : 8 * step + 8] for part in (train_x, train_y))
         twin = new_net()  # has the weights before the step, and makes it by itself
         twin.load_state_dict(net.state_dict())
         before = [weight.detach().clone() for weight in net.parameters()]

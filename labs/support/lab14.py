@@ -133,8 +133,12 @@ def mixed_steps_beside_float32(mixed_step, device):
     optimizer, twins = (torch.optim.SGD(model.parameters(), lr=0.003) for model in (net, twin))
     made: list[str] = []  # steps of the optimizer that mixed_step is given
     optimizer.register_step_post_hook(lambda *_: made.append("a step"))
-    images, labels = (torch.tensor(part[:64], device=device) for part in data.digits()[:2])
+    batches = [
+        [torch.tensor(part[first : first + 64], device=device) for part in data.digits()[:2]]
+        for first in (0, 64)
+    ]
     for number in range(1, 41):
+        images, labels = batches[number % 2]
         outputs.clear()
         loss = mixed_step(net, optimizer, images, labels)
         expect(isinstance(loss, numbers.Real), "Return loss.item(), a plain number.")

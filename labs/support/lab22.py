@@ -96,8 +96,13 @@ def check_bandwidth(bandwidth):
 @check.exercise("22.3")
 def check_fit(fit):
     """The line of least relative error, for exact times and for times 20% off."""
-    n = 2.0 ** np.arange(25)
-    for alpha, rate, noise in ((2e-6, 12e9, 0), (50e-6, 1e9, 0), (2e-6, 12e9, 0.2)):
+    powers, even = 2.0 ** np.arange(25), 1e5 * np.arange(1, 26)
+    for n, alpha, rate, noise in (
+        (powers, 2e-6, 12e9, 0),
+        (powers, 50e-6, 1e9, 0),
+        (powers, 2e-6, 12e9, 0.2),
+        (even, 50e-6, 1e9, 0),
+    ):
         times = (alpha + n / rate) * (1 + noise * np.cos(2 * np.arange(25)))
         slope, start = np.polyfit(n, times, 1, w=1 / times)
         kind = "times 20% off (is each error divided by its own t?)" if noise else "exact times"

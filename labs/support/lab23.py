@@ -22,7 +22,8 @@ def ring_reduce_scatter(reduce_scatter):
         return chunks[1:] + chunks[:1]  # rank 0 has chunk 1, …, the last rank has chunk 0
 
     with check.case("the table's vectors"):
-        digits = virtual.by_rank([10.0**rank * np.arange(1, 5) for rank in range(4)])
+        one_to_four = np.arange(1, 5, dtype=np.float32)
+        digits = virtual.by_rank([10**rank * one_to_four for rank in range(4)])
         chunks = virtual.Cluster(nodes=4).run(own_chunk, digits).results
         subject = "in `vector`, chunk rank + 1 is wrong (each digit shows which rank took part)"
         got = [int(chunk[0]) for chunk in chunks]

@@ -93,14 +93,16 @@ def between_two_bounds(bounds):
     for p in (4, 2, 16, 8):
         for alone, calls, wait in ((0.5, 4, 2e-3), (0.01, 50, 1e-3)):
             _one_step(bounds, p, alone, calls, wait)
+    _one_step(bounds, 4, 0.02, 2, 1e-3, nbytes=4 * 10**6, alpha=1e-5, beta=1e-9)
 
 
-def _one_step(bounds, p: int, alone: float, calls: int, wait: float) -> None:
-    nbytes, alpha, beta = 10**8, 3e-4, 2e-10
+def _one_step(
+    bounds, p: int, alone: float, calls: int, wait: float, nbytes=10**8, alpha=3e-4, beta=2e-10
+) -> None:
     messages = calls * 2 * math.log2(p) * alpha
     moving = 2 * (p - 1) / p * nbytes * beta
     communication = calls * wait + messages + moving
-    case = f"{p} ranks, {alone} s alone, 100 MB in {calls} calls"
+    case = f"{p} ranks, {alone} s alone, {nbytes / 1e6:g} MB in {calls} calls"
     got = bounds(alone, calls, nbytes, p, wait, alpha, beta)
     expect(np.shape(got) == (2,), f"{case}: bounds returns two numbers, not {got!r}.")
     slips = {

@@ -71,3 +71,6 @@ def parts_of_a_step(where):
     expect.close(got["wait"], waits, "wait: the mean time in the allreduce, less communicate")
     expect.close(got["compute"], [11, 34 / 3, 11], "compute: in each step, the mean over the ranks")
     expect.unchanged((computing, summing), given, "`compute` or `allreduce`")
+    got = where(np.array([[4.0, 2.0]]), np.array([[1.0, 3.0]]))
+    for part, seconds in {"communicate": [1], "wait": [1], "compute": [3]}.items():
+        expect.close(got[part], seconds, f"{part}, of one step of two ranks")

@@ -85,6 +85,15 @@ def parts_of_a_step(parts):
         expect(part in got, f"The dict has no {part!r}.")
         expect.close(got[part], seconds, f"Step made up: seconds of {part}", slips=whole.get(part))
     expect.unchanged(made_up, given, "The list of spans")
+    alone = [
+        (0, "input", 0, 0.5),
+        (0, "compute", 0.5, 2),
+        (0, "exchange", 2, 3),
+        (0, "send", 2, 2.25),
+    ]
+    got = parts(alone, 1)
+    for part, seconds in {"input": [0.5], "compute": [1.5], "send": [0.25], "wait": [0.75]}.items():
+        expect.close(got[part], seconds, f"Step of one rank: seconds of {part}")
 
 
 @check.exercise("53.3")

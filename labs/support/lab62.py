@@ -109,9 +109,12 @@ def best_cut(cut):
         ([7, 1, 1, 1], 3, 7),
         ([1, 5, 5, 1], 3, 6),
         ([2, 2, 5, 1], 2, 6),
+        ([0.05, 0.02, 0.02, 0.06], 2, 0.08),
     )
     for costs, stages, best in trials:
-        edges = list(cut(costs, stages))
+        given = list(costs)
+        edges = list(cut(given, stages))
+        expect.unchanged(costs, given, "The list of costs")
         what = f"Blocks that cost {costs}, stages: {stages}; edges {edges}"
         expect(
             len(edges) == stages + 1, f"{what}. There are {stages + 1} edges, one more than stages."
@@ -125,7 +128,8 @@ def best_cut(cut):
         )
         dearest = max(sum(costs[first:end]) for first, end in itertools.pairwise(edges))
         expect(
-            dearest <= best, f"{what}. The dearest stage costs {dearest}; a better cut has {best}."
+            dearest < best + 1e-9,
+            f"{what}. The dearest stage costs {dearest:g}; a better cut has {best}.",
         )
 
 

@@ -82,11 +82,15 @@ def start_up_and_speeds(read_run):
             twice = "this counts the ranks twice: batch is of all ranks together"
             speeds[twice] = BATCH * len(moments) / np.array(seconds)
         expect.close(got[0], start_up, f"{what}: start-up", rtol=0, atol=1e-4, slips=slips)
+        begun, other = read_run(STARTED + 1, given, 2 * BATCH)
+        expect.close(begun, start_up - 1, f"{what}, started a second later: start-up", atol=1e-4)
         why = "steps 5, 6, … up to the last that all ranks have ended"
         expect.equal(len(got[1]), len(seconds), f"{what}: how many speeds", because=why)
         expect.close(
             np.array(got[1]), BATCH / np.array(seconds), f"{what}: speeds", rtol=1e-3, slips=speeds
         )
+        twice = f"{what}, twice as many images: speeds"
+        expect.close(np.array(other), 2 * BATCH / np.array(seconds), twice, rtol=1e-3)
 
 
 STARTED = 1000.0

@@ -18,6 +18,7 @@ _DEVICE_LOOP = """        synchronize()
 
 # fmt: off
 WRONG = [
+    Wrong("01.1", "six calls, whatever is asked", "range(repeat)", "range(6)", "with repeat=3"),
     Wrong("01.1", "no warm-up", "in range(warmup)", "in range(0)", "`call` ran 6 times, not 9"),
     Wrong("01.1", "a warm-up of three, whatever is asked", "in range(warmup)", "in range(3)",
           "With warmup=0, repeat=6 `call` ran 9 times, not 6"),
@@ -42,6 +43,7 @@ WRONG = [
           ["begin = time.perf_counter()", "samples.append(time.perf_counter() - begin)"],
           "the clock that was handed in"),
     Wrong("01.1", "returns nothing", "    return samples", "", "returned None"),
+    Wrong("01.2", "four calls, whatever is asked", "range(repeat)", "range(4)", "with repeat=3"),
     Wrong("01.2", "no warm-up", "in range(warmup)", "in range(0)", "`call` ran 4 times, not 7"),
     Wrong("01.2", "reads another clock", ["begin = clock()", "samples.append(clock() - begin)"],
           ["begin = time.perf_counter()", "samples.append(time.perf_counter() - begin)"],

@@ -41,6 +41,8 @@ WRONG = [
           "p[np.arange(len(labels)), labels] -= 1", "p -= 1", "the gradient by weights"),
     Wrong("10.2", "all of d is summed for the bias", "d.sum(axis=0)", "d.sum()", "Sum over the rows only"),
     Wrong("10.2", "softmax over the images", "p.sum(axis=1", "p.sum(axis=0", "the gradient by weights"),
+    Wrong("10.3", "the first labels of all, whatever the images are", "F.cross_entropy(net(images), labels)",
+          "F.cross_entropy(net(images), train_y[: len(images)])", "the loss of step 1: expected"),
     Wrong("10.3", "gradients add up", "optimizer.zero_grad()", "pass", "Gradients of the steps before"),
     Wrong("10.3", "gradients cleared before the update",
           ["optimizer.zero_grad()", "loss.backward()"], ["pass", "loss.backward(); optimizer.zero_grad()"],

@@ -37,6 +37,8 @@ WRONG = [
           "weights[number] = weights[number] - rate * gradient", "Change it in place"),
     Wrong("14.1", "clipped", "-= rate * gradient", "-= (rate * gradient).clamp(-1, 1)", "gradient of 60,000"),
     Wrong("14.1", "a bad step does not break the row", "/ 2, good=0", "/ 2", "counted from 0 again"),
+    Wrong("14.2", "the labels of the first batch in each step", "F.cross_entropy(logits.float(), labels)",
+          "F.cross_entropy(logits.float(), optimizer.__dict__.setdefault('labels', labels))", "Loss of step 2"),
     Wrong("14.2", "plain SGD by hand, whatever the optimizer is", "    optimizer.step()\n",
           "    with torch.no_grad():\n        for weight in net.parameters():\n"
           "            weight -= optimizer.param_groups[0]['lr'] * weight.grad\n",

@@ -153,6 +153,8 @@ WRONG = [
           "        for request in requests:\n            request.Wait()\n",
           "        for request in requests if comm.rank else []:\n            request.Wait()\n",
           "were never waited for: call their Wait"),
+    Wrong("22.3", "powers of two, whatever the sizes are", "np.stack([1 / seconds, sizes / seconds]",
+          "np.stack([1 / seconds, 2.0 ** np.arange(len(seconds)) / seconds]", "exact times: your α"),
     Wrong("22.3", "the caller's sizes are divided", "    columns = np.stack([1 / seconds, sizes / seconds]",
           "    sizes /= seconds\n    columns = np.stack([1 / seconds, sizes]",
           "An array of sizes or seconds was changed"),

@@ -50,6 +50,8 @@ WRONG = [
     Wrong("50.2", "cut off at zero", SLOPE, "return max(0, np.sum(x * y) / np.sum(x * x))", "super-linear"),
     Wrong("50.2", "the longest time as the baseline", "t / times[1]", "t / t.max()",
           "where more ranks take longer"),
+    Wrong("50.3", "three ranks, always", '"compute": compute.mean(axis=1)', '"compute": compute.sum(axis=1) / 3',
+          "compute, of one step of two ranks"),
     Wrong("50.3", "the caller's array loses what is sending",
           "    waiting = allreduce.mean(axis=1) - sending\n",
           "    allreduce -= sending[:, None]\n    waiting = allreduce.mean(axis=1)\n",

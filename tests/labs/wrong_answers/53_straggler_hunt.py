@@ -26,6 +26,7 @@ WRONG = [
           "dice = np.random.default_rng(0)\n"
           "    return dice.choice(samples, (1000, ranks)).max(axis=1).mean()", "Slowest of"),
 
+    Wrong("53.2", "three ranks, always", "np.zeros(ranks)", "np.zeros(3)", "Step of one rank"),
     Wrong("53.2", "sorts the caller's spans", "    seconds = {kind", "    spans.sort()\n    seconds = {kind",
           "The list of spans was changed"),
     Wrong("53.2", "empties the caller's list", "    for rank, kind, begin, end in spans:\n",

@@ -14,6 +14,8 @@ _BACK = "        comm.Send(entering.grad, dest=comm.rank - 1)"
 
 # fmt: off
 WRONG = [
+    Wrong("62.1", "costs are cut to whole numbers", "max(sum(costs[first:end])",
+          "max(int(sum(costs[first:end]))", "a better cut has 0.08"),
     Wrong("62.1", "equal numbers of blocks", _BEST,
           "    return [len(costs) * stage // stages for stage in range(stages + 1)]", "a better cut has"),
     Wrong("62.1", "nearest to equal shares", _BEST,

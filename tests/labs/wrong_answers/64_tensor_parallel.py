@@ -17,6 +17,10 @@ _RETURN = "    return (count + pipeline - 1) * one + gradients"
 
 # fmt: off
 WRONG = [
+    Wrong("64.1", "twelve outputs by heart", "return tensor.chunk(ranks, dim=1)[rank]",
+          "return tensor.reshape(12, ranks, -1)[:, rank]", "row of a weight (5, 24)"),
+    Wrong("64.1", "a NumPy array in place of a tensor", "return tensor.chunk(ranks, dim=0)[rank]",
+          "return tensor.numpy().reshape(ranks, -1, *tensor.shape[1:])[rank]", "and no tensor"),
     Wrong("64.1", "columns are rows", _COLUMN, "    return tensor.chunk(ranks, dim=-1)[rank]",
           "is the other cut"),
     Wrong("64.1", "rows are columns", _ROW, "    return tensor.chunk(ranks, dim=0)[rank]",
@@ -51,6 +55,8 @@ WRONG = [
           "gradient"),
     Wrong("64.2", "f adds up forward, and throws it away", "        return tensor\n",
           "        added(comm, tensor)\n        return tensor\n", "nothing has to be sent"),
+    Wrong("64.3", "twelve heads by heart", "column(third, rank, ranks)",
+          "third[12 * rank // ranks : 12 * (rank + 1) // ranks]", "8 heads of one row"),
     Wrong("64.3", "cut in one go", _HEADS, "    return column(tensor, rank, ranks)", "tears heads apart"),
     Wrong("64.3", "heads first", _HEADS,
           "    own = tensor.unflatten(0, (3, ranks, -1))[:, rank]\n"
@@ -63,6 +69,8 @@ WRONG = [
     Wrong("64.3", "always rank 0's", _HEADS, _HEADS.replace("rank, ranks", "0, ranks"), "the bias's rows"),
     Wrong("64.3", "every so many-th head", _HEADS,
           "    return torch.cat([third[rank::ranks] for third in tensor.chunk(3)])", "the bias's rows"),
+    Wrong("64.4", "half of the peak, whatever the GPUs reach", "gpus.compute(net, micro)",
+          "lab64.GPUs(0.5).compute(net, micro)", "(2, 4, 32, 4): seconds"),
     Wrong("64.4", "no bubble", _RETURN, "    return count * one + gradients", "bubble is missing"),
     Wrong("64.4", "no sum of the gradients", _RETURN, "    return (count + pipeline - 1) * one",
           "gradients' sum is missing"),

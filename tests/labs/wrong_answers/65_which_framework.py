@@ -33,6 +33,7 @@ WRONG = [
     Wrong("65.1", "compared before comments are taken away", [_LINES, "difflib.ndiff(*texts)]"],
           ["rows", 'difflib.ndiff(*texts) if line[2:].strip() and line[2:].strip()[0] != "#"]'],
           "behind comments"),
+    Wrong("65.2", "the batch by heart", "batch / seconds", "48 / seconds", "twice as many images: speeds"),
     Wrong("65.2", "cuts the caller's lists to the shortest one",
           "    ends = [max(of_ranks)",
           "    for of_rank in moments:\n        del of_rank[min(map(len, moments)) :]\n"

@@ -12,6 +12,8 @@ WEAK = "keep an efficiency of\n            {efficiency_weak_most}."
 
 # fmt: off
 WRONG = [
+    Wrong("80.1", "the latency by heart", "(nbytes, ranks, latency, beta)", "(nbytes, ranks, 5e-6, beta)",
+          "strong, ranks: 8, 64 images"),
     Wrong("80.1", "one image more wherever ranks share", "-(-images // ranks)",
           "images // ranks + (ranks > 1)", "strong, ranks: 8, 64 images"),
     Wrong("80.1", "no ring", STEP, "own * per_image", "he ring is missing"),

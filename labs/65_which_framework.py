@@ -18,7 +18,7 @@
 # speed from the outside, in the same way for all frameworks, (3) decide from ranges instead of
 # single numbers, and (4) score a benchmark by MLPerf's rule.
 #
-# ![Three pairs of ranges: two that overlap decide nothing, two that do not overlap rule one way out](../notebooks/figures/65_spans.svg)
+# ![Two pairs of ranges: the pair that overlaps decides nothing, the pair that does not rules one way out](../notebooks/figures/65_spans.svg)
 #
 # *A decision from ranges. Where the ranges of two candidates overlap, the measurement does not
 # decide between them. Where they do not, the worse one is ruled out.*

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from labkit import labfile
+from labkit import labfile, record
 
 from tests import emulated_gpu
 from tests.labs import solved_runs
@@ -11,8 +11,20 @@ from tests.labs import solved_runs
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(960)]
 
 
-@pytest.mark.parametrize(("lab", "gpus"), [(40, 1), (42, 2), (46, 2), (50, 2), (60, 1), (60, 2)])
+@pytest.mark.parametrize(
+    ("lab", "gpus"), [(40, 1), (42, 2), (46, 2), (50, 2), (60, 1), (60, 2), (64, 1)]
+)
 def test_a_solved_lab_runs(lab, gpus, tmp_path, monkeypatch):
     for name, value in emulated_gpu.environment(gpus).items():
         monkeypatch.setenv(name, value)
     solved_runs.assert_solved(labfile.find(lab), tmp_path)
+
+
+@pytest.mark.parametrize(("lab", "gpus"), [(62, 4), (63, 4), (64, 2)])
+def test_a_lab_trains_on_gpus_where_each_rank_has_one(lab, gpus, tmp_path, monkeypatch):
+    for name, value in emulated_gpu.environment(gpus).items():
+        monkeypatch.setenv(name, value)
+    solved_runs.assert_solved(labfile.find(lab), tmp_path)
+    monkeypatch.setenv("LABKIT_HOME", str(tmp_path))
+    devices = [entry["device"] for entry in record.entries(record.path(labfile.find(lab)))]
+    assert devices and set(devices) == {"cuda:0"}

@@ -27,4 +27,5 @@ def test_a_lab_trains_on_gpus_where_each_rank_has_one(lab, gpus, tmp_path, monke
     solved_runs.assert_solved(labfile.find(lab), tmp_path)
     monkeypatch.setenv("LABKIT_HOME", str(tmp_path))
     devices = [entry["device"] for entry in record.entries(record.path(labfile.find(lab)))]
-    assert devices and set(devices) == {"cuda:0"}
+    assert devices
+    assert set(devices) == {"cuda:0"}

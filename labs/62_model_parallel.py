@@ -225,7 +225,7 @@ rows = []
 for size, results in studies.items():
     most = max(held for held, *_ in results)
     _, step, loss, _, device = results[0]
-    record.add("model parallel", seconds=step, ranks=size, bytes=most, loss=loss, device=device)
+    record.add("model parallel", seconds=step, ranks=size, bytes=most, loss=loss, trained_on=device)
     rows.append(
         {
             "ranks": size,
@@ -273,11 +273,11 @@ lab62.draw_busy(spans, "One stage computes, the others wait")
 #
 # What would fill the empty places?
 # <details><summary>Answer</summary> Other pictures. While rank 1 computes on the first pictures, rank 0 could
-# begin with the next ones. That is pipeline parallelism, lab 63.</details>
+# begin with the next ones. That is pipeline parallelism, [lab 63](63_pipeline_parallel.ipynb).</details>
 #
 # Where the devices belong to **one** process, as the GPUs of one node may, no messages need be
 # written. The program says where each piece is to be computed, and the framework copies:
-# `block.to("cuda:1")` and `values.to("cuda:1")` in PyTorch, `tf.device` in TensorFlow (lab 61 shows
+# `block.to("cuda:1")` and `values.to("cuda:1")` in PyTorch, `tf.device` in TensorFlow ([lab 61](61_tf_distribute.ipynb) shows
 # it). In PyTorch this reaches only the process's own devices. Those of other nodes belong to other
 # processes, and there somebody has to send, as you did. TensorFlow can be connected to servers on
 # other nodes (`tf.config.experimental_connect_to_cluster`); then `tf.device` names their devices,

@@ -102,7 +102,7 @@ print("Formula: ", {micro: round(3 / (micro + 3), 3) for micro in played}, "(p -
 # micro-batches make the bubble smaller, and never zero. Why not cut the batch into single pictures,
 # then?
 # <details><summary>Answer</summary> Small pieces compute less well: a matrix product of one row moves as many
-# weights as one of a hundred rows (lab 12). And a layer such as batch normalisation sees only its
+# weights as one of a hundred rows ([lab 12](12_find_the_bottleneck.ipynb)). And a layer such as batch normalisation sees only its
 # micro-batch.</details>
 #
 # ## 2. Memory: one forward, one backward
@@ -125,7 +125,7 @@ def most_in_flight(plan):
 
 # %% [markdown]
 # GPipe holds all m micro-batches before the first one goes back. (Google's own GPipe therefore
-# keeps only what enters a stage, and computes the other activations again on the way back: lab 14.)
+# keeps only what enters a stage, and computes the other activations again on the way back: [lab 14](14_mixed_precision_and_memory.ipynb).)
 # **1F1B** ("one forward, one backward"; PipeDream, Narayanan and others 2019, with a flush at the
 # end of the step) goes back as soon as it can. Rank r of p does:
 #
@@ -194,7 +194,7 @@ print(f"Messages in a step: {messages}")
 # Which rank needs most memory with 1F1B, and what would you do about it?
 # <details><summary>Answer</summary> If all stages are alike, rank 0: p micro-batches are in flight there, and
 # one on the last rank. One may give rank 0 fewer layers, or compute activations again on the way
-# back in place of keeping them (lab 14).</details>
+# back in place of keeping them ([lab 14](14_mixed_precision_and_memory.ipynb)).</details>
 #
 # ## 3. On real ranks
 # Now a plan is run with real messages. `work` does the arithmetic of this rank's stage. It takes
@@ -285,7 +285,7 @@ for name, plan_of in (("GPipe", gpipe), ("1F1B", one_f_one_b)):
     )
     held[name] = [result["bytes"] for result in results]
     device = results[0]["device"]
-    record.add("memory", ranks=size, plan=name, micro=micro, bytes=held[name], device=device)
+    record.add("memory", ranks=size, plan=name, micro=micro, bytes=held[name], trained_on=device)
 table = pandas.DataFrame(held, index=pandas.Index(range(size), name="rank")) / 1e6
 print(f"Most megabytes held for the way back, {device} on rank 0:", table.round(2), sep="\n")
 

@@ -341,7 +341,7 @@ for way, results in trained.items():
         "share of the layers": result.in_layers / one.in_layers,
         "share of the net": result.held / one.held,
     }
-    measured = {"loss": result.losses[-1], "added": result.added, "device": result.device}
+    measured = {"loss": result.losses[-1], "added": result.added, "trained_on": result.device}
     record.add("trained", ranks=len(results), way=way, **measured)
 print("On rank 0's device:", {way: results[0].device for way, results in trained.items()})
 print(pandas.DataFrame(table).map("{:.3g}".format))

@@ -99,11 +99,16 @@ def summary_of_samples(summarize):
     expect.close(
         got["median"], np.median(hiccup), "the median of 10, 10, 10, 10 and 110 (30 is their mean)"
     )
+    yes_or_no = f"`steady` is {got['steady']!r}, but it must be True or False."
+    expect(isinstance(got["steady"], (bool, np.bool_)), yes_or_no)
     expect(
         got["steady"], "One hiccup must not spoil a result: `spread` looks at the middle half only."
     )
     for unit in (1, 0.001):
-        got = summarize(unit * np.array([1, 5, 2, 3, 4]))
+        given = unit * np.array([1.0, 5.0, 2.0, 3.0, 4.0])
+        before = given.copy()
+        got = summarize(given)
+        expect.unchanged(before, given, "The array of samples")
         expect.close(
             got["median"], 3 * unit, f"the median of {unit} times 1, 5, 2, 3, 4 (put them in order)"
         )

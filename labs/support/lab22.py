@@ -102,7 +102,10 @@ def check_fit(fit):
         slope, start = np.polyfit(n, times, 1, w=1 / times)
         kind = "times 20% off (is each error divided by its own t?)" if noise else "exact times"
         wanted = (start, slope, start / slope)
-        for name, got, want in zip(("α", "β", "n½"), fit(n, times), wanted, strict=True):
+        given = n.copy(), times.copy()
+        answer = fit(*given)
+        expect.unchanged((n, times), given, "An array of sizes or seconds")
+        for name, got, want in zip(("α", "β", "n½"), answer, wanted, strict=True):
             expect.close(
                 got, want, f"1/β = {rate:g} bytes/s, {kind}: your {name}", rtol=1e-3, atol=0
             )
@@ -115,7 +118,9 @@ def check_columns(columns):
         seconds = 0.02 + 0.01 * np.arange(p)[:, None] + np.array([0, -0.003, 0.006])  # [rank, call]
         mean = seconds.mean()
         gigabytes = 10**power / 1e9
-        us, algbw, busbw = columns(seconds, 10**power)
+        given = seconds.copy()
+        us, algbw, busbw = columns(given, 10**power)
+        expect.unchanged(seconds, given, "The array of seconds")
         case = f"{p} ranks, 10^{power} bytes, calls of {mean:.3g} s in the mean:"
         expect.close(us, mean * 1e6, f"{case} µs")
         expect.close(algbw, gigabytes / mean, f"{case} algbw in GB/s, of 10^9 bytes")

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
-from labkit import check, data, expect, launch, nets, predict, timing, world
+from labkit import check, data, expect, launch, nets, placement, predict, timing, workloads, world
 from labkit.counting import CallLog, on_every_size
 from labkit.errors import counted
 
@@ -19,13 +19,17 @@ def equal_shares(my_share, batch, to_vector, new_net):
     """The parts are equal, they are of the batch's own rows, and each row is on exactly one
     rank."""
     rows = data.batches(1536, batch, epoch=0)[1]
-    for size in (1, 2, 4, 8):
-        shares = [np.asarray(my_share(rows, rank, size)) for rank in range(size)]
+    for size, images in ((1, batch), (2, batch), (4, batch), (8, batch), (3, 24)):
+        given = rows[:images].copy()
+        shares = [np.array(my_share(given, rank, size)) for rank in range(size)]
         ranks = counted(size, "rank")
+        if images != batch:
+            ranks += f" and a batch of {images} images"
+        expect.unchanged(rows[:images], given, f"With {ranks}, the array `rows`")
         lengths = [len(share) for share in shares]
-        expect.equal(lengths, [batch // size] * size, f"Images on each of {ranks}")
+        expect.equal(lengths, [images // size] * size, f"Images on each of {ranks}")
         together = np.concatenate(shares)
-        of_batch = np.isin(together, rows).all()
+        of_batch = np.isin(together, given).all()
         expect(of_batch, f"With {ranks}, some rows are not of this batch at all.")
         twice = len(together) - len(set(together))
         expect(not twice, f"With {ranks}, {twice} images are seen twice, and as many by nobody.")
@@ -258,3 +262,20 @@ def step_times(comm, share: Callable, average: Callable, batch: int) -> dict[str
         calls = {"compute": compute, "average": exchange}
         times[name] = timing.in_turns(calls, comm=comm, device=device, seconds=2.0)
     return times
+
+
+def workload_speeds(comm, average: Callable, name: str) -> dict[str, workloads.Speed]:
+    """{way: speed} of a training step of a workload on each rank, averaged by average(comm, net),
+    and without."""
+    load = workloads.load(name, placement.take_device(), contiguous=True)
+    optimizer = torch.optim.SGD(load.net.parameters(), lr=0.01)
+
+    def step(exchange: bool) -> None:
+        optimizer.zero_grad()
+        torch.nn.functional.cross_entropy(load.net(load.inputs), load.labels).backward()
+        if exchange:
+            average(comm, load.net)
+        optimizer.step()
+
+    steps = {"averaged": partial(step, True), "no exchange": partial(step, False)}
+    return load.speeds(steps, comm=comm, control="no exchange")

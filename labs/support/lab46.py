@@ -40,10 +40,15 @@ def three_numbers_of_a_report(images_per_second, efficiency, share):
         "by the mean, the one step of 8 s decides": 127 / np.mean(seconds),
         "every step was timed after the warm-up, the first one too": 127 / np.median(seconds[1:]),
     }
-    got = images_per_second([32, 32, 32, 31], seconds)
+    given = seconds.copy()
+    got = images_per_second([32, 32, 32, 31], given)
     expect.close(
         got, 127 / 0.5, "images per second, of 32 + 32 + 32 + 31 a step of 0.5 s", slips=slips
     )
+    expect.unchanged(seconds, given, "The array of seconds")
+    got = images_per_second([20, 20], np.array([0.6, 0.2, 0.4, 0.3]))
+    middle = "of an even number of steps the median is the mean of the two in the middle"
+    expect.close(got, 40 / 0.35, "images per second, of steps of 0.2 to 0.6 s", because=middle)
     vgg = {1: 130.9, 16: 1787.4}  # VGG-16 with NCCL over RDMA, as published: see below
     slips = {"this is the speed-up": {1: 1.0, 16: 1787.4 / 130.9}}
     expect.close(
@@ -56,6 +61,9 @@ def three_numbers_of_a_report(images_per_second, efficiency, share):
     )
     better = {1: 100.0, 2: 210.0}  # it happens: what fits into two caches, and not into one
     expect.close(efficiency(better), {1: 1.0, 2: 1.05}, f"efficiency of {better}")
+    given = dict(large)
+    efficiency(given)
+    expect.unchanged(large, given, "The dict of rates")
     worse = {1: 100.0, 2: 80.0}  # more ranks, and fewer images
     expect.close(efficiency(worse), {1: 1.0, 2: 0.4}, f"efficiency of {worse}")
     # Communication is a fifth of each step but the first, which something held up. A neighbour
@@ -70,15 +78,19 @@ def three_numbers_of_a_report(images_per_second, efficiency, share):
         "by the mean, the one step that was held up counts": np.mean(1 - alone / step),
         "this is over the control; the share is over the whole step": 0.25,
     }
-    expect.close(share(step, alone), 0.2, "share of communication, of 25 pairs", slips=slips)
+    given = step.copy(), alone.copy()
+    expect.close(share(*given), 0.2, "share of communication, of 25 pairs", slips=slips)
+    expect.unchanged((step, alone), given, "An array of seconds")
+    two = share(np.array([1.0, 1.0]), np.array([0.8, 0.6]))
+    expect.close(two, 0.3, "share of communication, of two pairs with 0.2 and 0.4", because=middle)
     longer = share(np.array([0.9]), np.array([1.0]))
     expect.close(longer, -1 / 9, "share where the control took longer: negative, leave it so")
 
 
 @check.exercise("46.2")
 def between_two_bounds(bounds):
-    """The longer one of computing and communication, and their sum, on any number of ranks."""
-    for p in (4, 2, 16, 6):
+    """The longer one of computing and communication, and their sum, on 2, 4, 8 or 16 ranks."""
+    for p in (4, 2, 16, 8):
         for alone, calls, wait in ((0.5, 4, 2e-3), (0.01, 50, 1e-3)):
             _one_step(bounds, p, alone, calls, wait)
 
@@ -261,8 +273,6 @@ def _takes_gpu_memory(comm) -> bool:
 
 PIXELS = {"small": 32, "resnet50": 224}
 CLASSES = {"small": 10, "resnet50": 1000}
-# ResNet-50: width, blocks, first stride.
-STAGES = ((64, 3, 1), (128, 4, 2), (256, 6, 2), (512, 3, 2))
 
 
 def chosen(net: str) -> str:
@@ -283,10 +293,11 @@ def in_torch(net: str):
     """The net in PyTorch: (n, 3, pixels, pixels) float32 -> logits (n, classes). Always the same
     weights."""
     import torch
+    from labkit import workloads
 
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
-        return {"small": _torch_small, "resnet50": _torch_resnet50}[net]()
+        return {"small": _torch_small, "resnet50": workloads.resnet50}[net]()
 
 
 def in_keras(net: str):
@@ -334,58 +345,6 @@ def _torch_small():
         nn.ReLU(),
         nn.Linear(256, CLASSES["small"]),
     )
-
-
-def _torch_resnet50():
-    """ResNet-50 with the stride on the 3 x 3 convolution ("v1.5"): 25,557,032 parameters.
-
-    He et al. 2015, "Deep Residual Learning for Image Recognition", table 1.
-    """
-    from torch import nn
-
-    stem = [_convolution(3, 64, 7, 2), nn.ReLU(inplace=True), nn.MaxPool2d(3, 2, padding=1)]
-    blocks = []
-    channels = 64
-    for width, count, first_stride in STAGES:
-        for place in range(count):
-            blocks.append(_bottleneck(channels, width, first_stride if place == 0 else 1))
-            channels = 4 * width
-    head = [nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(channels, CLASSES["resnet50"])]
-    return nn.Sequential(*stem, *blocks, *head)
-
-
-def _convolution(inputs: int, outputs: int, kernel: int, stride: int = 1):
-    """A convolution without bias, and batch normalisation behind it."""
-    from torch import nn
-
-    padding = kernel // 2
-    return nn.Sequential(
-        nn.Conv2d(inputs, outputs, kernel, stride, padding, bias=False), nn.BatchNorm2d(outputs)
-    )
-
-
-def _bottleneck(channels: int, width: int, stride: int):
-    """1 x 1 to fewer channels, 3 x 3, 1 x 1 to four times as many, added to the input."""
-    import torch
-    from torch import nn
-
-    class Bottleneck(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.body = nn.Sequential(
-                _convolution(channels, width, 1),
-                nn.ReLU(inplace=True),
-                _convolution(width, width, 3, stride),
-                nn.ReLU(inplace=True),
-                _convolution(width, 4 * width, 1),
-            )
-            same = channels == 4 * width and stride == 1
-            self.shortcut = nn.Identity() if same else _convolution(channels, 4 * width, 1, stride)
-
-        def forward(self, images):
-            return torch.relu(self.body(images) + self.shortcut(images))
-
-    return Bottleneck()
 
 
 # ---------------------------------------- on the ranks

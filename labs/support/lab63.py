@@ -65,7 +65,9 @@ def plans_on_ranks(run_plan, gpipe, one_f_one_b, patience, ranks, width):
         results = {}
         for trial, (plan_of, *sizes) in trials.items():
             with launch.case(trial):
-                results[trial] = try_plan(comm, run_plan, plan_of(comm.size, sizes[0]), *sizes)
+                plans = plan_of(comm.size, sizes[0])
+                results[trial] = try_plan(comm, run_plan, plans, *sizes)
+                results[trial]["left"] = text(plans[comm.rank])
         return results
 
     most = min(ranks, 4)
@@ -89,6 +91,8 @@ def plans_on_ranks(run_plan, gpipe, one_f_one_b, patience, ranks, width):
             for rank, result in enumerate(tried):
                 did = f"{where}, rank {rank}: what it did, in order"
                 expect.equal(text(result["done"]), text(plans[rank]), did)
+                given = f"{where}, rank {rank}: the list `plan`"
+                expect.unchanged(text(plans[rank]), result["left"], given)
                 left = result["under_way"]
                 expect(
                     not left, f"{where}, rank {rank}: requests that were not waited for: {left}."

@@ -2,7 +2,7 @@
 
 from tests.labs.wrong_answers import Right, Wrong
 
-SMALL = {"epochs": 2, "seeds": (0,), "sizes": (1, 256)}
+SMALL = {"epochs": 2, "seeds": (0,), "sizes": (1, 256), "workload": "tiny"}
 
 LOSS = "log_p[np.arange(len(labels)), labels]"
 LOG_P = "log_p = z - np.log(np.exp(z).sum(axis=1, keepdims=True))"
@@ -22,6 +22,11 @@ WRONG = [
     Wrong("10.1", "PyTorch's own loss", f"return -{LOSS}.mean()",
           "return F.cross_entropy(torch.tensor(logits), torch.tensor(labels)).item()", "with numpy"),
     Wrong("10.1", "logarithm to base 2", "np.log(", "np.log2(", "the loss: expected"),
+    Wrong("10.1", "the caller's logits are written over",
+          "z = logits - logits.max(axis=1, keepdims=True)",
+          "z = logits\n    z -= logits.max(axis=1, keepdims=True)", "The array of logits was changed"),
+    Wrong("10.1", "the largest of the whole batch is taken off",
+          "logits.max(axis=1, keepdims=True)", "logits.max()", "near 1,000"),
     Wrong("10.2", "the bias left out of the logits", "images @ weights + bias", "images @ weights",
           "the bias is missing"),
     Wrong("10.2", "nothing against overflow", "z - z.max(axis=1, keepdims=True)", "z", "exp overflows"),
@@ -44,6 +49,13 @@ WRONG = [
           "loss.backward()\n    optimizer.step()", "optimizer.step()\n    loss.backward()",
           "clear before both"),
     Wrong("10.3", "softmax twice", "net(images)", "net(images).softmax(dim=1)", "Softmax twice"),
+    Wrong("10.3", "plain SGD by hand, whatever the optimizer is", "    optimizer.step()\n",
+          "    with torch.no_grad():\n        for weight in net.parameters():\n"
+          "            weight -= optimizer.param_groups[0]['lr'] * weight.grad\n",
+          "the given optimizer did not move them"),
+    Wrong("10.3", "a new optimizer in each step", "    optimizer.zero_grad()\n",
+          "    optimizer = torch.optim.SGD(net.parameters(), lr=optimizer.param_groups[0]['lr'])\n"
+          "    optimizer.zero_grad()\n", "the given optimizer did not move them"),
     Wrong("10.3", "sum of the losses",
           "net(images), labels)", 'net(images), labels, reduction="sum")', "the sum of the losses"),
     Wrong("10.3", "backward of the sum, and the mean returned",
@@ -69,6 +81,8 @@ WRONG = [
     Wrong("10.4", "a number of images, not a share", ".mean()", ".sum()", "This counts the images"),
     Wrong("10.4", "percent", ".mean().item()", ".mean().item() * 100", "This is in percent"),
     Wrong("10.4", "a tensor", ".mean().item()", ".mean()", "this is a tensor"),
+    Wrong("10.4", "the number of test images by heart", "(guess == labels).float().mean().item()",
+          "(guess == labels).sum().item() / 261", "a share of the 100 images"),
     Wrong("10.4", "the net runs twice",
           "guess = net(images).argmax(dim=1)", "net(images)\n        guess = net(images).argmax(dim=1)",
           "called 2 times"),

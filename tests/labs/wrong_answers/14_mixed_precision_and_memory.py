@@ -2,7 +2,16 @@
 
 from tests.labs.wrong_answers import Right, Wrong
 
-SMALL = {"epochs": 4, "seeds": (0,), "images": 2, "matrix": 64, "runs": 5, "pairs": 8, "rows": 256}
+SMALL = {
+    "epochs": 4,
+    "seeds": (0,),
+    "images": 2,
+    "matrix": 64,
+    "runs": 5,
+    "pairs": 8,
+    "rows": 256,
+    "workload": "tiny",
+}
 
 CHECKPOINT = "x = checkpoint(net[start : start + length], x, use_reentrant=False)"
 FINITE = "torch.isfinite(gradient).all() for gradient in true"
@@ -28,6 +37,10 @@ WRONG = [
           "weights[number] = weights[number] - rate * gradient", "Change it in place"),
     Wrong("14.1", "clipped", "-= rate * gradient", "-= (rate * gradient).clamp(-1, 1)", "gradient of 60,000"),
     Wrong("14.1", "a bad step does not break the row", "/ 2, good=0", "/ 2", "counted from 0 again"),
+    Wrong("14.2", "plain SGD by hand, whatever the optimizer is", "    optimizer.step()\n",
+          "    with torch.no_grad():\n        for weight in net.parameters():\n"
+          "            weight -= optimizer.param_groups[0]['lr'] * weight.grad\n",
+          "the given optimizer made 0 steps"),
     Wrong("14.2", "weights become bfloat16", "    optimizer.zero_grad()", """\
     net.bfloat16()
     images = images.bfloat16()
@@ -56,6 +69,8 @@ with torch.autocast(images.device.type, torch.bfloat16):
           "ackward ran inside torch.autocast"),
     Wrong("14.1", "no answer whether the step was taken", "return True", "return None",
           "whether the step was taken"),
+    Wrong("14.3", "a column put into the caller's table", "    relu = layers",
+          '    layers["kept"] = batch * layers.activations\n    relu = layers', "`layers` was changed"),
     Wrong("14.3", "bytes of one image", "batch * (value", "(value", "These are the bytes of one image"),
     Wrong("14.3", "places counted as numbers", "8 * pooled", "value * pooled", "whatever `value` is"),
     Wrong("14.3", "places of one image", "batch * (value * numbers + 8 * pooled)",

@@ -2,7 +2,7 @@
 
 from tests.labs.wrong_answers import Right, Wrong
 
-SMALL = {"epochs": 1, "workers": 2, "patience": 15}
+SMALL = {"epochs": 1, "workers": 2, "patience": 15, "workload": "tiny"}
 
 BCAST = "comm.Bcast(weights, root=0)"
 ALLREDUCE = """    total = np.empty_like(own)
@@ -59,6 +59,13 @@ WRONG = [
           "images are seen twice"),
     Wrong("30.1", "rows before the rank are forgotten",
           "rows[rank::size]", "rows[rank:]", "Images on each of 2 ranks"),
+    Wrong("30.1", "the lab's batch, not the rows that are given",
+          "rows[rank::size]", "rows[rank * (batch // size) : (rank + 1) * (batch // size)]",
+          "a batch of 24 images"),
+    Wrong("30.1", "for powers of two alone", "rows[rank::size]",
+          "rows[np.arange(len(rows)) & (size - 1) == rank]", "Images on each of 3 ranks"),
+    Wrong("30.1", "shuffles the caller's rows", "return rows[rank::size]",
+          "np.random.default_rng(0).shuffle(rows)\n    return rows[rank::size]", "the array `rows` was changed"),
     Wrong("30.2", "the broadcast is forgotten", BCAST, "pass",
           "Unchanged: it is what this rank drew itself"),
     Wrong("30.2", "the vector is never written back",

@@ -8,6 +8,10 @@ SLOPE = "return np.sum(x * y) / np.sum(x * x)"
 
 # fmt: off
 WRONG = [
+    Wrong("50.1", "the caller's times are overwritten",
+          "return {p: ideal[p] / times[p] for p in times}",
+          "times.update({p: ideal[p] / times[p] for p in times})\n    return times",
+          "The dict of times was changed"),
     Wrong("50.1", "weak efficiency computed like strong",
           "times[b] if weak else times[b] * b / p", "times[b] * b / p", "weak efficiency"),
     Wrong("50.1", "one rank expected in every table", "b = min(times)", "b = 1", "KeyError: 1"),
@@ -28,6 +32,10 @@ WRONG = [
     Wrong("50.1", "nothing is better than ideal",
           "ideal[p] / times[p] for", "min(1, ideal[p] / times[p]) for",
           "strong efficiency of {1: 8.0, 2: 3.2}"),
+    Wrong("50.2", "one rank is taken out of the caller's dict",
+          ["    p = np.array(list(times))", "t / times[1]"],
+          ["    one = times.pop(1)\n    p = np.array(list(times))", "t / one"],
+          "The dict of times was changed"),
     Wrong("50.2", "the parallel share", SLOPE, "return 1 - np.sum(x * y) / np.sum(x * x)", "with s = 0.05"),
     Wrong("50.2", "speed-up in place of time", "t / times[1]", "times[1] / t", "follow the law"),
     Wrong("50.2", "only the largest number of ranks",
@@ -42,6 +50,10 @@ WRONG = [
     Wrong("50.2", "cut off at zero", SLOPE, "return max(0, np.sum(x * y) / np.sum(x * x))", "super-linear"),
     Wrong("50.2", "the longest time as the baseline", "t / times[1]", "t / t.max()",
           "where more ranks take longer"),
+    Wrong("50.3", "the caller's array loses what is sending",
+          "    waiting = allreduce.mean(axis=1) - sending\n",
+          "    allreduce -= sending[:, None]\n    waiting = allreduce.mean(axis=1)\n",
+          "`compute` or `allreduce` was changed"),
     Wrong("50.3", "waiting counted as communication",
           "sending = allreduce.min(axis=1)", "sending = allreduce.mean(axis=1)",
           "of the rank that arrived last"),

@@ -668,9 +668,9 @@ check("64.5", plan_of_block)
 
 # %% [markdown]
 # ### Predict
-# Your attention and your MLP together take four allreduces: f and g of each. DTensor gets the same
-# four layers cut in the same way, but it handles `q`, `k` and `v` as three layers of their own. How
-# many allreduces does it take on the way forward, and how many on the way back?
+# Your attention and your MLP together take four allreduces: f and g of each. DTensor cuts the same
+# matrices in the same way, but it handles `q`, `k` and `v` as three layers. How many allreduces does
+# it take on the way forward, and how many on the way back?
 
 # %%
 predict("64.5", forward=..., back=...)  # two whole numbers
@@ -703,9 +703,10 @@ predict.right("64.5", forward=calls["DTensor"][0], back=calls["DTensor"][1])
 #
 # It sends more, though, because it treats every layer by itself. Each of `q`, `k` and `v` has an f of
 # its own, and each f sums a gradient on the way back, where yours sums once for all three. On the way
-# forward both have two sums, one for each layer that is cut by rows. PyTorch can merge the three: a
-# `PrepareModuleInput` in the plan turns what enters the whole attention into one DTensor, so that the
-# three gradients are added on the rank first.
+# forward both have two sums, one for each layer that is cut by rows. PyTorch can merge the three
+# where the attention is a module of its own: the style `PrepareModuleInput` turns what enters that
+# module into one DTensor, so that the three gradients are added up on each rank first. Tried here,
+# it brought the sums on the attention's way back from three to one.
 #
 # ### What you take away
 # - Columns, then rows: one sum forward for an MLP, one for attention by heads, and as many back.

@@ -15,7 +15,7 @@ def ranks_here(n: int) -> int:
 
     Under a launcher LabError in place of NCCL's own error, where there are certainly too many.
     """
-    gpus = _gpus()
+    gpus = gpus_of_node()
     build = os.environ.get("LABKIT_HOROVOD") or builds.current_horovod()
     if build != "nccl" or not gpus:
         return launch.ranks_here(n)
@@ -30,7 +30,7 @@ def ranks_here(n: int) -> int:
     return world.size()
 
 
-def _gpus(dev: Path = Path("/dev")) -> int:
+def gpus_of_node(dev: Path = Path("/dev")) -> int:
     """NVIDIA GPUs of this node, without an import of PyTorch: TensorFlow's labs have not loaded it.
 
     A rank that is shown one GPU alone counts all of the node, since the others have theirs.

@@ -16,7 +16,7 @@ def machine(tmp_path, monkeypatch):
         for number in range(gpus):
             (tmp_path / f"nvidia{number}").touch()
         (tmp_path / "nvidiactl").touch()
-        monkeypatch.setattr(ranks._gpus, "__defaults__", (tmp_path,))
+        monkeypatch.setattr(ranks.gpus_of_node, "__defaults__", (tmp_path,))
         monkeypatch.setattr(builds, "current_horovod", lambda: build)
         for name in ("CUDA_VISIBLE_DEVICES", "LABKIT_HOROVOD"):
             monkeypatch.delenv(name, raising=False)

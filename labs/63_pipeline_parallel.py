@@ -285,7 +285,7 @@ for name, plan_of in (("GPipe", gpipe), ("1F1B", one_f_one_b)):
     )
     held[name] = [result["bytes"] for result in results]
     device = results[0]["device"]
-    record.add("memory", ranks=size, plan=name, micro=micro, bytes=held[name], device=device)
+    record.add("memory", ranks=size, plan=name, micro=micro, bytes=held[name], trained_on=device)
 table = pandas.DataFrame(held, index=pandas.Index(range(size), name="rank")) / 1e6
 print(f"Most megabytes held for the way back, {device} on rank 0:", table.round(2), sep="\n")
 

@@ -45,10 +45,10 @@ from labkit import (
     workloads,
     world,
 )
-from labkit.horovod import as_it_is
+from labkit.horovod import as_it_is, ranks_here
 
 lab.start("40_horovod_pytorch")
-ranks = launch.ranks_here(4)
+ranks = ranks_here(4)
 
 # %% tags=["parameters"]
 dataset = "digits"  # or files of yours, "mnist:FOLDER" or "cifar10:FOLDER": see lab 10

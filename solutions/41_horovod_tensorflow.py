@@ -42,6 +42,7 @@ from labkit import (
     timing,
     world,
 )
+from labkit.horovod import ranks_here
 
 lab.start("41_horovod_tensorflow")
 import horovod.tensorflow as hvd  # after lab.start, which turns off TensorFlow's start-up messages
@@ -50,8 +51,8 @@ import keras
 import tensorflow as tf
 from support import lab41
 
-ranks = launch.ranks_here(4)
-few = launch.ranks_here(2)  # for the checks: each rank imports TensorFlow, which takes seconds
+ranks = ranks_here(4)
+few = ranks_here(2)  # for the checks: each rank imports TensorFlow, which takes seconds
 
 # %% tags=["parameters"]
 dataset = "digits"  # or files of yours, "mnist:FOLDER" or "cifar10:FOLDER": see lab 10
@@ -578,7 +579,7 @@ def measure(comm, images, control):
 # %%
 gpus = len(tf.config.list_physical_devices("GPU"))
 images = pictures[bool(gpus)]
-workers = launch.ranks_here(max(2, min(most, gpus or world.cores())))
+workers = ranks_here(max(2, min(most, gpus or world.cores())))
 # Across ranks: every rank has the same facts, as the time of a step is the slowest rank's.
 times, facts = launch.run(measure, images, control=True, ranks=workers, timeout=600)[0]
 kept = timing.Ratio(times["alone"], times["together"])

@@ -34,11 +34,11 @@ from collections import Counter
 
 import pandas
 from labkit import builds, check, cluster, hint, home, lab, launch, plots, predict, record, world
-from labkit.horovod import timeline, train_ways
+from labkit.horovod import ranks_here, timeline, train_ways
 from support import lab42
 
 lab.start("42_horovod_mvapich2_gdr")
-ranks = launch.ranks_here(2)
+ranks = ranks_here(2)
 free = not world.launcher()  # inside a job the ranks run already, over the MPI that started them
 # The MPI libraries here; None: that of the job.
 mpis = list(builds.mpi_builds()) if free else [None]

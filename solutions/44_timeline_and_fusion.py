@@ -29,6 +29,7 @@ from functools import partial
 import numpy as np
 import pandas as pd
 from labkit import check, cluster, hint, home, lab, launch, plots, predict, record, scaling, world
+from labkit.horovod import ranks_here
 from support import lab44
 
 lab.start("44_timeline_and_fusion")
@@ -65,7 +66,7 @@ rounds = 3  # turns of each way of a step, 5 steps each
 # which exercise 44.3 explains.) The cell prints the lines of tensor a. This takes about 15 s.
 
 # %%
-ranks = launch.ranks_here(workers)
+ranks = ranks_here(workers)
 on_node = world.local_size() if world.launcher() else ranks
 start = partial(launch.run, ranks=ranks, threads=1, env={"HOROVOD_LOG_LEVEL": "error"})
 late_rank = ranks // 2

@@ -248,7 +248,7 @@ rows = []
 for size, results in studies.items():
     most = max(held for held, *_ in results)
     _, step, loss, _, device = results[0]
-    record.add("model parallel", seconds=step, ranks=size, bytes=most, loss=loss, device=device)
+    record.add("model parallel", seconds=step, ranks=size, bytes=most, loss=loss, trained_on=device)
     rows.append(
         {
             "ranks": size,

@@ -8,6 +8,7 @@ told.
 | `library_text`, `mpiname` | what the loaded MPI says of itself; what MVAPICH2's own tool says |
 | `Library`, `described`, `loaded_library` | all that, of a text and of the MPI of this process |
 | `loaded` | the files of the MPI libraries that this process has loaded |
+| `prefer_own_cuda` | lets an MPI that is loaded later use the environment's CUDA libraries |
 | `name_of`, `launcher_kind` | whose MPI lies in a folder; whose options a launcher takes |
 | `switches` | the variables that an MPI wants for Horovod |
 | `page` | the documentation's page on a variable of an MPI, of NCCL, or of a network's library |
@@ -23,6 +24,7 @@ libmpi.so.12.
 from __future__ import annotations
 
 import ctypes
+import importlib.util
 import os
 import re
 import sys
@@ -210,6 +212,28 @@ def loaded_library() -> Library:
     """The MPI that this process has loaded; it need not run yet."""
     text = library_text()
     return described(text, mpiname() if "MVAPICH2" in text else "", loaded())
+
+
+def prefer_own_cuda() -> list[Path]:
+    """Load the CUDA runtime and the NCCL of this environment, those of PyTorch's packages; the
+    files. For a process that loads MPI before PyTorch.
+
+    A library is known by its name inside of a process: after a CUDA-aware MPI has brought the
+    site's libcudart.so.12 along, PyTorch is given that one, too, which may be older than PyTorch
+    needs. The other way round MPI is given PyTorch's, and a newer runtime serves programs of an
+    older one of the same major version (NVIDIA, CUDA Compatibility: minor version compatibility).
+    """
+    package = importlib.util.find_spec("nvidia")
+    folders = package.submodule_search_locations if package else None
+    files_of_cuda = [
+        file
+        for folder in map(Path, folders or ())
+        for name in ("libcudart.so.*", "libnccl.so.*")
+        for file in sorted(folder.glob(f"*/lib/{name}"))
+    ]
+    for file in files_of_cuda:
+        ctypes.CDLL(str(file))
+    return files_of_cuda
 
 
 def loaded(maps: str | Path = "/proc/self/maps") -> list[str]:

@@ -364,30 +364,30 @@ def one_process(width: int, pictures: int) -> tuple[float, list[np.ndarray]]:
 def train_plan(
     comm, run_plan: Callable, plans: Sequence, micro: int, width: int, pictures: int
 ) -> dict:
-    """`try_plan` on this rank's device, which is in the results, too."""
-    device = world.device()
-    return try_plan(comm, run_plan, plans, micro, width, pictures, device) | {"device": device}
+    """Run this rank's plan with real arithmetic on its device, `run_plan(comm, plan, work)`.
+
+    Returns bytes: the most that was held for the way back, and the device.
+    """
+    work = _work(comm, micro, width, pictures, world.device())
+    run_plan(comm, plans[comm.rank], work)
+    return {"bytes": work.most_bytes, "device": world.device()}
+
+
+def _work(comm, micro: int, width: int, pictures: int, device: str) -> Work:
+    stage = _stage(comm.rank, comm.size, width).to(device)
+    last = comm.rank == comm.size - 1
+    return Work(stage, *_batch(pictures, device), micro, first=comm.rank == 0, last=last)
 
 
 def try_plan(
-    comm,
-    run_plan: Callable,
-    plans: Sequence,
-    micro: int,
-    width: int,
-    pictures: int,
-    device: str = "cpu",
+    comm, run_plan: Callable, plans: Sequence, micro: int, width: int, pictures: int
 ) -> dict:
-    """Run this rank's plan with real arithmetic, `run_plan(comm, plan, work)`. Returns what came of
-    it.
+    """Run this rank's plan in host memory. Returns what came of it.
 
     gradients: of this stage. loss: of the batch, on the last rank; else 0. under_way: requests that
-    nobody waited for. done: the actions, in order. bytes: the most that was held for the way back.
-    calls: names of the communicator's calls.
+    nobody waited for. done: the actions, in order. calls: names of the communicator's calls.
     """
-    stage = _stage(comm.rank, comm.size, width).to(device)
-    last = comm.rank == comm.size - 1
-    work = Work(stage, *_batch(pictures, device), micro, first=comm.rank == 0, last=last)
+    work = _work(comm, micro, width, pictures, "cpu")
     log = CallLog(comm)
     try:
         run_plan(log, plans[comm.rank], work)
@@ -400,15 +400,13 @@ def try_plan(
             " for."
         )
         raise LabError(text) from None
-    gradients = [
-        None if weights.grad is None else weights.grad.cpu().numpy()
-        for weights in stage.parameters()
-    ]
+    parameters = work.stage.parameters()
     return {
-        "gradients": gradients,
+        "gradients": [
+            None if weights.grad is None else weights.grad.numpy() for weights in parameters
+        ],
         "loss": sum(work.losses),
         "under_way": log.under_way(),
-        "bytes": work.most_bytes,
         "done": work.done,
         "calls": sorted(set(log.calls)),
     }

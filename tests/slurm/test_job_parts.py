@@ -65,6 +65,39 @@ def test_the_device_map_is_that_of_the_devices(slurm, tmp_path):
     ]
 
 
+@pytest.mark.parametrize("given", ["1", "a100:1"])
+def test_ranks_that_are_shown_one_gpu_each_have_it_as_the_first(given, slurm, tmp_path):
+    shape = job_shape.read(slurm | {"SLURM_GPUS_ON_NODE": "2", "SLURM_GPUS_PER_TASK": given})
+    (tmp_path / "nvidia0").touch()
+    lines = job_shape.device_map(shape, dev=tmp_path, root=tmp_path)
+    assert [line.split()[-1] for line in lines[1:4]] == ["cuda:0"] * 3
+    assert "each rank 1 GPU of its own" in lines[4]
+
+
+@pytest.mark.parametrize(
+    ("nodes", "says"),
+    [
+        ((3, 2, 1, 0), "GPU 0 on 3, GPU 1 on 2, GPU 2 on 1, GPU 3 on 0"),
+        ((0, 0, 1, 1), "GPU 2 on 1"),
+        ((0, 0), None),
+        ((-1, -1), None),
+    ],
+)
+def test_gpus_far_from_their_ranks_cores_are_named(nodes, says, slurm, tmp_path):
+    """As on a DGX A100 or at Perlmutter, whose GPUs are numbered the other way round."""
+    (tmp_path / "nvidia0").touch()
+    for number, node in enumerate(nodes):
+        bus = f"0000:{number:02x}:00.0"
+        (tmp_path / "proc/driver/nvidia/gpus" / bus).mkdir(parents=True)
+        place = tmp_path / "sys/bus/pci/devices" / bus
+        place.mkdir(parents=True)
+        (place / "numa_node").write_text(f"{node}\n", encoding="ascii")
+    shape = job_shape.read(slurm | {"SLURM_GPUS_ON_NODE": str(len(nodes))})
+    text = "\n".join(job_shape.device_map(shape, dev=tmp_path, root=tmp_path))
+    assert says in text if says else "NUMA" not in text
+    assert ("do not rise" in text) == (nodes == (3, 2, 1, 0))
+
+
 @pytest.fixture
 def launcher(slurm, tmp_path):
     """The command for a launcher, all of which are in one folder."""

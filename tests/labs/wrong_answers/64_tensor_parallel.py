@@ -13,6 +13,8 @@ _ADD = "        return added(comm, tensor)"
 _ADD_BACK = "        return gradient, None"
 _HEADS = "    return torch.cat([column(third, rank, ranks) for third in tensor.chunk(3)])"
 _SUMS = "    one += 6 * net.layers / pipeline * gpus.allreduce(tensor, 1, nbytes)"
+_COLUMNS = '    columns = {name: ColwiseParallel() for name in ("q", "k", "v", "up")}'
+_ROWS = '    rows = {name: RowwiseParallel() for name in ("out", "down")}'
 _RETURN = "    return (count + pipeline - 1) * one + gradients"
 
 # fmt: off
@@ -88,6 +90,19 @@ WRONG = [
           " / tensor\n    one +=", "seconds"),
     Wrong("64.4", "the batch is not shared", "net.batch / (data * micro)", "net.batch / micro", "seconds"),
     Wrong("64.4", "bytes of one sequence", "2 * micro * net.sequence", "2 * net.sequence", "seconds"),
+    Wrong("64.5", "all by columns", _ROWS, _ROWS.replace("Row", "Col"),
+          "`out` is cut by rows in your layers, so RowwiseParallel is its style, not ColwiseParallel"),
+    Wrong("64.5", "the other way round", [_COLUMNS, _ROWS],
+          [_COLUMNS.replace("Col", "Row"), _ROWS.replace("Row", "Col")], "`q` is cut by columns"),
+    Wrong("64.5", "values by rows, as they follow", [_COLUMNS, _ROWS],
+          [_COLUMNS.replace('"v", ', ""), _ROWS.replace('"out"', '"v", "out"')], "`v` is cut by columns"),
+    Wrong("64.5", "the MLP is forgotten", "    return columns | rows",
+          '    del columns["up"], rows["down"]\n    return columns | rows', "says nothing about `up`"),
+    Wrong("64.5", "classes, not styles", _COLUMNS, _COLUMNS.replace("()", ""), "has a class as its style. Call it"),
+    Wrong("64.5", "results that stay cut", _ROWS,
+          "    from torch.distributed.tensor import Shard\n"
+          + _ROWS.replace("()", "(output_layouts=Shard(-1))"), "64.5"),
+    Wrong("64.5", "nothing is returned", "    return columns | rows", "    columns | rows", "64.5"),
 ]
 
 RIGHT = [
@@ -118,5 +133,13 @@ RIGHT = [
     Right("64.4", "keyword arguments, other names", [
         "gpus.allreduce(tensor, 1, nbytes)", "gpus.compute(net, micro)"], [
         "gpus.allreduce(ranks=tensor, apart=1, nbytes=nbytes)", "gpus.compute(net, sequences=layout.micro)"]),
+    Right("64.5", "written out", [_COLUMNS, _ROWS, "    return columns | rows"], [
+        "    by_columns = ColwiseParallel()", "    by_rows = RowwiseParallel()",
+        '    return {"q": by_columns, "k": by_columns, "v": by_columns, "out": by_rows, '
+        '"up": by_columns, "down": by_rows}']),
+    Right("64.5", "layouts said", [_COLUMNS, _ROWS], [
+        "    from torch.distributed.tensor import Replicate, Shard\n"
+        + _COLUMNS.replace("()", "(input_layouts=Replicate())"),
+        _ROWS.replace("()", "(input_layouts=Shard(-1), output_layouts=Replicate())")]),
 ]
 # fmt: on

@@ -72,7 +72,9 @@ def trains_as_one_process(train, average_gradients, alone, batch, ranks, patienc
     """Every loss is that of one process, on every rank and on any number of ranks; and all ranks'
     weights stay equal.
     """
-    expect(batch % ranks == 0, f"{batch} images do not make {ranks} equal parts: use 2 or 4 ranks.")
+    fits = max(1, batch // ranks) * ranks
+    cure = f"use 2 or 4 ranks, or batch = {fits} (in a job: SET=batch={fits})"
+    expect(batch % ranks == 0, f"{batch} images do not make {ranks} equal parts: {cure}.")
     trained = launch.run(watched, train, average_gradients, ranks=ranks, timeout=patience)
     for seen in trained:
         expect_step(seen, len(alone), batch // ranks)

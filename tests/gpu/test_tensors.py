@@ -169,6 +169,7 @@ def test_each_lab_that_touches_a_gpu_is_run_on_one():
 def test_a_lab_on_an_emulated_gpu_gets_its_row(tmp_path, monkeypatch):
     """The whole way to the table, but for the memory's witness and the speed."""
     monkeypatch.setattr(kept, "FOLDER", tmp_path / "kept")
+    monkeypatch.setattr(kept, "REMEMBERED", [])  # it is no row of this session's table
     for name, value in emulated_gpu.environment(1).items():
         monkeypatch.setenv(name, value)
     (lab,) = (lab for lab in LABS if lab.stem.startswith("02"))
@@ -178,6 +179,7 @@ def test_a_lab_on_an_emulated_gpu_gets_its_row(tmp_path, monkeypatch):
     (entry,) = record.entries(tmp_path / "kept" / "records" / f"{lab.stem}.jsonl")[:1]
     assert entry["device"] == "cuda:0"
     assert kept.unseen_first(LABS)[-1] == lab
+    assert kept.table(kept.REMEMBERED).splitlines()[1].split()[:3] == [lab.stem, "cuda:0", "-"]
 
 
 def test_the_kits_own_records_were_measured_on_cpus():

@@ -13,10 +13,24 @@
 # Needs: torch · Ranks: 1 · Minutes: 50 · Level: beginner · Before: 01
 
 # %%
+from functools import partial
+
 import numpy as np
 import torch
 import torch.nn.functional as F
-from labkit import check, data, hint, lab, nets, plots, predict, record, timing, world
+from labkit import (
+    check,
+    data,
+    hint,
+    lab,
+    nets,
+    plots,
+    predict,
+    record,
+    timing,
+    workloads,
+    world,
+)
 
 lab.start("10_train_on_one_device")
 device = world.device()  # "cuda:0" where there is a GPU, else "cpu"
@@ -29,6 +43,7 @@ epochs = 10  # passes over the training images
 seeds = (0, 1, 2)  # a training for each: start weights and order of the images
 learning_rate = 0.2  # plain SGD: how far a step goes against the gradient
 sizes = (1, 4, 16, 64, 128, 256, 1024)  # images per call when the trained net is used
+workload = "auto"  # on a GPU ResNet-50 and GPT-2, too; or "tiny", "resnet50", "gpt2", "digits"
 
 # %%
 samples = data.load(dataset)
@@ -42,10 +57,10 @@ plots.images(
 # An image is 8 × 8 pixels, 64 numbers from 0 (white) to 1 (black). Its **label** is the digit that
 # it shows.
 #
-# 1,536 images train the net, 261 others test it. Labs 11, 30, 40 and 41 use the same images, the
+# 1,536 images train the net, 261 others test it. Labs [11](11_same_net_in_tensorflow.ipynb), [30](30_average_gradients.ipynb), [40](40_horovod_pytorch.ipynb) and [41](41_horovod_tensorflow.ipynb) use the same images, the
 # same net and the same batches in the same order, so their curves can be compared.
 #
-# Do you have the files of MNIST or of CIFAR-10? Labs 10, 30, 40 and 41 train on them, too, with
+# Do you have the files of MNIST or of CIFAR-10? Labs 10, [30](30_average_gradients.ipynb), [40](40_horovod_pytorch.ipynb) and [41](41_horovod_tensorflow.ipynb) train on them, too, with
 # `dataset = "mnist:FOLDER"` or `"cifar10:FOLDER"` at the top, or in a shell with
 # `make run LAB=10 SET="dataset=mnist:FOLDER epochs=1 learning_rate=0.05"`. (For CIFAR-10 begin with
 # a rate of 0.01.) The text is about the digits.
@@ -368,7 +383,7 @@ print(f"a training step takes {whole.median / until['forward'].median:.1f} times
 # too little to see).
 #
 # How much of the step is fixed price? The step with one image has a 128th of the arithmetic, and
-# yet takes a large part of the whole step's time. (Lab 11 times a larger net.)
+# yet takes a large part of the whole step's time. ([Lab 11](11_same_net_in_tensorflow.ipynb) times a larger net.)
 #
 # You may see instead, on a GPU, that the step with one image takes as long as the one with 128: so
 # little arithmetic is nothing to it, and the fixed prices are all you see.
@@ -553,7 +568,7 @@ plots.lines({"": at_the_end}, title="The higher the better, up to a cliff", **ax
 # <details><summary>Answer</summary>
 #
 # Four times 0.2 is 0.8. In your plot that is between the last good rate and the cliff: it may go
-# well or not. Lab 30 tries it.
+# well or not. [Lab 30](30_average_gradients.ipynb) tries it.
 # </details>
 #
 # ## For those who have time: one image, or many?
@@ -619,9 +634,56 @@ print(f"An image alone is done after {times}.")
 # <details><summary>Answer</summary>
 #
 # Throughput: nobody waits for a single image. But a larger batch takes fewer steps through the same
-# images, and that has limits of its own (lab 34).
+# images, and that has limits of its own ([lab 34](34_large_batch.ipynb)).
 # </details>
 #
+# ## On a GPU: a workload that fills it
+# (About a minute on a GPU, not counted above. On a CPU the next cell prints one sentence.)
+#
+# The digits' network is so small that a GPU spends most of a step on starting operations, so its
+# times say little about the GPU. This section therefore trains two networks that are large enough,
+# with the `train_step` that you wrote: [ResNet-50](https://arxiv.org/abs/1512.03385) on images of 224 × 224 pixels, and
+# [GPT-2](https://cdn.openai.com/better-language-models/language_models_are_unsupervised_multitask_learners.pdf) with 124 million parameters on texts of 1,024 tokens. Images and tokens are
+# random numbers that already lie on the device, so no step waits for a disk (lab 15). On a GPU that
+# has bfloat16 these networks compute in it (lab 14).
+#
+# How much of the device does a step use? **Model FLOPs utilization** ([MFU](https://arxiv.org/abs/2204.02311)) compares
+# the operations that the model asks for with those that the device could do in the same time:
+#
+# $$\text{MFU} = \frac{\text{operations of a forward and a backward pass}}
+# {\text{seconds of a step} \times \text{operations per second at the device's peak}}$$
+#
+# PyTorch counts the operations of the matrix products and convolutions, and a multiply-add counts
+# as two. A step of ResNet-50 has 24.3 · 10⁹ for each image, and a step of GPT-2 has 0.85 · 10⁹ for
+# each token. The peak is the one that NVIDIA publishes for bfloat16 without sparsity. For a device
+# that labkit does not know, the peak is measured with a large matrix product.
+#
+# The parameter `workload` chooses the networks. `"tiny"` takes two steps with tiny variants on any
+# device, which shows that the code works and says nothing about speed. `"resnet50"` and `"gpt2"`
+# choose one network, and `"digits"` leaves both out.
+
+# %%
+for name in workloads.chosen(workload):
+    load = workloads.load(name, device)
+    optimizer = torch.optim.SGD(load.net.parameters(), lr=0.01)
+    step = partial(train_step, load.net, optimizer, load.inputs, load.labels)
+    speed = load.speeds({"your step": step})["your step"]
+    print(speed)
+    record.add("workload", **speed.fields())
+
+# %% [markdown]
+# **Explain.** No training reaches an MFU of 100 %, because some layers wait for memory instead of
+# arithmetic, and because the update and the start of each operation take time as well. Two published
+# numbers to compare with (we did not measure them): [NVIDIA's own script](https://github.com/NVIDIA/DeepLearningExamples/tree/master/PyTorch/Classification/ConvNets/resnet50v1.5) trained
+# ResNet-50 with 2,470 images/s on one A100 in 16 bits, which is 2,470 · 24.3 · 10⁹ / (312 · 10¹²) =
+# 19 %. PaLM, a language model with 540 billion parameters, reached 46 % on 6,144 TPUs. A language
+# model usually gets closer to the peak than a convolutional network, since nearly all of its
+# operations are in large matrix products.
+#
+# If your MFU is much lower, first look at the size of the work: a small batch leaves a GPU waiting for
+# the next operation, as the digits do.
+
+# %% [markdown]
 # ### What you take away
 # * The loss is a **mean**: so N images on one device can be N/4 on each of four, averaged (lab 30).
 # * A loss that crawls: the rate is too low. One that leaps, or stays near ln 10: too high.

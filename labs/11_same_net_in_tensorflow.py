@@ -38,7 +38,7 @@ numbers = 1 << 20  # float32 values in the torch.compile example
 wide = 4096  # outputs of the two layers of a large net
 
 # %% [markdown]
-# First PyTorch's curve, with the training step of lab 10. It is the one to meet.
+# First PyTorch's curve, with the training step of [lab 10](10_train_on_one_device.ipynb). It is the one to meet.
 #
 # And a control: PyTorch beside itself. The same batches, each with its rows in reverse order. The
 # mean over a batch is the same number, but the computer adds in another order.

@@ -195,7 +195,7 @@ predict.compare("12.2", gigaflops=peak / 1e9, gigabytes=bandwidth / 1e9)
 
 # %% [markdown]
 # **Explain.** Ten times off is nothing unusual for a first guess. Less than you reckoned: other
-# programs, a lower clock under load, or cores of which each stands for half of one (lab 13). The
+# programs, a lower clock under load, or cores of which each stands for half of one ([lab 13](13_cpu_threads_and_affinity.ipynb)). The
 # two numbers are this machine's, today: everything below is held against them.
 #
 # ## The roofline

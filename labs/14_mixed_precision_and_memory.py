@@ -18,7 +18,7 @@
 import numpy as np
 import torch
 import torch.nn.functional as F
-from labkit import check, hint, lab, nets, plots, predict, record, world
+from labkit import check, hint, lab, nets, plots, predict, record, workloads, world
 from support import lab14
 from torch.utils.checkpoint import checkpoint
 
@@ -42,6 +42,7 @@ matrix = (
 runs = 7  # timed runs of each
 pairs = 32  # (linear, ReLU) pairs of the deep net
 rows = 1024  # inputs per step of the deep net (a GPU gets 64 times as many)
+workload = "auto"  # on a GPU ResNet-50 and GPT-2, too; or "tiny", "resnet50", "gpt2", "digits"
 
 # %% [markdown]
 # ## Three kinds of numbers
@@ -389,7 +390,7 @@ check("14.3", kept_bytes)
 
 # %% [markdown]
 # VGG-16 by your function. Its step would take gigabytes, so nobody measures it here. Parameters,
-# gradients and Adam's state have 16 bytes for each parameter (lab 02).
+# gradients and Adam's state have 16 bytes for each parameter ([lab 02](02_why_parallel.ipynb)).
 
 # %%
 layers = nets.layer_table("vgg16")
@@ -414,7 +415,7 @@ predict.right("14.3", activations_percent=100 * of_32["activations"] / sum(of_32
 # Which of them would a net with 100 times the parameters, and one image, be full of?
 # <details><summary>Answer</summary> Parameters, gradients and optimizer: 16 bytes for each parameter.
 # Checkpoints, which come below, do nothing for that. Spreading the optimizer's state over several
-# processes does (lab 60).</details>
+# processes does ([lab 60](60_ddp_and_fsdp.ipynb)).</details>
 #
 # ## Memory for time
 # **Activation checkpointing** (Chen et al., "Training Deep Nets with Sublinear Memory Cost", 2016)
@@ -530,6 +531,35 @@ predict.compare("14.4", **found)
 # and Adam are most of it, as in a large language model with a small batch, it takes slightly *more*
 # bytes.</details>
 #
+# ## On a GPU: mixed precision where it counts
+# (About a minute on a GPU, not counted above. On a CPU the next cell prints one sentence.)
+#
+# The networks above are small, so a GPU spends much of a step on starting operations. Here your
+# `mixed_step` and your `checkpointed` train the two workloads of lab 10: ResNet-50 on images of
+# 224 × 224 pixels, and GPT-2 with 124 million parameters on texts of 1,024 tokens. Each trains in
+# three ways: in float32, with your mixed step, and with your mixed step and checkpoints in 4
+# segments. In the mixed ways the images are stored channels-last.
+#
+# Lab 10 explains MFU, the share of the device's peak that the model's operations reach. Each type
+# has a peak of its own. The operations that checkpoints repeat do not count, because the model does
+# not ask for them, so checkpoints lower the MFU. The parameter `workload` chooses the networks as in
+# lab 10, and `"tiny"` tests the code on any device.
+
+# %%
+for name in workloads.chosen(workload):
+    for way, (speed, most) in lab14.workload_ways(name, mixed_step, checkpointed, device).items():
+        print(f"{way}: {speed}\n  a step holds up to {most / 1e6:,.1f} MB besides the weights")
+        record.add("workload", way=way, peak_bytes=most, **speed.fields())
+
+# %% [markdown]
+# **Explain.** Compare three pairs of lines. Mixed precision should raise the images or tokens per
+# second, on a GPU by more than it did for the small networks, because here most of the time goes
+# into convolutions and matrix products. The bytes should shrink by less than half, for the reasons
+# given above. Checkpoints should lower the bytes once more and take up to a third longer. If mixed
+# precision gains nothing, check the first line of the speed section: the GPU might have no tensor
+# cores for bfloat16.
+
+# %% [markdown]
 # ### What you take away
 # - float16 is short of range: scale the loss, skip what overflows. bfloat16 is short of digits:
 #   keep float32 weights.

@@ -296,7 +296,7 @@ predict("21.3", chunks_lead_from_kB=...)
 
 
 # %% [markdown]
-# `virtual.Cluster` (lab 23 explains it) runs your functions on ranks that are not there, and
+# `virtual.Cluster` ([lab 23](23_ring_allreduce.ipynb) explains it) runs your functions on ranks that are not there, and
 # charges α + n β for each message. So this is no measurement, but what your messages cost by that
 # rule. About 10 s.
 
@@ -346,7 +346,7 @@ predict.right("21.3", chunks_lead_from_kB=chunks_lead[min(chunks_lead)])
 #
 # Which one is for the gradients of a network of 100 MB, which for one number, such as a loss?
 # <details><summary>Answer</summary> Chunks for the gradients, the tree for the loss. Libraries choose by
-# size; lab 24 builds such a choice.</details>
+# size; [lab 24](24_trees_and_halving.ipynb) builds such a choice.</details>
 #
 # ### MPI's own
 # Each of the five is one call of MPI, with arrays by capital letters and with objects by small
@@ -436,11 +436,11 @@ for name, row in times.items():
 # of the time. With 4 cores there are 4 ranks, and you should see the tree ahead at the left end,
 # the chunks at the right. MPI's own is ahead for short vectors. One likely cause: it is written in
 # C, and yours calls MPI from Python, once for each message. Another one: MPIs choose their way by
-# size (lab 24), and it may be neither of yours.
+# size ([lab 24](24_trees_and_halving.ipynb)), and it may be neither of yours.
 #
 # You may see instead: wide bars, where the cores are most likely busy with something else; or
 # curves that cross twice, perhaps for the same reason, perhaps by the step from eager to rendezvous
-# (lab 20). Points named as *not steady* varied much from sample to sample (lab 01) and say nothing;
+# ([lab 20](20_ranks_and_messages.ipynb)). Points named as *not steady* varied much from sample to sample ([lab 01](01_time_it_properly.ipynb)) and say nothing;
 # run the cell again. What a network between machines shows is the computed picture above: here the
 # messages go through memory.
 #

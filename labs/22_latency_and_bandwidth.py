@@ -326,8 +326,8 @@ predict.compare("22.3", half_at_bytes=half)
 
 # %% [markdown]
 # **Explain.** You should see that one line misses the middle sizes; two lines can bend there. Is
-# the bend the step from eager messages to rendezvous (lab 20)? Compare its size, which is printed,
-# with the eager limit, if you measured it in lab 20; else leave that open. Far from it, it may be
+# the bend the step from eager messages to rendezvous ([lab 20](20_ranks_and_messages.ipynb))? Compare its size, which is printed,
+# with the eager limit, if you measured it in [lab 20](20_ranks_and_messages.ipynb); else leave that open. Far from it, it may be
 # the cache. At the right end no line holds. Likely causes, not tried here: MPI copies long messages
 # in another way, or the ball does not fit into the cache any more.
 #

@@ -35,9 +35,8 @@ moment = 1.0  # seconds for all ways together at one size of vector; each has it
 patience = 20  # seconds after which a check calls a program on real ranks stuck
 
 # %% [markdown]
-# Two allreduces are there already, in `labkit.collectives`. Lab 21's tree sends whole vectors up to
-# the root and down again; in the round next to the root only two ranks have anything to do. Lab
-# 23's ring sends few bytes, but needs 2(p - 1) rounds. Is there a way with few rounds in which
+# Two allreduces are there already, in `labkit.collectives`. [Lab 21](21_collectives.ipynb)'s tree sends whole vectors up to
+# the root and down again; in the round next to the root only two ranks have anything to do. [Lab 23](23_ring_allreduce.ipynb)'s ring sends few bytes, but needs 2(p - 1) rounds. Is there a way with few rounds in which
 # nobody idles?
 #
 # ### Recursive doubling
@@ -502,7 +501,7 @@ predict.compare("24.3", ring_latency_ms=1e3 * len(layers) * seconds("ring", node
 # One vector of all layers takes still less, as it pays for latency once. Why does not everybody do
 # that?
 # <details><summary>Answer</summary> It can begin only when the last gradient is there, and then nothing is
-# left to hide it behind. Lab 32 weighs one against the other.</details>
+# left to hide it behind. [Lab 32](32_buckets_and_overlap.ipynb) weighs one against the other.</details>
 #
 # ### And what does your MPI pick?
 # MPICH 5, which mpi4py uses here, takes doubling up to 8 bytes or for fewer values than seats, else

@@ -54,10 +54,10 @@ print(f"{net}, MB:", ", ".join(f"{layer} {nbytes / 1e6:.3g}" for layer, nbytes i
 
 
 # %% [markdown]
-# Lab 21's tree, `tree_broadcast(comm, vector, root)`, sends the whole vector ⌈lg p⌉ times (lg: the
+# [Lab 21](21_collectives.ipynb)'s tree, `tree_broadcast(comm, vector, root)`, sends the whole vector ⌈lg p⌉ times (lg: the
 # logarithm to base 2), one after another: to 64 ranks, the 411 MB of layer fc6 six times. But to
 # *receive* n bytes takes nβ, once. So cut the vector in p chunks. The root **scatters** them, one
-# to each rank. Then all **allgather** them round a ring, as in lab 21: each begins with its own
+# to each rank. Then all **allgather** them round a ring, as in [lab 21](21_collectives.ipynb): each begins with its own
 # chunk, and passes on to the right what came last from the left. MPI libraries do so for long
 # vectors (van de Geijn's broadcast), with a tree for the scatter.
 #
@@ -248,7 +248,7 @@ print(machine)
 # Five ways take part: the tree, scatter-allgather, the chain over all ranks with your best k (but
 # at most 256 chunks, as more take long to run here), two levels with a chain inside, and two levels
 # with NCCL inside. A call of NCCL takes 8.4 µs to start (its tuning model, `src/graph/tuning.cc`),
-# but its messages wait for no handshake (lab 20). Which way is fastest to 128 ranks for 1 KiB, and
+# but its messages wait for no handshake ([lab 20](20_ranks_and_messages.ipynb)). Which way is fastest to 128 ranks for 1 KiB, and
 # which for 256 MiB? Number them 1 to 5 in this order.
 
 # %%

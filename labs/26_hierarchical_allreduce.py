@@ -316,7 +316,7 @@ for kind in (machine, at_once):
 # dimensions gain with four cards. With **one card**, the flat ring keeps up.
 #
 # In the middle, at 1,000 kB, all lines dip. There the flat ring with one card is ahead. Why? (The
-# last printed lines are without rendezvous: lab 20's word for a long message that waits until its
+# last printed lines are without rendezvous: [lab 20](20_ranks_and_messages.ipynb)'s word for a long message that waits until its
 # receiver is ready, and then for what the machine calls `handshake`.)
 #
 # <details><summary>Answer</summary>

@@ -291,7 +291,7 @@ predict.right("28.2", network=largest, kilobytes=balances[largest])
 # the same latency, the more bandwidth, the longer a message must be to profit. On NVLink everything
 # below some megabytes waits for latency. 100 GbE comes second, by the latency of TCP.
 #
-# That is why DDP and Horovod pack gradients together (labs 32 and 44).
+# That is why DDP and Horovod pack gradients together (labs [32](32_buckets_and_overlap.ipynb) and [44](44_timeline_and_fusion.ipynb)).
 #
 # ## 3. How many cards?
 # A node may have several network cards. DGX H100 has eight GPUs and eight cards of 400 Gb/s.
@@ -455,12 +455,12 @@ predict.right("28.3", **waits, networks_without_waiting=of_a100.count(0))
 # time in which to hide them shrank.
 #
 # Read a column: from 100 Gb/s on all can be hidden in this simulation, if the overlap is as good as
-# can be. Between the two numbers of a field lies what software does (labs 32 and 46).
+# can be. Between the two numbers of a field lies what software does (labs [32](32_buckets_and_overlap.ipynb) and [46](46_three_libraries.ipynb)).
 #
 # The rows of 100 Gb/s are nearly equal. So for this net one buys RDMA for other reasons. Which
 # messages of a training are short?
-# <details><summary>Answer</summary> Gradients of single layers, where nobody packs them together (lab 32);
-# the agreement on what is ready, in every cycle of Horovod (lab 44); the statistics of batch
+# <details><summary>Answer</summary> Gradients of single layers, where nobody packs them together ([lab 32](32_buckets_and_overlap.ipynb));
+# the agreement on what is ready, in every cycle of Horovod ([lab 44](44_timeline_and_fusion.ipynb)); the statistics of batch
 # normalisation over all ranks.</details>
 #
 # ### Is the simulation right? A control
@@ -631,7 +631,7 @@ for gpu in lab28.GPUS:
 # %% [markdown]
 # **Explain.** In 32 bits training reaches half of the peak, in 16 bits a fifth. A likely reason, by
 # the roofline: with the ridge so far right, more of the net's layers lie left of it. (That is no
-# proof: lab 12 shows how to measure.)
+# proof: [lab 12](12_find_the_bottleneck.ipynb) shows how to measure.)
 #
 # Not shown here: prices, watts, and how much of each device's peak its software can reach.
 #
@@ -656,7 +656,7 @@ for gpu in lab28.GPUS:
 # %% [markdown]
 # **Explain.** Where the ridge is left of the step's number, the exchange is shorter than the step's
 # computing. You know the answer from section 4; this is the short way to it. And it shows two cures
-# besides a faster network: more pictures in a step (lab 34), and fewer bytes (lab 35).
+# besides a faster network: more pictures in a step ([lab 34](34_large_batch.ipynb)), and fewer bytes ([lab 35](35_compress_gradients.ipynb)).
 #
 # ### What you take away
 # - Short messages: RDMA or TCP decides. Long ones: bits per second, times the cards that the

@@ -15,7 +15,19 @@
 import numpy as np
 import torch
 import torch.nn.functional as F
-from labkit import check, data, hint, lab, launch, nets, plots, predict, record, world
+from labkit import (
+    check,
+    data,
+    hint,
+    lab,
+    launch,
+    nets,
+    plots,
+    predict,
+    record,
+    workloads,
+    world,
+)
 from labkit.counting import on_every_size
 from labkit.errors import LabError
 from labkit.placement import through_numpy
@@ -31,6 +43,7 @@ epochs = 10  # passes over the 1,536 training images
 learning_rate = 0.2  # plain SGD
 workers = 4  # ranks to start, unless a launcher has started some
 patience = 30  # seconds after which a check calls the ranks stuck
+workload = "auto"  # on a GPU ResNet-50 and GPT-2, too; or "tiny", "resnet50", "gpt2", "digits"
 
 # %% [markdown]
 # ## Why it works
@@ -275,7 +288,7 @@ print(f"largest difference between the two curves: {np.abs(np.subtract(losses, a
 # that so, although they too add in some order?
 # <details><summary>Answer</summary>
 #
-# All ranks receive the result of the same `Allreduce`, and it is one result: in lab 23's ring, each
+# All ranks receive the result of the same `Allreduce`, and it is one result: in [lab 23](23_ring_allreduce.ipynb)'s ring, each
 # chunk is added up once, along a chain of ranks, and then copied to all. From equal weights and
 # equal gradients each computes the same update.
 # </details>
@@ -391,7 +404,7 @@ predict.compare("30.4", end_in_an_error=errors, right_below_50_percent=failed)
 # - *No average*: the ranks' weights are apart. These are four nets, each trained on a quarter of
 #   each batch.
 # - *The sum*: four times the mean, so four times the learning rate. The weights are equal, but the
-#   loss leaps: it is another training. (In lab 10 you may have seen what too high a rate does.)
+#   loss leaps: it is another training. (In [lab 10](10_train_on_one_device.ipynb) you may have seen what too high a rate does.)
 # - *The sum, rate / p* is the control, and not broken: it never leaves the curve of one process (so
 #   it is not in the plot). Sum or mean is a matter of taste, if the rate goes with it. To a mean
 #   belongs the rate of the whole batch, to a sum a p-th of that.
@@ -486,6 +499,35 @@ predict.compare(
 # image, and sends four times as much. The digits' net has too little work to share.
 # </details>
 #
+# ## On GPUs: gradients of real size
+# (About a minute on GPUs, not counted above. On a CPU the next cell prints one sentence.)
+#
+# Both networks above have gradients of less than a megabyte. ResNet-50 has 102 MB of them and
+# GPT-2 498 MB, and both compute long enough to fill a GPU (lab 10 describes the two workloads, and
+# MFU). Here your `average_gradients` averages them over one rank for each GPU. As a control, the
+# same step runs without the average, so the difference between the two is what communication costs.
+#
+# Your function copies the gradients into host memory for MPI and back. That copy counts as
+# communication, also with a single GPU. The parameter `workload` chooses the networks as in lab 10,
+# and `"tiny"` tests the code on any device.
+
+# %%
+for name in workloads.chosen(workload):
+    # Across ranks: each has a GPU of its own, and images or texts of its own.
+    size = workloads.ranks(most)
+    speeds = launch.run(
+        lab30.workload_speeds, average_gradients, name, ranks=size, threads=1, timeout=300
+    )[0]
+    for way, speed in speeds.items():
+        print(f"{way}, {size} rank(s): {speed}")
+        record.add("workload", way=way, **through_numpy().fields() | speed.fields())
+
+# %% [markdown]
+# **Explain.** The average should take a visible share of the step although each rank computes much
+# more than before, since the gradients are 390 and 1,900 times as long as those of the convolutional
+# network, and your function copies them to host memory and back. Three changes shorten it: a library that reads GPU memory (labs [27](27_cuda_aware_mpi.ipynb) and [43](43_horovod_nccl2.ipynb)), averaging while backward still computes ([lab 32](32_buckets_and_overlap.ipynb)), and fewer bytes ([lab 35](35_compress_gradients.ipynb)).
+
+# %% [markdown]
 # ### What you take away
 # - Equal parts, equal start, the mean of the gradients before every update: p ranks are one, to
 #   rounding, where the loss is a plain mean over images.

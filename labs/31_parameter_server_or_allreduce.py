@@ -31,12 +31,12 @@ patience = 30  # seconds after which a check calls the ranks stuck
 
 
 # %% [markdown]
-# In lab 30 all ranks added up together. The older way has two kinds of rank. A **parameter server**
+# In [lab 30](30_average_gradients.ipynb) all ranks added up together. The older way has two kinds of rank. A **parameter server**
 # keeps the parameters. In each step every **worker** *pushes* its gradient to the server. The
 # server takes the mean and makes the step. Then the workers *pull* the new parameters. That is easy
 # to build.
 #
-# Courses such as SURF's call this way **centralised**, and lab 30's **decentralised**: who adds up,
+# Courses such as SURF's call this way **centralised**, and [lab 30](30_average_gradients.ipynb)'s **decentralised**: who adds up,
 # a centre or all?
 #
 # ### Exercise 31.1 · A parameter server
@@ -273,7 +273,7 @@ predict.compare("31.2", **last, percent_on_fullest=100 * max(dealt(vgg)) / sum(v
 # With a server for each worker, a link carries one vector in one direction, and later one in the
 # other. The ring's links carry nearly two vectors each way, but in and out at the same time. And
 # the ring needs half the links, as it has no servers. Could a ring be beaten? Not by much where
-# only ranks add: lab 23 has the bound.
+# only ranks add: [lab 23](23_ring_allreduce.ipynb) has the bound.
 # </details>
 #
 # ### A published hot spot

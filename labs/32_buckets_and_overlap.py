@@ -320,7 +320,7 @@ for kind, ms in steps.items():
 # together.
 #
 # Sums side by side need somebody who moves them: Aluminum has a thread of its own for that. For
-# what is left, it sums short vectors in fewer messages than long ones, as in lab 24.
+# what is left, it sums short vectors in fewer messages than long ones, as in [lab 24](24_trees_and_halving.ipynb).
 #
 # ## On how many GPUs, for which nets?
 # **Efficiency** is the arithmetic's time over the step's.

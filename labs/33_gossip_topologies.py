@@ -27,7 +27,7 @@ patience = 30  # seconds after which a check calls the ranks stuck
 # %% [markdown]
 # *Centralised* and *decentralised* are used in two ways, so mind who speaks:
 #
-# | | a server adds up (lab 31) | all add up, all agree (lab 30) | neighbours mix, nobody agrees (here) |
+# | | a server adds up ([lab 31](31_parameter_server_or_allreduce.ipynb)) | all add up, all agree ([lab 30](30_average_gradients.ipynb)) | neighbours mix, nobody agrees (here) |
 # |---|---|---|---|
 # | courses such as SURF's | centralised | decentralised | decentralised |
 # | papers on gossip | centralised | centralised | decentralised |

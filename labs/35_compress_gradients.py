@@ -121,7 +121,7 @@ check("35.1", half_average)
 # **In Horovod** `compression=hvd.Compression.fp16` sends gradients as float16. Does half as much
 # leave a node? MPI has no float16 that it can add. So Horovod brings an operation of its own, and
 # for such an operation MPICH cuts no vector into pieces: it takes *recursive doubling*, whole
-# vectors in log₂ p steps, where it sends float32 by *halving and doubling* (lab 24). On p nodes,
+# vectors in log₂ p steps, where it sends float32 by *halving and doubling* ([lab 24](24_trees_and_halving.ipynb)). On p nodes,
 # over the bytes of float32:
 #
 # | nodes | 2 | 4 | 8 | 64 |

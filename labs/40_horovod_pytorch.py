@@ -8,6 +8,11 @@
 # **You will be able to** (1) turn a one-process script into one for any number of ranks, (2) say
 # what each added line is for, (3) prove that many ranks compute what one would.
 #
+# ![A data-parallel step on four ranks: each computes gradients of its own images, an allreduce
+# averages them, and all apply the same update](../notebooks/figures/40_step.svg)
+#
+# *One step of data-parallel training. Only the allreduce in the middle needs the network.*
+#
 # Needs: horovod, torch · Ranks: 4 · Minutes: 60 · Level: beginner · Before: 10, 30
 
 # %%
@@ -28,6 +33,7 @@ from labkit import (
     predict,
     record,
     timing,
+    workloads,
     world,
 )
 from labkit.horovod import as_it_is
@@ -41,6 +47,7 @@ images_per_rank = 32  # images per step on each rank
 rate_per_rank = 0.05  # SGD's learning rate for those 32 images
 epochs = 10  # passes over the training images
 patience = 30  # seconds after which a check calls the ranks stuck
+workload = "auto"  # on a GPU ResNet-50 and GPT-2, too; or "tiny", "resnet50", "gpt2", "digits"
 
 # %% [markdown]
 # *In the track "PPoPP hands-on, 90 minutes", exercise 40.3 is the one to do. It needs the answer of
@@ -467,6 +474,7 @@ plots.loss(
     of_epochs, title=title, xlabel="epoch", ylabel="loss, mean of the epoch", name="pieces left out"
 )
 
+
 # %% [markdown]
 # **Explain.** Look at the table first, then at the picture. Nobody complained, and each loss fell.
 #
@@ -481,7 +489,7 @@ plots.loss(
 #   all the same.
 # - *sum_at_rate_of_one*: one net, and the losses of *complete*. With p ranks the sum is p times the
 #   mean, and the rate is a p-th: each step is as long. So a script that adds up keeps one rank's
-#   rate, and one that averages takes p times of it. (Lab 30 averaged and kept its rate: there the
+#   rate, and one that averages takes p times of it. ([Lab 30](30_average_gradients.ipynb) averaged and kept its rate: there the
 #   global batch was the same for any number of ranks.)
 # - *rate_of_one_rank*: one net, on the right images. It is not wrong: the last line shows that it
 #   is the training of one process with that rate. But each step is shorter, and so after these
@@ -510,6 +518,55 @@ plots.loss(
 #   `all_reduce`, which sums.
 # </details>
 #
+# ## On GPUs: your script with a real workload
+# (About a minute on GPUs, not counted above. On a CPU the cell after the next prints one sentence.)
+#
+# The digits' network is far too small to judge Horovod by. Your `begin`, `begin_equal` and
+# `make_optimizer` work for any network, so here they train the two workloads of lab 10: ResNet-50 on
+# images of 224 × 224 pixels, and GPT-2 with 124 million parameters on texts of 1,024 tokens. There is
+# one rank for each GPU, and each has a batch of its own (weak scaling). As a control, a twin of the
+# network takes the same step with a plain optimizer, so the difference between the two is what
+# communication costs. Lab 10 explains MFU, the share of the device's peak that a step reaches.
+#
+# The parameter `workload` chooses the networks as in lab 10, and `"tiny"` tests the code on any
+# device.
+
+# %%
+def train_workload(name):
+    """On a rank: {way: speed} of steps on a workload, with Horovod and without; where its tensors
+    were."""
+    begin(torch.cuda.device_count())
+    where = as_it_is()
+    load = workloads.load(name, where.device)
+    twin = workloads.load(name, where.device)
+    optimizer = make_optimizer(load.net)
+    # Across ranks: begin with rank 0's net; step() waits for the mean of each gradient.
+    begin_equal(load.net, optimizer)
+    plain = torch.optim.SGD(twin.net.parameters(), lr=rate_per_rank)
+    everything = slice(None)  # in place of a batch's rows
+    steps = {
+        "Horovod": lambda: make_step(load.net, optimizer, load.inputs, load.labels, everything),
+        "no exchange": lambda: make_step(twin.net, plain, load.inputs, load.labels, everything),
+    }
+    return load.speeds(steps, control="no exchange"), where
+
+
+# %%
+for name in workloads.chosen(workload):
+    size = workloads.ranks(ranks)
+    speeds, where = launch.run(train_workload, name, ranks=size, threads=1, timeout=300)[0]
+    for way, speed in speeds.items():
+        print(f"{way}, {size} rank(s): {speed}")
+        record.add("workload", way=way, **where.fields() | speed.fields())
+
+# %% [markdown]
+# **Explain.** Horovod averages a gradient while backward still computes the next ones, so with NCCL
+# on GPUs of one node the control should take nearly as long as the step with Horovod. If
+# communication is a large share, look at `device` and `library` in the record: a build of Horovod
+# that takes no GPU memory sends everything through the host, or even computes there. Labs [43](43_horovod_nccl2.ipynb) and [46](46_three_libraries.ipynb)
+# compare the builds, and [lab 50](50_strong_and_weak_scaling.ipynb) adds ranks.
+
+# %% [markdown]
 # ### What you take away
 # - Five additions: own device, own images, equal start, averaged gradients, one report and one
 #   file.
@@ -541,4 +598,4 @@ else:
 # less than a millisecond. Horovod's thread looks only once a millisecond for gradients that are
 # ready, and then messages follow. If there are fewer cores than ranks, these also take turns. Which
 # of the three costs most, these two numbers do not tell. It takes a net that computes for long to
-# gain by ranks: labs 41, 46 and 50.
+# gain by ranks: labs [41](41_horovod_tensorflow.ipynb), [46](46_three_libraries.ipynb) and [50](50_strong_and_weak_scaling.ipynb).

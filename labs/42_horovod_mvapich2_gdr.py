@@ -446,7 +446,7 @@ predict.compare("42.3", calls_unfused=best["unfused"], calls_fused_at_best=best[
 # always 1?
 # <details><summary>Answer</summary>
 #
-# Horovod looks once a millisecond (lab 44 tries longer), and takes what is ready. Gradients become
+# Horovod looks once a millisecond ([lab 44](44_timeline_and_fusion.ipynb) tries longer), and takes what is ready. Gradients become
 # ready one after the other. If the last ones are not ready yet, the first ones leave without them.
 # </details>
 #
@@ -538,7 +538,7 @@ for library in libraries.values():
 # guide (13) has limits: `MV2_GPUDIRECT_LIMIT` (nominally 8192 bytes) for what the network card
 # reads from the GPU, and `MV2_USE_GPUDIRECT_RECEIVE_LIMIT` (131072) for what it writes there.
 # Longer messages go in pieces through host memory. The library chooses the values by the machine
-# that it finds. Lab 27 measures such ways.
+# that it finds. [Lab 27](27_cuda_aware_mpi.ipynb) measures such ways.
 # </details>
 #
 # ### What you take away
@@ -600,7 +600,7 @@ plots.spread(times, title="A step by library: compare what is steady")
 # gradients. On one node, through memory, a latency is some microseconds: so both ways should be
 # close, and either may be ahead. If the boxes overlap, or a line says *not steady*, neither has
 # won. You may see one way many times slower: then ranks and Horovod's threads wait for cores, in
-# each call anew. Lab 44 takes fusion apart.
+# each call anew. [Lab 44](44_timeline_and_fusion.ipynb) takes fusion apart.
 #
 # **Two nodes.** `make submit LAB=42 NODES=2 MPI=mvapich2` runs the lab as a job (`make tabletop`
 # starts two nodes on this machine). Below is what your newest job measured, else the kit's

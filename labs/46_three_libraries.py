@@ -10,6 +10,11 @@
 # one carried the gradients, (3) measure images per second, efficiency, and what communication adds
 # to a step, (4) predict from calls and bytes between which bounds a step will lie.
 #
+# ![Software stack: the framework, Horovod with its control and data planes, then MPI, Gloo and
+# NCCL, and the wire below them](../notebooks/figures/46_stack.svg)
+#
+# *From the gradient to the wire. This lab exchanges the library in the third row.*
+#
 # Needs: horovod, torch · Ranks: 2 · Minutes: 70 · Level: intermediate · Before: 40, 42, 50
 
 # %%
@@ -363,7 +368,7 @@ if not world.launcher():
 # Horovod looks goes together, and that is a matter of chance. You may see fewer calls than the
 # table of layers promises. While a call of MPI or Gloo is under way Horovod does not look, and what
 # gets ready meanwhile goes together. (A call of NCCL runs on the GPU, and Horovod looks on beside
-# it.) Lab 44 turns these knobs.
+# it.) [Lab 44](44_timeline_and_fusion.ipynb) turns these knobs.
 #
 # On a GPU cluster the column *staged* is what to read first: "through the host" in the line of host
 # MPI, "no" in those of CUDA-aware MPI and NCCL. On a laptop there is nothing to stage.
@@ -618,8 +623,8 @@ def bounds(alone, calls, nbytes, p, wait, alpha, beta):
 
 
 # %%
-# Asked: The longer one of computing and communication, and their sum, on any
-# number of ranks.
+# Asked: The longer one of computing and communication, and their sum, on 2, 4,
+# 8 or 16 ranks.
 check("46.2", bounds)
 
 # %% [markdown]
@@ -675,7 +680,7 @@ predict.compare("46.2", all_hidden=1e3 * low, nothing_hidden=1e3 * high, share_h
 #
 # What remains is outside of C: staging copies 553 MB to host memory and back, on four GPUs at once,
 # and the processors have to add. Both are likely causes, not measured here; a profiler on such a
-# cluster would tell. Where a shared link is the cause, lab 26 has the cure: sum inside a server
+# cluster would tell. Where a shared link is the cause, [lab 26](26_hierarchical_allreduce.ipynb) has the cure: sum inside a server
 # first.
 #
 # ## 6. The same script as a batch job

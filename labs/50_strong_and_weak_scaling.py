@@ -202,7 +202,7 @@ assert np.allclose(losses, losses[0], rtol=near), f"Strong scaling changed the l
 # %% [markdown]
 # **Explain.** Look at the losses first. Strong: the same images, so the same loss on any number of
 # ranks, but for rounding. Only the time differs. Weak: a larger batch, so another loss. Whether
-# that training still works is the question of lab 34.
+# that training still works is the question of [lab 34](34_large_batch.ipynb).
 #
 # ### Exercise 50.1 · Speed-up and efficiency
 # `times` holds seconds per step by number of ranks, `{1: 8.0, 2: 4.0, 4: 2.5}`. Often one rank is
@@ -397,7 +397,7 @@ for nbytes in (1e8, 3e8):
 # Published: Kurth et al. (SC18) kept 90.7 % on 27,360 GPUs, *weakly*. In Horovod's benchmarks 512
 # GPUs keep 90 % with ResNet-101 but 68 % with VGG-16, which has three times the parameters to send
 # (docs/benchmarks.rst in github.com/horovod/horovod). Horovod hides a part of the sum behind
-# backward (lab 32).
+# backward ([lab 32](32_buckets_and_overlap.ipynb)).
 #
 # Why does it not help to quote "90 % efficiency" alone?
 #
@@ -499,7 +499,7 @@ predict.compare("50.1", communication_strong=medians["communicate"] / sum(median
 #
 # <details><summary>Answer</summary>
 #
-# Each rank's step varies, and the slowest sets the pace: lab 01's dice. The more ranks, the
+# Each rank's step varies, and the slowest sets the pace: [lab 01](01_time_it_properly.ipynb)'s dice. The more ranks, the
 # likelier that one of them is slow.
 # </details>
 #

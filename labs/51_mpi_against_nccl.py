@@ -228,7 +228,7 @@ for name, by_rank in hurried.items():
 # **Explain.** On the left a *call* costs, on the right a *byte*. On the left you should see `mpi`
 # far below all others: some µs, where they take tenths of a ms to a few ms.
 #
-# Horovod's millisecond is the cycle of its thread (lab 44): it looks for work once a ms. The
+# Horovod's millisecond is the cycle of its thread ([lab 44](44_timeline_and_fusion.ipynb)): it looks for work once a ms. The
 # control looks ten times as often, and should be several times as fast. Two names with one caller
 # differ by the carrier: what `horovod-gloo` then takes more than `horovod-mpi` is Gloo's.
 # `torch-gloo` has no cycle, so it pays for something else: TCP and waking a thread are likely
@@ -369,7 +369,7 @@ if ("horovod-mpi", "resnet50", "fused") in took:
 # <details><summary>Answer</summary>
 #
 # A bucket can leave when its last gradient is there. One bucket for all leaves after backward, and
-# hides nothing (lab 32). 25 MiB is a compromise.
+# hides nothing ([lab 32](32_buckets_and_overlap.ipynb)). 25 MiB is a compromise.
 # </details>
 #
 # Published (github.com/horovod/horovod, README of 2017, TCP of 25 Gb/s): with Horovod 16 GPUs were

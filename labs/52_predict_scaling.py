@@ -54,7 +54,7 @@ predict("52.1", share=...)  # between 0 and 1
 
 
 # %% [markdown]
-# Lab 32 asked for such buckets. Here they are given, with their shares.
+# [Lab 32](32_buckets_and_overlap.ipynb) asked for such buckets. Here they are given, with their shares.
 
 # %%
 def buckets(layers, limit):
@@ -181,7 +181,7 @@ predict.right("52.1", ring=2 * 15 / 16, halving=2 * 4 * (1 - 1 / 4))
 # **Explain.** In the ring, 15/16 of the bytes pass a card on the way there, and as much on the way
 # back. In halving with the farthest partner first all four GPUs send through the card at once, 6 n
 # in all. That is not the price of halving, but of a shared card and of this order. With the nearest
-# partner first it would be 1.5 n, less than the ring's 1.875 n. Lab 26 gets there by summing inside
+# partner first it would be 1.5 n, less than the ring's 1.875 n. [Lab 26](26_hierarchical_allreduce.ipynb) gets there by summing inside
 # the node first.
 #
 # ## 3. The whole step
@@ -238,11 +238,12 @@ check("52.2", step)
 # authors give. For one system the speed of the network is an estimate, and for two the number of
 # servers; the column `source` says so.
 #
-# We also had to guess algorithms. The runs with MPI on the host are taken for halving, but the
-# README that they are from installs Open MPI, whose versions of that time summed long vectors in a
-# ring. Of the DGX-1's 15 runs, the nine with Inception V3 and the ResNets kept their variables on
-# the CPU, and only those with AlexNet and VGG-16 summed by NCCL; we take all for rings. Facebook's
-# GPUs summed by NCCL inside a node and by halving between nodes; we take that for a ring, too.
+# We also had to guess algorithms, and `source` says for which runs. Those with MPI on the host are
+# taken for halving, but the README that they are from installs Open MPI, whose versions of that
+# time summed long vectors in a ring. Of the DGX-1's 15 runs, the nine with Inception V3 and the
+# ResNets kept their variables on the CPU, and only those with AlexNet and VGG-16 summed by NCCL; we
+# take all for rings. Facebook's GPUs summed by NCCL inside a node and by halving between nodes; we
+# take that for a ring, too.
 #
 # | system | what is there | sources |
 # |---|---|---|
@@ -475,13 +476,13 @@ for gpus in (512, 1024, 10_000):
 # round: their table shows it. At 512 GPUs that does not matter much: see the first two ranges. Now
 # it decides.
 #
-# This is why NCCL has trees since version 2.4 (lab 24). It is also what extrapolation means: 20
+# This is why NCCL has trees since version 2.4 ([lab 24](24_trees_and_halving.ipynb)). It is also what extrapolation means: 20
 # times beyond the largest run, a number that the data hardly know becomes the answer. One of the
 # fits says 89 % even for the ring: it is the one that has never seen this cluster, and its round
 # costs nothing.
 #
 # Not in the range are: switches that are shared, failures, a batch that learns nothing any more
-# (lab 34).
+# ([lab 34](34_large_batch.ipynb)).
 #
 # ### What you take away
 # - A step is computing, buckets that become ready, an algorithm on links that may be shared, the

@@ -155,7 +155,7 @@ lab53.draw_step(shown.steps[1], "One rank is late. Who seems to have a slow netw
 
 # %% [markdown]
 # The exchange is short on rank 2, and long on everybody else: a timer around the allreduce blames
-# the innocent (lab 50). So look *inside* the exchange. A rank either **sends**, or it **waits** for
+# the innocent ([lab 50](50_strong_and_weak_scaling.ipynb)). So look *inside* the exchange. A rank either **sends**, or it **waits** for
 # others:
 #
 # **wait = exchange - send**, and the rank that waits least is the one that all others wait for.
@@ -217,7 +217,7 @@ print("Images of each rank:", shown.images.tolist())
 # than ranks 0 and 1, and waits even longer than they do.
 # </details>
 #
-# Who trains with Horovod finds the waiting in its timeline, as `NEGOTIATE` (lab 44).
+# Who trains with Horovod finds the waiting in its timeline, as `NEGOTIATE` ([lab 44](44_timeline_and_fusion.ipynb)).
 #
 # ## 3. Whose fault, and why?
 # One step proves nothing: any rank may have a bad one. So look at several steps. The suspects:

@@ -9,6 +9,12 @@
 # without paying for each part, (3) compute what ZeRO's stages hold and send, (4) say how FSDP
 # shards a net, what it holds and sends.
 #
+# ![Bars of what each of four ranks keeps with DDP and with stages 1, 2 and 3 of ZeRO: more and
+# more of it is cut into quarters](../notebooks/figures/60_zero.svg)
+#
+# *What each of four ranks keeps. ZeRO cuts first the optimizer state, then the gradients, then the
+# parameters into one shard per rank.*
+#
 # Needs: mpi, torch · Ranks: 2 · Minutes: 50 · Level: intermediate · Before: 30, 32
 
 # %%
@@ -16,7 +22,7 @@ import numpy as np
 import pandas
 import torch
 import torch.distributed as dist
-from labkit import check, hint, home, lab, launch, predict, record
+from labkit import check, hint, home, lab, launch, predict, record, workloads
 from support import lab60
 from torch.nn.functional import cross_entropy
 
@@ -29,6 +35,7 @@ pictures = 64  # of each rank, in a step of the measurement
 repeat = 20  # timed steps of each way
 bucket_bytes = 4 * 2**20  # the most that a bucket holds
 patience = 60  # seconds after which a check calls a program stuck
+workload = "auto"  # on a GPU ResNet-50 and GPT-2, too; or "tiny", "resnet50", "gpt2", "digits"
 
 
 # %% [markdown]
@@ -168,7 +175,7 @@ predict.compare("60.1", yours=own, a_bucket_each=each)
 # DDP's heart. The line without exchange is what computing alone takes; the rest of the step is the
 # exchange, as far as it is not hidden.
 #
-# A bucket for each tensor costs more, because each message has a cost of its own (lab 32). Where
+# A bucket for each tensor costs more, because each message has a cost of its own ([lab 32](32_buckets_and_overlap.ipynb)). Where
 # this was written, a step with 12 messages in place of a few took 1.4 to 1.8 times as long as
 # PyTorch's, though half of the messages are long. Those timings were not steady. If yours are not,
 # compare nothing, and run the cell again.
@@ -364,10 +371,49 @@ print(f"Loaded in one process: every weight as it was saved: {same}")
 # When would you take which?
 # <details><summary>Answer</summary> DDP (or Horovod) as long as everything fits on one device: it sends least
 # and is simplest. ZeRO-1 when Adam's averages are what is too much. FSDP when the net does not fit;
-# cutting it between its layers is the other way (labs 62 and 63). Both compute with whole layers,
+# cutting it between its layers is the other way (labs [62](62_model_parallel.ipynb) and [63](63_pipeline_parallel.ipynb)). Both compute with whole layers,
 # which FSDP gathers for a moment. When one *layer* does not fit, the layer itself has to be cut:
-# lab 64.</details>
+# [lab 64](64_tensor_parallel.ipynb).</details>
 #
+# ## 6. On GPUs: a model that fills them
+# (About two minutes on GPUs, not counted above. On a CPU the next cell prints one sentence.)
+#
+# The network above has so few parameters that most of its step is waiting. Here the same four
+# pieces, your `start` and `finish`, PyTorch's DDP, FSDP, and no exchange as a control, train the two
+# workloads of lab 10: ResNet-50 on images of 224 × 224 pixels, and GPT-2 with 124 million parameters
+# on texts of 1,024 tokens. There is one rank for each GPU, and each has a batch of its own. A bucket
+# holds 25 MiB, which is DDP's own default. Lab 10 explains MFU, the share of the device's peak that
+# a step reaches.
+#
+# The parameter `workload` chooses the networks as in lab 10, and `"tiny"` tests the code on any
+# device.
+
+# %%
+for name in workloads.chosen(workload):
+    size = workloads.ranks(ranks)
+    speeds = launch.run(
+        lab60.workload_speeds,
+        start,
+        finish,
+        name,
+        ranks=size,
+        controller="torch",
+        threads=1,
+        timeout=300,
+    )[0]
+    for way, speed in speeds.items():
+        print(f"{way}, {size} rank(s): {speed}")
+        record.add("workload", way=way, **speed.fields())
+
+# %% [markdown]
+# **Explain.** The share of communication is what each way takes longer than no exchange, relative to
+# its own step. With several GPUs and NVLink most of DDP's communication should be hidden behind the
+# backward pass. Yours should come close to DDP: it copies each bucket before the sum and after it,
+# where DDP keeps the gradients inside its buckets. FSDP sends half as much again, and here it buys
+# memory that these two networks do not need. With a single GPU nothing is sent, and the differences
+# are what each way costs by itself.
+
+# %% [markdown]
 # ### What you take away
 # - DDP is a sum for each bucket, begun by hooks, waited for at the end.
 # - `no_sync` pays for one exchange in place of one for each part (section 2).

@@ -48,7 +48,7 @@ print(second.device)
 # %% [markdown]
 # **Explain.** `second` was computed on CPU:2, from a tensor on CPU:1. Nobody asked for a copy.
 # TensorFlow saw that the tensor has to cross, and put a *Send* on one side and a *Recv* on the
-# other. A net is cut over devices in the same way, each block under a `with` of its own; in lab 62
+# other. A net is cut over devices in the same way, each block under a `with` of its own; in [lab 62](62_model_parallel.ipynb)
 # you write the messages yourself.
 #
 # The long name says where that could lead. `/job:localhost/task:0` is a **process**. In a cluster
@@ -243,7 +243,7 @@ for name in lab61.NETS:
 # (`variable_partitioner`). In a step, each worker reads every variable from its server, and sends
 # its gradient there. So a server sends its variables once to each worker.
 #
-# In a ring, each of p workers sends 2 (p - 1) / p times the whole gradient (lab 23). A number has 4
+# In a ring, each of p workers sends 2 (p - 1) / p times the whole gradient ([lab 23](23_ring_allreduce.ipynb)). A number has 4
 # bytes.
 #
 # ### Exercise 61.3 · Who sends how much?
@@ -355,7 +355,7 @@ for servers in (1, 2, 3, 6):
 # The ring trains as one process with all the images: your division by the replicas was right, and
 # the sum crossed the wire. The control is one process that steps as far as a sum would take it. Its
 # losses differ. With servers there is no such comparison. There each worker steps on its own, with
-# weights that another may have changed meanwhile (lab 31): that strategy is *asynchronous*.
+# weights that another may have changed meanwhile ([lab 31](31_parameter_server_or_allreduce.ipynb)): that strategy is *asynchronous*.
 #
 # The small VGG's servers are not alike: one sends nearly five times as much as the other. It has
 # the variable that stands for fc6. More servers would hardly help, as the last lines show: one
@@ -367,7 +367,7 @@ for servers in (1, 2, 3, 6):
 #
 # Server 0 has all weights, and server 1 all biases. With any even number of servers, half of them
 # have biases alone. It is a real trap: our nets have no biases, to avoid it. TensorFlow's
-# benchmarks dealt by size (lab 31), and `variable_partitioner` can cut a variable.
+# benchmarks dealt by size ([lab 31](31_parameter_server_or_allreduce.ipynb)), and `variable_partitioner` can cut a variable.
 # </details>
 #
 # ## 6. Without gRPC

@@ -368,7 +368,7 @@ print(
 # texts. When does tensor parallelism add up less?
 # <details><summary>Answer</summary> Four sums of places × texts × hidden against 12 hidden²: if places ×
 # texts, the characters of a step, are less than 3 hidden. Here 1,024 are more than 192. But bytes
-# are not all. A gradient's sum can travel while other gradients are computed (lab 32), but the next
+# are not all. A gradient's sum can travel while other gradients are computed ([lab 32](32_buckets_and_overlap.ipynb)), but the next
 # layer waits for each sum of f and g. Only f's sum, on the way back, has something to overlap with:
 # the gradients of the same layer's weights, which Megatron-LM computes meanwhile. So these sums
 # want the fastest links there are.</details>
@@ -576,8 +576,8 @@ print(pandas.DataFrame(rows).set_index("billions").to_string())
 #
 # Why is the model too fast for small nets (plus in "model off"), and too slow for large ones? Two
 # likely reasons, which nothing here tells apart. It takes one share of the peak for all, though
-# larger matrices compute better (lab 12). And the paper ran interleaved pieces for most of its
-# large nets (lab 63), whose bubble is smaller.
+# larger matrices compute better ([lab 12](12_find_the_bottleneck.ipynb)). And the paper ran interleaved pieces for most of its
+# large nets ([lab 63](63_pipeline_parallel.ipynb)), whose bubble is smaller.
 #
 # What the lab does not show is time on your machine. Losses, calls and bytes are those of real
 # ranks; seconds are computed, and held against the paper's.

@@ -139,7 +139,7 @@ for way in ("Horovod on PyTorch", "FSDP2", "tf.distribute"):
 # <details><summary>Answer</summary>
 #
 # Which lines they are, and how easily one gets them wrong. `/ workers` in `tf_distribute.py` is
-# half a line, and without it the gradients are sums (lab 61). Nor does it count what happens
+# half a line, and without it the gradients are sums ([lab 61](61_tf_distribute.ipynb)). Nor does it count what happens
 # outside of the script: who starts the ranks, and who sets `TF_CONFIG`.
 # </details>
 #
@@ -280,7 +280,7 @@ predict.compare("65.2", **{name: value for name, value in answers.items() if val
 #   for it fifty times a day.
 # - *memory*. It is what the process holds, its libraries included. TensorFlow's are the larger
 #   ones. Is FSDP2 below DDP? Its parameters, gradients and Adam's averages are halved. But this net
-#   has few of them, against the libraries, and FSDP2 has buffers to gather layers in. Lab 60 counts
+#   has few of them, against the libraries, and FSDP2 has buffers to gather layers in. [Lab 60](60_ddp_and_fsdp.ipynb) counts
 #   the tensors alone.
 #
 # Which net would show FSDP2's gain in this column?
@@ -293,8 +293,8 @@ predict.compare("65.2", **{name: value for name, value in answers.items() if val
 # </details>
 #
 # None of the five goes on when a rank dies: a connection over TCP breaks when its process is gone,
-# the next message of each other rank fails, and the script ends with an error. Lab 70 goes on with
-# fewer ranks, and lab 72 shows what is left of a rank that hangs.
+# the next message of each other rank fails, and the script ends with an error. [Lab 70](70_checkpoint_and_requeue.ipynb) goes on with
+# fewer ranks, and [lab 72](72_hangs_and_failures.ipynb) shows what is left of a rank that hangs.
 #
 # ## 4. Decide by evidence
 # Two ways, one faster than the other: a reason to take it? Not if the spans overlap. Then another
@@ -436,7 +436,7 @@ predict.compare("65.4", valid=len(rows))
 
 # %% [markdown]
 # **Explain.** Nearly half of the benchmarks are invalid: those of the largest batches.
-# With a large batch an epoch takes the least time (lab 34), but the target is missed.
+# With a large batch an epoch takes the least time ([lab 34](34_large_batch.ipynb)), but the target is missed.
 #
 # Compare the first two columns. The fastest seed flatters, and not everybody by the same: it would
 # be the number to publish, if the rules let one choose. Dropping both ends takes away luck and bad

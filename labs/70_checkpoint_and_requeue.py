@@ -576,7 +576,7 @@ print(
 # | | the rank computes | a step is of | learning rate |
 # |---|---|---|---|
 # | **keep** the global batch | twice as much | 48 samples | as before |
-# | **rescale** | as much as before | 24 samples | by the linear scaling rule (lab 34): half |
+# | **rescale** | as much as before | 24 samples | by the linear scaling rule ([lab 34](34_large_batch.ipynb)): half |
 #
 # Keep, and the training is the same as without a failure, up to rounding. (With dropout or batch
 # norm it is not: they depend on which rank computes what.) Steps take longer, and memory must
@@ -680,8 +680,8 @@ if ran is not None:  # in a batch job nobody is killed
 # two groups computed them.
 #
 # Why not always keep? A rank then needs room for twice the activations, or gradients are
-# accumulated over two halves (lab 60). And when a job *grows* from 2 to 200 ranks, "keep" leaves a
-# rank nothing to do; then one rescales, and lets the rate grow over some hundred steps (lab 34).
+# accumulated over two halves ([lab 60](60_ddp_and_fsdp.ipynb)). And when a job *grows* from 2 to 200 ranks, "keep" leaves a
+# rank nothing to do; then one rescales, and lets the rate grow over some hundred steps ([lab 34](34_large_batch.ipynb)).
 #
 # A killed process says goodbye: its kernel closes its connections, and the others notice at once.
 # An unplugged node says nothing, and silence looks like slowness: ranks wait for it as long as a

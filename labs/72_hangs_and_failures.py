@@ -85,7 +85,7 @@ predict.right("72.1", rank=faults[0].rank, line=lab72.line_of(epoch, faults[0]))
 #
 # | in the line with | what was broken | the mend |
 # |---|---|---|
-# | `read_bytes` | the disk or the network file system does not answer | a copy nearby (lab 15) |
+# | `read_bytes` | the disk or the network file system does not answer | a copy nearby ([lab 15](15_input_pipeline.ipynb)) |
 # | `print` | nobody reads the log any more: the pipe is full | log to a file of one's own |
 # | `flock` | somebody holds the lock, perhaps a job that died | one file for each rank |
 # | `dist.barrier` | its shard is shorter, so it was through sooner | all stop after the shortest shard |
@@ -277,7 +277,7 @@ for rank, sums in enumerate(lab72.sums_in_another_order()):
 # %% [markdown]
 # **Explain.** Right would be a = 2 and b = 20. `torch.distributed` adds a to b, and says nothing:
 # **the worst failure is the one that goes on**. Horovod asks all ranks which tensors are ready and
-# pairs them by name (lab 44), so that the order does not matter, as long as each rank gives both
+# pairs them by name ([lab 44](44_timeline_and_fusion.ipynb)), so that the order does not matter, as long as each rank gives both
 # before it waits for one (`hvd.allreduce_async`, as here).
 #
 # ## 3. Uneven shards

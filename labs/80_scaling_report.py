@@ -62,7 +62,7 @@ print(setup)
 # whatever its size. A *byte* costs `beta` seconds, one over the bandwidth.
 #
 # The simplest model of a step has two parts. First the rank computes its own images. Then a ring
-# sums the gradients (lab 23): `scaling.costs.ring_allreduce_time(nbytes, ranks, latency, beta)`
+# sums the gradients ([lab 23](23_ring_allreduce.ipynb)): `scaling.costs.ring_allreduce_time(nbytes, ranks, latency, beta)`
 # gives its seconds. In this model nothing overlaps, and no rank is ever late.
 #
 # - Strong scaling: the ranks share `images`. Where they do not share evenly, all wait for the rank

@@ -592,4 +592,4 @@ print(
 #
 # NCCL tells what it chose (since 2.20, with `NCCL_DEBUG_SUBSYS=TUNING`). On three hosts of 8 H100
 # it took the tree up to 256 KiB; from 512 KiB on it took a tree in which the NVLink switch adds
-# within the node ([NCCL issue 1453](https://github.com/NVIDIA/nccl/issues/1453)).
+# within the node ([NCCL issue 1453](@nccl_issue_1453)).

@@ -14,7 +14,19 @@
 import numpy as np
 import torch
 import torch.nn.functional as F
-from labkit import check, data, hint, lab, launch, nets, plots, predict, record, world
+from labkit import (
+    check,
+    data,
+    hint,
+    lab,
+    launch,
+    nets,
+    plots,
+    predict,
+    record,
+    workloads,
+    world,
+)
 from labkit.counting import on_every_size
 from labkit.errors import LabError
 from labkit.placement import through_numpy
@@ -30,6 +42,7 @@ epochs = 10  # passes over the 1,536 training images
 learning_rate = 0.2  # plain SGD
 workers = 4  # ranks to start, unless a launcher has started some
 patience = 30  # seconds after which a check calls the ranks stuck
+workload = "auto"  # on a GPU ResNet-50 and GPT-2, too; or "tiny", "resnet50", "gpt2", "digits"
 
 # %% [markdown]
 # ## Why it works
@@ -502,6 +515,36 @@ predict.compare(
 # image, and sends four times as much. The digits' net has too little work to share.
 # </details>
 #
+# ## On GPUs: gradients of real size
+# (About a minute on GPUs, not counted above. On a CPU the next cell prints one sentence.)
+#
+# Both networks above have gradients of less than a megabyte. ResNet-50 has 102 MB of them and
+# GPT-2 498 MB, and both compute long enough to fill a GPU (lab 10 describes the two workloads, and
+# MFU). Here your `average_gradients` averages them over one rank for each GPU. As a control, the
+# same step runs without the average, so the difference between the two is what communication costs.
+#
+# Your function copies the gradients into host memory for MPI and back. That copy counts as
+# communication, also with a single GPU. The parameter `workload` chooses the networks as in lab 10,
+# and `"tiny"` tests the code on any device.
+
+# %%
+for name in workloads.chosen(workload):
+    # Across ranks: each has a GPU of its own, and images or texts of its own.
+    size = workloads.ranks(most)
+    speeds = launch.run(
+        lab30.workload_speeds, average_gradients, name, ranks=size, threads=1, timeout=300
+    )[0]
+    for way, speed in speeds.items():
+        print(f"{way}, {size} rank(s): {speed}")
+        record.add("workload", way=way, **through_numpy().fields() | speed.fields())
+
+# %% [markdown]
+# **Explain.** The average should take a visible share of the step although each rank computes much
+# more than before, since the gradients are 390 and 1,900 times as long as those of the convolutional
+# network, and your function copies them to host memory and back. Three changes shorten it: a library that reads GPU memory (labs
+# 27 and 43), averaging while backward still computes (lab 32), and fewer bytes (lab 35).
+
+# %% [markdown]
 # ### What you take away
 # - Equal parts, equal start, the mean of the gradients before every update: p ranks are one, to
 #   rounding, where the loss is a plain mean over images.

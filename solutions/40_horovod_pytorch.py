@@ -7,6 +7,11 @@
 # **You will be able to** (1) turn a one-process script into one for any number of ranks, (2) say
 # what each added line is for, (3) prove that many ranks compute what one would.
 #
+# ![A data-parallel step on four ranks: each computes gradients of its own images, an allreduce
+# averages them, and all apply the same update](40_step.svg)
+#
+# *One step of data-parallel training. Only the allreduce in the middle needs the network.*
+#
 # Needs: horovod, torch · Ranks: 4 · Minutes: 60 · Level: beginner · Before: 10, 30
 
 # %%
@@ -27,6 +32,7 @@ from labkit import (
     predict,
     record,
     timing,
+    workloads,
     world,
 )
 from labkit.horovod import as_it_is
@@ -40,6 +46,7 @@ images_per_rank = 32  # images per step on each rank
 rate_per_rank = 0.05  # SGD's learning rate for those 32 images
 epochs = 10  # passes over the training images
 patience = 30  # seconds after which a check calls the ranks stuck
+workload = "auto"  # on a GPU ResNet-50 and GPT-2, too; or "tiny", "resnet50", "gpt2", "digits"
 
 # %% [markdown]
 # *In the track "PPoPP hands-on, 90 minutes", exercise 40.3 is the one to do. It needs the answer of
@@ -536,6 +543,56 @@ plots.loss(
 #   `all_reduce`, which sums.
 # </details>
 #
+# ## On GPUs: your script with a real workload
+# (About a minute on GPUs, not counted above. On a CPU the cell after the next prints one sentence.)
+#
+# The digits' network is far too small to judge Horovod by. Your `begin`, `begin_equal` and
+# `make_optimizer` work for any network, so here they train the two workloads of lab 10: ResNet-50 on
+# images of 224 × 224 pixels, and GPT-2 with 124 million parameters on texts of 1,024 tokens. There is
+# one rank for each GPU, and each has a batch of its own (weak scaling). As a control, a twin of the
+# network takes the same step with a plain optimizer, so the difference between the two is what
+# communication costs. Lab 10 explains MFU, the share of the device's peak that a step reaches.
+#
+# The parameter `workload` chooses the networks as in lab 10, and `"tiny"` tests the code on any
+# device.
+
+
+# %%
+def train_workload(name):
+    """On a rank: {way: speed} of steps on a workload, with Horovod and without; where its tensors
+    were."""
+    begin(torch.cuda.device_count())
+    where = as_it_is()
+    load = workloads.load(name, where.device)
+    twin = workloads.load(name, where.device)
+    optimizer = make_optimizer(load.net)
+    # Across ranks: begin with rank 0's net; step() waits for the mean of each gradient.
+    begin_equal(load.net, optimizer)
+    plain = torch.optim.SGD(twin.net.parameters(), lr=rate_per_rank)
+    everything = slice(None)  # in place of a batch's rows
+    steps = {
+        "Horovod": lambda: make_step(load.net, optimizer, load.inputs, load.labels, everything),
+        "no exchange": lambda: make_step(twin.net, plain, load.inputs, load.labels, everything),
+    }
+    return load.speeds(steps, control="no exchange"), where
+
+
+# %%
+for name in workloads.chosen(workload):
+    size = workloads.ranks(ranks)
+    speeds, where = launch.run(train_workload, name, ranks=size, threads=1, timeout=300)[0]
+    for way, speed in speeds.items():
+        print(f"{way}, {size} rank(s): {speed}")
+        record.add("workload", way=way, **where.fields() | speed.fields())
+
+# %% [markdown]
+# **Explain.** Horovod averages a gradient while backward still computes the next ones, so with NCCL
+# on GPUs of one node the control should take nearly as long as the step with Horovod. If
+# communication is a large share, look at `device` and `library` in the record: a build of Horovod
+# that takes no GPU memory sends everything through the host, or even computes there. Labs 43 and 46
+# compare the builds, and lab 50 adds ranks.
+
+# %% [markdown]
 # ### What you take away
 # - Five additions: own device, own images, equal start, averaged gradients, one report and one
 #   file.

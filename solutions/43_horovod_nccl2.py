@@ -182,7 +182,7 @@ for name in ("duplicate_gpu", "2.12.12_hidden_gpus"):
 #
 # And a rank should **see** the GPUs of all ranks of its node: its cgroup must let it open them.
 # NCCL cannot connect to a GPU that it does not see. That was the second log: the job did not work
-# ([NCCL issue 1066](https://github.com/NVIDIA/nccl/issues/1066)).
+# ([NCCL issue 1066](@nccl_issue_1066)).
 #
 # <details><summary>And CUDA_VISIBLE_DEVICES?</summary>
 #

@@ -9,6 +9,11 @@
 # one carried the gradients, (3) measure images per second, efficiency, and what communication adds
 # to a step, (4) predict from calls and bytes between which bounds a step will lie.
 #
+# ![Software stack: the framework, Horovod with its control and data planes, then MPI, Gloo and
+# NCCL, and the wire below them](46_stack.svg)
+#
+# *From the gradient to the wire. This lab exchanges the library in the third row.*
+#
 # Needs: horovod, torch · Ranks: 2 · Minutes: 70 · Level: intermediate · Before: 40, 42, 50
 
 # %%
@@ -545,7 +550,7 @@ predict.compare("46.1", **measured)
 # this machine. Run section 2's measurement again when it is quiet.
 #
 # **What a GPU cluster adds.** Horovod's authors measured 16 GPUs in 4 servers with links of 25 Gb/s
-# ([README of September 2017](https://github.com/horovod/horovod/blob/d54e3a88/README.md)); *host*
+# ([README of September 2017](@horovod_readme)); *host*
 # is their "allreduce on CPU". Your `efficiency` makes this of it:
 
 # %%

@@ -8,6 +8,12 @@
 # without paying for each part, (3) compute what ZeRO's stages hold and send, (4) say how FSDP
 # shards a net, what it holds and sends.
 #
+# ![Bars of what each of four ranks keeps with DDP and with stages 1, 2 and 3 of ZeRO: more and
+# more of it is cut into quarters](60_zero.svg)
+#
+# *What each of four ranks keeps. ZeRO cuts first the optimizer state, then the gradients, then the
+# parameters into one shard per rank.*
+#
 # Needs: mpi, torch · Ranks: 2 · Minutes: 50 · Level: intermediate · Before: 30, 32
 
 # %%
@@ -15,7 +21,7 @@ import numpy as np
 import pandas
 import torch
 import torch.distributed as dist
-from labkit import check, hint, home, lab, launch, predict, record
+from labkit import check, hint, home, lab, launch, predict, record, workloads
 from support import lab60
 from torch.nn.functional import cross_entropy
 
@@ -28,6 +34,7 @@ pictures = 64  # of each rank, in a step of the measurement
 repeat = 20  # timed steps of each way
 bucket_bytes = 4 * 2**20  # the most that a bucket holds
 patience = 60  # seconds after which a check calls a program stuck
+workload = "auto"  # on a GPU ResNet-50 and GPT-2, too; or "tiny", "resnet50", "gpt2", "digits"
 
 # %% [markdown]
 # ## 1. Under PyTorch's own launcher
@@ -49,7 +56,7 @@ patience = 60  # seconds after which a check calls a program stuck
 # because each imports the program anew and receives pickled copies of its arguments. Tensors are
 # the exception. A tensor that is passed as an argument, or through a queue of
 # `torch.multiprocessing`, is moved to shared memory, so all processes see it change ([PyTorch's
-# documentation](https://docs.pytorch.org/docs/stable/multiprocessing.html)).
+# documentation](@pytorch_multiprocessing)).
 #
 # In PyTorch the gradients' average is one line: `model = DistributedDataParallel(net)`, **DDP** for
 # short. What it does inside:
@@ -389,6 +396,45 @@ print(f"Loaded in one process: every weight as it was saved: {same}")
 # which FSDP gathers for a moment. When one *layer* does not fit, the layer itself has to be cut:
 # lab 64.</details>
 #
+# ## 6. On GPUs: a model that fills them
+# (About two minutes on GPUs, not counted above. On a CPU the next cell prints one sentence.)
+#
+# The network above has so few parameters that most of its step is waiting. Here the same four
+# pieces, your `start` and `finish`, PyTorch's DDP, FSDP, and no exchange as a control, train the two
+# workloads of lab 10: ResNet-50 on images of 224 × 224 pixels, and GPT-2 with 124 million parameters
+# on texts of 1,024 tokens. There is one rank for each GPU, and each has a batch of its own. A bucket
+# holds 25 MiB, which is DDP's own default. Lab 10 explains MFU, the share of the device's peak that
+# a step reaches.
+#
+# The parameter `workload` chooses the networks as in lab 10, and `"tiny"` tests the code on any
+# device.
+
+# %%
+for name in workloads.chosen(workload):
+    size = workloads.ranks(ranks)
+    speeds = launch.run(
+        lab60.workload_speeds,
+        start,
+        finish,
+        name,
+        ranks=size,
+        controller="torch",
+        threads=1,
+        timeout=300,
+    )[0]
+    for way, speed in speeds.items():
+        print(f"{way}, {size} rank(s): {speed}")
+        record.add("workload", way=way, **speed.fields())
+
+# %% [markdown]
+# **Explain.** The share of communication is what each way takes longer than no exchange, relative to
+# its own step. With several GPUs and NVLink most of DDP's communication should be hidden behind the
+# backward pass. Yours should come close to DDP: it copies each bucket before the sum and after it,
+# where DDP keeps the gradients inside its buckets. FSDP sends half as much again, and here it buys
+# memory that these two networks do not need. With a single GPU nothing is sent, and the differences
+# are what each way costs by itself.
+
+# %% [markdown]
 # ### What you take away
 # - DDP is a sum for each bucket, begun by hooks, waited for at the end.
 # - `no_sync` pays for one exchange in place of one for each part (section 2).

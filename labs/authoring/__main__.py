@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from labkit import edition, labfile, paths
 from labkit.errors import exit_status
 
-from authoring import generate, guide, learner, rehearsal, release, skeleton, tour
+from authoring import figures, generate, guide, learner, rehearsal, release, skeleton, tour
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -31,7 +31,7 @@ def _parser() -> argparse.ArgumentParser:
     verbs = parser.add_subparsers(required=True, metavar="VERB")
 
     labs = verbs.add_parser(
-        "labs", help="write the learner's files and the README's table from solutions/"
+        "labs", help="write the learner's files, figures and the README's table from solutions/"
     )
     labs.add_argument("lab", nargs="*", help="only these labs (number or stem)")
     labs.add_argument(
@@ -57,7 +57,9 @@ def _parser() -> argparse.ArgumentParser:
 
 def _labs(options: argparse.Namespace) -> int:
     only = [labfile.find(lab) for lab in options.lab]
-    stale = generate.write_all(check=options.check, only=only)
+    numbers = [stem[:2] for stem in only or labfile.stems()]
+    stale = figures.write(paths.root(), numbers, check=options.check)
+    stale += generate.write_all(check=options.check, only=only)
     if not options.check:
         print(
             f"{len(labfile.stems())} labs; written:"

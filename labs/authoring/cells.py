@@ -5,9 +5,10 @@ from __future__ import annotations
 import ast
 import textwrap
 
+from labkit.errors import LabError
 from labkit.labfile import replaced
 
-from authoring import tries
+from authoring import links, tries
 from authoring.cell import Cell
 from authoring.rules import BEGIN, END, is_marked
 from authoring.source import Lab
@@ -34,8 +35,16 @@ def solved_cells(lab: Lab) -> list[Cell]:
 
 
 def _written(lab: Lab, texts: list[str]) -> list[Cell]:
-    """Cells of these texts; above the line of a check stands what it asks."""
+    """Cells of these texts; above the line of a check stands what it asks. Links are written
+    out."""
     texts = list(texts)
+    root = lab.path.parents[1]
+    for place, cell in enumerate(lab.cells):
+        if cell.kind == "markdown":
+            try:
+                texts[place] = links.expand(texts[place], lab.stem, root)
+            except LabError as error:
+                raise lab.wrong(cell.line, str(error)) from None
     for exercise in lab.exercises:
         asked = tries.asked(lab, exercise.number)
         if asked and exercise.check is not None:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from labkit.errors import LabError
 
-from authoring import rules, tries
+from authoring import links, rules, tries
 from authoring.cell import Cell
 
 NEEDS = ("cpu", "mpi", "horovod", "torch", "tensorflow", "slurm", "gpu", "nccl")
@@ -23,12 +23,17 @@ _FACTS = re.compile(
     r" · Level: (?P<level>\w+) · Before: (?P<before>.+)"
 )
 LEVELS = ("beginner", "intermediate", "advanced")
+ABLE = re.compile(r"\*\*(?:After this lab you can|You will be able to)\*\*")
 _MARKER = re.compile(r'# %%(?: \[markdown\]| tags=\["[^\]]*"\])?\s*')
 
 
 @dataclass(frozen=True)
 class Header:
-    """What the first cell says of the lab. `summary` is the paragraph below the title."""
+    """What the first cell says of the lab.
+
+    `summary` is the first sentence of its roadmap, the paragraph that begins with "In this lab",
+    or, where there is none, the paragraph below the title.
+    """
 
     number: str
     title: str
@@ -153,13 +158,13 @@ class Lab:
         if int(facts["ranks"]) < 1:
             raise self.wrong(last, "Ranks: is 1 or more.")
         paragraphs = text.split("\n\n")
-        if "**You will be able to**" not in text or len(paragraphs) < 4:
+        if not ABLE.search(text) or len(paragraphs) < 4:
             raise self.wrong(
                 line,
-                "the first cell has a title, a sentence of what and why, `**You will be able to**"
-                " (1) …`.",
+                "the first cell has a title, a paragraph of what and why, `**After this lab you"
+                " can** (1) …`.",
             )
-        summary = " ".join(paragraphs[1].split())
+        summary = _summary(paragraphs[1:])
         return Header(
             title[1],
             title[2].strip(),
@@ -207,6 +212,14 @@ class Lab:
                     line,
                     f"{name!r} is a parameter, which the cells below read: use another name here.",
                 )
+
+
+def _summary(paragraphs: list[str]) -> str:
+    told = [" ".join(paragraph.split()) for paragraph in paragraphs]
+    roadmaps = [paragraph for paragraph in told if paragraph.startswith("In this lab")]
+    if not roadmaps:
+        return links.plain(told[0])
+    return re.split(r"(?<=[.?!])\s+(?=[A-Z])", links.plain(roadmaps[0]))[0]
 
 
 def _imported(tree: ast.Module) -> set[str]:

@@ -20,12 +20,13 @@ from pathlib import Path
 import numpy as np
 import pandas
 import torch
-from labkit import check, data, expect, nets, timing
+from labkit import check, data, expect, nets, timing, workloads
 from labkit.errors import CheckFailed, counted
 from torch.nn import functional
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
+SEGMENTS = 4  # of a workload with checkpoints
 GPU_TIMES = 64  # a GPU gets so many times a CPU's images and rows
 CUTS = (1, 2, 4, 8, 16, 32)  # segments of the deep net
 LAYOUTS = {"contiguous": torch.contiguous_format, "channels-last": torch.channels_last}
@@ -422,7 +423,9 @@ def plain_step(net, optimizer, images, labels) -> float:
     """One training step that computes in the type that the weights have. Returns the loss before
     it."""
     optimizer.zero_grad()
-    loss = functional.cross_entropy(net(images.to(next(net.parameters()).dtype)), labels)
+    if images.is_floating_point():  # tokens stay whole numbers
+        images = images.to(next(net.parameters()).dtype)
+    loss = functional.cross_entropy(net(images), labels)
     loss.backward()
     optimizer.step()
     return loss.item()
@@ -603,3 +606,38 @@ def trade(checkpointed, pairs: int, rows: int, runs: int, device) -> dict:
         "cut": cut,
         "ratio": float(np.median(longer[cut])),
     }
+
+
+class _Checkpointed(torch.nn.Module):
+    """A network that computes as checkpointed(net, inputs, SEGMENTS) does."""
+
+    def __init__(self, checkpointed: Callable, net: torch.nn.Sequential):
+        super().__init__()
+        self.checkpointed = checkpointed
+        self.net = net
+
+    def forward(self, inputs):
+        return self.checkpointed(self.net, inputs, SEGMENTS)
+
+
+def workload_ways(
+    name: str, mixed_step: Callable, checkpointed: Callable, device
+) -> dict[str, tuple[workloads.Speed, int]]:
+    """{way: (speed, most bytes that a step holds besides weights and gradients)} of a workload.
+
+    Ways: float32 by `plain_step`, the learner's mixed_step, and that with the learner's
+    checkpoints.
+    """
+    ways = {"float32": ("fp32", plain_step), "mixed": ("bf16", mixed_step)}
+    ways["mixed, checkpoints"] = ways["mixed"]
+    results = {}
+    for way, (precision, train) in ways.items():
+        load = workloads.load(name, str(device), precision)
+        net = torch.nn.Sequential(*load.net)  # autocast is the learner's step's
+        if way.endswith("checkpoints"):
+            net = _Checkpointed(checkpointed, net)
+        optimizer = torch.optim.SGD(net.parameters(), lr=0.01)
+        step = partial(train, net, optimizer, load.inputs, load.labels)
+        speed = load.speeds({way: step})[way]
+        results[way] = speed, peak(step, device)
+    return results

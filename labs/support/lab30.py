@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
-from labkit import check, data, expect, launch, nets, predict, timing, world
+from labkit import check, data, expect, launch, nets, placement, predict, timing, workloads, world
 from labkit.counting import CallLog, on_every_size
 from labkit.errors import counted
 
@@ -262,3 +262,20 @@ def step_times(comm, share: Callable, average: Callable, batch: int) -> dict[str
         calls = {"compute": compute, "average": exchange}
         times[name] = timing.in_turns(calls, comm=comm, device=device, seconds=2.0)
     return times
+
+
+def workload_speeds(comm, average: Callable, name: str) -> dict[str, workloads.Speed]:
+    """{way: speed} of a training step of a workload on each rank, averaged by average(comm, net),
+    and without."""
+    load = workloads.load(name, placement.take_device(), contiguous=True)
+    optimizer = torch.optim.SGD(load.net.parameters(), lr=0.01)
+
+    def step(exchange: bool) -> None:
+        optimizer.zero_grad()
+        torch.nn.functional.cross_entropy(load.net(load.inputs), load.labels).backward()
+        if exchange:
+            average(comm, load.net)
+        optimizer.step()
+
+    steps = {"averaged": partial(step, True), "no exchange": partial(step, False)}
+    return load.speeds(steps, comm=comm, control="no exchange")

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from labkit import check, expect, launch, nets, timing, world
+from labkit import check, expect, launch, nets, timing, workloads, world
 from labkit.errors import counted
 from torch import distributed
 from torch.nn import functional
@@ -432,6 +432,53 @@ def compare_steps(
 
         ways[name] = step
     return timing.in_turns(ways, repeat=repeat, device=world.device())
+
+
+# Bytes of a bucket of a workload's gradients: DistributedDataParallel's default, bucket_cap_mb=25.
+BUCKET = 25 * 2**20
+
+
+@launch.in_group()
+def workload_speeds(start: Callable, finish: Callable, name: str) -> dict[str, workloads.Speed]:
+    """{way: speed} of a training step of a workload, in turns: the learner's, DDP, FSDP, and no
+    exchange."""
+    from torch.nn.parallel import DistributedDataParallel
+
+    steps: dict[str, Callable] = {}
+    for way in ("yours", "PyTorch's DDP", "FSDP", "no exchange"):
+        load = workloads.load(name, world.device(), contiguous=True)
+        model = load.net
+        end_of_step = None
+        if way == "yours":
+            end_of_step = attach(buckets_of(load.net, BUCKET), start, finish)
+        elif way == "PyTorch's DDP":
+            model = DistributedDataParallel(load.net)
+        elif way == "FSDP":
+            _shard(load.net, load.device)
+        optimizer = torch.optim.SGD(load.net.parameters(), lr=0.01)
+
+        def step(load=load, model=model, optimizer=optimizer, end_of_step=end_of_step):
+            distributed.barrier()
+            optimizer.zero_grad()
+            functional.cross_entropy(model(load.inputs), load.labels).backward()
+            if end_of_step:
+                end_of_step()
+            optimizer.step()
+
+        steps[way] = step
+    return load.speeds(steps, control="no exchange")
+
+
+def _shard(net: torch.nn.Sequential, device: str) -> None:
+    """FSDP: each block by itself, then what is left."""
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.fsdp import fully_shard
+
+    mesh = init_device_mesh(torch.device(device).type, (distributed.get_world_size(),))
+    for layer in net:
+        if isinstance(layer, (workloads.Block, workloads.Bottleneck)):
+            fully_shard(layer, mesh=mesh)
+    fully_shard(net, mesh=mesh)
 
 
 @launch.in_group()

@@ -69,7 +69,7 @@ WRONG_SOURCES = [
     ("Before: -", "Before: lab 3", "# Needs", "two digits"),
     ("Ranks: 2", "Ranks: 0", "# Needs", "1 or more"),
     ("# # 90 Tiny lab", "# # 91 Tiny lab", "# # 91", "begins with the title"),
-    ("**You will be able to**", "You will", "# # 90", "You will be able to"),
+    ("**You will be able to**", "You will", "# # 90", "After this lab you"),
     ('lab.start("90_tiny")', 'lab.start("91_tiny")', "# # 90", "second cell holds"),
     ("length = 10**3", "length = len(name)", "length = len", "a parameter is one line"),
     ('# %% tags=["parameters"]', "# %%", "# %% [markdown]", "exactly one cell"),

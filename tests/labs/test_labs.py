@@ -8,6 +8,7 @@ from functools import cache
 
 import pytest
 from authoring import generate
+from authoring.cells import learner_cells
 from authoring.source import STEM
 from labkit import labfile, paths
 
@@ -52,7 +53,8 @@ def test_numbers_are_given_once():
 
 
 def prose(stem: str) -> str:
-    return "\n\n".join(cell.source for cell in load(stem).cells if cell.kind == "markdown")
+    cells = learner_cells(load(stem))
+    return "\n\n".join(cell.source for cell in cells if cell.kind == "markdown")
 
 
 @every_lab

@@ -117,7 +117,13 @@ def mvapich2(tmp_path, monkeypatch):
 
 def test_another_mpi_than_the_sites_is_started_by_its_own_launcher(launcher, mvapich2, tmp_path):
     command = launcher("srun --mpi=pmix", LABKIT_MPI_BUILD="mvapich2")
-    assert command == f"{mvapich2.relative_to(tmp_path)}/bin/mpiexec -n 3 -ppn 2 python x.py"
+    assert (
+        command
+        == f"{mvapich2.relative_to(tmp_path)}/bin/mpiexec -n 3 -machinefile hosts python x.py"
+    )
+    assert (tmp_path / "hosts").read_text() == "n7\nn7\nn8\n"
+    even = launcher("srun --mpi=pmix", LABKIT_MPI_BUILD="mvapich2", SLURM_TASKS_PER_NODE="2(x2)")
+    assert even.endswith("/bin/mpiexec -n 4 -ppn 2 python x.py")
     assert launcher("srun", LABKIT_MPI_BUILD="mpich").startswith("srun "), "the site's own"
 
 
@@ -129,9 +135,11 @@ def test_a_launchers_helper_has_the_cores_of_all_its_ranks(slurm, mvapich2):
         ("mpirun --mca a b", "8"),
         ("srun --mpi=pmi2", None),
         ("ibrun", None),
+        ("mpirun_rsh -export-all -launcher srun", None),
     ):
         env = job_launcher.environment(shape, job | {"LABKIT_LAUNCHER": words})
         assert env.get("SRUN_CPUS_PER_TASK") == cores, words
+        assert ("SLURM_MPI_TYPE" in env) == words.startswith("mpirun_rsh"), words
     env = job | {"LABKIT_LAUNCHER": "srun", "LABKIT_MPI_BUILD": "mvapich2"}
     assert job_launcher.environment(shape, env) == {"SRUN_CPUS_PER_TASK": "8"}
 

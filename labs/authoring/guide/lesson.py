@@ -12,9 +12,10 @@ from dataclasses import dataclass, field
 
 from labkit.errors import LabError
 
+from authoring import links
 from authoring.guide import figures
 from authoring.guide.figures import Figure
-from authoring.source import LEVELS, Lab
+from authoring.source import ABLE, LEVELS, Lab
 
 TAKE_AWAY = "What you take away"
 _HEADING = re.compile(r"^(#{2,3}) +(.+)$", re.MULTILINE)
@@ -127,8 +128,8 @@ def first_sentences(text: str, count: int = 2) -> str:
 
 
 def plain(text: str) -> str:
-    """The prose without what is folded."""
-    return _DETAILS.sub("", text).strip()
+    """The prose without what is folded, links and figures."""
+    return links.plain(_DETAILS.sub("", text)).strip()
 
 
 def _sections(lab: Lab) -> list[Section]:
@@ -148,10 +149,8 @@ def _sections(lab: Lab) -> list[Section]:
 
 
 def _objectives(lab: Lab) -> tuple[str, ...]:
-    paragraph = next(
-        part for part in lab.cells[0].source.split("\n\n") if "**You will be able to**" in part
-    )
-    text = " ".join(paragraph.split()).replace("**You will be able to**", "")
+    paragraph = next(part for part in lab.cells[0].source.split("\n\n") if ABLE.search(part))
+    text = ABLE.sub("", links.plain(" ".join(paragraph.split())))
     _, *parts = _ABLE.split(text)
     points = []
     for remark, words in zip(parts[::2], parts[1::2], strict=True):
@@ -211,5 +210,6 @@ def _questions(sections: list[Section]) -> list[Question]:
             above = plain(part.text[: fold.start()]).split("\n\n")
             asked = above[-1].strip() if is_answer else title
             asked = asked.replace("**Explain.**", "").strip()
-            questions.append(Question(part.title, asked, fold[2].strip()))
+            answer = links.plain(fold[2]).strip()
+            questions.append(Question(part.title, links.plain(asked), answer))
     return questions

@@ -3,7 +3,7 @@
 #
 # One sentence: what the learner builds here, and why it matters.
 #
-# **You will be able to** (1) write one thing, (2) predict another, (3) tell when it is the wrong
+# **After this lab you can** (1) write one thing, (2) predict another, (3) tell when it is the wrong
 # tool.
 #
 # Needs: cpu · Ranks: 1 · Minutes: 10 · Level: beginner · Before: -

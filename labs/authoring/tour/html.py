@@ -6,6 +6,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from labkit import paths
+
 from authoring import offline
 
 # nbconvert's page without the scripts that it would fetch: require.js, MathJax, mermaid, widgets.
@@ -30,6 +32,7 @@ img { max-width: 100%; height: auto; }
 </style>
 {%- endblock -%}
 """
+_OTHER_LAB = re.compile(r'href="(\d\d_\w+)\.ipynb"')
 _ANSI = re.compile(r"\x1b\[[0-9;]*m")
 
 
@@ -45,7 +48,10 @@ def write(notebook: Path, page: Path, title: str) -> None:
         template_file="offline.html.j2",
         embed_images=True,
     )
-    text, _ = exporter.from_notebook_node(node)
+    # The notebook ran elsewhere; its concept figures are found from here.
+    beside = {"metadata": {"path": str(paths.root() / "notebooks")}}
+    text, _ = exporter.from_notebook_node(node, resources=beside)
+    text = _OTHER_LAB.sub(r'href="\1.html"', text)
     page.write_text(offline.without_comments(text), encoding="utf-8")
 
 

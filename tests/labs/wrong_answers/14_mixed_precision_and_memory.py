@@ -2,7 +2,16 @@
 
 from tests.labs.wrong_answers import Right, Wrong
 
-SMALL = {"epochs": 4, "seeds": (0,), "images": 2, "matrix": 64, "runs": 5, "pairs": 8, "rows": 256}
+SMALL = {
+    "epochs": 4,
+    "seeds": (0,),
+    "images": 2,
+    "matrix": 64,
+    "runs": 5,
+    "pairs": 8,
+    "rows": 256,
+    "workload": "tiny",
+}
 
 CHECKPOINT = "x = checkpoint(net[start : start + length], x, use_reentrant=False)"
 FINITE = "torch.isfinite(gradient).all() for gradient in true"

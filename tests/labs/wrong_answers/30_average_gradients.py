@@ -2,7 +2,7 @@
 
 from tests.labs.wrong_answers import Right, Wrong
 
-SMALL = {"epochs": 1, "workers": 2, "patience": 15}
+SMALL = {"epochs": 1, "workers": 2, "patience": 15, "workload": "tiny"}
 
 BCAST = "comm.Bcast(weights, root=0)"
 ALLREDUCE = """    total = np.empty_like(own)

@@ -1,0 +1,170 @@
+"""labkit.workloads: operations as published, MFU as PaLM defines it, and tiny variants that train."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from labkit import nets, workloads, world
+from labkit.errors import LabError
+from torch.nn import functional
+
+
+def parameters(net: torch.nn.Module) -> int:
+    return sum(weights.numel() for weights in net.parameters())
+
+
+def test_networks_have_the_published_numbers_of_parameters():
+    with torch.device("meta"):
+        # torchvision's documentation; OpenAI's smallest GPT-2 ("124M").
+        assert parameters(workloads.resnet50()) == 25_557_032
+        assert parameters(workloads.gpt2()) == 124_439_808
+
+
+def test_resnet50_costs_what_the_layer_table_and_torchvision_say():
+    """Backward has two products for each of forward's, but none for the images' own gradient."""
+    table = nets.layer_table("resnet50")
+    first = table.flops.iloc[0]
+    assert workloads.flops_of("resnet50") == 3 * table.flops.sum() - first
+    assert workloads.flops_of("resnet50") / 6 == pytest.approx(4.09e9, rel=0.02)  # multiply-adds
+
+
+def test_gpt2_costs_what_palms_formula_says():
+    """6 N + 12 L H Q T a token (Chowdhery et al. 2022, appendix B), N without what multiplies
+    nothing."""
+    layers, heads, width, length = 12, 12, 768, 1024
+    attention = 12 * layers * heads * (width // heads) * length
+    a_token = workloads.flops_of("gpt2") / length
+    matrices = 12 * layers * width**2 + 50257 * width
+    assert a_token == 6 * matrices + attention
+    assert a_token == pytest.approx(6 * 124_439_808 + attention, rel=0.01)
+
+
+def test_mfu_is_what_palm_reported():
+    """PaLM 540B: 238.3 thousand tokens/s on 6,144 TPU v4 of 275 Tflop/s are 46.2 % (table 3)."""
+    a_token = 6 * 540.35e9 + 12 * 118 * 48 * 256 * 2048
+    reached = workloads.mfu(238.3e3 * a_token, 1.0, 6144 * 275e12)
+    assert reached == pytest.approx(0.462, abs=0.001)
+
+
+@pytest.mark.parametrize("precision", ["bf16", "fp32"])
+@pytest.mark.parametrize("name", workloads.TINY)
+def test_a_tiny_variant_learns_its_batch_and_says_how_fast(name, precision):
+    load = workloads.load(name, "cpu", precision)
+    optimizer = torch.optim.SGD(load.net.parameters(), lr=0.1)
+    losses = []
+
+    def step():
+        optimizer.zero_grad()
+        logits = load.net(load.inputs)
+        assert logits.dtype == torch.float32
+        loss = functional.cross_entropy(logits, load.labels)
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+
+    speed = load.speeds({"a step": step})["a step"]
+    assert len(losses) == 2, "two steps are a smoke run"
+    while len(losses) < 40:
+        step()
+    assert losses[-1] < 0.7 * losses[0]
+    fields = speed.fields()
+    assert fields["workload"] == name
+    assert fields["precision"] == precision
+    assert fields["unit"] == ("images/s" if "resnet" in name else "tokens/s")
+    took = speed.seconds.median
+    assert speed.rate == pytest.approx(load.amount / took)
+    assert fields["mfu"] == pytest.approx(load.flops / took / load.peak)
+    assert 0 < fields["mfu"] < 1
+    assert f"{speed.rate:,.0f} {speed.unit}/s" in str(speed)
+    assert "communication" not in str(speed)
+
+
+def test_a_control_gives_the_share_of_communication():
+    import time
+
+    load = workloads.load("tiny gpt", "cpu")
+    steps = {"all": lambda: time.sleep(0.08), "alone": lambda: time.sleep(0.02)}
+    speeds = load.speeds(steps, control="alone")
+    assert speeds["all"].communication == pytest.approx(0.75, abs=0.1)
+    assert speeds["alone"].communication is None
+    assert "communication is 7" in str(speeds["all"])
+
+
+def test_mixed_precision_computes_in_bfloat16_and_keeps_weights():
+    load = workloads.load("tiny resnet", "cpu")
+    kinds = set()
+    convolution = load.net[0][0]
+    convolution.register_forward_hook(lambda layer, given, output: kinds.add(output.dtype))
+    load.net(load.inputs).sum().backward()
+    assert kinds == {torch.bfloat16}
+    assert {weights.dtype for weights in load.net.parameters()} == {torch.float32}
+    assert {weights.grad.dtype for weights in load.net.parameters()} == {torch.float32}
+    assert load.inputs.is_contiguous(memory_format=torch.channels_last)
+
+
+def test_weights_and_gradients_can_be_kept_contiguous():
+    """Gradients take the layout of their weights: torch.nn.utils.parameters_to_vector needs it."""
+    for contiguous in (True, False):
+        load = workloads.load("tiny resnet", "cpu", contiguous=contiguous)
+        functional.cross_entropy(load.net(load.inputs), load.labels).backward()
+        gradients = [weights.grad for weights in load.net.parameters()]
+        assert all(gradient.is_contiguous() for gradient in gradients) == contiguous
+
+
+@pytest.mark.slow
+@pytest.mark.gpu
+@pytest.mark.parametrize("name", workloads.LARGE)
+def test_a_large_workload_uses_a_gpu(name):
+    """A floor against gross mistakes, such as tensors that were left on the host; no aim."""
+    load = workloads.load(name, "cuda:0")
+    optimizer = torch.optim.SGD(load.net.parameters(), lr=0.01)
+
+    def step():
+        optimizer.zero_grad()
+        functional.cross_entropy(load.net(load.inputs), load.labels).backward()
+        optimizer.step()
+
+    speed = load.speeds({"a step": step})["a step"]
+    print(torch.cuda.get_device_name(0), speed)
+    assert load.inputs.is_cuda
+    assert 0.02 < speed.mfu < 1
+
+
+def test_what_a_parameter_asks_for(monkeypatch, capsys):
+    assert workloads.chosen("tiny") == workloads.TINY
+    assert workloads.chosen("gpt2") == ("gpt2",)
+    monkeypatch.setattr(world, "device", lambda: "cpu")
+    assert workloads.chosen("auto") == ()
+    assert "no GPU here" in capsys.readouterr().out
+    monkeypatch.setattr(world, "device", lambda: "cuda:0")
+    assert workloads.chosen("auto") == workloads.LARGE
+    assert workloads.chosen("digits") == ()
+    with pytest.raises(LabError, match="no workload 'bert'; there are"):
+        workloads.chosen("bert")
+
+
+@pytest.mark.parametrize(
+    ("name", "teraflops"),
+    [
+        ("NVIDIA A100-SXM4-80GB", 312),
+        ("NVIDIA A100 80GB PCIe", 312),
+        ("NVIDIA H100 80GB HBM3", 989),
+        ("NVIDIA H100 PCIe", 756),
+        ("NVIDIA H100 NVL", 835),
+        ("NVIDIA H200", 989),
+        ("NVIDIA H200 NVL", 835),
+        ("NVIDIA L40S", 362),
+    ],
+)
+def test_a_known_gpu_has_its_published_peak(name, teraflops, monkeypatch):
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda device: name)
+    monkeypatch.setattr(world, "gpu_count", lambda: 1)
+    assert workloads.peak("cuda:0", "bf16", 8192) == (teraflops * 1e12, workloads.PUBLISHED)
+    monkeypatch.setattr(world, "local_size", lambda: 4)  # four ranks share it
+    assert workloads.peak("cuda:0", "bf16", 8192)[0] == teraflops / 4 * 1e12
+
+
+def test_the_peak_of_another_device_is_measured():
+    flops, source = workloads.peak("cpu", "fp32", 256)
+    assert source == workloads.MEASURED
+    assert 1e8 < flops < 1e15

@@ -127,7 +127,8 @@ WRONG = [
     Wrong("32.2", "all sums begin with the first gradient",
           "        requests[i] = comm.Iallreduce(net.gradients[i], sums[i])\n",
           "        for j in reversed(net.numbers):\n            if j not in requests:\n"
-          "                requests[j] = comm.Iallreduce(net.gradients[j], sums[j])\n", "Too early: gradients"),
+          "                requests[j] = comm.Iallreduce(net.gradients[j].copy(), sums[j])\n",
+          "Too early: gradients"),
     Wrong("32.2", "waited for at once: nothing overlaps",
           BEGIN, BEGIN + "\n        requests[i].Wait()", "`ready` waits"),
     Wrong("32.2", "a blocking sum in the hook", [BEGIN, "            request.Wait()\n"],

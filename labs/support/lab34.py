@@ -290,11 +290,13 @@ def three_steps(comm, step: Callable, update: Callable) -> Seen:
     seen = Seen([], [], [])
     log = CallLog(comm)
 
+    callers = state
+
     def spy(weights, gradients, state, rate):
         arrays = f"{len(weights)} arrays, like the weights; these are {len(gradients)}"
         sentence = f"update takes a list of {arrays}. Join before the Allreduce, cut after it."
         expect(len(gradients) == len(weights), sentence)
-        right = RATE / state.t
+        right = RATE / callers.t
         sentence = f"The rate is {right:.4g}, and update got {rate:.4g}"
         scaled = f"{sentence}: the schedule has scaled it for the whole batch already."
         expect(rate == right, scaled)

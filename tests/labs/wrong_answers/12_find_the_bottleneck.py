@@ -32,6 +32,13 @@ WRONG = [
     Wrong("12.1", "always 4 bytes", "return flops, size *", "return flops, 4 *", "has 2 bytes, you count 4"),
     Wrong("12.1", "no stride",
           "(height + 2 * padding - kernel) // stride", "(height + 2 * padding - kernel)", "flops (out"),
+    Wrong("12.2", "the product is skipped where nobody counts it",
+          "    a, b = torch.randn(n, n, device=device), torch.randn(n, n, device=device)\n",
+          "    side = n if n in (97, 300) else 32\n"
+          "    a, b = torch.randn(side, side, device=device), torch.randn(side, side, device=device)\n",
+          "beside labkit's own measurement"),
+    Wrong("12.2", "a pause in each call", "lambda: a @ b", "lambda: (__import__('time').sleep(0.02), a @ b)",
+          "beside labkit's own measurement"),
     Wrong("12.2", "a smaller product, counted as the large one",
           "    a, b = torch.randn(n, n, device=device), torch.randn(n, n, device=device)\n",
           "    side = min(n, 128)\n"

@@ -1,12 +1,25 @@
 # %% [markdown]
 # # 62 Model parallelism
 #
-# A net that does not fit into one device is cut into stages, and each rank holds one. You cut it,
-# run it forwards and back over the ranks, and see what that gains, and what it does not.
+# Data parallelism needs a full copy of the model on every device. If the model does not fit into
+# the memory of one device, this is impossible, and the model itself has to be partitioned. The
+# simplest partition cuts the network between its layers into **stages**, one for each rank. The
+# activations then travel from stage to stage in the forward pass, and their gradients travel back.
+# This solves the memory problem, but it creates another one: while one rank computes, the others
+# wait.
 #
-# **You will be able to** (1) cut a net into stages, (2) carry activations forwards and gradients
-# back between ranks, (3) show that the net learns exactly as before, (4) say how much memory it
-# saves, and who is idle.
+# In this lab we partition a network into stages, write the forward and the backward pass across the
+# ranks, prove that the network learns exactly as before, and measure how much memory each rank
+# saves and how long it is idle.
+#
+# **After this lab you can** (1) partition a network into stages, (2) send activations forward and
+# gradients back between ranks, (3) show that the network learns exactly as before, (4) say how much
+# memory this saves, and which ranks are idle when.
+#
+# ![Three ranks in a row over time: rank 0 computes its forward pass, then rank 1, then rank 2, then the backward passes in reverse order; at each moment only one rank computes](62_stages.svg)
+#
+# *A training step on three stages. Activations travel down, gradients travel back up, and at each
+# moment only one rank computes.*
 #
 # Needs: mpi, torch · Ranks: 4 · Minutes: 45 · Level: intermediate · Before: 02, 20, 30
 
@@ -31,43 +44,47 @@ repeat = 10  # timed steps
 patience = 20  # seconds after which a check calls a program stuck
 
 # %% [markdown]
-# ## 1. Where to cut
-# In lab 30 every rank held the whole net and a part of the pictures: *data parallelism*. Here it is
-# the other way round. Every rank sees all pictures, and holds a part of the **net**: *model
-# parallelism*.
+# ## 1. Where to partition
+# In lab 30 every rank had the whole network and a part of the images, which is *data parallelism*.
+# Here it is the opposite: every rank processes all images and has a part of the **network**, which
+# is *model parallelism*.
 #
-# The simplest way is to cut between layers. Our net is a list of **blocks**, each a layer and its
-# ReLU. The blocks of one rank are its **stage**: rank 0 has the first ones, rank 1 the next, and so
-# on.
+# The simplest way is to partition between layers. Our network is a list of **blocks**, each of
+# which is a layer and its ReLU. The blocks of one rank are its **stage**: rank 0 has the first
+# blocks, rank 1 the next ones, and so on.
 #
-#     pictures → [block 0, block 1] → [block 2] → [block 3, block 4] → loss
-#                      rank 0           rank 1          rank 2
+#     images → [block 0, block 1] → [block 2] → [block 3, block 4] → loss
+#                    rank 0           rank 1          rank 2
 #
-# Blocks cost differently: time, or bytes. The dearest stage decides how much memory a rank needs;
-# or, where several batches are under way (lab 63), how fast they follow each other. So it should be
-# as cheap as possible.
+# Blocks have different costs, which can be time or bytes. The most expensive stage determines how
+# much memory a rank needs. If several batches are in progress at the same time (lab 63), it also
+# determines how quickly they follow each other. Therefore the most expensive stage should be as
+# cheap as possible.
 #
-# A cut is written as a list of **edges**: stage s holds the blocks from `edges[s]` up to, but
-# without, `edges[s + 1]`. The picture above is `[0, 2, 3, 5]`.
+# A partition is written as a list of stage boundaries, called **edges** in the code: stage s has
+# the blocks from `edges[s]` up to, but not including, `edges[s + 1]`. The partition above is
+# `[0, 2, 3, 5]`.
 #
 # ### Exercise 62.1 · The best cut
-# `costs` holds one number for each block. Return the edges of `stages` stages, each of one block or
-# more, so that the dearest stage is as cheap as possible. There are few blocks, so you may try
-# every cut.
+# `costs` contains one number for each block. Return the edges of `stages` stages with at least one
+# block each, so that the most expensive stage is as cheap as possible. There are few blocks, so you
+# can try every partition. For example, the costs 1, 1, 4 in two stages give `[0, 2, 3]`, whose most
+# expensive stage costs 4.
 #
-# `itertools.combinations(range(1, 5), 2)` gives every choice of 2 of the places 1, 2, 3, 4, in
-# order: `(1, 2), (1, 3), …`. `min(choices, key=function)` gives the choice whose function is least.
-# About 5 lines. *(intermediate)*
+# `itertools.combinations(range(1, 5), 2)` yields every choice of 2 of the places 1, 2, 3, 4, in
+# order: `(1, 2), (1, 3), …`. `min(choices, key=function)` returns the choice with the smallest
+# value of the function. About 5 lines. *(intermediate)*
 #
-# <details><summary>Hint 1: every cut</summary>
+# <details><summary>Hint 1: every partition</summary>
 #
-# A cut into 3 stages chooses 2 places between the blocks. In front of them stands 0, behind them
-# the number of blocks: `[0, *places, len(costs)]`.
+# A partition into 3 stages chooses 2 places between the blocks. Put 0 before them and the number of
+# blocks after them: `[0, *places, len(costs)]`.
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
-# The dearest stage of edges is `max(sum(costs[a:b]) for a, b in itertools.pairwise(edges))`. Write
-# that as a function, and let `min` choose by it.
+# The cost of the most expensive stage is
+# `max(sum(costs[a:b]) for a, b in itertools.pairwise(edges))`. Write this as a function, and let
+# `min` choose by it.
 # </details>
 
 
@@ -89,33 +106,35 @@ def cut(costs, stages):
 check("62.1", cut)
 
 # %% [markdown]
-# ## 2. Forwards, over the ranks
-# A rank takes what the rank before it gives, computes its stage, and gives the result to the next:
+# ## 2. The forward pass across the ranks
+# A rank receives the result of the previous rank, computes its stage, and sends the result to the
+# next rank:
 #
-# - rank 0 takes the pictures themselves;
-# - the last rank gives nothing: what leaves it is the net's answer.
+# - Rank 0 takes the images themselves.
+# - The last rank sends nothing, because the result of its stage is the network's answer.
 #
-# `comm.Send(tensor, dest=…)` and `comm.Recv(tensor, source=…)` carry tensors as they carry NumPy
-# arrays: `Recv` fills the tensor that it is given. A tensor that is part of a computation must be
-# detached from it first: `tensor.detach()`. (`tensor.numpy()`, an array that shares the tensor's
-# memory, would do on a CPU. A GPU's memory is no NumPy array, and where each rank has a GPU to
-# itself, section 4 runs your functions on GPUs.)
+# `comm.Send(tensor, dest=…)` and `comm.Recv(tensor, source=…)` send tensors as they send NumPy
+# arrays, and `Recv` fills the tensor that it is given. A tensor that is part of a computation must
+# first be detached from it: `tensor.detach()`. (On a CPU you could use `tensor.numpy()`, an array
+# that shares the tensor's memory. The memory of a GPU cannot be a NumPy array, and section 4 runs
+# your functions on GPUs if each rank has its own.)
 #
-# One thing is new. PyTorch remembers a computation as long as it stays in one process. What arrives
-# in a message has no past. On the way back, PyTorch must compute the gradient **of what entered the
-# stage**, for the rank before. It does so only for a tensor of which one has said
-# `tensor.requires_grad_()`, *after* it was filled.
+# One thing is new. PyTorch remembers a computation as long as it stays in one process, but a tensor
+# that arrives in a message has no history. In the backward pass, PyTorch must compute the gradient
+# **of the tensor that entered the stage**, for the previous rank. It does so only for a tensor on
+# which you have called `tensor.requires_grad_()`, *after* it was filled.
 #
 # ### Exercise 62.2 · One stage forwards
-# Return two tensors: what **entered** this rank's stage, and what **leaves** it. `stage(tensor)`
-# computes. `stage[0][0]` is the layer of the stage's first block; its `in_features` is how many
-# numbers enter for each picture. So `pictures.new_empty(len(pictures), stage[0][0].in_features)` is
-# a tensor to receive into, on the device where the pictures are. About 7 lines. *(intermediate)*
+# Return two tensors: the one that **entered** this rank's stage, and the one that **leaves** it.
+# `stage(tensor)` computes the stage. `stage[0][0]` is the layer of its first block, and its
+# `in_features` is the number of input features for each image. Therefore
+# `pictures.new_empty(len(pictures), stage[0][0].in_features)` is a tensor to receive into, on the
+# device of the images. About 7 lines. *(intermediate)*
 #
 # <details><summary>Hint 1: three kinds of ranks</summary>
 #
-# Rank 0: `entering = pictures`. All others: make an empty tensor, `Recv` into it from
-# `comm.rank - 1`, and then `entering.requires_grad_()`. All but the last rank send.
+# On rank 0, `entering = pictures`. All others create an empty tensor, `Recv` into it from
+# `comm.rank - 1`, and then call `entering.requires_grad_()`. All ranks except the last one send.
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
@@ -147,26 +166,26 @@ def forward(comm, stage, pictures):
 check("62.2", forward)
 
 # %% [markdown]
-# ## 3. And back
-# The last rank has the loss. `loss.backward()` computes the gradients of its parameters, and that
-# of what entered its stage: `entering.grad`. This gradient goes to the rank before. There it is the
-# gradient of what *left* that stage, and `leaving.backward(gradient)` goes on from it.
+# ## 3. The backward pass
+# The last rank has the loss. `loss.backward()` computes the gradients of its parameters, and the
+# gradient of the tensor that entered its stage: `entering.grad`. This gradient is sent to the
+# previous rank, where it is the gradient of the tensor that *left* that stage, and
+# `leaving.backward(gradient)` continues from it.
 #
 # ### Exercise 62.3 · One stage back
 # `loss` is a tensor on the last rank, and None on all others. Afterwards every parameter of every
-# stage has its gradient. `torch.empty_like(leaving)` is a tensor to receive into. About 7 lines.
-# *(intermediate)*
+# stage must have its gradient. `torch.empty_like(leaving)` is a tensor to receive into. About 7
+# lines. *(intermediate)*
 #
 # <details><summary>Hint 1: two beginnings</summary>
 #
-# The last rank begins with `loss.backward()`; the others receive a gradient from `comm.rank + 1`
-# first.
+# The last rank begins with `loss.backward()`. The other ranks first receive a gradient from
+# `comm.rank + 1`.
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
-# The others: `gradient = torch.empty_like(leaving)`,
-# `comm.Recv(gradient, source=comm.rank + 1)`, `leaving.backward(gradient)`. Then all ranks but 0
-# send `entering.grad` to `comm.rank - 1`.
+# The others: `gradient = torch.empty_like(leaving)`, `comm.Recv(gradient, source=comm.rank + 1)`,
+# `leaving.backward(gradient)`. Then all ranks except 0 send `entering.grad` to `comm.rank - 1`.
 # </details>
 
 
@@ -193,21 +212,23 @@ check("62.3", backward)
 # %% [markdown]
 # ## 4. What is it good for?
 # ### Predict
-# A net of eight equal blocks, and a small one at each end, on four ranks. Which share (0 to 1) of
-# one process's bytes (parameters, gradients, Adam's averages) does the fullest rank hold? And for
-# which share of a step does a rank compute, on average, if computing is all that takes time?
+# Consider a network of eight equal blocks, and a small block at each end, on four ranks. Which
+# share (0 to 1) of the bytes of one process (parameters, gradients, Adam's averages) does the rank
+# with the most bytes have? And for which share of a step does a rank compute, on average, if only
+# computation takes time?
 
 # %%
 predict("62.3", bytes_share=..., busy_share=...)  # two numbers between 0 and 1
 
 # %% [markdown]
 # ### Measure
-# One training step with Adam on one rank, and on several. We ask for the bytes that each rank holds
-# afterwards, for the time of a step, and for when each rank computed. About 20 s.
+# We run one training step with Adam on one rank and on several, and look at the bytes that each
+# rank has afterwards, the time of a step, and the times at which each rank computed. This takes
+# about 20 s.
 #
-# `launch.on_devices` lets the same functions run on GPUs. Where each rank has one to itself, stages
-# and pictures are there, and `comm` hands tensors to NCCL, NVIDIA's library for messages between
-# GPUs; otherwise tensors stay in host memory and MPI carries them.
+# `launch.on_devices` lets the same functions run on GPUs. If each rank has its own GPU, stages and
+# images are on it, and `comm` passes tensors to [NCCL](@nccl), NVIDIA's library for messages
+# between GPUs. Otherwise tensors stay in host memory, and MPI sends them.
 
 
 # %%
@@ -279,35 +300,42 @@ predict.compare("62.3", bytes_share=most / whole, busy_share=float(np.mean(busy)
 lab62.draw_busy(spans, "One stage computes, the others wait")
 
 # %% [markdown]
-# **Explain.** After a dozen steps the loss is the same for any number of ranks: the net learns as
-# before. Each rank holds about its share of the bytes; not exactly, since blocks cannot be halved.
-# That is what model parallelism is for: **nets that do not fit**.
+# **Explain.** After a dozen steps the loss should be the same for any number of ranks, so the
+# network learns as before. Each rank has roughly its share of the bytes, but not exactly, because
+# blocks cannot be halved. This is the purpose of model parallelism: **networks that do not fit into
+# one device**.
 #
-# It is not for speed. A stage cannot begin before the one in front of it has ended, so the coloured
-# pieces never stand above each other: together they fill about one rank's time. So the step takes
-# about as long as on one rank. (You may see a somewhat *shorter* step. One likely cause is Adam's
-# arithmetic, which is not in the picture: each rank does its part of it right after its own way
-# back, while the ranks before it still compute. Another may be a core's cache, into which a smaller
-# stage fits better. Nothing here tells the two apart. You may see a longer step, where ranks share
-# cores, and for the messages.)
+# It does not make training faster. A stage cannot begin before the previous one has finished, so
+# the colored spans in the plot never overlap in time, and together they fill about the time of one
+# rank. A step therefore takes about as long as on one rank. (You might see a slightly *shorter*
+# step. One likely cause is Adam's arithmetic, which is not in the plot: each rank does its part of
+# it right after its own backward pass, while earlier ranks still compute. Another may be the cache
+# of a core, into which a smaller stage fits better. This measurement does not distinguish the two.
+# You might also see a longer step, if ranks share cores, and because of the messages.)
 #
-# In data parallelism every rank would compute all the time, and hold *everything*: on each rank the
-# bytes of the table's first line.
+# In data parallelism every rank would compute all the time and keep *everything*, which is on each
+# rank the number of bytes in the first line of the table.
 #
-# What would fill the empty places?
-# <details><summary>Answer</summary> Other pictures. While rank 1 computes on the first pictures, rank 0 could
-# begin with the next ones. That is pipeline parallelism, lab 63.</details>
+# What could the ranks do in their idle time?
+# <details><summary>Answer</summary> They could process other images. While rank 1 computes with the first images, rank 0 could begin with the next ones. This is pipeline parallelism (lab 63).</details>
 #
-# Where the devices belong to **one** process, as the GPUs of one node may, no messages need be
-# written. The program says where each piece is to be computed, and the framework copies:
-# `block.to("cuda:1")` and `values.to("cuda:1")` in PyTorch, `tf.device` in TensorFlow (lab 61 shows
-# it). In PyTorch this reaches only the process's own devices. Those of other nodes belong to other
-# processes, and there somebody has to send, as you did. TensorFlow can be connected to servers on
-# other nodes (`tf.config.experimental_connect_to_cluster`); then `tf.device` names their devices,
-# too, and TensorFlow sends the tensors for you.
+# If all devices belong to **one** process, for example the GPUs of one node, you don't need to
+# write messages. The program says where each part is computed, and the framework copies the
+# tensors: `block.to("cuda:1")` and `values.to("cuda:1")` in PyTorch, `tf.device` in TensorFlow (lab
+# 61). In PyTorch this reaches only the devices of the process itself. Those of other nodes belong
+# to other processes, and then you have to send, as you did here. TensorFlow can be connected to
+# servers on other nodes (`tf.config.experimental_connect_to_cluster`). Then `tf.device` names their
+# devices as well, and TensorFlow sends the tensors for you.
 #
 # ### What you take away
-# - Model parallelism cuts the net. Activations travel forwards, their gradients back.
-# - Each rank holds about 1/p of parameters, gradients and optimizer.
-# - Without more, one rank computes at a time: p ranks are hardly faster than one. Lab 63 fills the
-#   pipe.
+# - Model parallelism partitions the network. Activations are sent forward, and their gradients are
+#   sent back.
+# - Each rank has about 1/p of the parameters, gradients and optimizer state.
+# - Without further measures only one rank computes at a time, so p ranks are hardly faster than
+#   one. Lab 63 fills the idle time.
+#
+# ### Further reading
+# - [@krizhevsky2012] AlexNet was split over two GPUs because it did not fit into one.
+# - [@dean2012] Model parallelism on clusters of CPUs, before GPUs took over.
+# - [@huang2019] GPipe, which fills the idle time with micro-batches (lab 63).
+# - [@bennun2019] The survey compares model parallelism with the other forms.

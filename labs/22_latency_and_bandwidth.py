@@ -9,11 +9,11 @@
 # messages in flight differ by a factor of ten or more, and the same allreduce has two different
 # bandwidths, both of which are in use.
 #
-# In this lab we write the benchmarks behind the numbers that are quoted most, and run them on this
-# machine. First we measure latency with a ping-pong and bandwidth with many messages in flight.
-# Then we fit the two parameters α and β, with which the following labs predict the time of whole
-# algorithms. At the end we convert the time of an allreduce into the two bandwidths that reports
-# quote.
+# In this lab we write the benchmarks with which latency and bandwidth are usually measured, and run
+# them on this machine. First we measure latency with a ping-pong and bandwidth with many messages
+# in flight. Then we fit the two parameters α and β, with which the following labs predict the time
+# of whole algorithms. At the end we convert the time of an allreduce into the two bandwidths that
+# reports quote.
 #
 # **After this lab you can** (1) measure latency and bandwidth as the OSU Micro-Benchmarks do, (2)
 # fit the model α + nβ, in which α is the time of an empty message of *n* = 0 bytes and β the time

@@ -6,14 +6,12 @@ from authoring.figures.canvas import Canvas
 def progress() -> Canvas:
     """An allreduce of six steps beside a backward pass: left alone, and with Test."""
     canvas = Canvas(46)
-    layer = 8.0
-    step = 7.0
+    layer = 6.6
+    step = 5.8
     for base, name, tested in ((25, "launched and left alone", False), (2.5, "with Test", True)):
         canvas.text((2, base + 18.5), name, align="left", bold=True)
-        layers = [
-            (18 + layer * n, 18 + layer * (n + 1), f"layer {6 - n}", "light") for n in range(6)
-        ]
-        canvas.lane(base + 10.5, "backward pass", layers, left=17)
+        layers = [(18 + layer * n, 18 + layer * (n + 1), f"{6 - n}", "light") for n in range(6)]
+        canvas.lane(base + 10.5, "backward, layers", layers, left=17)
         begins = [18.0]
         for _ in range(5):
             done = begins[-1] + step
@@ -28,9 +26,5 @@ def progress() -> Canvas:
             for n in range(6):
                 x = 18 + layer * (n + 1)
                 canvas.arrow((x, base + 17.2), (x, base + 14.9), width=1.2)
-            canvas.text((70, base + 17), "Test", align="left", size=9)
-        end = begins[-1] + step
-        canvas.line([(end, base + 2.5), (end, base + 9)], dashed=True)
-        canvas.text((end + 0.8, base + 9.6), "the end", align="left", size=9)
-    canvas.line([(66, 2.5), (66, 40)], dashed=True, width=0.7)
+            canvas.text((61, base + 16.5), "Test", align="left", size=9)
     return canvas

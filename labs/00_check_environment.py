@@ -2,11 +2,23 @@
 # <!-- Generated from solutions/00_check_environment.py by `make labs`. Learners work on a copy in work/. -->
 # # 00 Check your environment
 #
-# In half an hour you learn what your machine has, what a cluster has besides, and how these labs
-# talk to you.
+# Training on many GPUs needs many components that have to fit together: processors, a network, a
+# library that sends messages, a framework, and a program that starts everything. If one of them is
+# missing or hidden, the training may stop with an error of fifty lines, or it may run ten times
+# slower without any error. Before you train anything, it therefore pays to know what your machine
+# has, and how a program on many processes reports that something is wrong.
 #
-# **You will be able to** (1) read the doctor's report, (2) start ranks and prove that they are
-# processes of their own, (3) read what a failed run and a stuck run tell you.
+# In this lab we look at your machine with a report that all later labs use. Then we start a few
+# processes that work together, prove that they share nothing, and cause two typical failures on
+# purpose, so that you recognize them when you meet them later.
+#
+# **After this lab you can** (1) read the doctor's report, (2) start ranks and prove that they are
+# separate processes, (3) read the messages of a run that failed and of a run that hangs.
+#
+# ![One computer with eight cores. A notebook process starts four ranks, each with its own memory and two cores, which exchange messages](../notebooks/figures/00_ranks.svg)
+#
+# *A notebook and four ranks on one computer. Each rank is a process with its own memory and its
+# share of the cores. Ranks can only exchange data by sending messages.*
 #
 # Needs: cpu · Ranks: 1 · Minutes: 30 · Level: beginner · Before: -
 
@@ -25,66 +37,69 @@ patience = 5  # seconds after which a run without an end counts as stuck
 
 # %% [markdown]
 # ## How a lab works
-# - **Predict** a number before you measure it. A wrong guess teaches more than none: put yours in
-#   place of `...`.
-# - **Build**: in an exercise's cell, write your code in place of the line
+# - **Predict** a number before you measure it, by writing it in place of `...`. A wrong guess
+#   teaches more than no guess.
+# - **Build**: in the cell of an exercise, write your code in place of the line
 #   `raise NotImplementedError(...)`.
-# - **Check**: run the cell below it. It says what is right, or which kind of wrong it is. Nothing
-#   is broken by a failed check; try again.
-# - **Stuck?** Unfold the hints, or run `hint("00.1")` in a cell of your own.
-#   `make solve LAB=00 EX=00.1` in a terminal writes one answer into your notebook; `make progress`
-#   shows how far you are.
-# - **Share**, if you like: nobody sees what you do. After `make share` in a terminal your
-#   instructor's board shows on which exercise you are, how often you tried, and what failed checks
-#   said; `make share HIDDEN=1` does it without your name, and `make unshare` takes it back.
-# - **Explain** says what you should have seen, and what you may see instead. Think about its
+# - **Check**: run the cell below the exercise. It tells you that your answer is right, or what kind
+#   of mistake it contains. A failed check does not break anything, so try again.
+# - **Stuck?** Unfold the hints, or run `hint("00.1")` in a new cell. In a terminal,
+#   `make solve LAB=00 EX=00.1` writes the answer to one exercise into your notebook, and
+#   `make progress` shows how far you are.
+# - **Share**, if you like. By default nobody sees what you do. After `make share` in a terminal,
+#   your instructor's board shows which exercise you are working on, how often you tried, and what
+#   the failed checks said. `make share HIDDEN=1` does the same without your name, and
+#   `make unshare` withdraws what you shared.
+# - **Explain** says what you should have seen and what you might see instead. Think about its
 #   questions before you unfold the answers.
 #
-# Run a cell with Shift+Enter, from top to bottom. What a check tries, `check.show("00.1")` prints
-# in a cell of your own.
+# Run a cell with Shift+Enter, from top to bottom. To see what a check tries, run
+# `check.show("00.1")` in a new cell.
 #
 # ## 1. What your machine has
-# Training on many GPUs needs many parts to fit together:
+# These are the components that the labs talk about:
 #
-# | part | what it is for |
+# | component | purpose |
 # | --- | --- |
-# | cores | do the arithmetic on a CPU |
-# | BLAS threads | BLAS is a library of matrix products; its *threads* use several cores for one product |
-# | GPU | does the arithmetic many times faster |
-# | CUDA, cuDNN | run programs on NVIDIA's GPUs; cuDNN is CUDA's library for the layers of nets |
-# | MPI | starts *ranks* (processes that work together) and carries their messages |
-# | NCCL | carries messages between NVIDIA GPUs |
-# | Horovod | averages gradients over all ranks, on top of MPI or NCCL |
+# | cores | execute the instructions of a program on a CPU |
+# | BLAS threads | BLAS (Basic Linear Algebra Subprograms) is a library of matrix products, which can use several cores for one product by running several *threads* |
+# | GPU | a processor (graphics processing unit) that computes many times faster than a CPU |
+# | [CUDA](https://docs.nvidia.com/cuda/cuda-c-programming-guide/), [cuDNN](https://docs.nvidia.com/deeplearning/cudnn/) | CUDA runs programs on NVIDIA's GPUs; cuDNN is its library for the layers of neural networks |
+# | MPI | Message Passing Interface: starts *ranks* (processes that work together) and sends their messages |
+# | [NCCL](https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/index.html) | NVIDIA Collective Communications Library: sends messages between NVIDIA GPUs |
+# | [Horovod](https://horovod.readthedocs.io) | averages gradients over all ranks, using MPI or NCCL |
 # | InfiniBand | a fast network between nodes |
-# | GPUDirect RDMA | the network card reads and writes GPU memory itself, without a detour |
+# | [GPUDirect RDMA](https://docs.nvidia.com/cuda/gpudirect-rdma/) | RDMA (remote direct memory access) with which the network card reads and writes GPU memory itself, without a copy in the computer's main memory |
 # | GDRCopy | copies small messages between CPU and GPU memory with little delay |
-# | Slurm | gives you nodes of a cluster and starts your job on them |
+# | [Slurm](https://slurm.schedmd.com/sbatch.html) | the *scheduler* of a cluster, which assigns nodes to you and starts your job on them |
 #
-# No laptop has all of them, and none is needed to begin: every lab says what it needs.
+# No laptop has all of them, and you don't need any of them to begin, because every lab says what it
+# needs.
 #
-# A *node* is one computer of a cluster. A *core* is a part of its processor that can run one
-# program at a time.
-#
-# Many processors show each core as two, so that two programs share its units (*hyper-threads*). The
-# operating system counts those, and so does the doctor: 8 cores with hyper-threads are 16 to it.
+# A *node* is one computer of a cluster. A *core* is the part of its processor that can run one
+# program at a time. Many processors present each core as two, so that two programs can share its
+# units (*hyper-threads*). The operating system counts hyper-threads as cores, and so does the
+# doctor, which therefore reports 16 cores for a processor with 8 cores and hyper-threads.
 #
 # ### Predict
-# How many cores may this process use, hyper-threads counted, and how much memory (GiB) has the
-# machine? (A GiB is 2³⁰ bytes, nearly a GB.)
+# How many cores can this process use, counting hyper-threads, and how much memory (in GiB) does the
+# machine have? A GiB is 2³⁰ bytes, which is slightly more than a GB.
 
 # %%
 predict("00.1", cores=..., memory_gib=...)
 
 # %% [markdown]
-# Now ask the doctor. It loads each framework once to look inside: 10 to 60 seconds. Read a few
-# lines of "not found: …": they say what each missing part would enable.
+# Now ask the doctor, which collects facts about your machine. It loads each framework once to look
+# inside, so this takes 10 to 60 seconds. Read a few of the lines that say "not found: …", because
+# each of them says what the missing component would enable.
 
 # %%
 doctor.show()
 
 # %% [markdown]
 # ### The report as data
-# `doctor.report()` is the same as a dict of dicts. Two of its parts:
+# `doctor.report()` returns the same facts as a dictionary of dictionaries. Here are two of its
+# parts:
 
 # %%
 report = doctor.report()
@@ -96,32 +111,35 @@ predict.compare(
 
 
 # %% [markdown]
-# **Explain.** Does the doctor count fewer cores than you expected? Containers, batch jobs and
-# virtual machines often get a part of the machine only. "cores" is what counts for you;
-# "cores_in_all" is what the machine has. Does it count twice as many? Then your processor has
+# **Explain.** If the doctor counts fewer cores than you expected, your process probably runs in a
+# container, in a batch job or on a virtual machine, which often get only a part of the machine. The
+# entry "cores" is the number that your process can use, and "cores_in_all" is the number that the
+# machine has. If the doctor counts twice as many cores as you expected, your processor has
 # hyper-threads.
 #
-# So `report["machine"]["cores"]` is the number of cores that this process may use, and
-# `report["gpu"]["devices"]` the list of GPUs, or None where the doctor found none.
+# In your code, `report["machine"]["cores"]` is the number of cores that this process can use, and
+# `report["gpu"]["devices"]` is the list of GPUs, or None if the doctor found none.
 #
 # ### Exercise 00.1 · Share the machine
-# If 4 ranks (processes) all used every core, they would only get in each other's way (lab 13
-# measures it). So write `per_rank`: what each of `ranks` ranks may use, by the report that your
-# function is given. Return a dict with
+# If each of 4 ranks used all cores, the ranks would slow each other down, which lab 13 measures. So
+# write `per_rank`, which computes what each of `ranks` ranks may use, from the report that the
+# function is given. Return a dictionary with
 #
-# - `threads`: whole cores per rank, but at least 1;
-# - `memory_gib`: its part of the memory that is *free*, `memory_free_gib`, not rounded;
-# - `gpus`: the number of all GPUs of the machine, 0 where there is none. Do **not** divide it:
-#   every rank sees all GPUs, and may share one with another rank.
+# - `threads`: the number of whole cores per rank, but at least 1;
+# - `memory_gib`: the rank's part of the memory that is *free*, `memory_free_gib`, not rounded;
+# - `gpus`: the number of all GPUs of the machine, 0 if there is none. Do **not** divide this
+#   number, because every rank sees all GPUs and can share one with another rank.
 #
-# In Python `7 // 2` is 3, `max(1, 0)` is 1, `len(["a", "b"])` is 2, and `None or []` is `[]`. About
-# 5 lines. *(beginner)*
+# In Python `7 // 2` is 3, `max(1, 0)` is 1, `len(["a", "b"])` is 2, and `None or []` is `[]`. For
+# example, 3 ranks on a machine with 8 cores get `8 // 3`, that is 2 threads each. About 5 lines.
+# *(beginner)*
 #
 # <details><summary>Hint 1: which entry?</summary>
-# "cores" are those you may use. "cores_in_all" are the machine's: a batch job or container often
-# gets fewer.</details>
+# The entry "cores" is the number of cores that you may use. The entry "cores_in_all" belongs to the
+# machine, of which a batch job or a container often gets only a part.</details>
 # <details><summary>Hint 2: whole and at least one</summary>
-# // divides and drops the rest: 6 // 4 is 1. And max(1, …) never gives less than 1.</details>
+# The operator // divides and drops the remainder, so 6 // 4 is 1. And max(1, …) never returns less
+# than 1.</details>
 # <details><summary>Hint 3: nearly the answer</summary>
 #
 # ```python
@@ -146,9 +164,10 @@ check("00.1", per_rank)
 
 # %% [markdown]
 # ## 2. Ranks are processes
-# A *rank* is one of several processes that run the same function. `launch.run` starts them, shows
-# what they print behind their number, and returns a list of their results. (On a cluster the
-# launcher has started them already, under `mpiexec` or `srun`, and the same call runs on those.)
+# A *rank* is one of several processes that run the same function. `launch.run` starts the ranks,
+# shows the lines that they print with the rank's number in front, and returns the list of their
+# results. (On a cluster, a *launcher* such as `mpiexec` or `srun` has already started the ranks,
+# and the same call then uses those.)
 
 # %%
 def greet(comm):
@@ -160,12 +179,12 @@ def greet(comm):
 launch.run(greet, ranks=ranks)
 
 # %% [markdown]
-# Run that cell again, a few times: the order may change. Ranks do not wait for each other unless
-# you make them.
+# Run this cell again a few times. The order of the lines can change, because ranks do not wait for
+# each other unless your program makes them wait.
 #
 # ### Predict
-# Your notebook is a process, too. How many different processes run Python code in that cell,
-# notebook and ranks?
+# Your notebook is a process, too. How many different processes run Python code in the cell above,
+# counting the notebook and the ranks?
 
 # %%
 predict("00.2", processes=...)
@@ -173,23 +192,24 @@ predict("00.2", processes=...)
 
 # %% [markdown]
 # ### Exercise 00.2 · Prove it
-# Write `who_am_i`, to be run on every rank. It returns a dict:
+# Write `who_am_i`, a function that runs on every rank and returns a dictionary:
 #
 # | key | value |
 # |---|---|
-# | `rank`, `ranks` | this rank's number, and how many there are: `comm.rank`, `comm.size` |
-# | `host` | the computer's name: `platform.node()` |
-# | `pid` | the number that the operating system gave this process: `os.getpid()` |
-# | `library` | the MPI library's own words about itself: `MPI.Get_library_version()` |
+# | `rank`, `ranks` | the number of this rank, and the number of all ranks: `comm.rank`, `comm.size` |
+# | `host` | the name of the computer: `platform.node()` |
+# | `pid` | the number that the operating system gave this process (process identifier): `os.getpid()` |
+# | `library` | the text with which the MPI library describes itself: `MPI.Get_library_version()` |
 #
-# `MPI` comes from `from mpi4py import MPI`. Write that line *inside* of the function: only ranks
-# load MPI, never the notebook. About 3 lines. *(beginner)*
+# `MPI` comes from `from mpi4py import MPI` ([mpi4py](https://mpi4py.readthedocs.io) is MPI for Python). Write this line
+# *inside* the function, so that only the ranks load MPI and never the notebook. About 3 lines.
+# *(beginner)*
 #
-# <details><summary>Hint 1: a dict</summary>
-# {"rank": comm.rank, "ranks": comm.size} is a dict with two entries.</details>
+# <details><summary>Hint 1: a dictionary</summary>
+# {"rank": comm.rank, "ranks": comm.size} is a dictionary with two entries.</details>
 # <details><summary>Hint 2: nearly the answer</summary>
-# Return {"rank": comm.rank, "ranks": comm.size, "host": …, "pid": …, "library": …}, each … a call
-# from the text.</details>
+# Return {"rank": comm.rank, "ranks": comm.size, "host": …, "pid": …, "library": …}, where each … is
+# a call from the table.</details>
 
 # %%
 def who_am_i(comm):
@@ -203,11 +223,12 @@ def who_am_i(comm):
 check("00.2", who_am_i)
 
 # %% [markdown]
-# **Explain.** The ranks have different process numbers, and none is the notebook's: that is the
-# proof. (The launcher adds one or two helpers of its own, which run no Python of yours.)
+# **Explain.** The ranks have different process numbers, and none of them is the notebook's number,
+# which proves that they are separate processes. (The launcher adds one or two helper processes,
+# which run none of your Python code.)
 #
-# Each rank has its own memory, too. A variable that rank 1 sets, no other rank can see: it takes a
-# message. Look:
+# Each rank also has its own memory. When rank 1 changes a variable, no other rank sees the change,
+# unless rank 1 sends it a message. The next cell shows this:
 
 # %%
 note = "as it was"
@@ -225,12 +246,12 @@ print(launch.run(change_the_note, ranks=ranks))
 
 
 # %% [markdown]
-# **Explain.** Rank 1 alone returns the changed note.
+# **Explain.** Only rank 1 returns the changed note.
 #
 # ## 3. When it goes wrong
-# It will. Two kinds of trouble are special to many ranks. First: *one* rank fails. Here the ranks
-# take their parts from a list, and the list is one part too short. Read the message: which rank,
-# what, which line?
+# Sooner or later a run fails, and two kinds of failure occur only with several ranks. In the first
+# kind, *one* rank fails. The ranks in the next cell take their parts from a list that is one part
+# too short. Read the message: which rank failed, for which reason, and in which line?
 
 # %%
 def take_a_part(comm):
@@ -247,16 +268,17 @@ except RankFailed as failure:  # caught here only so that the notebook can go on
 # %% [markdown]
 # <details><summary>Answer</summary>
 #
-# The last rank: there is no part for it (IndexError), in the line `return parts[comm.rank]`. On the
-# other ranks nothing was wrong.
+# The last rank failed with an IndexError, because there is no part for it, in the line
+# `return parts[comm.rank]`. Nothing was wrong on the other ranks.
 # </details>
 #
-# Second: nobody fails, and nothing happens. Each rank waits for a message that is sent only after
-# another wait: a *deadlock*. `launch.run` stops it after `timeout` seconds and says who waits, and
-# where. In the next cell ranks stand in a ring, and each has a left and a right neighbor:
+# In the second kind no rank fails, and yet nothing happens. Each rank waits for a message that
+# another rank would send only after its own wait, which is called a *deadlock*. `launch.run` stops
+# such a run after `timeout` seconds and reports which ranks wait, and where. In the next cell the
+# ranks form a ring, so that each has a left and a right neighbor. Two calls move the messages:
 #
 # - `comm.send(thing, dest=1)` sends any Python object to rank 1;
-# - `comm.recv(source=0)` waits for what rank 0 sends, and returns it.
+# - `comm.recv(source=0)` waits for an object from rank 0 and returns it.
 
 # %%
 def pass_on_stuck(comm):
@@ -274,25 +296,27 @@ if world.launcher() is None:  # under mpiexec or srun a stuck run ends the whole
 
 
 # %% [markdown]
-# Who waits for whom?
+# Which rank waits for which?
 #
 # <details><summary>Answer</summary>
 #
-# All ranks stand in `recv`, each for its left neighbor. Nobody has got as far as `send`, so no
-# message can arrive.
+# All ranks wait in `recv`, each for a message from its left neighbor. No rank has reached `send`,
+# so no message can arrive.
 # </details>
 #
 # ### Exercise 00.3 · Unlock it
-# Write `pass_on`: every rank sends its `greeting` to its right neighbor and returns the one from
-# its left neighbor. The greeting names the process, so that nobody can make it up. Nobody may wait
-# for ever, whatever the number of ranks. One call does both at the same time:
+# Write `pass_on`: every rank sends its `greeting` to its right neighbor and returns the greeting
+# from its left neighbor. (The greeting contains the process number, so that a function cannot make
+# it up.) No rank may wait forever, whatever the number of ranks. One call sends and receives at the
+# same time:
 #
 #     theirs = comm.sendrecv(thing, dest=1, source=2)  # sends to rank 1, returns what rank 2 sends
 #
 # 1 line. *(beginner)*
 #
 # <details><summary>Hint 1: where does it go, where does it come from?</summary>
-# To `right`, from `left`. Both stand in the function already.</details>
+# The greeting goes to `right`, and the other one comes from `left`. Both variables are in the
+# function already.</details>
 # <details><summary>Hint 2: nearly the answer</summary>
 # return comm.sendrecv(greeting, dest=right, source=…)</details>
 
@@ -310,14 +334,22 @@ def pass_on(comm):
 check("00.3", pass_on)
 
 # %% [markdown]
-# (If you sent first and received second, it worked: short messages are taken along at once. [Lab 20](20_ranks_and_messages.ipynb)
-# shows where that ends.)
+# If you sent first and received second, the check passed as well, because MPI accepts short
+# messages before the receiver asks for them. [Lab 20](20_ranks_and_messages.ipynb) shows the length from which this no longer
+# works.
 #
 # ### What you take away
-# - `doctor.show()`, in a terminal `make doctor`, says what is here, what is not, and which labs
-#   run.
-# - Ranks are separate processes that share nothing but messages. Cores are shared out among them.
-# - A message about a failed run names the rank and the line. Read it first.
-# - If nothing happens, ask who waits for whom.
+# - `doctor.show()`, or `make doctor` in a terminal, reports which components your machine has,
+#   which it lacks, and which labs you can run.
+# - Ranks are separate processes that share nothing and exchange messages. They also have to share
+#   the cores, so each rank gets a part of them.
+# - The message of a failed run names the rank and the line, so read it first.
+# - If nothing happens, find out which rank waits for which.
 #
-# Next, lab 01: numbers you can trust.
+# Lab 01 continues with measurements that you can trust.
+#
+# ### Further reading
+# - [MPI for Python (mpi4py)](https://mpi4py.readthedocs.io). The tutorial shows `send`, `recv` and `sendrecv` in a few lines each.
+# - [MPI: A Message-Passing Interface Standard](https://www.mpi-forum.org/docs/). The chapter on point-to-point communication says when a send may wait for its
+#   receiver.
+# - [Slurm: srun](https://slurm.schedmd.com/srun.html). The manual page of the launcher that starts ranks on most clusters.

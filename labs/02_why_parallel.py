@@ -2,12 +2,26 @@
 # <!-- Generated from solutions/02_why_parallel.py by `make labs`. Learners work on a copy in work/. -->
 # # 02 Why parallel?
 #
-# From a list of a net's layers you compute how long one device would train it, whether the training
-# fits into its memory, and what a hundred devices could give at best.
+# Suppose you want to train a well-known neural network and have one GPU. Before you start, two
+# questions decide whether that is possible at all: how long will the training take, and does it fit
+# into the memory of the device? If the answer to the first is *years*, or the answer to the second
+# is *no*, you need more devices. Then a third question decides whether it is worth paying for them:
+# how much faster can a hundred devices be, at best, when they have to exchange their gradients over
+# a network after every step?
 #
-# **You will be able to** (1) count the operations of a training, and turn them into days, (2) count
-# the bytes that a training needs, and see what does not fit, (3) give an upper bound for many
-# devices.
+# In this lab we answer the three questions with a pencil: we count the operations, the bytes and
+# the messages of a training run from the list of a network's layers. After each count we compare
+# the number with a published measurement, because a formula that nobody has checked is only an
+# opinion.
+#
+# **After this lab you can** (1) count the operations of a training run and convert them to days,
+# (2) count the bytes that a training step needs and see what does not fit, (3) derive an upper
+# bound for the speed-up of many devices.
+#
+# ![Four images go into a device that computes the forward and the backward pass; the operations give the time, the parameters and activations give the memory, and the gradients give the message to other devices](../notebooks/figures/02_costs.svg)
+#
+# *The three costs of a training step. The operations determine the time, the parameters and the
+# activations determine the memory, and the gradients are what devices have to exchange.*
 #
 # Needs: cpu, torch · Ranks: 1 · Minutes: 40 · Level: beginner · Before: 00
 
@@ -21,20 +35,20 @@ from support import lab02
 lab.start("02_why_parallel")
 
 # %% tags=["parameters"]
-images = 8  # pictures in the convolution that is timed
+images = 8  # images in the convolution that is timed
 repeat = 15  # timed calls of it
 
 
 # %% [markdown]
-# ## 1. What does a training cost?
-# A net for pictures is a list of layers. Each has *parameters*, the numbers that are learned, and
-# *activations*, the numbers that it hands to the next layer. Here are the first layers of VGG-16,
-# for one picture:
+# ## 1. What does a training run cost?
+# A neural network for images is a list of layers. Each layer has *parameters*, which are the
+# numbers that are learned, and *activations*, which are the numbers that it passes to the next
+# layer. These are the first layers of [VGG-16](https://arxiv.org/abs/1409.1556), for one image:
 
 # %%
 def layers(net):
-    """The layers of a well-known net. flops as float: those of a training do not fit into 64-bit
-    integers."""
+    """The layers of a well-known network. flops as float: those of a training run do not fit into
+    64-bit integers."""
     return nets.layer_table(net).astype({"flops": float})
 
 
@@ -44,46 +58,50 @@ print(f"… {len(vgg16)} rows; parameters {vgg16.parameters.sum():,}, flops {vgg
 
 
 # %% [markdown]
-# The column `flops` holds *floating-point operations* of the way forward: from the picture to the
-# net's answer. A multiplication and an addition count as two.
+# The column `flops` contains the *floating-point operations* of the **forward pass**, which
+# computes the network's answer from the image. A multiplication and an addition count as two
+# operations.
 #
-# Training also goes back through the net ([lab 10](10_train_on_one_device.ipynb) does it by hand). The way back computes two things
-# in each layer: how the error depends on the layer's parameters, and how it depends on the layer's
-# input. Each of these takes as many operations as the way forward. (Only the first layer's input,
-# the picture, needs none; we leave that out.) So **a training step takes three times the operations
-# of the way forward**, for each picture.
+# Training also needs the **backward pass**, which goes from the last layer to the first (in [lab 10](10_train_on_one_device.ipynb)
+# you write it by hand). In each layer the backward pass computes two things: how the loss depends
+# on the layer's parameters, and how it depends on the layer's input. Each of the two takes as many
+# operations as the forward pass. (Only the input of the first layer, the image, needs no gradient,
+# and we ignore this exception.) Therefore **a training step takes three times the operations of the
+# forward pass**, for each image.
 #
-# One *epoch* shows every picture of the data set once.
+# One *epoch* uses every image of the dataset once.
 #
 # ### Exercise 02.1 · Count the operations of a training
-# `table` is a table of layers as above, for one picture. How many operations does a training take
-# that shows `pictures` pictures in each of `epochs` epochs? 1 line. *(beginner)*
+# `table` is a table of layers as above, for one image. How many operations does a training run take
+# that uses `pictures` images in each of `epochs` epochs? For example, a network with 10 operations
+# in its forward pass takes 30 operations for each image, and 600 for 5 images in 4 epochs. 1 line.
+# *(beginner)*
 #
 # <details><summary>Hint 1: a column's sum</summary>
 #
-# `table.flops.sum()` is the number of operations of one picture on its way forward.
+# `table.flops.sum()` is the number of operations of the forward pass for one image.
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
-# That sum, times 3, times how many pictures are shown in the whole training.
+# That sum, times 3, times the number of images that are used in the whole training run.
 # </details>
 
 # %%
 def training_flops(table, pictures, epochs):
-    """Floating-point operations of a whole training. table: a pandas.DataFrame with a column
+    """Floating-point operations of a whole training run. table: a pandas.DataFrame with a column
     flops."""
     raise NotImplementedError("exercise 02.1: Count the operations of a training")
 
 
 # %%
-# Asked: The operations of three trainings.
+# Asked: The operations of three training runs.
 check("02.1", training_flops)
 
 # %% [markdown]
 # ### Is that how others count?
-# In 2018 OpenAI counted the trainings of well-known nets. Their unit is the **petaflop/s-day**:
-# 10¹⁵ operations in each second of a day. Two of their nets are among our tables. Their data set,
-# ImageNet, has 1.28 million pictures; they count 1.2 million.
+# In 2018 OpenAI counted the operations of well-known training runs. Their unit is the
+# **petaflop/s-day**: 10¹⁵ operations per second for one day. Two of their networks are among our
+# tables. Their dataset, ImageNet, has 1.28 million images, and they count 1.2 million.
 
 # %%
 own = {}
@@ -95,22 +113,22 @@ for name, net, epochs in (("AlexNet", "alexnet", 90), ("VGG-16", "vgg16", 74)):
 lab02.draw_costs(lab02.COSTS, own)
 
 # %% [markdown]
-# **Explain.** Your counts are within 5 % of the published ones. (They rounded the operations of a
-# picture.)
+# **Explain.** You should see that your counts agree with the published ones within 5 %. (OpenAI
+# rounded the number of operations per image.)
 #
-# The axis is logarithmic: each line is ten times the one below. From AlexNet to GPT-3, in eight
-# years, the dearest training grew some 670,000 times. One GPU's peak grew about 80 times in these
-# years: from 1.6 teraflop/s (GTX 580, AlexNet's) to 125 (V100, GPT-3's, in 16 bits). The rest came
-# from **more GPUs**, for longer.
+# The vertical axis is logarithmic, so each line stands for ten times the value of the line below.
+# From AlexNet to [GPT-3](https://arxiv.org/abs/2005.14165), which is eight years, the cost of the most expensive training
+# run grew about 670,000 times. In the same years the peak performance of one GPU grew about 80
+# times: from 1.6 teraflop/s (GTX 580, used for AlexNet) to 125 teraflop/s (V100 with 16-bit
+# numbers, used for GPT-3). The remaining factor came from **more GPUs**, which also ran for longer.
 #
 # *Sources: the points until 2016 are from Amodei and Hernandez, "AI and Compute" (OpenAI, 2018,
-# appendix); GPT-3 is from Brown and others (2020), table D.1; the peaks are NVIDIA's, from the data
-# sheets.*
+# appendix); GPT-3 is from Brown et al. (2020), table D.1; the peaks are from NVIDIA's data sheets.*
 #
 # ## 2. How many days is that?
 # ### Predict
-# GPT-3 took 3,640 petaflop/s-days. Say that one H100, a GPU of 2022, computes 0.4 petaflop/s in
-# training, which is 40 % of its peak in 16 bits. How many years would it need alone?
+# GPT-3 took 3,640 petaflop/s-days. Assume that one H100, a GPU of 2022, computes 0.4 petaflop/s in
+# training, which is 40 % of its peak with 16-bit numbers. How many years would a single H100 need?
 
 # %%
 predict("02.2", years=...)  # a number
@@ -119,24 +137,25 @@ predict("02.2", years=...)  # a number
 predict.right("02.2", years=3640 / 0.4 / 365.25)
 
 # %% [markdown]
-# **Explain.** 3,640 / 0.4 are 9,100 days, or 25 years. One GPU is not enough, however patient its
-# owner.
+# **Explain.** The quotient 3,640 / 0.4 is 9,100 days, or 25 years. One GPU is not enough, even for
+# a very patient owner.
 #
 # ### Measure
-# How fast does *this* machine compute? Such nets are mostly convolutions. We time the way forward
-# and back of two typical ones, and divide their operations by the time. For each picture and each
-# of its 56 by 56 points, a convolution of k by k takes channels · channels · k · k multiplications
-# and as many additions. About 10 s.
+# Now we measure how fast *this* machine computes. Most operations of such networks are
+# convolutions, so we time the forward and backward pass of two typical ones, and divide their
+# number of operations by the time. For each image and each of its 56 by 56 points, a convolution
+# with a k by k kernel takes channels · channels · k · k multiplications and as many additions. This
+# takes about 10 s.
 
 # %%
 device = world.device()
 
 
 def time_convolution(channels, kernel):
-    """Operations of the way forward and back with `images` pictures, and the Measurement of their
-    time."""
+    """Operations of the forward and backward pass with `images` images, and the Measurement of
+    their time."""
     layer = torch.nn.Conv2d(channels, channels, kernel, padding=kernel // 2).to(device)
-    # The way back is to compute the gradient of the input, too, as between two layers.
+    # The backward pass has to compute the gradient of the input, too, as between two layers.
     entering = torch.rand(images, channels, 56, 56, device=device, requires_grad=True)
 
     def forward_and_back():
@@ -157,9 +176,9 @@ for channels, kernel in ((64, 3), (128, 1)):
 rate = max(rates.values())
 
 # %% [markdown]
-# Now the days of a training of 90 epochs, 1.28 million pictures each: on this machine by your count
-# and the better of the two rates, and on one P100, a GPU of 2016, by the images per second that
-# were published for it.
+# Next we compute the days of a training run of 90 epochs with 1.28 million images each: first on
+# this machine, from your count and the higher of the two measured rates, and then on one P100, a
+# GPU of 2016, from the images per second that were published for it.
 
 # %%
 pictures_shown = 90 * 1_281_167
@@ -179,47 +198,50 @@ print("Days of training:", days.map("{:.3g}".format), sep="\n")
 
 
 # %% [markdown]
-# **Explain.** The first column is what this machine would need alone. Divide it by 365 for years.
-# It is too good: the rate is the better one of two layers, and nets have other layers, which
-# compute worse. (The two rates above show how much layers differ.)
+# **Explain.** The first column is the number of days that this machine would need (divide it by 365
+# to get years). The number is optimistic, because the rate is the higher one of two layers, and
+# networks contain other layers, which compute more slowly. The two rates above show how much layers
+# can differ.
 #
-# The P100's days are from measured trainings, though on made-up pictures, which nobody had to read
-# from a disk. The last column only divides them by a hundred. Section 4 asks what of that can be
-# had.
+# The days for the P100 come from measured training runs, although with synthetic images, which did
+# not have to be read from a disk. The last column only divides these days by a hundred, and section
+# 4 asks how much of this speed-up is possible.
 #
-# Do operations predict days? Compare VGG-16 with AlexNet (22 times fewer operations; timed with 512
-# pictures a step, the others with 64) and with ResNet-50 (3.8 times fewer) in the P100's column.
+# Do operations predict days? In the column of the P100, compare VGG-16 with AlexNet (22 times fewer
+# operations; measured with 512 images per step, the others with 64) and with ResNet-50 (3.8 times
+# fewer operations).
 # <details><summary>Answer</summary> AlexNet takes 19 times fewer days, so the operations predict that well.
-# ResNet-50 takes only 1.4 times fewer, for two likely reasons, neither measured here. Nearly all of
-# VGG-16's operations are convolutions of 3 by 3, which NVIDIA's library cuDNN can compute by
-# Winograd's method, with up to four times fewer multiplications than we count. By our count VGG-16
-# therefore runs at 135 % of the P100's peak of 10.6 teraflop/s, and ResNet-50 at 51 %. And
-# ResNet-50 has many small layers between its convolutions, which move numbers rather than compute
-# with them. Labs [12](12_find_the_bottleneck.ipynb) and [14](14_mixed_precision_and_memory.ipynb) are about that.</details>
+# ResNet-50 takes only 1.4 times fewer, for two likely reasons, neither of them measured here.
+# First, nearly all operations of VGG-16 are 3 by 3 convolutions, which NVIDIA's library cuDNN can
+# compute with Winograd's method, which needs up to four times fewer multiplications than we count.
+# By our count VGG-16 therefore runs at 135 % of the P100's peak of 10.6 teraflop/s, and ResNet-50
+# at 51 %. Second, ResNet-50 has many small layers between its convolutions, which move numbers
+# rather than compute with them. Labs [12](12_find_the_bottleneck.ipynb) and [14](14_mixed_precision_and_memory.ipynb) are about such layers.</details>
 #
 # *Sources: TensorFlow's page "Benchmarks", May 2017, synthetic images, one GPU of a DGX-1; Lavin
 # and Gray, "Fast Algorithms for Convolutional Neural Networks", arXiv 1509.09308.*
 #
 # ## 3. Does it fit?
-# A training holds in memory, in 32-bit numbers of 4 bytes:
+# A training run keeps these numbers in memory, each of them with 32 bits, or 4 bytes:
 #
-# | what | numbers |
+# | what | how many numbers |
 # |---|---|
 # | the parameters | one for each parameter |
-# | their gradients: what the way back computes | one for each parameter |
-# | the optimizer's own: Adam keeps averages of each gradient and of its square | two for each parameter |
-# | the activations, which the way back needs | **at most** one for each activation of **each** picture |
+# | their gradients, which the backward pass computes | one for each parameter |
+# | the state of the optimizer; Adam keeps averages of each gradient and of its square | two for each parameter |
+# | the activations, which the backward pass needs | **at most** one for each activation of **each** image |
 #
-# Only *at most*, because a result that the way back does not need is not kept. So what you compute
-# now is an upper bound.
+# The number of activations is only a maximum, because a framework does not keep a result that the
+# backward pass does not need. What you compute now is therefore an upper bound.
 #
 # ### Exercise 02.2 · Count the bytes
-# `table` is a table of layers, for one picture. How many bytes does a training with Adam hold at
-# most, if a step shows `batch` pictures? 2 lines. *(beginner)*
+# `table` is a table of layers, for one image. How many bytes does a training step with Adam keep at
+# most, if it uses `batch` images? As a smaller example, the parameters and their gradients alone
+# take 8 bytes for each parameter. 2 lines. *(beginner)*
 #
 # <details><summary>Hint 1: which depend on the batch?</summary>
 #
-# Only the activations: twice as many pictures, twice as many of them. The parameters are there
+# Only the activations do: twice as many images have twice as many activations. The parameters exist
 # once.
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
@@ -229,18 +251,18 @@ print("Days of training:", days.map("{:.3g}".format), sep="\n")
 
 # %%
 def training_bytes(table, batch):
-    """The most bytes that a step with Adam holds. table: a DataFrame of parameters and
+    """The most bytes that a step with Adam keeps. table: a DataFrame of parameters and
     activations."""
     raise NotImplementedError("exercise 02.2: Count the bytes")
 
 
 # %%
-# Asked: The bytes for two tables, and batches of 1 to 256 pictures.
+# Asked: The bytes for two tables, and batches of 1 to 256 images.
 check("02.2", training_bytes)
 
 # %% [markdown]
-# ### Measure: does PyTorch hold 16 bytes for each parameter?
-# A small net, one step with Adam, and then we ask every tensor for its bytes.
+# ### Measure: does PyTorch keep 16 bytes for each parameter?
+# We take one step with Adam in a small network, and then ask every tensor for its size in bytes.
 
 # %%
 net = torch.nn.Sequential(torch.nn.Linear(1000, 500), torch.nn.ReLU(), torch.nn.Linear(500, 10))
@@ -263,19 +285,20 @@ record.add("bytes", parameters=parameters, held=sum(held.values()))
 print(f"{'together':<16} {sum(held.values()) / parameters:.2f}")
 
 # %% [markdown]
-# And the activations? `lab02.kept` asks PyTorch for every tensor that it keeps for the way back,
-# apart from the parameters, for batches of 1, 8 and 64 pictures.
+# What about the activations? `lab02.kept` asks PyTorch for every tensor that it keeps for the
+# backward pass, apart from the parameters, for batches of 1, 8 and 64 images.
 
 # %%
 kept = {batch: lab02.kept(net, torch.rand(batch, 1000)) for batch in (1, 8, 64)}
 for batch, size in kept.items():
-    print(f"{batch:>2} pictures: {size:>7} bytes, {size / batch:.0f} for each picture")
+    print(f"{batch:>2} images: {size:>7} bytes, {size / batch:.0f} for each image")
 
 # %% [markdown]
-# **Explain.** 16 bytes for each parameter, and activations in proportion to the batch.
+# **Explain.** You should see 16 bytes for each parameter, and activations that grow in proportion
+# to the batch.
 
 # %% [markdown]
-# And what does not fit?
+# Now we can list which networks do not fit.
 
 # %%
 rows = []
@@ -283,7 +306,7 @@ for net_name in ("alexnet", "resnet50", "vgg16"):
     table = layers(net_name)
     rows.append(
         {"net": net_name}
-        | {f"{batch} pictures": training_bytes(table, batch) / 1e9 for batch in (1, 32, 256)}
+        | {f"{batch} images": training_bytes(table, batch) / 1e9 for batch in (1, 32, 256)}
     )
 print("Gigabytes (a P100 has 16):", pandas.DataFrame(rows).set_index("net").round(1), sep="\n")
 gpt3 = pandas.DataFrame({"parameters": [175_000_000_000], "flops": [0.0], "activations": [0]})
@@ -291,68 +314,75 @@ print(f"GPT-3, without any activation: {training_bytes(gpt3, 0) / 1e9:,.0f} GB; 
 
 
 # %% [markdown]
-# **Explain.** The activations in this table are an upper bound. Of ResNet-50's, PyTorch keeps 57 %
-# (86 of 150 MB a picture), and of VGG-16's 64 %, as the kit's authors measured with `lab02.kept`. A
-# ReLU, for example, may write its result over its input, because its way back needs only the
-# result.
+# **Explain.** The activations in this table are an upper bound. Of ResNet-50's activations PyTorch
+# keeps 57 % (86 of 150 MB per image), and of VGG-16's 64 %, as the authors of this kit measured
+# with `lab02.kept`. One reason is that a ReLU, for example, can overwrite its input with its
+# result, because its backward pass needs only the result.
 #
-# Convolutional nets fit, if the batch is small enough: it is the *activations* that fill the
-# memory. Giving each device a small batch helps at once, and that is **data parallelism** (labs [30](30_average_gradients.ipynb)
-# to [46](46_three_libraries.ipynb)).
+# Convolutional networks fit if the batch is small enough, because their *activations* fill the
+# memory. It therefore helps at once to give each device a small batch, which is **data
+# parallelism** (labs [30](30_average_gradients.ipynb) to [46](46_three_libraries.ipynb)).
 #
-# GPT-3 does not fit even without a picture: its parameters, gradients and averages alone fill 35
-# GPUs of 80 GB. Then the *net* must be shared out: its layers (**model** and **pipeline
-# parallelism**), its matrices (**tensor parallelism**), or the optimizer's numbers (**sharding**).
+# GPT-3 does not fit even without an image: its parameters, gradients and averages alone fill 35
+# GPUs with 80 GB each. Then the *model* has to be partitioned: by layers (**model parallelism** and
+# **pipeline parallelism**), by matrices (**tensor parallelism**), or by the numbers of the
+# optimizer (**sharding**).
 #
-# What frees memory on one device, before any second one: [lab 14](14_mixed_precision_and_memory.ipynb).
+# [Lab 14](14_mixed_precision_and_memory.ipynb) shows how to free memory on one device before you use a second one.
 #
 # ## 4. What could a hundred devices give, at best?
-# In data parallelism every device keeps a batch of its own, as large as if it were alone: p devices
-# show p times the pictures in a step. Then they average their gradients, so that all have the same
-# net again. That is a message as long as the net's parameters.
+# In data parallelism every device keeps a whole copy of the model and its own batch, as large as if
+# it were alone, so p devices use p times as many images in a step. Then the devices average their
+# gradients, so that all of them have the same model again. The message for this average is as long
+# as the parameters of the model.
 #
-# Two directions lead to a hundred devices. **Scale-up** puts more of them, or faster ones, where
-# the fast links are: NVLink joins eight GPUs in a DGX H100, and 72 in a rack of GB200 NVL72.
-# **Scale-out** joins more nodes by a network, and has no such end. Networks are slower than NVLink,
-# so scale-out is where the exchange of gradients hurts, and it is what we bound now.
+# There are two ways to get a hundred devices. **Scale-up** adds more or faster devices where the
+# fast links are: NVLink connects eight GPUs in a DGX H100, and 72 in a rack of GB200 NVL72.
+# **Scale-out** connects more nodes by a network, and its size is not limited in this way. Because
+# networks are slower than NVLink, the communication of gradients limits scale-out first, and this
+# is the limit that we compute now.
 #
-# Devices stand in *nodes*, computers with one network card each. Unless the switches add up the
-# gradients themselves (as those with NVIDIA's SHARP do), each card has to send about 2 (p - 1) / p
-# times these bytes among p devices (lab 23 shows why). It may do so while the way back still
-# computes the gradients of earlier layers (lab 32). So, **at best**, a step takes as long as the
-# *longer* of the two: computing, or exchanging.
+# The devices are in *nodes*, which are computers with one network interface card (NIC) each. Among
+# p devices each NIC has to send about 2 (p − 1) / p times the bytes of the gradients, unless the
+# switches add the gradients themselves, as switches with NVIDIA's SHARP do (lab 23 shows why). The
+# NIC can send while the backward pass still computes the gradients of earlier layers (lab 32). **At
+# best**, a step therefore takes as long as the *longer* of two things: the computation or the
+# communication.
 #
 # ### Exercise 02.3 · An upper bound
-# `compute` is the seconds that one device computes in a step, `gradient` the bytes of its
-# gradients, `link` the bytes per second of a node's network card. How many times as many pictures
-# per second as one device do `devices` devices give, at best? One device alone exchanges nothing. 3
-# lines. *(intermediate)*
+# `compute` is the number of seconds that one device computes in a step, `gradient` is the number of
+# bytes of its gradients, and `link` is the number of bytes per second of a node's NIC. How many
+# times as many images per second as one device do `devices` devices process, at best? One device
+# alone does not communicate. For example, if computing takes 0.5 s and communication takes 1 s,
+# four devices need 1 s for four times the images, so the speed-up is at most 2. 3 lines.
+# *(intermediate)*
 #
-# <details><summary>Hint 1: the exchange</summary>
+# <details><summary>Hint 1: the communication</summary>
 #
 # `exchange = 2 * (devices - 1) / devices * gradient / link` is its time in seconds.
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
-# A step of all takes `max(compute, exchange)` and shows `devices` times the pictures that one
-# device shows in `compute` seconds.
+# A step of all devices takes `max(compute, exchange)` and uses `devices` times as many images as
+# one device uses in `compute` seconds.
 # </details>
 
 # %%
 def best_speedup(devices, compute, gradient, link):
-    """Upper bound of pictures per second, as times those of one device. compute in s, gradient in
-    bytes."""
+    """Upper bound of the speed-up in images per second. compute: seconds. gradient: bytes. link:
+    bytes per second."""
     raise NotImplementedError("exercise 02.3: An upper bound")
 
 
 # %%
-# Asked: The bound where computing takes longer, and where the exchange does.
+# Asked: The bound where computation takes longer, and where communication does.
 check("02.3", best_speedup)
 
 # %% [markdown]
 # ### The bound, and what was reached
-# 64 GPUs, 64 pictures a step on each, and cards from 1 to 100 Gb/s (a byte has 8 bits). The points
-# are what was published for cards of 40 Gb/s: nothing is measured here.
+# The plot shows the bound for 64 GPUs with 64 images per step on each, and for NICs from 1 to 100
+# Gb/s (a byte has 8 bits). The points are published results for NICs with 40 Gb/s, so nothing in
+# this plot is measured here.
 
 # %%
 speeds = np.geomspace(1, 100, 41)  # Gb/s
@@ -364,62 +394,68 @@ for net_name, (together, alone) in lab02.SCALED.items():
     bounds[f"{net_name}, at best"] = speeds, [100 * times / 64 for times in most]
     percent = 100 * together / alone / 64
     reached[f"{net_name}, reached: {percent:.0f} %"] = [40], [percent]
-axes = {"xlabel": "Gb/s of a node's card", "ylabel": "% of the ideal", "logx": True}
-title = "What the cards allow at best, and what was reached"
+axes = {"xlabel": "Gb/s of a node's NIC", "ylabel": "% of the ideal", "logx": True}
+title = "What the NICs allow at best, and what was reached"
 plots.lines(bounds | reached, **axes, title=title, name="bounds")
 
 # %% [markdown]
-# **Explain.** Each curve has a knee. Left of it the exchange takes longer than the computing, and
-# more GPUs wait for the network. VGG-16 has 553 MB of gradients: with cards of 10 Gb/s 64 GPUs do
-# about half of the work that they could, however well it is programmed. Inception v3 has a sixth of
-# these bytes, and 10 Gb/s serve it well.
+# **Explain.** Each curve has a knee. To the left of the knee the communication takes longer than
+# the computation, and the GPUs wait for the network. VGG-16 has 553 MB of gradients, so with NICs
+# of 10 Gb/s the 64 GPUs do about half of the work that they could, however well the program is
+# written. Inception v3 has a sixth of these bytes, and 10 Gb/s are enough for it.
 #
-# At 40 Gb/s all three nets are right of their knees: the bound says that nothing need be lost. And
-# yet VGG-16 reached 64 % of the ideal, and the two with fewer bytes 83 % (Inception v3) and 89 %
-# (ResNet-101).
+# At 40 Gb/s all three networks are to the right of their knees, so the bound allows them the full
+# speed-up. Nevertheless VGG-16 reached only 64 % of the ideal, and the two networks with fewer
+# bytes reached 83 % (Inception v3) and 89 % (ResNet-101).
 #
-# That is what a bound leaves out. The exchange cannot begin before the first gradient is there,
-# messages have a latency, and somebody has to add and copy. Most of this kit is about that gap.
-# (The formula also counts each GPU as a node. In those servers four GPUs share a card: if they
-# first sum among themselves, the card sends 1.88 times the bytes instead of 1.97, so the true bound
-# is 5 % higher where the exchange is longer.)
+# The difference is due to effects that the bound leaves out. Communication cannot begin before the
+# first gradient has been computed, messages have a latency, and a processor has to add and copy the
+# values. Most of this kit is about this difference. (The formula also treats each GPU as a node. In
+# those servers four GPUs share a NIC. If they first add their gradients among themselves, the NIC
+# sends 1.88 times the bytes instead of 1.97 times, so the true bound is 5 % higher where the
+# communication takes longer.)
 #
-# *Source: Horovod's README of 2017 (commit d54e3a88): Pascal GPUs, 4 a server, NCCL.*
+# *Source: [Horovod's README of 2017](https://github.com/horovod/horovod/blob/d54e3a88/README.md): Pascal GPUs, 4 per server, NCCL.*
 #
 # ## Half a page of history
-# In 2012 **AlexNet** won the ImageNet contest after five to six days on two gaming GPUs. Each held
-# half of the net, since it did not fit into one. In 2017 **Facebook** trained ResNet-50 in an hour
-# on 256 P100. In 2018 **Tencent** took 6.6 minutes on 2,048 P40, and **Sony** 224 seconds on 2,176
-# V100. In 2020 **GPT-3** took the 3,640 petaflop/s-days above.
+# In 2012 [AlexNet](https://doi.org/10.1145/3065386) won the ImageNet contest after a training run of five to six
+# days on two gaming GPUs. Each of them held half of the network, because it did not fit into one.
+# In 2017 Facebook trained ResNet-50 in [one hour](https://arxiv.org/abs/1706.02677) on 256 P100 GPUs. In 2018 Tencent
+# needed [6.6 minutes](https://arxiv.org/abs/1807.11205) on 2,048 P40, and Sony [224 seconds](https://arxiv.org/abs/1811.05233) on 2,176 V100. In
+# 2020 GPT-3 took the 3,640 petaflop/s-days above.
 #
-# Who needs it? Whoever would wait weeks for an answer: recognising pictures and speech,
-# translating, language models, and science. In 2018 a net that finds storms in climate models was
-# scaled to 27,360 GPUs of **Summit**. What is large in an application decides what it demands from
-# a cluster:
+# Such machines are needed by everyone who would otherwise wait weeks for a result: in image and
+# speech recognition, translation, language models, and science. In 2018 a network that finds storms
+# in climate models was scaled to [27,360 GPUs](https://arxiv.org/abs/1810.01993) of the supercomputer Summit. Which
+# resource of a cluster an application demands depends on what is large in it:
 #
 # | application | what is large | what it demands from a cluster |
 # |---|---|---|
-# | autonomous driving | the data: 1 to 5 TB an hour from a car | storage and input for petabytes (lab 15) |
-# | medical imaging | a sample: 1 GiB for a scan of a lung | memory: recomputing, nets cut up (labs 14, 62) |
-# | generating images | the work: 150,000 hours of a GPU | hundreds of GPUs for weeks; checkpoints (lab 70) |
+# | autonomous driving | the data: 1 to 5 TB per hour from a car | storage and input for petabytes (lab 15) |
+# | medical imaging | a sample: 1 GiB for a scan of a lung | memory: recomputation, partitioned models (labs 14 and 62) |
+# | generating images | the work: 150,000 GPU hours | hundreds of GPUs for weeks; checkpoints (lab 70) |
 #
-# A CT scan of 512 · 512 · 1,069 points leaves room for only one or two in a batch, so it is often
-# cut into patches. The 150,000 hours are those of Stable Diffusion, trained by data parallelism: a
-# step had 2,048 images on 256 A100, and its 860 million parameters make 3.4 GB of gradients that
-# all of them exchange.
+# Only one or two CT scans of 512 · 512 · 1,069 points fit into a batch, so such scans are often cut
+# into patches. The 150,000 GPU hours are those of Stable Diffusion, which was trained with data
+# parallelism: a step used 2,048 images on 256 A100 GPUs, and the 860 million parameters of the
+# model have 3.4 GB of gradients that all GPUs had to average.
 #
-# *Sources: Krizhevsky and others 2012; Goyal and others, arXiv 1706.02677; Jia and others, arXiv
-# 1807.11205; Mikami and others, arXiv 1811.05233; Kurth and others, arXiv 1810.01993. Of the table:
-# Grzywaczewski, "Training AI for Self-Driving Vehicles" (NVIDIA, 2017), and NetApp, "How to build a
-# data pipeline for autonomous driving"; TorchIO's documentation, "Patch-based pipelines"; Stable
-# Diffusion v1's model card.*
+# *Sources of the table: Grzywaczewski, "Training AI for Self-Driving Vehicles" (NVIDIA, 2017), and
+# NetApp, "How to build a data pipeline for autonomous driving"; TorchIO's documentation,
+# "Patch-based pipelines"; Stable Diffusion v1's model card.*
 #
 # ### What you take away
-# - Training counts as three times the operations of the way forward, for each picture and epoch;
-#   divided by a measured rate that is seconds.
-# - Activations grow with the batch; parameters, gradients and Adam's averages take 16 bytes a
-#   parameter.
-# - Scale-up ends where the fast links end. Scale-out goes on, over a network that has to carry the
-#   gradients.
-# - Many devices give at best what the longer of computing and exchanging allows. Lab 30 begins with
-#   the exchange; lab 50 measures what is lost.
+# - A training run takes three times the operations of the forward pass, for each image and epoch.
+#   Divided by a measured rate, this number gives the seconds.
+# - Activations grow with the batch, while parameters, gradients and Adam's averages take 16 bytes
+#   for each parameter.
+# - Scale-up ends where the fast links end. Scale-out continues beyond that, over a network that has
+#   to transfer the gradients.
+# - At best, many devices are as fast as the longer of computation and communication allows. Lab 30
+#   begins with the communication, and lab 50 measures what is lost.
+#
+# ### Further reading
+# - T. Ben-Nun and T. Hoefler, *[Demystifying Parallel and Distributed Deep Learning: An In-Depth Concurrency Analysis](https://arxiv.org/abs/1802.09941)*, ACM Computing Surveys 52(4), 2019. A survey of the forms of parallelism that the next labs introduce one by one.
+# - P. Goyal et al., *[Accurate, Large Minibatch SGD: Training ImageNet in 1 Hour](https://arxiv.org/abs/1706.02677)*, 2017. How 256 GPUs trained ResNet-50 in an hour without losing accuracy.
+# - J. Kaplan et al., *[Scaling Laws for Neural Language Models](https://arxiv.org/abs/2001.08361)*, 2020. How the loss of language models depends on parameters, data and computation.
+# - P. Mattson et al., *[MLPerf Training Benchmark](https://arxiv.org/abs/1910.01500)*, MLSys, 2020. MLPerf, the benchmark in which vendors compare their training times today.

@@ -2,13 +2,27 @@
 # <!-- Generated from solutions/10_train_on_one_device.py by `make labs`. Learners work on a copy in work/. -->
 # # 10 Train on one device
 #
-# Hundreds of GPUs must end up with the same net as one device would. So first the one device: from
-# the formula of the loss to the microseconds of a step.
+# All parallel training has the same goal: many devices together must compute the model that one
+# device would have computed, only sooner. To judge whether they do, you have to know exactly what
+# one device computes, and where it spends its time. Most errors in distributed training scripts are
+# in fact errors that would be visible on one device, such as gradients that are not cleared, a loss
+# that is summed instead of averaged, or an accuracy that is measured with the network in the wrong
+# mode.
 #
-# **You will be able to** (1) write loss, gradient and SGD step yourself, (2) write a correct
-# training step in PyTorch, (3) measure accuracy without side effects, (4) say where the time of a
-# step goes, and, if you have time, (5) tell from its loss whether a learning rate is too low or too
-# high.
+# In this lab we train a small network on one device, from the formula of the loss to the
+# microseconds of a training step. First we write loss, gradient and update by hand for one layer,
+# then we do the same in [PyTorch](https://docs.pytorch.org/docs/stable/) with three layers, and at each step we measure.
+#
+# **After this lab you can** (1) write the loss, the gradient and the SGD step yourself, (2) write a
+# correct training step in PyTorch, (3) measure accuracy without side effects, (4) say where the
+# time of a step goes, and, in the optional parts, (5) tell from its loss whether a learning rate is
+# too low or too high.
+#
+# ![A training step as a cycle: forward pass, loss, backward pass, update of the weights; the next batch begins a new step](../notebooks/figures/10_step.svg)
+#
+# *A training step. The forward pass computes the logits of a batch, the loss compares them with the
+# labels, the backward pass computes a gradient for every weight, and the update changes the
+# weights.*
 #
 # Needs: torch · Ranks: 1 · Minutes: 50 · Level: beginner · Before: 01
 
@@ -54,36 +68,38 @@ plots.images(
 )
 
 # %% [markdown]
-# An image is 8 × 8 pixels, 64 numbers from 0 (white) to 1 (black). Its **label** is the digit that
-# it shows.
+# An image has 8 × 8 pixels, which are 64 numbers from 0 (white) to 1 (black). Its **label** is the
+# digit that it shows. We use 1,536 images to train the network and 261 others to test it. Labs [11](11_same_net_in_tensorflow.ipynb),
+# [30](30_average_gradients.ipynb), [40](40_horovod_pytorch.ipynb) and [41](41_horovod_tensorflow.ipynb) use the same images, the same network and the same batches in the same order, so
+# their curves can be compared.
 #
-# 1,536 images train the net, 261 others test it. Labs [11](11_same_net_in_tensorflow.ipynb), [30](30_average_gradients.ipynb), [40](40_horovod_pytorch.ipynb) and [41](41_horovod_tensorflow.ipynb) use the same images, the
-# same net and the same batches in the same order, so their curves can be compared.
-#
-# Do you have the files of MNIST or of CIFAR-10? Labs 10, [30](30_average_gradients.ipynb), [40](40_horovod_pytorch.ipynb) and [41](41_horovod_tensorflow.ipynb) train on them, too, with
-# `dataset = "mnist:FOLDER"` or `"cifar10:FOLDER"` at the top, or in a shell with
-# `make run LAB=10 SET="dataset=mnist:FOLDER epochs=1 learning_rate=0.05"`. (For CIFAR-10 begin with
-# a rate of 0.01.) The text is about the digits.
+# If you have the files of MNIST or of CIFAR-10, labs 10, [30](30_average_gradients.ipynb), [40](40_horovod_pytorch.ipynb) and [41](41_horovod_tensorflow.ipynb) can train on them, with
+# `dataset = "mnist:FOLDER"` or `"cifar10:FOLDER"` in the cell above, or in a shell with
+# `make run LAB=10 SET="dataset=mnist:FOLDER epochs=1 learning_rate=0.05"`. (For CIFAR-10 start with
+# a learning rate of 0.01.) The text is about the digits.
 #
 # ## The loss
-# For each image a net gives ten numbers z, one for each digit: the **logits**. The larger one is,
-# the more the net believes in that digit.
+# For each image a network computes ten numbers z, one for each digit, which are called **logits**.
+# The larger the logit of a digit, the more the network's answer tends to this digit.
 #
-# **Softmax** makes probabilities of them: `p[k] = exp(z[k]) / sum(exp(z))`. They add up to 1.
+# **Softmax** converts the logits to probabilities, `p[k] = exp(z[k]) / sum(exp(z))`, whose sum
+# is 1.
 #
-# The **cross-entropy** loss of an image is `-log(p[label])`, with the natural logarithm. It is near
-# 0 if the net is sure and right, and large if it is sure and wrong. The loss of a batch is the
-# *mean* over its images.
+# The **cross-entropy** loss of an image is `-log(p[label])`, with the natural logarithm. It is
+# close to 0 if the network assigns a high probability to the right digit, and large if it assigns a
+# high probability to a wrong one. The loss of a batch is the *mean* over its images.
 #
-# An example with three classes: logits (2, 0, 0) have exponentials 7.39, 1, 1, so probabilities
-# 0.79, 0.11, 0.11. With label 0 the loss is -log 0.79 = 0.24, with label 1 it is -log 0.11 = 2.2.
+# Here is an example with three classes. The logits (2, 0, 0) have the exponentials 7.39, 1 and 1,
+# so the probabilities are 0.79, 0.11 and 0.11. If the label is 0, the loss is −log 0.79 = 0.24. If
+# the label is 1, the loss is −log 0.11 = 2.2.
 #
-# Where a net predicts *amounts* instead of classes, such as tomorrow's temperature, the usual loss
+# If a network predicts *amounts* instead of classes, such as tomorrow's temperature, the usual loss
 # is the **mean squared error**: the mean of `(z - y)**2` over all outputs z and their true values
 # y. The next section compares the gradients of the two losses.
 #
 # ### Predict
-# A net that knows nothing gives each of the ten digits the same probability. What is its loss?
+# A network that has learned nothing gives each of the ten digits the same probability. What is its
+# loss?
 
 # %%
 predict("10.1", loss_knowing_nothing=...)  # a number
@@ -91,27 +107,29 @@ predict("10.1", loss_knowing_nothing=...)  # a number
 
 # %% [markdown]
 # ### Exercise 10.1 · Cross-entropy loss
-# Write the mean loss of a batch with numpy, in about three lines, without a loop. *(beginner)*
+# Write the mean loss of a batch with NumPy, in about three lines and without a loop. *(beginner)*
 #
-# A row of `logits` is an image, a column a digit: sums along a row have `axis=1`, and
-# `keepdims=True` keeps the shape (images, 1). `a[np.arange(n), labels]` picks from each row i the
-# entry `labels[i]`.
+# A row of `logits` belongs to an image and a column to a digit. Sums along a row have `axis=1`, and
+# `keepdims=True` keeps the shape (images, 1). The expression `a[np.arange(n), labels]` picks the
+# entry `labels[i]` from each row i.
 #
-# The loss must survive logits of 1,000, although `np.exp(1000)` is infinite. Two things cure that:
+# The function must also work for logits of 1,000, although `np.exp(1000)` is infinite. Two changes
+# make this possible:
 #
-# - Taking the same number off all logits of an image changes no probability. So take off each row's
-#   largest, `logits.max(axis=1, keepdims=True)`; call the rest z.
-# - log(exp(z) / sum) is z - log(sum). So no log(0) is left.
+# - The probabilities do not change if you subtract the same number from all logits of an image. So
+#   subtract the largest logit of each row, `logits.max(axis=1, keepdims=True)`, and call the result
+#   z.
+# - Since log(exp(z) / sum) equals z − log(sum), you can avoid computing log(0).
 #
 # <details><summary>Hint 1: which sum?</summary>
 #
-# That of a row's exponentials: `np.exp(z).sum(axis=1, keepdims=True)`.
+# The sum of a row's exponentials: `np.exp(z).sum(axis=1, keepdims=True)`.
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
 # `z = logits - logits.max(axis=1, keepdims=True)`,
-# `log_p = z - np.log(np.exp(z).sum(axis=1, keepdims=True))` and of row i take column `labels[i]`:
-# `log_p[np.arange(len(labels)), labels]`. Mean, minus sign, done.
+# `log_p = z - np.log(np.exp(z).sum(axis=1, keepdims=True))`, and of row i take column `labels[i]`:
+# `log_p[np.arange(len(labels)), labels]`. The loss is the mean of these numbers, with a minus sign.
 # </details>
 
 # %%
@@ -133,57 +151,59 @@ predict.right("10.1", loss_knowing_nothing=loss.item())
 
 
 # %% [markdown]
-# **Explain.** Each probability is 0.1, and -log 0.1 is ln 10 = 2.30. Remember this number: a
-# training whose loss stays there learns nothing.
+# **Explain.** Each probability is 0.1, and −log 0.1 is ln 10 = 2.30. Remember this number: if the
+# loss of a training run stays there, the network learns nothing.
 #
 # ## The gradient
-# Which way does each weight push the loss? Take one layer: `logits = images @ weights + bias`.
+# In which direction does each weight change the loss? Consider a single layer,
+# `logits = images @ weights + bias`.
 #
-# **By the logits of one image.** The loss is `log(sum(exp(z))) - z[label]`. The derivative of its
-# first part by `z[k]` is `exp(z[k]) / sum(exp(z))`, and that is `p[k]`. The second part takes 1 off
-# where k is the label. Write y for the row that is 1 at the label and 0 elsewhere. Then the
-# derivative is `p - y`.
+# **With respect to the logits of one image.** The loss is `log(sum(exp(z))) - z[label]`. The
+# derivative of its first term with respect to `z[k]` is `exp(z[k]) / sum(exp(z))`, which is `p[k]`.
+# The second term subtracts 1 if k is the label. Let y be the row that is 1 at the label and 0
+# elsewhere. Then the derivative is `p - y`.
 #
-# The squared error has a derivative of the same form, prediction minus truth. Here are both, with
-# the logits (2, 0, 0) from above and label 1, so that y is (0, 1, 0):
+# The squared error has a derivative of the same form, prediction minus truth. Both are shown here
+# for the logits (2, 0, 0) from above and the label 1, so that y is (0, 1, 0):
 #
-# | loss | of one sample | derivative by the outputs z | in the example |
+# | loss | of one sample | derivative with respect to the outputs z | in the example |
 # |---|---|---|---|
 # | cross-entropy | `-log(p[label])` | `p - y` | (0.79, -0.89, 0.11) |
 # | squared error | `sum((z - y)**2) / 2` | `z - y` | (2, -1, 0) |
 #
-# (Without the half the derivative is twice as large. `F.mse_loss` has no half, and divides by the
-# number of outputs, too.) So all that follows holds for both losses, with another d. Classes have
-# cross-entropy because the squared error of the *probabilities* has nearly no gradient where the
-# net is sure and wrong: softmax is flat there, while `p - y` is nearly -1 at the label.
+# (Without the factor 1/2 the derivative is twice as large. `F.mse_loss` does not have this factor,
+# and it also divides by the number of outputs.) The rest of this section holds for both losses,
+# each with its own derivative. For classes we use cross-entropy because the squared error of the
+# *probabilities* has almost no gradient where the network is certain and wrong: softmax is flat
+# there, while `p - y` is nearly −1 at the label.
 #
-# **By the logits of a batch.** The loss of N images is their mean, so the derivative is
-# `d = (p - y) / N`, a row for each image.
+# **With respect to the logits of a batch.** The loss of N images is the mean of their losses, so
+# the derivative is `d = (p - y) / N`, with one row for each image.
 #
-# **By the weights.** The logit `z[k]` of image i grows by `images[i, j]` for each unit of
-# `weights[j, k]`. Summed over the images, that makes `images.T @ d`: (64, N) times (N, 10) is (64,
-# 10), as the weights.
+# **With respect to the weights.** The logit `z[k]` of image i grows by `images[i, j]` for each unit
+# of `weights[j, k]`. Summed over the images, the derivative is `images.T @ d`: a (64, N) matrix
+# times an (N, 10) matrix is a (64, 10) matrix, like the weights.
 #
-# **By the bias.** It is added to every row, so its gradient is d, summed over the rows: ten
-# numbers.
+# **With respect to the bias.** The bias is added to every row, so its gradient is the sum of d over
+# the rows, which is ten numbers.
 #
-# An **SGD step** (stochastic gradient descent) moves every weight *against* its gradient: weight
-# minus learning rate times gradient.
+# A step of **stochastic gradient descent** (SGD) changes every weight *against* its gradient: the
+# new weight is the old weight minus the learning rate times the gradient.
 #
 # ### Exercise 10.2 · One SGD step by hand
-# For one layer, change weights and bias **in place**: the caller's arrays change, nothing is
-# returned. About seven lines. *(intermediate)*
+# For one layer, change weights and bias **in place**, so that the caller's arrays change. The
+# function returns nothing. About seven lines. *(intermediate)*
 #
 # <details><summary>Hint 1: in place</summary>
 #
-# `weights -= …` changes the caller's array; `weights = weights - …` makes a new one and drops it. A
-# sum over the rows is `.sum(axis=0)`.
+# `weights -= …` changes the caller's array, while `weights = weights - …` makes a new array that
+# the caller never sees. A sum over the rows is `.sum(axis=0)`.
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
-# `p = np.exp(z)`, z as in 10.1, divided by its row sums. With
-# `p[np.arange(len(labels)), labels] -= 1` it is p - y. `d = p / len(images)`;
-# `weights -= learning_rate * images.T @ d`; for the bias `d.sum(axis=0)`.
+# `p = np.exp(z)`, with z as in 10.1, divided by the sums of its rows. After
+# `p[np.arange(len(labels)), labels] -= 1` it is p − y. Then `d = p / len(images)`,
+# `weights -= learning_rate * images.T @ d`, and for the bias `d.sum(axis=0)`.
 # </details>
 
 # %%
@@ -199,10 +219,11 @@ check("10.2", sgd_step)
 
 
 # %% [markdown]
-# **Finite differences** are a referee that needs no formula: move one weight a little, and see how
-# much the loss changes. It takes two losses for each weight. That is why nobody trains so.
+# The check used **finite differences**, which need no formula: it changed one weight a little and
+# observed how much the loss changed. This takes two losses for each weight, so it is never used for
+# training.
 #
-# Now train this one layer with your two functions, once for each seed.
+# Now we train this one layer with your two functions, once for each seed.
 
 # %%
 def train_by_hand(seed):
@@ -230,17 +251,18 @@ for seed, (losses, share) in zip(seeds, by_hand, strict=True):
 
 # %% [markdown]
 # ## The same in PyTorch, with three layers
-# One layer can only weigh pixels. Between two layers there must be something that is not a weighted
-# sum, or both together would be one layer. Here it is **ReLU**: `relu(x) = max(x, 0)`, for each
-# number by itself.
+# A single layer can only compute weighted sums of pixels. Between two layers there must be a
+# function that is not a weighted sum, because otherwise both layers together would be equivalent to
+# one. Here this function is **ReLU** (rectified linear unit), `relu(x) = max(x, 0)`, applied to
+# each number separately.
 #
 # ```
 # 64 pixels -> [ layer 1 ] -> 128 numbers -> ReLU -> [ layer 2 ] -> 64 -> ReLU -> [ layer 3 ] -> 10 logits
 #               64 x 128                              128 x 64                      64 x 10
 # ```
 #
-# This net has 17,226 weights and biases. The labs draw its start weights as He and others do
-# (2015): normal numbers with variance 2 / inputs.
+# This network has 17,226 weights and biases. The labs choose its initial weights as He et al.
+# (2015) do: normally distributed with variance 2 / inputs.
 
 # %%
 train_x, train_y, test_x, test_y = (torch.tensor(part, device=device) for part in samples)
@@ -256,21 +278,23 @@ print(new_net())
 
 # %% [markdown]
 # ### The training step
-# *Forward* is the way from the images to the logits. PyTorch records what it does.
-# `loss.backward()` walks back through the record (**autograd**) and *adds* to every weight's
-# `.grad` its gradient. An **optimizer** such as `torch.optim.SGD(net.parameters(), lr=0.2)` holds
-# the weights: `optimizer.zero_grad()` clears all `.grad`, `optimizer.step()` moves all weights.
+# The *forward pass* computes the logits from the images, and PyTorch records its operations.
+# `loss.backward()` processes this record in reverse (**autograd**) and *adds* the gradient of every
+# weight to the weight's `.grad`. An **optimizer** such as
+# `torch.optim.SGD(net.parameters(), lr=0.2)` knows the weights: `optimizer.zero_grad()` clears all
+# `.grad`, and `optimizer.step()` updates all weights.
 #
-# `F.cross_entropy(logits, labels)` is your function of 10.1: softmax and mean are in it. It gives a
-# tensor; `.item()` makes a plain number of it.
+# `F.cross_entropy(logits, labels)` is your function from 10.1, with softmax and mean included. It
+# returns a tensor, which `.item()` converts to a plain number.
 #
 # ### Predict
-# How long does backward take, compared with forward and loss? 1 means as long. Count the
-# multiply-adds of an image. For each layer, forward has one matrix product. Backward has two, by
-# the weights and by the layer's inputs. The first layer's inputs are the images: nobody asks for
-# their gradient.
+# How long does the backward pass take, compared with the forward pass including the loss? The value
+# 1 means equally long. Count the multiply-adds for an image. In each layer the forward pass has one
+# matrix product, and the backward pass has two: one for the gradient of the weights and one for the
+# gradient of the layer's inputs. The inputs of the first layer are the images, whose gradient is
+# not needed.
 #
-# | layer | forward | backward by weights | backward by inputs |
+# | layer | forward pass | backward pass, weights | backward pass, inputs |
 # |---|---|---|---|
 # | 1 | 64 × 128 = 8,192 | 8,192 | none |
 # | 2 | 128 × 64 = 8,192 | 8,192 | 8,192 |
@@ -282,11 +306,13 @@ predict("10.3", backward_over_forward=...)  # a number
 
 # %% [markdown]
 # ### Exercise 10.3 · The training step
-# Clear, forward and loss, backward, update: about five lines. *(beginner)*
+# Write one training step: clear the gradients, compute forward pass and loss, compute the backward
+# pass, and update the weights. About five lines. *(beginner)*
 #
 # <details><summary>Hint 1: what is in .grad?</summary>
 #
-# The sum of all gradients since `optimizer.zero_grad()`. A step wants those of its own loss only.
+# The sum of all gradients since `optimizer.zero_grad()`. A step must use only the gradients of its
+# own loss.
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
@@ -307,17 +333,19 @@ check("10.3", train_step)
 
 # %% [markdown]
 # ### Measure
-# Five calls, each does one thing more than the one before it:
+# To find out where the time of a step goes, we time five calls. Each does one thing more than the
+# call before it:
 #
-# 1. forward without a record. That is **inference**: a net is used, not trained;
-# 2. forward, recorded;
-# 3. forward and loss;
-# 4. clear, forward, loss and backward;
+# 1. the forward pass without a record, which is called **inference**, because the network is used
+#    and not trained;
+# 2. the forward pass with a record;
+# 3. the forward pass and the loss;
+# 4. clearing the gradients, forward pass, loss and backward pass;
 # 5. the whole step, with the update.
 #
-# The differences are the parts of a step. `timing.in_turns(calls)` lets the calls take turns, as
-# lab 01's `timing.ratio` does with two. The last line is a control: a step with a single image, so
-# nearly without arithmetic.
+# The differences between the calls are the parts of a step. `timing.in_turns(calls)` lets the calls
+# take turns, as `timing.ratio` in lab 01 does with two calls. The last line is a control: a step
+# with a single image, which has almost no arithmetic.
 
 # %%
 images = train_x[:batch]
@@ -374,29 +402,30 @@ record.add(
 print(f"a training step takes {whole.median / until['forward'].median:.1f} times inference")
 
 # %% [markdown]
-# **Explain.** Arithmetic alone says 17,024 multiply-adds forward and 25,856 backward: 1.5 times.
-# You should see more, up to twice and a bit: every call has a fixed price, and clearing and
-# backward have more calls.
+# **Explain.** By arithmetic alone, the forward pass has 17,024 multiply-adds and the backward pass
+# 25,856, which is 1.5 times as many. You should see a larger ratio, up to slightly more than 2,
+# because every call has a fixed overhead, and clearing the gradients and the backward pass consist
+# of more calls.
 #
-# A step takes several times as long as inference, of which arithmetic explains (17,024 + 25,856) /
-# 17,024 = 2.5 times. The rest is in the bar: the loss, moving the weights, and recording (it may be
-# too little to see).
+# A training step takes several times as long as inference, of which arithmetic explains a factor of
+# (17,024 + 25,856) / 17,024 = 2.5. The bar shows the remaining parts: the loss, the update, and the
+# recording, which may be too small to see.
 #
-# How much of the step is fixed price? The step with one image has a 128th of the arithmetic, and
-# yet takes a large part of the whole step's time. ([Lab 11](11_same_net_in_tensorflow.ipynb) times a larger net.)
+# How much of the step is overhead per call? The step with one image has a 128th of the arithmetic
+# and still takes a large part of the time of the whole step. ([Lab 11](11_same_net_in_tensorflow.ipynb) times a larger network.)
 #
-# You may see instead, on a GPU, that the step with one image takes as long as the one with 128: so
-# little arithmetic is nothing to it, and the fixed prices are all you see.
+# On a GPU you might see that the step with one image takes as long as the step with 128. So little
+# arithmetic takes a GPU almost no time, and you see only the overhead of the calls.
 #
 # Why is the height of a bar's part not exact?
 #
 # <details><summary>Answer</summary>
 #
-# It is a difference of two times, so it has the noise of both: the lines on the bar show its middle
-# half.
+# It is the difference of two times, so it has the noise of both. The lines on the bar show its
+# interquartile range.
 # </details>
 #
-# Now train the three layers, and look at the loss beside the one layer's.
+# Now we train the three layers, and compare the loss with that of the one layer.
 
 # %%
 trained = []
@@ -418,26 +447,28 @@ plots.loss(both, title=title, name="loss")
 
 
 # %% [markdown]
-# **Explain.** Both fall fast, then slowly. One layer begins at 2.30: its weights were 0, so it knew
-# nothing. Three layers begin higher: their start weights are not 0, so the net leans to some digits
-# before it has learned which. They end lower. (Would one layer catch up with more steps? These
-# curves do not tell.)
+# **Explain.** Both curves fall fast at first and then slowly. One layer begins at 2.30, because its
+# weights were 0, so it gave all digits the same probability. Three layers begin at a higher loss:
+# their initial weights are not 0, so the network prefers some digits before it has learned which
+# are right. They end at a lower loss. (These curves do not show whether one layer would reach the
+# same loss with more steps.)
 #
-# The curves jump because each step has another batch. Whether a lower *training* loss means more
-# test digits right, the next exercise tells, with all seeds.
+# The curves jump because each step has another batch. The next exercise shows, with all seeds,
+# whether a lower *training* loss also means that more test digits are right.
 #
 # ### Exercise 10.4 · Accuracy
 # Write the share of images whose largest logit is at their label. *(beginner)*
 #
-# Measuring must change nothing for what comes after, and cost no more than it must. Some layers
-# behave otherwise in training: **dropout** sets a random part of its input to 0. `net.eval()`
-# switches a net to evaluation mode, `net.train(True)` or `net.train(False)` sets the mode, and
-# `net.training` tells it. Leave it as it was. `with torch.inference_mode():` stops the recording.
+# A measurement must not change anything for the following training, and should not cost more than
+# necessary. Some layers behave differently in training. For example, **dropout** sets a random part
+# of its input to 0. `net.eval()` switches a network to evaluation mode, `net.train(True)` or
+# `net.train(False)` sets the mode, and `net.training` returns it. Restore the mode that the network
+# had. `with torch.inference_mode():` switches off the recording.
 #
 # <details><summary>Hint 1: the order</summary>
 #
-# Keep `net.training`, switch to evaluation mode, compute in inference mode, set the mode that you
-# kept. `logits.argmax(dim=1)` is the place of each row's largest.
+# Remember `net.training`, switch to evaluation mode, compute in inference mode, and set the
+# remembered mode. `logits.argmax(dim=1)` is the position of the largest logit in each row.
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
@@ -475,25 +506,40 @@ plots.bars(
 )
 
 # %% [markdown]
-# **Explain.** With each seed three layers should get more of the 261 test digits right. One image
-# is 0.4 %, and seeds differ by a few images. If they overlap (few epochs, say), then these runs do
-# not tell them apart.
+# **Explain.** With each seed, three layers should get more of the 261 test digits right than one
+# layer. One image is 0.4 %, and seeds differ by a few images. If the two ranges overlap, for
+# example after only a few epochs, these runs do not show a difference.
 #
-# ## For those who have time: too low, right, too high
-# (10 minutes more, not counted above.) Why a learning rate of 0.2? It says how far a step goes
-# *against the gradient*. But a gradient holds only nearby: it is the slope where the weights are
-# now.
+# ### What you take away
+# - The loss of a batch is a **mean**, so N images on one device can become N/4 images on each of
+#   four devices, with averaged gradients (lab 30).
+# - If the loss falls very slowly, the learning rate is too low. If it jumps up or stays near ln 10,
+#   the rate is too high (see the first optional part).
+# - A training step clears the gradients, computes forward pass, loss and backward pass, and updates
+#   the weights. If you forget to clear, PyTorch reports no error. Try it in 10.3, where the check
+#   detects it.
+# - Measure accuracy in evaluation mode and in `inference_mode`, and restore the mode of the
+#   network.
+# - The backward pass has 1.5 times the arithmetic of the forward pass here, and nearly 2 times in
+#   networks whose first layer is a small part. Each call has a fixed overhead (lab 12).
 #
-# - If the rate is **too low**, the loss falls, but each step is short.
-# - If it is **too high**, a step goes so far that the slope does not hold there. The loss may rise.
+# ## Going further (optional): too low, right, too high
+# (This part takes 10 minutes, which are not counted above.) Why did we choose a learning rate of
+# 0.2? The learning rate determines how far a step changes the weights *against the gradient*. But a
+# gradient is only valid nearby, because it is the slope at the current weights.
 #
-# Three trainings with your `train_step` from the same start weights: with a hundredth of
-# `learning_rate`, with `learning_rate`, and with ten times of it.
+# - If the rate is **too low**, the loss falls, but each step changes little.
+# - If the rate is **too high**, a step goes so far that the slope is no longer valid there, and the
+#   loss can rise.
+#
+# The next cell trains three times with your `train_step` and the same initial weights: with a
+# hundredth of `learning_rate`, with `learning_rate`, and with ten times `learning_rate`.
 #
 # ### Predict
-# With a hundredth of the rate each step is a hundredth as long. After all 120 steps the loss is
-# about as low as with the full rate after how many? And what is the loss of a net that a step too
-# far has spoilt, so that it knows nothing? (You have computed it in 10.1.)
+# With a hundredth of the rate, each step changes the weights by a hundredth. After all 120 steps,
+# the loss is about as low as it is with the full rate after how many steps? And what is the loss of
+# a network that has been spoiled by a step that was too long, so that it knows nothing? (You
+# computed it in 10.1.)
 
 # %%
 predict("10.3", steps_of_full_rate=..., loss_spoilt=...)  # two numbers
@@ -537,16 +583,17 @@ predict.compare("10.3", steps_of_full_rate=steps, loss_spoilt=last_epoch(high))
 # %% [markdown]
 # **Explain.** You should see three curves.
 #
-# *Too low* falls slowly and steadily. Nothing is wrong with it but the time that it takes: the full
-# rate is as low after one or two steps, as 120 hundredths are 1.2.
+# *Too low* falls slowly and steadily. Its only disadvantage is the time that it takes: the full
+# rate reaches the same loss after one or two steps, because 120 hundredths are 1.2.
 #
-# *Too high* leaps up at once, and ends near 2.3. That is the loss of a net that knows nothing. The
-# printed lines say why it does not recover. The leaps have moved the weights so far that most units
-# of layer 2 are silent: ReLU makes 0 of them for every image. No gradient gets through a silent
-# unit, so nothing brings it back. (You may see fewer silent units, and a loss that still leaps:
-# then it has not come to that yet.)
+# *Too high* jumps up at once and ends near 2.3, which is the loss of a network that knows nothing.
+# The printed lines show why it does not recover. The long steps have moved the weights so far that
+# most units of layer 2 are silent, which means that ReLU returns 0 for every image. A silent unit
+# passes no gradient, so it remains silent. (You might see fewer silent units and a loss that still
+# jumps, if the run has not reached that state yet.)
 #
-# Where between the two does it turn? Train with more rates, each with every seed. Some seconds.
+# Which learning rate is the highest that still works? The next cell trains with more rates, each
+# with every seed, which takes a few seconds.
 
 # %%
 at_the_end = {}
@@ -558,22 +605,22 @@ axes = {"xlabel": "learning rate", "ylabel": "loss of the last epoch", "logx": T
 plots.lines({"": at_the_end}, title="The higher the better, up to a cliff", **axes, name="rates")
 
 # %% [markdown]
-# **Explain.** From left to right you should see the loss fall, and then a cliff: a factor of three
-# further nothing is learned. So people look for the cliff, and stay well below it, as it is not in
-# the same place for each seed, net and batch.
+# **Explain.** From low to high rates you should see the loss fall, until it rises steeply within a
+# factor of three, where nothing is learned any more. In practice one searches for this limit and
+# stays well below it, because it is not the same for each seed, network and batch size.
 #
-# Four ranks that *add up* their gradients instead of averaging them make steps four times as long.
-# Is that too long here?
+# If four ranks *add up* their gradients instead of averaging them, their steps are four times as
+# long. Is that too long here?
 #
 # <details><summary>Answer</summary>
 #
-# Four times 0.2 is 0.8. In your plot that is between the last good rate and the cliff: it may go
-# well or not. [Lab 30](30_average_gradients.ipynb) tries it.
+# Four times 0.2 is 0.8. In your plot this is between the last good rate and the limit, so it may
+# work or fail. [Lab 30](30_average_gradients.ipynb) tries it.
 # </details>
 #
-# ## For those who have time: one image, or many?
-# (10 minutes more, not counted above.) A trained net is used with few images at a time, or with
-# many. Two measurements first.
+# ## Going further (optional): one image, or many?
+# (This part takes 10 minutes, which are not counted above.) A trained network can be used with few
+# images at a time or with many. We begin with two measurements.
 
 # %%
 net = trained[0]
@@ -593,8 +640,8 @@ print(f"   1 image   {one}\n1024 images  {many}")
 # %% [markdown]
 # ### Predict
 # Suppose that a call with n images takes a fixed time, plus a time `each` for every image:
-# `fixed + n * each`. Work both out from the two lines above. How many times as many images per
-# second does the net then handle in batches of 256 as one by one?
+# `fixed + n * each`. Compute both numbers from the two lines above. How many times as many images
+# per second does the network then process in batches of 256, compared with one image per call?
 
 # %%
 predict("10.4", batching_gain=...)  # a number
@@ -618,49 +665,48 @@ times = f"{1e6 * latency[1].median:.0f} µs, among 256 it waits {1e6 * latency[2
 print(f"An image alone is done after {times}.")
 
 # %% [markdown]
-# **Explain.** A call has a fixed price: Python, the start of each operation. A batch shares it
-# among its images, until arithmetic takes over and the curve flattens. The formula has two numbers,
-# and should go through all points roughly. Between its ends it may be some ten percent off: not
-# every image costs the same, in a small product and in a large one.
+# **Explain.** A call has a fixed overhead, which consists of Python and the start of each
+# operation. A batch distributes this overhead over its images, until arithmetic dominates and the
+# curve becomes flat. The formula has only two numbers, and should agree roughly with all points.
+# Between its ends it can be off by about ten percent, because an image does not cost exactly the
+# same in a small matrix product and in a large one.
 #
-# You may see instead, on a GPU, a curve that rises to its end: 1,024 digits take hardly longer than
-# one, so `each` is nearly 0, and the gain is nearly the 256.
+# On a GPU you might see a curve that rises to its end: 1,024 digits take hardly longer than one, so
+# `each` is nearly 0, and the gain is nearly 256.
 #
-# Each image pays by waiting for its batch: that is the last line above. Images per second
-# (**throughput**) or time until one is done (**latency**): you choose.
+# The price of a batch is that each image waits for it, as the last printed line shows. You have to
+# choose between **throughput** (images per second) and **latency** (time until one image is
+# finished).
 #
-# Which of the two does training want?
+# Which of the two matters for training?
 #
 # <details><summary>Answer</summary>
 #
-# Throughput: nobody waits for a single image. But a larger batch takes fewer steps through the same
-# images, and that has limits of its own ([lab 34](34_large_batch.ipynb)).
+# Throughput, because no single image is urgent. But a larger batch takes fewer steps through the
+# same images, which has its own limits ([lab 34](34_large_batch.ipynb)).
 # </details>
 #
 # ## On a GPU: a workload that fills it
-# (About a minute on a GPU, not counted above. On a CPU the next cell prints one sentence.)
+# (This takes about a minute on a GPU, which is not counted above. On a CPU the next cell prints one
+# sentence.)
 #
 # The digits' network is so small that a GPU spends most of a step on starting operations, so its
 # times say little about the GPU. This section therefore trains two networks that are large enough,
 # with the `train_step` that you wrote: [ResNet-50](https://arxiv.org/abs/1512.03385) on images of 224 × 224 pixels, and
 # [GPT-2](https://cdn.openai.com/better-language-models/language_models_are_unsupervised_multitask_learners.pdf) with 124 million parameters on texts of 1,024 tokens. Images and tokens are
-# random numbers that already lie on the device, so no step waits for a disk (lab 15). On a GPU that
-# has bfloat16 these networks compute in it (lab 14).
+# random numbers that are already on the device, so no step waits for a disk (lab 15). On a GPU with
+# bfloat16 these networks compute in this format (lab 14).
 #
-# How much of the device does a step use? **Model FLOPs utilization** ([MFU](https://arxiv.org/abs/2204.02311)) compares
-# the operations that the model asks for with those that the device could do in the same time:
+# How much of the device does a step use? **Model FLOPs utilization** ([MFU](https://arxiv.org/abs/2204.02311))
+# compares the operations that the model needs with those that the device could execute in the same
+# time:
 #
 # $$\text{MFU} = \frac{\text{operations of a forward and a backward pass}}
 # {\text{seconds of a step} \times \text{operations per second at the device's peak}}$$
 #
-# PyTorch counts the operations of the matrix products and convolutions, and a multiply-add counts
-# as two. A step of ResNet-50 has 24.3 · 10⁹ for each image, and a step of GPT-2 has 0.85 · 10⁹ for
-# each token. The peak is the one that NVIDIA publishes for bfloat16 without sparsity. For a device
-# that labkit does not know, the peak is measured with a large matrix product.
+# PyTorch counts the operations of the matrix products and convolutions, and a multiply-add counts as two. A step of ResNet-50 has 24.3 · 10⁹ operations for each image, and a step of GPT-2 has 0.85 · 10⁹ for each token. The peak is the one that NVIDIA publishes for bfloat16 without sparsity. For a device that labkit does not know, the peak is measured with a large matrix product.
 #
-# The parameter `workload` chooses the networks. `"tiny"` takes two steps with tiny variants on any
-# device, which shows that the code works and says nothing about speed. `"resnet50"` and `"gpt2"`
-# choose one network, and `"digits"` leaves both out.
+# The parameter `workload` chooses the networks. `"tiny"` takes two steps with tiny variants on any device, which shows that the code works and says nothing about speed. `"resnet50"` and `"gpt2"` choose one network, and `"digits"` leaves both out.
 
 # %%
 for name in workloads.chosen(workload):
@@ -672,23 +718,21 @@ for name in workloads.chosen(workload):
     record.add("workload", **speed.fields())
 
 # %% [markdown]
-# **Explain.** No training reaches an MFU of 100 %, because some layers wait for memory instead of
-# arithmetic, and because the update and the start of each operation take time as well. Two published
-# numbers to compare with (we did not measure them): [NVIDIA's own script](https://github.com/NVIDIA/DeepLearningExamples/tree/master/PyTorch/Classification/ConvNets/resnet50v1.5) trained
-# ResNet-50 with 2,470 images/s on one A100 in 16 bits, which is 2,470 · 24.3 · 10⁹ / (312 · 10¹²) =
-# 19 %. PaLM, a language model with 540 billion parameters, reached 46 % on 6,144 TPUs. A language
-# model usually gets closer to the peak than a convolutional network, since nearly all of its
-# operations are in large matrix products.
+# **Explain.** No training run reaches an MFU of 100 %, because some layers wait for memory instead
+# of arithmetic, and because the update and the start of each operation take time as well. Here are
+# two published numbers to compare with (we did not measure them). [NVIDIA's own
+# script](https://github.com/NVIDIA/DeepLearningExamples/tree/master/PyTorch/Classification/ConvNets/resnet50v1.5) trained ResNet-50 with 2,470 images/s on one A100 in 16 bits, which is
+# 2,470 · 24.3 · 10⁹ / (312 · 10¹²) = 19 %. PaLM, a language model with 540 billion parameters,
+# reached 46 % on 6,144 TPUs. A language model usually gets closer to the peak than a convolutional
+# network, since nearly all of its operations are in large matrix products.
 #
-# If your MFU is much lower, first look at the size of the work: a small batch leaves a GPU waiting for
-# the next operation, as the digits do.
+# If your MFU is much lower, first look at the size of the work: with a small batch, a GPU waits for
+# the next operation, as it does with the digits.
 
 # %% [markdown]
-# ### What you take away
-# * The loss is a **mean**: so N images on one device can be N/4 on each of four, averaged (lab 30).
-# * A loss that crawls: the rate is too low. One that leaps, or stays near ln 10: too high.
-# * Clear, forward, loss, backward, update. Forget to clear, and PyTorch says nothing: try it in
-#   10.3, where the check does.
-# * Accuracy wants evaluation mode and `inference_mode`, and leaves the net as it was.
-# * Backward has 1.5 times forward's arithmetic here, nearly 2 times where the first layer is a
-#   small part. Small calls pay a fixed price (lab 12).
+# ### Further reading
+# - D. Rumelhart, G. Hinton and R. Williams, *[Learning representations by back-propagating errors](https://doi.org/10.1038/323533a0)*, Nature 323, 1986. The paper that made backpropagation known.
+# - [PyTorch documentation](https://docs.pytorch.org/docs/stable/). PyTorch's documentation. The tutorial on `torch.autograd` explains what `backward`
+#   records.
+# - A. Paszke et al., *[PyTorch: An Imperative Style, High-Performance Deep Learning Library](https://arxiv.org/abs/1912.01703)*, NeurIPS, 2019. How PyTorch works inside, from recording to memory.
+# - A. Chowdhery et al., *[PaLM: Scaling Language Modeling with Pathways](https://arxiv.org/abs/2204.02311)*, 2022. Appendix B defines model FLOPs utilization.

@@ -2,13 +2,27 @@
 # <!-- Generated from solutions/20_ranks_and_messages.py by `make labs`. Learners work on a copy in work/. -->
 # # 20 Ranks and messages
 #
-# Training on many devices is one program, started many times, whose copies talk: here you let them
-# talk.
+# Training on many devices means that one program is started many times, and that its copies
+# exchange data while they run. Such a program can fail in a way that no program for one device can:
+# every copy waits for another, nothing is computed, and there is no error message. It can also be
+# correct and still waste most of its time, because a processor that waits for a message does not
+# compute. Both problems are easier to see with four small processes on one machine than with a
+# thousand GPUs.
 #
-# **You will be able to** (1) write a program whose ranks do different things, (2) read a deadlock
-# message and cure it, (3) compute while a message travels, and say what that gains, (4) say what a
-# short and a long message cost here. Two parts at the end are for those who have time: they are not
-# in the minutes.
+# In this lab we write programs whose ranks send messages to each other with MPI (Message Passing
+# Interface). First we pass a number around a ring, then we provoke a deadlock and fix it, then we
+# compute while messages are in transit, and at the end we measure what a short and a long message
+# cost on this machine.
+#
+# **After this lab you can** (1) write a program whose ranks do different things, (2) read a
+# deadlock message and fix the deadlock, (3) overlap computation with communication and explain what
+# that gains, (4) say what a short and a long message cost on your machine. Two optional parts at
+# the end are not included in the minutes.
+#
+# ![Two sequence diagrams of a sender and a receiver. Left, eager: Send copies the message and returns at once. Right, rendezvous: Send waits until the receiver has called Recv](../notebooks/figures/20_protocols.svg)
+#
+# *The two protocols for sending. A short message is sent eagerly: `Send` copies it and returns. A
+# long message waits for its receiver (rendezvous), and until then `Send` does not return.*
 #
 # Needs: mpi · Ranks: 4 · Minutes: 60 · Level: beginner · Before: 00
 
@@ -27,30 +41,31 @@ few = 10  # values in a short message, 8 bytes each
 many = 1_000_000  # values in a long message (8 MB)
 patience = 20  # seconds after which a check calls a program stuck
 blur_steps = 40  # how often the photograph of 20.3 is blurred
-late_runs = 15  # how often each way is timed when a neighbour is late
+late_runs = 15  # how often each way is timed when a neighbor is late
 sizes = (8, 64, 512, 4096, 32768, 262144, 2097152, 8388608)  # bytes per message in the measurement
 
 
 # %% [markdown]
 # ### Meet the ranks
-# A *rank* is one running copy of the program: a process with a memory of its own. All ranks run the
-# same code. What differs is `comm.rank`, a number from 0 to `comm.size - 1`. `comm` is the
-# *communicator*: the group of ranks that can talk to each other.
+# A *rank* is one running copy of the program: a process with its own memory. All ranks run the same
+# code. They differ only in `comm.rank`, a number from 0 to `comm.size - 1`. Here `comm` is the
+# *communicator*, which is the group of ranks that can exchange messages.
 #
-# They talk by *messages*. There are two kinds of calls:
+# Ranks exchange data by *messages*. [mpi4py](https://mpi4py.readthedocs.io), which is MPI for Python, has two kinds of
+# calls for them:
 #
-# | to send | to receive | carries |
+# | to send | to receive | what is sent |
 # |---|---|---|
-# | `comm.send(thing, dest=1)` | `thing = comm.recv(source=0)` | any Python object, packed and unpacked |
-# | `comm.Send(array, dest=1)` | `comm.Recv(array, source=0)` | the memory of a NumPy array, as it is: fast |
+# | `comm.send(thing, dest=1)` | `thing = comm.recv(source=0)` | any Python object, which is serialized and restored |
+# | `comm.Send(array, dest=1)` | `comm.Recv(array, source=0)` | the memory of a NumPy array, without any conversion, which is fast |
 #
-# With capital letters the receiver must bring an array of that length and dtype, and `Recv` fills
-# it.
+# For the calls with a capital letter, the receiver has to provide an array of the same length and
+# dtype, which `Recv` then fills.
 #
-# `launch.run(function, ranks=4)` starts four processes, runs `function(comm)` in each, and returns
-# their four results in a list. What a rank prints appears after its number: `[1] hello`.
-#
-# Messages from one rank to another arrive in the order in which they were sent.
+# `launch.run(function, ranks=4)` starts four processes, runs `function(comm)` in each of them, and
+# returns the list of their four results. Lines that a rank prints appear after the rank's number,
+# for example `[1] hello`. Messages from one rank to another arrive in the order in which they were
+# sent, as the next cell shows:
 
 # %%
 def meet(comm):
@@ -68,9 +83,9 @@ launch.run(meet, ranks=4)
 
 # %% [markdown]
 # ### Predict
-# Four ranks in a ring. Rank 0 sends the number 0 to its right neighbour, rank 1. Every other rank
-# adds its own rank to what arrives and passes the sum on. What arrives at rank 0 in the end? After
-# how many messages?
+# Four ranks form a ring. Rank 0 sends the number 0 to its right neighbor, rank 1. Every other rank
+# adds its own rank to the number that arrives, and sends the sum to its right neighbor. Which
+# number arrives at rank 0 in the end, and after how many messages?
 
 # %%
 predict("20.1", arrives_at_rank_0=..., messages=...)
@@ -78,23 +93,24 @@ predict("20.1", arrives_at_rank_0=..., messages=...)
 
 # %% [markdown]
 # ### Exercise 20.1 · Pass a token round the ring
-# Write this for any number of ranks, with `send` and `recv`. The right neighbour of the last rank
-# is rank 0. **Return what arrived**, on every rank: 0 on rank 1, 0 + 1 on rank 2, 0 + 1 + 2 on
-# rank 3. Each rank sends one message and receives one. About 6 lines. *(beginner)*
+# Write this program for any number of ranks, with `send` and `recv`. The right neighbor of the last
+# rank is rank 0. **Return the number that arrived**, on every rank: 0 on rank 1, 0 + 1 on rank 2,
+# 0 + 1 + 2 on rank 3. Each rank sends one message and receives one. About 6 lines. *(beginner)*
 #
 # <details><summary>Hint 1: who starts?</summary>
 #
-# If every rank receives first, nobody ever sends. Rank 0 must send first, so there are two cases:
-# `if comm.rank == 0:` and all others.
+# If every rank receives first, no rank ever sends. Rank 0 must send first, so there are two cases:
+# `if comm.rank == 0:` and all other ranks.
 # </details>
-# <details><summary>Hint 2: what does each do?</summary>
+# <details><summary>Hint 2: what does each rank do?</summary>
 #
-# Rank 0 sends, then receives. All others receive, then send: what they got plus their own rank.
+# Rank 0 sends and then receives. All other ranks receive and then send the number that they
+# received plus their own rank.
 # </details>
 # <details><summary>Hint 3: nearly the answer</summary>
 #
-# Rank 0: `comm.send(0, dest=right)`, then `return comm.recv(source=left)`. The others: `token =
-# comm.recv(source=left)`, send `token + comm.rank` to `right`, return `token`.
+# Rank 0: `comm.send(0, dest=right)`, then `return comm.recv(source=left)`. The others:
+# `token = comm.recv(source=left)`, send `token + comm.rank` to `right`, return `token`.
 # </details>
 
 # %%
@@ -114,8 +130,9 @@ check("20.1", pass_token)
 
 # %% [markdown]
 # ### Predict
-# Two ranks swap vectors, and **both send first**, then both receive. Does that end (1) or hang (0),
-# with 10 values, and with a million? Here is the program; guess before you run the next two cells.
+# Two ranks want to exchange vectors. **Both send first**, and then both receive. Does this program
+# end (1) or hang (0) with 10 values, and with a million values? This is the program. Make a guess
+# before you run the next two cells.
 
 # %%
 def both_send_first(comm, length):
@@ -148,39 +165,41 @@ predict.compare("20.2", **ended)
 
 
 # %% [markdown]
-# **Explain.** That was a *deadlock*. The message names the line of the cell in which each rank
-# waits.
+# **Explain.** The second run was a *deadlock*. The message names the line of the cell in which each
+# rank waits.
 #
-# What happened? MPI has two ways to send. A short message is put aside for the receiver, in a
-# buffer of MPI's, and `Send` returns at once: it is *eager*. A long message stays with the sender
-# until the receiver asks for it, and until then `Send` does not return: that is called
-# *rendezvous*. With a million values both ranks wait in `Send`, so neither reaches the `Recv` for
-# which the other one waits.
+# The reason is that MPI has two protocols for sending. It copies a short message into an internal
+# buffer for the receiver, and `Send` returns immediately, which is called *eager*. A long message
+# stays with the sender until the receiver asks for it, and `Send` does not return before that,
+# which is called *rendezvous*. With a million values both ranks wait in `Send`, so neither of them
+# reaches the `Recv` for which the other one waits.
 #
-# A program that needs eager messages passes the small test and hangs with the real model. There are
-# two cures. An *order*: half of the ranks receive first. Or *one call that does both*, and leaves
-# the order to MPI:
+# A program that relies on eager messages passes the small test and hangs with the real model. There
+# are two ways to fix it. One is an *order*, in which half of the ranks receive first. The other is
+# *one call that sends and receives*, and leaves the order to MPI:
 #
 #     comm.Sendrecv(own, dest=2, recvbuf=theirs, source=7)  # own goes to rank 2, theirs is filled by rank 7
 #
 # ### Exercise 20.2 · Everyone to the right
-# Every rank gives its vector to its right neighbour and returns what comes from the left, for
-# vectors of any length and for any number of ranks. With one rank, left and right are the rank
-# itself. A plain `Send` to oneself may hang, in some MPIs however short it is: nobody else can call
-# the `Recv`. 1 to 6 lines. *(beginner)*
+# Every rank sends its vector to its right neighbor and returns the vector that comes from its left
+# neighbor, for vectors of any length and for any number of ranks. If there is only one rank, it is
+# its own left and right neighbor. A plain `Send` to itself can then hang, in some MPI libraries
+# however short the message is, because no other rank can call the `Recv`. 1 to 6 lines.
+# *(beginner)*
 #
-# <details><summary>Hint 1: which cure?</summary>
+# <details><summary>Hint 1: which fix?</summary>
 #
-# `Sendrecv` needs no order, and a rank may even send to itself with it.
+# `Sendrecv` needs no order, and a rank can even send to itself with it.
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
-# `comm.Sendrecv(own, dest=…, recvbuf=theirs, source=…)`: to the right, from the left.
+# `comm.Sendrecv(own, dest=…, recvbuf=theirs, source=…)` sends to the right and receives from the
+# left.
 # </details>
 
 # %%
 def shift_right(comm, own):
-    """Give `own` to the right neighbour. Returns the left neighbour's, of the same length."""
+    """Give `own` to the right neighbor. Returns the left neighbor's, of the same length."""
     right = (comm.rank + 1) % comm.size
     left = (comm.rank - 1) % comm.size
     theirs = np.empty_like(own)
@@ -189,18 +208,18 @@ def shift_right(comm, own):
 
 
 # %%
-# Asked: The left neighbour's vector, short or long, with 1 to 5 ranks.
+# Asked: The left neighbor's vector, short or long, with 1 to 5 ranks.
 check("20.2", shift_right)
 
 
 # %% [markdown]
-# ### A message that you need not wait for
+# ### Messages that you don't need to wait for
 # `Isend` and `Irecv` take the same arguments as `Send` and `Recv`. The I stands for *immediate*:
-# they only start a message and return a *request*. `request.Wait()` ends it. Between the two you
-# may compute.
+# these **non-blocking** calls only start a message and return a *request*, and `request.Wait()`
+# completes it. Between the two calls the rank can compute.
 #
-# **Until its `Wait`, the array belongs to MPI:** do not read what is being received, do not write
-# what is being sent.
+# **Until its `Wait` returns, the array belongs to MPI.** Do not read an array that is being
+# received, and do not write to an array that is being sent.
 
 # %%
 def swap(comm):
@@ -220,31 +239,33 @@ launch.run(swap, ranks=2)
 
 # %% [markdown]
 # ### Exercise 20.3 · Compute while messages travel
-# A picture that is too large for one device is cut into strips of rows, one per rank. A blur
-# replaces each row by the mean of three rows: itself, the one above and the one below. At a strip's
-# edges one of the three lives on another rank. The copy of such a foreign row is called a *halo*.
+# An image that is too large for one device is partitioned into strips of rows, one per rank. A blur
+# replaces each row by the mean of three rows: the row itself, the row above and the row below. For
+# the two edge rows of a strip, one of these three rows is on another rank. The copy of such a row
+# is called a *halo*.
 #
 # | this rank's strip | what its blur needs |
 # |---|---|
 # | `strip[0]` | the halo `above`, which is the last row of the rank `up` |
-# | `strip[1]` to `strip[-2]`, the *inside* | nothing from others |
+# | `strip[1]` to `strip[-2]`, the *inside* | no rows of other ranks |
 # | `strip[-1]` | the halo `below`, which is the first row of the rank `down` |
 #
-# Below, the first lines start to receive both halos, and the last ones compute the two edge rows.
-# Between them you write three things:
+# In the cell below, the first lines start to receive both halos, and the last lines compute the two
+# edge rows. In between, write three things:
 #
-# 1. Start to send your own edge rows, `strip[0]` to `up` and `strip[-1]` to `down`. Their requests
-#    go into the list `pending`, to the two that are in it.
-# 2. While all four messages travel, compute the inside, `new[1:-1]`. The rows above it are
-#    `strip[:-2]`, the rows below it `strip[2:]`.
-# 3. Wait for all four.
+# 1. Start to send your own edge rows, `strip[0]` to `up` and `strip[-1]` to `down`. Append their
+#    requests to the list `pending`, which already contains two requests.
+# 2. While all four messages are in transit, compute the inside, `new[1:-1]`. The rows above it are
+#    `strip[:-2]`, and the rows below it are `strip[2:]`.
+# 3. Wait for all four requests.
 #
-# `MPI.PROC_NULL` is the neighbour beyond the picture's edge. A message to it or from it ends at
-# once and changes nothing, so no case of its own is needed. About 5 lines. *(intermediate)*
+# `MPI.PROC_NULL` stands for the neighbor beyond the image's edge. A message to or from it completes
+# immediately and changes nothing, so you don't need to treat this case separately. About 5 lines.
+# *(intermediate)*
 #
 # <details><summary>Hint 1: the two sends</summary>
 #
-# `pending += [comm.Isend(strip[0], dest=up), …]`, and the other one in the same way.
+# `pending += [comm.Isend(strip[0], dest=up), …]`, and the other send in the same way.
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
@@ -254,12 +275,12 @@ launch.run(swap, ranks=2)
 
 # %%
 def blur(comm, strip):
-    """One blur step. strip: this rank's rows of the picture, 2 or more. Returns the new strip."""
+    """One blur step. strip: this rank's rows of the image, 2 or more. Returns the new strip."""
     from mpi4py import MPI
 
     up = comm.rank - 1 if comm.rank > 0 else MPI.PROC_NULL
     down = comm.rank + 1 if comm.rank < comm.size - 1 else MPI.PROC_NULL
-    above = strip[0].copy()  # at the picture's edge a row is its own neighbour
+    above = strip[0].copy()  # at the image's edge a row is its own neighbor
     below = strip[-1].copy()
     new = np.empty_like(strip)
     # Across ranks: both halos are asked for. Until the Waits these two arrays belong to MPI.
@@ -277,18 +298,19 @@ photo = load_sample_image("china.jpg").mean(axis=2)  # 427 rows of 640 grey valu
 # %%
 # Asked: The blur of the whole photo, also where half of the ranks are late;
 # calls that do not block, each waited for; and all of the inside computed while
-# all four are under way.
+# all four are in transit.
 check("20.3", blur)
 
 # %% [markdown]
 # ### Measure: what does overlap gain?
-# Rank 1 comes late: it sleeps as long as rank 0 needs to compute. Rank 0 blurs a large strip in two
-# ways: by your `blur`, and by `blur_late`, which differs in one thing: it exchanges its halos
-# first, by blocking calls. As a control, rank 0 without any neighbour.
+# In this measurement rank 1 comes late, because it sleeps for as long as rank 0 needs to compute.
+# Rank 0 blurs a large strip in two ways: with your `blur`, and with `blur_late`, which differs in
+# one point: it exchanges its halos first, with blocking calls. As a control, rank 0 also runs
+# without any neighbor.
 #
 # ### Predict
-# Computing takes 1, the neighbour is late by 1. How long does rank 0 take, in this unit, with
-# blocking calls, and with yours?
+# Suppose that the computation takes 1 unit of time, and that the neighbor is late by 1 unit. How
+# long does rank 0 take with blocking calls, and how long with your function?
 
 # %%
 predict("20.3", blocking=..., yours=...)
@@ -320,7 +342,7 @@ def time_when_late(comm):
     strip = np.tile(photo, (6, 1))
     alone = timing.measure(partial(blur, MPI.COMM_SELF, strip), seconds=0.5)
     late = comm.bcast(alone.median, root=0)
-    seconds = {"no neighbour": alone}
+    seconds = {"no neighbor": alone}
     for name, way in (("late, blocking calls", blur_late), ("late, your blur", blur)):
         seconds[name] = []
         for _ in range(late_runs):
@@ -340,19 +362,21 @@ record.add("late neighbour", alone_s=alone, blocking_s=blocking, yours_s=yours, 
 predict.compare("20.3", blocking=blocking / alone, yours=yours / alone)
 
 # %% [markdown]
-# **Explain.** You should see: with blocking calls rank 0 first waits and then computes, about 2.
-# Your blur computes in that time, and takes hardly more than the control. That is what non-blocking
-# calls are for: they hide *waiting*. You may see instead: all three wide and near each other. Then
-# most likely other programs keep the cores busy; run the cell again. Or yours takes about 2, too:
-# where this MPI sends a row, 5,120 bytes, by rendezvous, it may move only when rank 1 waits for it.
+# **Explain.** With blocking calls rank 0 first waits and then computes, so you should see about 2
+# units. Your blur computes while it waits, and should take hardly more than the control. This is
+# the purpose of non-blocking calls: they hide *waiting*. If all three distributions are wide and
+# close together instead, other programs most likely keep the cores busy, so run the cell again. If
+# your blur takes about 2 units, too, this MPI probably sends a row of 5,120 bytes with rendezvous,
+# so the message might move only when rank 1 waits for it.
 #
-# Does overlap also hide the time of *moving* a long message? <details><summary>Answer</summary>
-# Only if somebody else moves it. A network card can. Between two ranks on one machine it is a core
-# that copies, and it is yours, inside a call of MPI. [Lab 32](32_buckets_and_overlap.ipynb) measures that.</details>
+# Does overlap also hide the time that it takes to *move* a long message?
+# <details><summary>Answer</summary> Only if something other than your core moves it. A network
+# interface card can. Between two ranks on one machine a core has to copy the message, and this core
+# is your own, inside a call of MPI. [Lab 32](32_buckets_and_overlap.ipynb) measures that.</details>
 #
 # ### Measure: what does a message cost?
-# Two ranks play *ping-pong*: one sends, the other sends back. Half a round trip is one message.
-# Guess: how many µs do 8 bytes take, and how many GB/s do 8 MB reach?
+# Two ranks play *ping-pong*: one sends a message, and the other sends it back. Half of such a round
+# trip is the time of one message. Guess how many µs 8 bytes take, and how many GB/s 8 MB reach.
 
 # %%
 predict("20.3", short_us=..., long_GB_per_s=...)
@@ -386,7 +410,8 @@ for nbytes, trip in trips.items():
     )
 halves = {nbytes: trip.samples / 2 for nbytes, trip in trips.items()}
 plots.bandwidth(
-    {"median, middle half": halves}, title="A short message costs latency, a long one bandwidth"
+    {"median, interquartile range": halves},
+    title="A short message costs latency, a long one bandwidth",
 )
 short = trips[sizes[0]].median / 2
 long = trips[sizes[-1]].median / 2
@@ -394,32 +419,46 @@ predict.compare("20.3", short_us=short * 1e6, long_GB_per_s=sizes[-1] / long / 1
 
 
 # %% [markdown]
-# **Explain.** You should see: at first the time hardly depends on the length. That part is the
-# *latency*. Then it grows with the length, by seconds per byte; their inverse is the *bandwidth*.
-# You may see instead: a bandwidth that falls again for the longest messages. Likely causes: they do
-# not fit into the processor's cache, or other programs use the memory too.
+# **Explain.** You should see that the time hardly depends on the length of short messages. This
+# part is the *latency*. For longer messages the time grows with the length, by a certain number of
+# seconds per byte, and the inverse of this number is the *bandwidth*. The bandwidth might fall
+# again for the longest messages. Likely causes are that these messages do not fit into the
+# processor's cache, or that other programs use the memory, too.
 #
-# A point is the median of many samples, and its bar holds the middle half of them. Where the bar is
-# long, the line says *not steady* ([lab 01](01_time_it_properly.ipynb)). Such a number is not to be quoted.
+# A point is the median of many samples, and its bar contains the middle half of them (the
+# *interquartile range*). Where the bar is long, the printed line says *not steady* ([lab 01](01_time_it_properly.ipynb)), and
+# you should not quote such a number.
 #
-# Between two machines a message may take 2 µs and 12 GB/s. Which of the two numbers decides for one
-# number, which for a gradient of 100 MB? <details><summary>Answer</summary> One number of 8 bytes
-# needs 2 µs, nearly all of it latency. 100 MB need 8,300 µs for their bytes, and the 2 µs do not
-# count.</details>
+# Between two machines a message might have a latency of 2 µs and a bandwidth of 12 GB/s. Which of
+# the two numbers matters for a message of 8 bytes, and which for a gradient of 100 MB?
+# <details><summary>Answer</summary> The 8 bytes take 2 µs, nearly all of it latency. The bytes of
+# 100 MB take 8,300 µs, so the latency of 2 µs does not matter.</details>
 #
-# ## For those who have time
-# Two parts of about 15 minutes, which are not in the lab's 60. Lab 22 compares with the eager
-# limit, if you have measured it.
+# ### What you take away
+# - All ranks run the same program. `comm.rank` decides what each of them does, and only messages
+#   move data from one memory to another.
+# - A program that works only because its messages are short will hang with longer ones. Use
+#   `Sendrecv`, or an order.
+# - `Isend` and `Irecv` let a rank compute instead of waiting. Until `Wait` returns, do not touch
+#   the buffers.
+# - The time of a message is a fixed latency plus its bytes divided by the bandwidth. A few long
+#   messages are therefore faster than many short ones.
+#
+# Lab 21 builds collectives, such as the allreduce that averages gradients, from these calls.
+#
+# ## Going further (optional)
+# These two parts take about 15 minutes each. Lab 22 uses the eager limit, if you have measured it.
 #
 # ### What are halos good for?
-# The same blur, 40 times, on 4 ranks: once with neighbours, and once with each rank alone, as a
-# control. Where two strips meet, a row should differ from the next no more than elsewhere.
+# The same blur runs 40 times on 4 ranks, once with neighbors and once, as a control, on each rank
+# alone. At the border between two strips, a row should not differ from the next row more than
+# elsewhere.
 
 # %%
 def blur_often(comm):
     together = np.array_split(photo, comm.size)[comm.rank]
     apart = together
-    # Across ranks: a communicator for each by itself, so no neighbours.
+    # Across ranks: a communicator for each by itself, so no neighbors.
     nobody = comm.Split(comm.rank)
     for _ in range(blur_steps):
         together = blur(comm, together)
@@ -430,8 +469,8 @@ def blur_often(comm):
 strips = launch.run(blur_often, ranks=4)
 curves = {}
 for column, name in ((1, "each rank alone"), (0, "with halos")):
-    picture = np.concatenate([pair[column] for pair in strips])
-    curves[name] = abs(np.diff(picture, axis=0)).mean(axis=1)
+    image = np.concatenate([pair[column] for pair in strips])
+    curves[name] = abs(np.diff(image, axis=0)).mean(axis=1)
 plots.lines(
     curves,
     xlabel="row of the photo",
@@ -442,20 +481,22 @@ plots.lines(
 
 # %% [markdown]
 # **Explain.** Four strips have three borders, near rows 107, 214 and 320. Without halos the curve
-# jumps there: both sides were blurred as if the picture ended. With halos no border can be seen.
-# Far from the borders the two curves agree.
+# jumps there, because both sides were blurred as if the image ended. With halos you should see no
+# border, and far from the borders the two curves agree.
 #
 # ### Measure: the eager limit
-# 80 bytes were eager, 8 MB were not. Where is the limit? `is_eager` tries one size: rank 0 starts
-# an `Isend`, and asks the request with `Test()` whether it is over. `Test` is a `Wait` that does
-# not wait: it returns True or False. Rank 1 calls its `Recv` only after that.
+# Messages of 80 bytes were eager, and messages of 8 MB were not. The limit is between them. The
+# function `is_eager` tries one size: rank 0 starts an `Isend` and asks the request with `Test()`
+# whether the send has completed. `Test` is like `Wait`, but it does not wait and returns True or
+# False. Rank 1 calls its `Recv` only after that.
 #
-# Two messages are then on their way to rank 1, and it wants the second one first. So each has a
-# *tag*, a number on the envelope: `comm.recv(source=0, tag=2)` takes the message with tag 2.
+# Two messages are then in transit to rank 1, which needs the second one first. Therefore each
+# message has a *tag*, a number that is sent with it: `comm.recv(source=0, tag=2)` takes the message
+# with tag 2.
 #
-# `largest` finds the limit by *bisection*. It knows a size that is eager, `low`, and one that is
-# not, `high`. It tries the middle: whatever the answer, one of the two moves there, and the
-# distance is halved. It goes on until they are neighbours. `holds(n)` answers for n.
+# The function `largest` finds the limit by *bisection*. It knows a size that is eager, `low`, and a
+# size that is not, `high`. It tries the middle, and depending on the answer it moves one of the two
+# there, which halves the distance, until the two are neighbors. `holds(n)` gives the answer for n.
 
 # %%
 def largest(holds, low, high):
@@ -500,21 +541,22 @@ if world.launcher() is None:
         ends(length)
 
 # %% [markdown]
-# **Explain.** The last two lines are the control: `both_send_first` with as many values as fit into
-# the limit ends, with one value more it hangs. The limit belongs to this MPI, to its settings and
-# to the way between the two ranks: over a network it is another. So no program may depend on it.
-# (Under `mpiexec` or `srun` the two lines are left out: a hang would take the whole job with it.)
+# **Explain.** The last two lines are the control: `both_send_first` ends with as many values as fit
+# into the limit, and hangs with one value more. The limit depends on this MPI library, on its
+# settings and on the connection between the two ranks, and it is different over a network. A
+# program must therefore not depend on it. (Under `mpiexec` or `srun` the two lines are left out,
+# because a hang would end the whole job.)
 #
 # Why is not every message eager?
-# <details><summary>Answer</summary> An eager message is copied twice, into a buffer of MPI's and out of it,
-# and the buffer takes memory for every sender. For long messages asking first is cheaper.</details>
+# <details><summary>Answer</summary>
+# An eager message is copied twice, into an internal buffer of MPI and out of it, and this buffer
+# takes memory for every sender. For long messages it is cheaper to ask first.</details>
 #
-# ### What you take away
-# - All ranks run the same program; `comm.rank` decides who does what; only messages cross between
-#   memories.
-# - A program that works because its messages are short is a deadlock in waiting: use `Sendrecv`, or
-#   an order.
-# - `Isend` and `Irecv` let you compute instead of waiting. Until `Wait`, hands off the buffers.
-# - A message costs a fixed latency plus bytes over bandwidth: few long ones beat many short ones.
-# - Next: lab 21 builds the collectives, such as the allreduce that averages gradients, from these
-#   calls.
+# ### Further reading
+# - [MPI for Python (mpi4py)](https://mpi4py.readthedocs.io). The tutorial of MPI for Python has an example of each call used here.
+# - [MPI: A Message-Passing Interface Standard](https://www.mpi-forum.org/docs/). The chapter on point-to-point communication defines when a send may wait
+#   (*standard mode*), and what non-blocking calls guarantee.
+# - [OSU Micro-Benchmarks](https://mvapich.cse.ohio-state.edu/benchmarks/). The programs `osu_latency` and `osu_bw` measure the same ping-pong, and their
+#   results are published for most clusters.
+# - T. Hoefler and A. Lumsdaine, *[Message Progression in Parallel Computing: To Thread or not to Thread?](https://doi.org/10.1109/CLUSTR.2008.4663774)*, IEEE Cluster, 2008. The paper asks which part of a system moves a message while your program
+#   computes.

@@ -2,12 +2,30 @@
 # <!-- Generated from solutions/23_ring_allreduce.py by `make labs`. Learners work on a copy in work/. -->
 # # 23 Ring allreduce
 #
-# You write the allreduce that made data-parallel training cheap, and find out where it is the wrong
-# one.
+# In data-parallel training every worker computes a gradient on its own part of the batch, and
+# before the next update all workers need the sum of these gradients. The obvious solution is to
+# send all gradients to one worker, which adds them up and sends the sum back. Suppose that sixteen
+# workers hold a gradient of 100 MB each. The link of the collecting worker then has to transfer 1.5
+# GB in each direction, while the other fifteen workers transfer 0.1 GB each way and are idle most
+# of the time. Every additional worker makes the busy link busier, and all workers wait for it.
 #
-# **You will be able to** (1) write a ring allreduce with `Sendrecv`, for any number of ranks and
-# values, (2) say from p, n, α and β alone what it sends and how long it takes, (3) point at the
-# message size below which a tree beats it, on a cluster on paper and on this machine.
+# In this lab we write the **ring allreduce**, in which every worker talks only to its two neighbors
+# and all links transfer the same number of bytes. This algorithm made data-parallel training cheap,
+# and the first versions of [NCCL](https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/index.html) (NVIDIA Collective Communications Library) and
+# [Horovod](https://horovod.readthedocs.io) were built on it. It is not always the right choice, however, because a ring
+# sends many messages one after the other. We therefore derive its cost, compare the formula with
+# simulated runs on up to 64 ranks, and find out for which vectors a tree is faster, in a model of a
+# GPU cluster and on your own machine.
+#
+# **After this lab you can** (1) write a ring allreduce with `Sendrecv` for any number of ranks and
+# values, (2) predict from *p*, *n*, α and β alone (defined below) how many bytes a rank sends and
+# how long the allreduce takes, (3) find the vector length below which a tree is faster, for a
+# modeled cluster and for the machine in front of you.
+#
+# ![Left: ranks 1, 2 and 3 send whole vectors to rank 0, which sends the sum back. Right: four ranks form a ring, and each sends one chunk to its right neighbor](../notebooks/figures/23_ring.svg)
+#
+# *Left: if rank 0 collects the vectors, all of them pass through its link. Right: in the first step
+# of the ring, each rank sends only one chunk, a quarter of its vector, to its right neighbor.*
 #
 # Needs: mpi · Ranks: 4 · Minutes: 60 · Level: intermediate · Before: 21
 
@@ -24,23 +42,43 @@ from support import lab23
 lab.start("23_ring_allreduce")
 
 # %% tags=["parameters"]
-# bytes of the gradient that is summed on the virtual cluster (ResNet-50 has about 102 MB)
-gradient = 100e6
+gradient = 100e6  # bytes per rank in the simulated runs; ResNet-50's gradient has about 102 MB
 many = 64  # ranks of the virtual cluster in the plots
 sizes = (1024, 16384, 262144, 4194304, 67108864)  # bytes per rank in the measurement on real ranks
 patience = 20  # seconds after which a check calls a program on real ranks stuck
 
 # %% [markdown]
-# ### Why a ring?
-# Sixteen workers hold a gradient of 100 MB each, and all need the sum. Let everyone send its
-# gradient to rank 0, and rank 0 send the sum back. Its link then carries 1.5 GB in and 1.5 GB out.
-# The fifteen others carry 0.1 GB each way and are idle most of the time. In a **ring** every rank
-# talks to two neighbours only, and all links carry the same.
+# ## Terms, and where your code runs
+# The vectors in this lab are gradients, flattened into one array per rank. A *rank* is one process
+# of a program that uses MPI (Message Passing Interface). An **allreduce** leaves the sum of all
+# vectors on every rank. It can be composed of two collectives from lab 21: a **reduce-scatter**
+# leaves one chunk of the sum on each rank, and an **allgather** then brings the chunks of all ranks
+# to every rank.
 #
-# The ring works in two halves. In the first, the **reduce-scatter**, the vector is cut into p
-# chunks. In each step every rank sends one chunk to its right neighbour, and *adds* the chunk that
-# comes from the left to its own. In this table each rank's values have a digit of their own, so the
-# sums show who took part. What has just been added to is bold:
+# | term | meaning |
+# |---|---|
+# | *p* | number of ranks, which are numbered from 0 to *p* − 1; the right neighbor of rank *p* − 1 is rank 0 |
+# | *n* | bytes in the vector of one rank |
+# | chunk | one of *p* nearly equal parts of a vector, numbered from 0 to *p* − 1 |
+# | α | latency, the seconds that every message costs, however short it is (lab 22) |
+# | β | seconds per byte, which is 1 / bandwidth |
+# | step | in one step a rank sends at most one message and receives at most one |
+#
+# Your code will run on real ranks and on the **virtual cluster**, a simulator that comes with these
+# labs. It runs your function unchanged on as many ranks as we like, all in one process. Each
+# virtual rank has its own clock, and on this clock a message takes as long as it would on a given
+# *machine model*, by default one with α = 1 µs and 1 GB/s. A simulated run on 64 ranks therefore
+# takes only a moment, and its messages, bytes and steps are counted exactly.
+#
+# ## How a ring adds
+# A ring allreduce has two halves, and in each half the chunks travel around the ring once. In the
+# first half, the reduce-scatter, every rank cuts its vector into *p* chunks. In each step a rank
+# sends one chunk to its right neighbor, receives another chunk from its left neighbor, and *adds*
+# the received values to its own copy of that chunk.
+#
+# The table follows four ranks through this half. Their vectors have four values each, so that a
+# chunk is a single value. Each rank's values have their own decimal digit, so a sum shows which
+# ranks have contributed to it. The sums that have just been computed are bold.
 #
 # | | rank 0 | rank 1 | rank 2 | rank 3 |
 # |---|---|---|---|---|
@@ -49,97 +87,124 @@ patience = 20  # seconds after which a check calls a program on real ranks stuck
 # | step 1 | 1 2 **3303** 4004 | 11 20 30 **4044** | **111** 220 300 400 | 1000 **2220** 3300 4000 |
 # | step 2 | 1 **2222** 3303 4004 | 11 20 **3333** 4044 | 111 220 300 **4444** | **1111** 2220 3300 4000 |
 #
-# Now each rank has one finished chunk: rank r has chunk r + 1 (mod p). In the second half, the
-# **allgather**, the finished chunks travel once more round the ring, and replace what they meet.
+# To read the table, follow chunk 3, the fourth value of each rank. Rank 3 sends its 4000 to rank 0,
+# which adds its own 4 and gets 4004. Rank 0 sends this partial sum to rank 1, where it becomes
+# 4044, and rank 2 adds the last contribution. The other chunks travel in the same way from
+# different starting ranks, so every link is busy in every step. After *p* − 1 steps each rank has
+# one finished chunk, and rank *r* has chunk *r* + 1 (mod *p*).
+#
+# In the second half, the allgather, the finished chunks travel around the ring once more. This time
+# a rank does not add the values that it receives. They overwrite its own, unfinished copy of the
+# chunk.
 #
 # <details><summary>Whose idea was it?</summary>
 #
-# Patarasuk and Yuan described the ring for clusters in 2009 (reference below). NVIDIA's NCCL was
-# built of rings from its first published version, of November 2015. Baidu wrote about it for deep
-# learning in February 2017 (research.baidu.com/bringing-hpc-techniques-deep-learning) and gave its
-# code away. Horovod began in the same year with Baidu's code, and soon let NCCL do the work on
+# Patarasuk and Yuan described the ring for clusters in 2009 (see *Further reading*). NVIDIA's NCCL
+# used rings from its first published version, which appeared in November 2015. Baidu introduced the
+# ring to deep learning with an article in February 2017 and published [its code](https://github.com/baidu-research/baidu-allreduce).
+# Horovod started from Baidu's code in the same year, and soon let NCCL perform the allreduce on
 # GPUs.
 # </details>
-
-# %%
-# The first step of the reduce-scatter, drawn.
-plots.ring(4, label="chunk {rank}", title="Step 0")
-
-# %% [markdown]
-# Besides real ranks, this lab uses the **virtual cluster**: your function, unchanged, on ranks that
-# only take turns in this process. Each rank has a clock. On that clock a message takes what it
-# would take on a stated machine, by default α = 1 µs and 1 GB/s. So a run of 64 ranks takes a
-# moment here, and its messages, bytes and rounds are counted exactly. In a **round** a rank sends
-# at most one message and receives at most one. So each step of the ring is one round.
-#
-# `comm.Sendrecv(out, dest=right, recvbuf=box, source=left)` sends the array `out` and receives into
-# the array `box`, both at the same time ([lab 20](20_ranks_and_messages.ipynb)).
 #
 # ### Predict
-# A chunk is an eighth of the vector when p = 8. How many whole vectors' worth of bytes does each of
-# 8 ranks send, in both halves together? In how many steps? Count in the table: it has the first
-# half, for p = 4.
+# Now take 8 ranks, so that a chunk is an eighth of the vector. How many vectors' worth of bytes
+# does each rank send in both halves together, and in how many steps? The table shows the first half
+# for *p* = 4, so you can count there first. The check of exercise 23.2 prints the right numbers
+# next to yours.
 
 # %%
 predict("23.2", vectors_sent=..., steps=...)
 
+# %% [markdown]
+# ### Two tools: `Sendrecv` and views
+# `comm.Sendrecv(out, dest=right, recvbuf=box, source=left)` sends the array `out` to the right and
+# receives an array from the left into `box` (lab 20). Because it does both at the same time, the
+# ranks cannot end up waiting for each other in a circle.
+#
+# `np.array_split` cuts a vector into chunks. These chunks are *views*, so values that you write
+# **into** a chunk, with `+=` or `[:] =`, are written into the vector. In contrast, `a = a + b`
+# makes a new array and leaves the vector unchanged, as this cell shows:
+
+# %%
+ten = np.zeros(10)
+parts = np.array_split(ten, 4)
+parts[0] += 1  # writes into `ten`
+parts[1] = parts[1] + 1  # makes a new array, and `ten` does not change
+print("lengths of the chunks:", [len(part) for part in parts], "· the vector:", ten)
+
 
 # %% [markdown]
-# ### Exercise 23.1 · Reduce-scatter round a ring
-# `chunks` are views: what you write *into* one (`+=`, `[:] =`) is in `vector`; `a = a + b` makes a
-# new array. In step i, counted from 0, rank r sends chunk r - i (mod p) to the right. Which one
-# comes from the left? Receive it, and add it to your own. That is p - 1 times `Sendrecv`, 5 lines.
+# ### Exercise 23.1 · Reduce-scatter around a ring
+# Write the loop of `reduce_scatter`. In step i, counted from 0, rank r sends chunk r − i (mod p) to
+# its right neighbor. Work out which chunk arrives from the left in the same step, receive it, and
+# add it to your own copy of that chunk. The loop calls `Sendrecv` p − 1 times and takes 5 lines.
 # *(intermediate)*
 #
-# Chunks may differ by one value in length: 10 values on 4 ranks make chunks of 3, 3, 2 and 2.
-# `incoming` is as long as the longest. So receive into the part of it that is as long as the chunk
-# to which you will add.
+# The lengths of chunks can differ by one value, as you saw above. The array `incoming` is as long
+# as the longest chunk, so receive into the part of it that is as long as the chunk to which you
+# will add.
 #
-# <details><summary>Hint 1: which chunk comes?</summary>
+# <details><summary>Hint 1: which chunk arrives?</summary>
 #
-# The left neighbour is rank r - 1 and does what you do: in step i it sends chunk (r - 1) - i. In
-# the table, rank 0 gets chunk 3 in step 0, then 2, then 1.
+# The left neighbor is rank r − 1 and runs the same code, so in step i it sends chunk (r − 1) − i.
+# You can check this in the table, where rank 0 receives chunk 3 in step 0, then chunk 2, and then
+# chunk 1.
 # </details>
 # <details><summary>Hint 2: chunks of unequal length</summary>
 #
-# Where `own` is the chunk to which you will add, that part is `incoming[: len(own)]`.
+# If `own` is the chunk to which you will add, receive into `incoming[: len(own)]`.
 # </details>
 # <details><summary>Hint 3: nearly the answer</summary>
 #
-# `own = chunks[(comm.rank - step - 1) % comm.size]`, `box = incoming[: len(own)]`, then
-# `comm.Sendrecv(chunks[…], dest=right, recvbuf=box, source=left)` and `own += box`.
+# In each step, take `own = chunks[(comm.rank - step - 1) % comm.size]` and
+# `box = incoming[: len(own)]`. Then call
+# `comm.Sendrecv(chunks[…], dest=right, recvbuf=box, source=left)`, and add with `own += box`.
 # </details>
 
 # %%
 def reduce_scatter(comm, vector):
-    """Chunk rank + 1 of `vector` (of any length) becomes the sum over all ranks, the others
-    anything."""
+    """Leave the sum over all ranks in chunk rank + 1 (mod p) of `vector`.
+
+    vector: 1-D array of any length. Its other chunks may hold anything afterwards.
+    """
     chunks = np.array_split(vector, comm.size)
-    incoming = np.empty_like(chunks[0])  # the longest chunk comes first
+    incoming = np.empty_like(chunks[0])  # no chunk is longer than the first one
     right, left = (comm.rank + 1) % comm.size, (comm.rank - 1) % comm.size
-    raise NotImplementedError("exercise 23.1: Reduce-scatter round a ring")
+    raise NotImplementedError("exercise 23.1: Reduce-scatter around a ring")
 
 
 # %%
-# Asked: The table's chunks; then 1 to 16 ranks and any length, only right
-# neighbours, no byte too many.
+# Asked: The finished chunks of the table. Then the right sums on 1 to 16 ranks
+# and for any length, with messages only to right neighbors and without a byte
+# too many.
 check("23.1", reduce_scatter)
 
 
 # %% [markdown]
 # ### Exercise 23.2 · The whole ring
-# After `reduce_scatter`, rank r has the finished chunk r + 1. In the first step it sends that one
-# to the right. In each later step it passes on what has just come from the left. What comes is
-# finished, too: receive it straight into its place. 3 lines. *(intermediate)*
+# The next table starts with the finished chunk of each rank, here in italics. In the first step of
+# the second half, every rank sends its finished chunk to the right. The chunks that have just
+# arrived are bold.
+#
+# | | rank 0 | rank 1 | rank 2 | rank 3 |
+# |---|---|---|---|---|
+# | before | 1 *2222* 3303 4004 | 11 20 *3333* 4044 | 111 220 300 *4444* | *1111* 2220 3300 4000 |
+# | step 0 | **1111** 2222 3303 4004 | 11 **2222** 3333 4044 | 111 220 **3333** 4444 | 1111 2220 3300 **4444** |
+#
+# Complete `ring_allreduce`. In the first step rank r sends its finished chunk r + 1 to the right,
+# and in each later step it sends the chunk that has just arrived from the left. Since every chunk
+# that arrives is finished, receive it directly into its place in the vector. This takes 3 lines.
+# *(intermediate)*
 #
 # <details><summary>Hint 1: which chunks?</summary>
 #
-# In step i rank r sends chunk r + 1 - i, and its left neighbour (r - 1) + 1 - i.
+# In step i, rank r sends chunk r + 1 − i, and its left neighbor sends chunk (r − 1) + 1 − i.
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
-# `comm.Sendrecv(chunks[(comm.rank + 1 - step) % comm.size], dest=right, recvbuf=chunks[…], source=left)`
-# for each `step in range(comm.size - 1)`; no box, no sum.
+# For each `step in range(comm.size - 1)`, call
+# `comm.Sendrecv(chunks[(comm.rank + 1 - step) % comm.size], dest=right, recvbuf=chunks[…], source=left)`.
+# You need neither a box nor an addition.
 # </details>
 
 # %%
@@ -153,79 +218,109 @@ def ring_allreduce(comm, vector):
 
 
 # %%
-# Asked: The sum on 1 to 16 virtual ranks, with a ring's bytes and rounds; and
-# on real ranks.
+# Asked: The sum on 1 to 16 virtual ranks, with as many bytes and steps as a
+# ring needs, and then the sum on real ranks.
 check("23.2", ring_allreduce)
 
 # %% [markdown]
-# ### Measure: who does what when?
-# Your ring on four virtual ranks, with a vector that stands for 100 MB. Each row is a rank, and
-# time runs to the right. Adding takes time here, too: 4 GB/s. As a control, the same run where
-# adding takes none.
+# Why are 1.75 vectors and 14 steps the right numbers for 8 ranks?
+#
+# <details><summary>Answer</summary>
+#
+# Each half takes 7 steps, one fewer than there are ranks, so both halves together take 14. In every
+# step a rank sends one chunk, which is an eighth of the vector, and 14 eighths are 1.75 vectors.
+# </details>
+#
+# ### Measure: what does each rank do, and when?
+# Now we run your ring on four virtual ranks and draw what happens. Each row of the plot is a rank,
+# and time runs from left to right. Additions take time in this run, too, at 4 GB/s. The control is
+# the same run with additions that take no time.
+#
+# The vector should have 100 MB, but we don't need to store that much.
+# `virtual.vector(np.ones(16), stands_for=gradient)` makes an array of only 16 values that the
+# virtual cluster treats as if it had 100 MB.
 
 # %%
 long_vector = virtual.vector(np.ones(16), stands_for=gradient)
 four = virtual.Cluster(nodes=4, machine=virtual.ideal(reduce=4e9))
 run = four.run(ring_allreduce, long_vector, trace=True)
-plots.timeline(run, title="A ring of four: all links work, then all rest")
+plots.timeline(run, title="A ring of four ranks: all links work, then all are idle")
 free = virtual.Cluster(nodes=4).run(ring_allreduce, long_vector)
-print(f"{run.time:.4f} s; where adding takes no time, {free.time:.4f} s")
+print(f"{run.time:.4f} s with additions at 4 GB/s, {free.time:.4f} s if they take no time")
 
 
 # %% [markdown]
-# **Explain.** You should see six rounds in which all ranks send. After each of the first three all
-# links rest at once. What for? Why not in the second half?
+# **Explain.** You should see six steps in which all ranks send at the same time. After each of the
+# first three steps all links are idle for a moment. Why are they idle there, and why not in the
+# second half?
 #
 # <details><summary>Answer</summary>
 #
-# In the reduce-scatter a rank must add a chunk before it can pass it on: the marks after the first
-# rounds. In the allgather there is nothing to add. A rank passes on what came as it is. The control
-# is shorter by just three additions of 25 MB at 4 GB/s, 0.0188 s.
+# In the reduce-scatter a rank has to add a chunk before it can send it on, and the marks after the
+# first three steps show these additions. In the allgather there is nothing to add, so each rank
+# sends on the values that it received. The control is therefore shorter by exactly three additions
+# of 25 MB at 4 GB/s, which take 0.0188 s.
 # </details>
 #
+# ## What a ring costs
+# The timeline shows the cost for four ranks on one machine model. For other numbers of ranks, other
+# vectors and other networks we need a formula. A message of m bytes takes α + mβ seconds (lab 22).
+# To get the cost of a collective, we count its steps, work out how long one step takes, and
+# multiply.
+#
+# As an example, take the other allreduce from lab 21, which reduces along a tree and then
+# broadcasts along the same tree. Both parts take L = ⌈log₂ p⌉ steps, and every step sends whole
+# vectors, so the tree takes 2L(α + nβ) seconds. On four ranks L is 2. With n = 100 MB, α = 1 µs and
+# β = 1 ns per byte (1 GB/s), one step takes about 0.1 s, and the four steps take 0.4 s.
+#
 # ### Exercise 23.3 · What it costs, on paper
-# A message of m bytes takes α + mβ seconds: α is its latency, β the time of a byte (lab 22). A ring
-# of p ranks with n bytes each takes how many steps, with messages of how many bytes? From that
-# follow the bytes that a rank sends, and the seconds. Adding is free here. 3 lines. *(beginner)*
+# How many steps does a ring of p ranks take with n bytes each, and how many bytes does each message
+# have? From these two numbers follow the bytes that a rank sends in all, and the seconds. Assume
+# that additions take no time. 3 lines. *(beginner)*
 #
 # <details><summary>Hint 1: one step</summary>
 #
-# All ranks do the same at the same time, so one step takes as long as one message: a chunk of n / p
-# bytes.
+# All ranks do the same at the same time, so one step takes as long as one message, and each message
+# is a chunk of n / p bytes.
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
-# `steps = 2 * (p - 1)`, and every step sends one chunk and costs one `alpha + n / p * beta`.
+# `steps = 2 * (p - 1)`, and every step sends one chunk and takes `alpha + n / p * beta` seconds.
 # </details>
 
 # %%
 def ring_cost(p, n, alpha, beta):
-    """Steps, bytes that each rank sends, and seconds. n: bytes. alpha: seconds. beta: seconds per
-    byte."""
+    """(steps, bytes that each rank sends, seconds) of a ring allreduce.
+
+    n: bytes per vector. alpha: seconds per message. beta: seconds per byte.
+    """
     raise NotImplementedError("exercise 23.3: What it costs, on paper")
 
 
 # %%
-# Asked: Your three numbers are those of a run of your ring on the virtual
+# Asked: Your three numbers agree with a run of your ring on the virtual
 # cluster.
 check("23.3", ring_cost)
 
 # %% [markdown]
-# Where only ranks add, no allreduce lets the busiest rank send less: 2n(p - 1)/p is a lower bound
-# (Patarasuk and Yuan, Journal of Parallel and Distributed Computing 69(2), 2009).
+# As long as the ranks do the additions themselves, no allreduce lets the busiest rank send less
+# than the ring does. Patarasuk and Yuan (2009) derived 2n(p − 1)/p bytes as a lower bound. Because
+# the ring reaches this bound, they call it *bandwidth optimal*.
 #
-# <details><summary>And where the switch adds?</summary>
+# <details><summary>And if the switch adds?</summary>
 #
-# Some switches can add: NVIDIA's SHARP on InfiniBand, and NVLS on NVLink since 2022. Then a rank
-# sends its vector up once and gets the sum back once, so about n bytes instead of 2n. The bound
-# does not hold there. That is why nccl-tests may show a "bus bandwidth" above that of the links on
+# Some switches can add: NVIDIA's SHARP (Scalable Hierarchical Aggregation and Reduction Protocol)
+# does so on InfiniBand, and NVLS (NVLink SHARP) on NVLink since 2022. A rank then sends its vector
+# up once and receives the sum once, so it sends about n bytes instead of 2n, and the bound does not
+# apply. For this reason nccl-tests can report a "bus bandwidth" above the bandwidth of the links on
 # such machines.
 # </details>
 #
 # ### Measure: what do more ranks cost?
-# 100 MB at 1 GB/s, on 2 to 256 ranks. Points are runs of your ring on the virtual cluster, as far
-# as they take moments. The second line is your formula. The third is the formula of one server, to
-# which all send, and which sends to all.
+# Now we allreduce 100 MB at 1 GB/s on 2 to 256 ranks. The points are runs of your ring on up to 64
+# virtual ranks, where a run still takes only a moment. The second line is your formula. The third
+# line is the formula for a single server to which all ranks send their vectors, and which sends the
+# sum back to all of them.
 
 # %%
 ranks = [2, 4, 8, 16, 32, 64, 128, 256]
@@ -234,20 +329,26 @@ seconds = {
     "ring, your formula": {p: ring_cost(p, gradient, 1e-6, 1e-9)[2] for p in ranks},
     "one server, formula": {p: costs.parameter_server_time(gradient, p, 1e-6, 1e-9) for p in ranks},
 }
-title = "A ring stays below 0.2 s, one server does not"
+title = "The ring stays below 0.2 s, one server does not"
 plots.lines(seconds, xlabel="ranks", ylabel="time (s)", title=title, logx=True, logy=True)
 
 # %% [markdown]
-# **Explain.** You should see the runs on the line of your formula. The ring goes from 0.1 s on 2
-# ranks towards 2nβ = 0.2 s, as 2n(p - 1)/p does; from 8 ranks on it grows by a seventh only. The
-# server's time doubles with the ranks, because its one link carries every vector.
+# **Explain.** You should see the runs on the line of your formula. The ring's time rises from 0.1 s
+# on 2 ranks and approaches 2nβ = 0.2 s because 2n(p − 1)/p approaches 2n, and from 8 ranks on it
+# grows by only another seventh. The server's time doubles whenever the number of ranks doubles,
+# because its link has to transfer every vector.
+#
+# ## Where a ring is the wrong choice
+# These vectors were long, so that their number of bytes determined the time. For short vectors the
+# time depends almost only on α, and the ring pays α 2(p − 1) times. The tree pays it only 2L times,
+# which is far less on many ranks, but each of its messages is a whole vector. The tree should
+# therefore be faster for short vectors and the ring for long ones, and we want to know at which
+# length their order changes.
 #
 # ### Predict
-# In short vectors nothing counts but α, and the ring pays it 2(p - 1) times. Lab 21's other way is
-# to reduce and then to broadcast, each by a tree. It takes 2L(α + nβ), where L = ⌈log₂ p⌉, in
-# Python `(p - 1).bit_length()`. That is few messages, but of whole vectors. Take 64 ranks, α = 5 µs
-# and 10 GB/s, so β = 0.1 ns. Below how many kB (1 kB = 1,000 bytes) is the tree faster: about 5, 50
-# or 500? Guess; the next exercise computes it.
+# Take 64 ranks with α = 5 µs and 10 GB/s, so that β = 0.1 ns per byte. The tree takes 2L(α + nβ),
+# where L = ⌈log₂ p⌉ is `(p - 1).bit_length()` in Python. Below how many kB (1 kB = 1,000 bytes) is
+# the tree faster: about 5, 50 or 500? A guess is enough, because the next exercise computes it.
 
 # %%
 predict("23.4", ring_wins_from_kB=...)
@@ -255,71 +356,94 @@ predict("23.4", ring_wins_from_kB=...)
 
 # %% [markdown]
 # ### Exercise 23.4 · Where the ring is wrong
-# For p = 4, 8, 16, … ranks: set the two times, ring and tree, equal and solve for n. 1 to 5 lines.
-# *(intermediate)*
+# Begin with four ranks. The tree's four steps of whole vectors take 4α + 4nβ, and the ring's six
+# steps of quarters take 6α + 1.5nβ. The ring therefore pays 2α more, and the tree pays 2.5nβ more,
+# so both take equally long if n = 0.8 α/β. With α = 1 µs and β = 1 ns per byte, this is a vector of
+# 800 bytes.
+#
+# Write the general formula for p = 4, 8, 16, … ranks: set the times of ring and tree equal and
+# solve for n. This takes 1 to 5 lines. *(intermediate)*
 #
 # <details><summary>Hint 1: sort by α and β</summary>
 #
-# 2L(α + nβ) = 2(p - 1)(α + n/p β). On one side: how many α has the ring too many? On the other: how
-# many nβ has the tree too many?
+# The times are equal if 2L(α + nβ) = 2(p − 1)(α + n/p β). Collect the α terms on one side: how many
+# more messages does the ring send than the tree? Collect the nβ terms on the other side: how many
+# more vectors does the tree send than the ring?
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
-# The ring has 2(p - 1) - 2L messages more, the tree sends 2L - 2(p - 1)/p vectors more. n is the
-# first times α, over the second times β.
+# The ring sends 2(p − 1) − 2L more messages, and the tree sends 2L − 2(p − 1)/p more vectors. To
+# get n, multiply the first number by α and divide by the second number times β.
 # </details>
 
 # %%
 def ring_wins_from(p, alpha, beta):
-    """Bytes n from which the ring is faster than the tree on p = 4, 8, 16, … ranks. Units as
-    above."""
+    """The bytes n from which the ring is faster than the tree, for p = 4, 8, 16, … ranks.
+
+    alpha: seconds per message. beta: seconds per byte.
+    """
     raise NotImplementedError("exercise 23.4: Where the ring is wrong")
 
 
 # %%
-# Asked: With 2 % fewer bytes than you say, a run of the tree is faster; with 2
-# % more, one of the ring.
+# Asked: With 2 % fewer bytes than you return, a run of the tree is faster; with
+# 2 % more, a run of the ring is faster.
 check("23.4", ring_wins_from)
 
 # %% [markdown]
-# ### Measure: a machine with K80 GPUs
-# Both ways again, now on 64 nodes of a machine with 11 GB/s between them. The plot shows **bus
-# bandwidth**: the bytes that a ring must send, 2n(p - 1)/p, over the time. So the ring's line can
-# come up to the link's 11 GB/s, and higher is faster.
+# Which of the three guesses was right, and why?
 #
-# On this machine a message above 12 KiB waits until its receiver is ready (rendezvous, lab 20),
-# which costs two latencies more. As a control, both ways also run where no message waits.
+# <details><summary>Answer</summary>
+#
+# About 500. On 64 ranks the ring sends 126 messages one after the other and the tree 12, so the
+# ring pays 114 α more. The tree sends 12 vectors and the ring 126/64, so the tree pays 10.03 nβ
+# more. The times are equal at n = 114 α / (10.03 β), which is 568 kB.
+# </details>
+#
+# ### Measure: a machine with K80 GPUs
+# Both algorithms now run on 64 nodes of the machine model `k80_edr`, whose nodes have K80 GPUs and
+# are connected by EDR (Enhanced Data Rate) InfiniBand at 11 GB/s. The plot shows the **bus
+# bandwidth**, which is the number of bytes that a ring has to send, 2n(p − 1)/p, divided by the
+# time. Higher is faster, and the ring's curve can rise at most to the 11 GB/s of the links.
+#
+# In this model a message above 12 KiB waits until its receiver is ready (*rendezvous*, lab 20),
+# which costs two more latencies. As a control, both algorithms also run without rendezvous.
 
 # %%
 ways = {"ring": ring_allreduce, "tree": tree_allreduce}
 machine = virtual.machine("k80_edr")
 lengths = np.geomspace(1e2, 1e8, 13)
 modelled = {}
-for label, model in (("", machine), (", no waiting", machine.but(eager=float("inf")))):
+for label, model in (("", machine), (", no rendezvous", machine.but(eager=float("inf")))):
     cluster = virtual.Cluster(nodes=many, ranks_per_node=1, machine=model)
     for name, way in ways.items():
         vectors = {n: virtual.vector(np.ones(many), stands_for=n) for n in lengths}
         modelled[name + label] = {n: cluster.run(way, vector).time for n, vector in vectors.items()}
-title = f"{many} nodes of k80_edr, a model: short vectors want a tree, long ones a ring"
+title = f"{many} nodes of the model k80_edr: a tree for short vectors, a ring for long ones"
 plots.bandwidth(modelled, factor=2 * (many - 1) / many, what="busbw", title=title)
 
 
 # %% [markdown]
-# **Explain.** You should see ring and tree cross between 0.1 and 10 MB. Left of that the tree wins,
-# right of it the ring. Each line leaves its control somewhere. Why, and why at different sizes?
+# **Explain.** You should see the curves of ring and tree cross between 0.1 and 10 MB. For shorter
+# vectors the tree is faster, and for longer vectors the ring. Each curve also separates from its
+# control at some size. Why does it, and why do ring and tree do so at different sizes?
 #
 # <details><summary>Answer</summary>
 #
-# There its messages begin to wait for their receivers. The tree sends whole vectors, so it gets
-# there at 12 KiB. The ring sends chunks of 1/64, so it gets there at 64 times as many, 0.8 MB.
+# A curve separates from its control where messages become longer than 12 KiB, because longer
+# messages wait for their receivers. The tree sends whole vectors, so this happens at 12 KiB. The
+# ring sends chunks of 1/64 of the vector, so its vectors have to be 64 times as long, about 0.8 MB.
 # </details>
 #
 # ### Measure: this machine
-# Now real ranks, one per core if there are enough. MPI's own allreduce chooses its way by size. On
-# a cluster, start this file by `srun`. About half a minute.
+# The last measurement compares your ring, the tree, and MPI's own allreduce, which chooses its
+# algorithm by message size. It uses real ranks, one per core, but at least two and at most four. On
+# a cluster, start this file with `srun`, and the cell uses the ranks that `srun` started. The three
+# take turns, so that interference from other programs affects all of them. This takes about half a
+# minute.
 
 # %%
-# Five sizes, three ways in turns.
+# Five sizes, three allreduces in turns.
 def compare(comm):
     from mpi4py import MPI
 
@@ -341,7 +465,7 @@ def compare(comm):
 p = launch.ranks_here(max(2, min(4, world.cores())))
 rows = launch.run(compare, ranks=p)[0]
 times = {name: {nbytes: row[name] for nbytes, row in rows.items()} for name in rows[sizes[0]]}
-title = f"{p} real ranks on {world.cores()} cores: which way is fastest at which size?"
+title = f"{p} real ranks on {world.cores()} cores: which allreduce is fastest at which size?"
 plots.bandwidth(times, factor=2 * (p - 1) / p, what="busbw", title=title)
 share = timing.Ratio(times["MPI's own"][sizes[-1]], times["ring"][sizes[-1]])
 for name, row in times.items():
@@ -349,45 +473,64 @@ for name, row in times.items():
         record.add("allreduce", way=name, ranks=p, bytes=nbytes, seconds=seconds, **record.BY_MPI)
 record.add("bandwidth, ring over MPI's own", ranks=p, bytes=sizes[-1], share=share, **record.BY_MPI)
 leads = [n for n in sizes if times["ring"][n].q3 < times["tree"][n].q1]
-print(f"Sizes at which the ring leads the tree by more than the spread: {leads} bytes")
-print(f"At {sizes[-1]} bytes its bandwidth is {share.median:.2f} of MPI's own.")
+print(f"Bytes at which the ring is faster than the tree by more than the spread: {leads}")
+print(f"At {sizes[-1]} bytes the ring reaches {share.median:.2f} of the bandwidth of MPI's own.")
 shortest = times["ring"][sizes[0]].median * 1e6
 longest = times["ring"][sizes[-1]].median * 1e6
-print(f"The ring takes {shortest:.1f} µs at {sizes[0]} bytes, and {longest:.0f} µs at {sizes[-1]}.")
+print(f"The ring takes {shortest:.1f} µs for {sizes[0]} bytes, {longest:.0f} µs for {sizes[-1]}.")
 
 # %% [markdown]
-# **Explain.** You should see the tree near the front at 1 KiB, and the ring near the front at the
-# largest size. The printed list begins where the ring takes the lead on this machine. You may see
-# instead that the lines run together, and that the list is empty. A likely cause: here all bytes go
-# through one memory, and in all both ways move as many, 2(p - 1)n. At the short end a ring of four
-# has two steps more than the tree, a few microseconds: that may be less than the spread. If there
-# are more ranks than cores, they wait for each other most of the time. Then this plot ranks
-# nothing, and the virtual cluster's is the one to learn from.
+# **Explain.** With four ranks you should see the tree among the fastest at 1 KiB and the ring among
+# the fastest at the largest size. The printed list begins with the size from which the ring is
+# faster on this machine.
 #
-# Your Python ring may even beat MPI's own allreduce at the largest size. Is Python faster than C?
+# The curves might lie close together instead, and the list might be empty. A likely cause is that
+# all bytes pass through one memory here, and in total both algorithms move the same number of them,
+# 2(p − 1)n. For short vectors, a ring of four needs only two steps more than the tree, which is a
+# few microseconds and can be less than the spread. If there are more ranks than cores, the ranks
+# spend most of the time waiting for each other. This plot then does not show which algorithm is
+# better, and you should learn from the plot of the virtual cluster instead.
+#
+# Your Python ring might even be faster than MPI's own allreduce at the largest size. Is Python
+# faster than C?
 #
 # <details><summary>Answer</summary>
 #
-# No. The last line above tells the ring's time at the smallest size, too, where there is next to
-# nothing to add or to copy: about so much is Python and α. In the rest NumPy adds, and MPI copies.
-# What may differ is the way, or how memory is taken and touched. This plot does not say which: one
-# would profile both ([lab 12](12_find_the_bottleneck.ipynb)).
+# No. The last printed line also gives the ring's time for the smallest size, where there is hardly
+# anything to add or to copy, so this time is roughly the cost of Python and α. For the largest
+# size, nearly all of the time is spent in NumPy's additions and MPI's copies, both of which are
+# compiled code. MPI's own allreduce might use a different algorithm, or it might allocate and touch
+# memory differently. This plot does not show which. To find out, you would profile both, as in
+# [lab 12](12_find_the_bottleneck.ipynb).
 # </details>
 #
 # ### What you take away
-# - A ring allreduce is a reduce-scatter and an allgather. Each rank sends 2(p - 1)/p vectors. Where
-#   only ranks add, no way is cheaper for the busiest rank.
-# - Its bytes hardly grow with p, but its messages do. It is right for long vectors and wrong for
-#   short ones. So libraries choose by size (lab 24), and Horovod packs small gradients into one
-#   long vector (lab 44).
-# - If you have time, about 20 minutes: (a) cut each chunk in two, and add one half while the other
-#   travels (`Isend`, `Irecv`). What does the picture look like then? (b) Send half of the vector
-#   left, half right. Is that faster?
+# - A ring allreduce is a reduce-scatter followed by an allgather, and each rank sends 2(p − 1)/p
+#   vectors. As long as the ranks do the additions, and not the switches, no algorithm sends fewer
+#   bytes from the busiest rank.
+# - With more ranks the number of bytes hardly grows, but the number of messages does. The ring is
+#   therefore right for long vectors and wrong for short ones. For this reason libraries choose an
+#   algorithm by size (lab 24), and Horovod fuses small gradients into one long vector (lab 44).
+# - In the models of this lab every rank has its own link. If four GPUs share one NIC (network
+#   interface card), it matters whose link the ring uses, which is the subject of lab 26.
 #
-#   <details><summary>Answers</summary>
+# ### Going further (optional)
+# These two experiments take about 20 minutes. (a) Cut each chunk in two, and add one half while the
+# other travels, with `Isend` and `Irecv`. What does the timeline look like then? (b) Send half of
+# the vector around the ring to the left and the other half to the right. Is that faster?
 #
-#   (a) The links should rest only for the last half chunk: adding hides behind sending. (b) Not
-#   where both neighbours are reached through one port, as here: the two halves share it. It should
-#   be twice as fast where each neighbour has a link of its own, as between GPUs with NVLink.
-#   </details>
-# - Next: with four GPUs behind one network card, whose link does the ring use? Lab 26.
+# <details><summary>Answers</summary>
+#
+# (a) The links should be idle only during the addition of the last half chunk, because all other
+# additions overlap with sending. (b) It is not faster if a rank reaches both neighbors through one
+# port, as on the virtual cluster, because the two halves share that port. It should be twice as
+# fast if each neighbor has its own link, as between GPUs with NVLink.
+# </details>
+#
+# ### Further reading
+# - P. Patarasuk and X. Yuan, *[Bandwidth optimal all-reduce algorithms for clusters of workstations](https://doi.org/10.1016/j.jpdc.2008.09.002)*, Journal of Parallel and Distributed Computing 69(2), 2009. This paper describes the ring and derives the lower bound.
+# - A. Sergeev and M. Del Balso, *[Horovod: fast and easy distributed deep learning in TensorFlow](https://arxiv.org/abs/1802.05799)*, 2018. It tells how Horovod developed from Baidu's code.
+# - R. Thakur, R. Rabenseifner and W. Gropp, *[Optimization of Collective Communication Operations in MPICH](https://doi.org/10.1177/1094342005051521)*, International Journal of High Performance Computing Applications 19(1), 2005. The authors use the same α and β, and show how an MPI library chooses an algorithm
+#   by size.
+# - [NCCL tests: Performance reported](https://github.com/NVIDIA/nccl-tests/blob/master/doc/PERFORMANCE.md). This page defines bus bandwidth and derives its factor for each collective.
+# - [MPI for Python (mpi4py)](https://mpi4py.readthedocs.io). The documentation describes `Sendrecv` and the other calls used here.

@@ -2,13 +2,26 @@
 # <!-- Generated from solutions/41_horovod_tensorflow.py by `make labs`. Learners work on a copy in work/. -->
 # # 41 Horovod in TensorFlow
 #
-# The additions of lab 40, twice more: in a training loop of your own, and in Keras' `fit`. Then
-# what they are for: how many images per second do several ranks train?
+# [Horovod](https://horovod.readthedocs.io) began as a library for [TensorFlow](https://horovod.readthedocs.io/en/stable/tensorflow.html), and the changes that
+# a script needs are the same as in PyTorch (lab 40). There are two places for them, because
+# TensorFlow programs come in two styles: a training loop that you write yourself with
+# `GradientTape`, and Keras' `fit`, which hides the loop. Both styles have a trap. The optimizer
+# creates part of its state only in the first step, so a broadcast that comes too early sends too
+# little, and one that comes too late leaves the ranks with different models for a step.
 #
-# **You will be able to** (1) run a `GradientTape` loop and a Keras `fit` on any number of ranks,
-# (2) say what Horovod's callback makes equal, and when, (3) resume a saved net on all ranks, (4)
-# measure images per second of ResNet-50, and say what ranks, threads and the size of the gradients
-# have to do with them.
+# In this lab we write both styles for any number of ranks, prove that they compute what one process
+# computes, and see what the late broadcast costs. Then we measure how many images per second
+# several ranks train with ResNet-50, and which part of the loss is due to communication.
+#
+# **After this lab you can** (1) run a `GradientTape` loop and a Keras `fit` on any number of ranks,
+# (2) say which variables Horovod's callback makes equal, and when, (3) resume the training of a
+# saved network on all ranks, (4) measure images per second of ResNet-50, and explain how they
+# depend on ranks, threads and the size of the gradients.
+#
+# ![Keras' fit as a timeline on two ranks: without begin_equal the broadcast comes after the first step, with it before](../notebooks/figures/41_broadcast.svg)
+#
+# *When does the broadcast happen? The callback of `fit` sends the variables only after the first
+# step (top). A call of `begin_equal` before `fit` makes the ranks equal in time (bottom).*
 #
 # Needs: horovod, tensorflow · Ranks: 4 · Minutes: 50 · Level: beginner · Before: 11, 40
 
@@ -30,6 +43,7 @@ from labkit import (
     timing,
     world,
 )
+from labkit.horovod import ranks_here
 
 lab.start("41_horovod_tensorflow")
 import horovod.tensorflow as hvd  # after lab.start, which turns off TensorFlow's start-up messages
@@ -38,8 +52,8 @@ import keras
 import tensorflow as tf
 from support import lab41
 
-ranks = launch.ranks_here(4)
-few = launch.ranks_here(2)  # for the checks: each rank imports TensorFlow, which takes seconds
+ranks = ranks_here(4)
+few = ranks_here(2)  # for the checks: each rank imports TensorFlow, which takes seconds
 
 # %% tags=["parameters"]
 dataset = "digits"  # or files of yours, "mnist:FOLDER" or "cifar10:FOLDER": see lab 10
@@ -57,24 +71,25 @@ most = (
 patience = 90  # seconds after which a check calls the ranks stuck
 
 # %% [markdown]
-# *In the track "PPoPP hands-on, 90 minutes", exercise 41.3 is the one to do. It needs the answers
-# of 41.1 and 41.2: `make solve LAB=41 EX=41.1`, and the same with `EX=41.2`, put them into your
+# *In the track "PPoPP hands-on, 90 minutes", do exercise 41.3. It needs the answers to 41.1 and
+# 41.2, which `make solve LAB=41 EX=41.1` and the same command with `EX=41.2` write into your
 # notebook.*
 #
-# ## What there is: one process
-# The training step of lab 11: `make_step(net, optimizer)` returns a function that makes one.
+# ## The training step for one process
+# This is the training step of lab 11: `make_step(net, optimizer)` returns a function that takes one
+# step.
 #
-# New is the third argument, `wrap`. A `tf.GradientTape` writes down what is computed, so that it
-# can be asked for the gradients. `make_step` asks `wrap(tape)`. Without a third argument, that is
-# the tape itself.
+# The third argument, `wrap`, is new. A `tf.GradientTape` records the computation, so that it can
+# return the gradients. `make_step` asks `wrap(tape)` for the gradients. Without a third argument,
+# this is the tape itself.
 #
-# The notebook only defines functions. `launch.run` runs them on *ranks*: processes of their own,
-# each with a TensorFlow of its own. It returns their results, by rank. To import TensorFlow takes a
-# rank some seconds.
+# The notebook only defines functions. `launch.run` runs them on *ranks*, which are separate
+# processes with their own TensorFlow, and returns their results ordered by rank. It takes a rank a
+# few seconds to import TensorFlow.
 #
-# Horovod's last release (0.28.1, 2023) knows Keras 2. This kit builds it with edits for Keras 3, in
-# all that this lab uses ([what they are](../env/HOROVOD.md)). Elsewhere, try it before you rely on
-# it.
+# Horovod's last release (0.28.1, from 2023) supports Keras 2. This kit builds it with changes for
+# Keras 3, for everything that this lab uses ([here is the list](../env/HOROVOD.md)). Test other
+# functions before you rely on them.
 
 # %%
 samples = data.load(dataset)
@@ -111,41 +126,41 @@ def make_step(net, optimizer, wrap=as_it_is):
 
 # %% [markdown]
 # ### Exercise 41.1 · Begin: your GPU, your images
-# **`begin(gpus)`** is what each rank does first. `gpus` is the list of the GPUs of its node, as
-# TensorFlow knows them; it may be empty.
+# **`begin(gpus)`** is the first call of each rank. The argument `gpus` is the list of the GPUs of
+# its node as TensorFlow sees them, and it can be empty.
 #
-# - `hvd.init()` lets the ranks find each other.
-# - If there are GPUs, the rank takes one. They are counted on each node, as its ranks are: take
-#   number `hvd.local_rank()`. If a node has more ranks than GPUs, they share: take the remainder,
-#   `% len(gpus)`.
-# - `tf.config.experimental.set_memory_growth(gpu, True)`: else TensorFlow takes nearly all of its
-#   memory at once, and a second rank on this GPU finds none.
-# - `tf.config.set_visible_devices(gpu, "GPU")`: TensorFlow here never touches the other GPUs. After
-#   the first tensor it would be too late for both calls.
+# - `hvd.init()` connects the ranks.
+# - If there are GPUs, the rank takes one of them. GPUs are numbered on each node, and so are its
+#   ranks, so take number `hvd.local_rank()`. If a node has more ranks than GPUs, they have to
+#   share, so take the remainder, `% len(gpus)`.
+# - Call `tf.config.experimental.set_memory_growth(gpu, True)`. Otherwise TensorFlow allocates
+#   nearly all of the GPU's memory at once, and a second rank on this GPU gets none.
+# - Call `tf.config.set_visible_devices(gpu, "GPU")`, so that this TensorFlow never uses the other
+#   GPUs. After the first tensor it would be too late for both calls.
 #
-# **`my_part(dataset)`** picks this rank's images, and groups them into batches of
-# `images_per_rank`. A `tf.data.Dataset` splits itself: `dataset.shard(n, i)` keeps the elements i,
-# i + n, i + 2n, …, and `.batch(k)` groups them by k. With two ranks and k = 32:
+# **`my_part(dataset)`** picks this rank's images and groups them into batches of `images_per_rank`.
+# A `tf.data.Dataset` has methods for this: `dataset.shard(n, i)` keeps the elements i, i + n, i +
+# 2n, …, and `.batch(k)` groups them by k. With two ranks and k = 32:
 #
-# | | elements of its first batch |
+# | | elements of the first batch |
 # |---|---|
 # | rank 0, `shard(2, 0)` | 0, 2, 4, …, 62 |
 # | rank 1, `shard(2, 1)` | 1, 3, 5, …, 63 |
-# | both together | 0 to 63: what one process with k = 64 takes |
+# | both together | 0 to 63, which one process with k = 64 would take |
 #
-# What all ranks take together in a step is the **global batch**.
+# The images that all ranks use together in a step are called the **global batch**.
 #
 # 5 lines and 1 line. *(beginner)*
 #
 # <details><summary>Hint 1: which numbers?</summary>
 #
-# GPUs are counted on each node: `hvd.local_rank()`. Images are for all ranks: `hvd.size()`,
-# `hvd.rank()`.
+# GPUs are numbered on each node, so use `hvd.local_rank()`. Images are distributed among all ranks,
+# so use `hvd.size()` and `hvd.rank()`.
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
 # `hvd.init()`, then `if gpus:` and `gpu = gpus[hvd.local_rank() % len(gpus)]`, then the two calls
-# for `gpu`. The images: `return dataset.shard(hvd.size(), hvd.rank()).batch(images_per_rank)`.
+# for `gpu`. For the images: `return dataset.shard(hvd.size(), hvd.rank()).batch(images_per_rank)`.
 # </details>
 
 # %%
@@ -168,20 +183,22 @@ check("41.1", begin, my_part)
 
 # %% [markdown]
 # ### Exercise 41.2 · Start equal
-# `hvd.broadcast_variables(variables, root_rank=0)` overwrites variables with rank 0's. All ranks
-# call it, with the same number of variables on each: every rank waits for all others. It is needed
-# twice: for `net.variables`, and for `optimizer.variables`, since rank 0 may have read momentum
+# `hvd.broadcast_variables(variables, root_rank=0)` overwrites variables with those of rank 0. All
+# ranks call it with the same number of variables, and every rank waits for all others. You need it
+# twice: for `net.variables`, and for `optimizer.variables`, because rank 0 may have read momentum
 # from a file.
 #
-# There is a trap. A Keras optimizer makes its momentum only in its first step: a variable for each
-# array of weights, here 6. A new optimizer has 2, the count of its steps and the rate. After
-# reading a file, rank 0's has 8. Rank 0 would send 8, the others expect 2, and all wait for ever.
-# `optimizer.build(net.trainable_variables)` makes what is missing, and leaves alone an optimizer
-# that has it. 3 lines. *(beginner)*
+# There is a trap. A Keras optimizer creates its momentum only in its first step, with one variable
+# for each array of weights, here 6. A new optimizer has 2 variables, the number of its steps and
+# the learning rate. After rank 0 has read a file, its optimizer has 8. Rank 0 would then send 8
+# variables while the other ranks expect 2, and all would wait forever.
+# `optimizer.build(net.trainable_variables)` creates the missing variables, and does not change an
+# optimizer that already has them. 3 lines. *(beginner)*
 #
 # <details><summary>Hint 1: in which order?</summary>
 #
-# First build; then all ranks hold as many variables, and can broadcast them.
+# First build the optimizer. Then all ranks have the same number of variables and can broadcast
+# them.
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
@@ -204,28 +221,28 @@ check("41.2", begin_equal)
 
 # %% [markdown]
 # ### Exercise 41.3 · One step of all ranks
-# *(must do on the 90-minute track)* `hvd.DistributedGradientTape(tape)` is a tape around a tape.
-# Its `gradient` waits until each gradient is the **mean over all ranks**. `make_step` can wrap its
-# tape in it.
+# *(the exercise to do in the 90-minute track)* `hvd.DistributedGradientTape(tape)` is a tape around
+# a tape. Its method `gradient` waits until each gradient is the **mean over all ranks**.
+# `make_step` can wrap its tape in it.
 #
-# Write `step_of_all(net)`: everything that Horovod needs for a loop of your own. For one process it
-# would be
+# Write `step_of_all(net)`, which contains everything that Horovod needs in a training loop that you
+# write yourself. For one process it would be
 #
 #     return make_step(net, keras.optimizers.SGD(rate_per_rank))
 #
 # For all ranks:
 #
-# - The learning rate belongs to the *global* batch, so it grows with the ranks: times `hvd.size()`.
-#   Take plain SGD, without momentum.
-# - Before the first step, all ranks have rank 0's variables: `begin_equal(net, optimizer)`.
+# - The learning rate belongs to the *global* batch, so multiply it by the number of ranks,
+#   `hvd.size()`. Use plain SGD without momentum.
+# - Before the first step, all ranks get the variables of rank 0: `begin_equal(net, optimizer)`.
 # - Each step applies the mean gradients.
 #
 # 3 lines. *(beginner)*
 #
 # <details><summary>Hint 1: in which order?</summary>
 #
-# Make the optimizer. Then begin equal. Then return what `make_step` makes of net, optimizer and the
-# tape's class.
+# Create the optimizer. Then begin equal. Then return the result of `make_step` for the network, the
+# optimizer and the class of the tape.
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
@@ -262,33 +279,36 @@ check("41.3", by_tape)
 
 # %% [markdown]
 # ### Exercise 41.4 · The same in fit
-# Keras' `fit` hides the loop. So the additions go into what it is given.
+# Keras' `fit` hides the training loop, so the changes go into its arguments.
 #
-# - `hvd_keras.DistributedOptimizer(optimizer)` is an optimizer around yours. It applies mean
+# - `hvd_keras.DistributedOptimizer(optimizer)` is an optimizer around yours, which applies mean
 #   gradients.
-# - **Callbacks** are objects whose methods `fit` calls before and after each step and epoch. Two of
-#   Horovod's do the rest: `hvd_keras.callbacks.BroadcastGlobalVariablesCallback(0)` gives all ranks
-#   the variables of rank 0, and `hvd_keras.callbacks.MetricAverageCallback()` averages the losses.
+# - **Callbacks** are objects whose methods `fit` calls before and after each step and epoch. Two
+#   callbacks of Horovod do the rest: `hvd_keras.callbacks.BroadcastGlobalVariablesCallback(0)`
+#   gives all ranks the variables of rank 0, and `hvd_keras.callbacks.MetricAverageCallback()`
+#   averages the losses.
 #
-# For one process `fit` would be
+# For one process, the call of `fit` would be
 #
 #     net.compile(optimizer=keras.optimizers.SGD(rate_per_rank), loss=cross_entropy)
 #     return net.fit(**settings, callbacks=[*more]).history
 #
-# `settings` are the images, labels, epochs and so on. `more` are further callbacks; keep them in
-# the list. `net.fit(…)` returns an object, and its `.history` is the dict of losses. Write it for
-# all ranks; the learning rate grows with them, as in 41.3. Leave the equal start to the callback:
-# when it comes is measured below. 4 lines. *(beginner)*
+# Here `settings` are the images, labels, epochs and so on, and `more` are further callbacks, which
+# must stay in the list. `net.fit(…)` returns an object whose `.history` is the dictionary of
+# losses. Write this call for all ranks, with a learning rate that grows with them, as in 41.3.
+# Leave the equal start to the callback, because we measure below when it happens. 4 lines.
+# *(beginner)*
 #
 # <details><summary>Hint 1: what goes where?</summary>
 #
-# Wrap the optimizer, not the net. Callbacks are one list: both of Horovod's, and then `*more`.
+# Wrap the optimizer, not the network. The callbacks are one list, with the two of Horovod followed
+# by `*more`.
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
-# Compile with `hvd_keras.DistributedOptimizer(keras.optimizers.SGD(rate_per_rank * hvd.size()))`;
-# return `net.fit(**settings, callbacks=[…, …, *more]).history`, both names after
-# `hvd_keras.callbacks.`.
+# Compile with `hvd_keras.DistributedOptimizer(keras.optimizers.SGD(rate_per_rank * hvd.size()))`,
+# and return `net.fit(**settings, callbacks=[…, …, *more]).history`, with both names from
+# `hvd_keras.callbacks`.
 # </details>
 
 # %%
@@ -308,29 +328,32 @@ check("41.4", fit)
 
 # %% [markdown]
 # ## Put together
-# One process, the tape, and `fit` train the same net on the same images. And `fit` once more, from
-# nets that differ, without `begin_equal` before it. Its callback sends rank 0's variables only
-# *after the first step*, when the optimizer has made all of its own.
+# One process, the loop with the tape, and `fit` train the same network on the same images. In
+# addition, `fit` trains once more from networks that differ, without `begin_equal` before it. Its
+# callback sends the variables of rank 0 only *after the first step*, when the optimizer has created
+# all of its own.
 #
-# Then the net is saved, and training goes on from the file. Rank 0 saves it, as in lab 40:
+# Then the network is saved, and the training continues from the file. Rank 0 saves it, as in lab
+# 40:
 #
 #     if hvd.rank() == 0:
 #         net.save(path)                        # net, optimizer and loss, in one file
 #
-# Every rank reads it. In the file the optimizer is a plain one, so that a machine without Horovod
-# can read it. There are two functions to read it, and both return a net that trains:
+# Every rank reads the file. In the file the optimizer is a plain one, so that a machine without
+# Horovod can read it. There are two functions to read it, and both return a network that can be
+# trained:
 #
-# | | the optimizer that comes back |
+# | function | the optimizer that it returns |
 # |---|---|
-# | `hvd_keras.load_model(path)` | wrapped again by `DistributedOptimizer` |
+# | `hvd_keras.load_model(path)` | wrapped again in `DistributedOptimizer` |
 # | `keras.models.load_model(path)` | plain, as in the file |
 #
 # ### Predict
-# All ranks begin with other random weights, and nobody calls `begin_equal`. (a) In how many steps
-# of `fit` do the ranks compute the gradients of different nets? (b) How many different nets are
-# there at the end, on 4 ranks (or as many as a launcher started)? All ranks read the file and train
-# one more epoch on their own images. How many different nets are there then, (c) with Horovod's
-# `load_model`, (d) with Keras'?
+# All ranks begin with different random weights and do not call `begin_equal`. (a) In how many steps
+# of `fit` do the ranks compute the gradients of different networks? (b) How many different networks
+# are there at the end, on 4 ranks (or as many as a launcher has started)? Then all ranks read the
+# file and train one more epoch on their own images. How many different networks are there
+# afterwards, (c) with Horovod's `load_model`, (d) with that of Keras?
 
 # %%
 predict("41.4", steps_with_different_nets=..., nets_at_the_end=..., read_by_horovod=..., read_by_keras=...)
@@ -399,7 +422,7 @@ def train():
 
 # %% [markdown]
 # ### Measure
-# All of it on the same ranks, one after the other. Half a minute.
+# All runs use the same ranks, one run after the other. This takes half a minute.
 
 # %%
 results = launch.run(train, ranks=ranks, timeout=2 * patience)
@@ -435,55 +458,60 @@ plots.loss(
 )
 
 # %% [markdown]
-# **Explain.** Three curves lie on each other: many ranks compute what one process computes, up to
-# the last bits. The printed line says how far off they are in all steps.
+# **Explain.** You should see three curves on top of each other, because many ranks compute what one
+# process computes, up to the last bits. The printed line gives the largest difference over all
+# steps.
 #
-# The fourth, *callback alone*, began with different nets in one step. In it, each rank computed
-# gradients of its own net, and their mean is the gradient of no net at all. Then all got rank 0's
-# variables, and went on equal.
+# The fourth run, *callback alone*, began with different networks in one step. In this step each
+# rank computed the gradients of its own network, and the mean of these gradients does not belong to
+# any network. Then all ranks got the variables of rank 0 and continued with equal networks.
 #
-# The cure is in the third curve, *fit*. Its nets differed, too, but `begin_equal` ran before `fit`:
-# it lies on the curve of one process. So in a training of your own, call it before `fit`.
+# The third curve, *fit*, shows how to avoid this. Its networks differed, too, but `begin_equal` ran
+# before `fit`, so its curve agrees with that of one process. Therefore call it before `fit` in your
+# own training.
 #
-# Does one bad step matter?
+# Does one wrong step matter?
 # <details><summary>Answer</summary>
 #
-# Here it costs about a step, if you compare the fourth curve with the others. Where rank 0 has read
-# a net that took days and the others have random ones, the first step is taken along their
-# gradients. And nobody is told, since the loss falls anyway.
+# Here it costs about one step, as you can see by comparing the fourth curve with the others. But
+# suppose that rank 0 has read a network that took days to train, while the other ranks have random
+# ones. The first step then follows the gradients of the random networks. There is no error message,
+# and the loss falls nevertheless.
 # </details>
 #
-# After reading by Keras' own `load_model` there are as many nets as ranks. Why is there one with
-# Horovod's?
+# After reading the file with Keras' own `load_model` there are as many networks as ranks. Why is
+# there only one with Horovod's?
 # <details><summary>Answer</summary>
 #
-# All begin with the net in the file. Horovod's function wraps the optimizer again, so that all
-# apply the same mean gradient. With Keras' the optimizer is plain: each rank applies the gradients
-# of its own images.
+# All ranks begin with the network in the file. Horovod's function wraps the optimizer again, so all
+# ranks apply the same mean gradient. With Keras' function the optimizer is plain, and each rank
+# applies the gradients of its own images.
 # </details>
 
 # %% [markdown]
 # ## How fast? ResNet-50
-# A net that computes for long shows what ranks are for: ResNet-50 of `keras.applications`, with
-# random weights. Its pictures are *synthetic*, random numbers made once, so that no disk takes
-# part. Horovod's own benchmark does the same, and so do most published figures.
+# A network that computes for longer shows the benefit of several ranks. We use [ResNet-50](https://arxiv.org/abs/1512.03385)
+# from `keras.applications` with random weights. Its images are *synthetic*, which means that they
+# are random numbers generated once, so that no disk is involved. Horovod's own benchmark does the
+# same, and so do most published measurements.
 #
-# A step computes for each picture. Then it averages the gradients of 25.6 million weights, 4 bytes
-# each. Smaller pictures save computing, but not one byte of gradients:
+# A step computes for each image, and then averages the gradients of 25.6 million weights, 4 bytes
+# each. Smaller images need less computation, but the gradients have the same number of bytes:
 #
-# | side of a picture (pixels) | computing for it, of that at 224 | gradients of a step |
+# | side of an image (pixels) | computation per image, relative to 224 | gradients of a step |
 # |---|---|---|
-# | 224, on a GPU here | 1 | all |
-# | 64, on a CPU here | 1/12, as (64 / 224)² | all |
+# | 224, used here on a GPU | 1 | all |
+# | 64, used here on a CPU | 1/12, which is (64 / 224)² | all |
 #
-# All ranks make a step at the same time, each with pictures of its own. So the images per second of
-# the whole **job** are the pictures of all ranks, over the time of a step of the slowest rank. In
-# the code below `time.rate(work)` is work per second of a measured time.
+# All ranks take a step at the same time, each with its own images. The images per second of the
+# whole **job** are therefore the number of images of all ranks, divided by the time of a step on
+# the slowest rank. In the code below, `time.rate(work)` is the work per second for a measured time.
 #
 # ### Predict
-# (a) How many megabytes (10⁶ bytes) of gradients does a rank give to Horovod in a step? (b) A rank
-# for each core (or GPU) of this machine, 8 at most, one thread each: how many times the images per
-# second of one rank alone, which has one thread, too? (A guess between 1 and the number of ranks.)
+# (a) How many megabytes (10⁶ bytes) of gradients does a rank pass to Horovod in a step? (b) Suppose
+# that there is one rank for each core (or GPU) of this machine, at most 8, with one thread each.
+# How many times the images per second of a single rank, also with one thread, do they train
+# together? (Guess a number between 1 and the number of ranks.)
 
 # %%
 predict("41.4", megabytes=..., times_one_rank=...)  # two numbers
@@ -491,20 +519,21 @@ predict("41.4", megabytes=..., times_one_rank=...)  # two numbers
 
 # %% [markdown]
 # ### Measure
-# Three kinds of step, in turns, on the same machine and in the same minute:
+# We measure three kinds of steps, which take turns on the same machine within the same minute:
 #
-# | | who computes | sums |
+# | kind | which ranks compute | allreduce |
 # |---|---|---|
 # | *alone* | rank 0, while the others sleep | none |
 # | *side by side* | all ranks, each for itself | none |
 # | *together* | all ranks | of all gradients |
 #
-# The first two are the controls. Every kind takes as long as its slowest rank. From *alone* to
-# *side by side* a rank loses what others take from it by being there, caches and memory, and the
-# wait for the slowest. From *side by side* to *together* it loses what the sums cost.
+# The first two are the controls. Every kind takes as long as its slowest rank. Between *alone* and
+# *side by side*, a rank loses speed because the other ranks use caches and memory, and because the
+# slowest rank determines the time. Between *side by side* and *together*, it loses the time of the
+# allreduce.
 #
-# About a minute on two cores, most of it before the first step: TensorFlow turns 175 layers and
-# their gradients into a graph, once with Horovod and once without.
+# This takes about a minute on two cores, mostly before the first step, because TensorFlow converts
+# 175 layers and their gradients to a graph, once with Horovod and once without.
 
 # %%
 def measure(comm, images, control):
@@ -530,7 +559,7 @@ def measure(comm, images, control):
 # %%
 gpus = len(tf.config.list_physical_devices("GPU"))
 images = pictures[bool(gpus)]
-workers = launch.ranks_here(max(2, min(most, gpus or world.cores())))
+workers = ranks_here(max(2, min(most, gpus or world.cores())))
 # Across ranks: every rank has the same facts, as the time of a step is the slowest rank's.
 times, facts = launch.run(measure, images, control=True, ranks=workers, timeout=600)[0]
 kept = timing.Ratio(times["alone"], times["together"])
@@ -563,24 +592,24 @@ record.add(  # of which `make scaling` makes a table
 lab41.draw_rates(times, network, images, workers, crowd)
 
 # %% [markdown]
-# **Explain.** (a) 25.6 million weights of 4 bytes are 102 MB, in every step, on every rank.
+# **Explain.** (a) The 25.6 million weights of 4 bytes are 102 MB, in every step and on every rank.
 #
-# (b) On two cores you should see between 1.2 and 1.8 times, that is, a rank keeps 60 to 90 % of its
-# own speed. The bars say where the rest went. From *alone* to *side by side* it is lost by company:
-# ranks share the memory, on many laptops two "cores" are two threads of one, and the slowest rank
-# ends the step. From *side by side* to *together* it is lost by the sums: 102 MB, which MPI adds up
-# on the same cores.
+# (b) On two cores you should see between 1.2 and 1.8 times the images per second, so a rank keeps
+# 60 to 90 % of its own speed. The bars show where the rest is lost. Between *alone* and *side by
+# side* it is lost to contention: the ranks share the memory, the two "cores" of many laptops are
+# two hyper-threads of one, and the slowest rank determines the time of the step. Between *side by
+# side* and *together* it is lost to communication: MPI adds up 102 MB on the same cores.
 #
-# You may see instead less than 1: then other programs want the cores. "do not quote" means the
-# same: run the cell again. If ranks share a core, they take turns, and nothing can be gained; the
-# printed line says so.
+# You might see a value below 1. In this case other programs use the cores. The words "do not quote"
+# mean the same, so run the cell again. If ranks share a core, they take turns and cannot gain
+# anything, and the printed line says so.
 #
-# Will a rank keep more or less of its speed with pictures of twice the side?
+# Does a rank keep more or less of its speed if the images have twice the side length?
 # <details><summary>Answer</summary>
 #
-# More. They take four times the computing, and the gradients stay 102 MB. The next cell computes it
-# from your three times. To put it to the test, change `sides` to `(128, 224)`, and run from the
-# top.
+# More. They need four times the computation, and the gradients still have 102 MB. The next cell
+# computes the result from your three times. To test it, change `sides` to `(128, 224)` and run the
+# notebook from the top.
 # </details>
 
 # %%
@@ -594,39 +623,41 @@ print(
 print(f"predicted {kept_of_larger:.0%} with {2 * side} × {2 * side}")
 
 # %% [markdown]
-# So a figure of images per second says little without net, pictures and batch. And the faster a GPU
-# computes its step, the faster a network it needs.
+# A number of images per second therefore means little without the network, the size of the images
+# and the batch. And the faster a GPU computes its step, the faster the network between the GPUs has
+# to be.
 #
 # ## Ranks or threads?
-# Two cores can serve two ranks, or two threads of one rank. TensorFlow has two pools of threads.
-# **Intra-op** threads share the work of one operation, such as a large product of matrices.
-# **Inter-op** threads run operations that do not need each other's results.
+# Two cores can be used by two ranks, or by two threads of one rank. TensorFlow has two pools of
+# threads. **Intra-op** threads share the work of a single operation, such as a large matrix
+# product. **Inter-op** threads run operations that do not need each other's results.
 #
-# Intel's guide for TensorFlow on CPUs ("Maximize TensorFlow Performance on CPU", 2019 to 2022) says
-# for one process on a machine: intra-op threads = physical cores of a socket, inter-op threads =
-# sockets.
+# Intel's guide for TensorFlow on CPUs ("Maximize TensorFlow Performance on CPU", 2019 to 2022)
+# recommends for one process on a machine as many intra-op threads as a socket has physical cores,
+# and as many inter-op threads as there are sockets.
 #
-# Several ranks share the cores: each gets its part of them, and 1 or 2 inter-op threads. Intel's
-# own script that trains ResNet-50 starts one rank on each socket, with 2 inter-op threads, and with
-# 4 intra-op threads fewer than the socket has cores.
+# Several ranks have to share the cores, so each gets a part of them, and 1 or 2 inter-op threads.
+# Intel's own script that trains ResNet-50 starts one rank on each socket, with 2 inter-op threads,
+# and with 4 intra-op threads fewer than the socket has cores.
 #
-# `launch.run(threads=…)` sets `TF_NUM_INTRAOP_THREADS` and `TF_NUM_INTEROP_THREADS` for each rank;
-# `env=` overrules. In a script of your own,
-# `tf.config.threading.set_intra_op_parallelism_threads(n)` does it, and the same with `inter`; both
-# before the first tensor.
+# `launch.run(threads=…)` sets `TF_NUM_INTRAOP_THREADS` and `TF_NUM_INTEROP_THREADS` for each rank,
+# and `env=` overrides them. In your own script, call
+# `tf.config.threading.set_intra_op_parallelism_threads(n)`, and the same function with `inter`,
+# both before the first tensor.
 #
 # ### Predict
-# The same pictures in a step, on all cores: images per second of a rank on each core, over those of
-# one rank with a thread on each core? (A guess.)
+# With the same number of images in a step and all cores in use, what is the ratio of images per
+# second of one rank on each core to those of a single rank with one thread on each core? (A guess.)
 
 # %%
 predict("41.4", ranks_over_threads=...)  # a number
 
 # %% [markdown]
 # ### Measure
-# One rank with all the pictures and a thread for each core. Half a minute. (Under a launcher, or on
-# GPUs, there is nothing to choose here.) These runs come after those of the ranks, not in turns
-# with them: believe only a difference that is larger than the spread of both.
+# Now a single rank processes all images, with one thread for each core. This takes half a minute.
+# (Under a launcher, or on GPUs, there is nothing to choose here.) These runs come after those of
+# the ranks, not in turns with them, so believe only a difference that is larger than the spread of
+# both.
 
 # %%
 cores = world.cores()
@@ -658,29 +689,30 @@ else:
     predict.compare("41.4", ranks_over_threads=of_ranks / max(of_threads))
 
 # %% [markdown]
-# **Explain.** A rank with a thread on each core sums no gradients with anybody, but its threads
-# share each operation and wait for each other at its end. Ranks of one thread meet only for the
-# sums. But they pay with 102 MB of sums, and each keeps the whole net in memory. Which costs more
-# depends on net, pictures and machine: here your two bars decide. On Skylake nodes several ranks
-# trained ResNet-152 up to 1.47 times as fast as one (Jain and others, IEEE Cluster 2019).
+# **Explain.** A single rank with a thread on each core has no communication, but its threads share
+# each operation and wait for each other at its end. Ranks with one thread meet only in the
+# allreduce. In return they have to allreduce 102 MB, and each has the whole network in memory.
+# Which of the two costs more depends on the network, the images and the machine, and here your two
+# bars show it. On Skylake nodes, several ranks trained ResNet-152 up to 1.47 times as fast as one
+# (Jain et al., IEEE Cluster 2019).
 #
-# Both bars have a spread. Where they overlap, or a step is not to be quoted, nothing was shown:
-# something else ran on these cores. Run both cells again.
+# Both bars have a spread. If they overlap, or if a step should not be quoted, the measurement does
+# not show a difference, because other programs ran on these cores. Run both cells again.
 #
-# Why does Intel's script leave four cores of a socket to nobody?
+# Why does Intel's script leave four cores of a socket unused?
 # <details><summary>Answer</summary>
 #
-# Probably for what else runs; it is not measured here. Horovod has a thread of its own, which looks
-# for finished gradients every millisecond and calls MPI; MPI sums and copies. On cores of their own
+# Probably for other threads, which we did not measure. Horovod's background thread looks for
+# finished gradients every millisecond and calls MPI, and MPI adds and copies. On their own cores
 # they would not interrupt the threads that compute.
 # </details>
 #
 # ## On several nodes
 # `make scaling LAB=41 NODES=1,2,4` submits this lab once for each number of nodes, and
-# `make scaling LAB=41` shows the table when the jobs have ended: the row `weak` has a step's time,
-# speed-up and efficiency. Without a cluster, `make tabletop NODES=2` starts a small one here. Its
-# nodes share this machine's cores, so it cannot be faster than one: it shows that the same file
-# runs on many nodes.
+# `make scaling LAB=41` shows the table when the jobs have ended. Its row `weak` contains the time
+# of a step, the speed-up and the efficiency. Without a cluster, `make tabletop NODES=2` starts a
+# small one on this machine. Its nodes share this machine's cores, so it cannot be faster than one
+# node, but it shows that the same file runs on many nodes.
 
 # %%
 frame, whose = cluster.records_or_reference("41", "weak")
@@ -699,11 +731,21 @@ print(frame[columns].sort_values(["nodes", "ranks"]).round(2).to_string(index=Fa
 
 # %% [markdown]
 # ### What you take away
-# - The five additions of lab 40; `fit` takes them as an optimizer and two callbacks.
-# - A Keras optimizer has no momentum before its first step: build, then broadcast. The callback is
-#   late.
-# - Read a saved net with Horovod's `load_model`, or its ranks part.
-# - Images per second of a job: all ranks' images over the time of the slowest. Say what one rank
-#   does alone.
-# - A control with all ranks and no sums tells what the sums cost. Ranks or threads: measure.
-# - `make run LAB=41 NP=4` runs this file under `mpiexec`. Next: how far it scales (50).
+# - TensorFlow needs the five additions of lab 40. In `fit` they are an optimizer and two callbacks.
+# - A Keras optimizer has no momentum before its first step, so build it and then broadcast. The
+#   callback broadcasts one step too late.
+# - Read a saved network with Horovod's `load_model`, because otherwise the ranks train different
+#   networks.
+# - The images per second of a job are the images of all ranks, divided by the time of the slowest
+#   rank. Also report what a single rank reaches.
+# - A control with all ranks and without communication shows the cost of communication. Whether
+#   ranks or threads are better has to be measured.
+#
+# `make run LAB=41 NP=4` runs this file under `mpiexec`. Lab 50 measures how far it scales.
+#
+# ### Further reading
+# - [Horovod with TensorFlow](https://horovod.readthedocs.io/en/stable/tensorflow.html). The official instructions for TensorFlow scripts.
+# - [Horovod with Keras](https://horovod.readthedocs.io/en/stable/keras.html). The official instructions for Keras, with all callbacks.
+# - A. Sergeev and M. Del Balso, *[Horovod: fast and easy distributed deep learning in TensorFlow](https://arxiv.org/abs/1802.05799)*, 2018. The paper that introduced Horovod, for TensorFlow.
+# - [TensorFlow: tf.function](https://www.tensorflow.org/guide/function). How `tf.function` turns Python into a graph, and why the first step takes
+#   so long.

@@ -2,18 +2,26 @@
 # <!-- Generated from solutions/60_ddp_and_fsdp.py by `make labs`. Learners work on a copy in work/. -->
 # # 60 DDP and FSDP
 #
-# PyTorch brings data parallelism of its own. You build the heart of DDP yourself, count what it
-# keeps on every rank, and then shard the rest away: ZeRO and FSDP.
+# PyTorch has its own library for data parallelism. Its class DistributedDataParallel (DDP) keeps a
+# full copy of the model on every rank, and averages the gradients while the backward pass still
+# computes. This is simple and fast, but every rank keeps the same parameters, gradients and
+# optimizer state, which is 16 bytes for each parameter with Adam. A model with 7 billion parameters
+# then needs 112 GB on every GPU, and most GPUs do not have that much memory. The ZeRO method (Zero
+# Redundancy Optimizer) and PyTorch's Fully Sharded Data Parallel (FSDP) remove this redundancy:
+# they shard the state among the ranks, at the price of more communication.
 #
-# **You will be able to** (1) say what DDP does and when, (2) if you have time: accumulate gradients
-# without paying for each part, (3) compute what ZeRO's stages hold and send, (4) say how FSDP
-# shards a net, what it holds and sends.
+# In this lab we build the core of DDP ourselves and compare its speed with PyTorch's. Then we
+# compute what the stages of ZeRO keep and send, compare these numbers with FSDP on real ranks, and
+# save and load a sharded model.
 #
-# ![Bars of what each of four ranks keeps with DDP and with stages 1, 2 and 3 of ZeRO: more and
-# more of it is cut into quarters](../notebooks/figures/60_zero.svg)
+# **After this lab you can** (1) say what DDP does and when, (2) in the optional section, accumulate
+# gradients without communicating for each part, (3) compute what the stages of ZeRO keep and send,
+# (4) say how FSDP shards a network, and what it keeps and sends.
 #
-# *What each of four ranks keeps. ZeRO cuts first the optimizer state, then the gradients, then the
-# parameters into one shard per rank.*
+# ![Bars of what each of four ranks keeps with DDP and with stages 1, 2 and 3 of ZeRO: more and more of it is cut into quarters](../notebooks/figures/60_zero.svg)
+#
+# *What each of four ranks keeps. ZeRO shards first the optimizer state, then also the gradients,
+# and then also the parameters.*
 #
 # Needs: mpi, torch · Ranks: 2 · Minutes: 50 · Level: intermediate · Before: 30, 32
 
@@ -40,57 +48,59 @@ workload = "auto"  # on a GPU ResNet-50 and GPT-2, too; or "tiny", "resnet50", "
 
 # %% [markdown]
 # ## 1. Under PyTorch's own launcher
-# `torch.distributed` is PyTorch's layer for many processes (lab 51). Each process finds in its
-# environment who it is: `RANK`, `WORLD_SIZE`, `LOCAL_RANK`, and where to meet: `MASTER_ADDR`,
-# `MASTER_PORT`. PyTorch's launcher sets them:
+# [`torch.distributed`](https://docs.pytorch.org/docs/stable/distributed.html) is PyTorch's layer for several processes (lab 51).
+# Each process finds its identity in environment variables, `RANK`, `WORLD_SIZE` and `LOCAL_RANK`,
+# and the address at which the processes meet in `MASTER_ADDR` and `MASTER_PORT`. PyTorch's
+# launcher, [torchrun](https://docs.pytorch.org/docs/stable/elastic/run.html), sets them:
 #
 #     torchrun --nproc-per-node=4 train.py
 #     srun --ntasks-per-node=1 torchrun --nnodes=2 --nproc-per-node=4 --rdzv-backend=c10d \
 #         --rdzv-id=$SLURM_JOB_ID --rdzv-endpoint=$(scontrol show hostnames | head -n1):29500 train.py
 #
-# Here `launch.run(…, controller="torch")` does the same. On CPUs the library **Gloo** carries the
-# messages, on GPUs NCCL does.
+# Here `launch.run(…, controller="torch")` does the same. On CPUs the communication library is
+# **Gloo**, and on GPUs it is NCCL.
 #
 # On one machine a program can also start its own ranks:
 # `torch.multiprocessing.spawn(work, args=(data,), nprocs=4)` starts four new Python processes, and
 # number *i* calls `work(i, data)`. It sets none of the variables above, so `work` has to give its
 # rank and the meeting point to `init_process_group` itself. The processes share no variables,
 # because each imports the program anew and receives pickled copies of its arguments. Tensors are
-# the exception. A tensor that is passed as an argument, or through a queue of
-# `torch.multiprocessing`, is moved to shared memory, so all processes see it change ([PyTorch's
+# the exception: a tensor that is passed as an argument, or through a queue of
+# `torch.multiprocessing`, is moved to shared memory, so all processes see changes to it ([PyTorch's
 # documentation](https://docs.pytorch.org/docs/stable/multiprocessing.html)).
 #
-# In PyTorch the gradients' average is one line: `model = DistributedDataParallel(net)`, **DDP** for
-# short. What it does inside:
+# In PyTorch, averaging the gradients takes one line, `model = DistributedDataParallel(net)`.
+# [Inside](https://docs.pytorch.org/docs/stable/notes/ddp.html), DDP does the following:
 #
-# 1. at the beginning it gives every rank the weights of rank 0 (lab 30);
-# 2. it puts the parameters into **buckets**, from the last layer to the first: in the order in
-#    which backward computes their gradients;
-# 3. as soon as all gradients of a bucket are there, it begins to average them, while backward goes
-#    on;
-# 4. at the end of backward it waits for all averages.
+# 1. At the beginning it gives every rank the weights of rank 0 (lab 30).
+# 2. It groups the parameters into **buckets**, from the last layer to the first, which is the order
+#    in which the backward pass computes their gradients.
+# 3. As soon as all gradients of a bucket are ready, it launches an allreduce that averages them,
+#    while the backward pass continues.
+# 4. At the end of the backward pass it waits until all allreduces have completed.
 #
-# You know the idea from lab 32. Now the two pieces that matter are yours: 3 and 4. A *hook* calls
-# them: PyTorch calls a hook of a parameter whenever its gradient is complete, and `lab60.attach`
-# counts them: at the last one of a bucket it calls your `start(bucket)`. At the end of backward it
-# calls `finish(bucket, started)`, where `started` is what your `start` returned for that bucket.
+# You know the idea from lab 32. Now you write the two most important parts, 3 and 4. They are
+# called by *hooks*: PyTorch calls the hook of a parameter whenever its gradient is complete.
+# `lab60.attach` counts these calls, and after the last one of a bucket it calls your
+# `start(bucket)`. At the end of the backward pass it calls `finish(bucket, started)`, where
+# `started` is the value that your `start` returned for this bucket.
 #
-# Three calls are new:
+# You need three new calls:
 #
-# - `work = dist.all_reduce(tensor, async_op=True)` begins to add `tensor` up over all ranks, in
-#   place, and returns at once; the numbers may be used after `work.wait()`;
-# - `torch.cat([a.flatten(), b.flatten()])` is one flat tensor with the numbers of several;
-# - `dist.get_world_size()` is how many ranks there are.
+# - `work = dist.all_reduce(tensor, async_op=True)` launches an allreduce that adds `tensor` over
+#   all ranks in place, and returns at once. The numbers may be used after `work.wait()`.
+# - `torch.cat([a.flatten(), b.flatten()])` is one flat tensor with the numbers of several tensors.
+# - `dist.get_world_size()` is the number of ranks.
 #
 # ### Exercise 60.1 · The heart of DDP
-# `bucket` is a list of parameters that have their gradients, as `weights.grad`. `start` begins to
-# average them, all in **one** message, and returns whatever `finish` needs. `finish` waits, and
-# writes the average into the gradients. 3 and 6 lines. *(intermediate)*
+# `bucket` is a list of parameters whose gradients, `weights.grad`, are ready. `start` launches the
+# average of all of them in **one** message, and returns what `finish` needs. `finish` waits, and
+# writes the averages into the gradients. 3 and 6 lines. *(intermediate)*
 #
 # <details><summary>Hint 1: one message, and back</summary>
 #
-# `flat = torch.cat([weights.grad.flatten() for weights in bucket])` is what is sent. Return `flat`
-# and `work` as a pair. In `finish`, take `weights.grad.numel()` numbers of it for each parameter,
+# `flat = torch.cat([weights.grad.flatten() for weights in bucket])` is the message. Return `flat`
+# and `work` as a pair. In `finish`, take `weights.grad.numel()` numbers from it for each parameter,
 # in the same order.
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
@@ -124,17 +134,18 @@ check("60.1", start, finish)
 
 # %% [markdown]
 # ### Predict
-# Your DDP and PyTorch's average the same bytes. How many times PyTorch's step does yours take? And
-# how many times PyTorch's, if each tensor has a bucket of its own: 12 messages in place of a few?
-# You cannot compute the second: guess.
+# Your DDP and PyTorch's average the same bytes. How many times as long as PyTorch's step does yours
+# take? And how many times as long does it take if each tensor has its own bucket, which makes 12
+# messages instead of a few? You cannot compute the second number, so guess.
 
 # %%
 predict("60.1", yours=..., a_bucket_each=...)  # 1 is as fast
 
 # %% [markdown]
 # ### Measure
-# A step of a net of six blocks, in turns: yours, yours with a bucket for each tensor, PyTorch's,
-# and, as a control, no exchange at all. About 20 s.
+# We time a step of a network with six blocks, in turns: with your DDP, with your DDP and one bucket
+# per tensor, with PyTorch's DDP, and, as a control, without any communication. This takes about 20
+# s.
 
 # %%
 size = ranks
@@ -171,33 +182,35 @@ predict.compare("60.1", yours=own, a_bucket_each=each)
 
 
 # %% [markdown]
-# **Explain.** Yours takes about as long as PyTorch's, for the same gradients: what you wrote *is*
-# DDP's heart. The line without exchange is what computing alone takes; the rest of the step is the
-# exchange, as far as it is not hidden.
+# **Explain.** You should see that your DDP takes about as long as PyTorch's for the same gradients,
+# because the part that you wrote *is* the core of DDP. The line without communication is the time
+# of the computation. The rest of the step is the communication that the backward pass does not
+# hide.
 #
-# A bucket for each tensor costs more, because each message has a cost of its own ([lab 32](32_buckets_and_overlap.ipynb)). Where
-# this was written, a step with 12 messages in place of a few took 1.4 to 1.8 times as long as
-# PyTorch's, though half of the messages are long. Those timings were not steady. If yours are not,
-# compare nothing, and run the cell again.
+# One bucket per tensor takes longer, because each message has an overhead ([lab 32](32_buckets_and_overlap.ipynb)). On the machine
+# on which this lab was written, a step with 12 messages instead of a few took 1.4 to 1.8 times as
+# long as PyTorch's, although half of the messages are long. Those timings were not steady. If yours
+# are not steady either, do not compare them, and run the cell again.
 #
-# ## 2. Accumulate, and pay once (for those who have time)
-# A batch that does not fit into memory is cut into parts, whose gradients add up: `backward()`
-# *adds* to `weights.grad`. But DDP would average after every part. `with model.no_sync():` switches
-# that off: inside, gradients stay on the rank, provided that the part's forward pass is inside,
-# too. Only the last part is computed outside of it.
+# ## 2. Accumulate gradients, and communicate once (optional)
+# A batch that does not fit into memory is divided into parts whose gradients add up, because
+# `backward()` *adds* to `weights.grad`. However, DDP would average after every part.
+# `with model.no_sync():` switches this off: inside it, gradients stay on the rank, provided that
+# the forward pass of the part is inside, too. Only the last part is computed outside.
 #
 # ### Exercise 60.2 · One average for all parts
-# `model` is a DDP model, `batches` a list of (pictures, labels) of equal lengths. Afterwards the
-# gradients are those of one batch with all pictures, averaged over the ranks, and there was **one**
-# exchange. The gradients are empty before. 5 to 8 lines. *(beginner)*
+# `model` is a DDP model, and `batches` is a list of pairs (images, labels) of equal length.
+# Afterwards the gradients must be those of one batch with all images, averaged over the ranks, and
+# there must have been only **one** round of communication. The gradients are empty before. 5 to 8
+# lines. *(beginner)*
 #
-# When the check passes, take your `no_sync` out and run it again: it tells how many exchanges there
-# are then.
+# When the check passes, remove your `no_sync` and run the check again. It tells you how often the
+# ranks communicate without it.
 #
-# <details><summary>Hint 1: the mean of all</summary>
+# <details><summary>Hint 1: the mean of all images</summary>
 #
-# `cross_entropy` is the mean over its pictures. The mean over all pictures is the sum of the parts'
-# means, divided by the number of parts: so divide each loss.
+# `cross_entropy` is the mean over the images of its part. The mean over all images is the sum of
+# these means, divided by the number of parts, so divide each loss.
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
@@ -217,38 +230,41 @@ check("60.2", accumulate)
 
 
 # %% [markdown]
-# ## 3. What every rank keeps, and need not: ZeRO
-# With DDP every rank holds **everything**: for each parameter 4 bytes of itself, 4 of its gradient,
-# and 8 of Adam's two averages (lab 02). All ranks hold the same. ZeRO (Rajbhandari and others,
-# 2020) deals it out among the p ranks, in stages:
+# ## 3. What every rank keeps, and does not need: ZeRO
+# With DDP every rank keeps **everything**: for each parameter 4 bytes for itself, 4 for its
+# gradient, and 8 for Adam's two averages (lab 02). All ranks keep the same values. ZeRO
+# (Rajbhandari et al., 2020) shards them among the p ranks, in stages:
 #
-# | stage | dealt out among the ranks | in PyTorch |
+# | stage | sharded among the ranks | in PyTorch |
 # |---|---|---|
 # | 0 | nothing | DDP |
 # | 1 | Adam's averages | `ZeroRedundancyOptimizer` |
-# | 2 | those, and the gradients | FSDP with `reshard_after_forward=False` (see below) |
-# | 3 | those, and the parameters | FSDP |
+# | 2 | Adam's averages and the gradients | FSDP with `reshard_after_forward=False` (see below) |
+# | 3 | Adam's averages, the gradients and the parameters | FSDP |
 #
-# What is dealt out must travel when it is needed. With n parameters, a rank sends in a step, by
-# rings:
+# Sharded values have to be sent when another rank needs them. With n parameters, and with rings, a
+# rank sends in each step
 #
-# - stages 0 to 2: as much as one allreduce: n (p - 1) / p numbers twice;
-# - stage 3: an allgather of the parameters for forward, another for backward, and a reduce-scatter
-#   of the gradients: n (p - 1) / p numbers three times. (An allreduce is a reduce-scatter and an
-#   allgather: two.)
+# - in stages 0 to 2 as much as for one allreduce, which is n (p − 1) / p numbers twice;
+# - in stage 3 an allgather of the parameters for the forward pass, another one for the backward
+#   pass, and a reduce-scatter of the gradients, which is n (p − 1) / p numbers three times. (An
+#   allreduce is a reduce-scatter and an allgather, so it counts twice.)
+#
+# For example, on 2 ranks a rank sends n numbers per step in stages 0 to 2, and 1.5 n in stage 3.
 #
 # ### Exercise 60.3 · Bytes and traffic
-# Two functions: the bytes that one rank holds in a stage, with 32-bit numbers and Adam, and the
-# numbers that it sends in a step. About 6 lines together. *(beginner)*
+# Write two functions: one for the bytes that a rank keeps in a stage, with 32-bit numbers and Adam,
+# and one for the numbers that it sends in a step. About 6 lines together. *(beginner)*
 #
 # <details><summary>Hint 1: three kinds of bytes</summary>
 #
-# Parameters 4 n, gradients 4 n, averages 8 n: each is divided by `ranks` from its stage on.
+# Parameters take 4 n bytes, gradients 4 n, and averages 8 n. Each of them is divided by `ranks`
+# from its stage on.
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
-# `8 * n / (ranks if stage >= 1 else 1)` are the averages. The others are alike, from stages 2 and 3
-# on.
+# `8 * n / (ranks if stage >= 1 else 1)` are the averages. The other two are similar, from stages 2
+# and 3 on.
 # </details>
 
 # %%
@@ -270,8 +286,8 @@ check("60.3", bytes_held, numbers_sent)
 
 # %% [markdown]
 # ### Predict
-# A net of 7 billion parameters on 64 GPUs. How many gigabytes does each hold in stage 0, and in
-# stage 3?
+# Consider a model with 7 billion parameters on 64 GPUs. How many gigabytes does each GPU keep in
+# stage 0, and how many in stage 3?
 
 # %%
 predict("60.3", gigabytes_stage_0=..., gigabytes_stage_3=...)
@@ -282,19 +298,21 @@ predict.right("60.3", gigabytes_stage_0=gigabytes[0], gigabytes_stage_3=gigabyte
 
 # %% [markdown]
 # ## 4. FSDP
-# In PyTorch it is three lines, before the optimizer is made:
+# In PyTorch, [FSDP](https://docs.pytorch.org/docs/stable/distributed.fsdp.fully_shard.html) takes three lines before the optimizer is created:
 #
 #     for block in net:
 #         fully_shard(block)   # reshard_after_forward=False keeps its parameters until backward
 #     fully_shard(net)
 #
-# From then on every parameter is a *DTensor*: this rank holds a piece of it. Before a block
-# computes, its pieces are gathered from all ranks; afterwards they are let go again.
+# From then on every parameter is a *DTensor* (distributed tensor), of which each rank has a shard.
+# Before a block computes, its shards are gathered from all ranks, and afterwards the gathered
+# parameters are freed.
 #
 # ### Measure
-# A net on two ranks, three steps by each way: bytes held after the last one, and what its
-# collectives sent. Both are counted, not timed: bytes of this rank's tensors, and the lengths of
-# the collectives' arrays, as rings send them. About 15 s.
+# A network trains on two ranks for three steps in each of four ways. The table shows the bytes that
+# a rank keeps after the last step, and the numbers that its collectives sent. Both are counted, not
+# timed: the bytes of this rank's tensors, and the lengths of the collectives' arrays, as rings send
+# them. This takes about 15 s.
 
 # %%
 results = launch.run(lab60.sharded, width, ranks=ranks, controller="torch", threads=1)
@@ -328,24 +346,25 @@ for way in stage_of:
     print(f"Calls in a step, {way}: {results[0][way]['calls']}")
 
 # %% [markdown]
-# **Explain.** The last column is the control, the loss of the third step: all four train the same,
-# to the last digit shown. The bytes are those of your formula, and so is most of the traffic. Two
-# rows need a word:
+# **Explain.** The last column is the control, the loss of the third step. All four ways should
+# train identically, to the last digit shown. The bytes agree with your formula, and so does most of
+# the traffic. Two rows need an explanation:
 #
-# - "FSDP, parameters kept" holds, *after* the step, as little as FSDP: PyTorch lets go of the
-#   parameters then. Between forward and backward it keeps them whole, which these bytes do not
-#   show: the traffic does, which lacks the second gathering.
-# - ZeRO-1 sends more than the formula. The paper deals the *sums* of the gradients out; PyTorch's
-#   `ZeroRedundancyOptimizer` gives every rank all of them, as DDP does, and then sends the new
-#   parameters round: the allreduce and the broadcasts of the last lines. It also deals out whole
-#   tensors, so one rank may hold a little more than its share.
+# - "FSDP, parameters kept" keeps, *after* the step, as little as FSDP, because PyTorch then frees
+#   the parameters. Between the forward and the backward pass it keeps them whole. These bytes do
+#   not show that, but the traffic does, because the second allgather is missing.
+# - ZeRO-1 sends more than the formula says. The paper shards the *sums* of the gradients. PyTorch's
+#   `ZeroRedundancyOptimizer` gives all sums to every rank, as DDP does, and then sends the new
+#   parameters to all ranks, which are the allreduce and the broadcasts in the last lines. It also
+#   assigns whole tensors to ranks, so one rank may keep slightly more than its share.
 #
-# For what price? Three in place of two, half as many bytes again. How much of that a step feels,
-# your links decide: measure it, as in 60.1.
+# Stage 3 therefore sends three parts instead of two, which is half as many bytes again. How much
+# longer a step takes depends on your links, so measure it, as in 60.1.
 #
 # ## 5. Save and load
-# A net whose pieces lie on many ranks is saved by all of them: each writes its own. Loading puts
-# them together again, for any number of ranks. `torch.distributed.checkpoint` does both:
+# A network whose shards are on many ranks is saved by all of them, and each rank writes its own
+# shards. Loading reassembles them, for any number of ranks.
+# [`torch.distributed.checkpoint`](https://docs.pytorch.org/docs/stable/distributed.checkpoint.html) does both:
 #
 #     checkpoint.save({"net": net.state_dict()}, checkpoint_id=folder)   # on all ranks
 #     state = {"net": net.state_dict()}                                   # of a net of any number of ranks
@@ -364,26 +383,24 @@ same = all(torch.equal(loaded.state_dict()[key], want[key]) for key in want)
 print(f"Loaded in one process: every weight as it was saved: {same}")
 
 # %% [markdown]
-# **Explain.** Each rank wrote about half of the bytes, and one process read them all into zeros:
-# the number of ranks need not be that of the saving. An exact resume needs more: the optimizer, the
-# place in the data, the random numbers.
+# **Explain.** Each rank wrote about half of the bytes, and a single process read all of them into a
+# network of zeros, so the number of ranks does not have to be the same for saving and loading. To
+# resume a training run exactly you need more: the optimizer state, the position in the data, and
+# the state of the random number generators.
 #
-# When would you take which?
-# <details><summary>Answer</summary> DDP (or Horovod) as long as everything fits on one device: it sends least
-# and is simplest. ZeRO-1 when Adam's averages are what is too much. FSDP when the net does not fit;
-# cutting it between its layers is the other way (labs [62](62_model_parallel.ipynb) and [63](63_pipeline_parallel.ipynb)). Both compute with whole layers,
-# which FSDP gathers for a moment. When one *layer* does not fit, the layer itself has to be cut:
-# [lab 64](64_tensor_parallel.ipynb).</details>
+# When would you use which method?
+# <details><summary>Answer</summary> Use DDP (or Horovod) as long as everything fits on one device, because it is the simplest and sends the least. Use ZeRO-1 if Adam's averages are too large, and FSDP if the model does not fit. Another solution for a model that does not fit is to partition it between its layers (labs [62](62_model_parallel.ipynb) and [63](63_pipeline_parallel.ipynb)). Both compute with whole layers, which FSDP gathers for a moment. If a single *layer* does not fit, the layer itself has to be partitioned ([lab 64](64_tensor_parallel.ipynb)).</details>
 #
 # ## 6. On GPUs: a model that fills them
-# (About two minutes on GPUs, not counted above. On a CPU the next cell prints one sentence.)
+# (This takes about two minutes on GPUs, which is not counted above. On a CPU the next cell prints
+# one sentence.)
 #
-# The network above has so few parameters that most of its step is waiting. Here the same four
-# pieces, your `start` and `finish`, PyTorch's DDP, FSDP, and no exchange as a control, train the two
-# workloads of lab 10: ResNet-50 on images of 224 × 224 pixels, and GPT-2 with 124 million parameters
-# on texts of 1,024 tokens. There is one rank for each GPU, and each has a batch of its own. A bucket
-# holds 25 MiB, which is DDP's own default. Lab 10 explains MFU, the share of the device's peak that
-# a step reaches.
+# The network above has so few parameters that most of its step is waiting. Here the same methods
+# (your `start` and `finish`, PyTorch's DDP, FSDP, and no communication as a control) train the two
+# workloads of lab 10: ResNet-50 on images of 224 × 224 pixels, and GPT-2 with 124 million
+# parameters on texts of 1,024 tokens. There is one rank for each GPU, and each has its own batch. A
+# bucket has 25 MiB, which is DDP's own default. Lab 10 explains MFU (model FLOPs utilization), the
+# share of the device's peak that a step reaches.
 #
 # The parameter `workload` chooses the networks as in lab 10, and `"tiny"` tests the code on any
 # device.
@@ -406,16 +423,23 @@ for name in workloads.chosen(workload):
         record.add("workload", way=way, **speed.fields())
 
 # %% [markdown]
-# **Explain.** The share of communication is what each way takes longer than no exchange, relative to
-# its own step. With several GPUs and NVLink most of DDP's communication should be hidden behind the
-# backward pass. Yours should come close to DDP: it copies each bucket before the sum and after it,
-# where DDP keeps the gradients inside its buckets. FSDP sends half as much again, and here it buys
-# memory that these two networks do not need. With a single GPU nothing is sent, and the differences
-# are what each way costs by itself.
+# **Explain.** The share of communication is the additional time of each method, compared with no
+# communication, relative to its own step. With several GPUs and NVLink most of DDP's communication
+# should be hidden behind the backward pass. Yours should come close to DDP's, but it copies each
+# bucket before the allreduce and after it, while DDP keeps the gradients inside its buckets. FSDP
+# sends half as much again, and here it saves memory that these two networks do not need. With a
+# single GPU nothing is sent, and the differences are the overheads of the methods.
 
 # %% [markdown]
 # ### What you take away
-# - DDP is a sum for each bucket, begun by hooks, waited for at the end.
-# - `no_sync` pays for one exchange in place of one for each part (section 2).
-# - ZeRO deals out Adam's averages, gradients, parameters: 16 bytes a parameter become 16 / p, for
-#   half as much traffic again.
+# - DDP is an allreduce for each bucket, launched by hooks, and completed at the end of the backward
+#   pass.
+# - `no_sync` lets you communicate once instead of once for each part (section 2).
+# - ZeRO shards Adam's averages, gradients and parameters. The 16 bytes per parameter become 16 / p,
+#   for half as much traffic again.
+#
+# ### Further reading
+# - S. Li et al., *[PyTorch Distributed: Experiences on Accelerating Data Parallel Training](https://arxiv.org/abs/2006.15704)*, VLDB, 2020. The paper about DDP, with buckets, hooks and measurements.
+# - S. Rajbhandari, J. Rasley, O. Ruwase and Y. He, *[ZeRO: Memory Optimizations Toward Training Trillion Parameter Models](https://arxiv.org/abs/1910.02054)*, SC, 2020. The paper that introduced ZeRO and its three stages.
+# - Y. Zhao et al., *[PyTorch FSDP: Experiences on Scaling Fully Sharded Data Parallel](https://arxiv.org/abs/2304.11277)*, VLDB, 2023. How PyTorch's FSDP was built, and what it needed besides sharding.
+# - [PyTorch: fully_shard (FSDP2)](https://docs.pytorch.org/docs/stable/distributed.fsdp.fully_shard.html). The documentation of `fully_shard`, which this lab uses.

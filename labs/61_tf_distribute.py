@@ -2,13 +2,27 @@
 # <!-- Generated from solutions/61_tf_distribute.py by `make labs`. Learners work on a copy in work/. -->
 # # 61 TensorFlow's own distribution
 #
-# TensorFlow can train on many machines without Horovod: with parameter servers, or with a ring,
-# both over gRPC. You start real clusters of processes, count every byte, and read why most people
-# left gRPC.
+# TensorFlow can train on many machines without Horovod. It comes with parameter servers, which keep
+# the variables for all workers, and with a ring among the workers, and both send their tensors with
+# gRPC, a library for remote procedure calls. In the first years of distributed deep learning this
+# was the usual setup, and it disappointed many users: with some models, 64 GPUs were slower than
+# one. To understand why, you need to know how many bytes each process sends, and which process
+# becomes the bottleneck.
 #
-# **You will be able to** (1) write TF_CONFIG from Slurm's variables, (2) write a training step that
-# runs under every strategy of TensorFlow, (3) compute the bytes of servers and rings, and find a
-# hot server, (4) say what gRPC, gRPC+X and "no gRPC" were.
+# In this lab we start real clusters of TensorFlow processes, write one training step that runs
+# under every strategy, compute the bytes of servers and rings, and compare the numbers with what
+# the operating system counts on the wire. At the end we compare with Horovod, over fast and slow
+# links, and read why most users left gRPC.
+#
+# **After this lab you can** (1) write TF_CONFIG from Slurm's variables, (2) write a training step
+# that runs under every strategy of TensorFlow, (3) compute the bytes that servers and rings send,
+# and find a server that is a bottleneck, (4) explain what gRPC, gRPC+X and "no gRPC" were.
+#
+# ![Left: two workers and two parameter servers, one of which keeps the large variable fc6 and sends most bytes. Right: two workers in a ring send equally many bytes](../notebooks/figures/61_servers.svg)
+#
+# *Two ways to exchange gradients. A server sends its variables to every worker (left), so the
+# server with the largest variable becomes the bottleneck. In a ring (right) all workers send the
+# same number of bytes.*
 #
 # Needs: horovod, tensorflow · Ranks: 2 · Minutes: 65 · Level: intermediate · Before: 11, 31, 41
 
@@ -32,10 +46,10 @@ repeat = 15  # timed rounds of each way and net
 proof = 5  # steps that are compared with one process
 
 # %% [markdown]
-# ## 1. `tf.device`, and what crosses a wire
-# TensorFlow runs each operation on a *device*, and `tf.device` says on which. A device has a long
-# name, and a short one. `lab61.devices(3)` above had TensorFlow split this machine into three:
-# CPU:0, CPU:1 and CPU:2.
+# ## 1. `tf.device`, and the tensors that cross a wire
+# TensorFlow runs each operation on a *device*, and `tf.device` selects the device. A device has a
+# long name and a short one. The call `lab61.devices(3)` above made TensorFlow split this machine
+# into three devices: CPU:0, CPU:1 and CPU:2.
 
 # %%
 with tf.device("CPU:1"):
@@ -46,43 +60,42 @@ print(first.device)
 print(second.device)
 
 # %% [markdown]
-# **Explain.** `second` was computed on CPU:2, from a tensor on CPU:1. Nobody asked for a copy.
-# TensorFlow saw that the tensor has to cross, and put a *Send* on one side and a *Recv* on the
-# other. A net is cut over devices in the same way, each block under a `with` of its own; in [lab 62](62_model_parallel.ipynb)
-# you write the messages yourself.
+# **Explain.** `second` was computed on CPU:2 from a tensor on CPU:1, although the program did not
+# ask for a copy. TensorFlow noticed that the tensor has to change devices, and inserted a *Send* on
+# one side and a *Recv* on the other. A network can be partitioned over devices in the same way,
+# with a `with` statement for each block. In [lab 62](62_model_parallel.ipynb) you write these messages yourself.
 #
-# The long name says where that could lead. `/job:localhost/task:0` is a **process**. In a cluster
-# the processes are named `/job:worker/task:1`, `/job:ps/task:0`, and
-# `with tf.device("/job:ps/task:0"):` works just as well. Then Send and Recv are in two processes,
-# and something has to carry the tensor: **gRPC**.
+# The long name shows how this extends to several machines. `/job:localhost/task:0` is a
+# **process**. In a cluster the processes are called `/job:worker/task:1` or `/job:ps/task:0`, and
+# `with tf.device("/job:ps/task:0"):` works in the same way. Then Send and Recv are in two
+# processes, and a library has to transfer the tensor: [**gRPC**](https://grpc.io/docs/).
 #
-# gRPC is a library for calling functions in other processes, over TCP. It was made for web
-# services: many short calls. Gradients are few, and long.
+# gRPC is a library for calling functions in other processes over TCP. It was made for web services,
+# which make many short calls. Gradients are few and long.
 #
-# | | who carries the gradients | in TensorFlow |
+# | name | which library transfers the gradients | in TensorFlow |
 # |---|---|---|
-# | gRPC | gRPC alone | since 0.8, the first distributed version (2016) |
-# | gRPC+X | gRPC arranges; X carries: InfiniBand verbs, MPI, or GPUDirect RDMA (GDR) | 1.x, `tf.contrib` |
+# | gRPC | only gRPC | since 0.8, the first distributed version (2016) |
+# | gRPC+X | gRPC coordinates, and X transfers: InfiniBand verbs, MPI, or GPUDirect RDMA (GDR) | 1.x, `tf.contrib` |
 # | no gRPC | Baidu's allreduce, over MPI | 1.x, `tf.contrib.mpi_collectives` |
-# | no gRPC | Horovod's allreduce, over MPI, NCCL or Gloo | no: a package beside it |
+# | no gRPC | Horovod's allreduce, over MPI, NCCL or Gloo | no, it is a separate package |
 #
-# These three kinds are those of Awan and others (CCGrid 2019, arXiv 1810.11112), who measured them
-# all. In most of their configurations "no gRPC" was the fastest, and how much faster depended on
-# its allreduce.
+# These three kinds come from [Awan et al. (2019)](https://arxiv.org/abs/1810.11112), who measured all of them. In most of
+# their configurations "no gRPC" was the fastest, and how much faster depended on its allreduce.
 #
-# <details><summary>Where did gRPC+X go? (history)</summary>
+# <details><summary>What happened to gRPC+X? (history)</summary>
 #
-# TensorFlow 2.0 dropped all of `tf.contrib`: each project had to find somebody to keep it
-# (github.com/tensorflow/community, rfcs/20180907-contrib-sunset.md). In that list the fate of
+# TensorFlow 2.0 removed `tf.contrib`, and each project in it had to find a maintainer
+# (github.com/tensorflow/community, rfcs/20180907-contrib-sunset.md). In that list, the entry of
 # `verbs` is "delete (no owner)", and those of `mpi`, `gdr` and `mpi_collectives` are empty. All
-# four went to a repository of their own, tensorflow/networking.
+# four moved to a separate repository, tensorflow/networking.
 #
-# One X stayed, in another place: with GPUs, TensorFlow's ring can be **NCCL**'s
-# (`CommunicationImplementation.NCCL`). gRPC then only introduces the workers to each other.
+# One X remained in another place: with GPUs, TensorFlow's ring can use **NCCL**
+# (`CommunicationImplementation.NCCL`). gRPC then only connects the workers with each other.
 # </details>
 #
-# What `pip` installs today has none of gRPC+X. Ask your TensorFlow for a server that speaks
-# gRPC+verbs:
+# The TensorFlow that `pip` installs today contains no gRPC+X. The next cell asks your TensorFlow
+# for a server that speaks gRPC+verbs:
 
 # %%
 try:
@@ -94,37 +107,37 @@ except tf.errors.NotFoundError as error:
 
 
 # %% [markdown]
-# ## 2. Who am I? TF_CONFIG
-# A process of a TensorFlow cluster has to learn who it is, and who the others are. Usually it reads
-# this from one environment variable, `TF_CONFIG`, a text in JSON. Of four workers on two nodes, the
-# last one has:
+# ## 2. The identity of a process: TF_CONFIG
+# A process of a TensorFlow cluster has to find out which process it is and which others exist. It
+# usually reads this from the environment variable `TF_CONFIG`, a text in JSON. For four workers on
+# two nodes, the last worker has
 #
 #     {"cluster": {"worker": ["node1:5000", "node1:5001", "node2:5000", "node2:5001"]},
 #      "task": {"type": "worker", "index": 3}}
 #
-# Slurm does not set `TF_CONFIG`. But `srun` says who a task is, in the task's environment.
-# TensorFlow's `tf.distribute.cluster_resolver.SlurmClusterResolver` reads that, and a strategy that
-# is given one needs no `TF_CONFIG`. Here you write yourself what it does. A value in the
-# environment is always a text:
+# [Slurm](https://slurm.schedmd.com/srun.html) does not set `TF_CONFIG`. But `srun` describes each task in the task's
+# environment. TensorFlow's class `tf.distribute.cluster_resolver.SlurmClusterResolver` reads this
+# description, and a strategy that gets such a resolver needs no `TF_CONFIG`. Here you write
+# yourself what the resolver does. A value in the environment is always a string:
 #
-# | variable | what it is | of the task above |
+# | variable | meaning | for the task above |
 # |---|---|---|
-# | `SLURM_NTASKS` | tasks in the job | `"4"` |
-# | `SLURM_PROCID` | this task's number, from 0 | `"3"` |
+# | `SLURM_NTASKS` | number of tasks in the job | `"4"` |
+# | `SLURM_PROCID` | number of this task, from 0 | `"3"` |
 #
-# `scontrol show hostnames` gives the names of the nodes. Every node has equally many tasks, and
-# they fill the nodes one after the other: of 6 tasks on 2 nodes, 0, 1, 2 are on the first. The port
-# is ours to choose. Two tasks of a node cannot have the same, so they take `port`, `port + 1` and
-# so on.
+# `scontrol show hostnames` prints the names of the nodes. Every node has the same number of tasks,
+# and tasks fill one node after the other: of 6 tasks on 2 nodes, 0, 1 and 2 are on the first. We
+# can choose the port. Two tasks of a node cannot use the same one, so they take `port`, `port + 1`
+# and so on.
 #
 # ### Exercise 61.1 · TF_CONFIG from Slurm
-# `slurm` is a dict of those variables, `hosts` the list of nodes, `port` the first port. Return
-# this task's TF_CONFIG. All tasks are workers. `json.dumps(…)` makes a text of a dict. About 6
-# lines. *(beginner)*
+# `slurm` is a dictionary of these variables, `hosts` is the list of nodes, and `port` is the first
+# port. Return the TF_CONFIG of this task. All tasks are workers. `json.dumps(…)` converts a
+# dictionary to a string. About 6 lines. *(beginner)*
 #
 # <details><summary>Hint 1: where is task t?</summary>
 #
-# With `each` tasks on a node, task `t` is on node `t // each`. It is number `t % each` there.
+# With `each` tasks on a node, task `t` is on node `t // each`, where it has the number `t % each`.
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
@@ -145,55 +158,56 @@ check("61.1", tf_config)
 
 # %% [markdown]
 # ## 3. One step for every strategy
-# A **strategy** of TensorFlow decides where variables are, and who runs a step. Three of them:
+# A [**strategy**](https://www.tensorflow.org/guide/distributed_training) of TensorFlow determines where variables are and which
+# processes run a step. Here are three of them:
 #
-# | strategy | variables | who runs the step | exchange |
+# | strategy | variables | which devices or processes run the step | communication |
 # |---|---|---|---|
 # | `MirroredStrategy` | a copy on each device | every device of this process | allreduce inside the process |
 # | `MultiWorkerMirroredStrategy` | a copy in each process | every process | a ring, here over gRPC |
-# | `ParameterServerStrategy` | once, on servers | any worker, when it is free | servers, over gRPC |
+# | `ParameterServerStrategy` | one copy, on servers | any worker that is free | servers, over gRPC |
 #
-# A copy with its device is called a *replica*. The same step runs under all three, if it is written
-# so:
+# A copy together with its device is called a *replica*. The same step runs under all three
+# strategies if you write it as follows:
 #
-# - `strategy.run(function, args=(pictures, labels))` calls `function` on every replica, with this
-#   replica's own pictures and labels. What it returns is kept apart, one value for each replica.
-# - `strategy.reduce("SUM", values, axis=None)` adds such values up to one.
-# - `strategy.num_replicas_in_sync` is how many replicas step together. With servers it is 1 on our
-#   CPUs, as each worker steps on its own.
-# - Inside, `optimizer.apply_gradients(zip(gradients, variables))` first **adds** the gradients of
-#   all replicas. It adds; it takes no mean.
+# - `strategy.run(function, args=(pictures, labels))` calls `function` on every replica, with the
+#   replica's own images and labels. The results are kept separately, one value for each replica.
+# - `strategy.reduce("SUM", values, axis=None)` adds such values up.
+# - `strategy.num_replicas_in_sync` is the number of replicas that take a step together. With
+#   servers it is 1 on our CPUs, because each worker takes its own steps.
+# - Inside the function, `optimizer.apply_gradients(zip(gradients, variables))` first **adds** the
+#   gradients of all replicas. It adds them and does not compute the mean.
 #
-# Usually Keras' `fit` would do this for you. Keras 3 cannot: with `MultiWorkerMirroredStrategy` its
-# `fit` ends in an error (tried here; Keras issue 20585), and parameter server training "is not
+# Usually Keras' `fit` would do this for you, but Keras 3 cannot: with `MultiWorkerMirroredStrategy`
+# its `fit` ends in an error (we tried it; Keras issue 20585), and parameter server training "is not
 # supported in Keras 3, generally speaking" (its author, Keras issue 18624). Layers and optimizers
-# of Keras 3 do work in a loop of one's own.
+# of Keras 3 do work in a training loop that you write yourself.
 #
-# The optimizer adds. What must each replica's loss be divided by, so that the sum of the gradients
-# is the mean over all images of all replicas?
+# Because the optimizer adds, the loss of each replica has to be divided by a number, so that the
+# sum of the gradients is the mean over all images of all replicas. By which number?
 # <details><summary>Answer</summary>
 #
-# By the number of replicas. A replica's loss is the mean over its own images. Each has as many, so
-# the mean over all images is the mean over the replicas' means: their sum, divided by how many
-# there are.
+# By the number of replicas. The loss of a replica is the mean over its own images. All replicas
+# have the same number of images, so the mean over all images is the mean of the replicas' means,
+# which is their sum divided by the number of replicas.
 # </details>
 #
 # ### Exercise 61.2 · A step for every strategy
-# Write `train_step`. It takes one step on all replicas, and returns the mean loss over all images.
-# For one replica's images, `cross_entropy(labels, net(pictures, training=True))` below is the mean
-# loss. Inside, take the gradients as in lab 11, with `tf.GradientTape`. About 9 lines.
+# Write `train_step`. It takes one step on all replicas and returns the mean loss over all images.
+# For the images of one replica, `cross_entropy(labels, net(pictures, training=True))` in the cell
+# below is the mean loss. Compute the gradients as in lab 11, with `tf.GradientTape`. About 9 lines.
 # *(intermediate)*
 #
 # <details><summary>Hint 1: two functions</summary>
 #
-# Inside of `train_step` define `on_replica(pictures, labels)`: tape, loss, gradients,
-# `apply_gradients`, and `return loss`. Then `strategy.run` it, and `strategy.reduce` what it
-# returned.
+# Inside `train_step`, define `on_replica(pictures, labels)` with the tape, the loss, the gradients,
+# `apply_gradients`, and `return loss`. Then call it with `strategy.run`, and add up the results
+# with `strategy.reduce`.
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
-# `loss = cross_entropy(…) / strategy.num_replicas_in_sync` is computed on the tape. The sum of
-# these losses is the mean over all images.
+# Compute `loss = cross_entropy(…) / strategy.num_replicas_in_sync` on the tape. The sum of these
+# losses is the mean over all images.
 # </details>
 
 # %%
@@ -217,7 +231,7 @@ check("61.2", train_step)
 
 # %% [markdown]
 # ## 4. Bytes, computed
-# Two small nets stand for two large ones:
+# Two small networks represent two large ones:
 #
 # | | parameters | its largest variable | images/s on one GPU |
 # |---|---|---|---|
@@ -226,10 +240,10 @@ check("61.2", train_step)
 # | `small VGG` | 682,112 | 77 % | see below |
 # | `small ResNet` | 222,400 | 17 % | see below |
 #
-# VGG-16 has three times ResNet-101's parameters, for about the same time per image (the last column
-# is of Horovod's README of 2017, lab 31). And most of them are **one** variable, of layer fc6. The
-# small nets keep the first proportion, 3 to 1, and roughly the second, which the table shows. Their
-# variables, in the order in which they are made:
+# VGG-16 has three times the parameters of ResNet-101, for about the same time per image (the last
+# column is from Horovod's README of 2017, lab 31). And most of them are in **one** variable, that
+# of layer fc6. The small networks keep the first proportion, 3 to 1, and roughly the second. Here
+# are their variables, in the order in which they are created:
 
 # %%
 sizes = {name: lab61.sizes_of(lab61.build(name)) for name in lab61.NETS}
@@ -238,20 +252,23 @@ for name in lab61.NETS:
 
 
 # %% [markdown]
-# `ParameterServerStrategy` deals variables like cards: the first to server 0, the next to server 1,
-# and after the last server to server 0 again. It cuts none, unless it is told to
-# (`variable_partitioner`). In a step, each worker reads every variable from its server, and sends
-# its gradient there. So a server sends its variables once to each worker.
+# `ParameterServerStrategy` distributes variables in turns: the first to server 0, the next to
+# server 1, and after the last server to server 0 again. It does not split a variable unless you
+# tell it to (`variable_partitioner`). In a step, each worker reads every variable from its server
+# and sends its gradient there. A server therefore sends its variables once to each worker.
 #
-# In a ring, each of p workers sends 2 (p - 1) / p times the whole gradient ([lab 23](23_ring_allreduce.ipynb)). A number has 4
+# In a ring, each of p workers sends 2 (p − 1) / p times the whole gradient ([lab 23](23_ring_allreduce.ipynb)). A number has 4
 # bytes.
 #
-# ### Exercise 61.3 · Who sends how much?
-# Two functions. `servers_send` returns a list: the bytes that each server sends in a step in which
-# every worker takes part. `ring_sends` returns the bytes that each worker of a ring sends. 5 lines
-# together. *(beginner)*
+# For example, three variables with 10, 20 and 30 numbers on two servers and one worker: server 0
+# sends 4 · (10 + 30) = 160 bytes, and server 1 sends 80.
 #
-# <details><summary>Hint 1: dealing with a slice</summary>
+# ### Exercise 61.3 · Who sends how much?
+# Write two functions. `servers_send` returns the list of the bytes that each server sends in a step
+# in which every worker takes part. `ring_sends` returns the bytes that each worker of a ring sends.
+# 5 lines together. *(beginner)*
+#
+# <details><summary>Hint 1: a slice with a step</summary>
 #
 # `sizes[server::servers]` are the variables of this server.
 # </details>
@@ -279,8 +296,9 @@ check("61.3", servers_send, ring_sends)
 
 # %% [markdown]
 # ### Predict
-# The small VGG, two servers, two workers. How many megabytes does each server send in a step? And
-# each worker of a ring of two? The sizes of the variables are printed above.
+# Take the small VGG, two servers and two workers. How many megabytes does each server send in a
+# step? And how many does each worker of a ring of two send? The sizes of the variables are printed
+# above.
 
 # %%
 predict("61.3", server_0=..., server_1=..., ring=...)  # megabytes (1e6 bytes)
@@ -295,18 +313,18 @@ predict.right(
 # %% [markdown]
 # ## 5. Real processes over gRPC
 # Now your `tf_config` and your `train_step` run on real processes: a ring of two workers, and a
-# cluster of two servers, two workers and a chief, each with both nets. The *chief* hands out steps:
-# a worker that is free takes the next one.
+# cluster of two servers, two workers and a chief, each with both networks. The *chief* distributes
+# the steps, and a free worker takes the next one.
 #
-# The bytes are counted by the kernel: for each TCP connection it knows how many were sent and
-# acknowledged (`TCP_INFO`). The count also has what gRPC adds to a tensor. It leaves out TCP's own
-# headers.
+# The kernel of the operating system counts the bytes: for each TCP connection it knows how many
+# bytes were sent and acknowledged (`TCP_INFO`). This count includes the data that gRPC adds to a
+# tensor, and excludes TCP's own headers.
 #
-# TensorFlow's servers listen on all networks of a machine, for everybody, with no password. Use
-# them inside of a cluster only. Here they are gone after half a minute.
+# TensorFlow's servers listen on all networks of a machine, for every client, without a password.
+# Use them only inside a cluster. Here they end after half a minute.
 #
 # ### Measure
-# Takes 30 to 60 s, most of it to start.
+# This takes 30 to 60 s, most of it to start the processes.
 
 # %%
 ways = [(lab61.RING, lab61.NETS), *((lab61.SERVERS, (net,)) for net in lab61.NETS)]
@@ -349,45 +367,50 @@ for servers in (1, 2, 3, 6):
     print(f"Computed: servers: {servers}; the busiest sends {busiest / 1e6:.2f} MB")
 
 # %% [markdown]
-# **Explain.** The count is what you computed, to about one part in a hundred. The rest is what gRPC
-# says beside the tensors.
+# **Explain.** You should see that the count agrees with your computed bytes to about one part in a
+# hundred. The rest is what gRPC sends in addition to the tensors.
 #
-# The ring trains as one process with all the images: your division by the replicas was right, and
-# the sum crossed the wire. The control is one process that steps as far as a sum would take it. Its
-# losses differ. With servers there is no such comparison. There each worker steps on its own, with
-# weights that another may have changed meanwhile ([lab 31](31_parameter_server_or_allreduce.ipynb)): that strategy is *asynchronous*.
+# The ring trains like one process with all the images, so your division by the number of replicas
+# was right, and the sum did cross the wire. The control is one process that takes steps as long as
+# a sum would make them, and its losses differ. With servers there is no such comparison, because
+# each worker takes its own steps, with weights that another worker may have changed in the meantime
+# ([lab 31](31_parameter_server_or_allreduce.ipynb)). This strategy is *asynchronous*.
 #
-# The small VGG's servers are not alike: one sends nearly five times as much as the other. It has
-# the variable that stands for fc6. More servers would hardly help, as the last lines show: one
-# variable is never on two. The small ResNet's servers share the work well.
+# The two servers of the small VGG differ: one sends nearly five times as many bytes as the other,
+# because it has the variable that represents fc6. More servers would hardly help, as the last lines
+# show, since one variable is never on two servers. The servers of the small ResNet share the work
+# well.
 #
-# Look at the list of servers: dealt like cards, as you computed. Now think of a net whose layers
-# have a weight and a bias each, in turns. What do two servers hold?
+# Look at the list of servers again. The variables are distributed in turns, as you computed. Now
+# consider a network in which each layer has a weight and a bias. What does each of two servers
+# have?
 # <details><summary>Answer</summary>
 #
-# Server 0 has all weights, and server 1 all biases. With any even number of servers, half of them
-# have biases alone. It is a real trap: our nets have no biases, to avoid it. TensorFlow's
-# benchmarks dealt by size ([lab 31](31_parameter_server_or_allreduce.ipynb)), and `variable_partitioner` can cut a variable.
+# Server 0 has all weights, and server 1 has all biases. With any even number of servers, half of
+# them have only biases. This problem occurs in practice, and our networks have no biases in order
+# to avoid it. TensorFlow's benchmarks distributed variables by size ([lab 31](31_parameter_server_or_allreduce.ipynb)), and
+# `variable_partitioner` can split a variable.
 # </details>
 #
 # ## 6. Without gRPC
-# Horovod's ring (lab 41) sends as many bytes as TensorFlow's. But it packs gradients together, and
-# hands them to a library that was made for long messages: here Gloo, as MPI would use the memory
-# that the ranks share on one machine; in a job, MPI.
+# Horovod's ring (lab 41) sends as many bytes as TensorFlow's. But it fuses gradients, and passes
+# them to a library that was made for long messages. Here this is Gloo, because MPI would use the
+# memory that the ranks share on one machine. In a job it is MPI.
 #
 # ### Predict
-# A guess: which share of a worker's speed alone is left in the ring, for each net, over gRPC? In
-# percent. Over a fast link the wire itself costs little, and on one machine the link is its memory.
-# But computing and carrying share its cores.
+# Guess for each network which share of its speed a worker keeps in the ring over gRPC, in percent.
+# Over a fast link the wire itself costs little, and on one machine the link is its memory. However,
+# computation and communication share the cores.
 
 # %%
 predict("61.3", percent_vgg=..., percent_resnet=...)
 
 # %% [markdown]
 # ### Measure
-# About 20 s. *Efficiency* is the images per second of all workers, against as many times a worker's
-# alone. In a ring, and with Horovod, a worker's step alone is timed between the others, in the same
-# processes. With servers it is not timed, so their rows take the time of the ring's workers.
+# This takes about 20 s. *Efficiency* is the images per second of all workers, divided by the number
+# of workers times the images per second of a single one. In the ring, and with Horovod, the step of
+# a single worker is timed in between, in the same processes. With servers it is not timed, so their
+# rows use the time of the ring's workers.
 
 # %%
 for net, outcome in lab61.with_horovod(lab61.NETS, ranks, batch, repeat).items():
@@ -418,21 +441,21 @@ shares = [rows[net, lab61.RING]["efficiency %"] for net in lab61.NETS]
 predict.compare("61.3", percent_vgg=shares[0], percent_resnet=shares[1])
 
 # %% [markdown]
-# **Explain.** First the column `kB an image`: it is a count, not a time. An image of the small VGG
-# costs three times the bytes of one of the small ResNet, whatever carries them. Servers cost twice
-# the ring's bytes at two workers, since every worker both fetches all variables and sends all
-# gradients.
+# **Explain.** Begin with the column `kB an image`, which is a count and not a time. An image of the
+# small VGG costs three times the bytes of one of the small ResNet, whatever transfers them. With
+# two workers, servers send twice the bytes of the ring, because every worker both fetches all
+# variables and sends all gradients.
 #
-# The times are another matter. Here all processes share this machine's cores, so expect low
-# efficiencies for everybody, and rank nothing where `steady` says False. Trust the servers'
-# efficiency least: it compares processes of two runs, and can even exceed 100 %. For a link that is
-# one, see next.
+# The times are less reliable. All processes share this machine's cores, so expect low efficiencies
+# in all rows, and do not compare rows in which `steady` is False. Trust the efficiency of the
+# servers least, because it compares processes of two runs and can even exceed 100 %. Next, we look
+# at a real link.
 #
 # ### Predict
-# Two nodes, with a link of 200 Mb/s between them: 25 MB cross in a second. In a ring of two the
-# small VGG's 2.7 MB take 109 ms, the small ResNet's 0.9 MB take 36 ms. If a net computes for 15 ms
-# in a step, and sends when it has computed, then 15 / (15 + 109) of its speed alone is left for the
-# VGG: 12 percent. What is left of each net with your `ms alone` of its ring?
+# Two nodes have a link of 200 Mb/s between them, which transfers 25 MB per second. In a ring of
+# two, the 2.7 MB of the small VGG take 109 ms, and the 0.9 MB of the small ResNet take 36 ms. If a
+# network computes for 15 ms in a step and sends when it has finished, the VGG keeps 15 / (15 + 109)
+# of its speed, which is 12 percent. What does each network keep with your `ms alone` of its ring?
 
 # %%
 predict("61.3", tabletop_vgg=..., tabletop_resnet=...)  # percent
@@ -440,8 +463,8 @@ predict("61.3", tabletop_vgg=..., tabletop_resnet=...)  # percent
 # %% [markdown]
 # ### On the tabletop
 # `make tabletop BANDWIDTH=200mbit` starts two such nodes on this machine, and
-# `make submit LAB=61 NODES=2` runs this lab there, in about two minutes. Then this cell shows the
-# job's table, and without a job the kit's own.
+# `make submit LAB=61 NODES=2` runs this lab there, in about two minutes. Afterwards this cell shows
+# the job's table. Without a job it shows the kit's own.
 
 # %%
 frame, whose = cluster.records_or_reference("61", "training")
@@ -455,42 +478,52 @@ if len(frame):
     predict.compare("61.3", tabletop_vgg=shares[0], tabletop_resnet=shares[1])
 
 # %% [markdown]
-# **Explain.** You should see about what you computed: over the same link one net **collapses**, and
-# it is the one that sends three times as many bytes. Times may be longer where the two nodes share
-# a busy machine.
+# **Explain.** You should see roughly the values that you computed. Over the same link the speed of
+# one network **collapses**, and it is the one that sends three times as many bytes. Times may be
+# longer if the two nodes share a busy machine.
 #
-# Is it the link? Compute both shares for 2 Gb/s. Then `make tabletop BANDWIDTH=2000mbit` and the
-# same cell are the control.
+# Is the link the reason? As a control, compute both shares for 2 Gb/s, and then run
+# `make tabletop BANDWIDTH=2000mbit` and the same cell.
 #
-# Over a link of 200 Mb/s, compare gRPC's ring and Horovod's in the table. They should lose nearly
-# alike: the bytes are the same, and so is the wire. Why, then, was gRPC left?
+# In the table, compare gRPC's ring with Horovod's over a link of 200 Mb/s. They should lose nearly
+# the same, because the bytes are the same, and so is the wire. Why, then, did users leave gRPC?
 # <details><summary>Answer</summary>
 #
-# Because links became fast. At 100 Gb/s the wire costs little. What is left is the cost of packing
-# each tensor, and of copying it through TCP, with none of InfiniBand's or the GPU's own ways. MPI
-# and NCCL use them. On a CPU machine with TCP you cannot see that part: we take it from Awan and
-# others.
+# Because links became fast. At 100 Gb/s the wire costs little. What remains is the cost of
+# serializing each tensor and of copying it through TCP, without the direct paths of InfiniBand and
+# of GPUs, which MPI and NCCL use. On a CPU machine with TCP you cannot observe this part, so we
+# quote it from Awan et al.
 # </details>
 #
 # ### VGG-16 itself
-# Your two functions know any net. With a server for every four workers, the busiest server of the
-# real VGG-16 sends twelve times as many bytes for 64 workers as for 4, as fc6 stays on one;
-# ResNet-101's sends half more. A ring's worker sends about the same for any number of workers.
+# Your two functions work for any network. With one server for every four workers, the busiest
+# server of the real VGG-16 sends twelve times as many bytes for 64 workers as for 4, because fc6
+# stays on one server. That of ResNet-101 sends only half as much again. A worker of a ring sends
+# about the same for any number of workers.
 #
-# Horovod's README has the end of it. With 64 GPUs over TCP, VGG-16 ran at 101 images/s with
-# servers. With Horovod it ran at 1,463, when MPI carried from host memory, and at 6,084 by NCCL.
-# One GPU alone ran at 150. Two things differ between servers and Horovod: who sends what, which you
-# computed, and the library.
+# Horovod's README contains the result. With 64 GPUs over TCP, VGG-16 trained 101 images/s with
+# servers. With Horovod it trained 1,463 images/s when MPI sent from host memory, and 6,084 with
+# NCCL. A single GPU trained 150. Two things differ between servers and Horovod: which process sends
+# how much, which you computed, and the library.
 #
-# What this lab does not show: strategies on GPUs, `variable_partitioner`, and recovery after a lost
-# worker.
+# This lab does not show strategies on GPUs, `variable_partitioner`, and recovery after the loss of
+# a worker.
 #
 # ### What you take away
-# - A strategy decides where variables are; the same step runs under all, if the loss is divided by
-#   the replicas.
-# - `TF_CONFIG` is one JSON text, and Slurm knows all that is in it but the port.
-# - Bytes can be computed before anything runs. Look for the one server that holds the one large
+# - A strategy determines where variables are. The same step runs under all strategies if the loss
+#   is divided by the number of replicas.
+# - `TF_CONFIG` is one JSON text, and Slurm knows everything in it except the port.
+# - You can compute the bytes before anything runs. Look for the one server that has the one large
 #   variable.
-# - Here the bytes decided, whoever carried them. By others' measurements (Awan) gRPC carries badly:
-#   X was an answer, an allreduce beside TensorFlow was the better one.
-# - Next: nets that do not fit into one device (62).
+# - Here the number of bytes determined the time, whichever library sent them. According to the
+#   measurements of Awan et al., gRPC is slow on fast networks. X was one answer, and an allreduce
+#   outside of TensorFlow was the better one.
+#
+# Lab 62 continues with networks that do not fit into one device.
+#
+# ### Further reading
+# - A. Awan, J. Bédorf, C. Chu, H. Subramoni and D. Panda, *[Scalable Distributed DNN Training using TensorFlow and CUDA-Aware MPI](https://arxiv.org/abs/1810.11112)*, CCGRID, 2019. The measurements of gRPC, gRPC+X and allreduce that this lab quotes.
+# - [TensorFlow: Distributed training](https://www.tensorflow.org/guide/distributed_training). TensorFlow's guide to its strategies.
+# - M. Li et al., *[Scaling Distributed Machine Learning with the Parameter Server](https://www.usenix.org/conference/osdi14/technical-sessions/presentation/li_mu)*, OSDI, 2014. The design of the parameter server.
+# - A. Sergeev and M. Del Balso, *[Horovod: fast and easy distributed deep learning in TensorFlow](https://arxiv.org/abs/1802.05799)*, 2018. Why Uber replaced parameter servers by a ring.
+# - M. Abadi et al., *[TensorFlow: A System for Large-Scale Machine Learning](https://arxiv.org/abs/1605.08695)*, OSDI, 2016. The paper about TensorFlow, with devices, Send and Recv.

@@ -17,7 +17,7 @@ import itertools
 import numpy as np
 import pandas
 import torch
-from labkit import check, hint, lab, launch, nets, predict, record, timing
+from labkit import check, hint, lab, launch, nets, predict, record, timing, world
 from support import lab62
 from torch.nn import functional
 
@@ -92,10 +92,11 @@ check("62.1", cut)
 # - rank 0 takes the pictures themselves;
 # - the last rank gives nothing: what leaves it is the net's answer.
 #
-# `comm.Send(array, dest=…)` and `comm.Recv(array, source=…)` carry NumPy arrays. A tensor and a
-# NumPy array can share their memory: `tensor.numpy()` is such an array, so
-# `comm.Recv(tensor.numpy(), source=0)` fills the tensor. A tensor that is part of a computation
-# must be cut loose first: `tensor.detach().numpy()`.
+# `comm.Send(tensor, dest=…)` and `comm.Recv(tensor, source=…)` carry tensors as they carry NumPy
+# arrays: `Recv` fills the tensor that it is given. A tensor that is part of a computation must be
+# detached from it first: `tensor.detach()`. (`tensor.numpy()`, an array that shares the tensor's
+# memory, would do on a CPU. A GPU's memory is no NumPy array, and where each rank has a GPU to
+# itself, section 4 runs your functions on GPUs.)
 #
 # One thing is new. PyTorch remembers a computation as long as it stays in one process. What arrives
 # in a message has no past. On the way back, PyTorch must compute the gradient **of what entered the
@@ -105,8 +106,8 @@ check("62.1", cut)
 # ### Exercise 62.2 · One stage forwards
 # Return two tensors: what **entered** this rank's stage, and what **leaves** it. `stage(tensor)`
 # computes. `stage[0][0]` is the layer of the stage's first block; its `in_features` is how many
-# numbers enter for each picture. So a tensor to receive into is
-# `torch.empty(len(pictures), stage[0][0].in_features)`. About 7 lines. *(intermediate)*
+# numbers enter for each picture. So `pictures.new_empty(len(pictures), stage[0][0].in_features)` is
+# a tensor to receive into, on the device where the pictures are. About 7 lines. *(intermediate)*
 #
 # <details><summary>Hint 1: three kinds of ranks</summary>
 #
@@ -116,7 +117,7 @@ check("62.1", cut)
 # <details><summary>Hint 2: nearly the answer</summary>
 #
 # `leaving = stage(entering)`, then
-# `if comm.rank < comm.size - 1: comm.Send(leaving.detach().numpy(), dest=comm.rank + 1)`, then
+# `if comm.rank < comm.size - 1: comm.Send(leaving.detach(), dest=comm.rank + 1)`, then
 # `return entering, leaving`.
 # </details>
 
@@ -151,8 +152,8 @@ check("62.2", forward)
 # <details><summary>Hint 2: nearly the answer</summary>
 #
 # The others: `gradient = torch.empty_like(leaving)`,
-# `comm.Recv(gradient.numpy(), source=comm.rank + 1)`, `leaving.backward(gradient)`. Then all ranks
-# but 0 send `entering.grad.numpy()` to `comm.rank - 1`.
+# `comm.Recv(gradient, source=comm.rank + 1)`, `leaving.backward(gradient)`. Then all ranks but 0
+# send `entering.grad` to `comm.rank - 1`.
 # </details>
 
 # %%
@@ -181,19 +182,25 @@ predict("62.3", bytes_share=..., busy_share=...)  # two numbers between 0 and 1
 # ### Measure
 # One training step with Adam on one rank, and on several. We ask for the bytes that each rank holds
 # afterwards, for the time of a step, and for when each rank computed. About 20 s.
+#
+# `launch.on_devices` lets the same functions run on GPUs. Where each rank has one to itself, stages
+# and pictures are there, and `comm` hands tensors to NCCL, NVIDIA's library for messages between
+# GPUs; otherwise tensors stay in host memory and MPI carries them.
 
 # %%
+@launch.on_devices()
 def study(comm):
-    """Bytes held, the Measurement of a step, the loss after these, and spans of one step, on every
-    rank."""
+    """Bytes held, the Measurement of a step, the loss after these, spans of one step, and the
+    device, on every rank."""
     widths = [64] + [width] * (depth - 1) + [10]
     blocks = nets.torch_blocks(widths)
     costs = [block[0].weight.numel() for block in blocks]
     edges = cut(costs, comm.size)
-    stage = torch.nn.Sequential(*blocks[edges[comm.rank] : edges[comm.rank + 1]])
+    device = world.device()
+    stage = torch.nn.Sequential(*blocks[edges[comm.rank] : edges[comm.rank + 1]]).to(device)
     optimizer = torch.optim.Adam(stage.parameters())
-    pictures = torch.rand(images, 64, generator=torch.Generator().manual_seed(0))
-    labels = torch.arange(images) % 10
+    pictures = torch.rand(images, 64, generator=torch.Generator().manual_seed(0)).to(device)
+    labels = torch.arange(images, device=device) % 10
 
     def step(stage_or_watched):
         optimizer.zero_grad()
@@ -204,10 +211,11 @@ def study(comm):
         optimizer.step()
         return loss.item() if last else None
 
-    measured = timing.measure(lambda: step(stage), repeat=repeat, comm=comm)
+    measured = timing.measure(lambda: step(stage), repeat=repeat, comm=comm, device=device)
     loss = step(stage)  # after as many steps for every number of ranks
     spans = lab62.busy_spans(comm, stage, step)
-    return lab62.held(stage, optimizer), measured, comm.bcast(loss, root=comm.size - 1), spans
+    held = lab62.held(stage, optimizer)
+    return held, measured, comm.bcast(loss, root=comm.size - 1), spans, device
 
 
 # %%
@@ -216,11 +224,12 @@ studies = {size: launch.run(study, ranks=size, threads=1) for size in sizes}
 rows = []
 for size, results in studies.items():
     most = max(held for held, *_ in results)
-    _, step, loss, _ = results[0]
-    record.add("model parallel", seconds=step, ranks=size, bytes=most, loss=loss)
+    _, step, loss, _, device = results[0]
+    record.add("model parallel", seconds=step, ranks=size, bytes=most, loss=loss, trained_on=device)
     rows.append(
         {
             "ranks": size,
+            "device of rank 0": device,
             "most MB on a rank": most / 1e6,
             "ms a step": 1e3 * step.median,
             "loss": loss,
@@ -230,7 +239,7 @@ for size, results in studies.items():
 print(pandas.DataFrame(rows).set_index("ranks").round(4))
 
 # %%
-_, step, _, spans = studies[ranks][0]
+_, step, _, spans, _ = studies[ranks][0]
 end = max(finish for own in spans for _, _, finish in own)
 busy = [sum(finish - start for _, start, finish in own) / end for own in spans]
 whole = studies[1][0][0]

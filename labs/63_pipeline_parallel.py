@@ -197,14 +197,14 @@ print(f"Messages in a step: {messages}")
 # back in place of keeping them ([lab 14](14_mixed_precision_and_memory.ipynb)).</details>
 #
 # ## 3. On real ranks
-# Now a plan is run with real messages. `work` does the arithmetic of this rank's stage. All arrays
-# are NumPy's:
+# Now a plan is run with real messages. `work` does the arithmetic of this rank's stage. It takes
+# and gives tensors on this rank's device, which `comm` carries as they are:
 #
 # | call | what it does |
 # |---|---|
-# | `work.room_for_entering(number)` | an empty array, to receive what enters this stage |
+# | `work.room_for_entering(number)` | an empty tensor, to receive what enters this stage |
 # | `work.forward(number, entering)` | the way forward; returns what leaves, to be sent to the next rank |
-# | `work.room_for_gradient(number)` | an empty array, to receive a gradient from the next rank |
+# | `work.room_for_gradient(number)` | an empty tensor, to receive a gradient from the next rank |
 # | `work.backward(number, gradient)` | the way back; returns the gradient to be sent to the rank before |
 #
 # The first rank gives `None` for entering and sends nothing back; the last gives `None` for the
@@ -215,12 +215,12 @@ print(f"Messages in a step: {messages}")
 # So send with `Isend`, which returns a *request* at once, keep the requests, and wait for all of
 # them at the end:
 #
-#     pending.append(comm.Isend(array, dest=1, tag=number))
+#     pending.append(comm.Isend(tensor, dest=1, tag=number))
 #     ...
 #     for request in pending:
 #         request.Wait()
 #
-# The `tag` is a number on the envelope: `Recv(array, source=0, tag=3)` takes only a message with
+# The `tag` is a number on the envelope: `Recv(tensor, source=0, tag=3)` takes only a message with
 # tag 3.
 #
 # ### Exercise 63.3 · Run a plan
@@ -271,7 +271,9 @@ predict("63.3", bytes_gpipe_over_1f1b=..., idle=...)  # two numbers
 
 # %% [markdown]
 # ### Measure: memory
-# Real arithmetic, and PyTorch is asked for every tensor that it keeps for the way back.
+# Real arithmetic, and PyTorch is asked for every tensor that it keeps for the way back. Where each
+# rank has a GPU to itself, the stages are there, and NCCL, NVIDIA's library for messages between
+# GPUs, carries what `run_plan` sends; otherwise tensors stay in host memory and MPI carries them.
 
 # %%
 size = min(ranks, 4)
@@ -279,12 +281,13 @@ micro = max(counts)
 held = {}
 for name, plan_of in (("GPipe", gpipe), ("1F1B", one_f_one_b)):
     results = launch.run(
-        lab63.try_plan, run_plan, plan_of(size, micro), micro, width, 512, ranks=size, threads=1
+        lab63.train_plan, run_plan, plan_of(size, micro), micro, width, 512, ranks=size, threads=1
     )
     held[name] = [result["bytes"] for result in results]
-    record.add("memory", ranks=size, plan=name, micro=micro, bytes=held[name])
+    device = results[0]["device"]
+    record.add("memory", ranks=size, plan=name, micro=micro, bytes=held[name], trained_on=device)
 table = pandas.DataFrame(held, index=pandas.Index(range(size), name="rank")) / 1e6
-print("Most megabytes held for the way back:", table.round(2), sep="\n")
+print(f"Most megabytes held for the way back, {device} on rank 0:", table.round(2), sep="\n")
 
 # %% [markdown]
 # ### Measure: the bubble

@@ -8,9 +8,9 @@
 #
 # **You will be able to** (1) cut a layer by columns and by rows, (2) write the pair of functions
 # that makes it train, (3) count what it sends, (4) choose how many ranks go into which kind of
-# parallelism.
+# parallelism, (5) have PyTorch's DTensor do the same, and prove that it does.
 #
-# Needs: mpi, torch · Ranks: 2 · Minutes: 60 · Level: advanced · Before: 21, 30, 62, 63
+# Needs: mpi, torch · Ranks: 2 · Minutes: 70 · Level: advanced · Before: 21, 30, 62, 63
 
 # %%
 import numpy as np
@@ -18,6 +18,7 @@ import pandas
 import torch
 from labkit import check, hint, lab, launch, plots, predict, record
 from support import lab64
+from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel
 from torch.nn.functional import gelu, linear, scaled_dot_product_attention
 
 lab.start("64_tensor_parallel")
@@ -134,9 +135,9 @@ check("64.1", column, row)
 def added(comm, tensor):
     """The sum of this tensor over all ranks of `comm`, on every rank. The tensor itself stays as it
     is."""
-    # Across ranks: NumPy's view of a tensor shares its memory.
+    # Across ranks: by MPI in host memory, by NCCL where each rank has a GPU to itself.
     total = torch.empty_like(tensor, memory_format=torch.contiguous_format)
-    comm.Allreduce(tensor.detach().contiguous().numpy(), total.numpy())
+    comm.Allreduce(tensor.detach().contiguous(), total)
     return total
 
 
@@ -288,9 +289,13 @@ predict("64.3", sums=..., megabytes=..., share=...)
 # %% [markdown]
 # ### Measure
 # The GPT learns Python's own source, the files of its standard library: given 64 characters,
-# foretell each next one. Three times: in this process alone (by PyTorch's functions, without any of
+# foretell each next one. Three times: in one process (by PyTorch's functions, without any of
 # yours), on two ranks with your pieces, and, as a control, on two ranks without f. Calls and bytes
 # are counted, not timed. It takes about 30 s.
+#
+# Where each rank has a GPU to itself, the GPT is trained there, and `comm` hands tensors to NCCL,
+# NVIDIA's library for messages between GPUs. Otherwise tensors stay in host memory, and MPI carries
+# them. Your functions are the same in both cases.
 
 # %%
 def nothing(tensor, comm):
@@ -303,7 +308,9 @@ sizes = lab64.Sizes(len(text.corpus.vocabulary), hidden, heads, layers, places)
 pieces = lab64.Pieces(cut, attention, mlp, f, g)
 ways = {f"{size} ranks": pieces, f"{size} ranks, without f": pieces._replace(f=nothing)}
 results = launch.run(lab64.train_ways, ways, sizes, text, steps, ranks=size, threads=1)
-trained = {"one process": [lab64.train(lab64.Alone(), lab64.whole, sizes, text, steps)]}
+whole = {"one process": lab64.whole}
+trained = launch.run(lab64.train_ways, whole, sizes, text, steps, ranks=1, threads=1)[0]
+trained = {way: [result] for way, result in trained.items()}
 for way in ways:
     trained[way] = [of_rank[way] for of_rank in results]
 
@@ -322,7 +329,9 @@ for way, results in trained.items():
         "share of the layers": result.in_layers / one.in_layers,
         "share of the net": result.held / one.held,
     }
-    record.add("trained", ranks=len(results), way=way, loss=result.losses[-1], added=result.added)
+    measured = {"loss": result.losses[-1], "added": result.added, "trained_on": result.device}
+    record.add("trained", ranks=len(results), way=way, **measured)
+print("On rank 0's device:", {way: results[0].device for way, results in trained.items()})
 print(pandas.DataFrame(table).map("{:.3g}".format))
 ours = table[f"{size} ranks"]
 predict.right(
@@ -394,10 +403,12 @@ print(
 
 # %%
 dealt = pieces._replace(f=lab64.Gather.apply, g=lab64.Scatter.apply)
-by_places = launch.run(
-    lab64.train, dealt, sizes, text, steps, by_places=True, ranks=size, threads=1
+way = f"{size} ranks, by places"
+results = launch.run(
+    lab64.train_ways, {way: dealt}, sizes, text, steps, by_places=True, ranks=size, threads=1
 )
-trained[f"{size} ranks, by places"] = by_places
+by_places = [of_rank[way] for of_rank in results]
+trained[way] = by_places
 table = {}
 for way, results in trained.items():
     result = results[0]
@@ -416,7 +427,7 @@ print("Calls in a step, by places:", by_places[0].calls)
 # gathered is kept whole here; Megatron-LM keeps the part, and gathers once more on the way back.
 #
 # One thing is new outside of the layers. Each rank now has the loss of its own places only, so the
-# gradients of what all hold in full must be added up: `lab64.train` does so once a step, which is
+# gradients of what all hold in full must be added up: `lab64.train_ways` does so once a step, which is
 # not in the table.
 #
 # ## 5. Three dimensions
@@ -565,6 +576,7 @@ for net in nets:
     rows.append(row_of_net)
 print(pandas.DataFrame(rows).set_index("billions").to_string())
 
+
 # %% [markdown]
 # **Explain.** From 76 billion parameters on the model takes 8 tensor ranks, as the paper did: as
 # many as a node has. The column "tensor, within 10 %" says which numbers come as near as that,
@@ -582,10 +594,105 @@ print(pandas.DataFrame(rows).set_index("billions").to_string())
 # What the lab does not show is time on your machine. Losses, calls and bytes are those of real
 # ranks; seconds are computed, and held against the paper's.
 #
+# ## 6. The same by PyTorch's DTensor
+# In practice nobody writes f and g by hand, because PyTorch can derive both. A **DTensor** is a
+# tensor that knows how it is spread over the ranks, and each operation on it works out what the
+# result looks like and which messages that takes. How it is spread is called its *placement*:
+#
+# | placement | a rank holds | in this lab |
+# |---|---|---|
+# | `Shard(0)` | its part along the first axis | a weight cut by columns (`column`) |
+# | `Shard(1)` | its part along the second axis | a weight cut by rows (`row`) |
+# | `Replicate()` | everything | x, y, and the bias behind g |
+# | `Partial()` | a term; the sum over the ranks is the tensor | y in front of g |
+#
+# A layer that has a weight in `Shard(1)` gives a `Partial()` result, and turning that into a
+# `Replicate()` one is an allreduce, which is your g. For the layers of an ordinary module there are
+# two ready-made styles: `ColwiseParallel()` cuts a layer by columns, and `RowwiseParallel()` cuts it
+# by rows and makes its result whole. `parallelize_module(module, mesh, plan)` replaces the weights
+# of a module by DTensors. The *mesh* says which ranks take part, and the plan maps names of layers
+# to styles:
+#
+#     mesh = init_device_mesh("cuda", (8,), mesh_dim_names=("tensor",))
+#     parallelize_module(model, mesh, {"embedding": RowwiseParallel(), "head": ColwiseParallel()})
+#
+# `lab64.Separate` is an attention and an MLP as one process would compute them. It differs from
+# yours in one respect. Its queries, keys and values have a layer each, `q`, `k` and `v`, since
+# `Shard(0)` of the one large matrix would tear heads apart, as it did in 64.3.
+#
+# ### Exercise 64.5 · A plan for DTensor
+# Write the plan for its six layers, `q`, `k`, `v`, `out`, `up` and `down`, so that each is cut as
+# yours is. The check runs both on the same weights, and compares what leaves, what each rank holds
+# and every gradient. 6 lines. *(beginner)*
+#
+# <details><summary>Hint 1: which cut?</summary>
+#
+# The function `cut` above says it: what goes through `column` or `own_heads` is cut by columns.
+# </details>
+# <details><summary>Hint 2: nearly the answer</summary>
+#
+# `out` and `down` stand in front of g, so they are `RowwiseParallel()`. All others are
+# `ColwiseParallel()`.
+# </details>
+
+# %%
+def plan_of_block():
+    """The style in which each layer of lab64.Separate is cut: {name: style}."""
+    raise NotImplementedError("exercise 64.5: A plan for DTensor")
+
+
+# %%
+# Asked: Each matrix is cut as yours is; then what leaves, every part and every
+# gradient agree.
+check("64.5", plan_of_block)
+
+# %% [markdown]
+# ### Predict
+# Your attention and your MLP together take four allreduces: f and g of each. DTensor cuts the same
+# matrices in the same way, but it handles `q`, `k` and `v` as three layers. How many allreduces does
+# it take on the way forward, and how many on the way back?
+
+# %%
+predict("64.5", forward=..., back=...)  # two whole numbers
+
+# %% [markdown]
+# ### Measure
+# Both go forward and back once, with the sizes of the training above and the same weights. Calls are
+# counted by the communicator for yours, and by PyTorch's `CommDebugMode` for DTensor's. On CPUs
+# DTensor's messages go by Gloo, on GPUs by NCCL. About 5 s.
+
+# %%
+beside = launch.run(
+    lab64.beside_dtensor, plan_of_block(), pieces, sizes, texts, ranks=size, threads=1
+)
+apart = {
+    what: max(float(np.abs(np.subtract(*of_rank.values[what])).max()) for of_rank in beside)
+    for what in beside[0].values
+}
+calls = beside[0].calls
+print(pandas.DataFrame(calls, index=["allreduces forward", "allreduces back"]))
+print(
+    f"Yours and DTensor's are apart by {max(apart.values()):.1e} at most, in {len(apart)} tensors"
+)
+record.add("dtensor", ranks=size, apart=max(apart.values()), calls=calls)
+predict.right("64.5", forward=calls["DTensor"][0], back=calls["DTensor"][1])
+
+# %% [markdown]
+# **Explain.** Both hold the same parts and compute the same numbers, up to the order in which terms
+# are added. So DTensor is no other kind of parallelism; it writes your f and g for you.
+#
+# It sends more, though, because it treats every layer by itself. Each of `q`, `k` and `v` has an f of
+# its own, and each f sums a gradient on the way back, where yours sums once for all three. On the way
+# forward both have two sums, one for each layer that is cut by rows. PyTorch can merge the three
+# where the attention is a module of its own: the style `PrepareModuleInput` turns what enters that
+# module into one DTensor, so that the three gradients are added up on each rank first. Tried here,
+# it brought the sums on the attention's way back from three to one.
+#
 # ### What you take away
 # - Columns, then rows: one sum forward for an MLP, one for attention by heads, and as many back.
 # - f and g are a pair: where one adds up forward, the other adds up back. Without f the net trains,
 #   wrongly.
+# - DTensor derives f and g from placements: `Shard(0)` is a cut by columns, `Shard(1)` one by rows.
 # - The next layer waits for each sum: keep tensor ranks inside of a node, where links are fast.
 # - Sequence parallelism sends as much and keeps less. (Megatron-LM sends a quarter more, to keep
 #   less still.)

@@ -2,12 +2,25 @@
 # <!-- Generated from solutions/80_scaling_report.py by `make labs`. Learners work on a copy in work/. -->
 # # 80 Scaling report
 #
-# You ask a question about scaling, predict the answer, measure it, and write a report in which
-# every number leads to its record. `make report` refuses any other.
+# At the end of a scaling study stands a report, and other people will decide by it: whether a
+# project gets more GPU hours, or which cluster is bought. In many reports, the reader cannot find
+# out where a number came from, under which conditions it was measured, or whether it was chosen
+# because it looked good. A good report answers a question that was asked before the measurement,
+# compares the result with a prediction, and lets every reader trace each number to its measurement.
 #
-# **You will be able to** (1) ask a question that a measurement can answer, (2) plan runs so that a
-# busy moment cannot spoil all runs of one number of ranks, (3) say where lost time went and what it
-# costs, (4) write only what your records support.
+# In this lab we plan, measure and write such a report for data-parallel training. We ask a question
+# about scaling, predict the answer with a model, measure it on the virtual cluster or on real
+# ranks, find out where time was lost and what it costs, and write a text in which every number
+# refers to its record. `make report` refuses any other number.
+#
+# **After this lab you can** (1) ask a question that a measurement can answer, (2) plan runs so that
+# a busy moment cannot spoil all runs of one number of ranks, (3) say where the lost time went and
+# what it costs, (4) write only statements that your records support.
+#
+# ![A study as a chain: question with its rule, prediction, measurement in rounds, records, report; every number in the report points back to its record](../notebooks/figures/80_study.svg)
+#
+# *A scaling study. The question and the prediction come before the measurement, and every number in
+# the report refers to a record.*
 #
 # Needs: mpi, torch · Ranks: 2 · Minutes: 60 · Level: advanced · Before: 01, 23, 50
 
@@ -35,18 +48,19 @@ epoch = 1281167  # images of an epoch, for the cost: ImageNet's training set
 
 # %% [markdown]
 # ## 1. A question, and an answer before measuring
-# "How does it scale?" is no question: no measurement answers it. A question that can be answered
-# names what varies, what stays the same, and which **rule** settles it. The rule is chosen before
-# anything is measured. Otherwise one finds, afterwards, that whatever came out was enough.
+# "How does it scale?" is not a question that a measurement can answer. Such a question names what
+# varies, what stays the same, and the **rule** that decides. The rule has to be chosen before
+# anything is measured, because otherwise one tends to find afterwards that the result was good
+# enough.
 #
-# Ours stands in the parameters: up to how many ranks does it pay to share out one batch? The rule:
-# it pays as long as the efficiency (lab 50) is at least `enough`. Change `enough`, if you like: the
-# rest of the lab follows. (Another question would need its own rule, in code.)
+# Our question is in the parameters: up to how many ranks is it worth sharing one batch? Our rule
+# says that it is worth it as long as the efficiency (lab 50) is at least `enough`. You can change
+# `enough`, and the rest of the lab follows. (Another question would need its own rule in the code.)
 #
-# By default all runs are on the virtual cluster: it takes seconds, and 32 GPUs are free. In the end
-# you can take real ranks instead, with the same cells.
+# By default all runs use the virtual cluster, a simulator, so a study takes seconds and 32 GPUs
+# cost nothing. Later you can use real ranks instead, with the same cells.
 #
-# | | command |
+# | ranks | command |
 # |---|---|
 # | virtual | the notebook, as it is |
 # | this machine's cores | `make run LAB=80 SET="where=here images=32"` |
@@ -58,32 +72,34 @@ print(setup)
 
 
 # %% [markdown]
-# This line says what a prediction needs. A *message* costs `latency` seconds, some microseconds,
-# whatever its size. A *byte* costs `beta` seconds, one over the bandwidth.
+# This line contains the numbers that a prediction needs. A *message* costs `latency` seconds, a few
+# microseconds, whatever its size. A *byte* costs `beta` seconds, which is one over the bandwidth.
 #
 # The simplest model of a step has two parts. First the rank computes its own images. Then a ring
-# sums the gradients ([lab 23](23_ring_allreduce.ipynb)): `scaling.costs.ring_allreduce_time(nbytes, ranks, latency, beta)`
-# gives its seconds. In this model nothing overlaps, and no rank is ever late.
+# performs the allreduce of the gradients ([lab 23](23_ring_allreduce.ipynb)), whose seconds are
+# `scaling.costs.ring_allreduce_time(nbytes, ranks, latency, beta)`. In this model computation and
+# communication do not overlap, and no rank is ever late.
 #
-# - Strong scaling: the ranks share `images`. Where they do not share evenly, all wait for the rank
-#   that has one more: its share is `images / ranks`, **rounded up**.
+# - Strong scaling: the ranks share `images`. If the number of images is not divisible by the number
+#   of ranks, all ranks wait for those that have one image more, so a share is `images / ranks`,
+#   **rounded up**.
 # - Weak scaling: each rank has all of `images`.
 #
-# An example: 10 images on 4 ranks, 2 ms an image, and a ring of 5 ms. Strong: 3 · 2 + 5 = 11 ms.
-# Weak: 10 · 2 + 5 = 25 ms.
+# For example, take 10 images on 4 ranks, 2 ms per image, and a ring of 5 ms. Strong scaling takes 3
+# · 2 + 5 = 11 ms, and weak scaling takes 10 · 2 + 5 = 25 ms.
 #
 # ### Exercise 80.1 · Foretell a step
-# Write `foretell`. About 4 lines. *(beginner)*
+# Write `foretell`, which predicts the time of a step. About 4 lines. *(beginner)*
 #
 # <details><summary>Hint 1: rounding up</summary>
 #
-# `-(-images // ranks)` is the share, rounded up: `//` rounds down, so the minus signs turn it
-# round.
+# `-(-images // ranks)` is the share, rounded up: `//` rounds down, and the two minus signs reverse
+# the direction.
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
-# `own = images if kind == "weak" else -(-images // ranks)`, and the result is `own * per_image` and
-# the ring.
+# `own = images if kind == "weak" else -(-images // ranks)`, and the result is `own * per_image`
+# plus the ring.
 # </details>
 
 # %%
@@ -99,10 +115,10 @@ check("80.1", foretell)
 
 # %% [markdown]
 # ### Predict
-# Your function now foretells every run. The next cell prints it, in ms. Which efficiency do *you*
-# expect at the largest number p of ranks? Give a fraction of 1: t(1) / (p · t(p)) in strong
-# scaling, t(1) / t(p) in weak. You may take the model's, or a lower one, if you think that it
-# forgets something.
+# Your function now predicts every run. The next cell prints the predictions in ms. Which efficiency
+# do *you* expect at the largest number p of ranks? Give a fraction of 1: t(1) / (p · t(p)) in
+# strong scaling, and t(1) / t(p) in weak scaling. You can take the value of the model, or a lower
+# one if you think that the model leaves something out.
 
 # %%
 predicted = {}
@@ -118,12 +134,13 @@ for kind in ("strong", "weak"):
 predict("80.1", efficiency_strong=..., efficiency_weak=...)  # at the largest number of ranks
 
 # %% [markdown]
-# Now what your function foretold is written down, each time as a **record** with the time of day.
-# The checker will look at it: a prediction that is younger than the first measurement is none.
+# Now the predictions of your function are written down, each as a **record** with the time of day.
+# The checker of the report will look at this time, because a prediction that is younger than the
+# first measurement does not count.
 #
-# A number that you have read somewhere is a record, too: with its source in place of a machine.
-# `notes.cite` writes one. A report then calls the first one below `{published_kurth}`, and its
-# source `{source_kurth}`. Two results of that paper are cited, not the better one alone.
+# A number that you have read somewhere is a record, too. It has a source instead of a machine, and
+# `notes.cite` writes it. A report then calls the first number below `{published_kurth}`, and its
+# source `{source_kurth}`. We cite two results of that paper, not only the better one.
 
 # %%
 chosen = {
@@ -147,13 +164,13 @@ print(f"Study {notes.name}")
 
 # %% [markdown]
 # ## 2. Measure
-# A machine has moods. For a while something else runs, or clocks are lower. If all runs of "8
-# ranks" fall into that while, 8 ranks look bad. So everything is run in **rounds**: each
-# configuration once, and then all of them again.
+# The speed of a machine varies. For a while another program runs, or clocks are lower. If all runs
+# of "8 ranks" happen in that time, 8 ranks look bad. Therefore everything is run in **rounds**:
+# each configuration once, and then all of them again.
 #
-# One thing is still unfair. What comes first in a round meets cold caches each time. So each round
-# begins with another configuration: the list is turned on by one. (With 3 rounds only three of them
-# ever come first, but none does so always.)
+# This is still not fair, because the first configuration of a round always starts with cold caches.
+# Therefore each round begins with another configuration: the list is rotated by one. (With 3 rounds
+# only three configurations ever come first, but none of them does so always.)
 #
 #     round 0:   A B C
 #     round 1:   B C A
@@ -161,10 +178,10 @@ print(f"Study {notes.name}")
 #
 # ### Exercise 80.2 · Plan the runs
 # `configurations` is a list such as `[("strong", 1), ("strong", 2), ("weak", 1)]`. Return the list
-# of all runs in order. Do not change the list that you are given. With more rounds than
-# configurations it goes round again. About 4 lines. *(beginner)*
+# of all runs in order, without changing the list that you are given. With more rounds than
+# configurations the rotation starts again. About 4 lines. *(beginner)*
 #
-# <details><summary>Hint 1: turning a list</summary>
+# <details><summary>Hint 1: rotating a list</summary>
 #
 # `configurations[k:] + configurations[:k]` begins with number k.
 # </details>
@@ -186,9 +203,10 @@ check("80.2", plan)
 
 # %% [markdown]
 # ### Measure
-# A step runs from the end of one allreduce to the end of the next. So its parts add up, and nothing
-# is left out. Each configuration becomes one record: median, every sample, parts, and where it was
-# measured. Some seconds on the virtual cluster; on real ranks about a second for each run.
+# A step lasts from the end of one allreduce to the end of the next, so its parts add up and nothing
+# is left out. Each configuration becomes one record with its median, every sample, its parts, and
+# the place where it was measured. This takes a few seconds on the virtual cluster, and about a
+# second for each run on real ranks.
 
 # %%
 notes.measure(plan(notes.configurations(), rounds))
@@ -206,42 +224,43 @@ predict.compare(
 )
 
 # %% [markdown]
-# **Explain.** On the virtual cluster you should see strong scaling bend. The ranks have less and
-# less to compute, and the ring takes no less time, rather more: section 3 shows both. Weak scaling
-# stays high: each rank computes for seconds before it sends.
+# **Explain.** On the virtual cluster you should see that the curve of strong scaling bends. The
+# ranks have less and less to compute, while the ring takes the same time or slightly more, as
+# section 3 shows. Weak scaling stays high, because each rank computes for seconds before it sends.
 #
-# On two real cores you see two points, and they may be anything from bad to better than ideal. A
-# verdict "do not quote" in the lines above means: run the notebook once more, from its top, on a
-# quieter machine. The report will mark such numbers.
+# On two real cores you see two points, which can be anything from bad to better than ideal. If the
+# lines above say "do not quote", run the notebook once more from the top when the machine is less
+# busy. The report will mark such numbers.
 #
-# The virtual ranks are a **model**, too: a fuller one than yours, as messages meet in ports and
-# ranks come late. That a prediction agrees with it says that two models agree. Only real ranks say
-# more.
+# The virtual ranks are a **model**, too. It is more complete than yours, because messages contend
+# for ports and ranks can be late. If your prediction agrees with it, this only shows that two
+# models agree. Only real ranks show more.
 #
 # ## 3. Where the time went, and what it costs
-# On p ranks a step takes t seconds; ideally it would take less. Efficiency is ideal / t. What is
-# lost, 1 - efficiency, went to three places:
+# On p ranks a step takes t seconds, and ideally it would take less. The efficiency is the ideal
+# time divided by t. The lost part, 1 − efficiency, has three causes:
 #
-# | share of the step lost to | seconds, over t |
+# | share of the step lost to | seconds, divided by t |
 # |---|---|
 # | `communicate` | the allreduce itself |
-# | `wait` | waiting in it for the rank that came last |
-# | `slower` | computing, less the ideal time |
+# | `wait` | waiting in the allreduce for the last rank |
+# | `slower` | computation, minus the ideal time |
 #
-# The ideal is `alone`, the step of one rank: `alone / ranks` in strong scaling, `alone` in weak.
+# The ideal time comes from `alone`, the step of one rank: it is `alone / ranks` in strong scaling,
+# and `alone` in weak scaling.
 #
-# An example, strong, 4 ranks: alone 40 ms, so ideally 10 ms. Measured: compute 11, wait 2,
-# communicate 3, so t = 16 ms. Lost: 3/16 to sending, 2/16 to waiting, 1/16 to slower computing.
-# Together 6/16; and the efficiency is 10/16. Computing may also be *faster* than ideal. Then
-# `slower` is below 0.
+# For example, take strong scaling on 4 ranks: alone 40 ms, so ideally 10 ms. Measured are 11 ms of
+# computation, 2 ms of waiting and 3 ms of communication, so t = 16 ms. The loss is 3/16 to
+# communication, 2/16 to waiting and 1/16 to slower computation. Together this is 6/16, and the
+# efficiency is 10/16. Computation can also be *faster* than ideal, and then `slower` is negative.
 #
-# Time is paid for in **node-hours**: nodes times hours. A node is paid for as a whole, also if only
-# some of its GPUs are used. An example: 1,000 steps of 1.8 s on 6 ranks, 4 to a node: 2 nodes · 0.5
-# hours = 1.
+# The cost of time is given in **node-hours**, which are nodes times hours. You pay for a whole node
+# even if you use only some of its GPUs. For example, 1,000 steps of 1.8 s on 6 ranks with 4 per
+# node cost 2 nodes · 0.5 hours = 1 node-hour.
 #
 # ### Predict
 # Which number of ranks gives the cheapest epoch in strong scaling? A node of the default machine
-# has 4 GPUs. Compute it from the times that your model foretold: one rank, 4 ranks or 32?
+# has 4 GPUs. Compute the answer from the times that your model predicted: 1, 4 or 32 ranks?
 
 # %%
 predict("80.3", cheapest_ranks=...)
@@ -249,18 +268,18 @@ predict("80.3", cheapest_ranks=...)
 
 # %% [markdown]
 # ### Exercise 80.3 · What is lost, and what it costs
-# Write `losses`, a dict of the three shares, and `node_hours`. About 5 lines, and 2.
+# Write `losses`, a dictionary of the three shares, and `node_hours`. About 5 lines, and 2.
 # *(intermediate)*
 #
 # <details><summary>Hint 1: the step</summary>
 #
-# t is the sum of all three parts: `sum(parts.values())`. Every share is over t.
+# t is the sum of all three parts: `sum(parts.values())`. Every share is divided by t.
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
 # `ideal = alone / ranks if kind == "strong" else alone`, and slower is
-# `(parts["compute"] - ideal) / t`. Nodes are `-(-ranks // per_node)`, rounded up as in the first
-# exercise.
+# `(parts["compute"] - ideal) / t`. The number of nodes is `-(-ranks // per_node)`, rounded up as in
+# the first exercise.
 # </details>
 
 # %%
@@ -299,72 +318,74 @@ figures = lab80.all_of(study)
 predict.right("80.3", cheapest_ranks=figures["cheapest_strong"].value)
 
 # %% [markdown]
-# **Explain.** The three shares add up to 1 - efficiency, to within a percent: they are means of all
-# steps, while the efficiency takes medians.
+# **Explain.** The three shares should add up to 1 − efficiency, within a percent, because the
+# shares are means of all steps, while the efficiency uses medians.
 #
-# What strong scaling loses here is nearly all sending. Waiting is a few percent at most. With
-# `jitter = 0` it is nearly gone: it comes from the slowest of many, and your model knows no late
-# ranks. One thing the virtual ranks do not know either: a real GPU takes longer for each image when
-# it has few of them. `speed` is the same for every share here; on real GPUs `slower` would show it.
+# In this study strong scaling loses nearly everything to communication. Waiting is a few percent at
+# most. With `jitter = 0` it nearly disappears, because it comes from the slowest of many ranks, and
+# your model has no late ranks. The virtual ranks also leave out one effect: a real GPU takes longer
+# for each image if it has only a few of them. Here `speed` is the same for every share, and on real
+# GPUs `slower` would show the effect.
 #
-# With the seed as it is, `slower` is below 0 in strong scaling, on every number of ranks above one.
-# Do virtual ranks compute faster in company? They cannot. One rank takes another time with each
-# `seed`. This study's was slow by a percent, and it is the *baseline* of all the others. An unlucky
-# baseline moves every efficiency. That is a reason to measure it with care.
+# With this seed, `slower` is negative in strong scaling on every number of ranks above one. Do
+# virtual ranks compute faster together? They cannot. The single rank takes a different time with
+# each `seed`. In this study it was slow by a percent, and it is the *baseline* of all others. An
+# unlucky baseline changes every efficiency, which is a reason to measure it with care.
 #
-# On the default machine a node has four GPUs. One rank alone pays for four and uses one. So a full
-# node is the cheapest; beyond it each step comes sooner and each epoch costs more. On a laptop
-# there is one node, and the cheapest run is the fastest one.
+# On the default machine a node has four GPUs. A single rank pays for four and uses one, so a full
+# node is the cheapest. With more nodes, each step finishes earlier and each epoch costs more. A
+# laptop has one node, so the cheapest run is also the fastest.
 #
 # Is the cheapest number of ranks the right one?
 #
 # <details><summary>Answer</summary>
 #
-# Not always. Somebody waits for the result, and people cost more than nodes. The report gives both,
-# the cheapest and the soonest, and says which one it would take, and why.
+# Not always. People wait for the result, and they cost more than nodes. The report gives both the
+# cheapest and the fastest configuration, and says which one it recommends, and why.
 # </details>
 #
 # ### Energy
-# Node-hours are what a site bills. Energy is what it pays for. Two kinds of counters tell it, where
-# they may be read:
+# Sites bill node-hours, and they pay for energy. Two kinds of counters measure energy, if they can
+# be read:
 #
-# - **RAPL**, of processors: `/sys/class/powercap/intel-rapl:0/energy_uj`, in microjoules. Since
-#   2020 only root may read it: power tells an observer secrets (CVE-2020-8694). A virtual machine
-#   rarely has it.
-# - **NVML**, of NVIDIA's GPUs since Volta, in millijoules.
+# - **RAPL** (Running Average Power Limit), for CPUs: `/sys/class/powercap/intel-rapl:0/energy_uj`,
+#   in microjoules. Since 2020 only root may read it, because power reveals secrets to an observer
+#   (CVE-2020-8694). Virtual machines rarely have it.
+# - **NVML** (NVIDIA Management Library), for NVIDIA's GPUs since Volta, in millijoules.
 #
-# `labs/support/lab80/energy.py` reads both, on one rank of each node. Where it can read nothing,
-# the report says so and holds no number. A zero would be a lie, and a guess from the data sheet one
-# with digits.
+# `labs/support/lab80/energy.py` reads both, on one rank of each node. If it cannot read a counter,
+# the report says so and contains no number. A zero would be false, and a guess from the data sheet
+# would be false as well.
 
 # %%
 lab80.print_figures(study, last)
 
 # %% [markdown]
 # ## 4. The report
-# The cell above has printed the names that a report may hold, in curly brackets.
-# `{efficiency_strong_8}` becomes the number, with a small link to its formula and records. `_most`
-# stands for the largest number of ranks.
+# The cell above has printed the names that a report may contain, in curly brackets.
+# `{efficiency_strong_8}` is replaced by the number, with a small link to its formula and records.
+# `_most` stands for the largest number of ranks.
 #
-# **A number that you type yourself is refused.** It stays when you measure again, and nobody can
-# tell where it came from. Counts that a record holds are fine: "on 4 ranks", "256 images". So are
-# names, such as "ResNet-101" and "lab 50", if a record or the kit knows them.
+# **A number that you type yourself is refused**, because it would stay when you measure again, and
+# nobody could find out where it came from. Counts that are in a record are allowed, such as "on 4
+# ranks" or "256 images". So are names, such as "ResNet-101" and "lab 50", if a record or the kit
+# knows them.
 #
-# Also refused are:
+# These are refused as well:
 #
-# - numbers in words: "twice", "ninety percent";
-# - a sign or a unit that changes a figure: `-{time_weak_4}`, `{time_weak_4} hours`;
-# - runs of two machines or of two batches in one study: they cannot be compared;
-# - two records of the same run: one might choose the better;
-# - a record whose median is not the median of its own samples: somebody changed it.
+# - numbers in words, such as "twice" or "ninety percent";
+# - a sign or a unit that changes a value, such as `-{time_weak_4}` or `{time_weak_4} hours`;
+# - runs on two machines or with two batches in one study, because they cannot be compared;
+# - two records of the same run, because one could choose the better one;
+# - a record whose median is not the median of its own samples, because it was changed.
 #
-# What the checker cannot see is whether a sentence is *true*. `{wait_strong_most}` may stand where
-# sending is meant. For that there is a rubric, the last page of the report, and somebody who marks
-# with it: 20 points for question, prediction, measurement, strong and weak, where the time goes,
-# prediction against measurement, cost and limits.
+# The checker cannot see whether a sentence is *true*. For example, `{wait_strong_most}` may be in a
+# sentence about communication. For this purpose the last page of the report has a rubric, with
+# which another person gives 20 points for question, prediction, measurement, strong and weak
+# scaling, where the time goes, prediction against measurement, cost, and limits.
 #
-# A report has ten sections. Four are written for you, in the next cell; they show how it goes, and
-# you may change them.
+# A report has ten sections. Four of them are written in the next cell as examples, and you can
+# change them.
 
 # %%
 given = {
@@ -392,11 +413,11 @@ given = {
 
 # %% [markdown]
 # ### Exercise 80.4 · Write it
-# Return a dict with the other six sections: heading -> your text, in Markdown. Each has at least 12
-# words of your own, and a name as in its row. Write plain strings, without an f before them: the
-# checker fills the braces.
+# Return a dictionary with the other six sections, from heading to your text in Markdown. Each text
+# has at least 12 words of your own, and contains a name as in its row. Write plain strings without
+# an f before them, because the checker fills the braces.
 #
-# | heading | holds |
+# | heading | contains |
 # |---|---|
 # | Strong scaling | the answer to the question, `{answer_strong}` |
 # | Weak scaling | a time, speed-up, efficiency or answer, such as `{efficiency_weak_most}` |
@@ -405,17 +426,17 @@ given = {
 # | Cost | node-hours, such as `{node_hours_strong_most}`, and `{energy}` |
 # | Limits | no name is needed: what was not varied, not measured, or assumed |
 #
-# Tables and plots, such as `{table_strong}`, stand on lines of their own. Some 25 lines.
+# Put tables and plots, such as `{table_strong}`, on separate lines. About 25 lines.
 # *(intermediate)*
 #
 # <details><summary>Hint 1: a section</summary>
 #
 # `"Weak scaling": "With the same work for each rank, {ranks_most} keep {efficiency_weak_most}. That is …",`
 # </details>
-# <details><summary>Hint 2: what the check says</summary>
+# <details><summary>Hint 2: the messages of the check</summary>
 #
-# Begin with one section, and run the check: it lists what is missing, section by section, and names
-# every number that it refuses, with the name that you may have meant.
+# Begin with one section and run the check. It lists the missing parts, section by section, and
+# names every number that it refuses, together with the name that you may have meant.
 # </details>
 
 # %%
@@ -435,77 +456,85 @@ sections = given | own_words()
 lab80.publish(lab80.assemble("A scaling study", sections, study), study)
 
 # %% [markdown]
-# **Explain.** Open the page. Each number leads to a row with its formula, and from there to
-# records: file and line, date, machine, revision, command. With these anybody can ask for the same
-# number again.
+# **Explain.** Open the page. Each number leads to a row with its formula, and from there to records
+# with file and line, date, machine, revision and command. With this information another person can
+# measure the same number again.
 #
-# The text is `.labkit/report/report.md`. Edit it, if you like, and `make report` checks and renders
-# it. The notebook's last cell writes it anew from your words; a file that you had edited is kept as
-# `report-1.md`. After another measurement run section 4 again: the words stay, the numbers are new.
+# The text is in `.labkit/report/report.md`. You can edit it, and `make report` checks and renders
+# it. The notebook's last cell writes it again from your texts, and keeps a file that you have
+# edited as `report-1.md`. After another measurement, run section 4 again: the words stay, and the
+# numbers are new.
 #
 # Try to cheat: type "98 %" into a section, and run the check. Then change a digit of a step's
-# `seconds` in the records (copy the file first: `.labkit/records/80_scaling_report.jsonl`), and run
-# `make report`. Both are refused. Which other cheat would go through?
+# `seconds` in the records (first copy the file, `.labkit/records/80_scaling_report.jsonl`), and run
+# `make report`. Both are refused. Which other way of cheating would work?
 #
 # <details><summary>Answer</summary>
 #
-# Whoever rewrites a record with all its samples and parts, consistently, is believed: the checker
-# holds records against each other, not against the world. So is whoever measures ten times and
-# reports the best study. The last page says how many other studies are on record. Against the rest
-# only one thing helps: somebody else runs the command.
+# If you rewrite a record with all its samples and parts consistently, the checker believes it,
+# because it compares records with each other and not with the world. It also cannot prevent that
+# you measure ten times and report the best study, but the last page says how many other studies are
+# on record. The only complete remedy is that another person runs the command.
 # </details>
 #
-# ## 5. Going further: reading, where deep learning and HPC meet
-# Each paragraph names its source. Nothing in it was measured here.
+# ### What you take away
+# - A question needs a rule that decides it, chosen before the measurement. A prediction must be
+#   older than the measurement.
+# - Measure in turns (lab 01), and keep every sample.
+# - The loss goes to communication, waiting or slower computation, and the three add up to 1 −
+#   efficiency.
+# - The cheapest and the fastest number of ranks can be different.
+# - A number without a record is an opinion. If a value cannot be read, say so.
 #
-# **Convergence.** Supercomputers train nets on simulations, and nets replace parts of simulations.
-# Kurth and others (SC18, arxiv.org/abs/1810.01993) trained on climate data at 27,360 GPUs. Ben-Nun
-# and Hoefler (arxiv.org/abs/1802.09941) survey what training took over from HPC: collectives,
-# overlap, cost models.
+# ## Going further (optional): where deep learning and HPC meet
+# Each paragraph names its source, and nothing in it was measured here.
 #
-# **How to report.** Hoefler and Belli (SC15, doi.org/10.1145/2807591.2807644) looked at 120 papers,
-# and found the practice lacking: often one cannot tell progress from chance. They give twelve
-# rules. The first asks authors to report what the base case of a speed-up is; you have met it in
-# lab 50.
+# **Convergence.** Supercomputers train networks on simulations, and networks replace parts of
+# simulations. [Kurth et al.](https://arxiv.org/abs/1810.01993) trained on climate data with 27,360 GPUs. [Ben-Nun and
+# Hoefler](https://arxiv.org/abs/1802.09941) survey what deep learning adopted from high-performance computing (HPC):
+# collectives, overlap, and cost models.
 #
-# **Benchmarks.** They answer different questions:
+# **How to report.** [Hoefler and Belli](https://doi.org/10.1145/2807591.2807644) examined 120 papers and found that often one
+# cannot distinguish progress from chance. They give twelve rules. The first asks authors to report
+# the base case of a speed-up, which you know from lab 50.
+#
+# **Benchmarks.** Different benchmarks answer different questions:
 #
 # | benchmark | what it times | source |
 # |---|---|---|
-# | MLPerf Training | hours until a stated quality | arxiv.org/abs/1910.01500 |
-# | MLPerf HPC | the same, for climate, cosmology, catalysts | arxiv.org/abs/2110.11466 |
-# | HPL-MxP, once HPL-AI | a linear system, by arithmetic of few bits | hpl-mxp.org |
-# | Graph500 | edges visited in a second by a search | graph500.org |
+# | MLPerf Training | hours until a stated quality | [Mattson et al.](https://arxiv.org/abs/1910.01500) |
+# | MLPerf HPC | the same, for climate, cosmology and catalysts | [Farrell et al.](https://arxiv.org/abs/2110.11466) |
+# | HPL-MxP, formerly HPL-AI | a linear system, with low-precision arithmetic | hpl-mxp.org |
+# | Graph500 | edges visited per second by a search | graph500.org |
 #
-# - **MLPerf Training** counts speed *and* learning: a batch from which the net learns nothing is no
-#   gain.
-# - **MLPerf HPC** has data sets of 5.1 TB (CosmoFlow) and 8.8 TB (DeepCAM), so storage counts. It
-#   times one model on many nodes, which is strong scaling, and many models side by side, which is
-#   weak.
-# - **HPL-MxP** factors a matrix with 16 bits or more and refines the result to 64. It shows an
-#   accelerator's matrix units. Of networks it says little.
-# - **Graph500** sends small messages to everywhere. Nets on graphs do so, too; an allreduce does
-#   not.
+# - **MLPerf Training** counts speed *and* learning, so a batch from which the network learns
+#   nothing is no gain.
+# - **MLPerf HPC** has datasets of 5.1 TB (CosmoFlow) and 8.8 TB (DeepCAM), so storage matters. It
+#   times one model on many nodes, which is strong scaling, and many models at the same time, which
+#   is weak scaling.
+# - **HPL-MxP** factors a matrix with 16 bits or more and refines the result to 64. It shows the
+#   matrix units of an accelerator, and says little about networks.
+# - **Graph500** sends small messages to all nodes. Neural networks on graphs do so, too, but an
+#   allreduce does not.
 #
-# **Open issues.** Large batches stop helping at a point that is known only roughly before: Shallue
-# and others measured it for many nets (arxiv.org/abs/1811.03600). Energy is seldom reported;
-# Strubell and others (arxiv.org/abs/1906.02243) asked for it. Strong scaling of training ends with
-# the batch, which leaves cutting the net (labs 62 to 64). And a result on 10,000 GPUs can be
-# repeated by nobody who has none: that is why its record must say so much.
+# **Open issues.** Large batches stop helping at a point that is known only roughly in advance,
+# which [Shallue et al.](https://arxiv.org/abs/1811.03600) measured for many networks. Energy is rarely reported,
+# although [Strubell et al.](https://arxiv.org/abs/1906.02243) asked for it. Strong scaling of data-parallel training
+# ends with the batch, so beyond that the model has to be partitioned (labs 62 to 64). And a result
+# on 10,000 GPUs can only be repeated by those who have them, which is why its record must contain
+# so much.
 #
 # Which of the four benchmarks would show that a cluster's network is too slow for VGG-16?
 #
 # <details><summary>Answer</summary>
 #
-# MLPerf Training or HPC with such a net, and none of the others surely. HPL-MxP computes far more
-# than it sends. Graph500 sends small messages: it would complain about latency, and VGG-16 needs
-# bandwidth.
+# MLPerf Training or MLPerf HPC with such a network, and none of the others reliably. HPL-MxP
+# computes far more than it sends. Graph500 sends small messages, so it depends on latency, while
+# VGG-16 needs bandwidth.
 # </details>
 #
-# ### What you take away
-# - A question has a rule that settles it, chosen before. A prediction is older than the
-#   measurement.
-# - Measure in turns (lab 01). Keep every sample.
-# - What is lost goes to sending, waiting or slower computing: the three add up to 1 - efficiency.
-# - The cheapest number of ranks and the soonest may be two numbers.
-# - A number without a record is an opinion. Where nothing can be read, say so.
+# ### Further reading
+# - T. Hoefler and R. Belli, *[Scientific Benchmarking of Parallel Computing Systems](https://doi.org/10.1145/2807591.2807644)*, SC, 2015. Twelve rules for reporting performance, with examples of bad practice.
+# - T. Kurth et al., *[Exascale Deep Learning for Climate Analytics](https://arxiv.org/abs/1810.01993)*, SC, 2018. A scaling study on the largest machine of its time, with prediction, loss analysis
+#   and limits.
+# - P. Mattson et al., *[MLPerf Training Benchmark](https://arxiv.org/abs/1910.01500)*, MLSys, 2020. How a benchmark decides what counts as the same work.

@@ -1,12 +1,26 @@
 # %% [markdown]
 # # 21 Collectives
 #
-# Five operations in which all ranks take part carry nearly all data-parallel training; you
-# build them from messages.
+# Data-parallel training needs only a few kinds of communication. At the start all ranks have to get
+# the same weights, and after every backward pass all ranks need the average of their gradients. If
+# you wrote such an exchange with single messages in your training script, it would be long, slow
+# and different for every number of ranks. MPI (Message Passing Interface) therefore offers
+# **collectives**, which are operations in which all ranks of a group take part. Nearly all
+# communication of data-parallel training consists of five of them.
 #
-# **You will be able to** (1) say what broadcast, reduce, allreduce, reduce-scatter and allgather
-# leave on each rank, (2) count their rounds and bytes, and say from them which way is for short
-# vectors and which for long ones, (3) average a gradient with MPI's own.
+# In this lab we build these five collectives from messages, so that we can count what they cost. We
+# then compare two ways to build the most important one, the allreduce: a tree, which needs few
+# steps, and chunks, which send few bytes. At the end we use MPI's own allreduce to average a
+# gradient, and measure all three on this machine.
+#
+# **After this lab you can** (1) say what broadcast, reduce, allreduce, reduce-scatter and allgather
+# leave on each rank, (2) count their steps and bytes, and derive from them which algorithm is for
+# short vectors and which for long ones, (3) average a gradient with MPI's own allreduce.
+#
+# ![Five small tables of four ranks before and after broadcast, reduce, allreduce, reduce-scatter and allgather](21_collectives.svg)
+#
+# *The five collectives on four ranks. Each rank begins with four chunks, a darker cell is a chunk
+# of the sum, and an empty cell may contain anything.*
 #
 # Needs: mpi · Ranks: 4 · Minutes: 60 · Level: beginner · Before: 20
 
@@ -28,9 +42,9 @@ sizes = (1, 64, 4096, 65536, 1048576)  # values (float32, 4 bytes) per vector in
 moment = 1.0  # seconds for all ways together at one size of vector, in the measurement
 
 # %% [markdown]
-# ### What each of them does
-# Every rank calls a collective, and each gets its part. In these sums, every digit shows who took
-# part:
+# ### What each collective does
+# Every rank calls the collective, and each gets its part of the result. In this table every rank's
+# values use their own decimal digit, so a sum shows which ranks have contributed to it:
 #
 # | | rank 0 | rank 1 | rank 2 | rank 3 |
 # |---|---|---|---|---|
@@ -39,60 +53,62 @@ moment = 1.0  # seconds for all ways together at one size of vector, in the meas
 # | reduce to 0 | 1111 2222 3333 4444 | | | |
 # | **allreduce** | 1111 2222 3333 4444 | 1111 2222 3333 4444 | the same | the same |
 # | reduce-scatter | 1111 | 2222 | 3333 | 4444 |
-# | allgather of that | 1111 2222 3333 4444 | 1111 2222 3333 4444 | the same | the same |
+# | allgather of the row above | 1111 2222 3333 4444 | 1111 2222 3333 4444 | the same | the same |
 #
-# The *root* is the rank from which a broadcast comes, or to which a reduce goes. Training
-# broadcasts once, so that all ranks begin with equal weights. Then it needs an **allreduce** of the
-# gradients in every step.
+# The *root* is the rank from which a broadcast starts, or at which a reduce leaves the sum.
+# Training broadcasts once, so that all ranks start with equal weights, and then needs an
+# **allreduce** of the gradients in every step.
 #
 # ### Broadcast by doubling
-# In a simple broadcast the root sends to one rank after another. A rank sends at most one message
-# at a time, and receives at most one, so 8 ranks need 7 *rounds*. It is better when all who have
-# the vector pass it on: then their number doubles in each round.
+# In the simplest broadcast the root sends its vector to one rank after another. Let us count in
+# *steps*: in one step a rank sends at most one message and receives at most one. The simple
+# broadcast to 8 ranks then takes 7 steps. It is faster if all ranks that have the vector already
+# send it on, because their number then doubles in each step. The next cell draws this for 8 ranks.
 
 
 # %%
 def doublings(size):
-    """[1, 2, 4, …] below size: how many ranks have the vector before each round."""
+    """[1, 2, 4, …] below size: how many ranks have the vector before each step."""
     return [2**step for step in range((size - 1).bit_length())]
 
 
-# Drawing: in each round every rank that has the vector sends it `reach` ranks further on.
+# Drawing: in each step every rank that has the vector sends it `reach` ranks further on.
 arrows = []
 for step, reach in enumerate(doublings(8)):
     for rank in range(reach):
         arrows.append((rank, rank + reach, "", step))
 plots.messages(
-    arrows, 8, layout="tree", title="A broadcast from rank 0 to 8 ranks takes three rounds"
+    arrows, 8, layout="tree", title="A broadcast from rank 0 to 8 ranks takes three steps"
 )
 
 # %% [markdown]
-# This picture is called a *tree*. Read it by color: in step 1 rank 0 sends to 1; in step 2 ranks 0
-# and 1 send to 2 and 3; in step 3 ranks 0 to 3 send to 4 to 7.
+# This pattern of messages is called a *tree*. Follow it by color: in step 1 rank 0 sends to rank 1.
+# In step 2 ranks 0 and 1 send to ranks 2 and 3. In step 3 ranks 0 to 3 send to ranks 4 to 7.
 #
 # ### Predict
-# How many rounds, and how many messages in all, does such a broadcast need on 16 ranks?
+# How many steps does such a broadcast take on 16 ranks, and how many messages does it send in all?
 
 # %%
-predict("21.1", rounds=4, messages=15)
+predict("21.1", steps=4, messages=15)
 
 # %% [markdown]
 # ### Exercise 21.1 · Broadcast by a tree
-# Write it with `Send` and `Recv`, for any number of ranks and any root. `me` is this rank's number
-# counted from the root: the root is 0, its right neighbour 1. `reach` is how many ranks have the
-# vector before a round: those with `me < reach`. Each of them sends it to the rank `reach` further
-# on, if there is one. That one receives; the others do nothing in this round. A number counted from
-# the root becomes a rank again by adding the root: `(me + reach + root) % comm.size`. 5 lines.
+# Write the tree with `Send` and `Recv`, for any number of ranks and any root. The variable `me` is
+# this rank's number counted from the root, so the root has 0 and its right neighbor 1. The variable
+# `reach` is the number of ranks that have the vector before a step, which are the ranks with
+# `me < reach`. Each of them sends the vector to the rank that is `reach` further on, if there is
+# one. This rank receives it, and all other ranks do nothing in this step. To convert a number
+# counted from the root into a rank, add the root: `(me + reach + root) % comm.size`. 5 lines.
 # *(beginner)*
 #
-# <details><summary>Hint 1: who does what in a round?</summary>
+# <details><summary>Hint 1: who does what in a step?</summary>
 #
-# `me < reach` sends to `me + reach`, if that is below `comm.size`; `reach <= me < 2 * reach`
-# receives.
+# A rank with `me < reach` sends to `me + reach`, if that is below `comm.size`. A rank with
+# `reach <= me < 2 * reach` receives.
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
-# `dest=(me + reach + root) % comm.size`. After `elif reach <= me < 2 * reach:` receive, from
+# Send to `dest=(me + reach + root) % comm.size`. After `elif reach <= me < 2 * reach:` receive from
 # `source=(me - reach + root) % comm.size`.
 # </details>
 
@@ -103,7 +119,7 @@ def broadcast(comm, vector, root):
     me = (comm.rank - root) % comm.size
     for reach in doublings(comm.size):
         ### BEGIN SOLUTION
-        # Across ranks: who has the vector sends, who is next receives, the others wait for their round.
+        # Across ranks: ranks with the vector send, the next ones receive, the others wait.
         if me < reach:
             if me + reach < comm.size:
                 comm.Send(vector, dest=(me + reach + root) % comm.size)
@@ -117,13 +133,14 @@ def broadcast(comm, vector, root):
 check("21.1", broadcast)
 
 # %% [markdown]
-# **Explain.** The number of ranks that have the vector doubles. So p ranks need lg p rounds,
-# rounded up: lg p is the logarithm to base 2, and tells how often p can be halved. Every rank but
-# the root receives once: p - 1 messages, as in the simple way. The tree saves time, not messages.
+# **Explain.** The number of ranks that have the vector doubles in each step, so p ranks need ⌈log₂
+# p⌉ steps (the logarithm to base 2, rounded up, which is how often p can be halved). Every rank
+# except the root receives one message, so there are p − 1 messages, as many as in the simple
+# broadcast. The tree saves time, not messages.
 #
 # ### Exercise 21.2 · Reduce by the same tree, and allreduce
-# The tree backwards: the last round comes first, vectors travel towards the root, and whoever
-# receives adds.
+# A reduce uses the same tree in the opposite direction: the last step comes first, vectors travel
+# toward the root, and a rank that receives a vector adds it to its own.
 #
 # | | rank 0 | rank 1 | rank 2 | rank 3 |
 # |---|---|---|---|---|
@@ -131,18 +148,19 @@ check("21.1", broadcast)
 # | `reach` 2: 2 sends to 0, and 3 to 1 | 101 | 1010 | | |
 # | `reach` 1: 1 sends to 0 | 1111 | | | |
 #
-# Add *into* `vector`, by `vector += box`: the sum must lie in the root's own array.
-# `vector = vector + box` makes a new array, which the caller never sees. What the other ranks'
-# vectors hold afterwards does not matter. Allreduce is then two calls. *(beginner)*
+# Add *into* `vector`, with `vector += box`, because the sum must be in the root's own array. The
+# statement `vector = vector + box` would make a new array, which the caller never sees. The vectors
+# of the other ranks may contain anything afterwards. With `reduce` and `broadcast`, an allreduce is
+# two calls. *(beginner)*
 #
-# <details><summary>Hint 1: what changes</summary>
+# <details><summary>Hint 1: what changes?</summary>
 #
-# Where broadcast sends to `me + reach`, reduce receives from there into `box` and adds:
+# Where broadcast sends to `me + reach`, reduce receives from this rank into `box` and adds:
 # `vector += box`. Where broadcast receives, reduce sends.
 # </details>
 # <details><summary>Hint 2: allreduce</summary>
 #
-# `reduce(comm, vector, root)`: now one rank has the sum. Which call brings it to all?
+# After `reduce(comm, vector, root)` one rank has the sum. Which call brings it to all ranks?
 # </details>
 
 
@@ -153,7 +171,7 @@ def reduce(comm, vector, root):
     box = np.empty_like(vector)
     for reach in reversed(doublings(comm.size)):
         ### BEGIN SOLUTION
-        # Across ranks: of those who still take part, the upper half sends its sums to the lower half.
+        # Across ranks: of the ranks that still take part, the upper half sends to the lower half.
         if reach <= me < 2 * reach:
             comm.Send(vector, dest=(me - reach + root) % comm.size)
         elif me < reach and me + reach < comm.size:
@@ -177,38 +195,39 @@ check("21.2", reduce, allreduce_tree)
 
 # %% [markdown]
 # ### Chunks
-# The tree sends *whole* vectors, one round after another, while most ranks wait. Now cut the vector
-# into p chunks, and put rank r in charge of chunk r. First each rank adds up its own chunk, which
-# is the reduce-scatter. Then the finished chunks go to all, which is the allgather. Both together
-# are an allreduce.
+# The tree sends *whole* vectors, one step after another, while most ranks wait. Instead we can cut
+# the vector into p chunks and make rank r responsible for chunk r. First each rank adds up its own
+# chunk, which is the reduce-scatter. Then the finished chunks are sent to all ranks, which is the
+# allgather. The two together are an allreduce.
 #
 # ### Predict
-# How many vectors does the busiest rank send in an allreduce on 4 ranks: by the tree, up and down
-# again? And by chunks, where every rank sends 3 chunks in the first half, and 3 in the second? A
-# chunk is a quarter of a vector.
+# How many vectors does the busiest rank send in an allreduce on 4 ranks with the tree, toward the
+# root and back? And how many does it send with chunks, if every rank sends 3 chunks in the first
+# half and 3 in the second? A chunk is a quarter of a vector.
 
 # %%
 predict("21.3", sent_by_tree=2.0, sent_by_chunks=1.5)
 
 # %% [markdown]
 # ### Exercise 21.3 · Reduce-scatter
-# In step i, for i from 1 to p - 1, rank r sends chunk r + i to the rank that is in charge of it,
-# and that is rank r + i; all modulo p. So in each step everybody sends one chunk and receives one.
-# Four ranks, with the digits of above:
+# In step i, for i from 1 to p − 1, rank r sends chunk r + i to the rank that is responsible for it,
+# which is rank r + i (all modulo p). In each step every rank therefore sends one chunk and receives
+# one. This is what happens on four ranks, with the digits from above:
 #
-# | step | rank 0 sends | rank 1 sends | rank 2 sends | rank 3 sends | so chunk 0 of rank 0 holds |
+# | step | rank 0 sends | rank 1 sends | rank 2 sends | rank 3 sends | chunk 0 of rank 0 then contains |
 # |---|---|---|---|---|---|
 # | before | | | | | 1 |
 # | 1 | chunk 1 to rank 1 | chunk 2 to rank 2 | chunk 3 to rank 3 | chunk 0, its 1000, to rank 0 | 1001 |
 # | 2 | chunk 2 to rank 2 | chunk 3 to rank 3 | chunk 0, its 100, to rank 0 | chunk 1 to rank 1 | 1101 |
 # | 3 | chunk 3 to rank 3 | chunk 0, its 10, to rank 0 | chunk 1 to rank 1 | chunk 2 to rank 2 | 1111 |
 #
-# The loop over i stands there, and so does `to`. From whom does rank r receive in step i? From the
-# rank i to the left, r - i. Do both by one `comm.Sendrecv` (lab 20), into `box`, and add `box` to
-# your own chunk, `chunks[comm.rank]`. `chunks` are views: adding *into* one, by `+=`, adds into
-# `vector`, and there the sum must lie. 3 lines. *(intermediate)*
+# The loop over i and the variable `to` are in the cell already. In step i, rank r receives from the
+# rank that is i to its left, r − i. Send and receive with one `comm.Sendrecv` (lab 20), receive
+# into `box`, and add `box` to your own chunk, `chunks[comm.rank]`. The chunks are *views* of
+# `vector`, so adding *into* one with `+=` adds into `vector`, where the sum must be. 3 lines.
+# *(intermediate)*
 #
-# <details><summary>Hint 1: from whom?</summary>
+# <details><summary>Hint 1: from which rank?</summary>
 #
 # `source = (comm.rank - i) % comm.size`.
 # </details>
@@ -240,9 +259,10 @@ check("21.3", reduce_scatter)
 
 # %% [markdown]
 # ### Allgather
-# Each rank has one finished chunk, and all want all. They stand in a ring. In each of p - 1 steps
-# every rank sends to the right what came last from the left; in the first step it sends its own
-# chunk. With chunks A, B, C, D of ranks 0 to 3:
+# Each rank now has one finished chunk, and all ranks need all chunks. In the allgather below the
+# ranks form a ring. In each of p − 1 steps every rank sends to the right the chunk that arrived
+# last from the left, and in the first step it sends its own chunk. With the chunks A, B, C, D of
+# ranks 0 to 3 this looks as follows:
 #
 # | | rank 0 | rank 1 | rank 2 | rank 3 |
 # |---|---|---|---|---|
@@ -251,7 +271,7 @@ check("21.3", reduce_scatter)
 # | after step 1 | A · C D | A B · D | A B C · | · B C D |
 # | after step 2 | A B C D | A B C D | A B C D | A B C D |
 #
-# Rank 0 sends A, then D, then C. You write such a ring in lab 23; here it is given.
+# Rank 0 sends A, then D, then C. You will write such a ring in lab 23, and here it is given.
 
 
 # %%
@@ -269,7 +289,7 @@ def allgather(comm, vector):
 
 
 def allreduce_chunks(comm, vector):
-    """Add all ranks' vectors up in every rank's `vector`, in place: your reduce-scatter, then
+    """Add up all ranks' vectors in every rank's `vector`, in place: your reduce-scatter, then
     allgather."""
     reduce_scatter(comm, vector)
     return allgather(comm, vector)
@@ -285,34 +305,34 @@ sent = {
     "chunks": max(chunks.sent_bytes) / vector.nbytes,
 }
 predict.compare("21.3", sent_by_tree=sent["tree"], sent_by_chunks=sent["chunks"])
-print(f"Rounds on four ranks: tree {max(tree.steps)}, chunks {max(chunks.steps)}.")
+print(f"Steps on four ranks: tree {max(tree.steps)}, chunks {max(chunks.steps)}.")
 
 # %% [markdown]
-# **Explain.** The busiest ranks of the tree, the root among them, send 2 vectors. With chunks each
-# sends 1.5: that is a small difference. The large one is in the rounds. Each of the tree's 4 rounds
-# moves a whole vector, one after the other: 4 vectors long. The 6 rounds of the chunks move a
-# quarter each: 1.5 vectors long.
+# **Explain.** The busiest ranks of the tree, the root among them, send 2 vectors, and with chunks
+# each rank sends 1.5. This is a small difference. The large difference is in the time of the steps:
+# the tree's 4 steps send a whole vector each, one after the other, which takes as long as 4
+# vectors. The 6 steps of the chunks send a quarter each, which takes as long as 1.5 vectors.
 #
-# ### Who leads where, computed
-# Say that a message of n bytes takes α + n β seconds: α = 2 µs, and 1/β = 12 GB/s, as between
-# machines with a fast network. Then the two ways take, on 4 ranks:
+# ### Which one is faster, computed
+# Suppose that a message of n bytes takes α + nβ seconds, with a latency α = 2 µs and a bandwidth
+# 1/β = 12 GB/s, as between machines with a fast network. On 4 ranks the two algorithms then take
 #
-# | | rounds | bytes in each | seconds |
+# | | steps | bytes in each | seconds |
 # |---|---|---|---|
 # | tree | 4 | n | 4 (α + n β) = 4 α + 4 n β |
 # | chunks | 6 | n / 4 | 6 (α + n/4 β) = 6 α + 1.5 n β |
 #
 # ### Predict
-# The chunks have 2 α more, and 2.5 n β less. From how many kB on do they lead, on 4 ranks? α/β is
-# 24 kB: so many bytes take as long as α.
+# The chunks pay 2 α more and 2.5 n β less. From how many kB on are they faster on 4 ranks? Here α/β
+# is 24 kB, which is the number of bytes that take as long as α.
 
 # %%
 predict("21.3", chunks_lead_from_kB=19.2)
 
 # %% [markdown]
-# `virtual.Cluster` (lab 23 explains it) runs your functions on ranks that are not there, and
-# charges α + n β for each message. So this is no measurement, but what your messages cost by that
-# rule. About 10 s.
+# `virtual.Cluster` is a simulator (lab 23 explains it). It runs your functions on simulated ranks
+# and charges α + nβ for each message. The curves are therefore not a measurement, but the cost of
+# your messages by this rule. This takes about 10 s.
 
 
 # %%
@@ -333,61 +353,63 @@ plots.lines(
     {name: (list(row), list(row.values())) for name, row in curves.items()},
     xlabel="bytes of the vector",
     ylabel="computed time (µs)",
-    title="Few rounds for short vectors, few bytes for long ones",
+    title="Few steps for short vectors, few bytes for long ones",
     logx=True,
     logy=True,
 )
 chunks_lead = {}
 for ranks in computed_ranks:
-    # by what the tree takes longer: a straight line over the bytes, so two sizes are enough
+    # How much longer the tree takes is a straight line over the bytes, so two sizes are enough.
     longer = []
     for nbytes in (1000, 1_000_000):
         longer.append(
             computed(allreduce_tree, ranks, nbytes) - computed(allreduce_chunks, ranks, nbytes)
         )
-    chunks_lead[ranks] = np.interp(0, longer, (1, 1000))  # kB, where that is 0
-    print(f"{ranks} ranks: the chunks lead from {chunks_lead[ranks]:.1f} kB on")
+    chunks_lead[ranks] = np.interp(0, longer, (1, 1000))  # kB, where the difference is 0
+    print(f"{ranks} ranks: the chunks are faster from {chunks_lead[ranks]:.1f} kB on")
 predict.right("21.3", chunks_lead_from_kB=chunks_lead[min(chunks_lead)])
 
 # %% [markdown]
-# **Explain.** For short vectors the bytes cost nearly nothing, and the rounds decide: on 64 ranks
-# the tree has 12, the chunks 126. For long vectors the bytes decide: the chunks send 2 (p - 1)/p
-# vectors, which is never more than 2; the tree's rounds are 12 whole vectors one after another. In
-# between the curves cross, and with more ranks they cross further to the right.
+# **Explain.** For short vectors the bytes take almost no time, so the number of steps matters: on
+# 64 ranks the tree has 12 steps and the chunks 126. For long vectors the bytes matter. The chunks
+# send 2 (p − 1)/p vectors, which is never more than 2, while the tree's steps send 12 whole vectors
+# one after another. In between the curves cross, and with more ranks they cross at longer vectors.
 #
-# On 4 ranks they cross where 2.5 n β = 2 α, so n = 0.8 α/β = 19.2 kB. On 64 ranks the chunks have
-# 114 α more, and 12 - 126/64 = 10.03 n β less: n = 11.4 α/β = 273 kB.
+# On 4 ranks they cross where 2.5 nβ = 2 α, so n = 0.8 α/β = 19.2 kB. On 64 ranks the chunks pay 114
+# α more and 12 − 126/64 = 10.03 nβ less, so n = 11.4 α/β = 273 kB.
 #
-# Which one is for the gradients of a network of 100 MB, which for one number, such as a loss?
-# <details><summary>Answer</summary> Chunks for the gradients, the tree for the loss. Libraries choose by
-# size; lab 24 builds such a choice.</details>
+# Which algorithm should sum the gradients of a network of 100 MB, and which a single number such as
+# a loss?
+# <details><summary>Answer</summary> Chunks for the gradients, and the tree for the loss. Libraries choose by size, and lab 24 builds such a choice.</details>
 #
-# ### MPI's own
-# Each of the five is one call of MPI, with arrays by capital letters and with objects by small
-# ones:
+# ### MPI's own collectives
+# Each of the five collectives is one call of MPI. As with messages, a capital letter means arrays,
+# and a small letter means Python objects:
 #
 #     comm.Bcast(vector, root=1)                 # all ranks: vector becomes rank 1's
 #     comm.Reduce(vector, result, root=0)        # result on rank 0 only
 #     comm.Allreduce(vector, result)             # result on all
-#     total = comm.allreduce(3.5)                # small letters: a number, packed; slower
+#     total = comm.allreduce(3.5)                # small letter: a number, serialized; slower
 #     comm.Allreduce(MPI.IN_PLACE, vector)       # the sum overwrites vector
 #
-# Reduce and Allreduce *add*, unless told otherwise. MPI trusts you in three things: that **all
-# ranks** make the same call, that length and dtype are the same everywhere, and that input and
-# output are two arrays (or `MPI.IN_PLACE` stands for the first). Where a rank does not call, the
-# others wait for it, or take its next collective for this one.
+# Reduce and Allreduce *add*, unless you specify another operation. MPI relies on you in three
+# things: **all ranks** make the same call, length and dtype are the same on all of them, and input
+# and output are two different arrays (unless `MPI.IN_PLACE` replaces the first). If a rank does not
+# make the call, the other ranks wait for it, or they combine their call with the next collective of
+# that rank.
 #
 # ### Exercise 21.4 · Average with MPI's own
-# Lab 30 stands on this. Return the **mean** of all ranks' gradients, in a new array of the same
-# dtype, by one `Allreduce`. `gradient` must stay as it is. 3 lines. *(beginner)*
+# Lab 30 uses this function. Return the **mean** of all ranks' gradients, in a new array of the same
+# dtype, with one `Allreduce`. The array `gradient` must not change. 3 lines. *(beginner)*
 #
 # <details><summary>Hint 1: where does the result go?</summary>
 #
-# Into another array of that length and dtype: `np.empty_like(gradient)`.
+# Into another array of the same length and dtype: `np.empty_like(gradient)`.
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
-# `comm.Allreduce(gradient, mean)`; that is the sum. What makes a mean of it?
+# After `comm.Allreduce(gradient, mean)` the array contains the sum. How do you get the mean from
+# it?
 # </details>
 
 
@@ -407,9 +429,9 @@ check("21.4", average)
 
 # %% [markdown]
 # ### Measure
-# Now your two ways and MPI's own on real ranks of this machine. They take turns, so that what
-# disturbs one disturbs all. There are not more ranks than cores: else most of the time would be
-# waiting for a core. About 15 s.
+# Now we compare your two algorithms and MPI's own on real ranks of this machine. They take turns,
+# so that interference from other programs affects all of them. There are not more ranks than cores,
+# because otherwise the ranks would mostly wait for a core. This takes about 15 s.
 
 
 # %%
@@ -450,24 +472,33 @@ for name, row in times.items():
     )
 
 # %% [markdown]
-# **Explain.** On 2 ranks the tree has 2 rounds of whole vectors, the chunks 2 rounds of halves. So
-# you should see: equal times for short vectors, and for long ones the chunks ahead, at most by half
-# of the time. With 4 cores there are 4 ranks, and you should see the tree ahead at the left end,
-# the chunks at the right. MPI's own is ahead for short vectors. One likely cause: it is written in
-# C, and yours calls MPI from Python, once for each message. Another one: MPIs choose their way by
-# size (lab 24), and it may be neither of yours.
+# **Explain.** On 2 ranks the tree takes 2 steps with whole vectors, and the chunks take 2 steps
+# with halves. You should therefore see equal times for short vectors, and for long ones the chunks
+# should be faster, by at most half of the time. With 4 cores there are 4 ranks, and you should see
+# that the tree is faster for the shortest vectors and the chunks for the longest. MPI's own
+# allreduce is faster for short vectors. One likely cause is that it is written in C, while yours
+# calls MPI from Python, once for each message. Another is that MPI libraries choose their algorithm
+# by size (lab 24), and it may be neither of yours.
 #
-# You may see instead: wide bars, where the cores are most likely busy with something else; or
-# curves that cross twice, perhaps for the same reason, perhaps by the step from eager to rendezvous
-# (lab 20). Points named as *not steady* varied much from sample to sample (lab 01) and say nothing;
-# run the cell again. What a network between machines shows is the computed picture above: here the
-# messages go through memory.
+# You might see wide bars instead, in which case the cores are most likely busy with other programs.
+# You might also see curves that cross twice, perhaps for the same reason, perhaps because longer
+# messages use rendezvous instead of eager (lab 20). Points that are listed as *not steady* varied
+# much from sample to sample (lab 01) and mean nothing, so run the cell again. For a network between
+# machines, look at the computed curves above, because here all messages go through memory.
 #
 # ### What you take away
-# - Broadcast makes equal; allreduce adds up and tells all. Data-parallel training needs little
-#   else.
-# - Tree: few rounds, for short vectors. Chunks: few bytes, for long ones. MPI and NCCL choose (lab
-#   24).
-# - `Allreduce` adds; the mean is yours. MPI asks for the same call, root, length and dtype on every
-#   rank.
-# - Next: lab 22 measures what a message costs, lab 30 trains with an allreduce.
+# - Broadcast makes all ranks equal, and allreduce adds up vectors and gives the sum to all ranks.
+#   Data-parallel training needs little else.
+# - A tree takes few steps, which is good for short vectors. Chunks send few bytes, which is good
+#   for long ones. MPI and NCCL choose by size (lab 24).
+# - `Allreduce` adds, so you have to divide to get the mean. MPI requires the same call, root,
+#   length and dtype on every rank.
+#
+# Lab 22 measures what a message costs, and lab 30 trains with an allreduce.
+#
+# ### Further reading
+# - [@thakur2005] The paper derives the costs of these collectives and shows how an MPI library
+#   chooses among algorithms.
+# - [@chan2007] A systematic introduction to collectives, with figures like the tables of this lab.
+# - [@mpi4py] The tutorial has a section on collective communication.
+# - [@nccl_collectives] The same collectives in NVIDIA's library for GPUs.

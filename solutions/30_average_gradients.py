@@ -1,12 +1,25 @@
 # %% [markdown]
 # # 30 Average gradients
 #
-# Data-parallel training by hand: every rank has the whole net and a part of each batch; ten lines
-# make them one.
+# The simplest way to train on many devices is to give each of them a full copy of the network and a
+# part of every batch, and to average the gradients before each update. This is **data
+# parallelism**, and most distributed training begins with it. If it is done right, the result is
+# the same as that of one device, up to rounding. If a part of it is missing, the program still runs
+# and the loss still falls, and you may notice the mistake only in the final accuracy.
 #
-# **You will be able to** (1) shard a batch, start equal, average gradients, (2) prove that four
-# ranks compute what one process does, (3) say what breaks, silently, without each part, (4) measure
-# what communication costs.
+# In this lab we write data-parallel training by hand, with PyTorch for the gradients and MPI
+# (Message Passing Interface) for the average. We prove that four ranks compute what one process
+# computes, then remove each part in turn to see what breaks silently, and finally measure when the
+# communication pays off.
+#
+# **After this lab you can** (1) shard a batch, start all ranks with equal weights, and average
+# gradients, (2) prove that four ranks compute what one process computes, (3) say what breaks
+# silently without each part, (4) measure the cost of communication.
+#
+# ![A batch of eight images is dealt to two ranks. Each computes the mean gradient of its four images, and the mean of both is the gradient of the whole batch](30_average.svg)
+#
+# *Two ranks shard a batch of eight images. The mean of their two mean gradients is the gradient
+# that one process would compute for all eight images.*
 #
 # Needs: mpi, torch · Ranks: 4 · Minutes: 50 · Level: beginner · Before: 10, 20, 21
 
@@ -46,35 +59,34 @@ workload = "auto"  # on a GPU ResNet-50 and GPT-2, too; or "tiny", "resnet50", "
 
 # %% [markdown]
 # ## Why it works
-# The loss of a batch is a mean over its images. So its gradient is the mean of the images'
-# gradients.
-#
-# Now cut the batch into p equal parts, one for each rank. The mean of the parts' gradients is the
-# gradient of the batch:
+# The loss of a batch is the mean of the losses of its images, so its gradient is the mean of the
+# gradients of its images. Now divide the batch into p equal parts, one for each rank. The mean of
+# the gradients of the parts is then the gradient of the batch:
 #
 # | | images | gradient |
 # |---|---|---|
 # | one process | 0 1 2 3 4 5 6 7 | mean of 8 |
 # | rank 0 of 2 | 0 2 4 6 | mean of 4 |
 # | rank 1 of 2 | 1 3 5 7 | mean of 4 |
-# | both ranks | 0 1 2 3 4 5 6 7 | mean of the two means: the same mean of 8 |
+# | both ranks | 0 1 2 3 4 5 6 7 | mean of the two means, which is the same mean of 8 |
 #
-# So p ranks can share the work on each batch. If they begin with equal weights, and all use that
-# mean, nothing changes but the time.
+# Therefore p ranks can share the work on each batch. If they start with equal weights and all of
+# them use this mean, only the time changes.
 #
-# Two things are needed for that. The parts have to be equal: with parts of 6 and 2, the mean of the
-# two means would count an image of the small part three times as much. And an image's loss may not
-# depend on its neighbours, as it does with batch normalisation: there each rank would take the mean
-# of its own part.
+# This requires two things. First, the parts must have equal size. With parts of 6 and 2 images, the
+# mean of the two means would give an image of the small part three times the weight of an image of
+# the large one. Second, the loss of an image must not depend on the other images of its batch. With
+# batch normalization it does depend on them, because each rank would normalize with the mean of its
+# own part.
 #
-# Here all ranks add up together, and none is in charge. SURF's course calls such training
-# **decentralised**. In the **centralised** way a server collects the gradients. Lab 31 builds that
-# one.
+# In this lab all ranks take part in the average equally, and no rank collects the gradients. SURF's
+# course calls this **decentralized** training. In **centralized** training, a server collects the
+# gradients, which you will build in lab 31.
 #
-# The net is lab 10's: 64 pixels, then layers of 128, 64 and 10 units, each with a weight matrix and
-# a bias. Here is lab 10's training in one process, to compare with.
-# `data.batches(images, batch, epoch, seed)` shuffles the image numbers and cuts them into batches.
-# With equal arguments it gives equal batches on every rank.
+# The network is that of lab 10: 64 pixels, followed by layers of 128, 64 and 10 units, each with a
+# weight matrix and a bias. The next cell repeats the training of lab 10 in one process, for
+# comparison. `data.batches(images, batch, epoch, seed)` shuffles the numbers of the images and
+# divides them into batches. With equal arguments it returns equal batches on every rank.
 
 
 # %%
@@ -111,8 +123,8 @@ print(
 )
 
 # %% [markdown]
-# MPI sends arrays, and a net has many tensors. These two helpers turn a list of tensors into one
-# flat array, and back. They work on weights as well as on gradients.
+# MPI sends arrays, and a network consists of many tensors. These two helpers convert a list of
+# tensors to one flat array and back. They work for weights as well as for gradients.
 
 
 # %%
@@ -128,24 +140,27 @@ def from_vector(vector, tensors):
 
 # %% [markdown]
 # ### Predict
-# With four ranks and a global batch of 128: how many images has each rank in a step? And how many
-# float32 values does each put into the average, one for each weight and bias of 64 → 128 → 64 → 10?
+# With four ranks and a global batch of 128 images, how many images does each rank have in a step?
+# And how many float32 values does each rank contribute to the average, if there is one for each
+# weight and bias of the layers 64 → 128 → 64 → 10?
 
 # %%
 predict("30.1", images_per_rank=32, values_averaged=17226)
 
 # %% [markdown]
 # ### Exercise 30.1 · Shard the batch
-# `rows` are the image numbers of a global batch, the same on all ranks. Return this rank's part:
-# equal parts, every image on exactly one rank. One line. *(beginner)*
+# The argument `rows` contains the image numbers of a global batch and is the same on all ranks.
+# Return the part of this rank, so that all parts have equal size and every image belongs to exactly
+# one rank. One line. *(beginner)*
 #
 # <details><summary>Hint 1: dealing cards</summary>
 #
-# Deal the rows like cards: the first to rank 0, the second to rank 1, … What does rank r get?
+# Deal the rows like cards: the first row to rank 0, the second to rank 1, and so on. Which rows
+# does rank r get?
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
-# A slice with a step: begin at `rank`, take every `size`-th: `rows[start::step]`.
+# A slice with a step starts at `rank` and takes every `size`-th row: `rows[start::step]`.
 # </details>
 
 
@@ -162,23 +177,24 @@ check("30.1", my_share)
 
 # %% [markdown]
 # ### Exercise 30.2 · Start equal
-# Equal gradients keep equal weights equal. They do not *make* them equal: that is done once, before
-# the first step. Give every rank the weights of rank 0, with `to_vector` and `from_vector` from
-# above. 3 lines. *(beginner)*
+# Equal gradients keep equal weights equal, but they do not *make* different weights equal. This has
+# to be done once, before the first step. Give every rank the weights of rank 0, with `to_vector`
+# and `from_vector` from above. 3 lines. *(beginner)*
 #
-# Lab 21's broadcast is one call in MPI. All ranks make it. On rank 0 it reads the array, on all
-# others it overwrites it:
+# The broadcast of lab 21 is one call in MPI, which all ranks make. On rank 0 it reads the array,
+# and on all other ranks it overwrites the array:
 #
 #     comm.Bcast(array, root=0)
 #
 # <details><summary>Hint 1: three steps</summary>
 #
-# All weights (`net.parameters()`) into one vector; rank 0's vector to everybody; back into the net.
+# Convert all weights (`net.parameters()`) to one vector, broadcast the vector of rank 0, and write
+# the result back into the network.
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
-# `weights = to_vector(net.parameters())`, then the `Bcast` of `weights`. It overwrites the array,
-# not the net: `from_vector(weights, …)` comes last.
+# `weights = to_vector(net.parameters())`, then the `Bcast` of `weights`. It overwrites the array
+# and not the network, so `from_vector(weights, …)` comes last.
 # </details>
 
 
@@ -198,23 +214,23 @@ check("30.2", start_equal)
 
 # %% [markdown]
 # ### Exercise 30.3 · Average the gradients
-# After `backward()` each weight has its gradient in `weight.grad`. Replace each by its mean over
-# the ranks.
+# After `backward()`, the gradient of each weight is in `weight.grad`. Replace each gradient by its
+# mean over the ranks.
 #
-# As in 21.4, `comm.Allreduce(own, total)` leaves the sum of all ranks' `own` in everybody's
-# `total`, an array like it. Each call costs a latency, so put all six gradients (real nets:
-# hundreds) into **one** vector, and make **one** call. `from_vector` writes into gradients as it
-# does into weights. 5 lines. *(beginner)*
+# As in exercise 21.4, `comm.Allreduce(own, total)` leaves the sum of `own` over all ranks in
+# `total`, an array of the same shape, on every rank. Each call costs a latency. Therefore put all
+# six gradients into **one** vector and make **one** call (real networks have hundreds of
+# gradients). `from_vector` writes into gradients as it does into weights. 5 lines. *(beginner)*
 #
 # <details><summary>Hint 1: which tensors?</summary>
 #
-# `gradients = [weight.grad for weight in net.parameters()]`: weights and biases, in the same order
-# everywhere.
+# `gradients = [weight.grad for weight in net.parameters()]` contains those of all weights and
+# biases, in the same order on all ranks.
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
-# `own = to_vector(gradients)`, `total = np.empty_like(own)`, the `Allreduce`, and the mean,
-# `total / comm.size`, back with `from_vector`.
+# `own = to_vector(gradients)`, `total = np.empty_like(own)`, then the `Allreduce`, and write the
+# mean, `total / comm.size`, back with `from_vector`.
 # </details>
 
 
@@ -236,23 +252,24 @@ check("30.3", average_gradients)
 
 # %% [markdown]
 # ### Exercise 30.4 · The training step
-# The loop of `train_alone`, on every rank, with its own rows `share` in place of `rows`. Write the
-# step. 6 lines. *(intermediate)*
+# This is the loop of `train_alone`, which runs on every rank with the rank's own rows, `share`,
+# instead of `rows`. Write the step. 6 lines. *(intermediate)*
 #
-# - Call `average(comm, net)` where it belongs. `average` is an argument of `train`: your
-#   `average_gradients`, or what the next cells put in its place. `start`, `share_of` and `rate` are
-#   arguments for the same reason.
-# - `losses` gets the loss of the *global* batch, one number, the same on every rank.
+# - Call `average(comm, net)` at the right place. `average` is an argument of `train`, and is your
+#   `average_gradients` or a replacement for it in the cells below. `start`, `share_of` and `rate`
+#   are arguments for the same reason.
+# - Append the loss of the *global* batch to `losses`. It is one number, the same on every rank.
 #   `comm.allreduce(x)`, with a small a, takes a single number and returns the sum over the ranks.
-# - The learning rate stays what it was: it is the same global batch.
+# - The learning rate does not change, because the global batch is the same.
 #
 # <details><summary>Hint 1: where does the average go?</summary>
 #
-# `backward()` makes gradients, `optimizer.step()` uses them. Between the two.
+# `backward()` computes the gradients, and `optimizer.step()` uses them. The average has to come
+# between the two.
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
-# As in `train_alone`, with `images[share]`, `labels[share]`. The loss:
+# Write the step as in `train_alone`, with `images[share]` and `labels[share]`. The loss is
 # `comm.allreduce(loss.item()) / comm.size`.
 # </details>
 
@@ -296,36 +313,37 @@ plots.loss(
 print(f"largest difference between the two curves: {np.abs(np.subtract(losses, alone)).max():.1e}")
 
 # %% [markdown]
-# **Explain.** You should see one curve, drawn twice. The difference is a rounding error: a sum of
-# floating-point numbers depends on its order, and four ranks add in another order than one process.
+# **Explain.** You should see one curve, drawn twice. The difference between the two runs is a
+# rounding error, because a sum of floating-point numbers depends on the order of its terms, and
+# four ranks add in another order than one process.
 #
-# *Between the ranks* every bit is equal: the check has compared their weights with `==`. Why is
-# that so, although they too add in some order?
+# *Among the ranks*, every bit is equal, because the check compared their weights with `==`. Why are
+# they equal, although the ranks also add in some order?
 # <details><summary>Answer</summary>
 #
-# All ranks receive the result of the same `Allreduce`, and it is one result: in lab 23's ring, each
-# chunk is added up once, along a chain of ranks, and then copied to all. From equal weights and
-# equal gradients each computes the same update.
+# All ranks receive the result of the same `Allreduce`, and there is only one result. In the ring of
+# lab 23, for example, each chunk is added up once, along a chain of ranks, and then copied to all
+# ranks. From equal weights and equal gradients, each rank computes the same update.
 # </details>
 #
 # ## What breaks without each part
-# `train` takes its three parts as arguments. So each can be replaced by a mistake that is often
-# made:
+# Because `train` takes its three parts as arguments, we can replace each of them by a common
+# mistake:
 #
-# | | in place of | |
+# | mistake | instead of | what it does |
 # |---|---|---|
-# | no average | `average_gradients` | every rank goes its own way |
-# | the sum | `average_gradients` | p times the mean |
-# | no broadcast | `start_equal` | equal gradients, but each rank has drawn weights of its own |
-# | the same part | `my_share` | all ranks work on rank 0's images |
+# | no average | `average_gradients` | every rank uses its own gradients |
+# | the sum | `average_gradients` | the gradients are p times the mean |
+# | no broadcast | `start_equal` | the gradients are equal, but each rank has its own random weights |
+# | the same part | `my_share` | all ranks work on the images of rank 0 |
 #
-# A fifth training adds up, too, but on purpose: *the sum, rate / p*. A step is rate times gradient,
-# and
+# A fifth run also adds up the gradients, but on purpose: *the sum, rate / p*. An update is the
+# learning rate times the gradient, and
 #
 # | | gradient | times | is |
 # |---|---|---|---|
 # | the mean | (sum of all) / p | rate | rate · sum / p |
-# | the sum, and a p-th of the rate | sum of all | rate / p | the same |
+# | the sum, with the rate divided by p | sum of all | rate / p | the same |
 
 
 # %%
@@ -351,16 +369,18 @@ def first_share(rows, rank, size):
 
 # %% [markdown]
 # ### Predict
-# Each of the four trains for ten epochs. A guess: how many of them end in an error? How many get
-# less than half of the 261 test images right? (Training as it should be gets about 95 % right.)
+# Each of the four runs with a mistake trains for ten epochs. Guess how many of them end in an
+# error, and how many get less than half of the 261 test images right. (The correct training gets
+# about 95 % right.)
 
 # %%
 predict("30.4", end_in_an_error=1, right_below_50_percent=3)
 
 # %% [markdown]
-# ### Measure: four broken trainings
-# For each, and for the sum with a p-th of the rate: the losses, the test images that each rank's
-# net gets right, and how far its weights are from rank 0's at the end. About 30 s.
+# ### Measure: four broken training runs
+# For each of the four, and for the sum with the divided rate, the next cell collects the losses,
+# the number of test images that each rank's network gets right, and how far its weights are from
+# those of rank 0 at the end. This takes about 30 s.
 
 
 # %%
@@ -414,54 +434,59 @@ failed = sum(min(right[name]) < 50 for name in wrong if name in right)
 predict.compare("30.4", end_in_an_error=errors, right_below_50_percent=failed)
 
 # %% [markdown]
-# **Explain.** You should see five curves that all fall, no error, and no net that gets less than
-# half of the images right. MPI and PyTorch do what they are told.
+# **Explain.** You should see five curves that all fall, no error, and no network that gets less
+# than half of the images right. MPI and PyTorch do what the program tells them.
 #
-# - *No average*: the ranks' weights are apart. These are four nets, each trained on a quarter of
-#   each batch.
-# - *The sum*: four times the mean, so four times the learning rate. The weights are equal, but the
-#   loss leaps: it is another training. (In lab 10 you may have seen what too high a rate does.)
-# - *The sum, rate / p* is the control, and not broken: it never leaves the curve of one process (so
-#   it is not in the plot). Sum or mean is a matter of taste, if the rate goes with it. To a mean
-#   belongs the rate of the whole batch, to a sum a p-th of that.
-# - *No broadcast*: all ranks make the same step, which leaves their nets as far apart as they were.
-#   The mean gradient is downhill for the mean of their losses, so that falls. But these are four
-#   nets.
-# - *The same part*: equal weights, and four ranks do the work of one, on a quarter of the images.
+# - *No average*: the weights of the ranks differ. These are four networks, each trained on a
+#   quarter of each batch.
+# - *The sum*: the gradients are four times the mean, which acts like four times the learning rate.
+#   The weights are equal, but the loss jumps, and this is another training than the one you wanted.
+#   (In the optional part of lab 10 you can see the effect of too high a rate.)
+# - *The sum, rate / p* is the control and not a mistake. It never leaves the curve of one process,
+#   so it is not in the plot. You can use the sum or the mean, if you choose the rate accordingly:
+#   the mean needs the rate of the whole batch, and the sum a p-th of it.
+# - *No broadcast*: all ranks take the same step, so their networks stay as different as they were.
+#   The mean gradient reduces the mean of their losses, which therefore falls. But these are four
+#   networks.
+# - *The same part*: the weights are equal, but four ranks do the work of one, on a quarter of the
+#   images.
 #
-# The numbers of right images alone would not tell you: one run of one seed says little about 90
-# against 95 %. What does tell, at once, is the last column. Which part is missing if the very first
-# loss is off, and which if it is the second?
+# The numbers of right images alone would not reveal the mistakes, because one run with one seed
+# says little about 90 or 95 %. The last column reveals them at once. Which part is missing if the
+# very first loss is wrong, and which one if the second is the first wrong one?
 # <details><summary>Answer</summary>
 #
-# The first loss (step 0) comes before any update: the weights (no broadcast) or the images (the
-# same part) are not those of one process. If the second (step 1) is the first to be off, the update
-# is: no average, or the sum.
+# The first loss (step 0) is computed before any update. If it is wrong, the weights (no broadcast)
+# or the images (the same part) differ from those of one process. If the second loss (step 1) is the
+# first wrong one, the update is wrong: there is no average, or it is the sum.
 # </details>
 #
 # ## What it costs
-# A step is computing, then averaging. With p ranks each computes 1/p of the images. But the vector
-# that is averaged has as many bytes on any number of ranks: one number for each weight and bias.
+# A step consists of computation and the average. With p ranks, each rank computes 1/p of the
+# images. But the vector that is averaged has the same number of bytes for any number of ranks,
+# because it has one number for each weight and bias.
 #
-# | net | multiplications and additions for an image, there and back | gradient |
+# | network | multiplications and additions per image, forward and backward pass | gradient |
 # |---|---|---|
-# | the digits' net | 0.1 million | 69 kB |
-# | a convolutional net | 150 million | 265 kB |
+# | the digits' network | 0.1 million | 69 kB |
+# | a convolutional network | 150 million | 265 kB |
 #
 # ### Predict
-# With two ranks rather than one: how many times as fast is a step of each net? 2 would be perfect,
-# 1 no gain, less than 1 a loss.
+# How many times as fast is a step of each network with two ranks instead of one? The value 2 would
+# be perfect, 1 means no gain, and a value below 1 means a loss.
 #
-# Take roughly these times. One core computes a step of 128 images in 0.4 ms for the digits' net,
-# and in 180 ms for the convolutional net. An average of 69 kB takes 0.2 ms with one rank (the
-# gradients are copied into a vector and back) and 0.3 ms with two. One of 265 kB takes 1 ms.
+# Assume roughly these times. One core computes a step of 128 images in 0.4 ms for the digits'
+# network, and in 180 ms for the convolutional network. An average of 69 kB takes 0.2 ms with one
+# rank (the gradients are copied into a vector and back) and 0.3 ms with two. An average of 265 kB
+# takes 1 ms.
 
 # %%
 predict("30.4", digits_net=1.2, convolutional_net=2)
 
 # %% [markdown]
-# ### Measure: computing and averaging
-# 128 images over all ranks. Each rank computes with one thread, also where it is alone. About 20 s.
+# ### Measure: computation and average
+# All ranks together process 128 images. Each rank computes with one thread, even if it is the only
+# rank. This takes about 20 s.
 
 
 # %%
@@ -495,36 +520,42 @@ predict.compare(
 )
 
 # %% [markdown]
-# **Explain.** You should see: in the convolutional net computing shrinks, the average is a thin
-# slice, and two ranks are faster than one. In the digits' net the average is a large part of the
-# step, and two ranks gain little, or even lose.
+# **Explain.** For the convolutional network, you should see that the time of the computation
+# shrinks, that the average is a thin part of the bar, and that two ranks are faster than one. For
+# the digits' network the average is a large part of the step, so two ranks gain little or even
+# lose.
 #
-# The digits' net may do worse than predicted, because its computing hardly shrinks. Half the images
-# are half the arithmetic. A likely cause, not measured here: a step is dozens of calls of PyTorch,
-# and each takes some microseconds, however little it computes.
+# The digits' network may do worse than predicted, because its computation hardly gets shorter. Half
+# of the images need half of the arithmetic, but a step consists of dozens of calls of PyTorch, each
+# of which takes a few microseconds however little it computes. This is a likely cause that is not
+# measured here.
 #
-# You may see instead: computing of the convolutional net that does not halve. Then the two ranks
-# share something: a core, its two hardware threads (many virtual machines count these as cores), or
-# the way to memory. `make doctor` says how many cores you have. If other programs run, the lines at
-# the bars' ends, the middle half of the runs, are long.
+# You might see that the computation of the convolutional network does not take half of the time. In
+# that case the two ranks share something: a core, its two hyper-threads (many virtual machines
+# count these as cores), or the path to memory. `make doctor` tells you how many cores you have. If
+# other programs run, the lines at the ends of the bars, which show the interquartile range, are
+# long.
 #
-# Why does the convolutional net gain, although its gradient is four times as long?
+# Why does the convolutional network gain, although its gradient is four times as long?
 # <details><summary>Answer</summary>
 #
-# What counts is computing against bytes. It computes more than a thousand times as much for an
-# image, and sends four times as much. The digits' net has too little work to share.
+# What matters is the ratio of computation to bytes. The convolutional network computes more than a
+# thousand times as much per image and sends four times as many bytes. The digits' network has too
+# little work to distribute.
 # </details>
 #
 # ## On GPUs: gradients of real size
-# (About a minute on GPUs, not counted above. On a CPU the next cell prints one sentence.)
+# (This takes about a minute on GPUs, which is not counted above. On a CPU the next cell prints one
+# sentence.)
 #
-# Both networks above have gradients of less than a megabyte. ResNet-50 has 102 MB of them and
-# GPT-2 498 MB, and both compute long enough to fill a GPU (lab 10 describes the two workloads, and
-# MFU). Here your `average_gradients` averages them over one rank for each GPU. As a control, the
-# same step runs without the average, so the difference between the two is what communication costs.
+# Both networks above have gradients of less than a megabyte. ResNet-50 has 102 MB of them and GPT-2
+# 498 MB, and both compute long enough to fill a GPU (lab 10 describes the two workloads, and model
+# FLOPs utilization). Here your `average_gradients` averages these gradients with one rank for each
+# GPU. As a control, the same step runs without the average, so the difference between the two is
+# the cost of communication.
 #
-# Your function copies the gradients into host memory for MPI and back. That copy counts as
-# communication, also with a single GPU. The parameter `workload` chooses the networks as in lab 10,
+# Your function copies the gradients into host memory for MPI and back. This copy counts as
+# communication, even with a single GPU. The parameter `workload` chooses the networks as in lab 10,
 # and `"tiny"` tests the code on any device.
 
 # %%
@@ -540,19 +571,28 @@ for name in workloads.chosen(workload):
 
 # %% [markdown]
 # **Explain.** The average should take a visible share of the step although each rank computes much
-# more than before, since the gradients are 390 and 1,900 times as long as those of the convolutional
-# network, and your function copies them to host memory and back. Three changes shorten it: a library that reads GPU memory (labs
-# 27 and 43), averaging while backward still computes (lab 32), and fewer bytes (lab 35).
+# more than before, since the gradients are 390 and 1,900 times as long as those of the
+# convolutional network, and your function copies them to host memory and back. Three changes
+# shorten it: a library that reads GPU memory (labs 27 and 43), averaging while the backward pass
+# still computes (lab 32), and fewer bytes (lab 35).
 
 # %% [markdown]
 # ### What you take away
-# - Equal parts, equal start, the mean of the gradients before every update: p ranks are one, to
-#   rounding, where the loss is a plain mean over images.
-# - Sum and mean are the same training, if the rate goes with them. MPI adds up; libraries for
-#   training, such as Horovod and PyTorch's DDP, give the mean.
-# - No error warns of a missing part, and the loss falls all the same. Compare with one process,
-#   step by step.
-# - The average has as many bytes on any number of ranks, the computing shrinks. A net that computes
-#   little loses.
-# - Next: who should add (lab 31), how to hide the average behind backward (32), Horovod does it all
-#   (40).
+# - With equal parts, an equal start, and the mean of the gradients before every update, p ranks
+#   compute the same as one process, up to rounding, provided that the loss is a plain mean over
+#   images.
+# - The sum and the mean lead to the same training if the learning rate is chosen accordingly. MPI
+#   adds up, while libraries for training, such as Horovod and PyTorch's DDP, average.
+# - No error message tells you that a part is missing, and the loss falls nevertheless. Compare with
+#   one process, step by step.
+# - With more ranks the average has the same number of bytes, while the computation per rank
+#   shrinks. A network that computes little therefore loses.
+#
+# Lab 31 asks which process should add, lab 32 hides the average behind the backward pass, and lab
+# 40 lets Horovod do all of this.
+#
+# ### Further reading
+# - [@li2020] How PyTorch's DistributedDataParallel averages gradients, and what it had to solve.
+# - [@bennun2019] A survey that compares data parallelism with the other forms of parallelism.
+# - [@goyal2017] Section 3 lists common mistakes of distributed training, among them wrong averages.
+# - [@mpi4py] The documentation of `Bcast` and `Allreduce`.

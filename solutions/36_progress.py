@@ -146,7 +146,9 @@ predict("36.1", at_best_times_as_fast=1.67)
 
 # %% [markdown]
 # ### Measure: here
-# Steps of these kinds take turns, on nets in host memory. About 10 s.
+# Steps of these kinds take turns, on nets in host memory. About 10 s. (They are in host memory also
+# where there are GPUs: MPI's arrays are NumPy's here, and copies from a GPU in the middle of the
+# backward pass would be what is measured.)
 #
 # | name | what it does | who moves the sums |
 # |---|---|---|

@@ -1,14 +1,24 @@
 # %% [markdown]
 # # 40 Horovod in PyTorch
 #
-# In lab 30 you averaged gradients yourself. Horovod does it for any net in a handful of lines. You
-# add each of them, and see what breaks, silently, when one is missing.
+# A training script for one GPU needs surprisingly few changes to run on hundreds of them. Every
+# process has to find the others, take its own GPU and its own part of each batch, start from the
+# same weights, and average its gradients with those of all other processes before each update.
+# [Horovod](@horovod) reduces these changes to a handful of calls. The difficulty is that the script
+# still runs when one of the calls is missing: the loss falls, only more slowly, or each GPU
+# silently trains a different model, and you notice it weeks later, when the accuracy is compared
+# with that of another run.
 #
-# **You will be able to** (1) turn a one-process script into one for any number of ranks, (2) say
-# what each added line is for, (3) prove that many ranks compute what one would.
+# In this lab we convert the training script of lab 10 to Horovod, one change at a time. After each
+# change we compare the result with a single process that sees the whole batch, because only this
+# comparison proves that many ranks compute what one process would compute. At the end we leave the
+# changes out one by one and find out which mistakes stay silent.
 #
-# ![A data-parallel step on four ranks: each computes gradients of its own images, an allreduce
-# averages them, and all apply the same update](40_step.svg)
+# **After this lab you can** (1) turn a PyTorch script for one process into one for any number of
+# ranks, (2) explain what each added line does, (3) prove that many ranks compute what one process
+# would compute.
+#
+# ![A data-parallel step on four ranks: each computes gradients of its own images, an allreduce averages them, and all apply the same update](40_step.svg)
 #
 # *One step of data-parallel training. Only the allreduce in the middle needs the network.*
 #
@@ -35,10 +45,10 @@ from labkit import (
     workloads,
     world,
 )
-from labkit.horovod import as_it_is
+from labkit.horovod import as_it_is, ranks_here
 
 lab.start("40_horovod_pytorch")
-ranks = launch.ranks_here(4)
+ranks = ranks_here(4)
 
 # %% tags=["parameters"]
 dataset = "digits"  # or files of yours, "mnist:FOLDER" or "cifar10:FOLDER": see lab 10
@@ -49,12 +59,13 @@ patience = 30  # seconds after which a check calls the ranks stuck
 workload = "auto"  # on a GPU ResNet-50 and GPT-2, too; or "tiny", "resnet50", "gpt2", "digits"
 
 # %% [markdown]
-# *In the track "PPoPP hands-on, 90 minutes", exercise 40.3 is the one to do. It needs the answer of
-# 40.1: `make solve LAB=40 EX=40.1` puts it into your notebook.*
+# *In the track "PPoPP hands-on, 90 minutes", do exercise 40.3. It needs the answer to 40.1, which
+# `make solve LAB=40 EX=40.1` writes into your notebook.*
 #
-# ## What there is: one process
-# The net, the data and the loop of lab 10. `make_step` is one training step. `train_alone` does it
-# for every batch of every epoch. A batch is an array of row numbers, `rows`.
+# ## The script for one process
+# We start with the network, the data and the training loop of lab 10. The function `make_step`
+# takes one training step, and `train_alone` calls it for every batch of every epoch. A batch is an
+# array of row numbers, `rows`.
 
 # %%
 samples = data.load(dataset)
@@ -64,7 +75,7 @@ checkpoint.parent.mkdir(exist_ok=True)
 
 
 def new_net(seed=0):
-    """The net with the start weights of this seed, on the CPU."""
+    """The network with the initial weights of this seed, on the CPU."""
     return nets.torch_digits(nets.start_weights(seed, layers))
 
 
@@ -94,66 +105,72 @@ labels = torch.tensor(samples.train_y, device=device)
 whole_batch = images_per_rank * ranks
 alone = train_alone(new_net().to(device), images, labels, whole_batch, rate_per_rank * ranks)
 print(f"{ranks} ranks will share the work.")
-print(f"one process, {whole_batch} images a step: loss from {alone[0]:.3f} to {alone[-1]:.3f}")
+print(f"one process, {whole_batch} images per step: loss from {alone[0]:.3f} to {alone[-1]:.3f}")
 
 # %% [markdown]
-# ## Horovod, and who starts the ranks
+# ## Horovod, and the launcher that starts the ranks
 # A **launcher** starts the same script several times. Each of these processes is a *rank*. In a
-# shell it is
+# shell you would type
 #
 #     mpiexec -n 4 python train.py          # or srun; on one machine also horovodrun -np 4 python train.py
 #
-# and in this notebook `launch.run(function, ranks=4)`. It calls a function on each rank, and
-# returns the list of the results, by rank.
+# and in this notebook we use `launch.run(function, ranks=4)`, which calls a function on each rank
+# and returns the list of the results, ordered by rank.
 #
-# Horovod stands between your script and the network. Its ranks tell each other which gradients are
-# ready, and then have them summed. MPI, Gloo or NCCL does the work: that is the subject of lab 46.
+# Horovod is a layer between your script and the network. Its ranks tell each other which gradients
+# are ready, and then let a communication library (MPI, Gloo or NCCL) average them with an
+# allreduce. Lab 46 compares these libraries.
 #
-# | call | what it returns or does |
+# | call | what it does or returns |
 # |---|---|
-# | `hvd.init()` | the ranks find each other; no call about ranks works before it |
-# | `hvd.size()` | how many ranks there are in all |
-# | `hvd.rank()` | this rank's number among all: 0 to size − 1 |
-# | `hvd.local_rank()` | this rank's number among those of *its node* |
+# | `hvd.init()` | connects the ranks; you must call it before all other functions of Horovod |
+# | `hvd.size()` | the number of all ranks |
+# | `hvd.rank()` | the number of this rank among all ranks, from 0 to size − 1 |
+# | `hvd.local_rank()` | the number of this rank among the ranks of *its node* |
 #
-# On two nodes with two ranks each:
+# For example, with two ranks on each of two nodes:
 #
 # | node | first | first | second | second |
 # |---|---|---|---|---|
 # | `hvd.rank()` | 0 | 1 | 2 | 3 |
 # | `hvd.local_rank()` | 0 | 1 | 0 | 1 |
 #
-# In lab 30 a function got a communicator, `comm`. Horovod has one communicator, with all ranks in
-# it. So your functions take none.
+# The functions of lab 30 had a communicator as their first argument, `comm`. Horovod has one
+# communicator that contains all ranks, so the functions of this lab don't need that argument.
 #
 # ### Exercise 40.1 · Begin: your GPU, your images
-# **`begin(gpus)`** is what each rank does first. `gpus` is the number of GPUs of its node.
+# Write the two functions that make the ranks different from each other.
+#
+# **`begin(gpus)`** is the first call of each rank. The argument `gpus` is the number of GPUs of the
+# rank's node.
 #
 # - It starts Horovod.
-# - Without GPUs it returns `"cpu"`.
-# - Else the rank takes one. GPUs are counted from 0 on each node, so take the number that
-#   `hvd.local_rank()` says. If a node has more ranks than GPUs, they share: count round, by the
+# - If there are no GPUs, it returns `"cpu"`.
+# - Otherwise the rank takes one GPU. GPUs are numbered from 0 on each node, so take the number that
+#   `hvd.local_rank()` returns. If a node has more ranks than GPUs, they have to share, so take the
 #   remainder `% gpus`.
-# - PyTorch has a **current** GPU. What does not name a device goes there: `.cuda()`, and some
-#   libraries. At first it is GPU 0, for all ranks. `torch.cuda.set_device(number)` makes it yours.
-# - It returns the device's name, such as `"cuda:1"`.
+# - PyTorch has a **current** GPU, which is used by everything that does not name a device, for
+#   example `.cuda()` and some libraries. At first this is GPU 0 for all ranks. Call
+#   `torch.cuda.set_device(number)` to make your GPU the current one.
+# - It returns the name of the device, such as `"cuda:1"`.
 #
-# **`my_rows(rows)`** picks this rank's images. `rows` is the **global batch**, the same array on
-# all ranks. Every rank takes a different part, as large as the others', and together they take all.
-# (Lab 30 did so.)
+# **`my_rows(rows)`** picks this rank's images. The argument `rows` is the **global batch**, which
+# is the same array on all ranks. Every rank takes a different part of the same size, and together
+# the parts contain all rows, as in lab 30.
 #
 # 5 lines and 1 line. *(beginner)*
 #
 # <details><summary>Hint 1: which number?</summary>
 #
-# GPUs are counted on each node: `hvd.local_rank()`. Images are shared among all ranks: `hvd.rank()`
-# and `hvd.size()`.
+# GPUs are numbered on each node, so use `hvd.local_rank()`. Images are distributed among all ranks,
+# so use `hvd.rank()` and `hvd.size()`.
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
-# `hvd.init()`; without GPUs return `"cpu"`. Else `number = hvd.local_rank() % gpus`, then
-# `torch.cuda.set_device(number)`, and return `f"cuda:{number}"`. For the images, every size-th row
-# from one's own number on: `return rows[hvd.rank() :: hvd.size()]`.
+# Call `hvd.init()`, and return `"cpu"` if there are no GPUs. Otherwise
+# `number = hvd.local_rank() % gpus`, then `torch.cuda.set_device(number)`, and return
+# `f"cuda:{number}"`. For the images, take every size-th row, starting at the rank's own number:
+# `return rows[hvd.rank() :: hvd.size()]`.
 # </details>
 
 
@@ -187,28 +204,27 @@ check("40.1", begin, my_rows)
 
 # %% [markdown]
 # ### Exercise 40.2 · Begin equal
-# Each rank makes its own net, with its own random weights. Suppose further that rank 0 has read a
-# checkpoint, a file of an earlier training. Then its optimizer alone has that training's learning
-# rate and momentum. Before the first step, all ranks must have what rank 0 has. Horovod has two
-# calls for that, and **all ranks** make both:
+# Each rank creates its own network with its own random weights. Suppose in addition that rank 0 has
+# read a checkpoint, which is a file from an earlier training run. Then only the optimizer of rank 0
+# has the learning rate and the momentum of that run. Before the first step, all ranks must have the
+# same state as rank 0. Horovod has two calls for this, and **all ranks** make both of them:
 #
-# - `hvd.broadcast_optimizer_state(optimizer, root_rank=0)` overwrites the optimizer's state with
-#   rank 0's.
-# - `hvd.broadcast_parameters(tensors, root_rank=0)` overwrites named tensors with rank 0's.
-#   `net.state_dict()` names them all: the weights, and what else a layer keeps, such as the running
-#   mean of a batch normalisation.
+# - `hvd.broadcast_optimizer_state(optimizer, root_rank=0)` overwrites the state of the optimizer
+#   with that of rank 0.
+# - `hvd.broadcast_parameters(tensors, root_rank=0)` overwrites named tensors with those of rank 0.
+#   `net.state_dict()` names all of them: the weights, and other values that a layer keeps, such as
+#   the running mean of a batch normalization.
 #
-# **In this order.** A fresh optimizer has no momentum that could be overwritten. So Horovod lets it
-# make one step first, with gradients of zero. If the optimizer has weight decay, that step moves
-# the weights: they are to be overwritten after it.
-#
-# (Plain SGD never has a state. For it the first call sends nothing, not even the learning rate.)
+# **Make the calls in this order.** A new optimizer has no momentum that could be overwritten, so
+# Horovod first lets it take one step with gradients of zero. If the optimizer uses weight decay,
+# this step changes the weights, so they have to be overwritten afterwards. (Plain SGD never has a
+# state, so for plain SGD the first call sends nothing, not even the learning rate.)
 #
 # 2 lines. *(beginner)*
 #
 # <details><summary>Hint 1: in an if?</summary>
 #
-# No. Rank 0 sends, but the others have to receive, and that is the same call.
+# No. Rank 0 sends, but the other ranks have to receive, and receiving is the same call.
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
@@ -219,9 +235,9 @@ check("40.1", begin, my_rows)
 
 # %%
 def begin_equal(net, optimizer):
-    """Give every rank the tensors of rank 0's net, and the state of its optimizer."""
+    """Give every rank the tensors of rank 0's network, and the state of its optimizer."""
     ### BEGIN SOLUTION
-    # Across ranks: rank 0 sends what it has, the others overwrite what they had.
+    # Across ranks: rank 0 sends its state, and the others overwrite theirs.
     hvd.broadcast_optimizer_state(optimizer, root_rank=0)
     hvd.broadcast_parameters(net.state_dict(), root_rank=0)
     ### END SOLUTION
@@ -232,19 +248,20 @@ check("40.2", begin_equal)
 
 # %% [markdown]
 # ### Exercise 40.3 · Step together
-# *(must do on the 90-minute track)* A plain optimizer applies the gradients of its own rank.
+# *(the exercise to do in the 90-minute track)* A plain optimizer applies only the gradients of its
+# own rank. The call
 #
 #     optimizer = hvd.DistributedOptimizer(optimizer, named_parameters=net.named_parameters())
 #
-# makes of it one for all ranks. As soon as `backward` has a gradient, Horovod begins to average it
-# over all ranks. `optimizer.step()` waits until every gradient is that **mean**, and then makes the
-# plain optimizer's step with it.
+# turns it into an optimizer for all ranks. As soon as `backward` has computed a gradient, Horovod
+# starts to average it over all ranks. `optimizer.step()` waits until every gradient is that
+# **mean**, and then takes the step of the plain optimizer with it.
 #
-# With p ranks the global batch is p times as large, and one step replaces p steps. So the
-# **learning rate** is made p times as large, too: `rate_per_rank` is right for the images of one
-# rank. (When that rule holds, and when not, is lab 34's subject.)
+# With p ranks the global batch is p times as large, so one step replaces p steps. Therefore the
+# **learning rate** is also multiplied by p: `rate_per_rank` is the right value for the images of
+# one rank. (Lab 34 examines when this rule holds.)
 #
-# Take plain SGD, without momentum. 2 lines. *(beginner)*
+# Use plain SGD without momentum. 2 lines. *(beginner)*
 #
 # <details><summary>Hint 1: which learning rate?</summary>
 #
@@ -252,8 +269,8 @@ check("40.2", begin_equal)
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
-# `optimizer = torch.optim.SGD(net.parameters(), lr=rate_per_rank * hvd.size())`, then return what
-# `hvd.DistributedOptimizer` makes of it and of `net.named_parameters()`.
+# Create `optimizer = torch.optim.SGD(net.parameters(), lr=rate_per_rank * hvd.size())`, and return
+# the result of `hvd.DistributedOptimizer` for it and for `net.named_parameters()`.
 # </details>
 
 
@@ -272,21 +289,24 @@ check("40.3", make_optimizer)
 
 # %% [markdown]
 # ### Exercise 40.4 · Report and save once
-# A rank knows the loss of its own images only. `hvd.allreduce(tensor)` returns the mean of a tensor
-# over the ranks; all ranks have to call it. Here the losses of a whole run go in one call, as each
-# call is a message.
+# A rank knows only the loss of its own images. `hvd.allreduce(tensor)` returns the mean of a tensor
+# over the ranks, and all ranks have to call it. Because each call sends messages, we average the
+# losses of a whole run in a single call. A list becomes a tensor, and the tensor a list again, in
+# this way:
 #
-#     torch.tensor([0.5, 0.25])             # a tensor of a list; its .tolist() is a list again
+#     torch.tensor([0.5, 0.25])             # a tensor from a list; its .tolist() is a list again
 #
-# And ranks that write one file at the same time spoil it. All hold the same net, so one of *all*
-# ranks is enough: rank 0. `torch.save(what, path)` writes it. The file is to hold a dict of two
-# things: under `"net"` the net's `state_dict()`, and under `"optimizer"` the optimizer's.
+# If several ranks write the same file at the same time, they destroy it. All ranks have the same
+# network, so it is enough that one of *all* ranks writes the file: rank 0. Use
+# `torch.save(what, path)`, and save a dictionary with two entries: under `"net"` the network's
+# `state_dict()`, and under `"optimizer"` the optimizer's.
 #
 # 1 line and 2 lines. *(beginner)*
 #
-# <details><summary>Hint 1: who calls what?</summary>
+# <details><summary>Hint 1: which ranks call what?</summary>
 #
-# Every rank calls `hvd.allreduce`, as it waits for all of them. Only rank 0 calls `torch.save`.
+# Every rank calls `hvd.allreduce`, because the call waits for all of them. Only rank 0 calls
+# `torch.save`.
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
@@ -308,7 +328,7 @@ def mean_over_ranks(values):
 def save(net, optimizer, path):
     """Write {"net": …, "optimizer": …}, their state_dict()s, to path: once for all ranks."""
     ### BEGIN SOLUTION
-    # Across ranks: all hold the same, so one writes.
+    # Across ranks: all have the same state, so one rank writes.
     if hvd.rank() == 0:
         torch.save({"net": net.state_dict(), "optimizer": optimizer.state_dict()}, path)
     ### END SOLUTION
@@ -319,25 +339,26 @@ check("40.4", mean_over_ranks, save)
 
 # %% [markdown]
 # ### Exercise 40.5 · Put together
-# Now turn `train_alone`, at the top, into `train` for all ranks. `make_step` stays as it is. Around
-# it:
+# Now turn `train_alone`, from the beginning of this lab, into `train` for all ranks. The function
+# `make_step` does not change. Around it:
 #
-# 1. The optimizer is that of all ranks. After it is made, all ranks begin equal.
+# 1. The optimizer is the one for all ranks. After it has been created, all ranks begin equal.
 # 2. The global batch has `images_per_rank` images *for each rank*.
-# 3. Of each global batch, a rank steps on its own rows only.
+# 3. A rank takes its step only with its own rows of each global batch.
 # 4. After the last step, save to `path`, and return the losses, averaged over the ranks.
 #
-# Use the three **arguments** `optimize`, `start` and `part` in place of `make_optimizer`,
-# `begin_equal` and `my_rows`. If nobody gives others, they are these. So a piece can be left out
-# later, by giving another.
+# Use the three **arguments** `optimize`, `start` and `part` instead of `make_optimizer`,
+# `begin_equal` and `my_rows`. These three functions are the defaults of the arguments. Because they
+# are arguments, we can later leave out a piece by passing another function.
 #
-# `train` begins when `begin` is over, and its `net` is on the right device. 8 lines.
+# `train` is called after `begin`, and its `net` is already on the right device. 8 lines.
 # *(intermediate)*
 #
 # <details><summary>Hint 1: which lines change?</summary>
 #
-# The loop stays. `batch` becomes `images_per_rank * hvd.size()`, and `rows` becomes `part(rows)`
-# where the step is made. The seed stays 0 on all ranks: they have to see the same global batches.
+# The loop stays. `batch` becomes `images_per_rank * hvd.size()`, and in the call of the step `rows`
+# becomes `part(rows)`. The seed stays 0 on all ranks, because all of them need the same global
+# batches.
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
@@ -369,10 +390,10 @@ check("40.5", train)
 
 # %% [markdown]
 # ## What breaks when a piece is missing?
-# The training runs six times: complete, three times with a piece left out, once with another
-# learning rate, and once with that rate and the *sum* of the gradients.
-# `hvd.DistributedOptimizer(…, op=hvd.Sum)` adds up and does not divide. What stands in for the
-# piece:
+# Now we run the training six times: complete, three times without one of the pieces, once with
+# another learning rate, and once with this other rate and the *sum* of the gradients.
+# (`hvd.DistributedOptimizer(…, op=hvd.Sum)` adds the gradients and does not divide.) These
+# functions replace the pieces:
 
 
 # %%
@@ -413,9 +434,9 @@ WAYS = {
 
 # %% [markdown]
 # ### Predict
-# Every rank draws random weights of its own. How many *different* nets are there after the
-# training, with each of these? Take as many ranks as there are here: the first cell that trained
-# prints it. (`begin_equal` is called in all but the first.)
+# Every rank starts with its own random weights. After each of these runs, how many *different*
+# networks are there? The number of ranks on your machine is in the output of the first cell that
+# trained. (All runs except the first one call `begin_equal`.)
 
 # %%
 predict(
@@ -429,8 +450,9 @@ predict(
 
 # %% [markdown]
 # ### Measure
-# All ways on the same ranks, one after the other, and then the time of a step. Two nets count as
-# different if the sums of their weights, to 3 digits, are. About 15 s.
+# All six runs use the same ranks, one run after the other, and then we measure the time of a step.
+# Two networks count as different if the sums of their weights differ when rounded to 3 digits. This
+# takes about 15 s.
 
 
 # %%
@@ -468,12 +490,12 @@ results, step, where = by_rank[0]
 print(f"Rank 0: {where.describe()}")
 nets_by_way = {}
 off_by_way = {}
-print(f"{'':18} last loss  off one process  different nets")
+print(f"{'':18} last loss  off one process  different networks")
 for way, (losses, _) in results.items():
     sums_of_weights = [of_rank[way][1] for of_rank, _, _ in by_rank]
     nets_by_way[way] = len({round(total, 3) for total in sums_of_weights})
     off_by_way[way] = np.abs(np.divide(losses, alone) - 1).max()
-    print(f"{way:18} {losses[-1]:9.3f}  {off_by_way[way]:15.1e}  {nets_by_way[way]:14}")
+    print(f"{way:18} {losses[-1]:9.3f}  {off_by_way[way]:15.1e}  {nets_by_way[way]:18}")
 slow = train_alone(new_net().to(device), images, labels, whole_batch, rate_per_rank)
 off_slow = np.abs(np.divide(results["rate_of_one_rank"][0], slow) - 1).max()
 print(f"rate_of_one_rank is off one process with that rate by {off_slow:.1e}")
@@ -487,7 +509,7 @@ predict.compare("40.5", **{way: nets_by_way[way] for way in WAYS if way != "comp
 # Draws the losses, and records them.
 curves = {"one process": alone} | {way: losses for way, (losses, _) in results.items()}
 of_epochs = {name: np.reshape(losses, (epochs, -1)).mean(axis=1) for name, losses in curves.items()}
-title = "Each loss falls, also where a piece is missing"
+title = "Each loss falls, even if a piece is missing"
 record.add(
     "training",
     ranks_used=ranks,
@@ -501,57 +523,65 @@ plots.loss(
 )
 
 # %% [markdown]
-# **Explain.** Look at the table first, then at the picture. Nobody complained, and each loss fell.
+# **Explain.** Look at the table first, and then at the plot. None of the six runs printed an error,
+# and each loss fell.
 #
-# - *complete*: one net, and in every step the loss of one process, but for its last bits. This is
-#   the proof.
-# - *start_as_you_are*: as many nets as ranks. Equal gradients keep equal nets equal; they do not
-#   make unequal nets equal.
-# - *first_rows*: one net, and a loss that looks right. But all ranks compute the same. With four
-#   ranks, three of four images of each batch are not looked at in this step, and four ranks do the
-#   work of one.
-# - *own_gradients*: as many nets as ranks, each trained on its own images. Their mean loss falls
-#   all the same.
-# - *sum_at_rate_of_one*: one net, and the losses of *complete*. With p ranks the sum is p times the
-#   mean, and the rate is a p-th: each step is as long. So a script that adds up keeps one rank's
-#   rate, and one that averages takes p times of it. (Lab 30 averaged and kept its rate: there the
-#   global batch was the same for any number of ranks.)
-# - *rate_of_one_rank*: one net, on the right images. It is not wrong: the last line shows that it
-#   is the training of one process with that rate. But each step is shorter, and so after these
-#   epochs its loss is higher.
+# - *complete*: there is one network, and in every step the loss equals that of one process, except
+#   for the last bits. This agreement is the proof.
+# - *start_as_you_are*: there are as many networks as ranks. Equal gradients keep equal networks
+#   equal, but they do not make different networks equal.
+# - *first_rows*: there is one network, and its loss looks right. But all ranks compute the same
+#   gradients. With four ranks, three of four images of each batch are not used in this step, and
+#   four ranks do the work of one.
+# - *own_gradients*: there are as many networks as ranks, each trained on its own images. Their mean
+#   loss falls nevertheless.
+# - *sum_at_rate_of_one*: there is one network, with the losses of *complete*. With p ranks the sum
+#   is p times the mean, and the learning rate is divided by p, so each update is the same. A script
+#   that adds the gradients therefore keeps the rate of one rank, while a script that averages them
+#   multiplies it by p. (Lab 30 averaged and kept its rate, because there the global batch was the
+#   same for any number of ranks.)
+# - *rate_of_one_rank*: there is one network, trained on the right images. This run is not wrong,
+#   and the last line shows that it agrees with the training of one process with that rate. But each
+#   update is smaller, so after the same number of epochs its loss is higher.
 #
-# So a loss that falls proves nothing. Which two numbers would you look at in a script of your own?
+# A falling loss therefore proves nothing. Which two numbers would you check in your own script?
 # <details><summary>Answer</summary>
 #
-# The number of different nets, for instance by comparing the sum of the weights over the ranks: it
-# finds a missing broadcast and a missing mean. And the losses of one process with the same global
-# batches, at the rate that you want for them: they find the rest.
+# The first is the number of different networks, which you get for instance by comparing the sum of
+# the weights over the ranks. It reveals a missing broadcast and a missing average. The second is
+# the loss of one process with the same global batches and the learning rate that you want for them.
+# It reveals the other mistakes.
 # </details>
 #
-# ### What a script of your own needs besides
+# ### What your own script needs in addition
 #
 # <details><summary>A list to come back to</summary>
 #
 # - **PyTorch's data loader**:
 #   `torch.utils.data.distributed.DistributedSampler(dataset, num_replicas=hvd.size(), rank=hvd.rank())`
-#   picks a rank's images. Call its `set_epoch(epoch)` in each epoch, or the order stays.
-# - **Clipping of gradients**: the mean is there only in `step`. So `optimizer.synchronize()` first,
-#   then clip, then `with optimizer.skip_synchronize(): optimizer.step()`.
-# - **Momentum from a file**: only rank 0 reads it; `begin_equal` brings it to the others.
-# - **Another library**: Horovod's last release is of 2023. `torch.distributed` has all of this too:
-#   `init_process_group`, `LOCAL_RANK`, `DistributedDataParallel(net)` for broadcast and mean, and
-#   `all_reduce`, which sums.
+#   picks a rank's images. Call its `set_epoch(epoch)` in each epoch, because otherwise the order
+#   never changes.
+# - **Gradient clipping**: the mean exists only after communication has completed, which is normally
+#   inside `step`. Call `optimizer.synchronize()` first, then clip, then
+#   `with optimizer.skip_synchronize(): optimizer.step()`.
+# - **Momentum from a file**: only rank 0 reads the file, and `begin_equal` brings the momentum to
+#   the other ranks.
+# - **Another library**: Horovod's last release is from 2023. `torch.distributed` offers the same
+#   operations: `init_process_group`, `LOCAL_RANK`, `DistributedDataParallel(net)` for the broadcast
+#   and the mean, and `all_reduce`, which adds.
 # </details>
 #
 # ## On GPUs: your script with a real workload
-# (About a minute on GPUs, not counted above. On a CPU the cell after the next prints one sentence.)
+# (This takes about a minute on GPUs, which is not counted above. On a CPU the cell after the next
+# prints one sentence.)
 #
-# The digits' network is far too small to judge Horovod by. Your `begin`, `begin_equal` and
-# `make_optimizer` work for any network, so here they train the two workloads of lab 10: ResNet-50 on
-# images of 224 × 224 pixels, and GPT-2 with 124 million parameters on texts of 1,024 tokens. There is
-# one rank for each GPU, and each has a batch of its own (weak scaling). As a control, a twin of the
-# network takes the same step with a plain optimizer, so the difference between the two is what
-# communication costs. Lab 10 explains MFU, the share of the device's peak that a step reaches.
+# The network for the digits is far too small to judge Horovod by. Your functions `begin`,
+# `begin_equal` and `make_optimizer` work for any network, so here they train the two workloads of
+# lab 10: ResNet-50 on images of 224 × 224 pixels, and GPT-2 with 124 million parameters on texts of
+# 1,024 tokens. There is one rank for each GPU, and each has its own batch (weak scaling). As a
+# control, a copy of the network takes the same step with a plain optimizer, so the difference
+# between the two is the cost of communication. Lab 10 explains MFU (model FLOPs utilization), which
+# is the share of the device's peak performance that a step reaches.
 #
 # The parameter `workload` chooses the networks as in lab 10, and `"tiny"` tests the code on any
 # device.
@@ -587,25 +617,25 @@ for name in workloads.chosen(workload):
         record.add("workload", way=way, **where.fields() | speed.fields())
 
 # %% [markdown]
-# **Explain.** Horovod averages a gradient while backward still computes the next ones, so with NCCL
-# on GPUs of one node the control should take nearly as long as the step with Horovod. If
-# communication is a large share, look at `device` and `library` in the record: a build of Horovod
-# that takes no GPU memory sends everything through the host, or even computes there. Labs 43 and 46
-# compare the builds, and lab 50 adds ranks.
+# **Explain.** Horovod averages a gradient while the backward pass still computes the next ones.
+# With NCCL on the GPUs of one node, the control should therefore take nearly as long as the step
+# with Horovod. If communication takes a large share of the time, look at `device` and `library` in
+# the record. A build of Horovod that does not accept GPU memory copies everything through the
+# host's memory, or even computes there. Labs 43 and 46 compare the builds, and lab 50 adds ranks.
 
 # %% [markdown]
 # ### What you take away
-# - Five additions: own device, own images, equal start, averaged gradients, one report and one
-#   file.
-# - Without equal start, own images or the mean nothing complains. The number of nets, and the
-#   losses of one process, tell.
-# - The learning rate belongs to the *global* batch: it grows when ranks are added.
-# - `make run LAB=40 NP=4` runs this file under `mpiexec`. Next: the same in TensorFlow (41);
-#   scaling (50).
+# - A script for many ranks needs five additions: its own device, its own images, an equal start,
+#   averaged gradients, and one report and one file for all ranks.
+# - If the equal start, the own images or the average is missing, there is no error message. The
+#   number of different networks and the losses of one process reveal it.
+# - The learning rate belongs to the *global* batch, so it grows when you add ranks.
+# - `make run LAB=40 NP=4` runs this file under `mpiexec`. Lab 41 does the same in TensorFlow, and
+#   lab 50 measures how the training scales.
 #
-# ## For those who have time: the time of a step
-# It is not in the minutes above. How long does a step of all ranks take, compared with one process
-# that takes all of the images itself?
+# ## Going further (optional): the time of a step
+# This part is not included in the minutes above. How long does a step of all ranks take, compared
+# with one process that computes all of the images itself?
 
 # %%
 if world.launcher():
@@ -621,8 +651,17 @@ else:
     record.add("step", one_process=step_alone, all_ranks=step, ranks_used=ranks)
 
 # %% [markdown]
-# **Explain.** You should see that the ranks take longer, by several times. This net computes for
-# less than a millisecond. Horovod's thread looks only once a millisecond for gradients that are
-# ready, and then messages follow. If there are fewer cores than ranks, these also take turns. Which
-# of the three costs most, these two numbers do not tell. It takes a net that computes for long to
-# gain by ranks: labs 41, 46 and 50.
+# **Explain.** You should see that the ranks take longer, by several times. This network computes
+# for less than a millisecond. Horovod's background thread wakes up only once per millisecond (its
+# *cycle time*) to look for gradients that are ready, and then the messages follow. If there are
+# fewer cores than ranks, the ranks also have to take turns. These two numbers do not show which of
+# the three effects costs most. More ranks only pay off for a network that computes for longer, as
+# in labs 41, 46 and 50.
+#
+# ### Further reading
+# - [@horovod_pytorch] The official instructions for the changes of this lab, with a complete
+#   script.
+# - [@sergeev2018] The paper that introduced Horovod, with its motivation and first measurements.
+# - [@horovod_concepts] Horovod's documentation of *rank*, *local rank*, *size* and the allreduce.
+# - [@goyal2017] The learning rate that grows with the number of ranks, and when it fails.
+# - [@pytorch_ddp] How PyTorch's own DistributedDataParallel does the same.

@@ -1,13 +1,29 @@
 # %% [markdown]
 # # 42 Horovod over MVAPICH2-GDR
 #
-# MVAPICH2-GDR moves gradients from GPU to GPU by itself. Loaded or called in another way, the job
-# still runs: slower, through another library, or with two threads in an MPI that expects one. Here
-# you learn to *prove* what a job does.
+# MVAPICH2-GDR is an MPI library that can send a gradient directly from the memory of one GPU to
+# that of another. GDR stands for GPUDirect RDMA (remote direct memory access), the technique in
+# which a network interface card (NIC) reads and writes GPU memory itself. Many environment
+# variables, modules and options have to be right before a job really uses it. If one of them is
+# wrong, the job usually still runs. It is only slower, because the gradients take a detour through
+# another library or through the host's memory, or it has two threads inside an MPI library that was
+# started for one, which can crash the job weeks later.
 #
-# **You will be able to** (1) prove which MPI library a process holds, and which thread level
-# Horovod is given, (2) write the line that starts a job with MVAPICH2-GDR, and start it, (3) prove
-# from a timeline which library carried the gradients, (4) prove whether they stayed on the GPU.
+# In this lab we learn to *prove* what a job does: which MPI library a process has loaded, which
+# thread level Horovod was granted, which library performed the allreduce, and whether the gradients
+# stayed on the GPU. On the way we write and start the command that launches a job with
+# MVAPICH2-GDR.
+#
+# **After this lab you can** (1) prove which MPI library a process has loaded and which thread level
+# Horovod is granted, (2) write and run the command that starts a job with MVAPICH2-GDR, (3) prove
+# from a timeline which library performed the allreduce, (4) prove whether the gradients stayed on
+# the GPU.
+#
+# ![Four paths of a gradient from a GPU of one node to a GPU of another: staged through the memory of both hosts, in chunks through pinned buffers, directly between GPU memory and the network card, and by NCCL](42_paths.svg)
+#
+# *Four paths from GPU to GPU. On the first, Horovod copies the gradient to host memory before MPI
+# sees it. On the others, Horovod passes the address in GPU memory to MPI (second and third) or to
+# NCCL.*
 #
 # Needs: horovod, torch · Ranks: 2 · Minutes: 50 · Level: intermediate · Before: 40
 
@@ -18,11 +34,11 @@ from collections import Counter
 
 import pandas
 from labkit import builds, check, cluster, hint, home, lab, launch, plots, predict, record, world
-from labkit.horovod import timeline, train_ways
+from labkit.horovod import ranks_here, timeline, train_ways
 from support import lab42
 
 lab.start("42_horovod_mvapich2_gdr")
-ranks = launch.ranks_here(2)
+ranks = ranks_here(2)
 free = not world.launcher()  # inside a job the ranks run already, over the MPI that started them
 # The MPI libraries here; None: that of the job.
 mpis = list(builds.mpi_builds()) if free else [None]
@@ -33,29 +49,31 @@ width = 256  # rows and columns of a matrix: 256 KiB
 steps = 40  # timed training steps of each way
 
 # %% [markdown]
-# *In the track "PPoPP hands-on, 90 minutes" the exercise to do here is 42.3. It needs no other
-# exercise: run the next code cell, and go on at "Which library carried the gradients?".*
+# *In the track "PPoPP hands-on, 90 minutes", do exercise 42.3. It needs no other exercise: run the
+# next code cell and continue at "Which library performed the allreduce?".*
 #
-# ## Which MPI does this process hold?
-# MVAPICH is a family of MPI libraries from Ohio State University, made for InfiniBand and GPUs.
-# MVAPICH2-GDR is its closed build of MVAPICH2 for GPUs and deep learning.
+# ## Which MPI library has this process loaded?
+# [MVAPICH](@mvapich) is a family of MPI (Message Passing Interface) libraries from Ohio State
+# University, made for InfiniBand and GPUs. MVAPICH2-GDR is its closed-source build of MVAPICH2 for
+# GPUs and deep learning.
 #
 # <details><summary>The family</summary>
 #
-# | library | what it is | takes GPU memory |
+# | library | what it is | accepts GPU memory |
 # |---|---|---|
-# | MVAPICH2 2.3.7 | open source, the last 2.x | if built with CUDA, and with `MV2_USE_CUDA=1` |
-# | MVAPICH2-GDR 2.3.7 | closed build of it: network cards read GPU memory | with `MV2_USE_CUDA=1` |
-# | MVAPICH 3, 4 | open source, a new core | if built with it |
-# | MVAPICH-Plus 4, 5 | closed build of that, GDR's successor | yes: `MVP_ENABLE_GPU=1` is the default |
+# | MVAPICH2 2.3.7 | open source, the last release 2.x | if built with CUDA, and with `MV2_USE_CUDA=1` |
+# | MVAPICH2-GDR 2.3.7 | closed-source build of MVAPICH2 in which NICs read GPU memory | with `MV2_USE_CUDA=1` |
+# | MVAPICH 3, 4 | open source, with a new core | if built with it |
+# | MVAPICH-Plus 4, 5 | closed-source build of MVAPICH 4, the successor of GDR | yes, `MVP_ENABLE_GPU=1` is the default |
 # </details>
 #
-# This kit brings MPICH, on which they are all built. `make mvapich2` puts MVAPICH2 beside it in
-# some minutes, and this lab then runs on both. You need neither InfiniBand nor a GPU for it.
+# This kit contains [MPICH](@mpich), on which all of them are based. `make mvapich2` builds MVAPICH2
+# in a few minutes, and this lab then runs with both libraries. You need neither InfiniBand nor a
+# GPU for this.
 #
-# A process can be asked in two ways what it holds. MPI says its name in a text, by the function
-# `MPI_Get_library_version`. And Linux lists all files that a process has mapped, in
-# `/proc/self/maps`. Here are both:
+# There are two ways to find out which library a process has loaded. MPI itself returns a text with
+# its name, from the function `MPI_Get_library_version`. And Linux lists all files that a process
+# has mapped into its memory, in `/proc/self/maps`. This cell shows both:
 
 # %%
 inside = {}
@@ -71,33 +89,36 @@ if free and "mvapich2" not in mpis:
     print("Until then the tables below hold the kit's reference for it.")
 
 # %% [markdown]
-# The file's name proves nothing. MPICH's and MVAPICH2's are both `libmpi.so.12`, on purpose: a
-# program built with one runs on the other. It runs on whichever is found first. But there must be
-# **one** file: two MPI libraries in a process do not know of each other.
+# The name of the file proves nothing. The files of MPICH and MVAPICH2 are both called
+# `libmpi.so.12`, so that a program built with one runs with the other, and it runs with the one
+# that is found first. There must be exactly **one** such file, because two MPI libraries in a
+# process do not know about each other.
 #
 # ### Exercise 42.1 · Which MPI library is this?
-# The text **begins** with the name of its family, and then comes the version:
+# The text **begins** with the name of the library's family, followed by the version:
 #
 #     'MVAPICH2 Version      :\t2.3.7\nMVAPICH2 Release date…'        'MPICH Version:      5.0.2\nMPICH ABI…'
 #     'MVAPICH Version:        4.0\nMVAPICH Release date…'            'Open MPI v5.0.11, package: …'
 #
-# What follows is free, and may name another family. This line looks at the beginning alone:
+# The rest of the text is arbitrary and can mention another family. This statement looks only at the
+# beginning:
 #
 #     version = re.match(rf"{family}(?: Version\s*:\s*| v)([^\s,]+)", text)
 #
-# If the text begins so, `version[1]` is the version; else `version` is None. Try the four families
-# of these texts. A text that begins with none of them is `(None, None)`.
+# If the text begins like this, `version[1]` is the version, and otherwise `version` is None. Try
+# the four families of these texts. For a text that begins with none of them, return `(None, None)`.
 #
-# MVAPICH2-GDR's text says MVAPICH2. What gives it away is a tool, `mpiname -a`: what it prints has
-# `MVAPICH2-GDR` in it. But that tool is only found in `PATH`. So believe it only if the text says
-# MVAPICH2: else it belongs to a library that this process does not hold.
+# The text of MVAPICH2-GDR says MVAPICH2. The library can be recognized by a tool, `mpiname -a`,
+# whose output contains `MVAPICH2-GDR`. However, the shell finds this tool in `PATH`, so it might
+# belong to a library that this process has not loaded. Therefore believe it only if the text says
+# MVAPICH2.
 #
 # Write `which_mpi`. About 6 lines. *(beginner)*
 #
 # <details><summary>Hint 1: one family after the other</summary>
 #
-# `for family in ("MVAPICH2", "MVAPICH", "MPICH", "Open MPI"):`, and return at the first that is
-# found.
+# `for family in ("MVAPICH2", "MVAPICH", "MPICH", "Open MPI"):`, and return at the first family that
+# matches.
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
@@ -124,57 +145,56 @@ def which_mpi(text, mpiname=""):
 check("42.1", which_mpi)
 
 # %% [markdown]
-# ## Who may call MPI?
-# Horovod has a thread of its own, which calls MPI. Your program has another one. May both be in MPI
-# at once?
+# ## Which threads may call MPI?
+# Horovod's background thread calls MPI, and your own thread may be calling it at the same time.
+# Whether that is safe depends on the **thread level**. A program requests a thread level when it
+# starts MPI, and MPI provides this level or a lower one. Two of the four levels matter here:
 #
-# A program asks for a **thread level** when it starts MPI, and is given that one or a lower one. Of
-# the four levels two matter here:
-#
-# | level | who may call MPI |
+# | level | which threads may call MPI |
 # |---|---|
-# | SINGLE, the lowest | there is only one thread |
+# | SINGLE, the lowest | the process has only one thread |
 # | MULTIPLE, the highest | every thread, at any time |
 #
-# Below MULTIPLE, MPI leaves its locks out. Two threads in it at once then spoil its lists. What
-# comes of it is a crash, a job that hangs, or nothing at all, until one day. Horovod asks for
-# MULTIPLE.
+# Below MULTIPLE, MPI does not use its locks. If two threads then call it at the same time, they
+# corrupt its internal lists. The result can be a crash, a job that hangs, or no visible effect for
+# a long time. Horovod requests MULTIPLE.
 #
-# MVAPICH2 **binds** ranks to cores: a rank's threads may run on its cores and nowhere else. It
-# grants MULTIPLE to ranks that are not bound, or that are bound to a group of cores. By default it
-# binds each rank to **one** core, and grants SINGLE.
+# MVAPICH2 **binds** ranks to cores, which means that the threads of a rank may run only on the
+# rank's cores. It provides MULTIPLE to ranks that are not bound, or that are bound to several
+# cores. By default it binds each rank to **one** core and provides SINGLE.
 #
-# What does MVAPICH2's InfiniBand device, `ch3:mrail`, make of a request for MULTIPLE? The first
-# line that applies decides:
+# For InfiniBand, MVAPICH2 has the device `ch3:mrail`. When Horovod requests MULTIPLE from it, the
+# first row of this table that applies determines the result:
 #
-# | variables | the rank is bound to | granted |
+# | environment variables | the rank is bound to | provided |
 # |---|---|---|
 # | `MV2_ENABLE_AFFINITY=0` (the default is 1) | nothing | MULTIPLE |
 # | `MV2_CPU_BINDING_LEVEL=core` | one core | SINGLE |
 # | `MV2_CPU_BINDING_LEVEL=socket` or `numanode` | several cores | MULTIPLE |
 # | `MV2_CPU_BINDING_POLICY=hybrid` | a group of cores | MULTIPLE |
-# | anything else, or nothing set | one core | SINGLE |
+# | any other setting, or none | one core | SINGLE |
 #
 # ### Predict
-# What is Horovod given over `ch3:mrail` if nobody sets a variable? And with
-# `MV2_CPU_BINDING_LEVEL=socket`? Write "MULTIPLE", or "less" for any level below it.
+# Which level does `ch3:mrail` provide to Horovod if you set no variable? And which with
+# `MV2_CPU_BINDING_LEVEL=socket`? Write "MULTIPLE", or "less" for any lower level.
 
 # %%
 predict("42.1", unset="less", socket="MULTIPLE")
 
 # %% [markdown]
 # ### Measure
-# What is Horovod given here? There are up to four settings:
+# The next cell starts Horovod on this machine with up to four settings and prints the level that it
+# gets:
 #
-# | setting | what it is |
+# | setting | meaning |
 # |---|---|
 # | affinity off | `MV2_ENABLE_AFFINITY=0`, as labkit sets it for its ranks |
-# | affinity on | as if no variable were set |
+# | affinity on | as if you had set no variable |
 # | affinity on, socket | with `MV2_CPU_BINDING_LEVEL=socket` |
-# | asked for less | the control: `HOROVOD_MPI_THREADS_DISABLE=1` makes Horovod ask for SINGLE |
+# | asked for less | the control: `HOROVOD_MPI_THREADS_DISABLE=1` makes Horovod request SINGLE |
 #
-# The device `ch3:mrail` needs InfiniBand. So your prediction is compared with the kit's table,
-# which was measured with it. About 5 s for each line.
+# The device `ch3:mrail` needs InfiniBand, so your prediction is compared with the kit's table,
+# which was measured with it. Each line takes about 5 s.
 
 # %%
 levels = []
@@ -197,26 +217,29 @@ mrail = reference[reference.channel == "ch3:mrail"].set_index("setting").level
 predict.compare("42.1", unset=mrail["affinity on"], socket=mrail["affinity on, socket"])
 
 # %% [markdown]
-# **Explain.** You should see: of all lines in which MULTIPLE was asked for, only `ch3:mrail` with
-# affinity on gives less. With `socket` it does not: the rank is bound, but to several cores.
-# (`hybrid` is not in the measured table: it rests on the source of MVAPICH2, and on a run of ours.)
+# **Explain.** Among all lines in which Horovod requests MULTIPLE, you should see a lower level only
+# for `ch3:mrail` with affinity on. With `socket` the rank is also bound, but to several cores, and
+# gets MULTIPLE. (The setting `hybrid` is not in the measured table. Its row above is based on the
+# source code of MVAPICH2 and on one run of ours.)
 #
-# You may see MULTIPLE with affinity on in your own table. Then your MVAPICH2 has another device,
-# such as `ch3:nemesis:tcp`: that one binds nobody, and neither does MPICH. So a laptop on which all
-# is well proves nothing for the cluster.
+# Your own table might show MULTIPLE with affinity on. In that case your MVAPICH2 uses another
+# device, such as `ch3:nemesis:tcp`, which does not bind ranks, and neither does MPICH. A laptop
+# without problems therefore proves nothing for the cluster.
 #
-# What is the cure? <details><summary>Answer</summary>
+# How can you get MULTIPLE on a cluster? <details><summary>Answer</summary>
 #
-# `MV2_ENABLE_AFFINITY=0` is the simplest one, where something else binds the ranks, as srun does.
-# It also switches off MVAPICH2-GDR's own choice of cores near the GPU and the network card (its
-# guide, 9.4 and 13.7). `hybrid` keeps that, with `MV2_THREADS_PER_PROCESS`, the cores for each
-# rank: if all ranks of a node together need more than it has, MVAPICH2 aborts. Which is faster on a
-# GPU cluster we have not measured.
+# `MV2_ENABLE_AFFINITY=0` is the simplest way, provided that another program binds the ranks, as
+# srun does. It also switches off MVAPICH2-GDR's own choice of cores near the GPU and the NIC ([its
+# guide](@mvapich2_gdr), sections 9.4 and 13.7). The policy `hybrid` keeps this choice. It needs
+# `MV2_THREADS_PER_PROCESS`, the number of cores for each rank, and MVAPICH2 aborts if the ranks of
+# a node together need more cores than the node has. We have not measured which of the two is faster
+# on a GPU cluster.
 # </details>
 #
-# ## The line that starts a job
-# A job has 2 nodes with 4 GPUs each, a rank for each GPU, and 14 cores for each rank. Slurm's
-# launcher is srun, MVAPICH2's own is mpirun_rsh. Here is the line for either:
+# ## The command that starts a job
+# Suppose that a job has 2 nodes with 4 GPUs each, one rank for each GPU, and 14 cores for each
+# rank. The launcher of [Slurm](@slurm_srun), the scheduler of most clusters, is `srun`, and
+# MVAPICH2's own launcher is `mpirun_rsh`. These are the two commands:
 #
 #     env MV2_USE_CUDA=1 MV2_SUPPORT_DL=1 MV2_ENABLE_AFFINITY=0 srun --mpi=pmi2 --nodes=2 --ntasks-per-node=4
 #         --cpus-per-task=14 --gpus-per-node=4 --gpu-bind=none python train.py
@@ -224,54 +247,54 @@ predict.compare("42.1", unset=mrail["affinity on"], socket=mrail["affinity on, s
 #     mpirun_rsh -export-all -np 8 -hostfile hosts MV2_USE_CUDA=1 MV2_SUPPORT_DL=1 MV2_ENABLE_AFFINITY=0
 #         OMP_NUM_THREADS=14 python train.py
 #
-# | words | without them |
+# | option or variable | what happens without it |
 # |---|---|
-# | `MV2_USE_CUDA=1` | MVAPICH2-GDR takes an address on the GPU for one of the host, and may crash |
-# | `MV2_SUPPORT_DL=1` | its guide (7.3): needed "to run the jobs properly" with Horovod |
-# | `--mpi=pmi2` | 8 programs that do not know of each other: every one is rank 0 |
-# | `--cpus-per-task=14` | Slurm gives a rank **one** core, for itself, Horovod's thread and the loaders |
-# | `--gpu-bind=none` | a site may hide the other GPUs; then a rank cannot reach them directly |
-# | `-export-all` | ranks on other nodes miss your environment |
-# | `-hostfile hosts` | the next words are taken for hosts. The file has a line `node1:4` for each node |
-# | `OMP_NUM_THREADS=14` | mpirun_rsh binds nobody: each rank starts a thread for every core of the node |
+# | `MV2_USE_CUDA=1` | MVAPICH2-GDR takes an address in GPU memory for one in host memory, and can crash |
+# | `MV2_SUPPORT_DL=1` | its guide (7.3) says that it is needed "to run the jobs properly" with Horovod |
+# | `--mpi=pmi2` | 8 separate programs start, each of which is rank 0. PMI2 is the Process Management Interface through which ranks find each other |
+# | `--cpus-per-task=14` | Slurm gives a rank **one** core, for itself, Horovod's thread and the data loaders |
+# | `--gpu-bind=none` | a site might hide the other GPUs, so that a rank cannot reach them directly |
+# | `-export-all` | ranks on other nodes do not get your environment |
+# | `-hostfile hosts` | the next arguments are taken for host names. The file has a line `node1:4` for each node |
+# | `OMP_NUM_THREADS=14` | mpirun_rsh does not bind ranks, so each rank starts a thread for every core of the node |
 #
-# **Order counts.** mpirun_rsh takes words with a `=` for variables only *directly before* the
-# program; behind it they are the program's arguments. srun knows no variables: they stand before
-# it, after `env`.
+# **The order matters.** mpirun_rsh treats an argument with a `=` as a variable only *directly
+# before* the program, because arguments after the program belong to the program. srun does not
+# accept variables, so they stand before it, after `env`.
 #
 # <details><summary>Two more remarks on GDR</summary>
 #
-# `MV2_GPUDIRECT_GDRCOPY_LIB=path of libgdrapi.so` makes short messages faster; the path may also be
-# in `LD_LIBRARY_PATH`. And its guide says of Horovod: "do not use the LD_PRELOAD option".
+# `MV2_GPUDIRECT_GDRCOPY_LIB=path of libgdrapi.so` makes short messages faster; the path can also be
+# in `LD_LIBRARY_PATH`. And the guide says about Horovod: "do not use the LD_PRELOAD option".
 # </details>
 #
 # ### Exercise 42.2 · Write the line, and start it
-# `variables` returns what a flavour is given, as a dict of texts:
+# `variables` returns the environment variables for a flavor of MVAPICH, as a dictionary of strings:
 #
-# | flavour | variables |
+# | flavor | variables |
 # |---|---|
 # | `mvapich2`, on CPUs | `MV2_ENABLE_AFFINITY=0` |
-# | `mvapich2-gdr` | the three `MV2_` of the lines above |
-# | `mvapich-plus` (its successor) | `MVP_ENABLE_GPU=1` alone: its default, said all the same |
+# | `mvapich2-gdr` | the three `MV2_` variables of the commands above |
+# | `mvapich-plus` (its successor) | only `MVP_ENABLE_GPU=1`, its default, which we state explicitly |
 #
-# `command` returns the line for a job, as a list of words, each of them text. `job.nodes` is the
-# number of nodes. `job.ranks` and `job.gpus` are those of each node, `job.cores` those of each
-# rank. Where `job.gpus` is 0, the line says nothing about GPUs.
+# `command` returns the command for a job, as a list of strings. `job.nodes` is the number of nodes,
+# `job.ranks` and `job.gpus` are the numbers of ranks and GPUs on each node, and `job.cores` is the
+# number of cores for each rank. If `job.gpus` is 0, the command does not mention GPUs.
 #
-# The line of a third launcher, mpiexec, is there as an example. It starts ranks on one machine
-# without Slurm, and `-bind-to core:14` gives each of them 14 cores. Write those of mpirun_rsh and
-# srun in its way. About 5 and 5 lines. *(intermediate)*
+# The command for a third launcher, `mpiexec`, is in the cell as an example. It starts ranks on one
+# machine without Slurm, and `-bind-to core:14` gives each of them 14 cores. Following this example,
+# write the commands for `mpirun_rsh` and `srun`. About 5 lines each. *(intermediate)*
 #
-# <details><summary>Hint 1: words</summary>
+# <details><summary>Hint 1: a list of strings</summary>
 #
-# `*pairs` in a list puts in all variables, and `*program` the program. Each option is a word of its
-# own, as `f"--nodes={job.nodes}"`.
+# In a list, `*pairs` inserts all variables and `*program` inserts the program. Each option is one
+# string, such as `f"--nodes={job.nodes}"`.
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
 # `["env", *pairs, "srun", "--mpi=pmi2", f"--nodes={job.nodes}", …, *gpus, *program]`, where `gpus`
-# is `[]` or `[f"--gpus-per-node={job.gpus}", "--gpu-bind=none"]`. For mpirun_rsh `threads` comes
-# behind `*pairs`.
+# is `[]` or `[f"--gpus-per-node={job.gpus}", "--gpu-bind=none"]`. For mpirun_rsh, `threads` comes
+# after `*pairs`.
 # </details>
 
 
@@ -312,11 +335,12 @@ check("42.2", variables, command)
 
 # %% [markdown]
 # ### Measure
-# Now start your line. Where Slurm is, srun asks for two nodes and starts it there (`make tabletop`
-# starts a Slurm on this machine; mpirun_rsh's line is only checked). Elsewhere mpiexec starts it.
-# On srun's line, the site's own `--mpi=…` takes the place of yours. Each rank says where it is, how
-# many cores it may use, and with which MPI. Then all ranks sum a gradient of 16 MiB, each on its
-# own device, by that MPI: `MB/s` is its bytes over the seconds. About 10 s for each MPI.
+# Now start your command. If Slurm is available, srun requests two nodes and starts it there.
+# (`make tabletop` starts a Slurm cluster on this machine. The command for mpirun_rsh is only
+# checked.) Otherwise mpiexec starts it. In the command for srun, the site's own `--mpi=…` replaces
+# yours. Each rank prints its node, the number of cores that it may use, and its MPI library. Then
+# all ranks perform an allreduce of a gradient of 16 MiB with this library, each on its own device.
+# `MB/s` is the number of bytes divided by the seconds. This takes about 10 s for each MPI library.
 
 # %%
 launcher = lab42.launcher_here() if free else None
@@ -334,23 +358,26 @@ for mpi in mpis if launcher else []:
     print(pandas.DataFrame(answers)[columns].to_string(index=False), "\n")
 
 # %% [markdown]
-# **Explain.** Is every number of `rank` there once? Does `cores` say what the line asked for, one
-# for each rank? Then the line did what it says. Nodes of a tabletop share this machine and bind
-# nobody: there `cores` is more. On GPUs, `staged` tells whether the gradient was copied to the
-# host's memory before MPI saw it. With MVAPICH2-GDR and `MV2_USE_CUDA=1` it is not, and `MB/s`
-# shows what that is worth.
+# **Explain.** Check two things: every number in the column `rank` occurs exactly once, and `cores`
+# is the number that the command requested for each rank. If both are true, the command does what it
+# says. The nodes of a tabletop cluster share this machine and do not bind ranks, so there `cores`
+# is larger. On GPUs, `staged` tells you whether the gradient was copied to host memory before MPI
+# saw it. With MVAPICH2-GDR and `MV2_USE_CUDA=1` it is not copied, and `MB/s` shows how much faster
+# that is.
 #
-# A node has 56 cores and 4 ranks, and somebody forgot `--cpus-per-task`. How many cores compute?
+# A node has 56 cores and 4 ranks, and the option `--cpus-per-task` was forgotten. How many cores
+# compute?
 # <details><summary>Answer</summary>
 #
-# Four. Slurm gives each rank one, which it shares with Horovod's thread and the loaders. The other
-# 52 are idle, and nothing says so. What one core costs is measured at the end.
+# Four. Slurm gives each rank one core, which it shares with Horovod's thread and the data loaders.
+# The other 52 cores are silently idle. The end of this lab measures what a single core costs.
 # </details>
 #
-# ## Which library carried the gradients?
-# `hvd.mpi_built()` says what *could* be used. The **timeline** says what *was*: with
-# `HOROVOD_TIMELINE=file` rank 0 writes down every activity of every tensor. Here are the first ones
-# of a run with three gradients, in the order in which they began.
+# ## Which library performed the allreduce?
+# `hvd.mpi_built()` tells you which library *could* be used. The **timeline** tells you which
+# library *was* used: with `HOROVOD_TIMELINE=file`, rank 0 writes every activity of every tensor to
+# a file. Here are the first activities of a run with three gradients, in the order in which they
+# began:
 
 
 # %%
@@ -370,30 +397,30 @@ for activity in own[:18]:
 # | activity | what happens |
 # |---|---|
 # | NEGOTIATE_ALLREDUCE | Horovod waits until every rank has this gradient |
-# | ALLREDUCE | the whole work on it; those below are parts of it |
-# | INIT_FUSION_BUFFER | the buffer in which gradients are packed is made, once |
-# | MEMCPY_IN_FUSION_BUFFER | the gradient is copied in |
-# | MPI_ALLREDUCE | one call of the library carries all that is in the buffer |
-# | MEMCPY_OUT_FUSION_BUFFER | the sum is copied out |
+# | ALLREDUCE | the whole operation, which contains the activities below |
+# | INIT_FUSION_BUFFER | Horovod allocates the buffer in which gradients are fused into one message, once |
+# | MEMCPY_IN_FUSION_BUFFER | the gradient is copied into the buffer |
+# | MPI_ALLREDUCE | one call of the library processes the whole content of the buffer |
+# | MEMCPY_OUT_FUSION_BUFFER | the sum is copied out of the buffer |
 #
 # ### Exercise 42.3 · Which library, in how many calls?
-# *(The one to do in the track "PPoPP hands-on, 90 minutes".)*
+# *(The exercise to do in the track "PPoPP hands-on, 90 minutes".)*
 #
-# An activity that begins with a library's name (MPI, GLOO, NCCL, CCL) and `_` moved data. The
-# tensors of **one** call begin one right after the other. Between two calls, other activities
-# begin. So `MPI_ALLREDUCE` three times in a row is one call with 3 tensors.
+# An activity whose name begins with the name of a library (MPI, GLOO, NCCL, CCL) and `_` has moved
+# data. The tensors of **one** call begin directly one after the other, and other activities begin
+# between two calls. For example, `MPI_ALLREDUCE` three times in a row is one call with 3 tensors.
 #
-# The loop in `carried` goes through the events: `name` is an activity, and `count` says how many of
-# it begin one right after the other. For each activity of a library, put (calls, tensors) into
-# `proof`. About 3 lines. *(beginner)*
+# The loop in `carried` goes through the events. In each turn, `name` is an activity, and `count` is
+# the number of times that it begins directly one after the other. For each activity of a library,
+# store (calls, tensors) in `proof`. About 3 lines. *(beginner)*
 #
-# <details><summary>Hint 1: is it a library's?</summary>
+# <details><summary>Hint 1: does it belong to a library?</summary>
 #
-# `name.split("_")[0]` is what stands before the first `_`.
+# `name.split("_")[0]` is the part of the name before the first `_`.
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
-# If that is a library: `calls, tensors = proof.get(name, (0, 0))`, and then
+# If this part is the name of a library: `calls, tensors = proof.get(name, (0, 0))`, and then
 # `proof[name] = (calls + 1, tensors + count)`.
 # </details>
 
@@ -418,17 +445,18 @@ check("42.3", carried)
 
 # %% [markdown]
 # ### Predict
-# A step of the net below averages 12 gradients of 256 KiB. How many calls of MPI's allreduce is
-# that with `HOROVOD_FUSION_THRESHOLD=0`, which switches the buffer off? And at best, with the
-# default of 128 MiB?
+# A step of the network below averages 12 gradients of 256 KiB each. How many calls of MPI's
+# allreduce does it take with `HOROVOD_FUSION_THRESHOLD=0`, which switches the fusion buffer off?
+# And how many does it take at best with the default buffer of 128 MiB?
 
 # %%
 predict("42.3", calls_unfused=12, calls_fused_at_best=1)
 
 # %% [markdown]
 # ### Measure
-# Each MPI library trains *fused* and *unfused*. Gloo is Horovod's own library for TCP. It is the
-# control: its name must be in its timeline, and MPI's must not be. About half a minute.
+# Each MPI library trains with fusion (*fused*) and without it (*unfused*). [Gloo](@gloo), Horovod's
+# own library for TCP, is the control: its timeline must contain Gloo's name and must not contain
+# MPI's. This takes about half a minute.
 
 # %%
 ways = {"fused": {}, "unfused": {"HOROVOD_FUSION_THRESHOLD": "0"}}
@@ -456,31 +484,33 @@ best = {way: min(per_step[library, way] for library in libraries.values()) for w
 predict.compare("42.3", calls_unfused=best["unfused"], calls_fused_at_best=best["fused"])
 
 # %% [markdown]
-# **Explain.** *The names.* MPI's lines hold `MPI_ALLREDUCE` alone, and Gloo's `GLOO_ALLREDUCE`
-# alone. So a timeline tells libraries apart. It does not tell MPICH from MVAPICH2: that was
-# exercise 42.1.
+# **Explain.** *The names.* You should see only `MPI_ALLREDUCE` in the lines of the MPI libraries,
+# and only `GLOO_ALLREDUCE` in those of Gloo. A timeline therefore distinguishes libraries. It does
+# not distinguish MPICH from MVAPICH2, for which you need exercise 42.1.
 #
-# *The calls.* Unfused there are 12. Fused there are 1 to 3, on the mean of all steps. Why not
-# always 1?
+# *The calls.* Without fusion a step takes 12 calls, and with fusion 1 to 3 calls, averaged over all
+# steps. Why is it not always 1?
 # <details><summary>Answer</summary>
 #
-# Horovod looks once a millisecond (lab 44 tries longer), and takes what is ready. Gradients become
-# ready one after the other. If the last ones are not ready yet, the first ones leave without them.
+# Horovod's background thread wakes up once per millisecond (lab 44 tries a longer cycle) and fuses
+# the gradients that are ready at that moment. The gradients become ready one after the other. If
+# the last ones are not ready yet, the first ones are sent without them.
 # </details>
 #
 # ## Did my gradients stay on the GPU?
-# A GPU job can be slow because its gradients go through host memory, and nothing says so. In 2018
-# somebody asked why his timeline had MPI_ALLREDUCE and no NCCL_ALLREDUCE (Horovod's issue 321). The
-# answer: his Horovod had been built without NCCL.
+# A GPU job can be slow because its gradients are silently copied through host memory. In 2018 a
+# user asked why the timeline of his job contained MPI_ALLREDUCE and no NCCL_ALLREDUCE ([Horovod's
+# issue 321](@horovod_issue_321)). The reason was that his Horovod had been built without NCCL.
 #
-# A build of Horovod is `nccl`, `mpi` or `host`. `nccl` gives GPU memory to NCCL. `mpi` gives it to
-# MPI, which must be able to take it (**CUDA-aware**). `host` copies GPU tensors to host memory
-# first, and MPI or Gloo carry the copy. So does a build `nccl` in an operation for which no library
-# was named (lab 43).
+# There are three kinds of builds of Horovod for GPUs: `nccl`, `mpi` and `host`. A build `nccl`
+# passes GPU memory to NCCL. A build `mpi` passes it to MPI, which must be able to accept it
+# (**CUDA-aware**). A build `host` first copies GPU tensors to host memory, and MPI or Gloo then
+# process the copy. A build `nccl` does the same in operations for which no library was named (lab
+# 43).
 #
-# A timeline has one row for each tensor. Here are five jobs, and the row of one gradient in each.
-# (The first was recorded here. The others are built from Horovod 0.28.1's source, operation by
-# operation: we had no file of a GPU job.)
+# A timeline has one row for each tensor. Here are five jobs, with the row of one gradient in each.
+# (The first row was recorded on a CPU. The others were derived from the source code of Horovod
+# 0.28.1, operation by operation, because we had no file of a GPU job.)
 
 # %%
 for journey in lab42.JOURNEYS[:5]:
@@ -488,34 +518,34 @@ for journey in lab42.JOURNEYS[:5]:
     print("   ", " ".join(journey.activities), "\n")
 
 # %% [markdown]
-# Look at the third and the fourth: **they are the same.** The timeline alone cannot tell whether
-# MPI was given GPU memory. Two more facts decide: where your gradients are (`gradient.device`), and
-# the build.
+# Compare the third and the fourth row: **they are identical.** The timeline alone therefore does
+# not show whether MPI received GPU memory. You need two more facts: where your gradients are
+# (`gradient.device`), and which build you use.
 #
-# | in the row | what it says |
+# | in the row | what it tells you |
 # |---|---|
-# | a name that begins with `NCCL_` | NCCL carried GPU memory, at least on a part of the way |
+# | a name that begins with `NCCL_` | NCCL transferred GPU memory, at least on a part of the path |
 # | `MEMCPY_IN_HOST_BUFFER` | a copy to host memory, for MPI between the nodes |
-# | `MPI_…`, `GLOO_…` | depends on the build |
-# | `MEMCPY_IN_FUSION_BUFFER` | nothing: this buffer is where the gradients are, GPU or host |
-# | `WAIT_FOR_DATA` | nothing: a build with CUDA writes it for CPU tensors, too |
+# | `MPI_…`, `GLOO_…` | it depends on the build |
+# | `MEMCPY_IN_FUSION_BUFFER` | nothing, because this buffer is where the gradients are, in GPU or host memory |
+# | `WAIT_FOR_DATA` | nothing, because a build with CUDA writes it for CPU tensors, too |
 #
 # ### Exercise 42.4 · Tell the way
 # Write `way_of(activities, device, build)` for the row of one gradient. It returns one of four
-# texts:
+# strings:
 #
 # 1. `"CPU tensors"`: the gradient is not on a GPU.
-# 2. `"staged through the host"`: it is copied to host memory on its way, on the whole way or
+# 2. `"staged through the host"`: the gradient is copied to host memory, on the whole path or
 #    between the nodes.
-# 3. `"stayed on the GPU"`: NCCL carried it, and nothing copied it to the host.
-# 4. `"CUDA-aware MPI"`: Horovod handed GPU memory to MPI.
+# 3. `"stayed on the GPU"`: NCCL transferred it, and it was not copied to the host.
+# 4. `"CUDA-aware MPI"`: Horovod passed GPU memory to MPI.
 #
 # About 7 lines. *(intermediate)*
 #
 # <details><summary>Hint 1: the order of questions</summary>
 #
-# First the device. Then the host buffer, since a row can hold NCCL and a copy to the host. Then
-# NCCL. Then the build.
+# First check the device. Then look for the host buffer, because a row can contain both NCCL and a
+# copy to the host. Then look for NCCL, and at the end check the build.
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
@@ -551,37 +581,40 @@ for library in libraries.values():
         print(f"{library}: {count} gradients, {way}. labkit says: {training.where.describe()}")
 
 # %% [markdown]
-# **Explain.** On a machine without GPUs all are CPU tensors, and the timeline is right to show MPI.
-# With GPUs and `make run LAB=42 HOROVOD=nccl` they should stay there. `HOROVOD=mpi` is the way of
-# MVAPICH2-GDR: that build hands the GPU's memory to MPI. If the gradients do not stay, ask in the
-# order of the exercise: the device, the host buffer, NCCL, the build.
+# **Explain.** On a machine without GPUs all gradients are CPU tensors, and the timeline is right to
+# show MPI. With GPUs and `make run LAB=42 HOROVOD=nccl` the gradients should stay on the GPU.
+# `HOROVOD=mpi` is the build for MVAPICH2-GDR, which passes the GPU's memory to MPI. If your
+# gradients do not stay on the GPU, ask in the order of the exercise: the device, the host buffer,
+# NCCL, the build.
 #
-# Does "CUDA-aware MPI" mean that nothing goes through host memory?
+# Does "CUDA-aware MPI" mean that no data passes through host memory?
 # <details><summary>Answer</summary>
 #
-# No. What MPI does with GPU memory is its own affair, and no timeline shows it. MVAPICH2-GDR's
-# guide (13) has limits: `MV2_GPUDIRECT_LIMIT` (nominally 8192 bytes) for what the network card
-# reads from the GPU, and `MV2_USE_GPUDIRECT_RECEIVE_LIMIT` (131072) for what it writes there.
-# Longer messages go in pieces through host memory. The library chooses the values by the machine
-# that it finds. Lab 27 measures such ways.
+# No. The timeline does not show what MPI does with GPU memory. MVAPICH2-GDR's guide (13) describes
+# limits: `MV2_GPUDIRECT_LIMIT` (nominally 8192 bytes) for data that the NIC reads from the GPU, and
+# `MV2_USE_GPUDIRECT_RECEIVE_LIMIT` (131072) for data that it writes there. Longer messages are sent
+# in chunks through host memory. The library chooses the values according to the machine that it
+# finds. Lab 27 measures such paths.
 # </details>
 #
 # ### What you take away
-# - The text of `MPI_Get_library_version` and `/proc/self/maps` prove the library; a file's name
-#   does not.
-# - By default MVAPICH2 over InfiniBand binds a rank to one core, and lets one thread call it.
-#   Horovod needs more: `MV2_ENABLE_AFFINITY=0`.
-# - GDR: `MV2_USE_CUDA=1 MV2_SUPPORT_DL=1` before the program, and **cores for each rank** in the
-#   line (measured below).
-# - The timeline proves which library carried the gradients. Whether they stayed on the GPU, it says
-#   together with their device and Horovod's build. Next: NCCL (43).
+# - The text of `MPI_Get_library_version` and the list in `/proc/self/maps` prove which library is
+#   loaded. The name of a file does not.
+# - By default MVAPICH2 over InfiniBand binds a rank to one core and lets only one thread call it.
+#   Horovod needs a higher thread level, so set `MV2_ENABLE_AFFINITY=0`.
+# - For GDR, put `MV2_USE_CUDA=1 MV2_SUPPORT_DL=1` before the program, and request **cores for each
+#   rank** (measured below).
+# - The timeline proves which library performed the allreduce. Together with the device of the
+#   gradients and Horovod's build, it also proves whether they stayed on the GPU. Lab 43 continues
+#   with NCCL.
 #
-# ## For those who have time: three measurements
-# They are not in the minutes above, and no exercise needs them.
+# ## Going further (optional): three measurements
+# These measurements are not included in the minutes above, and no exercise needs them.
 #
-# **What does one core cost?** The line of 42.2 with one core for its only rank, and with all.
-# `asked` is what the line says. `seen` is the control: the cores that the rank found. (The
-# tabletop's nodes bind nobody, so it is mpiexec there.) About 10 s.
+# **What does it cost to have only one core?** This cell runs the command of 42.2 with one rank,
+# first with one core and then with all cores. `asked` is the number in the command. `seen` is the
+# control, which is the number of cores that the rank found. (The nodes of a tabletop do not bind
+# ranks, so mpiexec is used there.) This takes about 10 s.
 
 # %%
 if launcher:
@@ -601,16 +634,17 @@ if launcher:
     print("A training step of one rank:", pandas.DataFrame(rows)[columns], sep="\n")
 
 # %% [markdown]
-# **Explain.** You should see: on one core the step takes longer. If the other line has n cores, it
-# is at most n times as long, and in fact less: not all of the work can be shared.
+# **Explain.** You should see that the step takes longer on one core. If the other line has n cores,
+# the step on one core takes at most n times as long, and in fact less, because not all of the work
+# can be done in parallel.
 #
-# You may see the line with more cores *slower*, even many times. Then other programs want these
-# cores: the threads of a step wait for each other, and one of them always waits for a core.
-# `make doctor` says how busy the machine is. And if `seen` is not what was `asked`, nobody was
-# bound: look at the launcher.
+# The line with more cores might even be *slower*, by a large factor. In that case other programs
+# use these cores: the threads of a step have to wait for each other, and one of them is always
+# waiting for a core. `make doctor` tells you how busy the machine is. If `seen` differs from
+# `asked`, the rank was not bound, so check the launcher.
 #
-# **Fused or not: how long is a step?** These are the times of the steps whose calls were counted
-# above.
+# **How long does a step take with fusion and without?** These are the times of the steps whose
+# calls were counted above.
 
 # %%
 times = {}
@@ -621,15 +655,16 @@ for library, trainings in results.items():
 plots.spread(times, title="A step by library: compare what is steady")
 
 # %% [markdown]
-# **Explain.** Twelve calls cost eleven latencies more. One call costs two more copies of all
-# gradients. On one node, through memory, a latency is some microseconds: so both ways should be
-# close, and either may be ahead. If the boxes overlap, or a line says *not steady*, neither has
-# won. You may see one way many times slower: then ranks and Horovod's threads wait for cores, in
-# each call anew. Lab 44 takes fusion apart.
+# **Explain.** Twelve calls cost eleven more latencies than one call, while one fused call costs two
+# more copies of all gradients. On one node, where messages go through memory, a latency is a few
+# microseconds, so the two times should be close, and either can be smaller. If the boxes overlap,
+# or if a line says *not steady*, the measurement does not show a difference. One of them might be
+# many times slower. Then ranks and Horovod's threads wait for cores in each call. Lab 44 examines
+# fusion in detail.
 #
-# **Two nodes.** `make submit LAB=42 NODES=2 MPI=mvapich2` runs the lab as a job (`make tabletop`
-# starts two nodes on this machine). Below is what your newest job measured, else the kit's
-# reference.
+# **Two nodes.** `make submit LAB=42 NODES=2 MPI=mvapich2` runs this lab as a job (`make tabletop`
+# starts two nodes on this machine). The next cell shows the measurements of your most recent job,
+# or the kit's reference if you have none.
 
 # %%
 table, whose = cluster.records_or_reference("42", "step")
@@ -639,7 +674,16 @@ columns = ["nodes", "ranks", "mpi", "way", "ms", "ms_q1", "ms_q3", "seconds_stea
 print(f"These are {whose}:", table.reindex(columns=columns).to_string(index=False), sep="\n")
 
 # %% [markdown]
-# **Explain.** `ms` is the median of a step, and `ms_q1` to `ms_q3` its middle half. Compare rows of
-# the same nodes and ranks, and only where `seconds_steady` is True. With more ranks than cores, as
-# on a tabletop on a laptop, ranks wait for cores most of the time, and differences between
-# libraries mean little.
+# **Explain.** `ms` is the median time of a step, and the range from `ms_q1` to `ms_q3` contains the
+# middle half of the times (the interquartile range). Compare only rows with the same numbers of
+# nodes and ranks, and only rows in which `seconds_steady` is True. If there are more ranks than
+# cores, as in a tabletop cluster on a laptop, ranks wait for cores most of the time, and
+# differences between libraries mean little.
+#
+# ### Further reading
+# - [@mvapich2_gdr] Section 7.3 describes Horovod, section 9 the binding of ranks, and section 13
+#   the variables for GPUs.
+# - [@awan2019] Measurements of TensorFlow and Horovod over MVAPICH2-GDR and NCCL on GPU clusters.
+# - [@horovod_mpi] Horovod's own page about running with MPI.
+# - [@horovod_timeline] All activities of the timeline, and how to view it.
+# - [@gpudirect_rdma] How a network card reads and writes GPU memory, and which hardware can do it.

@@ -1,13 +1,27 @@
 # %% [markdown]
 # # 43 Horovod with NCCL
 #
-# On GPUs, Horovod hands its tensors to NCCL, which finds its own way over NVLink, PCIe and the
-# network. Here you read in its log which way it took, and give it the GPUs and the build that it
-# needs.
+# On NVIDIA GPUs, Horovod usually lets [NCCL](@nccl) (NVIDIA Collective Communications Library)
+# perform its collectives. NCCL is fast because it finds its own path between any two GPUs: over
+# NVLink, over PCI Express (PCIe), or over the network. But it finds only the paths that the job
+# leaves open. If a container or a scheduler hides a GPU, if a driver module is missing, or if
+# Horovod was built with the wrong options, NCCL silently takes a slower path or Horovod silently
+# does without it, and a job that should scale does not.
 #
-# **You will be able to** (1) tell from a log how ranks are connected, and whether GPUDirect RDMA is
-# on, (2) see a wrong map of ranks to GPUs before NCCL refuses it, (3) say what a set of build
-# switches builds.
+# In this lab we read NCCL's log to see which path it took between every pair of ranks, recognize a
+# mapping of ranks to GPUs that NCCL would refuse, and work out from a set of build options what
+# Horovod will use for each operation. At the end we measure which library this machine's Horovod
+# uses.
+#
+# **After this lab you can** (1) tell from a log how ranks are connected and whether GPUDirect RDMA
+# is used, (2) recognize a wrong mapping of ranks to GPUs before NCCL refuses it, (3) predict what a
+# set of build options builds.
+#
+# ![Four A100 GPUs in one host. NVLink connects 0 and 1 as well as 2 and 3. The ring of NCCL over all four has to pass through host memory between 1 and 2 and between 3 and 0](43_ring.svg)
+#
+# *NCCL's ring over four A100 GPUs that are connected in pairs. Two of its four connections use
+# NVLink (P2P), and the other two copy through the host's memory (SHM). You will find exactly this
+# in a log below.*
 #
 # Needs: horovod, torch · Ranks: 4 · Minutes: 40 · Level: intermediate · Before: 40
 
@@ -26,40 +40,42 @@ lab.start("43_horovod_nccl2")
 lengths = (1e4, 1e6, 1e8)  # bytes of the tensors that NCCL sums, where there are GPUs
 
 # %% [markdown]
-# *In the track "PPoPP hands-on, 90 minutes", exercise 43.1 is the one to do.*
+# *In the track "PPoPP hands-on, 90 minutes", do exercise 43.1.*
 #
-# ## Two jobs, two libraries
-# Horovod does two things, and may do them by two libraries:
+# ## Two tasks, two libraries
+# Horovod has two tasks, and it can use a different library for each of them:
 #
-# - Its **controller** agrees, in short messages between hosts, which tensors are ready on all
-#   ranks. That is MPI (MVAPICH2-GDR, say) or Gloo, Horovod's own library for TCP.
-# - Its **operations** move the tensors. Those on GPUs go by NCCL, if Horovod was built for it.
-#   Those on CPUs go by MPI or Gloo.
+# - Its **controller** determines which tensors are ready on all ranks, by short messages between
+#   the hosts. It uses MPI (for example MVAPICH2-GDR) or Gloo, Horovod's own library for TCP.
+# - Its **operations** transfer the tensors. For tensors on GPUs they use NCCL, if Horovod was built
+#   for it, and for tensors on CPUs they use MPI or Gloo.
 #
-# NCCL finds its own way from GPU to GPU, and tells about it:
+# NCCL finds its own path from GPU to GPU and can write it to a log. Two [environment
+# variables](@nccl_variables) control this log:
 #
-# | variable | what it does |
+# | variable | effect |
 # |---|---|
 # | `NCCL_DEBUG=INFO` | NCCL prints how ranks are connected |
-# | `NCCL_DEBUG_FILE=/tmp/nccl.%h.%p` | … into a file for each host and process |
+# | `NCCL_DEBUG_FILE=/tmp/nccl.%h.%p` | … into one file for each host and process |
 #
-# A line about a connection reads like this:
+# A line about a connection looks like this:
 #
 #     Channel 00/0 : 3[3] -> 4[0] [receive] via NET/IBext_v8/0/GDRDMA
 #
-# A *channel* is one of several rings or trees that NCCL uses side by side. In channel 00 **rank** 3
-# sends to rank 4. The brackets hold the GPU: its PCI bus up to NCCL 2.18.1, its number from 2.18.3
-# on. What counts stands behind `via`:
+# A *channel* is one of several rings or trees that NCCL uses in parallel. In channel 00, **rank** 3
+# sends to rank 4. The brackets contain the GPU: its PCI bus in NCCL up to 2.18.1, its number from
+# 2.18.3 on. The text after `via` is the path:
 #
-# | behind `via` | which way |
+# | after `via` | path |
 # |---|---|
-# | `P2P/…` | GPU to GPU, by NVLink or PCIe (`nvidia-smi topo -m` says which) |
-# | `SHM/…` | two copies through the host's memory; before 2.13 it was `direct shared memory` |
-# | `NET/IB…` | an InfiniBand or RoCE card; all bytes are copied to the host's memory first |
-# | `NET/IB…/GDRDMA` | GPUDirect RDMA: the card reads the GPU's memory itself |
-# | `NET/Socket/…` | TCP; on a cluster with InfiniBand a mistake |
+# | `P2P/…` | peer to peer, directly from GPU to GPU, over NVLink or PCIe (`nvidia-smi topo -m` tells which) |
+# | `SHM/…` | two copies through the host's memory; before 2.13 the log says `direct shared memory` |
+# | `NET/IB…` | a network interface card (NIC) for InfiniBand or RoCE (RDMA over Converged Ethernet); all bytes are first copied to the host's memory |
+# | `NET/IB…/GDRDMA` | GPUDirect RDMA: the NIC itself reads the GPU's memory |
+# | `NET/Socket/…` | TCP, which is a mistake on a cluster with InfiniBand |
 #
-# The kit has excerpts of real logs. Here are five, with one line of each kind that is in them:
+# The kit contains excerpts of real logs. Here are five of them, with one line for each kind of
+# connection that they contain:
 
 # %%
 jobs_shown = {  # what the job was: its log
@@ -80,30 +96,31 @@ for job, name in jobs_shown.items():
 
 # %% [markdown]
 # ### Predict
-# In how many of these five do network cards read GPUs themselves? In how many do GPUs of one host
-# go through its memory?
+# In how many of these five jobs do NICs read GPU memory themselves? In how many do GPUs of one host
+# communicate through the host's memory?
 
 # %%
 predict("43.1", cards_read_gpus=2, host_memory_between=2)
 
 # %% [markdown]
 # ### Exercise 43.1 · Read the connections
-# *(The one to do in the track "PPoPP hands-on, 90 minutes".)*
+# *(The exercise to do in the track "PPoPP hands-on, 90 minutes".)*
 #
-# A log has thousands of lines. From those about connections make {(source, dest): {kinds}}. There
-# are four kinds: "P2P", "SHM", "NET", and "NET+GDRDMA" with GPUDirect RDMA. A pair of ranks may
-# have several.
+# A log has thousands of lines. From the lines about connections, build the dictionary {(source,
+# dest): {kinds}}. There are four kinds: "P2P", "SHM", "NET", and "NET+GDRDMA" for GPUDirect RDMA.
+# One pair of ranks can have several kinds.
 #
-# The beginning of `connections` is there. It finds these lines in logs of any version, and takes
-# three texts out of each: for `Channel 00/0 : 3[3] -> 4[0] [receive] via NET/IBext_v8/0/GDRDMA`
-# they are `"3"`, `"4"` and `"NET/IBext_v8/0/GDRDMA"`. What is left to do for each such line: find
-# the kind, and add it to the set of the pair. The ranks of a pair are numbers. (Older logs say
-# `direct shared memory` for SHM.) About 4 lines. *(beginner)*
+# The beginning of `connections` is in the cell. It finds these lines in logs of any version and
+# extracts three strings from each. For
+# `Channel 00/0 : 3[3] -> 4[0] [receive] via NET/IBext_v8/0/GDRDMA` they are `"3"`, `"4"` and
+# `"NET/IBext_v8/0/GDRDMA"`. For each such line, determine the kind and add it to the set of its
+# pair, in which the ranks are integers. (Older logs say `direct shared memory` instead of SHM.)
+# About 4 lines. *(beginner)*
 #
 # <details><summary>Hint 1: the kind</summary>
 #
-# It is `via.split("/")[0]`, but "SHM" for `direct shared memory`; and "+GDRDMA" is added if that is
-# in `via`.
+# It is `via.split("/")[0]`, except that `direct shared memory` is "SHM". Add "+GDRDMA" if that word
+# is in `via`.
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
@@ -148,70 +165,73 @@ predict.compare(
 )
 
 # %% [markdown]
-# **Explain.** In the first two jobs cards read the GPUs. Two other jobs have a network, but no
-# GPUDirect RDMA. Which, and what would you ask their administrator?
+# **Explain.** In the first two jobs, NICs read GPU memory. Two other jobs use a network without
+# GPUDirect RDMA. Which ones, and what would you ask their administrator?
 # <details><summary>Answer</summary>
 #
-# The 8 hosts with InfiniBand: their cards could, so ask whether the driver for it is loaded
-# (`nvidia-peermem`). And the virtual machines, which talk over `NET/Socket`: TCP cannot.
+# One is the job on 8 hosts with InfiniBand. Its NICs could read GPU memory, so ask whether the
+# driver module for this is loaded (`nvidia-peermem`). The other is the job on virtual machines,
+# which communicate over `NET/Socket`, and TCP cannot read GPU memory.
 # </details>
 #
-# In two jobs GPUs of one host go through its memory. Why, if the four A100 have NVLink?
+# In two jobs, GPUs of one host communicate through the host's memory. Why does this happen even
+# with the four A100, which have NVLink?
 # <details><summary>Answer</summary>
 #
-# NVLink is between 0 and 1, and between 2 and 3 only, as the first line of its log says. A ring
-# over all four has to leave these pairs: 1 to 2 and 3 to 0 are `SHM`. In the virtual machines no
-# GPU reached another one.
+# NVLink exists only between 0 and 1 and between 2 and 3, as the first line of the log says. A ring
+# over all four GPUs has to leave these pairs, so the connections from 1 to 2 and from 3 to 0 are
+# `SHM`. In the virtual machines no GPU could reach another one directly.
 # </details>
 #
 # ## One GPU for each rank
-# What goes wrong when ranks and GPUs do not fit? Two more logs, of which these lines tell it:
+# What happens if ranks and GPUs do not match? These lines of two other logs show it:
 
 # %%
 for name in ("duplicate_gpu", "2.12.12_hidden_gpus"):
     print(name, *(line for line in lab43.log(name) if "WARN" in line), "", sep="\n")
 
 # %% [markdown]
-# **Slurm and GPUs in one minute.** `srun` starts the ranks of a job on its nodes.
-# `--gpus-per-node=4` asks for 4 GPUs on each node. Then a site decides which of them a rank may
-# open. Linux keeps the others from it, by a *cgroup*. `--gpu-bind=none` says: all of the node.
-# `--gpus-per-task=1` gives each rank one, and on most clusters a cgroup with only that one. The
-# *local rank* counts the ranks of a node: 0, 1, 2, 3.
+# **Slurm and GPUs in one minute.** `srun` starts the ranks of a job on its nodes, and
+# `--gpus-per-node=4` requests 4 GPUs on each node. The site then decides which of these GPUs a rank
+# may open. Linux enforces this with a *cgroup* (control group). With `--gpu-bind=none` a rank may
+# open all GPUs of its node that the job has. With `--gpus-per-task=1` each rank gets one GPU, and
+# on most clusters a cgroup that contains only this one. The *local rank* is the rank's number on
+# its node: 0, 1, 2, 3.
 #
-# NCCL refuses **two ranks on one GPU**. That was the first log.
+# NCCL refuses **two ranks on one GPU**, as the first log shows.
 #
-# And a rank should **see** the GPUs of all ranks of its node: its cgroup must let it open them.
-# NCCL cannot connect to a GPU that it does not see. That was the second log: the job did not work
-# ([NCCL issue 1066](@nccl_issue_1066)).
+# In addition, a rank must be able to **see** the GPUs of all ranks on its node, which means that
+# its cgroup must allow it to open them. NCCL cannot connect to a GPU that it does not see. This is
+# the second log, of a job that did not work ([NCCL issue 1066](@nccl_issue_1066)).
 #
 # <details><summary>And CUDA_VISIBLE_DEVICES?</summary>
 #
-# It tells CUDA in one process which GPUs to count, and in which order. It is no cgroup: NCCL
-# reaches the GPUs that are left out all the same since CUDA 10.1; before, it went through host
+# This variable tells CUDA in one process which GPUs to use, and in which order. It is not a cgroup.
+# Since CUDA 10.1, NCCL reaches GPUs that the variable leaves out, and before it went through host
 # memory (its `p2p.cc`).
 # </details>
 #
-# So one starts `srun --gpus-per-node=4 --gpu-bind=none`. Every rank sees four GPUs, and takes its
-# own by its local rank.
+# Therefore start the job with `srun --gpus-per-node=4 --gpu-bind=none`. Every rank then sees four
+# GPUs and takes its own one by its local rank.
 #
 # ### Exercise 43.2 · What is wrong?
 # In lab 40 each rank took a GPU by its local rank. Now you judge a whole job. For every rank you
-# get its host, its GPU, and a list of GPUs that it sees, as `[0, 1, 2, 3]`: by their numbers in the
-# node. (In a cgroup with one GPU a rank calls it 0, whichever it is. Here it has its number in the
-# node.)
+# are given its host, its GPU, and the list of GPUs that it sees, such as `[0, 1, 2, 3]`, where each
+# GPU has its number in the node. (In a cgroup with a single GPU, a rank calls this GPU 0, whichever
+# one it is. Here it has its number in the node.)
 #
-# `trouble`: what is wrong with a job? First ask whether two ranks have the same GPU. GPU 0 of node1
-# is not GPU 0 of node2. Then ask for each rank whether it sees the GPUs that the ranks of its **own
-# host** have taken. About 7 lines. *(beginner)*
+# Write `trouble`, which finds out what is wrong with a job. First check whether two ranks have the
+# same GPU, and remember that GPU 0 of node1 is not GPU 0 of node2. Then check for each rank whether
+# it sees all GPUs that the ranks of its **own host** have taken. About 7 lines. *(beginner)*
 #
 # <details><summary>Hint 1: comparing</summary>
 #
-# Compare (host, GPU) pairs. Peers are the ranks of the same host.
+# Compare pairs of host and GPU. Peers are the ranks of the same host.
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
-# `taken = [(host, gpu) for host, gpu, _ in job]`: shorter as a set?
-# Then for each rank `{gpu for other, gpu, _ in job if other == host} <= set(visible)`.
+# `taken = [(host, gpu) for host, gpu, _ in job]`: is it shorter as a set? Then for each rank
+# `{gpu for other, gpu, _ in job if other == host} <= set(visible)`.
 # </details>
 
 
@@ -234,26 +254,27 @@ def trouble(job):
 check("43.2", trouble)
 
 # %% [markdown]
-# ## Who moves GPU tensors?
-# That is settled when Horovod is **built**, by variables of the environment:
+# ## Which library transfers GPU tensors?
+# This is determined when Horovod is **built**, by environment variables:
 #
-# | variable | for which operations it says who moves GPU tensors |
+# | variable | operations for which it names the library |
 # |---|---|
 # | `HOROVOD_GPU_OPERATIONS` | all five operations |
-# | `HOROVOD_GPU_ALLREDUCE` | allreduce alone |
-# | `HOROVOD_GPU_ALLGATHER`, `…_BROADCAST`, `…_ALLTOALL`, `…_REDUCESCATTER` | that one alone |
+# | `HOROVOD_GPU_ALLREDUCE` | only allreduce |
+# | `HOROVOD_GPU_ALLGATHER`, `…_BROADCAST`, `…_ALLTOALL`, `…_REDUCESCATTER` | only this operation |
 #
-# Each is `NCCL` or `MPI`. An operation that nobody names goes through the host's memory, and
-# nothing says so. Horovod's build (its CMake files) refuses two things:
+# Each of them is `NCCL` or `MPI`. An operation without a library silently goes through the host's
+# memory. Horovod's build (its CMake files) refuses two combinations:
 #
-# - The variable for all **together with** any of those for one.
-# - **Allreduce by NCCL with any other operation by MPI**: two libraries that wait for each other on
-#   one GPU may wait for ever. Only `HOROVOD_ALLOW_MIXED_GPU_IMPL`, if it is exactly `1`, allows it.
-#   The other way round, allreduce by MPI and another one by NCCL, is not refused.
+# - The variable for all operations **together with** any of the variables for one operation.
+# - **Allreduce with NCCL and any other operation with MPI**, because two libraries that wait for
+#   each other on one GPU can wait forever. Only `HOROVOD_ALLOW_MIXED_GPU_IMPL` with exactly the
+#   value `1` allows this. The opposite, allreduce with MPI and another operation with NCCL, is not
+#   refused.
 #
-# Four examples, without `HOROVOD_` before each name:
+# Here are four examples, without the `HOROVOD_` before each name:
 #
-# | set | ALLREDUCE | ALLGATHER | BROADCAST | ALLTOALL | REDUCESCATTER |
+# | variables | ALLREDUCE | ALLGATHER | BROADCAST | ALLTOALL | REDUCESCATTER |
 # |---|---|---|---|---|---|
 # | `GPU_OPERATIONS=NCCL` | NCCL | NCCL | NCCL | NCCL | NCCL |
 # | `GPU_ALLREDUCE=NCCL` | NCCL | None | None | None | None |
@@ -261,19 +282,21 @@ check("43.2", trouble)
 # | `GPU_ALLREDUCE=NCCL GPU_BROADCAST=MPI` | refused: mixed | | | | |
 #
 # ### Exercise 43.3 · What will be built?
-# Write `build`. It returns a row of the table as a dict, raises `ValueError("both")` for the first
-# thing that is refused, and `ValueError("mixed")` for the second. About 7 lines. *(intermediate)*
+# Write `build`. It returns a row of the table as a dictionary, raises `ValueError("both")` for the
+# first refused combination, and `ValueError("mixed")` for the second. About 7 lines.
+# *(intermediate)*
 #
 # <details><summary>Hint 1: one table</summary>
 #
-# `single = {name: switches.get(f"HOROVOD_GPU_{name}") for name in OPERATIONS}`. With these ask for
-# "both". Then the row is `together or single[name]` for each name, and "mixed" is asked of the row.
+# `single = {name: switches.get(f"HOROVOD_GPU_{name}") for name in OPERATIONS}`. Use these values to
+# check for "both". The row is then `together or single[name]` for each name, and you can check the
+# row for "mixed".
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
-# `if together and any(single.values()): raise ValueError("both")`. Mixed:
-# `chosen["ALLREDUCE"] == "NCCL" and "MPI" in chosen.values()`; unless the switch that allows it is
-# `"1"`, `raise ValueError("mixed")`.
+# `if together and any(single.values()): raise ValueError("both")`. A row is mixed if
+# `chosen["ALLREDUCE"] == "NCCL" and "MPI" in chosen.values()`. Then `raise ValueError("mixed")`,
+# unless the variable that allows it is `"1"`.
 # </details>
 
 # %%
@@ -301,15 +324,15 @@ check("43.3", build)
 
 # %% [markdown]
 # ### Measure
-# What is this Horovod built for, and which library carried some training steps?
+# For what was this Horovod built, and which library does it use in a few training steps?
 #
-# A GPU machine may have several builds of Horovod: `host` (no operations for GPUs), `nccl` and
-# `mpi`. Each trains here for some steps, on this machine's device. Horovod writes down every
-# activity, its **timeline** (lab 42), and the names in it tell the library: `MPI_ALLREDUCE`, say.
-# About 10 s for each build.
+# A GPU machine can have several builds of Horovod: `host` (no operations for GPUs), `nccl` and
+# `mpi`. Each of them trains here for a few steps on this machine's device. Horovod writes every
+# activity to its **timeline** (lab 42), and the names of the activities tell the library, for
+# example `MPI_ALLREDUCE`. This takes about 10 s for each build.
 #
-# Before that, `lab43.nccl_log` lets NCCL sum vectors, and your `connections` reads its log; or it
-# says why NCCL cannot run here.
+# Before that, `lab43.nccl_log` lets NCCL sum vectors, and your `connections` reads its log. If NCCL
+# cannot run on this machine, it prints the reason.
 
 # %%
 for library in ("mpi", "gloo", "nccl"):  # as `horovodrun --check-build` does
@@ -331,16 +354,29 @@ for flavour in [builds.current_horovod()] if world.launcher() else builds.horovo
         record.add("carried", **carried, **training.where.fields())
 
 # %% [markdown]
-# **Explain.** Without GPUs you should see `MPI_ALLREDUCE`: tensors in host memory do not go by
-# NCCL.
+# **Explain.** Without GPUs you should see `MPI_ALLREDUCE`, because NCCL does not transfer tensors
+# in host memory.
 #
-# With GPUs you want to read `NCCL_ALLREDUCE`. The build `host` copies the tensors to the host's
-# memory first, and the names of its timeline do not show that.
+# With GPUs you should see `NCCL_ALLREDUCE` for the build `nccl`. The build `host` first copies the
+# tensors to the host's memory, and the names in its timeline do not show this copy.
 #
 # ### What you take away
-# - `NCCL_DEBUG=INFO` before believing a number: P2P in the node, GDRDMA between nodes.
-# - One GPU a rank, by local rank, and all GPUs of the node visible (`--gpu-bind=none`).
-# - `HOROVOD_GPU_OPERATIONS=NCCL`, never mixed. MPI or Gloo still agrees on what is ready.
-# - NCCL chooses between rings and trees by size (lab 24, at its end).
-# - Two nodes on this machine: `make tabletop`, then `make submit LAB=43 NODES=2`; a cluster: with
-#   `SITE=…`.
+# - Set `NCCL_DEBUG=INFO` before you believe a number, and look for P2P within a node and GDRDMA
+#   between nodes.
+# - Each rank needs its own GPU, chosen by its local rank, and must see all GPUs of its node
+#   (`--gpu-bind=none`).
+# - Build Horovod with `HOROVOD_GPU_OPERATIONS=NCCL`, and never mix libraries. The controller still
+#   uses MPI or Gloo.
+# - NCCL chooses between rings and trees by size (see the end of lab 24).
+#
+# For two nodes on this machine, run `make tabletop` and then `make submit LAB=43 NODES=2`. On a
+# cluster, add `SITE=…`.
+#
+# ### Further reading
+# - [@nccl_variables] All environment variables of NCCL, among them those for choosing networks and
+#   algorithms.
+# - [@horovod_gpus] Horovod's own page about builds for GPUs.
+# - [@horovod_install] All variables that a build of Horovod reads.
+# - [@nccl_trees] How NCCL 2.4 added trees to its rings, and from which number of GPUs that pays
+#   off.
+# - [@gpudirect_rdma] How a network card reads and writes GPU memory, and which hardware can do it.

@@ -1,12 +1,25 @@
 # %% [markdown]
 # # 44 Timeline and fusion
 #
-# Between your gradients and MPI sits Horovod's own thread: it looks, asks, packs and sends. You
-# read what it writes about itself, predict what each of its knobs does, and measure who was right.
+# When training with Horovod is slower than expected, your own code does not show why. Between your
+# gradients and the network runs Horovod's background thread, which decides when a gradient is sent
+# and together with which others. It can wait for a straggler, wake up too seldom, or send hundreds
+# of small messages where one would do. Horovod writes all of this to a file, the timeline, and it
+# has settings for each of these decisions. To use them you need to read the timeline and to know
+# what each setting does.
 #
-# **You will be able to** (1) read a timeline line by line, and find the rank that others wait for,
-# (2) say which tensors travel together, (3) predict a step's time from fusion threshold and cycle
-# time, (4) keep the response cache working.
+# In this lab we read a timeline and find out which rank the others waited for, write a model of the
+# background thread that predicts the time of a step from two settings, and then measure whether the
+# model is right, on this machine and over a slow link.
+#
+# **After this lab you can** (1) read a timeline line by line and find the rank that the others wait
+# for, (2) say which tensors are sent together, (3) predict the time of a step from the fusion
+# threshold and the cycle time, (4) keep the response cache working.
+#
+# ![The path of two tensors through Horovod's thread: ready, negotiation, fusion into one message, one allreduce, and the copy back; one rank is late](44_cycle.svg)
+#
+# *One cycle of Horovod's thread. Tensor a is ready early, but the negotiation waits until the last
+# rank has it. Then a and b are fused into one message.*
 #
 # Needs: mpi, horovod, torch · Ranks: 4 · Minutes: 60 · Level: intermediate · Before: 32, 40, 42
 
@@ -16,6 +29,7 @@ from functools import partial
 import numpy as np
 import pandas as pd
 from labkit import check, cluster, hint, home, lab, launch, plots, predict, record, scaling, world
+from labkit.horovod import ranks_here
 from support import lab44
 
 lab.start("44_timeline_and_fusion")
@@ -29,29 +43,30 @@ slow_link = (5e-4, 2.5e7)  # seconds for a message, and its bytes per second: ab
 rounds = 3  # turns of each way of a step, 5 steps each
 
 # %% [markdown]
-# ## What Horovod's thread does
-# Your call of `hvd.allreduce_async` leaves a request, and returns at once. The rest is done by a
-# thread of Horovod's, one on each rank:
+# ## What Horovod's background thread does
+# Your call of `hvd.allreduce_async` creates a request and returns at once. The remaining work is
+# done by a background thread of [Horovod](@horovod), one on each rank:
 #
-# 1. **Look.** Every `HOROVOD_CYCLE_TIME` milliseconds it looks which tensors have been handed over.
-#    The default is 1.
-# 2. **Negotiate.** Each rank tells rank 0 what it has. A tensor may travel when **all** ranks have
-#    it.
-# 3. **Fuse.** Tensors that may travel are packed into messages of at most
+# 1. **Cycle.** Every `HOROVOD_CYCLE_TIME` milliseconds the thread wakes up and looks for tensors
+#    that have been submitted. The default is 1.
+# 2. **Negotiation.** Each rank tells rank 0 which tensors it has. A tensor can be sent when **all**
+#    ranks have it.
+# 3. **Fusion.** Tensors that can be sent are fused into messages of at most
 #    `HOROVOD_FUSION_THRESHOLD` bytes. The default is 128 MiB.
-# 4. **Sum.** The messages go one after the other. Each is one call of a library: MPI, NCCL or Gloo.
+# 4. **Allreduce.** The messages are processed one after the other. Each is one call of a library,
+#    which is MPI, NCCL or Gloo.
 #
-# Rank 0 writes down what happened to each tensor, and when: the **timeline**. The next cell lets
-# real ranks record some. In all of them a rank hands the tensors of a step over in one moment, so
-# you know what is ready together. (In training they become ready one by one. That is exercise
-# 44.2.)
+# Rank 0 writes down what happened to each tensor, and when. This file is the **timeline**. The next
+# cell lets real ranks record several timelines. In all of them a rank submits the tensors of a step
+# at the same moment, so you know what is ready together. (In training they become ready one by one,
+# as in exercise 44.2.)
 #
-# The first recording is called "late". Three tensors a, b and c are summed in each of 2 steps, and
-# one rank comes 200 ms late to both. (It is recorded without Horovod's cache. Exercise 44.3 says
-# what that is.) Here are the lines of tensor a. About 15 s.
+# The first recording is called "late". In each of 2 steps, three tensors a, b and c are summed over
+# the ranks, and one rank is 200 ms late in both steps. (It is recorded without Horovod's cache,
+# which exercise 44.3 explains.) The cell prints the lines of tensor a. This takes about 15 s.
 
 # %%
-ranks = launch.ranks_here(workers)
+ranks = ranks_here(workers)
 on_node = world.local_size() if world.launcher() else ranks
 start = partial(launch.run, ranks=ranks, threads=1, env={"HOROVOD_LOG_LEVEL": "error"})
 late_rank = ranks // 2
@@ -65,49 +80,50 @@ for line in late:
         print(f"{line.when:9d} µs  {line.kind}  {line.name}")
 
 # %% [markdown]
-# ## Read it
+# ## Read the timeline
 # A line has a time in µs, a kind, and a name. There are four kinds:
 #
-# | kind | what it says |
+# | kind | meaning |
 # |---|---|
-# | `B` | something begins; its name says what |
-# | `E` | what this tensor began last ends, like a closing bracket; it has no name |
-# | `X` | a rank has this tensor ready; the name is the rank's number, as text |
-# | `i` | a look begins (`CYCLE_START`); it belongs to no tensor |
+# | `B` | an activity begins; its name says which one |
+# | `E` | the activity of this tensor that began last ends, like a closing bracket; it has no name |
+# | `X` | a rank has this tensor ready; the name is the rank's number, as a string |
+# | `i` | a cycle begins (`CYCLE_START`); it belongs to no tensor |
 #
-# Rank 0 hears of other ranks only when it looks. So the `X` of the others come up to a cycle late.
+# Rank 0 learns about the other ranks only once per cycle, so their `X` appear up to one cycle late.
 #
-# What begins with `B` has long names. We call the phases of a tensor's life like this:
+# The names of the activities are long. We call the phases of a tensor as follows:
 #
-# | phase | from | in it |
+# | phase | from | what happens in it |
 # |---|---|---|
-# | negotiate | `B NEGOTIATE_ALLREDUCE` | not all ranks have the tensor |
-# | queue | the end of NEGOTIATE to `B ALLREDUCE` | other messages go first |
-# | copy in | `B MEMCPY_IN_FUSION_BUFFER` | it is packed with others |
-# | sum | `B MPI_ALLREDUCE` (or `NCCL_…`, `GLOO_…`) | the library works |
-# | copy out | `B MEMCPY_OUT_FUSION_BUFFER` | it is unpacked |
+# | negotiate | `B NEGOTIATE_ALLREDUCE` | not all ranks have the tensor yet |
+# | queue | the end of NEGOTIATE to `B ALLREDUCE` | other messages are processed first |
+# | copy in | `B MEMCPY_IN_FUSION_BUFFER` | the tensor is copied into the fusion buffer |
+# | sum | `B MPI_ALLREDUCE` (or `NCCL_…`, `GLOO_…`) | the library performs the allreduce |
+# | copy out | `B MEMCPY_OUT_FUSION_BUFFER` | the result is copied out of the buffer |
 #
-# The kit adds up the phases of each tensor, over both steps:
+# The kit adds up the phases of each tensor over both steps:
 
 # %%
 print(pd.DataFrame(lab44.spent(events["late"])).T, "in µs", sep="\n")
 
 # %% [markdown]
-# Nearly all of the time is *negotiate*. The gradients are not sent in it. So it is no slow network:
-# Horovod **waits for the last rank**. For which one? The `X` tell.
+# Nearly all of the time is *negotiate*. No gradient is sent in this phase, so the network is not
+# the reason. Horovod **waits for the last rank**, and the `X` lines tell us which rank that is.
 #
 # ### Predict
-# One rank comes 200 ms late to each of 2 steps. In each step three tensors wait for it, at the same
-# time. How many ms of wall time does it cost the others, over both steps?
+# One rank is 200 ms late in each of 2 steps. In each step three tensors wait for it at the same
+# time. How many ms of wall time does the delay cost the other ranks over both steps?
 
 # %%
 predict("44.1", ms_lost=400)
 
 # %% [markdown]
 # ### Exercise 44.1 · Who was late?
-# In each negotiation of a tensor, some rank is last. Had it come sooner, the negotiation could have
-# ended when the rank before it was ready. So charge the rank of the **last** `X` with the span from
-# the `X` before it to its own. Here rank 2 is charged with the span (20, 1010):
+# In each negotiation of a tensor one rank is last. If this rank had been earlier, the negotiation
+# could have ended when the previous rank was ready. Therefore charge the rank of the **last** `X`
+# with the span from the previous `X` to its own. In this example rank 2 is charged with the span
+# (20, 1010):
 #
 #     when   tensor  kind  name
 #        5   a       B     NEGOTIATE_ALLREDUCE
@@ -116,22 +132,23 @@ predict("44.1", ms_lost=400)
 #     1010   a       X     2
 #     1011   a       E
 #
-# The first `E` of a tensor behind its `X` ends the negotiation. Lines of other tensors may stand in
-# between. A lone `X` has none before it: its span is empty, as `(6, 6)` is, and its rank is charged
-# with 0 (or left out).
+# The first `E` of a tensor after its `X` lines ends the negotiation. Lines of other tensors can be
+# in between. If there is only one `X`, its span is empty, for example `(6, 6)`, and its rank is
+# charged with 0 (or left out).
 #
-# Several tensors may wait for the same rank at the same time. That time is lost **once**. The kit
-# has a function for it: `lab44.covered([(0, 10), (5, 20)])` is 20, the µs that lie in at least one
-# of the spans.
+# Several tensors can wait for the same rank at the same time. This time is lost only **once**. The
+# kit has a function for it: `lab44.covered([(0, 10), (5, 20)])` is 20, the number of µs that are in
+# at least one of the spans.
 #
-# Write `charge`: for each rank that was last in some negotiation the µs that were lost to it. The
-# loop over the lines is there. When a negotiation ends, `seen` holds its `X` in order, a pair
-# (when, rank) each. Two parts are left to you: put its span into `spans`, a list for each rank; and
-# at the end return what the spans of each rank cover. About 4 lines. *(intermediate)*
+# Write `charge`, which returns for each rank that was last in a negotiation the number of µs that
+# were lost because of it. The loop over the lines is in the cell. When a negotiation ends, `seen`
+# contains its `X` lines in order, each as a pair (when, rank). Two parts are missing: append the
+# span to `spans`, which has a list for each rank, and at the end return how much time the spans of
+# each rank cover. About 4 lines. *(intermediate)*
 #
 # <details><summary>Hint 1: the span</summary>
 #
-# `last, rank = seen[-1]`, and `before = seen[-2][0]`, or `last` if there is one alone.
+# `last, rank = seen[-1]`, and `before = seen[-2][0]`, or `last` if there is only one.
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
@@ -171,48 +188,52 @@ for rank, microseconds in sorted(lost.items()):
 predict.compare("44.1", ms_lost=lost.get(late_rank, 0) / 1000)
 
 # %% [markdown]
-# **Explain.** You should see about 400 ms for one rank, and little for the others. Added up over
-# the three tensors it would be about 1200 ms: more time than has passed.
+# **Explain.** You should see about 400 ms for one rank and little for the others. Added up over the
+# three tensors it would be about 1200 ms, which is more time than has passed.
 #
-# You may see less. On a busy machine another rank may come late, too, and rank 0 notes the others
-# only when it looks. If rank 0 itself gets no core for 200 ms, all `X` have the same time. Then run
-# the cell with `events =` again.
+# You might see less. On a busy machine another rank can be late, too, and rank 0 learns about the
+# others only once per cycle. If rank 0 itself gets no core for 200 ms, all `X` have the same time.
+# In this case run the cell with `events =` again.
 #
-# Somebody is last in *every* negotiation. Call a rank late that is charged with much more than the
-# others, and with more than a cycle (1 ms) a step. Who is charged with less was last by chance.
+# In *every* negotiation some rank is last. Call a rank a straggler only if it is charged with much
+# more than the others, and with more than a cycle (1 ms) per step. A rank that is charged with less
+# was last by chance.
 #
-# ## What travels together?
-# Several tensors may travel now. Which go into one message? Horovod's rule (`FuseResponses` in its
-# `controller.cc`, 0.28.1) takes them in order. The **first** that is left begins a message, however
-# large it is. Then it goes through the others:
+# ## Which tensors are sent together?
+# Now suppose that several tensors are ready on all ranks. Which of them are fused into one message?
+# Horovod's rule (`FuseResponses` in its `controller.cc`, version 0.28.1) goes through them in
+# order. The **first** remaining tensor begins a message, however large it is. Then the rule looks
+# at the other tensors:
 #
-# - One **of the same type** joins, if the message with it has at most `limit` bytes.
-# - Any other is **skipped**: it is left for a later message. But if the bytes of the message and of
-#   **all** tensors skipped so far, this one too, are above `limit`, the message is closed: this one
-#   and all behind it are left.
+# - A tensor **of the same type** joins if the message then has at most `limit` bytes.
+# - Any other tensor is **skipped** and remains for a later message. However, if the bytes of the
+#   message and of **all** tensors skipped so far, including this one, exceed `limit`, the message
+#   is closed, and this tensor and all tensors after it remain.
 #
-# Two examples with a limit of 100. First `a:60 b:50 c:30`, three tensors of one type and their
-# bytes:
+# Here are two examples with a limit of 100. The first is `a:60 b:50 c:30`, three tensors of one
+# type with their bytes:
 #
 # | tensor | message so far | what happens |
 # |---|---|---|
 # | a, 60 | none | begins a message |
-# | b, 50 | a: 60 | 60 + 50 is above 100: it does not join. Skip it? 60 + 50 is above 100, too: closed |
+# | b, 50 | a: 60 | 60 + 50 exceeds 100, so b does not join. If it is skipped, 60 + 50 exceeds 100, too, so the message is closed |
 # | b, 50 | none | begins the next message |
-# | c, 30 | b: 50 | 50 + 30 is within 100: it joins |
+# | c, 30 | b: 50 | 50 + 30 is at most 100, so c joins |
 #
-# So it is `a|b c`, although c would have fitted beside a. Then `a:40 b:40:float64 c:40`:
+# The result is `a|b c`, although c would have fitted into the message of a. The second example is
+# `a:40 b:40:float64 c:40`:
 #
 # | tensor | message so far | what happens |
 # |---|---|---|
 # | a, 40 | none | begins a message |
-# | b, 40, float64 | a: 40 | another type. Skip it: 40 + 40 is within 100 |
-# | c, 40 | a: 40 | 40 + 40 is within 100: it joins |
+# | b, 40, float64 | a: 40 | another type, and 40 + 40 is at most 100, so b is skipped |
+# | c, 40 | a: 40 | 40 + 40 is at most 100, so c joins |
 #
-# So it is `a c|b`. This is what skipping is for: in mixed precision types alternate.
+# The result is `a c|b`. This is the purpose of skipping, because in mixed precision the types
+# alternate.
 #
-# The `limit` is the threshold, rounded **up** to a multiple of 512 bytes times the ranks on a node.
-# With 4 ranks 50000 becomes 51200. The rule as a function:
+# The `limit` is the threshold, rounded **up** to a multiple of 512 bytes times the number of ranks
+# on a node. With 4 ranks 50000 becomes 51200. This is the rule as a function:
 
 
 # %%
@@ -246,8 +267,9 @@ def fuse(ready, limit):
 
 # %% [markdown]
 # ### Predict
-# Tensors a to g may travel together: 60000, 40200, 30000, 30000, 20000, 8000 and 60000 bytes. c and
-# f are float64, the others float32. How many messages, with a limit of 0, and of 128 MiB?
+# Tensors a to g are ready together. They have 60000, 40200, 30000, 30000, 20000, 8000 and 60000
+# bytes. Tensors c and f are float64, the others float32. How many messages do they need with a
+# limit of 0, and how many with 128 MiB?
 
 # %%
 predict("44.2", messages_0=7, messages_128_MiB=2)
@@ -262,42 +284,45 @@ none, *_, most = (1 + text.count("|") for text in together.values())
 predict.compare("44.2", messages_0=none, messages_128_MiB=most)
 
 # %% [markdown]
-# **Explain.** Even with 128 MiB there are two messages: one for each type. At 100000, a and b
-# travel together, although they are 100200 bytes. Why?
+# **Explain.** Even with 128 MiB there are two messages, one for each type. With 100000, tensors a
+# and b are sent together, although they have 100200 bytes. Why?
 # <details><summary>Answer</summary>
 #
-# 100000 is rounded up to a multiple of 512 bytes times the ranks on a node: with 4 ranks to 100352.
+# The value 100000 is rounded up to a multiple of 512 bytes times the number of ranks on a node,
+# which is 100352 with 4 ranks.
 # </details>
 #
 # ## What does a step cost?
-# Now tensors become ready one by one, as in a backward pass. This is all that you need to know of
-# the thread:
+# Now tensors become ready one by one, as in a backward pass. For a model of the background thread,
+# three rules are enough:
 #
-# - A look takes as long as a message of 0 bytes: the ranks compare what they have. It takes what
-#   was ready when it **began**.
-# - Then its messages go, one after the other.
-# - The next look begins one `cycle` after the last look **began**; if that is past, at once.
+# - The negotiation in a cycle takes as long as a message of 0 bytes, because the ranks compare what
+#   they have. It finds the tensors that were ready when it **began**.
+# - Then the messages for these tensors are sent, one after the other.
+# - The next cycle begins one cycle time after the last cycle **began**, or at once if that moment
+#   has passed.
 #
-# For example a, 300 bytes, ready at 0, b and c, 100 bytes each, ready at 2 and 3. A message of n
-# bytes takes 1 + n/100 seconds, so a look takes 1. The cycle is 1 second, and the limit is large:
+# For example, tensor a with 300 bytes is ready at 0, and tensors b and c with 100 bytes each are
+# ready at 2 and 3. A message of n bytes takes 1 + n/100 seconds, so a negotiation takes 1. The
+# cycle time is 1 second, and the limit is large:
 #
 #     seconds   0   1   2   3   4   5   6   7   8   9
 #     ready     a       b   c
 #     thread    |look|  message a   |look| msg b+c |
 #               0    1              5    6         9
 #
-# The look at 0 finds a alone. While a travels, b and c become ready: the look at 5 finds both. The
-# step is over at 9, with two messages. With a cycle of 10 the second look would begin at 10, and
-# the step end at 14.
+# The cycle at 0 finds only a. While a is sent, b and c become ready, and the cycle at 5 finds both.
+# The step ends at 9, with two messages. With a cycle time of 10 the second cycle would begin at 10,
+# and the step would end at 14.
 #
 # ### Predict
-# 24 layers, a weight of 64 KiB and a bias of 256 bytes each, become ready one by one within 50 ms,
-# the first layer after 2 ms. The link takes 0.5 ms for a message, and sends 25 MB/s: a layer takes
-# 2.6 ms, all of them 63 ms. The threshold is 128 MiB. How many ms is a step with a look every 100
-# ms?
+# 24 layers, each with a weight of 64 KiB and a bias of 256 bytes, become ready one by one within 50
+# ms, the first layer after 2 ms. The link takes 0.5 ms for each message and sends 25 MB/s, so a
+# layer takes 2.6 ms and all layers take 63 ms. The threshold is 128 MiB. How many ms does a step
+# take with a cycle time of 100 ms?
 #
-# For those who have time: and with one every 20 ms? Ask at each look how many layers are ready. The
-# figure will tell.
+# If you have time, also predict it for a cycle time of 20 ms. Determine for each cycle how many
+# layers are ready. The plot below shows the answer.
 
 # %%
 predict("44.2", ms_100=165)
@@ -305,20 +330,21 @@ predict("44.2", ms_100=165)
 # %% [markdown]
 # ### Exercise 44.2 · The thread as a loop
 # Write `step_time` by the three rules above. `seconds(n)` is the time of a message of n bytes, and
-# `seconds(0)` that of a look. The first look begins at 0, with the step. The loop over looks is
-# there, and what a look finds. Let time pass (`now`) for the look, and for each message of
-# `fuse(found, limit)`. Keep in `end` when the last message ended, and count the messages in
-# `calls`. Then move `now` on to the next look. About 6 lines. *(intermediate)*
+# `seconds(0)` is that of a negotiation. The first cycle begins at 0, together with the step. The
+# loop over cycles is in the cell, and so are the tensors that a cycle finds. Advance the time
+# (`now`) by the negotiation and by each message of `fuse(found, limit)`. Store in `end` when the
+# last message ended, and count the messages in `calls`. Then advance `now` to the next cycle. About
+# 6 lines. *(intermediate)*
 #
-# <details><summary>Hint 1: one look</summary>
+# <details><summary>Hint 1: one cycle</summary>
 #
 # `now += seconds(0)`, then `now += seconds(sum(tensor.bytes for tensor in message))` for each
 # message.
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
-# After the messages `end = now`, then `now = max(now, look + cycle)`. The step is over at `end`,
-# not at the look after it.
+# After the messages `end = now`, then `now = max(now, look + cycle)`. The step ends at `end`, not
+# at the cycle after it.
 # </details>
 
 
@@ -360,53 +386,57 @@ predict.compare("44.2", ms_100=1e3 * ends[100][0])
 # **Explain.** Read the curves from left to right. Up to 65536 bytes they are flat. Why?
 # <details><summary>Answer</summary>
 #
-# A weight alone has 65536 bytes. Nothing fits beside it, so all 48 tensors travel alone.
+# A single weight has 65536 bytes, so nothing else fits into its message, and all 48 tensors are
+# sent separately.
 # </details>
 #
-# And why does a long cycle cost time here, and a large threshold none?
+# Why does a long cycle time make the step slower here, while a large threshold does not?
 # <details><summary>Answer</summary>
 #
-# With a long cycle the last gradient waits up to a whole cycle for the next look, and the link
-# idles meanwhile. The threshold makes nobody wait: it only says how much of what **is** ready goes
-# together. (The model leaves out the copies into the buffer, and its memory.)
+# With a long cycle time, the last gradient waits up to a whole cycle until the thread wakes up, and
+# the link is idle in the meantime. The threshold does not make any tensor wait. It only determines
+# how many of the tensors that **are** ready are sent together. (The model leaves out the copies
+# into the buffer, and the memory that the buffer needs.)
 # </details>
 #
-# Now look at the printed messages. In a ms hardly more than one tensor gets ready. But with a look
-# every ms there are far fewer messages than tensors: while one travels, more get ready for the
-# next. **A slow link fuses by itself.**
+# Now look at the printed messages. In one ms hardly more than one tensor becomes ready.
+# Nevertheless, with a cycle time of 1 ms there are far fewer messages than tensors, because while
+# one message is sent, more tensors become ready for the next one. **A slow link leads to fusion by
+# itself.**
 #
-# ## What does asking cost?
-# In every look rank 0 collects lists of names from all ranks, and sends back what may travel. With
-# a thousand tensors on a thousand ranks these are long lists. The **response cache** saves them: a
-# tensor that all ranks know from an earlier step is *one bit*, and one small allreduce compares the
-# bits of all.
+# ## What does the negotiation cost?
+# In every cycle rank 0 collects lists of names from all ranks, and sends back which tensors can be
+# sent. With a thousand tensors on a thousand ranks these lists are long. The **response cache**
+# avoids them: a tensor that all ranks know from an earlier step is represented by *one bit*, and
+# one small allreduce compares the bits of all ranks.
 #
-# Only tensors that are **not** known are asked about by name, and only these get an `X`. A tensor
-# is known by its name, its bytes and its type. If one of them changes, it is asked about once more,
-# and replaces what was known by that name.
+# Only tensors that are **not** in the cache are negotiated by name, and only these get an `X`. A
+# tensor is identified by its name, its bytes and its type. If one of them changes, the tensor is
+# negotiated once more, and replaces the entry with the same name.
 #
 # ### Predict
-# 4 steps of the same 6 tensors, each with a name. About how many tensors is asked in all: (a) so;
-# (b) with a metric besides, which has a new name in each step; (c) as (a), without a cache?
+# In 4 steps the same 6 tensors are averaged, each with a name. About how many tensors are
+# negotiated by name in all, (a) in this case, (b) with an additional metric that has a new name in
+# each step, (c) as in (a), but without a cache?
 
 # %%
 predict("44.3", asked=6, asked_with_metric=10, asked_without_cache=24)
 
 # %% [markdown]
 # ### Exercise 44.3 · Keep the cache working
-# For each step count the tensors that are asked about. `cached=False` is Horovod without a cache:
-# it knows nothing, ever. `tensor.name` is a name; two Tensors are equal (`==`) if name, bytes and
-# type are. About 6 lines. *(beginner)*
+# For each step, count the tensors that are negotiated by name. `cached=False` is Horovod without a
+# cache, which never knows any tensor. `tensor.name` is its name, and two Tensors are equal (`==`)
+# if name, bytes and type are equal. About 6 lines. *(beginner)*
 #
-# <details><summary>Hint 1: a dict of what is known</summary>
+# <details><summary>Hint 1: a dictionary of known tensors</summary>
 #
-# `known = {}`, by name. `known.get(tensor.name)` is the Tensor that was last asked about under that
-# name, or None.
+# Use `known = {}`, by name. Then `known.get(tensor.name)` is the Tensor that was last negotiated
+# under this name, or None.
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
 # `new = [tensor for tensor in step if not cached or known.get(tensor.name) != tensor]`, then put
-# each of `new` into `known`, and append `len(new)`.
+# each tensor of `new` into `known`, and append `len(new)`.
 # </details>
 
 
@@ -440,29 +470,32 @@ print(
 )
 
 # %% [markdown]
-# **Explain.** In `f changes` tensor f has 400, 400, 80, 80, 400 bytes: each change is asked about
-# once.
+# **Explain.** In `f changes`, tensor f has 400, 400, 80, 80, 400 bytes, and each change causes one
+# negotiation.
 #
 # A metric that is averaged by `hvd.allreduce(loss)`, without `name=`, is called
-# `allreduce.noname.17`, the next time `.18`: new for ever. So **name what you average**.
+# `allreduce.noname.17`, and the next time `.18`, so it is always new. Therefore **give a name to
+# everything you average**.
 #
-# The cache holds `HOROVOD_CACHE_CAPACITY` tensors, by default 1024; what was not used for longest
-# goes first. For those who have time: in `four places` it holds 4, for 6 tensors. Why are 2 of them
-# asked about in each step, and not all 6?
+# The cache contains `HOROVOD_CACHE_CAPACITY` tensors, by default 1024, and drops the one that has
+# not been used for longest. In `four places` it contains 4 tensors, for 6. Why are 2 of them
+# negotiated in each step, and not all 6?
 # <details><summary>Answer</summary>
 #
-# The four that are known are used first, and then the two that are asked about come in and push out
-# two. So in the next step four are known again.
+# The four known tensors are used first. Then the two that are negotiated enter the cache and
+# replace two others. In the next step four tensors are therefore known again.
 # </details>
 #
-# And exercise 44.1? What is known has no `X`, so the last line above is of the first step alone. To
-# see who is late, record with `HOROVOD_CACHE_CAPACITY=0`.
+# This also affects exercise 44.1. A known tensor has no `X`, so the last line above belongs only to
+# the first step. To find stragglers, record with `HOROVOD_CACHE_CAPACITY=0`.
 #
 # ## Measure
-# Now the net of 44.2 for real. The ranks sleep until a gradient is "ready", so that cores are free
-# for Horovod's threads. Your `step_time` is given what a message costs MPI.
+# Now we run the network of 44.2 on real ranks. The ranks sleep until a gradient is "ready", so that
+# the cores are free for Horovod's threads. Your `step_time` gets the measured cost of MPI's
+# messages.
 #
-# Four more steps have nothing to do with the net. 60 small tensors of 256 bytes, ready at once:
+# Four more measurements do not use the network. They average 60 small tensors of 256 bytes that are
+# ready at once:
 #
 # | step | what it shows |
 # |---|---|
@@ -471,7 +504,8 @@ print(
 # | 60 without names | a cache, but new names in each step |
 # | 1 of 15 KiB | the control: the same bytes as one tensor |
 #
-# All ways take turns. Bars show the median, and a line the middle half of the steps. About 20 s.
+# All of them take turns. Bars show the median, and a line shows the interquartile range of the
+# steps. This takes about 20 s.
 
 # %%
 ways = lab44.knobs(net, long_cycle)
@@ -498,16 +532,18 @@ times = {way: 1e3 * took.samples for way, took in measured.times.items()}
 plots.compare(steps, times, unit="ms", title="Messages cost, and tensors, too")
 
 # %% [markdown]
-# **Explain.** Here the network is the memory of one machine, so the net's steps take as long as
-# "backward", whatever the threshold: there is nothing to hide. `look every 20 ms` costs its last
-# cycle. If your ranks share cores, all may take longer than predicted, because each waits for its
-# turn on a core. On a busy machine the ranks also wait for a core while MPI is measured. Then a
-# message looks far too expensive (the line "MPI sums n bytes" shows it), and your model predicts
-# more than is measured: run the cell again on a quiet machine.
+# **Explain.** Here the network is the memory of one machine, so the steps take as long as
+# "backward", whatever the threshold, because there is nothing to hide. With `look every 20 ms` the
+# last cycle comes on top. If your ranks share cores, all steps may take longer than predicted,
+# because each rank waits for its turn on a core. On a busy machine the ranks also wait for a core
+# while MPI is measured. Then a message seems far too expensive (see the line "MPI sums n bytes"),
+# and your model predicts more than is measured. In this case run the cell again when the machine is
+# idle.
 #
-# Now the knobs on a **slow** link: two nodes, 200 Mb/s. `make tabletop BANDWIDTH=200mbit` starts
-# such a cluster on this machine, and `make submit LAB=44 NODES=2` runs the lab there. Below is what
-# your newest job measured, else the kit's reference.
+# Next, consider the settings on a **slow** link with two nodes and 200 Mb/s.
+# `make tabletop BANDWIDTH=200mbit` starts such a cluster on this machine, and
+# `make submit LAB=44 NODES=2` runs the lab there. The next cell shows what your most recent job
+# measured, or the kit's reference if you have none.
 
 # %%
 frame, whose = cluster.records_or_reference("44", "step")
@@ -518,24 +554,36 @@ print(f"ms of a step on {last['nodes'].max()} nodes ({whose}):")
 print((1e3 * pd.DataFrame(between)).round(1).assign(messages=last["messages"]))
 
 # %% [markdown]
-# **Explain.** For the net your model comes close, without having seen a step. In the kit's
-# reference the threshold hardly matters: 48 messages take 66.0 ms and ten take 65.7. The bytes
-# alone take 63 ms on this link whatever the threshold, and a message costs little beside them. (The
-# link of exercise 44.2, with 0.5 ms for a message, is another one.) If the middle halves of two
-# ways overlap, call neither the faster one. The cycle of 20 ms is different: it adds 17 ms,
-# predicted and measured.
+# **Explain.** For the network your model should come close, although it has not seen any step. In
+# the kit's reference the threshold hardly matters: 48 messages take 66.0 ms and ten take 65.7 ms.
+# The bytes alone take 63 ms on this link whatever the threshold, and a message costs little in
+# comparison. (The link of exercise 44.2, with 0.5 ms per message, is another one.) If the
+# interquartile ranges of two settings overlap, do not call either of them faster. The cycle time of
+# 20 ms is different, because it adds 17 ms, both predicted and measured.
 #
-# At 60 tensors your model is far too fast. It knows what *messages* cost, and 60 tensors of 256
-# bytes are one message. The control is one message, too. So `60 known` less the control is the
-# price of 60 **tensors**: for each a request, a place in the lists, two copies, a line of Python.
+# For the 60 tensors your model is far too fast. It knows what *messages* cost, and 60 tensors of
+# 256 bytes are one message. The control is one message, too. The difference between `60 known` and
+# the control is therefore the cost of 60 **tensors**: for each of them a request, an entry in the
+# lists, two copies, and a line of Python.
 #
-# Where tensors are asked about by name, as in `60 asked` and `60 without names`, it should be more
-# than with bits. Believe that only where the middle halves do not overlap.
+# If tensors are negotiated by name, as in `60 asked` and `60 without names`, the time should be
+# longer than with bits. Believe this only if the interquartile ranges do not overlap.
 #
-# ## Going further: does Horovod turn the knobs itself?
+# ### What you take away
+# - A long NEGOTIATE phase is waiting for the last rank. Without the cache, the timeline shows which
+#   rank it was.
+# - Tensors are sent together if they have the same type, are ready in the same cycle, and fit below
+#   the threshold, in order.
+# - The threshold saves latencies. A long cycle time costs up to one cycle per step. A busy
+#   background thread leads to fusion by itself.
+# - Give a name to everything you average, and keep its shape.
+# - Autotune only knows the values that it tries (see below). Lab 46 asks which library should
+#   perform all of this.
+#
+# ## Going further (optional): does Horovod find the best settings itself?
 # `HOROVOD_AUTOTUNE=1` tries other values while you train, and `HOROVOD_AUTOTUNE_LOG=file` writes
-# down which. Here is the log of four ranks on the kit's machine. A step was 12 matrices of 256 KiB,
-# ready at once:
+# down which ones. This is the log of four ranks on the kit's machine, where a step had 12 matrices
+# of 256 KiB that were ready at once:
 #
 # | cycle time (ms) | threshold (MiB) | score (bytes/µs, the median of five) |
 # |---|---|---|
@@ -548,24 +596,22 @@ print((1e3 * pd.DataFrame(between)).round(1).assign(messages=last["messages"]))
 # | 22.2 | 12.5 | 59 |
 # | 27.8 | 14.0 | 59 |
 #
-# The first four are built in. Then a statistical model (a Gaussian process) proposes more, from 1
-# to 100 ms and from 0 to 64 MiB. At the end it keeps the best, 5 ms with 4 MiB. **The default, 1 ms
-# with 128 MiB, is not among them**: so compare the choice with the default in one run, by medians.
-# In our runs on 1, 2, 4 and 8 nodes it was slower than the default, or as slow. A real search is
-# longer, 1,050 steps; and it begins anew for each combination of the switches that nobody has set,
-# up to 16 of them in a build with NCCL (`parameter_manager.cc`, 0.28.1).
+# The first four are built in. Then a statistical model (a Gaussian process) proposes more values,
+# from 1 to 100 ms and from 0 to 64 MiB. At the end it keeps the best, 5 ms with 4 MiB. **The
+# default, 1 ms with 128 MiB, is not among them**, so compare the result with the default in one
+# run, by medians. In our runs on 1, 2, 4 and 8 nodes it was slower than the default, or equally
+# slow. A real search is longer, 1,050 steps, and it starts again for each combination of the
+# switches that you have not set, up to 16 combinations in a build with NCCL
+# (`parameter_manager.cc`, 0.28.1).
 #
-# ## Going further: does Horovod obey its switches?
-# `HOROVOD_HIERARCHICAL_ALLREDUCE=1` and `HOROVOD_HIERARCHICAL_ALLGATHER=1` ask for one way inside a
-# node and another one between nodes (lab 26). A Horovod without operations for GPUs silently
-# ignores both (`operations.cc`, 0.28.1). A variable that is set proves nothing. The timeline does:
-# it names `NCCL_…`, or `MPI_CROSS_ALLGATHER`.
+# ## Going further (optional): does Horovod obey its switches?
+# `HOROVOD_HIERARCHICAL_ALLREDUCE=1` and `HOROVOD_HIERARCHICAL_ALLGATHER=1` request one algorithm
+# inside a node and another between nodes (lab 26). A Horovod without operations for GPUs silently
+# ignores both (`operations.cc`, 0.28.1). A variable that is set therefore proves nothing. The
+# timeline does, because it contains the names `NCCL_…`, or `MPI_CROSS_ALLGATHER`.
 #
-# ### What you take away
-# - A long NEGOTIATE is waiting for the last rank. Without the cache, the timeline tells which one
-#   it was.
-# - Same type, in order, up to the threshold, what is ready at one look: that travels together.
-# - The threshold saves latencies; a long cycle costs up to one cycle a step; a busy thread fuses by
-#   itself.
-# - Name what you average, and keep its shape.
-# - Autotune knows only what it tries. Next: which library carries it all (46).
+# ### Further reading
+# - [@horovod_timeline] All activities of a timeline and how to view it in a browser.
+# - [@horovod_fusion] Horovod's description of tensor fusion and its two settings.
+# - [@horovod_autotune] The automatic search, with all of its variables.
+# - [@sergeev2018] The paper explains why tensor fusion was added.

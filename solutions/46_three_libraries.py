@@ -1,16 +1,22 @@
 # %% [markdown]
 # # 46 One job, three libraries
 #
-# The same training script, the same batch job, and each time another library carries the gradients:
-# host MPI, a CUDA-aware MPI, NCCL. Which is faster, by how much, and how do you know that it was
-# the one you asked for?
+# A training job does not say which library averages its gradients. The same script, submitted with
+# the same batch script, can use host MPI, a CUDA-aware MPI such as MVAPICH2-GDR, or NCCL, depending
+# on how Horovod was built and on a few environment variables. The choice can change the speed by a
+# factor of three on one cluster and hardly matter on another. It depends on how many bytes a model
+# sends for the time that it computes, and on how much of the communication the backward pass hides.
 #
-# **You will be able to** (1) say what each library needs, (2) prove from Horovod's timeline which
-# one carried the gradients, (3) measure images per second, efficiency, and what communication adds
-# to a step, (4) predict from calls and bytes between which bounds a step will lie.
+# In this lab we run one training script with every communication library that your machine offers,
+# and prove from Horovod's timeline that the job used the library that it asked for. We then turn
+# the measured times into the three numbers of a report, and predict from the bytes and the link
+# between which bounds a step must lie.
 #
-# ![Software stack: the framework, Horovod with its control and data planes, then MPI, Gloo and
-# NCCL, and the wire below them](46_stack.svg)
+# **After this lab you can** (1) say what each library needs, (2) prove from Horovod's timeline
+# which library performed the allreduce, (3) measure images per second, efficiency, and the share of
+# communication in a step, (4) predict from calls and bytes between which bounds a step will lie.
+#
+# ![Software stack: the framework, Horovod with its control and data planes, then MPI, Gloo and NCCL, and the wire below them](46_stack.svg)
 #
 # *From the gradient to the wire. This lab exchanges the library in the third row.*
 #
@@ -41,59 +47,61 @@ rate = 0.01  # SGD's learning rate
 limit = 300  # seconds for one run, and for a cluster job
 
 # %% [markdown]
-# *In the track "PPoPP hands-on, 90 minutes", exercise 46.1 is the one to do.*
+# *In the track "PPoPP hands-on, 90 minutes", do exercise 46.1.*
 #
-# ## 1. Who talks, who carries?
-# Between your gradients and the network Horovod does two things:
+# ## 1. Which library negotiates, and which one transfers?
+# Between your gradients and the network, Horovod does two things:
 #
-# 1. It **negotiates**: the ranks tell each other which gradients are ready. Who does this is called
-#    the *controller*. Here it is MPI, which also starts the ranks.
-# 2. It **carries**: the gradients of all ranks are summed. This can be another library.
+# 1. It **negotiates**: the ranks tell each other which gradients are ready. The part of Horovod
+#    that does this is called the *controller*. Here it uses MPI (Message Passing Interface), which
+#    also starts the ranks.
+# 2. It **performs the allreduce**, which adds up the gradients of all ranks. For this it can use
+#    another library, its *backend*.
 #
 # | library | reads GPU memory itself | Horovod's build |
 # |---|---|---|
 # | host MPI | no | `host` |
-# | Gloo | no | `host` |
-# | CUDA-aware MPI, as MVAPICH2-GDR | yes | `mpi` |
-# | NCCL | yes, and nothing else | `nccl` |
+# | [Gloo](@gloo) | no | `host` |
+# | CUDA-aware MPI, such as [MVAPICH2-GDR](@mvapich2_gdr) | yes | `mpi` |
+# | [NCCL](@nccl) | yes, and no other memory | `nccl` |
 #
-# A library that cannot read GPU memory gets a copy in the host's memory, and its sum is copied
-# back. That is called *staging*.
+# If a library cannot read GPU memory, Horovod gives it a copy in the host's memory, and copies the
+# sum back. This is called *staging*.
 #
-# This lab runs every line of the table that your machine can run. On a laptop these are host MPI
-# and Gloo; on a GPU cluster, all. What cannot run is named with its reason, and never gets a
-# number.
+# This lab runs every row of the table that your machine can run: host MPI and Gloo on a laptop, and
+# all four on a GPU cluster. For each library that cannot run it prints the reason, and it never
+# prints a number for it.
 #
-# NCCL carries the gradients. Which library negotiates then?
+# If NCCL performs the allreduce, which library negotiates?
 # <details><summary>Answer</summary>
 #
-# MPI, because this lab starts its ranks by MPI. Horovod can also let Gloo negotiate beside NCCL
-# (`HOROVOD_CONTROLLER=gloo`), and by its documentation with about the same performance. Then a job
-# with NCCL needs no MPI at all.
+# MPI, because this lab starts its ranks with MPI. Horovod can also let Gloo negotiate when it uses
+# NCCL (`HOROVOD_CONTROLLER=gloo`), with about the same performance according to its documentation.
+# A job with NCCL then needs no MPI at all.
 # </details>
 #
-# What has to be there? Asked in this order:
+# What can be missing? Horovod's user has to check these points, in this order:
 #
-# | question for | what is missing |
+# | for | what can be missing |
 # |---|---|
-# | CUDA-aware MPI, NCCL: they move GPU memory | the node has no GPU |
-# | all | Horovod's build for this library is not there |
-# | CUDA-aware MPI | this MPI does not take GPU memory |
-# | NCCL | a GPU for each rank: there are more ranks than GPUs |
+# | CUDA-aware MPI and NCCL, which transfer GPU memory | a GPU in the node |
+# | all libraries | Horovod's build for this library |
+# | CUDA-aware MPI | support for GPU memory in this MPI |
+# | NCCL | one GPU for each rank, if there are more ranks than GPUs |
 #
-# A library that can run also wants **variables**, set before the ranks start:
+# Some libraries also need **environment variables** that are set before the ranks start:
 #
-# | | variables | why |
+# | library | variables | reason |
 # |---|---|---|
-# | Gloo | `HOROVOD_CPU_OPERATIONS=gloo` | MPI would carry |
-# | MVAPICH2, whatever carries | `MV2_ENABLE_AFFINITY=0` | Horovod's thread needs a core: lab 42 |
-# | MVAPICH2-GDR as CUDA-aware MPI | `MV2_USE_CUDA=1` | only then it looks at GPU memory |
-# | the same | `MV2_SUPPORT_DL=1` | its guide asks for it with Horovod: lab 42 |
-# | MVAPICH-Plus as CUDA-aware MPI | `MVP_ENABLE_GPU=1` | it reads no `MV2_` variable |
+# | Gloo | `HOROVOD_CPU_OPERATIONS=gloo` | otherwise Horovod uses MPI |
+# | MVAPICH2, with any backend | `MV2_ENABLE_AFFINITY=0` | Horovod's thread needs a core (lab 42) |
+# | MVAPICH2-GDR as CUDA-aware MPI | `MV2_USE_CUDA=1` | otherwise it does not support GPU memory |
+# | the same | `MV2_SUPPORT_DL=1` | its guide asks for it with Horovod (lab 42) |
+# | MVAPICH-Plus as CUDA-aware MPI | `MVP_ENABLE_GPU=1` | it does not read `MV2_` variables |
 #
-# What of this does your machine have? A **way** is a library together with an MPI: host MPI may go
-# by MPICH and by MVAPICH2 (`make mvapich2` builds one). Every way that can run will be started,
-# with the build and the variables that are printed.
+# The next cell shows which of them your machine has. A **way** in this lab is a library together
+# with an MPI, because host MPI can be MPICH or MVAPICH2 (`make mvapich2` builds the latter). Every
+# way that can run will be started with the build and the variables that the cell prints.
 
 # %%
 # Which ways can run here?
@@ -111,21 +119,23 @@ for way in lab46.ways():
 
 # %% [markdown]
 # ## 2. The training script
-# It has two training steps. In one, Horovod averages the gradients. The other is its **control**:
-# the same step with a plain optimizer, on a net of its own, and so without communication.
+# The script contains two training steps. In the first one, Horovod averages the gradients. The
+# second one is its **control**: the same step with a plain optimizer and its own network, and
+# therefore without communication.
 #
-# All ranks run both, in turns. What slows the machine for a moment slows a step and its control
-# alike. Their difference is what communication adds.
+# All ranks run both steps, in turns. A disturbance that slows the machine for a moment then slows a
+# step and its control alike, and the difference between them is the cost of communication.
 #
-# It is measured twice. *Weak scaling*: each rank has `images` images in a step. *Strong scaling*:
-# all ranks share so many.
+# We measure in two ways. In *weak scaling*, each rank has `images` images per step. In *strong
+# scaling*, all ranks together have this number of images.
 #
-# Here they are in PyTorch (lab 40), and below in Keras (lab 41). Read the one that you know. The
-# parameter `framework` chooses. `where` knows where the tensors are, and stages them where Horovod
-# cannot (lab 27). Mostly it has nothing to do. On a GPU the networks compute in bf16 (lab 14), as
-# training jobs do, while weights and gradients stay in 32 bits. The step then gets shorter and its
-# messages do not, so communication takes a larger share of it. The parameter `precision` chooses
-# another one.
+# Here is the step in PyTorch (lab 40), and below it in Keras (lab 41). Read the one for the
+# framework that you know. The parameter `framework` chooses between them. The argument `where`
+# knows on which device the tensors are, and stages them where Horovod cannot (lab 27), which is
+# rarely necessary. On a GPU the networks compute in bf16 (lab 14), as training jobs usually do,
+# while weights and gradients stay in 32 bits. The computation then takes less time and the messages
+# do not, so communication becomes a larger share of the step. The parameter `precision` chooses
+# another format.
 
 
 # %%
@@ -231,9 +241,9 @@ def train(comm, file):
 
 # %% [markdown]
 # ### Measure
-# Each way starts ranks of its own, with the build and the variables printed above. One rank alone
-# comes first: it needs no library, and is what the efficiency will be measured by. Half a minute to
-# a minute; the times come out later.
+# Each way starts its own ranks, with the build and the variables printed above. A single rank runs
+# first. It needs no communication library, and it is the baseline for the efficiency. This takes
+# half a minute to a minute, and a later cell prints the times.
 
 # %%
 runs = {}  # (name of the way, ranks) -> what rank 0 brought home
@@ -258,21 +268,23 @@ ran = {name: run for (name, size), run in runs.items() if size == ranks}
 
 # %% [markdown]
 # ## 3. The proof
-# Asking for a library is not getting it. A net that was never moved to the GPU, a build that fell
-# back, a forgotten variable: the job still runs, and its numbers are those of another library.
+# If you request a library, you do not necessarily get it. The network may never have been moved to
+# the GPU, a build may have fallen back to another library, or a variable may be missing. The job
+# still runs, and its numbers are those of another library.
 #
-# Horovod's **timeline** is the proof (lab 42). labkit's reader makes of it the calls of libraries,
-# in order. A `call` has `.backend` ("MPI", "GLOO" or "NCCL"), `.tensors` (the names of those that
-# it carried together) and `.seconds`. For example, two gradients, packed together:
+# Horovod's [timeline](@horovod_timeline) is the proof (lab 42). labkit's reader extracts from it
+# the calls of libraries, in order. A `call` has `.backend` ("MPI", "GLOO" or "NCCL"), `.tensors`
+# (the names of the tensors that it processed together) and `.seconds`. For example, a call with two
+# fused gradients:
 #
 #     call.backend   "NCCL"
 #     call.tensors   ["fc2", "fc1"]
 #     call.seconds   0.003
 #
-# There are two traps. A timeline holds more than gradients: ranks also average their loss, and at
-# the start rank 0 sends its weights. And the 3 ms above are those of **one** call, not of each
-# tensor in it. So `carriers` counts calls that carried **a gradient**, alone or with other tensors
-# (you wrote such a count in lab 42).
+# Be careful with two points. First, a timeline contains more than gradients, because ranks also
+# average their loss, and rank 0 sends its weights at the start. Second, the 3 ms above are the time
+# of **one** call, not of each tensor in it. Therefore `carriers` counts the calls that contain **a
+# gradient**, alone or with other tensors. (You wrote such a count in lab 42.)
 
 
 # %%
@@ -290,26 +302,27 @@ def carriers(calls, gradients, steps):
 
 # %% [markdown]
 # ### Predict
-# The small net has 4 layers with a weight and a bias each, so 8 gradients. Its backward pass begins
-# at the end of the net, and takes some 20 ms. About when each layer's two gradients are ready:
+# The small network has 4 layers with one weight and one bias each, so 8 gradients. Its backward
+# pass takes about 20 ms and begins with the last layer. This is roughly when the two gradients of
+# each layer are ready:
 #
 # | layer | second linear | first linear | second convolution | first convolution |
 # |---|---|---|---|---|
 # | ready after | 0.2 ms | 2 ms | 12 ms | 20 ms |
 #
-# Horovod looks every millisecond for what is ready, and packs that into one call. About how many
-# calls has a step?
+# Horovod's background thread wakes up every millisecond and fuses all gradients that are ready into
+# one call. About how many calls does a step have?
 
 # %%
 predict("46.1", calls_a_step=4)
 
 # %% [markdown]
-# Was it as asked? The rule, for a library of our table:
+# Did the job use the library that it asked for? This is the rule for the libraries of our table:
 #
-# - NCCL, CUDA-aware MPI: that library **alone** carried, and nothing was staged.
-# - host MPI, Gloo: that library alone carried. On GPUs they always stage.
+# - NCCL and CUDA-aware MPI: **only** this library performed allreduces, and no gradient was staged.
+# - Host MPI and Gloo: only this library performed allreduces. On GPUs these two always stage.
 #
-# The timeline says MPI for host MPI and for CUDA-aware MPI, and GLOO for Gloo.
+# In the timeline, both host MPI and CUDA-aware MPI are called MPI, and Gloo is called GLOO.
 
 
 # %%
@@ -341,8 +354,8 @@ first = next(iter(ran))  # the first way that ran: host MPI, where it can run at
 predict.compare("46.1", calls_a_step=proofs[first]["calls a step"])
 
 # %% [markdown]
-# And the control: does the proof see a mistake? Gloo once more, but somebody forgot its variable.
-# (Left out in a job, whose build of Horovod may be another.)
+# As a control, we check that the proof detects a mistake: we use Gloo once more, but without its
+# variable. (This run is left out in a batch job, whose build of Horovod may be another one.)
 
 
 # %%
@@ -359,73 +372,79 @@ if not world.launcher():
     print(pd.DataFrame({"Gloo, forgotten": proof_of("Gloo", watched, staged)}).T)
 
 # %% [markdown]
-# **Explain.** Each line is a proof: this library carried, and no other. The control trained as well
-# as the others, without an error. Only its timeline tells that MPI did the work, and that its times
-# are not Gloo's. The line of NCCL, on a cluster that has it, is read in the same way.
+# **Explain.** Each line is a proof that this library, and no other, performed the allreduces. The
+# control trained as well as the others, without an error. Only its timeline shows that MPI did the
+# work, so its times are not those of Gloo. On a cluster with NCCL, you read the line of NCCL in the
+# same way.
 #
-# You should see between 2 and 4 calls a step. It need be no whole number: what is ready when
-# Horovod looks goes together, and that is a matter of chance. You may see fewer calls than the
-# table of layers promises. While a call of MPI or Gloo is under way Horovod does not look, and what
-# gets ready meanwhile goes together. (A call of NCCL runs on the GPU, and Horovod looks on beside
-# it.) Lab 44 turns these knobs.
+# You should see between 2 and 4 calls per step. It does not need to be a whole number, because
+# which gradients are ready when Horovod's thread wakes up depends on chance. There can be fewer
+# calls than the table of layers suggests: while a call of MPI or Gloo is in progress, the thread
+# does not look for gradients, and those that become ready in the meantime are fused. (A call of
+# NCCL runs on the GPU, so the thread can look for more at the same time.) Lab 44 varies these
+# settings.
 #
-# On a GPU cluster the column *staged* is what to read first: "through the host" in the line of host
-# MPI, "no" in those of CUDA-aware MPI and NCCL. On a laptop there is nothing to stage.
+# On a GPU cluster, read the column *staged* first. It should say "through the host" for host MPI,
+# and "no" for CUDA-aware MPI and NCCL. On a laptop there is nothing to stage.
 #
 # ## 4. Images per second
-# The step is measured; now the three numbers that a report wants.
+# The steps have been measured. A report needs three numbers:
 #
-# - **Images per second**: images of *all* ranks in a step, over the seconds of the step.
-# - **Efficiency**: what the job does, over what the same ranks would do if each were as fast as the
-#   smallest job's. In images per second it is one formula for strong and for weak scaling.
-# - **Share of communication**: the part of a step that is gone when the gradients are not summed. A
-#   step of 50 ms, whose control takes 40 ms, has a share of 20 %.
+# - **Images per second**: the number of images of *all* ranks in a step, divided by the seconds of
+#   the step.
+# - **Efficiency**: the job's images per second, divided by those that the same ranks would reach if
+#   each were as fast as a rank of the smallest job. With images per second, the formula is the same
+#   for strong and for weak scaling.
+# - **Share of communication**: the part of a step that is saved if the gradients are not averaged.
+#   A step of 50 ms whose control takes 40 ms has a share of 20 %.
 #
-# For the last, Horovod's timeline is no help. Its calls run, in part, while the backward pass still
-# computes, and then they cost nothing. And what a late rank costs is not in the calls: Horovod
-# begins a call only when all ranks have the gradient, so the others wait before it, in `NEGOTIATE`
-# (lab 44).
-#
-# So the lab measured the control: each step and its control right after each other, as a pair. A
-# neighbour that slows the machine for a second slows both.
+# Horovod's timeline does not help with the last number. Some of its calls run while the backward
+# pass still computes, so they cost no additional time. And the cost of a straggler is not in the
+# calls: Horovod begins a call only when all ranks have the gradient, so the other ranks wait before
+# it, in `NEGOTIATE` (lab 44). For this reason the lab measured the control, and always measured a
+# step and its control directly after each other, as a pair. If another program slows the machine
+# for a second, it slows both.
 #
 # ### Predict
-# Two ranks here, weak scaling. (a) The efficiency? (b) The share of communication with host MPI,
-# (c) with Gloo? The small net has 4.3 MB of gradients, and its step takes some 25 ms. Think of the
-# cores, too: does each rank have one for itself, and who else wants to compute? Write numbers
-# between 0 and 1. They are guesses, as nothing of it was measured yet.
+# Take two ranks on this machine and weak scaling. What are (a) the efficiency, and the share of
+# communication (b) with host MPI, (c) with Gloo? The small network has 4.3 MB of gradients, and its
+# step takes about 25 ms. Think of the cores, too: does each rank have its own core, and which other
+# threads need one? Write numbers between 0 and 1. They are guesses, because you have not seen any
+# of these measurements yet.
 
 # %%
 predict("46.1", efficiency_weak=0.8, share_host_mpi=0.15, share_gloo=0.2)
 
 # %% [markdown]
 # ### Exercise 46.1 · The three numbers of a report
-# *(The one to do in the track "PPoPP hands-on, 90 minutes".)* One to three lines each.
+# *(The exercise to do in the track "PPoPP hands-on, 90 minutes".)* One to three lines each.
 # *(intermediate)*
 #
-# - `images_per_second(images_by_rank, seconds)`: `images_by_rank` lists how many images each rank
-#   has in a step, `seconds` is an array, a value for each timed step. Use the median.
+# - `images_per_second(images_by_rank, seconds)`: `images_by_rank` is a list of the number of images
+#   of each rank in a step, and `seconds` is an array with one value for each timed step. Use the
+#   median.
 # - `efficiency(rates)`: `rates` is `{ranks: images per second of the job}`. Return
-#   `{ranks: efficiency}`; the fewest ranks have 1.0.
-# - `share(step, alone)`: arrays of seconds, `step[i]` and `alone[i]` measured one right after the
-#   other. The share of communication **of each pair**, and then the median of these. It may be
-#   below 0.
+#   `{ranks: efficiency}`, where the fewest ranks have 1.0.
+# - `share(step, alone)`: two arrays of seconds, where `step[i]` and `alone[i]` were measured
+#   directly after each other. Compute the share of communication **of each pair**, and then the
+#   median of these shares. It may be negative.
 #
-# `np.median(values)` is the median of an array. Arithmetic with arrays goes element by element.
+# `np.median(values)` is the median of an array, and arithmetic with arrays works element by
+# element.
 #
 # <details><summary>Hint 1: images per second</summary>
 #
-# The job has `sum(images_by_rank)` images a step, and a step takes `np.median(seconds)`.
+# The job processes `sum(images_by_rank)` images per step, and a step takes `np.median(seconds)`.
 # </details>
 # <details><summary>Hint 2: efficiency</summary>
 #
-# With `fewest = min(rates)`, one rank of the smallest job does `rates[fewest] / fewest` images per
-# second. On p ranks, p times that would be perfect.
+# With `fewest = min(rates)`, one rank of the smallest job processes `rates[fewest] / fewest` images
+# per second. On p ranks, p times this rate would be perfect.
 # </details>
 # <details><summary>Hint 3: the share</summary>
 #
-# Of a pair: what communication adds, `step - alone`, over the whole, `step`. NumPy does it for all
-# pairs at once: `1 - alone / step`. Then `np.median` of that.
+# For one pair, communication adds `step - alone` to a step of length `step`. NumPy computes this
+# for all pairs at once: `1 - alone / step`. Then take `np.median`.
 # </details>
 
 
@@ -526,32 +545,31 @@ predict.compare("46.1", **measured)
 
 # %% [markdown]
 # **Explain.** Each bar has three parts. Which of them would a faster library make shorter?
-# <details><summary>Answer</summary> The uppermost. The middle one is Horovod's own, and depends on the
-# library only in how its ranks wait: see below.</details>
+# <details><summary>Answer</summary> The uppermost. The middle part is Horovod's own time. It depends on the library only because libraries differ in how their ranks wait, as explained below.</details>
 #
 # *Computing* is the step without Horovod. On two ranks it can take longer than on one, although
-# each has as many images as before. They may share the memory's bandwidth, or their two "cores" are
-# two threads of one. This measurement does not tell which.
+# each rank has as many images as before. The ranks might share the memory's bandwidth, or their two
+# "cores" might be two hyper-threads of one core. This measurement does not show which.
 #
-# *Horovod's thread* is what the control takes longer while Horovod runs, and has nothing to send.
-# The control without Horovod is timed later, not in pairs: believe this part only where it is
-# larger than the spread. Once a millisecond this thread asks the other ranks whether something is
-# ready. Where ranks have no core to spare for it, it takes its time from the computing. How much
-# that is depends on how an MPI waits for an answer: compare the bars of MPICH and MVAPICH2, if both
-# are here (`make mvapich2`).
+# *Horovod's thread* is the additional time of the control while Horovod runs and has nothing to
+# send. The control without Horovod is timed later, not in pairs, so believe this part only if it is
+# larger than the spread. Once per millisecond, this thread asks the other ranks whether a gradient
+# is ready. If the ranks have no spare core for the thread, it takes time from the computation. How
+# much time it takes depends on how an MPI library waits for an answer. Compare the bars of MPICH
+# and MVAPICH2 if you have both (`make mvapich2`).
 #
-# *Communication* stands on top. Inside one machine host MPI sends through shared memory, Gloo
-# through TCP.
+# *Communication* is the part on top. Within one machine, host MPI sends through shared memory, and
+# Gloo sends through TCP.
 #
-# In the table, strong scaling has a larger share: half the images to compute, and as many bytes to
-# send.
+# In the table, strong scaling has a larger share of communication, because each rank computes half
+# as many images and sends as many bytes.
 #
-# You may see instead: a share below 0, or a line "do not quote". Then something else computes on
-# this machine. Run section 2's measurement again when it is quiet.
+# You might see a negative share, or a line "do not quote". In this case other programs are
+# computing on this machine. Repeat the measurement of section 2 when the machine is idle.
 #
 # **What a GPU cluster adds.** Horovod's authors measured 16 GPUs in 4 servers with links of 25 Gb/s
-# ([README of September 2017](@horovod_readme)); *host*
-# is their "allreduce on CPU". Your `efficiency` makes this of it:
+# ([README of September 2017](@horovod_readme)). Here *host* is their "allreduce on CPU". Your
+# function `efficiency` computes this table from their numbers:
 
 # %%
 for line in lab46.published(gpus=16):
@@ -559,54 +577,56 @@ for line in lab46.published(gpus=16):
     print(f"{line!s:38} {line.images:7.1f} images/s, efficiency {share_of_ideal:.0%}")
 
 # %% [markdown]
-# Inception V3 sends 95 MB in a step that computes for 476 ms: which library carries them hardly
+# Inception V3 sends 95 MB in a step that computes for 476 ms, so the choice of the library hardly
 # matters.
 #
-# VGG-16 sends 553 MB in a step that computes for 489 ms: with NCCL over RDMA its efficiency is 85
-# %, with the host 30 %. So ask first how much a net sends for what it computes.
+# VGG-16 sends 553 MB in a step that computes for 489 ms. Its efficiency is 85 % with NCCL over RDMA
+# (remote direct memory access), and 30 % with the host. Therefore ask first how much a model sends
+# for the time that it computes.
 #
 # ## 5. A step between two bounds
-# Can a step be predicted? MPICH sums long vectors by halving and doubling (lab 24). On p = 2, 4, 8,
-# … ranks, n bytes take
+# Can we predict a step? MPICH adds long vectors by recursive halving and doubling (lab 24). On p =
+# 2, 4, 8, … ranks, an allreduce of n bytes takes
 #
-# **T(n) = 2 lg p · α + 2 (p - 1)/p · n · β**
+# $$T(n) = 2 \log_2 p \cdot \alpha + 2\,\frac{p - 1}{p} \, n \beta$$
 #
-# where lg is the logarithm to base 2. α is what a message costs, whatever its size. β is what a
-# byte costs. (For another p the formula is too low: the ranks beyond the power of two below p first
-# hand their vectors to others, and get the sums back, which costs 2 (α + nβ) more.)
+# where α is the latency that every message costs, and β is the time per byte. (For other p the
+# formula is too low: the ranks beyond the power of two below p first send their vectors to other
+# ranks and later receive the sums, which costs 2 (α + nβ) more.)
 #
-# Horovod adds a **wait** w to each call: its thread looks every millisecond for what is ready, and
-# then the ranks agree on what all of them have. (For 1 KiB MPI alone took some microseconds on the
-# kit's machine, and Horovod 1.07 ms. That call just missed a look. A gradient that gets ready at
-# any moment waits half of it on average. So where waits are most of C, a step may even be shorter
-# than the lower bound below.) A step sends its gradients in some calls. So its communication takes,
-# with all their bytes together,
+# Horovod adds a **wait** w to each call, because its thread looks for ready gradients only every
+# millisecond, and because the ranks then have to agree on the gradients that all of them have. (On
+# the kit's machine an allreduce of 1 KiB took a few microseconds with MPI alone and 1.07 ms with
+# Horovod. That call had just missed a cycle. A gradient that becomes ready at a random moment waits
+# half a cycle on average. If waits are most of C, a step can therefore even be shorter than the
+# lower bound below.) A step sends its gradients in several calls, so its communication takes, with
+# all of its bytes together,
 #
-# **C = calls · (w + 2 lg p · α) + 2 (p - 1)/p · bytes · β**
+# $$C = \text{calls} \cdot (w + 2 \log_2 p \cdot \alpha) + 2\,\frac{p - 1}{p} \cdot \text{bytes} \cdot \beta$$
 #
-# How much of C you *see* depends on how much of it the backward pass hides: gradients of the last
-# layers are on their way while the first layers still compute. There are two bounds.
+# How much of C you can *see* depends on how much of it the backward pass hides, because the
+# gradients of the last layers are sent while the first layers still compute. This gives two bounds:
 #
-# - **All hidden**: a step takes the longer of computing and C.
-# - **Nothing hidden**: it takes their sum.
+# - **All hidden**: a step takes as long as the longer of computation and C.
+# - **Nothing hidden**: a step takes as long as both together.
 #
 # ### Predict
-# VGG-16 has 553 MB of gradients. 16 GPUs sum them over links of 25 Gb/s, so that a byte takes β =
-# 0.32 ns. Leave w and α out. A step of one GPU takes 489 ms. How many milliseconds is a step of 16
-# GPUs (a) with all hidden, (b) with nothing hidden? (c) NCCL over RDMA needed 573 ms: which share
-# of C, between 0 and 1, was hidden?
+# VGG-16 has 553 MB of gradients. 16 GPUs perform the allreduce over links of 25 Gb/s, so a byte
+# takes β = 0.32 ns. Ignore w and α. A step of one GPU takes 489 ms. How many milliseconds does a
+# step of 16 GPUs take (a) if all communication is hidden, (b) if nothing is hidden? (c) With NCCL
+# over RDMA it took 573 ms. Which share of C, between 0 and 1, was hidden?
 
 # %%
 predict("46.2", all_hidden=489, nothing_hidden=821, share_hidden=0.75)
 
 # %% [markdown]
 # ### Exercise 46.2 · From the link to the step
-# Write `bounds(alone, calls, nbytes, p, wait, alpha, beta)`. `alone` is the seconds of the step
-# without communication, the rest as in C. Return the seconds of a step:
-# `(all hidden, nothing hidden)`.
+# Write `bounds(alone, calls, nbytes, p, wait, alpha, beta)`. The argument `alone` is the number of
+# seconds of the step without communication, and the other arguments are those of C. Return the
+# seconds of a step: `(all hidden, nothing hidden)`.
 #
 # For example, a step of 0.02 s alone that sends 4 MB in 2 calls on 4 ranks, with w = 1 ms, α = 10
-# µs and β = 1 ns, lies between 0.02 and 0.02808 s.
+# µs and β = 1 ns, takes between 0.02 and 0.02808 s.
 #
 # 2 to 4 lines. *(beginner)*
 #
@@ -634,8 +654,9 @@ def bounds(alone, calls, nbytes, p, wait, alpha, beta):
 check("46.2", bounds)
 
 # %% [markdown]
-# First your own step, as it would be on such servers: with its computing, calls and bytes of today,
-# w = 1 ms and α = 10 µs. Then the published runs, each between its bounds; w and α are left out.
+# The next cell first predicts your own step on such servers, with the computation, calls and bytes
+# that you measured today, w = 1 ms and α = 10 µs. Then it shows the published runs, each between
+# its bounds, without w and α.
 
 # %%
 alone = ran[first].times["weak"]["alone"].median
@@ -660,49 +681,52 @@ hidden = (high - rdma.step) / (high - rdma.alone)
 predict.compare("46.2", all_hidden=1e3 * low, nothing_hidden=1e3 * high, share_hidden=hidden)
 
 # %% [markdown]
-# **Explain.** Start with VGG-16 on 16 GPUs; the link is the same in all four lines. NCCL over RDMA
-# is in the left part of its bar: the network card moves the bytes while the GPU computes, and three
-# quarters of them are hidden. NCCL over TCP is near the right end: hardly anything is hidden, or
-# TCP does not reach 25 Gb/s. The place in the bar cannot tell the two apart.
+# **Explain.** Begin with VGG-16 on 16 GPUs. The link is the same in all four rows. NCCL over RDMA
+# is in the left part of its bar: the NIC (network interface card) moves the bytes while the GPU
+# computes, and three quarters of the communication is hidden. NCCL over TCP is near the right end
+# of its bar. Either hardly any communication is hidden, or TCP does not reach 25 Gb/s. The position
+# in the bar cannot distinguish these two causes.
 #
-# The two lines with 64 GPUs come from another table of that README, with links of 40 Gb/s. NCCL
-# over TCP is a little beyond its bar there.
+# The two rows with 64 GPUs come from another table of that README, with links of 40 Gb/s. There
+# NCCL over TCP is slightly beyond its bar.
 #
-# The host is far beyond its bar: with 16 GPUs its step took 1.66 s, and the bytes that C counts do
-# not explain that. C gives each rank a link of its own, and here four ranks of a server share one.
-# Does this explain the host?
+# The host is far beyond its bar. With 16 GPUs its step took 1.66 s, and the bytes in C do not
+# explain this. C assumes that each rank has its own link, while four ranks of a server share one
+# here. Can this explain the time of the host?
 # <details><summary>Answer</summary>
 #
-# It depends on the algorithm. The README installs Open MPI, whose versions of these years sum long
+# It depends on the algorithm. The README installs Open MPI, whose versions of those years add long
 # vectors in a ring. A ring in the order of the ranks sends 2 · 15/16 n through a server's link, as
-# C has it, so a step takes 0.82 s at most: no explanation.
+# C assumes, so a step takes 0.82 s at most. This does not explain the measured time.
 #
-# Halving and doubling, on another MPI, may send more. Of 16 ranks each has partners 8, 4, 2 and 1
-# places away, and only those 8 and 4 away are on other servers. An MPI that begins with the
-# farthest sends them n/2 and n/4, and as much again when doubling: 1.5 n for each of four ranks, 6
-# n for the link, and a step of 1.55 s. MPICH begins with the nearest and sends n/8 and n/16: 1.5 n
-# for all four, and 0.75 s.
+# Recursive halving and doubling, in another MPI, can send more. Each of 16 ranks has partners that
+# are 8, 4, 2 and 1 ranks away, and only those 8 and 4 ranks away are on other servers. An MPI that
+# begins with the farthest partners sends them n/2 and n/4, and the same again when doubling. This
+# is 1.5 n for each of four ranks, so 6 n for the link, and a step of 1.55 s. MPICH begins with the
+# nearest partners and sends n/8 and n/16 to other servers, which is 1.5 n for all four ranks, and a
+# step of 0.75 s.
 # </details>
 #
-# What remains is outside of C: staging copies 553 MB to host memory and back, on four GPUs at once,
-# and the processors have to add. Both are likely causes, not measured here; a profiler on such a
-# cluster would tell. Where a shared link is the cause, lab 26 has the cure: sum inside a server
-# first.
+# C also leaves out two other effects: staging copies 553 MB to host memory and back on four GPUs at
+# once, and the CPUs have to add the gradients. Both are likely causes that we did not measure, and
+# a profiler on such a cluster would show them. If a shared link is the cause, add the gradients
+# inside each server first, as in lab 26.
 #
 # ## 6. The same script as a batch job
-# A process holds one build, so each library gets a job of its own. The batch script is the same:
+# A process can load only one build of Horovod, so each library gets its own job. The batch script
+# is the same for all of them:
 #
 #     make submit LAB=46 NODES=2 HOROVOD=host
 #     make submit LAB=46 NODES=2 HOROVOD=mpi       # the site's CUDA-aware MPI, as MVAPICH2-GDR
 #     make submit LAB=46 NODES=2 HOROVOD=nccl      # MPI starts the ranks and negotiates
 #     make scaling LAB=46 NODES=1,2,4 HOROVOD=nccl
 #
-# In a job, `MV2_` variables must be there *before* MPI starts, and that is before your function
-# runs. A site file with `LABKIT_MPI=mvapich2-gdr` sets them; by hand,
+# In a job, `MV2_` variables must be set *before* MPI starts, which is before your function runs. A
+# site file with `LABKIT_MPI=mvapich2-gdr` sets them. To set them yourself, add
 # `ENV="MV2_USE_CUDA=1 MV2_SUPPORT_DL=1"`.
 #
-# `make tabletop BANDWIDTH=1gbit` makes a cluster of two nodes on this machine. Below is what your
-# newest job measured, else the kit's reference.
+# `make tabletop BANDWIDTH=1gbit` creates a cluster of two nodes on this machine. The next cell
+# shows what your most recent job measured, or the kit's reference if you have none.
 
 # %%
 frame, whose = cluster.records_or_reference("46")
@@ -713,18 +737,29 @@ print(
 )
 
 # %% [markdown]
-# **Explain.** Over 1 Gb/s our 4.3 MB take at least 34 ms, and no library can change that. What
-# communication added to a step is its images over the images per second, times the share. In the
-# kit's reference, with 64 images in a step of weak scaling, this is about 56 ms for Gloo and 106 ms
-# for MPICH. The link alone accounts for 34 ms of each. One likely cause of the rest is that the two
-# nodes of a tabletop share one machine's cores, and a library that waits for a message may keep a
-# core busy. These lines do not tell how much is the library's own, so measure on a real cluster
-# before you choose between libraries there.
+# **Explain.** Over 1 Gb/s our 4.3 MB take at least 34 ms, and no library can change that. The time
+# that communication added to a step is the number of its images, divided by the images per second,
+# times the share. In the kit's reference, with 64 images per step in weak scaling, this is about 56
+# ms for Gloo and 106 ms for MPICH. The link alone accounts for 34 ms of each. One likely cause of
+# the rest is that the two nodes of a tabletop share one machine's cores, and that a library can
+# keep a core busy while it waits for a message. These rows do not show how much of the time the
+# library itself needs, so measure on a real cluster before you choose between libraries there.
 #
 # ### What you take away
-# - Who negotiates is one question, who carries another. Build, variables and the tensor's place
-#   decide.
-# - A number without its proof is the number of an unknown library.
-# - Images per second, efficiency, share: each has a baseline, and the share needs its control.
-# - A step lies between two bounds; between them is what the backward pass hides.
-# - Next: which library for which size, and whether one runtime could do all of it (51).
+# - Horovod's controller negotiates, and its backend performs the allreduce, possibly with another
+#   library. The build, the environment variables and the device of the tensors determine which one.
+# - A measured number without a proof is the number of an unknown library.
+# - Images per second, efficiency and the share of communication each need a baseline, and the share
+#   needs a control.
+# - A step lies between two bounds, and its position between them shows how much communication the
+#   backward pass hides.
+#
+# Lab 51 asks which library is best for which message size, and whether one runtime could do all of
+# it.
+#
+# ### Further reading
+# - [@awan2019] The paper compares Horovod over MVAPICH2-GDR and over NCCL, as this lab does.
+# - [@sergeev2018] Horovod's authors on efficiency with many GPUs, with and without RDMA.
+# - [@horovod_mpi] Which variables Horovod reads when it runs with MPI.
+# - [@horovod_gpus] The builds of Horovod for NCCL and for CUDA-aware MPI.
+# - [@thakur2005] The source of the cost formula for recursive halving and doubling.

@@ -252,11 +252,12 @@ check("52.2", step)
 # authors give. For one system the speed of the network is an estimate, and for two the number of
 # servers; the column `source` says so.
 #
-# We also had to guess algorithms. The runs with MPI on the host are taken for halving, but the
-# README that they are from installs Open MPI, whose versions of that time summed long vectors in a
-# ring. Of the DGX-1's 15 runs, the nine with Inception V3 and the ResNets kept their variables on
-# the CPU, and only those with AlexNet and VGG-16 summed by NCCL; we take all for rings. Facebook's
-# GPUs summed by NCCL inside a node and by halving between nodes; we take that for a ring, too.
+# We also had to guess algorithms, and `source` says for which runs. Those with MPI on the host are
+# taken for halving, but the README that they are from installs Open MPI, whose versions of that
+# time summed long vectors in a ring. Of the DGX-1's 15 runs, the nine with Inception V3 and the
+# ResNets kept their variables on the CPU, and only those with AlexNet and VGG-16 summed by NCCL; we
+# take all for rings. Facebook's GPUs summed by NCCL inside a node and by halving between nodes; we
+# take that for a ring, too.
 #
 # | system | what is there | sources |
 # |---|---|---|

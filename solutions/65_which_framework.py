@@ -1,12 +1,26 @@
 # %% [markdown]
 # # 65 Which framework?
 #
-# The same net, the same images, five ways to train it on two ranks. You count, measure, and decide
-# by what the evidence carries, and by nothing else.
+# Teams often choose a framework for distributed training by a benchmark that somebody has
+# published, or by a single number that they measured once. Such numbers depend on the machine, on
+# the network and on chance. Moreover, the fastest framework is not necessarily the one that is
+# easiest to adopt, starts fastest, or needs the least memory. A good decision needs the same job in
+# all candidates, measurements that mean the same for all of them, and a rule that says when a
+# difference is large enough to matter.
 #
-# **You will be able to** (1) count what a framework asks you to change, (2) read start-up and speed
-# from the outside, alike for all, (3) decide from spans, not from single numbers, and (4) score a
-# benchmark by MLPerf's rule.
+# In this lab we train the same network on the same images in five different ways, on two ranks. We
+# count how much of a script each of them changes, measure start-up, speed and memory from outside
+# of the frameworks, and decide by ranges instead of single numbers. At the end we score a benchmark
+# by the rule of MLPerf.
+#
+# **After this lab you can** (1) count what a framework asks you to change, (2) measure start-up and
+# speed from the outside, in the same way for all frameworks, (3) decide from ranges instead of
+# single numbers, and (4) score a benchmark by MLPerf's rule.
+#
+# ![Two pairs of ranges: the pair that overlaps decides nothing, the pair that does not rules one way out](65_spans.svg)
+#
+# *A decision from ranges. Where the ranges of two candidates overlap, the measurement does not
+# decide between them. Where they do not, the worse one is ruled out.*
 #
 # Needs: horovod, torch, tensorflow · Ranks: 2 · Minutes: 45 · Level: intermediate · Before: 34, 41, 60, 61
 
@@ -33,21 +47,21 @@ rounds = 2  # all ways one after the other, so many times
 
 # %% [markdown]
 # ## 1. The same job, five times
-# The job: a net of 64 pixels, three hidden layers and ten digits learns from `batch` images in a
-# step, with Adam. There is a script for one device in PyTorch, one in TensorFlow, and five for many
-# ranks:
+# The job is a network with 64 pixels, three hidden layers and ten digits, which learns from `batch`
+# images per step, with Adam. There is one script for a single device in PyTorch, one in TensorFlow,
+# and five for several ranks:
 #
-# | way | on top of | who starts it, as a rule | labs |
+# | way | based on | usually started by | labs |
 # |---|---|---|---|
 # | PyTorch DDP | PyTorch | `torchrun` | 60 |
 # | FSDP2 (`fully_shard`) | PyTorch | `torchrun` | 60 |
 # | Horovod on PyTorch | PyTorch | `horovodrun`, `mpiexec` | 40 |
 # | Horovod on TensorFlow | TensorFlow | `horovodrun`, `mpiexec` | 41 |
-# | `tf.distribute` | TensorFlow | you, with a `TF_CONFIG` each; `srun`, with a `SlurmClusterResolver` | 61 |
+# | `tf.distribute` | TensorFlow | you, with a `TF_CONFIG` for each; `srun`, with a `SlurmClusterResolver` | 61 |
 #
 # Each is a plain script of about 40 lines, in `labs/support/lab65_scripts`. It trains, and after
-# each step it prints the step's number, the time, and the loss. Here is one, beside that for one
-# device:
+# each step it prints the step's number, the time, and the loss. Here is one of them, next to the
+# script for a single device:
 
 # %%
 one_device, many = lab65.scripts("PyTorch DDP")
@@ -60,27 +74,28 @@ print(
 )
 
 # %% [markdown]
-# How much work is that? One measure is the **lines changed**. It is a crude one, but it can be
-# counted, if one says how:
+# How much work is such a change? One measure is the number of **lines changed**. It is a crude
+# measure, but it can be counted if the rules are clear:
 #
-# - Empty lines and comments (their first character is `#`, after spaces) are taken away first, from
-#   both.
-# - A line that finds no partner in the same order counts: once if it was taken out, once if it was
-#   put in. So a line that was altered counts twice, and so does one that went to another place.
-# - A line that moved to the right is another line: somebody has to move it.
+# - First, empty lines and comments (lines whose first character after spaces is `#`) are removed
+#   from both scripts.
+# - A line without a partner in the same order counts once, whether it was removed or added. A line
+#   that was modified therefore counts twice, and so does a line that was moved.
+# - A line with another indentation is another line, because it has to be edited.
 #
 # `difflib.ndiff(before, after)` compares two lists of lines. It yields each line with two
-# characters in front: `"- "` taken out, `"+ "` put in, `"  "` in both. (Those with `"? "` are hints
-# for the eye.)
+# characters in front: `"- "` for removed lines, `"+ "` for added lines, and `"  "` for lines in
+# both. (Lines with `"? "` are hints for human readers.)
 #
 # ### Exercise 65.1 · Count the changes
-# `one_device` and `many` are texts of scripts. Return two numbers: lines taken out, lines put in. 4
-# to 6 lines. *(beginner)*
+# `one_device` and `many` are the texts of two scripts. Return two numbers: lines removed and lines
+# added. For example, if one line of a script is modified, the result is 1 and 1. 4 to 6 lines.
+# *(beginner)*
 #
 # <details><summary>Hint 1: the lines that count</summary>
 #
 # `[line for line in text.splitlines() if line.strip() and not line.strip().startswith("#")]`. Do
-# that to both texts *before* you compare them.
+# this for both texts *before* you compare them.
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
@@ -107,8 +122,9 @@ check("65.1", changes)
 
 # %% [markdown]
 # ### Predict
-# Two guesses: how many lines, out and in together, for Horovod on PyTorch? And for `tf.distribute`,
-# where the net has to be built inside of `with strategy.scope():`?
+# Make two guesses: how many lines, removed and added together, does Horovod on PyTorch change? And
+# how many does `tf.distribute` change, where the network has to be built inside
+# `with strategy.scope():`?
 
 # %%
 predict("65.1", horovod=..., tf_distribute=...)
@@ -132,51 +148,52 @@ for way in ("Horovod on PyTorch", "FSDP2", "tf.distribute"):
     )
 
 # %% [markdown]
-# **Explain.** All of them do the same four things: find the others, take this rank's part of the
-# batch, average gradients, and begin with equal weights. For most that is a handful of lines. Only
-# two ways must touch the net: FSDP2 has to know which layers to cut, and `tf.distribute` has to be
-# there when a variable is made. With the latter the net moves to the right, and every line of it
-# counts.
+# **Explain.** All five scripts do the same four things: they find the other ranks, take this rank's
+# part of the batch, average gradients, and begin with equal weights. For most of them this takes a
+# handful of lines. Only two have to change the network itself: FSDP2 has to know which layers to
+# shard, and `tf.distribute` has to be active when a variable is created. For `tf.distribute` the
+# network is indented, and every line of it counts.
 #
-# What does the count leave out?
+# What does this count leave out?
 # <details><summary>Answer</summary>
 #
-# Which lines they are, and how easily one gets them wrong. `/ workers` in `tf_distribute.py` is
-# half a line, and without it the gradients are sums (lab 61). Nor does it count what happens
-# outside of the script: who starts the ranks, and who sets `TF_CONFIG`.
+# It does not say which lines they are, and how easily you can get them wrong. `/ workers` in
+# `tf_distribute.py` is half a line, and without it the gradients are sums (lab 61). It also leaves
+# out what happens outside of the script: which program starts the ranks, and which one sets
+# `TF_CONFIG`.
 # </details>
 #
-# ## 2. Read a run from the outside
-# Each framework has timers of its own, and they mean different things. So we measure from the
-# **outside**: the processes are started, and whatever they print is read. What we know of a
-# training is
+# ## 2. Observe a run from the outside
+# Each framework has its own timers, and they measure different things. Therefore we measure from
+# the **outside**: we start the processes and read what they print. For each run we know
 #
 # - `started`: the moment at which all processes were started, in seconds;
-# - `moments`: a list for each rank, of the moments at which it ended its steps 0, 1, 2, …
+# - `moments`: for each rank a list of the moments at which it finished its steps 0, 1, 2, …
 #
-# A step is over when the *slowest* rank has ended it. The **start-up** lasts from `started` until
-# step 0 is over. It has all that a user waits for: Python, imports, meeting the others, the first
-# step with its compilation.
+# A step ends when the *slowest* rank has finished it. The **start-up** is the time from `started`
+# to the end of step 0. It contains everything that a user waits for: Python, imports, connections,
+# and the first step with its compilation.
 #
-# The **speed** of a later step is `batch` divided by its duration: from the end of the step before
-# to its own end. `batch` counts the images of all ranks together.
+# The **speed** of a later step is `batch` divided by its duration, which is the time from the end
+# of the previous step to its own end. `batch` is the number of images of all ranks together.
 #
-# The first steps may be slower than the rest: memory is taken, connections are opened. (You will
-# see by how much.) So the speeds of steps 1 to 4 are left out, and step 5 is the first whose speed
-# counts: `first=5`.
+# The first steps may be slower than the others, because memory is allocated and connections are
+# opened. (You will see how much slower.) The speeds of steps 1 to 4 are therefore left out, and
+# step 5 is the first one whose speed counts: `first=5`.
 #
 # ### Exercise 65.2 · Start-up and speeds
-# Return the start-up in seconds and a list of the speeds, in images/s, of steps 5, 6, 7, …: up to
-# the last step that *all* ranks have ended. 5 to 7 lines. *(intermediate)*
+# Return the start-up in seconds and a list of the speeds, in images/s, of steps 5, 6, 7, …, up to
+# the last step that *all* ranks have finished. For example, with 100 images per batch, a step that
+# ends 2 s after the previous one has a speed of 50 images/s. 5 to 7 lines. *(intermediate)*
 #
 # <details><summary>Hint 1: the end of each step</summary>
 #
-# `zip(*moments)` yields, for each step, the moments of all ranks. It stops with the rank that has
+# `zip(*moments)` yields the moments of all ranks for each step, and stops with the rank that has
 # the fewest. So `[max(step) for step in zip(*moments)]` are the ends.
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
-# `np.diff(ends)` are the durations of steps 1, 2, 3, …: its number 4 is that of step 5.
+# `np.diff(ends)` are the durations of steps 1, 2, 3, …, so its entry number 4 belongs to step 5.
 # </details>
 
 
@@ -196,20 +213,22 @@ check("65.2", read_run)
 
 # %% [markdown]
 # ## 3. Measure
-# Each way runs on two real processes, with one thread each. One device of either framework runs on
-# one such process. Gloo carries the gradients for all but `tf.distribute`, which brings its own
-# ring over gRPC (lab 61). After 60 steps the lab looks at each process's memory, and ends it.
+# Each of the five ways runs on two real processes with one thread each. One device of either
+# framework runs as one such process. [Gloo](@gloo) performs the allreduce for all of them except
+# `tf.distribute`, which has its own ring over gRPC (lab 61). After 60 steps the lab measures the
+# memory of each process and ends it.
 #
 # ### Predict
-# Two guesses. How long will it take from the start until the first step is over, in seconds: for
-# PyTorch DDP, for `tf.distribute`?
+# Make two guesses: how many seconds pass from the start to the end of the first step, for PyTorch
+# DDP and for `tf.distribute`?
 
 # %%
 predict("65.2", ddp_start=..., tf_distribute_start=...)
 
 # %% [markdown]
 # ### Measure
-# About two minutes, most of it to start; more on a busy machine. Read on meanwhile.
+# This takes about two minutes, most of it for start-up, and more on a busy machine. Read on in the
+# meantime.
 
 # %%
 alone = sorted({lab65.alone_of(way) for way in ways})
@@ -263,67 +282,71 @@ answers = {
 predict.compare("65.2", **{name: value for name, value in answers.items() if value is not None})
 
 # %% [markdown]
-# **Explain.** First the control. All ways follow one device's losses to the last digits. That is a
-# necessary sign of the same job, and no proof. How far a loss changes from step to step is the
-# scale to hold it against. (The two frameworks draw other start weights, so each is compared with
-# its own.)
+# **Explain.** Look at the control first. All ways should follow the losses of one device to the
+# last digits. This is a necessary sign of the same job, but not a proof. Compare the differences
+# with the change of the loss from step to step. (The two frameworks choose different initial
+# weights, so each is compared with its own single device.)
 #
-# One mistake would hide here: sums in place of means. Adam divides a gradient by its usual size, so
-# twice the gradient is nearly the same step. With SGD it would not hide: exercise 61.2 checks that.
+# One mistake would remain hidden here: sums instead of means. Adam divides a gradient by its usual
+# size, so twice the gradient leads to nearly the same update. With SGD this mistake would be
+# visible, and exercise 61.2 checks it.
 #
-# Each entry is a **span**. For images/s it holds the middle half of all steps; for the rest the
-# lowest and the highest of the rounds and ranks.
+# Each entry of the table is a **range**, called `span` in the code. For images/s it contains the
+# middle half of all steps (the interquartile range), and for the other columns the lowest and
+# highest value of the rounds and ranks.
 #
-# A span of two rounds is a poor one. Compare the start-ups of your rounds in the second table: they
-# may differ much, for one if files have to be read from disk. For a decision that matters, take
-# `rounds=5`.
+# A range of two rounds is a poor one. Compare the start-ups of your rounds in the second table.
+# They may differ a lot, for example if files have to be read from disk. For a decision that
+# matters, use `rounds=5`.
 #
-# - *images/s*. Two ranks share a batch that one device had for itself, on cores that may be shared
-#   with others. So expect no speed-up here, and a wide span.
-# - *start-up*. Look at the two rows of one device first. Most of the time is the framework's own,
-#   and what the way adds comes on top. Training for days, you will not care. Debugging, you wait
-#   for it fifty times a day.
-# - *memory*. It is what the process holds, its libraries included. TensorFlow's are the larger
-#   ones. Is FSDP2 below DDP? Its parameters, gradients and Adam's averages are halved. But this net
-#   has few of them, against the libraries, and FSDP2 has buffers to gather layers in. Lab 60 counts
-#   the tensors alone.
+# - *images/s*. Two ranks share a batch that a single device had for itself, on cores that may be
+#   shared with other programs. Expect no speed-up here, and a wide range.
+# - *start-up*. Look at the two rows of a single device first. Most of the time is the framework's
+#   own, and the way adds the rest. If you train for days, it does not matter. If you debug, you
+#   wait for it fifty times a day.
+# - *memory*. It is the memory of the process, including its libraries, of which TensorFlow's are
+#   the larger ones. FSDP2 might not be below DDP. Its parameters, gradients and Adam's averages are
+#   halved, but in this network they are small compared with the libraries, and FSDP2 needs buffers
+#   in which it gathers layers. Lab 60 counts only the tensors.
 #
-# Which net would show FSDP2's gain in this column?
+# Which network would show the advantage of FSDP2 in this column?
 # <details><summary>Answer</summary>
 #
-# A large one. 2.2 million parameters take 16 bytes each with Adam: 35 MB, of which two ranks save
-# half. With `width=4096` it is 34 million parameters and 540 MB. Where this was written FSDP2 then
-# held a third less than DDP. Run the lab anew with that, if your machine has the memory:
-# `make run LAB=65 SET="width=4096"`.
+# A large one. With Adam, 2.2 million parameters take 16 bytes each, which is 35 MB, and two ranks
+# save half of them. With `width=4096` there are 34 million parameters and 540 MB. On the machine on
+# which this lab was written, FSDP2 then needed a third less memory than DDP. If your machine has
+# enough memory, run the lab again with `make run LAB=65 SET="width=4096"`.
 # </details>
 #
-# None of the five goes on when a rank dies: a connection over TCP breaks when its process is gone,
-# the next message of each other rank fails, and the script ends with an error. Lab 70 goes on with
-# fewer ranks, and lab 72 shows what is left of a rank that hangs.
+# None of the five ways continues when a rank dies: its TCP connection breaks, the next message of
+# every other rank fails, and the script ends with an error. Lab 70 continues with fewer ranks, and
+# lab 72 shows what a rank that hangs leaves behind.
 #
 # ## 4. Decide by evidence
-# Two ways, one faster than the other: a reason to take it? Not if the spans overlap. Then another
-# run may turn the order round. The rule here: **a way is ruled out if another one's span lies
-# wholly on the better side of its own**. Who is not ruled out is still in. If all are still in,
-# that column decides nothing.
+# Suppose that one way was faster than another. Is this a reason to choose it? Not if their ranges
+# overlap, because another run may then reverse the order. Our rule is: **a way is ruled out if the
+# range of another way is completely on the better side of its own**. A way that is not ruled out is
+# still in. If all ways are still in, this column does not decide anything.
 #
-# The rule is no better than its spans. A span of start-ups has one value a round. Two ways that are
-# really alike part by luck in 1 of 3 tables of two rounds: of the 6 orders of four values, 2 have
-# both of one way first. With three rounds it is 1 of 10, with five 1 of 126.
+# The rule is only as good as its ranges. The range of a start-up has one value per round. Two ways
+# that are in fact equally fast have separate ranges by chance in 1 of 3 tables with two rounds: of
+# the 6 orders of four values, 2 have both values of one way first. With three rounds it is 1 of 10,
+# and with five 1 of 126.
 #
 # ### Exercise 65.3 · Who is still in?
-# `still_in(of_ways, more_is_better)` returns the list of those ways that nobody rules out.
-# `of_ways` is a dict from a way to (low, high). About 6 lines. *(intermediate)*
+# `still_in(of_ways, more_is_better)` returns the list of the ways that no other way rules out.
+# `of_ways` is a dictionary from a way to (low, high). For example, if less is better, (3, 4) is
+# ruled out by (1, 2) and not by (1, 3). About 6 lines. *(intermediate)*
 #
 # <details><summary>Hint 1: ruled out</summary>
 #
-# Where less is better, a way with `low` is ruled out if any other's high is below `low`:
-# `any(other[1] < low for other in of_ways.values())`. Where more is better, the other way round.
+# If less is better, a way with `low` is ruled out if the high of another way is below `low`:
+# `any(other[1] < low for other in of_ways.values())`. If more is better, it is the other way round.
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
-# `for way, (low, high) in of_ways.items():`, and in the loop one of the two questions; whom it does
-# not rule out goes into a list.
+# `for way, (low, high) in of_ways.items():`, and in the loop one of the two questions. Append each
+# way that is not ruled out to a list.
 # </details>
 
 
@@ -347,9 +370,9 @@ def still_in(of_ways, more_is_better):
 check("65.3", still_in)
 
 # %% [markdown]
-# Here is what your rule says of the table above: by each column, among all ways, and among those of
-# one framework. Write three decisions down, of three columns: what you need, among whom you choose,
-# and whom you take, or that nothing decides.
+# The next cell applies your rule to each column of the table above, among all ways, and among those
+# of one framework. Write down three decisions for three columns: what you need, among which ways
+# you choose, and which one you take, or that the column does not decide.
 
 # %%
 rows = {}
@@ -360,43 +383,44 @@ for among, chosen in lab65.groups(ways).items():
 print(pandas.Series(rows, name="still in").to_string())
 
 # %% [markdown]
-# **Explain.** Where several ways are still in, the one you take is a matter of taste, among these.
+# **Explain.** If several ways are still in, you may choose among them by taste.
 #
-# Which columns decide depends on your machine. The column *lines changed* does on every machine,
-# and start-up between the two frameworks as a rule. Speed on two shared cores often decides little,
-# and that is a result, too: **here** you would not choose by it.
+# Which columns decide depends on your machine. The column *lines changed* decides on every machine,
+# and so does the start-up between the two frameworks in most cases. Speed on two shared cores often
+# decides little. This is a result, too: **here** you would not choose by speed.
 #
-# A difference may be clear, and too small to matter: three megabytes of 330, say. The rule tells
-# you what was seen, and not what you need.
+# A difference can be clear and still too small to matter, for example three megabytes of 330. The
+# rule tells you what was observed, not what you need.
 #
-# What no column shows may weigh most. The net is written in one of the frameworks already. The
-# site's staff knows one launcher. FSDP2 is there for nets that do not fit, and then nothing else in
-# the table matters. Horovod 0.28.1 is of 2023, and is the last release.
+# The most important reasons may be in no column. Your model may already be written in one of the
+# frameworks. The staff of your site may know one launcher. FSDP2 is made for models that do not
+# fit, and for such a model nothing else in the table matters. Horovod 0.28.1, from 2023, is its
+# last release.
 #
 # ## 5. A benchmark by MLPerf's rule
-# Images per second are not the goal (lab 34): the goal is an accuracy. **MLPerf** is the benchmark
-# by which makers of machines compare themselves, and its result is the **time to a quality
-# target**. That time depends on the seed, often strongly. So the rules say (MLPerf Training Rules,
-# "Benchmark Results", github.com/mlcommons/training_policies):
+# Images per second are not the goal (lab 34), because the goal is an accuracy.
+# [MLPerf](@mattson2020) is the benchmark with which vendors compare their machines, and its result
+# is the **time to a quality target**. This time depends on the seed, often strongly. Therefore the
+# rules say (MLPerf Training Rules, "Benchmark Results", github.com/mlcommons/training_policies):
 #
-# - a benchmark is run several times, and the *fastest and the slowest* run are dropped;
-# - the result is the *mean* of the rest;
-# - *one* run that never reaches the target may count as the slowest, and be dropped; with more than
-#   one the result is invalid.
+# - A benchmark is run several times, and the *fastest and the slowest* run are dropped.
+# - The result is the *mean* of the others.
+# - *One* run that never reaches the target may count as the slowest and be dropped. If there is
+#   more than one, the result is invalid.
 #
 # ### Exercise 65.4 · The score
 # `seconds` is a list of at least three times, in the order of the runs. `None` is a run that missed
-# the target. Return the score, or `None` for an invalid result. Leave the caller's list as it is.
-# About 6 lines. *(beginner)*
+# the target. Return the score, or `None` for an invalid result. Do not change the caller's list.
+# For example, the times 10, 12, 14 and 30 have the score 13. About 6 lines. *(beginner)*
 #
-# <details><summary>Hint 1: who missed it is slowest</summary>
+# <details><summary>Hint 1: a missed target is the slowest</summary>
 #
 # Replace `None` by `np.inf`, and sort:
 # `sorted(np.inf if value is None else value for value in seconds)`.
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
-# `kept = ordered[1:-1]`. If infinity is still among them, the result is invalid.
+# `kept = ordered[1:-1]`. If infinity is still among these values, the result is invalid.
 # </details>
 
 
@@ -417,17 +441,17 @@ check("65.4", score)
 
 # %% [markdown]
 # ### Predict
-# Lab 34 trained by seven recipes (an optimizer and a rule for its rate), each at eight sizes of
-# batch, each with five seeds: 56 benchmarks. Its epochs are real, and its seconds those of GPUs
-# that were only modelled. A guess: how many of the 56 have a valid result?
+# Lab 34 trained with seven recipes (an optimizer and a rule for its learning rate), each with eight
+# batch sizes and five seeds, which makes 56 benchmarks. Its epochs were measured, and its seconds
+# are those of modeled GPUs. Guess how many of the 56 have a valid result.
 
 # %%
 predict("65.4", valid=...)
 
 # %% [markdown]
 # ### Measure
-# The kit's records of lab 34. For a span, each benchmark is scored as many times more as it has
-# seeds, with one of them left out.
+# This cell uses the kit's records of lab 34. To get a range, each benchmark is scored once for each
+# of its seeds, with this seed left out.
 
 # %%
 trainings = lab65.trainings()
@@ -453,48 +477,56 @@ record.add("scores", valid=len(rows), benchmarks=len(trainings))
 predict.compare("65.4", valid=len(rows))
 
 # %% [markdown]
-# **Explain.** Nearly half of the benchmarks are invalid: those of the largest batches.
-# With a large batch an epoch takes the least time (lab 34), but the target is missed.
+# **Explain.** You should see that nearly half of the benchmarks are invalid, namely those with the
+# largest batches. With a large batch an epoch takes the least time (lab 34), but the training
+# misses the target.
 #
-# Compare the first two columns. The fastest seed flatters, and not everybody by the same: it would
-# be the number to publish, if the rules let one choose. Dropping both ends takes away luck and bad
-# luck alike.
+# Compare the first two columns. The fastest seed makes a result look better, and not by the same
+# amount for all recipes. It is the number that one would publish if the rules allowed it. Dropping
+# the fastest and the slowest run removes good and bad luck alike.
 #
-# And the order? The span tells how far one seed moves a score. By your own rule of 65.3 several
-# benchmarks are still in: five seeds do not say which of them is best. MLPerf asks for more runs
-# the more a net's times vary, and for fewer the more a run costs: three for the most expensive
-# nets, ten for most others. U-Net3D once needed 40, of which the four fastest and the four slowest
-# were dropped.
+# What about the order of the recipes? The range shows how much a single seed changes a score. By
+# your own rule of 65.3, several benchmarks are still in, so five seeds do not show which of them is
+# best. MLPerf asks for more runs if the times of a network vary more, and for fewer if a run is
+# expensive: three for the most expensive networks, ten for most others. U-Net3D once needed 40, of
+# which the four fastest and the four slowest were dropped.
 #
-# ## 6. Going further: those that went before
-# Seven frameworks of ten years ago. None of them is a first choice today. What each of them brought
-# is in the ones that you have just compared:
+# ### What you take away
+# - First check that all candidates do the same job, to the last digits of the loss, and then
+#   compare them.
+# - Lines can be counted, and start-up and speed can be measured from the outside. Each number has a
+#   range.
+# - Decide by a column only if the ranges do not overlap. "This column does not decide" is a valid
+#   answer.
+# - A benchmark is a time to an accuracy, over several seeds, without the best and the worst.
 #
-# | | since | what it brought, and where that lives on | |
+# ## Going further (optional): the frameworks before these
+# These seven frameworks are about ten years old, and none of them is a first choice today. But each
+# of them introduced something that is part of the frameworks that you have just compared:
+#
+# | | since | what it introduced, and where that lives on | |
 # |---|---|---|---|
-# | Torch | 2002 | tensors and layers over a library in C; PyTorch began as a fork of Torch7 | [1] |
+# | Torch | 2002 | tensors and layers on top of a C library; PyTorch began as a fork of Torch7 | [1] |
 # | Theano | 2007 | a formula as a graph, its gradient derived from it, code for GPUs; TensorFlow | [2] |
-# | Caffe | 2014 | a net as data, apart from code; trained nets to download; S-Caffe over MPI | [3] |
-# | CNTK | 2015 | 1-bit SGD with error feedback (lab 35); with Facebook: ONNX, files to exchange nets | [4] |
-# | Chainer | 2015 | *define by run*: the graph is what Python has just done; PyTorch; CuPy | [5] |
-# | MXNet | 2015 | graphs and plain calls mixed; a store of keys and values on servers (lab 31) | [6] |
+# | Caffe | 2014 | a network as data, separate from code; trained networks to download; S-Caffe over MPI | [3] |
+# | CNTK | 2015 | 1-bit SGD with error feedback (lab 35); with Facebook: ONNX, files to exchange networks | [4] |
+# | Chainer | 2015 | *define by run*: the graph is what Python has just executed; PyTorch; CuPy | [5] |
+# | MXNet | 2015 | graphs and direct calls mixed; a key-value store on servers (lab 31) | [6] |
 # | Caffe2 | 2017 | **Gloo**; ResNet-50 in an hour on 256 GPUs (lab 34); a part of PyTorch since 2018 | [7] |
 #
-# Sources, for what each brought and what became of it:
+# These are the sources for what each of them introduced and what became of it:
 #
-# - [1] Collobert and others, "Torch7", 2011; Chintala, "PyTorch's design origins", soumith.ch, 2023
-# - [2] Bergstra and others, SciPy 2010; PyMC developers, "The Future of PyMC3, or: Theano is Dead,
-#   Long Live Theano", pymc-devs.medium.com, 2020 (today it is PyMC's PyTensor)
-# - [3] Jia and others, arXiv 1408.5093; Awan and others, "S-Caffe", PPoPP 2017
-# - [4] Seide and others, Interspeech 2014; "Microsoft and Facebook create open ecosystem for AI
-#   model interoperability", azure.microsoft.com, 2017; release notes of CNTK, 10 October 2017
-# - [5] Tokui and others, 2015; "Looking back on Chainer", beam2d.net, 2019 (its makers went to
-#   PyTorch)
-# - [6] Chen and others, arXiv 1512.01274; Smola, "Raising MXNet from the Attic", 2026 (retired in
-#   2023)
-# - [7] Goyal and others, arXiv 1706.02677; "Caffe2 and PyTorch join forces", caffe2.ai/blog, 2018
+# - [1] Collobert et al., "Torch7", 2011; Chintala, "PyTorch's design origins", soumith.ch, 2023
+# - [2] Bergstra et al., SciPy 2010; PyMC developers, "The Future of PyMC3, or: Theano is Dead, Long
+#   Live Theano", pymc-devs.medium.com, 2020 (today it is PyMC's PyTensor)
+# - [3] Jia et al., arXiv 1408.5093; Awan et al., "S-Caffe", PPoPP 2017
+# - [4] Seide et al., Interspeech 2014; "Microsoft and Facebook create open ecosystem for AI model
+#   interoperability", azure.microsoft.com, 2017; release notes of CNTK, 10 October 2017
+# - [5] Tokui et al., 2015; "Looking back on Chainer", beam2d.net, 2019 (its makers went to PyTorch)
+# - [6] Chen et al., arXiv 1512.01274; Smola, "Raising MXNet from the Attic", 2026 (retired in 2023)
+# - [7] Goyal et al., arXiv 1706.02677; "Caffe2 and PyTorch join forces", caffe2.ai/blog, 2018
 #
-# Some of it lies on this machine. Look:
+# Parts of them are installed on this machine, as the next cell shows:
 
 # %%
 include = Path(torch.__file__).parent / "include"
@@ -508,15 +540,15 @@ print(
 )
 
 # %% [markdown]
-# **Explain.** Of Caffe2 there are still headers, and a name: "Caffe2 + ATen = C10", says PyTorch's
-# manual. (ATen, "A Tensor library", took the place of Torch's C code.) Gloo has carried most
-# gradients of this lab.
+# **Explain.** Caffe2 survives in header files and in a name: "Caffe2 + ATen = C10", says PyTorch's
+# manual. (ATen, "A Tensor library", replaced Torch's C code.) Gloo performed most allreduces of
+# this lab.
 #
-# What this lab does not show: GPUs, where NCCL carries for all five; more than one node, unless you
-# run it as a job (`make submit LAB=65 NODES=2`).
+# This lab does not show GPUs, where NCCL would perform the allreduce for all five ways, and it does
+# not show more than one node, unless you run it as a job (`make submit LAB=65 NODES=2`).
 #
-# ### What you take away
-# - The same job, to the last digits, in five ways: first check that, then compare.
-# - Lines can be counted, start-up and speed read from the outside. Each number has a span.
-# - Decide by a column only where the spans part. "Nothing decides" is an answer.
-# - A benchmark is a time to an accuracy, over several seeds, without the best and the worst.
+# ### Further reading
+# - [@mattson2020] The design of MLPerf Training, with the reasons for its rules.
+# - [@hoefler2015] How to report measurements so that others can interpret them.
+# - [@pytorch_ddp] The documentation of DDP, the first of the five ways.
+# - [@tensorflow_distribute] The documentation of `tf.distribute`, the last of them.

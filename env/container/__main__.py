@@ -35,7 +35,9 @@ def context_of(edition: str, folder: Path) -> Path:
 
 def run(command: list[str]) -> None:
     """Run a command that says itself what goes wrong. Raises StepFailed when it fails."""
-    env = {name: value for name, value in os.environ.items() if name != "PYTHON"}
+    # Both are for the image, not for this checkout's own environment.
+    own = ("PYTHON", "GPU_OPERATIONS")
+    env = {name: value for name, value in os.environ.items() if name not in own}
     if subprocess.run(command, cwd=ROOT, env=env, check=False).returncode:
         raise StepFailed(f"{' '.join(command[:2])} failed", "What it said is above.")
 
@@ -43,11 +45,7 @@ def run(command: list[str]) -> None:
 def build(options: argparse.Namespace) -> None:
     """Build, then say how the image starts. Raises StepFailed."""
     program = builder.find()
-    arguments = {
-        "BASE": options.base,
-        "SECTIONS": " ".join(builder.SECTIONS[options.edition]),
-        "TORCH_INDEX": os.environ.get("TORCH_INDEX", ""),
-    }
+    arguments = builder.build_arguments(options.edition, options.base, os.environ)
     with tempfile.TemporaryDirectory(prefix="container-") as scratch:
         context = context_of(options.edition, Path(scratch))
         builder.add_wheels(context)
@@ -62,7 +60,8 @@ def build(options: argparse.Namespace) -> None:
         builder.write_archive(program, options.archive)
         print(f"{options.archive}: a laptop takes it by podman load -i {options.archive.name}")
     starter = "podman" if program.name == "buildah" else program.name
-    print(f"JupyterLab at the first lab:\n  {builder.start_command(starter)}")
+    command = builder.start_command(starter, gpus=bool(arguments["GPU_OPERATIONS"]))
+    print(f"JupyterLab at the first lab:\n  {command}")
 
 
 def main(arguments: list[str]) -> int:
@@ -71,7 +70,7 @@ def main(arguments: list[str]) -> int:
         prog="make container", description="Build the labs' container image."
     )
     parser.add_argument("--edition", choices=list(builder.SECTIONS), default="learners")
-    parser.add_argument("--base", default="", help="the Debian 12 that it begins with")
+    parser.add_argument("--base", default="", help="the image that it begins with")
     parser.add_argument("--options", default="", help="more options for the program that builds")
     parser.add_argument(
         "--archive", type=Path, default=None, help="also write it to .tar or .tar.gz"

@@ -6,6 +6,7 @@ import os
 import shlex
 import shutil
 import subprocess
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,6 +19,10 @@ SECTIONS = {
     "learners": ("setup", "tabletop", "container"),
     "instructors": ("setup", "tabletop", "container", "tests"),
 }
+# What an image for GPUs begins with: nvcc of a CUDA 12, and the Python of Ubuntu 22.04.
+GPU_BASE = "docker.io/nvidia/cuda:12.8.1-devel-ubuntu22.04"
+# How each program hands the machine's GPUs to a container.
+GPUS = {"podman": "--device nvidia.com/gpu=all", "docker": "--gpus all"}
 # Memory that ranks share: /dev/shm has 64 MB in a container unless more is asked for.
 SHARED_MEMORY = "1g"
 
@@ -83,10 +88,29 @@ def add_wheels(context: Path) -> None:
         shutil.copy2(wheel, target)
 
 
-def start_command(program: str) -> str:
-    """What a learner types."""
+def build_arguments(edition: str, base: str, env: Mapping[str, str]) -> dict[str, str]:
+    """The build arguments by name. StepFailed for PyTorch's CPU packages in an image for GPUs."""
+    operations = env.get("GPU_OPERATIONS", "")
+    index = env.get("TORCH_INDEX", "")
+    if operations and index:
+        raise StepFailed(
+            f"GPU_OPERATIONS={operations} needs PyTorch's CUDA build, and TORCH_INDEX={index} names"
+            " another place",
+            "Leave TORCH_INDEX out.",
+        )
+    return {
+        "BASE": base or (GPU_BASE if operations else ""),
+        "SECTIONS": " ".join(SECTIONS[edition]),
+        "TORCH_INDEX": index,
+        "GPU_OPERATIONS": operations,
+    }
+
+
+def start_command(program: str, gpus: bool = False) -> str:
+    """What a learner types. gpus: the image is one for GPUs."""
+    devices = f"{GPUS[Path(program).name]} " if gpus else ""
     return (
-        f"{program} run --rm -it --shm-size={SHARED_MEMORY} -p 127.0.0.1:8888:8888 "
+        f"{program} run --rm -it {devices}--shm-size={SHARED_MEMORY} -p 127.0.0.1:8888:8888 "
         f"-v hpdl-labs:/home/learner {IMAGE}"
     )
 

@@ -44,12 +44,12 @@ def bibliography(root: Path) -> Mapping[str, Mapping]:
 
 
 def reference(entry: Mapping) -> str:
-    """An entry as *Further reading* cites it."""
+    """An entry as *Further reading* cites it, with a period at its end."""
     linked = f"[{entry['title']}]({entry['url']})"
     if "authors" not in entry:
-        return linked
+        return f"{linked}."
     printed = [entry["venue"]] if "venue" in entry else []
-    return ", ".join([entry["authors"], f"*{linked}*", *printed, str(entry["year"])])
+    return ", ".join([entry["authors"], f"*{linked}*", *printed, f"{entry['year']}."])
 
 
 def expand(text: str, stem: str, root: Path) -> str:

@@ -38,10 +38,13 @@ def _rehearse(options: argparse.Namespace) -> int:
             "Say which site this is: SITE=name. `make tabletop` starts a cluster on this machine."
         )
     gpus = cluster.sites.gpus_per_node(cluster.sites.load(options.site))
-    jobs = list(submit(options.labs.split(","), options.site, options.nodes))
+    jobs = submit(options.labs.split(","), options.site, options.nodes)
     not_ready = 0
     for job in jobs:
-        problems = judge(job, gpus, options.patience)
+        try:
+            problems = judge(job, gpus, options.patience)
+        except cluster.StoppedWaiting:
+            raise LabError(f"The rehearsal was stopped. {cancelled(jobs)}") from None
         not_ready += bool(problems)
         said = "; ".join(problems) or what_was_seen(job)
         print(f"{'✗' if problems else '✓'} {_title(job)}: {said}", flush=True)
@@ -49,27 +52,64 @@ def _rehearse(options: argparse.Namespace) -> int:
     return 1 if not_ready else 0
 
 
-def submit(labs: Sequence[str], site: str, nodes: int) -> Iterator:
-    """Submit the track's jobs. LabError for an unknown lab or site, and with Slurm's words if it
-    refuses."""
-    there = list(builds.horovod_builds())
-    for number in labs:
-        stem = labfile.find(number)
-        small = wrong_answers.read(paths.root(), stem)["SMALL"]
-        wishes = {"46": there, "43": [name for name in there if name == "nccl"]}.get(number) or [
-            None
-        ]
-        for horovod in wishes:
-            yield cluster.submit(
+def submit(labs: Sequence[str], site: str, nodes: int) -> list:
+    """Submit the track's jobs, all of them or none.
+
+    LabError for an unknown lab or site, and with Slurm's words if it refuses a job; the jobs that
+    it took before are cancelled then.
+    """
+    jobs = []
+    try:
+        for number, horovod, small in list(_wanted(labs)):
+            job = cluster.submit(
                 number, nodes, site=site, settings=small, solved=True, horovod=horovod
             )
+            jobs.append(job)
+    except LabError as error:
+        if not jobs:
+            raise
+        raise LabError(f"{error} {cancelled(jobs)}") from None
+    except KeyboardInterrupt:
+        print(cancelled(jobs), file=sys.stderr)
+        raise
+    return jobs
+
+
+def _wanted(labs: Sequence[str]) -> Iterator[tuple[str, str | None, dict]]:
+    """(lab, build of Horovod, parameters) of each job."""
+    there = list(builds.horovod_builds())
+    builds_of = {"46": there, "43": [name for name in there if name == "nccl"]}
+    for number in labs:
+        small = wrong_answers.read(paths.root(), labfile.find(number))["SMALL"]
+        for horovod in builds_of.get(number) or [None]:
+            yield number, horovod, small
+
+
+def cancelled(jobs: Sequence) -> str:
+    """Cancel those of the jobs that have not ended; a sentence that says which."""
+    gone, left = [], []
+    for job in jobs:
+        try:
+            if not job.status().ended:
+                job.cancel()
+                gone.append(job.number)
+        except LabError:
+            left.append(job.number)
+    if left:
+        numbers = ", ".join(left)
+        return f"These jobs of the rehearsal could not be cancelled: {numbers} (`scancel`)."
+    if not gone:
+        return "No job of the rehearsal is left in the queue."
+    return f"The rehearsal cancelled its jobs ({', '.join(gone)}); none is left in the queue."
 
 
 def judge(job, gpus: int, patience: float) -> list[str]:
     """Sentences on what is wrong with a job; [] where it is ready. gpus: of a node, by the site
-    file."""
+    file. StoppedWaiting at Ctrl-C."""
     try:
         job.wait(patience)
+    except cluster.StoppedWaiting:
+        raise
     except LabError as error:
         return [str(error).splitlines()[0]]
     if not job.status().ended:

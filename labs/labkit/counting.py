@@ -5,7 +5,8 @@ when.
     CallLog              every call, by its name, requests and what is computed meanwhile (labs 20,
                          30, 34)
 
-and what tries a function with them on real ranks: `on_every_size`, `count`, `expect_sum`.
+and what tries a function with them on real ranks: `on_every_size` (on the numbers of ranks that
+`sizes_of_groups` gives), `count`, `expect_sum`.
 
 Rounds are counted as on paper: in one round a rank sends at most one message and receives at most
 one, and a message arrives in the round in which it was sent.
@@ -24,14 +25,27 @@ from labkit.errors import LabError, counted
 
 # -------------------------------------------------------------------------------- trying a function
 
+EVERY_SIZE = 8  # up to here a function is tried on each number of ranks
+
+
+def sizes_of_groups(ranks: int) -> list[int]:
+    """The numbers of ranks on which `on_every_size` tries a function, the largest first.
+
+    All of them up to eight. In a larger job, those up to eight, all ranks, and all but the last:
+    a mistake that depends on the number of ranks shows there, and time does not grow with the
+    square of the job.
+    """
+    return [size for size in range(ranks, 0, -1) if size <= EVERY_SIZE or size >= ranks - 1]
+
 
 def on_every_size(comm, function: Callable) -> dict[int, object]:
     """Call function(group) on all ranks, on all but the last, … on one. Returns {ranks: own
     result}.
 
-    It holds the sizes in which this rank takes part; rank 0 has them all.
+    It holds the sizes in which this rank takes part; rank 0 has them all. Of more than eight ranks
+    not all sizes are tried: see `sizes_of_groups`.
     """
-    groups = {size: comm.Split(int(comm.rank >= size)) for size in range(comm.size, 0, -1)}
+    groups = {size: comm.Split(int(comm.rank >= size)) for size in sizes_of_groups(comm.size)}
     results = {}
     for size, group in groups.items():
         if comm.rank < size:
@@ -88,16 +102,15 @@ def count(comm, function: Callable, *args: object) -> Cost:
 def expect_sum(comm, function: Callable, lengths: Iterable[int] = (3, 40_001)) -> None:
     """Fail unless function(comm, vector) leaves the sum over all ranks in every rank's vector.
 
-    lengths: values per vector. Only Send, Recv and Sendrecv are there: MPI's own Allreduce is no
-    answer.
+    lengths: values per vector, float64; the last once more in float32. Only Send, Recv and Sendrecv
+    are there: MPI's own Allreduce is no answer.
     """
-    for length in lengths:
-        start = (
-            np.random.default_rng(length).integers(1, 1000, (comm.size, length)).astype(np.float64)
-        )
+    lengths = tuple(lengths)
+    for length, dtype in (*((length, "float64") for length in lengths), (lengths[-1], "float32")):
+        start = np.random.default_rng(length).integers(1, 1000, (comm.size, length)).astype(dtype)
         vector = start[comm.rank].copy()
         count(comm, function, vector)
-        subject = f"{comm.size} real ranks, {length} values: rank {comm.rank}'s sum"
+        subject = f"{comm.size} real ranks, {length} values, {dtype}: rank {comm.rank}'s sum"
         expect.close(vector, start.sum(axis=0), subject)
 
 

@@ -8,8 +8,10 @@ told.
 | `library_text`, `mpiname` | what the loaded MPI says of itself; what MVAPICH2's own tool says |
 | `Library`, `described`, `loaded_library` | all that, of a text and of the MPI of this process |
 | `loaded` | the files of the MPI libraries that this process has loaded |
+| `prefer_own_cuda` | lets an MPI that is loaded later use the environment's CUDA libraries |
 | `name_of`, `launcher_kind` | whose MPI lies in a folder; whose options a launcher takes |
 | `switches` | the variables that an MPI wants for Horovod |
+| `page` | the documentation's page on a variable of an MPI, of NCCL, or of a network's library |
 | `takes_gpu_memory`, `gpu_switch` | does an MPI take GPU memory, by its build and by its switch |
 | `parameters` | the environment, and below it what Open MPI's files of parameters say |
 | `staging_reason` | why an MPI must not be handed GPU memory; "" if it may be |
@@ -22,6 +24,7 @@ libmpi.so.12.
 from __future__ import annotations
 
 import ctypes
+import importlib.util
 import os
 import re
 import sys
@@ -107,6 +110,32 @@ MPIS = (
         tool="impi_info",
     ),
 )
+MVAPICH2_GUIDE = (
+    "https://mvapich.cse.ohio-state.edu/static/media/mvapich/mvapich2-2.3.7-userguide.html"
+)
+# Begin of a variable's name -> the page that asks for it, or describes it.
+_PAGES = {
+    "MV2_": MVAPICH2_GUIDE,
+    "MV2_ENABLE_AFFINITY": "https://hidl.cse.ohio-state.edu/userguide/horovod/",
+    "MV2_SUPPORT_DL": "https://mvapich.cse.ohio-state.edu/userguide/gdr/",  # section 7.3
+    "MV2_USE_CUDA": "https://mvapich.cse.ohio-state.edu/userguide/gdr/",  # sections 7.3 and 13.1
+    "MV2_GPUDIRECT": "https://mvapich.cse.ohio-state.edu/userguide/gdr/",  # section 7
+    "MVP_": "https://mvapich.cse.ohio-state.edu/userguide/",
+    "MPICH_": "https://github.com/pmodels/mpich/blob/main/doc/wiki/cvar.md",
+    "MPIR_CVAR_": "https://github.com/pmodels/mpich/blob/main/doc/wiki/cvar.md",
+    "MPI4PY_": "https://mpi4py.readthedocs.io/en/stable/mpi4py.html",
+    "OMPI_MCA_": "https://docs.open-mpi.org/en/v5.0.x/mca.html",
+    "UCX_": "https://openucx.readthedocs.io/en/master/faq.html",
+    "FI_": "https://ofiwg.github.io/libfabric/main/man/fabric.7.html",
+    "FI_TCP_": "https://ofiwg.github.io/libfabric/main/man/fi_tcp.7.html",
+    "NCCL_": "https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html",
+    "GLOO_": "https://docs.pytorch.org/docs/stable/distributed.html",
+    "HOROVOD_": "https://horovod.readthedocs.io/en/stable/",
+    "OMP_": "https://docs.pytorch.org/docs/stable/threading_environment_variables.html",
+    "MKL_": "https://docs.pytorch.org/docs/stable/threading_environment_variables.html",
+    "OPENBLAS_": "https://github.com/OpenMathLib/OpenBLAS/blob/develop/docs/runtime_variables.md",
+    "TF_NUM_": "https://www.tensorflow.org/api_docs/python/tf/config/threading",
+}
 _BY_FAMILY = {mpi.family: mpi for mpi in MPIS}
 _BY_FLAVOR = {mpi.flavors[0]: mpi for mpi in reversed(MPIS)}
 
@@ -185,6 +214,28 @@ def loaded_library() -> Library:
     return described(text, mpiname() if "MVAPICH2" in text else "", loaded())
 
 
+def prefer_own_cuda() -> list[Path]:
+    """Load the CUDA runtime and the NCCL of this environment, those of PyTorch's packages; the
+    files. For a process that loads MPI before PyTorch.
+
+    A library is known by its name inside of a process: after a CUDA-aware MPI has brought the
+    site's libcudart.so.12 along, PyTorch is given that one, too, which may be older than PyTorch
+    needs. The other way round MPI is given PyTorch's, and a newer runtime serves programs of an
+    older one of the same major version (NVIDIA, CUDA Compatibility: minor version compatibility).
+    """
+    package = importlib.util.find_spec("nvidia")
+    folders = package.submodule_search_locations if package else None
+    files_of_cuda = [
+        file
+        for folder in map(Path, folders or ())
+        for name in ("libcudart.so.*", "libnccl.so.*")
+        for file in sorted(folder.glob(f"*/lib/{name}"))
+    ]
+    for file in files_of_cuda:
+        ctypes.CDLL(str(file))
+    return files_of_cuda
+
+
 def loaded(maps: str | Path = "/proc/self/maps") -> list[str]:
     """The MPI libraries that this process has loaded, by their real paths; [] where no system
     tells."""
@@ -228,6 +279,12 @@ def switches(flavor: str | None, environ: Mapping[str, str] | None = None) -> di
     if flavor == "mvapich2-gdr" and environ.get("LABKIT_GDRCOPY"):
         wanted["MV2_GPUDIRECT_GDRCOPY_LIB"] = environ["LABKIT_GDRCOPY"]
     return {name: value for name, value in wanted.items() if name not in environ}
+
+
+def page(variable: str) -> str:
+    """The page that asks for a variable, or describes it; "" for one of the kit's own."""
+    begins = [begin for begin in _PAGES if variable.startswith(begin)]
+    return _PAGES[max(begins, key=len)] if begins else ""
 
 
 def gpu_switch(

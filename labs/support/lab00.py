@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import copy
+import dis
+import numbers
 import os
 import platform
+import types
 
 from labkit import check, expect, launch, predict
 
@@ -20,7 +24,13 @@ def shares_of_a_machine(per_rank, ranks, report):
         want = {"threads": threads, "memory_gib": 33.1 / count, "gpus": 2}
         slips = {"`gpus` is not divided: every rank sees all of them": {**want, "gpus": 2 // count}}
         with check.case(f"Ranks: {count}, 6 cores of 64, 33.1 GiB free of 256, 2 GPUs"):
-            expect.close(per_rank(node, count), want, "your answer's", slips=slips)
+            given = copy.deepcopy(node)
+            got = per_rank(given, count)
+            expect.close(got, want, "your answer's", slips=slips)
+            expect.unchanged(node, given, "The report")
+    for name in ("threads", "gpus"):
+        whole = isinstance(got[name], numbers.Integral) and not isinstance(got[name], bool)
+        expect(whole, f"`{name}` is {got[name]!r}, but it must be a whole number, an int.")
     node["gpu"] = {"devices": [{"name": "H100"}]}
     expect.equal(per_rank(node, 2)["gpus"], 1, "`gpus` of a machine with one GPU")
     node["gpu"] = {"devices": None}
@@ -39,6 +49,11 @@ def who_the_ranks_are(who_am_i, ranks):
 
         return who_am_i(comm), (platform.node(), os.getpid(), MPI.Get_library_version())
 
+    expect(
+        not loads_mpi_outside(who_am_i),
+        "`who_am_i` uses an MPI that was imported outside of it, so that the notebook loaded MPI,"
+        " too. Write `from mpi4py import MPI` inside of the function.",
+    )
     for count in (3, ranks):
         # Across ranks: one dict from every rank, in the order of the ranks, and what is true there.
         told = launch.run(answer_and_truth, ranks=count)
@@ -68,6 +83,16 @@ def who_the_ranks_are(who_am_i, ranks):
             )
     print("Library:", library.splitlines()[0])
     predict.compare("00.2", processes=len({*pids, os.getpid()}))
+
+
+def loads_mpi_outside(function) -> bool:
+    """Whether a function takes mpi4py, or a part of it, from the notebook's names."""
+    taken = [step.argval for step in dis.get_instructions(function) if step.opname == "LOAD_GLOBAL"]
+    modules = [function.__globals__.get(name) for name in taken]
+    return any(
+        isinstance(module, types.ModuleType) and module.__name__.startswith("mpi4py")
+        for module in modules
+    )
 
 
 @check.exercise("00.3")

@@ -10,8 +10,8 @@ from labkit import check, expect, predict
 def samples_after_a_warmup(sample, PretendMachine):
     """A duration for each of the calls after the warm-up, by the clock that is handed in."""
 
-    def six_samples(slow):
-        """Your durations of six calls on a pretend machine, after slow ones; and how many were
+    def samples(slow, repeat=6):
+        """Your durations of so many calls on a pretend machine, after slow ones; and how many were
         made."""
         machine = PretendMachine()
         durations = slow + [0.1, 0.2] * 50  # then 0.1 s and 0.2 s in turn
@@ -21,10 +21,10 @@ def samples_after_a_warmup(sample, PretendMachine):
             machine.work(durations[len(made)])
             made.append("a call")
 
-        return sample(call, repeat=6, warmup=len(slow), clock=machine.clock), len(made)
+        return sample(call, repeat=repeat, warmup=len(slow), clock=machine.clock), len(made)
 
     for slow in ([0.9, 0.5, 0.3], []):
-        got, made = six_samples(slow)
+        got, made = samples(slow)
         asked = len(slow) + 6
         expect(
             np.shape(got) == (6,),
@@ -47,15 +47,17 @@ def samples_after_a_warmup(sample, PretendMachine):
             f"The samples grow, up to {got[-1]:.1f} s: each holds all calls before it.",
         )
         expect.close(got, [0.1, 0.2] * 3, "the six durations")
+    few = "how many durations there are with repeat=3"
+    expect.equal(len(samples([0.9], repeat=3)[0]), 3, few)
 
 
 @check.exercise("01.2")
 def samples_on_a_device(sample_device, PretendMachine):
     """Each of four durations is 0.1 s of work and its launch, whatever is in the queue before."""
 
-    def four_samples(slow):
-        """Your durations of four calls with 0.1 s of work each, after slow ones; and how many were
-        made."""
+    def samples(slow, repeat=4):
+        """Your durations of so many calls with 0.1 s of work each, after slow ones; and how many
+        were made."""
         machine = PretendMachine()
         machine.launch(0.5)  # the program before yours has left work in the queue
         work = slow + [0.1] * 50
@@ -65,10 +67,11 @@ def samples_on_a_device(sample_device, PretendMachine):
             machine.launch(work[len(made)])
             made.append("a call")
 
-        return sample_device(call, machine.synchronize, 4, len(slow), machine.clock), len(made)
+        got = sample_device(call, machine.synchronize, repeat, len(slow), machine.clock)
+        return got, len(made)
 
     for slow in ([0.9, 0.5, 0.3], []):
-        got, made = four_samples(slow)
+        got, made = samples(slow)
         case = f"With warmup={len(slow)}"
         expect(
             np.shape(got) == (4,),
@@ -88,6 +91,8 @@ def samples_on_a_device(sample_device, PretendMachine):
             got[0] < 0.11, f"{first}: the first also holds work that was in the queue before it."
         )
         expect.close(got, [0.1 + 10e-6] * 4, "the durations (10 µs of launch and 0.1 s of work)")
+    few = "how many durations there are with repeat=3"
+    expect.equal(len(samples([0.9], repeat=3)[0]), 3, few)
 
 
 @check.exercise("01.3")
@@ -99,11 +104,16 @@ def summary_of_samples(summarize):
     expect.close(
         got["median"], np.median(hiccup), "the median of 10, 10, 10, 10 and 110 (30 is their mean)"
     )
+    yes_or_no = f"`steady` is {got['steady']!r}, but it must be True or False."
+    expect(isinstance(got["steady"], (bool, np.bool_)), yes_or_no)
     expect(
         got["steady"], "One hiccup must not spoil a result: `spread` looks at the middle half only."
     )
     for unit in (1, 0.001):
-        got = summarize(unit * np.array([1, 5, 2, 3, 4]))
+        given = unit * np.array([1.0, 5.0, 2.0, 3.0, 4.0])
+        before = given.copy()
+        got = summarize(given)
+        expect.unchanged(before, given, "The array of samples")
         expect.close(
             got["median"], 3 * unit, f"the median of {unit} times 1, 5, 2, 3, 4 (put them in order)"
         )

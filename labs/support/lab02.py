@@ -11,6 +11,7 @@ import torch
 from labkit import check, expect, plots
 
 SMALL = pandas.DataFrame({"parameters": [10, 20], "flops": [100.0, 300.0], "activations": [7, 9]})
+CHANGED = "The number is right, but `table` was changed; it belongs to the caller."
 # These names stand left of their points, as others stand right.
 _LEFT = {"VGG-16", "Neural translation"}
 _LOWER = {"Seq2Seq"}
@@ -18,53 +19,57 @@ _LOWER = {"Seq2Seq"}
 
 @check.exercise("02.1")
 def operations_of_trainings(training_flops, vgg16):
-    """The operations of three trainings."""
+    """The operations of three training runs."""
     for table, pictures, epochs in ((SMALL, 1, 1), (SMALL, 50, 4), (vgg16, 1_200_000, 74)):
         forward = table.flops.sum()
+        given = table.copy()
         expect.close(
-            training_flops(table, pictures, epochs),
+            training_flops(given, pictures, epochs),
             3 * forward * pictures * epochs,
-            f"operations of a training: {forward:.3g} forward, pictures: {pictures:,}, epochs:"
+            f"operations of a training run: {forward:.3g} forward, images: {pictures:,}, epochs:"
             f" {epochs}",
             slips={
-                "this is the way forward alone; the way back takes two times as many": (
+                "this is only the forward pass; the backward pass takes twice as many": (
                     forward * pictures * epochs
                 ),
-                "the way back alone is two times the way forward; the way forward belongs to it": (
+                "this is only the backward pass; the forward pass comes on top": (
                     2 * forward * pictures * epochs
                 ),
                 "this is one epoch": 3 * forward * pictures,
             },
         )
+        expect(given.equals(table), CHANGED)
 
 
 @check.exercise("02.2")
 def bytes_of_a_step(training_bytes, vgg16):
-    """The bytes for two tables, and batches of 1 to 256 pictures."""
+    """The bytes for two tables, and batches of 1 to 256 images."""
     for table, batch in ((SMALL, 1), (SMALL, 10), (vgg16, 32), (vgg16, 256)):
         parameters = table.parameters.sum()
         activations = table.activations.sum()
+        given = table.copy()
         expect.close(
-            training_bytes(table, batch),
+            training_bytes(given, batch),
             16 * parameters + 4 * batch * activations,
-            f"bytes for {parameters:,} parameters, {activations:,} activations a picture, pictures:"
+            f"bytes for {parameters:,} parameters, {activations:,} activations per image, images:"
             f" {batch}",
             slips={
                 "these are numbers; each has 4 bytes": 4 * parameters + batch * activations,
-                "the parameters are there once, however many pictures there are": (
+                "the parameters exist once, however many images there are": (
                     4 * batch * (4 * parameters + activations)
                 ),
-                "each picture of the batch has its own activations": (
+                "each image of the batch has its own activations": (
                     16 * parameters + 4 * activations
                 ),
             },
-            because="Each parameter has itself, a gradient, and Adam's two averages",
+            because="Memory holds each parameter, its gradient, and Adam's two averages",
         )
+        expect(given.equals(table), CHANGED)
 
 
 @check.exercise("02.3")
 def bound_of_the_exchange(best_speedup):
-    """The bound where computing takes longer, and where the exchange does."""
+    """The bound where computation takes longer, and where communication does."""
     for devices, compute, gradient, link in (
         (1, 0.5, 4e8, 2e9),
         (4, 0.5, 1e8, 1e9),
@@ -73,8 +78,8 @@ def bound_of_the_exchange(best_speedup):
     ):
         exchange = 2 * (devices - 1) / devices * gradient / link
         where = (
-            f"devices: {devices}, {compute} s of computing, {gradient / 1e6:.0f} MB, {link / 1e9:g}"
-            " GB/s"
+            f"devices: {devices}, {compute} s of computation, {gradient / 1e6:.0f} MB,"
+            f" {link / 1e9:g} GB/s"
         )
         with check.case(where):
             expect.close(
@@ -82,12 +87,11 @@ def bound_of_the_exchange(best_speedup):
                 devices * compute / max(compute, exchange),
                 "the most that is possible",
                 slips={
-                    "at best the exchange runs beside the computing: the longer one counts, "
+                    "at best communication and computation overlap, so the longer one counts, "
                     "not the sum": (devices * compute / (compute + exchange)),
                     "this is the step's time, not the speed-up": max(compute, exchange),
-                    "this is a share of the ideal; times the devices it is the speed-up": (
-                        compute / max(compute, exchange)
-                    ),
+                    "this is the efficiency; multiplied by the number of devices it is "
+                    "the speed-up": (compute / max(compute, exchange)),
                 },
             )
 
@@ -134,7 +138,8 @@ SCALED = {"inception_v3": (7932.1, 148.8), "resnet101": (7741.6, 136.0), "vgg16"
 
 
 def kept(net: torch.nn.Module, inputs: torch.Tensor) -> int:
-    """Bytes of the tensors that PyTorch keeps for the way back of net(inputs), parameters apart."""
+    """Bytes of the tensors, without parameters, that PyTorch keeps for the backward pass of
+    net(inputs)."""
     parameters = {weights.data_ptr() for weights in net.parameters()}
     sizes: dict[int, int] = {}
 

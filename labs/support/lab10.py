@@ -86,6 +86,9 @@ def loss_of_a_batch(cross_entropy):
             "This is 0.25 times the right loss: divide by images only": right / 4,
         }
         expect.close(got, right, "the loss", slips=slips)
+        before = np.random.default_rng(1).normal(size=(6, 4))
+        why = "write `z = logits - …`: `-=` writes into the caller's array"
+        expect.unchanged(before, logits, "The array of logits", because=why)
         sure = referee(torch.tensor(1000 * logits), torch.tensor(labels)).item()
         expect.close(
             cross_entropy(1000 * logits, labels),
@@ -150,10 +153,11 @@ def step_in_pytorch(train_step, new_net, train_x, train_y):
     """
     net = new_net()
     optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
-    images = train_x[:8]
-    labels = train_y[:8]
+    made = []  # steps of the optimizer
+    optimizer.register_step_post_hook(lambda *_: made.append("a step"))
     older = None
     for step in (1, 2, 3, 4):
+        images, labels = (part[8 * step : 8 * step + 8] for part in (train_x, train_y))
         twin = new_net()  # has the weights before the step, and makes it by itself
         twin.load_state_dict(net.state_dict())
         before = [weight.detach().clone() for weight in net.parameters()]
@@ -172,6 +176,8 @@ def step_in_pytorch(train_step, new_net, train_x, train_y):
         }
         expect.close(got, loss.item(), f"the loss of step {step}", slips=slips)
         older = expect_move(step, net, twin, before, older)
+        by_another = "The weights moved rightly, but the given optimizer did not move them"
+        expect(len(made) == step, f"{by_another}: call `optimizer.step()`, once in a step.")
 
 
 @check.exercise("10.4")
@@ -180,11 +186,12 @@ def share_of_right_images(accuracy, new_net, test_x, test_y):
     probe = torch.nn.Sequential(torch.nn.Dropout(0.5), new_net())
     calls = []  # of the probe: (in training mode?, recorded?)
     probe.register_forward_hook(lambda net, _, out: calls.append((net.training, out.requires_grad)))
-    right = (probe[1](test_x).argmax(1) == test_y).float().mean().item()
-    for mode in (True, False):
+    for mode, count in ((True, len(test_y)), (False, 100)):
+        images, labels = test_x[:count], test_y[:count]
+        right = (probe[1](images).argmax(1) == labels).float().mean().item()
         calls.clear()
         probe.train(mode)
-        got = accuracy(probe, test_x, test_y)
+        got = accuracy(probe, images, labels)
         recording = torch.is_grad_enabled()
         torch.set_grad_enabled(True)  # in case that you have switched it off
         learning = all(weight.requires_grad for weight in probe.parameters())
@@ -197,8 +204,9 @@ def share_of_right_images(accuracy, new_net, test_x, test_y):
             not recorded,
             "Operations were recorded for a backward pass. Use torch.inference_mode().",
         )
-        slips = {"this is in percent": 100 * right, "this counts the images": len(test_y) * right}
-        expect.close(got, right, "the accuracy, a share of the images", rtol=1e-6, slips=slips)
+        slips = {"this is in percent": 100 * right, "this counts the images": count * right}
+        what = f"the accuracy, a share of the {count} images"
+        expect.close(got, right, what, rtol=1e-6, slips=slips)
         expect(not torch.is_tensor(got), "Return a plain number, with .item(): this is a tensor.")
         expect.equal(probe.training, mode, "net.training after the call (leave it as it was)")
         trains = recording and learning

@@ -119,6 +119,8 @@ def _product(matrix_peak, device):
     expect(not others, f"The call that you time does more than a product: {others}.")
     because = "are both n x n, whatever n is?"
     expect.equal(work, 2 * 97**3, "For n=97, the operations of a product", because=because)
+    _, _, more = watch(matrix_peak, 300, device)
+    expect.equal(more, 2 * 300**3, "For n=300, the operations of a product", because=because)
     kinds = sorted({str(tensor.dtype).removeprefix("torch.") for tensor in count.sources})
     expect.equal(kinds, ["float32"], "Types of the numbers (the layers will use torch.float32)")
     _rate(result, work, "flops", half="a multiply-add is two operations")
@@ -138,10 +140,12 @@ def _copy(memory_bandwidth, device):
         " expand."
     )
     expect(all(tensor.is_contiguous() for tensor in count.sources), gaps)
-    read = max((tensor.nbytes for tensor in count.sources), default=0)
-    size = f"The array that is read has {read} bytes, not 120004"
-    expect(read > 0.99 * 120_004, f"{size}: too near a cache.")
-    expect(read < 1.01 * 120_004, f"{size}: a float32 has 4 bytes.")
+    _, large, _ = watch(memory_bandwidth, 8_000_000, device)
+    for asked, counted in ((120_004, count), (8_000_000, large)):
+        read = max((tensor.nbytes for tensor in counted.sources), default=0)
+        size = f"The array that is read has {read} bytes, not {asked}"
+        expect(read > 0.99 * asked, f"{size}: too near a cache.")
+        expect(read < 1.01 * asked, f"{size}: a float32 has 4 bytes.")
     zeros = (
         "The array that is read was not written, or with zeros: the system may have one page for"
         " it all"
@@ -169,7 +173,7 @@ def _rate(result, work, unit, half):
 @check.exercise("12.3")
 def roofline(attainable, least_seconds):
     """You return the lower of the two roofs, and the longer of the two times, on two machines."""
-    for work, moved in ((50, 100), (4000, 100), (1000, 100), (70, 7)):  # flops, bytes
+    for work, moved in ((50, 100), (4000, 100), (1000, 100), (70, 7), (3, 8)):  # flops, bytes
         for top, speed in ((1000, 100), (300, 50)):  # flop/s, bytes/s
             with check.case(f"a peak of {top} flop/s, {speed} bytes/s"):
                 intensity = work / moved
@@ -220,6 +224,8 @@ def _train_both(slow_step, prepare, quick_step, images: int, batch: int) -> Coun
     labels = torch.randint(10, (images,), generator=random)
     slow_net, quick_net = small_net(), small_net()
     slow, quick = (torch.optim.SGD(net.parameters(), lr=0.5) for net in (slow_net, quick_net))
+    made = []  # steps of the optimizer that quick_step is given
+    quick.register_step_post_hook(lambda *_: made.append("a step"))
     ready = prepare(pixels.clone())
     for number in (1, 2, 3):
         rows = torch.randperm(images, generator=random)[:batch]
@@ -246,6 +252,8 @@ def _train_both(slow_step, prepare, quick_step, images: int, batch: int) -> Coun
             f"The loss of step {number} is right, the weights after it are off by {off:.2g}: {cure}"
         )
         expect(off < 1e-4, sentence)
+        by_another = "The weights are right, but the given optimizer did not move them"
+        expect(len(made) == number, f"{by_another}: call `optimizer.step()`, once in a step.")
     expect(
         not count.double, "float64: twice the bytes and less than half the speed for digits unused."
     )

@@ -131,8 +131,14 @@ def mixed_steps_beside_float32(mixed_step, device):
         lambda gradient: inside.append(torch.is_autocast_enabled(device.type))
     )
     optimizer, twins = (torch.optim.SGD(model.parameters(), lr=0.003) for model in (net, twin))
-    images, labels = (torch.tensor(part[:64], device=device) for part in data.digits()[:2])
+    made: list[str] = []  # steps of the optimizer that mixed_step is given
+    optimizer.register_step_post_hook(lambda *_: made.append("a step"))
+    batches = [
+        [torch.tensor(part[first : first + 64], device=device) for part in data.digits()[:2]]
+        for first in (0, 64)
+    ]
     for number in range(1, 41):
+        images, labels = batches[number % 2]
         outputs.clear()
         loss = mixed_step(net, optimizer, images, labels)
         expect(isinstance(loss, numbers.Real), "Return loss.item(), a plain number.")
@@ -167,6 +173,8 @@ def mixed_steps_beside_float32(mixed_step, device):
     off = (way - right).norm() / right.norm()
     lost = f"After 40 small steps the weights are {off:.0%} off float32's way"
     expect(off < 0.1, f"{lost}: are small updates rounded away?")
+    by_another = f"The weights are right, but the given optimizer made {len(made)} steps, not 40"
+    expect(len(made) == 40, f"{by_another}: call `optimizer.step()`, once in a step.")
 
 
 def _kinds(tensors) -> str:
@@ -218,9 +226,12 @@ def bytes_kept_for_backward(kept_bytes, device):
             }
         with check.case(f"{name}, {batch} images, {_kinds([images])}"):
             what = "bytes kept (expected: in PyTorch's tensors)"
+            given = layers.copy()
             expect.close(
-                kept_bytes(layers, image, batch, value), right, what, rtol=2e-3, slips=slips
+                kept_bytes(given, image, batch, value), right, what, rtol=2e-3, slips=slips
             )
+            own = "the number is right, but `layers` was changed; it belongs to the caller"
+            expect(given.equals(layers), f"{own}.")
 
 
 def _loss(net, images, labels) -> torch.Tensor:

@@ -425,6 +425,7 @@ def input_on_paper(exposed, shard_seconds):
         (1000, 20, 10, 100, 0),
         (1000, 10, 10, 100, 3),
         (400, 4, 100, 100, 1),
+        (1000, 20, 10, 50, 0),
     ):
         right = latency + nbytes / min(own, together / ranks)
         expect.close(

@@ -6,7 +6,7 @@ import time
 
 import numpy as np
 from labkit import check, expect, launch, predict
-from labkit.counting import CallLog, on_every_size
+from labkit.counting import CallLog, on_every_size, sizes_of_groups
 
 SMALL = {"send", "recv", "sendrecv", "isend", "irecv"}  # calls that pack objects
 
@@ -55,9 +55,9 @@ def expect_inside_meanwhile(subject, log, inside):
         )
 
     seen = max(values(log.computed, True), values(log.written, True))
-    none = "right, but the inside is not computed while all messages are under way: wait after it"
+    none = "right, but the inside is not computed while all messages are in transit: wait after it"
     expect(seen, f"{subject}: {none}.")
-    part = "right, but only a part of the inside is computed while all messages are under way"
+    part = "right, but only a part of the inside is computed while all messages are in transit"
     later = values(log.computed, False)  # the two edge rows are there, too
     expect(seen >= inside > later, f"{subject}: {part}. Compute all of it there.")
 
@@ -73,7 +73,8 @@ def check_pass_token(pass_token, patience):
         want = computed + 1000 if comm.size > 1 else 0
         subject = f"With {comm.size} ranks, if 1000 leave rank 0: what arrived at rank {comm.rank}"
         slips = {
-            "this is no sum of what was sent. Add your rank to what arrives, pass that on": computed
+            "this is not a sum of the numbers that were sent. Add your rank to the number that "
+            "arrives, and send that": computed,
         }
         expect.equal(arrived, want, subject, slips=slips if comm.size > 1 else None)
 
@@ -96,13 +97,13 @@ def check_pass_token(pass_token, patience):
     four = min(4, len(per_rank))  # ranks, or as many as there are
     arrived = per_rank[0][four][0]
     messages = sum(results[four][1] for results in per_rank[:four])
-    expect.equal(messages, four if four > 1 else 0, f"Messages round {four} ranks")
+    expect.equal(messages, four if four > 1 else 0, f"Messages around a ring of {four} ranks")
     predict.compare("20.1", arrives_at_rank_0=arrived, messages=messages)
 
 
 @check.exercise("20.2")
 def check_shift_right(shift_right, few, many, patience):
-    """The left neighbour's vector, short or long, with 1 to 5 ranks."""
+    """The left neighbor's vector, short or long, with 1 to 5 ranks."""
 
     def expect_shift(comm):
         for length in (few, many):
@@ -118,7 +119,8 @@ def check_shift_right(shift_right, few, many, patience):
             small = ", ".join(SMALL & set(log.calls))
             expect(
                 not small,
-                f"{subject}: right, but {small} packs objects. Arrays travel by capital letters.",
+                f"{subject}: right, but {small} serializes objects. Send arrays by the calls with a"
+                " capital letter.",
             )
             sent = sum("send" in name.lower() for name in log.calls)
             one_each = sent == 1 or comm.size == 1
@@ -130,13 +132,13 @@ def check_shift_right(shift_right, few, many, patience):
             expect.equal(log.under_way(), 0, f"{subject}: requests that were never waited for")
 
     per_rank = launch.run(on_every_size, expect_shift, ranks=launch.ranks_here(5), timeout=patience)
-    expect.equal(len(per_rank[0]), len(per_rank), "Numbers of ranks that were tried")
+    expect.equal(list(per_rank[0]), sizes_of_groups(len(per_rank)), "Numbers of ranks tried")
 
 
 @check.exercise("20.3")
 def check_blur(blur, patience, photo):
     """The blur of the whole photo, also where half of the ranks are late; calls that do not block,
-    each waited for; and all of the inside computed while all four are under way.
+    each waited for; and all of the inside computed while all four are in transit.
     """
 
     def expect_blur(comm):
@@ -168,5 +170,14 @@ def check_blur(blur, patience, photo):
             )
             expect_inside_meanwhile(subject, log, want[1:-1].size)
 
+        two = photo[: 2 * comm.size]
+        around = np.pad(two, ((1, 1), (0, 0)), mode="edge")
+        blurred = (around[:-2] + two + around[2:]) / 3
+        before, want = (
+            np.array_split(whole, comm.size)[comm.rank].copy() for whole in (two, blurred)
+        )
+        with check.case(f"{subject}, strips of two rows"):
+            expect_rows(f"{subject}, strips of two rows", before, blur(comm, before.copy()), want)
+
     per_rank = launch.run(on_every_size, expect_blur, ranks=launch.ranks_here(4), timeout=patience)
-    expect.equal(len(per_rank[0]), len(per_rank), "Numbers of ranks that were tried")
+    expect.equal(list(per_rank[0]), sizes_of_groups(len(per_rank)), "Numbers of ranks tried")

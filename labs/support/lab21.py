@@ -8,7 +8,7 @@ from inspect import signature
 import numpy as np
 import virtual
 from labkit import check, expect, launch, predict
-from labkit.counting import CallLog, count, on_every_size
+from labkit.counting import CallLog, count, on_every_size, sizes_of_groups
 from labkit.errors import counted
 
 LENGTHS = (8, 7, 3)  # values per vector: even, odd, and fewer than ranks
@@ -17,17 +17,17 @@ LENGTHS = (8, 7, 3)  # values per vector: even, odd, and fewer than ranks
 @check.exercise("21.1")
 def broadcast_by_a_tree(broadcast, patience):
     """The right values lie in the caller's own array, on 1 to 5 ranks and from any root, after as
-    few rounds as a tree needs, with as many vectors sent as needed.
+    few steps as a tree needs, with as many vectors sent as needed.
     """
     right_and_cheap(broadcast, lambda vectors, root: [vectors[root]] * len(vectors), patience)
-    # The function again, on 16 ranks that are not there.
+    # The function again, on 16 simulated ranks.
     sixteen = virtual.Cluster(16).run(broadcast, np.ones(4), 0)
-    predict.compare("21.1", rounds=max(sixteen.steps), messages=sum(sixteen.sent))
+    predict.compare("21.1", steps=max(sixteen.steps), messages=sum(sixteen.sent))
 
 
 @check.exercise("21.2")
 def reduce_and_allreduce(reduce, allreduce_tree, patience):
-    """The sum lies in the root's own array, then in every rank's, after a tree's rounds and after
+    """The sum lies in the root's own array, then in every rank's, after a tree's steps and after
     twice as many.
     """
 
@@ -42,13 +42,13 @@ def reduce_and_allreduce(reduce, allreduce_tree, patience):
 
 @check.exercise("21.3")
 def chunks_in_turns(reduce_scatter, patience):
-    """Chunk r of the sum lies in rank r's own array, after p - 1 rounds."""
+    """Chunk r of the sum lies in rank r's own array, after p - 1 steps."""
 
     def chunks_of_sum(vectors, root):
         return np.array_split(sum(vectors), len(vectors))
 
     right_and_cheap(
-        reduce_scatter, chunks_of_sum, patience, rounds=lambda size: size - 1, chunk=True
+        reduce_scatter, chunks_of_sum, patience, steps=lambda size: size - 1, chunk=True
     )
 
 
@@ -59,16 +59,16 @@ def mean_by_allreduce(average, patience):
     per_rank = launch.run(
         on_every_size, partial(expect_mean, average), ranks=ranks, timeout=patience
     )
-    expect.equal(len(per_rank[0]), len(per_rank), "Numbers of ranks that were tried")
+    expect.equal(list(per_rank[0]), sizes_of_groups(len(per_rank)), "Numbers of ranks tried")
 
 
 def right_and_cheap(
-    function, want, patience, rounds=lambda size: (size - 1).bit_length(), times=1, chunk=False
+    function, want, patience, steps=lambda size: (size - 1).bit_length(), times=1, chunk=False
 ):
-    """The right values, in times * rounds(p), with times * (p - 1) vectors sent by all p ranks
+    """The right values, in times * steps(p), with times * (p - 1) vectors sent by all p ranks
     together.
 
-    rounds: by default those of a tree.
+    steps: by default those of a tree.
     """
     test = partial(expect_results, function=function, want=want, chunk=chunk)
     by_size = launch.run(on_every_size, test, ranks=launch.ranks_here(5), timeout=patience)[0]
@@ -77,7 +77,7 @@ def right_and_cheap(
             where = f"with {counted(size, 'rank')} and root {root}"
             subject = f"{function.__name__} is right. But {where}, the number of"
             expect.equal(cost.values / LENGTHS[0], times * (size - 1), f"{subject} vectors sent")
-            expect.equal(cost.rounds, times * rounds(size), f"{subject} rounds")
+            expect.equal(cost.rounds, times * steps(size), f"{subject} steps")
 
 
 def expect_results(comm, function, want, chunk):
@@ -128,7 +128,7 @@ def expect_mean(average, comm):
     slips = {
         "this is the sum over the ranks, not the mean": comm.size * want,
         "this is the rank's own gradient: the others' are not in it": before,
-        "this is one number for all places: each place has a mean of its own": np.full(
+        "this is one number for all positions; each position has its own mean": np.full(
             7, want.mean()
         ),
     }

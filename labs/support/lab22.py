@@ -96,13 +96,21 @@ def check_bandwidth(bandwidth):
 @check.exercise("22.3")
 def check_fit(fit):
     """The line of least relative error, for exact times and for times 20% off."""
-    n = 2.0 ** np.arange(25)
-    for alpha, rate, noise in ((2e-6, 12e9, 0), (50e-6, 1e9, 0), (2e-6, 12e9, 0.2)):
+    powers, even = 2.0 ** np.arange(25), 1e5 * np.arange(1, 26)
+    for n, alpha, rate, noise in (
+        (powers, 2e-6, 12e9, 0),
+        (powers, 50e-6, 1e9, 0),
+        (powers, 2e-6, 12e9, 0.2),
+        (even, 50e-6, 1e9, 0),
+    ):
         times = (alpha + n / rate) * (1 + noise * np.cos(2 * np.arange(25)))
         slope, start = np.polyfit(n, times, 1, w=1 / times)
         kind = "times 20% off (is each error divided by its own t?)" if noise else "exact times"
         wanted = (start, slope, start / slope)
-        for name, got, want in zip(("α", "β", "n½"), fit(n, times), wanted, strict=True):
+        given = n.copy(), times.copy()
+        answer = fit(*given)
+        expect.unchanged((n, times), given, "An array of sizes or seconds")
+        for name, got, want in zip(("α", "β", "n½"), answer, wanted, strict=True):
             expect.close(
                 got, want, f"1/β = {rate:g} bytes/s, {kind}: your {name}", rtol=1e-3, atol=0
             )
@@ -115,7 +123,9 @@ def check_columns(columns):
         seconds = 0.02 + 0.01 * np.arange(p)[:, None] + np.array([0, -0.003, 0.006])  # [rank, call]
         mean = seconds.mean()
         gigabytes = 10**power / 1e9
-        us, algbw, busbw = columns(seconds, 10**power)
+        given = seconds.copy()
+        us, algbw, busbw = columns(given, 10**power)
+        expect.unchanged(seconds, given, "The array of seconds")
         case = f"{p} ranks, 10^{power} bytes, calls of {mean:.3g} s in the mean:"
         expect.close(us, mean * 1e6, f"{case} µs")
         expect.close(algbw, gigabytes / mean, f"{case} algbw in GB/s, of 10^9 bytes")

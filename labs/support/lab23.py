@@ -10,8 +10,8 @@ from labkit.collectives import tree_allreduce
 
 @check.exercise("23.1")
 def ring_reduce_scatter(reduce_scatter):
-    """The table's chunks; then 1 to 16 ranks and any length, only right neighbours, no byte too
-    many."""
+    """The finished chunks of the table. Then the right sums on 1 to 16 ranks and for any length,
+    with messages only to right neighbors and without a byte too many."""
 
     def own_chunk(comm, vector):
         reduce_scatter(comm, vector)
@@ -22,9 +22,10 @@ def ring_reduce_scatter(reduce_scatter):
         return chunks[1:] + chunks[:1]  # rank 0 has chunk 1, …, the last rank has chunk 0
 
     with check.case("the table's vectors"):
-        digits = virtual.by_rank([10.0**rank * np.arange(1, 5) for rank in range(4)])
+        one_to_four = np.arange(1, 5, dtype=np.float32)
+        digits = virtual.by_rank([10**rank * one_to_four for rank in range(4)])
         chunks = virtual.Cluster(nodes=4).run(own_chunk, digits).results
-        subject = "in `vector`, chunk rank + 1 is wrong (each digit shows who took part)"
+        subject = "in `vector`, chunk rank + 1 is wrong (each digit shows which rank took part)"
         got = [int(chunk[0]) for chunk in chunks]
         place = "it is as it was before the call: the sum must lie in this array, not in a new one"
         expect.equal(got, [2222, 3333, 4444, 1111], subject, slips={place: [2, 30, 400, 1000]})
@@ -33,7 +34,8 @@ def ring_reduce_scatter(reduce_scatter):
 
 @check.exercise("23.2")
 def whole_ring(ring_allreduce, patience):
-    """The sum on 1 to 16 virtual ranks, with a ring's bytes and rounds; and on real ranks."""
+    """The sum on 1 to 16 virtual ranks, with as many bytes and steps as a ring needs, and then the
+    sum on real ranks."""
     travels_as_a_ring(ring_allreduce, sum, "the sum", rounds=2)
     launch.run(counting.expect_sum, ring_allreduce, ranks=launch.ranks_here(4), timeout=patience)
     eight = virtual.Cluster(nodes=8).run(ring_allreduce, np.ones(8))  # 8 values of 8 bytes
@@ -41,7 +43,7 @@ def whole_ring(ring_allreduce, patience):
 
 
 def travels_as_a_ring(function, want, what, rounds):
-    """function(comm, vector) on 1 to 16 ranks: the answer, the neighbours, so many times round the
+    """function(comm, vector) on 1 to 16 ranks: the answer, the neighbors, so many times round the
     ring."""
     # Messages above 64 bytes wait for their receiver, as long ones do.
     strict = virtual.ideal().but(eager=64)
@@ -49,7 +51,7 @@ def travels_as_a_ring(function, want, what, rounds):
         strays = [f"{source} to {dest}" for source, dest in run.links if dest != (source + 1) % p]
         expect(
             not strays,
-            f"With {p} ranks, messages go to others than right neighbours: {strays[:3]}.",
+            f"With {p} ranks, some messages do not go to the right neighbor: {strays[:3]}.",
         )
         run.expect_sent(
             at_most=rounds * (length - length // p) / length, unit=8 * length, named="a ring"
@@ -59,7 +61,7 @@ def travels_as_a_ring(function, want, what, rounds):
 
 @check.exercise("23.3")
 def cost_on_paper(ring_cost, ring_allreduce):
-    """Your three numbers are those of a run of your ring on the virtual cluster."""
+    """Your three numbers agree with a run of your ring on the virtual cluster."""
     for p, n, alpha, beta in [(1, 8e3, 1e-6, 1e-9), (5, 1e8, 1e-6, 2e-9), (32, 1e6, 1e-5, 1e-10)]:
         with check.case(f"p = {p}, n = {n:g} bytes, α = {alpha:g} s, β = {beta:g} s/byte"):
             run = run_ideal(ring_allreduce, p, n, alpha, beta)
@@ -75,17 +77,17 @@ def cost_on_paper(ring_cost, ring_allreduce):
 
 @check.exercise("23.4")
 def where_the_ring_wins(ring_wins_from, ring_allreduce):
-    """With 2 % fewer bytes than you say, a run of the tree is faster; with 2 % more, one of the
-    ring."""
+    """With 2 % fewer bytes than you return, a run of the tree is faster; with 2 % more, a run of
+    the ring is faster."""
     for p, alpha, beta in [(4, 1e-6, 1e-9), (16, 3e-5, 8e-10), (64, 5e-6, 1e-10)]:
         with check.case(f"p = {p}, α = {alpha:g} s, β = {beta:g} s/byte"):
             n = ring_wins_from(p, alpha, beta)
-            expect.between(n, 1, 1e12, "bytes (not kB) from which the ring wins")
+            expect.between(n, 1, 1e12, "bytes (not kB) from which the ring is faster")
             for part, tree_leads, fault in ((0.98, True, "many"), (1.02, False, "few")):
                 ring = run_ideal(ring_allreduce, p, part * n, alpha, beta).time
                 tree = run_ideal(tree_allreduce, p, part * n, alpha, beta).time
-                took = f"the ring takes {1e6 * ring:.2f} µs, the tree {1e6 * tree:.2f} µs"
-                sentence = f"{n:.0f} bytes are too {fault}. With {part:.0%} of that {took}."
+                took = f"the ring takes {1e6 * ring:.2f} µs and the tree {1e6 * tree:.2f} µs"
+                sentence = f"{n:.0f} bytes are too {fault}. With {part:.0%} of them {took}."
                 expect((tree < ring) == tree_leads, sentence)
     # Of the last case, the one that the lab asks about.
     predict.right("23.4", ring_wins_from_kB=n / 1e3)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from functools import partial
 
 import numpy as np
@@ -86,8 +87,12 @@ def choice_by_a_table(choose, allreduce_tuned, WAYS):
     """
     for nbytes, p, way in FASTEST:
         with check.case(f"`choose` for {nbytes} bytes on {p} ranks"):
-            name = choose(TABLE, nbytes, p)
+            given = copy.deepcopy(TABLE)
+            name = choose(given, nbytes, p)
         expect.equal(name, way, f"By `choose(lab24.TABLE, …)`, for {nbytes} bytes on {p} ranks")
+        expect.unchanged(TABLE, given, "The table `times`")
+    other = {2: {64: {"tree": 2, "ring": 1}}}
+    expect.equal(choose(other, 100, 16), "ring", f"By the table {other}, for 100 bytes on 16 ranks")
     asked = set()  # what `pick` was given
 
     def note_and_pick_tree(nbytes, ranks):

@@ -19,13 +19,17 @@ def equal_shares(my_share, batch, to_vector, new_net):
     """The parts are equal, they are of the batch's own rows, and each row is on exactly one
     rank."""
     rows = data.batches(1536, batch, epoch=0)[1]
-    for size in (1, 2, 4, 8):
-        shares = [np.asarray(my_share(rows, rank, size)) for rank in range(size)]
+    for size, images in ((1, batch), (2, batch), (4, batch), (8, batch), (3, 24)):
+        given = rows[:images].copy()
+        shares = [np.array(my_share(given, rank, size)) for rank in range(size)]
         ranks = counted(size, "rank")
+        if images != batch:
+            ranks += f" and a batch of {images} images"
+        expect.unchanged(rows[:images], given, f"With {ranks}, the array `rows`")
         lengths = [len(share) for share in shares]
-        expect.equal(lengths, [batch // size] * size, f"Images on each of {ranks}")
+        expect.equal(lengths, [images // size] * size, f"Images on each of {ranks}")
         together = np.concatenate(shares)
-        of_batch = np.isin(together, rows).all()
+        of_batch = np.isin(together, given).all()
         expect(of_batch, f"With {ranks}, some rows are not of this batch at all.")
         twice = len(together) - len(set(together))
         expect(not twice, f"With {ranks}, {twice} images are seen twice, and as many by nobody.")
@@ -68,7 +72,9 @@ def trains_as_one_process(train, average_gradients, alone, batch, ranks, patienc
     """Every loss is that of one process, on every rank and on any number of ranks; and all ranks'
     weights stay equal.
     """
-    expect(batch % ranks == 0, f"{batch} images do not make {ranks} equal parts: use 2 or 4 ranks.")
+    fits = max(1, batch // ranks) * ranks
+    cure = f"use 2 or 4 ranks, or batch = {fits} (in a job: SET=batch={fits})"
+    expect(batch % ranks == 0, f"{batch} images do not make {ranks} equal parts: {cure}.")
     trained = launch.run(watched, train, average_gradients, ranks=ranks, timeout=patience)
     for seen in trained:
         expect_step(seen, len(alone), batch // ranks)

@@ -55,9 +55,10 @@ def several_servers(servers_step, cut, epochs, per_worker, learning_rate, patien
 
 
 def one_step(comm, parameters, gradient, step, *options):
-    """What a step at rate 0.5 leaves in this rank's parameters."""
+    """What a step at rate 0.5 leaves in this rank's parameters; its gradient before and after."""
+    before = gradient.copy()
     step(comm, parameters, gradient, 0.5, *options)
-    return parameters
+    return parameters, before, gradient
 
 
 def expect_step(step, size, length, pieces=()):
@@ -77,7 +78,7 @@ def expect_step(step, size, length, pieces=()):
     by_rank = [virtual.by_rank([*vectors]) for vectors in (starts, gradients)]
     options = [pieces] if pieces else []
     run = virtual.Cluster(nodes=size, machine=STRICT).run(one_step, *by_rank, step, *options)
-    for rank, got in enumerate(run.results):
+    for rank, (got, before, gradient) in enumerate(run.results):
         # A server minds its piece alone.
         part = pieces[rank] if pieces and rank < servers else slice(None)
         after = {count: (of_servers - total / count / 2)[part] for count in (1, workers, size)}
@@ -95,6 +96,8 @@ def expect_step(step, size, length, pieces=()):
         because = rule if rank >= servers else ""
         subject = f"{size} ranks, {length} values: the parameters on rank {rank}"
         expect.close(got[part], after[workers], subject, atol=1e-3, slips=slips, because=because)
+        if rank >= servers:
+            expect.unchanged(before, gradient, f"`gradient` on rank {rank}, a worker,")
     sent = [workers]  # vectors, by rank
     if pieces:
         sent = [workers * (piece.stop - piece.start) / length for piece in pieces]

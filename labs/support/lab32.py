@@ -176,6 +176,11 @@ def expect_sums(seen: Steps, name: str, buckets: list[list[int]], late: bool = F
             f"{1e3 * there:.1f} ms after the start, their sum began at {1e3 * call.begin:.1f} ms"
         )
         expect(call.begin < there + 1e-9, f"No overlap: gradients {bucket} came {times}.")
+        there = max(seen.ready[step][i] for i in bucket)
+        times = (
+            f"{1e3 * there:.1f} ms after the start, their sum began at {1e3 * call.begin:.1f} ms"
+        )
+        expect(call.begin > there - 1e-9, f"Too early: gradients {bucket} came {times}.")
 
 
 def one_step(way: Callable, steps: int = 1, machine=None) -> Steps:

@@ -290,18 +290,22 @@ def three_steps(comm, step: Callable, update: Callable) -> Seen:
     seen = Seen([], [], [])
     log = CallLog(comm)
 
+    callers = state
+
     def spy(weights, gradients, state, rate):
         arrays = f"{len(weights)} arrays, like the weights; these are {len(gradients)}"
         sentence = f"update takes a list of {arrays}. Join before the Allreduce, cut after it."
         expect(len(gradients) == len(weights), sentence)
-        sentence = f"The rate is {RATE}, and update got {rate:.4g}"
-        expect(rate == RATE, f"{sentence}: the schedule has scaled it for the whole batch already.")
+        right = RATE / callers.t
+        sentence = f"The rate is {right:.4g}, and update got {rate:.4g}"
+        scaled = f"{sentence}: the schedule has scaled it for the whole batch already."
+        expect(rate == right, scaled)
         seen.gradients.append([np.array(array) for array in gradients])
         update(weights, gradients, state, rate)
 
     for state.t, (images, labels) in enumerate(_batches(comm.size), start=1):
         own = slice(comm.rank, None, comm.size)
-        step(log, weights, images[own], labels[own], spy, state, RATE)
+        step(log, weights, images[own], labels[own], spy, state, RATE / state.t)
         seen.weights.append([array.copy() for array in weights])
     seen.calls.extend(log.calls)
     return seen
@@ -316,7 +320,7 @@ def expect_one_process(ranks: Sequence[Seen], update: Callable, where: str) -> N
     for state.t, (images, labels) in enumerate(_batches(p), start=1):
         gradient = nets.gradient(weights, images, labels)
         before = [array.copy() for array in weights]
-        update(weights, gradient, state, RATE)
+        update(weights, gradient, state, RATE / state.t)
         for rank, seen in enumerate(ranks):
             at = f"{where}, step {state.t}, rank {rank}"
             once = "Every rank calls update once a step"

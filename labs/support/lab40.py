@@ -44,7 +44,10 @@ def begins(begin, my_rows, ranks, patience):
     results = launch.run(begin_on_nodes, begin, my_rows, ranks, ranks=ranks, timeout=patience)
     for place, (kind, on_node, gpus) in enumerate(NODES):
         started, devices, current = zip(*[tried[place] for tried, _, _ in results], strict=True)
-        first = f"Nodes {kind}: Horovod was not started: hvd.init() comes before all else of hvd."
+        first = (
+            f"Nodes {kind}: Horovod was not started. Call hvd.init() before any other function of"
+            " Horovod."
+        )
         expect(all(started), first)
         numbers = [rank % on_node % gpus if gpus else None for rank in range(ranks)]
         want = ["cpu" if number is None else f"cuda:{number}" for number in numbers]
@@ -56,7 +59,10 @@ def begins(begin, my_rows, ranks, patience):
         )
     _, parts, with_many = zip(*results, strict=True)
     seen = np.concatenate(parts)
-    expect(len(set(seen.tolist())) == len(seen), "A rank takes the same samples as another.")
+    expect(
+        len(set(seen.tolist())) == len(seen),
+        "Two ranks take the same samples: their parts of the batch overlap.",
+    )
     expect.equal(
         [len(part) for part in parts], [12] * ranks, f"images by rank, of {12 * ranks} in the batch"
     )
@@ -74,7 +80,7 @@ def sums(net, optimizer):
     """What a rank has, each as one number."""
     return {
         "weights": sum(weights.sum().item() for weights in net.parameters()),
-        "running mean of the batch normalisation": net[0].running_mean.sum().item(),
+        "running mean of the batch normalization": net[0].running_mean.sum().item(),
         "momentum": sum(
             state["momentum_buffer"].sum().item() for state in optimizer.state.values()
         ),
@@ -92,7 +98,7 @@ def before_and_after(begin_equal, begin):
     rate = 0.1 * (1 + hvd.rank())
     optimizer = torch.optim.SGD(net.parameters(), lr=rate, momentum=0.9, weight_decay=0.1)
     pictures = torch.arange(128.0).reshape(2, 64) * (1 + hvd.rank())
-    net(pictures)[:, hvd.rank()].sum().backward()
+    net(pictures)[:, hvd.rank() % 10].sum().backward()  # a large job has more ranks than digits
     if hvd.rank() == 0:
         optimizer.step()
     before = sums(net, optimizer)
@@ -107,15 +113,15 @@ def begins_equal(begin_equal, begin, ranks, patience):
     for name, of_rank_0 in results[0][0].items():
         own = [before[name] for before, _ in results]
         slips = {
-            "nothing was sent: each rank kept its own": own,
+            "nothing was sent, so each rank kept its own": own,
             "these are another rank's": [own[-1]] * ranks,
         }
         because = (
             ""
             if name != "weights"
-            else "broadcast_optimizer_state may move weights: it comes first"
+            else "broadcast_optimizer_state can change weights, so call it first"
         )
-        subject = f"The {name} by rank (what rank 0 had)"
+        subject = f"The {name} by rank (expected: that of rank 0)"
         by_rank = [after[name] for _, after in results]
         expect.close(by_rank, [of_rank_0] * ranks, subject, slips=slips, because=because)
 
@@ -158,13 +164,19 @@ def steps_together(make_optimizer, begin, rate_per_rank, ranks, patience):
     expect.close(of_many, [rate_per_rank * 2 * ranks] * ranks, subject)
     own = np.arange(1, ranks + 1)  # a rank's own gradient is rank + 1
     slips = {
-        "Each rank used its own gradient: nothing is averaged": own,
+        "Each rank used its own gradient, so nothing was averaged": own,
         "The gradients were summed, not averaged": [own.sum()] * ranks,
     }
     subject = f"gradient used, by rank: the mean of 1 to {ranks}"
-    rule = "this is the weight's move over the rate: of plain SGD, with no weight decay and no Adam"
+    rule = (
+        "the gradient is computed from the change of the weight and the rate, for plain SGD without"
+        " weight decay"
+    )
     expect.close(moves / rates, [own.mean()] * ranks, subject, rtol=1e-3, slips=slips, because=rule)
-    plain = "With the same gradient, plain SGD moves as far in the second step as in the first"
+    plain = (
+        "With the same gradient, plain SGD changes the weight as much in the second step as in the"
+        " first"
+    )
     expect.close(second, moves, "second move, by rank", rtol=1e-3, because=plain)
 
 
@@ -201,7 +213,7 @@ def reports_once(mean_over_ranks, save, begin, checkpoint, ranks, patience):
     results = launch.run(report_and_save, *answers, ranks=ranks, timeout=patience)
     means, calls, of_seven, files, right = zip(*results, strict=True)
     tensors = any(torch.is_tensor(of_rank) for of_rank in means)
-    expect(not tensors, "`mean_over_ranks` returns a tensor, not a list: its .tolist() is one.")
+    expect(not tensors, "`mean_over_ranks` returns a tensor, not a list. Call its .tolist().")
     want = np.array([[(ranks - 1) / 2, 5.0]] * ranks)
     slips = {
         "This is the sum over the ranks, not the mean": ranks * want,
@@ -214,14 +226,18 @@ def reports_once(mean_over_ranks, save, begin, checkpoint, ranks, patience):
     )
     expect(
         max(calls) <= 1,
-        "All values of the list go in one call of hvd.allreduce: each is a message.",
+        "Average all values of the list in one call of hvd.allreduce, because each call sends"
+        " messages.",
     )
     writers = [rank for rank in range(ranks) if files[rank]]
     expect.equal(
-        writers, [0], "Ranks that wrote the checkpoint (all hold the same: rank 0 is enough)"
+        writers,
+        [0],
+        "Ranks that wrote the checkpoint (all have the same state, so rank 0 is enough)",
     )
     subject = (
-        "What the checkpoint holds: of the net each sum of a tensor, and the optimizer's state"
+        "The content of the checkpoint: the sum of each tensor of the network, and the optimizer's"
+        " state"
     )
     expect.equal(files[0], right[0], subject)
 
@@ -280,21 +296,23 @@ def trains(
     what = train, pieces, begin, new_net, checkpoint, dataset, images_per_rank
     by_rank = launch.run(one_training, *what, ranks=ranks, timeout=4 * patience)
     losses, calls, messages, saved, trained, of_many = by_rank[0]
-    expect(losses is not None, "train returned nothing: it returns the losses.")
+    expect(losses is not None, "train returned nothing. It has to return the losses.")
     of_one_rank = epochs * (len(data.load(dataset).train_x) // images_per_rank)
-    slips = {"the global batch holds images_per_rank images for each of all ranks": of_one_rank}
+    slips = {"the global batch has images_per_rank images for each of all ranks": of_one_rank}
     expect.equal(len(losses), len(alone), f"Losses of {epochs} epochs", slips=slips)
     want = {"optimize": 1, "start": 1, "part": len(alone)}
-    because = "train calls its arguments, not make_optimizer, begin_equal or my_rows by name"
+    because = "train has to call its arguments, not make_optimizer, begin_equal or my_rows by name"
     expect.equal(calls, want, "Calls of the pieces that train was given", because=because)
     expect(
         messages <= 1,
-        "The losses of a whole run go in one call, after the last step: each is a message.",
+        "Average the losses of a whole run in one call after the last step, because each call sends"
+        " messages.",
     )
     subject = f"Steps of {epochs} epochs of one global batch, with twice as many ranks"
     expect.equal(of_many, epochs, subject, because="hvd.size() tells how many ranks there are")
     subject = (
-        "The first loss (did all begin with rank 0's net? the same batch? the mean over the ranks?)"
+        "The first loss (did all ranks begin with rank 0's network, use the same global batch, and"
+        " average?)"
     )
     expect.close(losses[0], alone[0], subject, rtol=1e-4)
     subject = (
@@ -302,8 +320,8 @@ def trains(
         " rows?)"
     )
     expect.close(losses, alone, subject, rtol=1e-3)
-    expect(saved, "Nobody saved: save(net, optimizer, path) comes after the last step.")
-    because = "save(net, optimizer, path) comes after the last step, when the net is trained"
+    expect(saved, "No rank saved. Call save(net, optimizer, path) after the last step.")
+    because = "call save(net, optimizer, path) after the last step, when the network is trained"
     expect.equal(saved, trained, "Sums of the tensors in the file", because=because)
 
 

@@ -15,7 +15,9 @@ import keras
 import numpy as np
 import tensorflow as tf
 from labkit import check, data, expect, launch, nets, placement, plots, timing
+from labkit.errors import CheckFailed
 
+MORE = "Where hvd.size() says that there are twice as many ranks"
 POLL = 1e-3  # seconds between two looks of a rank that sleeps
 
 
@@ -129,8 +131,16 @@ def check_by_tape(by_tape, begin, few, images_per_rank, patience, rate_per_rank)
         def train(net, part):
             return by_tape(net, part.batch(images_per_rank))
 
+        def train_among_more(net, part):
+            with in_all(2 * hvd.size()):
+                return train(net, part)
+
         with on_a_node(local_rank=0, local_size=1):  # each rank on a node of its own
-            return expect_as_one_process(train, images_per_rank, rate_per_rank, equal=False)
+            first = expect_as_one_process(train, images_per_rank, rate_per_rank, equal=False)
+            with told(MORE):
+                more = train_among_more, images_per_rank, 2 * rate_per_rank
+                expect_as_one_process(*more, equal=False)
+            return first
 
     weights = launch.run(try_tape, ranks=few, timeout=patience)
     expect.close(weights, weights[:1] * few, "Sum of the weights by rank, after two steps")
@@ -154,10 +164,17 @@ def check_fit(fit, begin, dataset, few, images_per_rank, layers, new_net, patien
         )
         return history["loss"]
 
+    def try_among_more(net, part):
+        with in_all(2 * hvd.size()):
+            return try_equal_nets(net, part)
+
     def try_fit():
         begin(tf.config.list_physical_devices("GPU"))
         with on_a_node(local_rank=0, local_size=1):  # each rank on a node of its own
             expect_as_one_process(try_equal_nets, images_per_rank, rate_per_rank)
+            with told(MORE):
+                more = try_among_more, images_per_rank, 2 * rate_per_rank
+                expect_as_one_process(*more)
         images, labels = (part[hvd.rank() : 1540 : 20] for part in data.load(dataset)[:2])
         net = new_net(seed=hvd.rank())  # once more, from unequal nets
         seen = StepsSeen()
@@ -199,6 +216,29 @@ def on_a_node(local_rank: int, local_size: int) -> Iterator[None]:
         for module, (rank, size) in zip(modules, before, strict=True):
             module.local_rank = rank
             module.local_size = size
+
+
+@contextmanager
+def told(where: str) -> Iterator[None]:
+    """What is wrong in this block begins with `where`."""
+    try:
+        yield
+    except CheckFailed as error:
+        raise CheckFailed(f"{where}: {error}") from None
+
+
+@contextmanager
+def in_all(ranks: int) -> Iterator[None]:
+    """In this block hvd.size() is `ranks`. For what is computed from it, not for messages."""
+    modules = (hvd, hvd_keras)
+    before = [module.size for module in modules]
+    for module in modules:
+        module.size = lambda: ranks
+    try:
+        yield
+    finally:
+        for module, size in zip(modules, before, strict=True):
+            module.size = size
 
 
 class Devices:

@@ -49,7 +49,11 @@ def lines_that_start_jobs(variables, command):
     program = ["python", "train.py", "--name=a=b"]
     for launcher, job in JOBS:
         needed = variables("mvapich2-gdr" if job.gpus else "mvapich2")
-        line = command(launcher, job, needed, program)
+        given, own = dict(needed), list(program)
+        line = command(launcher, job, given, own)
+        where = f"{launcher}, {job}: the argument"
+        expect.unchanged(program, own, f"{where} `program`")
+        expect.unchanged(needed, given, f"{where} `variables`")
         wrong = shortcoming(line, launcher, job, needed, program)
         expect(not wrong, f"{launcher}, {job}: {wrong}")
 
@@ -99,6 +103,7 @@ LIBRARIES = (
         ("MVAPICH2", "2.3.7"),
     ),
     (_MV2, "MVAPICH2-GDR 2.3.7", ("MVAPICH2-GDR", "2.3.7")),
+    (_MV2, "\nMVAPICH2-GDR 2.3.7 ch3:mrail", ("MVAPICH2-GDR", "2.3.7")),
     (
         "MVAPICH Version        :\t3.0rc\nMVAPICH Device         :\tch4:ucx\n",
         "",
@@ -230,6 +235,7 @@ JOBS = (
     ("srun", Job(2, 4, 14, 4)),
     ("srun", Job(1, 2, 3, 0)),
     ("srun", Job(3, 1, 8, 1)),
+    ("srun", Job(2, 8, 4, 2)),  # ranks share GPUs
     ("mpirun_rsh", Job(2, 4, 14, 4)),
     ("mpirun_rsh", Job(3, 2, 1, 0)),
 )
@@ -606,6 +612,7 @@ JOURNEYS = (
 TIMELINES = (
     ([("MPI_ALLREDUCE", 3)], {"MPI_ALLREDUCE": (1, 3)}),
     ([("GLOO_ALLREDUCE", 1)] * 4, {"GLOO_ALLREDUCE": (4, 4)}),
+    ([("CCL_ALLREDUCE", 2), ("CCL_ALLREDUCE", 1)], {"CCL_ALLREDUCE": (2, 3)}),
     (
         [("MPI_BCAST", 2), ("NCCL_ALLREDUCE", 5), ("NCCL_ALLREDUCE", 1)],
         {"MPI_BCAST": (1, 2), "NCCL_ALLREDUCE": (2, 6)},
@@ -614,12 +621,13 @@ TIMELINES = (
 
 
 def timeline_of(*calls: tuple[str, int]) -> list[timeline.Activity]:
-    """Activities as Horovod's CPU operations leave them: ("MPI_ALLREDUCE", 3) is one call with 3
-    tensors."""
+    """Activities as Horovod leaves them: ("MPI_ALLREDUCE", 3) is one call with 3 tensors; NCCL is
+    started before its call."""
     begun: list[tuple[str, str]] = []
     for name, tensors in calls:
         kind = name.partition("_")[2].replace("BCAST", "BROADCAST")
-        for activity in (f"NEGOTIATE_{kind}", kind, _IN, name, _OUT):
+        start = ["INIT_NCCL"] if name.startswith("NCCL_") else []
+        for activity in (f"NEGOTIATE_{kind}", kind, *start, _IN, name, _OUT):
             begun += [(f"layer {tensor}", activity) for tensor in range(tensors)]
     return [
         timeline.Activity(tensor, name, 1e-6 * place, 1e-6)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import os
 import re
 import tempfile
@@ -98,8 +99,10 @@ def trouble_is_found(trouble):
     """Of each of 15 jobs it is said what is wrong, if anything is: doubles first, then hidden
     peers."""
     for name, (job, wrong) in JOBS.items():
-        answer = trouble(list(job))
+        given = copy.deepcopy(job)
+        answer = trouble(given)
         expect(answer == wrong, f"{name}: trouble says {answer!r}, not {wrong!r}, of {job}.")
+        expect.unchanged(job, given, f"{name}: the job")
 
 
 OPERATIONS = ("ALLREDUCE", "ALLGATHER", "BROADCAST", "ALLTOALL", "REDUCESCATTER")
@@ -135,8 +138,10 @@ def built_as_cmake_does(build):
         else:
             row = {name: LIBRARIES[letter] for name, letter in zip(OPERATIONS, says, strict=True)}
             want = f"builds {row}"
+        asked = dict(f"HOROVOD_{switch}".split("=") for switch in text.split())
+        given = dict(asked)
         try:
-            built = build(dict(f"HOROVOD_{switch}".split("=") for switch in text.split()))
+            built = build(given)
         except ValueError as error:
             right = str(error) == says
             got = f'raise ValueError("{error}")'
@@ -145,6 +150,7 @@ def built_as_cmake_does(build):
             got = f"return {built!r}"
         switches = f"Switches “{text}”" if text else "No switches"
         expect(right, f"{switches}: CMake {want}; you {got}.")
+        expect.unchanged(asked, given, f"{switches}: the dict of switches")
 
 
 def most_ranks(build: str | None, wanted: int) -> int:

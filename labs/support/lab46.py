@@ -40,10 +40,15 @@ def three_numbers_of_a_report(images_per_second, efficiency, share):
         "by the mean, the one step of 8 s decides": 127 / np.mean(seconds),
         "every step was timed after the warm-up, the first one too": 127 / np.median(seconds[1:]),
     }
-    got = images_per_second([32, 32, 32, 31], seconds)
+    given = seconds.copy()
+    got = images_per_second([32, 32, 32, 31], given)
     expect.close(
         got, 127 / 0.5, "images per second, of 32 + 32 + 32 + 31 a step of 0.5 s", slips=slips
     )
+    expect.unchanged(seconds, given, "The array of seconds")
+    got = images_per_second([20, 20], np.array([0.6, 0.2, 0.4, 0.3]))
+    middle = "of an even number of steps the median is the mean of the two in the middle"
+    expect.close(got, 40 / 0.35, "images per second, of steps of 0.2 to 0.6 s", because=middle)
     vgg = {1: 130.9, 16: 1787.4}  # VGG-16 with NCCL over RDMA, as published: see below
     slips = {"this is the speed-up": {1: 1.0, 16: 1787.4 / 130.9}}
     expect.close(
@@ -56,6 +61,9 @@ def three_numbers_of_a_report(images_per_second, efficiency, share):
     )
     better = {1: 100.0, 2: 210.0}  # it happens: what fits into two caches, and not into one
     expect.close(efficiency(better), {1: 1.0, 2: 1.05}, f"efficiency of {better}")
+    given = dict(large)
+    efficiency(given)
+    expect.unchanged(large, given, "The dict of rates")
     worse = {1: 100.0, 2: 80.0}  # more ranks, and fewer images
     expect.close(efficiency(worse), {1: 1.0, 2: 0.4}, f"efficiency of {worse}")
     # Communication is a fifth of each step but the first, which something held up. A neighbour
@@ -70,25 +78,31 @@ def three_numbers_of_a_report(images_per_second, efficiency, share):
         "by the mean, the one step that was held up counts": np.mean(1 - alone / step),
         "this is over the control; the share is over the whole step": 0.25,
     }
-    expect.close(share(step, alone), 0.2, "share of communication, of 25 pairs", slips=slips)
+    given = step.copy(), alone.copy()
+    expect.close(share(*given), 0.2, "share of communication, of 25 pairs", slips=slips)
+    expect.unchanged((step, alone), given, "An array of seconds")
+    two = share(np.array([1.0, 1.0]), np.array([0.8, 0.6]))
+    expect.close(two, 0.3, "share of communication, of two pairs with 0.2 and 0.4", because=middle)
     longer = share(np.array([0.9]), np.array([1.0]))
     expect.close(longer, -1 / 9, "share where the control took longer: negative, leave it so")
 
 
 @check.exercise("46.2")
 def between_two_bounds(bounds):
-    """The longer one of computing and communication, and their sum, on any number of ranks."""
-    for p in (4, 2, 16, 6):
+    """The longer one of computing and communication, and their sum, on 2, 4, 8 or 16 ranks."""
+    for p in (4, 2, 16, 8):
         for alone, calls, wait in ((0.5, 4, 2e-3), (0.01, 50, 1e-3)):
             _one_step(bounds, p, alone, calls, wait)
+    _one_step(bounds, 4, 0.02, 2, 1e-3, nbytes=4 * 10**6, alpha=1e-5, beta=1e-9)
 
 
-def _one_step(bounds, p: int, alone: float, calls: int, wait: float) -> None:
-    nbytes, alpha, beta = 10**8, 3e-4, 2e-10
+def _one_step(
+    bounds, p: int, alone: float, calls: int, wait: float, nbytes=10**8, alpha=3e-4, beta=2e-10
+) -> None:
     messages = calls * 2 * math.log2(p) * alpha
     moving = 2 * (p - 1) / p * nbytes * beta
     communication = calls * wait + messages + moving
-    case = f"{p} ranks, {alone} s alone, 100 MB in {calls} calls"
+    case = f"{p} ranks, {alone} s alone, {nbytes / 1e6:g} MB in {calls} calls"
     got = bounds(alone, calls, nbytes, p, wait, alpha, beta)
     expect(np.shape(got) == (2,), f"{case}: bounds returns two numbers, not {got!r}.")
     slips = {

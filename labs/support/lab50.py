@@ -10,9 +10,11 @@ from labkit import check, expect, predict
 def efficiency_and_speedup(efficiency, speedup):
     """Efficiency and speed-up by number of ranks, also where the fewest ranks are not one."""
     strong, weak = {4: 2.5, 1: 8.0, 2: 4.0}, {1: 8.0, 2: 10.0, 4: 16.0}
+    given = dict(strong)
     expect.close(
-        efficiency(strong, weak=False), {1: 1, 2: 1, 4: 0.8}, f"strong efficiency of {strong}"
+        efficiency(given, weak=False), {1: 1, 2: 1, 4: 0.8}, f"strong efficiency of {strong}"
     )
+    expect.unchanged(strong, given, "The dict of times")
     expect.close(speedup(strong, weak=False), {1: 1, 2: 2, 4: 3.2}, f"strong speed-up of {strong}")
     expect.close(efficiency(weak, weak=True), {1: 1, 2: 0.8, 4: 0.5}, f"weak efficiency of {weak}")
     expect.close(speedup(weak, weak=True), {1: 1, 2: 1.6, 4: 2}, f"weak speed-up of {weak}")
@@ -36,7 +38,9 @@ def serial_share_of_times(serial_share):
     """The share of times that follow the law, in any order; and of noisy times, all counted."""
     for s in (0.05, 0.3, 1.0):
         exact = {p: 7.0 * (s + (1 - s) / p) for p in (8, 1, 2, 4)}
-        expect.close(serial_share(exact), s, f"s of times that follow the law exactly with s = {s}")
+        given = dict(exact)
+        expect.close(serial_share(given), s, f"s of times that follow the law exactly with s = {s}")
+        expect.unchanged(exact, given, "The dict of times")
     noisy = {1: 8.0, 2: 4.6, 4: 2.4}
     expect.close(
         serial_share(noisy), 0.0923, f"s of the noisy times {noisy}: every point counts", rtol=1e-2
@@ -55,7 +59,8 @@ def parts_of_a_step(where):
     # Steps, ranks.
     computing = np.array([[10.0, 13.0, 10.0], [10.0, 10.0, 14.0], [10.0, 13.0, 10.0]])
     summing = np.array([[5.0, 2.0, 5.0], [7.0, 7.0, 3.0], [2.0, 99.0, 102.0]])
-    got = where(computing, summing)
+    given = computing.copy(), summing.copy()
+    got = where(*given)
     expect(isinstance(got, dict), f"where returns a dict; it returned {got}.")
     slips = {
         "in the third step rank 1 computes longest, but rank 0 came last: it began late": [2, 3, 99]
@@ -65,3 +70,7 @@ def parts_of_a_step(where):
     waits = [2, 8 / 3, 197 / 3]
     expect.close(got["wait"], waits, "wait: the mean time in the allreduce, less communicate")
     expect.close(got["compute"], [11, 34 / 3, 11], "compute: in each step, the mean over the ranks")
+    expect.unchanged((computing, summing), given, "`compute` or `allreduce`")
+    got = where(np.array([[4.0, 2.0]]), np.array([[1.0, 3.0]]))
+    for part, seconds in {"communicate": [1], "wait": [1], "compute": [3]}.items():
+        expect.close(got[part], seconds, f"{part}, of one step of two ranks")

@@ -77,7 +77,9 @@ def clear_lead_or_either(best):
         ({"x": (1.12, 1.13, 1.2), "y": fast, "z": (1.0, 3.0, 4.0)}, "either"),  # not before z
         ({"x": fast, "y": fast}, "either"),  # the same
     ):
-        expect.equal(best(dict(row)), wanted, f"best({row})")
+        given = dict(row)
+        expect.equal(best(given), wanted, f"best({row})")
+        expect.unchanged(row, given, "The dict `row`")
 
 
 def gradient_bytes(net: str) -> dict[str, int]:

@@ -97,6 +97,13 @@ def _bucket(exchange, milliseconds, slips, **changes):
         got = exchange(64e6, row, LEARNED)
         expect(got is not None, "exchange returns None.")
         expect.close(1e3 * got, milliseconds, "ms of 64 MB", rtol=1e-6, slips=slips)
+        # Half of the bytes, each four times as long, and rounds twice as long: all twice as long.
+        slow = replace(row, line=4 * row.line, inside=4 * row.inside)
+        learned = {name: 4 * value for name, value in LEARNED.items()}
+        learned["round"] = 2 * LEARNED["round"]
+        twice = "ms of 32 MB, where a byte takes four times and a round twice as long"
+        got = exchange(32e6, slow, learned)
+        expect.close(1e3 * got, 2 * milliseconds, twice, rtol=1e-6)
 
 
 @check.exercise("52.2")
@@ -111,17 +118,20 @@ def seconds_of_a_step(step, READY, exchange):
         changes = {"algorithm": "server", "network": "none", "gpus": 4}
         _step(step, READY, exchange, ("one node",), net=net, **changes)
     _step(step, READY, exchange, ("stragglers",), alone=2.0, gpus=512)
+    more = {**LEARNED, "straggler": 2 * LEARNED["straggler"], "round": 2 * LEARNED["round"]}
+    _step(step, READY, exchange, ("stragglers",), learned=more, alone=2.0, gpus=512)
     _step(step, READY, exchange, ("input",), input=1.5)
     _step(step, READY, exchange, ("input", "after"), input=1.5, **server)
 
 
-def _step(step, ready, exchange, mistakes, **changes):
+def _step(step, ready, exchange, mistakes, learned=None, **changes):
     """step(row, learned) of the made-up row with these changes, beside steps that leave something
     out."""
     row = run_of(**changes)
-    computing = row.alone * (1 + LEARNED["straggler"] * math.sqrt(2 * math.log(row.gpus)))
-    sent = [(share, exchange(nbytes, row, LEARNED)) for share, nbytes in ready[row.net]]
-    whole = exchange(sum(nbytes for _, nbytes in ready[row.net]), row, LEARNED)
+    learned = learned or LEARNED
+    computing = row.alone * (1 + learned["straggler"] * math.sqrt(2 * math.log(row.gpus)))
+    sent = [(share, exchange(nbytes, row, learned)) for share, nbytes in ready[row.net]]
+    whole = exchange(sum(nbytes for _, nbytes in ready[row.net]), row, learned)
     back = whole if row.algorithm == "server" and row.nodes > 1 else 0.0
     overlapped = [share * computing + seconds for share, seconds in sent]
     all_of_it = computing + sum(seconds for _, seconds in sent) + back
@@ -144,7 +154,7 @@ def _step(step, ready, exchange, mistakes, **changes):
         ),
     }
     with check.case(f"net {row.net}, {row.algorithm}, {row.gpus} GPUs, nodes: {row.nodes}"):
-        got = step(row, LEARNED)
+        got = step(row, learned)
         expect(got is not None, "step returns None.")
         slips = dict(known[mistake] for mistake in mistakes)
         expect.close(

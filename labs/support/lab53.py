@@ -5,6 +5,7 @@ Work on real ranks is a nap: naps need no core, so that a few cores are enough f
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Iterator, Sequence
 from time import perf_counter, sleep
 from typing import NamedTuple
@@ -76,12 +77,23 @@ def parts_of_a_step(parts):
         *[(1, "input", 0, 2), (0, "send", 3, 4), (1, "compute", 2, 5), (1, "exchange", 5, 8)],
         *[(0, "send", 6, 7), (1, "send", 6, 8), (2, "compute", 0, 4), (2, "exchange", 4, 4.5)],
     ]
-    got = parts(made_up, 3)
+    given = list(made_up)
+    got = parts(given, 3)
     want = {"input": [1, 2, 0], "compute": [2, 3, 4], "send": [2, 3, 0], "wait": [3, 0, 0.5]}
     whole = {"wait": {"this is the whole exchange: its sends are no waiting": [5, 3, 0.5]}}
     for part, seconds in want.items():
         expect(part in got, f"The dict has no {part!r}.")
         expect.close(got[part], seconds, f"Step made up: seconds of {part}", slips=whole.get(part))
+    expect.unchanged(made_up, given, "The list of spans")
+    alone = [
+        (0, "input", 0, 0.5),
+        (0, "compute", 0.5, 2),
+        (0, "exchange", 2, 3),
+        (0, "send", 2, 2.25),
+    ]
+    got = parts(alone, 1)
+    for part, seconds in {"input": [0.5], "compute": [1.5], "send": [0.25], "wait": [0.75]}.items():
+        expect.close(got[part], seconds, f"Step of one rank: seconds of {part}")
 
 
 @check.exercise("53.3")
@@ -97,9 +109,11 @@ def culprits_of_cases(find, hunt):
     for number in range(8):
         wait = np.roll([0.0, 1.0, 1.0, 1.0], number % 2)
         tied.append({"input": np.ones(4), "compute": np.ones(4), "send": np.ones(4), "wait": wait})
-    answer = _in_words(find(tied, np.full(4, 24)))
+    given = copy.deepcopy(tied)
+    answer = _in_words(find(given, np.full(4, 24)))
     half = "half of the steps are not most"
     expect.equal(answer, "nobody, jitter", "Ranks 0 and 1 in turns", because=half)
+    expect.unchanged(tied, given, "The list of steps")
 
 
 def _in_words(answer):

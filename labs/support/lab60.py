@@ -131,14 +131,16 @@ def _accumulated(accumulate: Callable, parts: int) -> dict:
     net = DistributedDataParallel(inner)
     batches = list(zip(pictures.chunk(parts), labels.chunk(parts), strict=True))
     traffic = Traffic(ranks)
+    given = list(batches)
     with traffic:
-        accumulate(net, batches)
+        accumulate(net, given)
     missing = any(weights.grad is None for weights in net.parameters())
     return {
         "ours": None if missing else _gradients(net),
         "whole": _gradients(whole),
         "allreduces": traffic.calls.get("allreduce", 0),
         "lengths": lengths,
+        "batches": len(given),
         "backwards": len(backwards),
     }
 
@@ -203,6 +205,8 @@ def one_exchange_for_all_parts(accumulate, patience, ranks):
             expect.equal(got["lengths"], [8] * parts, f"{who}: pictures of each way forward")
             why = "else the activations of all parts are held at once"
             expect.equal(got["backwards"], parts, f"{who}: ways back", because=why)
+            kept = "batches in the caller's list afterwards; it belongs to the caller"
+            expect.equal(got["batches"], parts, f"{who}: {kept}")
             for place, (ours, want) in enumerate(zip(got["ours"], got["whole"], strict=True)):
                 slips = {"this is the sum of the parts' means": parts * want} if parts > 1 else {}
                 expect.close(

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
-from labkit import check, expect, launch, nets, plots
+from labkit import check, expect, launch, nets, plots, world
 from labkit.counting import CallLog, on_every_size
 from labkit.errors import LabError
 from torch.nn import functional
@@ -65,7 +65,9 @@ def plans_on_ranks(run_plan, gpipe, one_f_one_b, patience, ranks, width):
         results = {}
         for trial, (plan_of, *sizes) in trials.items():
             with launch.case(trial):
-                results[trial] = try_plan(comm, run_plan, plan_of(comm.size, sizes[0]), *sizes)
+                plans = plan_of(comm.size, sizes[0])
+                results[trial] = try_plan(comm, run_plan, plans, *sizes)
+                results[trial]["left"] = text(plans[comm.rank])
         return results
 
     most = min(ranks, 4)
@@ -89,6 +91,8 @@ def plans_on_ranks(run_plan, gpipe, one_f_one_b, patience, ranks, width):
             for rank, result in enumerate(tried):
                 did = f"{where}, rank {rank}: what it did, in order"
                 expect.equal(text(result["done"]), text(plans[rank]), did)
+                given = f"{where}, rank {rank}: the list `plan`"
+                expect.unchanged(text(plans[rank]), result["left"], given)
                 left = result["under_way"]
                 expect(
                     not left, f"{where}, rank {rank}: requests that were not waited for: {left}."
@@ -246,8 +250,8 @@ def interleaved(ranks: int, micro: int, pieces: int) -> list[list[Action]]:
 
 
 class Work:
-    """One stage's part of a step. Arrays go in and come out; who sends them where is not its
-    affair.
+    """One stage's part of a step. Tensors go in and come out, on the device of the pictures; who
+    sends them where is not its affair.
 
     stage: the blocks of this rank. pictures (n, …), labels (n,): of the whole batch. micro: how
     many micro-batches the batch is cut into. first, last: whether the net begins, ends here. done:
@@ -269,15 +273,20 @@ class Work:
         self.most_bytes = 0
         self._under_way: dict[int, tuple] = {}  # micro-batch -> (entering, leaving, bytes)
 
-    def room_for_entering(self, number: int) -> np.ndarray:
-        """An empty float32 array for what enters this stage with that micro-batch."""
-        return np.empty((len(self.pictures[number]), self.stage[0][0].in_features), np.float32)
+    def room_for_entering(self, number: int) -> torch.Tensor:
+        """An empty float32 tensor for what enters this stage with that micro-batch."""
+        return self._room(number, self.stage[0][0].in_features)
 
-    def room_for_gradient(self, number: int) -> np.ndarray:
-        """An empty float32 array for the gradient of what left this stage with that micro-batch."""
-        return np.empty((len(self.pictures[number]), self.stage[-1][0].out_features), np.float32)
+    def room_for_gradient(self, number: int) -> torch.Tensor:
+        """An empty float32 tensor for the gradient of what left this stage with that
+        micro-batch."""
+        return self._room(number, self.stage[-1][0].out_features)
 
-    def forward(self, number: int, entering: np.ndarray | None) -> np.ndarray | None:
+    def _room(self, number: int, features: int) -> torch.Tensor:
+        pictures = self.pictures[number]
+        return pictures.new_empty(len(pictures), features)
+
+    def forward(self, number: int, entering: torch.Tensor | None) -> torch.Tensor | None:
         """The way forward. entering: None on the first stage. Returns what leaves; None on the last
         stage."""
         self.done.append(("F", number))
@@ -286,7 +295,9 @@ class Work:
                 "work.forward got None for what enters: receive it from the rank before first."
             )
         inputs = (
-            self.pictures[number] if self.first else torch.from_numpy(entering).requires_grad_()
+            self.pictures[number]
+            if self.first
+            else torch.as_tensor(entering).detach().requires_grad_()
         )
         kept: dict[int, int] = {}
 
@@ -303,9 +314,9 @@ class Work:
         size = sum(nbytes for address, nbytes in kept.items() if address not in parameters)
         self._under_way[number] = (inputs, outputs, size)
         self.most_bytes = max(self.most_bytes, sum(held for *_, held in self._under_way.values()))
-        return None if self.last else outputs.detach().numpy()
+        return None if self.last else outputs.detach()
 
-    def backward(self, number: int, gradient: np.ndarray | None) -> np.ndarray | None:
+    def backward(self, number: int, gradient: torch.Tensor | None) -> torch.Tensor | None:
         """The way back; gradients add up in the parameters. gradient: of what left; None on the
         last stage.
 
@@ -317,8 +328,8 @@ class Work:
                 "work.backward got None for the gradient: receive it from the rank behind first."
             )
         inputs, outputs, _ = self._under_way.pop(number)
-        outputs.backward(None if self.last else torch.from_numpy(gradient))
-        return None if self.first else inputs.grad.numpy()
+        outputs.backward(None if self.last else torch.as_tensor(gradient))
+        return None if self.first else inputs.grad
 
 
 BLOCKS = 5
@@ -328,9 +339,10 @@ def _net(width: int) -> list[torch.nn.Sequential]:
     return nets.torch_blocks((12, *[width] * (BLOCKS - 1), 5))
 
 
-def _batch(pictures: int) -> tuple[torch.Tensor, torch.Tensor]:
+def _batch(pictures: int, device: str = "cpu") -> tuple[torch.Tensor, torch.Tensor]:
     generator = torch.Generator().manual_seed(1)
-    return torch.randn(pictures, 12, generator=generator), torch.arange(pictures) % 5
+    inputs = torch.randn(pictures, 12, generator=generator)
+    return inputs.to(device), torch.arange(pictures, device=device) % 5
 
 
 def _stage(rank: int, ranks: int, width: int) -> torch.nn.Sequential:
@@ -348,19 +360,34 @@ def one_process(width: int, pictures: int) -> tuple[float, list[np.ndarray]]:
     return loss.item(), [weights.grad.numpy() for block in blocks for weights in block.parameters()]
 
 
+@launch.on_devices()
+def train_plan(
+    comm, run_plan: Callable, plans: Sequence, micro: int, width: int, pictures: int
+) -> dict:
+    """Run this rank's plan with real arithmetic on its device, `run_plan(comm, plan, work)`.
+
+    Returns bytes: the most that was held for the way back, and the device.
+    """
+    work = _work(comm, micro, width, pictures, world.device())
+    run_plan(comm, plans[comm.rank], work)
+    return {"bytes": work.most_bytes, "device": world.device()}
+
+
+def _work(comm, micro: int, width: int, pictures: int, device: str) -> Work:
+    stage = _stage(comm.rank, comm.size, width).to(device)
+    last = comm.rank == comm.size - 1
+    return Work(stage, *_batch(pictures, device), micro, first=comm.rank == 0, last=last)
+
+
 def try_plan(
     comm, run_plan: Callable, plans: Sequence, micro: int, width: int, pictures: int
 ) -> dict:
-    """Run this rank's plan with real arithmetic, `run_plan(comm, plan, work)`. Returns what came of
-    it.
+    """Run this rank's plan in host memory. Returns what came of it.
 
     gradients: of this stage. loss: of the batch, on the last rank; else 0. under_way: requests that
-    nobody waited for. done: the actions, in order. bytes: the most that was held for the way back.
-    calls: names of the communicator's calls.
+    nobody waited for. done: the actions, in order. calls: names of the communicator's calls.
     """
-    stage = _stage(comm.rank, comm.size, width)
-    last = comm.rank == comm.size - 1
-    work = Work(stage, *_batch(pictures), micro, first=comm.rank == 0, last=last)
+    work = _work(comm, micro, width, pictures, "cpu")
     log = CallLog(comm)
     try:
         run_plan(log, plans[comm.rank], work)
@@ -373,14 +400,13 @@ def try_plan(
             " for."
         )
         raise LabError(text) from None
-    gradients = [
-        None if weights.grad is None else weights.grad.numpy() for weights in stage.parameters()
-    ]
+    parameters = work.stage.parameters()
     return {
-        "gradients": gradients,
+        "gradients": [
+            None if weights.grad is None else weights.grad.numpy() for weights in parameters
+        ],
         "loss": sum(work.losses),
         "under_way": log.under_way(),
-        "bytes": work.most_bytes,
         "done": work.done,
         "calls": sorted(set(log.calls)),
     }
@@ -395,22 +421,22 @@ class _Sleeper:
         self.last = rank == ranks - 1
         self.spans: list[Span] = []
 
-    def room_for_entering(self, number: int) -> np.ndarray:
-        return np.empty(1, np.float32)
+    def room_for_entering(self, number: int) -> torch.Tensor:
+        return torch.empty(1)
 
     room_for_gradient = room_for_entering
 
-    def _sleep(self, kind: str, number: int) -> np.ndarray:
+    def _sleep(self, kind: str, number: int) -> torch.Tensor:
         begin = time.perf_counter()
         time.sleep(self.seconds[kind])
         self.spans.append(Span(kind, number, 0, begin, time.perf_counter()))
-        return np.zeros(1, np.float32)
+        return torch.zeros(1)
 
-    def forward(self, number: int, entering: np.ndarray | None) -> np.ndarray | None:
+    def forward(self, number: int, entering: torch.Tensor | None) -> torch.Tensor | None:
         leaving = self._sleep("F", number)
         return None if self.last else leaving
 
-    def backward(self, number: int, gradient: np.ndarray | None) -> np.ndarray | None:
+    def backward(self, number: int, gradient: torch.Tensor | None) -> torch.Tensor | None:
         back = self._sleep("B", number)
         return None if self.first else back
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 import torch
 import virtual
-from labkit import check, data, expect, launch
+from labkit import check, data, expect, launch, world
 from labkit.counting import CallLog, on_every_size
 from labkit.errors import LabError, counted
 from labkit.scaling import costs
@@ -76,12 +76,17 @@ def parts_of_a_layer(column, row):
                 other = {"this is the other cut": whole.chunk(size, dim=-1)[rank]}
                 slips = other if size > 1 and whole is up else {}
                 got = column(whole, rank, size)
+                none = f"{where}: column of a {what} is {type(got).__name__}, and no tensor."
+                expect(torch.is_tensor(got), none)
                 expect.close(got, wants[what], f"{where}: column of a {what}", slips=slips)
             want = down.view(12, size, -1)[:, rank]
             other = {"this is the other cut": down.chunk(size)[rank]} if size > 1 else {}
             expect.close(
                 row(down, rank, size), want, f"{where}: row of a weight (12, 48)", slips=other
             )
+            small = torch.randn(5, 24)
+            want = small.view(5, size, -1)[:, rank]
+            expect.close(row(small, rank, size), want, f"{where}: row of a weight (5, 24)")
 
 
 @check.exercise("64.2")
@@ -112,14 +117,17 @@ def sums_by_the_table(f, g, most, patience):
 @check.exercise("64.3")
 def queries_keys_values(own_heads):
     """Own queries, then keys, then values, for a matrix and for its bias."""
-    # 12 heads of one row each: queries 0 to 11, keys 12 to 23, values 24 to 35.
-    bias = torch.arange(36.0)
-    matrix = 100 * bias.reshape(36, 1) + torch.arange(4)
-    for size in (2, 3, 4, 6, 1):
+    # 12 heads of one row each: queries 0 to 11, keys 12 to 23, values 24 to 35; then 8 of them.
+    for heads, size in ((12, 2), (12, 3), (12, 4), (12, 6), (12, 1), (8, 2), (8, 4)):
+        bias = torch.arange(3.0 * heads)
+        matrix = 100 * bias.reshape(-1, 1) + torch.arange(4)
         for rank in range(size):
-            where = f"rank {rank} of {size}, 12 heads of one row"
+            where = f"rank {rank} of {size}, {heads} heads of one row"
             own = bias.reshape(3, size, -1)[:, rank].flatten()
-            slips = {"this cuts q0 to v11 in one go, and tears heads apart": bias.chunk(size)[rank]}
+            last = f"v{heads - 1}"
+            slips = {
+                f"this cuts q0 to {last} in one go, and tears heads apart": bias.chunk(size)[rank]
+            }
             mixed = bias.reshape(3, size, -1)[:, rank].T.flatten()
             slips["these are the right rows in another order"] = mixed
             slips = slips if size in (2, 3, 4) else {}
@@ -132,14 +140,14 @@ def queries_keys_values(own_heads):
 def five_parts(step_seconds):
     """The seconds of the five parts above, for layouts of all kinds."""
     nets = published()
-    gpus = GPUs(share=0.5)
-    for net, shape in (
-        (nets[0], (1, 1, 32, 1)),
-        (nets[0], (1, 8, 4, 1)),
-        (nets[3], (8, 1, 32, 1)),
-        (nets[3], (2, 4, 32, 4)),
-        (nets[6], (8, 8, 24, 2)),
+    for net, shape, reached in (
+        (nets[0], (1, 1, 32, 1), 0.5),
+        (nets[0], (1, 8, 4, 1), 0.5),
+        (nets[3], (8, 1, 32, 1), 0.5),
+        (nets[3], (2, 4, 32, 4), 0.4),
+        (nets[6], (8, 8, 24, 2), 0.5),
     ):
+        gpus = GPUs(share=reached)
         layout = Layout(*shape)
         cost = parts_of_step(net, layout, gpus)
         nbytes = 2 * net.parameters / (layout.tensor * layout.pipeline)
@@ -154,6 +162,30 @@ def five_parts(step_seconds):
             words: value for words, value in slips.items() if abs(value / cost.total - 1) > 1e-6
         }
         expect.close(step_seconds(net, layout, gpus), cost.total, f"{where}: seconds", slips=slips)
+
+
+@check.exercise("64.5")
+def same_as_dtensor(plan_of_block, cut, attention, mlp, f, g, most, patience):
+    """Each matrix is cut as yours is; then what leaves, every part and every gradient agree."""
+    plan = plan_of_block()
+    styles = {"columns": "ColwiseParallel", "rows": "RowwiseParallel"}
+    for name, way in DTENSORS.items():
+        expect(name in plan, f"The plan says nothing about `{name}`. It names all six matrices.")
+        called = f"`{name}` has a class as its style. Call it: {styles[way]}()."
+        expect(not isinstance(plan[name], type), called)
+        got = type(plan[name]).__name__
+        told = f"`{name}` is cut by {way} in your layers, so {styles[way]} is its style, not {got}."
+        expect(got == styles[way], told)
+    ranks = launch.ranks_here(most)
+    pieces = Pieces(cut, attention, mlp, f, g)
+    sizes = Sizes(0, 8 * ranks, 2 * ranks, 1, 6)
+    tried = launch.run(
+        beside_dtensor, plan, pieces, sizes, 3, ranks=ranks, threads=1, timeout=patience
+    )
+    for rank, result in enumerate(tried):
+        for what, (yours, theirs) in result.values.items():
+            where = f"{counted(ranks, 'rank')}, rank {rank}: {what}, yours and DTensor's"
+            expect.close(yours, theirs, where, rtol=1e-4, atol=1e-5)
 
 
 # -- the GPT
@@ -317,15 +349,15 @@ def _shapes(hidden: int) -> dict[str, tuple[int, int]]:
 
 def gathered(comm, part: torch.Tensor) -> torch.Tensor:
     """All ranks' places, behind each other: (ranks * n, …) of (n, …)."""
-    whole = torch.empty(comm.size * len(part), *part.shape[1:], dtype=part.dtype)
-    comm.Allgather(part.detach().contiguous().numpy(), whole.numpy())
+    whole = part.new_empty(comm.size * len(part), *part.shape[1:])
+    comm.Allgather(part.detach().contiguous(), whole)
     return whole
 
 
 def added_part(comm, whole: torch.Tensor) -> torch.Tensor:
     """This rank's places of the sum over all ranks: (n, …) of (ranks * n, …)."""
-    part = torch.empty(len(whole) // comm.size, *whole.shape[1:], dtype=whole.dtype)
-    comm.Reduce_scatter_block(whole.detach().contiguous().numpy(), part.numpy())
+    part = whole.new_empty(len(whole) // comm.size, *whole.shape[1:])
+    comm.Reduce_scatter_block(whole.detach().contiguous(), part)
     return part
 
 
@@ -355,6 +387,129 @@ class Scatter(torch.autograd.Function):
     @staticmethod
     def backward(ctx, gradient):
         return gathered(ctx.comm, gradient), None
+
+
+# -- the same layers by PyTorch's DTensor
+
+
+# How the matrices of a block are cut, where queries, keys and values have one each.
+DTENSORS = {
+    "q": "columns",
+    "k": "columns",
+    "v": "columns",
+    "out": "rows",
+    "up": "columns",
+    "down": "rows",
+}
+
+
+class Separate(torch.nn.Module):
+    """Attention and MLP as one process computes them, with six layers that PyTorch can cut.
+
+    size: numbers of a head. A rank that holds some of the heads finds out how many from what `q`
+    gives.
+    """
+
+    def __init__(self, hidden: int, size: int):
+        super().__init__()
+        self.size = size
+        for name in ("q", "k", "v", "out"):
+            self.add_module(name, torch.nn.Linear(hidden, hidden))
+        self.up = torch.nn.Linear(hidden, 4 * hidden)
+        self.down = torch.nn.Linear(4 * hidden, hidden)
+
+    def forward(self, entering: torch.Tensor) -> torch.Tensor:
+        thirds = (self.q(entering), self.k(entering), self.v(entering))
+        heads = [third.unflatten(-1, (-1, self.size)).permute(1, 2, 0, 3) for third in thirds]
+        mixed = functional.scaled_dot_product_attention(*heads, is_causal=True)
+        middle = entering + self.out(mixed.permute(2, 0, 1, 3).flatten(2))
+        return middle + self.down(functional.gelu(self.up(middle)))
+
+
+class Beside(NamedTuple):
+    """values: what -> (of the learner's layers, of DTensor's), on this rank. calls: of both, ways
+    forward and back: name -> (calls forward, calls back)."""
+
+    values: dict[str, tuple[np.ndarray, np.ndarray]]
+    calls: dict[str, tuple[int, int]]
+
+
+@launch.on_devices(group=True)
+def beside_dtensor(comm, plan: Mapping, pieces: Pieces, sizes: Sizes, texts: int) -> Beside:
+    """On a rank: one way forward and back through an attention and an MLP, cut by these pieces, and
+    by PyTorch's parallelize_module with this plan, of the same weights."""
+    torch.manual_seed(0)  # the same weights and numbers on every rank
+    net = Separate(sizes.hidden, sizes.hidden // sizes.heads)
+    entering, gradient = torch.randn(2, sizes.places, texts, sizes.hidden).to(world.device())
+    net.to(world.device())
+    yours, your_calls = _by_pieces(comm, net, pieces, entering, gradient)
+    theirs, their_calls = _by_dtensor(comm, net, plan, entering, gradient)
+    values = {what: (yours[what], theirs[what]) for what in yours}
+    return Beside(values, {"yours": your_calls, "DTensor": their_calls})
+
+
+def _by_pieces(comm, net: Separate, pieces: Pieces, entering, gradient) -> tuple[dict, tuple]:
+    traffic = Traffic(comm)
+    thirds = (net.q, net.k, net.v)
+    whole = {name: (layer.weight, layer.bias) for name, layer in net.named_children()}
+    whole["qkv"] = tuple(
+        torch.cat([getattr(third, kind) for third in thirds]) for kind in ("weight", "bias")
+    )
+    parts = {}
+    for name in ("qkv", "out", "up", "down"):
+        part = pieces.cut(name, *whole[name], comm.rank, comm.size)
+        parts[name] = [tensor.detach().clone().requires_grad_() for tensor in part]
+    entering = entering.clone().requires_grad_()
+    _, attention, mlp, f, g = pieces
+    middle = entering + attention(traffic, entering, parts["qkv"], parts["out"], net.size, f, g)
+    leaving = middle + mlp(traffic, middle, parts["up"], parts["down"], f, g)
+    forward = len(traffic.arrays)
+    leaving.backward(gradient)
+    values = {"what leaves": leaving, "the gradient of what entered": entering.grad}
+    for place, kind in enumerate(("weight", "bias")):
+        values |= _named(parts["qkv"][place], "qkv", kind)
+        for name in ("out", "up", "down"):
+            values |= _named(parts[name][place], name, kind)
+    return _on_host(values), (forward, len(traffic.arrays) - forward)
+
+
+def _named(part: torch.Tensor, name: str, kind: str) -> dict[str, torch.Tensor]:
+    """A part and its gradient by what they are of; those of queries, keys and values apart."""
+    names = list(name) if name == "qkv" else [name]
+    values = {}
+    for one, own, of_own in zip(
+        names, part.chunk(len(names)), part.grad.chunk(len(names)), strict=True
+    ):
+        values[f"this rank's {kind} of {one}"] = own
+        values[f"the gradient of its {kind} of {one}"] = of_own
+    return values
+
+
+def _by_dtensor(comm, net: Separate, plan: Mapping, entering, gradient) -> tuple[dict, tuple]:
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.tensor.debug import CommDebugMode
+    from torch.distributed.tensor.parallel import parallelize_module
+
+    kind = torch.device(world.device()).type
+    mesh = init_device_mesh(kind, (comm.size,), mesh_dim_names=("tensor",))
+    parallelize_module(net, mesh, dict(plan))
+    entering = entering.clone().requires_grad_()
+    with CommDebugMode() as counter:
+        leaving = net(entering)
+        forward = counter.get_total_counts()
+        leaving.backward(gradient)
+        total = counter.get_total_counts()
+    values = {"what leaves": leaving, "the gradient of what entered": entering.grad}
+    for name, layer in net.named_children():
+        for kind in ("weight", "bias"):
+            weights = getattr(layer, kind)
+            values[f"this rank's {kind} of {name}"] = weights.to_local()
+            values[f"the gradient of its {kind} of {name}"] = weights.grad.to_local()
+    return _on_host(values), (forward, total - forward)
+
+
+def _on_host(values: Mapping[str, torch.Tensor]) -> dict[str, np.ndarray]:
+    return {what: (value.detach() + 0).cpu().numpy() for what, value in values.items()}
 
 
 # -- training
@@ -393,21 +548,11 @@ class Traffic:
         def collective(*arrays, **options):
             # The whole is the longest array: gathered, it is the one that comes; scattered, the one
             # given.
-            whole = max(array.nbytes for array in arrays if isinstance(array, np.ndarray))
+            whole = max(array.nbytes for array in arrays if hasattr(array, "nbytes"))
             self.arrays.append((name, whole))
             return method(*arrays, **options)
 
         return collective
-
-
-class Alone:
-    """The communicator of one process without others: as much of it as a training asks for."""
-
-    rank = 0
-    size = 1
-
-    def bcast(self, value: object) -> object:
-        return value
 
 
 class Text:
@@ -435,7 +580,7 @@ class Trained(NamedTuple):
     name -> calls; bytes of the arrays that were added up or gathered; bytes that this rank sends by
     rings. held: numbers that are parameters, of this rank. in_layers: of them those of the layers.
     kept: bytes that the layers keep for the way back. drift: how far the parameters that every rank
-    holds in full are from those of rank 0 at the end, at most.
+    holds in full are from those of rank 0 at the end, at most. device: where all this was.
     """
 
     losses: list[float]
@@ -446,9 +591,10 @@ class Trained(NamedTuple):
     in_layers: int
     kept: int
     drift: float
+    device: str
 
 
-def train(
+def _train(
     comm,
     pieces: Pieces,
     sizes: Sizes,
@@ -458,19 +604,20 @@ def train(
     rate: float = 3e-3,
     by_places: bool = False,
 ) -> Trained:
-    """Train the GPT of these pieces with Adam. by_places: outside of f and g each rank has its own
-    places."""
+    """Train the GPT of these pieces with Adam on world.device(). by_places: outside of f and g each
+    rank has its own places."""
+    device = world.device()
     traffic = Traffic(comm)
     own = slice(None)
     if by_places:
         length = sizes.places // comm.size
         own = slice(comm.rank * length, (comm.rank + 1) * length)
-    net = GPT(sizes, traffic, pieces, own)
+    net = GPT(sizes, traffic, pieces, own).to(device)
     optimizer = torch.optim.Adam(net.parameters(), lr=rate)
     losses = []
     for step in range(steps):
         traffic.arrays.clear()
-        characters, following = text.batch(step)
+        characters, following = (batch.to(device) for batch in text.batch(step))
         optimizer.zero_grad()
         scores = net(characters)
         wanted = following[own].flatten()
@@ -489,23 +636,27 @@ def train(
         losses.append(total)
     held = sum(weights.numel() for weights in net.parameters())
     in_layers = sum(weights.numel() for weights in net.blocks.parameters())
-    uncut = torch.cat([weights.detach().flatten() for weights in net.uncut()]).numpy()
+    uncut = torch.cat([weights.detach().flatten() for weights in net.uncut()]).cpu().numpy()
     drift = float(np.abs(uncut - comm.bcast(uncut)).max())
     calls = dict(Counter(name for name, _ in traffic.arrays))
     added = sum(nbytes for _, nbytes in traffic.arrays)
-    return Trained(losses, calls, added, traffic.sent, held, in_layers, net.kept_bytes(), drift)
+    kept = net.kept_bytes()
+    return Trained(losses, calls, added, traffic.sent, held, in_layers, kept, drift, device)
 
 
+@launch.on_devices()
 def train_ways(
     comm, ways: Mapping[str, Pieces], sizes: Sizes, text: Text, steps: int, **options
 ) -> dict[str, Trained]:
     """Train the GPT of each of these pieces, one after the other. options: as of train."""
-    return {way: train(comm, pieces, sizes, text, steps, **options) for way, pieces in ways.items()}
+    return {
+        way: _train(comm, pieces, sizes, text, steps, **options) for way, pieces in ways.items()
+    }
 
 
 def _add_up(comm, gradients: list[torch.Tensor]) -> None:
     flat = torch.cat([gradient.flatten() for gradient in gradients])
-    comm.Allreduce(flat.numpy().copy(), flat.numpy())
+    comm.Allreduce(flat.clone(), flat)
     parts = flat.split([gradient.numel() for gradient in gradients])
     for gradient, part in zip(gradients, parts, strict=True):
         gradient.copy_(part.view_as(gradient))

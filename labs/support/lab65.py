@@ -64,9 +64,12 @@ def start_up_and_speeds(read_run):
     """Both of runs that are known, with one and two ranks, slow first steps, a late rank."""
     for what, moments, start_up, seconds in RUNS:
         why = "`first` says which step is the first whose speed counts"
-        later = read_run(STARTED, moments, BATCH, first=7)[1]
+        given = [list(of_rank) for of_rank in moments]
+        later = read_run(STARTED, given, BATCH, first=7)[1]
         expect.equal(len(later), len(seconds) - 2, f"{what}, first=7: how many speeds", because=why)
-        got = read_run(STARTED, moments, BATCH)
+        given = [list(of_rank) for of_rank in moments]
+        got = read_run(STARTED, given, BATCH)
+        expect.unchanged(moments, given, f"{what}: the list of moments")
         two = isinstance(got, (tuple, list)) and len(got) == 2
         expect(two, f"{what}: return two: start-up, speeds.")
         slips = {"this is a moment; take `started` away": STARTED + start_up}
@@ -79,11 +82,15 @@ def start_up_and_speeds(read_run):
             twice = "this counts the ranks twice: batch is of all ranks together"
             speeds[twice] = BATCH * len(moments) / np.array(seconds)
         expect.close(got[0], start_up, f"{what}: start-up", rtol=0, atol=1e-4, slips=slips)
+        begun, other = read_run(STARTED + 1, given, 2 * BATCH)
+        expect.close(begun, start_up - 1, f"{what}, started a second later: start-up", atol=1e-4)
         why = "steps 5, 6, … up to the last that all ranks have ended"
         expect.equal(len(got[1]), len(seconds), f"{what}: how many speeds", because=why)
         expect.close(
             np.array(got[1]), BATCH / np.array(seconds), f"{what}: speeds", rtol=1e-3, slips=speeds
         )
+        twice = f"{what}, twice as many images: speeds"
+        expect.close(np.array(other), 2 * BATCH / np.array(seconds), twice, rtol=1e-3)
 
 
 STARTED = 1000.0
@@ -105,7 +112,9 @@ def spans_that_part(still_in):
     known = {"a": (1, 2), "b": (1.5, 4), "c": (3, 5), "d": (2, 2), "e": (9, np.inf)}
     why = "a span that only touches or overlaps rules nobody out"
     for name, more_is_better, want in (("less", False, ["a", "b", "d"]), ("more", True, ["e"])):
-        got = still_in(dict(known), more_is_better)
+        given = dict(known)
+        got = still_in(given, more_is_better)
+        expect.unchanged(known, given, "The dict of ways")
         expect(got is not None, "`still_in` returns nothing: return the list of ways.")
         expect.equal(sorted(got), want, f"{known}, where {name} is better: still in", because=why)
     pair = {"a": (1, 3), "b": (2, 4)}

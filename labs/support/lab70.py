@@ -265,7 +265,9 @@ def fewer_and_more_ranks(own_part, after_resize):
             size = sizes[number % len(sizes)]
             noun = "rank" if size == 1 else "ranks"
             where = f"{done} of {samples} samples done, a step of {length}, {size} {noun}"
-            parts = [own_part(order, done, length, rank, size) for rank in range(size)]
+            given = order.copy()
+            parts = [own_part(given, done, length, rank, size) for rank in range(size)]
+            expect.unchanged(order, given, f"{where}: the array `order`")
             step_is_dealt_out(parts, list(order[done : done + length]), where)
     for first, now in ((2, 1), (1, 2), (4, 3), (2, 2), (3, 8)):
         each = 10 + first + now

@@ -160,9 +160,12 @@ def records_and_agreed_batches(first_difference, agree, disorders, mixed_up, tra
     def by_agreement(batches):
         return ([agree(batch) for batch in batches],)
 
-    wishes = [[batch, {"loss": 3.0, "statistics": []}] for batch in WISHES]
+    def agreed_and_given(batches):
+        return ([(agree(batch), batch) for batch in batches],)
+
+    wishes = [[batch, LAST_WISH] for batch in WISHES]
     (asked,) = play(
-        [Job(lambda batches: batches, lambda rank, folder: (wishes[rank],), by_agreement)]
+        [Job(lambda batches: batches, lambda rank, folder: (wishes[rank],), agreed_and_given)]
     )
     all_agree(asked)
     trained = play([Job(train, fault, by_agreement) for fault in disorders])
@@ -175,6 +178,7 @@ WISHES = (  # of three ranks, which have to agree
     {"loss": 7.0, "statistics": ["right", "height"]},
     {"loss": 4.0, "statistics": ["left", "loss", "area", "width"]},
 )
+LAST_WISH = {"loss": 3.0, "statistics": []}
 AGREED = (
     {"loss": 7.0, "statistics": ["area", "height", "left", "loss", "right", "width"]},
     {"loss": 3.0, "statistics": []},
@@ -189,7 +193,7 @@ def all_agree(ranks):
     wanted = [wish["statistics"] for wish in WISHES]
     for rank in ranks:
         expect.equal(len(rank.result), 2, f"Rank {rank.rank}: batches")
-        for number, (batch, right) in enumerate(zip(rank.result, AGREED, strict=True)):
+        for number, ((batch, given), right) in enumerate(zip(rank.result, AGREED, strict=True)):
             what = f"Batch {number}, rank {rank.rank}"
             expect(isinstance(batch, dict), f"{what}: `agree` returns {batch!r}, and no dict.")
             because = f"the losses by rank are {losses}" if number == 0 else ""
@@ -198,6 +202,8 @@ def all_agree(ranks):
             expect(names is not None, f"{what}: there are no statistics.")
             because = f"wanted are, by rank, {wanted}" if number == 0 else ""
             expect.equal(list(names), right["statistics"], f"{what}: statistics", because=because)
+            before = (WISHES[rank.rank], LAST_WISH)[number]
+            expect.unchanged(before, given, f"{what}: the batch", because="return a new dict")
 
 
 @check.exercise("72.3")

@@ -1,7 +1,9 @@
 """`make submit LAB=40 NODES=2 DRY=1`: what a job would be, without one.
 
 sbatch's line, the batch script, the modules, the variables of the ranks, and the launcher's whole
-command for nodes that are called node1, node2, …: what `slurm.job` will start there. Where MPI's
+command for nodes that are called node1, node2, …: what `slurm.job` will start there. A table names
+the page of the vendor's documentation for each option of the launcher and each variable that is not
+the kit's own. Where MPI's
 launcher is not on this machine, LABKIT_MPI in the site file says whose options it takes.
 """
 
@@ -11,9 +13,10 @@ import argparse
 import re
 import shlex
 import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from labkit import cluster, labfile, launch, paths
+from labkit import cluster, labfile, launch, mpis, paths
 from labkit.errors import LabError
 
 from slurm.job import launcher
@@ -74,16 +77,30 @@ def text(options: argparse.Namespace) -> str:
     shape = Shape("JOB", hosts, (each,) * options.nodes, cores, gpus)
     env |= launcher.chosen(env)
     env |= dict.fromkeys(launch.THREAD_VARIABLES, str(cores)) | env
-    command = launcher.command(shape, ["python", f"work/{stem}.py"], env, Path(), dry=True)
+    rank = ["python", f"work/{stem}.py"]
+    command = launcher.command(shape, rank, env, Path(), dry=True)
     variables = [f"{name}={env[name]}" for name in sorted(env) if _SHOWN.match(name)]
     parts = {
         "sbatch": [shlex.join(["sbatch", *extra, *sizes, f"slurm/{stem}.sbatch"])],
         "the batch script": batch.splitlines(),
         "modules in the job": [known.get("LABKIT_MODULES", "none")],
         "variables that the ranks find": variables,
+        "the documentation's page": documented(command[: -len(rank)], env),
         "the ranks are started by": [shlex.join(command)],
     }
     return "\n\n".join("\n".join([f"# {title}", *lines]) for title, lines in parts.items())
+
+
+def documented(command: Sequence[str], env: Mapping[str, str]) -> list[str]:
+    """Lines "option  page": of sbatch, of the launcher's words in `command`, of variables."""
+    kind = launcher.kind(command[0], env)
+    options = [word.partition("=")[0] for word in command[1:] if word.startswith("-")]
+    pages = {"sbatch": "https://slurm.schedmd.com/sbatch.html"}
+    pages |= {f"{command[0]} {option}": launch.page(kind, option) for option in options}
+    names = (name for name in sorted(env) if _SHOWN.match(name))
+    pages |= {name: page for name in names if (page := mpis.page(name))}
+    width = max(map(len, pages))
+    return [f"{what:<{width}}  {page}" for what, page in pages.items()]
 
 
 def _option(batch: str, name: str, extra: list[str]) -> int:

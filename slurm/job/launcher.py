@@ -45,13 +45,13 @@ def command(
             f"LABKIT_LAUNCHER in the site file begins with {launcher!r}; known are {known}."
         )
     hostfile = folder / "hosts"
-    if name == "mpirun_rsh" and not dry:
+    if not dry:
         hostfile.write_text("".join(f"{host}\n" for host, _ in shape.places()), encoding="utf-8")
     program = launcher if dry else _program(launcher, env)
     _refuse_lost(name, own_options, env)
     options = launch.launcher_options(
-        _kind(name, env) if dry else program,
-        "job",
+        kind(name, env) if dry else program,
+        "job" if len(set(shape.tasks)) == 1 else "uneven",
         ranks=shape.ranks,
         nodes=len(shape.hosts),
         each=max(shape.tasks),
@@ -63,18 +63,22 @@ def command(
 
 
 def environment(shape: Shape, env: Mapping[str, str]) -> dict[str, str]:
-    """What the launcher itself must find: cores for what it starts on a node.
+    """What the launcher itself must find.
 
     mpiexec and mpirun start one helper on each node, by srun, and the ranks below it share its
-    cores.
+    cores. mpirun_rsh may start its helpers by srun, too (`-launcher srun`). They are no ranks: a
+    PMI that srun offered them would be found by the ranks below, who have that of mpirun_rsh.
     """
-    if Path(_words(env)[0]).name not in ("mpiexec", "mpirun"):
+    name = Path(_words(env)[0]).name
+    if name == "mpirun_rsh":
+        return {"SLURM_MPI_TYPE": "none"}
+    if name not in ("mpiexec", "mpirun"):
         return {}
     cores = int(env.get("SLURM_CPUS_PER_TASK") or 1)
     return {"SRUN_CPUS_PER_TASK": str(cores * min(shape.tasks))}
 
 
-def _kind(launcher: str, env: Mapping[str, str]) -> str:
+def kind(launcher: str, env: Mapping[str, str]) -> str:
     """Whose options an mpiexec or mpirun takes that is not here to be asked."""
     if launcher not in ("mpiexec", "mpirun"):
         return launcher

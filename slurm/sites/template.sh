@@ -55,7 +55,8 @@ export LABKIT_MODULES="gcc mvapich2"
 # export LABKIT_SETUP_MODULES="cuda/12.4"
 
 # The command that starts the ranks; the kit adds their number and hosts. One of: srun, srun --mpi=pmi2 (what
-# `srun --mpi=list` offers), mpirun_rsh -export-all, mpiexec, mpirun, ibrun.
+# `srun --mpi=list` offers), mpirun_rsh -export-all, mpiexec, mpirun, ibrun. mpirun_rsh logs in to the nodes by ssh, or,
+# with -launcher srun as another option, starts its helpers by srun.
 export LABKIT_LAUNCHER="srun --mpi=pmi2"
 
 # Which MPI library the modules bring: mpich, mvapich2, mvapich2-gdr, mvapich-plus, cray-mpich, openmpi or intelmpi.

@@ -30,11 +30,11 @@ PROSE = [
         f"See [lab 23]({RING}).",
     ),
     ("[Horovod](@horovod)", "[Horovod](https://horovod.readthedocs.io)"),
-    ("- [@mpi4py] How.", "- [MPI for Python (mpi4py)](https://mpi4py.readthedocs.io) How."),
+    ("- [@mpi4py] How.", "- [MPI for Python (mpi4py)](https://mpi4py.readthedocs.io). How."),
     (
         "[@dean2013]",
         "J. Dean and L. Barroso, *[The Tail at Scale](https://doi.org/10.1145/2408776.2408794)*,"
-        " Communications of the ACM 56(2), 2013",
+        " Communications of the ACM 56(2), 2013.",
     ),
     (
         "![Four ranks and one step](40_step.svg)",

@@ -40,7 +40,7 @@ def test_what_checks_tell_a_class_is_what_the_board_shows(tmp_path):
     made.attempt("bob", "23.1")
     made.attempt("bob", "23.2", "The chunk is added in twice.")
     seen = classroom.look(made.shared, now=made.now)
-    assert seen.headline == "2 of 3 are stuck: 2 at 23.1, Reduce-scatter round a ring."
+    assert seen.headline == "2 of 3 are stuck: 2 at 23.1, Reduce-scatter around a ring."
     assert [(place.number, place.here, place.told, place.half) for place in seen.places] == [
         ("23.1", 2, 2, True),
         ("23.2", 1, 1, False),

@@ -142,13 +142,13 @@ def test_the_headline_says_where_half_the_class_is_stuck(tmp_path):
     write(tmp_path, "ada", {"event": "start", "lab": "23_ring_allreduce"})
     assert (
         classroom.look(tmp_path, now=NOW).headline
-        == "Nobody of 1 is stuck. Most are at 23.1, Reduce-scatter round a ring."
+        == "Nobody of 1 is stuck. Most are at 23.1, Reduce-scatter around a ring."
     )
     for name in ("bob", "cleo", "dora"):
         write(tmp_path, name, FAIL, FAIL, FAIL)
     write(tmp_path, "ed", *[{**FAIL, "exercise": "30.1"}] * 3)
     seen = classroom.look(tmp_path, now=NOW)
-    assert seen.headline == "4 of 5 are stuck: 3 at 23.1, Reduce-scatter round a ring; 1 at 30.1."
+    assert seen.headline == "4 of 5 are stuck: 3 at 23.1, Reduce-scatter around a ring; 1 at 30.1."
     assert [(place.number, place.stuck, place.here, place.half) for place in seen.places] == [
         ("23.1", 3, 4, True),
         ("30.1", 1, 1, False),

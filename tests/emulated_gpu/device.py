@@ -282,6 +282,15 @@ def change_tensors() -> None:
         setattr(torch.Tensor, name, property(partial(_property, ask, answer)))
     for name, rule in RULES.items():
         setattr(torch.Tensor, name, _method(getattr(torch.Tensor, name), rule))
+    wrap = torch.Tensor._make_wrapper_subclass
+
+    def wrapper_on_host(*args, **kwargs):
+        # A tensor around another one, as PyTorch's functional collectives return.
+        if torch.device(kwargs.get("device") or "cpu").type == "cuda":
+            kwargs["device"] = torch.device("cpu")
+        return wrap(*args, **kwargs)
+
+    torch.Tensor._make_wrapper_subclass = staticmethod(wrapper_on_host)
 
 
 def _property(ask, answer, tensor):

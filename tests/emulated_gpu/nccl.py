@@ -18,6 +18,7 @@ def install() -> None:
     """Let "nccl" be a backend of torch.distributed."""
     c10d = distributed.distributed_c10d
     begin, add, ask = distributed.init_process_group, distributed.new_group, distributed.get_backend
+    end = distributed.destroy_process_group
     where = c10d._get_object_coll_device
 
     def init_process_group(backend=None, *args, **kwargs):
@@ -37,6 +38,12 @@ def install() -> None:
         name = (group or distributed.group.WORLD).group_name
         return "nccl" if name in groups else ask(group)
 
+    def destroy_process_group(group=None):
+        if group in (None, distributed.group.WORLD):  # names come again in the next one
+            groups.clear()
+            joined.clear()
+        end(group)
+
     def object_device(group=None):
         return "cuda" if get_backend(group) == "nccl" else where(group)
 
@@ -45,6 +52,7 @@ def install() -> None:
         module.init_process_group = init_process_group
         module.new_group = new_group
         module.get_backend = get_backend
+        module.destroy_process_group = destroy_process_group
     distributed.is_nccl_available = lambda: True
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from labkit import labfile
+from labkit import labfile, record
 
 from tests import emulated_gpu
 from tests.labs import solved_runs
@@ -12,9 +12,20 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(960)]
 
 
 @pytest.mark.parametrize(
-    ("lab", "gpus"), [(10, 1), (30, 2), (40, 1), (42, 2), (46, 2), (50, 2), (60, 1), (60, 2)]
+    ("lab", "gpus"),
+    [(10, 1), (30, 2), (40, 1), (42, 2), (46, 2), (50, 2), (60, 1), (60, 2), (64, 1)],
 )
 def test_a_solved_lab_runs(lab, gpus, tmp_path, monkeypatch):
     for name, value in emulated_gpu.environment(gpus).items():
         monkeypatch.setenv(name, value)
     solved_runs.assert_solved(labfile.find(lab), tmp_path)
+
+
+@pytest.mark.parametrize(("lab", "gpus"), [(62, 4), (63, 4), (64, 2)])
+def test_a_lab_trains_on_gpus_where_each_rank_has_one(lab, gpus, tmp_path, monkeypatch):
+    for name, value in emulated_gpu.environment(gpus).items():
+        monkeypatch.setenv(name, value)
+    solved_runs.assert_solved(labfile.find(lab), tmp_path)
+    (file,) = tmp_path.rglob(f"records/{labfile.find(lab)}.jsonl")
+    devices = {entry.get("trained_on") for entry in record.entries(file)} - {None}
+    assert devices == {"cuda:0"}  # rank 0's own, of all its training runs

@@ -4,6 +4,7 @@ one."""
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -40,6 +41,23 @@ def test_a_builder_that_does_not_answer_is_passed_over(tmp_path, monkeypatch):
     assert builder.find().name == "buildah"
     program("podman", tmp_path, 0)
     assert builder.find().name == "podman"
+
+
+def test_an_image_for_gpus_begins_with_a_toolkit_and_is_given_the_gpus():
+    plain = builder.build_arguments("learners", "", {"TORCH_INDEX": "https://cpu"})
+    assert (plain["BASE"], plain["GPU_OPERATIONS"]) == ("", "")
+    given = builder.build_arguments("learners", "", {"GPU_OPERATIONS": "NCCL MPI"})
+    assert given["BASE"] == builder.GPU_BASE
+    words = builder.Builder("podman", "podman").command(ROOT, given, [])
+    assert "--build-arg=GPU_OPERATIONS=NCCL MPI" in words
+    recipe = (ROOT / "env" / "Containerfile").read_text(encoding="utf-8")
+    assert re.search(r'GPU_OPERATIONS="\$\{GPU_OPERATIONS\}" python3 env/setup.py', recipe)
+    own = builder.build_arguments("learners", "ours", {"GPU_OPERATIONS": "NCCL"})
+    assert own["BASE"] == "ours"
+    assert " --gpus all " in builder.start_command("docker", gpus=True)
+    assert " --device nvidia.com/gpu=all " in builder.start_command("/usr/bin/podman", gpus=True)
+    with pytest.raises(StepFailed, match="needs PyTorch's CUDA build"):
+        builder.build_arguments("learners", "", {"GPU_OPERATIONS": "NCCL", "TORCH_INDEX": "cpu"})
 
 
 @pytest.mark.parametrize(("suffix", "reader"), [(".tar", "cat"), (".tar.gz", "zcat")])

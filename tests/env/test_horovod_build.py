@@ -121,3 +121,18 @@ def test_run_paths_lead_to_site_packages_from_every_folder_beside_it(tmp_path):
         assert {
             Path(os.path.normpath(path.replace("$ORIGIN", str(origin)))) for path in paths
         } == wanted
+
+
+def test_scaling_on_gpus_is_over_before_mpi_or_the_framework_reads_the_tensor():
+    """MPI's two operations scale in four places; 0.28.1 waits for Horovod's stream behind one."""
+    patch = (sources.HERE / "patches" / sources.FOR_CUDA).read_text(encoding="utf-8")
+    (piece,) = [
+        part for part in patch.split("--- a/") if part.startswith("horovod/common/ops/mpi_gpu")
+    ]
+    hunks = piece.split("@@ -")[1:]
+    assert len(hunks) == 3
+    for hunk in hunks:
+        added = "".join(line[1:] for line in hunk.splitlines() if line.startswith("+"))
+        assert re.fullmatch(
+            r"\s*gpu_context_->StreamSynchronize\(.*current_nccl_stream.*\);", added
+        )

@@ -7,8 +7,8 @@ what happened, and the memory in use says whether anybody was on the GPU at all.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 
 import pytest
 from authoring import wrong_answers
@@ -17,62 +17,12 @@ from labkit import builds, paths, record
 from labkit.horovod import timeline
 from labkit.placement import THROUGH_HOST
 
+from tests import emulated_gpu
+from tests.gpu import kept
+from tests.gpu.labs import ELSEWHERE, LABS, Lab, touching
+
 # CUDA's own part of a GPU's memory, for one process, is several times this.
 CONTEXT_BYTES = 100 << 20
-
-
-@dataclass(frozen=True)
-class Lab:
-    """A lab that runs solved, with `settings` beside the parameters of the other tests.
-
-    on_device: first words of the `result` of records that tell of tensors on the GPU; others tell
-    of the host, of files or of virtual ranks. on_host: ways that stay in host memory on purpose, as
-    a control. timeline: the lab writes none by itself, and one is asked for.
-    """
-
-    stem: str
-    on_device: tuple[str, ...]
-    settings: Mapping[str, object] = field(default_factory=dict)
-    on_host: tuple[str, ...] = ()
-    timeline: bool = False
-
-
-WAYS = ("mpi", "mpi-gpu", "torch-gloo", "torch-gloo-gpu", "torch-nccl", "horovod-mpi", "horovod-mpi-gpu",
-        "horovod-nccl")  # fmt: skip
-ROOFS = {
-    "rows": 1024,
-    "megabytes": 128,
-    "side": 4096,
-    "pictures": 2048,
-    "batch": 32,
-    "seconds": 0.5,
-}
-LABS = (
-    Lab("10_train_on_one_device", ("step", "workload"), {"epochs": 4, "workload": "auto"}),
-    Lab("11_same_net_in_tensorflow", ("eager_over_graph",)),
-    Lab("12_find_the_bottleneck", ("roofs", "layer", "step"), ROOFS),
-    Lab(
-        "14_mixed_precision_and_memory",
-        ("convolution", "checkpoints", "workload"),
-        {"images": 16, "matrix": 384, "workload": "auto"},
-    ),
-    Lab("15_input_pipeline", ("step",)),
-    Lab("27_cuda_aware_mpi", ("exchange",), {"longest": 1 << 22}),
-    Lab("30_average_gradients", ("workload",), {"workload": "auto"}),
-    Lab("40_horovod_pytorch", ("training",), timeline=True),
-    Lab("41_horovod_tensorflow", ("weak",), timeline=True),
-    Lab("42_horovod_mvapich2_gdr", ("step",), {"steps": 10, "layers": 12, "width": 256}),
-    Lab("43_horovod_nccl2", ("carried",)),
-    Lab("44_timeline_and_fusion", ("step",)),
-    Lab("46_three_libraries", ("weak", "strong"), {"images": 16, "repeat": 6}),
-    Lab(
-        "51_mpi_against_nccl",
-        ("allreduce", "step"),
-        {"asked": WAYS, "longest": 1 << 22},
-        on_host=("mpi", "torch-gloo", "torch-mpi", "horovod-mpi", "horovod-gloo"),
-    ),
-    Lab("60_ddp_and_fsdp", ("workload",), {"workload": "auto"}),
-)
 
 
 def told(lab: Lab, entries: Sequence[Mapping]) -> list[Mapping]:
@@ -162,33 +112,74 @@ class Witness:
         self.rise = max(self.rise, used - self.least)
 
 
+def check_on_gpu(lab: Lab, folder: Path, look: Callable) -> kept.Row:
+    """Run a lab solved; what its records, its timelines and the memory say of its tensors.
+
+    look(): called while the lab runs. The records are kept, whatever they say.
+    """
+    out = fresh_folder(folder)
+    small = wrong_answers.read(paths.root(), lab.stem)["SMALL"]
+    outcome = run.run(paths.root(), out, lab.stem, {**small, **lab.settings}, "", look)
+    file = out / "home" / "records" / f"{lab.stem}.jsonl"
+    kept.keep(file)
+    entries = told(lab, record.entries(file))
+    files = [path for path in (out / "home").glob("timeline*.json") if path.stat().st_size > 2]
+    timelines = {path.stem: timeline.read(path) for path in files}
+    problems = [] if outcome.status == run.RAN else [outcome.sentence]
+    if not entries:
+        problems.append(f"no record of {lab.on_device}")
+    return kept.row(lab.stem, entries, [*problems, *contradictions(entries, timelines)])
+
+
 @pytest.mark.slow
 @pytest.mark.gpu
-@pytest.mark.parametrize("lab", LABS, ids=lambda lab: lab.stem)
+@pytest.mark.parametrize("lab", kept.unseen_first(LABS), ids=lambda lab: lab.stem)
 def test_a_solved_lab_has_its_tensors_on_the_gpu(lab, tmp_path, monkeypatch):
     import torch
 
-    out = fresh_folder(tmp_path / "report")
     # NCCL wants a GPU for each rank, and these labs start up to four.
     if lab.stem[:2] in ("40", "41", "44") and torch.cuda.device_count() >= 4:
         for name, value in (
             builds.variables("nccl").items() if "nccl" in builds.horovod_builds() else ()
         ):
             monkeypatch.setenv(name, value)
+    out = tmp_path / "report"
     if lab.timeline:
         monkeypatch.setenv("HOROVOD_TIMELINE", str(out / "home" / "timeline.json"))
-    small = wrong_answers.read(paths.root(), lab.stem)["SMALL"]
     witness = Witness()
-    outcome = run.run(paths.root(), out, lab.stem, {**small, **lab.settings}, "", witness.look)
-    assert outcome.status == run.RAN, outcome.sentence
-    entries = told(lab, record.entries(out / "home" / "records" / f"{lab.stem}.jsonl"))
-    assert entries, f"no record of {lab.on_device}"
-    files = [file for file in (out / "home").glob("timeline*.json") if file.stat().st_size > 2]
-    assert contradictions(entries, {file.stem: timeline.read(file) for file in files}) == []
-    assert witness.rise >= CONTEXT_BYTES, "records name a GPU, and nobody was on it"
+    row = check_on_gpu(lab, out, witness.look)
+    if witness.rise < CONTEXT_BYTES:
+        row.problems.append("its records name a GPU, and nobody was on it")
+    kept.remember(row)
+    assert row.problems == []
 
 
 # --- without one
+
+
+def test_each_lab_that_touches_a_gpu_is_run_on_one():
+    run_on_one = {lab.stem for lab in LABS}
+    missing = touching(paths.root()) - run_on_one - ELSEWHERE.keys()
+    assert not missing, "add them to LABS in tests/gpu/labs.py, or say why not in ELSEWHERE"
+    assert ELSEWHERE.keys() <= touching(paths.root()), "no longer an exception"
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_a_lab_on_an_emulated_gpu_gets_its_row(tmp_path, monkeypatch):
+    """The whole way to the table, but for the memory's witness and the speed."""
+    monkeypatch.setattr(kept, "FOLDER", tmp_path / "kept")
+    monkeypatch.setattr(kept, "REMEMBERED", [])  # it is no row of this session's table
+    for name, value in emulated_gpu.environment(1).items():
+        monkeypatch.setenv(name, value)
+    (lab,) = (lab for lab in LABS if lab.stem.startswith("02"))
+    row = check_on_gpu(lab, tmp_path / "report", lambda *_: None)
+    assert (row.problems, row.devices) == ([], ["cuda:0"])
+    kept.remember(row)
+    (entry,) = record.entries(tmp_path / "kept" / "records" / f"{lab.stem}.jsonl")[:1]
+    assert entry["device"] == "cuda:0"
+    assert kept.unseen_first(LABS)[-1] == lab
+    assert kept.table(kept.REMEMBERED).splitlines()[1].split()[:3] == [lab.stem, "cuda:0", "-"]
 
 
 def test_the_kits_own_records_were_measured_on_cpus():

@@ -7,7 +7,7 @@ import sys
 import numpy as np
 import pytest
 from labkit import counting, launch
-from labkit.counting import CallLog, Cost, Message, count, on_every_size
+from labkit.counting import CallLog, Cost, Message, count, on_every_size, sizes_of_groups
 from labkit.errors import LabError
 
 
@@ -168,3 +168,17 @@ def test_a_request_of_mpi4py_is_still_one():
     )
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert ended.stdout.split() == ["True", "False"]
+
+
+@pytest.mark.parametrize(
+    ("ranks", "sizes"),
+    [
+        (1, [1]),
+        (5, [5, 4, 3, 2, 1]),
+        (8, [8, 7, 6, 5, 4, 3, 2, 1]),
+        (9, [9, 8, 7, 6, 5, 4, 3, 2, 1]),
+        (32, [32, 31, 8, 7, 6, 5, 4, 3, 2, 1]),
+    ],
+)
+def test_a_large_job_tries_few_sizes(ranks, sizes):
+    assert sizes_of_groups(ranks) == sizes

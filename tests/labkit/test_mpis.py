@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
+import ctypes
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
-from labkit import mpis
+from labkit import launch, mpis
 from support import lab42
 
 SWITCH = "OMPI_MCA_opal_cuda_support"
@@ -245,3 +252,74 @@ def test_the_users_own_value_or_binding_wins():
     told = mpis.switches("mvapich2-gdr", {"MV2_USE_CUDA": "0", "MV2_CPU_BINDING_LEVEL": "socket"})
     assert told == {"MV2_SUPPORT_DL": "1"}
     assert mpis.switches("mpich") == mpis.switches(None) == mpis.switches("cray-mpich") == {}
+
+
+def compiled(folder: Path, name: str, text: str, *options: str) -> Path:
+    """A library of C, whose name inside of a process is that of its file."""
+    folder.mkdir(parents=True)
+    source = folder / "source.c"
+    source.write_text(text, encoding="utf-8")
+    target = folder / name
+    command = [CC, "-shared", "-fPIC", f"-Wl,-soname,{name}", "-o", target, source, *options]
+    subprocess.run(command, check=True)
+    return target
+
+
+CC = shutil.which("cc") or shutil.which("gcc")
+SAYS = """
+import ctypes, sys
+from labkit import mpis
+if sys.argv[2] == "own first":
+    mpis.prefer_own_cuda()
+print(ctypes.CDLL(sys.argv[1]).runtime_of_mpi())
+"""
+
+
+@pytest.mark.skipif(CC is None, reason="no C compiler")
+def test_an_mpi_gets_the_environments_cuda_runtime(tmp_path):
+    """An MPI that was linked with the site's runtime 4 takes PyTorch's, 8, where that is there
+    first."""
+    version = "int runtime_version(void) { return %d; }"
+    compiled(tmp_path / "own/nvidia/cuda_runtime/lib", "libcudart.so.12", version % 8)
+    site = compiled(tmp_path / "site", "libcudart.so.12", version % 4)
+    calls = "int runtime_version(void); int runtime_of_mpi(void) { return runtime_version(); }"
+    mpi = compiled(tmp_path / "mpi", "libmpi.so", calls, str(site), f"-Wl,-rpath,{site.parent}")
+    path = os.pathsep.join([str(tmp_path / "own"), os.environ.get("PYTHONPATH", "")])
+    answers = [
+        subprocess.run(
+            [sys.executable, "-c", SAYS, mpi, when],
+            env={**os.environ, "PYTHONPATH": path},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout.strip()
+        for when in ("MPI first", "own first")
+    ]
+    assert answers == ["4", "8"]
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(CC is None, reason="no C compiler")
+def test_a_rank_loads_it_before_mpi(tmp_path, monkeypatch):
+    nothing = "int nothing(void) { return 0; }"
+    own = compiled(tmp_path / "own/nvidia/cuda_runtime/lib", "libcudart.so.12", nothing)
+    monkeypatch.syspath_prepend(str(own.parents[3]))
+    assert launch.run(order_of_libraries, ranks=1) == [["libcudart", "libmpi"]]
+
+
+def order_of_libraries(comm) -> list[str]:
+    """Of the two, in the order in which this rank has loaded them: the linker's own list."""
+    found: list[str] = []
+
+    def visit(info, size, data) -> int:
+        name = Path((info.contents.name or b"").decode()).name.split(".")[0]
+        if name in ("libcudart", "libmpi"):
+            found.append(name)
+        return 0
+
+    class Info(ctypes.Structure):
+        _fields_ = (("address", ctypes.c_void_p), ("name", ctypes.c_char_p))
+
+    kind = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.POINTER(Info), ctypes.c_size_t, ctypes.c_void_p)
+    ctypes.CDLL(None).dl_iterate_phdr(kind(visit), None)
+    return found

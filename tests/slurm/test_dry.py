@@ -3,6 +3,7 @@ word."""
 
 from __future__ import annotations
 
+import re
 import shutil
 
 import pytest
@@ -46,6 +47,54 @@ JOBS = {
 }  # fmt: skip
 
 
+MVAPICH2 = "https://mvapich.cse.ohio-state.edu"
+SRUN = "https://slurm.schedmd.com/srun.html"
+MPI_OF_SRUN = {"srun --mpi": "https://slurm.schedmd.com/mpi_guide.html", "srun --ntasks": SRUN}
+PAGES = {
+    "MVAPICH2-GDR by mpirun_rsh": {
+        "mpirun_rsh -hostfile": f"{MVAPICH2}/static/media/mvapich/mvapich2-2.3.7-userguide.html",
+        "MV2_USE_CUDA": f"{MVAPICH2}/userguide/gdr/",
+        "MV2_ENABLE_AFFINITY": "https://hidl.cse.ohio-state.edu/userguide/horovod/",
+    },
+    "MVAPICH2-GDR by srun": {**MPI_OF_SRUN, "MV2_SUPPORT_DL": f"{MVAPICH2}/userguide/gdr/"},
+    "MVAPICH-Plus, PMI2": {**MPI_OF_SRUN, "MVP_ENABLE_GPU": f"{MVAPICH2}/userguide/"},
+    "MVAPICH-Plus, PMIx": {**MPI_OF_SRUN, "srun --gpu-bind": SRUN},
+    "Open MPI over UCX": {
+        "mpirun --map-by": "https://docs.open-mpi.org/en/v5.0.x/man-openmpi/man1/mpirun.1.html",
+        "UCX_NET_DEVICES": "https://openucx.readthedocs.io/en/master/faq.html",
+    },
+    "MPICH": {
+        "mpiexec -n": "https://github.com/pmodels/mpich/blob/main/doc/wiki/how_to/"
+        "Using_the_Hydra_Process_Manager.md",
+    },
+    "NCCL's allreduce": {
+        **MPI_OF_SRUN,
+        "NCCL_SOCKET_IFNAME": "https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html",
+    },
+}
+
+
+def pages_in(printed: str) -> dict[str, str]:
+    """The table of pages: option or variable -> page."""
+    lines = printed.split("# the documentation's page\n")[1].split("\n\n")[0].splitlines()
+    return dict(re.split("  +", line) for line in lines)
+
+
+def undocumented(printed: str, pages: dict[str, str]) -> set[str]:
+    """What the command and the variables hold that has no page, but for the kit's own."""
+    program, *words = printed.splitlines()[-1].split()
+    options = {f"{program} {word.partition('=')[0]}" for word in words if word.startswith("-")}
+    part = printed.split("# variables that the ranks find\n")[1].split("\n\n")[0]
+    names = {line.partition("=")[0] for line in part.splitlines()}
+    own = {name for name in names if name.startswith("LABKIT_") or name == "SITE"}
+    return (options | names) - own - pages.keys()
+
+
+def test_what_has_no_page_is_noticed():
+    printed = "# variables that the ranks find\nSITE=x\nNEW_ONE=1\n\n# x\nsrun --odd=2 python"
+    assert undocumented(printed, {}) == {"NEW_ONE", "srun --odd"}
+
+
 @pytest.mark.parametrize("job", JOBS)
 def test_what_a_job_would_be(job, checkout, capsys):
     mpi, launcher, more, command, variables = JOBS[job]
@@ -63,6 +112,23 @@ def test_what_a_job_would_be(job, checkout, capsys):
     line = "sbatch --cpus-per-task=16 --nodes=2 --ntasks-per-node=4 slurm/40_horovod_pytorch.sbatch"
     assert line in printed.splitlines()
     assert (ROOT / "slurm/40_horovod_pytorch.sbatch").read_text() in printed
+    pages = pages_in(printed)
+    assert not undocumented(printed, pages), "an option or a variable without its page"
+    assert PAGES[job].items() <= pages.items()
+
+
+@pytest.mark.parametrize(("typed", "ranks"), [([], 8), (["--ranks", "3"], 3)])
+def test_all_gpus_of_a_node_are_used_where_nobody_says_otherwise(typed, ranks, checkout, capsys):
+    sites = checkout.root / "slurm" / "sites"
+    sites.mkdir(parents=True)
+    for file in ("slurm/40_horovod_pytorch.sbatch", "solutions/40_horovod_pytorch.py"):
+        shutil.copy(ROOT / file, checkout.root / file)
+    site = f"{SITE.replace('=4', '=8')}export LABKIT_MPI=mpich LABKIT_LAUNCHER=srun\n"
+    (sites / "made_up.sh").write_text(site, encoding="utf-8")
+    assert dry.main(["40", "--site", "made_up", *typed]) == 0
+    printed = capsys.readouterr().out
+    assert f"--ntasks-per-node={ranks} slurm/40" in printed
+    assert f"srun --nodes 2 --ntasks {2 * ranks} " in printed.splitlines()[-1]
 
 
 @pytest.mark.parametrize(

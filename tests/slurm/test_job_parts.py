@@ -65,6 +65,39 @@ def test_the_device_map_is_that_of_the_devices(slurm, tmp_path):
     ]
 
 
+@pytest.mark.parametrize("given", ["1", "a100:1"])
+def test_ranks_that_are_shown_one_gpu_each_have_it_as_the_first(given, slurm, tmp_path):
+    shape = job_shape.read(slurm | {"SLURM_GPUS_ON_NODE": "2", "SLURM_GPUS_PER_TASK": given})
+    (tmp_path / "nvidia0").touch()
+    lines = job_shape.device_map(shape, dev=tmp_path, root=tmp_path)
+    assert [line.split()[-1] for line in lines[1:4]] == ["cuda:0"] * 3
+    assert "each rank 1 GPU of its own" in lines[4]
+
+
+@pytest.mark.parametrize(
+    ("nodes", "says"),
+    [
+        ((3, 2, 1, 0), "GPU 0 on 3, GPU 1 on 2, GPU 2 on 1, GPU 3 on 0"),
+        ((0, 0, 1, 1), "GPU 2 on 1"),
+        ((0, 0), None),
+        ((-1, -1), None),
+    ],
+)
+def test_gpus_far_from_their_ranks_cores_are_named(nodes, says, slurm, tmp_path):
+    """As on a DGX A100 or at Perlmutter, whose GPUs are numbered the other way round."""
+    (tmp_path / "nvidia0").touch()
+    for number, node in enumerate(nodes):
+        bus = f"0000:{number:02x}:00.0"
+        (tmp_path / "proc/driver/nvidia/gpus" / bus).mkdir(parents=True)
+        place = tmp_path / "sys/bus/pci/devices" / bus
+        place.mkdir(parents=True)
+        (place / "numa_node").write_text(f"{node}\n", encoding="ascii")
+    shape = job_shape.read(slurm | {"SLURM_GPUS_ON_NODE": str(len(nodes))})
+    text = "\n".join(job_shape.device_map(shape, dev=tmp_path, root=tmp_path))
+    assert says in text if says else "NUMA" not in text
+    assert ("do not rise" in text) == (nodes == (3, 2, 1, 0))
+
+
 @pytest.fixture
 def launcher(slurm, tmp_path):
     """The command for a launcher, all of which are in one folder."""
@@ -117,7 +150,13 @@ def mvapich2(tmp_path, monkeypatch):
 
 def test_another_mpi_than_the_sites_is_started_by_its_own_launcher(launcher, mvapich2, tmp_path):
     command = launcher("srun --mpi=pmix", LABKIT_MPI_BUILD="mvapich2")
-    assert command == f"{mvapich2.relative_to(tmp_path)}/bin/mpiexec -n 3 -ppn 2 python x.py"
+    assert (
+        command
+        == f"{mvapich2.relative_to(tmp_path)}/bin/mpiexec -n 3 -machinefile hosts python x.py"
+    )
+    assert (tmp_path / "hosts").read_text() == "n7\nn7\nn8\n"
+    even = launcher("srun --mpi=pmix", LABKIT_MPI_BUILD="mvapich2", SLURM_TASKS_PER_NODE="2(x2)")
+    assert even.endswith("/bin/mpiexec -n 4 -ppn 2 python x.py")
     assert launcher("srun", LABKIT_MPI_BUILD="mpich").startswith("srun "), "the site's own"
 
 
@@ -129,9 +168,11 @@ def test_a_launchers_helper_has_the_cores_of_all_its_ranks(slurm, mvapich2):
         ("mpirun --mca a b", "8"),
         ("srun --mpi=pmi2", None),
         ("ibrun", None),
+        ("mpirun_rsh -export-all -launcher srun", None),
     ):
         env = job_launcher.environment(shape, job | {"LABKIT_LAUNCHER": words})
         assert env.get("SRUN_CPUS_PER_TASK") == cores, words
+        assert ("SLURM_MPI_TYPE" in env) == words.startswith("mpirun_rsh"), words
     env = job | {"LABKIT_LAUNCHER": "srun", "LABKIT_MPI_BUILD": "mvapich2"}
     assert job_launcher.environment(shape, env) == {"SRUN_CPUS_PER_TASK": "8"}
 

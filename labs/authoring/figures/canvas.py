@@ -47,11 +47,20 @@ class Canvas:
         align: str = "center",
         bold: bool = False,
         color: str = INK,
+        ground: bool = False,
     ) -> None:
-        """Words at a point, centered upright; align: "left", "center" or "right" of the point."""
-        weight = "bold" if bold else "normal"
+        """Words at a point, centered upright; align: where the point is, "left", "center" or
+        "right" of them. ground: white behind the words, for stripes."""
         self.axes.text(
-            *at, words, size=size, ha=align, va="center", weight=weight, color=color, zorder=5
+            *at,
+            words,
+            size=size,
+            ha=align,
+            va="center",
+            weight="bold" if bold else "normal",
+            color=color,
+            zorder=5,
+            bbox={"facecolor": "white", "edgecolor": "none", "pad": 1.5} if ground else None,
         )
 
     def box(
@@ -88,8 +97,7 @@ class Canvas:
         )
         if words:
             middle = (corner[0] + width / 2, corner[1] + height / 2)
-            self._on_hatching(middle, words, hatch)
-            self.text(middle, words, size=size, bold=bold, color=ink)
+            self.text(middle, words, size=size, bold=bold, color=ink, ground=bool(hatch))
 
     def group(self, corner: Point, width: float, height: float, title: str) -> None:
         """A dashed outline around what belongs together, such as a node; its title inside, at the
@@ -182,11 +190,3 @@ class Canvas:
         tip = -0.9 if up else 0.9
         self.line([(begin, y + tip), (begin, y), (end, y), (end, y + tip)])
         self.text(((begin + end) / 2, y - 1.9 * tip), words, size=SMALL)
-
-    def _on_hatching(self, middle: Point, words: str, hatch: str) -> None:
-        """A white ground below words on stripes."""
-        if hatch:
-            ground = {"facecolor": "white", "edgecolor": "none", "pad": 1.5}
-            self.axes.text(
-                *middle, words, size=SIZE, ha="center", va="center", alpha=0, bbox=ground, zorder=4
-            )

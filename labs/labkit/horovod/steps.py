@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from labkit import launch, placement, timing, world
+from labkit import launch, mpis, placement, timing, world
 from labkit.errors import LabError
 from labkit.horovod import timeline
 from labkit.placement import Placement
@@ -42,6 +42,7 @@ def train_ways(
     Returns {name: Training}; the timelines are folder/timeline_NAME.json. One start of the ranks
     does for all, as to import Torch takes longer than the steps.
     """
+    mpis.prefer_own_cuda()
     from mpi4py import MPI  # noqa: F401  MPI is mpi4py's then, and outlasts each hvd.shutdown()
 
     # Said each time: where it is not, Horovod keeps that of its last start in this process. Seen

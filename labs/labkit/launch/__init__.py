@@ -12,10 +12,12 @@ For labs:
 For the kit's other parts:
 
     in_group            a decorator: the function runs inside a group of torch.distributed
+    on_devices          a decorator: the function's `comm` takes tensors of this rank's own GPU, too
     environment         environment variables for the time of a block
     my_cores            what this rank may compute on
     mpiexec, flavor     the MPI launcher that is here, and whose options a launcher takes
     launcher_options    that launcher's options for so many ranks, here or over a batch job's nodes
+    page                the page of a launcher's documentation on one of its options
     loopback_variables  what a run on one machine is started with, so that it listens to no other
     loopback_gap        a sentence on what is missing for that; None where nothing is
     in_batch_job        does a batch job surround this process?
@@ -47,6 +49,7 @@ import importlib
 _NAMES_OF = {
     "labkit.launch.cases": ["case", "case_of"],
     "labkit.launch.command": ["run_to_end"],
+    "labkit.launch.devices": ["on_devices"],
     "labkit.launch.diagnosis": [
         "Frame",
         "describe",
@@ -69,6 +72,7 @@ _NAMES_OF = {
         "flavor",
         "launcher_options",
         "mpiexec",
+        "page",
         "reserve_port",
     ],
     "labkit.launch.process": ["environment", "my_cores"],

@@ -41,6 +41,7 @@ class _Job:
     """The ranks of this job. Every rank calls `gather` and `all_end`, in the same order."""
 
     def __init__(self):
+        mpis.prefer_own_cuda()
         try:
             from mpi4py import MPI
         except ImportError as error:

@@ -57,47 +57,66 @@ def mpiexec(mpi: str | None = None) -> str:
 class _Options(NamedTuple):
     """What one kind of launcher has to be told, as words with {ranks}, {nodes}, {each}, {hostfile}.
 
-    HOSTS stands for "localhost", once for each rank.
+    HOSTS stands for "localhost", once for each rank. pages: begin of an option ("": of any other
+    one) -> the page of the launcher's documentation that describes it.
     """
 
     job: str  # {ranks} ranks over the {nodes} nodes of a batch job, {each} on a node
+    uneven: str = ""  # the same where nodes have different numbers of ranks; "": as `job`
     plain: str = ""  # so many ranks, placed as the launcher likes (for those that `mpiexec` finds)
     local: str = ""  # so many ranks on this host, whatever job this process belongs to
     export: str = ""  # for each variable {name} that ranks need and would not get by themselves
     gpus: str = ""  # in a job with GPUs
+    pages: Mapping[str, str] = {}
 
 
 # Hydra's processes meet at the loopback address, where its control port listens: see loopback.py.
 _HYDRA_IFACE = "-iface lo " if sys.platform.startswith("linux") else ""
 
-# The only place that knows them. mpirun_rsh: user guide of MVAPICH2 2.3.7, section 5.2; srun:
-# srun(1); "hydra" is the launcher of MPICH, of MVAPICH and of Intel MPI; TACC's ibrun takes all
-# from the job.
+_MPICH_WIKI = "https://github.com/pmodels/mpich/blob/main/doc/wiki"
+_INTEL_MPI = "https://www.intel.com/content/www/us/en/docs/mpi-library/developer-reference-linux"
+
+# The only place that knows them. mpirun_rsh: section 5.2 of its user guide; "hydra" is the launcher
+# of MPICH, of MVAPICH and of Intel MPI; TACC's ibrun takes all from the job.
 _OPTIONS = {
     "hydra": _Options(
         job="-n {ranks} -ppn {each}",
+        # In a file with a host a line, neighbors that are the same host become one with a count.
+        uneven="-n {ranks} -machinefile {hostfile}",
         plain="-n {ranks}",
         local="-launcher fork -hosts localhost -n {ranks}",
+        pages={
+            "": f"{_MPICH_WIKI}/how_to/Using_the_Hydra_Process_Manager.md",
+            # Ranks on a node: MPICH's own page does not have it, its `mpiexec -help` does.
+            "-ppn": f"{_INTEL_MPI}/current/mpiexec-hydra.html",
+        },
     ),
     "openmpi": _Options(
         job="-n {ranks} --map-by ppr:{each}:node",
+        uneven="-n {ranks} --map-by slot",  # Slurm's ranks on a node are its slots
         plain="-n {ranks} --oversubscribe",
         local="-n {ranks} --oversubscribe --host localhost:{ranks}",
         export="-x {name}",
+        pages={"": "https://docs.open-mpi.org/en/v5.0.x/man-openmpi/man1/mpirun.1.html"},
     ),
     "mpirun_rsh": _Options(
         job="-np {ranks} -hostfile {hostfile}",
         plain="-export-all -np {ranks} HOSTS",
         local="-export-all -np {ranks} HOSTS",
         export="{name}={value}",
+        pages={"": mpis.MVAPICH2_GUIDE},
     ),
     "srun": _Options(
         # Ranks fill node after node, as the table in a job's output says. One that fails ends all.
         job="--nodes {nodes} --ntasks {ranks} --distribution=block --kill-on-bad-exit=1",
         # a rank sees its neighbours' GPUs too: MPI's and NCCL's IPC need it
         gpus="--gpu-bind=none",
+        pages={
+            "": "https://slurm.schedmd.com/srun.html",
+            "--mpi": "https://slurm.schedmd.com/mpi_guide.html",
+        },
     ),
-    "ibrun": _Options(job=""),
+    "ibrun": _Options(job="", pages={"": "https://docs.tacc.utexas.edu/hpc/vista/"}),
 }
 
 
@@ -134,13 +153,14 @@ def launcher_options(
 
     where: "plain" (placed as the launcher likes), "local" (on this host), or "job": over the nodes
     of a batch job, with `each` ranks and `gpus` GPUs on a node, and a file that names the host of
-    each rank in a line. variables: those that ranks need, for a launcher that does not pass the
-    environment on.
+    each rank in a line. "uneven": the same, with at most `each` ranks on a node. variables: those
+    that ranks need, for a launcher that does not pass the environment on.
     """
     options = _OPTIONS[flavor(launcher)]
     sizes = {"ranks": ranks, "nodes": nodes, "each": each, "hostfile": hostfile}
     filled: list[str] = []
-    for word in getattr(options, where).split():
+    words = options.uneven or options.job if where == "uneven" else getattr(options, where)
+    for word in words.split():
         filled += ["localhost"] * ranks if word == "HOSTS" else [word.format(**sizes)]
     if gpus:
         filled += options.gpus.split()
@@ -150,6 +170,12 @@ def launcher_options(
             continue
         filled += [word.format(name=name, value=value) for word in options.export.split()]
     return filled
+
+
+def page(launcher: str, option: str) -> str:
+    """The page of the documentation on an option of `launcher`, such as "--mpi=pmi2"."""
+    pages = _OPTIONS[flavor(launcher)].pages
+    return pages[max((begin for begin in pages if option.startswith(begin)), key=len)]
 
 
 def mpi_plan(ranks: int, folder: str, env: dict[str, str]) -> list:

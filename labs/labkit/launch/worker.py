@@ -119,12 +119,13 @@ def _leave_traces(folder: Folder, number: int) -> None:
 
 def _communicator(ranks: int):
     """MPI_COMM_WORLD, after a check that this MPI library and the launcher found each other."""
-    from mpi4py import MPI
-
+    from labkit import mpis
     from labkit.launch import shm
 
+    mpis.prefer_own_cuda()
+    from mpi4py import MPI
+
     if MPI.COMM_WORLD.size != ranks:
-        from labkit import mpis
         from labkit.errors import NotHere
 
         library = mpis.first_line(MPI.Get_library_version())

@@ -77,6 +77,22 @@ def test_a_rehearsal_waits_for_its_jobs_and_says_what_is_not_ready(capsys):
     )
 
 
+def test_a_rehearsal_takes_its_jobs_back_where_a_later_one_is_refused(monkeypatch, capsys):
+    submit, taken = cluster.submit, []
+
+    def once(*arguments, **options):
+        if taken:
+            raise LabError("Your account may have 1 job.")
+        taken.append(submit(*arguments, **{**options, "settings": {"pause": 300}}))
+        return taken[0]
+
+    monkeypatch.setattr(cluster, "submit", once)
+    assert rehearsal.main(["--site", "tabletop", "--labs", "91,91"]) == 1
+    said = f"may have 1 job. The rehearsal cancelled its jobs ({taken[0].number})"
+    assert said in capsys.readouterr().err
+    awaited(lambda: taken[0].state() == "cancelled")
+
+
 def test_without_records_the_reference_stands_in_and_says_so(checkout):
     results = checkout.root / "solutions" / "results"
     results.mkdir()

@@ -117,3 +117,8 @@ def test_one_table_of_launchers_options(launchers):
     assert options(openmpi, "job", **sizes)[-4:] == ["-x", "A", "-x", "B"]
     assert options(hydra, "job", **sizes) == ["-n", "4", "-ppn", "2"]
     assert options("ibrun", "job", **sizes) == []
+    of_file = ["-n", "4", "-machinefile", "a folder/hosts"]
+    assert options(hydra, "uneven", **sizes) == of_file, "-ppn would fill the first nodes"
+    assert options(openmpi, "uneven", **sizes)[:4] == ["-n", "4", "--map-by", "slot"]
+    for launcher in (rsh, "srun"):
+        assert options(launcher, "uneven", **sizes) == options(launcher, "job", **sizes)

@@ -30,6 +30,12 @@ WRONG = [
           'len(report["gpu"]["devices"] or [])', 'report["gpu"]["devices"] or 0', "['gpus']"),
     Wrong("00.1", "this machine's report instead of the one handed in",
           'machine = report["machine"]', 'machine = doctor.report()["machine"]', "['threads']: expected"),
+    Wrong("00.1", "the report itself is changed", '    machine = report["machine"]\n',
+          '    machine = report["machine"]\n    machine["cores"] = max(1, machine["cores"] // ranks)\n'
+          '    ranks, part = 1, ranks\n    machine["memory_free_gib"] /= part\n',
+          "The report was changed"),
+    Wrong("00.1", "threads as a float", 'max(1, machine["cores"] // ranks)',
+          'max(1.0, machine["cores"] // ranks)', "`threads` is 1.0, but it must be a whole number"),
     Wrong("00.2", "a number from the screen", "os.getpid()", "1234", "not all different"),
     Wrong("00.2", "a pid taken beforehand, by the notebook",
           ["def who_am_i(comm)", ": os.getpid()"], ["def who_am_i(comm, pid=os.getpid())", ": pid"],
@@ -49,6 +55,9 @@ WRONG = [
     Wrong("00.2", "nothing returned", "    return {**me", "    me = {**me", "rank 0 returned None"),
     Wrong("00.2", "MPI not imported",
           "    from mpi4py import MPI\n", "", "NameError: name 'MPI' is not defined"),
+    Wrong("00.2", "MPI imported above the function",
+          ["def who_am_i(comm)", "    from mpi4py import MPI\n"],
+          ["from mpi4py import MPI\n\n\ndef who_am_i(comm)", ""], "imported outside of it"),
     Wrong("00.3", "still receives first", GREET, """\
     note = comm.recv(source=left)
     comm.send(greeting, dest=right)
@@ -74,6 +83,8 @@ RIGHT = [
           'machine["memory_free_gib"] * (1 / ranks)',
           'len(report["gpu"]["devices"]) if report["gpu"]["devices"] is not None else 0']),
     Right("00.1", "int and or", 'max(1, machine["cores"] // ranks)', 'int(machine["cores"] / ranks) or 1'),
+    Right("00.2", "the import as a module", ["from mpi4py import MPI", "MPI.Get_library_version()"],
+          ["import mpi4py.MPI as mpi", "mpi.Get_library_version()"]),
     Right("00.2", "the getters, dict(), socket", [
           '    me = {"rank": comm.rank, "ranks": comm.size, "host": platform.node(), "pid": os.getpid()}\n',
           ], [

@@ -18,6 +18,7 @@ _DEVICE_LOOP = """        synchronize()
 
 # fmt: off
 WRONG = [
+    Wrong("01.1", "six calls, whatever is asked", "range(repeat)", "range(6)", "with repeat=3"),
     Wrong("01.1", "no warm-up", "in range(warmup)", "in range(0)", "`call` ran 6 times, not 9"),
     Wrong("01.1", "a warm-up of three, whatever is asked", "in range(warmup)", "in range(3)",
           "With warmup=0, repeat=6 `call` ran 9 times, not 6"),
@@ -42,6 +43,7 @@ WRONG = [
           ["begin = time.perf_counter()", "samples.append(time.perf_counter() - begin)"],
           "the clock that was handed in"),
     Wrong("01.1", "returns nothing", "    return samples", "", "returned None"),
+    Wrong("01.2", "four calls, whatever is asked", "range(repeat)", "range(4)", "with repeat=3"),
     Wrong("01.2", "no warm-up", "in range(warmup)", "in range(0)", "`call` ran 4 times, not 7"),
     Wrong("01.2", "reads another clock", ["begin = clock()", "samples.append(clock() - begin)"],
           ["begin = time.perf_counter()", "samples.append(time.perf_counter() - begin)"],
@@ -69,6 +71,15 @@ WRONG = [
     Wrong("01.2", "the first wait is timed as well",
           "        synchronize()\n        begin = clock()", "        begin = clock()\n        synchronize()",
           "work that was in the queue before it"),
+    Wrong("01.3", "sorts the caller's samples", "    q1, median, q3 =",
+          "    samples.sort()\n    q1, median, q3 =", "The array of samples was changed"),
+    Wrong("01.3", "divides the caller's samples by their median",
+          ["    q1, median, q3 = np.percentile(samples, [25, 50, 75])\n", "(q3 - q1) / median"],
+          ["    q1, median, q3 = np.percentile(samples, [25, 50, 75])\n"
+           "    samples = np.asarray(samples, dtype=float)\n    samples /= median\n",
+           "np.subtract(*np.percentile(samples, [75, 25]))"], "The array of samples was changed"),
+    Wrong("01.3", "a word for steady", "bool(spread <= widest)", '"yes" if spread <= widest else ""',
+          "it must be True or False"),
     Wrong("01.3", "the mean in place of the median",
           "    spread =", "    median = np.mean(samples)\n    spread =", "their mean"),
     Wrong("01.3", "spread from the shortest to the longest",

@@ -37,6 +37,12 @@ WRONG = [
           "weights[number] = weights[number] - rate * gradient", "Change it in place"),
     Wrong("14.1", "clipped", "-= rate * gradient", "-= (rate * gradient).clamp(-1, 1)", "gradient of 60,000"),
     Wrong("14.1", "a bad step does not break the row", "/ 2, good=0", "/ 2", "counted from 0 again"),
+    Wrong("14.2", "the labels of the first batch in each step", "F.cross_entropy(logits.float(), labels)",
+          "F.cross_entropy(logits.float(), optimizer.__dict__.setdefault('labels', labels))", "Loss of step 2"),
+    Wrong("14.2", "plain SGD by hand, whatever the optimizer is", "    optimizer.step()\n",
+          "    with torch.no_grad():\n        for weight in net.parameters():\n"
+          "            weight -= optimizer.param_groups[0]['lr'] * weight.grad\n",
+          "the given optimizer made 0 steps"),
     Wrong("14.2", "weights become bfloat16", "    optimizer.zero_grad()", """\
     net.bfloat16()
     images = images.bfloat16()
@@ -65,6 +71,8 @@ with torch.autocast(images.device.type, torch.bfloat16):
           "ackward ran inside torch.autocast"),
     Wrong("14.1", "no answer whether the step was taken", "return True", "return None",
           "whether the step was taken"),
+    Wrong("14.3", "a column put into the caller's table", "    relu = layers",
+          '    layers["kept"] = batch * layers.activations\n    relu = layers', "`layers` was changed"),
     Wrong("14.3", "bytes of one image", "batch * (value", "(value", "These are the bytes of one image"),
     Wrong("14.3", "places counted as numbers", "8 * pooled", "value * pooled", "whatever `value` is"),
     Wrong("14.3", "places of one image", "batch * (value * numbers + 8 * pooled)",

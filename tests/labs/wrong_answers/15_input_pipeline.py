@@ -112,6 +112,7 @@ np.roll(np.arange(n), epoch)[: n - n % ranks][rank::ranks]
         ready.put(("error", error))
     ready.put(("end", None))
 """, "The error is put instead of"),
+    Wrong("15.4", "the bandwidth of all by heart", "together / ranks", "100 / ranks", "together 50 B/s"),
     Wrong("15.4", "never below all", "max(0.0, read - compute)", "read",
           "It goes on while the step computes"),
     Wrong("15.4", "below 0", "max(0.0, read - compute)", "read - compute", "cannot wait less than 0"),

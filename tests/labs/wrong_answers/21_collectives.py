@@ -11,7 +11,7 @@ SMALL = {
 }
 
 TREE = """    for reach in doublings(comm.size):
-        # Across ranks: who has the vector sends, who is next receives, the others wait for their round.
+        # Across ranks: ranks with the vector send, the next ones receive, the others wait.
         if me < reach:
             if me + reach < comm.size:
                 comm.Send(vector, dest=(me + reach + root) % comm.size)
@@ -19,7 +19,7 @@ TREE = """    for reach in doublings(comm.size):
             comm.Recv(vector, source=(me - reach + root) % comm.size)
 """
 BACKWARDS = """    for reach in reversed(doublings(comm.size)):
-        # Across ranks: of those who still take part, the upper half sends its sums to the lower half.
+        # Across ranks: of the ranks that still take part, the upper half sends to the lower half.
         if reach <= me < 2 * reach:
             comm.Send(vector, dest=(me - reach + root) % comm.size)
         elif me < reach and me + reach < comm.size:
@@ -90,13 +90,13 @@ WRONG = [
                 comm.Send(vector, dest=other)
     else:
         comm.Recv(vector, source=root)
-""", "But with 5 ranks and root 0, the number of rounds: expected 3, got 4"),
+""", "But with 5 ranks and root 0, the number of steps: expected 3, got 4"),
     Wrong("21.1", "a chain from neighbour to neighbour", TREE, """\
     if me > 0:
         comm.Recv(vector, source=(comm.rank - 1) % comm.size)
     if me < comm.size - 1:
         comm.Send(vector, dest=(comm.rank + 1) % comm.size)
-""", "the number of rounds: expected 3, got 4"),
+""", "the number of steps: expected 3, got 4"),
     Wrong("21.1", "right for root 0 alone", ["dest=(me + reach + root)", "source=(me - reach + root)"],
           ["dest=(me + reach)", "source=(me - reach)"],
           "in a group of 5 ranks, root 1, 8 values: ranks", hangs=True),
@@ -108,8 +108,8 @@ WRONG = [
           "            comm.Send(vector, dest=(me + reach + root) % comm.size)\n",
           "the number of vectors sent: expected 4, got 7"),
     Wrong("21.1", "into a copy that only the function sees",
-          "    for reach in doublings(comm.size):\n        # Across ranks: who",
-          "    vector = vector.copy()\n    for reach in doublings(comm.size):\n        # Across ranks: who",
+          "    for reach in doublings(comm.size):\n        # Across ranks: ranks",
+          "    vector = vector.copy()\n    for reach in doublings(comm.size):\n        # Across ranks: ranks",
           "the result must lie in this array, not in a new one"),
     Wrong("21.1", "small letters", ["comm.Send(vector, dest=",
           "comm.Recv(vector, source=(me - reach + root) % comm.size)"],
@@ -132,7 +132,7 @@ WRONG = [
                 vector += box
     else:
         comm.Send(vector, dest=root)
-""", "the number of rounds: expected 3, got 4"),
+""", "the number of steps: expected 3, got 4"),
     Wrong("21.2", "allreduce tells nobody", "    broadcast(comm, vector, root)\n", "",
           "allreduce_tree, 5 ranks, root 0"),
     Wrong("21.2", "broadcast from another root",
@@ -165,7 +165,7 @@ WRONG = [
           "is not there: build it from"),
     Wrong("21.4", "sum for mean", "mean / comm.size", "mean", "This is the sum over the ranks, not the mean"),
     Wrong("21.4", "one mean of all values, in every place", "return mean / comm.size",
-          "return np.full_like(gradient, mean.mean() / comm.size)", "This is one number for all places"),
+          "return np.full_like(gradient, mean.mean() / comm.size)", "This is one number for all positions"),
     Wrong("21.4", "only rank 0 gets it",
           "comm.Allreduce(gradient, mean)", "comm.Reduce(gradient, mean, root=0)",
           "Do all ranks call Allreduce, and is the result returned?"),

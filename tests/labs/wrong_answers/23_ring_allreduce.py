@@ -6,7 +6,7 @@ SMALL = {"many": 16, "sizes": (1024, 65536), "patience": 10}
 
 STEP = "comm.Sendrecv(chunks[(comm.rank - step) % comm.size], dest=right, recvbuf=box, source=left)"
 SCATTER = f"""    for step in range(comm.size - 1):
-        # Across ranks: one chunk goes right while another comes from the left.
+        # Across ranks: one chunk leaves to the right while another arrives from the left.
         own = chunks[(comm.rank - step - 1) % comm.size]
         box = incoming[: len(own)]
         {STEP}
@@ -56,6 +56,8 @@ box = np.empty_like(theirs)
           "return np.divide(more_messages / 2 * alpha, more_vectors / 2 * beta)"),
 ]
 WRONG = [
+    Wrong("23.1", "a box of float64, whatever the vector holds", "box = incoming[: len(own)]",
+          "box = np.empty(len(own))", "rank 0 sent float32"),
     Wrong("23.1", "whole vectors go round: the right sum at the price of p - 1 vectors", SCATTER, """\
     total, passing, box = vector.copy(), vector.copy(), np.empty_like(vector)
     for step in range(comm.size - 1):
@@ -71,7 +73,7 @@ WRONG = [
         to, source = (comm.rank + step) % comm.size, (comm.rank - step) % comm.size
         comm.Sendrecv(chunks[(to + 1) % comm.size], dest=to, recvbuf=box, source=source)
         own += box
-""", "messages go to others than right neighbours"),
+""", "some messages do not go to the right neighbor"),
     Wrong("23.1", "sends and then receives: a deadlock as soon as messages are long", STEP, """\
 comm.Send(chunks[(comm.rank - step) % comm.size], dest=right)
         comm.Recv(box, source=left)""", "deadlock"),
@@ -91,6 +93,11 @@ comm.Send(chunks[(comm.rank - step) % comm.size], dest=right)
           "own = chunks[(comm.rank - step - 1) & (comm.size - 1)]", "With 3 ranks"),
     Wrong("23.1", "uses MPI's own", SCATTER, "    comm.Allreduce(vector.copy(), vector)\n",
           "a ring sends"),
+    Wrong("23.2", "a box of float64, whatever the vector holds",
+          "        comm.Sendrecv(mine, dest=right, recvbuf=theirs, source=left)",
+          "        box = np.empty(len(theirs))\n"
+          "        comm.Sendrecv(mine, dest=right, recvbuf=box, source=left)\n        theirs[:] = box",
+          "float32: rank"),
     Wrong("23.2", "the second half is missing", GATHER, "    pass", "is wrong"),
     Wrong("23.2", "begins with chunk rank, which is not finished",
           [PASS, "theirs = chunks[(comm.rank - step) % comm.size]"],
@@ -112,7 +119,7 @@ box = np.empty_like(theirs)
         to, source = (comm.rank + step) % comm.size, (comm.rank - step) % comm.size
         theirs = chunks[(source + 1) % comm.size]
         comm.Sendrecv(chunks[(comm.rank + 1) % comm.size], dest=to, recvbuf=theirs, source=source)
-""", "messages go to others than right neighbours"),
+""", "some messages do not go to the right neighbor"),
     Wrong("23.2", "sends and then receives", PASS, """\
 comm.Send(chunks[(comm.rank + 1 - step) % comm.size], dest=right)
         comm.Recv(theirs, source=left)""", "deadlock"),
@@ -141,17 +148,17 @@ if comm.rank % 2 == 0 and comm.size > 1:
           "tree = 2 * (p - 1).bit_length()", "tree = (p - 1).bit_length()", "the tree"),
     Wrong("23.4", "the tree takes lg of p + 1",
           "tree = 2 * (p - 1).bit_length()", "tree = 2 * p.bit_length()",
-          "ring wins: expected between 1 and"),
+          "ring is faster: expected between 1 and"),
     Wrong("23.4", "forgets what the ring sends",
           "more_vectors = tree - 2 * (p - 1) / p", "more_vectors = tree",
-          "bytes are too few. With 102% of that the ring takes"),
+          "bytes are too few. With 102% of them the ring takes"),
     Wrong("23.4", "forgets the messages of the tree",
           "more_messages = 2 * (p - 1) - tree", "more_messages = 2 * (p - 1)",
-          "bytes are too many. With 98% of that the ring takes"),
+          "bytes are too many. With 98% of them the ring takes"),
     Wrong("23.4", "β in the numerator",
           "more_messages * alpha / (more_vectors * beta)", "more_messages * alpha * beta / more_vectors",
-          "from which the ring wins: expected between 1"),
+          "from which the ring is faster: expected between 1"),
     Wrong("23.4", "in kB", "/ (more_vectors * beta)", "/ (more_vectors * beta) / 1e3", "not kB"),
     Wrong("23.4", "in values instead of bytes",
-          "/ (more_vectors * beta)", "/ (more_vectors * beta) / 4", "With 102% of that the ring takes"),
+          "/ (more_vectors * beta)", "/ (more_vectors * beta) / 4", "With 102% of them the ring takes"),
 ]

@@ -126,6 +126,12 @@ WRONG = [
           "vector += box", "each of 8 ranks adds 3 vectors; 0.875 are enough"),
     Wrong("24.2", "the seat's number for its bit",
           "if me & distance", "if me >= distance", "With 4 ranks and 64 values the sum is wrong"),
+    Wrong("24.3", "one table, whatever is given", "    rows = times[min(times",
+          "    times = lab24.TABLE\n    rows = times[min(times", "By the table {2:"),
+    Wrong("24.3", "the slower ways are taken out of the caller's table",
+          "    return min(row, key=row.get)", "    fastest = min(row, key=row.get)\n"
+          "    for way in row.keys() - {fastest}:\n        del row[way]\n    return fastest",
+          "The table `times` was changed"),
     Wrong("24.3", "always the ring",
           LOOK_UP, '    return "ring"', "for 0 bytes on 4 ranks: expected 'tree', got 'ring'"),
     Wrong("24.3", "the slowest", "min(row, key=row.get)", "max(row, key=row.get)",

@@ -56,6 +56,10 @@ RIGHT = [
           "new = own.copy()\n        requests = [comm.Isend(new, w) for w in range(servers, comm.size)]"),
 ]
 WRONG = [
+    Wrong("31.1", "a worker makes the step's part of its own gradient",
+          ["        comm.Send(gradient, dest=0)\n", "parameters -= rate * total / workers"],
+          ["        gradient *= rate / workers\n        comm.Send(gradient, dest=0)\n",
+           "parameters -= total"], "`gradient` on rank 1, a worker, was changed"),
     Wrong("31.1", "a mean over all ranks: the server has no gradient",
           "rate * total / workers", "rate * total / comm.size",
           "a mean over 2 ranks, but 1 brings a gradient"),

@@ -124,6 +124,11 @@ WRONG = [
 """, "Allreduce is called for [3000, 10, 5000, 700, 1, 2500] values"),
     Wrong("32.1", "ready is called in place of the hook", "lambda weight, i=i: ready(i)", "ready(i)",
           "`watch` calls ready itself"),
+    Wrong("32.2", "all sums begin with the first gradient",
+          "        requests[i] = comm.Iallreduce(net.gradients[i], sums[i])\n",
+          "        for j in reversed(net.numbers):\n            if j not in requests:\n"
+          "                requests[j] = comm.Iallreduce(net.gradients[j].copy(), sums[j])\n",
+          "Too early: gradients"),
     Wrong("32.2", "waited for at once: nothing overlaps",
           BEGIN, BEGIN + "\n        requests[i].Wait()", "`ready` waits"),
     Wrong("32.2", "a blocking sum in the hook", [BEGIN, "            request.Wait()\n"],

@@ -107,6 +107,8 @@ WRONG = [
           "hange the caller's arrays in place"),
     Wrong("34.3", "Adam's step is taken twice", "        length = np.linalg.norm(step)\n",
           "        length = np.linalg.norm(adam_step(i, w, g, state, decay))\n", "values are off"),
+    Wrong("34.4", "one rate for all steps", "weights), state, rate)", "weights), state, 0.1)",
+          "The rate is 0.05, and update got 0.1"),
     Wrong("34.4", "an allreduce that pickles",
           "    comm.Allreduce(own, total)\n", "    total = comm.allreduce(own)\n", "pickles its argument"),
     Wrong("34.4", "LARS before the allreduce: each rank updates, then weights are averaged", AVERAGED, """\

@@ -11,6 +11,8 @@ LATE = 'row.alone * (1 + learned["straggler"] * math.sqrt(2 * math.log(row.gpus)
 
 # fmt: off
 WRONG = [
+    Wrong("52.1", "the example's round", 'rounds = 2 * math.log2(p) * learned["round"]',
+          "rounds = 2 * math.log2(p) * 20e-6", "ms of 32 MB"),
     Wrong("52.1", "all bytes in each round", RING, RING.replace("nbytes / p", "nbytes"),
           "a part of n/p bytes is sent"),
     Wrong("52.1", "only there", RING, RING.replace("2 * (p - 1)", "(p - 1)"), "here are 2 (p - 1) rounds"),
@@ -41,6 +43,7 @@ WRONG = [
           "ms of 64 MB: expected"),
     Wrong("52.1", "nothing is returned", "return rounds + 2 * nbytes * (", "result = rounds + 2 * nbytes * (",
           "exchange returns None"),
+    Wrong("52.2", "the check's stragglers", 'learned["straggler"]', "0.02", "a step in s"),
     Wrong("52.2", "nothing hidden", ARRIVES, "end = max(end, computing) + exchange(nbytes, row, learned)",
           "othing is hidden here"),
     Wrong("52.2", "buckets pass each other", ARRIVES,

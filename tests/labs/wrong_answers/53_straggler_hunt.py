@@ -26,6 +26,12 @@ WRONG = [
           "dice = np.random.default_rng(0)\n"
           "    return dice.choice(samples, (1000, ranks)).max(axis=1).mean()", "Slowest of"),
 
+    Wrong("53.2", "three ranks, always", "np.zeros(ranks)", "np.zeros(3)", "Step of one rank"),
+    Wrong("53.2", "sorts the caller's spans", "    seconds = {kind", "    spans.sort()\n    seconds = {kind",
+          "The list of spans was changed"),
+    Wrong("53.2", "empties the caller's list", "    for rank, kind, begin, end in spans:\n",
+          "    while spans:\n        rank, kind, begin, end = spans.pop()\n",
+          "The list of spans was changed"),
     Wrong("53.2", "the whole exchange", _WAIT, 'seconds["wait"] = seconds["exchange"]',
           "its sends are no waiting"),
     Wrong("53.2", "the last span of a kind", "seconds[kind][rank] += end - begin",
@@ -37,6 +43,9 @@ WRONG = [
     Wrong("53.2", "send less exchange", _WAIT, 'seconds["wait"] = seconds["send"] - seconds["exchange"]',
           "seconds of wait"),
 
+    Wrong("53.3", "the wait is taken out of the caller's steps", _LATEST,
+          'latest = [int(np.argmin(step.pop("wait"))) for step in steps]',
+          "The list of steps was changed"),
     Wrong("53.3", "who waits most", "np.argmin", "np.argmax", "rank and cause"),
     Wrong("53.3", "the longest compute", _LATEST,
           'latest = [int(np.argmax(step["compute"])) for step in steps]', "rank and cause"),

@@ -38,6 +38,14 @@ WRONG = [
           "sums begun by"),
     Wrong("60.1", "the first tensor for all", "for weights, part in zip(bucket, parts, strict=True)",
           "for weights, part in zip(bucket[:1], parts[:1], strict=True)", "gradient of parameter"),
+    Wrong("60.2", "takes the last batch out of the caller's list",
+          ["    with model.no_sync():\n        for inputs, labels in batches[:-1]:\n"
+           "            (cross_entropy(model(inputs), labels) / len(batches)).backward()\n", _LAST],
+          ["    count = len(batches)\n    last = batches.pop()\n    with model.no_sync():\n"
+           "        for inputs, labels in batches:\n"
+           "            (cross_entropy(model(inputs), labels) / count).backward()\n",
+           _LAST.replace("batches[-1]", "last").replace("len(batches)", "count")],
+          "it belongs to the caller"),
     Wrong("60.2", "an exchange for each part", "    with model.no_sync():\n", "    if True:\n", "exchanges"),
     Wrong("60.2", "no exchange at all", _LAST,
           "    with model.no_sync():\n        inputs, labels = batches[-1]\n"

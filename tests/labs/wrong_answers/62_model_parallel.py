@@ -6,14 +6,16 @@ from tests.labs.wrong_answers import Right, Wrong
 SMALL = {"width": 32, "depth": 5, "images": 16, "repeat": 5}
 
 _BEST = "    return min(([0, *places, len(costs)] for places in choices), key=dearest)"
-_SEND = "        comm.Send(leaving.detach().numpy(), dest=comm.rank + 1)"
-_RECEIVE = """        entering = torch.empty(len(pictures), stage[0][0].in_features)
-        comm.Recv(entering.numpy(), source=comm.rank - 1)
+_SEND = "        comm.Send(leaving.detach(), dest=comm.rank + 1)"
+_RECEIVE = """        entering = pictures.new_empty(len(pictures), stage[0][0].in_features)
+        comm.Recv(entering, source=comm.rank - 1)
 """
-_BACK = "        comm.Send(entering.grad.numpy(), dest=comm.rank - 1)"
+_BACK = "        comm.Send(entering.grad, dest=comm.rank - 1)"
 
 # fmt: off
 WRONG = [
+    Wrong("62.1", "costs are cut to whole numbers", "max(sum(costs[first:end])",
+          "max(int(sum(costs[first:end]))", "a better cut has 0.08"),
     Wrong("62.1", "equal numbers of blocks", _BEST,
           "    return [len(costs) * stage // stages for stage in range(stages + 1)]", "a better cut has"),
     Wrong("62.1", "nearest to equal shares", _BEST,
@@ -59,7 +61,7 @@ WRONG = [
         "    comm.Recv(entering.numpy(), source=comm.rank - 1)\n"
         "    if comm.rank == 0:\n        entering = pictures\n    else:\n"],
           "source=-1: there is no such rank"),
-    Wrong("62.2", "sends what entered", "leaving.detach().numpy(), dest", "entering.detach().numpy(), dest",
+    Wrong("62.2", "sends what entered", "leaving.detach(), dest", "entering.detach(), dest",
           "62.2"),
     Wrong("62.2", "round the ring", "    if comm.rank < comm.size - 1:\n        comm.Send(leaving",
           "    if comm.size > 1:\n        comm.Send(leaving", "62.2"),
@@ -71,14 +73,14 @@ WRONG = [
     Wrong("62.3", "the sum as loss", "        leaving.backward(gradient)", "        leaving.sum().backward()",
           "the gradient of its"),
     Wrong("62.3", "nothing goes back", _BACK, "        pass", "without an end", hangs=True),
-    Wrong("62.3", "sends the activations", "comm.Send(entering.grad.numpy()",
-          "comm.Send(entering.detach().numpy()",
+    Wrong("62.3", "sends the activations", "comm.Send(entering.grad,",
+          "comm.Send(entering.detach(),",
           "the gradient of its"),
     Wrong("62.3", "twice", "        leaving.backward(gradient)",
           "        leaving.backward(gradient, retain_graph=True)\n        leaving.backward(gradient)",
           "the gradient of its"),
     Wrong("62.3", "to the next rank", _BACK,
-          "        comm.Send(entering.grad.numpy(), dest=(comm.rank + 1) % comm.size)", "without an end",
+          "        comm.Send(entering.grad, dest=(comm.rank + 1) % comm.size)", "without an end",
           hangs=True),
 ]
 
@@ -93,20 +95,20 @@ RIGHT = [
         if best is None or dearest(edges) < dearest(best):
             best = edges
     return best"""),
-    Right("62.2", "Isend and Irecv, waited for", [_SEND, "comm.Recv(entering.numpy(), source=comm.rank - 1)"],
+    Right("62.2", "Isend and Irecv, waited for", [_SEND, "comm.Recv(entering, source=comm.rank - 1)"],
           ["        comm.Isend(leaving.detach().numpy(), dest=comm.rank + 1).Wait()",
            "request = comm.Irecv(entering.numpy(), source=comm.rank - 1)\n        request.wait()"]),
     Right("62.2", "a NumPy box, keywords, a list", [
-        _RECEIVE, "comm.Send(leaving.detach().numpy(), dest=comm.rank + 1)", "return entering, leaving"], [
+        _RECEIVE, "comm.Send(leaving.detach(), dest=comm.rank + 1)", "return entering, leaving"], [
         "        box = np.empty((len(pictures), stage[0][0].in_features), np.float32)\n"
         "        comm.Recv(buf=box, source=comm.rank - 1)\n        entering = torch.from_numpy(box)\n",
         "comm.Send(buf=leaving.detach().numpy(), dest=comm.rank + 1)", "return [entering, leaving]"]),
     Right("62.3", "torch.autograd.backward, Irecv",
-          ["        comm.Recv(gradient.numpy(), source=comm.rank + 1)\n        leaving.backward(gradient)"],
+          ["        comm.Recv(gradient, source=comm.rank + 1)\n        leaving.backward(gradient)"],
           ["        comm.Irecv(gradient.numpy(), source=comm.rank + 1).Wait()\n"
            "        torch.autograd.backward([leaving], [gradient])"]),
     Right("62.3", "a NumPy box", [
-        "gradient = torch.empty_like(leaving).detach()", "comm.Recv(gradient.numpy(), source",
+        "gradient = torch.empty_like(leaving).detach()", "comm.Recv(gradient, source",
         "leaving.backward(gradient)"], [
         "box = np.empty(tuple(leaving.shape), np.float32)", "comm.Recv(box, source",
         "leaving.backward(torch.from_numpy(box))"]),

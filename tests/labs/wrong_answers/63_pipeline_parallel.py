@@ -43,6 +43,8 @@ WRONG = [
           "goes forwards"),
     Wrong("63.2", "the rest is forgotten",
           '        plan += [("B", number) for number in range(micro - warm, micro)]\n', "", "goes backwards"),
+    Wrong("63.3", "empties the caller's plan", "    for kind, number in plan:\n",
+          "    while plan:\n        kind, number = plan.pop(0)\n", "the list `plan` was changed"),
     Wrong("63.3", "GPipe, whatever the plan says", "    for kind, number in plan:",
           "    for kind, number in sorted(plan, key=lambda action: action[0] == 'B'):",
           "what it did, in order"),

@@ -13,10 +13,16 @@ _ADD = "        return added(comm, tensor)"
 _ADD_BACK = "        return gradient, None"
 _HEADS = "    return torch.cat([column(third, rank, ranks) for third in tensor.chunk(3)])"
 _SUMS = "    one += 6 * net.layers / pipeline * gpus.allreduce(tensor, 1, nbytes)"
+_COLUMNS = '    columns = {name: ColwiseParallel() for name in ("q", "k", "v", "up")}'
+_ROWS = '    rows = {name: RowwiseParallel() for name in ("out", "down")}'
 _RETURN = "    return (count + pipeline - 1) * one + gradients"
 
 # fmt: off
 WRONG = [
+    Wrong("64.1", "twelve outputs by heart", "return tensor.chunk(ranks, dim=1)[rank]",
+          "return tensor.reshape(12, ranks, -1)[:, rank]", "row of a weight (5, 24)"),
+    Wrong("64.1", "a NumPy array in place of a tensor", "return tensor.chunk(ranks, dim=0)[rank]",
+          "return tensor.numpy().reshape(ranks, -1, *tensor.shape[1:])[rank]", "and no tensor"),
     Wrong("64.1", "columns are rows", _COLUMN, "    return tensor.chunk(ranks, dim=-1)[rank]",
           "is the other cut"),
     Wrong("64.1", "rows are columns", _ROW, "    return tensor.chunk(ranks, dim=0)[rank]",
@@ -51,6 +57,8 @@ WRONG = [
           "gradient"),
     Wrong("64.2", "f adds up forward, and throws it away", "        return tensor\n",
           "        added(comm, tensor)\n        return tensor\n", "nothing has to be sent"),
+    Wrong("64.3", "twelve heads by heart", "column(third, rank, ranks)",
+          "third[12 * rank // ranks : 12 * (rank + 1) // ranks]", "8 heads of one row"),
     Wrong("64.3", "cut in one go", _HEADS, "    return column(tensor, rank, ranks)", "tears heads apart"),
     Wrong("64.3", "heads first", _HEADS,
           "    own = tensor.unflatten(0, (3, ranks, -1))[:, rank]\n"
@@ -63,6 +71,8 @@ WRONG = [
     Wrong("64.3", "always rank 0's", _HEADS, _HEADS.replace("rank, ranks", "0, ranks"), "the bias's rows"),
     Wrong("64.3", "every so many-th head", _HEADS,
           "    return torch.cat([third[rank::ranks] for third in tensor.chunk(3)])", "the bias's rows"),
+    Wrong("64.4", "half of the peak, whatever the GPUs reach", "gpus.compute(net, micro)",
+          "lab64.GPUs(0.5).compute(net, micro)", "(2, 4, 32, 4): seconds"),
     Wrong("64.4", "no bubble", _RETURN, "    return count * one + gradients", "bubble is missing"),
     Wrong("64.4", "no sum of the gradients", _RETURN, "    return (count + pipeline - 1) * one",
           "gradients' sum is missing"),
@@ -80,6 +90,19 @@ WRONG = [
           " / tensor\n    one +=", "seconds"),
     Wrong("64.4", "the batch is not shared", "net.batch / (data * micro)", "net.batch / micro", "seconds"),
     Wrong("64.4", "bytes of one sequence", "2 * micro * net.sequence", "2 * net.sequence", "seconds"),
+    Wrong("64.5", "all by columns", _ROWS, _ROWS.replace("Row", "Col"),
+          "`out` is cut by rows in your layers, so RowwiseParallel is its style, not ColwiseParallel"),
+    Wrong("64.5", "the other way round", [_COLUMNS, _ROWS],
+          [_COLUMNS.replace("Col", "Row"), _ROWS.replace("Row", "Col")], "`q` is cut by columns"),
+    Wrong("64.5", "values by rows, as they follow", [_COLUMNS, _ROWS],
+          [_COLUMNS.replace('"v", ', ""), _ROWS.replace('"out"', '"v", "out"')], "`v` is cut by columns"),
+    Wrong("64.5", "the MLP is forgotten", "    return columns | rows",
+          '    del columns["up"], rows["down"]\n    return columns | rows', "says nothing about `up`"),
+    Wrong("64.5", "classes, not styles", _COLUMNS, _COLUMNS.replace("()", ""), "has a class as its style. Call it"),
+    Wrong("64.5", "results that stay cut", _ROWS,
+          "    from torch.distributed.tensor import Shard\n"
+          + _ROWS.replace("()", "(output_layouts=Shard(-1))"), "64.5"),
+    Wrong("64.5", "nothing is returned", "    return columns | rows", "    columns | rows", "64.5"),
 ]
 
 RIGHT = [
@@ -110,5 +133,13 @@ RIGHT = [
     Right("64.4", "keyword arguments, other names", [
         "gpus.allreduce(tensor, 1, nbytes)", "gpus.compute(net, micro)"], [
         "gpus.allreduce(ranks=tensor, apart=1, nbytes=nbytes)", "gpus.compute(net, sequences=layout.micro)"]),
+    Right("64.5", "written out", [_COLUMNS, _ROWS, "    return columns | rows"], [
+        "    by_columns = ColwiseParallel()", "    by_rows = RowwiseParallel()",
+        '    return {"q": by_columns, "k": by_columns, "v": by_columns, "out": by_rows, '
+        '"up": by_columns, "down": by_rows}']),
+    Right("64.5", "layouts said", [_COLUMNS, _ROWS], [
+        "    from torch.distributed.tensor import Replicate, Shard\n"
+        + _COLUMNS.replace("()", "(input_layouts=Replicate())"),
+        _ROWS.replace("()", "(input_layouts=Shard(-1), output_layouts=Replicate())")]),
 ]
 # fmt: on

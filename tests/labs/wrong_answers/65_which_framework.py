@@ -33,6 +33,11 @@ WRONG = [
     Wrong("65.1", "compared before comments are taken away", [_LINES, "difflib.ndiff(*texts)]"],
           ["rows", 'difflib.ndiff(*texts) if line[2:].strip() and line[2:].strip()[0] != "#"]'],
           "behind comments"),
+    Wrong("65.2", "the batch by heart", "batch / seconds", "48 / seconds", "twice as many images: speeds"),
+    Wrong("65.2", "cuts the caller's lists to the shortest one",
+          "    ends = [max(of_ranks)",
+          "    for of_rank in moments:\n        del of_rank[min(map(len, moments)) :]\n"
+          "    ends = [max(of_ranks)", "the list of moments was changed"),
     Wrong("65.2", "always the fifth", "durations[first - 1 :]", "durations[4:]", "first=7"),
     Wrong("65.2", "the first rank begins", "return ends[0] - started", "return moments[0][0] - started",
           "first rank's"),
@@ -50,6 +55,9 @@ WRONG = [
           "[batch / durations[first - 1 :].mean()]", "how many speeds"),
     Wrong("65.2", "the first rank's steps", "durations = np.diff(ends)",
           "durations = np.diff(moments[0][: len(ends)])", "slowest rank"),
+    Wrong("65.3", "takes ways out of the caller's dict", "    return left",
+          "    for way in [way for way in of_ways if way not in left]:\n        del of_ways[way]\n"
+          "    return list(of_ways)", "The dict of ways was changed"),
     Wrong("65.3", "always less", "if more_is_better:", "if False:", "where more is better"),
     Wrong("65.3", "the middle decides", [
         "any(other[0] > high for other in of_ways.values())",

@@ -33,6 +33,10 @@ WRONG = [
     Wrong("72.1", "no steps at all", "files[:fewest]", "files[:0]", "a line for each"),
     Wrong("72.1", "one step", "files[:fewest]", "files[:1]", "a line for each"),
     Wrong("72.1", "the number is never exchanged", _STEPS, "fewest -= 1", "5 steps are possible"),
+    Wrong("72.2", "writes into the batch that it is given",
+          '    return {"loss": max(other["loss"] for other in everybody), "statistics": sorted(wanted)}',
+          '    batch.update(loss=max(other["loss"] for other in everybody), statistics=sorted(wanted))\n'
+          '    return batch', "the batch was changed"),
     Wrong("72.2", "calls alone, no lengths", "(call.call, call.numbers)", "call.call", "reduces 2 numbers"),
     Wrong("72.2", "numbers alone", "(call.call, call.numbers)", "call.numbers", "of as many numbers"),
     Wrong("72.2", "lines, too", "call.numbers) for", "call.numbers, call.line) for", "in line 8"),

@@ -12,6 +12,10 @@ WEAK = "keep an efficiency of\n            {efficiency_weak_most}."
 
 # fmt: off
 WRONG = [
+    Wrong("80.1", "the latency by heart", "(nbytes, ranks, latency, beta)", "(nbytes, ranks, 5e-6, beta)",
+          "strong, ranks: 8, 64 images"),
+    Wrong("80.1", "one image more wherever ranks share", "-(-images // ranks)",
+          "images // ranks + (ranks > 1)", "strong, ranks: 8, 64 images"),
     Wrong("80.1", "no ring", STEP, "own * per_image", "he ring is missing"),
     Wrong("80.1", "an even share", OWN, 'images if kind == "weak" else images / ranks', "rounded up"),
     Wrong("80.1", "rounded down", OWN, 'images if kind == "weak" else images // ranks', "seconds of a step"),
@@ -19,6 +23,8 @@ WRONG = [
     Wrong("80.1", "strong shares nothing", OWN, "images", "the ranks share `images`"),
     Wrong("80.1", "kinds swapped", 'kind == "weak"', 'kind == "strong"', "seconds of a step"),
     Wrong("80.1", "nothing is returned", f"return {STEP}", f"result = {STEP}", "return its result"),
+    Wrong("80.2", "the example's three configurations, always", "number % len(configurations)", "number % 3",
+          "two rounds, one after the other"),
     Wrong("80.2", "one configuration after the other",
           "    for number in range(rounds):\n        k = number % len(configurations)\n"
           "        order += " + TURN,

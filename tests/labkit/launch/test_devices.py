@@ -1,0 +1,126 @@
+"""A communicator that takes tensors of GPUs: the calls of MPI's, by NCCL where GPUs are."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from labkit import launch, world
+from labkit.errors import LabError, RankFailed
+from torch import distributed
+
+from tests import emulated_gpu
+
+pytestmark = pytest.mark.slow
+
+
+def gpus(monkeypatch, count: int) -> None:
+    for name, value in emulated_gpu.environment(count).items():
+        monkeypatch.setenv(name, value)
+
+
+def a_number(rank: int) -> torch.Tensor:
+    return torch.full((3,), rank + 1.0, device=world.device())
+
+
+@launch.on_devices()
+def each_call(comm) -> dict:
+    """What each call brought on this rank of two, and how it went."""
+    own = a_number(comm.rank)
+    got = {"device": own.device.type}
+    room = torch.empty(3, device=world.device())
+    other = 1 - comm.rank
+    request = comm.Isend(own, dest=other, tag=7)  # both send before either receives
+    comm.Recv(room, source=other, tag=7)
+    request.Wait()
+    got["message"] = room.tolist()
+    total = torch.empty_like(own)
+    comm.Allreduce(own, total)
+    got["sum"] = total.tolist()
+    comm.Iallreduce(own, total).Wait()
+    got["sum later"] = total.tolist()
+    whole = torch.empty(6, device=world.device())
+    comm.Allgather(own, whole)
+    got["gathered"] = whole.tolist()
+    comm.Reduce_scatter_block(whole, room)
+    got["scattered"] = room.tolist()
+    comm.Bcast(own, root=1)
+    got["root's"] = own.tolist()
+    vector = np.ones(2)
+    got["by MPI"] = comm.allreduce(comm.rank), comm.Allreduce(vector.copy(), vector), vector[0]
+    got["backend"] = distributed.get_backend() if distributed.is_initialized() else None
+    return got
+
+
+RIGHT = {
+    "message": lambda rank: [2.0 - rank] * 3,
+    "sum": lambda rank: [3.0] * 3,
+    "sum later": lambda rank: [3.0] * 3,
+    "gathered": lambda rank: [1.0] * 3 + [2.0] * 3,
+    "scattered": lambda rank: [2.0 + 2 * rank] * 3,
+    "root's": lambda rank: [2.0] * 3,
+    "by MPI": lambda rank: (1, None, 2.0),
+}
+
+
+@pytest.mark.parametrize(
+    ("count", "device", "backend"), [(0, "cpu", None), (1, "cpu", None), (2, "cuda", "nccl")]
+)
+def test_the_same_program_on_cpus_and_on_gpus(count, device, backend, monkeypatch):
+    """Two ranks; on one GPU, which NCCL refuses to share, their tensors stay in host memory."""
+    if count:
+        gpus(monkeypatch, count)
+    for rank, got in enumerate(launch.run(each_call, ranks=2)):
+        assert (got["device"], got["backend"]) == (device, backend)
+        assert {name: got[name] for name in RIGHT} == {
+            name: right(rank) for name, right in RIGHT.items()
+        }
+
+
+@launch.on_devices(group=True)
+def backend_and_sum(comm) -> tuple[str, int, float]:
+    own = a_number(comm.rank)
+    distributed.all_reduce(own)
+    return distributed.get_backend(), distributed.get_world_size(), own[0].item()
+
+
+@launch.on_devices()
+def in_a_group(comm) -> bool:
+    return distributed.is_initialized()
+
+
+def test_a_group_on_cpus_is_asked_for():
+    assert launch.run(backend_and_sum, ranks=2) == [("gloo", 2, 3.0)] * 2
+    assert launch.run(in_a_group, ranks=2) == [False, False]
+
+
+@launch.on_devices()
+def by_numpy(comm) -> None:
+    comm.Send(a_number(0).numpy(), dest=1 - comm.rank)
+
+
+@launch.on_devices()
+def into_host_memory(comm) -> None:
+    if comm.rank:
+        comm.Recv(torch.empty(3), source=0)
+    else:
+        comm.Send(a_number(0), dest=1)
+
+
+@launch.on_devices()
+def a_call_that_is_not_there(comm) -> None:
+    comm.Alltoall(a_number(0), a_number(0))
+
+
+@pytest.mark.parametrize(
+    ("program", "says"),
+    [
+        (by_numpy, r"where `.numpy\(\)` cannot reach"),
+        (into_host_memory, "was given memory of the host"),
+        (a_call_that_is_not_there, "comm.Alltoall takes no tensor on cuda:"),
+    ],
+)
+def test_what_a_gpu_refuses_gets_a_sentence(program, says, monkeypatch):
+    gpus(monkeypatch, 2)
+    with pytest.raises((LabError, RankFailed), match=says):
+        launch.run(program, ranks=2, timeout=60)

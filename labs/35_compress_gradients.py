@@ -47,7 +47,7 @@ patience = 30  # seconds after which a check calls the ranks stuck
 #
 # | way | a rank sends |
 # |---|---|
-# | a ring (lab 23), float32 | 2(p - 1)/p · 4n bytes |
+# | a ring ([lab 23](23_ring_allreduce.ipynb)), float32 | 2(p - 1)/p · 4n bytes |
 # | one bit for each value, and all ranks' bits to all ranks (`Allgather`) | (p - 1) · n/8 bytes |
 #
 # Bits cannot be added up on the way as numbers can, so the bits of each rank have to reach all
@@ -254,7 +254,7 @@ predict("35.3", kept=..., lost=...)
 
 # %% [markdown]
 # ### Measure: what does a network learn from bits?
-# We train ten epochs of the digits on 4 virtual ranks (lab 23), with three seeds, and, as a
+# We train ten epochs of the digits on 4 virtual ranks ([lab 23](23_ring_allreduce.ipynb)), with three seeds, and, as a
 # control, with a tenth of the learning rate. This takes about a minute.
 
 # %%

@@ -382,7 +382,7 @@ print("One against one:", timing.ratio(convolution, convolution, device=device))
 # one.)
 #
 # ## 5. Many ranks: the slowest counts
-# A *rank* is one of many processes that train together (lab 20). A step over many ranks ends when
+# A *rank* is one of many processes that train together ([lab 20](20_ranks_and_messages.ipynb)). A step over many ranks ends when
 # its slowest rank ends. Let each rank meet a hiccup in 2 % of its steps, whatever the others meet:
 # 15 ms instead of 10 ms. Every rank's own median is 10 ms. And the job's? The next cell throws dice
 # for 10,000 steps.
@@ -427,5 +427,5 @@ predict.right("01.3", disturbed_percent=100 * (1 - 0.98**64))
 # - Synchronize before *both* readings of the clock, or you time the launch, or what came before.
 # - Median and quartiles. A wide middle half is a refusal, not a result.
 # - Compare by turns, in the same run. Across ranks, the slowest counts.
-# - From here on `timing.measure` does this for you. Lab 10 brings something worth timing: a net
+# - From here on `timing.measure` does this for you. [Lab 10](10_train_on_one_device.ipynb) brings something worth timing: a net
 #   that learns.

@@ -99,9 +99,9 @@ predict("11.1", relative_difference=...)  # a number
 
 # %% [markdown]
 # ### Exercise 11.1 · A step with GradientTape
-# One step, as in lab 10: forward, loss, gradients, update. The parts:
+# One step, as in [lab 10](10_train_on_one_device.ipynb): forward, loss, gradients, update. The parts:
 #
-# - `net(images)` gives *logits*, numbers of any size, one for each digit (lab 10);
+# - `net(images)` gives *logits*, numbers of any size, one for each digit ([lab 10](10_train_on_one_device.ipynb));
 # - `keras.losses.SparseCategoricalCrossentropy(from_logits=True)` makes a loss, which is then
 #   called with (labels, outputs). Without `from_logits=True` it takes the outputs for
 #   probabilities;
@@ -178,7 +178,7 @@ plots.loss(
 # the Python numbers 2, 3, 2. How often does its Python run?
 #
 # (b) Eager, every operation costs Python some 10 µs and more before anything is computed, and a
-# training step of this small net has some fifty. Its arithmetic takes 0.1 to 0.3 ms (lab 10's bar).
+# training step of this small net has some fifty. Its arithmetic takes 0.1 to 0.3 ms ([lab 10](10_train_on_one_device.ipynb)'s bar).
 # How many times as fast is the step as a graph? Estimate.
 
 # %%
@@ -187,7 +187,7 @@ predict("11.2", traces=..., eager_over_graph=...)  # two numbers
 
 # %% [markdown]
 # ### Exercise 11.2 · One graph for every batch and every rate
-# In lab 41 the learning rate rises over the first steps, and a last batch may be smaller. Make a
+# In [lab 41](41_horovod_tensorflow.ipynb) the learning rate rises over the first steps, and a last batch may be smaller. Make a
 # step that is traced **once**, whatever the number of images and whatever the rate.
 #
 # You can fix the kinds once and for all, with a `tf.TensorSpec(shape, dtype)` for each argument.

@@ -96,7 +96,7 @@ for rank in range(min(4, len(usable))):
 # `serial + parallel / t`: **Amdahl's law**.
 #
 # The two parts follow from the seconds of a step by number of threads: over x = 1/threads they are
-# a line (lab 50 asks for such a fit).
+# a line ([lab 50](50_strong_and_weak_scaling.ipynb) asks for such a fit).
 
 # %%
 def amdahl(seconds):
@@ -123,7 +123,7 @@ for share in (0.5, 0.1, 0.01):
 # parallel**). All loops over images then run side by side, and threads wait for each other less.
 #
 # The price: once a step the ranks add up their gradients. MPI's `comm.Allreduce(own, total)` does
-# it: `total` becomes the sum of all ranks' `own`, on every rank (lab 21). Both are NumPy arrays of
+# it: `total` becomes the sum of all ranks' `own`, on every rank ([lab 21](21_collectives.ipynb)). Both are NumPy arrays of
 # one shape.
 
 # %%

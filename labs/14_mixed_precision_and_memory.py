@@ -77,10 +77,10 @@ for number in (1.001, 1e-8, 1e5):
 # scale halved. After some good steps in a row it is doubled. So it finds its size by itself.
 #
 # ### Predict
-# We train the digits of lab 10, with the loss multiplied by `tiny`, about a millionth, and the
+# We train the digits of [lab 10](10_train_on_one_device.ipynb), with the loss multiplied by `tiny`, about a millionth, and the
 # learning rate divided by it. With exact arithmetic nothing changes: in float32, 95 to 97 % of the
 # test images come out right. How many percent in float16 without loss scaling, and with it?
-# (Guessing among ten digits gives 10. In lab 10 the gradient of each logit is at most 1 / 128 here,
+# (Guessing among ten digits gives 10. In [lab 10](10_train_on_one_device.ipynb) the gradient of each logit is at most 1 / 128 here,
 # as 128 images share the mean.)
 
 # %%
@@ -192,7 +192,7 @@ predict.compare("14.2", sum_in_bfloat16=total.item())
 # ### Exercise 14.2 · The mixed-precision step
 # `net` has float32 weights and keeps them; `optimizer` holds them. Layers compute in bfloat16, the
 # loss in float32, as bfloat16's two to three digits are too few for small differences. About 7
-# lines, of which lab 10's training step has five. *(beginner)*
+# lines, of which [lab 10](10_train_on_one_device.ipynb)'s training step has five. *(beginner)*
 #
 # `torch.autocast` should wrap forward and loss, not backward, says its page: backward's types are
 # settled. (Inside of it `F.cross_entropy` computes in float32 by itself; outside, give it
@@ -321,7 +321,7 @@ predict.compare("14.2", **gains)
 # ## Bytes, by part
 # What does a step hold? The **parameters**; their **gradients**; the **optimizer**'s state (Adam
 # keeps two numbers for each parameter); and the **activations**, what forward keeps for backward.
-# Only these depend on the batch. Lab 02 counted the output of every layer; here is what really
+# Only these depend on the batch. [Lab 02](02_why_parallel.ipynb) counted the output of every layer; here is what really
 # stays.
 #
 # What is kept? A layer's output is a tensor; the next layer's input is the same tensor, and it
@@ -535,15 +535,15 @@ predict.compare("14.4", **found)
 # (About a minute on a GPU, not counted above. On a CPU the next cell prints one sentence.)
 #
 # The networks above are small, so a GPU spends much of a step on starting operations. Here your
-# `mixed_step` and your `checkpointed` train the two workloads of lab 10: ResNet-50 on images of
+# `mixed_step` and your `checkpointed` train the two workloads of [lab 10](10_train_on_one_device.ipynb): ResNet-50 on images of
 # 224 × 224 pixels, and GPT-2 with 124 million parameters on texts of 1,024 tokens. Each trains in
 # three ways: in float32, with your mixed step, and with your mixed step and checkpoints in 4
 # segments. In the mixed ways the images are stored channels-last.
 #
-# Lab 10 explains MFU, the share of the device's peak that the model's operations reach. Each type
+# [Lab 10](10_train_on_one_device.ipynb) explains MFU, the share of the device's peak that the model's operations reach. Each type
 # has a peak of its own. The operations that checkpoints repeat do not count, because the model does
 # not ask for them, so checkpoints lower the MFU. The parameter `workload` chooses the networks as in
-# lab 10, and `"tiny"` tests the code on any device.
+# [lab 10](10_train_on_one_device.ipynb), and `"tiny"` tests the code on any device.
 
 # %%
 for name in workloads.chosen(workload):

@@ -59,7 +59,7 @@ print(
 # ## Who reads what?
 # Several processes train one net: the **ranks**, 0 to ranks - 1. In each **epoch** all samples
 # should be read once, by one rank or another. After each step all ranks average their gradients
-# (lab 30), and each waits there for all others. A rank with one more step than the others would
+# ([lab 30](30_average_gradients.ipynb)), and each waits there for all others. A rank with one more step than the others would
 # wait for ever.
 #
 # ### Predict

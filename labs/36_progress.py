@@ -2,7 +2,7 @@
 # <!-- Generated from solutions/36_progress.py by `make labs`. Learners work on a copy in work/. -->
 # # 36 Progress
 #
-# Lab 32 launches an allreduce during the backward pass and continues to compute, in the hope that
+# [Lab 32](32_buckets_and_overlap.ipynb) launches an allreduce during the backward pass and continues to compute, in the hope that
 # the allreduce runs in the background. Often it does not. An MPI library (Message Passing
 # Interface) moves data only when it gets processor time, and by default it gets it only while your
 # own process is inside an MPI call. If your process computes, the allreduce stands still, and all
@@ -47,7 +47,7 @@ repeat = 15  # steps of it in each way
 # | the network interface card (NIC), for parts of a message | InfiniBand and similar networks |
 # | a separate thread | Horovod, NCCL, an MPI with asynchronous progress |
 #
-# Why is one call not enough? An allreduce consists of many messages. The ring of lab 23 has 2(p −
+# Why is one call not enough? An allreduce consists of many messages. The ring of [lab 23](23_ring_allreduce.ipynb) has 2(p −
 # 1) **steps**, and a rank can send its next chunk only after it has received one. The bytes of a
 # step travel by themselves, but the next step begins only in an MPI call that finds that the
 # previous one has completed.
@@ -62,7 +62,7 @@ repeat = 15  # steps of it in each way
 #     request.Wait()                          # makes progress until all steps have completed
 #
 # ## A simple machine model
-# Take four virtual ranks (lab 23), on which a step begins only in a call and then runs by itself.
+# Take four virtual ranks ([lab 23](23_ring_allreduce.ipynb)), on which a step begins only in a call and then runs by itself.
 # An allreduce has 2 · 3 = 6 steps of 10 ms, so it takes 60 ms if the rank does nothing else. Each
 # rank launches the allreduce, then computes for 60 ms, and then calls Wait.
 #
@@ -224,17 +224,17 @@ predict.compare("36.1", at_best_times_as_fast=gain)
 # **thread** can call MPI every millisecond and sleep in between. The MPI libraries of this kit move
 # *all* messages in *any* call, so a cheap call is enough: `comm.Iprobe()` asks whether a message
 # has arrived, and returns at once. (Two threads that call MPI need its highest thread level,
-# `MULTIPLE`, which mpi4py requests; see lab 42.)
+# `MULTIPLE`, which mpi4py requests; see [lab 42](42_horovod_mvapich2_gdr.ipynb).)
 #
 # Such a thread has a cost, although it does almost nothing. It takes turns with the rank's own
 # thread on the core, if the rank has only one, and with Python's lock, because only one thread runs
-# Python at a time. Horovod (lab 40) needs neither Test nor a thread in your code. Why?
+# Python at a time. Horovod ([lab 40](40_horovod_pytorch.ipynb)) needs neither Test nor a thread in your code. Why?
 # <details><summary>Answer</summary>
 #
 # Horovod starts this thread itself. In every cycle, by default once per millisecond, it looks for
-# new gradients and calls MPI for them (lab 44). Its thread is written in C++ and needs no Python
+# new gradients and calls MPI for them ([lab 44](44_timeline_and_fusion.ipynb)). Its thread is written in C++ and needs no Python
 # lock, and on a cluster it gets its own core, which is why `--cpus-per-task` is more than 1 there
-# (labs 13 and 42).
+# (labs [13](13_cpu_threads_and_affinity.ipynb) and [42](42_horovod_mvapich2_gdr.ipynb)).
 # </details>
 #
 # ### What you take away

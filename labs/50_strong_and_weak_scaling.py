@@ -78,7 +78,7 @@ predict("50.1", speedup_strong=..., efficiency_weak=..., communication_strong=..
 # ### Who computes what?
 # Weak: every rank computes `batch` images. Strong: `batch` images are shared out. None is lost, and
 # no rank has more than one image more than another, since all wait for the slowest. So 32 images on
-# 3 ranks are 11, 11 and 10. (Labs 15 and 30 ask for such shares.)
+# 3 ranks are 11, 11 and 10. (Labs [15](15_input_pipeline.ipynb) and [30](30_average_gradients.ipynb) ask for such shares.)
 
 # %%
 def share(kind, images, rank, ranks):
@@ -91,7 +91,7 @@ def share(kind, images, rank, ranks):
 
 # %% [markdown]
 # ### Measure
-# The step is that of lab 30: forward, backward, sum of all ranks' gradients, update. It notes two
+# The step is that of [lab 30](30_average_gradients.ipynb): forward, backward, sum of all ranks' gradients, update. It notes two
 # times:
 #
 # - of *compute*: until this rank has its own gradient;
@@ -104,7 +104,7 @@ def share(kind, images, rank, ranks):
 # more ranks could win nothing: they would share the cores that it had already.
 #
 # `place` says where the net is, on a GPU or in host memory. `place.allreduce(comm, gradient)` sums
-# in place, by the way that this MPI allows. `device_sync` waits for a GPU, as in lab 01.
+# in place, by the way that this MPI allows. `device_sync` waits for a GPU, as in [lab 01](01_time_it_properly.ipynb).
 
 # %%
 def train_step(comm, place, net, pictures, labels, total, stamps):
@@ -341,7 +341,7 @@ if largest > 1:  # a batch job of one rank is only the first point of a study
 # whether the law holds or not. It takes a third point to test a law.
 #
 # ### Measure where the law ends
-# Two cores cannot show many ranks, but lab 23's formula can. The next cell **computes** steps: 1 s
+# Two cores cannot show many ranks, but [lab 23](23_ring_allreduce.ipynb)'s formula can. The next cell **computes** steps: 1 s
 # of work on one rank, and a ring allreduce of 100 MB. The link takes 5 µs for a message, and
 # carries 2.9 GB/s: a fast Ethernet of 25 Gb/s. Fit the law to 1, 2, 4 and 8 ranks, as you would on
 # your first evening on a cluster. Then go on to 4096.
@@ -507,7 +507,7 @@ predict.compare("50.1", communication_strong=medians["communicate"] / sum(median
 # - Strong: same work. Weak: same work per rank. Say which, and from which baseline.
 # - Efficiency flatters slow programs: quote the time, too.
 # - Amdahl's law limits strong scaling, and costs that grow with the ranks limit it further.
-# - Weak scaling pays with a larger batch (lab 34).
+# - Weak scaling pays with a larger batch ([lab 34](34_large_batch.ipynb)).
 # - Time in an allreduce is sending *and* waiting.
 # - On a cluster: `make scaling LAB=50 NODES=1,2,4,8`; later,
 #   `cluster.last_study(50).plot("strong")`.

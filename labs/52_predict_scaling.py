@@ -28,10 +28,10 @@ bucket_mib = 64  # MiB of gradients that are sent together; Horovod's default in
 # ## 1. When gradients are ready
 # One GPU alone takes some time for a step. A third of it goes forwards. Two thirds go backwards,
 # through the layers from the **last to the first**. In both, a layer's part is its part of the
-# operations (lab 02).
+# operations ([lab 02](02_why_parallel.ipynb)).
 #
 # Backward finishes the gradients of one layer after another. They are collected in a **bucket**
-# (lab 32). As soon as a bucket holds `limit` bytes or more, it is sent, and an empty one begins.
+# ([lab 32](32_buckets_and_overlap.ipynb)). As soon as a bucket holds `limit` bytes or more, it is sent, and an empty one begins.
 # What is left at the end is the last bucket.
 #
 # So a bucket has two numbers: its bytes, and the **share** of the step's computing that is over
@@ -124,7 +124,7 @@ predict.right("52.1", share=1 / 3 + 2 / 3 * last_three.flops.sum() / vgg16.flops
 # In a node alone, we take every algorithm for a ring. In *halving*, c is how often the n bytes pass
 # a node's card, one way. It depends on the partner that comes first. With the **farthest** first,
 # which we take, c is `per_node · (1 - 1/nodes)`: each GPU sends halves of a whole vector out of the
-# node. With the nearest first, as MPICH has it (lab 24), a node has summed before anything leaves
+# node. With the nearest first, as MPICH has it ([lab 24](24_trees_and_halving.ipynb)), a node has summed before anything leaves
 # it, and c is only 1 - 1/nodes. The software of one GPU handles only its own bytes: that is
 # `learned[row.network]`, as each GPU has a process of its own.
 #

@@ -31,7 +31,7 @@ recorded_steps = 8  # of each recording
 # ## 1. The slowest of p
 # A **straggler** is a rank that others wait for. It need not be broken. Every rank's step takes a
 # little more at one time and a little less at another: that is **jitter**. A synchronous step takes
-# as long as the slowest rank's, and of many ranks one is always unlucky. Lab 01 threw dice for
+# as long as the slowest rank's, and of many ranks one is always unlucky. [Lab 01](01_time_it_properly.ipynb) threw dice for
 # that. Here you predict it.
 #
 # Let a rank's step take 20 ms in the mean, with a standard deviation of 5 ms. How far above the
@@ -147,7 +147,7 @@ predict.compare("53.1", normal_4=normal_4, normal_64=step["normal", 64], heavy_6
 # ## 2. Who was late?
 # Your job is slower than predicted. Which of the ranks is it? A step of one rank has three parts:
 # **input** (it reads), **compute**, and **exchange** (it is in the allreduce). Here is a step of
-# four ranks, played by the rules of lab 23's ring. Rank 2 computes for longer than the others.
+# four ranks, played by the rules of [lab 23](23_ring_allreduce.ipynb)'s ring. Rank 2 computes for longer than the others.
 
 # %%
 shown = lab53.case("slow core", seed=1, ranks=4)
@@ -224,7 +224,7 @@ print("Images of each rank:", shown.images.tolist())
 #
 # | cause | what you see, on the rank that waits least | where to look, what helps |
 # |---|---|---|
-# | "slow disk" | its input is longer than the others' | read ahead, files nearby (lab 15) |
+# | "slow disk" | its input is longer than the others' | read ahead, files nearby ([lab 15](15_input_pipeline.ipynb)) |
 # | "slow core" | it computes longer *for each image* | heat, a second job: exclude the node |
 # | "imbalance" | it computes longer, as it has more images | cut the batch evenly |
 # | "slow link" | its bytes leave slowly: send is longer | cable, switch: exclude the node |
@@ -376,7 +376,7 @@ print(f"Nobody late: {blamed:.0%} of the cases blame a rank.")
 # Against jitter both help; a backup gains most where the tail is heavy. With rank 7 slow, local SGD
 # gains nothing, as a rank that is 10 ms late in each step is 160 ms late after 16. One backup hides
 # it completely, and there is the trap. A gradient that is dropped is lost, and these are always the
-# same rank's. We trained the digits' net of lab 10 so, 300 steps; each rank had either *mixed*
+# same rank's. We trained the digits' net of [lab 10](10_train_on_one_device.ipynb) so, 300 steps; each rank had either *mixed*
 # images or *its own digit*. Percent right of all test images, and of the sevens (medians of three
 # seeds):
 #
@@ -396,11 +396,10 @@ print(f"Nobody late: {blamed:.0%} of the cases blame a rank.")
 #
 # ### Going further: a slow node
 # In an allreduce a slow link slows down all, and real sends wait at both of its ends. So test
-# **pairs** of nodes: each two alone, a message there and back, the quickest of ten (lab 22's
+# **pairs** of nodes: each two alone, a message there and back, the quickest of ten ([lab 22](22_latency_and_bandwidth.ipynb)'s
 # ping-pong). A node whose *best* partner is slow sits behind the slow link. It takes three nodes,
 # as of a single pair both ends look slow. `make tabletop NODES=4` and
-# `make tabletop-slow NODE=2 BANDWIDTH=50mbit` give you such a cluster, on Linux with Slurm (lab
-# 42); `make tabletop-heal NODE=2` mends it.
+# `make tabletop-slow NODE=2 BANDWIDTH=50mbit` give you such a cluster, on Linux with Slurm ([lab 42](42_horovod_mvapich2_gdr.ipynb)); `make tabletop-heal NODE=2` mends it.
 #
 # ### What you take away
 # - The slowest of p: (i/n)ᵖ - ((i-1)/n)ᵖ. The tail decides, and few ranks do not show it.

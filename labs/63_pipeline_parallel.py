@@ -2,7 +2,7 @@
 # <!-- Generated from solutions/63_pipeline_parallel.py by `make labs`. Learners work on a copy in work/. -->
 # # 63 Pipeline parallelism
 #
-# If a network is partitioned into stages, as in lab 62, only one rank computes at a time while all
+# If a network is partitioned into stages, as in [lab 62](62_model_parallel.ipynb), only one rank computes at a time while all
 # others wait. **Pipeline parallelism** reduces the waiting. The batch is divided into several small
 # batches, so that a rank can process one of them while the next rank processes the previous one.
 # How much idle time remains, and how much memory is needed, depends on the **schedule**, the order
@@ -90,7 +90,7 @@ check("63.1", gpipe)
 # %% [markdown]
 # ### A plot of the schedule
 # `lab63.play` simulates the plans of all ranks. A forward pass takes 1 unit of time, a backward
-# pass takes 2 (lab 02), and a message takes no time. Look at the empty spaces in the plot, which
+# pass takes 2 ([lab 02](02_why_parallel.ipynb)), and a message takes no time. Look at the empty spaces in the plot, which
 # are called the **bubble**.
 
 # %%
@@ -122,7 +122,7 @@ print("Formula: ", {micro: round(3 / (micro + 3), 3) for micro in played}, "(p -
 #
 # ## 2. Memory: one forward, one backward
 # From its F until its B, a micro-batch occupies memory for its saved activations, which the
-# backward pass needs (lab 02). Such a micro-batch is **in flight**.
+# backward pass needs ([lab 02](02_why_parallel.ipynb)). Such a micro-batch is **in flight**.
 #
 # How many micro-batches are in flight at once, at most? Each F adds one, and each B removes one:
 
@@ -226,7 +226,7 @@ print(f"Messages in a step: {messages}")
 # The first rank passes `None` for entering and does not send a gradient. The last rank passes
 # `None` for the gradient and does not send activations.
 #
-# There is a trap. A long `Send` waits until the receiver asks for the message (lab 20). In 1F1B,
+# There is a trap. A long `Send` waits until the receiver asks for the message ([lab 20](20_ranks_and_messages.ipynb)). In 1F1B,
 # rank 0 may be sending F 1 to rank 1 while rank 1 is sending the gradient of B 0 to rank 0, and
 # both wait forever. Therefore send with `Isend`, which returns a *request* at once, keep the
 # requests, and wait for all of them at the end:

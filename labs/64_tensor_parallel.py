@@ -2,7 +2,7 @@
 # <!-- Generated from solutions/64_tensor_parallel.py by `make labs`. Learners work on a copy in work/. -->
 # # 64 Tensor parallelism
 #
-# Partitioning a network between its layers, as in lab 62, does not help if a single layer is too
+# Partitioning a network between its layers, as in [lab 62](62_model_parallel.ipynb), does not help if a single layer is too
 # large, and it leaves ranks idle. In large language models, a single matrix can have hundreds of
 # millions of parameters. **Tensor parallelism** partitions each matrix among the ranks, so that all
 # ranks work on the same layer at the same time. The ranks then have to add up their partial results
@@ -399,7 +399,7 @@ print(
 # ([Korthikanti et al., 2022](https://arxiv.org/abs/2205.05198)) shards this part, too: each rank has some of the
 # *positions* there.
 #
-# An allreduce is a reduce-scatter followed by an allgather (lab 21). So g becomes the first half,
+# An allreduce is a reduce-scatter followed by an allgather ([lab 21](21_collectives.ipynb)). So g becomes the first half,
 # and the next f the second. In the backward pass each does the opposite:
 #
 #     g' forward:  sum, keep own positions    f' forward:  gather all positions
@@ -410,7 +410,7 @@ print(
 #
 # ### Measure
 # We repeat the training with this pair. "MB sent" is the number of bytes that rings send: an
-# allreduce sends 2 (p − 1) / p of its array, and each half sends (p − 1) / p (lab 23). "MB kept" is
+# allreduce sends 2 (p − 1) / p of its array, and each half sends (p − 1) / p ([lab 23](23_ring_allreduce.ipynb)). "MB kept" is
 # what the layers keep for the backward pass. This takes about 10 s.
 
 # %%
@@ -449,7 +449,7 @@ print("Calls in a step, by places:", by_places[0].calls)
 # | kind | partitions | sends | when |
 # |---|---|---|---|
 # | tensor | each layer | 6 allreduces per layer, see below | for each micro-batch, and all ranks wait |
-# | pipeline | between layers (lab 63) | the output of a stage | for each micro-batch, and leaves a bubble |
+# | pipeline | between layers ([lab 63](63_pipeline_parallel.ipynb)) | the output of a stage | for each micro-batch, and leaves a bubble |
 # | data | the batch | the gradients, with an allreduce | once per step |
 #
 # A **layout** consists of three numbers of ranks, whose product is the number of GPUs, and of
@@ -465,7 +465,7 @@ print("Calls in a step, by places:", by_places[0].calls)
 # 2. The arithmetic of one micro-batch is shared by tensor · pipeline GPUs.
 # 3. A stage has layers / pipeline layers. Each layer makes 6 allreduces of 2 · micro · sequence ·
 #    hidden bytes (16-bit numbers) over the tensor ranks: 4 as in your layer, and 2 because the
-#    forward pass is computed twice, in order to keep less (lab 14).
+#    forward pass is computed twice, in order to keep less ([lab 14](14_mixed_precision_and_memory.ipynb)).
 # 4. Arithmetic and allreduces occur once for each micro-batch, and pipeline − 1 times more, which
 #    is the bubble.
 # 5. At the end the gradients, 2 · parameters / (tensor · pipeline) bytes, are added up over the
@@ -480,7 +480,7 @@ print("Calls in a step, by places:", by_places[0].calls)
 # | `gpus.allreduce(ranks, apart, nbytes)` | an allreduce over ranks, of which every `apart`-th GPU is one |
 #
 # The times of allreduces are computed by formulas for Selene's links, for a ring or a
-# two-dimensional algorithm (lab 26), whichever is faster.
+# two-dimensional algorithm ([lab 26](26_hierarchical_allreduce.ipynb)), whichever is faster.
 #
 # ### Exercise 64.4 · Seconds of a step
 # Write the model. `net.batch`, `net.layers`, `net.hidden`, `net.sequence`, `net.parameters` are

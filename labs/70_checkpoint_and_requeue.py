@@ -45,8 +45,8 @@ patience = 60  # seconds after which a check calls a program stuck
 
 # %% [markdown]
 # ## 1. What does an exact resume need?
-# In lab 40 rank 0 wrote the net and the optimizer into a file, a **checkpoint**. Is that enough to
-# go on as if nothing had happened? `lab70.Training(comm)` is a data-parallel training as in lab 30,
+# In [lab 40](40_horovod_pytorch.ipynb) rank 0 wrote the net and the optimizer into a file, a **checkpoint**. Is that enough to
+# go on as if nothing had happened? `lab70.Training(comm)` is a data-parallel training as in [lab 30](30_average_gradients.ipynb),
 # with what nearly every real one has:
 #
 # | part | how it is read, and put back |
@@ -767,7 +767,7 @@ with tempfile.TemporaryDirectory() as name:
 # %% [markdown]
 # ### In pieces, and in the background
 # Rank 0 writes for everybody: with FSDP it does not even have the whole net. PyTorch's *distributed
-# checkpoint* (lab 60) lets each rank write its own pieces, and `async_save` returns when the state
+# checkpoint* ([lab 60](60_ddp_and_fsdp.ipynb)) lets each rank write its own pieces, and `async_save` returns when the state
 # is copied. (It needs a backend for CPUs. On GPUs begin with
 # `init_process_group("cpu:gloo,cuda:nccl")`.) Two things it does not do as you do (PyTorch 2.13).
 # It renames `.metadata` without an fsync of the folder; and in a folder that has an older

@@ -466,9 +466,9 @@ check("72.4", first_bad, average)
 # |---|---|---|
 # | "can't allocate memory", or SIGKILL (`dmesg` says why) | losses kept as tensors | `loss.item()` |
 # | half of the speed; NCCL: "Duplicate GPU detected" | two ranks on a device | `LOCAL_RANK` |
-# | "DataLoader worker … killed", in any line | memory ran out: a worker was ended | fewer workers (lab 15) |
+# | "DataLoader worker … killed", in any line | memory ran out: a worker was ended | fewer workers ([lab 15](15_input_pipeline.ipynb)) |
 # | DDP: "params … appears not to match sizes" | two versions on two nodes | print versions on all ranks |
-# | `torch.save`: "unexpected pos" | a disk is full | room; rename what is complete (lab 70) |
+# | `torch.save`: "unexpected pos" | a disk is full | room; rename what is complete ([lab 70](70_checkpoint_and_requeue.ipynb)) |
 # | ranks do not meet: refused at once | nobody listens there | is rank 0 up? another `MASTER_PORT` |
 # | ranks do not meet: silence | a firewall | `NCCL_SOCKET_IFNAME`, `GLOO_SOCKET_IFNAME` |
 #
@@ -486,7 +486,7 @@ check("72.4", first_bad, average)
 # | what | how | Gloo | NCCL | Horovod |
 # |---|---|---|---|---|
 # | stacks | py-spy (may need root's rights), `faulthandler` | yes | yes, Python's side | yes |
-# | the calls | flight recorder: `TORCH_FR_BUFFER_SIZE` | yes, on demand | yes | no: the timeline (lab 44) |
+# | the calls | flight recorder: `TORCH_FR_BUFFER_SIZE` | yes, on demand | yes | no: the timeline ([lab 44](44_timeline_and_fusion.ipynb)) |
 # | written after a time limit | `TORCH_NCCL_DUMP_ON_TIMEOUT=1` | no | yes | no |
 # | calls compared | `TORCH_DISTRIBUTED_DEBUG=DETAIL` | yes | yes | always, by name |
 # | a limit of time | `init_process_group(timeout=…)` | raises | see below | stall check |
@@ -502,7 +502,7 @@ check("72.4", first_bad, average)
 # 72.2.
 #
 # The column NCCL comes from PyTorch's and NCCL's documentation. This lab shows none of it, since it
-# runs everywhere. Lab 43 shows `NCCL_DEBUG` where there are GPUs.
+# runs everywhere. [Lab 43](43_horovod_nccl2.ipynb) shows `NCCL_DEBUG` where there are GPUs.
 #
 # With `TORCH_DISTRIBUTED_DEBUG=DETAIL` each call first exchanges what it is about to do. That is
 # work in every call: PyTorch's documentation advises it for the search alone. Your case of section

@@ -8,11 +8,11 @@
 # on the machine can slow down any single call. The result of such a timing looks like any other
 # number, so the mistake remains unnoticed, and conclusions are drawn from it.
 #
-# In this lab we write a small timer step by step, and each step removes one of these errors. Your
-# timer first skips the slow first calls, then waits for the device, and finally summarizes many
-# samples by their median and quartiles, or refuses to give a number. At the end we compare two
-# programs on a machine whose speed changes, and compute what a rare disturbance costs when many
-# processes wait for each other. All later labs use a timer of this kind.
+# In this lab we write a small timer that avoids the most common errors in measuring how long a call
+# takes. It skips the slow first calls, waits for the device before it reads the clock, and
+# summarizes many samples by their median and quartiles, or refuses to give a number. At the end we
+# compare two programs on a machine whose speed changes, and compute what a rare disturbance costs
+# when many processes wait for each other. All later labs use a timer of this kind.
 #
 # **After this lab you can** (1) exclude the slow first calls from a result, (2) time a device that
 # works while your program goes on, (3) quote a median with its quartiles, or refuse to, (4) compare

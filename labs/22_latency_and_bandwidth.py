@@ -75,7 +75,7 @@ call_rounds = ((200, 20), (20, 3))  # the same for allreduces
 #
 # ### Predict
 # How many µs does an empty message take from one rank to another on this machine? The ping-pong in
-# lab 20 sent messages of 8 bytes, so its result is a good guess.
+# [lab 20](20_ranks_and_messages.ipynb) sent messages of 8 bytes, so its result is a good guess.
 
 # %%
 predict("22.1", empty_message_us=...)
@@ -97,11 +97,11 @@ predict("22.1", empty_message_us=...)
 #
 # Play `skip + rounds` rounds. The first `skip` rounds are a warm-up that opens connections and
 # fills caches, so they do not count, and the `rounds` after them do. Return the **median** of the
-# halves, which a few interrupted rounds hardly change (lab 01), and the list of all halves in the
+# halves, which a few interrupted rounds hardly change ([lab 01](01_time_it_properly.ipynb)), and the list of all halves in the
 # order of the rounds.
 #
 # Take the time only from `clock()`. The check first runs your function on ranks of the *virtual
-# cluster*, a simulator that comes with these labs (lab 23 describes it). Its clock follows a rule,
+# cluster*, a simulator that comes with these labs ([lab 23](23_ring_allreduce.ipynb) describes it). Its clock follows a rule,
 # so the right answer is known exactly. This takes about 12 lines. *(beginner)*
 #
 # <details><summary>Hint 1: one round</summary>
@@ -408,7 +408,7 @@ predict.compare("22.3", half_at_bytes=half)
 # - The **algorithm bandwidth** (algbw) is n / time, where n is the number of bytes in the vector of
 #   one rank. It shows how fast the operation is for its user.
 # - The **bus bandwidth** (busbw) is algbw · 2(p − 1)/p for p ranks. As long as only the ranks add,
-#   the busiest rank has to send at least 2(p − 1)/p · n bytes (lab 23), so the bus bandwidth is the
+#   the busiest rank has to send at least 2(p − 1)/p · n bytes ([lab 23](23_ring_allreduce.ipynb)), so the bus bandwidth is the
 #   rate at which its link must at least have worked. We can compare it with the bandwidth of the
 #   link to judge the allreduce.
 #
@@ -491,7 +491,7 @@ print(f"A rank adds {adding / 1e9:.1f} GB/s.")
 # </details>
 #
 # ### Store the results for the next labs
-# Labs 23 to 26 can compute with the numbers of this machine, so the next cell stores them. If the
+# Labs [23](23_ring_allreduce.ipynb) to [26](26_hierarchical_allreduce.ipynb) can compute with the numbers of this machine, so the next cell stores them. If the
 # OSU benchmarks are installed, it also prints their own results for comparison.
 
 # %%
@@ -516,7 +516,7 @@ print(virtual.machine("here").name)
 # - algbw is what the user of an allreduce gets. busbw is 2(p − 1)/p times as much and can be
 #   compared with the bandwidth of a link. Always ask which of the two is quoted.
 #
-# Lab 23 builds the allreduce for long vectors, and lab 24 those for short ones.
+# [Lab 23](23_ring_allreduce.ipynb) builds the allreduce for long vectors, and [lab 24](24_trees_and_halving.ipynb) those for short ones.
 #
 # ### Further reading
 # - R. Hockney, *[The communication challenge for MPP: Intel Paragon and Meiko CS-2](https://doi.org/10.1016/S0167-8191(06)80021-9)*, Parallel Computing 20(3), 1994. The paper from which the model α + nβ takes its name.

@@ -4,7 +4,7 @@
 #
 # A training program allreduces vectors of very different lengths: the loss is a single number, the
 # gradient of one layer can have a few kilobytes, and all gradients together have a hundred
-# megabytes or more. In lab 23 the tree was the faster algorithm for short vectors and the ring for
+# megabytes or more. In [lab 23](23_ring_allreduce.ipynb) the tree was the faster algorithm for short vectors and the ring for
 # long ones. Both waste something, however. In the tree most ranks are idle most of the time, and
 # the ring sends so many messages that on 64 ranks it takes several times as long as necessary for
 # vectors of medium length.
@@ -52,15 +52,15 @@ patience = 20  # seconds after which a check calls a program on real ranks stuck
 
 # %% [markdown]
 # ## Terms
-# Two allreduces are available from `labkit.collectives`. The tree from lab 21 sends whole vectors
+# Two allreduces are available from `labkit.collectives`. The tree from [lab 21](21_collectives.ipynb) sends whole vectors
 # up to the root and down again, so in the step that reaches the root only two ranks have anything
-# to do. The ring from lab 23 sends few bytes but needs 2(p − 1) steps. We now look for an algorithm
+# to do. The ring from [lab 23](23_ring_allreduce.ipynb) sends few bytes but needs 2(p − 1) steps. We now look for an algorithm
 # with few steps in which no rank is idle.
 #
 # | term | meaning |
 # |---|---|
 # | p, n | number of ranks, and bytes in the vector of one rank |
-# | α, β, γ | seconds per message, per byte sent, and per byte added (lab 22) |
+# | α, β, γ | seconds per message, per byte sent, and per byte added ([lab 22](22_latency_and_bandwidth.ipynb)) |
 # | log₂ p | logarithm to base 2, written lg p in the messages of the checks |
 # | step | a rank sends at most one message and receives at most one; plots and checks in this lab say *round* |
 # | seat | the number of a rank among those that take part, counted from 0 without gaps (papers say *virtual* or *compacted rank*) |
@@ -299,10 +299,10 @@ predict("24.2", size_kB=...)
 
 # %% [markdown]
 # ### Measure: which algorithm is fastest where?
-# Your functions now run on the **virtual cluster**, the simulator that lab 23 introduced. The
+# Your functions now run on the **virtual cluster**, the simulator that [lab 23](23_ring_allreduce.ipynb) introduced. The
 # machine is a model of nodes with K80 GPUs and EDR (Enhanced Data Rate) InfiniBand. In this model a
 # message of up to `eager` bytes is sent at once, while a longer one first waits for a *handshake*
-# with the receiver (the rendezvous of lab 20). The map shows the fastest algorithm for each size
+# with the receiver (the rendezvous of [lab 20](20_ranks_and_messages.ipynb)). The map shows the fastest algorithm for each size
 # and number of ranks, with a letter and a color for each algorithm that are the same in all maps of
 # this lab. `Ra=Ri` means that both take equally long. This takes about 20 s.
 
@@ -499,7 +499,7 @@ for p in (4, 16, 64):
 #
 # ### Aluminum: short allreduces behind the backward pass
 # Short vectors occur in a training program that allreduces the gradient of each layer as soon as it
-# has been computed (lab 32). **Aluminum**, a library of Lawrence Livermore National Laboratory, was
+# has been computed ([lab 32](32_buckets_and_overlap.ipynb)). **Aluminum**, a library of Lawrence Livermore National Laboratory, was
 # written for this case (Dryden et al., 2018). Its authors found that in such a program most of the
 # communication time is latency and not bandwidth. Aluminum therefore chooses between two kinds of
 # algorithm by size. On CPUs, up to version 1.0, it used recursive doubling up to 512 values and
@@ -644,7 +644,7 @@ print(
 # on 16 nodes of 4 GPUs each, 2 · 3 + 2 · 4 = 14 messages follow one another, while a ring of all
 # GPUs has 126. For this reason NCCL's trees, which it has had since version 2.4, are good for short
 # vectors and need not be slow for long ones. An allreduce in two dimensions, first inside the nodes
-# and then between them (lab 26; `HOROVOD_TORUS_ALLREDUCE=1` in a [Horovod](https://horovod.readthedocs.io) that was built
+# and then between them ([lab 26](26_hierarchical_allreduce.ipynb); `HOROVOD_TORUS_ALLREDUCE=1` in a [Horovod](https://horovod.readthedocs.io) that was built
 # for NCCL), has 2 · 3 + 2 · 15 = 36 messages one after another. It sends 1.875 vectors through the
 # NIC (network interface card) of a node, where the ring sends 1.97.
 #

@@ -63,7 +63,7 @@ sizes_here = (4096, 65536, 1048576, 16777216)  # bytes per broadcast on real ran
 # writes the memory of a GPU.
 #
 # The next cell prints the sizes of the messages. In this lab p is the number of ranks, and a
-# message of n bytes takes α + nβ seconds (lab 22). A *step* of an algorithm consists of at most one
+# message of n bytes takes α + nβ seconds ([lab 22](22_latency_and_bandwidth.ipynb)). A *step* of an algorithm consists of at most one
 # message that a rank sends and one that it receives (the checks call it a round), while a *training
 # step* processes one batch.
 
@@ -75,13 +75,13 @@ print(f"{net}, MB:", ", ".join(f"{layer} {nbytes / 1e6:.3g}" for layer, nbytes i
 
 # %% [markdown]
 # ## Scatter, then allgather
-# The tree from lab 21, `tree_broadcast(comm, vector, root)`, sends the whole vector ⌈log₂ p⌉ times,
+# The tree from [lab 21](21_collectives.ipynb), `tree_broadcast(comm, vector, root)`, sends the whole vector ⌈log₂ p⌉ times,
 # one after another. With 64 ranks it sends the 411 MB of layer fc6 six times in a row. To *receive*
 # n bytes, however, a rank needs only nβ seconds. The tree is slow because each rank waits for the
 # whole vector before it sends anything.
 #
 # The first improvement cuts the vector into p chunks. The root **scatters** the chunks, one to each
-# rank, and then all ranks **allgather** them around a ring, as in lab 21: each rank begins with its
+# rank, and then all ranks **allgather** them around a ring, as in [lab 21](21_collectives.ipynb): each rank begins with its
 # own chunk and passes on to the right what has just arrived from the left. With four ranks the
 # scatter takes 3 messages of a quarter and the ring 3 more, so together they take 1.5 nβ, while the
 # tree takes 2 nβ. MPI libraries use this broadcast for long vectors. It is known as van de Geijn's
@@ -178,7 +178,7 @@ check("25.2", chain)
 
 # %% [markdown]
 # ### Measure: the pipeline fills and drains
-# Now 8 chunks are broadcast to 8 ranks on the **virtual cluster**, the simulator that lab 23
+# Now 8 chunks are broadcast to 8 ranks on the **virtual cluster**, the simulator that [lab 23](23_ring_allreduce.ipynb)
 # introduced. In the plot each dark bar is one chunk that a rank sends. Look for the step after
 # which rank 7 has all chunks. The lines below the plot show the time of 1 GB to 64 ranks as a
 # multiple of nβ.
@@ -264,7 +264,7 @@ print(f"Your chain is fastest with {min(measured, key=measured.get)} chunks.")
 # Library), which runs a ring over PCI Express.
 #
 # The next cell contains such a broadcast. The communicator `node` contains the ranks of one node,
-# and `across` contains the ranks that have the same place in their nodes (lab 26 builds such
+# and `across` contains the ranks that have the same place in their nodes ([lab 26](26_hierarchical_allreduce.ipynb) builds such
 # groups). First the ranks at the root's place receive the vector by the tree, one rank per node.
 # Then each of these ranks broadcasts it inside its node with the function `inside`.
 
@@ -435,7 +435,7 @@ for name, way in (
 # - For short vectors the number of messages that follow one another determines the time, and for
 #   long vectors the number of bytes. A network has both kinds of layer, so choose by size.
 #
-# Lab 26 builds an allreduce with two levels, and lab 32 hides messages behind computation.
+# [Lab 26](26_hierarchical_allreduce.ipynb) builds an allreduce with two levels, and [lab 32](32_buckets_and_overlap.ipynb) hides messages behind computation.
 #
 # ### Going further (optional): how sure is this result?
 # The minutes of this lab do not include the following parts, which take about 20 minutes more.

@@ -2,14 +2,14 @@
 # <!-- Generated from solutions/26_hierarchical_allreduce.py by `make labs`. Learners work on a copy in work/. -->
 # # 26 Hierarchical allreduce
 #
-# In lab 23 every rank had its own link to the network. On a GPU cluster this is rarely so. A node
+# In [lab 23](23_ring_allreduce.ipynb) every rank had its own link to the network. On a GPU cluster this is rarely so. A node
 # contains four or eight GPUs, which are connected by fast links, and they share one or a few NICs
 # (network interface cards) to the other nodes, which are often ten times slower. An allreduce that
 # ignores the nodes can send the same bytes through the slow NIC several times, while the fast links
 # are idle. A bad order of the ranks in a ring is enough to make it four times as slow as necessary.
 #
 # In this lab we write two allreduces that distinguish the links inside a node from the links
-# between nodes. Both are built from parts that you wrote in labs 21 and 23. We count the bytes that
+# between nodes. Both are built from parts that you wrote in labs [21](21_collectives.ipynb) and [23](23_ring_allreduce.ipynb). We count the bytes that
 # leave a node, compare the two with a flat ring on a model of a cluster with one NIC per node and
 # with four, and find out where each of them is the fastest and where the flat ring is better.
 #
@@ -65,7 +65,7 @@ patience = 20  # seconds after which a check calls a program on real ranks stuck
 # The next table shows both for 2 nodes of 2 ranks. Each rank has two values with its own decimal
 # digit, so a sum shows which ranks have contributed to it. The values with which the algorithm
 # continues are bold, and the other values are left over and mean nothing. (Rank 0 of a row gets
-# chunk 1, as in the ring of lab 23.)
+# chunk 1, as in the ring of [lab 23](23_ring_allreduce.ipynb).)
 #
 # | | rank 0 | rank 1 | rank 2 | rank 3 |
 # |---|---|---|---|---|
@@ -86,7 +86,7 @@ patience = 20  # seconds after which a check calls a program on real ranks stuck
 # 224 s (Mikami et al., 2018). IBM's PowerAI DDL has more than two dimensions (Cho et al., 2017).
 # </details>
 #
-# `labkit.collectives` contains the parts, which you know from labs 21 and 23:
+# `labkit.collectives` contains the parts, which you know from labs [21](21_collectives.ipynb) and [23](23_ring_allreduce.ipynb):
 #
 # | call | after the call |
 # |---|---|
@@ -137,7 +137,7 @@ check("26.1", groups)
 
 # %% [markdown]
 # ### Predict
-# Take 4 nodes of 4 ranks. How many bytes leave a node in all, as a multiple of a vector? As lab 23
+# Take 4 nodes of 4 ranks. How many bytes leave a node in all, as a multiple of a vector? As [lab 23](23_ring_allreduce.ipynb)
 # showed, a ring of p ranks sends 2(p − 1)/p of its vector through each of its links. In a flat ring
 # of 2 nodes with 2 ranks each, for example, one rank of each node has its right neighbor on the
 # other node, so 2 · 3/4 = 1.5 vectors leave the node. Predict four cases:
@@ -262,7 +262,7 @@ plots.compare(
 #
 # ### The machine
 # The next cell prints the machine of the following measurements. It is a model for the **virtual
-# cluster**, the simulator that lab 23 introduced. *Estimate* marks numbers that have not been
+# cluster**, the simulator that [lab 23](23_ring_allreduce.ipynb) introduced. *Estimate* marks numbers that have not been
 # published; they describe a common node of that time.
 
 # %%
@@ -386,7 +386,7 @@ for kind in (machine, at_once):
 # - A flat ring in the order of the nodes is hard to beat where a node has one NIC, but it depends
 #   on this order.
 #
-# Lab 43 shows what NCCL makes of nodes and NICs.
+# [Lab 43](43_horovod_nccl2.ipynb) shows what NCCL makes of nodes and NICs.
 #
 # ## Going further (optional)
 # The minutes of this lab do not include the following two parts, which take about 12 minutes.

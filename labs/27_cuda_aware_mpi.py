@@ -86,7 +86,7 @@ predict("27.1", staged_over_host=...)
 # device.
 #
 # `outbox` and `inbox` are pinned host memory and as long as `out` and `into`. All ranks send and
-# receive at the same time, for which MPI has a single call (lab 20):
+# receive at the same time, for which MPI has a single call ([lab 20](20_ranks_and_messages.ipynb)):
 # `comm.Sendrecv(outbox, dest=dest, recvbuf=inbox, source=source)`. This takes 3 lines. *(beginner)*
 #
 # <details><summary>Hint 1: the order</summary>
@@ -172,7 +172,7 @@ predict("27.2", times_as_fast=...)
 # no harm.
 #
 # Row 3 comes before row 4 so that the engine copies the next chunk while you wait in row 4, where
-# MPI moves the message (lab 36). This takes about 13 lines. *(advanced)*
+# MPI moves the message ([lab 36](36_progress.ipynb)). This takes about 13 lines. *(advanced)*
 #
 # <details><summary>Hint 1: rows 1 and 2</summary>
 #
@@ -244,7 +244,7 @@ print(f"yours, on the virtual rank's clock: {whole.time / cut.time:.2f} times as
 #
 # The Open MPI package of conda-forge, for example, is built for CUDA, but its configuration file
 # switches the support off. Open MPI 5 has no switch, and its answer is about the present run. The
-# function `lab27.why_not` asks both questions. (Labs 42 and 46 check the answer by a real
+# function `lab27.why_not` asks both questions. (Labs [42](42_horovod_mvapich2_gdr.ipynb) and [46](46_three_libraries.ipynb) check the answer by a real
 # transfer.)
 
 # %%

@@ -64,7 +64,7 @@ pictures = 64  # of each GPU in a training step
 # Gb/s are one direction of an H100.
 #
 # Hardly anyone has access to all nine networks. For this reason the lab uses the **virtual
-# cluster**, the simulator that lab 23 introduced, and everything that it prints is *simulated*.
+# cluster**, the simulator that [lab 23](23_ring_allreduce.ipynb) introduced, and everything that it prints is *simulated*.
 # Each of its machine models is a list of numbers that also says where each number comes from. (In
 # this lab a GB is 10⁹ bytes.)
 
@@ -122,7 +122,7 @@ predict(
 
 # %% [markdown]
 # ### Exercise 28.1 · The time of an allreduce
-# Lab 24 derived what an allreduce costs. For a long time MPICH used one of two algorithms, and the
+# [Lab 24](24_trees_and_halving.ipynb) derived what an allreduce costs. For a long time MPICH used one of two algorithms, and the
 # virtual cluster still does. Let the number of ranks p be a power of two, and let log₂ p be its
 # logarithm to base 2, `math.log2(p)` (the messages of the checks write lg p).
 #
@@ -166,7 +166,7 @@ check("28.1", allreduce_time)
 # ### Measure: nine networks, three sizes
 # The next cell simulates all nine networks. The number in parentheses is the simulated time divided
 # by the time of your formula. The function `lab28.connect` puts the GPUs on a network. Messages do
-# not wait for a handshake there (lab 24), because NCCL's messages hardly ever wait: its receivers
+# not wait for a handshake there ([lab 24](24_trees_and_halving.ipynb)), because NCCL's messages hardly ever wait: its receivers
 # announce their buffers in advance.
 
 # %%
@@ -276,7 +276,7 @@ print(f"EDR, 64 KB, with the handshakes of an MPI: {1e6 * with_it:.0f} µs")
 # shows.) We now compute the size from which bandwidth matters.
 #
 # ## 2. The size at which latency and bandwidth matter equally
-# For a single message this size is n½ = α/β (lab 22), at which its bytes take as long as an empty
+# For a single message this size is n½ = α/β ([lab 22](22_latency_and_bandwidth.ipynb)), at which its bytes take as long as an empty
 # message. With α = 2 µs and 1/β = 10 GB/s, for example, n½ is 20 kB. An allreduce consists of
 # several messages, so its balance is at another size.
 #
@@ -336,9 +336,8 @@ predict.right("28.2", network=largest, kilobytes=balances[largest])
 # A node can have several NICs, which names and plots in this lab call *cards*. A DGX H100 has eight
 # GPUs and eight NICs of 400 Gb/s.
 #
-# Now we take 8 nodes of 8 GPUs. `lab28.torus_allreduce` is the allreduce in two dimensions from lab
-# 26: each GPU of a node sends one part of the vector to the other nodes, and the GPUs share the
-# NICs that the node has. As a control, a flat ring (lab 23) connects all 64 GPUs in the order of
+# Now we take 8 nodes of 8 GPUs. `lab28.torus_allreduce` is the allreduce in two dimensions from [lab 26](26_hierarchical_allreduce.ipynb): each GPU of a node sends one part of the vector to the other nodes, and the GPUs share the
+# NICs that the node has. As a control, a flat ring ([lab 23](23_ring_allreduce.ipynb)) connects all 64 GPUs in the order of
 # the nodes, so only one GPU of a node has its right neighbor on the next node.
 #
 # ### Predict
@@ -413,13 +412,13 @@ predict.right(
 # floating-point numbers). We now ask which share of a training step is spent waiting for the
 # allreduce of these gradients, which the code calls the *exchange*.
 #
-# An allreduce can run while the backward pass still computes (lab 32). Suppose that it can overlap
+# An allreduce can run while the backward pass still computes ([lab 32](32_buckets_and_overlap.ipynb)). Suppose that it can overlap
 # with a share `hidden` of the computation. The part of the allreduce that is longer than this is
 # *exposed*, which means that all GPUs wait for it.
 #
 # - With hidden = 0 nothing overlaps. A training step first computes and then runs the allreduce.
 # - With hidden = 2/3 the allreduce overlaps with the whole backward pass, which has two thirds of
-#   the operations (lab 02). In a plain training step more is not possible.
+#   the operations ([lab 02](02_why_parallel.ipynb)). In a plain training step more is not possible.
 #
 # For example, suppose that a training step computes for 0.1 s and its allreduce takes 0.06 s, with
 # hidden = 0.2. Then 0.02 s of the allreduce are hidden and 0.04 s are exposed. The step takes 0.14
@@ -555,7 +554,7 @@ print(point.source)
 #
 # ## 5. Which processor?
 # The network is one limit of a processor, and its memory is another one. The **roofline** model
-# (lab 12) uses two numbers of a data sheet, the *peak* in operations per second and the *bandwidth*
+# ([lab 12](12_find_the_bottleneck.ipynb)) uses two numbers of a data sheet, the *peak* in operations per second and the *bandwidth*
 # of the memory in bytes per second. A program has one number, its *intensity*, which is the number
 # of operations per byte that it moves.
 #
@@ -567,7 +566,7 @@ print(point.source)
 #
 # For example, a processor with 10¹² operations/s and 10¹¹ bytes/s has its ridge at 10 operations
 # per byte. A program with 2 operations per byte reaches at most 2 · 10¹¹ operations per second on
-# it. You wrote the second function of the next cell in lab 12.
+# it. You wrote the second function of the next cell in [lab 12](12_find_the_bottleneck.ipynb).
 
 # %%
 def ridge(peak, bandwidth):
@@ -713,7 +712,7 @@ for gpu in lab28.GPUS:
 #   with more bandwidth needs longer messages.
 # - A faster GPU needs a faster network, because it leaves less time in which an allreduce can be
 #   hidden.
-# - The lower of two roofs is the limit, for memory as well as for a network. Lab 22 fits the
+# - The lower of two roofs is the limit, for memory as well as for a network. [Lab 22](22_latency_and_bandwidth.ipynb) fits the
 #   numbers of a link on your machine.
 #
 # ### Going further (optional): the network is a roof, too

@@ -294,7 +294,7 @@ for nbytes in (64, 1024, 8192, 1 << 20):
 #
 # For the longest messages the rate of the window might fall again, even below that of the
 # ping-pong.
-# <details><summary>Why?</summary>
+# <details><summary>Why does the rate of the window fall for the longest messages?</summary>
 #
 # The 64 rows of 1 MiB each do not fit into the cache of the processor, while the single ball of the
 # ping-pong does. The control tests this explanation, because it has as many messages in flight but

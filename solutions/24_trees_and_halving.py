@@ -349,7 +349,7 @@ for label, model in (("with", as_it_is), ("without", as_it_is.but(eager=float("i
 # **Explain.** From left to right in the rows of 4, 8, 16, … ranks you should see doubling and then
 # Rabenseifner. With p = 2 the ring and Rabenseifner send the same messages. With 3, 6, 12, 24 and
 # 48 ranks the ring is fastest for long vectors.
-# <details><summary>Why?</summary>
+# <details><summary>Why is the ring faster than Rabenseifner on 3, 6, 12, … ranks?</summary>
 #
 # With these numbers of ranks Rabenseifner pays for handing in and handing back, which are two whole
 # vectors, and the ring pays nothing extra.
@@ -357,7 +357,7 @@ for label, model in (("with", as_it_is), ("without", as_it_is.but(eager=float("i
 #
 # At 16 KiB Rabenseifner is fastest, but on 4 to 16 nodes it is no longer the fastest in the next
 # column.
-# <details><summary>Why?</summary>
+# <details><summary>Why is Rabenseifner faster than doubling at 16 KiB and not at 64 KiB?</summary>
 #
 # In this model `eager` is 12 KiB. At 16 KiB doubling's whole vectors wait for a handshake, while
 # Rabenseifner's halves of 8 KiB do not. The control confirms this, because without the handshake
@@ -579,7 +579,7 @@ predict.compare("24.3", ring_latency_ms=1e3 * len(layers) * seconds("ring", node
 # rings until version 2.4.
 #
 # A single vector with all layers takes even less time, because it pays for latency only once. Why
-# does not every program do that?
+# doesn't every program do that?
 # <details><summary>Answer</summary>
 #
 # Its allreduce can start only after the last gradient has been computed, and then no computation

@@ -259,7 +259,7 @@ plots.compare(
 # hierarchical ways save only a quarter of the bytes, so they need other advantages to be much
 # faster.
 #
-# <details><summary>Which advantages are these?</summary>
+# <details><summary>Which other advantages do the hierarchical ways have?</summary>
 #
 # The first one is the number of **steps** (the checks call them rounds): a flat ring of p ranks has
 # 2(p − 1), and the hierarchical ways have far fewer. The second one is the number of **NICs** in

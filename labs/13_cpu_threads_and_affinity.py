@@ -2,12 +2,26 @@
 # <!-- Generated from solutions/13_cpu_threads_and_affinity.py by `make labs`. Learners work on a copy in work/. -->
 # # 13 CPU threads and affinity
 #
-# One process with many threads, many processes with one thread each, or something between: on the
-# same cores the same net trains at different speeds. Find the best split, say why, and keep every
-# thread on its cores.
+# A node with many cores can train one network in several ways: with a single process that has a
+# thread per core, with one single-threaded process per core, or with something between the two. The
+# arithmetic is the same in all of them, but the speed is not. The speed also suffers if two
+# processes run on the same cores while other cores are idle, and the program does not report this.
 #
-# **You will be able to** (1) share a node's cores among ranks, (2) tell what of a step threads do
-# not help, (3) measure threads × processes, (4) bind a rank with all its threads, and prove it.
+# In this lab we find the fastest way to use the cores of a node for training, and explain why it is
+# the fastest. We partition the cores among the processes, predict by Amdahl's law what additional
+# threads gain, and measure all combinations of processes and threads. At the end we bind a process
+# with all its threads to its cores, and measure what a wrong binding costs.
+#
+# **After this lab you can** (1) partition a node's cores among ranks, (2) tell which part of a step
+# does not become faster with more threads, (3) measure threads × processes, (4) bind a rank with
+# all its threads, and prove it.
+#
+# ![One process with four threads: during the serial part of a step three cores are idle. Four processes: each core has its own part of the serial work, and an allreduce follows](../notebooks/figures/13_splits.svg)
+#
+# *A training step on four cores. Above: in one process with four threads, one core does the serial
+# part alone. Below: four processes divide the serial part as well, if it consists of loops over
+# images, but they have to add up their gradients (allreduce). The lengths are chosen, not
+# measured.*
 #
 # Needs: mpi, torch · Ranks: 4 · Minutes: 45 · Level: intermediate · Before: 10, 20
 
@@ -32,18 +46,19 @@ waiting = ("active", "passive")  # threads without work keep their core busy, or
 patience = 120  # seconds after which a run on ranks is given up
 
 # %% [markdown]
-# ## The words
-# * **Core**: what computes. Linux counts *hardware threads*: if a core has two, it appears twice,
-#   and two busy threads share one core's arithmetic.
-# * **Socket**: a processor chip; a node often has two. Each socket, or a part of it, has memory of
-#   its own: it is a **NUMA node** (non-uniform memory access). A core reads another one's memory
-#   more slowly.
-# * **Affinity**: the set of cores on which a thread may run, its *mask*. `os.sched_getaffinity(0)`
-#   returns it. `os.cpu_count()` counts the cores outside of it, too.
-# * **Local rank**: a rank's number on its node, 0 to `local_size` - 1.
+# ## Terms
+# * A **core** is the unit that computes. Linux counts *hardware threads*, so a core with two of
+#   them appears twice, and two busy threads share the arithmetic of one core.
+# * A **socket** holds one processor chip, and a node often has two of them. Each socket, or each
+#   part of one, has its own memory and is called a **NUMA node** (non-uniform memory access),
+#   because a core reads the memory of another NUMA node more slowly than its own.
+# * The **affinity** of a thread is the set of cores on which it may run, its *mask*.
+#   `os.sched_getaffinity(0)` returns this set, while `os.cpu_count()` also counts the cores outside
+#   it.
+# * The **local rank** is the number of a rank on its node, from 0 to `local_size` - 1.
 #
-# `lab13.usable()` lists the cores of the mask, and no more than a container's quota of CPU time
-# pays for.
+# `lab13.usable()` lists the cores in the mask, but no more of them than a container's quota of CPU
+# time allows.
 
 # %%
 print("Usable cores:", lab13.usable())
@@ -51,23 +66,25 @@ print("Usable cores:", lab13.usable())
 
 # %% [markdown]
 # ### Exercise 13.1 · Share the cores
-# The ranks of a node share its usable `cores`. Give each rank one piece of them, in order, as cores
-# that share a cache and memory mostly have neighbouring numbers. There are at least as many cores
-# as ranks. 4 lines. *(beginner)*
+# The ranks of a node partition its usable `cores`. Give each rank a part of them in ascending
+# order, because cores with neighboring numbers mostly share a cache and a memory. There are at
+# least as many cores as ranks. 4 lines. *(beginner)*
 #
-# * Pieces do not overlap, no core is left over, and the shares differ by one core at most.
-# * The numbers may begin anywhere, with gaps.
+# * The parts do not overlap, every core belongs to one of them, and their sizes differ by at most
+#   one core.
+# * The numbers of the cores may begin anywhere and may have gaps.
 #
-# An example: cores 8, 9, 10, 12 and 3 ranks may be [8], [9], [10, 12].
+# For example, the cores 8, 9, 10, 12 can be partitioned among 3 ranks as [8], [9], [10, 12].
 #
 # <details><summary>Hint 1: which part?</summary>
 #
-# `cores = sorted(cores)`, a set has no order. With n cores, rank r's piece begins at place
-# `r * n // local_size`. Where does the next one begin?
+# Begin with `cores = sorted(cores)`, because a set has no order. With n cores, the part of rank r
+# begins at position `r * n // local_size`. Where does the next part begin?
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
-# It ends where the next one begins, at `(r + 1) * n // local_size`. Return `cores[begin:end]`.
+# The part ends where the next one begins, at `(r + 1) * n // local_size`. Return
+# `cores[begin:end]`.
 # </details>
 
 # %%
@@ -90,13 +107,14 @@ for rank in range(min(4, len(usable))):
 
 # %% [markdown]
 # ## Why threads are not enough
-# Inside a process PyTorch cuts each large operation into pieces, one for each thread. What it does
-# not cut is done by one thread while the others wait: Python, the start of each operation, simple
-# loops (ReLU, sums) over less than 32,768 numbers. So with t threads a step takes
-# `serial + parallel / t`: **Amdahl's law**.
+# Inside a process, PyTorch divides each large operation among its threads. What it does not divide
+# is done by one thread while the others wait. This is the case for Python itself, for the launch of
+# each operation, and for simple loops (ReLU, sums) over fewer than 32,768 numbers. With t threads a
+# step therefore takes `serial + parallel / t`, which is **Amdahl's law** (1967).
 #
-# The two parts follow from the seconds of a step by number of threads: over x = 1/threads they are
-# a line (lab 50 asks for such a fit).
+# We can compute the two parts from the times of a step with different numbers of threads, because
+# the times form a straight line over x = 1/threads. The next cell fits this line (in [lab 50](50_strong_and_weak_scaling.ipynb) you
+# will write such a fit) and prints what the law predicts for three serial shares.
 
 # %%
 def amdahl(seconds):
@@ -116,15 +134,17 @@ for share in (0.5, 0.1, 0.01):
 
 
 # %% [markdown]
-# One percent of serial work is enough to keep 56 threads from being more than 36 times as fast.
+# You should see that one percent of serial work is enough to limit 56 threads to a speedup of 36.
 #
 # ## Threads × processes
-# The other way to use n cores: p processes, each with n/p threads and 1/p of the batch (**data
-# parallel**). All loops over images then run side by side, and threads wait for each other less.
+# The other way to use n cores is to run p processes, each with n/p threads and 1/p of the batch
+# (**data parallelism**). All loops over images then run in parallel on the processes, and fewer
+# threads wait for each other.
 #
-# The price: once a step the ranks add up their gradients. MPI's `comm.Allreduce(own, total)` does
-# it: `total` becomes the sum of all ranks' `own`, on every rank (lab 21). Both are NumPy arrays of
-# one shape.
+# The price is that the ranks have to add up their gradients once in each step. MPI (Message Passing
+# Interface) does this with `comm.Allreduce(own, total)`, which leaves the sum of all ranks' `own`
+# in `total`, on every rank ([lab 21](21_collectives.ipynb)). Both are NumPy arrays of the same shape. The next cell
+# contains this allreduce for all gradients of a network.
 
 # %%
 def add_up(comm, net):
@@ -139,13 +159,19 @@ def add_up(comm, net):
 
 # %% [markdown]
 # ### Exercise 13.2 · The same step on several ranks
-# Leave in `.grad` the gradient of the mean loss over the *whole* batch, on every rank. The weights
-# stay as they are. 3 lines. *(intermediate)*
+# Write a step that leaves in `.grad` the gradient of the mean loss over the *whole* batch, on every
+# rank. The weights do not change. 3 lines. *(intermediate)*
 #
-# * `.grad` still holds the step before; `net.zero_grad()` clears it.
-# * Parts of a batch may be unequal, so a mean of means is wrong. Instead a rank takes the *sum* of
-#   its images' losses (`reduction="sum"`) and divides by `batch`, the images of all ranks.
-# * Then the sum of the ranks' gradients is right: `add_up(comm, net)`.
+# * `.grad` still contains the gradient of the previous step, and `net.zero_grad()` clears it.
+# * The parts of a batch may have different sizes, so the mean of the ranks' means would be wrong.
+#   Each rank therefore takes the *sum* of the losses of its images (`reduction="sum"`) and divides
+#   it by `batch`, the number of images of all ranks.
+# * With this loss, the sum of the ranks' gradients is the right result. `add_up(comm, net)`
+#   computes it.
+#
+# For example, let two ranks have the losses 1, 2, 3 and 6, where the first three belong to rank 0.
+# The mean over the batch is 12 / 4 = 3. The ranks compute 6 / 4 = 1.5 and 6 / 4 = 1.5, whose sum is
+# 3, while the mean of their means 2 and 6 would be 4.
 #
 # <details><summary>Hint 1: this rank's loss</summary>
 #
@@ -153,7 +179,7 @@ def add_up(comm, net):
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
-# `net.zero_grad()`, then `(…).backward()` of that loss, then `add_up(comm, net)`.
+# Call `net.zero_grad()`, then `(…).backward()` of that loss, then `add_up(comm, net)`.
 # </details>
 
 # %%
@@ -169,14 +195,16 @@ def step(comm, net, images, labels, batch):
 check("13.2", step)
 
 # %% [markdown]
-# ### Measure
-# All **splits**, pairs (processes, threads) whose product is the cores; one process with more and
-# more threads; and twice as many threads as cores, as a control.
+# ### Measure: all splits of the cores
+# The next cell measures all **splits**, which are pairs (processes, threads) whose product is the
+# number of cores. It also measures one process with more and more threads and, as a control, twice
+# as many threads as cores.
 #
-# What does a thread do that has nothing to do? It waits *actively*: it goes on at once, but its
-# core is lost to others. Or *passively*: it sleeps. PyTorch's threads belong to OpenMP, a library
-# that shares loops among threads. It reads the variable `OMP_WAIT_POLICY` when a process starts.
-# `launch.run` sets it for the ranks that it starts; under a launcher you set it yourself.
+# A thread that has nothing to do can wait in two ways. If it waits *actively*, it keeps its core
+# busy and can continue at once. If it waits *passively*, it sleeps and leaves the core to others.
+# The threads of PyTorch belong to OpenMP, a library that divides loops among threads. OpenMP reads
+# the environment variable `OMP_WAIT_POLICY` when a process starts. `launch.run` sets this variable
+# for the ranks that it starts, while under a launcher such as `srun` you have to set it yourself.
 
 # %%
 # About a minute: each way of waiting, each split.
@@ -192,7 +220,8 @@ for policy in policies:
     print(f"threads that wait {policy}: done")
 
 # %% [markdown]
-# First one process alone. What do your functions say of its threads?
+# We first look at one process alone, and compute the serial and the parallel part of its step with
+# the functions from above.
 
 # %%
 last_policy = list(grids)[-1]  # the predictions are about this way of waiting
@@ -213,12 +242,13 @@ print(f"to be compared: {most} processes × {cores // most} with 1 × {cores}")
 
 # %% [markdown]
 # ### Predict
-# How many times the images/s of one process have p processes, on the same n cores? By Amdahl's law
-# one process takes `serial + parallel / n`. Suppose that p processes share the serial part as well:
-# `serial / p + parallel / n`. Take the numbers printed above, and 0 for a part that is below it.
+# How many times as many images per second do p processes train as one process, on the same n cores?
+# According to Amdahl's law, one process takes `serial + parallel / n`. Suppose that p processes
+# divide the serial part as well, so that they take `serial / p + parallel / n`. Use the numbers
+# printed above, and 0 for a part that is negative.
 #
-# This leaves out what processes pay: an allreduce of the gradient, here 68 kB, which takes tens of
-# microseconds.
+# This leaves out the cost of the allreduce. The gradient has 68 kB here, so its allreduce takes
+# tens of microseconds.
 
 # %%
 predict("13.2", ranks_over_threads=...)
@@ -273,41 +303,46 @@ else:
     )
 
 # %% [markdown]
-# **Explain.** Where the ranks' point lies above Amdahl's law of one process, ranks gain what
-# threads do not. There are at least two causes. Ranks share the serial loops over images, too. And
-# in each operation fewer threads wait for one another. The plot does not separate them. The two
-# ways of waiting do, in part: threads that wait actively go on at once, so a gain that is left
-# there does not come from waking them. Serial loops, uneven pieces or caches may be behind it.
-# Python's own part is as long on every rank, and pulls the other way.
+# **Explain.** If the point of the ranks is above the curve of Amdahl's law for one process, ranks
+# gain something that threads do not. There are at least two reasons. Ranks also divide the serial
+# loops over images, and in each operation fewer threads wait for each other. The plot does not
+# separate these two reasons, but the two ways of waiting do in part: threads that wait actively
+# continue at once, so a gain that remains with active waiting does not come from waking threads up.
+# It might come from serial loops, from parts of unequal size, or from caches. The time of Python
+# itself is the same on every rank and reduces the gain.
 #
-# You may see instead that one process wins: its threads wait actively, and nobody else wants the
-# cores. With two cores the law has two points and goes through both, whatever they are: it tests
-# nothing there. And where lines say "do not quote", other programs took the cores.
+# You might see instead that one process is faster. In this case its threads wait actively and no
+# other program needs the cores. With two cores the law has two points, and its curve goes through
+# both whatever they are, so it tests nothing there. If lines say "do not quote", other programs
+# used the cores.
 #
-# Compare the two pictures where there are twice as many threads as cores. With active waiting a
-# thread that waits takes the core from the one that it waits for: mostly these steps are the slower
-# ones.
+# Now compare the plots of the two ways of waiting, at twice as many threads as cores. With active
+# waiting, a thread that waits takes the core away from the thread for which it waits, so these
+# steps are mostly the slower ones.
 #
-# When does one process with many threads win for good? <details><summary>Answer</summary> Where the
-# gradient is large (VGG-16: 553 MB a rank, in each step), where a rank's part of the batch is too
-# small to be quick, or where memory is short: every rank has weights of its own.</details>
+# When is one process with many threads always the better choice? <details><summary>Answer</summary>
+# It is better where the gradient is large (VGG-16 has 553 MB per rank in each step), where a rank's
+# part of the batch is too small to be computed efficiently, or where memory is scarce, because
+# every rank has its own copy of the weights.</details>
 #
-# <details><summary>Further reading: large machines</summary>
+# <details><summary>Large machines</summary>
 #
-# 8,192 processes, **four on each** of Frontera's nodes of 56 cores (TACC's guide), trained
-# ResNet-50 in TensorFlow at 250,000 images/s (MVAPICH2, 2,048 nodes; Jain and others, DLS workshop
-# at SC19, which compares processes per node).
+# ResNet-50 was trained in TensorFlow at 250,000 images/s on 2,048 nodes of Frontera with MVAPICH2.
+# The job had 8,192 processes, **four on each node** of 56 cores (TACC's user guide; Jain and
+# others, at the DLS workshop of SC19, compare different numbers of processes per node).
 #
-# Intel-Caffe sent gradients through MLSL, a layer on Intel MPI with cores for communication alone
-# (Sridharan and others 2018, arXiv 1801.08030): 28 minutes for ResNet-50, over 90 % efficiency on
-# up to 104,000 cores (Codreanu and others 2017). MLSL's heir is **oneCCL**, whose workers want
-# cores of their own, too: `CCL_WORKER_AFFINITY` (a Horovod with it: `env/HOROVOD.md`).
+# Intel-Caffe sent its gradients through MLSL, a layer on top of Intel MPI that uses some cores only
+# for communication (Sridharan and others, 2018). It trained ResNet-50 in 28 minutes, with an
+# efficiency above 90 % on up to 104,000 cores (Codreanu and others, 2017). The successor of MLSL is
+# [oneCCL](https://uxlfoundation.github.io/oneCCL/), whose workers need their own cores, too (`CCL_WORKER_AFFINITY`;
+# `env/HOROVOD.md` describes a Horovod with oneCCL).
 # </details>
 #
 # ### Predict
-# Two jobs on a node are both bound from core 0 on, say: their ranks share cores, while others are
-# idle. Here, in the extreme: `ranks` ranks with a thread for each core of their share (13.1), and
-# all of them on one core. How many times as long is a step as on all cores?
+# Suppose that two jobs on one node are both bound to cores from core 0 on, so that their ranks
+# share cores while other cores are idle. Here we measure the extreme case of this mistake. There
+# are `ranks` ranks, each with one thread per core of its part (13.1), and all of them run on a
+# single core. How many times as long does a step take as on all cores?
 
 # %%
 predict("13.3", one_core=...)
@@ -315,23 +350,25 @@ predict("13.3", one_core=...)
 
 # %% [markdown]
 # ### Exercise 13.3 · Bind a rank
-# `os.sched_setaffinity(thread, cores)` binds *one thread*; 0 means the calling one. Threads begun
-# later inherit the mask of their maker.
+# `os.sched_setaffinity(thread, cores)` binds *one thread*, where 0 stands for the calling thread.
+# For example, `os.sched_setaffinity(0, [2, 3])` lets the calling thread run only on the cores 2
+# and 3. Threads that are started later inherit the mask of the thread that started them.
 #
-# But PyTorch keeps its threads. A pool of them that was made **before** (in a first large
-# operation, or even in `torch.set_num_threads`) has the old mask, and works on where you do not
-# want it. So bind before anything else, or move every thread: `lab13.threads()` lists their
-# numbers. Then give PyTorch a thread for each core. 3 lines. *(beginner)* (macOS binds nothing on
-# request: the check says so.)
+# PyTorch, however, keeps its threads. If its pool of threads was created **before** (in a first
+# large operation, or even in `torch.set_num_threads`), they have the old mask and continue to run
+# on cores where you do not want them. You therefore have to bind before anything else, or bind
+# every thread. `lab13.threads()` lists the numbers of all threads. After that, set the number of
+# PyTorch's threads to the number of cores. 3 lines. *(beginner)* (macOS does not bind threads on
+# request, and the check says so.)
 #
 # <details><summary>Hint 1: every thread</summary>
 #
-# A loop over `lab13.threads()`.
+# Write a loop over `lab13.threads()`.
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
-# `os.sched_setaffinity(thread, cores)` in the loop, and after it
-# `torch.set_num_threads(len(cores))`.
+# Call `os.sched_setaffinity(thread, cores)` in the loop, and `torch.set_num_threads(len(cores))`
+# after it.
 # </details>
 
 # %%
@@ -363,35 +400,46 @@ print(f"bound over unbound: {times['bound'].median / times['unbound'].median:.2f
 predict.compare("13.3", one_core=times["all ranks on one core"].median / times["unbound"].median)
 
 # %% [markdown]
-# **Explain.** On one core the ranks take turns. By arithmetic alone a step takes as many times as
-# long as they had cores before. You may see less: the serial part kept no second thread busy
-# anyhow, or other programs took the other cores. You may see more: MPI waits busily, so a rank that
-# is done keeps the core from one that still computes.
+# **Explain.** On one core the ranks take turns. By arithmetic alone, a step should take as many
+# times as long as the number of cores that the ranks had before. You might see a smaller factor,
+# because the serial part did not use a second core anyway, or because other programs used the other
+# cores. You might also see a larger one, because MPI waits actively, so that a rank which has
+# finished keeps the core from a rank that still computes.
 #
-# From binding expect little on a quiet machine of one socket: Linux spreads threads well by itself.
-# Beside other programs binding may cost, as a bound thread cannot step aside. It pays with two
-# sockets, where a thread that wanders leaves its memory behind; a machine with one socket cannot
-# show that.
+# Binding gains little on a quiet machine with one socket, because Linux distributes the threads
+# well by itself. If other programs run, binding may even cost time, because a bound thread cannot
+# move to a free core. Binding pays on machines with two sockets, where a thread that moves to the
+# other socket gets far from its memory, but a machine with one socket cannot show this.
 #
 # <details><summary>On a cluster</summary>
 #
-# **Slurm**, which starts jobs on nodes, binds for you. What it counts as a **CPU**, a core or a
-# hardware thread, the site decides. `--cpus-per-task=14` gives each rank 14 CPUs, and
-# `srun --cpu-bind=cores` binds the rank to them. In a job 13.3 finds such masks in place, and each
-# rank keeps its own.
+# **Slurm**, which starts jobs on the nodes of a cluster, does the binding for you. Each site
+# decides whether Slurm counts a core or a hardware thread as a **CPU**. `--cpus-per-task=14` gives
+# each rank 14 CPUs, and [`srun --cpu-bind=cores`](https://slurm.schedmd.com/srun.html) binds the rank to them. In such a
+# job, the cell of 13.3 finds these masks in place, and each rank keeps its own.
 #
-# With `--ntasks-per-node=4`, without `--cpus-per-task`, and bound to cores in this way, a job on a
-# node of 56 cores measures 4 × 1: each rank gets one core, and all of its threads share it. Of the
-# node's other cores none does anything.
+# A job with `--ntasks-per-node=4`, without `--cpus-per-task`, and bound to cores in this way,
+# measures 4 × 1 on a node of 56 cores: each rank gets one core, all of its threads share this core,
+# and the other cores of the node are idle.
 #
-# `--cpu-bind=verbose,cores` prints the masks. Since Slurm 22.05 srun wants its own
-# `--cpus-per-task`, or the variable `SRUN_CPUS_PER_TASK`. For single threads of a pool there are
-# `OMP_PLACES=cores` and `OMP_PROC_BIND=close`; across sockets, `numactl`.
+# `--cpu-bind=verbose,cores` prints the masks. Since Slurm 22.05 `srun` needs its own
+# `--cpus-per-task`, or the environment variable `SRUN_CPUS_PER_TASK`. To bind the single threads of
+# a pool, use `OMP_PLACES=cores` and `OMP_PROC_BIND=close`, and across sockets use `numactl`.
 # </details>
 #
 # ### What you take away
-# - Your cores are those in the affinity mask. Share them in disjoint pieces of neighbours.
-# - Threads speed up what they share; the serial part limits. Ranks share that too, and pay an
-#   allreduce.
-# - Measure threads × processes for your net on your node (Frontera: four processes a node).
-# - A mask belongs to a thread. Bind first, or move all of them; then look at what is really set.
+# - The cores that you can use are those in the affinity mask. Partition them among the ranks into
+#   disjoint parts of neighboring cores.
+# - Threads speed up only the work that they divide, and the serial part limits the speedup. Ranks
+#   divide the serial loops as well, but need an allreduce.
+# - Measure threads × processes for your network on your node (the job on Frontera used four
+#   processes per node).
+# - A mask belongs to a thread. Bind first, or bind all threads, and then look at the masks that are
+#   really set.
+#
+# ### Further reading
+# - [PyTorch: CPU threading](https://docs.pytorch.org/docs/stable/notes/cpu_threading_torchscript_inference.html). Which threads PyTorch uses, and how to set their number.
+# - G. Amdahl, *[Validity of the single processor approach to achieving large scale computing capabilities](https://doi.org/10.1145/1465482.1465560)*, AFIPS, 1967. The article to which Amdahl's law goes back.
+# - [Portable Hardware Locality (hwloc)](https://www.open-mpi.org/projects/hwloc/). A tool that draws the cores, caches and NUMA nodes of a machine.
+# - V. Codreanu, D. Podareanu and V. Saletore, *[Scale out for large minibatch SGD: Residual network training on ImageNet-1K with improved accuracy and reduced time to train](https://arxiv.org/abs/1711.04291)*, 2017. ResNet-50 on up to 104,000 cores.
+# - S. Sridharan et al., *[On Scale-out Deep Learning Training for Cloud and HPC](https://arxiv.org/abs/1801.08030)*, 2018. The library that performed the communication in these runs.

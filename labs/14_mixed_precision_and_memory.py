@@ -2,15 +2,25 @@
 # <!-- Generated from solutions/14_mixed_precision_and_memory.py by `make labs`. Learners work on a copy in work/. -->
 # # 14 Mixed precision and memory
 #
-# Numbers of 16 bits instead of 32: half the bytes, and on hardware that is made for them more
-# arithmetic a second. But small numbers may vanish. You train in 16 bits without losing what
-# matters, and measure what it gains here, in time and in bytes. "CUDA out of memory" is among the
-# commonest ends of a training, so you also predict what a training step keeps, and buy memory with
-# time.
+# Many training runs end with "CUDA out of memory", or take longer than anyone wants to wait.
+# Numbers with 16 bits instead of 32 help with both, because they have half the bytes, and because
+# hardware that is made for them does more arithmetic per second. They also bring a danger, since
+# small numbers may be rounded to zero or lost in a sum. The program does not report this, and the
+# network simply learns less.
 #
-# **You will be able to** (1) say what float16 and bfloat16 lack, (2) write loss scaling and say
-# when it is needed, (3) write a mixed-precision step, (4) predict what a step keeps for backward,
-# (5) use activation checkpointing, and say what it saves and costs.
+# In this lab we train with 16-bit numbers without losing accuracy, and measure what they gain on
+# this machine in time and in bytes. We first see what goes wrong in each of the two 16-bit formats,
+# and write the remedy for each. We then count what a training step has to keep in memory, and
+# finally reduce this amount by computing some of it twice.
+#
+# **After this lab you can** (1) say what float16 and bfloat16 lack, (2) write loss scaling and say
+# when it is needed, (3) write a mixed-precision training step, (4) predict how many bytes a step
+# keeps for the backward pass, (5) use activation checkpointing, and say what it saves and costs.
+#
+# ![The bits of float32, float16 and bfloat16. All have one sign bit; float16 has a shorter exponent, and bfloat16 has the exponent of float32 and a shorter fraction](../notebooks/figures/14_bits.svg)
+#
+# *The bits of the three formats. float16 has a shorter exponent than float32 and therefore a
+# smaller range. bfloat16 has the exponent of float32, but fewer bits for the digits.*
 #
 # Needs: torch · Ranks: 1 · Minutes: 70 · Level: intermediate · Before: 02, 10
 
@@ -46,8 +56,9 @@ workload = "auto"  # on a GPU ResNet-50 and GPT-2, too; or "tiny", "resnet50", "
 
 # %% [markdown]
 # ## Three kinds of numbers
-# A floating-point number has a sign, an **exponent** (how large it is) and a **fraction** (its
-# digits). Bits given to one are taken from the other.
+# A floating-point number has a sign, an **exponent**, which determines how large it is, and a
+# **fraction**, which contains its digits. A format with a given number of bits can give more of
+# them to the exponent or more to the fraction, but not both.
 #
 # | | bits: sign, exponent, fraction | next number after 1 | smallest above 0 | largest |
 # |---|---|---|---|---|
@@ -55,9 +66,9 @@ workload = "auto"  # on a GPU ResNet-50 and GPT-2, too; or "tiny", "resnet50", "
 # | float16 | 1, 5, 10 | 1 + 0.00098 | 6.0e-8 | 65,504 |
 # | bfloat16 | 1, 8, 7 | 1 + 0.0078 | 9.2e-41 | 3.4e38 |
 #
-# float16 is short of range, bfloat16 of digits. `tensor.half()` makes float16 of a tensor,
-# `tensor.float()` float32, `tensor.bfloat16()` bfloat16. What does not fit is rounded to the
-# nearest number there is.
+# float16 therefore lacks range, while bfloat16 lacks digits. `tensor.half()` converts a tensor to
+# float16, `tensor.float()` to float32, and `tensor.bfloat16()` to bfloat16. A value that the format
+# does not contain is rounded to the nearest value that it does contain, as the next cell shows.
 
 # %%
 for number in (1.001, 1e-8, 1e5):
@@ -66,22 +77,25 @@ for number in (1.001, 1e-8, 1e5):
     print(f"{number:g} becomes {rounded}")
 
 # %% [markdown]
-# ## float16: a range that is too short
-# A gradient below 3e-8, half of the smallest number, becomes 0 in float16: it **underflows**.
+# ## float16 has a small range
+# A gradient below 3e-8, which is half of the smallest float16 number, becomes 0 in float16. This is
+# called **underflow**.
 #
-# **Loss scaling** (Micikevicius et al., "Mixed Precision Training", ICLR 2018) multiplies the
-# *loss* by a large number, the scale. By the chain rule every gradient grows by the same factor.
-# Before the weights move, the gradient is divided by the scale again, in float32.
+# The remedy is **loss scaling** (Micikevicius et al., 2018), in which the *loss* is multiplied by a
+# large number, the scale. By the chain rule, every gradient grows by the same factor. For example,
+# with a scale of 1,024 a gradient of 1e-8 becomes 1.02e-5, which float16 can represent. Before the
+# weights are updated, the gradient is divided by the scale again, in float32.
 #
-# If something becomes `inf` (above 65,504), the scale was too large: the step is skipped and the
-# scale halved. After some good steps in a row it is doubled. So it finds its size by itself.
+# If a gradient becomes `inf` because it is above 65,504, the scale was too large. In this case the
+# step is skipped and the scale is halved. After a number of good steps in a row the scale is
+# doubled, so it adapts to the training without any tuning.
 #
 # ### Predict
-# We train the digits of lab 10, with the loss multiplied by `tiny`, about a millionth, and the
-# learning rate divided by it. With exact arithmetic nothing changes: in float32, 95 to 97 % of the
-# test images come out right. How many percent in float16 without loss scaling, and with it?
-# (Guessing among ten digits gives 10. In lab 10 the gradient of each logit is at most 1 / 128 here,
-# as 128 images share the mean.)
+# We train the digits of [lab 10](10_train_on_one_device.ipynb). The loss is multiplied by `tiny`, which is about a millionth, and
+# the learning rate is divided by it. With exact arithmetic this changes nothing, and in float32 95
+# to 97 % of the test images are recognized. What is the percentage in float16 without loss scaling,
+# and with it? (Guessing among ten digits gives 10 %. Without `tiny`, the gradient of each logit is
+# at most 1 / 128, because 128 images share the mean.)
 
 # %%
 predict("14.1", without_scaling=..., with_scaling=...)
@@ -90,27 +104,31 @@ predict("14.1", without_scaling=..., with_scaling=...)
 # %% [markdown]
 # ### Exercise 14.1 · Loss scaling
 # `weights` (float32) and `gradients` (float16) are lists of tensors in the same order. The
-# gradients are those of the loss times `scaling["scale"]`. *(intermediate)*
+# gradients are those of the loss multiplied by `scaling["scale"]`. Write the step. *(intermediate)*
 #
-# * If all gradients are finite, do a step of plain SGD: each weight, *in place*, minus rate times
-#   its true gradient. After `patience` good steps in a row double the scale, and count afresh.
-#   Return True.
-# * If there is an `inf` or `nan` in any of them, change no weight, halve the scale, count afresh.
-#   Return False.
+# * If all gradients are finite, do a step of plain SGD (stochastic gradient descent), which
+#   subtracts, *in place*, the rate times the true gradient from each weight. After `patience` good
+#   steps in a row, double the scale and start counting again from 0. Return True.
+# * If any of the gradients contains an `inf` or a `nan`, change no weight, halve the scale, and
+#   start counting again from 0. Return False.
 #
-# `scaling["good"]` holds the number of good steps in a row. `torch.isfinite(gradient).all()` is
-# false if a tensor has inf, -inf or nan. 9 to 12 lines.
+# `scaling["good"]` is the number of good steps in a row. `torch.isfinite(gradient).all()` is false
+# if a tensor contains inf, -inf or nan. 9 to 12 lines.
 #
-# <details><summary>Hint 1: look at all, then change</summary>
+# For example, with `patience` = 2 and a scale of 8, two good steps, a bad one, and a good one leave
+# the scale at 8, 16, 8 and 8.
 #
-# `[gradient.float() / scaling["scale"] for gradient in gradients]`. Divided as float16, what we
-# saved would be 0 again. `all(… for …)` asks each tensor.
+# <details><summary>Hint 1: look at all gradients first, then change weights</summary>
+#
+# Use `[gradient.float() / scaling["scale"] for gradient in gradients]`. If you divided in float16,
+# the small gradients that scaling has preserved would become 0 again. `all(… for …)` asks each
+# tensor.
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
-# Not finite: `scaling["scale"] /= 2`, `scaling["good"] = 0`, `return False`. Else
-# `weight -= rate * gradient` for each, `scaling["good"] += 1`; if that is `patience`, double the
-# scale, 0 for `good`. `return True`.
+# If not all are finite: `scaling["scale"] /= 2`, `scaling["good"] = 0`, `return False`. Otherwise
+# `weight -= rate * gradient` for each weight, and `scaling["good"] += 1`. If that is now
+# `patience`, double the scale and set `good` to 0. `return True`.
 # </details>
 
 # %%
@@ -127,9 +145,10 @@ def scaled_step(weights, gradients, scaling, rate, patience) -> bool:
 check("14.1", scaled_step)
 
 # %% [markdown]
-# ### Measure
-# Trainings with your scaling, which should be nearly as good as float32's. The scale begins at
-# 2^48, far too large on purpose.
+# ### Measure: training with and without scaling
+# The next cell trains in float32, in float16 without scaling, and in float16 with your scaling,
+# which should be nearly as good as float32. The scale starts at 2^48, which is far too large on
+# purpose.
 
 # %%
 settings = {"epochs": epochs, "batch": batch, "tiny": tiny, "seeds": seeds}
@@ -148,28 +167,31 @@ for way, row in right.items():
     record.add("accuracy", unit="%", way=way.replace("\n", " "), right=row, **settings)
 
 # %% [markdown]
-# **Explain.** Without scaling every gradient is 0, and the net stays what its start weights were.
-# The scale began at 2^48 = 2.8e14, far too much: the first steps were skipped, each time the scale
-# was halved. From there it trains as float32 does. The bars' lines show what the seeds differ by.
+# **Explain.** You should see that without scaling the network stays at its starting weights,
+# because every gradient is 0. With scaling, the scale of 2^48 = 2.8e14 was far too large at first,
+# so the first steps were skipped and the scale was halved in each of them. From then on the network
+# trains as it does in float32. The lines at the ends of the bars show how much the results differ
+# between seeds.
 #
-# Here `tiny` made the gradients small, as in a net whose loss has many parts. With `tiny = 1` in
-# the parameters this small net should come through without scaling: try it, if you have time.
-# Whether yours does, only its training tells.
+# Here we made the gradients small by `tiny`. In a real network they are small, for example, if the
+# loss is a mean over many values. With `tiny = 1` in the parameters, this small network should
+# train without scaling, which you can try if you have time. Whether your own network needs scaling
+# can only be found out by training it.
 #
-# PyTorch has this as `torch.amp.GradScaler`.
+# PyTorch offers loss scaling as [`torch.amp.GradScaler`](https://docs.pytorch.org/docs/stable/amp.html).
 #
-# Does bfloat16 need it? <details><summary>Answer</summary> No: its exponent has as many bits as
-# float32's. It lacks digits, and no scale gives it more.</details>
+# Does bfloat16 need it? <details><summary>Answer</summary> No. Its exponent has as many bits as
+# that of float32. It lacks digits, and scaling cannot add digits.</details>
 #
-# ## bfloat16: digits that are too few
-# After 1 the next number is 1 + 1/128. Whatever is less than half that far away is rounded back to
-# 1. So what is added to a weight 1 is lost if it is less than 1/256. Just below 2 the numbers are
-# still 1/128 apart, and there half of that is 1/512 of the weight. Between two powers of 2 it is
-# always so: an update below 1/512 of its weight is lost wherever it is, and many SGD updates are
-# that small.
+# ## bfloat16 has few digits
+# In bfloat16 the next number after 1 is 1 + 1/128, and a value that is less than half of this
+# distance away from 1 is rounded back to 1. If a weight is 1, an update of less than 1/256 is
+# therefore lost. Just below 2 the numbers are still 1/128 apart, and half of this distance is only
+# 1/512 of the weight. The same holds between any two powers of 2, so an update below 1/512 of its
+# weight is always lost. Many SGD updates are that small.
 #
 # ### Predict the sum
-# Add 0.001 to 1 a thousand times, in bfloat16, rounding each time. What comes out?
+# Add 0.001 to 1 a thousand times in bfloat16, rounding after each addition. What is the result?
 
 # %%
 predict("14.2", sum_in_bfloat16=...)
@@ -183,31 +205,34 @@ predict.compare("14.2", sum_in_bfloat16=total.item())
 
 
 # %% [markdown]
-# So **mixed precision** keeps **master weights** in float32, where small updates add up. It uses 16
-# bits only where the arithmetic is. `with torch.autocast("cpu", torch.bfloat16):` (or `"cuda"`)
-# does that for forward: inside of it each matrix product and convolution gets its inputs and
-# weights rounded to bfloat16. Backward uses the types that forward used. The gradients of the
-# master weights are float32 again.
+# For this reason **mixed precision** keeps **master weights** in float32, in which small updates
+# add up, and uses 16-bit numbers only for the arithmetic of the layers. In PyTorch,
+# `with torch.autocast("cpu", torch.bfloat16):` (or `"cuda"`) does this for the forward pass: inside
+# the block the inputs and weights of each matrix product and convolution are rounded to bfloat16.
+# For example, if `a` and `b` are float32 matrices, then `a @ b` is a bfloat16 matrix inside the
+# block, while `a` and `b` stay float32. The backward pass uses the same types as the forward pass
+# did, and the gradients of the master weights are float32 again.
 #
 # ### Exercise 14.2 · The mixed-precision step
-# `net` has float32 weights and keeps them; `optimizer` holds them. Layers compute in bfloat16, the
-# loss in float32, as bfloat16's two to three digits are too few for small differences. About 7
-# lines, of which lab 10's training step has five. *(beginner)*
+# `net` has float32 weights and keeps them, and `optimizer` updates them. Write a step in which the
+# layers compute in bfloat16 and the loss is computed in float32, because the two to three digits of
+# bfloat16 are too few for small differences. About 7 lines, of which five are those of the training
+# step of [lab 10](10_train_on_one_device.ipynb). *(beginner)*
 #
-# `torch.autocast` should wrap forward and loss, not backward, says its page: backward's types are
-# settled. (Inside of it `F.cross_entropy` computes in float32 by itself; outside, give it
-# `logits.float()`.)
+# According to its documentation, [`torch.autocast`](https://docs.pytorch.org/docs/stable/amp.html) should contain the forward pass
+# and the loss but not the backward pass, whose types are already determined. (Inside the block,
+# `F.cross_entropy` computes in float32 automatically. Outside, pass it `logits.float()`.)
 #
 # <details><summary>Hint 1: autocast</summary>
 #
-# `with torch.autocast(images.device.type, torch.bfloat16):` around `net(images)`. Backward stays
-# outside.
+# Put `with torch.autocast(images.device.type, torch.bfloat16):` around `net(images)`. The backward
+# pass stays outside.
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
-# `optimizer.zero_grad()`; `logits = net(images)` in that block; below it
-# `F.cross_entropy(logits.float(), labels)`, then backward, `optimizer.step()` and `loss.item()`, as
-# in lab 10.
+# Begin with `optimizer.zero_grad()`, and compute `logits = net(images)` in that block. Below it,
+# compute `F.cross_entropy(logits.float(), labels)`, followed by the backward pass,
+# `optimizer.step()` and `loss.item()`, as in lab 10.
 # </details>
 
 # %%
@@ -222,9 +247,9 @@ def mixed_step(net, optimizer, images, labels) -> float:
 check("14.2", mixed_step)
 
 # %% [markdown]
-# ### Measure
-# The digits with a small learning rate, so that updates are small: float32, your mixed step, and as
-# a control weights that are bfloat16 themselves.
+# ### Measure: master weights
+# We train on the digits with a small learning rate, so that the updates are small: in float32, with
+# your mixed step, and, as a control, with weights that are bfloat16 themselves.
 
 # %%
 curves = lab14.fine_training(mixed_step, 2 * epochs, device)
@@ -234,13 +259,13 @@ last_losses = {way: f"{losses[-1]:.4f}" for way, losses in curves.items()}
 print(f"training loss of the last epoch: {last_losses}")
 
 # %% [markdown]
-# **Explain.** The curves of float32 and mixed coincide: the dashes show both. Weights kept in
-# bfloat16 fall behind, as many updates are rounded away. The net and its start are the same for all
-# three.
+# **Explain.** You should see that the curves of float32 and mixed precision coincide (the dashes
+# show both). The network whose weights are bfloat16 learns more slowly, because many of its updates
+# are rounded away. All three networks have the same layers and the same starting weights.
 #
-# ## What is it worth here?
-# Whether 16 bits are faster, hardware and library decide. The processor needs instructions for
-# them, and PyTorch's library must use these:
+# ## What do 16 bits gain on this machine?
+# Whether 16-bit numbers are faster depends on the hardware and on the library. The processor needs
+# instructions for them, and PyTorch's library has to use these instructions:
 #
 # | | bfloat16 | float16 |
 # |---|---|---|
@@ -251,21 +276,23 @@ print(f"training loss of the last epoch: {last_losses}")
 # | NVIDIA GPU since Ampere (8.0), on its tensor cores | yes | yes |
 # | NVIDIA Volta and Turing (7.0, 7.5) | converted | yes |
 #
-# (A GPU's **tensor cores** multiply small matrices in one instruction.)
+# (The **tensor cores** of a GPU multiply small matrices in one instruction.)
 #
-# A **convolution** moves a small window over a picture. Its images can lie in memory in two ways.
-# **Contiguous** is PyTorch's usual one: all of an image's red numbers, then all green ones.
-# **Channels-last** stores a pixel's channels side by side. Many **kernels** (the library's programs
-# for one operation) read them so; with the other layout they may have to copy first.
+# The measurement below uses a **convolution**, which moves a small window over an image. The images
+# can be stored in memory in two layouts. PyTorch's usual layout is **contiguous**, with all red
+# values of an image first, followed by all green ones. The layout **channels-last** stores the
+# channels of each pixel next to each other. Many **kernels** (the library's programs for single
+# operations) read this second layout, and may first have to copy images that are stored in the
+# other one.
 
 # %%
 print(lab14.abilities(device))
 
 # %% [markdown]
 # ### Predict the speed
-# On this machine, how many times as fast as in float32 is a convolution net's training step
-# (contiguous) in bfloat16, and in float16? 1 means as fast, 0.5 half as fast. A guess: the table
-# tells only on which side of 1 to look.
+# On this machine, how many times as fast as in float32 is a training step of a convolutional
+# network (contiguous) in bfloat16, and in float16? The answer 1 means as fast, and 0.5 means half
+# as fast. It will be a guess, because the table only tells whether to expect more or less than 1.
 
 # %%
 predict("14.2", bfloat16_speedup=..., float16_speedup=...)
@@ -295,62 +322,60 @@ for kind in ("bfloat16", "float16"):
 predict.compare("14.2", **gains)
 
 # %% [markdown]
-# **Explain.** What you should see follows the table: a type with instructions of its own gains, one
-# that is converted loses. Layers that wait for memory may gain up to 2 by moving half the bytes.
-# More than that takes hardware that does more arithmetic in 16 bits, and layers that wait for
-# arithmetic. Small layers wait for their calls, and conversions cost time: then the gain is less,
-# or none.
+# **Explain.** You should see what the table says: a type that has its own instructions is faster,
+# and a type that has to be converted is slower. Layers that wait for memory can become up to twice
+# as fast, because they move half the bytes. A larger gain requires hardware that does more
+# arithmetic in 16 bits, and layers that wait for arithmetic. The gain is smaller, or there is none,
+# if the layers are so small that the overhead of the calls dominates, or if conversions take time.
 #
-# Compare the two layouts of a type: the difference between their bars is what the layout alone
-# does. Where channels-last is the shorter bar, a likely cause is that the kernels read it as it is.
-# Where the bars are alike, the layout does not matter here: both are read, or copying is cheap.
+# To see the influence of the layout alone, compare the two bars of each type. Where channels-last
+# has the shorter bar, a likely cause is that the kernels read this layout directly. Where the bars
+# are equal, the layout does not matter, either because the kernels read both layouts or because
+# copying is cheap.
 #
-# You may see instead that a type loses badly although the processor has instructions for it:
-# float16 on CPUs, mostly. The library must use them, too. Where it has no kernel for a type,
-# PyTorch computes it in a plain loop, ten or thirty times as slow.
+# You might see that a type is much slower although the processor has instructions for it, mostly
+# float16 on CPUs. The library also has to use these instructions, and where it has no kernel for a
+# type, PyTorch computes in a plain loop, which can be ten or thirty times as slow. For this reason
+# float16 is timed on CPUs only in the contiguous layout. If a line says "not steady", other
+# programs used the machine, so run the cell again before you conclude anything.
 #
-# On a CPU float16 is timed contiguous alone, as it may take so long.
+# The flop/s (floating-point operations per second) are compared with those of a large matrix
+# product in the same type, which is about the most that the machine can do. More than 100 % means
+# that the library's convolution is faster than its matrix product, or that it needs fewer
+# multiplications than we count.
 #
-# Where a line says "not steady", others used the machine: run the cell again before you conclude
-# anything.
+# ## What a training step keeps in memory
+# A training step needs memory for the **parameters**, for their **gradients**, for the **optimizer
+# state** (Adam keeps two numbers per parameter), and for the **activations**, which the forward
+# pass saves for the backward pass. Only the activations depend on the batch. In [lab 02](02_why_parallel.ipynb) we counted
+# the output of every layer. Here we count what is really kept, because not every output is needed
+# in the backward pass. The output of a layer and the input of the next layer are the same tensor,
+# which is counted once.
 #
-# Flop/s are given beside those of a large matrix product in the same type, which is about what the
-# machine can do. More than 100 % means that the convolution's library beats the product's, or takes
-# fewer multiplications than we count.
+# * A **linear layer** or **convolution** y = w · x keeps its *input* x, which is needed for the
+#   gradient of w. It does not keep its output.
+# * **ReLU** keeps its *output*, because the gradient passes where the output is above 0.
+# * **Max-pooling** (the largest of each 2 × 2 pixels) keeps the *positions* of its maxima as int64
+#   numbers, which have 8 bytes for each of its outputs, whatever the type. Its output is kept as
+#   well, as the input of the next layer.
+# * The **loss** keeps as many numbers as the last layer puts out.
 #
-# ## Bytes, by part
-# What does a step hold? The **parameters**; their **gradients**; the **optimizer**'s state (Adam
-# keeps two numbers for each parameter); and the **activations**, what forward keeps for backward.
-# Only these depend on the batch. Lab 02 counted the output of every layer; here is what really
-# stays.
-#
-# What is kept? A layer's output is a tensor; the next layer's input is the same tensor, and it
-# counts once.
-#
-# * A **linear layer** or **convolution** y = w · x keeps x, its *input*, for the gradient of w. Its
-#   output: no.
-# * **ReLU** keeps its *output*: where that is above 0, the gradient passes.
-# * **Max-pooling** (of each 2 × 2 pixels the largest) keeps the *places* of its maxima, an int64
-#   each: 8 bytes for each of its outputs, whatever the type. Its output is kept too, as the next
-#   layer's input.
-# * The **loss** keeps as many numbers as the last layer gives.
-#
-# A small example, for one image of 3 × 8 × 8 = 192 numbers:
+# As a small example, take one image of 3 × 8 × 8 = 192 numbers:
 #
 # ```
 # image  ->  conv  ->  ReLU  ->  max-pool  ->  linear  ->  loss
 #   192      512       512        128            10                numbers in the output
 #   kept      -        kept       kept          kept by the loss
-#                               + 128 places, 8 bytes each
+#                               + 128 positions, 8 bytes each
 # ```
 #
-# In float32 that is 4 · (192 + 512 + 128 + 10) + 8 · 128 = 4,392 bytes.
+# In float32 this makes 4 · (192 + 512 + 128 + 10) + 8 · 128 = 4,392 bytes.
 #
 # ### Predict
-# VGG-16 trains with Adam and 32 images a step, in float32. What share (%) of the memory are the
-# activations? It is a net of 13 convolutions and 3 linear layers, with 138 million parameters. For
-# an image of 3 × 224 × 224 numbers its ReLUs put out 13.6 million numbers, its pooling layers 1.5
-# million.
+# VGG-16 is a network of 13 convolutions and 3 linear layers with 138 million parameters. It is
+# trained with Adam on 32 images per step in float32. For one image of 3 × 224 × 224 numbers its
+# ReLUs put out 13.6 million numbers, and its pooling layers 1.5 million. What percentage of the
+# memory do the activations need?
 
 # %%
 predict("14.3", activations_percent=...)
@@ -358,17 +383,19 @@ predict("14.3", activations_percent=...)
 
 # %% [markdown]
 # ### Exercise 14.3 · What forward keeps
-# `layers` is a table (pandas) with a row for each layer: `kind` ("conv", "linear", "relu", "pool"),
-# `parameters`, and `activations`, the numbers in its output for *one* image. `image` is the numbers
-# in an image. 3 to 5 lines. *(intermediate)*
+# Write the count of the example above for any network. `layers` is a table (pandas) with one row
+# per layer. Its columns are `kind` ("conv", "linear", "relu", "pool"), `parameters`, and
+# `activations`, the numbers in the layer's output for *one* image. `image` is the number of values
+# in one image. 3 to 5 lines. *(intermediate)*
 #
-# `layers.activations[layers.kind == "pool"].sum()` adds the pooling layers up, and is 0 for a net
-# without any; `layers.activations.iloc[-1]` is the last layer's.
+# `layers.activations[layers.kind == "conv"].sum()`, for example, adds up the outputs of all
+# convolutions, and is 0 for a network without any. `layers.activations.iloc[-1]` is the output of
+# the last layer.
 #
 # <details><summary>Hint 1: the activations</summary>
 #
-# For an image, `value` bytes for each number of: the image itself, ReLU's outputs, pooling's
-# outputs, the last layer's outputs. And 8 bytes for each of pooling's outputs.
+# For each image, count `value` bytes for each number in the image itself, in the outputs of ReLU
+# and pooling, and in the output of the last layer. Add 8 bytes for each output of pooling.
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
@@ -389,8 +416,9 @@ def kept_bytes(layers, image, batch, value=4):
 check("14.3", kept_bytes)
 
 # %% [markdown]
-# VGG-16 by your function. Its step would take gigabytes, so nobody measures it here. Parameters,
-# gradients and Adam's state have 16 bytes for each parameter ([lab 02](02_why_parallel.ipynb)).
+# The next cell applies your function to VGG-16. Its training step would need gigabytes, so these
+# numbers are computed and not measured. Parameters, gradients and the state of Adam have 16 bytes
+# per parameter ([lab 02](02_why_parallel.ipynb)).
 
 # %%
 layers = nets.layer_table("vgg16")
@@ -407,34 +435,36 @@ of_32 = gigabytes["batch 32"]
 predict.right("14.3", activations_percent=100 * of_32["activations"] / sum(of_32.values()))
 
 # %% [markdown]
-# **Explain.** Parameters, gradients and optimizer are the same for every batch. Activations grow
-# with it, and soon are most of the memory. As the bars grow by the same amount for each image, the
-# peaks of two small batches are enough to tell the largest batch that fits: a straight line through
-# them, up to the memory that the device has.
+# **Explain.** You should see that the memory for parameters, gradients and optimizer is the same
+# for every batch, while the activations grow with the batch and soon need most of the memory. Every
+# additional image adds the same number of bytes. The peaks of two small batches are therefore
+# enough to predict the largest batch that fits: draw a straight line through them, up to the memory
+# of the device.
 #
-# Which of them would a net with 100 times the parameters, and one image, be full of?
-# <details><summary>Answer</summary> Parameters, gradients and optimizer: 16 bytes for each parameter.
-# Checkpoints, which come below, do nothing for that. Spreading the optimizer's state over several
-# processes does ([lab 60](60_ddp_and_fsdp.ipynb)).</details>
+# Which part would need most of the memory in a network with 100 times as many parameters and a
+# batch of one image?
+# <details><summary>Answer</summary> Parameters, gradients and optimizer, with 16 bytes per parameter. Activation checkpointing, which follows below, does
+# not reduce these. Sharding the optimizer state across several processes does ([lab 60](60_ddp_and_fsdp.ipynb)).</details>
 #
-# ## Memory for time
-# **Activation checkpointing** (Chen et al., "Training Deep Nets with Sublinear Memory Cost", 2016)
-# cuts a net into **segments**. Forward keeps only each segment's *input*. When backward gets to a
-# segment, forward runs there once more, and what it keeps lives until backward is through with this
-# segment.
+# ## Less memory for more time
+# **Activation checkpointing** (Chen et al., 2016) cuts a network into **segments**, and the forward
+# pass keeps only the *input* of each segment. When the backward pass reaches a segment, it runs the
+# forward pass of this segment once more. What this second forward pass keeps is freed as soon as
+# the backward pass has finished the segment.
 #
-# ```
-# forward    x -> [ 1 2 3 ] -> x -> [ 4 5 6 ] -> x -> [ 7 8 9 ]     three inputs are kept
-# backward                          [ 4 5 6 ]                       4, 5, 6 run again, are used, and are freed
-# ```
+# ![In the forward pass only the inputs of three segments are kept. In the backward pass the middle segment is computed again, and its outputs are kept until it is finished](../notebooks/figures/14_segments.svg)
 #
-# So at the peak there are the inputs of all segments, and one segment's outputs.
+# *A network of nine layers in three segments. Above: after the forward pass, only three inputs are
+# kept. Below: the backward pass has finished the third segment and has just run the second one
+# again.*
+#
+# At the peak, the inputs of all segments and the outputs of one segment are therefore in memory.
 #
 # ### Predict
-# The deep net below has 32 (linear, ReLU) pairs, which all put out equally many numbers. Without
-# checkpoints it holds 33 such tensors: the input, and an output of each pair. With 8 segments of 4
-# pairs: how many are held at the peak? How many times as long is a step, if backward takes twice as
-# long as forward?
+# The deep network below has 32 (linear, ReLU) pairs, which all put out equally many numbers.
+# Without checkpointing it keeps 33 such tensors, the input and one output per pair. How many
+# tensors does it keep at the peak with 8 segments of 4 pairs? And how many times as long does a
+# step take, if the backward pass takes twice as long as the forward pass?
 
 # %%
 predict("14.4", outputs_at_peak=..., time_ratio=...)
@@ -443,15 +473,17 @@ predict("14.4", outputs_at_peak=..., time_ratio=...)
 # %% [markdown]
 # ### Exercise 14.4 · Checkpoints
 # `checkpoint(f, x, use_reentrant=False)` returns f(x) and keeps nothing but x. Cut `net` into
-# `segments` of equal length (the last may be shorter) and checkpoint each, the last too. 4 lines.
-# *(beginner)*
+# `segments` of equal length (the last one may be shorter) and checkpoint each of them, including
+# the last. 4 lines. *(beginner)*
 #
-# `net[3:6]` is a net of the layers 3, 4, 5. `-(-a // b)` is a / b, rounded up.
+# For example, `checkpoint(net[3:6], x, use_reentrant=False)` checkpoints one segment that consists
+# of the layers 3, 4 and 5, because `net[3:6]` is a network of these layers. `-(-a // b)` is a / b,
+# rounded up.
 #
-# <details><summary>Hint 1: where do segments begin?</summary>
+# <details><summary>Hint 1: where do the segments begin?</summary>
 #
-# A segment has `-(-len(net) // segments)` layers. `range(0, len(net), length)` are the places where
-# they begin.
+# A segment has `-(-len(net) // segments)` layers. `range(0, len(net), length)` contains the
+# positions at which the segments begin.
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
@@ -470,10 +502,11 @@ def checkpointed(net, x, segments):
 check("14.4", checkpointed)
 
 # %% [markdown]
-# ### Measure
-# The deep net in 1 to 32 segments, and without checkpoints: the most it holds, and how long a step
-# takes. The steps take turns. As a control forward and backward are timed by themselves: what
-# should once more forward cost?
+# ### Measure: memory and time
+# The next cell runs the deep network in 1 to 32 segments, and without checkpointing. It counts how
+# many tensors are kept at the peak, and times a step. The steps take turns. As a control, the
+# forward pass and the backward pass are also timed separately, which tells how much one additional
+# forward pass should cost.
 
 # %%
 trade = lab14.trade(checkpointed, pairs, rows, runs, device)
@@ -492,58 +525,38 @@ record.add("checkpoints", segments=cut, **found)
 predict.compare("14.4", **found)
 
 # %% [markdown]
-# **Explain.** k segments of n/k pairs hold k inputs and one segment's outputs: k + n/k, which is
-# least near k = √n. The measured curve should have this shape, and lie a little above: at the peak
-# there are probably a few gradients, too. Bytes are counted, so no noise is in them.
+# **Explain.** With k segments of n/k pairs, k inputs and the outputs of one segment are kept. This
+# makes k + n/k tensors, which is smallest near k = √n. You should see a curve of this shape, a
+# little above the formula, probably because a few gradients are in memory at the peak, too. The
+# bytes are counted and not timed, so they have no noise.
 #
-# If backward takes twice as long as forward, once more forward makes 4/3 of the step: the line at
-# 1.33. Here forward's share is printed above; the second line is what this share promises. You will
-# probably see more than that, already with one segment. A likely cause: PyTorch also does some work
-# of its own for each tensor that it does not keep, which counts where layers are as small as here.
-# Each segment costs some calls, too, so the curve rises with the number of segments. On a busy
-# machine the points' lines, which show the middle half, are long: then only say "above 1".
+# If the backward pass takes twice as long as the forward pass, one additional forward pass makes
+# the step 4/3 times as long, which is the line at 1.33. The share of the forward pass in this
+# network is printed above, and the second line is the ratio that follows from it. You will probably
+# see higher ratios, already with one segment. A likely cause is that PyTorch does some additional
+# work for each tensor that it does not keep, which counts if layers are as small as here. Each
+# segment also costs some calls, so the curve rises with the number of segments. On a busy machine
+# the lines at the points, which show the interquartile range, are long, and you can only conclude
+# that the ratio is above 1.
 #
-# Why does a single segment help almost nothing? <details><summary>Answer</summary> It keeps one
-# input, and when backward begins it runs forward again over the whole net: all outputs are held
-# after all.</details>
-#
-# ## Going further: the bytes of mixed precision
-# Under autocast a step holds one part more: the weights' **16-bit copies**, kept from forward to
-# backward. These are the kB of a step of a small convolution net with Adam and 24 images. We have
-# counted PyTorch's tensors, as the check of 14.3 does.
-#
-# | part | float32 | mixed | all bfloat16 (the control) |
-# |---|---|---|---|
-# | parameters | 86 | 86 | 43 |
-# | gradients | 86 | 86 | 43 |
-# | Adam's state | 171 | 171 | 86 |
-# | activations | 892 | 520 | 520 |
-# | copies of the weights | 0 | 43 | 0 |
-#
-# Parameters, gradients and optimizer stay float32, so they are the same. The copies come on top: 2
-# bytes for each weight. Activations have half the bytes for each number. They shrink by less than
-# half, because the places of max-pooling have 8 bytes each whatever the type, and the loss is
-# computed in float32. In the control, a net that is bfloat16 throughout, everything shrinks. But
-# with such weights training fell behind above, where updates were small.
-#
-# When does mixed precision let you double the batch? <details><summary>Answer</summary> When
-# activations are most of the memory: a net with large pictures, or a large batch. Where parameters
-# and Adam are most of it, as in a large language model with a small batch, it takes slightly *more*
-# bytes.</details>
+# Why does a single segment save hardly any memory? <details><summary>Answer</summary> It keeps only
+# one input, but when the backward pass begins, the forward pass of the whole network is run again,
+# and all outputs are then in memory.</details>
 #
 # ## On a GPU: mixed precision where it counts
-# (About a minute on a GPU, not counted above. On a CPU the next cell prints one sentence.)
+# (This takes about a minute on a GPU, which is not counted above. On a CPU the next cell prints one
+# sentence.)
 #
-# The networks above are small, so a GPU spends much of a step on starting operations. Here your
-# `mixed_step` and your `checkpointed` train the two workloads of lab 10: ResNet-50 on images of
-# 224 × 224 pixels, and GPT-2 with 124 million parameters on texts of 1,024 tokens. Each trains in
-# three ways: in float32, with your mixed step, and with your mixed step and checkpoints in 4
-# segments. In the mixed ways the images are stored channels-last.
+# The networks above are small, so a GPU spends much of a step on launching operations. Here your
+# `mixed_step` and your `checkpointed` train the two workloads of [lab 10](10_train_on_one_device.ipynb), which are ResNet-50 on
+# images of 224 × 224 pixels, and GPT-2 with 124 million parameters on texts of 1,024 tokens. Each
+# trains in three ways: in float32, with your mixed step, and with your mixed step and checkpointing
+# in 4 segments. In the two mixed ways the images are stored channels-last.
 #
-# Lab 10 explains MFU, the share of the device's peak that the model's operations reach. Each type
-# has a peak of its own. The operations that checkpoints repeat do not count, because the model does
-# not ask for them, so checkpoints lower the MFU. The parameter `workload` chooses the networks as in
-# lab 10, and `"tiny"` tests the code on any device.
+# [Lab 10](10_train_on_one_device.ipynb) explains MFU (model FLOPs utilization), the share of the device's peak that the model's
+# operations reach. Each type has a peak of its own. The operations that checkpointing repeats do
+# not count, because the model does not require them, so checkpointing lowers the MFU. The parameter
+# `workload` chooses the networks as in [lab 10](10_train_on_one_device.ipynb), and `"tiny"` tests the code on any device.
 
 # %%
 for name in workloads.chosen(workload):
@@ -554,18 +567,54 @@ for name in workloads.chosen(workload):
 # %% [markdown]
 # **Explain.** Compare three pairs of lines. Mixed precision should raise the images or tokens per
 # second, on a GPU by more than it did for the small networks, because here most of the time goes
-# into convolutions and matrix products. The bytes should shrink by less than half, for the reasons
-# given above. Checkpoints should lower the bytes once more and take up to a third longer. If mixed
-# precision gains nothing, check the first line of the speed section: the GPU might have no tensor
-# cores for bfloat16.
+# into convolutions and matrix products. The bytes should shrink by less than half, because some of
+# them stay in float32 (*Going further* below counts them for a small network). Checkpointing should
+# lower the bytes once more and take up to a third longer. If mixed precision gains nothing, check
+# the first line that the speed section printed, because the GPU might have no tensor cores for
+# bfloat16.
 
 # %% [markdown]
 # ### What you take away
-# - float16 is short of range: scale the loss, skip what overflows. bfloat16 is short of digits:
-#   keep float32 weights.
-# - Under autocast only activations shrink; the weights' copies come on top.
-# - Which 16 bits are fast, and in which layout, only a measurement on your machine tells.
-# - Activations grow with the batch, and soon are most of the memory. Parameters, gradients and the
-#   optimizer's state stay the same.
-# - Checkpoints cost at least one more forward, and by k + n/k keep memory like √n. They help where
-#   activations are most of it.
+# - float16 lacks range, so scale the loss and skip the steps whose gradients overflow. bfloat16
+#   lacks digits, so keep the weights in float32.
+# - Under autocast only the activations shrink, while 16-bit copies of the weights are added.
+# - Which of the 16-bit types is fast, and in which layout, can only be found out by measuring on
+#   your machine.
+# - Activations grow with the batch and soon need most of the memory. Parameters, gradients and the
+#   optimizer state do not depend on the batch.
+# - Activation checkpointing costs at least one additional forward pass. Of n outputs it keeps k +
+#   n/k, which grows like √n if k is chosen well. It helps where activations need most of the
+#   memory.
+#
+# ### Going further (optional)
+# Under autocast a step keeps one more part in memory, the **16-bit copies** of the weights, from
+# the forward pass to the backward pass. The table shows the kB that a step of a small convolutional
+# network with Adam and 24 images needs. We have counted PyTorch's tensors, as the check of 14.3
+# does.
+#
+# | part | float32 | mixed | all bfloat16 (the control) |
+# |---|---|---|---|
+# | parameters | 86 | 86 | 43 |
+# | gradients | 86 | 86 | 43 |
+# | Adam's state | 171 | 171 | 86 |
+# | activations | 892 | 520 | 520 |
+# | copies of the weights | 0 | 43 | 0 |
+#
+# Parameters, gradients and optimizer state stay in float32, so they need the same memory. The
+# copies add 2 bytes for each weight. The activations have half the bytes per number, but shrink by
+# less than half, because the positions of max-pooling have 8 bytes each whatever the type, and
+# because the loss is computed in float32. In the control, a network that is bfloat16 throughout,
+# all parts shrink, but a network with such weights learned more slowly above, where the updates
+# were small.
+#
+# When does mixed precision let you double the batch? <details><summary>Answer</summary> When
+# activations need most of the memory, as in a network with large images or a large batch. Where
+# parameters and Adam need most of it, as in a large language model with a small batch, mixed
+# precision takes slightly *more* bytes.</details>
+#
+# ### Further reading
+# - P. Micikevicius et al., *[Mixed Precision Training](https://arxiv.org/abs/1710.03740)*, ICLR, 2018. The paper that introduced loss scaling and master weights.
+# - D. Kalamkar et al., *[A Study of BFLOAT16 for Deep Learning Training](https://arxiv.org/abs/1905.12322)*, 2019. Training with bfloat16, without loss scaling.
+# - T. Chen, B. Xu, C. Zhang and C. Guestrin, *[Training Deep Nets with Sublinear Memory Cost](https://arxiv.org/abs/1604.06174)*, 2016. Activation checkpointing, and how memory grows with √n.
+# - [PyTorch: Automatic Mixed Precision](https://docs.pytorch.org/docs/stable/amp.html). The documentation of `autocast` and `GradScaler`.
+# - [Train With Mixed Precision](https://docs.nvidia.com/deeplearning/performance/mixed-precision-training/). NVIDIA's guide to mixed precision on tensor cores.

@@ -2,13 +2,26 @@
 # <!-- Generated from solutions/15_input_pipeline.py by `make labs`. Learners work on a copy in work/. -->
 # # 15 Input pipeline
 #
-# A GPU that waits for images costs as much as one that computes. You deal a data set out to ranks,
-# read it from shards, see what an open costs, let a thread read ahead, and find out when the
-# storage, not the net, sets the speed: alone and with many ranks.
+# A GPU that waits for images costs as much as one that computes. In each training step a program
+# reads a batch from storage, decodes it, and only then computes with it, and the first two can
+# easily take longer than the third. On many devices the input becomes harder still, because all of
+# them read from the same storage, and because every sample has to reach exactly one of them.
 #
-# **You will be able to** (1) say which samples a rank reads, and prove that none is read twice, (2)
-# read tar shards as a stream, (3) say what files and shards cost, (4) read ahead through a bounded
-# queue, (5) predict how long a step waits for its input, and what many ranks get from one storage.
+# In this lab we build the input pipeline of a distributed training job, from the choice of the
+# samples to the batch in memory. We shard a dataset among ranks, read it from tar files as a
+# stream, and let a thread read ahead while the model computes. For each part we measure what it
+# gains. Finally we predict when the storage, and not the model, determines the speed, on one rank
+# and on many.
+#
+# **After this lab you can** (1) say which samples a rank reads, and prove that no sample is read
+# twice, (2) read tar shards as a stream, (3) compare the cost of many files with that of shards,
+# (4) read ahead through a bounded queue, (5) predict how long a step waits for its input, and how
+# fast many ranks can read from one storage system.
+#
+# ![Three timelines of input and compute. Without prefetch they take turns; with prefetch a shorter input is hidden behind compute; a longer input leaves gaps between the compute phases](../notebooks/figures/15_prefetch.svg)
+#
+# *Without prefetch a step waits for all of its input. With prefetch, the input of the next batch is
+# read while the model computes, so the step waits only if the input takes longer than compute.*
 #
 # Needs: mpi, torch · Ranks: 4 · Minutes: 70 · Level: intermediate · Before: 10, 20
 
@@ -57,15 +70,15 @@ print(
 
 # %% [markdown]
 # ## Who reads what?
-# Several processes train one net: the **ranks**, 0 to ranks - 1. In each **epoch** all samples
-# should be read once, by one rank or another. After each step all ranks average their gradients
-# (lab 30), and each waits there for all others. A rank with one more step than the others would
-# wait for ever.
+# Several processes, the **ranks**, train one network together. They are numbered from 0 to ranks
+# − 1. In each **epoch** every sample should be read once, by one of the ranks. After each step all
+# ranks average their gradients ([lab 30](30_average_gradients.ipynb)), for which each rank waits for all others. If one rank had
+# one step more than the others, it would wait forever.
 #
 # ### Predict
-# Four ranks, 10,000 samples. Each rank shuffles **with a seed of its own** and reads a quarter of
-# its order. For a sample the four quarters are four independent chances of 1/4. How many percent of
-# the samples does nobody read in this epoch?
+# Four ranks read a dataset of 10,000 samples. Each rank shuffles the samples **with its own seed**
+# and reads the first quarter of its own order. For each sample there are therefore four independent
+# chances of 1/4 to be read. What percentage of the samples is not read by any rank in this epoch?
 
 # %%
 predict("15.1", percent_unread=...)
@@ -73,25 +86,28 @@ predict("15.1", percent_unread=...)
 
 # %% [markdown]
 # ### Exercise 15.1 · Which samples are mine?
-# All ranks shuffle alike, and each takes its part. In an epoch no sample is read twice, and all
-# ranks read equally many: n // ranks. What does not divide is **dropped**, other samples in each
-# epoch. 3 lines. *(beginner)*
+# All ranks shuffle the samples in the same way, and each takes its part. In an epoch no sample is
+# read twice, and all ranks read the same number of samples, n // ranks. The remaining samples are
+# **dropped**, which should be other samples in each epoch. 3 lines. *(beginner)*
 #
-# The order comes from `np.random.default_rng((seed, epoch)).permutation(n)`. The tuple makes a
-# generator for each pair; `seed + epoch` would give seed 1 in epoch 0 the order of seed 0 in
-# epoch 1.
+# The order is `np.random.default_rng((seed, epoch)).permutation(n)`. The tuple gives each pair of
+# seed and epoch a generator of its own. With `seed + epoch`, seed 1 would have the same order in
+# epoch 0 as seed 0 in epoch 1.
 #
-# `order[2::5]` begins at place 2 and takes every 5th. A rank may have several **workers**,
-# processes that read for it: they deal the rank's part out among themselves, in the same way.
+# A slice with a step takes a part of the order. For example, `order[2::5]` begins at position 2 and
+# takes every 5th element. A rank may have several **workers**, which are processes that read for
+# this rank. The workers partition the samples of their rank in the same way as the ranks partition
+# the whole order.
 #
-# <details><summary>Hint 1: every ranks-th</summary>
+# <details><summary>Hint 1: a slice with a step</summary>
 #
-# `order[rank::ranks]` gives some ranks one more, unless the order is cut before to a length that
-# divides.
+# `order[rank::ranks]` gives some ranks one sample more than others, unless the order is first cut
+# to a length that is divisible by the number of ranks.
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
-# The permutation, cut to `n - n % ranks`. The rank's part of it, and of this `[worker::workers]`.
+# Cut the permutation to `n - n % ranks` elements. Take the rank's part of it, and from this part
+# `[worker::workers]`.
 # </details>
 
 # %%
@@ -122,42 +138,50 @@ predict.right("15.1", percent_unread=unread["own seeds"])
 
 
 # %% [markdown]
-# **Explain.** (3/4)^4 = 31.6 %: nearly a third of the data is not seen, about a quarter of it twice
-# or more, and no error says so. With one seed for all both are 0.
+# **Explain.** With independent seeds, a sample is missed by all four ranks with a probability of
+# (3/4)^4 = 31.6 %. Nearly a third of the data is therefore not read, and about a quarter of it is
+# read twice or more, silently. With the same seed on all ranks both shares are 0.
 #
-# PyTorch's `DistributedSampler` does what you wrote, in another order, and seeds with seed + epoch.
-# Unless you say `drop_last=True` it **pads**: a few samples are read twice. And every epoch has the
-# same order unless you call `set_epoch`.
+# The [`DistributedSampler`](https://docs.pytorch.org/docs/stable/data.html) of PyTorch does what you wrote, in a different order,
+# and seeds with seed + epoch. By default it **pads** the order, so that a few samples are read
+# twice, and with `drop_last=True` it drops samples instead. Unless you call `set_epoch`, every
+# epoch has the same order.
 #
 # ## Shards
-# A million small files are a million opens. (ImageNet has 1.28 million images to train on.) On a
-# cluster each open is a question to a **metadata server**: one machine, or a few, that know for all
-# users where files are.
+# A dataset of a million small files requires a million opens. (ImageNet has 1.28 million training
+# images.) On a cluster each open is a request to a **metadata server**, which is one machine, or
+# one of a few machines, that know for all users where the files are stored.
 #
-# **Shards** are larger files, read from front to back. Here each is a tar file, as the library
-# webdataset has them. Members that stand side by side and have the same name up to the first dot
-# are one **sample**; what follows the dot is the **kind**: `000012.jpg` is the image, `000012.cls`
-# its label, in digits. There may be more kinds (`000012.small.jpg`), in any order.
+# A **shard** is a larger file that contains many samples and is read from front to back. Here each
+# shard is a tar file in the format of the [webdataset](https://github.com/webdataset/webdataset) library. Consecutive members
+# whose names are equal up to the first dot form one **sample**, and the part of the name after the
+# dot is the **kind**. For example, `000012.jpg` is an image and `000012.cls` its label, written in
+# digits. A sample may have more kinds (`000012.small.jpg`), and they may come in any order.
 #
-# A shard may come over a network, and then only goes forward.
-# `tarfile.open(fileobj=stream, mode="r|")` reads so. `for member in tar:` gives the members in
-# order; `member.name` is the name, and `tar.extractfile(member).read()` the bytes.
+# A shard may arrive over a network, so it must be possible to read it without ever moving backward.
+# `tarfile.open(fileobj=stream, mode="r|")` reads in this way. `for member in tar:` iterates over
+# the members in order, `member.name` is a member's name, and `tar.extractfile(member).read()`
+# returns its bytes. These lines, for example, list the names and sizes in a shard:
+#
+#     with tarfile.open(fileobj=stream, mode="r|") as tar:
+#         for member in tar:
+#             print(member.name, len(tar.extractfile(member).read()))
 #
 # ### Exercise 15.2 · Read a shard
-# Yield for each sample the JPEG's bytes and its label, a whole number, as soon as you have both.
-# Leave out a sample without image or without label: an image must never get its neighbour's label.
-# 10 lines. *(intermediate)*
+# For each sample, yield the JPEG's bytes and its label, which is a whole number, as soon as you
+# have both. Leave out samples without an image or without a label, because an image must never get
+# the label of its neighbor. 10 lines. *(intermediate)*
 #
 # <details><summary>Hint 1: name and kind</summary>
 #
-# `name, kind = member.name.split(".", 1)`. Keep the name of the sample that you are in, and a dict
-# of its parts; when another name comes, both begin anew.
+# Use `name, kind = member.name.split(".", 1)`. Keep the name of the current sample and a dict of
+# its parts. When another name comes, start both anew.
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
-# `sample, part = None, {}`; with another `name` than `sample`, both begin anew.
-# `if kind in ("jpg", "cls"):` `part[kind] = …read()`, and inside of this `if`, `if len(part) == 2:`
-# yield `part["jpg"], int(part["cls"])`.
+# Begin with `sample, part = None, {}`. If `name` differs from `sample`, start both anew.
+# `if kind in ("jpg", "cls"):` set `part[kind] = …read()`, and inside this `if`,
+# `if len(part) == 2:` yield `part["jpg"], int(part["cls"])`.
 # </details>
 
 # %%
@@ -174,17 +198,19 @@ check("15.2", read_shard)
 
 # %% [markdown]
 # ### Predict
-# A storage delivers 100 MB/s and takes 2 ms to open a file. An image is a file of about 5.7 kB; in
-# a shard it takes 7.7 kB, as tar fills up to whole blocks and adds the label. How many times as
-# fast is it to read shards of 32 images as to read the 32 files?
+# Suppose that a storage system delivers 100 MB/s and takes 2 ms to open a file. As a file of its
+# own, an image has about 5.7 kB. In a shard it takes 7.7 kB, because tar pads each member to whole
+# blocks, and because the label is stored as well. How many times as fast is it to read shards of 32
+# images as to read the 32 files?
 
 # %%
 predict("15.2", shards_times_as_fast=...)
 
 # %% [markdown]
-# ### Measure
-# `lab15.Storage` is a stand-in, with real waiting: it reads your disk, and sleeps until storage of
-# this bandwidth and latency would have delivered.
+# ### Measure: files and shards
+# `lab15.Storage` emulates a slow storage system, with real waiting times. It reads from your disk
+# and then sleeps until a storage system of the given bandwidth and latency would have delivered the
+# data. As a control, the same data is read from a storage system whose opens take no time.
 
 # %%
 ratio = lab15.compare_opens(stored, read_shard, latency)
@@ -195,58 +221,69 @@ predict.compare("15.2", shards_times_as_fast=ratio)
 
 
 # %% [markdown]
-# **Explain.** 32 files are 32 opens of 2 ms and 0.06 ms of bytes each: 66 ms. A shard is one open
-# and 2.5 ms of bytes: 4.5 ms. The control has the same bytes, and a storage whose opens take no
-# time. There the ratio falls to about 1, or below, as shards hold more bytes. So the gain is opens.
+# **Explain.** Reading 32 files takes 32 opens of 2 ms and 0.06 ms of transfer each, 66 ms in all. A
+# shard takes one open and 2.5 ms of transfer, 4.5 ms in all. The control transfers the same bytes
+# from a storage system whose opens take no time. You should see its ratio fall to about 1, or below
+# 1, because shards contain more bytes. The gain therefore comes from the opens that shards save.
 #
-# You may see ratios nearer to each other. The 4.5 ms are the least that the stand-in allows; on a
-# busy machine your own opening and reading takes longer than that.
+# You might see that the two ratios are closer together. The 4.5 ms are the least time that the
+# emulated storage allows, and on a busy machine your own opening and reading takes longer.
 #
-# **Shuffle a stream.** A stream cannot be shuffled as a whole, but a part of it can. Fill a buffer,
-# then give out a random one of its items, put the next item of the stream in its place, and so on.
-# The stored order is class by class, some 50 images each. We counted the classes in a batch of 32
-# that come out of a buffer of 1, 64, 128, 256 and 512 images: 1.6, 4.8, 6.6, 8.5 and 9.7 of 10. If
-# the *shards* are read in a shuffled order, too, which costs nothing, they are 1.6, 6.5, 8.1, 9.2
-# and 9.6. A batch of few classes pulls the net towards them for every image, and statistics over a
-# batch (batch normalisation) are those of these classes.
+# **Shuffling a stream.** A stream cannot be shuffled as a whole, but part by part. Fill a buffer,
+# yield a random one of its items, put the next item of the stream in its place, and repeat. In our
+# dataset the samples are stored class by class, some 50 images each, so we counted the classes in a
+# batch of 32 that comes out of such a buffer:
 #
-# ## Read ahead
-# A training loop asks for a batch, computes, asks for the next. If reading begins when it asks,
-# reading and computing take turns, and their times add up.
+# | images in the buffer | 1 | 64 | 128 | 256 | 512 |
+# |---|---|---|---|---|---|
+# | classes in a batch, of 10 | 1.6 | 4.8 | 6.6 | 8.5 | 9.7 |
+# | if the *shards* are read in a shuffled order, too | 1.6 | 6.5 | 8.1 | 9.2 | 9.6 |
 #
-# A **thread** runs beside the loop, in the same process. It can read ahead, and lay what it has
-# read into a **queue**: `ready.put(x)` puts x in, `ready.get()` takes the oldest out. The queue is
-# **bounded**: put waits while `depth` are in it, get waits while none is. So the thread is never
-# more than depth + 1 items ahead (depth in the queue, one in its hand), and memory stays bounded as
-# well.
+# Shuffling the order of the shards costs nothing. A batch with few classes moves the weights toward
+# these classes for every image, and statistics over the batch (batch normalization) describe only
+# these classes.
 #
-# Does a thread help, in Python? Only one thread runs Python at a time: who runs holds a lock, the
-# **GIL**. It is free while a thread waits for a disk, while Pillow decodes a JPEG, and while
-# PyTorch computes.
+# ## Reading ahead
+# A training loop asks for a batch, computes, and asks for the next batch. If reading starts only
+# when the loop asks, reading and computing take turns, and their times add up. Reading the next
+# batch in advance is called **prefetching**.
+#
+# A **thread** runs concurrently with the loop, in the same process. It can read ahead and put what
+# it has read into a **queue**: `ready.put(x)` appends x, and `ready.get()` removes and returns the
+# oldest item. The queue is **bounded**, which means that `put` waits while `depth` items are in it,
+# and `get` waits while it is empty. The thread is therefore never more than depth + 1 items ahead
+# (depth items in the queue and one that it is about to put there), and the memory for them is
+# bounded as well.
+#
+# In Python, only one thread at a time runs Python code, because it has to hold a lock, the **GIL**
+# (global interpreter lock). A reading thread helps nevertheless, because the lock is free while a
+# thread waits for a disk, while Pillow decodes a JPEG, and while PyTorch computes.
 #
 # ### Exercise 15.3 · Prefetch
-# `prefetch` below is given: it makes queue and thread, and ends both. You write the two ends of the
-# queue, 8 and 7 lines. *(intermediate)*
+# The function `prefetch` below is complete: it creates the queue and the thread, and ends both.
+# Write the functions at the two ends of the queue, 8 and 7 lines. *(intermediate)*
 #
-# * `work(items, ready, stop)` runs in the thread. It puts a pair `("item", item)` into the queue
-#   for each of the items, in order, and behind the last one `("end", None)`. If reading raises an
-#   error, it puts `("error", error)` instead: an error in a thread is seen by nobody.
-#   `stop.is_set()` tells that nobody wants more: then it returns, and puts nothing. So look at it
-#   before each item that you put.
+# * `work(items, ready, stop)` runs in the thread. For each item, in order, it puts a pair
+#   `("item", item)` into the queue, and after the last one `("end", None)`. If reading raises an
+#   error, it puts `("error", error)` instead, because an error in a thread would otherwise remain
+#   unnoticed. `stop.is_set()` is true as soon as no more items are wanted. In this case `work`
+#   returns and puts nothing, so check it before each item that you put.
 # * `take(ready)` runs in the training loop. It yields the items, ends at `"end"`, and raises the
 #   error.
 #
-# Pairs, because an item may be anything, None or the word "end" too.
+# The queue contains pairs, because an item can be anything, including None or the word "end". A
+# simpler pair of functions, which can pass on neither an error nor a stop, would be
+# `for item in items: ready.put(item)` at one end and `while True: yield ready.get()` at the other.
 #
 # <details><summary>Hint 1: work</summary>
 #
-# `try:`, for each of `items`: return `if stop.is_set()`, else put the pair; behind the loop put the
-# end. `except Exception as error:` puts the error.
+# In a `try:` block, loop over `items`: return `if stop.is_set()`, and otherwise put the pair. After
+# the loop put the end. `except Exception as error:` puts the error.
 # </details>
 # <details><summary>Hint 2: take, nearly the answer</summary>
 #
-# `while True:` `kind, value = ready.get()`. If kind is "end" return, if it is "error"
-# `raise value`, else `yield value`.
+# In `while True:` get `kind, value = ready.get()`. If the kind is "end", return. If it is "error",
+# `raise value`, and otherwise `yield value`.
 # </details>
 
 # %%
@@ -284,34 +321,34 @@ def prefetch(items, depth):
 check("15.3", work, take, prefetch)
 
 # %% [markdown]
-# ## What stays visible
-# Call the time to read and decode a batch **input**, and the rest of a step **compute**. What a
-# step still waits for its batch is called **exposed**.
+# ## How much of the input is exposed?
+# We call the time to read and decode a batch **input**, and the time of the other parts of a step
+# **compute**. The part of the input for which a step still has to wait is called **exposed**. The
+# figure at the top of this lab shows the three possible cases:
 #
-# ```
-# without prefetch     [ input ][ compute ][ input ][ compute ]        exposed: all of the input
-# with, input shorter  [ compute ][ compute ][ compute ]
-#                      [ input ]  [ input ]  [ input ]                 exposed: nothing
-# with, input longer   [ compute ]     [ compute ]     [ compute ]
-#                      [    input    ] [    input    ] [    input    ] exposed: what is longer
-# ```
+# | | exposed |
+# |---|---|
+# | without prefetch | all of the input |
+# | with prefetch, input shorter than compute | nothing |
+# | with prefetch, input longer than compute | the part of the input that is longer than compute |
 #
 # ### Predict
 # With prefetch, how long does a step wait, as a share of compute, if input takes twice as long as
-# compute? And half as long? At which input over compute is the gain largest, and how many times as
-# fast is a step there?
+# compute? And how long if it takes half as long? At which ratio of input to compute is the gain
+# from prefetch largest, and how many times as fast is a step at this ratio?
 
 # %%
 predict("15.4", exposed_at_2=..., exposed_at_half=..., best_input=..., best_gain=...)
 
 # %% [markdown]
 # ### Predict: many ranks, one storage
-# Now several ranks read, each a shard of its own, all at the same time. What a rank gets is its own
-# bandwidth at most, and its part of what all get together.
+# Now several ranks read at the same time, each a shard of its own. A rank gets at most its own
+# bandwidth, and at most its part of the bandwidth that all ranks get together.
 #
-# Take 4 ranks. Each alone can read 2 MB/s. How many times as many images per second do 4 ranks get
-# as one, (a) from a disk of its own each, (b) from a burst buffer that delivers 4 MB/s to all
-# together, (c) from a shared file system that delivers 2 MB/s to all together?
+# Take 4 ranks, each of which could read 2 MB/s if it were alone. How many times as many images per
+# second do 4 ranks get as one rank, (a) if each has its own disk, (b) from a burst buffer (a fast
+# store between the ranks and the file system) that delivers 4 MB/s to all together, (c) from a
+# shared file system that delivers 2 MB/s to all together?
 
 # %%
 predict("15.4", own=..., burst=..., shared=...)
@@ -319,20 +356,26 @@ predict("15.4", own=..., burst=..., shared=...)
 
 # %% [markdown]
 # ### Exercise 15.4 · What a step waits, and what a rank gets
-# `exposed`: how long does a step wait, if input takes `read` seconds and the rest of the step
-# `compute` seconds? Give it with prefetch and without. `shard_seconds`: how long does each of
-# `ranks` ranks take to read `nbytes` bytes, if all begin together? An open takes `latency` seconds
-# for each rank, at the same time for all. One line each. *(beginner)*
+# Write two formulas. `exposed` computes how long a step waits if input takes `read` seconds and the
+# other parts of the step take `compute` seconds, with prefetch and without. `shard_seconds`
+# computes how long each of `ranks` ranks takes to read `nbytes` bytes if all begin at the same
+# time. Each rank needs `latency` seconds for an open, and all ranks open at the same time. One line
+# each. *(beginner)*
+#
+# For example, two ranks that could each read 3 MB/s, from a storage system that delivers 4 MB/s to
+# all together, get 2 MB/s each.
 #
 # <details><summary>Hint 1: what is left, and what is shared</summary>
 #
-# While the step computes, the reading goes on. What is left of it afterwards is waited for, if
-# anything is. A rank's bandwidth is the smaller of its own and an equal part of what all share.
+# While the step computes, reading goes on, and the step waits only for the part that is left
+# afterwards, if there is one. A rank's bandwidth is the smaller of its own bandwidth and an equal
+# part of the bandwidth that all share.
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
-# Without prefetch the step waits for `read`. With it for `read - compute`, and never less than 0:
-# `max`. A rank takes `latency`, and bytes over `min(own, together / ranks)`.
+# Without prefetch the step waits for `read`. With prefetch it waits for `read - compute`, but never
+# less than 0, so use `max`. A rank takes `latency` plus the bytes divided by
+# `min(own, together / ranks)`.
 # </details>
 
 # %%
@@ -362,12 +405,13 @@ predict.right("15.4", best_input=max(gains, key=gains.get), best_gain=max(gains.
 
 
 # %% [markdown]
-# ### Measure
-# Now a training that reads JPEGs from shards. `lab15.Storage` sleeps again until storage of a
-# chosen bandwidth would have delivered. The bandwidth is set so that input takes about a chosen
-# share of compute. Without prefetch a step waits for all of its input: that is the x axis, as it
-# really was. With prefetch it waits for what you predicted. The two trainings take turns, about a
-# minute in all.
+# ### Measure: how long a step waits
+# Now we train on JPEGs from shards. `lab15.Storage` sleeps again until a storage system of a chosen
+# bandwidth would have delivered, and the bandwidth is set so that input takes about a chosen share
+# of compute. Without prefetch a step waits for all of its input, so this measurement gives the x
+# axis of the plot, the ratio of input to compute as it really was. With prefetch the step should
+# wait as long as you predicted. The two training runs take turns, which takes about a minute in
+# all.
 
 # %%
 def feed(storage):
@@ -406,37 +450,43 @@ at_2, at_half = (np.median([waits[place] for place in near]) for near in nearest
 predict.compare("15.4", exposed_at_2=at_2, exposed_at_half=at_half)
 
 # %% [markdown]
-# **Explain.** You should see two lines: without prefetch exposed is the input itself; with prefetch
-# it is nothing up to 1, and input - compute from there on. Where a point lies along the x axis is
-# the input over compute that it really had, not what was asked for.
+# **Explain.** You should see two lines. Without prefetch the exposed time is the input itself,
+# while with prefetch it is zero up to a ratio of 1, and input - compute from there on. Each point
+# is drawn at the ratio of input to compute that it really had, and not at the ratio that was
+# requested.
 #
-# You may see instead points above the lower line. A likely cause: the thread finds no core to
-# decode on, or both want the GIL, so that input and compute slow each other down. On a busy machine
-# compute and decoding change from minute to minute: points then lie on both sides of the line.
+# You might see points above the lower line. A likely cause is that the thread finds no free core
+# for decoding, or that both threads need the GIL, so that input and compute slow each other down.
+# On a busy machine the times for compute and decoding change from minute to minute, and points then
+# lie on both sides of the line.
 #
-# Why is the gain largest where both take as long? <details><summary>Answer</summary> Without
-# prefetch a step takes input + compute, with it the longer of the two. The ratio of these is
-# largest, 2, where they are equal.</details>
+# Why is the gain largest when input and compute take equally long?
+# <details><summary>Answer</summary> Without prefetch a step takes input + compute, and with
+# prefetch it takes the longer of the two. The ratio of these two times is largest, namely 2, if
+# input and compute are equal.</details>
 #
-# Would a deeper queue help where input takes longer? <details><summary>Answer</summary> No. A queue
-# evens out a reader that is sometimes slow. If it is slower *on average*, the queue is empty after
-# a few steps, however deep.</details>
+# Would a deeper queue help if input takes longer than compute? <details><summary>Answer</summary>
+# No. A queue compensates for a reader that is sometimes slow. If the reader is slower *on average*,
+# the queue is empty after a few steps, however deep it is.</details>
 #
-# PyTorch's `DataLoader` reads ahead with **processes** (`num_workers`), as transforms written in
-# Python hold the GIL. With small images and few cores two workers are often slower than none. A
-# likely cause: to hand a small image to another process takes longer than to decode it.
+# PyTorch's [`DataLoader`](https://docs.pytorch.org/docs/stable/data.html) reads ahead with **processes** (`num_workers`), because
+# transforms that are written in Python hold the GIL. With small images and few cores, two workers
+# are often slower than none. A likely cause is that passing a small image to another process takes
+# longer than decoding it.
 #
-# **In ranks, beware of fork.** On Linux workers are **forked** by default (before Python 3.14):
-# copies of a process that has MPI open. Some MPIs over InfiniBand do not bear that: memory was
-# corrupted from 64 GPUs on (Horovod's pull request 1824, 2020). Horovod's examples then took
-# `multiprocessing_context="forkserver"`, whose workers come from a process without MPI. That is
-# better, and not a cure for all: in issue 2898 (2021) forked workers crashed, and those of a fork
-# server "sometimes" ended in bus errors, too, on 32 nodes with 12 workers each. A thread, as yours,
-# forks nothing.
+# **Be careful with fork on ranks.** On Linux, workers are **forked** by default (before Python
+# 3.14), so they are copies of a process in which MPI is already running. Some MPI libraries on
+# InfiniBand do not tolerate this: memory was corrupted from 64 GPUs on ([Horovod's pull request
+# 1824](https://github.com/horovod/horovod/pull/1824), 2020). Horovod's examples therefore adopted
+# `multiprocessing_context="forkserver"`, with which the workers come from a process without MPI.
+# This is better, but does not solve every problem. In [issue 2898](https://github.com/horovod/horovod/issues/2898) (2021)
+# forked workers crashed, and the workers of a fork server "sometimes" ended in bus errors, too, on
+# 32 nodes with 12 workers each. A thread, such as yours, forks nothing.
 #
 # ### Measure: many ranks, one storage
-# Real ranks: 1, 2 and 4 processes read and decode. It is the stand-in again: the ranks of a node
-# share one pipe, a file that says until when it is taken. About 15 s.
+# In the next cells, 1, 2 and 4 real ranks read and decode. The storage is emulated again: the ranks
+# share one pipe, which is represented by a file that says until when the pipe is in use. This takes
+# about 15 s.
 
 # %%
 storages = {
@@ -476,29 +526,46 @@ if ranks == 4:
     predict.compare("15.4", own=own, burst=burst, shared=shared)
 
 # %% [markdown]
-# **Explain.** Disks of their own grow with the ranks. The burst buffer grows until its 4 MB/s are
-# used up, at two ranks. The shared file system does not grow at all: more ranks get slower ones.
+# **Explain.** You should see that the rate from the ranks' own disks grows with the number of
+# ranks. The rate from the burst buffer grows until its 4 MB/s are used up, which happens at two
+# ranks. The rate from the shared file system does not grow at all, so with more ranks each rank
+# gets less.
 #
-# You may see the own disks stay below 4. A likely cause: four ranks decode on the cores that you
-# have, and with two cores decoding takes its turn.
+# You might see that four ranks with their own disks get less than 4 times the images. A likely
+# cause is that four ranks decode on the cores that you have, so that on two cores they have to take
+# turns.
 #
-# How does that look on a real machine? <details><summary>Answer</summary> Summit's SSDs in the
-# nodes read 26.7 TB/s together, its file system 2.5 TB/s (Oral and others, SC19): 970 and 90 MB/s
-# for each of its 27,648 GPUs. A GPU that trains ResNet-50 at 1,000 images of 110 kB a second wants
-# 110 MB/s. That is more than its part of the file system, and far less than its part of the node's
-# own disk.</details>
+# What are these rates on a real machine? <details><summary>Answer</summary> The SSDs in the nodes
+# of Summit read 26.7 TB/s together, and its file system 2.5 TB/s (Oral and others, 2019). This is
+# 970 and 90 MB/s for each of its 27,648 GPUs. A GPU that trains ResNet-50 on 1,000 images per
+# second, of 110 kB each, needs 110 MB/s. This is more than its part of the file system's bandwidth,
+# and far less than its part of the bandwidth of the node's own disk.</details>
 #
-# ## For those who have time: cold and cached
-# (Some 12 minutes, not counted above.) Now the same images from your own disk: single files in a
-# shuffled order, and your shards. Each is read **cold** and then **cached**. What was read once
-# stays in memory, in Linux's **page cache**: the second epoch of a small set measures that.
-# `posix_fadvise(DONTNEED)` asks the system to drop a file's pages, and `mincore` tells which are
-# left.
+# ### What you take away
+# - All ranks use the same order, which depends on seed and epoch, and each takes its part. Samples
+#   are dropped or padded, so that all ranks read the same number.
+# - Shards replace many opens by a few long reads, which matters where an open is slow.
+# - A thread with a bounded queue hides input behind compute. It has to pass on the end, errors, and
+#   a request to stop.
+# - The exposed input is max(0, input - compute). A deeper queue does not help if the storage is too
+#   slow on average.
+# - Ranks that share a storage system share its bandwidth, while the bandwidth of their own disks
+#   grows with the number of ranks.
+# - Reading from disk and reading from memory take different times, which *Going further* measures.
+#   There `mincore` shows which pages are in memory, and on an SSD decoding takes longer than
+#   reading.
+#
+# ## Going further (optional): cold and cached
+# This part takes some 12 minutes, which are not counted above. It reads the same images from your
+# own disk, once as single files in a shuffled order and once from your shards, and both **cold**
+# and **cached**. Linux keeps what was read once in memory, in its **page cache**, so the second
+# epoch of a small dataset measures memory and not the disk. `posix_fadvise(DONTNEED)` asks the
+# system to remove a file's pages from the cache, and `mincore` tells which pages are left.
 #
 # ### Predict
-# Two guesses, as nothing above tells. How many times as long as from memory does reading single
-# files take if they come from your disk? And how many times as long as reading its file from memory
-# does it take to decode a JPEG?
+# Both answers are guesses, because nothing above contains them. How many times as long does reading
+# single files take from your disk as from memory? And how many times as long does decoding a JPEG
+# take as reading its file from memory?
 
 # %%
 predict("15.2", cold_over_cached=..., decoding_over_reading=...)
@@ -526,38 +593,35 @@ predict.compare("15.2", cold_over_cached=np.median(cold / cached))
 predict.compare("15.2", decoding_over_reading=decoding.median / np.median(cached))
 
 # %% [markdown]
-# **Explain.** You should see, with an SSD: decoding takes longer than reading, cold or not. A
-# process that reads and decodes by itself then gains little by shards: **decoding is the
-# bottleneck**. From memory the shards may even take longer than the files, as Python's `tarfile`
-# spends more time on a member than an open of a cached file costs. Shards matter where an open
-# costs milliseconds, as above. (Where many processes decode, the storage may be the bottleneck
-# again, as above.)
+# **Explain.** With an SSD you should see that decoding takes longer than reading, cold or cached. A
+# process that reads and decodes by itself then gains little from shards, because **decoding is the
+# bottleneck**. From memory the shards may even take longer than the files, because Python's
+# `tarfile` spends more time on a member than the open of a cached file takes. Shards matter where
+# an open costs milliseconds, as in exercise 15.2. (If many processes decode, the storage may be the
+# bottleneck again, as above.)
 #
-# You may see instead that cold is hardly slower than cached. Then the disk is fast, or the machine
-# is a virtual one whose host keeps the pages: the line "Dropped" tells only of this system's own.
-# If it says that most were left, the file system keeps them (tmpfs), and cold is not cold here. And
-# "more when cold" is a difference: where its error bar is longer than the bar itself, it says
-# nothing.
+# You might see that cold is hardly slower than cached. In that case the disk is fast, or the
+# machine is a virtual machine whose host caches the pages, because the line "Dropped" describes
+# only this system's own cache. If the line says that most pages were left, the file system keeps
+# them in memory (tmpfs), and cold is not cold here. Finally, "more when cold" is a difference, so
+# if its error bar is longer than the bar itself, the measurement does not show a difference.
 #
-# <details><summary>Further reading: formats at scale</summary>
+# <details><summary>Formats at scale</summary>
 #
-# Caffe reads image files (layer ImageData) or an LMDB (Data), a key-value store in one file.
-# Training on ImageNet from files was more than 17 times as slow as from a key-value store (Lim et
-# al., 2016).
+# The framework Caffe reads image files (layer ImageData) or an LMDB (Data), which is a key-value
+# store in one file. Training on ImageNet from files was more than 17 times as slow as from a
+# key-value store (Lim et al., 2016).
 #
-# But LMDB maps its file into memory, and many processes on a parallel file system get in each
-# other's way: input took up to 90 % of training. With LMDBIO, readers that avoid this, it was up to
-# 65 times as fast on 9,216 cores (Pumma et al., 2019). OSU-Caffe, the Caffe of MVAPICH2's authors,
-# lets all ranks read in parallel from Lustre, the file system of many clusters.
+# An LMDB maps its file into memory, however, and on a parallel file system many processes that do
+# so slow each other down, so that input took up to 90 % of the training time. LMDBIO, a reader that
+# avoids this, made training up to 65 times as fast on 9,216 cores (Pumma et al., 2019). In
+# OSU-Caffe, the Caffe of MVAPICH2's authors, all ranks read in parallel from Lustre, which is the
+# file system of many clusters.
 # </details>
 #
-# ### What you take away
-# - One order for all ranks, from seed and epoch; each takes its part; drop or pad, so that all read
-#   as many.
-# - Shards turn opens into bandwidth. That matters where an open is slow.
-# - Cold and cached are two numbers, and `mincore` tells which pages this system holds. On an SSD
-#   decoding costs more than reading.
-# - A thread with a bounded queue hides input behind compute. It passes on the end, errors, and a
-#   stop.
-# - Exposed input is max(0, input - compute). No depth helps a storage that is too slow on average.
-# - Ranks that share a storage share its bandwidth; disks of their own grow with the ranks.
+# ### Further reading
+# - [PyTorch: torch.utils.data](https://docs.pytorch.org/docs/stable/data.html). The documentation of `DataLoader` and `DistributedSampler`.
+# - [WebDataset](https://github.com/webdataset/webdataset). The library whose shard format this lab uses.
+# - S. Pumma, M. Si, W. Feng and P. Balaji, *[Scalable Deep Learning via I/O Analysis and Optimization](https://doi.org/10.1145/3331526)*, ACM Transactions on Parallel Computing 6(2), 2019. Why LMDB was slow on many processes, and how LMDBIO avoids this.
+# - S. Oral et al., *[End-to-end I/O Portfolio for the Summit Supercomputing Ecosystem](https://doi.org/10.1145/3295500.3356157)*, SC, 2019. The storage systems of Summit, with measured bandwidths.
+# - T. Kurth et al., *[Exascale Deep Learning for Climate Analytics](https://arxiv.org/abs/1810.01993)*, SC, 2018. An application on Summit that copied its input to the nodes' own disks.

@@ -53,7 +53,7 @@ call_rounds = ((200, 20), (20, 3))  # the same for allreduces
 # </details>
 #
 # ### Predict
-# How many µs does an empty message take from one rank to another, on this machine? Lab 20's
+# How many µs does an empty message take from one rank to another, on this machine? [Lab 20](20_ranks_and_messages.ipynb)'s
 # ping-pong had 8 bytes.
 
 # %%
@@ -69,9 +69,9 @@ predict("22.1", empty_message_us=...)
 #
 # The first `skip` rounds do not count: they open connections and fill caches. After them come
 # `rounds` that do. Return the **median** of the halves, which a few interrupted rounds do not move
-# (lab 01), and the list of all of them, in the order of the rounds.
+# ([lab 01](01_time_it_properly.ipynb)), and the list of all of them, in the order of the rounds.
 #
-# Take the time from `clock()` only. The check runs your function on *virtual* ranks first (lab 23).
+# Take the time from `clock()` only. The check runs your function on *virtual* ranks first ([lab 23](23_ring_allreduce.ipynb)).
 # Their clock goes by a rule, so the right answer is known. About 12 lines. *(beginner)*
 #
 # <details><summary>Hint 1: one round</summary>
@@ -341,7 +341,7 @@ predict.compare("22.3", half_at_bytes=half)
 #
 # - **algbw** = n / time, with n bytes of one rank's vector. It is what the user sees.
 # - **busbw** = algbw · 2(p - 1)/p. It is what a link carried: where only ranks add, the busiest
-#   must send at least 2(p - 1)/p · n (lab 23). Beside the link's own bandwidth it grades the
+#   must send at least 2(p - 1)/p · n ([lab 23](23_ring_allreduce.ipynb)). Beside the link's own bandwidth it grades the
 #   allreduce.
 #
 # An example: 4 ranks, 100 MB in 20 ms. algbw is 5 GB/s, busbw 7.5 GB/s. (A switch that adds by
@@ -409,7 +409,7 @@ print(f"A rank adds {adding / 1e9:.1f} GB/s.")
 # it is busbw. What a user's vector saw was 200 GB/s.</details>
 #
 # ### For the next labs
-# Labs 23 to 26 can compute for this machine. For that they read what is stored here. If the OSU
+# Labs [23](23_ring_allreduce.ipynb) to [26](26_hierarchical_allreduce.ipynb) can compute for this machine. For that they read what is stored here. If the OSU
 # benchmarks are installed, their own numbers are printed for comparison.
 
 # %%
@@ -431,4 +431,4 @@ print(virtual.machine("here").name)
 # - n bytes take α + nβ: below n½ = α/β messages count, above it bytes. One line fits no machine
 #   exactly.
 # - algbw is what the user sees, busbw = 2(p-1)/p of it what a link carried. Ask which is quoted.
-# - Next: lab 23 builds the allreduce for long vectors, lab 24 those for short ones.
+# - Next: [lab 23](23_ring_allreduce.ipynb) builds the allreduce for long vectors, [lab 24](24_trees_and_halving.ipynb) those for short ones.

@@ -238,7 +238,7 @@ for where, seats in (("one node", near), ("two nodes", far)):
 # as much goes over the network. So begin with the neighbour; MPICH does, too.
 #
 # ### What it costs
-# Say α seconds for a message, β for a byte sent, γ for a byte added (lab 22; the formulas are
+# Say α seconds for a message, β for a byte sent, γ for a byte added ([lab 22](22_latency_and_bandwidth.ipynb); the formulas are
 # MPICH's, and those of `labkit.scaling`). n is the vector's size in bytes. Seconds for p = 2, 4, 8,
 # 16, … ranks:
 #
@@ -264,7 +264,7 @@ predict("24.2", size_kB=...)
 # ### Measure: who leads where?
 # Now your functions on a virtual cluster: a model of nodes with K80 GPUs and EDR InfiniBand.
 # Messages of up to `eager` bytes go at once; longer ones first wait for a *handshake* with the
-# receiver (lab 20). The map shows who is fastest: a letter and a color for each algorithm, the same
+# receiver ([lab 20](20_ranks_and_messages.ipynb)). The map shows who is fastest: a letter and a color for each algorithm, the same
 # in all maps of this lab. `Ra=Ri` means that both take equally long. About 20 s.
 
 # %%
@@ -439,7 +439,7 @@ for p in (4, 16, 64):
 #
 # ### Aluminum: short sums behind the backward pass
 # Who sums short vectors? A trainer that begins to sum each layer's gradient as soon as it is there
-# (lab 32). **Aluminum**, a library of Lawrence Livermore National Laboratory, is made for that
+# ([lab 32](32_buckets_and_overlap.ipynb)). **Aluminum**, a library of Lawrence Livermore National Laboratory, is made for that
 # (Dryden and others, MLHPC 2018). Its authors found that then latency, not bandwidth, costs most of
 # the time. So Aluminum takes two kinds of algorithm, by size. On CPUs, up to version 1.0, it was
 # recursive doubling up to 512 values and Rabenseifner above (its `include/aluminum/mpi_impl.hpp`):
@@ -569,7 +569,7 @@ print(
 # messages wait for one another: on 16 nodes of 4 GPUs 2 · 3 + 2 · 4 = 14 in a row, where a ring of
 # all GPUs has 126. That is why NCCL's tree, since 2.4, is good at short vectors, and need not be
 # slow for long ones. An allreduce in two dimensions, first within the nodes and then between them
-# (lab 26; `HOROVOD_TORUS_ALLREDUCE=1` in a Horovod built for NCCL), has 2 · 3 + 2 · 15 = 36 in a
+# ([lab 26](26_hierarchical_allreduce.ipynb); `HOROVOD_TORUS_ALLREDUCE=1` in a Horovod built for NCCL), has 2 · 3 + 2 · 15 = 36 in a
 # row, and sends 1.875 vectors over a node's card, where the ring sends 1.97.
 #
 # NCCL tells what it chose (since 2.20, with `NCCL_DEBUG_SUBSYS=TUNING`). On three hosts of 8 H100

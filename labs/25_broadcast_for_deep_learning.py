@@ -45,7 +45,7 @@ sizes_here = (4096, 65536, 1048576, 16777216)  # bytes per broadcast on real ran
 # broadcast for each layer, in every step. MVAPICH2-GDR is an MPI library for GPUs; its authors made
 # these broadcasts fast.
 #
-# Below there are p ranks, and messages of n bytes that take α + nβ (lab 22).
+# Below there are p ranks, and messages of n bytes that take α + nβ ([lab 22](22_latency_and_bandwidth.ipynb)).
 
 # %%
 # Bytes, float32.
@@ -216,7 +216,7 @@ print(f"Your chain is fastest with {min(measured, key=measured.get)} chunks.")
 # ring over PCI Express.
 #
 # The next cell has such a broadcast. `node` is a communicator of the ranks of one node, `across` of
-# those that have the same place in their nodes; lab 26 builds such groups. The ranks at the root's
+# those that have the same place in their nodes; [lab 26](26_hierarchical_allreduce.ipynb) builds such groups. The ranks at the root's
 # place get the vector by the tree, one per node. Then each tells its node by the function `inside`.
 
 # %%
@@ -378,7 +378,7 @@ for name, way in (
 #   little.
 # - For short vectors the number of messages one after another counts, for long ones the bytes. A
 #   net has both: choose by size.
-# - Next: lab 26 gives allreduce two levels; lab 32 hides messages behind computing.
+# - Next: [lab 26](26_hierarchical_allreduce.ipynb) gives allreduce two levels; [lab 32](32_buckets_and_overlap.ipynb) hides messages behind computing.
 #
 # ### For those who have time: how sure is that?
 # What follows is not in the 60 minutes of this lab. It takes about 20 more.

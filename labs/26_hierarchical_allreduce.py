@@ -48,7 +48,7 @@ patience = 20  # seconds after which a check calls a program on real ranks stuck
 #
 # With 2 nodes of 2 ranks, and vectors of two values whose digits show who took part. Bold is what
 # the way goes on with; the rest is left over and means nothing. (Rank 0 of a row gets chunk 1, as
-# in lab 23's ring.)
+# in [lab 23](23_ring_allreduce.ipynb)'s ring.)
 #
 # | | rank 0 | rank 1 | rank 2 | rank 3 |
 # |---|---|---|---|---|
@@ -69,7 +69,7 @@ patience = 20  # seconds after which a check calls a program on real ranks stuck
 # al., arXiv 1708.02188).
 # </details>
 #
-# `labkit.collectives` has the parts. They are yours from labs 21 and 23:
+# `labkit.collectives` has the parts. They are yours from labs [21](21_collectives.ipynb) and [23](23_ring_allreduce.ipynb):
 #
 # | call | after it |
 # |---|---|
@@ -118,7 +118,7 @@ check("26.1", groups)
 # %% [markdown]
 # ### Predict
 # 4 nodes of 4 ranks. Count the bytes that leave a node in all, in vectors. A ring of p ranks sends
-# 2(p - 1)/p of its vector through each link (lab 23). (1) A flat ring of all 16 in the order of the
+# 2(p - 1)/p of its vector through each link ([lab 23](23_ring_allreduce.ipynb)). (1) A flat ring of all 16 in the order of the
 # nodes: how many of a node's ranks have their right neighbour on another node? (2) A flat ring
 # dealt out, so that neighbours are never on one node. (3) Two levels: a ring of how many leaders?
 # (4) Two dimensions: how many rings at once, each with which part of the vector?
@@ -432,4 +432,4 @@ for way, row in times.items():
 # - Two dimensions: 1/g of the vector per rank on the network. For long vectors, and several cards
 #   help.
 # - A flat ring in node order is a strong rival where a node has one card. Its order is what counts.
-# - Next: what NCCL makes of nodes and cards (lab 43).
+# - Next: what NCCL makes of nodes and cards ([lab 43](43_horovod_nccl2.ipynb)).

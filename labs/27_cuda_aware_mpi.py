@@ -66,7 +66,7 @@ predict("27.1", staged_over_host=...)
 # to the device.
 #
 # `outbox` and `inbox` are pinned, and as long as `out` and `into`. All send and receive at once,
-# which one call of MPI does (lab 20):
+# which one call of MPI does ([lab 20](20_ranks_and_messages.ipynb)):
 # `comm.Sendrecv(outbox, dest=dest, recvbuf=inbox, source=source)`. 3 lines. *(beginner)*
 #
 # <details><summary>Hint 1: the order</summary>
@@ -141,7 +141,7 @@ predict("27.2", times_as_fast=...)
 # The last chunk has no next: it has no row 3. After the loop, wait for all of `sent` and of
 # `landed`. To wait a second time for what is over does no harm.
 #
-# Why does row 3 come before row 4? While you wait in row 4, MPI moves the message (lab 36), and the
+# Why does row 3 come before row 4? While you wait in row 4, MPI moves the message ([lab 36](36_progress.ipynb)), and the
 # engine copies the next chunk. About 13 lines. *(advanced)*
 #
 # <details><summary>Hint 1: rows 1 and 2</summary>
@@ -210,8 +210,8 @@ print(f"yours, on the virtual rank's clock: {whole.time / cut.time:.2f} times as
 # | Open MPI 4 | `OMPI_MCA_opal_cuda_support`, and files | on |
 #
 # conda-forge's Open MPI is built for CUDA, and its file switches that off. Open MPI 5 has no
-# switch, and its answer is about this very run. `lab27.why_not` asks both questions. (Labs 42 and
-# 46 prove that it is so.)
+# switch, and its answer is about this very run. `lab27.why_not` asks both questions. (Labs [42](42_horovod_mvapich2_gdr.ipynb) and
+# [46](46_three_libraries.ipynb) prove that it is so.)
 
 # %%
 reason = launch.run(lab27.why_not, ranks=ranks)[0]

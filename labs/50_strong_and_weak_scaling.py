@@ -97,7 +97,7 @@ predict("50.1", speedup_strong=..., efficiency_weak=..., communication_strong=..
 # In weak scaling, every rank computes `batch` images. In strong scaling, `batch` images are divided
 # among the ranks. No image may be lost, and since all ranks wait for the slowest one, no rank
 # should have more than one image more than another. On 3 ranks, 32 images are therefore divided
-# into 11, 11 and 10. (Labs 15 and 30 ask you to write such a division.)
+# into 11, 11 and 10. (Labs [15](15_input_pipeline.ipynb) and [30](30_average_gradients.ipynb) ask you to write such a division.)
 
 # %%
 def share(kind, images, rank, ranks):
@@ -110,7 +110,7 @@ def share(kind, images, rank, ranks):
 
 # %% [markdown]
 # ### Measure: steps on more and more ranks
-# The step is that of lab 30, which consists of the forward pass, the backward pass, the allreduce
+# The step is that of [lab 30](30_average_gradients.ipynb), which consists of the forward pass, the backward pass, the allreduce
 # of the gradients, and the update. It records two times:
 #
 # - *compute* lasts until this rank has its own gradient;
@@ -125,7 +125,7 @@ def share(kind, images, rank, ranks):
 #
 # `place` says where the network is, on a GPU or in host memory. `place.allreduce(comm, gradient)`
 # adds the gradients up in place, in the way that this MPI (Message Passing Interface) library
-# allows. `device_sync` waits for a GPU, as in lab 01.
+# allows. `device_sync` waits for a GPU, as in [lab 01](01_time_it_properly.ipynb).
 
 # %%
 def train_step(comm, place, net, pictures, labels, total, stamps):
@@ -372,7 +372,7 @@ if largest > 1:  # a batch job of one rank is only the first point of a study
 # both of them whether the law holds or not. To test a law, you need at least a third point.
 #
 # ### Measure where the law ends
-# Two cores cannot show what happens on many ranks, but the formula of lab 23 can. The next cell
+# Two cores cannot show what happens on many ranks, but the formula of [lab 23](23_ring_allreduce.ipynb) can. The next cell
 # does not measure steps but **computes** them. One rank has 1 s of work, and each step has a ring
 # allreduce of 100 MB. The link takes 5 µs per message and transfers 2.9 GB/s, nearly the full rate
 # of 25 Gb/s Ethernet. The cell fits the law to 1, 2, 4 and 8 ranks, as you might on your first
@@ -547,7 +547,7 @@ predict.compare("50.1", communication_strong=medians["communicate"] / sum(median
 # - A program that computes slowly tends to have a higher efficiency, so quote the time, too.
 # - Amdahl's law limits strong scaling, and costs that grow with the number of ranks limit it
 #   further.
-# - Weak scaling is only useful if the larger batch is (lab 34).
+# - Weak scaling is only useful if the larger batch is ([lab 34](34_large_batch.ipynb)).
 # - The time in an allreduce is communication *and* waiting.
 # - On a cluster, run `make scaling LAB=50 NODES=1,2,4,8`, and later
 #   `cluster.last_study(50).plot("strong")`.

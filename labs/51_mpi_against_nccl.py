@@ -73,7 +73,7 @@ limit = 900  # seconds for one library's measurements
 # | [NCCL](https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/index.html) (NVIDIA Collective Communications Library) | only GPU memory | InfiniBand, RoCE, TCP | `torch.distributed`, Horovod |
 #
 # [`torch.distributed`](https://docs.pytorch.org/docs/stable/distributed.html) is PyTorch's own layer for programs of many processes,
-# and [Horovod](https://horovod.readthedocs.io) you know from lab 40. The same Gloo can therefore be called by two
+# and [Horovod](https://horovod.readthedocs.io) you know from [lab 40](40_horovod_pytorch.ipynb). The same Gloo can therefore be called by two
 # programs, each of which adds costs of its own.
 #
 # `lab51` gives every combination a name that begins with the caller, for example `horovod-gloo`.
@@ -93,7 +93,7 @@ for name in lab51.NAMES:
 # %% [markdown]
 # ### Predict
 # (a) 4 ranks perform an allreduce of 100 MB (10^8 bytes) in 50 ms. Which *busbw* (bus bandwidth) is
-# this, in GB/s? In lab 22, algbw is bytes / time, and busbw = algbw · 2(n - 1)/n on n ranks. For
+# this, in GB/s? In [lab 22](22_latency_and_bandwidth.ipynb), algbw is bytes / time, and busbw = algbw · 2(n - 1)/n on n ranks. For
 # example, 2 ranks with 100 MB in 50 ms have an algbw of 2 GB/s and also a busbw of 2 GB/s.
 #
 # (b) Now the vector is a single number of 4 bytes, on the ranks of this machine. How many times as
@@ -107,8 +107,8 @@ predict("51.1", busbw=..., gloo_over_mpi=...)
 
 # %% [markdown]
 # ### One loop for all
-# `time_calls` measures several times how long a call takes, once *all* ranks have arrived (labs 01
-# and 22 asked you to write such loops). A barrier comes before each call, and each rank starts its
+# `time_calls` measures several times how long a call takes, once *all* ranks have arrived (labs [01](01_time_it_properly.ipynb)
+# and [22](22_latency_and_bandwidth.ipynb) asked you to write such loops). A barrier comes before each call, and each rank starts its
 # clock after this barrier. Without the barrier, you would measure how late the last rank is. There
 # is no barrier after the call. The first `warmup` calls are not counted, because they may have to
 # open connections.
@@ -151,7 +151,7 @@ predict.right("51.1", busbw=1e8 / 0.05 / 1e9 * 2 * 3 / 4)
 #
 # `torchrun` sets all four of them, but `srun` and `mpiexec` do not. These two start MPI, however,
 # and `comm` knows what we need: `comm.rank`, `comm.size`, and `comm.bcast(thing, root=0)`, which
-# returns rank 0's `thing` on every rank (lab 21).
+# returns rank 0's `thing` on every rank ([lab 21](21_collectives.ipynb)).
 #
 # Write `meeting`, which returns the four variables in a dict. labkit puts them into the
 # environment. 3 lines. *(intermediate)*
@@ -290,7 +290,7 @@ predict("51.2", times_as_fast=...)
 
 # %% [markdown]
 # ### From gradients to messages
-# You know buckets from lab 32. `lab51.buckets(sizes, limit)` plans them. It begins with the last
+# You know buckets from [lab 32](32_buckets_and_overlap.ipynb). `lab51.buckets(sizes, limit)` plans them. It begins with the last
 # layer, because the backward pass computes its gradient first, and starts a new bucket when the
 # next gradient would not fit into `limit` bytes. `exchange` copies the gradients of a bucket one
 # behind the other into one vector, calls `link.sum` **once** for it, and copies the sums back
@@ -486,7 +486,7 @@ print(f"Measured now, {ranks} ranks:", shown.to_string(), sep="\n")
 # a **unified communication runtime**. This is a single CUDA-aware MPI, designed together with the
 # frameworks, which communicates vectors in host and in GPU memory, short and long ones, inside a
 # node and between nodes. The usual alternative today is one library for each of these jobs, such as
-# MPI or Gloo for the negotiation and NCCL for the vectors. With labs 46 and 51 you can compare the
+# MPI or Gloo for the negotiation and NCCL for the vectors. With labs [46](46_three_libraries.ipynb) and 51 you can compare the
 # two:
 #
 # | | one CUDA-aware MPI | several libraries |
@@ -513,7 +513,7 @@ print(f"Measured now, {ranks} ranks:", shown.to_string(), sep="\n")
 # buckets (25 MiB here). Compare `mpi-gpu` with `torch-nccl` in these rows, on your cluster, with
 # `best`. If it returns `mpi-gpu` or "either", one runtime costs no speed, and saves a build and its
 # verification. If it returns `torch-nccl`, the gain from the second library is its advantage
-# multiplied by the share of communication in your step (lab 46).
+# multiplied by the share of communication in your step ([lab 46](46_three_libraries.ipynb)).
 # </details>
 #
 # ### What you take away

@@ -4,7 +4,7 @@
 #
 # Before you ask for a thousand GPUs, you want to know how fast your training would run on them. You
 # cannot measure this on the eight GPUs that you have, and the law that fits your first measurements
-# may be wrong on many nodes (lab 50). A model of the training step can predict it from the speed of
+# may be wrong on many nodes ([lab 50](50_strong_and_weak_scaling.ipynb)). A model of the training step can predict it from the speed of
 # the GPUs and of the network. But a model that fits known runs well may still fail on a new system,
 # and a prediction without a range tells you little.
 #
@@ -43,10 +43,10 @@ bucket_mib = 64  # MiB of gradients that are sent together; Horovod's default in
 # A single GPU takes some time for a training step. We assume that a third of it is the forward
 # pass, and that two thirds are the backward pass, which goes through the layers from the **last to
 # the first**. In both passes, each layer takes the share of the time that corresponds to its share
-# of the operations (lab 02).
+# of the operations ([lab 02](02_why_parallel.ipynb)).
 #
 # The backward pass computes the gradients of one layer after another, and they are collected in a
-# **bucket** (lab 32). As soon as a bucket contains `limit` bytes or more, it is sent, and an empty
+# **bucket** ([lab 32](32_buckets_and_overlap.ipynb)). As soon as a bucket contains `limit` bytes or more, it is sent, and an empty
 # bucket begins. The gradients that are left at the end form the last bucket.
 #
 # The model therefore needs two numbers for each bucket: its bytes, and the **share** of the step's
@@ -125,7 +125,7 @@ predict.right("52.1", share=1 / 3 + 2 / 3 * last_three.flops.sum() / vgg16.flops
 # - `learned[row.network]` is the seconds that this software adds to a byte between nodes,
 # - `learned["inside"]` is the same inside a node,
 # - `learned["round"]` is the seconds that each round of messages takes, whatever its size. (A round
-#   is what lab 23 calls a step of the algorithm. In this lab, a step is always a training step.)
+#   is what [lab 23](23_ring_allreduce.ipynb) calls a step of the algorithm. In this lab, a step is always a training step.)
 #
 # From these numbers you compute **β**, the seconds per byte on the slowest link that is used.
 # Inside a node it is `row.inside + learned["inside"]`. With more than one node, it is the larger of
@@ -146,7 +146,7 @@ predict.right("52.1", share=1 / 3 + 2 / 3 * last_three.flops.sum() / vgg16.flops
 # In *halving*, c is how often the n bytes pass a node's NIC in one direction, and it depends on
 # which partner comes first. We assume that the **farthest** partner is first. Then c is
 # `per_node · (1 - 1/nodes)`, because each GPU sends halves of a whole vector out of the node. If
-# the nearest partner is first, as in [MPICH](https://www.mpich.org) (lab 24), the GPUs of a node have added their
+# the nearest partner is first, as in [MPICH](https://www.mpich.org) ([lab 24](24_trees_and_halving.ipynb)), the GPUs of a node have added their
 # vectors before anything leaves the node, and c is only 1 - 1/nodes. Each GPU has a process of its
 # own, whose software handles only this GPU's bytes, and this is why `learned[row.network]` is
 # multiplied by (p - 1)/p and not by c.

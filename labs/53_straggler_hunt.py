@@ -46,7 +46,7 @@ recorded_steps = 8  # of each recording
 # A **straggler** is a rank for which others wait. It does not have to be broken. The time of every
 # rank's step varies a little, which is called **jitter**. A synchronous step takes as long as the
 # step of the slowest rank, and among many ranks there is nearly always one whose step happens to
-# take long. Lab 01 showed this with dice, and here we predict it.
+# take long. [Lab 01](01_time_it_properly.ipynb) showed this with dice, and here we predict it.
 #
 # Suppose that a rank's step takes 20 ms on average, with a standard deviation of 5 ms. How far the
 # slowest of p ranks lies above the mean, averaged over many steps, depends on the *shape* of the
@@ -173,7 +173,7 @@ predict.compare("53.1", normal_4=normal_4, normal_64=step["normal", 64], heavy_6
 # Suppose that your job is slower than predicted, and that you want to know which rank is
 # responsible. A step of one rank has three parts, which the timelines of this lab call **input**
 # (the rank reads its images), **compute**, and **exchange** (the rank is in the allreduce). The
-# next cell draws such a step of four ranks, simulated by the rules of the ring allreduce of lab 23.
+# next cell draws such a step of four ranks, simulated by the rules of the ring allreduce of [lab 23](23_ring_allreduce.ipynb).
 # Rank 2 computes longer than the other ranks.
 
 # %%
@@ -254,7 +254,7 @@ print("Images of each rank:", shown.images.tolist())
 #
 # | cause | what you see on the rank that waits least | where to look, and what helps |
 # |---|---|---|
-# | "slow disk" | its input takes longer than that of the others | read ahead, use local copies of the files (lab 15) |
+# | "slow disk" | its input takes longer than that of the others | read ahead, use local copies of the files ([lab 15](15_input_pipeline.ipynb)) |
 # | "slow core" | it computes longer *for each image* | heat, a second job; exclude the node |
 # | "imbalance" | it computes longer, because it has more images | divide the batch evenly |
 # | "slow link" | its bytes leave slowly, so send takes longer | cable, switch; exclude the node |
@@ -400,7 +400,7 @@ print(f"Nobody late: {blamed:.0%} of the cases blame a rank.")
 #   Relative to the mean, the slowest sum is therefore closer to it.
 #
 # The following table compares both methods on ten ranks of the virtual cluster (the simulator of
-# lab 23), with H = 16. In the first two rows there is jitter of the two shapes. In the last row,
+# [lab 23](23_ring_allreduce.ipynb)), with H = 16. In the first two rows there is jitter of the two shapes. In the last row,
 # rank 7 takes 1.5 times as long in every step. The values are milliseconds per step:
 #
 # | | synchronous | 1 backup | local SGD |
@@ -414,7 +414,7 @@ print(f"Nobody late: {blamed:.0%} of the cases blame a rank.")
 # 16 steps. One backup hides the slow rank completely, but this has a hidden cost. A dropped
 # gradient is lost, and here the lost gradients are always those of the same rank.
 #
-# To see the effect, we trained the digits' network of lab 10 for 300 steps in this way. Each rank
+# To see the effect, we trained the digits' network of [lab 10](10_train_on_one_device.ipynb) for 300 steps in this way. Each rank
 # had either *mixed* images or only images of *its own digit*. The table shows the percentage of
 # correct answers for all test images and for the sevens (medians of three seeds):
 #
@@ -446,10 +446,10 @@ print(f"Nobody late: {blamed:.0%} of the cases blame a rank.")
 # ### Going further (optional)
 # In an allreduce, a slow link slows down all ranks, and real sends wait at both of its ends. To
 # find the slow node, test **pairs** of nodes. Each pair alone sends a message there and back, and
-# you take the fastest of ten (the ping-pong of lab 22). A node for which even the *best* partner is
+# you take the fastest of ten (the ping-pong of [lab 22](22_latency_and_bandwidth.ipynb)). A node for which even the *best* partner is
 # slow is behind the slow link. You need at least three nodes, because both ends of a single pair
 # look slow. `make tabletop NODES=4` and `make tabletop-slow NODE=2 BANDWIDTH=50mbit` give you such
-# a cluster, on Linux with Slurm (lab 42). `make tabletop-heal NODE=2` restores the link.
+# a cluster, on Linux with Slurm ([lab 42](42_horovod_mvapich2_gdr.ipynb)). `make tabletop-heal NODE=2` restores the link.
 #
 # ### Further reading
 # - J. Dean and L. Barroso, *[The Tail at Scale](https://doi.org/10.1145/2408776.2408794)*, Communications of the ACM 56(2), 2013. Why the slowest of many machines determines the response time, and what large

@@ -58,9 +58,9 @@ patience = 60  # seconds after which a check calls a program stuck
 
 # %% [markdown]
 # ## 1. What does an exact resume need?
-# In lab 40, rank 0 wrote the network and the optimizer into a file, which is called a
+# In [lab 40](40_horovod_pytorch.ipynb), rank 0 wrote the network and the optimizer into a file, which is called a
 # **checkpoint**. The question is whether this is enough to continue as if nothing had happened.
-# `lab70.Training(comm)` is a data-parallel training run as in lab 30, with the parts that nearly
+# `lab70.Training(comm)` is a data-parallel training run as in [lab 30](30_average_gradients.ipynb), with the parts that nearly
 # every real one has:
 #
 # | part | how to read it, and how to put it back |
@@ -824,7 +824,7 @@ with tempfile.TemporaryDirectory() as name:
 # %% [markdown]
 # ### In pieces, and in the background
 # In this lab, rank 0 writes for all ranks. With FSDP (fully sharded data parallel), rank 0 does not
-# even have the whole network. PyTorch's [distributed checkpoint](https://docs.pytorch.org/docs/stable/distributed.checkpoint.html) (lab 60) lets each
+# even have the whole network. PyTorch's [distributed checkpoint](https://docs.pytorch.org/docs/stable/distributed.checkpoint.html) ([lab 60](60_ddp_and_fsdp.ipynb)) lets each
 # rank write its own shards, and `async_save` returns as soon as the state has been copied. (It
 # needs a backend for CPUs. On GPUs, begin with `init_process_group("cpu:gloo,cuda:nccl")`.) It
 # lacks two precautions of your `write` (PyTorch 2.13). It renames `.metadata` without an fsync of

@@ -512,9 +512,9 @@ check("72.4", first_bad, average)
 # |---|---|---|
 # | "can't allocate memory", or SIGKILL (`dmesg` tells the reason) | losses were stored as tensors, with their graphs | store `loss.item()` |
 # | half of the speed; NCCL: "Duplicate GPU detected" | two ranks use one device | choose the device by `LOCAL_RANK` |
-# | "DataLoader worker … killed", in any line | memory ran out, and a worker was ended | fewer workers (lab 15) |
+# | "DataLoader worker … killed", in any line | memory ran out, and a worker was ended | fewer workers ([lab 15](15_input_pipeline.ipynb)) |
 # | DDP: "params … appears not to match sizes" | two nodes have two versions of the code | print the versions on all ranks |
-# | `torch.save`: "unexpected pos" | a disk is full | free space; rename only complete files (lab 70) |
+# | `torch.save`: "unexpected pos" | a disk is full | free space; rename only complete files ([lab 70](70_checkpoint_and_requeue.ipynb)) |
 # | ranks do not connect, and are refused at once | no process listens at that address | check that rank 0 runs; try another `MASTER_PORT` |
 # | ranks do not connect, and there is no message | a firewall, or the wrong network interface | set `NCCL_SOCKET_IFNAME`, `GLOO_SOCKET_IFNAME` |
 #
@@ -533,7 +533,7 @@ check("72.4", first_bad, average)
 # | what | how | Gloo | NCCL | Horovod |
 # |---|---|---|---|---|
 # | stacks | py-spy (may need root's rights), `faulthandler` | yes | yes, of the Python code | yes |
-# | the calls | flight recorder: `TORCH_FR_BUFFER_SIZE` | yes, on demand | yes | no, but the timeline (lab 44) |
+# | the calls | flight recorder: `TORCH_FR_BUFFER_SIZE` | yes, on demand | yes | no, but the timeline ([lab 44](44_timeline_and_fusion.ipynb)) |
 # | the calls, written after a time limit | `TORCH_NCCL_DUMP_ON_TIMEOUT=1` | no | yes | no |
 # | comparison of calls | `TORCH_DISTRIBUTED_DEBUG=DETAIL` | yes | yes | always, by name |
 # | a time limit | `init_process_group(timeout=…)` | raises | see below | stall check |
@@ -556,7 +556,7 @@ check("72.4", first_bad, average)
 # as you did in 72.2.
 #
 # The column for NCCL comes from the documentation of PyTorch and NCCL. This lab measures none of
-# it, because it has to run on machines without GPUs. Lab 43 shows `NCCL_DEBUG` where there are
+# it, because it has to run on machines without GPUs. [Lab 43](43_horovod_nccl2.ipynb) shows `NCCL_DEBUG` where there are
 # GPUs.
 #
 # With `TORCH_DISTRIBUTED_DEBUG=DETAIL`, the ranks tell each other before each call what they are

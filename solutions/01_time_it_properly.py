@@ -1,11 +1,27 @@
 # %% [markdown]
 # # 01 Time it properly
 #
-# You write a small timer that does not lie, and meet the ways in which the obvious one does.
+# Whoever wants to make training faster has to time it, and the obvious way to do so, which is to
+# read the clock, call, and read the clock again, gives wrong answers. The first call may take many
+# times as long as later ones, a GPU still computes when the call has returned, and another program
+# on the machine can slow down any single call. The result of such a timing looks like any other
+# number, so the mistake remains unnoticed, and conclusions are drawn from it.
 #
-# **You will be able to** (1) keep the slow first calls out of a result, (2) time a device that
+# In this lab we write a small timer that avoids the most common errors in measuring how long a call
+# takes. It skips the slow first calls, waits for the device before it reads the clock, and
+# summarizes many samples by their median and quartiles, or refuses to give a number. At the end we
+# compare two programs on a machine whose speed changes, and compute what a rare disturbance costs
+# when many processes wait for each other. All later labs use a timer of this kind.
+#
+# **After this lab you can** (1) exclude the slow first calls from a result, (2) time a device that
 # works while your program goes on, (3) quote a median with its quartiles, or refuse to, (4) compare
-# by turns.
+# two programs by letting them take turns.
+#
+# ![Timelines of a CPU and a device. Without a wait before the first reading of the clock, the measured time includes earlier work; with a wait before both readings it covers only the work of the call](01_waits.svg)
+#
+# *The CPU launches a call while the device still works on something earlier. Above: a reading right
+# after the launch shows only the launch, and a reading after one wait includes the earlier work.
+# Below: with a wait before both readings, the time between them is that of this call.*
 #
 # Needs: cpu, torch · Ranks: 1 · Minutes: 50 · Level: beginner · Before: 00
 
@@ -28,15 +44,20 @@ device_work = 0.002  # seconds of work per call of our stand-in for a device
 steps = 10_000  # training steps in the last cell's throw of the dice
 
 # %% [markdown]
-# ## 1. A first call is a different program
-# The call that we time is a *convolution*: a filter that slides over a picture, the commonest work
-# of a net for pictures. Nothing hangs on what it computes.
+# ## 1. The first call is slower
+# The call that we time is a *convolution*, in which a small filter slides over an image. It is the
+# most common operation in networks that process images, but any other function would do, because
+# this lab never looks at the result.
 #
-# The very first call of a function loads code, picks an algorithm, asks for memory, fills caches.
-# Later calls find all that done. Training pays for it once, and makes millions of calls.
+# The very first call of a function does more work than the later ones. It may load code, choose an
+# algorithm, allocate memory and fill caches, and later calls find all of this done. Since training
+# makes millions of calls and pays for the first one only once, the later calls are the ones that we
+# want to time. The calls that a timer makes before it looks at the clock are called the
+# **warm-up**.
 #
 # ### Predict
-# How many times as long as a later one does the very first convolution of this program take? Guess.
+# How many times as long as a later one does the very first convolution of this program take? A
+# guess is enough.
 
 # %%
 predict("01.1", first_over_later=5)  # a number; 1 means no difference
@@ -69,16 +90,18 @@ print("Five of the second round:  ", ", ".join(timing.human(seconds) for seconds
 predict.compare("01.1", first_over_later=naive[0] / np.median(naive[5:]))
 
 # %% [markdown]
-# **Explain.** You should see one slow call in the first round, and none in the second: the library
-# is warm. Restart the kernel, and the slow call is back.
+# **Explain.** You should see one slow call at the beginning of the first round and none in the
+# second round, because by then the library is warm. If you restart the kernel, the slow call comes
+# back.
 #
-# You may see instead: single slow calls later on. They are no warm-up: something else runs on this
-# machine. Section 3 deals with that.
+# You might also see single slow calls later on. They have nothing to do with the warm-up, and
+# usually mean that something else runs on this machine. Section 3 deals with them.
 #
-# ### A machine to try timers on
-# Your timer will be checked on a *pretend machine*. Its clock moves only when it works, so the
-# right answer is known exactly, however busy your computer is. That is why your timer is handed its
-# `clock`.
+# ### A machine on which the right answer is known
+# On a real computer nobody knows exactly how long a call takes, so a timer cannot be checked there.
+# Your timer will therefore be checked on a *pretend machine*, whose clock moves only when the
+# machine works. On this machine the right answer is known exactly, however busy your computer is.
+# For this reason your timer receives the `clock` that it reads as an argument.
 #
 #     machine = PretendMachine()
 #     machine.work(0.1)    # 0.1 s of work
@@ -111,12 +134,15 @@ class PretendMachine:
 
 # %% [markdown]
 # ### Exercise 01.1 · Warm up, then take many samples
-# Call `call()` `warmup` times without looking at the clock. Then time `repeat` calls **one by one**
-# and return the list of durations, in order. Where you would write `time.perf_counter()`, write
-# `clock()`. About 8 lines. *(beginner)*
+# A single reading looks like this: `begin = clock()`, then the call, then `clock() - begin` is its
+# duration in seconds. Write a timer that takes many of them. Call `call()` `warmup` times without
+# looking at the clock. Then time `repeat` calls **one by one** and return the list of durations, in
+# order. Use `clock()` where you would otherwise write `time.perf_counter()`. About 8 lines.
+# *(beginner)*
 #
 # <details><summary>Hint 1: the shape</summary>
-# Two loops, one after the other. Only the second reads the clock: twice per call.</details>
+# Write two loops, one after the other. Only the second loop reads the clock, twice per
+# call.</details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
 # ```python
@@ -152,20 +178,23 @@ def sample(call, repeat, warmup, clock=time.perf_counter):
 check("01.1", sample)
 
 # %% [markdown]
-# ## 2. A device that works while you go on
-# A call on a GPU returns when the work is *queued*; the GPU does it while your program goes on. A
-# timer that does not know this reports wonders.
+# ## 2. A device that works while your program goes on
+# A call on a GPU only puts work into a queue (CUDA, NVIDIA's programming interface for GPUs, calls
+# it a *stream*) and returns. The GPU does the work later, while your program goes on, so the call
+# is **asynchronous**. A timer that does not take this into account stops before the work is done,
+# and makes every call look astonishingly fast.
 #
-# To see it without a GPU we use a stand-in: a worker thread that takes work from a queue, in order,
-# as a GPU's stream does. It computes nothing, it sleeps; but it is truly asynchronous. Where there
-# is a GPU, we use that.
+# To see this without a GPU, we use an emulated device, which is a worker thread that takes pieces
+# of work from a queue in order, as a GPU's stream does. The thread only sleeps instead of
+# computing, but it really works asynchronously. If this machine has a GPU, the cell below uses the
+# GPU. In both cases
 #
-# - `device_call()` puts one piece of work into the queue, and returns;
+# - `device_call()` puts one piece of work into the queue and returns;
 # - `synchronize()` waits until the queue is empty.
 #
 # ### Predict
-# The device needs 2 ms for one piece of work. To queue it takes some 3 to 100 µs. What does a timer
-# around the *call alone* show, in ms?
+# The device needs 2 ms for one piece of work, and putting it into the queue takes some 3 to 100 µs.
+# How many milliseconds does a timer around the *call alone* show?
 
 # %%
 predict("01.2", shown_ms=0.05)  # milliseconds
@@ -196,18 +225,18 @@ predict.compare("01.2", shown_ms=1e3 * launches)
 
 # %% [markdown]
 # ### Exercise 01.2 · Wait for the device
-# Write `sample_device`: as `sample`, but each duration covers its own call's work on the device:
-# **all of it, and nothing else**. What was queued earlier, by the warm-up or by the program before,
-# does not belong to it. So `synchronize()` has to stand in more than one place. About 10 lines.
-# *(intermediate)*
+# Write `sample_device`. It does the same as `sample`, but each duration covers the work of its own
+# call on the device: **all of it, and nothing else**. Work that was put into the queue earlier, by
+# the warm-up or by the program before it, does not belong to the call. Therefore `synchronize()`
+# has to be called in more than one place. About 10 lines. *(intermediate)*
 #
 # <details><summary>Hint 1: the end</summary>
 # Before the second reading of the clock, the device must have finished this call's work.</details>
 # <details><summary>Hint 2: the beginning</summary>
-# What the program did earlier, the warm-up too, may still be in the queue at the first reading.
-# Then your first sample pays for it.</details>
+# What the program did earlier, including the warm-up, may still be in the queue at the first
+# reading. In that case your first sample pays for it.</details>
 # <details><summary>Hint 3: nearly the answer</summary>
-# In the timing loop: synchronize, read the clock, call, … and what, before the second
+# In the timing loop, synchronize, read the clock, and call. What has to come before the second
 # reading?</details>
 
 
@@ -245,49 +274,57 @@ machine.synchronize()
 print(f"With a single wait, 0.1 s of work seems to take {machine.clock() - begin:.1f} s")
 
 # %% [markdown]
-# **Explain.** The stand-in's work is 2 ms, and now the timer says so (a sleep ends a little late:
-# 2.1 ms is right, too). The number of before, some 0.003 to 0.1 ms, was true as well. It was the
-# answer to another question: how long does it take to *ask* the device?
+# **Explain.** The emulated device works for 2 ms, and this is now what the timer shows. (A sleep
+# ends a little late, so 2.1 ms is right, too.) The earlier number, some 0.003 to 0.1 ms, was also
+# measured correctly, but it answers a different question, namely how long it takes to *launch* the
+# work.
 #
-# Why is one wait, after the call, not enough?
+# Why is it not enough to wait once, after the call?
 #
 # <details><summary>Answer</summary>
 #
-# The queue may hold older work when the clock is read first. Then the first sample pays for it, as
-# the last line above shows.
+# The queue may still contain earlier work when the clock is read for the first time. The first
+# sample then includes this work, as the last printed line shows: 0.1 s of work seems to take 0.6 s.
 # </details>
 #
 # ## 3. One number, or none
-# A sample is your program's time plus whatever else happened: a neighbour (another program on this
-# machine), an interrupt, a page of memory that had to be fetched. One such hiccup drags a *mean*
-# along. The **median**, the middle one of all samples in order, stays.
+# A sample is the time of your program plus the time of whatever else happened, for example another
+# program on this machine (a *noisy neighbor*), an interrupt, or a page of memory that had to be
+# fetched. A single disturbance of this kind changes the *mean* of all samples. The **median**,
+# which is the middle one of all samples in order, stays nearly the same.
 #
-# A quarter of the samples lie below the **quartile** q1, a quarter above q3. Half of them lie
-# between: the middle half. Where it is wide, the honest answer is: no number yet.
+# To describe how much the samples differ, we use the **quartiles**: a quarter of the samples are
+# below q1, and a quarter are above q3. Half of the samples are between the two, in the
+# **interquartile range**. If this range is wide compared with the median, a single number would
+# describe the calls badly, and the honest answer is not to give one yet.
 #
 # ### Predict
-# Four calls take 10 ms and one takes 110 ms. What are the mean and the median?
+# Four calls take 10 ms each and one takes 110 ms. What are the mean and the median?
 
 # %%
 predict("01.3", mean_ms=30, median_ms=10)  # milliseconds
 
 # %% [markdown]
 # ### Exercise 01.3 · Quote it or refuse
+# Suppose that the middle half of the samples of a call is between 9 and 11 ms, and that their
+# median is 10 ms. The interquartile range is then 2 ms, which is a share of 0.2 of the median. With
+# `widest=0.25` these samples are steady.
+#
 # Return a dict with
 #
 # - `median`, `q1`, `q3`, in seconds: the 50th, 25th and 75th percentile.
-#   `np.percentile(samples, [25, 75])` gives two of them;
-# - `spread`: the width of the middle half, q3 - q1, **as a share of the median**;
-# - `steady`: True when the spread is at most `widest`.
+#   `np.percentile(samples, [25, 75])` computes two of them;
+# - `spread`: the width of the interquartile range, q3 - q1, **as a share of the median**;
+# - `steady`: True if the spread is at most `widest`.
 #
 # About 3 lines. *(beginner)*
 #
 # <details><summary>Hint 1: percentiles</summary>
-# q1 is the 25th percentile, the median the 50th, q3 the 75th. np.percentile takes a list of
-# them.</details>
+# q1 is the 25th percentile, the median is the 50th, and q3 is the 75th. `np.percentile` takes a
+# list of them.</details>
 # <details><summary>Hint 2: why a share</summary>
-# 1 ms is wide for a call of 2 ms and nothing for one of 2 s: the spread is (q3 - q1) /
-# median.</details>
+# A range of 1 ms is wide for a call of 2 ms and negligible for a call of 2 s. Therefore the spread
+# is (q3 - q1) / median.</details>
 
 
 # %%
@@ -311,12 +348,13 @@ def summarize(samples, widest=0.25):
 check("01.3", summarize)
 
 # %% [markdown]
-# ### Measure
-# Yours beside `timing.measure`, which every later lab uses. It does what you wrote, and refuses to
-# quote on its own. As a control, once more with a call that sleeps for 1 ms and for 3 ms in turn.
+# ### Measure: your timer and labkit's
+# The next cell runs your timer beside `timing.measure`, which every later lab uses.
+# `timing.measure` does what you wrote, and in addition refuses to quote a number if the spread is
+# too wide. As a control, the second cell measures a call that sleeps for 1 ms and for 3 ms in turn.
 #
-# (`timing.device_sync(device)` waits for a GPU. On a CPU there is nothing to wait for, and it
-# returns.)
+# (`timing.device_sync(device)` waits for a GPU. On a CPU there is nothing to wait for, so it
+# returns at once.)
 
 # %%
 yours = summarize(sample_device(convolution, lambda: timing.device_sync(device), repeat, warmup))
@@ -336,23 +374,25 @@ naps = itertools.cycle([0.001, 0.003])  # 1 ms, 3 ms, 1 ms, …
 print("unsteady:", timing.measure(lambda: time.sleep(next(naps)), repeat=repeat, warmup=warmup))
 
 # %% [markdown]
-# **Explain.** You should see yours and labkit's median within some percent of each other, and the
-# unsteady call refused: "do not quote", with the reason. Its median would have been a number that
-# no call ever took.
+# **Explain.** You should see that the median of your timer and that of labkit differ by at most a
+# few percent, and that the unsteady call is refused with "do not quote" and the reason. The median
+# of the unsteady call would have been a duration that no single call ever had.
 #
-# You may see instead: the convolution refused, too. Then something else is running. That is the
-# machine's fault, not yours, and the remedy is the one that the message names.
+# You might see that the convolution is refused, too. In that case something else is running on the
+# machine. Your timer is right nevertheless, and the message says what you can do.
 #
-# ## 4. Two programs, one restless machine
-# Processors slow down when they get hot; neighbours come and go. Time all of A, then all of B, and
-# you compare two *moments*.
+# ## 4. Two programs on a machine whose speed changes
+# Processors slow down when they get hot, and other programs start and end. If you time all calls of
+# A and then all calls of B, you therefore also compare two *moments*, and the difference between
+# the moments may be larger than the difference between the programs.
 #
-# In turns, A B, A B, …, both meet nearly the same machine. Take the ratio of each *pair*, and then
-# the median of these ratios. One flaw is left: of each pair, B is the later. So turn every second
-# pair round: A B, B A, A B, … Then B is the earlier one as often as the later.
+# If the calls take turns, A B, A B, …, both programs meet nearly the same machine. We take the
+# ratio of the two times in each *pair*, and then the median of these ratios. One error is left,
+# because B always comes second in its pair. We can remove this error by reversing every second
+# pair, A B, B A, …, so that B comes first as often as it comes second.
 #
-# First on a pretend machine that gets hot: every piece of work takes 2 % longer than the one
-# before. A and B are the *same* work.
+# The next cell tries all three orders on a pretend machine that gets hot: every piece of work takes
+# 2 % longer than the one before it. A and B are the *same* work, so the right ratio is 1.
 
 # %%
 machine = PretendMachine()
@@ -379,8 +419,9 @@ spread_of_ratios = summarize(ratios)["spread"]
 print(f"spread of A's times {spread_of_a:.0%}, of the ratios {spread_of_ratios:.0%}")
 
 # %% [markdown]
-# `timing.ratio(a, b)` takes such turns, A B, B A, and quotes the median of the ratios. Two
-# convolutions against one, and, as a control, one against itself:
+# The function `timing.ratio(a, b)` lets two calls take turns in this way, A B, B A, and quotes the
+# median of the ratios. The next cells compare two convolutions with one and, as a control, one
+# convolution with itself.
 
 
 # %%
@@ -394,26 +435,27 @@ print("Two against one:", timing.ratio(two_convolutions, convolution, device=dev
 print("One against one:", timing.ratio(convolution, convolution, device=device))
 
 # %% [markdown]
-# **Explain.** One after the other, equal work seems to differ by half: B came when the machine was
-# hotter. In pairs 2 % are left, since B is always the later one. With every second pair turned
-# round the ratio is 1.00.
+# **Explain.** When all calls of A come before all calls of B, equal work seems to differ by half,
+# because the machine was hotter when B was timed. In pairs, an error of 2 % remains because B is
+# always the later one. With every second pair reversed, the ratio is 1.00.
 #
-# A's times are far too spread to be quoted, and yet the ratio can be: the heat changed both times
-# of a pair alike.
+# The times of A alone are spread far too widely to be quoted, while the ratio can be quoted,
+# because the heat changed both times of a pair alike.
 #
-# And your real machine says 2, or close to it, for two against one, and 1.0 for the control. (On a
-# GPU you may see less than 2: a timing's wait has a price of its own, and two convolutions share
-# one.)
+# For the real machine you should see 2, or close to it, for two convolutions against one, and 1.0
+# for the control. On a GPU you might see less than 2, because each timing waits for the device,
+# which has an overhead of its own, and the two convolutions share one wait.
 #
-# ## 5. Many ranks: the slowest counts
-# A *rank* is one of many processes that train together (lab 20). A step over many ranks ends when
-# its slowest rank ends. Let each rank meet a hiccup in 2 % of its steps, whatever the others meet:
-# 15 ms instead of 10 ms. Every rank's own median is 10 ms. And the job's? The next cell throws dice
-# for 10,000 steps.
+# ## 5. Many ranks wait for the slowest one
+# A *rank* is one of many processes that train together (lab 20). A training step on many ranks ends
+# only when its slowest rank has finished. Suppose that every rank is disturbed in 2 % of its steps,
+# independently of the other ranks, and that a disturbed step takes 15 ms instead of 10 ms. The
+# median of every single rank is 10 ms. The next cell draws random numbers for 10,000 steps to find
+# the median of the whole job.
 #
 # ### Predict
-# A step of two ranks is undisturbed if the first rank is (98 %), and the second is, too: 0.98 ·
-# 0.98 = 96 %. What percentage of the steps of 64 ranks holds a hiccup?
+# A step of two ranks is undisturbed if the first rank is undisturbed (98 %) and the second is, too:
+# 0.98 · 0.98 = 96 %. In what percentage of the steps of 64 ranks is at least one rank disturbed?
 
 # %%
 predict("01.3", disturbed_percent=73)  # a number from 0 to 100
@@ -432,24 +474,37 @@ for ranks in (1, 4, 16, 64):
 predict.right("01.3", disturbed_percent=100 * (1 - 0.98**64))
 
 # %% [markdown]
-# **Explain.** Noise that is harmless on one device sets the pace of many. A step of 64 ranks is
-# undisturbed only if all 64 are: 0.98⁶⁴ = 27 %. The other 73 % hold a hiccup. So the median of the
-# job is 15 ms, though every rank's own is 10 ms.
+# **Explain.** A disturbance that hardly matters on one device determines the speed of many. A step
+# of 64 ranks is undisturbed only if all 64 ranks are, which happens in 0.98⁶⁴ = 27 % of the steps.
+# The other 73 % of the steps contain a disturbance (the program prints "hold a hiccup"), so the
+# median of the job is 15 ms although the median of every rank is 10 ms.
 #
-# So across ranks: the longest time of each step, then the median. `timing.measure(call, comm=comm)`
-# does it.
+# When several ranks are timed, we therefore take the longest time of each step first, and then the
+# median over the steps. This is what `timing.measure(call, comm=comm)` does.
 #
 # From how many ranks on is the job's median 15 ms?
 #
 # <details><summary>Answer</summary>
 #
-# From 35 on: there 0.98³⁵ = 0.49, so more than half of the steps hold a hiccup.
+# From 35 ranks on, because 0.98³⁵ = 0.49, so that more than half of the steps contain a
+# disturbance. With 34 ranks it is still 0.98³⁴ = 0.503.
 # </details>
 #
 # ### What you take away
-# - Warm up: the first calls are another program.
-# - Synchronize before *both* readings of the clock, or you time the launch, or what came before.
-# - Median and quartiles. A wide middle half is a refusal, not a result.
-# - Compare by turns, in the same run. Across ranks, the slowest counts.
-# - From here on `timing.measure` does this for you. Lab 10 brings something worth timing: a net
-#   that learns.
+# - The first calls do more work than later ones, so a timer makes some calls before it looks at the
+#   clock.
+# - A call on a GPU returns early. Synchronize before *both* readings of the clock, or you time the
+#   launch alone, or earlier work as well.
+# - Report the median and the quartiles. If the interquartile range is wide, do not report a number.
+# - To compare two programs, let them take turns in the same run. If several ranks work together,
+#   the slowest rank of each step determines its time.
+# - From here on `timing.measure` does all this for you. Lab 10 continues with a network that
+#   learns.
+#
+# ### Further reading
+# - [@hoefler2015] Twelve rules for reporting measurements, among them medians and their intervals.
+# - [@petrini2003] How small disturbances halved the speed of a machine with thousands of
+#   processors.
+# - [@dean2013] The same effect in services that ask many servers at once.
+# - [@pytorch_cuda] PyTorch's own description of asynchronous execution on GPUs.
+# - [@perf_counter] The clock that this lab reads.

@@ -1,12 +1,26 @@
 # %% [markdown]
 # # 11 The same net in TensorFlow
 #
-# One net, two frameworks, the same numbers; and two ways to run a program: line by line, or as a
-# graph.
+# If you port a model from one framework to another, you will want to know whether the new program
+# trains as the old one did. A loss that falls is not enough, because a program with a mistake in it
+# can have a falling loss, too. The frameworks also differ in how they run a program. PyTorch runs
+# each operation as soon as Python reaches it, while TensorFlow can first make a *graph* of all
+# operations and then run the graph without Python, which may be several times as fast or make no
+# difference at all.
 #
-# **You will be able to** (1) write a training step with `GradientTape` and get the same curve from
-# Keras' `fit`, (2) tell define-by-run from define-and-run, (3) predict when `tf.function` runs your
-# Python, (4) measure what a graph buys.
+# In this lab we train one network in PyTorch and in TensorFlow and compare the two loss curves step
+# by step. We write the training step by hand, then turn it into a graph, measure when a graph is
+# faster, and finally get the same curve from the training loop of Keras, which is the high-level
+# interface of TensorFlow. An optional part shows what a compiler can do with a graph.
+#
+# **After this lab you can** (1) write a training step with `GradientTape` and get the same curve
+# from Keras' `fit`, (2) explain the difference between define-by-run and define-and-run, (3)
+# predict when `tf.function` runs your Python code, (4) measure how much time a graph saves.
+#
+# ![Line by line, Python runs before each operation and the arithmetic waits for it. As a graph, Python runs once and the operations follow each other without gaps](11_graph.svg)
+#
+# *Above: with define-by-run, Python launches each operation by itself. Below: with define-and-run,
+# Python starts a graph that was made before, and the operations then run without Python.*
 #
 # Needs: tensorflow, torch · Ranks: 1 · Minutes: 50 · Level: intermediate · Before: 01, 10
 
@@ -37,10 +51,14 @@ numbers = 1 << 20  # float32 values in the torch.compile example
 wide = 4096  # outputs of the two layers of a large net
 
 # %% [markdown]
-# First PyTorch's curve, with the training step of lab 10. It is the one to meet.
+# ## The reference curve
+# The next two cells train the network with PyTorch and the training step of lab 10. Their loss
+# curve is the reference that the TensorFlow program has to reproduce.
 #
-# And a control: PyTorch beside itself. The same batches, each with its rows in reverse order. The
-# mean over a batch is the same number, but the computer adds in another order.
+# We also need a control that shows how closely two correct programs can agree. For this purpose
+# PyTorch trains a second time, with the same batches but with the rows of each batch in reverse
+# order. Mathematically the mean over a batch does not depend on the order of its rows, but the
+# computer adds the numbers in a different order and therefore rounds differently.
 
 # %%
 digits = data.digits()
@@ -76,50 +94,53 @@ print(f"with the rows turned round:          {turned_curve[0]:.6f} -> {turned_cu
 
 # %% [markdown]
 # ## Define-by-run
-# As in PyTorch, an operation of today's TensorFlow runs as soon as Python reaches its line
-# (*eager*). PyTorch remembers what it did with every tensor that needs a gradient. TensorFlow
-# remembers only what happens under a *tape*:
+# In today's TensorFlow, as in PyTorch, an operation runs as soon as Python reaches its line
+# (*eager* execution). Because the program itself defines what is computed while it runs, this is
+# called **define-by-run**. The two frameworks differ in how they record operations for the backward
+# pass. PyTorch records every operation on tensors that require a gradient, while TensorFlow records
+# only what happens under a *tape*:
 #
 #     w = tf.Variable(3.0)
 #     with tf.GradientTape() as tape:
-#         loss = w * w                        # under the tape: remembered
-#     gradients = tape.gradient(loss, [w])    # walks back: [6.0], one gradient for each variable
+#         loss = w * w                        # under the tape: recorded
+#     gradients = tape.gradient(loss, [w])    # backward pass: [6.0], one gradient per variable
 #
-# The net is `nets.keras_digits()`, with the same starting weights.
+# The network is `nets.keras_digits()`, which starts with the same weights as the PyTorch network.
 #
 # ### Predict
-# Over all steps, by how much do the losses of the two frameworks differ at most? As a share: 0.01
-# is one percent. A float32 keeps 24 bits, so each rounding is off by up to 6e-8 of the number.
-# Guess the power of ten.
+# By how much do the losses of the two frameworks differ at most, over all steps? Answer with a
+# relative difference, so that 0.01 is one percent. A float32 number keeps 24 bits, so each rounding
+# has a relative error of up to 6e-8. It is enough to guess the power of ten.
 
 # %%
 predict("11.1", relative_difference=1e-6)  # a number
 
 # %% [markdown]
 # ### Exercise 11.1 · A step with GradientTape
-# One step, as in lab 10: forward, loss, gradients, update. The parts:
+# Write one training step as in lab 10: forward pass, loss, gradients, update. You need these parts:
 #
-# - `net(images)` gives *logits*, numbers of any size, one for each digit (lab 10);
-# - `keras.losses.SparseCategoricalCrossentropy(from_logits=True)` makes a loss, which is then
-#   called with (labels, outputs). Without `from_logits=True` it takes the outputs for
+# - `net(images)` returns *logits*, one number of any size for each digit (lab 10);
+# - `keras.losses.SparseCategoricalCrossentropy(from_logits=True)` makes a loss function, which you
+#   then call with (labels, outputs). Without `from_logits=True` it interprets the outputs as
 #   probabilities;
 # - `net.trainable_variables` is the list of weights;
-# - `optimizer.apply_gradients(pairs)` updates. It takes (gradient, variable) pairs, as `zip` makes
-#   them.
+# - `optimizer.apply_gradients(pairs)` performs the update. It takes (gradient, variable) pairs, as
+#   `zip` makes them.
 #
-# Return the loss of before the update. 5 or 6 lines. *(beginner)*
+# Return the loss from before the update. 5 or 6 lines. *(beginner)*
 #
 # <details><summary>Hint 1: what belongs under the tape?</summary>
 #
-# The forward pass and the loss; all else below it. `tape.gradient(loss, net.trainable_variables)`
-# walks back, and `optimizer.apply_gradients` takes (gradient, variable) pairs.
+# Only the forward pass and the loss belong under the tape. Below it,
+# `tape.gradient(loss, net.trainable_variables)` computes the gradients, and
+# `optimizer.apply_gradients` takes (gradient, variable) pairs.
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
-# Under the tape:
-# `loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)(labels, net(images))`. Then
-# `optimizer.apply_gradients(zip(gradients, net.trainable_variables))`, gradients first. Return the
-# loss.
+# Under the tape, write
+# `loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)(labels, net(images))`. After
+# it, call `optimizer.apply_gradients(zip(gradients, net.trainable_variables))`, with the gradients
+# first, and return the loss.
 # </details>
 
 
@@ -153,69 +174,80 @@ plots.loss(
 )
 
 # %% [markdown]
-# **Explain.** You should see two numbers of about the same size, some 1e-7 to 1e-6. The frameworks
-# add in another order, and so does PyTorch where the rows are turned round. Each rounding is off by
-# 6e-8 at most, and the steps carry it on.
+# **Explain.** You should see two differences of about the same size, some 1e-7 to 1e-6. The two
+# frameworks add numbers in different orders, and so does PyTorch when the rows are reversed. Each
+# rounding has a relative error of at most 6e-8, and the following steps propagate these errors.
 #
-# So this is how exact "the same" can be in a hundred steps of a small net. (A longer training may
-# differ more: not measured here.) If two curves of the same weights and data differ by much more,
-# look for a mistake: another order of batches, another rate, probabilities for logits.
+# This is how closely two correct programs agree over a hundred steps of a small network. (The
+# difference might be larger in a longer training run, which is not measured here.) If two curves
+# from the same weights and data differ by much more, look for a mistake, such as a different order
+# of batches, a different learning rate, or logits that are interpreted as probabilities.
 #
 # ## Define-and-run
-# First make a *graph* of all operations, then run the graph, without Python. `tf.function(f)` does
-# so:
+# The alternative is to make a **graph** of all operations first, and then to run the graph without
+# Python, which is called **define-and-run**. [`tf.function(f)`](@tensorflow_function) works in this
+# way:
 #
-# - It runs your Python once for each *kind* of argument, with symbols in place of numbers
-#   (**tracing**), and keeps the graph.
-# - From then on a call runs the graph. `print`, `append`, every line of Python stays silent.
+# - It runs your Python code once for each *kind* of argument, with symbols in place of numbers
+#   (**tracing**), and stores the resulting graph.
+# - From then on, a call with arguments of the same kind runs the stored graph. Your Python code
+#   does not run again, so a `print` or an `append` in it has no effect.
 #
-# The kind of a tensor is its shape and dtype, whatever numbers it holds. Of Python numbers, *each
-# value* is a kind of its own.
+# The kind of a tensor is its shape and its dtype, whatever numbers it contains. For Python numbers,
+# in contrast, *each value* is a kind of its own.
 #
 #     @tf.function
 #     def double(x):
-#         print("tracing")   # appears once for each kind
+#         print("tracing")   # printed once for each kind
 #         return 2 * x
 #
-# ### Predict
-# (a) A `tf.function` is called with a tensor of 3 numbers, another tensor of 3, a tensor of 5, then
-# the Python numbers 2, 3, 2. How often does its Python run?
+# For example, `double(tf.constant(1.0))` and then `double(tf.constant(2.0))` print "tracing" once,
+# while `double(1.0)` and then `double(2.0)` print it twice.
 #
-# (b) Eager, every operation costs Python some 10 µs and more before anything is computed, and a
-# training step of this small net has some fifty. Its arithmetic takes 0.1 to 0.3 ms (lab 10's bar).
-# How many times as fast is the step as a graph? Estimate.
+# ### Predict
+# (a) A `tf.function` is called with a tensor of 3 numbers, another tensor of 3, a tensor of 5, and
+# then the Python numbers 2, 3, 2. How often does its Python code run?
+#
+# (b) In eager execution, each operation costs some 10 µs or more in Python before anything is
+# computed, and a training step of this small network consists of some fifty operations. Their
+# arithmetic takes 0.1 to 0.3 ms (the bar plot of lab 10). How many times as fast is the step as a
+# graph? An estimate is enough.
 
 # %%
 predict("11.2", traces=4, eager_over_graph=10)  # two numbers
 
 # %% [markdown]
 # ### Exercise 11.2 · One graph for every batch and every rate
-# In lab 41 the learning rate rises over the first steps, and a last batch may be smaller. Make a
-# step that is traced **once**, whatever the number of images and whatever the rate.
+# In lab 41 the learning rate rises over the first steps, and the last batch of an epoch may be
+# smaller than the others. Write a step that is traced **once**, whatever the number of images and
+# whatever the learning rate.
 #
-# You can fix the kinds once and for all, with a `tf.TensorSpec(shape, dtype)` for each argument.
-# `None` in a shape is any length, and `[]` the shape of a single number; a Python number given for
-# it becomes a tensor:
+# You can fix the kinds in advance by giving a `tf.TensorSpec(shape, dtype)` for each argument.
+# `None` in a shape stands for any length, and `[]` is the shape of a single number. If a Python
+# number is passed for such an argument, it becomes a tensor:
 #
 #     @tf.function(input_signature=[tf.TensorSpec([None, 3], tf.float32), tf.TensorSpec([], tf.float32)])
 #     def scale(rows, factor):
 #         return factor * rows
 #
-# Images are float32 of shape (n, 64), labels int64 of shape (n,), the rate is one float32. Inside,
-# plain SGD by hand, no optimizer: `variable.assign_sub(change)` subtracts in place.
-# `make_step(net)` defines the step inside of itself, for the net that it is given, and returns it.
-# About 10 lines. *(intermediate)*
+# The images are float32 of shape (n, 64), the labels are int64 of shape (n,), and the rate is one
+# float32. Inside the step, write plain SGD (stochastic gradient descent) by hand, without an
+# optimizer: `variable.assign_sub(change)` subtracts in place. `make_step(net)` defines the step
+# inside its own body, for the network that it receives, and returns the step. About 10 lines.
+# *(intermediate)*
 #
-# <details><summary>Hint 1: where does the function stand?</summary>
+# <details><summary>Hint 1: where is the function defined?</summary>
 #
-# Inside `make_step`: `def step(images, labels, rate)` with `@tf.function(…)` above it. It uses the
-# `net` that `make_step` was given. After it, `return step`.
+# Define it inside `make_step`, as `def step(images, labels, rate)` with `@tf.function(…)` above it.
+# It uses the `net` that `make_step` received. After the definition, `return step`.
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
+# Write
 # `@tf.function(input_signature=[tf.TensorSpec([None, 64], tf.float32), tf.TensorSpec([None], tf.int64), tf.TensorSpec([], tf.float32)])`
-# above an inner `def step(images, labels, rate)`. In it tape, loss and gradients as in 11.1, then
-# for each variable and its gradient `variable.assign_sub(rate * gradient)`. Return `step`.
+# above an inner `def step(images, labels, rate)`. In the function, the tape, the loss and the
+# gradients are as in 11.1, followed by `variable.assign_sub(rate * gradient)` for each variable and
+# its gradient. Return `step`.
 # </details>
 
 
@@ -266,9 +298,10 @@ print("a new one in every call: ", timing.measure(lambda: total(next(fresh)), re
 print("a new tensor each time:  ", timing.measure(lambda: total(tf.constant(next(fresh)))))
 
 # %% [markdown]
-# ### Measure
-# The step of 11.1, line by line and as a graph. And as a control the same with a large net, of two
-# layers with 4096 outputs. Some 15 s.
+# ### Measure: when is a graph faster?
+# The next cell compares the step of 11.1 run line by line with the same step as a graph. As a
+# control, it does so as well for a large network, which has two layers with 4,096 output features.
+# This takes some 15 s.
 
 
 # %%
@@ -295,61 +328,66 @@ for name, measured in speed.items():
 predict.compare("11.2", traces=traces, eager_over_graph=speed["small net"])
 
 # %% [markdown]
-# **Explain.** What a graph saves is Python's share of a step. You should see a ratio of several
-# times with the small net, and one near 1 (1.1, say) with the large net: there the arithmetic takes
-# the time, and Python's part is lost in it.
+# **Explain.** A graph saves the time that Python takes in each step. You should see a ratio of
+# several times for the small network, and a ratio near 1 (for example, 1.1) for the large one,
+# where the arithmetic takes nearly all of the time. Both ratios depend on the machine: a faster
+# processor core shortens Python's part, and more cores shorten the arithmetic.
 #
-# Look at the list above: symbols, `Tensor("x:0", shape=(3,), …)`, for tensors; the numbers
-# themselves for 2 and 3.
+# Look also at the list printed above. For tensors it contains symbols,
+# `Tensor("x:0", shape=(3,), …)`, while for 2 and 3 it contains the numbers themselves.
 #
-# A colleague's step takes a Python number for its rate, and the rate changes in each call. All of
-# his calls are slow, and memory grows. Why?
+# Suppose that a colleague's step takes a Python number as its learning rate, and that the rate
+# changes in each call. All calls are slow, and the program needs more and more memory. Why?
 #
 # <details><summary>Answer</summary>
 #
-# Every new rate is a new kind: the step is traced again each time. The three lines of times above
-# show it with `total`: a new number costs a trace, a new tensor does not. Every graph is kept, too:
-# that is the memory, which these lines do not show. Give the rate as a tensor, or fix the kinds by
-# `input_signature`.
+# Every new rate is a new kind of argument, so the step is traced again in each call. The three
+# printed times above show this for `total`: a new number costs a trace, while a new tensor does
+# not. Every graph is also stored, which explains the growing memory (these lines do not show it).
+# The remedy is to pass the rate as a tensor, or to fix the kinds by `input_signature`.
 # </details>
 #
-# ## Graphs elsewhere
-# TensorFlow 1 (by default), Theano and Caffe knew graphs only. Chainer and PyTorch made
-# define-by-run the habit; `tf.function` and `torch.compile` bring the graph back, traced from
-# ordinary Python.
+# ## Graphs in other frameworks
+# In Theano, in Caffe, and by default in TensorFlow 1, every program was a graph. Chainer and
+# PyTorch made define-by-run common. `tf.function` and `torch.compile` bring the graph back, and
+# they trace it from ordinary Python code.
 #
 # | | define-by-run | define-and-run |
 # |---|---|---|
-# | a `print` | in every step | in `tf.function`, while the graph is made |
-# | known before it runs | the next operation | the whole: fuse, reorder, place, run without Python |
+# | a `print` | takes effect in every step | takes effect in `tf.function` only while the graph is made |
+# | known before it runs | the next operation | all operations, which can be fused, reordered, placed on devices, and run without Python |
 #
-# (An `if` on a tensor's value is harder: `tf.function` puts both branches into the graph, and
-# `torch.compile` ends its graph there, runs Python, and begins another. So it does at a `print`.)
+# (An `if` on the value of a tensor is harder. `tf.function` puts both branches into the graph,
+# while `torch.compile` ends its graph there, runs Python, and begins another graph. It does the
+# same at a `print`.)
 #
 # ### Exercise 11.3 · The same curve from fit
-# Keras has its own loop, which runs a graph like yours:
+# [Keras](@keras) has a training loop of its own, which runs a graph like yours:
 #
 #     net.compile(optimizer=…, loss=…)            # once
 #     history = net.fit(images, labels, epochs=1, verbose=0)
-#     history.history["loss"]                     # a list, one loss an epoch
+#     history.history["loss"]                     # a list, one loss per epoch
 #
-# It reports one loss an epoch: the mean over its steps, each taken before its update.
+# It reports one loss per epoch, which is the mean over the steps of the epoch, each taken before
+# its update.
 #
-# Unless told otherwise, `fit` takes batches of 32 (`batch_size=`), shuffles the rows (`shuffle=`),
-# and uses the same arrays in all epochs. Train with the images in the order `orders[0]`,
-# `orders[1]`, … (row numbers of one epoch each), in batches of `batch`, and see that `fit` changes
-# neither. The optimizer is plain SGD with `learning_rate`. About 8 lines. *(intermediate)*
+# By default, `fit` takes batches of 32 (`batch_size=`), shuffles the rows (`shuffle=`), and uses
+# the same arrays in all epochs. Train with the images in the order `orders[0]`, `orders[1]`, … (the
+# row numbers of one epoch each), in batches of `batch`, and make sure that `fit` changes neither
+# the order nor the batches. The optimizer is plain SGD with `learning_rate`. About 8 lines.
+# *(intermediate)*
 #
 # <details><summary>Hint 1: how can each epoch have an order of its own?</summary>
 #
-# Call `fit` once an epoch, with the rows in that order, `batch_size=batch` and `shuffle=False`.
-# `compile` takes the optimizer and the loss as objects; their names in quotes take default values.
+# Call `fit` once per epoch, with the rows in the order of that epoch, `batch_size=batch` and
+# `shuffle=False`. Pass the optimizer and the loss to `compile` as objects, because their names in
+# quotes would stand for default settings.
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
-# Compile once. For each order
-# `net.fit(digits.train_x[order], digits.train_y[order], batch_size=batch, shuffle=False, verbose=0)`;
-# what it returns has `.history["loss"]`, a list with one number.
+# Compile once. For each order, call
+# `net.fit(digits.train_x[order], digits.train_y[order], batch_size=batch, shuffle=False, verbose=0)`.
+# The object that it returns has `.history["loss"]`, a list with one number.
 # </details>
 
 
@@ -377,18 +415,34 @@ print("PyTorch, mean over each epoch:", np.reshape(torch_curve, (epochs, -1)).me
 print("Keras, as reported by fit:    ", np.round(fit_losses(nets.keras_digits(), orders), 4))
 
 # %% [markdown]
-# ## For those who have time: more graphs
-# Three short parts, some 15 minutes more, not counted above.
+# **Explain.** You should see the same ten losses twice, apart perhaps from the last digit of a
+# number. So `fit` computes what your own step computes, provided that it gets the same batches in
+# the same order.
+#
+# ### What you take away
+# * With the same weights, and the same batches in the same order, two frameworks produce the same
+#   loss curve, up to rounding in float32.
+# * Your Python code runs while a graph is traced, and not when it runs. A new shape or a new Python
+#   number causes a new trace, which `input_signature` avoids.
+# * A graph saves Python's part of a step, which matters for small steps. A compiler can do more and
+#   make one loop of a long chain of operations (see *Going further*), but the first calls become
+#   slow.
+# * By default `fit` shuffles, and takes batches of 32.
+#
+# Lab 12 shows where the time of a step goes, and lab 20 begins with many processes instead of one.
+#
+# ## Going further (optional): more graphs
+# These three short parts take some 15 minutes, which are not counted above.
 #
 # ### Measure: what a compiler makes of a graph
-# A chain of eighteen operations, line by line: eighteen times PyTorch reads a vector from memory
-# and writes one. `torch.compile` makes a graph of it. Its *backend* decides what becomes of the
-# graph:
+# The next cells run a chain of eighteen operations. Line by line, PyTorch reads a vector from
+# memory and writes one eighteen times. `torch.compile` makes a graph of the chain, and its
+# *backend* decides what becomes of the graph:
 #
 # - `inductor` writes one C++ loop for all eighteen operations;
-# - `aot_eager`, the control, runs the graph's operations one by one, as before.
+# - `aot_eager`, the control, runs the operations of the graph one by one, as before.
 #
-# The first call compiles: up to half a minute on a busy machine.
+# The first call compiles the chain, which takes up to half a minute on a busy machine.
 
 
 # %%
@@ -420,17 +474,18 @@ for backend in backends:
     print(f"{backend}: line by line / compiled: {gain}")
 
 # %% [markdown]
-# **Explain.** You should see the control near 1: on long vectors a graph alone saves nothing. With
-# `inductor` the chain is several times as fast: eighteen passes over memory have become one. (How
-# much of the gain is memory, and how much a faster sine in the compiler's code, this does not
-# tell.) That is another saving than TensorFlow's above: work, not Python.
+# **Explain.** You should see a ratio near 1 for the control, because on long vectors a graph alone
+# saves nothing. With `inductor` the chain is several times as fast, because one pass over memory
+# replaces eighteen. (This measurement does not show how much of the gain is due to memory, and how
+# much to a faster sine in the compiler's code.) The compiler thus saves memory traffic and
+# arithmetic, while the graph of TensorFlow above saved time in Python.
 #
-# The price is the first call. You may see a short one, when you run the notebook again: inductor
-# keeps what it has compiled on disk.
+# The price is a slow first call. If you run the notebook again, the first call might be fast,
+# because inductor stores its compiled code on disk.
 #
 # ### A session
-# Define-and-run as TensorFlow 1 had it: nothing is computed until a
-# *session* runs the graph, with a value for its *placeholder* x.
+# This is how TensorFlow 1 expressed define-and-run: nothing is computed until a *session* runs the
+# graph, with a value for its *placeholder* x.
 
 # %%
 graph = tf.Graph()
@@ -443,8 +498,8 @@ with tf.compat.v1.Session(graph=graph) as session:  # and run
 
 # %% [markdown]
 # ### How many graphs?
-# How many graphs does `torch.compile` make for vectors of 10, 10, 20, 30 and 40 numbers? Guess
-# before you run the cell.
+# How many graphs does `torch.compile` make for vectors of 10, 10, 20, 30 and 40 numbers? Write down
+# a guess before you run the cell.
 
 # %%
 # How often is a graph made? A backend of our own, which counts, and runs the graph as it is.
@@ -466,15 +521,13 @@ for length in (10, 10, 20, 30, 40):
     print(f"after a vector of {length}: {len(graphs)} graphs")
 
 # %% [markdown]
-# **Explain.** Two. The second length costs a second graph. Then PyTorch has understood that lengths
-# vary, and has made a graph for any: no more are needed.
+# **Explain.** It makes two graphs. The second length costs a second graph, but then PyTorch has
+# noticed that the length varies, and has made this graph for any length, so it does not need
+# another one.
 
 # %% [markdown]
-# ### What you take away
-# * Same weights, same batches in the same order: the same curve, to the last bits of float32.
-# * Python runs while tracing. New shape, new Python number: new trace. `input_signature` avoids it.
-# * A graph saves Python on small steps. A compiler (see *For those who have time*) makes one loop
-#   of a long chain, for the price of first calls.
-# * `fit` shuffles, in batches of 32, unless told otherwise.
-#
-# Next: where the time of a step goes (12), and many processes instead of one (20).
+# ### Further reading
+# - [@abadi2016] The design of TensorFlow's graphs.
+# - [@paszke2019] Why PyTorch runs programs line by line, and what this costs.
+# - [@tensorflow_function] The guide to `tf.function`, with its rules for tracing.
+# - [@keras] The documentation of `compile` and `fit`.

@@ -1,12 +1,26 @@
 # %% [markdown]
 # # 12 Find the bottleneck
 #
-# Before a step is spread over 100 devices it should be fast on one. Two measured numbers of this
-# machine tell for each layer how fast that could be. Then you find what holds up a training step,
-# and mend it.
+# A training step that wastes time on one device wastes it a hundred times on a hundred devices.
+# Before a job is distributed, its step should therefore be fast on a single device. A measured time
+# alone does not show whether it is, because a layer that takes 5 ms may be as fast as this machine
+# allows, or ten times slower than necessary. To judge the time we have to know how fast the layer
+# could be.
 #
-# **You will be able to** (1) count a layer's flops and bytes, (2) measure a machine's two roofs,
-# (3) say what a layer's time could be, (4) find a step's bottleneck in a profile.
+# In this lab we find out for each layer of a network how fast it could be on this machine, and what
+# limits it. We count the arithmetic and the memory traffic of a layer, measure the two speeds of
+# the machine that limit them, and combine both in the *roofline model*. We then read the profile of
+# a training step that is correct but slow, find its bottleneck, and remove it. Two optional parts
+# show which library runs a layer, and what a compiler can save.
+#
+# **After this lab you can** (1) count the floating-point operations and the bytes of a layer, (2)
+# measure the peak arithmetic rate and the memory bandwidth of a machine, (3) compute the least time
+# that a layer can take, (4) find the bottleneck of a training step in a profile.
+#
+# ![The roofline: attainable speed rises with arithmetic intensity up to the ridge and is flat beyond it. Layers left of the ridge are memory-bound, layers right of it compute-bound](12_roofline.svg)
+#
+# *The roofline model. Left of the ridge the memory bandwidth limits a layer, and right of it the
+# peak of the arithmetic does. A layer that is below the roof, such as B, could be faster.*
 #
 # Needs: torch · Ranks: 1 · Minutes: 60 · Level: intermediate · Before: 01, 10
 
@@ -44,47 +58,56 @@ print(
 print("instructions of the CPU that PyTorch uses:", torch.backends.cpu.get_cpu_capability())
 
 # %% [markdown]
-# ## What a layer does, and what it moves
-# A layer is arithmetic, counted in floating-point operations (**flops**). A multiply-add is two of
-# them. The numbers are read from memory and the result is written back: these are its **bytes**.
-# Flops over bytes is the **arithmetic intensity**.
+# ## What a layer computes and what it moves
+# The arithmetic of a layer is counted in floating-point operations (**flops**), and a multiply-add
+# counts as two of them. The layer also reads numbers from memory and writes its result back, and
+# the size of all these numbers together is its **bytes**. The number of flops divided by the number
+# of bytes is the **arithmetic intensity** of the layer.
 #
-# A small example: a linear layer with 3 inputs and 2 outputs has 6 weights. One image takes 6
-# multiply-adds, 12 flops. It reads 3 + 6 numbers and writes 2: 11 numbers, 44 bytes in float32. Its
-# intensity is 12/44.
+# As a small example, take a linear layer with 3 input features and 2 output features, which has 6
+# weights. For one image it does 6 multiply-adds, or 12 flops. It reads 3 + 6 numbers and writes 2,
+# and these 11 numbers have 44 bytes in float32. Its intensity is therefore 12/44 = 0.27 flops per
+# byte.
 #
 # ### Predict
-# A linear layer has 4,096 inputs and outputs, so 16.8 million float32 weights, of 4 bytes each. How
-# many flops per byte with one image, and with 128? (With one image the weights are nearly all that
-# is moved.)
+# A linear layer with 4,096 input and output features has 16.8 million float32 weights of 4 bytes
+# each. What is its intensity, in flops per byte, with one image, and with 128 images? (With one
+# image, nearly all bytes that are moved are weights.)
 
 # %%
 predict("12.1", one_image=0.5, many_images=60)  # flops per byte
 
 # %% [markdown]
 # ### Exercise 12.1 · Flops and bytes
-# Count one forward pass of a layer, without bias. 2 and 5 lines. *(beginner)*
+# Count the flops and bytes of one forward pass of a layer without a bias. 2 and 5 lines.
+# *(beginner)*
 #
-# Bytes: the *least* there can be. Images and weights are read once, the result is written once,
-# `size` bytes a number.
+# Count the *least* number of bytes that is possible: images and weights are read once, and the
+# result is written once, with `size` bytes per number.
 #
-# A linear layer does a multiply-add for each weight and image.
+# A linear layer does one multiply-add for each weight and image.
 #
-# A **convolution** moves a small window over a picture: `kernel x kernel` pixels, over all
-# `channels`. It has `filters` filters of `channels x kernel x kernel` weights. It does a
-# multiply-add for each weight, for each place of the picture that comes out, and for each image.
-# That picture has `(height + 2 * padding - kernel) // stride + 1` rows, and likewise columns:
-# `padding` pixels of 0 are put around it, and the window moves on by `stride`.
+# A **convolution** moves a small window of `kernel x kernel` pixels over an image and reads all
+# `channels` of these pixels. It has `filters` filters, each with `channels x kernel x kernel`
+# weights, and does a multiply-add for each weight, for each pixel of the output, and for each image
+# of the batch. The output has `(height + 2 * padding - kernel) // stride + 1` rows, and the number
+# of columns follows in the same way from `width`. Here `padding` is the number of rows and columns
+# of zeros that are added on each side of the image, and `stride` is the number of pixels by which
+# the window moves.
+#
+# For example, a 3 x 3 window with stride 1 and padding 1 on an image of 32 x 32 pixels has (32 + 2
+# − 3) + 1 = 32 rows of output, so the output is as large as the image.
 #
 # <details><summary>Hint 1: a linear layer</summary>
 #
-# Three arrays: images `batch x inputs`, weights `inputs x outputs`, the result `batch x outputs`.
+# Three arrays are moved: the images, `batch x inputs`, the weights, `inputs x outputs`, and the
+# result, `batch x outputs`.
 # </details>
 # <details><summary>Hint 2: a convolution, nearly the answer</summary>
 #
-# `weights = filters * channels * kernel**2`; flops are `2 * batch * rows * columns * weights`.
-# Images are `batch * channels * height * width` numbers, the result is
-# `batch * filters * rows * columns`.
+# `weights = filters * channels * kernel**2`, and the flops are
+# `2 * batch * rows * columns * weights`. The images are `batch * channels * height * width`
+# numbers, and the result has `batch * filters * rows * columns`.
 # </details>
 
 
@@ -119,27 +142,31 @@ for name, number in (("one_image", 1), ("many_images", 128)):
 predict.right("12.1", **intensities)
 
 # %% [markdown]
-# **Explain.** With one image each weight of 4 bytes is fetched for one multiply-add: half a flop
-# per byte. With 128 images it is fetched once and used 128 times. The bytes of the images and of
-# the results are the reason why that is 60 and not 64.
+# **Explain.** With one image, each weight of 4 bytes is read for a single multiply-add, which makes
+# half a flop per byte. With 128 images each weight is still read only once, but it is used 128
+# times. The intensity is 60 and not 64 flops per byte, because the bytes of the images and of the
+# results count as well.
 #
-# ## The two roofs
-# How fast could a layer be? Two speeds of the machine decide: arithmetic and memory. Data sheets
-# tell speeds that nobody reaches, so we measure both.
+# ## Two speeds of the machine
+# How fast a layer can be depends on two speeds of the machine, those of its arithmetic and of its
+# memory. Data sheets state values that no program reaches, so we measure both.
 #
-# * Arithmetic: a product of two large matrices. Hardly any other work comes nearer to what a
-#   processor can do.
-# * Memory: a copy of an array far larger than the caches.
+# * For the arithmetic we time a product of two large matrices, because hardly any other operation
+#   comes closer to what a processor can do.
+# * For the memory we time a copy of an array that is far larger than the caches.
 #
 # ### Predict
-# How many Gflop/s (10⁹ flops a second), and how many GB/s?
+# How many Gflop/s (10⁹ flops per second) and how many GB/s does this machine reach? These figures
+# help with the guess:
 #
-# * A CPU's core does 32 flops a clock cycle with AVX2 instructions, 64 with AVX-512, and 16 to 32
-#   on ARM (which PyTorch does not print as AVX), at about 3 GHz. Take as many cores as PyTorch uses
-#   threads.
-# * A channel of memory moves some 20 GB/s (DDR4). Laptops have two, servers up to twelve, shared by
-#   all their cores; without root no program tells how many you have, so choose one.
-# * A data-centre GPU does some 20,000 to 60,000 Gflop/s in float32, and 1,500 to 4,000 GB/s.
+# * A CPU core does 32 flops per clock cycle with AVX2 instructions, 64 with AVX-512, and 16 to 32
+#   on ARM (for which PyTorch does not print AVX), at about 3 GHz. (AVX, the Advanced Vector
+#   Extensions, are instructions that compute with several numbers at once.) Take as many cores as
+#   PyTorch uses threads.
+# * A memory channel moves some 20 GB/s (DDR4). Laptops have two channels and servers up to twelve,
+#   and all cores share them. A program cannot find out their number without root permissions, so
+#   choose one.
+# * A data-center GPU does some 20,000 to 60,000 Gflop/s in float32, and moves 1,500 to 4,000 GB/s.
 
 # %%
 predict("12.2", gigaflops=200, gigabytes=20)
@@ -147,27 +174,30 @@ predict("12.2", gigaflops=200, gigabytes=20)
 # %% [markdown]
 # ### Exercise 12.2 · Measure both
 # `timing.measure(call, device=device, seconds=seconds)` warms up, waits for a GPU, and returns a
-# measurement with a `.median`. Make the arrays before: the call does one thing. 3 and 4 lines.
-# *(intermediate)*
+# measurement with a `.median`. For example,
+# `timing.measure(lambda: torch.relu(a), device=device, seconds=1).median` is the time in seconds of
+# one ReLU on an array `a` that was made before. Make your arrays before the measurement as well, so
+# that the call does only what you want to time. 3 and 4 lines. *(intermediate)*
 #
-# * The product: `a @ b`. Each of its n² numbers takes n multiply-adds.
-# * The copy: `target.copy_(source)`. Count bytes read *and* written (as McCalpin's STREAM does,
-#   1995). Write to an array that is there: with a new one each time, you would time how the system
-#   finds memory.
+# * The product is `a @ b`. Each of its n² numbers takes n multiply-adds.
+# * The copy is `target.copy_(source)`. Count the bytes that are read *and* those that are written,
+#   as John McCalpin's benchmark STREAM (1995) does. Write to an array that already exists, because
+#   with a new array in each call you would also time how the system allocates memory.
 #
-# `torch.randn(rows, columns, device=device)` gives random numbers,
-# `torch.ones(count, device=device)` ones. Do not copy `zeros` or `empty`: for memory that nobody
-# wrote to, Linux has one page of zeros, and you would read that from a cache.
+# `torch.randn(rows, columns, device=device)` makes random numbers, and
+# `torch.ones(count, device=device)` makes ones. Do not copy from `zeros` or `empty`. For memory
+# that nobody has written to, Linux uses a single page of zeros, so you would read that page from a
+# cache.
 #
 # <details><summary>Hint 1: the product</summary>
 #
-# `a` and `b` from `torch.randn(n, n, device=device)`. The call: `lambda: a @ b`. The work:
-# `2 * n**3` flops.
+# Make `a` and `b` with `torch.randn(n, n, device=device)`. The call is `lambda: a @ b`, and its
+# work is `2 * n**3` flops.
 # </details>
 # <details><summary>Hint 2: what to copy, nearly the answer</summary>
 #
-# A float32 has 4 bytes: `source = torch.ones(nbytes // 4, device=device)`. The `target` may be
-# `torch.empty_like(source)`, the call is `lambda: target.copy_(source)`, the work
+# A float32 has 4 bytes, so `source = torch.ones(nbytes // 4, device=device)`. The `target` can be
+# `torch.empty_like(source)`, the call is `lambda: target.copy_(source)`, and its work is
 # `2 * source.nbytes`.
 # </details>
 
@@ -204,38 +234,46 @@ record.add("roofs", rows=n, nbytes=nbytes, **where)
 predict.compare("12.2", gigaflops=peak / 1e9, gigabytes=bandwidth / 1e9)
 
 # %% [markdown]
-# **Explain.** Ten times off is nothing unusual for a first guess. Less than you reckoned: other
-# programs, a lower clock under load, or cores of which each stands for half of one (lab 13). The
-# two numbers are this machine's, today: everything below is held against them.
+# **Explain.** An error of a factor of ten is not unusual for a first guess. If the measured values
+# are below your estimate, other programs may be running, the clock may be lower under load, or two
+# of the "cores" may be the two hardware threads of one core (lab 13). The two numbers describe this
+# machine today, and everything below is compared with them.
 #
 # ## The roofline
-# At best a machine fetches while it computes, and the slower of both decides. At intensity I,
-# memory lets `bandwidth * I` flops pass in a second. So a layer reaches at most that, and never
-# more than the peak: the **roofline** (Williams and others, 2009).
+# At best, a machine reads and writes memory while it computes, so the slower of the two determines
+# the time. At an intensity of I flops per byte, the memory delivers data for at most
+# `bandwidth * I` flops per second. A layer can therefore reach that speed at most, and it can never
+# be faster than the peak. This limit is the **roofline** (Williams and others, 2009), which the
+# figure at the top shows.
 #
-# The two roofs meet at the **ridge**, I = peak / bandwidth. Left of it a layer is **memory-bound**,
-# right of it **compute-bound**.
+# The slanted and the flat part of the roof meet at the **ridge**, where I = peak / bandwidth. A
+# layer whose intensity is left of the ridge is **memory-bound**, and a layer whose intensity is
+# right of it is **compute-bound**. For example, on a machine with 100 Gflop/s and 20 GB/s the ridge
+# is at 5 flops per byte. The small linear layer from above, with 0.27 flops per byte, is
+# memory-bound there and can reach at most 20 · 0.27 = 5.5 Gflop/s.
 #
 # ### Predict
-# Use your two numbers and the intensities of 12.1. By the roofline, 128 images take the linear
-# layer how many times as long as one? And with one image, what percent of the peak does it reach?
+# Use your two measured numbers and the intensities of 12.1. According to the roofline, how many
+# times as long as one image do 128 images take in the linear layer? And what percentage of the peak
+# does the layer reach with one image?
 
 # %%
 predict("12.3", times_as_long=20, percent_of_peak=5)
 
 # %% [markdown]
 # ### Exercise 12.3 · What is possible
-# The roofline as flop/s, and as seconds: the least time for so much work. 1 line each. *(beginner)*
+# Write the roofline in two forms: as the highest possible flop/s at a given intensity, and as the
+# least time in seconds for given work. 1 line each. *(beginner)*
 #
-# <details><summary>Hint 1: two roofs</summary>
+# <details><summary>Hint 1: two limits</summary>
 #
-# Under two roofs the lower one is the limit. Of two things that go on at once the longer one
-# counts.
+# The lower of two speeds is the limit. If two activities go on at the same time, the longer one
+# determines the time.
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
-# `min` of the peak and `bandwidth * intensity`; `max` of `flops / peak` and the bytes over the
-# bandwidth.
+# The first is the `min` of the peak and `bandwidth * intensity`. The second is the `max` of
+# `flops / peak` and the bytes divided by the bandwidth.
 # </details>
 
 
@@ -258,9 +296,10 @@ def least_seconds(flops, nbytes, peak, bandwidth):
 check("12.3", attainable, least_seconds)
 
 # %% [markdown]
-# ### Measure
-# Layers of several kinds, timed one after the other. `torch.inference_mode()` leaves out what
-# PyTorch would keep for a backward pass. "linear, 8" is the linear layer with 8 images.
+# ### Measure: layers under the roofline
+# The next cell times layers of several kinds, one after the other, and draws them into the roofline
+# of this machine. `torch.inference_mode()` leaves out what PyTorch would store for a backward pass.
+# "linear, 8" is the linear layer with 8 images.
 
 # %%
 layers = lab12.layers(linear_cost, conv_cost, side, device)  # name: layer, images, flops, bytes
@@ -301,32 +340,39 @@ percent = 100 * 2 * side**2 / with_one / peak
 predict.compare("12.3", times_as_long=with_many / with_one, percent_of_peak=percent)
 
 # %% [markdown]
-# **Explain.** With one image the linear layer fetches 4 bytes for two flops and lies far left,
-# under the slanted roof. By the model more images cost next to nothing up to the ridge: that is why
-# one computes in batches. ReLU treats each number by itself (it is **element-wise**). It does a
-# flop for 8 bytes, whatever the batch, and stays on the left.
+# **Explain.** You should see the linear layer with one image far on the left, below the slanted
+# part of the roof, because it reads 4 bytes for every two flops. According to the model, additional
+# images cost next to nothing until the intensity reaches the ridge, and this is the reason for
+# computing in batches. ReLU treats each number by itself, which is called **element-wise**. It does
+# one flop for every 8 bytes, whatever the batch, and therefore stays on the left.
 #
-# *Below* the roof it may be calls whose fixed price counts, results that are written to fresh
-# memory, or, near the ridge, arithmetic and fetching that overlap only in part. This figure does
-# not tell which.
+# A layer might be *below* the roof because the overhead of its calls counts, because it writes its
+# results to newly allocated memory, or, near the ridge, because arithmetic and memory traffic
+# overlap only in part. This plot does not show which of these it is.
 #
-# *Above* the roof? That needs a reason, as it cannot be by the model.
+# You might also see a layer *above* the roof, which is impossible in the model. What could be the
+# reason?
 # <details><summary>Answer</summary>
 #
-# * Numbers that were still in a cache: a large server's last cache holds 67 MB of weights.
-# * A layer that only *reads*, as a linear layer nearly does. Our slanted roof is a copy, counted as
-#   two arrays. Many processors read a line of memory before they write to it. Then a copy moves
-#   three, and reading alone may be 1.5 times as fast as our roof.
-# * Writing where one has just read (ReLU works in place) saves that reading, too.
-# * A library whose convolution beats the product's, or takes fewer multiplications than we count.
-# * A roof that was measured while others used the machine: then run 12.2 again.</details>
+# * The numbers were still in a cache. The last-level cache of a large server, for example, can hold
+#   67 MB of weights.
+# * The layer hardly writes, as is the case for a linear layer. The slanted roof was measured with a
+#   copy and counts two arrays. Many processors read a cache line before they write to it, so that a
+#   copy moves three arrays, and reading alone can be 1.5 times as fast as our roof.
+# * The layer writes to the place that it has just read (ReLU works in place), which saves that
+#   additional read as well.
+# * The library's convolution is faster than its matrix product, or needs fewer multiplications than
+#   we count.
+# * The roof was measured while other programs used the machine. In this case run 12.2
+#   again.</details>
 #
-# ## A step that is too slow
-# A colleague's training step, of a net with four convolutions. Its loss falls, so it is right.
-# Where does the time go?
+# ## A training step that is too slow
+# The next cell contains a colleague's training step for a network with four convolutions. The loss
+# falls and the step computes the right result, but it is slow. We want to know where its time goes.
 #
-# PyTorch's profiler tells (`kind="torch"`): it lists the operators that ran, with their calls and
-# seconds. Names with `conv` are convolutions, `aten::mm` and `aten::addmm` products of matrices.
+# [PyTorch's profiler](@pytorch_profiler) (`kind="torch"`) shows this. It lists the operators that
+# ran, with the number of their calls and their seconds. Names with `conv` are convolutions, and
+# `aten::mm` and `aten::addmm` are matrix products.
 
 
 # %%
@@ -352,33 +398,40 @@ before.show("The step as it was found")
 print(before, before.operators(12).to_string(), sep="\n")
 
 # %% [markdown]
-# In the table `calls` are per step, and `seconds` an operator's own, without those that it called.
-# How often should four convolutions be called in a step? And of how many images are mean and spread
-# taken (`sub`, `div`, `std`), if the step needs one batch?
+# In the table, `calls` counts calls per step, and `seconds` is the time of the operator itself,
+# without the operators that it called. When you read it, ask how often four convolutions should be
+# called in a step, and over how many images mean and standard deviation are taken (`sub`, `div`,
+# `std`), although the step needs only one batch. The answers are the two faults of this step.
 #
 # ### Predict
-# With both mended, how many times as fast is the step? What is done for the whole data set goes:
-# add its seconds up. What is called for each image is called once: its fixed price goes, its
-# arithmetic stays. Guess the rest.
+# How many times as fast is the step when both faults are removed? What is done for the whole
+# dataset will disappear, so add up its seconds. What is called for each image will be called only
+# once, so the overhead of the other calls disappears while their arithmetic remains. Guess what you
+# cannot read from the table.
 
 # %%
 predict("12.4", times_as_fast=4)
 
 # %% [markdown]
 # ### Exercise 12.4 · Mend it
-# Same loss, same weights after it. But `prepare` is called *once*, before training, and its result
-# is given to each `quick_step` in place of the pixels. No work image by image, none for the whole
-# data set. 2 and 5 lines. *(beginner)*
+# Write a step with the same loss and the same weights after it, without these two faults. `prepare`
+# is called *once*, before training, and its result is passed to each `quick_step` in place of the
+# pixels. No work may be done image by image, and none for the whole dataset in each step. 2 and 5
+# lines. *(beginner)*
+#
+# For example, the loop `for row in rows.tolist(): total += numbers[row].sum()` calls an operator
+# for each row, while `numbers[rows].sum()` computes the same total with two calls.
 #
 # <details><summary>Hint 1: the loop</summary>
 #
-# `images[rows]` picks the whole batch, and `F.cross_entropy` takes the mean over it.
+# `images[rows]` selects the whole batch, and `F.cross_entropy` takes the mean over it.
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
-# `prepare`: the slow step's first two lines, returned. `quick_step` is lab 10's:
-# `optimizer.zero_grad()`, `loss = F.cross_entropy(net(prepared[rows]), labels[rows])`, backward,
-# step, `return loss.item()`.
+# `prepare` consists of the slow step's first two lines and returns their result. `quick_step` is
+# the step of lab 10: `optimizer.zero_grad()`,
+# `loss = F.cross_entropy(net(prepared[rows]), labels[rows])`, the backward pass, the optimizer's
+# step, and `return loss.item()`.
 # </details>
 
 
@@ -415,10 +468,11 @@ of_convolutions = every_operator[every_operator.name.str.contains("conv")]
 print(f"convolutions and their backward: {of_convolutions.share.sum():.0%} of the step")
 
 # %% [markdown]
-# ### Measure
-# Four steps take turns: as found, mended, and as controls with only one of the two things mended.
-# `one_by_one` still goes image by image, but over a data set of this batch alone; `all_again` takes
-# the batch at once, but prepares all pictures in each step.
+# ### Measure: each fault by itself
+# Four steps take turns: the step as it was found, the fixed one, and two controls in which only one
+# of the two faults was removed. `one_by_one` still goes image by image, but over a dataset that
+# consists of this batch alone. `all_again` computes the batch at once, but prepares all images in
+# each step.
 
 # %%
 batch_pixels = pixels[chosen]
@@ -446,35 +500,40 @@ gain = np.median(times["as found"].samples / times["mended"].samples)
 predict.compare("12.4", times_as_fast=gain)
 
 # %% [markdown]
-# **Explain.** Each mend takes its part away, and the controls say how much. The arithmetic of the
-# net is the same in all four. The mended step is still some way from the peak. The profile above
-# says how much of it the convolutions are, and lists the largest operators of the rest. The calls'
-# fixed price is not measured here.
+# **Explain.** You should see that removing either fault makes the step faster, and the controls
+# show how much each of them costs. The arithmetic of the network is the same in all four steps. The
+# fixed step is still some way below the peak. The profile above shows which share of it the
+# convolutions have, and lists the largest operators of the remaining time. The overhead of the
+# calls is not measured here. On your machine the shares can differ, because they depend on the
+# number of cores and on the libraries.
 #
-# Which of the two mends matters more with ten times as many pictures in the data set?
-# <details><summary>Answer</summary> `prepare`: its work grows with the data set, in every step. The loop's
-# price depends on the batch alone.</details>
+# Which of the two corrections matters more if the dataset has ten times as many images?
+# <details><summary>Answer</summary> `prepare` matters more, because its work grows with the dataset and was done in every step. The cost of the
+# loop depends only on the batch.</details>
 #
 # ### What you take away
-# - Flops over bytes tell if a layer waits for arithmetic or for memory. The ridge is peak over
-#   bandwidth.
-# - Small batches and element-wise operators are memory-bound. For a larger batch the weights are
-#   read once.
-# - In a profile look at calls, too: the work may be done in small pieces.
-# - Next: threads (13), fewer bits (14), input (15). Across devices the network is a third roof (22,
-#   32).
+# - The number of flops divided by the number of bytes tells whether a layer waits for arithmetic or
+#   for memory. The ridge between the two cases is at peak / bandwidth.
+# - Small batches and element-wise operators are memory-bound. In a larger batch the weights are
+#   still read only once.
+# - In a profile, look at the number of calls, too, because the work may be done in many small
+#   pieces.
+# - The next labs are about threads (13), numbers with fewer bits (14) and input (15). Across
+#   devices the network is a third limit (22, 32).
 #
-# ## Going further: which library ran?
-# PyTorch hands heavy work on.
+# ## Going further (optional): which library ran?
+# PyTorch passes expensive operations on to libraries.
 #
-# * Matrix products go to a **BLAS** (basic linear algebra subprograms; products of matrices are its
-#   level 3, Dongarra and others, 1990): MKL or OpenBLAS, on GPUs cuBLAS.
-# * Convolutions go to a **DNN library**: oneDNN (once MKL-DNN), on GPUs cuDNN. Or to the BLAS, as
-#   it sees fit.
-# * ReLU is PyTorch's own loop.
+# * Matrix products are computed by a **BLAS** library (Basic Linear Algebra Subprograms; products
+#   of matrices are its level 3, described by Dongarra and others in 1990). This is MKL or
+#   [OpenBLAS](@openblas) on CPUs and [cuBLAS](@cublas) on GPUs.
+# * Convolutions are computed by a **DNN library** (deep neural networks), which is
+#   [oneDNN](@onednn) (formerly MKL-DNN) on CPUs and [cuDNN](@cudnn) on GPUs, or by the BLAS library
+#   if PyTorch prefers it.
+# * ReLU is a loop of PyTorch itself.
 #
-# The profiler tells: `aten::mm` and `aten::addmm` are products, `aten::mkldnn_convolution` is
-# oneDNN's.
+# The profiler shows which one ran: `aten::mm` and `aten::addmm` are products, and
+# `aten::mkldnn_convolution` belongs to oneDNN.
 
 
 # %%
@@ -490,17 +549,18 @@ ran = profiling.record(each_once, steps=2, kind="torch", device=device, overhead
 print(ran.operators(6).to_string())
 
 # %% [markdown]
-# **Explain.** Which names do you see? Those with `mkldnn` or `cudnn` are the DNN library's, `mm`
-# and `addmm` the BLAS'. With `ONEDNN_VERBOSE=1` set before Python starts, oneDNN also says which
-# instructions it uses.
+# **Explain.** In the names that you see, `mkldnn` or `cudnn` denote the DNN library, and `mm` and
+# `addmm` the BLAS library. If you set `ONEDNN_VERBOSE=1` before Python starts, oneDNN also prints
+# which instructions it uses.
 #
-# ## Going further: fewer bytes, by a compiler
-# What is memory-bound gets faster if it moves less. `relu(x * 0.5 + 1) + x` is four operators.
-# PyTorch runs them one after the other as it meets them, which is called **eager**. They read and
-# write 2, 2, 2 and 3 arrays, nine in all.
+# ## Going further (optional): fewer bytes, by a compiler
+# A memory-bound operation becomes faster if it moves fewer bytes. `relu(x * 0.5 + 1) + x` consists
+# of four operators. By default, PyTorch runs each operator as soon as it meets it, which is called
+# **eager** execution. The four operators read and write 2, 2, 2 and 3 arrays, nine in all.
 #
-# **torch.compile** makes one loop of them: it **fuses** them. The loop reads x and writes the
-# result, two arrays. By the roofline that should be 9/2 = 4.5 times as fast.
+# **torch.compile** makes one loop of the four operators, that is, it **fuses** them. The loop reads
+# x and writes the result, which are two arrays. According to the roofline, the fused loop should
+# therefore be 9/2 = 4.5 times as fast.
 
 
 # %%
@@ -520,15 +580,24 @@ if compiled and (device != "cpu" or shutil.which("g++") or shutil.which("clang++
     record.add("compiled", times_as_fast=gain, **where)
 
 # %% [markdown]
-# **Explain.** By counting you may expect a little less than 4.5, and not less than 4.
+# **Explain.** By counting bytes you can expect a little less than 4.5, and not less than 4, for two
+# reasons.
 #
-# * If each written line is read first, the eager operators move 3 + 3 + 3 + 4 = 13 arrays and the
-#   loop 3: that is 4.33.
-# * The eager operators make four new arrays a call, and the loop one. If finding memory took all
-#   the time, that would be 4.
+# * If each cache line is read before it is written, the eager operators move 3 + 3 + 3 + 4 = 13
+#   arrays and the loop moves 3, which gives 13/3 = 4.33.
+# * The eager operators allocate four new arrays in each call, and the loop allocates one. If
+#   allocating memory took all the time, the ratio would be 4.
 #
-# Below 4 something else is at work, and this cell does not tell what: an eager operator may find in
-# a cache what the one before it wrote, or the loop may wait for arithmetic. More than 4.5 takes an
-# eager price that we did not count, such as a call's (try fewer `megabytes`).
+# If you see less than 4, something else has an influence that this cell does not measure. For
+# example, an eager operator might find in a cache what the previous one wrote, or the loop might
+# wait for arithmetic. More than 4.5 requires a cost of eager execution that we did not count, such
+# as the overhead of each call (try fewer `megabytes`).
 #
 # Without a C++ compiler (g++, clang++) the cell measures nothing.
+#
+# ### Further reading
+# - [@williams2009] The paper that introduced the roofline.
+# - [@pytorch_profiler] The documentation of the profiler used here.
+# - [@nvidia_matmul] How intensity determines the speed of matrix products on GPUs.
+# - [@dongarra1990] The interface that MKL, OpenBLAS and cuBLAS have in common.
+# - [@stream] The memory benchmark whose way of counting bytes we use.

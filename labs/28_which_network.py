@@ -2,13 +2,29 @@
 # <!-- Generated from solutions/28_which_network.py by `make labs`. Learners work on a copy in work/. -->
 # # 28 Which network?
 #
-# InfiniBand or Ethernet, one card or eight, and which processor at the end of the cable? You rank
-# networks before you run them on the virtual cluster, and find out when latency decides, when
-# bandwidth, when neither.
+# Anyone who buys a cluster for training, or who asks for time on one, has to choose: InfiniBand or
+# Ethernet, one network card per node or eight, and which processor. The data sheets contain large
+# numbers for everything, but they do not say which number determines the time of a training step. A
+# network with four times the bandwidth makes some allreduces four times as fast and others not
+# faster at all, and a network that was fast enough for the GPUs of 2016 can be far too slow for
+# those of today.
 #
-# **You will be able to** (1) foretell an allreduce from a network's two numbers, (2) say from which
-# size on its bandwidth counts, (3) say which share of a training step a network takes, (4) read a
-# device's data sheet by its roofline.
+# In this lab we predict how nine networks rank before we simulate them, and find out when latency
+# determines the time of an allreduce, when bandwidth does, and when neither matters. We begin with
+# a cost formula for one allreduce, then compute the size at which latency and bandwidth matter
+# equally, and count network cards. After that we compute the share of a training step that waits
+# for the network. At the end we compare nine processors by the two numbers of their rooflines.
+#
+# **After this lab you can** (1) predict the time of an allreduce from a network's two numbers, its
+# latency and its bandwidth, (2) compute the size from which its bandwidth matters, (3) compute
+# which share of a training step waits for a network, (4) read the data sheet of a processor by its
+# roofline.
+#
+# ![With TCP a message passes from memory through the operating system and the NIC of one node to the NIC, the operating system and the memory of another. With RDMA it bypasses the operating system, and NVLink connects GPUs through a switch](../notebooks/figures/28_paths.svg)
+#
+# *Three kinds of connection. With TCP the operating system handles every message, which costs
+# latency at both ends. With RDMA the network cards (NICs) read and write the memory themselves.
+# NVLink connects GPUs that are close to each other.*
 #
 # Needs: cpu · Ranks: 1 · Minutes: 50 · Level: intermediate · Before: 22, 24, 26
 
@@ -31,24 +47,26 @@ pictures = 64  # of each GPU in a training step
 
 # %% [markdown]
 # ## 1. The same GPUs, nine networks
-# A network card is told apart by its bits per second. A byte has 8 bits: 100 Gb/s are 12.5 GB/s,
-# and a little less is left for your data.
+# The network card of a node (NIC, network interface card) is named by its bits per second. A byte
+# has 8 bits, so 100 Gb/s are 12.5 GB/s, and protocol headers leave a little less for your data. We
+# compare these nine networks:
 #
 # | name | what it is | Gb/s |
 # |---|---|---|
-# | 10, 25, 100 GbE | Gigabit Ethernet with **TCP**: each message goes by the operating system | 10, 25, 100 |
-# | RoCE | the same Ethernet with **RDMA**: the cards read and write the memory by themselves | 100 |
-# | Omni-Path | Intel's, since 2020 Cornelis Networks'; it, too, goes past the operating system | 100 |
+# | 10, 25, 100 GbE | Gigabit Ethernet with **TCP** (Transmission Control Protocol): each message goes through the operating system | 10, 25, 100 |
+# | RoCE | the same Ethernet with **RDMA** (remote direct memory access): the NICs read and write memory themselves | 100 |
+# | Omni-Path | Intel's, since 2020 Cornelis Networks'; it also bypasses the operating system | 100 |
 # | FDR, EDR, NDR | InfiniBand of 2011, 2014 and 2022, with RDMA | 56, 100, 400 |
-# | NVLink | links and switches for GPUs that are **close**; no network card | 3,600 |
+# | NVLink | links and switches for GPUs that are **close** to each other; no NIC | 3,600 |
 #
-# How close depends on the machine: in a DGX H100, from which our number is, NVLink ends at the
-# node, and in a GB200 NVL72 it joins the GPUs of a whole rack. Its 3,600 Gb/s are one direction of
-# an H100.
+# How close the GPUs have to be depends on the machine. In a DGX H100, from which our number comes,
+# NVLink ends at the node, while in a GB200 NVL72 it connects the GPUs of a whole rack. The 3,600
+# Gb/s are one direction of an H100.
 #
-# Nobody has all nine at hand. So this lab runs on the virtual cluster: what it prints is
-# *simulated*. Each of its machines is a list of numbers, and says where they come from. (GB here
-# are 10⁹ bytes.)
+# Hardly anyone has access to all nine networks. For this reason the lab uses the **virtual
+# cluster**, the simulator that [lab 23](23_ring_allreduce.ipynb) introduced, and everything that it prints is *simulated*.
+# Each of its machine models is a list of numbers that also says where each number comes from. (In
+# this lab a GB is 10⁹ bytes.)
 
 # %%
 machine = virtual.machine("edr")
@@ -61,19 +79,20 @@ print(
 )
 
 # %% [markdown]
-# `between` is the link between nodes: its *latency* α is what even an empty message takes, its
-# *bandwidth* 1/β says how many bytes follow each second. All networks have the same GPUs: H100s.
-# Only the network differs.
+# `between` is the link between nodes. Its *latency* α is the time that even an empty message takes,
+# and its *bandwidth* 1/β is the number of bytes that follow per second. All networks have the same
+# GPUs, which are H100s, so only the network differs.
 #
-# Some numbers are estimates. We took **one** latency for all networks with RDMA (Omni-Path among
-# them), since we found no measurements of GPUs' messages that would tell them apart. We took one
-# for TCP, too, which was measured on Gigabit Ethernet and stands for 10 to 100 GbE. So for short
-# messages networks of a group cannot differ here.
+# Some of the numbers are estimates. We use **one** latency for all networks with RDMA, including
+# Omni-Path, because we found no measurements of messages between GPUs that would distinguish them.
+# For TCP we also use one latency, which was measured on Gigabit Ethernet and represents 10 to 100
+# GbE. For short messages, therefore, the networks of a group cannot differ in this lab.
 #
-# **Do not compare the latency of NVLink with that of RDMA**: the first is a constant of NCCL's
-# tuning model, the second a ping-pong of MPI. In NCCL's model, which has both, a step over the
-# network takes about 3 to 6 times as long as one over NVLink (9.6 and 3.4 µs in the protocol
-# Simple, 2.7 and 0.47 µs in LL, which is for short messages).
+# **Do not compare the latency of NVLink with that of RDMA.** The first one is a constant from the
+# tuning model of NCCL (NVIDIA Collective Communications Library), and the second one was measured
+# by a ping-pong with MPI (Message Passing Interface). NCCL's model contains both, and there a step
+# over the network takes about 3 to 6 times as long as one over NVLink (9.6 and 3.4 µs in the
+# protocol Simple, 2.7 and 0.47 µs in LL, which is for short messages).
 
 # %%
 links = {}  # network -> its link, with .alpha in s and .beta in s/byte
@@ -87,10 +106,10 @@ for name, known in lab28.NETWORKS.items():
 
 # %% [markdown]
 # ### Predict
-# One allreduce of 8 GPUs, each in a node of its own (with NVLink: all eight in one node). Put five
-# networks in order, the fastest first, for 4 bytes, for 64 KB and for 100 MB: "10 GbE", "100 GbE",
-# "FDR", "NDR", "NVLink". Write each order as names in brackets: `("FDR", "NDR", …)`. Where two are
-# alike, within 5 %, either order is right.
+# Put five networks in order for one allreduce of 8 GPUs, the fastest first: "10 GbE", "100 GbE",
+# "FDR", "NDR" and "NVLink". Each GPU is in its own node, except with NVLink, where all eight are in
+# one node. Do this for 4 bytes, for 64 KB and for 100 MB. Write each order as names in parentheses:
+# `("FDR", "NDR", …)`. If two networks differ by less than 5 %, either order counts as right.
 
 # %%
 predict(
@@ -103,27 +122,31 @@ predict(
 
 # %% [markdown]
 # ### Exercise 28.1 · The time of an allreduce
-# MPICH long summed by one of two algorithms ([lab 24](24_trees_and_halving.ipynb)), and the virtual cluster still does. Let p,
-# the number of ranks, be a power of two. lg p is the logarithm to base 2: `math.log2(p)`.
+# [Lab 24](24_trees_and_halving.ipynb) derived what an allreduce costs. For a long time MPICH used one of two algorithms, and the
+# virtual cluster still does. Let the number of ranks p be a power of two, and let log₂ p be its
+# logarithm to base 2, `math.log2(p)` (the messages of the checks write lg p).
 #
-# | vectors | way | messages, one after the other | bytes of each rank |
+# | vectors | algorithm | messages, one after the other | bytes of each rank |
 # |---|---|---|---|
-# | up to 2,048 bytes | recursive doubling | lg p | lg p · n |
-# | longer | Rabenseifner | 2 lg p | 2 (p - 1)/p · n |
+# | up to 2,048 bytes | recursive doubling | log₂ p | log₂ p · n |
+# | longer | Rabenseifner | 2 log₂ p | 2 (p − 1)/p · n |
 #
-# Each message costs α seconds, each byte β seconds. (2,048 bytes are MPICH's old limit. MPICH 5 and
-# Open MPI choose otherwise.) So 4 bytes on 8 ranks take 3α + 12β.
+# Each message costs α seconds and each byte costs β seconds. (2,048 bytes were MPICH's old limit.
+# MPICH 5 and Open MPI choose differently.) For example, an allreduce of 4 bytes on 8 ranks consists
+# of 3 messages of 4 bytes, so it takes 3α + 12β.
 #
-# Write `allreduce_time(nbytes, p, alpha, beta)`, in seconds. 4 to 6 lines. *(beginner)*
+# Write `allreduce_time(nbytes, p, alpha, beta)`, which returns seconds. This takes 4 to 6 lines.
+# *(beginner)*
 #
-# <details><summary>Hint 1: the short way</summary>
+# <details><summary>Hint 1: short vectors</summary>
 #
-# `math.log2(p)` messages, each with the whole vector: `math.log2(p) * (alpha + nbytes * beta)`.
+# There are `math.log2(p)` messages, each with the whole vector, so they take
+# `math.log2(p) * (alpha + nbytes * beta)`.
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
-# For `nbytes <= 2048` return the line above. Else `2 * math.log2(p) * alpha` plus `2 * (p - 1) / p`
-# times the vector's `nbytes * beta`.
+# For `nbytes <= 2048` return the expression above. Otherwise return `2 * math.log2(p) * alpha` plus
+# `2 * (p - 1) / p` times the vector's `nbytes * beta`.
 # </details>
 
 # %%
@@ -140,10 +163,11 @@ check("28.1", allreduce_time)
 
 
 # %% [markdown]
-# ### Measure
-# All nine networks, simulated. In brackets: the simulated time, divided by that of your formula.
-# `lab28.connect` puts the GPUs on a network. Its messages wait for no handshake ([lab 24](24_trees_and_halving.ipynb)). Those of
-# NCCL hardly ever do, because its receivers announce their buffers ahead.
+# ### Measure: nine networks, three sizes
+# The next cell simulates all nine networks. The number in parentheses is the simulated time divided
+# by the time of your formula. The function `lab28.connect` puts the GPUs on a network. Messages do
+# not wait for a handshake there ([lab 24](24_trees_and_halving.ipynb)), because NCCL's messages hardly ever wait: its receivers
+# announce their buffers in advance.
 
 # %%
 def by_formula(network, nbytes):
@@ -199,28 +223,35 @@ plots.lines(
 )
 
 # %% [markdown]
-# **Explain.** You should see that what decides changes with the size.
+# **Explain.** You should see that latency, bandwidth or both determine the time, depending on the
+# size. These times are simulated, so they should be the same on your machine.
 #
-# - **4 B**: two groups. With RDMA, or on NVLink, it is some 10 µs; with TCP 90 µs, at 10 Gb/s as
-#   at 100. (Inside a group the times are alike because we took the latencies to be alike. On real
-#   machines NVLink would probably lead its group: section 1.)
-# - **64 KB**: FDR leads 100 GbE by far, although it carries little more than half as many bytes a
-#   second.
-# - **100 MB**: the bits per second decide. RoCE, Omni-Path, EDR and 100 GbE, all of 100 Gb/s, are
-#   within 15 % of each other. FDR has fallen behind them.
+# - **4 B**: there are two groups. With RDMA or NVLink the allreduce takes about 10 µs, and with TCP
+#   90 µs, at 10 Gb/s as well as at 100. (Inside a group the times are alike because we assumed
+#   equal latencies. On real machines NVLink would probably be the fastest of its group, as section
+#   1 suggests.)
+# - **64 KB**: FDR is much faster than 100 GbE, although it transfers little more than half as many
+#   bytes per second.
+# - **100 MB**: the bits per second determine the order. RoCE, Omni-Path, EDR and 100 GbE, which all
+#   have 100 Gb/s, are within 15 % of each other, and FDR is slower than these four.
 #
-# So RDMA is worth most where messages are short. Where they are long, TCP on the same wire is
-# nearly as good *if it fills the wire*. ESnet, from whom our 100 GbE is, expects 90 Gb/s of enough
-# streams at once (twelve in its example), and 15 to 35 Gb/s of one stream alone.
+# RDMA is therefore worth most for short messages. For long messages, TCP over the same cable is
+# nearly as good *if it uses the full bandwidth*. ESnet, from which our numbers of 100 GbE come,
+# expects 90 Gb/s from enough parallel streams (twelve in its example), but only 15 to 35 Gb/s from
+# a single stream.
 #
 # Why does NVLink take 16 % longer for 100 MB than your formula says?
-# <details><summary>Answer</summary> It leaves out that somebody adds. Each GPU adds 7/8 of 100 MB, by its
-# data sheet in 78 µs. Beside 15 ms on EDR nobody sees that, beside 0.5 ms on NVLink one
-# does.</details>
+# <details><summary>Answer</summary>
+#
+# The formula leaves out the additions. Each GPU adds 7/8 of 100 MB, which according to its data
+# sheet takes 78 µs. This is negligible compared with the 15 ms on EDR, but not compared with the
+# 0.5 ms on NVLink.
+# </details>
 #
 # ### Is it latency or bandwidth? A control
-# To see what a time is made of, take a part away. Below, latency is set to 0 on each network; then,
-# instead, bytes take no time. The table shows how much of the time is left.
+# To see what a time consists of, we take one part away. In the next cell the latency of each
+# network is first set to 0. Then, instead, bytes take no time. The table shows how much of the time
+# is left.
 
 # %%
 table = {}
@@ -238,24 +269,30 @@ print(f"EDR, 64 KB, with the handshakes of an MPI: {1e6 * with_it:.0f} µs")
 
 
 # %% [markdown]
-# **Explain.** At 4 B without latency nothing is left: latency is all. At 100 MB, without latency,
-# hardly anything changes: bandwidth is nearly all. (On NVLink a sixth is left without bytes. Most
-# of that is the adding: see above.) At 64 KB it depends on the network. (There a handshake would
-# count, too: see the last line.) From which size on does bandwidth count?
+# **Explain.** At 4 B nothing is left without latency, so latency is all of the time. At 100 MB
+# hardly anything changes without latency, so bandwidth is nearly all of it. (On NVLink a sixth of
+# the time is left when bytes take no time. Most of it is the addition that we found above.) At 64
+# KB the answer depends on the network. (A handshake would matter there as well, as the last line
+# shows.) We now compute the size from which bandwidth matters.
 #
-# ## 2. The size at which both count alike
+# ## 2. The size at which latency and bandwidth matter equally
+# For a single message this size is n½ = α/β ([lab 22](22_latency_and_bandwidth.ipynb)), at which its bytes take as long as an empty
+# message. With α = 2 µs and 1/β = 10 GB/s, for example, n½ is 20 kB. An allreduce consists of
+# several messages, so its balance is at another size.
+#
 # ### Exercise 28.2 · Balance
-# Take Rabenseifner's row of the table above. At one size its bytes take as long as its messages.
-# Below it, latency is the larger part, above it bandwidth. Write `balance(p, alpha, beta)`, that
-# size in bytes. 1 to 2 lines. *(intermediate)*
+# Use the row of Rabenseifner in the table above. At one size its bytes take as long as its
+# messages. Below this size latency is the larger part of the time, and above it bandwidth is. Write
+# `balance(p, alpha, beta)`, which returns this size in bytes. This takes 1 to 2 lines.
+# *(intermediate)*
 #
 # <details><summary>Hint 1: an equation</summary>
 #
-# 2 lg p · α = 2 (p - 1)/p · n · β. Solve it for n.
+# Solve 2 log₂ p · α = 2 (p − 1)/p · n · β for n.
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
-# Divide by 2, and bring everything but n to the left: lg p · p/(p - 1) · α/β.
+# Divide by 2, and bring everything except n to the left side: log₂ p · p/(p − 1) · α/β.
 # </details>
 
 # %%
@@ -271,8 +308,8 @@ check("28.2", balance)
 
 # %% [markdown]
 # ### Predict
-# Use your function, or the table of α and 1/β above. For which network is this size the largest:
-# where must messages be longest? And how many kB is it there, on 8 GPUs?
+# For which network is this size the largest, so that messages have to be longest? And how many kB
+# is it on 8 GPUs? You can use your function, or the table of α and 1/β above.
 
 # %%
 predict("28.2", network=..., kilobytes=...)  # a name in quotes, and a number
@@ -286,26 +323,29 @@ largest = max(balances, key=balances.get)
 predict.right("28.2", network=largest, kilobytes=balances[largest])
 
 # %% [markdown]
-# **Explain.** The largest size belongs to the network with the most bandwidth. The size is in
-# proportion to α/β. From FDR to NDR 1/β grew nearly eightfold, and α we took to be the same. So, at
-# the same latency, the more bandwidth, the longer a message must be to profit. On NVLink everything
-# below some megabytes waits for latency. 100 GbE comes second, by the latency of TCP.
+# **Explain.** The network with the highest bandwidth has the largest size, because the size is
+# proportional to α/β. From FDR to NDR, 1/β increased nearly eightfold while we assumed that α
+# stayed the same. At equal latency, therefore, a network with more bandwidth needs longer messages
+# before its bandwidth helps. On NVLink, latency is the larger part of the time for everything below
+# some megabytes. 100 GbE is second because of the high latency of TCP.
 #
-# That is why DDP and Horovod pack gradients together (labs [32](32_buckets_and_overlap.ipynb) and [44](44_timeline_and_fusion.ipynb)).
+# For this reason PyTorch's DDP (DistributedDataParallel) and [Horovod](https://horovod.readthedocs.io) combine gradients
+# into longer messages (labs [32](32_buckets_and_overlap.ipynb) and [44](44_timeline_and_fusion.ipynb)).
 #
-# ## 3. How many cards?
-# A node may have several network cards. DGX H100 has eight GPUs and eight cards of 400 Gb/s.
+# ## 3. How many network cards?
+# A node can have several NICs, which names and plots in this lab call *cards*. A DGX H100 has eight
+# GPUs and eight NICs of 400 Gb/s.
 #
-# Now 8 nodes of 8 GPUs. `lab28.torus_allreduce` is [lab 26](26_hierarchical_allreduce.ipynb)'s way in two dimensions: the GPUs of a
-# node each take one part of the vector to the other nodes, and share the cards that there are. As a
-# control, a flat ring ([lab 23](23_ring_allreduce.ipynb)) goes through all 64 GPUs in the order of the nodes. Only one GPU of
-# a node has a neighbour on the next node.
+# Now we take 8 nodes of 8 GPUs. `lab28.torus_allreduce` is the allreduce in two dimensions from [lab 26](26_hierarchical_allreduce.ipynb): each GPU of a node sends one part of the vector to the other nodes, and the GPUs share the
+# NICs that the node has. As a control, a flat ring ([lab 23](23_ring_allreduce.ipynb)) connects all 64 GPUs in the order of
+# the nodes, so only one GPU of a node has its right neighbor on the next node.
 #
 # ### Predict
-# For 100 MB, how many times as fast are eight cards as one (a) in two dimensions, with EDR, (b) in
-# the flat ring? For (a) take the times of the first table: that of EDR between the nodes, to be
-# shared out among the cards, and that of NVLink inside them, which stays. (c) Which takes longer in
-# two dimensions, "one NDR" card or "eight EDR" cards? Compare their GB/s.
+# How many times as fast are eight NICs as one for 100 MB, (a) in two dimensions with EDR, (b) in
+# the flat ring? For (a), use two times from the first table: the time of EDR, which is spent
+# between the nodes and divided by the number of NICs, and the time of NVLink, which is spent inside
+# the nodes and does not change. (c) Which takes longer in two dimensions, "one NDR" NIC or "eight
+# EDR" NICs? Compare their GB/s.
 
 # %%
 predict("28.2", torus_gain=..., ring_gain=..., longer=...)  # two numbers, and a text in quotes
@@ -352,41 +392,51 @@ predict.right(
 
 
 # %% [markdown]
-# **Explain.** For 100 MB what counts is the **sum** of a node's cards: one NDR card (48 GB/s) takes
-# about as long as four of EDR (46 GB/s), and eight of EDR beat it.
+# **Explain.** For 100 MB the **sum** of the bandwidths of a node's NICs determines the time. One
+# NDR NIC (48 GB/s) takes about as long as four EDR NICs (46 GB/s), and eight EDR NICs are faster.
 #
-# For 4 B cards do not matter. In the flat ring they do not help either: it sends through one card
-# of each node. (NCCL lays several rings, each through another card.)
+# For 4 B the number of NICs makes no difference, because latency is all of the time. In the flat
+# ring more NICs do not help either, because the ring leaves each node through only one of them.
+# (NCCL builds several rings, each through another NIC.)
 #
-# Why does NDR gain only 3.8 times from eight cards?
-# <details><summary>Answer</summary> Each doubling halves the time between the nodes, and only that. Inside
-# the nodes it stays: about 0.5 ms on NVLink. With eight cards of NDR that is as long as the time
-# between.</details>
+# Why are eight NDR NICs only 3.8 times as fast as one?
+# <details><summary>Answer</summary>
 #
-# ## 4. Which share of a step?
-# A vector of 100 MB is no invention: ResNet-50 has 102 MB of gradients, in 32 bits. How much does a
-# training step feel of their exchange?
+# Doubling the number of NICs halves only the time between the nodes. The time inside the nodes,
+# about 0.5 ms on NVLink, stays the same. With eight NDR NICs it is as long as the time between the
+# nodes.
+# </details>
 #
-# Gradients can travel while the way back still computes ([lab 32](32_buckets_and_overlap.ipynb)). Say that a share `hidden` of the
-# computing can cover the exchange. What is longer than that is *exposed*: all wait for it.
+# ## 4. Which share of a training step?
+# A vector of 100 MB is realistic, because ResNet-50 has 102 MB of gradients in FP32 (32-bit
+# floating-point numbers). We now ask which share of a training step is spent waiting for the
+# allreduce of these gradients, which the code calls the *exchange*.
 #
-# - hidden = 0: nothing is covered; a step computes, then exchanges.
-# - hidden = 2/3: the whole way back covers it (it is two thirds of the operations: [lab 02](02_why_parallel.ipynb)). In a
-#   plain step it is not more.
+# An allreduce can run while the backward pass still computes ([lab 32](32_buckets_and_overlap.ipynb)). Suppose that it can overlap
+# with a share `hidden` of the computation. The part of the allreduce that is longer than this is
+# *exposed*, which means that all GPUs wait for it.
+#
+# - With hidden = 0 nothing overlaps. A training step first computes and then runs the allreduce.
+# - With hidden = 2/3 the allreduce overlaps with the whole backward pass, which has two thirds of
+#   the operations ([lab 02](02_why_parallel.ipynb)). In a plain training step more is not possible.
+#
+# For example, suppose that a training step computes for 0.1 s and its allreduce takes 0.06 s, with
+# hidden = 0.2. Then 0.02 s of the allreduce are hidden and 0.04 s are exposed. The step takes 0.14
+# s, and the share that waits is 0.04 / 0.14, or 29 %.
 #
 # ### Exercise 28.3 · The share that one waits
-# Write `waiting(compute, exchange, hidden)`: which share of the *step* one waits for the exchange.
-# A step is the computing and what is exposed. For example, 0.1 s of computing and 0.06 s of
-# exchange with hidden = 0.2: 0.02 s are covered, 0.04 s exposed, so the share is 0.04 / 0.14. 2 to
-# 3 lines. *(beginner)*
+# Write `waiting(compute, exchange, hidden)`, which returns the share of the *step* that waits for
+# the allreduce. A step consists of the computation and the exposed part of the allreduce. This
+# takes 2 to 3 lines. *(beginner)*
 #
 # <details><summary>Hint 1: what is exposed?</summary>
 #
-# The exchange less `hidden * compute`, but never less than 0: `max(0, …)`.
+# The exposed part is the exchange minus `hidden * compute`, but never less than 0, so use
+# `max(0, …)`.
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
-# `exposed / (compute + exposed)`.
+# Return `exposed / (compute + exposed)`.
 # </details>
 
 # %%
@@ -402,20 +452,21 @@ check("28.3", waiting)
 
 # %% [markdown]
 # ### Predict
-# ResNet-50, 64 pictures a GPU, 64 GPUs in nodes of 8 with **one** card each. An A100 computes such
-# a step in 26 ms; a P100, four years older, took 292 ms. On 10 GbE the exchange takes 153 ms. Which
-# percentage of the step does each wait, with hidden = 2/3? And on how many of the eight networks
-# (here NVLink ends at the node) does an A100 then wait for nothing? The times for 100 MB are in the
-# first table; one card for eight GPUs changes them little.
+# Take ResNet-50 with 64 images per GPU on 64 GPUs, in nodes of 8 with **one** NIC each. An A100
+# computes such a step in 26 ms, while a P100, which is four years older, took 292 ms. On 10 GbE the
+# allreduce takes 153 ms. Which percentage of its step does each of the two GPUs wait, with hidden =
+# 2/3? And on how many of the eight networks (NVLink ends at the node here) does an A100 wait for
+# nothing? You find the times for 100 MB in the first table, and they change little when eight GPUs
+# share a NIC.
 
 # %%
 predict("28.3", percent_A100=..., percent_P100=..., networks_without_waiting=...)
 
 # %% [markdown]
-# ### Measure
-# The exchange is simulated. The computing is from published images per second of training ResNet-50
-# on **one** GPU: seconds of a step = 64 pictures / images per second. (NVIDIA's runs had larger
-# steps, so a step of 64 may take a little longer than that.)
+# ### Measure: the share that waits
+# The time of the allreduce is simulated. The time of the computation comes from the published
+# throughput of training ResNet-50 on **one** GPU, as 64 images divided by the images per second.
+# (NVIDIA's runs used larger batches, so a step of 64 images might take a little longer than that.)
 
 # %%
 for gpu in lab28.GPUS:
@@ -449,24 +500,29 @@ of_a100 = [share for (_, gpu), share in shares.items() if gpu == "A100, 16 bits"
 predict.right("28.3", **waits, networks_without_waiting=of_a100.count(0))
 
 # %% [markdown]
-# **Explain.** Read a row: the faster the GPU, the more of its step one network takes. The P100 of
-# 2016 can hide the exchange even on 10 GbE. An A100 can just hide it with 100 Gb/s, and not with
-# FDR's 56. (How far "just" can be trusted, the control below says.) The gradients are the same; the
-# time in which to hide them shrank.
+# **Explain.** Read one row of the table: the faster the GPU, the larger is the share of its step
+# that the same network takes. A P100 of 2016 can hide the allreduce even on 10 GbE. An A100 can
+# just hide it with 100 Gb/s, but not with the 56 Gb/s of FDR. (The control below shows how far we
+# can trust this "just".) The gradients are the same for both GPUs, but the time in which they can
+# be hidden has become shorter.
 #
-# Read a column: from 100 Gb/s on all can be hidden in this simulation, if the overlap is as good as
-# can be. Between the two numbers of a field lies what software does (labs [32](32_buckets_and_overlap.ipynb) and [46](46_three_libraries.ipynb)).
+# Now read one column: from 100 Gb/s on, the whole allreduce can be hidden in this simulation if the
+# overlap is as good as possible. The difference between the two numbers of a field is what good
+# software gains (labs [32](32_buckets_and_overlap.ipynb) and [46](46_three_libraries.ipynb)).
 #
-# The rows of 100 Gb/s are nearly equal. So for this net one buys RDMA for other reasons. Which
-# messages of a training are short?
-# <details><summary>Answer</summary> Gradients of single layers, where nobody packs them together ([lab 32](32_buckets_and_overlap.ipynb));
-# the agreement on what is ready, in every cycle of Horovod ([lab 44](44_timeline_and_fusion.ipynb)); the statistics of batch
-# normalisation over all ranks.</details>
+# The rows of the networks with 100 Gb/s are nearly equal, so RDMA does not help this network much.
+# Which messages of a training run are short, so that RDMA helps them?
+# <details><summary>Answer</summary>
+#
+# The gradients of single layers, if the library does not combine them ([lab 32](32_buckets_and_overlap.ipynb)); the messages in
+# which Horovod's ranks agree in every cycle on which gradients are ready ([lab 44](44_timeline_and_fusion.ipynb)); and the
+# statistics of batch normalization, if they are computed over all ranks.
+# </details>
 #
 # ### Is the simulation right? A control
-# In 2017 Baidu published 35 times of allreduces over Omni-Path (DeepBench; Intel's library MLSL,
-# processors Xeon Phi). Here is each of them, divided by the simulated time of the same bytes on as
-# many nodes.
+# In 2017 Baidu published 35 times of allreduces over Omni-Path (DeepBench, with Intel's library
+# MLSL and Xeon Phi processors). The next cell divides each of them by the simulated time for the
+# same number of bytes on the same number of nodes.
 
 # %%
 table = {}  # MB -> nodes -> published over simulated
@@ -481,33 +537,36 @@ print(point.source)
 
 # %% [markdown]
 # **Explain.** The published times are 0.9 to 3 times the simulated ones. They agree best for 67 MB
-# on up to 8 nodes. Shorter vectors take up to 3 times as long as simulated, and the two longest up
-# to 2.4 times. Our cluster has no switch that is shared, no library with delays of its own, and its
-# messages never wait for a processor.
+# on up to 8 nodes. Shorter vectors take up to 3 times as long as simulated, and the two longest
+# take up to 2.4 times as long. The virtual cluster has no shared switch and no library with its own
+# delays, and its messages never wait for a processor.
 #
-# Two of the times are shorter than one link allows. On 4 and on 8 nodes the 67 MB take 7.54 and
-# 8.66 ms, so each node sends 13.4 and 13.6 GB/s, and a link of 100 Gb/s carries 12.5. The source
-# names processors with Omni-Path in their package (Xeon Phi 7250F) and a separate card besides. So
-# those nodes may have had two links.
+# Two of the times are shorter than one link allows. On 4 and on 8 nodes the allreduce of 67 MB
+# takes 7.54 and 8.66 ms, so each node sends 13.4 and 13.6 GB/s, while a link of 100 Gb/s transfers
+# 12.5 GB/s. The source names processors with Omni-Path in their package (Xeon Phi 7250F) and also a
+# separate card, so these nodes might have had two links.
 #
-# What does that mean for the results above? For long vectors a factor of ten between two networks
-# will stand. Ten percent say nothing. So that an A100 "just" hides its exchange at 100 Gb/s does
-# not stand: it has 17 ms for 16 or 17. That it cannot at 10 Gb/s does. TCP, and messages of a few
-# bytes, were not checked here: that TCP takes nine times as long for 4 B is as good as the latency
-# that we estimated.
+# For the results above this means that a factor of ten between two networks for long vectors is
+# reliable, but a difference of ten percent says nothing. That an A100 can "just" hide its allreduce
+# at 100 Gb/s is therefore not certain: it has 17 ms in which to hide 16 or 17 ms. That it cannot do
+# so at 10 Gb/s is certain. This control did not cover TCP, nor messages of a few bytes. That TCP
+# takes nine times as long for 4 B is only as reliable as the latency that we estimated.
 #
 # ## 5. Which processor?
-# A network is one number that can hold up a device. Its memory is another. The **roofline** ([lab 12](12_find_the_bottleneck.ipynb)) needs two numbers of a data sheet: the *peak*, operations a second, and the memory's
-# *bandwidth*, bytes a second. A program has one number: its *intensity*, operations for each byte
-# that it moves.
+# The network is one limit of a processor, and its memory is another one. The **roofline** model
+# ([lab 12](12_find_the_bottleneck.ipynb)) uses two numbers of a data sheet, the *peak* in operations per second and the *bandwidth*
+# of the memory in bytes per second. A program has one number, its *intensity*, which is the number
+# of operations per byte that it moves.
 #
-# - Memory lets bandwidth · intensity operations pass in a second. That is the slanted roof.
-# - The flat roof is the peak. The lower roof is the limit.
-# - They meet at the **ridge**: left of it memory is the limit, right of it the peak.
+# - The memory allows bandwidth · intensity operations per second, which is the slanted part of the
+#   roof.
+# - The flat part of the roof is the peak. The lower of the two is the limit.
+# - The two parts meet at the **ridge**. Programs with a lower intensity are limited by the memory,
+#   and programs with a higher one by the peak.
 #
-# For example, a device of 10¹² operations/s and 10¹¹ bytes/s has its ridge at 10 operations a byte;
-# at 2 operations a byte it reaches 2 · 10¹¹ of them a second. You wrote the second function in
-# [lab 12](12_find_the_bottleneck.ipynb).
+# For example, a processor with 10¹² operations/s and 10¹¹ bytes/s has its ridge at 10 operations
+# per byte. A program with 2 operations per byte reaches at most 2 · 10¹¹ operations per second on
+# it. You wrote the second function of the next cell in [lab 12](12_find_the_bottleneck.ipynb).
 
 # %%
 def ridge(peak, bandwidth):
@@ -523,22 +582,25 @@ def attainable(intensity, peak, bandwidth):
 
 # %% [markdown]
 # ### Predict
-# The layer fc6 of VGG-16 has 103 million parameters. With one picture each of them is read once,
-# for a multiplication and an addition. (a) How many operations a byte is that in 16 bits? (b) Which
-# percentage of its peak of 989 · 10¹² does an H100 reach then, with 3.35 · 10¹² bytes/s?
+# The layer fc6 of VGG-16 has 103 million parameters. With a batch of one image, each parameter is
+# read once, for one multiplication and one addition. (a) How many operations per byte is this with
+# 16-bit parameters? (b) Which percentage of its peak of 989 · 10¹² operations/s does an H100 reach
+# then, with 3.35 · 10¹² bytes/s?
 
 # %%
 predict("28.3", operations_a_byte=..., percent_H100=...)
 
 # %% [markdown]
-# Nine devices, by their data sheets. A data sheet's peak counts operations on numbers of *its*
-# kind: 32, 16 or 8 bits. A smaller number is also fewer bytes. (TPU, IPU and FPGA: Google's chip
-# for matrices, Graphcore's with all memory on the chip, and a chip whose circuits one programs.
-# NNP-T and Gaudi 2 are Intel's: it gave up the first, from Nervana, in 2020 for the second kind,
-# from Habana.)
+# ### Nine processors by their data sheets
+# The next cells compare nine processors by their data sheets. The peak of a data sheet counts
+# operations on numbers of *its* kind, which have 32, 16 or 8 bits, and a number with fewer bits
+# also has fewer bytes. (The TPU is Google's processor for matrices, the IPU is Graphcore's, which
+# has all of its memory on the chip, and an FPGA is a chip whose circuits can be programmed. NNP-T
+# and Gaudi 2 are Intel's. NNP-T came from Nervana, and Intel gave it up in 2020 in favor of Gaudi,
+# which came from Habana.)
 #
-# Three cases are held against them, all from VGG-16: fc6 with 1 picture and with 256, and the
-# convolution conv4_2 with 32.
+# We compare the processors in three cases from VGG-16: the layer fc6 with 1 image and with 256
+# images, and the convolution conv4_2 with 32 images. (The tables call images *pictures*.)
 
 # %%
 rows = {}
@@ -590,36 +652,43 @@ reached = 100 * attainable(place, h100.peak, h100.bandwidth) / h100.peak
 predict.right("28.3", operations_a_byte=place, percent_H100=reached)
 
 # %% [markdown]
-# **Explain.** With one picture fc6 is left of every ridge: the order is that of the memories, and
-# the peaks do not matter. (The FPGA's numbers are the shortest, so its memory brings more of them.)
-# The convolution with 32 pictures is right of all ridges: the order is that of the peaks. With 256
-# pictures fc6 is so, too, but for the H100. V100 and TPU v3 lie on each other.
+# **Explain.** With one image the intensity of fc6 is below every ridge, so the order is that of the
+# memories, and the peaks do not matter. (The FPGA uses the shortest numbers, so its memory delivers
+# more of them.) The convolution with 32 images is above all ridges, so the order is that of the
+# peaks. With 256 images fc6 is also above all ridges except that of the H100. The curves of V100
+# and TPU v3 lie on top of each other.
 #
-# From the K80 to the H100 the peak grew 113 times, partly by smaller numbers, and the bandwidth 7
-# times. So the ridge moved from 18 to 295: newer devices need larger batches to be busy.
+# From the K80 to the H100 the peak increased 113 times, partly because of shorter numbers, but the
+# bandwidth increased only 7 times. The ridge therefore moved from 18 to 295, and newer processors
+# need larger batches to be busy.
 #
-# The IPU's ridge is at 2.8. Its memory lies on the chip, beside the arithmetic, and is as fast as
-# 13 H100's. What is the price?
-# <details><summary>Answer</summary> It holds 0.3 GB. The weights of fc6 fit in 16 bits (0.2 GB), those of
-# VGG-16 (0.28 GB) just about, without any activation. A larger net is cut over many IPUs, and then
-# links between chips are what counts.</details>
+# The ridge of the IPU is at only 2.8. Its memory is on the chip next to the arithmetic units, and
+# is as fast as the memories of 13 H100s. What is the disadvantage?
+# <details><summary>Answer</summary>
 #
-# On which of these would your framework run?
-# <details><summary>Answer</summary> PyTorch and TensorFlow run as they are on the CPU and on NVIDIA's GPUs,
-# as long as their build still knows the GPU: CUDA 12 has dropped the K80, and CUDA 13 the V100. The
-# TPU, the IPU and Gaudi train with a package of their maker that translates your program:
-# PyTorch/XLA (TensorFlow knows TPUs itself), PopTorch, and Intel's bridge with the device `hpu`.
-# Such a package has its own list of versions and operations that it takes. NNP-T had drivers for
-# TensorFlow and PaddlePaddle when Intel gave it up. The FPGA's processor only runs nets that were
-# trained elsewhere and then quantized for it. So ask for the software first, and then for the
-# roof.</details>
+# This memory holds only 0.3 GB. The 16-bit weights of fc6 fit (0.2 GB), and those of VGG-16 (0.28
+# GB) barely fit, without any activations. A larger network has to be distributed over many IPUs, so
+# that the links between the chips determine its speed.
+# </details>
+#
+# On which of these processors would your framework run?
+# <details><summary>Answer</summary>
+#
+# PyTorch and TensorFlow run without changes on the CPU and on NVIDIA's GPUs, as long as their build
+# supports the GPU: CUDA 12 has dropped the K80, and CUDA 13 the V100. The TPU, the IPU and Gaudi
+# train with a package of their manufacturer that translates your program: PyTorch/XLA (TensorFlow
+# supports TPUs itself), PopTorch, and Intel's bridge with the device `hpu`. Such a package has its
+# own list of supported versions and operations. NNP-T had drivers for TensorFlow and PaddlePaddle
+# when Intel gave it up. The processor on the FPGA only runs networks that were trained elsewhere
+# and then quantized for it. So ask about the software first, and about the roofline second.
+# </details>
 #
 # *Sources: deprecated architectures in CUDA's release notes; the documentation of PyTorch/XLA,
 # PopTorch, Intel Gaudi and Vitis AI (UG1414); Linley Newsletter, August 2019 and February 2020.*
 #
-# ### And in truth? A control
-# A roof is a bound. How much of its peak did ResNet-50's training reach, by the published images
-# per second of section 4?
+# ### How much of the peak is reached? A control
+# A roofline is only an upper bound. The next cell computes how much of its peak each GPU reached
+# when it trained ResNet-50, from the published images per second of section 4.
 
 # %%
 for gpu in lab28.GPUS:
@@ -628,16 +697,28 @@ for gpu in lab28.GPUS:
     print(f"{gpu.name}: {reached:4.1f} of {peak:g} · 10¹² operations/s, {reached / peak:.0%}")
 
 # %% [markdown]
-# **Explain.** In 32 bits training reaches half of the peak, in 16 bits a fifth. A likely reason, by
-# the roofline: with the ridge so far right, more of the net's layers lie left of it. (That is no
-# proof: [lab 12](12_find_the_bottleneck.ipynb) shows how to measure.)
+# **Explain.** In FP32 training reaches half of the peak, and with 16-bit numbers a fifth. A likely
+# reason, according to the roofline, is that the ridge is much further to the right there, so more
+# of the network's layers are limited by the memory. (This is not a proof. [Lab 12](12_find_the_bottleneck.ipynb) shows how to
+# measure it.)
 #
-# Not shown here: prices, watts, and how much of each device's peak its software can reach.
+# This lab does not compare prices or power consumption, and it does not show how much of each
+# processor's peak its software can reach.
 #
-# ### Going further: the network is a roof, too
-# Take the bytes that a GPU *sends* in place of those that it reads: about 2 · 102 MB in a step of
-# ResNet-50. Then `ridge` says how many operations there must be for each byte sent, if the network
-# is not to be the limit. It takes about 5 minutes.
+# ### What you take away
+# - For short messages the choice between RDMA and TCP determines the time. For long messages it is
+#   the bits per second, multiplied by the number of NICs that the algorithm uses.
+# - The boundary between the two is at log₂ p · p/(p − 1) · α/β bytes. At equal latency, a network
+#   with more bandwidth needs longer messages.
+# - A faster GPU needs a faster network, because it leaves less time in which an allreduce can be
+#   hidden.
+# - The lower of two roofs is the limit, for memory as well as for a network. [Lab 22](22_latency_and_bandwidth.ipynb) fits the
+#   numbers of a link on your machine.
+#
+# ### Going further (optional): the network is a roof, too
+# Replace the bytes that a GPU reads by the bytes that it *sends*, which are about 2 · 102 MB in a
+# training step of ResNet-50. The function `ridge` then returns the number of operations per sent
+# byte that are necessary if the network should not be the limit. This takes about 5 minutes.
 
 # %%
 step = pictures * lab28.RESNET50.flops / (2 * lab28.RESNET50.gradient)
@@ -653,15 +734,15 @@ for gpu in lab28.GPUS:
     )
 
 # %% [markdown]
-# **Explain.** Where the ridge is left of the step's number, the exchange is shorter than the step's
-# computing. You know the answer from section 4; this is the short way to it. And it shows two cures
-# besides a faster network: more pictures in a step ([lab 34](34_large_batch.ipynb)), and fewer bytes ([lab 35](35_compress_gradients.ipynb)).
+# **Explain.** If the ridge is below the number of the training step, the allreduce is shorter than
+# the computation of the step. You know this result from section 4, and this is a shorter way to it.
+# It also shows two remedies other than a faster network: more images in a step ([lab 34](34_large_batch.ipynb)) and fewer
+# bytes ([lab 35](35_compress_gradients.ipynb)).
 #
-# ### What you take away
-# - Short messages: RDMA or TCP decides. Long ones: bits per second, times the cards that the
-#   algorithm uses.
-# - Between them lies lg p · p/(p - 1) · α/β. At the same latency, more bandwidth needs longer
-#   messages.
-# - A faster GPU needs a faster network: there is less time in which to hide the exchange.
-# - The lower of two roofs is the limit, of memory as of a network. [Lab 22](22_latency_and_bandwidth.ipynb) fits such numbers on your
-#   machine.
+# ### Further reading
+# - R. Thakur, R. Rabenseifner and W. Gropp, *[Optimization of Collective Communication Operations in MPICH](https://doi.org/10.1177/1094342005051521)*, International Journal of High Performance Computing Applications 19(1), 2005. The two allreduce algorithms of this lab, and MPICH's limits between them.
+# - S. Williams, A. Waterman and D. Patterson, *[Roofline: An Insightful Visual Performance Model for Multicore Architectures](https://doi.org/10.1145/1498765.1498785)*, Communications of the ACM 52(4), 2009. The roofline model.
+# - A. Awan, J. Bédorf, C. Chu, H. Subramoni and D. Panda, *[Scalable Distributed DNN Training using TensorFlow and CUDA-Aware MPI](https://arxiv.org/abs/1810.11112)*, CCGRID, 2019. Allreduce for training on GPU clusters, by CUDA-aware MPI and by NCCL.
+# - X. Jia et al., *[Highly Scalable Deep Learning Training System with Mixed-Precision: Training ImageNet in Four Minutes](https://arxiv.org/abs/1807.11205)*, 2018. How hierarchical allreduces of fused gradients helped to train on ImageNet in
+#   minutes.
+# - [NCCL tests: Performance reported](https://github.com/NVIDIA/nccl-tests/blob/master/doc/PERFORMANCE.md). How NCCL's bandwidth is measured and compared with that of the links.

@@ -621,7 +621,7 @@ for way, row in curves.items():
 #
 # ### Further reading
 # - [@awan2018] The pipelined chain, and the comparison with NCCL on up to 128 GPUs.
-# - [@awan2019bcast] The same question again, with NCCL 2.
+# - [@awan2019b] The same question again, with NCCL 2.
 # - [@awan2017] S-Caffe, a root solver with broadcasts for each layer.
 # - [@chu2017] Broadcasts with the multicast of InfiniBand.
 # - [@chan2007] Cost formulas and lower bounds for scatter-allgather and other collectives.

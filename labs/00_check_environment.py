@@ -121,7 +121,7 @@ predict.compare(
 # `report["gpu"]["devices"]` is the list of GPUs, or None if the doctor found none.
 #
 # ### Exercise 00.1 · Share the machine
-# If each of 4 ranks used all cores, the ranks would slow each other down, which lab 13 measures. So
+# If each of 4 ranks used all cores, the ranks would slow each other down, which [lab 13](13_cpu_threads_and_affinity.ipynb) measures. So
 # write `per_rank`, which computes what each of `ranks` ranks may use, from the report that the
 # function is given. Return a dictionary with
 #
@@ -346,7 +346,7 @@ check("00.3", pass_on)
 # - The message of a failed run names the rank and the line, so read it first.
 # - If nothing happens, find out which rank waits for which.
 #
-# Lab 01 continues with measurements that you can trust.
+# [Lab 01](01_time_it_properly.ipynb) continues with measurements that you can trust.
 #
 # ### Further reading
 # - [MPI for Python (mpi4py)](https://mpi4py.readthedocs.io). The tutorial shows `send`, `recv` and `sendrecv` in a few lines each.

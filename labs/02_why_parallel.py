@@ -344,8 +344,8 @@ print(f"GPT-3, without any activation: {training_bytes(gpt3, 0) / 1e9:,.0f} GB; 
 #
 # The devices are in *nodes*, which are computers with one network interface card (NIC) each. Among
 # p devices each NIC has to send about 2 (p − 1) / p times the bytes of the gradients, unless the
-# switches add the gradients themselves, as switches with NVIDIA's SHARP do (lab 23 shows why). The
-# NIC can send while the backward pass still computes the gradients of earlier layers (lab 32). **At
+# switches add the gradients themselves, as switches with NVIDIA's SHARP do ([lab 23](23_ring_allreduce.ipynb) shows why). The
+# NIC can send while the backward pass still computes the gradients of earlier layers ([lab 32](32_buckets_and_overlap.ipynb)). **At
 # best**, a step therefore takes as long as the *longer* of two things: the computation or the
 # communication.
 #
@@ -431,9 +431,9 @@ plots.lines(bounds | reached, **axes, title=title, name="bounds")
 #
 # | application | what is large | what it demands from a cluster |
 # |---|---|---|
-# | autonomous driving | the data: 1 to 5 TB per hour from a car | storage and input for petabytes (lab 15) |
-# | medical imaging | a sample: 1 GiB for a scan of a lung | memory: recomputation, partitioned models (labs 14 and 62) |
-# | generating images | the work: 150,000 GPU hours | hundreds of GPUs for weeks; checkpoints (lab 70) |
+# | autonomous driving | the data: 1 to 5 TB per hour from a car | storage and input for petabytes ([lab 15](15_input_pipeline.ipynb)) |
+# | medical imaging | a sample: 1 GiB for a scan of a lung | memory: recomputation, partitioned models (labs [14](14_mixed_precision_and_memory.ipynb) and [62](62_model_parallel.ipynb)) |
+# | generating images | the work: 150,000 GPU hours | hundreds of GPUs for weeks; checkpoints ([lab 70](70_checkpoint_and_requeue.ipynb)) |
 #
 # Only one or two CT scans of 512 · 512 · 1,069 points fit into a batch, so such scans are often cut
 # into patches. The 150,000 GPU hours are those of Stable Diffusion, which was trained with data
@@ -451,8 +451,8 @@ plots.lines(bounds | reached, **axes, title=title, name="bounds")
 #   for each parameter.
 # - Scale-up ends where the fast links end. Scale-out continues beyond that, over a network that has
 #   to transfer the gradients.
-# - At best, many devices are as fast as the longer of computation and communication allows. Lab 30
-#   begins with the communication, and lab 50 measures what is lost.
+# - At best, many devices are as fast as the longer of computation and communication allows. [Lab 30](30_average_gradients.ipynb)
+#   begins with the communication, and [lab 50](50_strong_and_weak_scaling.ipynb) measures what is lost.
 #
 # ### Further reading
 # - T. Ben-Nun and T. Hoefler, *[Demystifying Parallel and Distributed Deep Learning: An In-Depth Concurrency Analysis](https://arxiv.org/abs/1802.09941)*, ACM Computing Surveys 52(4), 2019. A survey of the forms of parallelism that the next labs introduce one by one.

@@ -344,7 +344,7 @@ check("10.3", train_step)
 # 5. the whole step, with the update.
 #
 # The differences between the calls are the parts of a step. `timing.in_turns(calls)` lets the calls
-# take turns, as `timing.ratio` in lab 01 does with two calls. The last line is a control: a step
+# take turns, as `timing.ratio` in [lab 01](01_time_it_properly.ipynb) does with two calls. The last line is a control: a step
 # with a single image, which has almost no arithmetic.
 
 # %%
@@ -512,7 +512,7 @@ plots.bars(
 #
 # ### What you take away
 # - The loss of a batch is a **mean**, so N images on one device can become N/4 images on each of
-#   four devices, with averaged gradients (lab 30).
+#   four devices, with averaged gradients ([lab 30](30_average_gradients.ipynb)).
 # - If the loss falls very slowly, the learning rate is too low. If it jumps up or stays near ln 10,
 #   the rate is too high (see the first optional part).
 # - A training step clears the gradients, computes forward pass, loss and backward pass, and updates
@@ -521,7 +521,7 @@ plots.bars(
 # - Measure accuracy in evaluation mode and in `inference_mode`, and restore the mode of the
 #   network.
 # - The backward pass has 1.5 times the arithmetic of the forward pass here, and nearly 2 times in
-#   networks whose first layer is a small part. Each call has a fixed overhead (lab 12).
+#   networks whose first layer is a small part. Each call has a fixed overhead ([lab 12](12_find_the_bottleneck.ipynb)).
 #
 # ## Going further (optional): too low, right, too high
 # (This part takes 10 minutes, which are not counted above.) Why did we choose a learning rate of
@@ -694,8 +694,8 @@ print(f"An image alone is done after {times}.")
 # times say little about the GPU. This section therefore trains two networks that are large enough,
 # with the `train_step` that you wrote: [ResNet-50](https://arxiv.org/abs/1512.03385) on images of 224 × 224 pixels, and
 # [GPT-2](https://cdn.openai.com/better-language-models/language_models_are_unsupervised_multitask_learners.pdf) with 124 million parameters on texts of 1,024 tokens. Images and tokens are
-# random numbers that are already on the device, so no step waits for a disk (lab 15). On a GPU with
-# bfloat16 these networks compute in this format (lab 14).
+# random numbers that are already on the device, so no step waits for a disk ([lab 15](15_input_pipeline.ipynb)). On a GPU with
+# bfloat16 these networks compute in this format ([lab 14](14_mixed_precision_and_memory.ipynb)).
 #
 # How much of the device does a step use? **Model FLOPs utilization** ([MFU](https://arxiv.org/abs/2204.02311))
 # compares the operations that the model needs with those that the device could execute in the same

@@ -53,7 +53,7 @@ wide = 4096  # outputs of the two layers of a large net
 
 # %% [markdown]
 # ## The reference curve
-# The next two cells train the network with PyTorch and the training step of lab 10. Their loss
+# The next two cells train the network with PyTorch and the training step of [lab 10](10_train_on_one_device.ipynb). Their loss
 # curve is the reference that the TensorFlow program has to reproduce.
 #
 # We also need a control that shows how closely two correct programs can agree. For this purpose
@@ -119,9 +119,9 @@ predict("11.1", relative_difference=...)  # a number
 
 # %% [markdown]
 # ### Exercise 11.1 · A step with GradientTape
-# Write one training step as in lab 10: forward pass, loss, gradients, update. You need these parts:
+# Write one training step as in [lab 10](10_train_on_one_device.ipynb): forward pass, loss, gradients, update. You need these parts:
 #
-# - `net(images)` returns *logits*, one number of any size for each digit (lab 10);
+# - `net(images)` returns *logits*, one number of any size for each digit ([lab 10](10_train_on_one_device.ipynb));
 # - `keras.losses.SparseCategoricalCrossentropy(from_logits=True)` makes a loss function, which you
 #   then call with (labels, outputs). Without `from_logits=True` it interprets the outputs as
 #   probabilities;
@@ -206,7 +206,7 @@ plots.loss(
 #
 # (b) In eager execution, each operation costs some 10 µs or more in Python before anything is
 # computed, and a training step of this small network consists of some fifty operations. Their
-# arithmetic takes 0.1 to 0.3 ms (the bar plot of lab 10). How many times as fast is the step as a
+# arithmetic takes 0.1 to 0.3 ms (the bar plot of [lab 10](10_train_on_one_device.ipynb)). How many times as fast is the step as a
 # graph? An estimate is enough.
 
 # %%
@@ -215,7 +215,7 @@ predict("11.2", traces=..., eager_over_graph=...)  # two numbers
 
 # %% [markdown]
 # ### Exercise 11.2 · One graph for every batch and every rate
-# In lab 41 the learning rate rises over the first steps, and the last batch of an epoch may be
+# In [lab 41](41_horovod_tensorflow.ipynb) the learning rate rises over the first steps, and the last batch of an epoch may be
 # smaller than the others. Write a step that is traced **once**, whatever the number of images and
 # whatever the learning rate.
 #
@@ -407,7 +407,7 @@ print("Keras, as reported by fit:    ", np.round(fit_losses(nets.keras_digits(),
 #   slow.
 # * By default `fit` shuffles, and takes batches of 32.
 #
-# Lab 12 shows where the time of a step goes, and lab 20 begins with many processes instead of one.
+# [Lab 12](12_find_the_bottleneck.ipynb) shows where the time of a step goes, and [lab 20](20_ranks_and_messages.ipynb) begins with many processes instead of one.
 #
 # ## Going further (optional): more graphs
 # These three short parts take some 15 minutes, which are not counted above.

@@ -113,7 +113,7 @@ for rank in range(min(4, len(usable))):
 # step therefore takes `serial + parallel / t`, which is **Amdahl's law** (1967).
 #
 # We can compute the two parts from the times of a step with different numbers of threads, because
-# the times form a straight line over x = 1/threads. The next cell fits this line (in lab 50 you
+# the times form a straight line over x = 1/threads. The next cell fits this line (in [lab 50](50_strong_and_weak_scaling.ipynb) you
 # will write such a fit) and prints what the law predicts for three serial shares.
 
 # %%
@@ -143,7 +143,7 @@ for share in (0.5, 0.1, 0.01):
 #
 # The price is that the ranks have to add up their gradients once in each step. MPI (Message Passing
 # Interface) does this with `comm.Allreduce(own, total)`, which leaves the sum of all ranks' `own`
-# in `total`, on every rank (lab 21). Both are NumPy arrays of the same shape. The next cell
+# in `total`, on every rank ([lab 21](21_collectives.ipynb)). Both are NumPy arrays of the same shape. The next cell
 # contains this allreduce for all gradients of a network.
 
 # %%

@@ -91,7 +91,7 @@ for number in (1.001, 1e-8, 1e5):
 # doubled, so it adapts to the training without any tuning.
 #
 # ### Predict
-# We train the digits of lab 10. The loss is multiplied by `tiny`, which is about a millionth, and
+# We train the digits of [lab 10](10_train_on_one_device.ipynb). The loss is multiplied by `tiny`, which is about a millionth, and
 # the learning rate is divided by it. With exact arithmetic this changes nothing, and in float32 95
 # to 97 % of the test images are recognized. What is the percentage in float16 without loss scaling,
 # and with it? (Guessing among ten digits gives 10 %. Without `tiny`, the gradient of each logit is
@@ -217,7 +217,7 @@ predict.compare("14.2", sum_in_bfloat16=total.item())
 # `net` has float32 weights and keeps them, and `optimizer` updates them. Write a step in which the
 # layers compute in bfloat16 and the loss is computed in float32, because the two to three digits of
 # bfloat16 are too few for small differences. About 7 lines, of which five are those of the training
-# step of lab 10. *(beginner)*
+# step of [lab 10](10_train_on_one_device.ipynb). *(beginner)*
 #
 # According to its documentation, [`torch.autocast`](https://docs.pytorch.org/docs/stable/amp.html) should contain the forward pass
 # and the loss but not the backward pass, whose types are already determined. (Inside the block,
@@ -347,7 +347,7 @@ predict.compare("14.2", **gains)
 # ## What a training step keeps in memory
 # A training step needs memory for the **parameters**, for their **gradients**, for the **optimizer
 # state** (Adam keeps two numbers per parameter), and for the **activations**, which the forward
-# pass saves for the backward pass. Only the activations depend on the batch. In lab 02 we counted
+# pass saves for the backward pass. Only the activations depend on the batch. In [lab 02](02_why_parallel.ipynb) we counted
 # the output of every layer. Here we count what is really kept, because not every output is needed
 # in the backward pass. The output of a layer and the input of the next layer are the same tensor,
 # which is counted once.
@@ -549,15 +549,15 @@ predict.compare("14.4", **found)
 # sentence.)
 #
 # The networks above are small, so a GPU spends much of a step on launching operations. Here your
-# `mixed_step` and your `checkpointed` train the two workloads of lab 10, which are ResNet-50 on
+# `mixed_step` and your `checkpointed` train the two workloads of [lab 10](10_train_on_one_device.ipynb), which are ResNet-50 on
 # images of 224 × 224 pixels, and GPT-2 with 124 million parameters on texts of 1,024 tokens. Each
 # trains in three ways: in float32, with your mixed step, and with your mixed step and checkpointing
 # in 4 segments. In the two mixed ways the images are stored channels-last.
 #
-# Lab 10 explains MFU (model FLOPs utilization), the share of the device's peak that the model's
+# [Lab 10](10_train_on_one_device.ipynb) explains MFU (model FLOPs utilization), the share of the device's peak that the model's
 # operations reach. Each type has a peak of its own. The operations that checkpointing repeats do
 # not count, because the model does not require them, so checkpointing lowers the MFU. The parameter
-# `workload` chooses the networks as in lab 10, and `"tiny"` tests the code on any device.
+# `workload` chooses the networks as in [lab 10](10_train_on_one_device.ipynb), and `"tiny"` tests the code on any device.
 
 # %%
 for name in workloads.chosen(workload):

@@ -72,7 +72,7 @@ print(
 # ## Who reads what?
 # Several processes, the **ranks**, train one network together. They are numbered from 0 to ranks
 # − 1. In each **epoch** every sample should be read once, by one of the ranks. After each step all
-# ranks average their gradients (lab 30), for which each rank waits for all others. If one rank had
+# ranks average their gradients ([lab 30](30_average_gradients.ipynb)), for which each rank waits for all others. If one rank had
 # one step more than the others, it would wait forever.
 #
 # ### Predict

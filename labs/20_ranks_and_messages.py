@@ -444,10 +444,10 @@ predict.compare("20.3", short_us=short * 1e6, long_GB_per_s=sizes[-1] / long / 1
 # - The time of a message is a fixed latency plus its bytes divided by the bandwidth. A few long
 #   messages are therefore faster than many short ones.
 #
-# Lab 21 builds collectives, such as the allreduce that averages gradients, from these calls.
+# [Lab 21](21_collectives.ipynb) builds collectives, such as the allreduce that averages gradients, from these calls.
 #
 # ## Going further (optional)
-# These two parts take about 15 minutes each. Lab 22 uses the eager limit, if you have measured it.
+# These two parts take about 15 minutes each. [Lab 22](22_latency_and_bandwidth.ipynb) uses the eager limit, if you have measured it.
 #
 # ### What are halos good for?
 # The same blur runs 40 times on 4 ranks, once with neighbors and once, as a control, on each rank

@@ -212,7 +212,7 @@ predict("21.3", sent_by_tree=..., sent_by_chunks=...)
 # | 3 | chunk 3 to rank 3 | chunk 0, its 10, to rank 0 | chunk 1 to rank 1 | chunk 2 to rank 2 | 1111 |
 #
 # The loop over i and the variable `to` are in the cell already. In step i, rank r receives from the
-# rank that is i to its left, r − i. Send and receive with one `comm.Sendrecv` (lab 20), receive
+# rank that is i to its left, r − i. Send and receive with one `comm.Sendrecv` ([lab 20](20_ranks_and_messages.ipynb)), receive
 # into `box`, and add `box` to your own chunk, `chunks[comm.rank]`. The chunks are *views* of
 # `vector`, so adding *into* one with `+=` adds into `vector`, where the sum must be. 3 lines.
 # *(intermediate)*
@@ -257,7 +257,7 @@ check("21.3", reduce_scatter)
 # | after step 1 | A · C D | A B · D | A B C · | · B C D |
 # | after step 2 | A B C D | A B C D | A B C D | A B C D |
 #
-# Rank 0 sends A, then D, then C. You will write such a ring in lab 23, and here it is given.
+# Rank 0 sends A, then D, then C. You will write such a ring in [lab 23](23_ring_allreduce.ipynb), and here it is given.
 
 # %%
 def allgather(comm, vector):
@@ -385,7 +385,7 @@ predict.right("21.3", chunks_lead_from_kB=chunks_lead[min(chunks_lead)])
 # that rank.
 #
 # ### Exercise 21.4 · Average with MPI's own
-# Lab 30 uses this function. Return the **mean** of all ranks' gradients, in a new array of the same
+# [Lab 30](30_average_gradients.ipynb) uses this function. Return the **mean** of all ranks' gradients, in a new array of the same
 # dtype, with one `Allreduce`. The array `gradient` must not change. 3 lines. *(beginner)*
 #
 # <details><summary>Hint 1: where does the result go?</summary>
@@ -471,11 +471,11 @@ for name, row in times.items():
 # - Broadcast makes all ranks equal, and allreduce adds up vectors and gives the sum to all ranks.
 #   Data-parallel training needs little else.
 # - A tree takes few steps, which is good for short vectors. Chunks send few bytes, which is good
-#   for long ones. MPI and NCCL choose by size (lab 24).
+#   for long ones. MPI and NCCL choose by size ([lab 24](24_trees_and_halving.ipynb)).
 # - `Allreduce` adds, so you have to divide to get the mean. MPI requires the same call, root,
 #   length and dtype on every rank.
 #
-# Lab 22 measures what a message costs, and lab 30 trains with an allreduce.
+# [Lab 22](22_latency_and_bandwidth.ipynb) measures what a message costs, and [lab 30](30_average_gradients.ipynb) trains with an allreduce.
 #
 # ### Further reading
 # - R. Thakur, R. Rabenseifner and W. Gropp, *[Optimization of Collective Communication Operations in MPICH](https://doi.org/10.1177/1094342005051521)*, International Journal of High Performance Computing Applications 19(1), 2005. The paper derives the costs of these collectives and shows how an MPI library

@@ -51,7 +51,7 @@ patience = 20  # seconds after which a check calls a program on real ranks stuck
 # ## Terms, and where your code runs
 # The vectors in this lab are gradients, flattened into one array per rank. A *rank* is one process
 # of a program that uses MPI (Message Passing Interface). An **allreduce** leaves the sum of all
-# vectors on every rank. It can be composed of two collectives from lab 21: a **reduce-scatter**
+# vectors on every rank. It can be composed of two collectives from [lab 21](21_collectives.ipynb): a **reduce-scatter**
 # leaves one chunk of the sum on each rank, and an **allgather** then brings the chunks of all ranks
 # to every rank.
 #
@@ -60,7 +60,7 @@ patience = 20  # seconds after which a check calls a program on real ranks stuck
 # | *p* | number of ranks, which are numbered from 0 to *p* − 1; the right neighbor of rank *p* − 1 is rank 0 |
 # | *n* | bytes in the vector of one rank |
 # | chunk | one of *p* nearly equal parts of a vector, numbered from 0 to *p* − 1 |
-# | α | latency, the seconds that every message costs, however short it is (lab 22) |
+# | α | latency, the seconds that every message costs, however short it is ([lab 22](22_latency_and_bandwidth.ipynb)) |
 # | β | seconds per byte, which is 1 / bandwidth |
 # | step | in one step a rank sends at most one message and receives at most one |
 #
@@ -118,7 +118,7 @@ predict("23.2", vectors_sent=..., steps=...)
 # %% [markdown]
 # ### Two tools: `Sendrecv` and views
 # `comm.Sendrecv(out, dest=right, recvbuf=box, source=left)` sends the array `out` to the right and
-# receives an array from the left into `box` (lab 20). Because it does both at the same time, the
+# receives an array from the left into `box` ([lab 20](20_ranks_and_messages.ipynb)). Because it does both at the same time, the
 # ranks cannot end up waiting for each other in a circle.
 #
 # `np.array_split` cuts a vector into chunks. These chunks are *views*, so values that you write
@@ -264,11 +264,11 @@ print(f"{run.time:.4f} s with additions at 4 GB/s, {free.time:.4f} s if they tak
 #
 # ## What a ring costs
 # The timeline shows the cost for four ranks on one machine model. For other numbers of ranks, other
-# vectors and other networks we need a formula. A message of m bytes takes α + mβ seconds (lab 22).
+# vectors and other networks we need a formula. A message of m bytes takes α + mβ seconds ([lab 22](22_latency_and_bandwidth.ipynb)).
 # To get the cost of a collective, we count its steps, work out how long one step takes, and
 # multiply.
 #
-# As an example, take the other allreduce from lab 21, which reduces along a tree and then
+# As an example, take the other allreduce from [lab 21](21_collectives.ipynb), which reduces along a tree and then
 # broadcasts along the same tree. Both parts take L = ⌈log₂ p⌉ steps, and every step sends whole
 # vectors, so the tree takes 2L(α + nβ) seconds. On four ranks L is 2. With n = 100 MB, α = 1 µs and
 # β = 1 ns per byte (1 GB/s), one step takes about 0.1 s, and the four steps take 0.4 s.
@@ -406,7 +406,7 @@ check("23.4", ring_wins_from)
 # bandwidth**, which is the number of bytes that a ring has to send, 2n(p − 1)/p, divided by the
 # time. Higher is faster, and the ring's curve can rise at most to the 11 GB/s of the links.
 #
-# In this model a message above 12 KiB waits until its receiver is ready (*rendezvous*, lab 20),
+# In this model a message above 12 KiB waits until its receiver is ready (*rendezvous*, [lab 20](20_ranks_and_messages.ipynb)),
 # which costs two more latencies. As a control, both algorithms also run without rendezvous.
 
 # %%
@@ -510,9 +510,9 @@ print(f"The ring takes {shortest:.1f} µs for {sizes[0]} bytes, {longest:.0f} µ
 #   bytes from the busiest rank.
 # - With more ranks the number of bytes hardly grows, but the number of messages does. The ring is
 #   therefore right for long vectors and wrong for short ones. For this reason libraries choose an
-#   algorithm by size (lab 24), and Horovod fuses small gradients into one long vector (lab 44).
+#   algorithm by size ([lab 24](24_trees_and_halving.ipynb)), and Horovod fuses small gradients into one long vector ([lab 44](44_timeline_and_fusion.ipynb)).
 # - In the models of this lab every rank has its own link. If four GPUs share one NIC (network
-#   interface card), it matters whose link the ring uses, which is the subject of lab 26.
+#   interface card), it matters whose link the ring uses, which is the subject of [lab 26](26_hierarchical_allreduce.ipynb).
 #
 # ### Going further (optional)
 # These two experiments take about 20 minutes. (a) Cut each chunk in two, and add one half while the

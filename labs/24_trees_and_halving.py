@@ -2,13 +2,29 @@
 # <!-- Generated from solutions/24_trees_and_halving.py by `make labs`. Learners work on a copy in work/. -->
 # # 24 Trees and halving
 #
-# No allreduce is best for one number and for a hundred megabytes: build the two that are missing,
-# and choose.
+# A training program allreduces vectors of very different lengths: the loss is a single number, the
+# gradient of one layer can have a few kilobytes, and all gradients together have a hundred
+# megabytes or more. In [lab 23](23_ring_allreduce.ipynb) the tree was the faster algorithm for short vectors and the ring for
+# long ones. Both waste something, however. In the tree most ranks are idle most of the time, and
+# the ring sends so many messages that on 64 ranks it takes several times as long as necessary for
+# vectors of medium length.
 #
-# **You will be able to** (1) write an allreduce by recursive doubling and by Rabenseifner's
-# halving, for any number of ranks, (2) say from the price of a message, a byte and an addition
-# which of them leads at which size, (3) measure a tuning table on your own machine and choose by
-# it.
+# In this lab we build the two allreduces that MPI libraries actually use, recursive doubling and
+# Rabenseifner's algorithm, and choose between four algorithms by size. First we write both for a
+# power of two of ranks, and an adapter extends them to any number of ranks. Then we map which
+# algorithm is fastest on a modeled cluster, derive from a cost formula why, and measure a tuning
+# table for this machine. MPI libraries contain such a table, or a rule in place of it.
+#
+# **After this lab you can** (1) write an allreduce by recursive doubling and by Rabenseifner's
+# halving, for any number of ranks, (2) predict from the cost of a message, of a byte and of an
+# addition which algorithm is fastest at which size, (3) measure a tuning table on your own machine
+# and choose the algorithm by it.
+#
+# ![The steps of four allreduces on eight ranks: the tree takes six steps of whole vectors, the ring fourteen of an eighth, recursive doubling three of whole vectors, and Rabenseifner's algorithm six of a half to an eighth](../notebooks/figures/24_steps.svg)
+#
+# *Four allreduces on eight ranks. Each bar is a step, and its height is the length of the messages
+# in this step. For short vectors the number of bars determines the time, and for long vectors their
+# total height. This lab builds the two dark ones.*
 #
 # Needs: mpi · Ranks: 4 · Minutes: 60 · Level: intermediate · Before: 21, 22, 23
 
@@ -35,24 +51,36 @@ moment = 1.0  # seconds for all ways together at one size of vector; each has it
 patience = 20  # seconds after which a check calls a program on real ranks stuck
 
 # %% [markdown]
-# Two allreduces are there already, in `labkit.collectives`. [Lab 21](21_collectives.ipynb)'s tree sends whole vectors up to
-# the root and down again; in the round next to the root only two ranks have anything to do. [Lab 23](23_ring_allreduce.ipynb)'s ring sends few bytes, but needs 2(p - 1) rounds. Is there a way with few rounds in which
-# nobody idles?
+# ## Terms
+# Two allreduces are available from `labkit.collectives`. The tree from [lab 21](21_collectives.ipynb) sends whole vectors
+# up to the root and down again, so in the step that reaches the root only two ranks have anything
+# to do. The ring from [lab 23](23_ring_allreduce.ipynb) sends few bytes but needs 2(p − 1) steps. We now look for an algorithm
+# with few steps in which no rank is idle.
 #
-# ### Recursive doubling
-# Let *all* ranks swap their vectors with a partner, in every round, and add what comes. After the
-# first round a vector holds the sum of 2 ranks, then of 4, then of 8. Each digit shows who is in a
-# sum:
+# | term | meaning |
+# |---|---|
+# | p, n | number of ranks, and bytes in the vector of one rank |
+# | α, β, γ | seconds per message, per byte sent, and per byte added ([lab 22](22_latency_and_bandwidth.ipynb)) |
+# | log₂ p | logarithm to base 2, written lg p in the messages of the checks |
+# | step | a rank sends at most one message and receives at most one; plots and checks in this lab say *round* |
+# | seat | the number of a rank among those that take part, counted from 0 without gaps (papers say *virtual* or *compacted rank*) |
+#
+# ## Recursive doubling
+# In recursive doubling *all* ranks exchange their vectors with a partner in every step, and add
+# what they receive. After the first step each vector contains the sum of 2 ranks, after the second
+# of 4, and after the third of 8. The table follows four ranks whose vectors have one value each.
+# Each rank has its own decimal digit, so a sum shows which ranks have contributed to it.
 #
 # | | rank 0 | rank 1 | rank 2 | rank 3 |
 # |---|---|---|---|---|
 # | before | 1 | 10 | 100 | 1000 |
-# | distance 1: 0 and 1 swap, 2 and 3 swap | 11 | 11 | 1100 | 1100 |
-# | distance 2: 0 and 2 swap, 1 and 3 swap | 1111 | 1111 | 1111 | 1111 |
+# | distance 1: 0 and 1 exchange, 2 and 3 exchange | 11 | 11 | 1100 | 1100 |
+# | distance 2: 0 and 2 exchange, 1 and 3 exchange | 1111 | 1111 | 1111 | 1111 |
 #
-# The partner of `me` at a distance of 1, 2, 4, … is `me ^ distance`. The operator `^` flips one bit
-# of a number: 2 is 10 in binary, so `2 ^ 1` is 11, which is 3, and `3 ^ 1` is 2 again. So each is
-# the other's partner.
+# At a distance of 1, 2, 4, … the partner of `me` is `me ^ distance`. The operator `^` flips one bit
+# of a number. For example, 2 is 10 in binary, so `2 ^ 1` is 11, which is 3, and `3 ^ 1` is 2 again.
+# Each of the two is therefore the other's partner. The next cell draws all messages for eight
+# ranks.
 
 # %%
 # Drawing: eight ranks.
@@ -65,19 +93,21 @@ plots.messages(arrows, 8, title="Recursive doubling: every rank swaps in every r
 
 # %% [markdown]
 # ### Exercise 24.1 · Recursive doubling
-# Write it for a power of two of ranks. They sit in *seats*: `seats[i]` is the rank in seat i, and
-# `me` is this rank's seat. Soon only some ranks will have a seat, so a seat's number is not its
-# rank: the `^` goes from seat to seat, and `seats` says which rank sits there. Swap by one
-# `comm.Sendrecv` of the whole `vector` into `box`, and add `box` into `vector`. 3 lines.
-# *(beginner)*
+# Write recursive doubling for a power of two of ranks. The ranks that take part have *seats*:
+# `seats[i]` is the rank in seat i, and `me` is the seat of this rank. A seat's number can differ
+# from the rank's number, because later in this lab only some of the ranks will have a seat. Apply
+# `^` to the seat, therefore, and look up in `seats` which rank the partner is. Exchange the whole
+# vectors with one `comm.Sendrecv` that sends `vector` and receives into `box`, and add `box` to
+# `vector`. This takes 3 lines. *(beginner)*
 #
 # <details><summary>Hint 1: with whom?</summary>
 #
-# The partner sits in seat `me ^ distance`: its rank is `seats[me ^ distance]`.
+# The partner has seat `me ^ distance`, so its rank is `seats[me ^ distance]`.
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
-# `comm.Sendrecv(vector, dest=partner, recvbuf=box, source=partner)`, then `vector += box`.
+# Call `comm.Sendrecv(vector, dest=partner, recvbuf=box, source=partner)`, and then add with
+# `vector += box`.
 # </details>
 
 # %%
@@ -97,11 +127,11 @@ check("24.1", doubling)
 
 # %% [markdown]
 # ### Any number of ranks
-# With 6 ranks there is no partner for everybody. MPICH's way: a power of two of ranks takes part,
-# here 4, and the 2 that are too many get somebody who works for them. The first ranks form pairs,
-# (0, 1) and (2, 3). The left one of a pair *hands in* its vector to the right one, and waits. So
-# ranks 1, 3, 4 and 5 get a seat. Afterwards the sum is handed back. The function below does that,
-# around your `doubling`.
+# With 6 ranks some ranks have no partner. [MPICH](https://www.mpich.org) solves this problem by letting only a
+# power of two of ranks take part, here 4, while the other 2 ranks let a neighbor work for them. The
+# first four ranks form the pairs (0, 1) and (2, 3). The left rank of each pair *hands in* its
+# vector to the right rank and waits, so ranks 1, 3, 4 and 5 have a seat. At the end the right rank
+# hands the sum back to the left one. The functions in the next cell do this around your `doubling`.
 #
 # | | rank 0 | rank 1 | rank 2 | rank 3 | rank 4 | rank 5 |
 # |---|---|---|---|---|---|---|
@@ -111,7 +141,6 @@ check("24.1", doubling)
 # | distance 1: seats 0 and 1, 2 and 3 | | 1 111 | | 1 111 | 110 000 | 110 000 |
 # | distance 2: seats 0 and 2, 1 and 3 | | 111 111 | | 111 111 | 111 111 | 111 111 |
 # | hand back: 1 to 0, 3 to 2 | 111 111 | 111 111 | 111 111 | 111 111 | 111 111 | 111 111 |
-#
 
 # %%
 def seats_of(size):
@@ -148,11 +177,13 @@ WAYS = {
 }
 
 # %% [markdown]
-# ### Halving, then doubling
-# Doubling sends the *whole* vector in each of its lg p rounds (lg: the logarithm to base 2).
-# Rabenseifner (2004) sends less. Partners swap *halves*: each gives away one half and keeps the
-# other. So each half is added by one of the two, not by both. In the next round they halve what
-# they have kept. In the end each has one p-th of the sum:
+# ## Halving, then doubling
+# Recursive doubling sends the *whole* vector in each of its log₂ p steps. Rabenseifner (2004) found
+# an algorithm that sends less. In its first half, which is a reduce-scatter, partners exchange
+# *halves* of their vectors: each rank gives away one half and keeps the other one, so each half is
+# added by only one of the two partners. In the next step they halve what they have kept, and at the
+# end each rank has one p-th of the sum. In the second half, which is an allgather, the same
+# partners exchange their finished parts in the opposite order.
 #
 # | | rank 0 | rank 1 | rank 2 | rank 3 |
 # |---|---|---|---|---|
@@ -162,15 +193,17 @@ WAYS = {
 # | back, distance 2 | 1111 2222 · · | · · 3333 4444 | 1111 2222 · · | · · 3333 4444 |
 # | back, distance 1 | 1111 2222 3333 4444 | the same | the same | the same |
 #
-# Read the second line: rank 0 gave its upper half to rank 1 and got rank 1's lower half. At each
-# distance the seat whose number lacks the bit `distance` (the left one of the two) keeps the lower
-# half of what it has, its partner the upper. On the way back, in the opposite order, each sends
-# what it has and receives the part that it had given away; nothing is added.
+# The row *distance 1* shows what happens: rank 0 gave its upper half to rank 1 and received the
+# lower half of rank 1. At each distance, the partner whose seat number lacks the bit `distance`
+# (the left one of the two) keeps the lower half of what it has, and the other partner keeps the
+# upper half. On the way back each rank sends what it has and receives the part that it gave away
+# before. Nothing is added on the way back, because all parts are finished.
 #
 # ### Predict
-# How many rounds do 16 ranks need, there and back? How many vectors does each of them send in all
-# (1/2 + 1/4
-# + …, twice)? And of 17 ranks, the one that works for two and hands the sum back?
+# How many steps (`rounds`) do 16 ranks need in both halves together? How many vectors' worth of
+# bytes does each of them send, which is 1/2 + 1/4 + … in each half? And how many vectors does a
+# rank send if there are 17 ranks and it works for two, including the sum that it hands back? For
+# four ranks the table gives 4 steps and 1.5 vectors.
 
 # %%
 predict("24.2", rounds=..., vectors_sent=..., sent_for_two=...)
@@ -178,28 +211,30 @@ predict("24.2", rounds=..., vectors_sent=..., sent_for_two=...)
 
 # %% [markdown]
 # ### Exercise 24.2 · Halving
-# In the seats again. A rank is in charge of `vector[low:high]`, at first of all of it. The loop is
-# there, with the partner and the `middle` of that part. Write one round:
+# Write Rabenseifner's algorithm, again with seats. At any time a rank is responsible for
+# `vector[low:high]`, which at first is the whole vector. The loop is given, with the partner and
+# with the `middle` of that part. Write one step:
 #
-# 1. Which half do you `keep`, which do you `give`? Make both slices: with `part = slice(2, 5)`,
-#    `vector[part]` is `vector[2:5]`, and `part.start` is 2, `part.stop` 5. `me & distance` is 0
-#    where `me` lacks that bit.
-# 2. Swap: what comes fits into `box[keep]`, as `box` is as long as `vector`. Add only what you
-#    keep.
-# 3. Be in charge of that half from now on, and append `(partner, keep, give)` to `trail`.
+# 1. Make two slices: the half that you `keep` and the half that you `give`. For example, with
+#    `part = slice(2, 5)`, `vector[part]` is `vector[2:5]`, `part.start` is 2, and `part.stop` is 5.
+#    `me & distance` is 0 if `me` lacks that bit.
+# 2. Exchange the halves. The values that arrive fit into `box[keep]`, because `box` is as long as
+#    `vector`. Add them only to the half that you keep.
+# 3. Be responsible for that half from now on, and append `(partner, keep, give)` to `trail`.
 #
-# The way back reads `trail` from its end. There one `Sendrecv` is left to write. About 9 lines.
-# *(advanced)*
+# The way back reads `trail` from its end, and you have to write one `Sendrecv` for it. In total
+# this takes about 9 lines. *(advanced)*
 #
 # <details><summary>Hint 1: the halves</summary>
 #
-# `keep = slice(low, middle)`, `give = slice(middle, high)`, the other way round `if me & distance`.
-# Then `low, high = keep.start, keep.stop`.
+# Begin with `keep = slice(low, middle)` and `give = slice(middle, high)`, and exchange the two
+# `if me & distance`. At the end of the step, `low, high = keep.start, keep.stop`.
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
-# `comm.Sendrecv(vector[give], dest=partner, recvbuf=box[keep], source=partner)`, then
-# `vector[keep] += box[keep]`. The way back sends `vector[keep]`, with `recvbuf=vector[give]`.
+# Call `comm.Sendrecv(vector[give], dest=partner, recvbuf=box[keep], source=partner)`, and then
+# `vector[keep] += box[keep]`. On the way back, send `vector[keep]` and receive with
+# `recvbuf=vector[give]`.
 # </details>
 
 # %%
@@ -232,40 +267,44 @@ for where, seats in (("one node", near), ("two nodes", far)):
     print(f"Neighbours on {where}: {crossed:g} vectors cross between the nodes.")
 
 # %% [markdown]
-# **Explain.** Does it matter who sits in neighbouring seats? In both cases each rank sends 1.75
-# vectors, in as many rounds. But the first swap is the largest: half a vector each way. With
-# neighbours on one node it stays inside. With neighbours on two nodes, which is the control, twice
-# as much goes over the network. So begin with the neighbour; MPICH does, too.
+# **Explain.** The order of the seats matters although each rank sends 1.75 vectors in the same
+# number of steps in both cases. The exchange in the first step is the largest, because it moves
+# half a vector in each direction. If the partners of this step are on the same node, it stays
+# inside the node. If they are on two nodes, which is the control, twice as many bytes go over the
+# network. An implementation should therefore begin with the nearest neighbor, and MPICH does.
 #
-# ### What it costs
-# Say α seconds for a message, β for a byte sent, γ for a byte added (lab 22; the formulas are
-# MPICH's, and those of `labkit.scaling`). n is the vector's size in bytes. Seconds for p = 2, 4, 8,
-# 16, … ranks:
+# ## What it costs
+# To predict which algorithm is fastest we need a cost formula for each. The table gives the seconds
+# for p = 2, 4, 8, 16, … ranks, split into the cost of messages, of bytes sent and of bytes added.
+# (These are MPICH's formulas, which also stand in `labkit.scaling`.) As an example, on 8 ranks
+# recursive doubling takes 3 steps of whole vectors, so it costs 3α + 3nβ + 3nγ.
 #
-# | | of messages | of bytes sent | of bytes added |
+# | | for messages | for bytes sent | for bytes added |
 # |---|---|---|---|
-# | doubling | lg p α | lg p nβ | lg p nγ |
-# | Rabenseifner | 2 lg p α | 2(p - 1)/p nβ | (p - 1)/p nγ |
-# | ring | 2(p - 1) α | 2(p - 1)/p nβ | (p - 1)/p nγ |
+# | doubling | log₂ p α | log₂ p nβ | log₂ p nγ |
+# | Rabenseifner | 2 log₂ p α | 2(p − 1)/p nβ | (p − 1)/p nγ |
+# | ring | 2(p − 1) α | 2(p − 1)/p nβ | (p − 1)/p nγ |
 #
-# For any other p the first two need more: handing in and handing back are two messages of a *whole*
-# vector, and one vector is added. That is 2(α + nβ) + nγ, on top of the row for as many ranks as
-# have a seat. A ring needs no power of two.
+# If p is not a power of two, the first two algorithms cost more. Handing in and handing back are
+# two messages of a *whole* vector, and one whole vector is added, which costs 2(α + nβ) + nγ on top
+# of the row for as many ranks as have a seat. A ring does not need a power of two.
 #
 # ### Predict
-# 16 nodes, α = 2 µs, 1/β = 10 GB/s, γ = 0. From how many kB on does Rabenseifner lead doubling? Set
-# the first two rows equal.
+# Take 16 nodes with α = 2 µs, 1/β = 10 GB/s and γ = 0. From how many kB on is Rabenseifner faster
+# than doubling? You can set the first two rows equal.
 
 # %%
 predict("24.2", size_kB=...)
 
 
 # %% [markdown]
-# ### Measure: who leads where?
-# Now your functions on a virtual cluster: a model of nodes with K80 GPUs and EDR InfiniBand.
-# Messages of up to `eager` bytes go at once; longer ones first wait for a *handshake* with the
-# receiver (lab 20). The map shows who is fastest: a letter and a color for each algorithm, the same
-# in all maps of this lab. `Ra=Ri` means that both take equally long. About 20 s.
+# ### Measure: which algorithm is fastest where?
+# Your functions now run on the **virtual cluster**, the simulator that [lab 23](23_ring_allreduce.ipynb) introduced. The
+# machine is a model of nodes with K80 GPUs and EDR (Enhanced Data Rate) InfiniBand. In this model a
+# message of up to `eager` bytes is sent at once, while a longer one first waits for a *handshake*
+# with the receiver (the rendezvous of [lab 20](20_ranks_and_messages.ipynb)). The map shows the fastest algorithm for each size
+# and number of ranks, with a letter and a color for each algorithm that are the same in all maps of
+# this lab. `Ra=Ri` means that both take equally long. This takes about 20 s.
 
 # %%
 def seconds(way, p, nbytes, machine):
@@ -295,39 +334,54 @@ for label, model in (("with", as_it_is), ("without", as_it_is.but(eager=float("i
 
 
 # %% [markdown]
-# **Explain.** From left to right in the rows of 4, 8, 16 …: doubling, then Rabenseifner. On p = 2
-# ring and Rabenseifner are the same messages. On 3, 6, 12, 24, 48, the ring leads for long vectors.
-# Why?
-# <details><summary>Answer</summary> Rabenseifner pays two whole vectors there for handing in and back, the
-# ring pays nothing.</details>
+# **Explain.** From left to right in the rows of 4, 8, 16, … ranks you should see doubling and then
+# Rabenseifner. With p = 2 the ring and Rabenseifner send the same messages. With 3, 6, 12, 24 and
+# 48 ranks the ring is fastest for long vectors.
+# <details><summary>Why?</summary>
 #
-# At 16 KiB Rabenseifner leads, and on 4 to 16 nodes it loses the lead again in the next column.
-# Why? (`eager` is 12 KiB here.)
-# <details><summary>Answer</summary> `eager` is 12 KiB. At 16 KiB doubling's whole vectors wait for a
-# handshake, the halves of 8 KiB do not. The control says so: without the handshake doubling leads.
-# At 64 KiB even the first halves, of 32 KiB, are above `eager`. The closed forms know of no
-# handshake. So measure.</details>
+# With these numbers of ranks Rabenseifner pays for handing in and handing back, which are two whole
+# vectors, and the ring pays nothing extra.
+# </details>
+#
+# At 16 KiB Rabenseifner is fastest, but on 4 to 16 nodes it is no longer the fastest in the next
+# column.
+# <details><summary>Why?</summary>
+#
+# In this model `eager` is 12 KiB. At 16 KiB doubling's whole vectors wait for a handshake, while
+# Rabenseifner's halves of 8 KiB do not. The control confirms this, because without the handshake
+# doubling is faster. At 64 KiB even the first halves, of 32 KiB, are longer than `eager`. The cost
+# formulas do not contain a handshake, which is one reason to measure.
+# </details>
+#
+# ## Choosing by a table
+# The map holds for one modeled machine. For a real machine, a library stores the measured times of
+# a few sizes and numbers of ranks in a *tuning table*, and for any other size it uses the nearest
+# entry. For example, suppose that the table has entries for 400 and 2048 bytes and we need 1000. By
+# difference 400 would be nearer, but times depend on the ratio of sizes: 2048 is 2 times as large
+# as 1000, and 1000 is 2.5 times as large as 400, so 2048 is the nearer entry.
 #
 # ### Exercise 24.3 · Your tuning table
-# `times[ranks][nbytes][way]` are measured seconds. `choose` takes the fastest way at the
-# **nearest** place of the table: first the nearest ranks, then there the nearest bytes. Near means
-# *by ratio*: 1000 is nearer to 2048 (2 times) than to 400 (2.5 times), so compare logarithms. A
-# vector may have 0 bytes.
+# `times[ranks][nbytes][way]` contains measured seconds. Write `choose`, which returns the fastest
+# way at the **nearest** entry of the table: first take the nearest number of ranks, and for this
+# number the nearest number of bytes. Measure distances *by ratio*, so compare logarithms. A vector
+# can have 0 bytes.
 #
-# Then `allreduce_tuned` asks `pick(bytes, ranks)` for a name and runs that way. (`pick` will be
-# your `choose` with a table filled in.) **All ranks must choose alike**, or they wait for each
-# other for ever, or get wrong sums: only bytes, ranks and a table that is the same everywhere may
-# decide. 4 lines. *(intermediate)*
+# Then write `allreduce_tuned`, which asks `pick(bytes, ranks)` for a name and runs the algorithm of
+# that name. (Later, `pick` will be your `choose` with a measured table.) **All ranks have to choose
+# the same algorithm.** Otherwise they wait for each other forever or compute wrong sums. For this
+# reason the choice may depend only on bytes, ranks, and a table that is the same on all ranks. This
+# takes 4 lines. *(intermediate)*
 #
 # <details><summary>Hint 1: nearest and fastest</summary>
 #
-# `min(times, key=lambda p: abs(np.log2(p / ranks)))` are the nearest ranks. For 0 bytes take
-# `max(nbytes, 1)`. `min(row, key=row.get)` is the way with the least seconds in `row`.
+# `min(times, key=lambda p: abs(np.log2(p / ranks)))` is the nearest number of ranks. To avoid the
+# logarithm of 0 bytes, use `max(nbytes, 1)`. `min(row, key=row.get)` is the way with the fewest
+# seconds in `row`.
 # </details>
 # <details><summary>Hint 2: use it</summary>
 #
-# `way = pick(…, …)`; then call `WAYS[way]` with `comm` and `vector`. `len(vector)` are values,
-# `vector.nbytes` bytes.
+# Get the name with `way = pick(…, …)`, and call `WAYS[way]` with `comm` and `vector`. `len(vector)`
+# counts values, while `vector.nbytes` counts bytes.
 # </details>
 
 # %%
@@ -348,10 +402,11 @@ check("24.3", choose, allreduce_tuned)
 
 
 # %% [markdown]
-# ### Measure
-# All ways take turns, so noise hits all alike. There are no more ranks than cores: others would
-# wait for a core, not for a message, and the table would measure the scheduler. About 15 s for each
-# number of ranks.
+# ### Measure: a tuning table for this machine
+# All algorithms take turns, so that interference from other programs affects all of them. The cell
+# starts no more ranks than there are cores (but at least two). Additional ranks would wait for a
+# core and not for a message, so the table would describe the scheduler of the operating system.
+# This takes about 15 s for each number of ranks.
 
 # %%
 def race(comm, times=None):
@@ -393,28 +448,32 @@ plots.bandwidth(curves, title=f"Allreduce on {most} real ranks of this machine")
 
 
 # %% [markdown]
-# **Explain.** A field with `=` has no winner: the middle halves of the runs overlap. On 2 ranks,
-# ring and Rabenseifner send the very same messages. So where one of the two seems to lead there,
-# you see how large noise and Python's own time are. Trust only leads that are larger.
+# **Explain.** A field with `=` has no single fastest algorithm, because the interquartile ranges of
+# the measurements overlap. On 2 ranks, ring and Rabenseifner send exactly the same messages. If one
+# of them seems to be faster there, you see how large the noise and Python's own time are, and you
+# should trust only larger differences.
 #
-# You should see: the ways with few messages lead at the left, those with few bytes at the right.
-# You may see instead: few fields with one letter only. Then the machine is busy, or has few cores.
-# On a cluster, run this lab as a job: `make submit LAB=24`.
+# With a free core for each rank, you should see that the algorithms with few messages are fastest
+# for short vectors, and those with few bytes for long vectors. You might instead see only few
+# fields with a single letter, which means that the machine is busy or has few cores. To measure on
+# a cluster, run this lab as a job with `make submit LAB=24`.
 #
 # ### What you take away
-# - Recursive doubling: lg p rounds, for short vectors. Rabenseifner: 2 lg p rounds and the fewest
-#   bytes.
-# - Ranks beyond a power of two cost two whole vectors in MPICH's way; a ring, of any size, does not
-#   pay for them.
-# - All ranks go by one table, and a table holds for the machine on which it was measured.
+# - Recursive doubling takes log₂ p steps and is for short vectors. Rabenseifner's algorithm takes 2
+#   log₂ p steps, sends as few bytes as the ring, and is for long vectors.
+# - If the number of ranks is not a power of two, MPICH's way costs two more messages of a whole
+#   vector. A ring works with any number of ranks at no extra cost.
+# - All ranks have to choose by the same table, and a table is valid for the machine on which it was
+#   measured.
 #
-# ### For those who have time: a formula, and what your MPI picks
-# What follows is not in the 60 minutes of this lab. It takes about 25 more.
+# ### Going further (optional): a formula, and what your MPI chooses
+# The minutes of this lab do not include the following parts, which take about 25 minutes more.
 #
-# ### Where the lead changes
-# From which size on does Rabenseifner lead doubling, for any α, β, γ and p = 4, 8, 16, …? Set the
-# first two rows of the costs equal and solve for n. Doubling saves lg p messages. For that each
-# byte costs it (lg p - 2(p - 1)/p) β + (lg p - (p - 1)/p) γ more.
+# ### From which size on is Rabenseifner faster?
+# We look for the size at which doubling and Rabenseifner take equally long for any α, β, γ and p =
+# 4, 8, 16, … To find it, we set the first two rows of the cost table equal and solve for n.
+# Doubling saves log₂ p messages, and in return each byte costs it (log₂ p − 2(p − 1)/p) β + (log₂ p
+# − (p − 1)/p) γ more.
 
 # %%
 def crossover(p, alpha, beta, gamma):
@@ -432,22 +491,25 @@ for p in (4, 16, 64):
         print(f"{p} nodes, α {label} the handshake: Rabenseifner leads from {n / 1024:.0f} KiB")
 
 # %% [markdown]
-# **Explain.** Look at the map again. On 4 nodes the lead changes between 256 KiB and 1 MiB. That is
-# where the formula says if α holds the handshake: at these sizes every message waits. On 64 nodes
-# it changes earlier: most of Rabenseifner's pieces are shorter than `eager` there, and do not wait.
-# The formula has one α for all messages.
+# **Explain.** Compare these sizes with the map. On 4 nodes the fastest algorithm changes between
+# 256 KiB and 1 MiB. The formula gives the same result if α includes the handshake, because at these
+# sizes every message waits for it. On 64 nodes the change comes earlier, because most of
+# Rabenseifner's messages are shorter than `eager` there and do not wait. The formula has only one α
+# for all messages, so it cannot describe this.
 #
-# ### Aluminum: short sums behind the backward pass
-# Who sums short vectors? A trainer that begins to sum each layer's gradient as soon as it is there
-# (lab 32). **Aluminum**, a library of Lawrence Livermore National Laboratory, is made for that
-# (Dryden and others, MLHPC 2018). Its authors found that then latency, not bandwidth, costs most of
-# the time. So Aluminum takes two kinds of algorithm, by size. On CPUs, up to version 1.0, it was
-# recursive doubling up to 512 values and Rabenseifner above (its `include/aluminum/mpi_impl.hpp`):
-# your two functions.
+# ### Aluminum: short allreduces behind the backward pass
+# Short vectors occur in a training program that allreduces the gradient of each layer as soon as it
+# has been computed ([lab 32](32_buckets_and_overlap.ipynb)). **Aluminum**, a library of Lawrence Livermore National Laboratory, was
+# written for this case (Dryden et al., 2018). Its authors found that in such a program most of the
+# communication time is latency and not bandwidth. Aluminum therefore chooses between two kinds of
+# algorithm by size. On CPUs, up to version 1.0, it used recursive doubling up to 512 values and
+# Rabenseifner's algorithm above (see its `include/aluminum/mpi_impl.hpp`), which are the two
+# functions that you have written.
 #
 # ### Predict
-# ResNet-50 has 107 layers with parameters, together 102 MB. On 64 nodes of the map's cluster, where
-# α is 5 µs: how many milliseconds of latency have 107 sums by the *ring*, one after another?
+# ResNet-50 has 107 layers with parameters, which have 102 MB together. Take 64 nodes of the map's
+# cluster, where α is 5 µs. How many milliseconds of latency do 107 *ring* allreduces have, one
+# after another?
 
 # %%
 predict("24.3", ring_latency_ms=...)
@@ -491,23 +553,29 @@ print(f"Rabenseifner, all layers in one vector: {one_sum:.1f} ms")
 predict.compare("24.3", ring_latency_ms=1e3 * len(layers) * seconds("ring", nodes, 8, as_it_is))
 
 # %% [markdown]
-# **Explain.** *Yours* takes doubling below your `crossover`, and Rabenseifner above; *Aluminum's*
-# is its own rule. You should see that the ring takes about four times as long as either. More than
-# half of its latency goes to the 61 short layers, of up to 64 KiB, which have 0.6 % of the bytes.
-# Doubling is good at these and bad at the rest. Rabenseifner alone is nearly as good as both rules:
-# here it is the ring that one must not take for short vectors. On GPUs that was the choice at that
-# time: NCCL had only rings until 2.4.
+# **Explain.** *Yours* uses doubling below your `crossover` and Rabenseifner above it, while
+# *Aluminum's* is the rule of that library. You should see that the ring takes about four times as
+# long as either rule. More than half of its latency is spent on the 61 short layers of up to 64
+# KiB, which have 0.6 % of the bytes. Doubling is good for these layers and bad for the other ones.
+# Rabenseifner alone is nearly as good as both rules, so on this cluster the one mistake to avoid is
+# the ring for short vectors. On GPUs there was no other choice at that time, because NCCL had only
+# rings until version 2.4.
 #
-# One vector of all layers takes still less, as it pays for latency once. Why does not everybody do
-# that?
-# <details><summary>Answer</summary> It can begin only when the last gradient is there, and then nothing is
-# left to hide it behind. [Lab 32](32_buckets_and_overlap.ipynb) weighs one against the other.</details>
+# A single vector with all layers takes even less time, because it pays for latency only once. Why
+# does not every program do that?
+# <details><summary>Answer</summary>
 #
-# ### And what does your MPI pick?
-# MPICH 5, which mpi4py uses here, takes doubling up to 8 bytes or for fewer values than seats, else
-# Rabenseifner. The variable `MPIR_CVAR_ALLREDUCE_INTRA_ALGORITHM` makes it take another. (Another
-# MPI does not know this variable; then all four curves show the same.) Below, MPI's time divided by
-# that of your choice, which took turns with it: above 1 you lead, below 1 MPI does. About 60 s.
+# Its allreduce can start only after the last gradient has been computed, and then no computation
+# remains that could hide it. [Lab 32](32_buckets_and_overlap.ipynb) compares the two costs.
+# </details>
+#
+# ### What does your MPI choose?
+# MPICH 5, which [mpi4py](https://mpi4py.readthedocs.io) uses here, chooses doubling for vectors of up to 8 bytes or with
+# fewer values than seats, and otherwise Rabenseifner. The environment variable
+# `MPIR_CVAR_ALLREDUCE_INTRA_ALGORITHM` selects another algorithm. (Another MPI library does not
+# know this variable, so all four curves show the same algorithm.) The next plot shows MPI's time
+# divided by the time of your choice, measured in turns. Above 1 your choice is faster, and below 1
+# MPI is. This takes about 60 s.
 
 # %%
 ranks = max(2, min(4, world.cores()))
@@ -536,23 +604,29 @@ print(
 )
 
 # %% [markdown]
-# **Explain.** You should see at short vectors: MPI with *doubling* forced lies below 1. Where your
-# choice was doubling, too, that is the same algorithm, in C instead of Python. *MPI's choice* lies
-# higher from 128 bytes on: there it takes Rabenseifner, which has twice as many messages. Where it
-# lies above 1, you lead because of the algorithm: with doubling forced, MPI is ahead again.
+# **Explain.** For short vectors you should see MPI with *doubling* below 1. Where your choice was
+# doubling as well, this compares the same algorithm in C and in Python. The curve of *MPI's choice*
+# is higher from 128 bytes on, because MPI uses Rabenseifner there, which has twice as many
+# messages. Where this curve is above 1, your choice is faster because of its algorithm, since MPI
+# is faster again when it has to use doubling.
 #
-# For long vectors the curves of one algorithm should come near 1. Where a forced curve lies below
-# *MPI's choice* by more than the bars, the variable is worth setting on this machine. You may see
-# instead bars that overlap: they say nothing, and the machine is busy.
+# For long vectors the curve of the algorithm that you chose as well should be near 1. Where the
+# curve of a selected algorithm lies below *MPI's choice* by more than the bars, the variable is
+# worth setting on this machine. If the bars overlap, the machine is busy and the plot does not show
+# a difference.
 #
-# Why does MPICH not choose better by itself? <details><summary>Answer</summary> Its rule is the
-# same on all machines. Which way leads depends on α, β, γ, and these on yours.</details>
+# Why does MPICH not choose better by itself?
+# <details><summary>Answer</summary>
+#
+# Its rule is the same on all machines. Which algorithm is fastest depends on α, β and γ, and these
+# depend on your machine.
+# </details>
 #
 # ### NCCL's two trees
-# NCCL sums over *m* nodes by a ring, or by **two trees**, each for half of the vector. A node's
-# GPUs are a chain, and the first GPUs of all nodes are a tree: sums go up the chain and the tree,
-# and the result comes down again. For 8 nodes the first tree is drawn here, with node 0 as its
-# root:
+# [NCCL](https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/index.html) (NVIDIA Collective Communications Library) performs an allreduce over *m* nodes by a
+# ring or by **two trees**, each of which handles half of the vector. The GPUs of a node form a
+# chain, and the first GPUs of all nodes form a tree. Partial sums go up the chain and the tree, and
+# the result comes down again. For 8 nodes the first tree looks like this, with node 0 as its root:
 #
 #              0
 #              |
@@ -562,16 +636,27 @@ print(
 #          / \   / \
 #         1   3 5   7
 #
-# In a single tree nodes 2, 4 and 6 would have most to do. So NCCL builds a second one, in which
-# they are leaves (its `src/graph/trees.cc`). A node sends half a vector to its parent and to each
-# of its children, in both trees. So none sends more than two vectors, however many nodes there are:
-# hardly more than in a ring. In a single binomial tree of 64 nodes the root sends six. And few
-# messages wait for one another: on 16 nodes of 4 GPUs 2 · 3 + 2 · 4 = 14 in a row, where a ring of
-# all GPUs has 126. That is why NCCL's tree, since 2.4, is good at short vectors, and need not be
-# slow for long ones. An allreduce in two dimensions, first within the nodes and then between them
-# (lab 26; `HOROVOD_TORUS_ALLREDUCE=1` in a Horovod built for NCCL), has 2 · 3 + 2 · 15 = 36 in a
-# row, and sends 1.875 vectors over a node's card, where the ring sends 1.97.
+# In a single tree nodes 2, 4 and 6 would do most of the work. NCCL therefore builds a second tree
+# in which these nodes are leaves (see its `src/graph/trees.cc`). In each tree, a node sends half a
+# vector to its parent and to each of its children. As a result no node sends more than two vectors,
+# however many nodes there are, which is hardly more than in a ring. In a single binomial tree of 64
+# nodes the root sends six vectors. The two trees also have few messages that wait for one another:
+# on 16 nodes of 4 GPUs each, 2 · 3 + 2 · 4 = 14 messages follow one another, while a ring of all
+# GPUs has 126. For this reason NCCL's trees, which it has had since version 2.4, are good for short
+# vectors and need not be slow for long ones. An allreduce in two dimensions, first inside the nodes
+# and then between them ([lab 26](26_hierarchical_allreduce.ipynb); `HOROVOD_TORUS_ALLREDUCE=1` in a [Horovod](https://horovod.readthedocs.io) that was built
+# for NCCL), has 2 · 3 + 2 · 15 = 36 messages one after another. It sends 1.875 vectors through the
+# NIC (network interface card) of a node, where the ring sends 1.97.
 #
-# NCCL tells what it chose (since 2.20, with `NCCL_DEBUG_SUBSYS=TUNING`). On three hosts of 8 H100
-# it took the tree up to 256 KiB; from 512 KiB on it took a tree in which the NVLink switch adds
-# within the node ([NCCL issue 1453](https://github.com/NVIDIA/nccl/issues/1453)).
+# NCCL prints what it has chosen (since version 2.20, with `NCCL_DEBUG_SUBSYS=TUNING`). On three
+# hosts with 8 H100 each it chose the tree up to 256 KiB. From 512 KiB on it chose a tree in which
+# the NVLink switch adds inside the node ([NCCL issue 1453](https://github.com/NVIDIA/nccl/issues/1453)).
+#
+# ### Further reading
+# - R. Thakur, R. Rabenseifner and W. Gropp, *[Optimization of Collective Communication Operations in MPICH](https://doi.org/10.1177/1094342005051521)*, International Journal of High Performance Computing Applications 19(1), 2005. How MPICH chooses its collective algorithms by size, with the cost formulas of
+#   this lab.
+# - R. Rabenseifner, *[Optimization of Collective Reduction Operations](https://doi.org/10.1007/978-3-540-24685-5_1)*, ICCS, 2004. The halving algorithm, also for numbers of ranks that are not powers of two.
+# - E. Chan, M. Heimlich, A. Purkayastha and R. van de Geijn, *[Collective communication: theory, practice, and experience](https://doi.org/10.1002/cpe.1206)*, Concurrency and Computation 19(13), 2007. Derives these algorithms and their lower bounds in one framework.
+# - N. Dryden et al., *[Aluminum: An Asynchronous, GPU-Aware Communication Library Optimized for Large-Scale Training of Deep Neural Networks on HPC Systems](https://doi.org/10.1109/MLHPC.2018.8638639)*, MLHPC, 2018. Why latency matters when each layer is allreduced separately.
+# - P. Sanders, J. Speck and J. Träff, *[Two-tree algorithms for full bandwidth broadcast, reduction and scan](https://doi.org/10.1016/j.parco.2009.09.001)*, Parallel Computing 35(12), 2009. The idea behind NCCL's two trees.
+# - [Massively Scale Your Deep Learning Training with NCCL 2.4](https://developer.nvidia.com/blog/massively-scale-deep-learning-training-nccl-2-4/). How NCCL 2.4 introduced them.

@@ -2,13 +2,27 @@
 # <!-- Generated from solutions/27_cuda_aware_mpi.py by `make labs`. Learners work on a copy in work/. -->
 # # 27 CUDA-aware MPI
 #
-# Gradients lie in a GPU's memory, and a plain MPI cannot read that. You send them by way of the
-# host, then in chunks so that copies and messages overlap, and find out when MPI may be given the
-# device's memory itself.
+# When a network is trained on GPUs, its gradients are in the memory of a GPU, and a plain MPI
+# library (MPI is the Message Passing Interface) cannot read that memory. The simplest solution is
+# to copy the gradients to the host, send them from there, and copy what arrives back to the GPU.
+# This works everywhere, but it takes three steps, of which two are copies, and each byte passes
+# through host memory twice. For a gradient of 100 MB the copies can cost more than the message. An
+# MPI library that is *CUDA-aware* accepts GPU memory directly, but if a program passes GPU memory
+# to a library that is not, it crashes or sends wrong values.
 #
-# **You will be able to** (1) stage an exchange through pinned host memory, (2) pipeline it with two
-# buffers, (3) ask for a proof before you hand an MPI device memory, and, if you have time left, (4)
-# choose way and chunk by size.
+# In this lab we send GPU memory in three ways: staged through host memory, in a pipeline in which
+# copies and messages overlap, and directly. First we write the staged exchange, and then we cut it
+# into chunks. After that we find out how a program can prove that an MPI library accepts GPU
+# memory. You don't need a GPU, because an emulated device takes its place.
+#
+# **After this lab you can** (1) stage an exchange through pinned host memory, (2) pipeline it with
+# two buffers, (3) ask an MPI library for a proof before you pass device memory to it, and (4, in
+# the optional part) choose the way and the chunk by size.
+#
+# ![Above: a message between two GPUs is copied to host memory, sent, and copied to the other GPU, or sent directly by a CUDA-aware MPI. Below: in one piece the three steps follow each other, and in four chunks they overlap and take half the time](../notebooks/figures/27_staging.svg)
+#
+# *Above: plain MPI sends host memory, so two copies are necessary, while a CUDA-aware MPI library
+# takes the memory of the GPU. Below: the three steps over time, if each takes equally long.*
 #
 # Needs: mpi · Ranks: 2 · Minutes: 50 · Level: intermediate · Before: 20, 22, 23
 
@@ -34,26 +48,31 @@ longest = 1 << 24  # bytes of the longest message on real ranks (16 MiB)
 slow_read = 1e9  # bytes per second of a network card that reads a GPU slowly (last part); assumed
 
 # %% [markdown]
-# ### A device, and what stands in for it
-# `device` is this rank's GPU. Where there is none, it is a **stand-in**: memory that the host
-# cannot touch, behind copies that really move the bytes, at a fortieth of a GPU's pace. Every plot
-# and record says which.
+# ## The device, and what takes its place
+# The variable `device` is the GPU of this rank. Where there is no GPU, it is an **emulated
+# device**, which plots and records call a *stand-in*. Its memory cannot be touched by the host, and
+# its copies really move the bytes, at about a fortieth of the speed of a GPU. Every plot and every
+# record says which of the two was used.
 #
-# A copy is *started*, and later waited for:
+# A copy is *started*, and a later call waits for it:
 #
 #     copy = device.to_host(host, memory)    # begins to copy device memory into host memory; returns at once
 #     copy.wait()                            # comes back when the copy is over
 #     device.to_device(memory, host).wait()  # the other way: begun, and waited for at once
 #
-# Leave both ends alone until the wait is over. Each direction has an *engine* of its own, which
-# does one copy after another, while the program goes on.
+# Until the wait has returned, your program must not change the source of the copy or use its
+# target. Each direction has its own *copy engine*, which does one copy after another while the
+# program continues.
 #
-# The host's end has to be *pinned*: memory that the system promises not to move. Getting it takes
-# long, so your functions are given theirs, once. Slices (`memory[a:b]`) are views, not copies.
+# The host memory of such a copy has to be *pinned*, which means that the operating system promises
+# not to move it. Allocating pinned memory takes long, so your functions get theirs as arguments,
+# allocated once. Slices (`memory[a:b]`) are views and not copies.
 #
 # ### Predict
-# The stand-in copies 0.25 GB/s, and a message between two ranks of a node moves some 4 GB/s. A copy
-# to the host, a message, a copy to the device: how many times as long as the message alone is that?
+# How many times as long as the message alone do a copy to the host, a message and a copy to the
+# device take together? The emulated device copies 0.25 GB/s, and a message between two ranks of a
+# node moves about 4 GB/s. As an example, with copies at 1 GB/s and messages at 2 GB/s, a byte takes
+# 1 + 0.5 + 1 = 2.5 ns, which is 5 times as long as the message alone.
 
 # %%
 predict("27.1", staged_over_host=...)
@@ -61,23 +80,24 @@ predict("27.1", staged_over_host=...)
 
 # %% [markdown]
 # ### Exercise 27.1 · Staged through the host
-# Every rank sends its device memory `out` to rank `dest`, and fills its device memory `into` with
-# what rank `source` sends. Plain MPI can do that with host memory only. So: to the host, exchange,
-# to the device.
+# Write an exchange in which every rank sends its device memory `out` to rank `dest`, and fills its
+# device memory `into` with what rank `source` sends. Because plain MPI can only send and receive
+# host memory, the exchange has three parts: copy to the host, exchange there, and copy to the
+# device.
 #
-# `outbox` and `inbox` are pinned, and as long as `out` and `into`. All send and receive at once,
-# which one call of MPI does (lab 20):
-# `comm.Sendrecv(outbox, dest=dest, recvbuf=inbox, source=source)`. 3 lines. *(beginner)*
+# `outbox` and `inbox` are pinned host memory and as long as `out` and `into`. All ranks send and
+# receive at the same time, for which MPI has a single call ([lab 20](20_ranks_and_messages.ipynb)):
+# `comm.Sendrecv(outbox, dest=dest, recvbuf=inbox, source=source)`. This takes 3 lines. *(beginner)*
 #
 # <details><summary>Hint 1: the order</summary>
 #
-# `out` to `outbox`, then the exchange, then `inbox` to `into`. Each step needs what the one before
-# has finished.
+# Copy `out` to `outbox`, then exchange, then copy `inbox` to `into`. Each step needs the result of
+# the step before, so wait for it.
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
-# Before it, `device.to_host(outbox, out).wait()`. Without `.wait()` you send what was in `outbox`
-# before.
+# Before the exchange, call `device.to_host(outbox, out).wait()`. Without `.wait()` you would send
+# the old values of `outbox`.
 # </details>
 
 # %%
@@ -96,9 +116,11 @@ here = {"start": copy_start, "rate": copy_rate}  # of the stand-in, where there 
 check("27.1", staged)
 
 # %% [markdown]
-# ### Predict
-# While the message of 27.1 travels, both engines sleep. So cut it into chunks: while one chunk
-# travels, the next is copied to the host, and the one before to the device.
+# ## Copies and messages at the same time
+# While the message of exercise 27.1 is on its way, both copy engines are idle, and while a copy
+# runs, the link is idle. If we cut the vector into chunks, all three can work at the same time:
+# while one chunk is sent, the next chunk is copied to the host, and the chunk before is copied to
+# the device.
 #
 # | time | to host | message | to device |
 # |---|---|---|---|
@@ -109,12 +131,17 @@ check("27.1", staged)
 # | 5 | | chunk 3 | chunk 2 |
 # | 6 | | | chunk 3 |
 #
-# The first chunk takes its three steps one after another. Then a chunk is ready whenever the
-# slowest step has done one more: **T = the sum of a chunk's three steps + (k - 1) × the slowest**,
-# for k chunks.
+# The first chunk goes through its three steps one after another. After that, one more chunk is
+# finished each time the slowest step has processed one, so k chunks take
 #
-# Let copies be as fast as messages, and no step take time to start. How many times as fast as one
-# piece are 10 chunks?
+# **T = the sum of a chunk's three steps + (k − 1) × the slowest step**
+#
+# In the table each step takes a quarter of the time t that it takes for the whole vector, so T is
+# 3t/4 + 3 · t/4 = 1.5 t. In one piece, the three steps take 3t, so 4 chunks are 2 times as fast.
+#
+# ### Predict
+# How many times as fast as one piece are 10 chunks, if copies are as fast as messages and no step
+# takes time to start?
 
 # %%
 predict("27.2", times_as_fast=...)
@@ -122,14 +149,16 @@ predict("27.2", times_as_fast=...)
 
 # %% [markdown]
 # ### Exercise 27.2 · Pipelined staging
-# `outbox` and `inbox` now have two halves of one chunk each, which take turns. `half(outbox, i)` is
-# the one for chunk i, cut to its length. `pieces[i]` is chunk i's place in `out` and `into`.
+# Now `outbox` and `inbox` each have two halves of one chunk, which are used in turns.
+# `half(outbox, i)` is the half for chunk i, cut to the length of this chunk, and `pieces[i]` is the
+# place of chunk i in `out` and `into`.
 #
-# Chunks i and i + 2 use the same half. So before a half is used again, wait until its last user is
-# done. Copies have `wait()`. `comm.Irecv(buffer, source=…)` and `comm.Isend(buffer, dest=…)` return
-# requests, which have `Wait()`.
+# Chunks i and i + 2 use the same half. Before you use a half again, therefore, wait until its last
+# use is finished. Copies have `wait()`. `comm.Irecv(buffer, source=…)` and
+# `comm.Isend(buffer, dest=…)` return requests, which have `Wait()`.
 #
-# The copy of chunk 0 to the host is started for you: `copy`. Then, for each chunk i, in this order:
+# The copy of chunk 0 to the host has already been started for you and is called `copy`. Then do the
+# following for each chunk i, in this order:
 #
 # | | wait for | then begin |
 # |---|---|---|
@@ -138,20 +167,22 @@ predict("27.2", times_as_fast=...)
 # | 3 | if i > 0: `sent[i - 1]`, from the next half | the *next* chunk's copy to the host: the new `copy` |
 # | 4 | the `Irecv` of row 1 | this chunk's copy to the device; append it to `landed` |
 #
-# The last chunk has no next: it has no row 3. After the loop, wait for all of `sent` and of
-# `landed`. To wait a second time for what is over does no harm.
+# The last chunk has no next chunk, so it has no row 3. After the loop, wait for all requests in
+# `sent` and for all copies in `landed`. Waiting a second time for something that has finished does
+# no harm.
 #
-# Why does row 3 come before row 4? While you wait in row 4, MPI moves the message (lab 36), and the
-# engine copies the next chunk. About 13 lines. *(advanced)*
+# Row 3 comes before row 4 so that the engine copies the next chunk while you wait in row 4, where
+# MPI moves the message ([lab 36](36_progress.ipynb)). This takes about 13 lines. *(advanced)*
 #
 # <details><summary>Hint 1: rows 1 and 2</summary>
 #
-# `if i > 1:` wait for `landed[i - 2]`. Then `coming = comm.Irecv(half(inbox, i), source=source)`.
-# Then `copy.wait()` and `sent.append(comm.Isend(half(outbox, i), dest=dest))`.
+# Wait for `landed[i - 2]` below `if i > 1:`. Then write
+# `coming = comm.Irecv(half(inbox, i), source=source)`. After `copy.wait()` follows
+# `sent.append(comm.Isend(half(outbox, i), dest=dest))`.
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
-# Row 3 stands below `if i + 1 < len(pieces):`, its wait below `if i > 0:`. It ends in
+# Row 3 is below `if i + 1 < len(pieces):`, and its wait is below `if i > 0:`. It ends with
 # `copy = device.to_host(half(outbox, i + 1), out[pieces[i + 1]])`. Row 4 is `coming.Wait()` and
 # `landed.append(device.to_device(into[pieces[i]], half(inbox, i)))`.
 # </details>
@@ -188,41 +219,45 @@ predict.right("27.2", times_as_fast=3 * one_step / ((3 + 9) * one_step / 10))
 print(f"yours, on the virtual rank's clock: {whole.time / cut.time:.2f} times as fast")
 
 # %% [markdown]
-# **Explain.** Above, each row waits for the one before it. Below, the three are busy at the same
-# time, but for the first and the last chunk: they are why it is 2.5 and not 3.
+# **Explain.** In the upper three rows, where the message is staged in one piece, each step waits
+# for the step before. In the lower three rows the steps overlap, except for the first and the last
+# chunks, which is why the pipeline is 2.5 times as fast and not 3 times.
 
 # %% [markdown]
-# ### May this MPI have device memory?
-# A *CUDA-aware* MPI takes it as it is, `comm.Send(memory, …)`: mpi4py hands on the address. An MPI
-# that is not would read there as if it were the host's, and crash, or worse. So ask for a proof, by
-# two answers.
+# ## Does this MPI library accept device memory?
+# A *CUDA-aware* MPI library accepts device memory as it is, in `comm.Send(memory, …)`, because
+# mpi4py passes on its address. A library that is not CUDA-aware would use this address as if it
+# belonged to host memory, and would crash or do something worse. A program should therefore require
+# a proof, which consists of two answers.
 #
-# **Was it built so?** `MPIX_Query_cuda_support()` says yes or no. Some libraries have no such
-# function, and Cray MPICH need not answer. **Is it switched on?** Each family has a variable of its
-# own:
+# **Was the library built with CUDA support?** The function `MPIX_Query_cuda_support()` returns yes
+# or no. Some libraries don't have this function, and Cray MPICH is not required to answer. **Is the
+# support switched on?** Each family of libraries has its own environment variable for this:
 #
 # | library | variable | if it is unset |
 # |---|---|---|
-# | MVAPICH2, MVAPICH2-GDR | `MV2_USE_CUDA` | off, even where it was built for GPUs |
-# | MVAPICH 3, 4, MVAPICH-Plus | `MVP_ENABLE_GPU` | on |
+# | MVAPICH2, [MVAPICH2-GDR](https://mvapich.cse.ohio-state.edu/userguide/gdr/) | `MV2_USE_CUDA` | off, even where it was built for GPUs |
+# | [MVAPICH](https://mvapich.cse.ohio-state.edu) 3, 4, MVAPICH-Plus | `MVP_ENABLE_GPU` | on |
 # | Cray MPICH | `MPICH_GPU_SUPPORT_ENABLED` | off |
-# | MPICH | `MPIR_CVAR_ENABLE_GPU` | on |
-# | Open MPI 4 | `OMPI_MCA_opal_cuda_support`, and files | on |
+# | [MPICH](https://www.mpich.org) | `MPIR_CVAR_ENABLE_GPU` | on |
+# | [Open MPI](https://docs.open-mpi.org/en/main/tuning-apps/networking/cuda.html) 4 | `OMPI_MCA_opal_cuda_support`, and files | on |
 #
-# conda-forge's Open MPI is built for CUDA, and its file switches that off. Open MPI 5 has no
-# switch, and its answer is about this very run. `lab27.why_not` asks both questions. (Labs 42 and
-# 46 prove that it is so.)
+# The Open MPI package of conda-forge, for example, is built for CUDA, but its configuration file
+# switches the support off. Open MPI 5 has no switch, and its answer is about the present run. The
+# function `lab27.why_not` asks both questions. (Labs [42](42_horovod_mvapich2_gdr.ipynb) and [46](46_three_libraries.ipynb) check the answer by a real
+# transfer.)
 
 # %%
 reason = launch.run(lab27.why_not, ranks=ranks)[0]
 print("May it have device memory?", f"No: {reason}." if reason else "Yes.")
 
 # %% [markdown]
-# ### Measure
-# All ways between two ranks, and the steps of staging, each alone. If the answer was yes and there
-# is a GPU, `lab27.direct` joins in: a `Sendrecv` of device memory. MPI does not know what work the
-# GPU still has before it, so `direct` waits first until the GPU is idle. When does cutting pay?
-# About half a minute.
+# ### Measure: staged, pipelined, and direct
+# The next cell times all ways between two ranks, and also each step of staging alone. If the answer
+# above was yes and there is a GPU, it also times `lab27.direct`, a `Sendrecv` of device memory. MPI
+# does not know which work the GPU still has to finish, so `direct` first waits until the GPU is
+# idle. The question is from which size on cutting the message is worth it. This takes about half a
+# minute.
 
 # %%
 ways = {"staged": (staged, None), "pipelined": (pipelined, 1 << 20)}  # function, bytes of a chunk
@@ -250,48 +285,56 @@ predict.compare("27.1", staged_over_host=median["staged"] / median["message"])
 
 
 # %% [markdown]
-# **Explain.** You should see: a staged message takes the sum of its steps, two copies and hardly
-# more. A pipelined one comes near its slowest step, one copy, once the message has several chunks
-# (of 1 MiB here); shorter messages are one chunk, and there both ways are the same.
+# **Explain.** You should see that a staged message takes the sum of its steps, which on the
+# emulated device is little more than two copies. A pipelined message takes little more than its
+# slowest step, which is one copy, as soon as it consists of several chunks (of 1 MiB here). Shorter
+# messages are a single chunk, so both ways are equally fast there.
 #
-# You may see instead: *pipelined* further from its slowest step, 1.2 times and more. Then perhaps
-# the ranks share cores, and whoever should start the next copy waits for one.
+# On your machine the pipelined message might take 1.2 times as long as its slowest step, or more. A
+# likely cause is that the ranks share cores, so that the rank that should start the next copy has
+# to wait for a core.
 #
-# Why, by T, would a faster network not help the stand-in?
+# Would a faster network make the pipeline faster on the emulated device?
 #
 # <details><summary>Answer</summary>
 #
-# The slowest step sets the pace, and that is the copy. Real GPUs copy at some 10 GB/s and more,
-# about as fast as a good network, so there all three steps count.
+# No. According to T, the slowest step determines the time, and on the emulated device this is the
+# copy. Real GPUs copy at some 10 GB/s and more, about as fast as a good network, so all three steps
+# matter there.
 # </details>
 #
 # ### What you take away
-# - Staging takes the sum of its steps. Pipelined, it takes little more than its slowest step.
-# - Built for CUDA is not switched on: ask the library *and* the environment. MVAPICH2 wants
-#   `MV2_USE_CUDA=1`.
+# - A staged message takes the sum of its three steps, and a pipelined message takes little more
+#   than its slowest step.
+# - A library that was built for CUDA might still have its support switched off, so ask the library
+#   *and* look at the environment. MVAPICH2 needs `MV2_USE_CUDA=1`.
 #
-# ## Going further: which chunk, which way?
-# This part is not in the minutes of the lab. It takes about 25 more.
+# ## Going further (optional): which chunk, which way?
+# The minutes of this lab do not include this part, which takes about 25 minutes more.
+#
+# ### How long should a chunk be?
+# Long chunks overlap little, and short chunks pay for the start of each step many times. The best
+# length lies in between, and T tells us where. Let `steps` contain (start, seconds per byte) of the
+# three steps, and let
+#
+# - a be the start of the step with the most seconds per byte, which is the slowest one,
+# - r be the seconds per byte that the *other two* steps take together.
+#
+# In T, only the terms **ka + nr/k** depend on the number of chunks k: the slowest step starts k
+# times, and one chunk passes through the other two steps. The sum is smallest if both terms are
+# equal, so k = √(nr/a), and a chunk has **n/k = √(na/r)** bytes. With a = 10 µs and r = 0.1 ns, for
+# example, a message of 1 MB should be cut into chunks of √(10⁶ · 10⁻⁵ / 10⁻¹⁰) = 316,000 bytes.
 #
 # ### Exercise 27.3 · Choose the way and the chunk
-# Large chunks overlap little; small ones pay the start of each step often. What is best? `steps`
-# holds (start, seconds per byte) of the three. Let
-#
-# - a be the start of the step with most seconds per byte, the slowest;
-# - r be what the *other two* together take per byte.
-#
-# Of T only **ka + nr/k** depends on k, the number of chunks: k starts of the slowest step, and one
-# chunk's time in the others. It is least where both are equal, k = sqrt(nr/a). So a chunk has **n/k
-# = sqrt(na/r)** bytes.
-#
-# Return the bytes of a chunk: a whole number (`round`), at least 1 and at most n. But return 0 if
-# `direct` (start, seconds per byte), device memory to MPI in one piece, is faster. T is
-# `lab27.pipeline_time(nbytes, k, steps)`. 5 lines. *(intermediate)*
+# Write `choose`, which returns the number of bytes of a chunk as a whole number (use `round`), at
+# least 1 and at most n. If `direct` is given, it contains (start, seconds per byte) of passing
+# device memory to MPI in one piece. Return 0 if this is faster than staging. The formula T is
+# `lab27.pipeline_time(nbytes, k, steps)`. This takes 5 lines. *(intermediate)*
 #
 # <details><summary>Hint 1: the chunk</summary>
 #
-# The slowest step is `start, slow = max(steps, key=lambda step: step[1])`. `max(1, min(nbytes, …))`
-# keeps a number from 1 to n.
+# You get the slowest step with `start, slow = max(steps, key=lambda step: step[1])`.
+# `max(1, min(nbytes, …))` keeps a number between 1 and n.
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
@@ -330,32 +373,34 @@ for where, times in races.items():
     print(f"{where}: by your formula {choose(longest, steps) / 1024:.4g} KiB")
 
 # %% [markdown]
-# **Explain.** You should see a curve that falls, has a flat bottom at about the length of your
-# formula, and rises to the right end, one chunk. Measured times lie somewhat above T, perhaps
-# because a rank needs a moment between the steps.
+# **Explain.** You should see a curve that falls, has a flat minimum near the length that your
+# formula gives, and rises again up to its right end, which is a single chunk. The measured times
+# are somewhat longer than T, perhaps because a rank needs a moment between the steps.
 #
-# The bottom is flat: half or twice the best chunk costs some percent. So libraries can do with one
-# fixed length.
+# Because the minimum is flat, half or twice the best length costs only a few percent. For this
+# reason libraries can use one fixed length.
 #
-# ### Ways past the host
-# With **GPUDirect RDMA** the network card itself reads and writes the GPU's memory: one step.
-# NVIDIA measured 6.39 GB/s so (manual of GPUDirect RDMA 1.8). It names no card; we take FDR
-# InfiniBand, which carries 6.8 GB/s. But some servers let a card read a GPU slowly: say, at
+# ## Ways that avoid host memory
+# With **GPUDirect RDMA** (remote direct memory access) the NIC (network interface card, *card* in
+# the names below) reads and writes the memory of the GPU, so a message takes only one step. NVIDIA
+# measured 6.39 GB/s in this way (manual of [GPUDirect RDMA](https://docs.nvidia.com/cuda/gpudirect-rdma/) 1.8). It does not name
+# the NIC, and we assume FDR (Fourteen Data Rate) InfiniBand, which transfers 6.8 GB/s. On some
+# servers, however, a NIC can read the memory of a GPU only slowly, for which we assume the rate
 # `slow_read`.
 #
-# **GDRCopy** maps the GPU's memory into the program's address space, so that the CPU itself reads
-# and writes it. It starts at once, where an engine takes 6 to 7 µs. But each of the CPU's reads
-# goes to the GPU and back.
+# **[GDRCopy](https://github.com/NVIDIA/gdrcopy)** maps the memory of the GPU into the address space of the program, so that
+# the CPU itself can read and write it. Such a copy starts immediately, while a copy engine needs 6
+# to 7 µs to start. However, each read by the CPU has to go to the GPU and back.
 #
-# The next cells **compute** times from published ones, of several machines. The CPU copies 128
-# bytes to the host in 3.5 µs, 2 KiB in 5.6 µs, 4 KiB in 10.5 µs, 8 KiB in 17.8 µs (GDRCopy's
-# README, a P100). An engine takes 6.5 µs and 0.1 ns a byte (a K40, an older GPU). The link takes 5
-# µs (an estimate) and 0.16 ns a byte.
+# The next cells **compute** times from published values, which come from several machines. The CPU
+# copies 128 bytes to the host in 3.5 µs, 2 KiB in 5.6 µs, 4 KiB in 10.5 µs and 8 KiB in 17.8 µs
+# (README of GDRCopy, with a P100). A copy engine takes 6.5 µs and 0.1 ns per byte (with a K40, an
+# older GPU). The link takes 5 µs (an estimate) and 0.16 ns per byte.
 #
 # ### Predict
-# Up to which power of two of bytes is the CPU faster to the host than an engine? And up to which is
-# RDMA at `slow_read`, 1 ns a byte, faster than the best chunks? (Short messages are one chunk: two
-# copies and a message.)
+# Up to which power of two of bytes does the CPU copy faster to the host than a copy engine? And up
+# to which power of two is RDMA at `slow_read`, 1 ns per byte, faster than the best chunks? (A short
+# message is one chunk, which takes two copies and a message.)
 
 # %%
 predict("27.3", cpu_to_host_bytes=..., slow_rdma_bytes=...)
@@ -390,39 +435,49 @@ for n in (10**6, 10**7, 10**8):
     print(f"{n:.0e} bytes: chunks of 262144 bytes take {100 * share:.0f} % longer than the best")
 
 # %% [markdown]
-# **Explain.** In the left plot, RDMA takes the least time wherever the card reads fast. Where it
-# reads slowly, only short messages gain: they have few bytes to read slowly, and save the starts of
-# two copies.
+# **Explain.** In the left plot RDMA takes the least time if the NIC reads the GPU fast. If it reads
+# slowly, only short messages gain from RDMA, because they have few bytes to read slowly and save
+# the starts of two copies.
 #
-# GDRCopy beats the engines (*staged*) for short messages, but never RDMA. Libraries use it for
-# short messages all the same, because RDMA has costs that our model leaves out: memory has to be
-# registered with the card, and both sides have to agree on the place.
+# GDRCopy is faster than the copy engines (*staged*) for short messages, but never faster than RDMA.
+# Libraries use it for short messages nevertheless, because RDMA has costs that our model leaves
+# out: memory has to be registered with the NIC, and both sides have to agree on the place.
 #
-# Such limits ship with the libraries:
+# Libraries contain such limits as default values:
 #
 # | library | variable | default | what happens above |
 # |---|---|---|---|
 # | MVAPICH-Plus | `MVP_GDRCOPY_MAX_SIZE_D2H`, `…_H2D` | 2048, 32768 | no copies by the CPU |
 # | MVAPICH2-GDR 2.3.7 | `MV2_GDRCOPY_LIMIT` | 8192 | no copies by the CPU |
-# | the same | `MV2_GPUDIRECT_LIMIT` | 8192 | the card does not read the sender's GPU |
-# | the same | `MV2_USE_GPUDIRECT_RECEIVE_LIMIT` | 131072 | the card does not write the receiver's GPU |
+# | the same | `MV2_GPUDIRECT_LIMIT` | 8192 | the NIC does not read the sender's GPU |
+# | the same | `MV2_USE_GPUDIRECT_RECEIVE_LIMIT` | 131072 | the NIC does not write the receiver's GPU |
 # | the same | `MV2_CUDA_BLOCK_SIZE` | 262144 | (the bytes of a chunk) |
 #
-# MVAPICH2-GDR's are as its guide lists them, and nominal: the library sets others by the machine
-# that it finds. GDRCopy's library has to be found, by `MV2_GPUDIRECT_GDRCOPY_LIB` or in
-# `LD_LIBRARY_PATH`.
+# The defaults of MVAPICH2-GDR are those of its user guide. They are nominal, because the library
+# sets other values for the machine that it finds. It also has to find the library of GDRCopy, by
+# `MV2_GPUDIRECT_GDRCOPY_LIB` or in `LD_LIBRARY_PATH`.
 #
 # For which n is a chunk c of 262144 bytes the best?
 #
 # <details><summary>Answer</summary>
 #
-# From c = sqrt(na/r) follows n = c²r/a. With the numbers above the slowest step is the link, a = 5
-# µs, and r is 0.2 ns, two copies: n is 2.7 MB. The printed lines say what a library loses that
-# cannot change its chunk: a few percent from 1 to 10 MB, as the bottom is flat, and more far away.
+# From c = √(na/r) follows n = c²r/a. With the values above the slowest step is the link, so a is 5
+# µs and r is 0.2 ns for the two copies, and n is 2.7 MB. The printed lines show what a library
+# loses if it cannot change its chunk. From 1 to 10 MB this is a few percent, because the minimum is
+# flat, and for much shorter or longer messages it is more.
 # </details>
 #
-# ### What you take away from this part
-# - The best chunk has sqrt(na/r) bytes, twice as many for 4n. The bottom is flat.
-# - By size: RDMA where the card reads fast. Where it reads slowly, RDMA for short messages and
-#   chunks through the host for long ones. Without RDMA, the CPU's copies beat the engines for the
-#   shortest.
+# ### What you take away from the optional part
+# - The best chunk has √(na/r) bytes, so it is twice as long for a message of 4n bytes. The minimum
+#   is flat.
+# - Choose the way by size. If the NIC reads the GPU fast, use RDMA. If it reads slowly, use RDMA
+#   for short messages and chunks through host memory for long ones. Without RDMA, copies by the CPU
+#   are faster than the copy engines for the shortest messages.
+#
+# ### Further reading
+# - S. Potluri, K. Hamidouche, A. Venkatesh, D. Bureddy and D. Panda, *[Efficient Inter-node MPI Communication Using GPUDirect RDMA for InfiniBand Clusters with NVIDIA GPUs](https://doi.org/10.1109/ICPP.2013.17)*, ICPP, 2013. How MVAPICH2 uses GPUDirect RDMA, and where it pipelines through host memory.
+# - [GPUDirect RDMA](https://docs.nvidia.com/cuda/gpudirect-rdma/). How a NIC gets access to the memory of a GPU.
+# - [GDRCopy](https://github.com/NVIDIA/gdrcopy). Copies by the CPU, with measurements.
+# - [MVAPICH2-GDR User Guide](https://mvapich.cse.ohio-state.edu/userguide/gdr/). The variables of MVAPICH2-GDR and their defaults.
+# - [Open MPI: CUDA support](https://docs.open-mpi.org/en/main/tuning-apps/networking/cuda.html). CUDA support in Open MPI, and how to ask for it.
+# - [MPI for Python (mpi4py)](https://mpi4py.readthedocs.io). The documentation of mpi4py has a section on GPU-aware MPI.

@@ -103,7 +103,7 @@ predict(
 
 # %% [markdown]
 # ### Exercise 28.1 · The time of an allreduce
-# MPICH long summed by one of two algorithms (lab 24), and the virtual cluster still does. Let p,
+# MPICH long summed by one of two algorithms ([lab 24](24_trees_and_halving.ipynb)), and the virtual cluster still does. Let p,
 # the number of ranks, be a power of two. lg p is the logarithm to base 2: `math.log2(p)`.
 #
 # | vectors | way | messages, one after the other | bytes of each rank |
@@ -142,7 +142,7 @@ check("28.1", allreduce_time)
 # %% [markdown]
 # ### Measure
 # All nine networks, simulated. In brackets: the simulated time, divided by that of your formula.
-# `lab28.connect` puts the GPUs on a network. Its messages wait for no handshake (lab 24). Those of
+# `lab28.connect` puts the GPUs on a network. Its messages wait for no handshake ([lab 24](24_trees_and_halving.ipynb)). Those of
 # NCCL hardly ever do, because its receivers announce their buffers ahead.
 
 # %%
@@ -296,9 +296,9 @@ predict.right("28.2", network=largest, kilobytes=balances[largest])
 # ## 3. How many cards?
 # A node may have several network cards. DGX H100 has eight GPUs and eight cards of 400 Gb/s.
 #
-# Now 8 nodes of 8 GPUs. `lab28.torus_allreduce` is lab 26's way in two dimensions: the GPUs of a
+# Now 8 nodes of 8 GPUs. `lab28.torus_allreduce` is [lab 26](26_hierarchical_allreduce.ipynb)'s way in two dimensions: the GPUs of a
 # node each take one part of the vector to the other nodes, and share the cards that there are. As a
-# control, a flat ring (lab 23) goes through all 64 GPUs in the order of the nodes. Only one GPU of
+# control, a flat ring ([lab 23](23_ring_allreduce.ipynb)) goes through all 64 GPUs in the order of the nodes. Only one GPU of
 # a node has a neighbour on the next node.
 #
 # ### Predict
@@ -367,11 +367,11 @@ predict.right(
 # A vector of 100 MB is no invention: ResNet-50 has 102 MB of gradients, in 32 bits. How much does a
 # training step feel of their exchange?
 #
-# Gradients can travel while the way back still computes (lab 32). Say that a share `hidden` of the
+# Gradients can travel while the way back still computes ([lab 32](32_buckets_and_overlap.ipynb)). Say that a share `hidden` of the
 # computing can cover the exchange. What is longer than that is *exposed*: all wait for it.
 #
 # - hidden = 0: nothing is covered; a step computes, then exchanges.
-# - hidden = 2/3: the whole way back covers it (it is two thirds of the operations: lab 02). In a
+# - hidden = 2/3: the whole way back covers it (it is two thirds of the operations: [lab 02](02_why_parallel.ipynb)). In a
 #   plain step it is not more.
 #
 # ### Exercise 28.3 · The share that one waits
@@ -497,8 +497,7 @@ print(point.source)
 # that we estimated.
 #
 # ## 5. Which processor?
-# A network is one number that can hold up a device. Its memory is another. The **roofline** (lab
-# 12) needs two numbers of a data sheet: the *peak*, operations a second, and the memory's
+# A network is one number that can hold up a device. Its memory is another. The **roofline** ([lab 12](12_find_the_bottleneck.ipynb)) needs two numbers of a data sheet: the *peak*, operations a second, and the memory's
 # *bandwidth*, bytes a second. A program has one number: its *intensity*, operations for each byte
 # that it moves.
 #
@@ -508,7 +507,7 @@ print(point.source)
 #
 # For example, a device of 10¹² operations/s and 10¹¹ bytes/s has its ridge at 10 operations a byte;
 # at 2 operations a byte it reaches 2 · 10¹¹ of them a second. You wrote the second function in
-# lab 12.
+# [lab 12](12_find_the_bottleneck.ipynb).
 
 # %%
 def ridge(peak, bandwidth):
@@ -664,5 +663,5 @@ for gpu in lab28.GPUS:
 # - Between them lies lg p · p/(p - 1) · α/β. At the same latency, more bandwidth needs longer
 #   messages.
 # - A faster GPU needs a faster network: there is less time in which to hide the exchange.
-# - The lower of two roofs is the limit, of memory as of a network. Lab 22 fits such numbers on your
+# - The lower of two roofs is the limit, of memory as of a network. [Lab 22](22_latency_and_bandwidth.ipynb) fits such numbers on your
 #   machine.

@@ -82,10 +82,10 @@ workload = "auto"  # on a GPU ResNet-50 and GPT-2, too; or "tiny", "resnet50", "
 #
 # In this lab all ranks take part in the average equally, and no rank collects the gradients. SURF's
 # course calls this **decentralized** training. In **centralized** training, a server collects the
-# gradients, which you will build in lab 31.
+# gradients, which you will build in [lab 31](31_parameter_server_or_allreduce.ipynb).
 #
-# The network is that of lab 10: 64 pixels, followed by layers of 128, 64 and 10 units, each with a
-# weight matrix and a bias. The next cell repeats the training of lab 10 in one process, for
+# The network is that of [lab 10](10_train_on_one_device.ipynb): 64 pixels, followed by layers of 128, 64 and 10 units, each with a
+# weight matrix and a bias. The next cell repeats the training of [lab 10](10_train_on_one_device.ipynb) in one process, for
 # comparison. `data.batches(images, batch, epoch, seed)` shuffles the numbers of the images and
 # divides them into batches. With equal arguments it returns equal batches on every rank.
 
@@ -182,7 +182,7 @@ check("30.1", my_share)
 # to be done once, before the first step. Give every rank the weights of rank 0, with `to_vector`
 # and `from_vector` from above. 3 lines. *(beginner)*
 #
-# The broadcast of lab 21 is one call in MPI, which all ranks make. On rank 0 it reads the array,
+# The broadcast of [lab 21](21_collectives.ipynb) is one call in MPI, which all ranks make. On rank 0 it reads the array,
 # and on all other ranks it overwrites the array:
 #
 #     comm.Bcast(array, root=0)
@@ -533,13 +533,13 @@ predict.compare(
 # sentence.)
 #
 # Both networks above have gradients of less than a megabyte. ResNet-50 has 102 MB of them and GPT-2
-# 498 MB, and both compute long enough to fill a GPU (lab 10 describes the two workloads, and model
+# 498 MB, and both compute long enough to fill a GPU ([lab 10](10_train_on_one_device.ipynb) describes the two workloads, and model
 # FLOPs utilization). Here your `average_gradients` averages these gradients with one rank for each
 # GPU. As a control, the same step runs without the average, so the difference between the two is
 # the cost of communication.
 #
 # Your function copies the gradients into host memory for MPI and back. This copy counts as
-# communication, even with a single GPU. The parameter `workload` chooses the networks as in lab 10,
+# communication, even with a single GPU. The parameter `workload` chooses the networks as in [lab 10](10_train_on_one_device.ipynb),
 # and `"tiny"` tests the code on any device.
 
 # %%
@@ -572,8 +572,7 @@ for name in workloads.chosen(workload):
 # - With more ranks the average has the same number of bytes, while the computation per rank
 #   shrinks. A network that computes little therefore loses.
 #
-# Lab 31 asks which process should add, lab 32 hides the average behind the backward pass, and lab
-# 40 lets Horovod do all of this.
+# [Lab 31](31_parameter_server_or_allreduce.ipynb) asks which process should add, [lab 32](32_buckets_and_overlap.ipynb) hides the average behind the backward pass, and [lab 40](40_horovod_pytorch.ipynb) lets Horovod do all of this.
 #
 # ### Further reading
 # - S. Li et al., *[PyTorch Distributed: Experiences on Accelerating Data Parallel Training](https://arxiv.org/abs/2006.15704)*, VLDB, 2020. How PyTorch's DistributedDataParallel averages gradients, and what it had to solve.

@@ -85,7 +85,7 @@ check("31.1", server_step)
 # ### Predict
 # VGG-16 has 138 million values, 553 MB. Take 64 workers, and links of 40 Gb/s: 5 GB/s in and 5 GB/s
 # out at once. How many seconds of communication has a step with one server, through whose link all
-# vectors go, in and then out? And with a ring, where each rank sends 2(p - 1)/p vectors (lab 23)?
+# vectors go, in and then out? And with a ring, where each rank sends 2(p - 1)/p vectors ([lab 23](23_ring_allreduce.ipynb))?
 #
 # Now 16 servers. VGG has 16 layers with values, so each server gets one whole layer. How many
 # percent of all values has the fullest server? (The largest layer joins 7·7·512 numbers to 4,096.)
@@ -95,7 +95,7 @@ predict("31.2", one_server=..., ring=..., percent_on_fullest=...)
 
 # %% [markdown]
 # ### Measure: who waits for whom?
-# One step with one server and 4 workers on the virtual cluster (lab 23), with vectors as long as
+# One step with one server and 4 workers on the virtual cluster ([lab 23](23_ring_allreduce.ipynb)), with vectors as long as
 # VGG-16's.
 
 # %%
@@ -155,7 +155,7 @@ check("31.2", cut)
 # Ranks 0 to S - 1 do what rank 0 did, each with its piece. But nobody may deal with one rank after
 # another now. If all servers took the first worker's message, then the second's, all would meet in
 # one worker's link, and the other links would idle. So everybody *begins* all its messages with
-# `Isend` and `Irecv`, keeps the requests in a list, and then waits for each (lab 20):
+# `Isend` and `Irecv`, keeps the requests in a list, and then waits for each ([lab 20](20_ranks_and_messages.ipynb)):
 #
 # | a server (ranks 0 to S - 1) | a worker (ranks from S on) |
 # |---|---|
@@ -234,7 +234,7 @@ def even(servers):
 # ### Measure: VGG-16 over links of 40 Gb/s
 # A step's messages in six ways, on 2 to 64 workers. Lines show the time. Bars show what the busiest
 # link sends, in one direction. *Layers* gives whole layers to the servers, each to the one that has
-# fewest values so far. *Tree* adds on the way up a tree and sends the sum down again, as in lab 21.
+# fewest values so far. *Tree* adds on the way up a tree and sends the sum down again, as in [lab 21](21_collectives.ipynb).
 # About 20 s.
 
 # %%
@@ -350,7 +350,7 @@ plots.compare(ours, published, unit="seconds a step", title=title, names=("our l
 # ### For those who have time: your own ranks
 # This part is not in the minutes of the lab. It takes about 5 more.
 #
-# A step's messages on real ranks: one server with its update, your ring of lab 23, and MPI's own
+# A step's messages on real ranks: one server with its update, your ring of [lab 23](23_ring_allreduce.ipynb), and MPI's own
 # allreduce. The ring has all ranks as workers, the server one less.
 
 # %%
@@ -390,4 +390,4 @@ for way, time in real.items():
 # - Ring: less than 2 vectors through any link, however many workers, and no more machines.
 # - An asynchronous server waits for nobody, but steps with gradients of old parameters. (This lab
 #   has not shown it.)
-# - Next: lab 32 hides the exchange, and lab 33 asks only neighbours.
+# - Next: [lab 32](32_buckets_and_overlap.ipynb) hides the exchange, and [lab 33](33_gossip_topologies.ipynb) asks only neighbours.

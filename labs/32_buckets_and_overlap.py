@@ -35,7 +35,7 @@ patience = 60  # seconds after which a check calls the ranks stuck
 
 # %% [markdown]
 # ## A gradient need not wait for the others
-# Lab 30 waited for the end of backward, then summed. But backward goes from the last layer to the
+# [Lab 30](30_average_gradients.ipynb) waited for the end of backward, then summed. But backward goes from the last layer to the
 # first, and the last layer's gradient is there early on:
 #
 # | | time → | | | | |
@@ -61,14 +61,14 @@ patience = 60  # seconds after which a check calls the ranks stuck
 # | `net.update(i, mean)` | SGD's step of tensor i. `mean` is its mean gradient over all ranks |
 #
 # Your ranks keep their nets in host memory in this lab, also where there are GPUs: how a gradient
-# leaves a GPU is the subject of labs 27 and 46.
+# leaves a GPU is the subject of labs [27](27_cuda_aware_mpi.ipynb) and [46](46_three_libraries.ipynb).
 #
 # How does PyTorch tell that a gradient is there? By a **hook**, a function that it calls:
 #
 #     weight.register_post_accumulate_grad_hook(f)   # f(weight), right after weight.grad was written
 #
 # ### Exercise 32.1 · All at the end, and a hook
-# Write `at_the_end`: lab 30's average, so nothing to do in `ready`, and in `finish` one vector and
+# Write `at_the_end`: [lab 30](30_average_gradients.ipynb)'s average, so nothing to do in `ready`, and in `finish` one vector and
 # one `Allreduce`. About 8 lines.
 #
 # And write `watch`, which all ways share: it gives each parameter of a PyTorch module a hook that
@@ -106,12 +106,12 @@ check("32.1", at_the_end, watch)
 # %% [markdown]
 # ## A machine with 160 GPUs
 # S-Caffe (Awan et al., PPoPP 2017) trained on 160 GPUs of the kind K80, 16 a node. This machine is
-# a virtual one, as in lab 23: its **virtual ranks** are functions in one process, each with a clock
+# a virtual one, as in [lab 23](23_ring_allreduce.ipynb): its **virtual ranks** are functions in one process, each with a clock
 # of its own. `comm.compute(seconds)` lets the clock run on; a message takes what latency and
 # bandwidth say.
 #
 # A message that was begun moves on by itself there, as if the network card did the work. On your
-# machine that is another story, and lab 36 tells it.
+# machine that is another story, and [lab 36](36_progress.ipynb) tells it.
 #
 # The printed lines say for each number whether it was published, computed or estimated.
 
@@ -196,7 +196,7 @@ check("32.2", one_by_one)
 #
 # ## Buckets
 # Every sum costs some latencies, however short it is. On 160 ranks they are about 16 messages one
-# after the other (twice ⌈lg 160⌉, lab 24: for short vectors the machine takes no ring). With 5 µs
+# after the other (twice ⌈lg 160⌉, [lab 24](24_trees_and_halving.ipynb): for short vectors the machine takes no ring). With 5 µs
 # and more for each, a sum of a few bytes takes about 0.1 ms.
 #
 # Way (b) pays that once for each layer. How much of it shows in a step?
@@ -454,7 +454,7 @@ check("32.4", two_sides)
 
 # %% [markdown]
 # ### Predict
-# AlexNet, 160 GPUs: is (d)'s step shorter than (a)'s? Its binomial trees (lab 24) send ⌈lg p⌉ whole
+# AlexNet, 160 GPUs: is (d)'s step shorter than (a)'s? Its binomial trees ([lab 24](24_trees_and_halving.ipynb)) send ⌈lg p⌉ whole
 # vectors through rank 0, one after the other. (a)'s sum sends about two vectors, whatever p is.
 # What is (d)'s efficiency, in percent? That is a guess: how many of a tree's messages share a link
 # is not said here.
@@ -483,7 +483,7 @@ print(f"messages alone: (d) {1e3 * trees:.0f} ms, (a) {1e3 * alone:.0f} ms")
 # reduction of its own.
 #
 # ### S-Caffe's reduction: chains below a tree
-# Lab 25 sends a vector down a chain in chunks: while one leaves, the next one comes. A sum can run
+# [Lab 25](25_broadcast_for_deep_learning.ipynb) sends a vector down a chain in chunks: while one leaves, the next one comes. A sum can run
 # down a chain in the same way, if each rank adds its own part to a chunk before it passes it on.
 # Then it takes about one vector's time, not ⌈lg p⌉. But a short vector pays p - 1 latencies, one
 # after another. So S-Caffe cuts the ranks into groups, with a chain in each, and a tree over their
@@ -529,7 +529,7 @@ def chains_below_a_tree(comm, vector, count, group):
 # %% [markdown]
 # ### Measure
 # AlexNet's layers, each reduced alone to rank 0, by the three. A group is a node. A chunk has 8
-# KiB: more than 12 KiB would wait for a handshake (lab 20). The three longest layers have 128
+# KiB: more than 12 KiB would wait for a handshake ([lab 20](20_ranks_and_messages.ipynb)). The three longest layers have 128
 # chunks, as more take long to run here. About 15 s.
 
 # %%
@@ -573,5 +573,5 @@ for name, row in reduced.items():
 #   little.
 # - Latencies hide, too, if many sums are under way at once (Aluminum). Fewer of them need no
 #   hiding.
-# - Begun is not under way: who moves a message on your machine while you compute? Lab 36. Horovod's
+# - Begun is not under way: who moves a message on your machine while you compute? [Lab 36](36_progress.ipynb). Horovod's
 #   timeline and knobs: 44. Fewer bytes: 35.

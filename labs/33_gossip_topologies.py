@@ -98,7 +98,7 @@ check("33.1", mixing)
 # %% [markdown]
 # ### Exercise 33.2 · A gossip step
 # Every rank sends its vector to its neighbours, gets theirs, and mixes, in place. Mind two things.
-# Blocking sends may wait in a circle (lab 20), so use `Isend` and `Irecv`. And what is mixed are
+# Blocking sends may wait in a circle ([lab 20](20_ranks_and_messages.ipynb)), so use `Isend` and `Irecv`. And what is mixed are
 # everybody's *old* vectors, so a vector may change only when it has left. 8 lines, for any
 # topology. The vectors are float32. *(intermediate)*
 #
@@ -139,12 +139,12 @@ predict("33.2", ring_of_16=..., ring_of_32=...)
 # %% [markdown]
 # ### Measure: agreement
 # Your gossip steps on 32 virtual ranks, from random vectors, until the distance should be a
-# hundredth. Each rank has a link of 10 Gb/s with 30 µs. The vectors are as long as lab 30's
+# hundredth. Each rank has a link of 10 Gb/s with 30 µs. The vectors are as long as [lab 30](30_average_gradients.ipynb)'s
 # parameters, 69 kB. Which topology mixes most in a step? Which in a millisecond?
 #
-# The rivals are two allreduces, after which all agree exactly: the ring of lab 23, and the best
+# The rivals are two allreduces, after which all agree exactly: the ring of [lab 23](23_ring_allreduce.ipynb), and the best
 # that the virtual cluster has at this length. For 69 kB that is `comm.Allreduce`, Rabenseifner's
-# way (lab 24). About 20 s.
+# way ([lab 24](24_trees_and_halving.ipynb)). About 20 s.
 
 # %%
 # The machine: 10 Gb/s and 30 µs for each rank. The vectors have 100
@@ -240,4 +240,4 @@ predict.compare("33.2", ring_of_16=rings[16], ring_of_32=rings[32])
 # - To agree exactly, the best allreduce is faster. A single gossip step between few neighbours is
 #   cheaper.
 # - Training needs no agreement in each step: one gossip step keeps the ranks near each other.
-# - Next: how large may a batch be (lab 34), and how small a message (lab 35)?
+# - Next: how large may a batch be ([lab 34](34_large_batch.ipynb)), and how small a message ([lab 35](35_compress_gradients.ipynb))?

@@ -497,8 +497,8 @@ predict.compare("34.4", epoch_times_as_fast=epoch[batches[-1]], goal_times_as_so
 #
 #     adasum(a, b) = (1 - a·b / (2|a|²)) a + (1 - a·b / (2|b|²)) b
 #
-# Adasum of many gradients is Adasum of pairs, then of pairs of pairs: recursive doubling (lab 24),
-# with a power of two of ranks. In Horovod `op=hvd.Adasum` switches it on. The net of lab 30 learns
+# Adasum of many gradients is Adasum of pairs, then of pairs of pairs: recursive doubling ([lab 24](24_trees_and_halving.ipynb)),
+# with a power of two of ranks. In Horovod `op=hvd.Adasum` switches it on. The net of [lab 30](30_average_gradients.ipynb) learns
 # with it here, beside sum and mean, on 1 to 32 virtual ranks of 16 images each. The rate suits
 # **one** rank, and nobody tunes it again. About half a minute.
 

@@ -2,13 +2,23 @@
 # <!-- Generated from solutions/35_compress_gradients.py by `make labs`. Learners work on a copy in work/. -->
 # # 35 Compress gradients
 #
-# Where the network is slow, send less: half of each value's bits, one of them, or only a few
-# values. You put all three on the wire, see what is lost, get it back, and find out when it is
-# worth the trouble.
+# On a slow network, data-parallel training spends most of its time sending gradients. If the
+# network cannot be made faster, you can send fewer bytes: half of the bits of each value, a single
+# bit of each value, or only the few values that matter most. Such methods lose information, and it
+# is not obvious whether a network still learns from what remains. They also take time themselves,
+# because the values have to be packed and unpacked, so on a fast network they make a step slower.
 #
-# **You will be able to** (1) send gradients as float16, as bits and as the top k, and count the
-# bytes, (2) keep the error, and say why training fails without, (3) say below which bandwidth
-# compression pays.
+# In this lab we send gradients in three compressed forms, count the bytes, see what is lost, and
+# recover it with error feedback. Then we compute below which bandwidth each form is worth its cost.
+#
+# **After this lab you can** (1) send gradients as float16, as bits and as the top k values, and
+# count the bytes, (2) keep the error for the next step, and say why training fails without it, (3)
+# say below which bandwidth compression is worth its cost.
+#
+# ![One gradient of six values in four forms: float32, float16, one bit per value with two means, and the top two values with their places](../notebooks/figures/35_forms.svg)
+#
+# *A gradient of six values as float32, as float16, as one bit per value with two means, and as its
+# top two values. The widths of the boxes are proportional to the bytes.*
 #
 # Needs: mpi, torch · Ranks: 4 · Minutes: 50 · Level: intermediate · Before: 23, 30
 
@@ -32,18 +42,19 @@ patience = 30  # seconds after which a check calls the ranks stuck
 
 # %% [markdown]
 # ## Fewer bytes
-# A gradient of n float32 values has 4n bytes. All p ranks need the mean of their gradients. Two
-# ways to get it:
+# A gradient of n float32 values has 4n bytes. All p ranks need the mean of their gradients. Here
+# are two ways to get it:
 #
-# | | a rank sends |
+# | way | a rank sends |
 # |---|---|
-# | a ring (lab 23), float32 | 2(p - 1)/p · 4n bytes |
-# | a bit for each value, everybody's bits to all (`Allgather`) | (p - 1) · n/8 bytes |
+# | a ring ([lab 23](23_ring_allreduce.ipynb)), float32 | 2(p - 1)/p · 4n bytes |
+# | one bit for each value, and all ranks' bits to all ranks (`Allgather`) | (p - 1) · n/8 bytes |
 #
-# Bits cannot be added up on the way, as numbers can. So each rank's bits have to reach all others.
+# Bits cannot be added up on the way as numbers can, so the bits of each rank have to reach all
+# other ranks.
 #
 # ### Predict
-# How many times fewer bytes are the bits, with 4 ranks and with 64?
+# How many times fewer bytes do the bits take, with 4 ranks and with 64?
 
 # %%
 predict("35.1", fewer_with_4=..., fewer_with_64=...)
@@ -56,39 +67,40 @@ predict.right("35.1", fewer_with_4=fewer[4], fewer_with_64=fewer[64])
 
 
 # %% [markdown]
-# **Explain.** A ring's bytes hardly grow with p, an allgather's do. So bits send 64 / p times
-# fewer.
+# **Explain.** The bytes of a ring hardly grow with p, while those of an allgather do. Therefore
+# bits take 64 / p times fewer bytes.
 #
 # ### Exercise 35.1 · Half precision
-# **float16** has 2 bytes, 11 significant bits and a narrow range: magnitudes below 3e-8 become 0,
-# from 65,520 on they are `inf`. The mean of all ranks' gradients takes five steps, with only
-# float16 on the wire:
+# **float16** (FP16) has 2 bytes, 11 significant bits and a narrow range: magnitudes below 3e-8
+# become 0, and from 65,520 on they become `inf`. The mean of all ranks' gradients takes five steps,
+# with only float16 values on the wire:
 #
-# | step | call |
+# | step | code |
 # |---|---|
-# | 1. multiply by `scale`, *then* make float16 of it | `chunks.ravel()[:n] = …` converts |
-# | 2. chunk r of every rank goes to rank r | there: row s of `arrived` is rank s's |
-# | 3. rank r takes the mean of its chunk **in float32** | `arrived.mean(axis=0, dtype=np.float32)` |
-# | 4. the means, float16 again (`.astype`), go to all | there: row r of `chunks` is rank r's |
-# | 5. make float32 of it, *then* divide by `scale`; return it | the first n of `chunks.ravel()` |
+# | 1. multiply by `scale`, and *then* convert to float16 | `chunks.ravel()[:n] = …` converts |
+# | 2. send chunk r of every rank to rank r | in the cell: row s of `arrived` is from rank s |
+# | 3. on rank r, compute the mean of its chunk **in float32** | `arrived.mean(axis=0, dtype=np.float32)` |
+# | 4. send the means to all ranks, as float16 again (`.astype`) | in the cell: row r of `chunks` is from rank r |
+# | 5. convert to float32, *then* divide by `scale`, and return the result | the first n values of `chunks.ravel()` |
 #
-# The messages of 2 and 4 are there. Write 1, 3 with the float16 of 4, and 5: a line each. Call the
-# means `mean`. *(intermediate)*
+# The messages of steps 2 and 4 are in the cell. Write step 1, step 3 together with the conversion
+# of step 4, and step 5, one line each. Call the means `mean`. *(intermediate)*
 #
-# Why the scale: so that small values do not become 0. Why float32 inside: four times 60,000 is too
-# much for float16, their mean is not. Why no care for `inf`: it reaches *all* ranks, and all can
-# skip the step and halve the scale. Clipped to 65,504, it would be wrong, and nobody would see it.
+# There are three reasons for this form. The scale prevents small values from becoming 0. The mean
+# is computed in float32 because four times 60,000 is too large for float16, although the mean is
+# not. And `inf` is not handled, because it reaches *all* ranks, so that all of them can skip the
+# step and halve the scale. If it were clipped to 65,504, the result would be silently wrong.
 #
-# (MPI may not know float16, but it carries 16 bits of any kind: `array.view(np.uint16)` is the same
-# memory.)
+# (An MPI library may not know float16, but it can send 16 bits of any kind: `array.view(np.uint16)`
+# is the same memory.)
 #
 # <details><summary>Hint 1: there</summary>
 #
-# `chunks.ravel()[:n] = gradient * scale` makes float16 of it.
+# `chunks.ravel()[:n] = gradient * scale` converts to float16.
 # </details>
 # <details><summary>Hint 2: and back, nearly the answer</summary>
 #
-# `mean = arrived.mean(axis=0, dtype=np.float32).astype(np.float16)`. Return the first n of
+# `mean = arrived.mean(axis=0, dtype=np.float32).astype(np.float16)`. Return the first n values of
 # `chunks.ravel()` as float32, divided by `np.float32(scale)`.
 # </details>
 
@@ -118,37 +130,39 @@ check("35.1", half_average)
 
 
 # %% [markdown]
-# **In Horovod** `compression=hvd.Compression.fp16` sends gradients as float16. Does half as much
-# leave a node? MPI has no float16 that it can add. So Horovod brings an operation of its own, and
-# for such an operation MPICH cuts no vector into pieces: it takes *recursive doubling*, whole
-# vectors in log₂ p steps, where it sends float32 by *halving and doubling* ([lab 24](24_trees_and_halving.ipynb)). On p nodes,
-# over the bytes of float32:
+# **In Horovod**, `compression=hvd.Compression.fp16` sends gradients as float16. Does this halve the
+# bytes that leave a node? MPI has no float16 that it can add, so Horovod provides its own
+# operation. For such an operation MPICH does not divide a vector into parts, and therefore uses
+# *recursive doubling*, which sends whole vectors in log₂ p steps, while it sends float32 by
+# *recursive halving and doubling* ([lab 24](24_trees_and_halving.ipynb)). On p nodes, relative to the bytes of float32:
 #
 # | nodes | 2 | 4 | 8 | 64 |
 # |---|---|---|---|---|
 # | float16 sends | 0.50 | 0.67 | 0.86 | 1.52 |
 #
-# float16 is half on two nodes alone. Counted at the network cards of 2, 4 and 8 nodes over 200
-# Mb/s, the shares were the same to a hundredth. Horovod adds in float16, too: above 65,504 its sums
-# are `inf`. Your `half_average` sends half of the bytes on any number of nodes, and adds in
-# float32.
+# Only on two nodes does float16 send half of the bytes. Counted at the NICs (network interface
+# cards) of 2, 4 and 8 nodes over 200 Mb/s, the ratios were the same to a hundredth. Horovod also
+# adds in float16, so sums above 65,504 are `inf`. Your `half_average` sends half of the bytes on
+# any number of nodes, and adds in float32.
 #
 # ### Exercise 35.2 · One bit a value
-# **1-bit SGD** (Seide et al., Interspeech 2014; in Microsoft's CNTK) says of each value only
-# whether it is below 0. For those the receiver takes the *mean of the values below 0*, for all
-# others the *mean of the others*:
+# **1-bit SGD** ([Seide et al., 2014](https://doi.org/10.21437/Interspeech.2014-274); used in Microsoft's CNTK) sends for each value
+# only whether it is below 0. For these values the receiver uses the *mean of the values below 0*,
+# and for all other values the *mean of the others*:
 #
 # | | | | | | two means |
 # |---|---|---|---|---|---|
 # | values | 3 | -1 | 1 | -5 | |
 # | message | 1 | 0 | 1 | 0 | -3 and 2 |
-# | what it says | 2 | -3 | 2 | -3 | |
+# | received values | 2 | -3 | 2 | -3 | |
 #
-# (The paper has a pair of means for each column of a weight matrix; here one serves the vector.)
+# (The paper uses a pair of means for each column of a weight matrix. Here one pair serves the whole
+# vector.)
 #
-# Write the message: two float32, 8 bytes, then n bits; and the way back. `np.packbits(up)` packs 8
-# booleans into a byte and fills the last with zeros; `np.unpackbits(bytes, count=n)` gives n
-# numbers 0 or 1. A group that is empty has the mean 0. 5 lines, and 2 back. *(intermediate)*
+# Write the message, which has two float32 values (8 bytes) and then n bits, and its conversion
+# back. `np.packbits(up)` packs 8 booleans into a byte and fills the last byte with zeros.
+# `np.unpackbits(bytes, count=n)` returns n numbers 0 or 1. If a group is empty, its mean is 0. 5
+# lines, and 2 for the conversion back. *(intermediate)*
 #
 #
 # <details><summary>Hint 1: the means</summary>
@@ -158,8 +172,8 @@ check("35.1", half_average)
 # <details><summary>Hint 2: nearly the answer</summary>
 #
 # `np.concatenate([means.view(np.uint8), np.packbits(up)])`. Back:
-# `means = message[:8].view(np.float32)` and `np.unpackbits(message[8:], count=n)`, n numbers 0 or
-# 1: places in `means`.
+# `means = message[:8].view(np.float32)` and `np.unpackbits(message[8:], count=n)`, which are n
+# numbers 0 or 1 that you can use as indices into `means`.
 # </details>
 
 # %%
@@ -183,31 +197,31 @@ check("35.2", one_bit, from_one_bit)
 
 # %% [markdown]
 # ### Exercise 35.3 · Keep the error
-# What a message does not say is not lost if its sender remembers it: **error feedback**. The values
-# from above, for two steps with the same gradient:
+# The information that a message leaves out is not lost if its sender remembers it, which is called
+# **error feedback**. These are the values from above, in two steps with the same gradient:
 #
-# | step | gradient + error = wanted | message says | new error |
+# | step | gradient + error = wanted | received values | new error |
 # |---|---|---|---|
 # | 1 | 3 -1 1 -5 | 2 -3 2 -3 | 1 2 -1 -2 |
 # | 2 | 4 1 0 -7 | 1.67 1.67 1.67 -7 | 2.33 -0.67 -1.67 0 |
 #
-# So in each step a rank *wants* to send gradient + `error`. It sends what fits in a message. The
-# new `error` is the rest: what it wanted minus what *its own* message says. Over many steps
-# everything gets sent, only later.
+# In each step a rank *wants* to send gradient + `error`, and sends what fits into a message. The
+# new `error` is the difference between the wanted values and the values of *its own* message. Over
+# many steps everything is sent, only later.
 #
-# `comm.Allgather(message, messages)` brings the messages to all, a row for each rank. Each rank
-# expands them and takes the mean. `compress(values)` and `expand(message, n)` are functions as in
-# 35.2; all messages have the same length. `error` is the caller's array: change it in place. 6
-# lines. *(advanced)*
+# `comm.Allgather(message, messages)` sends the messages to all ranks, one row for each rank. Each
+# rank expands them and computes the mean. `compress(values)` and `expand(message, n)` are functions
+# as in 35.2, and all messages have the same length. `error` is the caller's array, so change it in
+# place. 6 lines. *(advanced)*
 #
-# <details><summary>Hint 1: what is left</summary>
+# <details><summary>Hint 1: what remains</summary>
 #
-# `error[:] = wanted - expand(message, n)`. With `error = …` the caller would never see it.
+# `error[:] = wanted - expand(message, n)`. With `error = …` the caller would never see the change.
 # </details>
-# <details><summary>Hint 2: the exchange, nearly the answer</summary>
+# <details><summary>Hint 2: the communication, nearly the answer</summary>
 #
 # `comm.Allgather(message, messages)` into
-# `messages = np.empty((comm.size, len(message)), np.uint8)`. Bytes have no mean, values do:
+# `messages = np.empty((comm.size, len(message)), np.uint8)`. Bytes have no mean, but values do:
 # `sum(expand(row, n) for row in messages) / comm.size`.
 # </details>
 
@@ -231,16 +245,17 @@ check("35.3", feedback_average)
 
 # %% [markdown]
 # ### Predict
-# A net that trains with float32 gets about 97 % of the test images right after ten epochs. How many
-# with bits, if the error is kept for the next step? And if it is lost? (Both are guesses.)
+# A network that trains with float32 gets about 97 % of the test images right after ten epochs. How
+# many percent does it get right with bits, if the error is kept for the next step? And how many if
+# the error is dropped? (Both are guesses.)
 
 # %%
 predict("35.3", kept=..., lost=...)
 
 # %% [markdown]
-# ### Measure: what does a net learn from bits?
-# Ten epochs of the digits on 4 virtual ranks, three seeds; and, as a control, the same with a tenth
-# of the learning rate. About a minute.
+# ### Measure: what does a network learn from bits?
+# We train ten epochs of the digits on 4 virtual ranks ([lab 23](23_ring_allreduce.ipynb)), with three seeds, and, as a
+# control, with a tenth of the learning rate. This takes about a minute.
 
 # %%
 right = {
@@ -263,15 +278,15 @@ plots.bars(
 predict.compare("35.3", kept=np.median(right["1 bit, kept"]), lost=np.median(right["1 bit, lost"]))
 
 # %% [markdown]
-# **Explain.** You should see: with the error kept, bits are as good as float32. With the error lost
-# the net learns nothing, or nearly; with a tenth of the rate it learns something, still less than
-# float32 at that rate.
+# **Explain.** If the error is kept, you should see that bits are as good as float32. If the error
+# is dropped, the network learns nothing or almost nothing. With a tenth of the learning rate it
+# learns something, but still less than float32 with this rate.
 #
-# ### Measure: what does a message keep of a gradient?
-# Sort a gradient's values by magnitude. How much of ‖g‖², the sum of all squares, is in the largest
-# 1 % of them, and how much in the smaller half? And the same values of the message, how much of
-# *its* sum of squares are they? (A **cosine** of 1 says that two vectors point the same way, 0 that
-# they have nothing in common.)
+# ### Measure: which part of a gradient does a message keep?
+# Sort the values of a gradient by magnitude. Which share of ‖g‖², the sum of all squares, is in the
+# largest 1 % of the values, and which share in the smaller half? And which share of *its own* sum
+# of squares does the message have in the same places? (A **cosine** of 1 means that two vectors
+# have the same direction, and 0 that they are orthogonal.)
 
 # %%
 gradient = lab35.first_gradient()  # of 8 images, by the weights at the start
@@ -290,28 +305,29 @@ print_kept("1 bit", from_one_bit(one_bit(gradient), len(gradient)))
 
 
 # %% [markdown]
-# **Explain.** Much of the gradient is in few values, and hardly anything in half of them. A bit can
-# say neither. The few large values arrive as small as their group's mean. The small ones arrive as
-# large as that, and are a good part of the message: weights are moved that should stay where they
-# are.
+# **Explain.** You should see that a large part of the gradient is in few values, and hardly
+# anything in half of them. Bits cannot express either. The few large values arrive as small as the
+# mean of their group. The small values arrive as large as this mean, and make up a large part of
+# the message, so weights are changed that should stay as they are.
 #
-# The error makes up for both in the next steps, if it is kept. What would a much lower rate do, if
-# it is lost?
+# If the error is kept, it corrects both in the next steps. What would a much lower learning rate
+# achieve if the error is dropped?
 # <details><summary>Answer</summary>
 #
-# The control has it: at a tenth of the rate the net learns. Probably what is wrong in a small step
-# does less harm, and over many steps a part of it cancels. Feedback does better: it takes a wrong
-# step back in the next.
+# The control shows it: with a tenth of the rate the network learns. Probably the wrong part of a
+# small step does less harm, and over many steps some of it cancels. Error feedback works better,
+# because it corrects a wrong step in the next one.
 # </details>
 #
-# ## The top k
-# Or send few values, but exactly: the **k of largest magnitude**, with error feedback for the rest.
-# (Strom 2015 sent what exceeds a threshold, Aji and Heafield 2017 the top 1 %; Lin et al. 2018,
-# Deep Gradient Compression, 0.1 %.)
+# ## The top k values
+# Instead of all values coarsely, you can send few values exactly: the **k values of largest
+# magnitude**, with error feedback for the others. (Strom (2015) sent the values above a threshold,
+# Aji and Heafield (2017) the top 1 %, and Lin et al. (2018), in Deep Gradient Compression, 0.1 %.)
 #
-# The message: their places (int32, 4 bytes each), then these values (float32) in the same order. Of
-# 3 -1 1 -5 the top 2 are: places 3 0, values -5 3. Here it is, with the way back;
-# `feedback_average` takes such a pair as it took the bits' pair.
+# The message contains their places (int32, 4 bytes each), and then these values (float32) in the
+# same order. For 3 -1 1 -5, the top 2 are the places 3 0 and the values -5 3. The next cell has
+# this message and the conversion back. `feedback_average` takes this pair of functions as it took
+# the pair for bits.
 
 # %%
 def top_k(values, k):
@@ -335,7 +351,8 @@ print_kept(f"top {100 * share:g} %", from_top_k(top_k(gradient, k), len(gradient
 
 # %% [markdown]
 # ### Measure: the top k in training
-# As before, with and without the error, of one value in a hundred. About 20 s.
+# As before, we train with and without the error, sending one value in a hundred. This takes about
+# 20 s.
 
 # %%
 few = (partial(top_k, k=k), from_top_k)
@@ -350,19 +367,21 @@ for name, row in right.items():
 
 
 # %% [markdown]
-# **Explain.** The top 1 % with the error kept is as good as float32. Lost, it costs a few points
-# only, not everything: why does it bear that so much better than bits do?
+# **Explain.** You should see that the top 1 % with the error kept is as good as float32. If the
+# error is dropped, it costs only a few points, not everything. Why does this form tolerate the loss
+# so much better than bits do?
 # <details><summary>Answer</summary>
 #
-# What is sent is exact: the large values, where much of the gradient is. What is not sent is 0, and
-# moves nothing. So a step points more the gradient's way (the cosine above) and goes less far. What
-# going less far costs is not shown: the last bar, float32 with a tenth of the rate, loses some
-# points, too, but its steps are far shorter still.
+# The values that are sent are exact, and they are the large ones, which contain a large part of the
+# gradient. The values that are not sent are 0 and change nothing. A step therefore has more of the
+# gradient's direction (see the cosine above) and is shorter. The cost of being shorter is not shown
+# separately: the last bar, float32 with a tenth of the learning rate, loses a few points, too, but
+# its steps are much shorter still.
 # </details>
 #
-# ## When it pays
-# What does a rank send for n values? In float32 by the ring: see the first table. As float16 half
-# of that. And by 35.3 p - 1 messages, of 8 bytes and n bits, or of 8k bytes:
+# ## When compression is worth its cost
+# How many bytes does a rank send for n values? With float32 and a ring, see the first table. With
+# float16 it is half of that. With 35.3 it is p − 1 messages, of 8 bytes and n bits, or of 8k bytes:
 
 # %%
 def bytes_sent(n, p, k):
@@ -389,8 +408,9 @@ for way, computed in bytes_sent(7200, 4, k=72).items():
 
 
 # %% [markdown]
-# Without compression a rank sends `full` bytes. With it, it sends `small` bytes, and packing takes
-# `seconds`. Over a link of B bytes/s both take as long where full / B = small / B + seconds:
+# Without compression a rank sends `full` bytes. With compression it sends `small` bytes, and
+# packing takes `seconds`. Over a link of B bytes/s both take equally long if full / B = small / B +
+# seconds:
 
 # %%
 def break_even(full, small, seconds):
@@ -400,11 +420,12 @@ def break_even(full, small, seconds):
 
 
 # %% [markdown]
-# ### Measure: what does packing take?
-# It is timed on real ranks. A group of one rank packs, sends nothing and expands one message; p
-# ranks expand p - 1 more, and one expansion is timed alone. About 20 s.
+# ### Measure: how long does packing take?
+# Packing is timed on real ranks. A group of one rank packs, sends nothing and expands one message.
+# With p ranks, a rank expands p − 1 more messages, and one expansion is timed separately. This
+# takes about 20 s.
 #
-# All of it is in host memory, also where there are GPUs: packing is NumPy's here.
+# All of it is in host memory even if there are GPUs, because packing is done with NumPy here.
 
 # %%
 k = round(values_real * share)
@@ -429,7 +450,7 @@ for way, row in times.items():
 
 # %% [markdown]
 # ### Predict
-# From these lines: over links of less than how many Gb/s do bits pay? 1 Gb/s is 0.125 GB/s.
+# Use these lines to predict: below how many Gb/s are bits worth their cost? (1 Gb/s is 0.125 GB/s.)
 
 # %%
 predict("35.3", bits_pay_below_Gbps=...)
@@ -444,26 +465,36 @@ predict.compare(
 )
 
 # %% [markdown]
-# **Explain.** A point says: over any slower link this way wins, over any faster one float32. The
-# points are computed, from `break_even` and the packing that was timed: a group of one, and p - 1
-# expansions.
+# **Explain.** Each point of the plot is a bandwidth: over any slower link this form is faster, and
+# over any faster link float32 is. The points are computed with `break_even` from the measured
+# packing times: a group of one rank, and p − 1 expansions.
 #
-# The curves of bits and of the top k fall where ranks are many, for two reasons. Each rank expands
-# everybody's messages, and an allgather saves fewer bytes. float16's curve does not fall. From 64
-# ranks on, bits in an allgather are as many as the ring's bytes: then no link is slow enough.
+# The curves for bits and for the top k fall with many ranks, for two reasons. Each rank expands the
+# messages of all ranks, and an allgather saves fewer bytes. The curve for float16 does not fall.
+# From 64 ranks on, bits in an allgather take as many bytes as the ring, and then no link is slow
+# enough.
 #
-# The height of the curves is that of NumPy on your cores, with as many ranks at once as the first
-# line of this lab says. On a GPU packing is faster, and links are, too. If ranks are more than
-# cores, they pack in turns, and the links look slower than they have to be.
+# The height of the curves depends on NumPy and your cores, with as many ranks at once as the first
+# line of this lab says. On a GPU packing is faster, and so are links. If there are more ranks than
+# cores, they pack in turns, and the bandwidths come out lower than necessary.
 #
-# More ranks? Bytes of bits in an allgather grow with p, a ring's do not. The paper packs *twice*: a
-# rank gets its chunk of everybody in bits, and sends the mean in bits. That is 2(p - 1)/p · n/8
-# bytes, 32 times fewer than float32's, for any number of ranks.
+# What about more ranks? In an allgather the bytes of bits grow with p, while those of a ring do
+# not. The paper packs *twice*: a rank receives its chunk from all ranks in bits, and sends the mean
+# in bits. This takes 2(p - 1)/p · n/8 bytes, 32 times fewer than float32, for any number of ranks.
 #
 # ### What you take away
-# - float16: half the bytes. Scale before, add in float32, let `inf` through so that all skip the
-#   step. (Nothing was trained with it here.)
-# - Bits, or the top k: keep the error. An allgather of them grows with p; packing twice does not.
-# - It pays below a bandwidth: bytes saved / seconds of packing.
-# - Fewer bytes are worth nothing without the control: the same training, with float32, to the same
-#   accuracy.
+# - float16 halves the bytes. Scale before the conversion, add in float32, and let `inf` through, so
+#   that all ranks skip the step. (This lab did not train with float16.)
+# - With bits or the top k, keep the error. An allgather of them grows with p, and packing twice
+#   does not.
+# - Compression is worth its cost below a certain bandwidth: the bytes that it saves, divided by the
+#   seconds of packing.
+# - Fewer bytes mean nothing without the control, which is the same training with float32, to the
+#   same accuracy.
+#
+# ### Further reading
+# - F. Seide, H. Fu, J. Droppo, G. Li and D. Yu, *[1-bit stochastic gradient descent and its application to data-parallel distributed training of speech DNNs](https://doi.org/10.21437/Interspeech.2014-274)*, Interspeech, 2014. 1-bit SGD with error feedback.
+# - Y. Lin, S. Han, H. Mao, Y. Wang and W. Dally, *[Deep Gradient Compression: Reducing the Communication Bandwidth for Distributed Training](https://arxiv.org/abs/1712.01887)*, ICLR, 2018. Deep Gradient Compression, which sends 0.1 % of the values.
+# - S. Stich, J. Cordonnier and M. Jaggi, *[Sparsified SGD with Memory](https://arxiv.org/abs/1809.07599)*, NeurIPS, 2018. Why error feedback works, with a proof.
+# - T. Vogels, S. Karimireddy and M. Jaggi, *[PowerSGD: Practical Low-Rank Gradient Compression for Distributed Optimization](https://arxiv.org/abs/1905.13727)*, NeurIPS, 2019. PowerSGD, a compression that can be added up in an allreduce.
+# - D. Alistarh, D. Grubic, J. Li, R. Tomioka and M. Vojnovic, *[QSGD: Communication-Efficient SGD via Gradient Quantization and Encoding](https://arxiv.org/abs/1610.02132)*, NeurIPS, 2017. QSGD, which rounds randomly instead of keeping the error.

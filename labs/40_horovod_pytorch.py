@@ -10,7 +10,7 @@
 # silently trains a different model, and you notice it weeks later, when the accuracy is compared
 # with that of another run.
 #
-# In this lab we convert the training script of lab 10 to Horovod, one change at a time. After each
+# In this lab we convert the training script of [lab 10](10_train_on_one_device.ipynb) to Horovod, one change at a time. After each
 # change we compare the result with a single process that sees the whole batch, because only this
 # comparison proves that many ranks compute what one process would compute. At the end we leave the
 # changes out one by one and find out which mistakes stay silent.
@@ -64,7 +64,7 @@ workload = "auto"  # on a GPU ResNet-50 and GPT-2, too; or "tiny", "resnet50", "
 # `make solve LAB=40 EX=40.1` writes into your notebook.*
 #
 # ## The script for one process
-# We start with the network, the data and the training loop of lab 10. The function `make_step`
+# We start with the network, the data and the training loop of [lab 10](10_train_on_one_device.ipynb). The function `make_step`
 # takes one training step, and `train_alone` calls it for every batch of every epoch. A batch is an
 # array of row numbers, `rows`.
 
@@ -121,7 +121,7 @@ print(f"one process, {whole_batch} images per step: loss from {alone[0]:.3f} to 
 #
 # Horovod is a layer between your script and the network. Its ranks tell each other which gradients
 # are ready, and then let a communication library (MPI, Gloo or NCCL) average them with an
-# allreduce. Lab 46 compares these libraries.
+# allreduce. [Lab 46](46_three_libraries.ipynb) compares these libraries.
 #
 # | call | what it does or returns |
 # |---|---|
@@ -137,7 +137,7 @@ print(f"one process, {whole_batch} images per step: loss from {alone[0]:.3f} to 
 # | `hvd.rank()` | 0 | 1 | 2 | 3 |
 # | `hvd.local_rank()` | 0 | 1 | 0 | 1 |
 #
-# The functions of lab 30 had a communicator as their first argument, `comm`. Horovod has one
+# The functions of [lab 30](30_average_gradients.ipynb) had a communicator as their first argument, `comm`. Horovod has one
 # communicator that contains all ranks, so the functions of this lab don't need that argument.
 #
 # ### Exercise 40.1 · Begin: your GPU, your images
@@ -158,7 +158,7 @@ print(f"one process, {whole_batch} images per step: loss from {alone[0]:.3f} to 
 #
 # **`my_rows(rows)`** picks this rank's images. The argument `rows` is the **global batch**, which
 # is the same array on all ranks. Every rank takes a different part of the same size, and together
-# the parts contain all rows, as in lab 30.
+# the parts contain all rows, as in [lab 30](30_average_gradients.ipynb).
 #
 # 5 lines and 1 line. *(beginner)*
 #
@@ -250,7 +250,7 @@ check("40.2", begin_equal)
 #
 # With p ranks the global batch is p times as large, so one step replaces p steps. Therefore the
 # **learning rate** is also multiplied by p: `rate_per_rank` is the right value for the images of
-# one rank. (Lab 34 examines when this rule holds.)
+# one rank. ([Lab 34](34_large_batch.ipynb) examines when this rule holds.)
 #
 # Use plain SGD without momentum. 2 lines. *(beginner)*
 #
@@ -552,13 +552,13 @@ plots.loss(
 #
 # The network for the digits is far too small to judge Horovod by. Your functions `begin`,
 # `begin_equal` and `make_optimizer` work for any network, so here they train the two workloads of
-# lab 10: ResNet-50 on images of 224 × 224 pixels, and GPT-2 with 124 million parameters on texts of
+# [lab 10](10_train_on_one_device.ipynb): ResNet-50 on images of 224 × 224 pixels, and GPT-2 with 124 million parameters on texts of
 # 1,024 tokens. There is one rank for each GPU, and each has its own batch (weak scaling). As a
 # control, a copy of the network takes the same step with a plain optimizer, so the difference
-# between the two is the cost of communication. Lab 10 explains MFU (model FLOPs utilization), which
+# between the two is the cost of communication. [Lab 10](10_train_on_one_device.ipynb) explains MFU (model FLOPs utilization), which
 # is the share of the device's peak performance that a step reaches.
 #
-# The parameter `workload` chooses the networks as in lab 10, and `"tiny"` tests the code on any
+# The parameter `workload` chooses the networks as in [lab 10](10_train_on_one_device.ipynb), and `"tiny"` tests the code on any
 # device.
 
 # %%
@@ -567,8 +567,9 @@ def train_workload(name):
     were."""
     begin(torch.cuda.device_count())
     where = as_it_is()
-    load = workloads.load(name, where.device)
-    twin = workloads.load(name, where.device)
+    # Horovod takes contiguous tensors alone.
+    load = workloads.load(name, where.device, contiguous=True)
+    twin = workloads.load(name, where.device, contiguous=True)
     optimizer = make_optimizer(load.net)
     # Across ranks: begin with rank 0's net; step() waits for the mean of each gradient.
     begin_equal(load.net, optimizer)
@@ -603,8 +604,8 @@ for name in workloads.chosen(workload):
 # - If the equal start, the own images or the average is missing, there is no error message. The
 #   number of different networks and the losses of one process reveal it.
 # - The learning rate belongs to the *global* batch, so it grows when you add ranks.
-# - `make run LAB=40 NP=4` runs this file under `mpiexec`. Lab 41 does the same in TensorFlow, and
-#   lab 50 measures how the training scales.
+# - `make run LAB=40 NP=4` runs this file under `mpiexec`. [Lab 41](41_horovod_tensorflow.ipynb) does the same in TensorFlow, and
+#   [lab 50](50_strong_and_weak_scaling.ipynb) measures how the training scales.
 #
 # ## Going further (optional): the time of a step
 # This part is not included in the minutes above. How long does a step of all ranks take, compared

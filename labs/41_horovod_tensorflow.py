@@ -3,7 +3,7 @@
 # # 41 Horovod in TensorFlow
 #
 # [Horovod](https://horovod.readthedocs.io) began as a library for [TensorFlow](https://horovod.readthedocs.io/en/stable/tensorflow.html), and the changes that
-# a script needs are the same as in PyTorch (lab 40). There are two places for them, because
+# a script needs are the same as in PyTorch ([lab 40](40_horovod_pytorch.ipynb)). There are two places for them, because
 # TensorFlow programs come in two styles: a training loop that you write yourself with
 # `GradientTape`, and Keras' `fit`, which hides the loop. Both styles have a trap. The optimizer
 # creates part of its state only in the first step, so a broadcast that comes too early sends too
@@ -76,7 +76,7 @@ patience = 90  # seconds after which a check calls the ranks stuck
 # notebook.*
 #
 # ## The training step for one process
-# This is the training step of lab 11: `make_step(net, optimizer)` returns a function that takes one
+# This is the training step of [lab 11](11_same_net_in_tensorflow.ipynb): `make_step(net, optimizer)` returns a function that takes one
 # step.
 #
 # The third argument, `wrap`, is new. A `tf.GradientTape` records the computation, so that it can
@@ -333,8 +333,7 @@ check("41.4", fit)
 # callback sends the variables of rank 0 only *after the first step*, when the optimizer has created
 # all of its own.
 #
-# Then the network is saved, and the training continues from the file. Rank 0 saves it, as in lab
-# 40:
+# Then the network is saved, and the training continues from the file. Rank 0 saves it, as in [lab 40](40_horovod_pytorch.ipynb):
 #
 #     if hvd.rank() == 0:
 #         net.save(path)                        # net, optimizer and loss, in one file
@@ -731,7 +730,7 @@ print(frame[columns].sort_values(["nodes", "ranks"]).round(2).to_string(index=Fa
 
 # %% [markdown]
 # ### What you take away
-# - TensorFlow needs the five additions of lab 40. In `fit` they are an optimizer and two callbacks.
+# - TensorFlow needs the five additions of [lab 40](40_horovod_pytorch.ipynb). In `fit` they are an optimizer and two callbacks.
 # - A Keras optimizer has no momentum before its first step, so build it and then broadcast. The
 #   callback broadcasts one step too late.
 # - Read a saved network with Horovod's `load_model`, because otherwise the ranks train different
@@ -741,7 +740,7 @@ print(frame[columns].sort_values(["nodes", "ranks"]).round(2).to_string(index=Fa
 # - A control with all ranks and without communication shows the cost of communication. Whether
 #   ranks or threads are better has to be measured.
 #
-# `make run LAB=41 NP=4` runs this file under `mpiexec`. Lab 50 measures how far it scales.
+# `make run LAB=41 NP=4` runs this file under `mpiexec`. [Lab 50](50_strong_and_weak_scaling.ipynb) measures how far it scales.
 #
 # ### Further reading
 # - [Horovod with TensorFlow](https://horovod.readthedocs.io/en/stable/tensorflow.html). The official instructions for TensorFlow scripts.

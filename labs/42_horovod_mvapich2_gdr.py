@@ -487,8 +487,7 @@ predict.compare("42.3", calls_unfused=best["unfused"], calls_fused_at_best=best[
 # There are three kinds of builds of Horovod for GPUs: `nccl`, `mpi` and `host`. A build `nccl`
 # passes GPU memory to NCCL. A build `mpi` passes it to MPI, which must be able to accept it
 # (**CUDA-aware**). A build `host` first copies GPU tensors to host memory, and MPI or Gloo then
-# process the copy. A build `nccl` does the same in operations for which no library was named (lab
-# 43).
+# process the copy. A build `nccl` does the same in operations for which no library was named ([lab 43](43_horovod_nccl2.ipynb)).
 #
 # A timeline has one row for each tensor. Here are five jobs, with the row of one gradient in each.
 # (The first row was recorded on a CPU. The others were derived from the source code of Horovod
@@ -580,7 +579,7 @@ for library in libraries.values():
 # - For GDR, put `MV2_USE_CUDA=1 MV2_SUPPORT_DL=1` before the program, and request **cores for each
 #   rank** (measured below).
 # - The timeline proves which library performed the allreduce. Together with the device of the
-#   gradients and Horovod's build, it also proves whether they stayed on the GPU. Lab 43 continues
+#   gradients and Horovod's build, it also proves whether they stayed on the GPU. [Lab 43](43_horovod_nccl2.ipynb) continues
 #   with NCCL.
 #
 # ## Going further (optional): three measurements

@@ -214,7 +214,7 @@ for name in ("duplicate_gpu", "2.12.12_hidden_gpus"):
 # GPUs and takes its own one by its local rank.
 #
 # ### Exercise 43.2 · What is wrong?
-# In lab 40 each rank took a GPU by its local rank. Now you judge a whole job. For every rank you
+# In [lab 40](40_horovod_pytorch.ipynb) each rank took a GPU by its local rank. Now you judge a whole job. For every rank you
 # are given its host, its GPU, and the list of GPUs that it sees, such as `[0, 1, 2, 3]`, where each
 # GPU has its number in the node. (In a cgroup with a single GPU, a rank calls this GPU 0, whichever
 # one it is. Here it has its number in the node.)
@@ -313,7 +313,7 @@ check("43.3", build)
 #
 # A GPU machine can have several builds of Horovod: `host` (no operations for GPUs), `nccl` and
 # `mpi`. Each of them trains here for a few steps on this machine's device. Horovod writes every
-# activity to its **timeline** (lab 42), and the names of the activities tell the library, for
+# activity to its **timeline** ([lab 42](42_horovod_mvapich2_gdr.ipynb)), and the names of the activities tell the library, for
 # example `MPI_ALLREDUCE`. This takes about 10 s for each build.
 #
 # Before that, `lab43.nccl_log` lets NCCL sum vectors, and your `connections` reads its log. If NCCL
@@ -352,7 +352,7 @@ for flavour in [builds.current_horovod()] if world.launcher() else builds.horovo
 #   (`--gpu-bind=none`).
 # - Build Horovod with `HOROVOD_GPU_OPERATIONS=NCCL`, and never mix libraries. The controller still
 #   uses MPI or Gloo.
-# - NCCL chooses between rings and trees by size (see the end of lab 24).
+# - NCCL chooses between rings and trees by size (see the end of [lab 24](24_trees_and_halving.ipynb)).
 #
 # For two nodes on this machine, run `make tabletop` and then `make submit LAB=43 NODES=2`. On a
 # cluster, add `SITE=…`.

@@ -564,7 +564,7 @@ print((1e3 * pd.DataFrame(between)).round(1).assign(messages=last["messages"]))
 # - The threshold saves latencies. A long cycle time costs up to one cycle per step. A busy
 #   background thread leads to fusion by itself.
 # - Give a name to everything you average, and keep its shape.
-# - Autotune only knows the values that it tries (see below). Lab 46 asks which library should
+# - Autotune only knows the values that it tries (see below). [Lab 46](46_three_libraries.ipynb) asks which library should
 #   perform all of this.
 #
 # ## Going further (optional): does Horovod find the best settings itself?
@@ -593,7 +593,7 @@ print((1e3 * pd.DataFrame(between)).round(1).assign(messages=last["messages"]))
 #
 # ## Going further (optional): does Horovod obey its switches?
 # `HOROVOD_HIERARCHICAL_ALLREDUCE=1` and `HOROVOD_HIERARCHICAL_ALLGATHER=1` request one algorithm
-# inside a node and another between nodes (lab 26). A Horovod without operations for GPUs silently
+# inside a node and another between nodes ([lab 26](26_hierarchical_allreduce.ipynb)). A Horovod without operations for GPUs silently
 # ignores both (`operations.cc`, 0.28.1). A variable that is set therefore proves nothing. The
 # timeline does, because it contains the names `NCCL_…`, or `MPI_CROSS_ALLGATHER`.
 #

@@ -95,9 +95,9 @@ limit = 300  # seconds for one run, and for a cluster job
 # | library | variables | reason |
 # |---|---|---|
 # | Gloo | `HOROVOD_CPU_OPERATIONS=gloo` | otherwise Horovod uses MPI |
-# | MVAPICH2, with any backend | `MV2_ENABLE_AFFINITY=0` | Horovod's thread needs a core (lab 42) |
+# | MVAPICH2, with any backend | `MV2_ENABLE_AFFINITY=0` | Horovod's thread needs a core ([lab 42](42_horovod_mvapich2_gdr.ipynb)) |
 # | MVAPICH2-GDR as CUDA-aware MPI | `MV2_USE_CUDA=1` | otherwise it does not support GPU memory |
-# | the same | `MV2_SUPPORT_DL=1` | its guide asks for it with Horovod (lab 42) |
+# | the same | `MV2_SUPPORT_DL=1` | its guide asks for it with Horovod ([lab 42](42_horovod_mvapich2_gdr.ipynb)) |
 # | MVAPICH-Plus as CUDA-aware MPI | `MVP_ENABLE_GPU=1` | it does not read `MV2_` variables |
 #
 # The next cell shows which of them your machine has. A **way** in this lab is a library together
@@ -131,10 +131,10 @@ for way in lab46.ways():
 # We measure in two ways. In *weak scaling*, each rank has `images` images per step. In *strong
 # scaling*, all ranks together have this number of images.
 #
-# Here is the step in PyTorch (lab 40), and below it in Keras (lab 41). Read the one for the
+# Here is the step in PyTorch ([lab 40](40_horovod_pytorch.ipynb)), and below it in Keras ([lab 41](41_horovod_tensorflow.ipynb)). Read the one for the
 # framework that you know. The parameter `framework` chooses between them. The argument `where`
-# knows on which device the tensors are, and stages them where Horovod cannot (lab 27), which is
-# rarely necessary. On a GPU the networks compute in bf16 (lab 14), as training jobs usually do,
+# knows on which device the tensors are, and stages them where Horovod cannot ([lab 27](27_cuda_aware_mpi.ipynb)), which is
+# rarely necessary. On a GPU the networks compute in bf16 ([lab 14](14_mixed_precision_and_memory.ipynb)), as training jobs usually do,
 # while weights and gradients stay in 32 bits. The computation then takes less time and the messages
 # do not, so communication becomes a larger share of the step. The parameter `precision` chooses
 # another format.
@@ -145,9 +145,10 @@ def torch_steps(where, pictures, labels):
     import horovod.torch as hvd
     import torch
 
+    # Only the images are channels last: Horovod refuses weights and gradients that are.
     layout = torch.channels_last if bits == "bf16" else torch.contiguous_format
-    own = lab46.in_torch(kind_of_net).to(where.device, memory_format=layout)
-    twin = lab46.in_torch(kind_of_net).to(where.device, memory_format=layout)
+    own = lab46.in_torch(kind_of_net).to(where.device)
+    twin = lab46.in_torch(kind_of_net).to(where.device)
     pictures = pictures.to(memory_format=layout)
     mixed = torch.autocast(torch.device(where.device).type, torch.bfloat16, enabled=bits == "bf16")
     # Across ranks: begin equal; step() waits for the mean of each gradient.
@@ -274,7 +275,7 @@ ran = {name: run for (name, size), run in runs.items() if size == ranks}
 # the GPU, a build may have fallen back to another library, or a variable may be missing. The job
 # still runs, and its numbers are those of another library.
 #
-# Horovod's [timeline](https://horovod.readthedocs.io/en/stable/timeline_include.html) is the proof (lab 42). labkit's reader extracts from it
+# Horovod's [timeline](https://horovod.readthedocs.io/en/stable/timeline_include.html) is the proof ([lab 42](42_horovod_mvapich2_gdr.ipynb)). labkit's reader extracts from it
 # the calls of libraries, in order. A `call` has `.backend` ("MPI", "GLOO" or "NCCL"), `.tensors`
 # (the names of the tensors that it processed together) and `.seconds`. For example, a call with two
 # fused gradients:
@@ -286,7 +287,7 @@ ran = {name: run for (name, size), run in runs.items() if size == ranks}
 # Be careful with two points. First, a timeline contains more than gradients, because ranks also
 # average their loss, and rank 0 sends its weights at the start. Second, the 3 ms above are the time
 # of **one** call, not of each tensor in it. Therefore `carriers` counts the calls that contain **a
-# gradient**, alone or with other tensors. (You wrote such a count in lab 42.)
+# gradient**, alone or with other tensors. (You wrote such a count in [lab 42](42_horovod_mvapich2_gdr.ipynb).)
 
 # %%
 def carriers(calls, gradients, steps):
@@ -402,7 +403,7 @@ if not world.launcher():
 # Horovod's timeline does not help with the last number. Some of its calls run while the backward
 # pass still computes, so they cost no additional time. And the cost of a straggler is not in the
 # calls: Horovod begins a call only when all ranks have the gradient, so the other ranks wait before
-# it, in `NEGOTIATE` (lab 44). For this reason the lab measured the control, and always measured a
+# it, in `NEGOTIATE` ([lab 44](44_timeline_and_fusion.ipynb)). For this reason the lab measured the control, and always measured a
 # step and its control directly after each other, as a pair. If another program slows the machine
 # for a second, it slows both.
 #
@@ -580,7 +581,7 @@ for line in lab46.published(gpus=16):
 # for the time that it computes.
 #
 # ## 5. A step between two bounds
-# Can we predict a step? MPICH adds long vectors by recursive halving and doubling (lab 24). On p =
+# Can we predict a step? MPICH adds long vectors by recursive halving and doubling ([lab 24](24_trees_and_halving.ipynb)). On p =
 # 2, 4, 8, … ranks, an allreduce of n bytes takes
 #
 # $$T(n) = 2 \log_2 p \cdot \alpha + 2\,\frac{p - 1}{p} \, n \beta$$
@@ -748,7 +749,7 @@ print(
 # - A step lies between two bounds, and its position between them shows how much communication the
 #   backward pass hides.
 #
-# Lab 51 asks which library is best for which message size, and whether one runtime could do all of
+# [Lab 51](51_mpi_against_nccl.ipynb) asks which library is best for which message size, and whether one runtime could do all of
 # it.
 #
 # ### Further reading

@@ -57,7 +57,7 @@ limit = 900  # seconds for one library's measurements
 # | Gloo | host memory; of a GPU's memory PyTorch gives it a copy | TCP | `torch.distributed`, Horovod |
 # | NCCL | GPU memory alone | InfiniBand, RoCE, TCP | `torch.distributed`, Horovod |
 #
-# `torch.distributed` is PyTorch's own layer for many processes; Horovod you know from lab 40. So
+# `torch.distributed` is PyTorch's own layer for many processes; Horovod you know from [lab 40](40_horovod_pytorch.ipynb). So
 # the same Gloo can be called by two programs, and each adds costs of its own.
 #
 # `lab51` gives every pair a name, caller first: `horovod-gloo`. Plain `mpi` is called by mpi4py.
@@ -75,7 +75,7 @@ for name in lab51.NAMES:
 
 # %% [markdown]
 # ### Predict
-# (a) 4 ranks sum 100 MB (10^8 bytes) each, in 50 ms. Which *busbw* is that, in GB/s? Lab 22: algbw
+# (a) 4 ranks sum 100 MB (10^8 bytes) each, in 50 ms. Which *busbw* is that, in GB/s? [Lab 22](22_latency_and_bandwidth.ipynb): algbw
 # is bytes / time, and busbw = algbw · 2(n - 1)/n on n ranks.
 #
 # (b) One number, 4 bytes, on the ranks of this machine: how many times as long as `mpi` does
@@ -88,7 +88,7 @@ predict("51.1", busbw=..., gloo_over_mpi=...)
 
 # %% [markdown]
 # ### One loop for all
-# `time_calls` times what a call takes once *all* ranks are there (labs 01 and 22 asked for such
+# `time_calls` times what a call takes once *all* ranks are there (labs [01](01_time_it_properly.ipynb) and [22](22_latency_and_bandwidth.ipynb) asked for such
 # loops). Before each call stands a barrier, and only then this rank's clock; no barrier follows.
 # The first `warmup` calls may have to open connections, and do not count. Without the barrier you
 # would time how late the last rank is.
@@ -130,7 +130,7 @@ predict.right("51.1", busbw=1e8 / 0.05 / 1e9 * 2 * 3 / 4)
 #
 # `torchrun` sets all four. `srun` and `mpiexec` do not. But they start MPI, and `comm` can tell:
 # `comm.rank`, `comm.size`, and `comm.bcast(thing, root=0)`, which returns rank 0's `thing` on every
-# rank (lab 21).
+# rank ([lab 21](21_collectives.ipynb)).
 #
 # Write `meeting`: return the four in a dict; labkit sets them. 3 lines. *(intermediate)*
 #
@@ -262,7 +262,7 @@ predict("51.2", times_as_fast=...)
 
 # %% [markdown]
 # ### From gradients to messages
-# Buckets you know from lab 32. `lab51.buckets(sizes, limit)` plans them: the last layer first, as
+# Buckets you know from [lab 32](32_buckets_and_overlap.ipynb). `lab51.buckets(sizes, limit)` plans them: the last layer first, as
 # backward yields them, and a new bucket when the next gradient would not fit into `limit` bytes.
 # `exchange` copies a bucket's gradients one behind the other into one vector, sums that by **one**
 # `link.sum`, and copies the sums back **into** the same tensors, where the optimizer looks for
@@ -451,7 +451,7 @@ print(f"Measured now, {ranks} ranks:", shown.to_string(), sep="\n")
 # communication runtime**: a single CUDA-aware MPI, designed together with the frameworks, that
 # carries vectors in host and in GPU memory, short and long ones, inside a node and between nodes.
 # Today's usual alternative is one library for each of these jobs, such as MPI or Gloo to negotiate
-# and NCCL to carry. Labs 46 and 51 weigh the two:
+# and NCCL to carry. Labs [46](46_three_libraries.ipynb) and 51 weigh the two:
 #
 # | | one CUDA-aware MPI | several libraries |
 # |---|---|---|
@@ -477,7 +477,7 @@ print(f"Measured now, {ranks} ranks:", shown.to_string(), sep="\n")
 # The rows of the sizes that your training sends, mostly those of full buckets (25 MiB here).
 # Compare `mpi-gpu` with `torch-nccl` there, on your cluster, by `best`. If it says `mpi-gpu` or
 # "either", one runtime costs nothing, and saves a build and a proof. If it says `torch-nccl`, the
-# second library is worth its lead times the share of communication in your step (lab 46).
+# second library is worth its lead times the share of communication in your step ([lab 46](46_three_libraries.ipynb)).
 # </details>
 #
 # ### Going further: between nodes

@@ -2,12 +2,26 @@
 # <!-- Generated from solutions/52_predict_scaling.py by `make labs`. Learners work on a copy in work/. -->
 # # 52 Predict scaling
 #
-# You write a model of a training step in about 25 lines. You fit it to some published runs, and
-# then it has to foretell runs that it has not seen. In the end you ask it for 1,024 and 10,000
-# GPUs.
+# Before you ask for a thousand GPUs, you want to know how fast your training would run on them. You
+# cannot measure this on the eight GPUs that you have, and the law that fits your first measurements
+# may be wrong on many nodes ([lab 50](50_strong_and_weak_scaling.ipynb)). A model of the training step can predict it from the speed of
+# the GPUs and of the network. But a model that fits known runs well may still fail on a new system,
+# and a prediction without a range tells you little.
 #
-# **You will be able to** (1) write down what a step on many GPUs is made of, (2) fit a model and
-# judge it on systems that it has not seen, (3) say how far such a prediction can be trusted.
+# In this lab we write a model of a training step in about 25 lines, fit it to published runs, and
+# test it on systems that it has not seen. We build it from the buckets of gradients, the cost of an
+# allreduce on links that may be shared, and overlap. We then compare it with rivals that know much
+# less, look for the runs on which it fails, and finally ask it for 1,024 and 10,000 GPUs.
+#
+# **After this lab you can** (1) write down the parts of a training step on many GPUs, (2) fit a
+# model and judge it on systems that it has not seen, (3) say how far such a prediction can be
+# trusted.
+#
+# ![Timeline of a step of 0.6 seconds. The GPU computes for 0.4 seconds. The first bucket is sent from 0.2 to 0.5 seconds, and the second one from 0.5 to 0.6](../notebooks/figures/52_step.svg)
+#
+# *The model of a step, with the numbers of the example in section 3. A bucket is sent when its
+# gradients are ready and the link is free. What is sent after computing ends makes the step
+# longer.*
 #
 # Needs: cpu · Ranks: 1 · Minutes: 45 · Level: advanced · Before: 24, 26, 31, 32
 
@@ -26,35 +40,38 @@ bucket_mib = 64  # MiB of gradients that are sent together; Horovod's default in
 
 # %% [markdown]
 # ## 1. When gradients are ready
-# One GPU alone takes some time for a step. A third of it goes forwards. Two thirds go backwards,
-# through the layers from the **last to the first**. In both, a layer's part is its part of the
-# operations (lab 02).
+# A single GPU takes some time for a training step. We assume that a third of it is the forward
+# pass, and that two thirds are the backward pass, which goes through the layers from the **last to
+# the first**. In both passes, each layer takes the share of the time that corresponds to its share
+# of the operations ([lab 02](02_why_parallel.ipynb)).
 #
-# Backward finishes the gradients of one layer after another. They are collected in a **bucket**
-# (lab 32). As soon as a bucket holds `limit` bytes or more, it is sent, and an empty one begins.
-# What is left at the end is the last bucket.
+# The backward pass computes the gradients of one layer after another, and they are collected in a
+# **bucket** ([lab 32](32_buckets_and_overlap.ipynb)). As soon as a bucket contains `limit` bytes or more, it is sent, and an empty
+# bucket begins. The gradients that are left at the end form the last bucket.
 #
-# So a bucket has two numbers: its bytes, and the **share** of the step's computing that is over
-# when it is full. A small net of three layers:
+# The model therefore needs two numbers for each bucket: its bytes, and the **share** of the step's
+# computing that is done when the bucket is full. This table shows them for a small network of three
+# layers:
 #
-# | layer | parameters | bytes | operations | over when its gradients are ready |
+# | layer | parameters | bytes | operations | share done when its gradients are ready |
 # |---|---|---|---|---|
 # | third | 40 | 160 | 10 % | 1/3 + 2/3 · 0.1 = 0.4 |
 # | second | 10 | 40 | 60 % | 1/3 + 2/3 · 0.7 = 0.8 |
 # | first | 5 | 20 | 30 % | 1/3 + 2/3 · 1.0 = 1 |
 #
-# With `limit` = 180 it has two buckets: `[(0.8, 200), (1.0, 20)]`.
+# With `limit` = 180, this network has two buckets: `[(0.8, 200), (1.0, 20)]`.
 #
 # ### Predict
-# VGG-16 has 553 MB of gradients. Its last three layers hold 494 MB of them, and 0.8 % of the
-# operations. Which share of the step is over when these 494 MB are ready?
+# VGG-16 has 553 MB of gradients. Its last three layers have 494 MB of them, but only 0.8 % of the
+# operations. Which share of the step's computing is done when these 494 MB are ready?
 
 # %%
 predict("52.1", share=...)  # between 0 and 1
 
 
 # %% [markdown]
-# [Lab 32](32_buckets_and_overlap.ipynb) asked for such buckets. Here they are given, with their shares.
+# [Lab 32](32_buckets_and_overlap.ipynb) asked you to write such buckets. Here the function is given, and it also computes the
+# shares.
 
 # %%
 def buckets(layers, limit):
@@ -85,55 +102,62 @@ last_three = vgg16[vgg16.kind == "linear"]
 predict.right("52.1", share=1 / 3 + 2 / 3 * last_three.flops.sum() / vgg16.flops.sum())
 
 # %% [markdown]
-# **Explain.** Most of VGG-16's bytes are ready when hardly any of backward is over. So there is
-# time to hide them. ResNet-101's come evenly. And each net has a last bucket, at 1.00: nothing is
-# left to hide it behind.
+# **Explain.** Most of VGG-16's bytes are ready when hardly any of the backward pass is done, so
+# there is much time to hide them behind it. The bytes of ResNet-101 become ready evenly. And each
+# network has a last bucket at 1.00, for which no computing is left to hide it.
 #
 # ## 2. What a bucket costs
-# A run is a `row` of a table. Of the row we need:
+# A published run is a `row` of a table. We need these columns:
 #
 # | `row.` | what it is |
 # |---|---|
-# | `gpus`, `per_node`, `nodes` | GPUs in all, GPUs in a node, nodes |
-# | `line` | seconds that a byte takes on a node's network card |
+# | `gpus`, `per_node`, `nodes` | number of GPUs in all, of GPUs in a node, and of nodes |
+# | `line` | seconds that a byte takes on a node's NIC (network interface card) |
 # | `inside` | seconds that a byte takes from a GPU to the next one in its node |
-# | `network` | the software between nodes: `"RDMA"`, `"TCP"`, `"host"`, `"gRPC"`; in one node, any word |
+# | `network` | the software between nodes: `"RDMA"`, `"TCP"`, `"host"`, `"gRPC"`; in a single node, any word |
 # | `algorithm` | `"ring"`, `"tree"`, `"halving"`, `"server"` |
 # | `senders`, `busiest` | for `"server"`: how many send, and the busiest server's share of the bytes |
 #
-# No byte passes at the card's full speed. Software adds something to each byte. We do not know how
-# much: the fit will tell. Its numbers come in a dict, `learned`:
+# Bytes are never sent at the full speed of the NIC, because software adds some time to each byte.
+# We do not know how much, so this is what the fit will find out. Its numbers come in a dict,
+# `learned`:
 #
-# - `learned[row.network]`: seconds that this software adds to a byte between nodes,
-# - `learned["inside"]`: the same inside a node,
-# - `learned["round"]`: seconds that each round of messages takes, whatever its size.
+# - `learned[row.network]` is the seconds that this software adds to a byte between nodes,
+# - `learned["inside"]` is the same inside a node,
+# - `learned["round"]` is the seconds that each round of messages takes, whatever its size. (A round
+#   is what [lab 23](23_ring_allreduce.ipynb) calls a step of the algorithm. In this lab, a step is always a training step.)
 #
-# From these you make **β**, the seconds of a byte on the slowest link of the way. Inside a node it
-# is `row.inside + learned["inside"]`. With more than one node it is the larger one of that and
-# `row.line + learned[row.network]`.
+# From these numbers you compute **β**, the seconds per byte on the slowest link that is used.
+# Inside a node it is `row.inside + learned["inside"]`. With more than one node, it is the larger of
+# this value and `row.line + learned[row.network]`.
 #
-# Now n bytes on p GPUs take:
+# The allreduce of n bytes on p GPUs then takes this time (the number in brackets is the lab in
+# which you met the algorithm):
 #
 # | algorithm | seconds | why |
 # |---|---|---|
-# | ring (23) | 2 (p - 1) · (round + n/p · β) | one stream passes each card |
-# | tree (24) | 2 lg p · round + 2 n · β | up and down; cut into chunks that follow one another |
-# | halving (24) | 2 lg p · round + 2 n · (c · line + (p - 1)/p · software) | a node's GPUs share its card |
+# | ring (23) | 2 (p - 1) · (round + n/p · β) | one stream passes each NIC |
+# | tree (24) | 2 lg p · round + 2 n · β | up and down, in chunks that follow one another |
+# | halving (24) | 2 lg p · round + 2 n · (c · line + (p - 1)/p · software) | the GPUs of a node share its NIC |
 # | server (31) | round + senders · busiest · n · β | all send to the busiest server |
 #
-# In a node alone, we take every algorithm for a ring. In *halving*, c is how often the n bytes pass
-# a node's card, one way. It depends on the partner that comes first. With the **farthest** first,
-# which we take, c is `per_node · (1 - 1/nodes)`: each GPU sends halves of a whole vector out of the
-# node. With the nearest first, as MPICH has it (lab 24), a node has summed before anything leaves
-# it, and c is only 1 - 1/nodes. The software of one GPU handles only its own bytes: that is
-# `learned[row.network]`, as each GPU has a process of its own.
+# In a single node, we use the formula of the ring for every algorithm.
 #
-# A server's share is not simply one part in so many. TensorFlow gives each *tensor* to one server.
-# The largest one stays whole, and so do its bytes: VGG-16's has 411 of 553 MB.
+# In *halving*, c is how often the n bytes pass a node's NIC in one direction, and it depends on
+# which partner comes first. We assume that the **farthest** partner is first. Then c is
+# `per_node · (1 - 1/nodes)`, because each GPU sends halves of a whole vector out of the node. If
+# the nearest partner is first, as in [MPICH](https://www.mpich.org) ([lab 24](24_trees_and_halving.ipynb)), the GPUs of a node have added their
+# vectors before anything leaves the node, and c is only 1 - 1/nodes. Each GPU has a process of its
+# own, whose software handles only this GPU's bytes, and this is why `learned[row.network]` is
+# multiplied by (p - 1)/p and not by c.
+#
+# With several servers, the busiest one has more than an equal share of the bytes, because
+# TensorFlow gives each *tensor* to one server. The largest tensor is not divided, and in VGG-16 it
+# has 411 of 553 MB.
 #
 # ### Predict
-# 16 GPUs in 4 nodes. How often do the n bytes pass a node's card, there and back together, (a) in a
-# ring, (b) in halving with the farthest partner first?
+# There are 16 GPUs in 4 nodes. How often do the n bytes pass a node's NIC, in both directions
+# together, (a) in a ring, (b) in halving with the farthest partner first?
 
 # %%
 predict("52.1", ring=..., halving=...)  # times n
@@ -141,23 +165,23 @@ predict("52.1", ring=..., halving=...)  # times n
 
 # %% [markdown]
 # ### Exercise 52.1 · What a bucket costs
-# Write down the first three rows of the table; that of the server is given. `exchange` returns the
-# seconds of one bucket of `nbytes`. About 10 lines. *(advanced)*
+# Write the first three rows of the table. The row of the server is given. `exchange` returns the
+# seconds for one bucket of `nbytes`. About 10 lines. *(advanced)*
 #
-# For example: 16 GPUs, 4 in each of 4 nodes, line 0.3 ns, software 0.2 ns, round 20 µs, a ring, and
-# a link inside that is faster. Then β is 0.5 ns, and 64 MB take 2 · 15 · (20 µs + 4 MB · 0.5 ns) =
-# 60.6 ms.
+# For example, take a ring of 16 GPUs, 4 in each of 4 nodes, with line 0.3 ns, software 0.2 ns,
+# round 20 µs, and a faster link inside the nodes. Then β is 0.5 ns, and 64 MB take 2 · 15 · (20
+# µs + 4 MB · 0.5 ns) = 60.6 ms.
 #
 # <details><summary>Hint 1: β first</summary>
 #
-# `beta = row.inside + learned["inside"]`, and where `row.nodes > 1`,
-# `beta = max(beta, row.line + learned[row.network])`. Not before: inside one node there is no
-# network.
+# `beta = row.inside + learned["inside"]`, and if `row.nodes > 1`,
+# `beta = max(beta, row.line + learned[row.network])`. Do not use `row.network` otherwise, because
+# inside a single node there is no network.
 # </details>
 # <details><summary>Hint 2: one `if` for each line of the table</summary>
 #
 # `if row.nodes == 1 or row.algorithm == "ring": return 2 * (p - 1) * (learned["round"] + nbytes / p * beta)`,
-# and so on; lg p is `math.log2(p)`.
+# and so on. lg p is `math.log2(p)`.
 # </details>
 
 # %%
@@ -178,39 +202,41 @@ predict.right("52.1", ring=2 * 15 / 16, halving=2 * 4 * (1 - 1 / 4))
 
 
 # %% [markdown]
-# **Explain.** In the ring, 15/16 of the bytes pass a card on the way there, and as much on the way
-# back. In halving with the farthest partner first all four GPUs send through the card at once, 6 n
-# in all. That is not the price of halving, but of a shared card and of this order. With the nearest
-# partner first it would be 1.5 n, less than the ring's 1.875 n. [Lab 26](26_hierarchical_allreduce.ipynb) gets there by summing inside
-# the node first.
+# **Explain.** In the ring, 15/16 of the bytes pass a NIC on the way out, and as many on the way in,
+# which is 1.875 n. In halving with the farthest partner first, all four GPUs send through the NIC
+# at the same time, 6 n in all. This is not the cost of halving as such, but of a shared NIC and of
+# this order. With the nearest partner first it would be 1.5 n, which is less than the ring's 1.875
+# n. [Lab 26](26_hierarchical_allreduce.ipynb) achieves the same by adding inside the node first.
 #
 # ## 3. The whole step
-# Three things are still missing.
+# The model still lacks three parts.
 #
-# - **Overlap.** Buckets are sent one after another. A bucket begins when it is full *and* the one
-#   before it has arrived. The step is over when computing is, and the last bucket has arrived.
-# - **Stragglers.** All wait for the slowest GPU. When steps scatter by a share s, the slowest of p
-#   comes later by about s · √(2 ln p): so large is the largest of p normal numbers, roughly. (For
-#   many; for two it is twice too much.) Computing takes `row.alone · (1 + s · √(2 ln p))`; s is
-#   `learned["straggler"]`.
+# - **Overlap.** The buckets are sent one after another. A bucket starts when it is full *and* the
+#   one before it has arrived. The step is complete when computing is done and the last bucket has
+#   arrived.
+# - **Stragglers.** All GPUs wait for the slowest one. If step times vary by a share s, the slowest
+#   of p GPUs is later by about s · √(2 ln p), which is approximately the largest of p normally
+#   distributed numbers. (This holds for many GPUs. For two, the value is twice too large.)
+#   Computing therefore takes `row.alone · (1 + s · √(2 ln p))`, and s is `learned["straggler"]`.
 # - **Input.** A node reads its images while it computes. A step is never shorter than `row.input`,
-#   the seconds that its images take to be read. It is 0 for images made up in memory.
+#   the seconds that reading its images takes. This number is 0 for synthetic images that are
+#   generated in memory.
 #
-# With servers, the new weights come back the same way. That takes as long as to send **all** the
-# gradients there as one bucket. It begins when the last bucket has arrived, and the step is not
-# over before it ends. This is so only between nodes.
+# With servers, the new weights have to be sent back in the same way. This takes as long as sending
+# **all** gradients to the servers as one bucket. It starts when the last bucket has arrived, and
+# the step is not complete before it ends. This part applies only if there is more than one node.
 #
 # ### Exercise 52.2 · The step
-# `READY[row.net]` holds the buckets of the row's net. Return the seconds of a step. About 9 lines.
-# *(intermediate)*
+# `READY[row.net]` contains the buckets of the row's network. Return the seconds of a step. About 9
+# lines. *(intermediate)*
 #
-# For example: computing takes 0.4 s, and two buckets are full after 0.5 and all of it. They take
-# 0.3 and 0.1 s. The first one arrives at 0.2 + 0.3 = 0.5, the second at 0.5 + 0.1 = 0.6: the step
-# takes 0.6 s.
+# For example, computing takes 0.4 s, and two buckets are full after 0.5 of it and after all of it.
+# They take 0.3 and 0.1 s. The first bucket arrives at 0.2 + 0.3 = 0.5 s, and the second one at
+# 0.5 + 0.1 = 0.6 s, so the step takes 0.6 s, as in the figure at the top of this lab.
 #
 # <details><summary>Hint 1: one bucket after another</summary>
 #
-# Keep `end`, when the last bucket arrived; at first 0. A bucket arrives at
+# Keep `end`, the time at which the last bucket arrived, beginning with 0. A bucket arrives at
 # `max(end, share * computing) + exchange(nbytes, row, learned)`.
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
@@ -233,51 +259,52 @@ check("52.2", step)
 
 # %% [markdown]
 # ## 4. Runs that others have published
-# The kit has 108 published runs of seven systems, each with its source (`labs/support/lab52.csv`).
-# All figures are the authors' own but seven, which we computed from the share of the ideal that the
-# authors give. For one system the speed of the network is an estimate, and for two the number of
-# servers; the column `source` says so.
+# The kit contains 108 published runs of seven systems, each with its source
+# (`labs/support/lab52.csv`). All numbers are the authors' own except seven, which we computed from
+# the share of the ideal that the authors give. For one system the speed of the network is an
+# estimate, and for two systems the number of servers is. The column `source` marks these estimates.
 #
-# We also had to guess algorithms, and `source` says for which runs. Those with MPI on the host are
-# taken for halving, but the README that they are from installs Open MPI, whose versions of that
-# time summed long vectors in a ring. Of the DGX-1's 15 runs, the nine with Inception V3 and the
-# ResNets kept their variables on the CPU, and only those with AlexNet and VGG-16 summed by NCCL; we
-# take all for rings. Facebook's GPUs summed by NCCL inside a node and by halving between nodes; we
-# take that for a ring, too.
+# We also had to guess some algorithms, and `source` says for which runs. We use halving for the
+# runs with MPI on the host, but the README from which they are taken installs Open MPI, whose
+# versions of that time reduced long vectors in a ring. Of the 15 runs of the DGX-1, the nine with
+# Inception V3 and the ResNets kept their variables on the CPU, and only those with AlexNet and
+# VGG-16 used NCCL, yet we use rings for all of them. Facebook's GPUs used NCCL inside a node and
+# halving between nodes, for which we use a ring, too.
 #
-# | system | what is there | sources |
+# | system | what it contains | sources |
 # |---|---|---|
-# | Horovod 25 Gb/s RoCE | 16 to 512 Pascal GPUs; NCCL, MPI, gRPC | Horovod's README (2017), benchmarks |
-# | DGX-1 P100 | 2 to 8 GPUs of one node; five nets | TensorFlow's page "Benchmarks", May 2017 |
+# | Horovod 25 Gb/s RoCE | 16 to 512 Pascal GPUs; NCCL, MPI, gRPC | Horovod's README (2017), [benchmarks](https://horovod.readthedocs.io/en/stable/benchmarks_include.html) |
+# | DGX-1 P100 | 2 to 8 GPUs of one node; five networks | TensorFlow's page "Benchmarks", May 2017 |
 # | Horovod 40 Gb/s Ethernet | 64 Pascal GPUs; NCCL, MPI, gRPC | Horovod's README, 2017 |
 # | EC2 p2.8xlarge | 2 to 128 K80 GPUs; gRPC; some with real images | the same page; Bugliarello, CSCS 2017 |
-# | Piz Daint | 2 to 128 P100 GPUs, one a node; gRPC | Bugliarello, CSCS 2017 |
-# | DLPerf V100 EDR | 8 to 32 V100 GPUs; six frameworks, NCCL | OneFlow's DLPerf report, 2020 |
-# | Facebook P100 | 256 GPUs | Goyal and others, arXiv 1706.02677 |
+# | Piz Daint | 2 to 128 P100 GPUs, one per node; gRPC | Bugliarello, CSCS 2017 |
+# | DLPerf V100 EDR | 8 to 32 V100 GPUs; six frameworks, NCCL | OneFlow's [DLPerf](https://github.com/Oneflow-Inc/DLPerf) report, 2020 |
+# | Facebook P100 | 256 GPUs | Goyal et al., 2017 |
 #
-# The fit may see the first two: every `network` of the table is in them. The other five are
-# **unseen**.
+# The fit sees only the first two systems, which between them contain every `network` of the table.
+# The other five are **unseen**.
 #
-# Why not deal the rows out like cards? Two rows of one system are like twins: the same cluster,
-# software and hands. A fit that has seen the one knows the other. So a system is seen with all its
-# rows, or with none.
+# We divide the runs by system, and do not assign rows to the two groups at random, because two rows
+# of one system are like twins. They come from the same cluster, the same software, and the same
+# people, so a fit that has seen one of them knows much about the other. A system is therefore seen
+# with all its rows, or with none.
 #
 # ### Exercise 52.3 · Split, and judge
 # `split` returns two lists of rows: those whose `row.system` is among the names in `seen`, and all
 # others.
 #
-# `errors` returns a number for each row: how much faster the prediction is than the published run.
-# +0.1 means 10 % more images per second. `row.step` holds the seconds of the published step. A
-# *shorter* step is more images. 3 lines. *(beginner)*
+# `errors` returns a number for each row, which says how much faster the prediction is than the
+# published run. For example, +0.1 means 10 % more images per second. `row.step` is the seconds of
+# the published step. Note that a *shorter* step means more images. 3 lines. *(beginner)*
 #
 # <details><summary>Hint 1: images per second, or seconds</summary>
 #
-# Images per second are some number over the seconds of a step. So predicted over published is
-# `row.step / step(row, learned)`.
+# Images per second are some number divided by the seconds of a step. Predicted over published is
+# therefore `row.step / step(row, learned)`.
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
-# `[row for row in rows if row.system in seen]`, the same with `not in`; and
+# `[row for row in rows if row.system in seen]`, the same with `not in`, and
 # `[… - 1 for row in rows]`.
 # </details>
 
@@ -299,17 +326,16 @@ check("52.3", split, errors)
 
 # %% [markdown]
 # ### Predict
-# A guess: the model has seven numbers to learn. It learns them from two systems. (a) What will be
-# the **median** error on the other five, in percent and without sign: half of the rows are better,
-# half are worse? (b) And the worst?
+# Guess how good the model will be. It has seven numbers to learn, and learns them from two systems.
+# (a) What will be the **median** error on the other five systems, in percent and without sign, so
+# that half of the rows are better and half are worse? (b) And what will be the worst error?
 
 # %%
 predict("52.3", median_percent=..., worst_percent=...)
 
 # %% [markdown]
-# ### Measure
-# `lab52.fit` looks for the numbers with which your `step` comes nearest to the rows that it is
-# given.
+# ### Measure: fit and test
+# `lab52.fit` looks for the numbers with which your `step` comes closest to the rows that it gets.
 
 # %%
 fitted, unseen = split(lab52.published(), lab52.SEEN)
@@ -349,8 +375,9 @@ record.add("unseen systems", median_percent=middle, worst_percent=worst, rows=le
 predict.compare("52.3", median_percent=middle, worst_percent=worst)
 
 # %% [markdown]
-# **First control: has the fit peeked?** Multiply all that was published of the unseen systems by
-# 10, and do everything again. The learned numbers must stay exactly the same.
+# **First control: has the fit seen the test data?** To find out, the next cell multiplies all
+# published results of the unseen systems by 10 and fits again. The learned numbers must stay
+# exactly the same.
 
 # %%
 spoilt = [
@@ -360,9 +387,10 @@ again = lab52.fit(step, split(spoilt, lab52.SEEN)[0])
 print("the same numbers:", again == learned)
 
 # %% [markdown]
-# **Second control: what does it take to be that good?** Two rivals that know nothing of buckets or
-# links. The *ideal* says: p GPUs are p times as fast. The *rule of thumb* learns a single number
-# from the fitted rows: a step takes so much longer than alone, whatever the system.
+# **Second control: how good are simpler models?** We compare yours with two rivals that do not know
+# buckets or links. The *ideal* says that p GPUs are p times as fast as one. The *rule of thumb*
+# learns a single number from the fitted rows, namely how many times as long as alone a step takes,
+# whatever the system.
 
 # %%
 typical = float(np.median([row.step / row.alone for row in fitted]))
@@ -393,44 +421,47 @@ lab52.draw(
 # %% [markdown]
 # **Explain.** Read the tables from the top.
 #
-# The median error on unseen systems is below 10 %. Is the model good, then? Look at the rule of
-# thumb: its median is about the same. Most published runs reach 80 to 95 % of the ideal, and
-# whoever says 90 % is never far off. **A median over easy rows is an easy judge.** The hard rows
-# tell the two apart: those that reach less than 75 %. There the rule of thumb is off by 73 % in the
-# median, and by 88 times at worst; the model by 21 %, and by 93 % at worst.
+# The median error on unseen systems is below 10 %, which looks good. But the median error of the
+# rule of thumb is about the same. Most published runs reach 80 to 95 % of the ideal, so anyone who
+# predicts 90 % is never far off. **A median over easy rows does not distinguish a good model from a
+# simple one.** The hard rows, which reach less than 75 % of the ideal, do. On these, the rule of
+# thumb is off by 73 % in the median, and at worst by a factor of 88. The model is off by 21 % in
+# the median, and by 93 % at worst.
 #
-# Where does the model fail? The tables show where. Why, they do not: what follows is likely, not
+# The tables also show where the model fails, but not why. The following causes are likely and not
 # measured.
 #
-# - **Horovod 40 Gb/s, MPI on the host** (too fast by 26 to 93 %). What software adds to a byte was
-#   learned on 4 nodes of another cluster. On 16 nodes the same software may need more: in the model
-#   nothing grows there. A wrong guess of the algorithm is not the cause. Fitted as rings, or as
-#   halving with the nearest partner first, these runs are still too fast by 23 to 73 %, and the
-#   fitted ones are met as well as before. So these data cannot tell which algorithm it was.
-# - **gRPC on VGG-16** (too fast by 40 to 45 %). The two rows that were fitted stand below the
-#   hardest: they have 16 senders, not 64, and are as far off. So it is not that the senders have
-#   become more. Perhaps a byte costs more in a tensor of 411 MB.
-# - **Piz Daint** (too slow by 9 to 27 %). Perhaps its processors carry a byte faster than those
-#   from which gRPC was learned: one number cannot tell them apart. Or its network is faster than
-#   the estimate.
-# - **Twins that differ.** The table of "Horovod 40 Gb/s" has ResNet-101 over gRPC twice: 2,996
-#   images/s, and 4,269 with the variables on the CPU. For the model these two rows are the same.
-#   The six frameworks of DLPerf are of that kind, too.
+# - **Horovod 40 Gb/s, MPI on the host** (too fast by 26 to 93 %). The time that software adds to a
+#   byte was learned on 4 nodes of another cluster. On 16 nodes the same software may need more
+#   time, but in the model it does not depend on the number of nodes. A wrong guess of the algorithm
+#   is not the cause. If these runs are fitted as rings, or as halving with the nearest partner
+#   first, they are still too fast by 23 to 73 %, and the fitted runs are matched as well as before.
+#   These data therefore cannot tell which algorithm it was.
+# - **gRPC on VGG-16** (too fast by 40 to 45 %). The two fitted rows below the hardest ones have 16
+#   senders, not 64, and are equally far off. The larger number of senders is therefore not the
+#   cause. Perhaps a byte costs more in a tensor of 411 MB.
+# - **Piz Daint** (too slow by 9 to 27 %). Perhaps its processors handle a byte faster than those
+#   from which the number for gRPC was learned, because one number cannot describe both. Or its
+#   network is faster than the estimate.
+# - **Twins that differ.** The table of "Horovod 40 Gb/s" has ResNet-101 over gRPC twice, with 2,996
+#   images/s, and with 4,269 if the variables are on the CPU. For the model, these two rows are the
+#   same. The six frameworks of DLPerf are a similar case.
 #
-# Stragglers have come out at nothing. That does not say that there are none: a *round* of 35 µs is
-# far more than a message costs. Both grow with the GPUs, so one may stand for the other. The next
-# cell prints both: see how far they move when other rows are fitted.
+# The fit has set the stragglers to nothing. This does not mean that there are none, because a
+# *round* of 35 µs is far longer than a message takes. Both costs grow with the number of GPUs, so
+# one may stand for the other. The next cell prints both, and you can see how much they change when
+# other rows are fitted.
 #
-# And a warning. The split kept the *numbers* from seeing the five systems. It did not keep the
-# **form**: the formulas of this lab were written by somebody who had seen the whole table. Only a
-# run that is published tomorrow is quite unseen.
+# There is one more limit. The split kept the learned *numbers* from depending on the five systems.
+# It did not keep the **form** of the model from depending on them, because the author of this lab's
+# formulas had seen the whole table. Only a run that is published tomorrow is completely unseen.
 #
-# Would the fit do as well from other systems?
+# Would a fit to other systems do as well?
 # <details><summary>Answer</summary>
 #
-# The next cell leaves each system out in turn. Without "Horovod 25 Gb/s" no row tells what RDMA
-# costs on a slow link: the errors on that system are several times as large. A fit cannot know what
-# it was never shown.
+# The next cell leaves out each system in turn. Without "Horovod 25 Gb/s", no row shows what RDMA
+# (remote direct memory access) costs on a slow link, and the errors on this system are several
+# times as large. A fit cannot learn what it was never shown.
 # </details>
 
 # %%
@@ -446,11 +477,12 @@ for system, numbers in left_out.items():
 
 # %% [markdown]
 # ## 5. 1,024 and 10,000 GPUs
-# ResNet-101 on the cluster of "Horovod 25 Gb/s": 512 GPUs reached 90 % of the ideal. And 1,024?
-# 10,000?
+# With ResNet-101, the cluster of "Horovod 25 Gb/s" reached 90 % of the ideal on 512 GPUs. We now
+# ask the model for 1,024 and for 10,000 GPUs.
 #
-# A prediction without a range is a guess. Our range comes from two doubts: the seven fits above,
-# each without another system; and whether the library sums in a ring or in a tree.
+# A prediction without a range is only a guess. Our range comes from two uncertainties: the seven
+# fits above, each without another system, and whether the library performs the allreduce in a ring
+# or in a tree.
 
 # %%
 (start,) = [row for row in fitted if row.net == "resnet101" and row.gpus == 512]
@@ -471,23 +503,32 @@ for gpus in (512, 1024, 10_000):
         record.add("asked", gpus=gpus, algorithm=algorithm, low=low, high=high, net=asked.net)
 
 # %% [markdown]
-# **Explain.** For 1,024 GPUs the range is narrow: 83 to 94 %. For 10,000 it is anything from a
-# fifth to nine tenths. A ring has 20,000 rounds for each bucket. The seven fits disagree about a
-# round: their table shows it. At 512 GPUs that does not matter much: see the first two ranges. Now
-# it decides.
+# **Explain.** For 1,024 GPUs the range is narrow, 83 to 94 % of the ideal. For 10,000 GPUs it
+# extends from a fifth to nine tenths. A ring has 20,000 rounds for each bucket, and the seven fits
+# disagree about the cost of a round, as their table shows. At 512 GPUs this disagreement matters
+# little, as you can see from the first two ranges, but at 10,000 it determines the result.
 #
-# This is why NCCL has trees since version 2.4 ([lab 24](24_trees_and_halving.ipynb)). It is also what extrapolation means: 20
-# times beyond the largest run, a number that the data hardly know becomes the answer. One of the
-# fits says 89 % even for the ring: it is the one that has never seen this cluster, and its round
-# costs nothing.
+# This is why NCCL has had trees since version 2.4 ([lab 24](24_trees_and_halving.ipynb)). It is also a typical problem of
+# extrapolation. Twenty times beyond the largest run, a number that the data hardly determine
+# becomes the most important one. One of the fits predicts 89 % even for the ring. This is the fit
+# that has never seen this cluster, and its round costs nothing.
 #
-# Not in the range are: switches that are shared, failures, a batch that learns nothing any more
+# The range does not include shared switches, failures, or a batch that is too large to be useful
 # ([lab 34](34_large_batch.ipynb)).
 #
 # ### What you take away
-# - A step is computing, buckets that become ready, an algorithm on links that may be shared, the
-#   slowest of all, and input. That fits into 35 lines.
-# - A model is judged on systems that it has not seen. Rows of one system are twins.
-# - A median alone flatters. Ask what a rule of thumb would reach, and look at the hard rows.
-# - Beyond the data, the number that mattered least may decide. Give a range, and say what it is
-#   made of.
+# - A step consists of computing, buckets that become ready, an algorithm on links that may be
+#   shared, the slowest GPU, and input. All of this fits into 35 lines.
+# - Judge a model on systems that it has not seen. Rows of the same system are twins.
+# - A median alone makes a model look better than it is. Compare with a rule of thumb, and look at
+#   the hard rows.
+# - Beyond the data, the number that mattered least may determine the result. Give a range, and say
+#   what it includes.
+#
+# ### Further reading
+# - P. Goyal et al., *[Accurate, Large Minibatch SGD: Training ImageNet in 1 Hour](https://arxiv.org/abs/1706.02677)*, 2017. The source of the run on 256 GPUs, with a description of the allreduce that was
+#   used.
+# - A. Sergeev and M. Del Balso, *[Horovod: fast and easy distributed deep learning in TensorFlow](https://arxiv.org/abs/1802.05799)*, 2018. How Horovod's runs were measured.
+# - R. Thakur, R. Rabenseifner and W. Gropp, *[Optimization of Collective Communication Operations in MPICH](https://doi.org/10.1177/1094342005051521)*, International Journal of High Performance Computing Applications 19(1), 2005. The cost of rings, trees and halving on a network, and their choice by size.
+# - [Massively Scale Your Deep Learning Training with NCCL 2.4](https://developer.nvidia.com/blog/massively-scale-deep-learning-training-nccl-2-4/). Why NCCL added trees, with measurements on thousands of GPUs.
+# - T. Hoefler and R. Belli, *[Scientific Benchmarking of Parallel Computing Systems](https://doi.org/10.1145/2807591.2807644)*, SC, 2015. Rules for reporting and interpreting performance models and measurements.

@@ -2,12 +2,26 @@
 # <!-- Generated from solutions/53_straggler_hunt.py by `make labs`. Learners work on a copy in work/. -->
 # # 53 Straggler hunt
 #
-# All ranks wait for the slowest. You predict how slow the slowest of p ranks is, find out from
-# timelines which rank is late and why, and see what helps where nobody is to blame.
+# In synchronous training, all ranks wait in every step for the slowest one. A single node with a
+# hot processor, a slow disk or a bad cable can therefore slow down a thousand healthy GPUs. Even if
+# all nodes are healthy, their times vary a little, and with more ranks it becomes more likely that
+# one of them is slow. The usual timers do not help to find the cause, because the healthy ranks
+# seem to have the slow network.
 #
-# **You will be able to** (1) predict the step of p ranks from the times of one, (2) name a late
-# rank and its cause from a timeline, (3) say what backup workers and local SGD gain, and what they
-# cost.
+# In this lab we predict how slow the slowest of many ranks is, find out from timelines which rank
+# is late and why, and see what helps if the cause is only chance. We first derive a prediction from
+# the times of a single rank, then write a function that finds the late rank and the cause in
+# recorded timelines, and finally compare two methods that wait for fewer ranks or wait less often.
+#
+# **After this lab you can** (1) predict the step time of p ranks from the times of one, (2) name a
+# late rank and its cause from a timeline, (3) say what backup workers and local SGD (stochastic
+# gradient descent) gain, and what they cost.
+#
+# ![Timeline of four ranks over three steps. In each step another rank computes longest, and the other ranks wait until it has finished](../notebooks/figures/53_jitter.svg)
+#
+# *Each step ends when its slowest rank has finished, and all other ranks wait (striped). With
+# jitter, another rank is the slowest in each step. A straggler with a cause would be the same rank
+# in most steps.*
 #
 # Needs: mpi · Ranks: 4 · Minutes: 40 · Level: advanced · Before: 01, 23, 50
 
@@ -29,54 +43,59 @@ recorded_steps = 8  # of each recording
 
 # %% [markdown]
 # ## 1. The slowest of p
-# A **straggler** is a rank that others wait for. It need not be broken. Every rank's step takes a
-# little more at one time and a little less at another: that is **jitter**. A synchronous step takes
-# as long as the slowest rank's, and of many ranks one is always unlucky. Lab 01 threw dice for
-# that. Here you predict it.
+# A **straggler** is a rank for which others wait. It does not have to be broken. The time of every
+# rank's step varies a little, which is called **jitter**. A synchronous step takes as long as the
+# step of the slowest rank, and among many ranks there is nearly always one whose step happens to
+# take long. [Lab 01](01_time_it_properly.ipynb) showed this with dice, and here we predict it.
 #
-# Let a rank's step take 20 ms in the mean, with a standard deviation of 5 ms. How far above the
-# mean is the slowest of p, in the mean of many steps? That depends on the *shape* of the times. If
-# they are **normal**, it is so many standard deviations:
+# Suppose that a rank's step takes 20 ms on average, with a standard deviation of 5 ms. How far the
+# slowest of p ranks lies above the mean, averaged over many steps, depends on the *shape* of the
+# distribution. If the times follow a **normal** distribution, the distance is this number of
+# standard deviations:
 #
 # | ranks | 1 | 2 | 4 | 10 | 16 | 64 | 1024 |
 # |---|---|---|---|---|---|---|---|
 # | standard deviations | 0 | 0.56 | 1.03 | 1.54 | 1.77 | 2.34 | 3.25 |
 #
-# Times are often **heavy-tailed** instead: mostly a little below the mean, and now and then far
-# above it. The ones of this lab have the same mean and the same standard deviation, but a time
-# beyond t is about as rare as 1/t³ (a Pareto distribution).
+# For example, the slowest of 10 ranks takes 20 + 1.54 · 5 = 27.7 ms on average.
+#
+# Times of real programs are often **heavy-tailed** instead. Most of them lie a little below the
+# mean, and a few lie far above it. The heavy-tailed times of this lab have the same mean and the
+# same standard deviation, but a time beyond t is about as rare as 1/t³ (a Pareto distribution).
 #
 # ### Predict
-# The mean step in ms: of 4 ranks and of 64 with normal times, which you can compute, and of 64
-# ranks with heavy-tailed times, which you guess.
+# Predict the mean step time in ms for 4 ranks and for 64 ranks with normal times, which you can
+# compute, and for 64 ranks with heavy-tailed times, which you have to guess.
 
 # %%
 predict("53.1", normal_4=..., normal_64=..., heavy_64=...)
 
 
 # %% [markdown]
-# What if you know no formula, only n measured times of *one* rank? Sort them: t₁ ≤ t₂ ≤ … ≤ tₙ.
-# Suppose that every step takes one of these, each with chance 1/n, whatever the other ranks' take.
+# In practice you have no formula, but n measured times of *one* rank. Sort them, so that t₁ ≤ t₂ ≤
+# … ≤ tₙ. Suppose that every step takes one of these times, each with probability 1/n, independently
+# of the other ranks.
 #
-# - A step of one rank takes at most tᵢ with chance i/n.
-# - The steps of p ranks *all* take at most tᵢ with chance (i/n)ᵖ.
-# - So the slowest of p takes just tᵢ with chance **(i/n)ᵖ - ((i-1)/n)ᵖ**.
+# - A step of one rank takes at most tᵢ with probability i/n.
+# - The steps of p ranks *all* take at most tᵢ with probability (i/n)ᵖ.
+# - Therefore the slowest of p ranks takes exactly tᵢ with probability **(i/n)ᵖ - ((i-1)/n)ᵖ**.
 #
-# For example, with times of 10 and 20 ms and 2 ranks: the slowest takes 10 ms with chance 1/4, and
-# 20 ms with chance 3/4. Expected are 10 · 1/4 + 20 · 3/4 = 17.5 ms.
+# As an example, take the two times 10 and 20 ms and 2 ranks. The slowest takes 10 ms with
+# probability 1/4, and 20 ms with probability 3/4, so the expected time is 10 · 1/4 + 20 · 3/4 =
+# 17.5 ms.
 #
 # ### Exercise 53.1 · Expect the slowest
 # Return the expected time of the slowest of `ranks` ranks. `samples` are the times of one rank, in
-# any order; leave the array as it is. About 3 lines. *(beginner)*
+# any order. Do not change this array. About 3 lines. *(beginner)*
 #
-# <details><summary>Hint 1: all chances at once</summary>
+# <details><summary>Hint 1: all probabilities at once</summary>
 #
-# `at_most = (np.arange(n + 1) / n) ** ranks` are the chances (i/n)ᵖ for i from 0 to n.
-# `np.diff(at_most)` are the n differences of neighbours.
+# `at_most = (np.arange(n + 1) / n) ** ranks` are the probabilities (i/n)ᵖ for i from 0 to n.
+# `np.diff(at_most)` are the n differences between neighbors.
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
-# `np.sum(np.sort(samples) * np.diff(at_most))`: each time, multiplied by its chance.
+# `np.sum(np.sort(samples) * np.diff(at_most))` multiplies each time by its probability.
 # </details>
 
 # %%
@@ -92,12 +111,14 @@ def expected_slowest(samples, ranks):
 check("53.1", expected_slowest)
 
 # %% [markdown]
-# ### Measure
-# Real ranks, whose work is a nap of random length and then an allreduce. They *sleep*, since your
-# computer may have fewer cores than ranks, and one that sleeps disturbs nobody. "Steady" is the
-# control: naps of 20 ms each. Your function gets the measured steps of one rank, and nothing else.
-# For 16 and 64 ranks the times are drawn by chance, and your function gets 10,000 drawn times of
-# one. About 15 s.
+# ### Measure: the slowest of 1 to 64 ranks
+# Now real ranks make steps in which the work is a nap of random length, followed by an allreduce.
+# They *sleep* instead of computing, because your computer may have fewer cores than ranks, and a
+# rank that sleeps does not disturb the others. The control is "steady", with naps of exactly 20 ms.
+# Your function gets only the measured steps of one rank.
+#
+# For 16 and 64 ranks, the times are drawn at random, and your function gets 10,000 drawn times of
+# one rank. This takes about 15 s.
 
 # %%
 naps = {kind: lab53.draw(kind, steps, ranks, seed=1) for kind in lab53.KINDS}
@@ -127,43 +148,49 @@ heavy_64 = step["heavy-tailed", 64]
 predict.compare("53.1", normal_4=normal_4, normal_64=step["normal", 64], heavy_64=heavy_64)
 
 # %% [markdown]
-# **Explain.** "+-" is the standard error of the mean step: two rows that differ by about twice that
-# need not differ at all. On real ranks "predicted" is no surer: it comes from 60 times of one rank.
-# Steady steps stay as long as one rank's: only jitter makes more ranks slower. On the few real
-# ranks the two shapes hardly differ. On 64 ranks they are some 10 ms apart, for times of one mean
-# and one standard deviation. **The tail decides, and a few ranks do not show it.**
+# **Explain.** "+-" is the standard error of the mean step, so two rows that differ by less than
+# about twice this value may be equal. On real ranks the "predicted" column is no more certain than
+# the measured one, because it is computed from 60 times of one rank.
 #
-# You may see instead: on real ranks some ms more than predicted, even in the steady row. Then your
-# computer was busy, and a rank that had slept enough was not woken at once.
+# You should see that steady steps stay as long as those of one rank, so only jitter makes more
+# ranks slower. On the few real ranks, the two shapes hardly differ. On 64 ranks they are about 10
+# ms apart, although both have the same mean and the same standard deviation. **The tail of the
+# distribution determines the result, and a few ranks do not show the tail.**
 #
-# Your function got 60 steps of one rank. Would you trust it for 1,024 ranks?
+# On your machine, real ranks may take some ms more than predicted, even in the steady row. In this
+# case your computer was busy, and did not wake a rank at once when its sleep was over.
+#
+# Your function got 60 steps of one rank. Would you trust its prediction for 1,024 ranks?
 # <details><summary>Answer</summary>
 #
-# No. It knows no time longer than the longest of the 60. Nearly always one of 1,024 ranks would
-# meet that one, so the function returns just about that, whatever else may happen. To say something
-# about p ranks you need many more than p samples, or a formula for the tail.
+# No. It knows no time longer than the longest of the 60. With 1,024 ranks, nearly every step would
+# contain this longest time, so the function returns roughly this time, whatever longer times are
+# possible. To predict the slowest of p ranks, you need many more than p samples, or a formula for
+# the tail.
 # </details>
 #
 # ## 2. Who was late?
-# Your job is slower than predicted. Which of the ranks is it? A step of one rank has three parts:
-# **input** (it reads), **compute**, and **exchange** (it is in the allreduce). Here is a step of
-# four ranks, played by the rules of lab 23's ring. Rank 2 computes for longer than the others.
+# Suppose that your job is slower than predicted, and that you want to know which rank is
+# responsible. A step of one rank has three parts, which the timelines of this lab call **input**
+# (the rank reads its images), **compute**, and **exchange** (the rank is in the allreduce). The
+# next cell draws such a step of four ranks, simulated by the rules of the ring allreduce of [lab 23](23_ring_allreduce.ipynb).
+# Rank 2 computes longer than the other ranks.
 
 # %%
 shown = lab53.case("slow core", seed=1, ranks=4)
 lab53.draw_step(shown.steps[1], "One rank is late. Who seems to have a slow network?")
 
 # %% [markdown]
-# The exchange is short on rank 2, and long on everybody else: a timer around the allreduce blames
-# the innocent ([lab 50](50_strong_and_weak_scaling.ipynb)). So look *inside* the exchange. A rank either **sends**, or it **waits** for
-# others:
+# The exchange is short on rank 2 and long on all other ranks, so a timer around the allreduce
+# blames the wrong ranks ([lab 50](50_strong_and_weak_scaling.ipynb)). We therefore have to look *inside* the exchange. At each moment,
+# a rank either **sends**, or **waits** for other ranks:
 #
-# **wait = exchange - send**, and the rank that waits least is the one that all others wait for.
+# **wait = exchange - send**, and the rank that waits least is the one for which all others wait.
 #
 # ### Predict
-# One rank of four gets 10 ms later to the allreduce than the other three, who come at the same
-# time. The messages are short. By how many ms does the *exchange* grow, on the late rank and on the
-# others?
+# One of four ranks arrives at the allreduce 10 ms later than the other three, which arrive at the
+# same time. The messages are short. By how many ms does the *exchange* get longer on the late rank,
+# and by how many on the others?
 
 # %%
 predict("53.2", late_rank=..., others=...)
@@ -174,17 +201,17 @@ predict.right("53.2", late_rank=0, others=10)
 
 # %% [markdown]
 # A timeline is a list of spans `(rank, kind, begin, end)`, in seconds. The kinds are "input",
-# "compute", "exchange" and "send". A rank's sends lie within its exchange, one span for each
-# message.
+# "compute", "exchange" and "send". The sends of a rank lie within its exchange, and there is one
+# span for each message.
 #
 # ### Exercise 53.2 · From spans to parts
-# Add up the spans of one step: return a dict with an array (ranks,) of seconds for each of "input",
-# "compute", "send" and "wait". Spans come in any order. About 6 lines. *(beginner)*
+# Add up the spans of one step. Return a dict with an array (ranks,) of seconds for each of "input",
+# "compute", "send" and "wait". The spans come in any order. About 6 lines. *(beginner)*
 #
 # <details><summary>Hint 1: sums</summary>
 #
-# Begin with `np.zeros(ranks)` for each kind. For each span add `end - begin` to its kind, at its
-# rank.
+# Begin with `np.zeros(ranks)` for each kind. For each span, add `end - begin` to the array of its
+# kind, at the position of its rank.
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
@@ -208,50 +235,56 @@ print("Images of each rank:", shown.images.tolist())
 
 
 # %% [markdown]
-# **Explain.** These are the parts of the picture. Who waits least? Rank 2: all others wait for it.
-# Its compute is longest, too. But longest alone says nothing: who reads for longest?
+# **Explain.** These are the parts of the step in the plot. Rank 2 waits least, so all other ranks
+# wait for it. Its compute is also the longest. But a long part does not by itself make a straggler,
+# as you can see from another rank. Which rank has the longest input?
 #
 # <details><summary>Answer</summary>
 #
-# Rank 3. But it has fewer images and computes for less, so that it comes to the exchange no later
-# than ranks 0 and 1, and waits even longer than they do.
+# Rank 3. But it has fewer images and computes for a shorter time. It therefore arrives at the
+# exchange no later than ranks 0 and 1, and waits even longer than they do.
 # </details>
 #
-# Who trains with Horovod finds the waiting in its timeline, as `NEGOTIATE` ([lab 44](44_timeline_and_fusion.ipynb)).
+# If you train with [Horovod](https://horovod.readthedocs.io), you find the waiting time in its timeline as `NEGOTIATE`
+# ([lab 44](44_timeline_and_fusion.ipynb)).
 #
 # ## 3. Whose fault, and why?
-# One step proves nothing: any rank may have a bad one. So look at several steps. The suspects:
+# A single step proves nothing, because any rank may have a slow step now and then. We therefore
+# look at several steps. These are the possible causes:
 #
-# | cause | what you see, on the rank that waits least | where to look, what helps |
+# | cause | what you see on the rank that waits least | where to look, and what helps |
 # |---|---|---|
-# | "slow disk" | its input is longer than the others' | read ahead, files nearby (lab 15) |
-# | "slow core" | it computes longer *for each image* | heat, a second job: exclude the node |
-# | "imbalance" | it computes longer, as it has more images | cut the batch evenly |
-# | "slow link" | its bytes leave slowly: send is longer | cable, switch: exclude the node |
-# | "jitter" | in each step it is another rank | nobody is to blame: section 4 |
+# | "slow disk" | its input takes longer than that of the others | read ahead, use local copies of the files ([lab 15](15_input_pipeline.ipynb)) |
+# | "slow core" | it computes longer *for each image* | heat, a second job; exclude the node |
+# | "imbalance" | it computes longer, because it has more images | divide the batch evenly |
+# | "slow link" | its bytes leave slowly, so send takes longer | cable, switch; exclude the node |
+# | "jitter" | in each step it is another rank | no rank is to blame, see section 4 |
 #
 # ### Exercise 53.3 · The hunter
-# Return `(rank, cause)`, with a cause of the table, or `(None, "jitter")`. `steps` is a list of
-# what your `parts` returns, `images` the number of images that each rank has in every step.
+# Return `(rank, cause)`, with a cause from the table, or `(None, "jitter")`. `steps` is a list of
+# dicts as your `parts` returns them, and `images` contains the number of images that each rank has
+# in every step.
 #
-# 1. Which rank waits least, in most steps? If it is in no more than half of them: jitter.
-# 2. Take the mean of its input, compute and send over the steps. Which of the three is furthest
-#    above the others'? `lab53.above(values, rank)` is how far a rank's value is above the median of
-#    all other ranks.
-# 3. If that is compute: how far are its seconds *for each image* above the others'? If by more than
-#    a tenth of the median of all ranks, the core is slow. Else it has too many images.
+# 1. Find the rank that waits least in the largest number of steps. If it waits least in no more
+#    than half of the steps, the answer is jitter.
+# 2. Take the means over the steps of its input, compute and send. Find out which of the three lies
+#    furthest above the values of the other ranks. `lab53.above(values, rank)` returns how far a
+#    rank's value is above the median of all other ranks.
+# 3. If this part is compute, look at the seconds *for each image*. If the rank's value is above the
+#    others' by more than a tenth of the median of all ranks, the core is slow. Otherwise the rank
+#    has too many images.
 #
 # About 12 lines. *(advanced)*
 #
 # <details><summary>Hint 1: the rank</summary>
 #
 # `latest = [int(np.argmin(step["wait"])) for step in steps]`, and
-# `max(set(latest), key=latest.count)` is what stands in that list most often.
+# `max(set(latest), key=latest.count)` is the value that occurs most often in this list.
 # </details>
 # <details><summary>Hint 2: the part</summary>
 #
-# `np.mean([step[part] for step in steps], axis=0)` is an array by rank. Put one for each of the
-# three parts into a dict `mean`, and compare `lab53.above(mean[part], rank)`.
+# `np.mean([step[part] for step in steps], axis=0)` is an array by rank. Put one such array for each
+# of the three parts into a dict `mean`, and compare `lab53.above(mean[part], rank)`.
 # </details>
 # <details><summary>Hint 3: nearly the answer</summary>
 #
@@ -279,9 +312,9 @@ check("53.3", find, hunt)
 
 # %% [markdown]
 # ### A recording of real ranks
-# The same on real ranks and a real clock: `labkit.profiling` records the spans, and brings all
-# ranks' clocks together. Work is a nap again, and so is the time in which bytes leave. Read the
-# picture yourself first. About 5 s.
+# Now we record a timeline on real ranks with a real clock. `labkit.profiling` records the spans and
+# synchronizes the clocks of all ranks. The work is a nap again, and so is the time in which bytes
+# leave. First read the plot yourself. This takes about 5 s.
 
 # %%
 # A case that `mystery` picks, recorded, and its median step.
@@ -296,15 +329,15 @@ else:
 
 # %% [markdown]
 # ### Predict
-# The rank, as a number, and the cause, as in the table: "slow disk", "slow core", "imbalance",
+# Give the rank as a number, and the cause as in the table: "slow disk", "slow core", "imbalance" or
 # "slow link".
 
 # %%
 predict("53.3", rank=..., cause=...)
 
 # %% [markdown]
-# ### Measure
-# Your hunter on that recording, and on one of each cause. About 15 s.
+# ### Measure: your hunter on recordings
+# Your hunter now analyzes this recording, and one recording of each cause. This takes about 15 s.
 
 # %%
 if ranks >= 4:
@@ -321,8 +354,9 @@ if ranks >= 4:
     print(pandas.DataFrame(rows, columns=["your hunter", "really"]))
 
 # %% [markdown]
-# How late must a rank be to be found? Fresh cases on paper, with a culprit that is behind by some
-# percent of its computing. All times vary by 3 % (one standard deviation).
+# How late must a rank be so that your hunter finds it? The next cell answers this with computed
+# timelines, in which one rank is late by some percent of its computing time. All times vary by 3 %
+# (one standard deviation).
 
 # %%
 rows = []
@@ -338,34 +372,36 @@ blamed = lab53.share_blamed(hunt, range(1000, 1000 + 4 * fresh))
 print(f"Nobody late: {blamed:.0%} of the cases blame a rank.")
 
 # %% [markdown]
-# **Explain.** On real ranks your hunter should be right in all five recordings: who is behind
-# there, is so by 80 % of its computing. (On a busy computer a rank may sleep too long, and be late
-# by that: run it again.)
+# **Explain.** On real ranks, your hunter should be right in all five recordings, because the late
+# rank is late by 80 % of its computing time. (On a busy computer, a rank may sleep too long and be
+# late for this reason. In that case, run the cell again.)
 #
-# On paper it finds nearly every rank that is late by 10 %. It misses most that are late by 2 %,
-# which is less than the jitter. And in some cases it blames a rank though nobody is late: by chance
-# one waits least in most of the 12 steps of a case.
+# In the computed timelines, your hunter finds nearly every rank that is late by 10 %. It misses
+# most ranks that are late by 2 %, which is less than the jitter. And in some cases it blames a rank
+# although none is late, because by chance one rank waits least in most of the 12 steps of a case.
 #
-# The causes come later than the ranks. Why is a slow core that is late by 5 % called something
-# else?
+# The rank is found for smaller delays than the cause. Why does your hunter give a wrong cause for a
+# slow core that is late by 5 %?
 # <details><summary>Answer</summary>
 #
-# Your rule asks for a tenth more seconds for each image. A finer limit would find smaller faults,
-# and could call a healthy core slow.
+# Your rule requires a tenth more seconds for each image. With a smaller limit it would find smaller
+# faults, but it might also call a healthy core slow.
 # </details>
 #
-# ## 4. Nobody to blame: wait for fewer, or less often
-# Against jitter there is nothing to mend. Two ideas:
+# ## 4. No rank to blame: wait for fewer ranks, or less often
+# Jitter has no cause that you could remove. Two methods reduce its effect:
 #
-# - **Backup workers** (Chen and others, 2016): a step is over as soon as all but b of the ranks
-#   have their gradients. The average is over these. The b late ones drop theirs, and begin the next
-#   step with all.
-# - **Local SGD** (Stich, 2018): each rank takes H steps on its own. Then the *weights* of all are
-#   averaged, and a new **round** of H steps begins. The sum of 16 times has a standard deviation
-#   √16 = 4 times as large as one, not 16 times: so the slowest sum is nearer to the mean.
+# - **Backup workers** (Chen et al., 2016): a step is complete as soon as all but b of the ranks
+#   have their gradients, and the average is taken over these ranks. The b late ranks drop their
+#   gradients, and begin the next step together with the others.
+# - **Local SGD** (Stich, 2018): each rank makes H steps on its own. Then the *weights* of all ranks
+#   are averaged, and a new **round** of H steps begins. The sum of 16 times has a standard
+#   deviation that is √16 = 4 times as large as that of one time, and not 16 times as large.
+#   Relative to the mean, the slowest sum is therefore closer to it.
 #
-# We let ten ranks try both, with H = 16, against jitter of both shapes and with a culprit, rank 7,
-# that takes 1.5 times as long in every step. Milliseconds for a step:
+# The following table compares both methods on ten ranks of the virtual cluster (the simulator of
+# [lab 23](23_ring_allreduce.ipynb)), with H = 16. In the first two rows there is jitter of the two shapes. In the last row,
+# rank 7 takes 1.5 times as long in every step. The values are milliseconds per step:
 #
 # | | synchronous | 1 backup | local SGD |
 # |---|---|---|---|
@@ -373,12 +409,14 @@ print(f"Nobody late: {blamed:.0%} of the cases blame a rank.")
 # | heavy-tailed | 28.7 | 23.0 | 22.2 |
 # | rank 7 slow | 30.0 | 20.7 | 30.0 |
 #
-# Against jitter both help; a backup gains most where the tail is heavy. With rank 7 slow, local SGD
-# gains nothing, as a rank that is 10 ms late in each step is 160 ms late after 16. One backup hides
-# it completely, and there is the trap. A gradient that is dropped is lost, and these are always the
-# same rank's. We trained the digits' net of lab 10 so, 300 steps; each rank had either *mixed*
-# images or *its own digit*. Percent right of all test images, and of the sevens (medians of three
-# seeds):
+# Against jitter both methods help, and a backup gains most where the tail is heavy. If rank 7 is
+# slow, local SGD gains nothing, because a rank that is 10 ms late in each step is 160 ms late after
+# 16 steps. One backup hides the slow rank completely, but this has a hidden cost. A dropped
+# gradient is lost, and here the lost gradients are always those of the same rank.
+#
+# To see the effect, we trained the digits' network of [lab 10](10_train_on_one_device.ipynb) for 300 steps in this way. Each rank
+# had either *mixed* images or only images of *its own digit*. The table shows the percentage of
+# correct answers for all test images and for the sevens (medians of three seeds):
 #
 # | | mixed: all | mixed: sevens | own digit: all | own digit: sevens |
 # |---|---|---|---|---|
@@ -387,24 +425,38 @@ print(f"Nobody late: {blamed:.0%} of the cases blame a rank.")
 # | 1 backup, rank 7 slow | 96 | 100 | 87 | 0 |
 # | local SGD, H = 16 | 97 | 100 | 81 | 95 |
 #
-# With own digits and rank 7 slow, the net knows **no seven**. Lost by jitter, the gradients are now
-# this rank's, now that one's, and nothing is missing. And local SGD suffers when ranks read
-# different images: for 16 steps each net sees one digit only. So shuffle, and mend the culprit.
-# (Local SGD has a second gain: it sends a sixteenth of the bytes. Chen and others kept synchronous
-# SGD and a few backups; in TensorFlow 1 this was `SyncReplicasOptimizer`, which still has a
-# `replicas_to_aggregate` and a `total_num_replicas`.)
+# If each rank has its own digit and rank 7 is slow, the network does **not recognize a single
+# seven**. If jitter decides whose gradient is dropped, it is another rank's each time, so no digit
+# is missing. Local SGD also suffers if the ranks read different images, because each network sees
+# only one digit for 16 steps. Therefore shuffle the images, and repair a node that is always slow.
 #
-# ### Going further: a slow node
-# In an allreduce a slow link slows down all, and real sends wait at both of its ends. So test
-# **pairs** of nodes: each two alone, a message there and back, the quickest of ten (lab 22's
-# ping-pong). A node whose *best* partner is slow sits behind the slow link. It takes three nodes,
-# as of a single pair both ends look slow. `make tabletop NODES=4` and
-# `make tabletop-slow NODE=2 BANDWIDTH=50mbit` give you such a cluster, on Linux with Slurm (lab
-# 42); `make tabletop-heal NODE=2` mends it.
+# Local SGD has a second advantage, because it sends only a sixteenth of the bytes. Chen et al.
+# recommend synchronous SGD with a few backups. In TensorFlow 1 this was `SyncReplicasOptimizer`,
+# which still has the arguments `replicas_to_aggregate` and `total_num_replicas`.
 #
 # ### What you take away
-# - The slowest of p: (i/n)ᵖ - ((i-1)/n)ᵖ. The tail decides, and few ranks do not show it.
-# - Who waits *least* is late; its own longest part, beside the others', says why.
-# - Backup workers drop gradients. Ask whose.
-# - Local SGD averages out jitter, and no slow rank. It wants well-mixed images.
-# - Mend what has a cause; only then wait for fewer, or less often.
+# - The slowest of p ranks takes tᵢ with probability (i/n)ᵖ - ((i-1)/n)ᵖ. The tail determines the
+#   result, and a few ranks do not show it.
+# - The rank that waits *least* is the late one. The part that exceeds the other ranks' most tells
+#   you why.
+# - Backup workers drop gradients, so ask whose gradients they are.
+# - Local SGD averages out jitter, but not a slow rank. It needs well-mixed images.
+# - Repair what has a cause, and only then wait for fewer ranks or less often.
+#
+# ### Going further (optional)
+# In an allreduce, a slow link slows down all ranks, and real sends wait at both of its ends. To
+# find the slow node, test **pairs** of nodes. Each pair alone sends a message there and back, and
+# you take the fastest of ten (the ping-pong of [lab 22](22_latency_and_bandwidth.ipynb)). A node for which even the *best* partner is
+# slow is behind the slow link. You need at least three nodes, because both ends of a single pair
+# look slow. `make tabletop NODES=4` and `make tabletop-slow NODE=2 BANDWIDTH=50mbit` give you such
+# a cluster, on Linux with Slurm ([lab 42](42_horovod_mvapich2_gdr.ipynb)). `make tabletop-heal NODE=2` restores the link.
+#
+# ### Further reading
+# - J. Dean and L. Barroso, *[The Tail at Scale](https://doi.org/10.1145/2408776.2408794)*, Communications of the ACM 56(2), 2013. Why the slowest of many machines determines the response time, and what large
+#   services do about it.
+# - F. Petrini, D. Kerbyson and S. Pakin, *[The Case of the Missing Supercomputer Performance](https://doi.org/10.1145/1048935.1050204)*, SC, 2003. How small disturbances by the operating system halved the performance of an
+#   application on a supercomputer.
+# - J. Chen, X. Pan, R. Monga, S. Bengio and R. Jozefowicz, *[Revisiting Distributed Synchronous SGD](https://arxiv.org/abs/1604.00981)*, 2016. Measured straggler times of up to 100 workers, and training with backup
+#   workers.
+# - S. Stich, *[Local SGD Converges Fast and Communicates Little](https://arxiv.org/abs/1805.09767)*, 2018. The analysis of local SGD.
+# - T. Hoefler and R. Belli, *[Scientific Benchmarking of Parallel Computing Systems](https://doi.org/10.1145/2807591.2807644)*, SC, 2015. How to report times that vary.

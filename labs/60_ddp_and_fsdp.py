@@ -48,7 +48,7 @@ workload = "auto"  # on a GPU ResNet-50 and GPT-2, too; or "tiny", "resnet50", "
 
 # %% [markdown]
 # ## 1. Under PyTorch's own launcher
-# [`torch.distributed`](https://docs.pytorch.org/docs/stable/distributed.html) is PyTorch's layer for several processes (lab 51).
+# [`torch.distributed`](https://docs.pytorch.org/docs/stable/distributed.html) is PyTorch's layer for several processes ([lab 51](51_mpi_against_nccl.ipynb)).
 # Each process finds its identity in environment variables, `RANK`, `WORLD_SIZE` and `LOCAL_RANK`,
 # and the address at which the processes meet in `MASTER_ADDR` and `MASTER_PORT`. PyTorch's
 # launcher, [torchrun](https://docs.pytorch.org/docs/stable/elastic/run.html), sets them:
@@ -72,14 +72,14 @@ workload = "auto"  # on a GPU ResNet-50 and GPT-2, too; or "tiny", "resnet50", "
 # In PyTorch, averaging the gradients takes one line, `model = DistributedDataParallel(net)`.
 # [Inside](https://docs.pytorch.org/docs/stable/notes/ddp.html), DDP does the following:
 #
-# 1. At the beginning it gives every rank the weights of rank 0 (lab 30).
+# 1. At the beginning it gives every rank the weights of rank 0 ([lab 30](30_average_gradients.ipynb)).
 # 2. It groups the parameters into **buckets**, from the last layer to the first, which is the order
 #    in which the backward pass computes their gradients.
 # 3. As soon as all gradients of a bucket are ready, it launches an allreduce that averages them,
 #    while the backward pass continues.
 # 4. At the end of the backward pass it waits until all allreduces have completed.
 #
-# You know the idea from lab 32. Now you write the two most important parts, 3 and 4. They are
+# You know the idea from [lab 32](32_buckets_and_overlap.ipynb). Now you write the two most important parts, 3 and 4. They are
 # called by *hooks*: PyTorch calls the hook of a parameter whenever its gradient is complete.
 # `lab60.attach` counts these calls, and after the last one of a bucket it calls your
 # `start(bucket)`. At the end of the backward pass it calls `finish(bucket, started)`, where
@@ -232,7 +232,7 @@ check("60.2", accumulate)
 # %% [markdown]
 # ## 3. What every rank keeps, and does not need: ZeRO
 # With DDP every rank keeps **everything**: for each parameter 4 bytes for itself, 4 for its
-# gradient, and 8 for Adam's two averages (lab 02). All ranks keep the same values. ZeRO
+# gradient, and 8 for Adam's two averages ([lab 02](02_why_parallel.ipynb)). All ranks keep the same values. ZeRO
 # (Rajbhandari et al., 2020) shards them among the p ranks, in stages:
 #
 # | stage | sharded among the ranks | in PyTorch |
@@ -397,12 +397,12 @@ print(f"Loaded in one process: every weight as it was saved: {same}")
 #
 # The network above has so few parameters that most of its step is waiting. Here the same methods
 # (your `start` and `finish`, PyTorch's DDP, FSDP, and no communication as a control) train the two
-# workloads of lab 10: ResNet-50 on images of 224 × 224 pixels, and GPT-2 with 124 million
+# workloads of [lab 10](10_train_on_one_device.ipynb): ResNet-50 on images of 224 × 224 pixels, and GPT-2 with 124 million
 # parameters on texts of 1,024 tokens. There is one rank for each GPU, and each has its own batch. A
-# bucket has 25 MiB, which is DDP's own default. Lab 10 explains MFU (model FLOPs utilization), the
+# bucket has 25 MiB, which is DDP's own default. [Lab 10](10_train_on_one_device.ipynb) explains MFU (model FLOPs utilization), the
 # share of the device's peak that a step reaches.
 #
-# The parameter `workload` chooses the networks as in lab 10, and `"tiny"` tests the code on any
+# The parameter `workload` chooses the networks as in [lab 10](10_train_on_one_device.ipynb), and `"tiny"` tests the code on any
 # device.
 
 # %%

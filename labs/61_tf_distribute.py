@@ -195,7 +195,7 @@ check("61.1", tf_config)
 # ### Exercise 61.2 · A step for every strategy
 # Write `train_step`. It takes one step on all replicas and returns the mean loss over all images.
 # For the images of one replica, `cross_entropy(labels, net(pictures, training=True))` in the cell
-# below is the mean loss. Compute the gradients as in lab 11, with `tf.GradientTape`. About 9 lines.
+# below is the mean loss. Compute the gradients as in [lab 11](11_same_net_in_tensorflow.ipynb), with `tf.GradientTape`. About 9 lines.
 # *(intermediate)*
 #
 # <details><summary>Hint 1: two functions</summary>
@@ -241,7 +241,7 @@ check("61.2", train_step)
 # | `small ResNet` | 222,400 | 17 % | see below |
 #
 # VGG-16 has three times the parameters of ResNet-101, for about the same time per image (the last
-# column is from Horovod's README of 2017, lab 31). And most of them are in **one** variable, that
+# column is from Horovod's README of 2017, [lab 31](31_parameter_server_or_allreduce.ipynb)). And most of them are in **one** variable, that
 # of layer fc6. The small networks keep the first proportion, 3 to 1, and roughly the second. Here
 # are their variables, in the order in which they are created:
 
@@ -393,7 +393,7 @@ for servers in (1, 2, 3, 6):
 # </details>
 #
 # ## 6. Without gRPC
-# Horovod's ring (lab 41) sends as many bytes as TensorFlow's. But it fuses gradients, and passes
+# Horovod's ring ([lab 41](41_horovod_tensorflow.ipynb)) sends as many bytes as TensorFlow's. But it fuses gradients, and passes
 # them to a library that was made for long messages. Here this is Gloo, because MPI would use the
 # memory that the ranks share on one machine. In a job it is MPI.
 #
@@ -519,7 +519,7 @@ if len(frame):
 #   measurements of Awan et al., gRPC is slow on fast networks. X was one answer, and an allreduce
 #   outside of TensorFlow was the better one.
 #
-# Lab 62 continues with networks that do not fit into one device.
+# [Lab 62](62_model_parallel.ipynb) continues with networks that do not fit into one device.
 #
 # ### Further reading
 # - A. Awan, J. Bédorf, C. Chu, H. Subramoni and D. Panda, *[Scalable Distributed DNN Training using TensorFlow and CUDA-Aware MPI](https://arxiv.org/abs/1810.11112)*, CCGRID, 2019. The measurements of gRPC, gRPC+X and allreduce that this lab quotes.

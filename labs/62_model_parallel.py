@@ -47,7 +47,7 @@ patience = 20  # seconds after which a check calls a program stuck
 
 # %% [markdown]
 # ## 1. Where to partition
-# In lab 30 every rank had the whole network and a part of the images, which is *data parallelism*.
+# In [lab 30](30_average_gradients.ipynb) every rank had the whole network and a part of the images, which is *data parallelism*.
 # Here it is the opposite: every rank processes all images and has a part of the **network**, which
 # is *model parallelism*.
 #
@@ -59,7 +59,7 @@ patience = 20  # seconds after which a check calls a program stuck
 #                    rank 0           rank 1          rank 2
 #
 # Blocks have different costs, which can be time or bytes. The most expensive stage determines how
-# much memory a rank needs. If several batches are in progress at the same time (lab 63), it also
+# much memory a rank needs. If several batches are in progress at the same time ([lab 63](63_pipeline_parallel.ipynb)), it also
 # determines how quickly they follow each other. Therefore the most expensive stage should be as
 # cheap as possible.
 #
@@ -308,10 +308,10 @@ lab62.draw_busy(spans, "One stage computes, the others wait")
 #   sent back.
 # - Each rank has about 1/p of the parameters, gradients and optimizer state.
 # - Without further measures only one rank computes at a time, so p ranks are hardly faster than
-#   one. Lab 63 fills the idle time.
+#   one. [Lab 63](63_pipeline_parallel.ipynb) fills the idle time.
 #
 # ### Further reading
 # - A. Krizhevsky, I. Sutskever and G. Hinton, *[ImageNet Classification with Deep Convolutional Neural Networks](https://doi.org/10.1145/3065386)*, NIPS, 2012. AlexNet was split over two GPUs because it did not fit into one.
 # - J. Dean et al., *[Large Scale Distributed Deep Networks](https://papers.nips.cc/paper/4687-large-scale-distributed-deep-networks)*, NIPS, 2012. Model parallelism on clusters of CPUs, before GPUs took over.
-# - Y. Huang et al., *[GPipe: Efficient Training of Giant Neural Networks using Pipeline Parallelism](https://arxiv.org/abs/1811.06965)*, NeurIPS, 2019. GPipe, which fills the idle time with micro-batches (lab 63).
+# - Y. Huang et al., *[GPipe: Efficient Training of Giant Neural Networks using Pipeline Parallelism](https://arxiv.org/abs/1811.06965)*, NeurIPS, 2019. GPipe, which fills the idle time with micro-batches ([lab 63](63_pipeline_parallel.ipynb)).
 # - T. Ben-Nun and T. Hoefler, *[Demystifying Parallel and Distributed Deep Learning: An In-Depth Concurrency Analysis](https://arxiv.org/abs/1802.09941)*, ACM Computing Surveys 52(4), 2019. The survey compares model parallelism with the other forms.

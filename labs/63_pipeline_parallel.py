@@ -2,13 +2,25 @@
 # <!-- Generated from solutions/63_pipeline_parallel.py by `make labs`. Learners work on a copy in work/. -->
 # # 63 Pipeline parallelism
 #
-# In lab 62 the net was cut into stages, and one rank computed while the others waited. Here the
-# batch is cut, too: several small batches follow each other through the stages. You write who does
-# what when, and run it.
+# If a network is partitioned into stages, as in [lab 62](62_model_parallel.ipynb), only one rank computes at a time while all
+# others wait. **Pipeline parallelism** reduces the waiting. The batch is divided into several small
+# batches, so that a rank can process one of them while the next rank processes the previous one.
+# How much idle time remains, and how much memory is needed, depends on the **schedule**, the order
+# in which each rank does its forward and backward passes. Training systems for large language
+# models differ in their schedules, and their documentation assumes that you know them by name.
 #
-# **You will be able to** (1) write GPipe's plan and 1F1B's, (2) say how much of the time they leave
-# idle, and how much memory they need, (3) run a plan on real ranks, (4) tell which change helps
-# against what.
+# In this lab we write the two most important schedules, GPipe and 1F1B, compute their idle time and
+# memory, and run a schedule on real ranks. Then we measure whether idle time and memory are as
+# computed.
+#
+# **After this lab you can** (1) write the schedules of GPipe and 1F1B, (2) say how much of the time
+# they leave idle and how much memory they need, (3) run a schedule on real ranks, (4) tell which
+# change reduces idle time and which reduces memory.
+#
+# ![Schedules of GPipe and 1F1B on three ranks with four micro-batches. Both have the same idle time; 1F1B starts the first backward pass as early as possible](../notebooks/figures/63_schedules.svg)
+#
+# *Two schedules with the same idle time (white). With 1F1B (bottom), rank 0 never has more than
+# three micro-batches in flight. With GPipe (top), it has all four.*
 #
 # Needs: mpi, torch · Ranks: 4 · Minutes: 65 · Level: advanced · Before: 20, 62
 
@@ -29,24 +41,27 @@ patience = 20  # seconds after which a check calls a program stuck
 
 
 # %% [markdown]
-# ## 1. A plan for every rank
-# The batch of a step is cut into **micro-batches**, numbered from 0. When rank 0 has sent the first
-# one on, it can begin with the next. Gradients of all micro-batches are added up; the weights
-# change once, at the end of the step. So, but for rounding, nothing changes in what our net learns.
-# (With batch normalisation or dropout something would.)
+# ## 1. A schedule for every rank
+# The batch of a step is divided into **micro-batches**, numbered from 0. When rank 0 has sent the
+# first one to rank 1, it can begin with the next. The gradients of all micro-batches are added up,
+# and the weights change once, at the end of the step. Up to rounding, our network therefore learns
+# the same as without micro-batches. (With batch normalization or dropout it would not.)
 #
-# What a rank does is written as a list, its **plan**: `("F", 0)` is the way forward of micro-batch
-# 0 through this rank's stage, `("B", 0)` the way back. A rank does its plan in order. It waits
-# where something is not there yet:
+# The schedule of a rank is written as a list of actions, called a **plan** in the code. `("F", 0)`
+# is the forward pass of micro-batch 0 through this rank's stage, and `("B", 0)` is its backward
+# pass. A rank does its actions in order, and waits for data that is not there yet:
 #
-# - F of a micro-batch needs what the rank *before* sends of it;
-# - B needs what the rank *behind* sends of it, and on the last rank only the F of the same
+# - F of a micro-batch needs the activations from the *previous* rank.
+# - B needs the gradient from the *next* rank. On the last rank it needs only the F of the same
 #   micro-batch.
 #
-# **GPipe** (Huang and others, 2018) is the simplest plan: every rank goes forwards with all
-# micro-batches, in order, and then back with all of them. Here it goes back in the same order, as
-# in PyTorch's GPipe; in the paper's figure the last micro-batch goes back first, which changes
-# neither the idle time nor the memory.
+# **GPipe** ([Huang et al., 2018](https://arxiv.org/abs/1811.06965)) is the simplest schedule: every rank does the forward
+# passes of all micro-batches in order, and then all backward passes. Here the backward passes have
+# the same order, as in PyTorch's GPipe. In the paper's figure they begin with the last micro-batch,
+# which changes neither the idle time nor the memory.
+#
+# For example, with two micro-batches the plan of a rank is
+# `[("F", 0), ("F", 1), ("B", 0), ("B", 1)]`.
 #
 # ### Exercise 63.1 · GPipe's plan
 # Return a list with one plan for each of `ranks` ranks, for `micro` micro-batches. 2 or 3 lines.
@@ -58,7 +73,8 @@ patience = 20  # seconds after which a check calls a program stuck
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
-# Add the same with "B". All ranks have the same plan, so return `[plan for rank in range(ranks)]`.
+# Add the same list with "B". All ranks have the same plan, so return
+# `[plan for rank in range(ranks)]`.
 # </details>
 
 # %%
@@ -72,9 +88,10 @@ def gpipe(ranks, micro):
 check("63.1", gpipe)
 
 # %% [markdown]
-# ### The picture
-# `lab63.play` lets all ranks do their plans on paper: a way forward takes 1, a way back 2 (lab 02),
-# a message nothing. Look at the empty places: they are called the **bubble**.
+# ### A plot of the schedule
+# `lab63.play` simulates the plans of all ranks. A forward pass takes 1 unit of time, a backward
+# pass takes 2 ([lab 02](02_why_parallel.ipynb)), and a message takes no time. Look at the empty spaces in the plot, which
+# are called the **bubble**.
 
 # %%
 pictures = {f"micro-batches: {micro}": lab63.play(gpipe(4, micro)) for micro in (1, 4)}
@@ -82,10 +99,10 @@ lab63.draw(pictures, name="gpipe", idle=False)
 
 # %% [markdown]
 # ### Predict
-# With p ranks and m micro-batches, the last rank must wait for p - 1 ways forward before it can
-# begin, and it ends p - 1 ways back before the first rank does. So each rank waits as long as p - 1
-# micro-batches take, and works as long as m take. Which share of the time is idle, for 4 ranks and
-# 1, 4, 16 micro-batches?
+# With p ranks and m micro-batches, the last rank has to wait for p − 1 forward passes before it can
+# begin, and it finishes p − 1 backward passes before the first rank does. Each rank therefore waits
+# as long as p − 1 micro-batches take, and works as long as m take. Which share of the time is idle
+# for 4 ranks and 1, 4 and 16 micro-batches?
 
 # %%
 predict("63.1", idle_1=..., idle_4=..., idle_16=...)  # three numbers between 0 and 1
@@ -98,18 +115,16 @@ print("Formula: ", {micro: round(3 / (micro + 3), 3) for micro in played}, "(p -
 
 
 # %% [markdown]
-# **Explain.** The formula is that of the text: p - 1 parts of waiting, m parts of work. More
-# micro-batches make the bubble smaller, and never zero. Why not cut the batch into single pictures,
-# then?
-# <details><summary>Answer</summary> Small pieces compute less well: a matrix product of one row moves as many
-# weights as one of a hundred rows ([lab 12](12_find_the_bottleneck.ipynb)). And a layer such as batch normalisation sees only its
-# micro-batch.</details>
+# **Explain.** The formula follows from the text: p − 1 parts of waiting and m parts of work. More
+# micro-batches make the bubble smaller, but it never disappears. Why not divide the batch into
+# single images, then?
+# <details><summary>Answer</summary> Small micro-batches compute less efficiently, because a matrix product with one row moves as many weights as one with a hundred rows ([lab 12](12_find_the_bottleneck.ipynb)). In addition, a layer such as batch normalization sees only its micro-batch.</details>
 #
 # ## 2. Memory: one forward, one backward
-# From its F until its B, a micro-batch holds memory: its activations, which the way back needs (lab
-# 02). Such a micro-batch is **in flight**.
+# From its F until its B, a micro-batch occupies memory for its saved activations, which the
+# backward pass needs ([lab 02](02_why_parallel.ipynb)). Such a micro-batch is **in flight**.
 #
-# How many are in flight at once, at the most? F adds one, B takes one away:
+# How many micro-batches are in flight at once, at most? Each F adds one, and each B removes one:
 
 # %%
 def most_in_flight(plan):
@@ -124,30 +139,33 @@ def most_in_flight(plan):
 
 
 # %% [markdown]
-# GPipe holds all m micro-batches before the first one goes back. (Google's own GPipe therefore
-# keeps only what enters a stage, and computes the other activations again on the way back: [lab 14](14_mixed_precision_and_memory.ipynb).)
-# **1F1B** ("one forward, one backward"; PipeDream, Narayanan and others 2019, with a flush at the
-# end of the step) goes back as soon as it can. Rank r of p does:
+# With GPipe all m micro-batches are in flight before the first backward pass. (Google's own GPipe
+# therefore keeps only the input of a stage, and computes the other activations again in the
+# backward pass, as in [lab 14](14_mixed_precision_and_memory.ipynb).) **1F1B** ("one forward, one backward"; [PipeDream](https://arxiv.org/abs/1806.03377),
+# here with a flush at the end of the step) begins each backward pass as early as possible. Rank r
+# of p does:
 #
-# 1. a *warm-up* of as many F as there are ranks behind it: p - 1 - r (or m, if that is less);
-# 2. then, in turn, one F and one B, as long as there are F left;
-# 3. then the B that are left.
+# 1. a *warm-up* of as many F as there are ranks after it, p − 1 − r (or m, if that is less);
+# 2. then alternately one F and one B, as long as there are F left;
+# 3. then the remaining B.
 #
-# Each kind goes through the micro-batches in order: 0, 1, 2, … ("Behind" a rank are those with
-# higher numbers, which hold later layers. "Flush": all micro-batches are back before the weights
-# change.)
+# Each kind of action goes through the micro-batches in order: 0, 1, 2, … (The ranks after a rank
+# have higher numbers and later layers. *Flush* means that all backward passes are finished before
+# the weights change.)
+#
+# For example, rank 1 of 3 with four micro-batches does F0, then F1 B0 F2 B1 F3 B2, and then B3.
 #
 # ### Exercise 63.2 · The plan 1F1B
 # Return the plans of all ranks. About 9 lines. *(intermediate)*
 #
 # <details><summary>Hint 1: three parts of a list</summary>
 #
-# For each rank: `warm = min(micro, ranks - 1 - rank)`. The first part is F of 0 to warm - 1.
+# For each rank: `warm = min(micro, ranks - 1 - rank)`. The first part is F of 0 to warm − 1.
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
 # The second part:
-# `for number in range(warm, micro): plan += [("F", number), ("B", number - warm)]`. The third one
+# `for number in range(warm, micro): plan += [("F", number), ("B", number - warm)]`. The third part
 # is B of `micro - warm` to `micro - 1`.
 # </details>
 
@@ -181,60 +199,58 @@ print(f"Messages in a step: {messages}")
 
 
 # %% [markdown]
-# **Explain.** 1F1B leaves exactly the same bubble as GPipe: rank 3 cannot begin any earlier, and
-# rank 0 cannot end any earlier. What it saves is **memory**: rank r holds at most p - r
-# micro-batches, however many there are.
+# **Explain.** 1F1B has exactly the same bubble as GPipe, because rank 3 cannot begin any earlier
+# and rank 0 cannot finish any earlier. What it saves is **memory**: rank r has at most p − r
+# micro-batches in flight, whatever their number.
 #
-# What makes the bubble itself smaller is cutting the net finer. In the third picture each rank has
-# *two* pieces of the net, 0 and 4, 1 and 5, …, and the pipe is filled by pieces of half the length
-# (Megatron-LM, Narayanan and others 2021). The price: more than twice as many messages (the last
-# line counts them), and more in flight again. A piece of half the size holds half as much, so 11 of
-# them are like 5 or 6 whole ones.
+# The bubble itself becomes smaller if the network is partitioned more finely. In the third plot
+# each rank has *two* model chunks, 0 and 4, 1 and 5, and so on, and the pipeline is filled by
+# chunks of half the length ([interleaved 1F1B](https://arxiv.org/abs/2104.04473) in Megatron-LM). In return there are
+# more than twice as many messages (the last line counts them), and more micro-batches in flight. A
+# chunk of half the size needs half the memory, so 11 of them need as much as 5 or 6 whole stages.
 #
-# Which rank needs most memory with 1F1B, and what would you do about it?
-# <details><summary>Answer</summary> If all stages are alike, rank 0: p micro-batches are in flight there, and
-# one on the last rank. One may give rank 0 fewer layers, or compute activations again on the way
-# back in place of keeping them ([lab 14](14_mixed_precision_and_memory.ipynb)).</details>
+# Which rank needs the most memory with 1F1B, and what can you do about it?
+# <details><summary>Answer</summary> If all stages are equal, it is rank 0, with p micro-batches in flight, while the last rank has one. You can give rank 0 fewer layers, or compute activations again in the backward pass instead of keeping them ([lab 14](14_mixed_precision_and_memory.ipynb)).</details>
 #
 # ## 3. On real ranks
-# Now a plan is run with real messages. `work` does the arithmetic of this rank's stage. It takes
-# and gives tensors on this rank's device, which `comm` carries as they are:
+# Now a schedule runs with real messages. The argument `work` does the arithmetic of this rank's
+# stage. It takes and returns tensors on this rank's device, and `comm` sends them from there:
 #
 # | call | what it does |
 # |---|---|
-# | `work.room_for_entering(number)` | an empty tensor, to receive what enters this stage |
-# | `work.forward(number, entering)` | the way forward; returns what leaves, to be sent to the next rank |
+# | `work.room_for_entering(number)` | an empty tensor, to receive the input of this stage |
+# | `work.forward(number, entering)` | the forward pass; returns the output, which is sent to the next rank |
 # | `work.room_for_gradient(number)` | an empty tensor, to receive a gradient from the next rank |
-# | `work.backward(number, gradient)` | the way back; returns the gradient to be sent to the rank before |
+# | `work.backward(number, gradient)` | the backward pass; returns the gradient for the previous rank |
 #
-# The first rank gives `None` for entering and sends nothing back; the last gives `None` for the
-# gradient and sends nothing on.
+# The first rank passes `None` for entering and does not send a gradient. The last rank passes
+# `None` for the gradient and does not send activations.
 #
-# There is a trap. A long `Send` waits until the receiver asks (lab 20). In 1F1B rank 0 may be
-# sending F 1 to rank 1, while rank 1 is sending the gradient of B 0 to rank 0: both wait for ever.
-# So send with `Isend`, which returns a *request* at once, keep the requests, and wait for all of
-# them at the end:
+# There is a trap. A long `Send` waits until the receiver asks for the message ([lab 20](20_ranks_and_messages.ipynb)). In 1F1B,
+# rank 0 may be sending F 1 to rank 1 while rank 1 is sending the gradient of B 0 to rank 0, and
+# both wait forever. Therefore send with `Isend`, which returns a *request* at once, keep the
+# requests, and wait for all of them at the end:
 #
 #     pending.append(comm.Isend(tensor, dest=1, tag=number))
 #     ...
 #     for request in pending:
 #         request.Wait()
 #
-# The `tag` is a number on the envelope: `Recv(tensor, source=0, tag=3)` takes only a message with
-# tag 3.
+# The `tag` is a number that is sent with the message: `Recv(tensor, source=0, tag=3)` accepts only
+# a message with tag 3.
 #
 # ### Exercise 63.3 · Run a plan
-# Do the actions of `plan`, a list for this rank, in order. About 16 lines. *(advanced)* The check
-# starts up to twelve small jobs: half a minute.
+# Do the actions of `plan`, the list for this rank, in order. About 16 lines. *(advanced)* The check
+# starts up to twelve small jobs, which takes half a minute.
 #
-# When it passes, put `comm.Send(…)` in place of **both** `pending.append(comm.Isend(…))` and run it
-# again: with long messages that is the hang. One of the two is not enough: then only one of two
-# neighbours waits. Then put the two `Isend` back.
+# When it passes, replace **both** `pending.append(comm.Isend(…))` by `comm.Send(…)` and run it
+# again. With long messages this is the deadlock described above. Replacing only one of them is not
+# enough, because then only one of two neighbors waits. Afterwards restore the two `Isend`.
 #
 # <details><summary>Hint 1: one action</summary>
 #
-# For "F": receive what enters, if this is not rank 0; compute; send what leaves, if this is not the
-# last rank. "B" is the same with the neighbours the other way round.
+# For "F": receive the input if this is not rank 0, compute, and send the output if this is not the
+# last rank. "B" is the same with the neighbors exchanged.
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
@@ -263,17 +279,18 @@ check("63.3", run_plan)
 
 # %% [markdown]
 # ### Predict
-# 4 ranks, 8 micro-batches. On rank 0, how many times as many bytes does GPipe hold for the way back
-# as 1F1B does? And which share of the time is idle, on real ranks with real messages?
+# Take 4 ranks and 8 micro-batches. On rank 0, how many times as many bytes does GPipe keep for the
+# backward pass as 1F1B does? And which share of the time is idle, on real ranks with real messages?
 
 # %%
 predict("63.3", bytes_gpipe_over_1f1b=..., idle=...)  # two numbers
 
 # %% [markdown]
 # ### Measure: memory
-# Real arithmetic, and PyTorch is asked for every tensor that it keeps for the way back. Where each
-# rank has a GPU to itself, the stages are there, and NCCL, NVIDIA's library for messages between
-# GPUs, carries what `run_plan` sends; otherwise tensors stay in host memory and MPI carries them.
+# This run does real arithmetic, and asks PyTorch for every tensor that it keeps for the backward
+# pass. If each rank has its own GPU, the stages are on it, and [NCCL](https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/index.html), NVIDIA's library for
+# messages between GPUs, sends the messages of `run_plan`. Otherwise tensors stay in host memory and
+# MPI sends them.
 
 # %%
 size = min(ranks, 4)
@@ -291,10 +308,11 @@ print(f"Most megabytes held for the way back, {device} on rank 0:", table.round(
 
 # %% [markdown]
 # ### Measure: the bubble
-# This machine may have fewer cores than there are ranks; then ranks would wait for cores, not for
-# each other. So each stage has a stand-in device that needs no core: it *sleeps*. Ranks and
-# messages are real. For each number of micro-batches three runs; the middle one counts, and the
-# bars show the others. About 15 s on a free machine.
+# This machine may have fewer cores than ranks, and then ranks would wait for cores and not for each
+# other. Therefore each stage uses an emulated device that needs no core, because it *sleeps*
+# instead of computing. Ranks and messages are real. There are three runs for each number of
+# micro-batches. The middle one counts, and the bars show the others. This takes about 15 s if no
+# other program runs.
 
 # %%
 idle = {}
@@ -325,20 +343,26 @@ last = max(runs, key=lambda run: -run.time)
 lab63.draw({f"Measured, 1F1B, {max(counts)} micro-batches": last}, unit="seconds", name="measured")
 
 # %% [markdown]
-# **Explain.** Measured and computed agree, and the measured bubble is a little larger. Likely
-# causes are messages, Python, and naps that do not all last equally long, so that others wait; each
-# is met more often with more micro-batches. Nothing here tells them apart. The memory agrees with
-# what you counted: m in flight against p on rank 0. Compare a rank with itself, not with others:
-# rank 0 keeps less for each micro-batch, since what enters it are the small pictures, and the last
-# rank has two blocks.
+# **Explain.** Measured and computed values should agree, with a slightly larger measured bubble.
+# Likely causes are messages, Python, and sleeps that do not all last equally long, so that other
+# ranks have to wait. Each of them occurs more often with more micro-batches. This measurement does
+# not distinguish them. The memory should agree with what you counted: m micro-batches in flight
+# against p on rank 0. Compare a rank with itself and not with others, because rank 0 keeps less for
+# each micro-batch (its input is the small images), and the last rank has two blocks.
 #
-# You may see a much larger bubble, with a wide bar: then something else keeps this machine's cores
-# busy, and a rank that has slept enough is not woken at once.
+# You might see a much larger bubble with a wide bar. In this case other programs keep the cores
+# busy, and a rank that has slept long enough does not continue at once.
 #
-# ## 4. Going further: PyTorch's own
-# `torch.distributed.pipelining` has these plans: `ScheduleGPipe`, `Schedule1F1B`,
-# `ScheduleInterleaved1F1B` and some newer ones that split the way back in two ("zero bubble"). On
-# each rank:
+# ### What you take away
+# - Micro-batches fill the pipeline, and (p − 1) / (m + p − 1) of the time remains idle.
+# - 1F1B has the bubble of GPipe and needs less memory: p micro-batches in flight instead of m.
+# - Smaller model chunks make the bubble smaller, at the price of more messages.
+# - Send with `Isend`, because two stages that send to each other would otherwise wait forever.
+#
+# ## Going further (optional): PyTorch's own schedules
+# [`torch.distributed.pipelining`](https://docs.pytorch.org/docs/stable/distributed.pipelining.html) offers these schedules: `ScheduleGPipe`,
+# `Schedule1F1B`, `ScheduleInterleaved1F1B`, and some newer ones that split the backward pass in two
+# ("zero bubble"). On each rank:
 #
 # ```python
 # stage = PipelineStage(module, rank, ranks, torch.device("cpu"))
@@ -346,11 +370,11 @@ lab63.draw({f"Measured, 1F1B, {max(counts)} micro-batches": last}, unit="seconds
 # schedule.step(pictures)  # on rank 0; schedule.step(target=labels, losses=losses) on the last rank
 # ```
 #
-# Its gradients are those of one process, too. In practice you take it; now you know what its names
-# mean, and which bubble and which memory to expect.
+# Its gradients also agree with those of one process. In practice you would use this library. Now
+# you know what its names mean, and which bubble and which memory to expect.
 #
-# ### What you take away
-# - Cutting the batch fills the pipe: (p - 1) / (m + p - 1) of the time stays idle.
-# - 1F1B has GPipe's bubble and less memory: p micro-batches in flight, not m.
-# - Smaller pieces of the net make the bubble smaller, for more messages.
-# - Send with `Isend`: two stages that send to each other would wait for ever.
+# ### Further reading
+# - Y. Huang et al., *[GPipe: Efficient Training of Giant Neural Networks using Pipeline Parallelism](https://arxiv.org/abs/1811.06965)*, NeurIPS, 2019. GPipe: micro-batches, and recomputation of activations.
+# - A. Harlap et al., *[PipeDream: Fast and Efficient Pipeline Parallel DNN Training](https://arxiv.org/abs/1806.03377)*, 2018. PipeDream, where 1F1B comes from.
+# - D. Narayanan et al., *[Efficient Large-Scale Language Model Training on GPU Clusters Using Megatron-LM](https://arxiv.org/abs/2104.04473)*, SC, 2021. Interleaved 1F1B, and how pipelines combine with tensor and data parallelism.
+# - [PyTorch: pipeline parallelism](https://docs.pytorch.org/docs/stable/distributed.pipelining.html). PyTorch's schedules, with the newer ones.

@@ -209,7 +209,7 @@ check("65.2", read_run)
 # ## 3. Measure
 # Each of the five ways runs on two real processes with one thread each. One device of either
 # framework runs as one such process. [Gloo](https://github.com/pytorch/gloo) performs the allreduce for all of them except
-# `tf.distribute`, which has its own ring over gRPC (lab 61). After 60 steps the lab measures the
+# `tf.distribute`, which has its own ring over gRPC ([lab 61](61_tf_distribute.ipynb)). After 60 steps the lab measures the
 # memory of each process and ends it.
 #
 # ### Predict
@@ -385,7 +385,7 @@ print(pandas.Series(rows, name="still in").to_string())
 # last release.
 #
 # ## 5. A benchmark by MLPerf's rule
-# Images per second are not the goal (lab 34), because the goal is an accuracy.
+# Images per second are not the goal ([lab 34](34_large_batch.ipynb)), because the goal is an accuracy.
 # [MLPerf](https://arxiv.org/abs/1910.01500) is the benchmark with which vendors compare their machines, and its result
 # is the **time to a quality target**. This time depends on the seed, often strongly. Therefore the
 # rules say (MLPerf Training Rules, "Benchmark Results", github.com/mlcommons/training_policies):
@@ -423,7 +423,7 @@ check("65.4", score)
 
 # %% [markdown]
 # ### Predict
-# Lab 34 trained with seven recipes (an optimizer and a rule for its learning rate), each with eight
+# [Lab 34](34_large_batch.ipynb) trained with seven recipes (an optimizer and a rule for its learning rate), each with eight
 # batch sizes and five seeds, which makes 56 benchmarks. Its epochs were measured, and its seconds
 # are those of modeled GPUs. Guess how many of the 56 have a valid result.
 
@@ -432,7 +432,7 @@ predict("65.4", valid=...)
 
 # %% [markdown]
 # ### Measure
-# This cell uses the kit's records of lab 34. To get a range, each benchmark is scored once for each
+# This cell uses the kit's records of [lab 34](34_large_batch.ipynb). To get a range, each benchmark is scored once for each
 # of its seeds, with this seed left out.
 
 # %%
@@ -491,10 +491,10 @@ predict.compare("65.4", valid=len(rows))
 # | Torch | 2002 | tensors and layers on top of a C library; PyTorch began as a fork of Torch7 | [1] |
 # | Theano | 2007 | a formula as a graph, its gradient derived from it, code for GPUs; TensorFlow | [2] |
 # | Caffe | 2014 | a network as data, separate from code; trained networks to download; S-Caffe over MPI | [3] |
-# | CNTK | 2015 | 1-bit SGD with error feedback (lab 35); with Facebook: ONNX, files to exchange networks | [4] |
+# | CNTK | 2015 | 1-bit SGD with error feedback ([lab 35](35_compress_gradients.ipynb)); with Facebook: ONNX, files to exchange networks | [4] |
 # | Chainer | 2015 | *define by run*: the graph is what Python has just executed; PyTorch; CuPy | [5] |
-# | MXNet | 2015 | graphs and direct calls mixed; a key-value store on servers (lab 31) | [6] |
-# | Caffe2 | 2017 | **Gloo**; ResNet-50 in an hour on 256 GPUs (lab 34); a part of PyTorch since 2018 | [7] |
+# | MXNet | 2015 | graphs and direct calls mixed; a key-value store on servers ([lab 31](31_parameter_server_or_allreduce.ipynb)) | [6] |
+# | Caffe2 | 2017 | **Gloo**; ResNet-50 in an hour on 256 GPUs ([lab 34](34_large_batch.ipynb)); a part of PyTorch since 2018 | [7] |
 #
 # These are the sources for what each of them introduced and what became of it:
 #

@@ -2,15 +2,28 @@
 # <!-- Generated from solutions/70_checkpoint_and_requeue.py by `make labs`. Learners work on a copy in work/. -->
 # # 70 Checkpoint and requeue
 #
-# A job often ends before its training does: its time is up, a node dies, somebody more urgent
-# comes. You save what an exact resume needs, so that no kill can spoil it, and have Slurm go on
-# with the same losses, bit for bit. At the end a job goes on with fewer ranks than it began with.
+# A batch job often ends before its training run does, because its time is up, a node fails, or an
+# urgent job takes its place. Without a checkpoint, all work is lost. With a checkpoint that is
+# incomplete, the job goes on, but it silently becomes another training run, and a job that is
+# killed while it writes may lose the checkpoint, too. On many thousands of GPUs, such interruptions
+# happen several times a day.
 #
-# **You will be able to** (1) say what a resume needs, and what is lost without each part, (2) write
-# a file that no kill can tear, and check it before you trust it, (3) compute how often to save, (4)
-# write a loop that saves when it is asked to stop, and read the script by which Slurm goes on with
-# it, (5, for those who have time) deal out the data so that no sample is lost or repeated when the
-# number of ranks changes, and set batch and rate.
+# In this lab we save everything that an exact resume needs, in a way that no kill can spoil, and
+# let Slurm continue the job with the same losses, bit for bit. We find out what is lost without
+# each part of the state, write a file that is always complete, check it before we use it, compute
+# how often to save, and stop all ranks after the same step when Slurm asks for it. In the last,
+# optional part a job continues with fewer ranks than it began with.
+#
+# **After this lab you can** (1) say what a resume needs, and what is lost without each part, (2)
+# write a file that no kill can tear, and check it before you trust it, (3) compute how often to
+# save, (4) write a loop that saves when it is asked to stop, and read the script by which Slurm
+# continues it, (5, for those who have time) divide the data so that no sample is lost or repeated
+# when the number of ranks changes, and set the batch size and learning rate.
+#
+# ![A job saves after steps 5 and 10 and is killed after step 13. Its second life reads the checkpoint of step 10 and computes steps 11 to 13 again](../notebooks/figures/70_lives.svg)
+#
+# *A job that saves after every fifth step is killed after step 13. Its second life starts from the
+# last checkpoint, so steps 11 to 13 are computed again.*
 #
 # Needs: mpi, torch · Ranks: 2 · Minutes: 70 · Level: intermediate · Before: 30, 40, 60
 
@@ -45,35 +58,37 @@ patience = 60  # seconds after which a check calls a program stuck
 
 # %% [markdown]
 # ## 1. What does an exact resume need?
-# In lab 40 rank 0 wrote the net and the optimizer into a file, a **checkpoint**. Is that enough to
-# go on as if nothing had happened? `lab70.Training(comm)` is a data-parallel training as in lab 30,
-# with what nearly every real one has:
+# In [lab 40](40_horovod_pytorch.ipynb), rank 0 wrote the network and the optimizer into a file, which is called a
+# **checkpoint**. The question is whether this is enough to continue as if nothing had happened.
+# `lab70.Training(comm)` is a data-parallel training run as in [lab 30](30_average_gradients.ipynb), with the parts that nearly
+# every real one has:
 #
-# | part | how it is read, and put back |
+# | part | how to read it, and how to put it back |
 # |---|---|
-# | net, optimizer (Adam and its averages), learning rate's schedule | `state_dict()`, `load_state_dict(…)` |
-# | the place in the shuffled data | two numbers: `training.epoch`, and `training.step` within the epoch |
+# | network, optimizer (Adam and its averages), learning-rate schedule | `state_dict()`, `load_state_dict(…)` |
+# | the position in the shuffled data | two numbers: `training.epoch`, and `training.step` within the epoch |
 # | PyTorch's random numbers, for dropout | `torch.get_rng_state()`, `torch.set_rng_state(…)` |
 # | NumPy's random numbers, for noise in the pixels | read, or assign, `training.noise.bit_generator.state` |
 #
-# The order of the data follows from the epoch's number, so it need not be saved.
+# The order of the data follows from the number of the epoch, so it does not have to be saved.
 #
-# *Dropout* sets some of the net's inner numbers to zero, at random, in every step. A **random
-# state** is what a generator needs to draw the same numbers again. Each rank has its own two. So
-# rank 0, which writes the file, asks the others first: `comm.gather(value)` gives rank 0 the list
-# of all ranks' values, and the others `None`.
+# *Dropout* sets some of the activations in the network to zero, at random, in every step. A
+# **random state** is what a generator needs to draw the same numbers again. Each rank has two
+# random states of its own. Rank 0, which writes the file, therefore collects them from all ranks
+# first: `comm.gather(value)` returns the list of all ranks' values on rank 0, and `None` on all
+# other ranks.
 #
 # ### Exercise 70.1 · Capture and restore
-# All ranks call both functions. In `capture` rank 0 returns `state` with one more key, `"random"`:
-# the list of all ranks' `own`. The others return `None`. 5 lines. `restore` puts such a dict, the
-# same on every rank, into a fresh training. The place and the two random states are left to you. 5
-# lines. *(intermediate)*
+# All ranks call both functions. In `capture`, rank 0 returns `state` with one more key, `"random"`,
+# which contains the list of all ranks' `own`. The other ranks return `None`. 5 lines. `restore`
+# puts such a dict, which is the same on every rank, into a fresh training run. The position and the
+# two random states are your part. 5 lines. *(intermediate)*
 #
 # <details><summary>Hint 1: on all ranks first</summary>
 #
-# `everybody = comm.gather(own)` on every rank. Only then `if comm.rank != 0: return None`.
+# Call `everybody = comm.gather(own)` on every rank, and only then `if comm.rank != 0: return None`.
 # </details>
-# <details><summary>Hint 2: nearly the answer, of restore</summary>
+# <details><summary>Hint 2: nearly the answer for restore</summary>
 #
 # `training.epoch = state["epoch"]`, and so on. Then `dropout, noise = state["random"][comm.rank]`,
 # `torch.set_rng_state(dropout)` and `training.noise.bit_generator.state = noise`.
@@ -111,18 +126,19 @@ check("70.1", capture, restore)
 
 # %% [markdown]
 # ### Predict
-# What if one part is forgotten? A step takes the images and adds noise; computes the loss, through
-# dropout; computes gradients; steps the optimizer; then the schedule sets the rate of the *next*
-# step, in the optimizer's state. Which is the first loss after the resume that differs: the first,
-# the second, the third?
+# Suppose that one part is forgotten. A step takes the images and adds noise, computes the loss
+# through dropout, computes the gradients, and steps the optimizer. Then the schedule sets the rate
+# of the *next* step, in the optimizer's state. Which is the first loss after the resume that
+# differs: the first, the second, or the third?
 
 # %%
 predict("70.1", random_states=..., place=..., optimizer=..., schedule=...)  # 1, 2 or 3
 
 # %% [markdown]
-# ### Measure
-# Captured after step 36, in the middle of the second epoch, and resumed six times: with all parts,
-# with one forgotten (four times), and with rank 0's random states on every rank.
+# ### Measure: one part forgotten
+# The training run is captured after step 36, in the middle of the second epoch. It is then resumed
+# six times: with all parts, with one part forgotten (four times), and with rank 0's random states
+# on every rank.
 
 # %%
 stop = 3 * last // 5
@@ -150,52 +166,54 @@ predict.right(
 
 
 # %% [markdown]
-# **Explain.** With all parts no loss differs, not by one bit. (That holds for the same number of
-# ranks and threads, on the same kind of processor: others add in another order.) Random states and
-# place feed the forward pass, and show in the first loss; so does the last row, as rank 1 then
-# draws rank 0's numbers (a loss is the mean over all ranks). The optimizer's state shows one step
-# later, through the weights. The schedule shows last: the optimizer brought the rate of the first
-# step with it.
+# **Explain.** With all parts, no loss differs by even one bit. (This holds for the same number of
+# ranks and threads on the same kind of processor, because others add in another order.) The random
+# states and the position affect the forward pass, so they show in the first loss. The same is true
+# for the last row, in which rank 1 draws rank 0's numbers, because a loss is the mean over all
+# ranks. The optimizer's state shows one step later, through the weights. The schedule shows last,
+# because the rate of the first step is part of the optimizer's state.
 #
-# No training crashed, and no last loss looks absurd: a forgotten part gives no warning. So test a
-# training of your own: resume it in a fresh process, as section 5 will, and compare the losses with
-# `==`.
+# No training run crashed, and no last loss looks absurd, so you get no warning that a part was
+# forgotten. Therefore test your own training runs: resume one in a fresh process, as in section 5,
+# and compare the losses with `==`.
 #
 # ## 2. A file that no kill can tear
-# `open(path, "wb")` empties the old file before the first byte of the new one is there. A job that
-# is killed then has neither. The cure: write to **another name**, and rename when all is there.
-# Here are the lines, in the order of the alphabet:
+# `open(path, "wb")` empties the old file before the first byte of the new one is written. A job
+# that is killed at this moment has neither the old checkpoint nor the new one. The solution is to
+# write to **another name** first, and to rename the file when it is complete. Here are the lines
+# that do this, in alphabetical order:
 #
 # | line | what it does |
 # |---|---|
-# | `file.flush()` | Python's buffer goes to the kernel |
-# | `file.write(content)` | all bytes, perhaps only into Python's buffer |
-# | `folder = os.open(path.parent, os.O_RDONLY)` | opens the folder, which holds the *names* |
-# | `os.close(folder)` | or each save would leave one more open |
+# | `file.flush()` | passes Python's buffer to the kernel |
+# | `file.write(content)` | writes all bytes, perhaps only into Python's buffer |
+# | `folder = os.open(path.parent, os.O_RDONLY)` | opens the folder, which stores the *names* of its files |
+# | `os.close(folder)` | closes it, because otherwise every save would leave one more open |
 # | `os.fsync(file.fileno())` | waits until the bytes that the kernel has are on the disk |
 # | `os.fsync(folder)` | waits until the names are on the disk |
-# | `os.replace(temporary, path)` | renames in one go: anybody sees all of the old file, or all of the new |
-# | `temporary = path.with_name(path.name + ".new")` | another name, in the same folder (so on one disk) |
-# | `with open(temporary, "wb") as file:` | opens it, and empties what a killed save may have left there |
+# | `os.replace(temporary, path)` | renames atomically: a reader sees all of the old file, or all of the new one |
+# | `temporary = path.with_name(path.name + ".new")` | makes another name, in the same folder (and so on the same disk) |
+# | `with open(temporary, "wb") as file:` | opens the file, and empties what a killed save may have left there |
 #
-# The temporary file and the rename are for `kill -9`: it ends the process at once, but not the
-# kernel, which still writes what it was given. Each `fsync` is for a power cut, which ends both:
-# the kernel might rename first and write the bytes later, and the good name would then hold
-# nothing. Without the second one the old file may be there again: whole, but a save that you
-# believed done is gone.
+# The temporary file and the rename protect against `kill -9`, which ends the process at once. The
+# kernel keeps running and still writes the bytes that it was given. Each `fsync` protects against a
+# power cut, which ends both. Without the first `fsync`, the kernel might rename the file before it
+# writes the bytes, and after a power cut the final name would belong to an empty file. Without the
+# second one, the old file may be back after the power cut. It is complete, but a save that you
+# believed to be finished is lost.
 #
 # ### Exercise 70.2 · Old or new, never between
 # `write(path, content)` puts the bytes `content` into the file `path` (a `Path`). Whenever it is
-# killed, `path` holds all that it held before, or all of `content`. Copy the 9 lines in the right
-# order. *(beginner)*
+# killed, `path` contains either everything that it contained before, or all of `content`. Copy the
+# 9 lines in the right order. *(beginner)*
 #
-# <details><summary>Hint 1: what is inside of `with`</summary>
+# <details><summary>Hint 1: what is inside `with`</summary>
 #
-# Write, flush, fsync of the file.
+# Write, flush, and fsync of the file.
 # </details>
 # <details><summary>Hint 2: what comes after it</summary>
 #
-# Rename. Only then the folder's three: open, fsync, close.
+# First rename. Only then come the three lines for the folder: open, fsync, close.
 # </details>
 
 # %%
@@ -213,12 +231,14 @@ check("70.2", write)
 
 
 # %% [markdown]
-# ### Measure
-# A process saves version after version, is killed at a random moment, and starts again: with your
-# `write`, and, as a control, in the obvious way, into the file itself. About 10 s.
+# ### Measure: kills at random moments
+# A process saves version after version, is killed at a random moment, and starts again. It saves
+# with your `write` and, as a control, in the obvious way, which overwrites the file itself. This
+# takes about 10 s.
 #
-# The table says what the file held after each of the kills: `newest`, the version last finished, or
-# already the next one; `lost`, an older one; `torn`, no whole one.
+# The table says what the file contained after each of the kills. `newest` is the version that was
+# finished last, or already the next one. `lost` is an older version, and `torn` is a file that is
+# not a complete version.
 
 # %%
 def overwrite(path, content):
@@ -234,34 +254,37 @@ print(pandas.DataFrame.from_dict(rows, orient="index").to_string())
 
 
 # %% [markdown]
-# **Explain.** With your `write` a kill costs at most the save that it falls into. The obvious way
-# leaves torn files: how many depends on your machine and its file system. No kill shows whether an
-# `fsync` is there: that takes a power cut, so the check looks for the calls themselves.
+# **Explain.** With your `write`, a kill costs at most the save that it interrupts. The obvious way
+# leaves torn files, and how many depends on your machine and its file system. No kill shows whether
+# an `fsync` is there, because only a power cut would. The check therefore looks for the calls
+# themselves.
 #
 # ## 3. Look before you trust it
-# A file can be bad even so: a disk returns another bit, a copy was cut short, or it is another
-# net's. So `lab70.pack(payload, model)` puts one line before the bytes of the state, a label:
+# Even a file that was written in this way can be bad. A disk may return a wrong bit, a copy may
+# have been cut short, or the file may belong to another network. Therefore
+# `lab70.pack(payload, model)` puts one line, a label, before the bytes of the state:
 #
 #     {"model": "5d1c…", "bytes": 207120, "sha256": "9b0f…"}
 #
-# `model` is a short text computed from names and shapes of the net's tensors. `sha256` is a
-# **checksum** of the bytes behind the line, `hashlib.sha256(payload).hexdigest()`: change one bit
-# of them, and it is another.
+# `model` is a short string computed from the names and shapes of the network's tensors. `sha256` is
+# a **checksum** of the bytes after the line, `hashlib.sha256(payload).hexdigest()`. If one bit of
+# these bytes changes, so does the checksum.
 #
 # ### Exercise 70.3 · Is it whole, and mine?
-# `judge` says of a file's content what it is. The first that holds is the answer. 7 lines.
-# *(beginner)*
+# `judge` returns what the content of a file is. The first of these cases that applies is the
+# answer. 7 lines. *(beginner)*
 #
-# 1. `"incomplete"`: `label` is `None` (not even that line is whole), or the bytes are not as many
-#    as it says
-# 2. `"damaged"`: another checksum
-# 3. `"another model"`: than `model`
+# 1. `"incomplete"`: `label` is `None` (not even the line is complete), or the number of bytes is
+#    not the one in the label
+# 2. `"damaged"`: the checksum is another one
+# 3. `"another model"`: the label's model is not `model`
 # 4. `"good"`
 #
 # <details><summary>Hint 1: in which order</summary>
 #
-# The order of the list, each question with its own `return`. (The label has no checksum. A wrong
-# bit in it makes the file "incomplete", "damaged" or "another model": it is not taken either.)
+# Follow the order of the list, with one `return` for each case. (The label has no checksum of its
+# own. A wrong bit in it makes the file "incomplete", "damaged" or "another model", so such a file
+# is not used either.)
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
@@ -280,9 +303,10 @@ def judge(content, model):
 check("70.3", judge)
 
 # %% [markdown]
-# ### Measure
-# `lab70.newest` asks your `judge`, from the newest file on, and takes the first good one. Three are
-# there. Then the newest is damaged, the one before it is cut, and it is asked again.
+# ### Measure: two bad files
+# `lab70.newest` calls your `judge` on the files, beginning with the newest one, and takes the first
+# good file. There are three files. Then the newest is damaged and the one before it is cut short,
+# and `lab70.newest` is called again.
 
 # %%
 with tempfile.TemporaryDirectory() as name:
@@ -298,33 +322,38 @@ with tempfile.TemporaryDirectory() as name:
 
 
 # %% [markdown]
-# **Explain.** Two bad files cost two intervals, and not the training: so keep more than one
-# checkpoint.
+# **Explain.** Two bad files cost two intervals between saves, and not the whole training run. For
+# this reason, keep more than one checkpoint.
 #
 # ## 4. How often?
-# Save often, and you spend your time on saving. Save rarely, and a failure costs much work. Three
-# numbers decide, in seconds: `save`, what a save takes; `every`, how long you compute between two
-# of them (in this section seconds, elsewhere steps); `mtbf`, the **mean time between failures** of
-# the whole job.
+# If you save often, you spend your time on saving. If you save rarely, a failure costs much work.
+# Three numbers, all in seconds, determine the best compromise. `save` is the duration of a save,
+# `every` is how long you compute between two saves (in this section in seconds, elsewhere in
+# steps), and `mtbf` is the **mean time between failures** of the whole job.
 #
-# - Saving costs about the share `save / every` of the time.
-# - A failure comes somewhere between two saves: in the mean, half of `every` is done again. That is
-#   lost once in each `mtbf`: a share of `every / (2 * mtbf)`.
+# - Saving takes about `save / every` of the time.
+# - A failure happens at some moment between two saves, so on average half of `every` has to be
+#   computed again. This happens once in each `mtbf`, so its share of the time is
+#   `every / (2 * mtbf)`.
 #
-# The sum is least where both are equal: there `every` is the square root of `2 * save * mtbf`. That
-# is **Young's** interval (J. W. Young, Communications of the ACM 17, 1974).
+# The sum of the two shares is smallest where they are equal, and there `every` is the square root
+# of `2 * save * mtbf`. This is **Young's** interval, published by J. W. Young in 1974.
 #
-# Meta's training of Llama 3 on 16,384 GPUs had 419 unexpected ends in 54 days ("The Llama 3 Herd of
-# Models", 2024): an mtbf of 3.1 hours. Failures add up: on n times fewer GPUs they come n times
-# more rarely.
+# Meta's training of Llama 3 on 16,384 GPUs was interrupted unexpectedly 419 times in 54 days
+# (according to the paper of 2024), which is an mtbf of 3.1 hours. The failures of all GPUs add up,
+# so on n times fewer GPUs a failure is n times rarer.
+#
+# For example, if a save takes 20 s and the mtbf is 1,000 s, Young's interval is √(2 · 20 · 1,000) s
+# = 200 s. Saving then takes 20 / 200 = 10 % of the time, and repeated work takes 200 / 2,000 = 10
+# %, too.
 #
 # ### Exercise 70.4 · Young's interval
-# `interval` returns the seconds between two saves, by Young, and `lost` the share of the time that
-# saving and repeating take together. All times in seconds. 2 lines. *(beginner)*
+# `interval` returns the seconds between two saves according to Young, and `lost` the share of the
+# time that saving and repeated work take together. All times are in seconds. 2 lines. *(beginner)*
 #
 # <details><summary>Hint 1: the share</summary>
 #
-# The sum of the two shares above.
+# It is the sum of the two shares above.
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
@@ -349,9 +378,9 @@ check("70.4", interval, lost)
 
 # %% [markdown]
 # ### Predict
-# With an mtbf of 3.1 hours and a save of 60 s Young says 19.3 minutes, and 10.4 % of the time is
-# lost. On an eighth of the GPUs, with the same time for a save: how many minutes, and how many
-# percent?
+# With an mtbf of 3.1 hours and a save of 60 s, Young's interval is 19.3 minutes, and 10.4 % of the
+# time is lost. Now take an eighth of the GPUs, with the same time for a save. How many minutes is
+# the interval, and how many percent of the time are lost?
 
 # %%
 predict("70.4", minutes=..., percent=...)
@@ -369,9 +398,9 @@ eighth = interval(60, 8 * llama)
 predict.right("70.4", minutes=eighth / 60, percent=100 * lost(eighth, 60, 8 * llama))
 
 # %% [markdown]
-# ### Measure
-# What does a save with your `write` take on this disk, and how often would you save a large net on
-# 1,000 nodes?
+# ### Measure: your disk
+# How long does a save with your `write` take on this disk, and how often would you save a large
+# network on 1,000 nodes?
 
 # %%
 with tempfile.TemporaryDirectory(dir=home()) as name:
@@ -390,35 +419,38 @@ print(
 
 
 # %% [markdown]
-# **Explain.** The second line is extrapolated, to a file far larger than the timed one, and to one
-# disk for all. You need not know `save` and the mtbf exactly: half or twice Young's interval loses
-# a quarter more, as the lines above say of Llama 3.
+# **Explain.** The second line is extrapolated to a file far larger than the one that was timed, and
+# to a single disk for all nodes. You don't need to know `save` and the mtbf exactly, because half
+# or twice Young's interval increases the loss by only a quarter, as the lines about Llama 3 above
+# show.
 #
 # ## 5. Asked to stop
-# Some ends are announced: Slurm can send a **signal** before it kills. It interrupts a process
-# wherever it is, perhaps in the middle of a step, so nothing may be saved there. The lines below
-# set a flag, and no more. (Without them USR1 would end the process.)
+# Some ends are announced, because Slurm can send a **signal** before it kills a job. A signal
+# interrupts a process wherever it is, perhaps in the middle of a step, so nothing can be saved at
+# that moment. The lines below therefore only set a flag. (Without them, USR1 would end the
+# process.)
 #
 #     heard = []
 #     before = signal.signal(signal.SIGUSR1, lambda number, frame: heard.append(number))
 #     …                                       # the training; stopped() returns bool(heard)
 #     signal.signal(signal.SIGUSR1, before)   # the end: the signal does again what it did
 #
-# The loop asks `stopped()` after each step. But ranks do not hear the signal at the same time. If
-# rank 1 leaves after step 7, and rank 0 begins step 8, rank 0 waits for ever: its allreduce needs
-# rank 1's gradients. So all ranks have to leave after the same step, and ask each other:
-# `comm.allgather(value)` gives every rank the list of all values.
+# The loop calls `stopped()` after each step. But the ranks do not receive the signal at the same
+# time. If rank 1 leaves after step 7 while rank 0 begins step 8, rank 0 waits forever, because its
+# allreduce needs rank 1's gradients. All ranks therefore have to leave after the same step, so they
+# ask each other: `comm.allgather(value)` returns the list of all ranks' values on every rank.
 #
 # ### Exercise 70.5 · The loop
-# Three lines of `train` are there. `training.done` counts the steps of the whole training, computed
-# from `epoch` and `step`: it goes on after `restore`. After each step ask once. Call
-# `save(training)`, once, if **any** rank was asked to stop, or if a save is `due`. If any was
-# asked, return then. The ranks are `training.comm`. 5 lines. *(intermediate)*
+# Three lines of `train` are given. `training.done` counts the steps of the whole training run.
+# Because it is computed from `epoch` and `step`, the count continues after `restore`. After each
+# step, ask the ranks once. Call `save(training)`, once, if **any** rank was asked to stop, or if a
+# save is `due`. If any rank was asked to stop, return after that. The communicator is
+# `training.comm`. 5 lines. *(intermediate)*
 #
 # <details><summary>Hint 1: one question in each step</summary>
 #
-# `stop = any(training.comm.allgather(stopped()))`: in each step, on all ranks, not only where the
-# own flag is set.
+# `stop = any(training.comm.allgather(stopped()))` in each step, and on all ranks, not only on those
+# whose own flag is set.
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
@@ -442,18 +474,18 @@ check("70.5", train)
 
 # %% [markdown]
 # ### Predict
-# Two ranks train for 60 steps, with all your functions, and save after every 10. After step 27 a
-# rank is killed with `kill -9`, and the training is started again. With which step does it begin,
-# and how many steps are done a second time?
+# Two ranks train for 60 steps with all your functions, and save after every 10 steps. After step 27
+# a rank is killed with `kill -9`, and the job is started again. With which step does it begin, and
+# how many steps are done a second time?
 
 # %%
 predict("70.5", first_step=..., done_again=...)
 
 # %% [markdown]
-# ### Measure
-# Each loss is written down with all its bits, and compared with `==` to a training without a break.
-# About 10 s. (The message on the rank that died names a usual cause. Here the lab killed it. In a
-# batch job nobody is killed at this place, and you see one life.)
+# ### Measure: killed and resumed
+# Each loss is recorded with all its bits, and compared with `==` to a training run without
+# interruption. This takes about 10 s. (The message about the rank that died names a usual cause,
+# but here the lab killed it. In a batch job no rank is killed at this place, and you see one life.)
 
 # %%
 killed_after = 2 * every + 7 * every // 10
@@ -471,50 +503,50 @@ if len(lives) > 1:  # in a batch job nobody is killed here
     predict.right("70.5", first_step=int(final["first step"]), done_again=int(final["done again"]))
 
 # %% [markdown]
-# **Explain.** The second life begins right after the last good checkpoint, and does at most one
-# interval again (all of it, if the kill hits a save). No loss differs: the kill cost time, and
-# nothing else.
+# **Explain.** The second life begins right after the last good checkpoint, and repeats at most one
+# interval (all of it, if the kill interrupts a save). No loss differs, so the kill cost only time.
 #
 # ## 6. Slurm: signal and requeue
-# In a batch job four things can end a training early, and Slurm can start it again after each of
-# them:
+# In a batch job, four things can end a training run early. After each of them,
+# [Slurm](https://slurm.schedmd.com/sbatch.html) can start the job again:
 #
-# | what | how it is announced | who starts it again |
+# | what | how it is announced | what starts the job again |
 # |---|---|---|
 # | its time is up | `--signal=B:USR1@60`: signal USR1, about 60 s before | its script: `scontrol requeue` |
-# | **preemption**: an urgent job comes | SIGTERM, or your signal | Slurm (`--requeue`), or the script |
+# | **preemption**: an urgent job takes its nodes | SIGTERM, or your signal | Slurm (`--requeue`), or the script |
 # | an operator requeues it | SIGTERM, and `KillWait` later SIGKILL | Slurm, with `--requeue` |
-# | a node fails | not at all there; SIGTERM on the other nodes | Slurm, with `--requeue` |
+# | a node fails | not at all on that node; SIGTERM on the other nodes | Slurm, with `--requeue` |
 #
-# **SIGTERM** ends a process that does not listen for it; SIGKILL (`kill -9`) ends any. `KillWait`,
-# the time between the two, is 30 s unless the site sets another. Before a preemption, SIGTERM comes
-# early where the site grants a grace time, and on some sites your own signal comes in its place.
-# The ranks of this lab listen only for USR1, so an operator's requeue does not warn them: SIGTERM
-# ends them without a save.
+# **SIGTERM** ends a process that does not handle it, and SIGKILL (`kill -9`) ends any process.
+# `KillWait`, the time between the two, is 30 s unless the site sets another value. Before a
+# preemption, SIGTERM comes early if the site grants a grace time, and on some sites your own signal
+# comes in its place. The ranks of this lab handle only USR1, so an operator's requeue does not warn
+# them, and SIGTERM ends them without a save.
 #
-# **Requeue** means: back into the queue, under the same number, and later from the first line of
-# the script again. The ranks find their checkpoint and go on. In the script, `B:` sends the signal
-# to the batch script alone, and its `trap` passes it on to the ranks. Which line puts the job back
-# into the queue?
+# **Requeue** means that the job goes back into the queue under the same number, and later starts
+# again from the first line of its script. The ranks find their checkpoint and continue. In the
+# script below, `B:` sends the signal only to the batch script, whose `trap` passes it on to the
+# ranks. While you read it, look for the line that puts the job back into the queue.
 
 # %%
 print(lab70.script())
 
 # %% [markdown]
 # ### Predict
-# The same training as a job. The signal comes, as before a preemption. How many steps are done
-# again?
+# The same training run now runs as a job. The signal comes, as before a preemption. How many steps
+# are done again?
 
 # %%
 predict("70.5", after_signal=...)
 
 # %% [markdown]
 # ### On the tabletop
-# `make tabletop` starts a small real Slurm on this machine. This cell submits the job there, on two
-# nodes, and interrupts it twice. `scancel --batch --signal=USR1` sends the batch script the signal
-# that Slurm would send; later `scontrol requeue` does as an operator would, without USR1. Its steps
-# take half a second longer, so that there is time for that. About a minute. Without a tabletop read
-# on: the table that it prints has a row for each life of the job.
+# `make tabletop` starts a small real Slurm on this machine. The next cell submits the job there, on
+# two nodes, and interrupts it twice. The first time, `scancel --batch --signal=USR1` sends the
+# batch script the signal that Slurm would send. The second time, `scontrol requeue` does what an
+# operator would do, without USR1. Each step takes half a second longer than before, so that there
+# is time for these interruptions, and the cell takes about a minute. If you have no tabletop, read
+# on. The table that the cell prints has a row for each life of the job.
 
 # %%
 # Steps after which it is interrupted, each in the middle of an epoch.
@@ -531,23 +563,27 @@ if outcome is not None:
     predict.right("70.5", after_signal=int(lives["done again"].iloc[1]))
 
 # %% [markdown]
-# **Explain.** The second life begins right after the last step of the first: the signal came, all
-# ranks agreed, rank 0 saved, and nothing was done twice. The third begins right after a multiple of
-# 10, because SIGTERM ended the second before it could save. All have the losses of the training
-# without a break, which ran on the same nodes at the end. The line that you looked for is
-# `scontrol requeue`: it runs where the ranks ended because they were asked.
+# **Explain.** The second life begins right after the last step of the first one. The signal came,
+# all ranks agreed, rank 0 saved, and no step was done twice. The third life begins right after a
+# multiple of 10, because SIGTERM ended the second life before it could save. All lives have the
+# losses of the training run without interruption, which ran on the same nodes at the end. The line
+# that you looked for is `scontrol requeue`, which runs if the ranks ended because they were asked
+# to.
 #
-# On your cluster ask three things. May a job requeue itself? Does preemption send your signal
+# On your cluster, ask three questions. May a job requeue itself? Does preemption send your signal
 # (`send_user_signal` in `PreemptParameters`; before Slurm 23.02 `preempt_send_user_signal` in
-# `SlurmctldParameters`), and how long is the grace (`GraceTime`)? And how long does your save take?
+# `SlurmctldParameters`), and how long is the grace time (`GraceTime`)? And is your save shorter
+# than this time?
 #
 # ## 7. For those who have time: fewer ranks
-# A job that has lost a node need not wait for another one: an **elastic** job goes on with those
-# that are left. Then the parts of the data change, and perhaps the batch.
+# A job that has lost a node does not have to wait for another one. An **elastic** job continues
+# with the ranks that are left. This changes each rank's part of the data, and perhaps the batch
+# size.
 #
-# With a fixed number of ranks one often deals the whole epoch out beforehand: rank r takes samples
-# r, r + p, r + 2p … After a change of p, that goes wrong. Below, two ranks take 12 samples each,
-# then one rank is left, takes 24 of its own list, and goes on with two again:
+# With a fixed number of ranks, the whole epoch is often divided in advance: rank r takes samples r,
+# r + p, r + 2p and so on. If p changes during the epoch, this goes wrong. In the next cell, two
+# ranks take 12 samples each. Then a single rank is left, which takes 24 samples of its own list,
+# and after that two ranks go on again:
 
 # %%
 # Each rank keeps its place in its own list, and goes on from there in the list for the new p.
@@ -565,44 +601,46 @@ print(
 
 
 # %% [markdown]
-# Some were used twice, and others never will be: both lists are at their end. The cure is one
-# number, `done`: how many samples of the epoch's order have been used. It is part of the
-# checkpoint. What comes next then depends on `done` alone, and a group of any size deals *that*
-# out.
+# Some samples were used twice, and others will never be used, because both lists are at their end.
+# A single number solves this problem: `done`, the number of samples in the epoch's order that have
+# been used. It is part of the checkpoint. The samples that come next then depend only on `done`,
+# and a group of any size divides *these* samples among its ranks.
 #
-# Two ranks with 24 samples each make steps of 48, with a learning rate of 0.2. Now there is one
-# rank left:
+# Suppose that two ranks with 24 samples each make steps of 48 samples, with a learning rate of 0.2,
+# and that now only one rank is left. It has two options:
 #
-# | | the rank computes | a step is of | learning rate |
+# | | the rank computes | a step has | learning rate |
 # |---|---|---|---|
 # | **keep** the global batch | twice as much | 48 samples | as before |
 # | **rescale** | as much as before | 24 samples | by the linear scaling rule ([lab 34](34_large_batch.ipynb)): half |
 #
-# Keep, and the training is the same as without a failure, up to rounding. (With dropout or batch
-# norm it is not: they depend on which rank computes what.) Steps take longer, and memory must
-# suffice. Rescale, and a step takes as long as before, but it is another training. The values of
-# the **start** are what counts, not those of now: after a resume nobody knows for how many ranks
-# the present ones were set.
+# If you keep the global batch, the training run is the same as without a failure, up to rounding.
+# (With dropout or batch normalization it is not, because these depend on which rank computes which
+# samples.) But each step takes longer, and the memory must suffice. If you rescale, a step takes as
+# long as before, but it is another training run. Always compute from the values of the **start**
+# and not from the current ones, because after a resume nobody knows for how many ranks the current
+# ones were set.
 #
 # ### Exercise 70.6 · Fewer ranks, or more
-# - `own_part`: `order` is an array of sample numbers. The next step is of the next `batch` of them
+# - `own_part`: `order` is an array of sample numbers. The next step uses the next `batch` of them
 #   after the first `done`; at the end of the epoch there may be fewer. Return this rank's part of
-#   it. Parts differ by one sample at most, and together they are the step.
-# - `after_resize`: the job began with `first` ranks, steps of `batch` samples and the rate `rate`.
-#   Now there are `ranks` ranks. Return the samples of a step, a whole number, and the rate. `batch`
-#   is divisible by `first`.
+#   the step. The sizes of the parts differ by at most one sample, and together the parts are the
+#   step.
+# - `after_resize`: the job began with `first` ranks, steps of `batch` samples, and the learning
+#   rate `rate`. Now there are `ranks` ranks. Return the number of samples in a step, an integer,
+#   and the rate. `batch` is divisible by `first`.
 #
 # 2 lines and 3. *(beginner)*
 #
 # <details><summary>Hint 1: first the step, then the part</summary>
 #
-# `order[done : done + batch]` are the samples of the step. A slice that goes beyond the end is cut
-# off. With `[rank::ranks]` one takes every `ranks`-th, from the `rank`-th on.
+# `order[done : done + batch]` are the samples of the step. A slice that extends beyond the end is
+# cut off there. `[rank::ranks]` takes every `ranks`-th sample, beginning with sample `rank`.
 # </details>
 # <details><summary>Hint 2: per rank</summary>
 #
-# At the start each rank had `batch // first` samples. With `ranks` ranks there are `ranks` times as
-# many.
+# At the start each rank had `batch // first` samples. With `ranks` ranks, the step has `ranks`
+# times this number.
 # </details>
 
 # %%
@@ -624,30 +662,31 @@ check("70.6", own_part, after_resize)
 
 # %% [markdown]
 # ### Predict
-# PyTorch's launcher for such jobs is `torchrun`. On each node it starts an **agent**, which starts
-# the node's ranks and watches them. The agents meet at a store, here that of node 1:
+# PyTorch's launcher for elastic jobs is [`torchrun`](https://docs.pytorch.org/docs/stable/elastic/run.html). On each node it starts an
+# **agent**, which starts the node's ranks and monitors them. The agents find each other through a
+# store, which here runs on node 1:
 #
 #     torchrun --nnodes=1:2 --nproc-per-node=1 --max-restarts=3 \
 #         --rdzv-backend=c10d --rdzv-endpoint=node1:29500 train.py
 #
-# When anything changes, the agents **end all ranks** and start new ones, with other numbers in
-# `RANK` and `WORLD_SIZE`. A rank knows nothing of before: it has to read a checkpoint.
-# (`--max-restarts` bounds how often an agent starts anew because a rank failed; the default is 0:
-# never.)
+# When the set of nodes or ranks changes, the agents **end all ranks** and start new ones, with
+# other numbers in `RANK` and `WORLD_SIZE`. A new rank knows nothing of what was before, so it has
+# to read a checkpoint. (`--max-restarts` limits how often an agent restarts its ranks after one of
+# them has failed. The default is 0, which means never.)
 #
-# Two agents train here with your two functions, steps of 48, a checkpoint after every third step.
-# In step 8 the second node dies: its agent and its rank. How many finished steps are done again? Of
-# the ranks that go on, how many are new processes?
+# Two agents train here with your two functions, with steps of 48 samples and a checkpoint after
+# every third step. In step 8 the second node fails, and with it its agent and its rank. How many
+# finished steps are done again? How many of the ranks that continue are new processes?
 
 # %%
 predict("70.6", done_again=..., new_processes=...)
 
 # %% [markdown]
-# ### Measure
-# Real processes on this machine, and as a control the same training in one process, with nobody
-# killed. About half a minute: an agent counts as dead after 5 s without a sign of life, and a
-# meeting with enough nodes waits 5 s more for others. (So it was set here; PyTorch's own values are
-# 15 s and 30 s.)
+# ### Measure: a node is lost
+# The next cell runs real processes on this machine and, as a control, the same training run in a
+# single process that is not killed. It takes about half a minute, because an agent is considered
+# dead after 5 s without a sign of life, and a rendezvous that has enough nodes waits 5 s more for
+# others. (The lab sets these values. PyTorch's defaults are 15 s and 30 s.)
 
 # %%
 ran = lab70.with_fewer_ranks(
@@ -674,44 +713,59 @@ if ran is not None:  # in a batch job nobody is killed
 
 
 # %% [markdown]
-# **Explain.** The failure cost the steps since the last checkpoint, and the one under way. The rank
-# that goes on is a new process, though nothing was wrong with the one before: after a failure
-# inside a GPU's driver there is no other way. The losses are the control's, step by step, though
-# two groups computed them.
+# **Explain.** The failure cost the steps since the last checkpoint, and the one that was being
+# computed. The rank that continues is a new process, although nothing was wrong with the old one.
+# After a failure inside a GPU's driver, there is no other way. The losses are those of the control,
+# step by step, although two different groups of ranks computed them.
 #
-# Why not always keep? A rank then needs room for twice the activations, or gradients are
-# accumulated over two halves ([lab 60](60_ddp_and_fsdp.ipynb)). And when a job *grows* from 2 to 200 ranks, "keep" leaves a
-# rank nothing to do; then one rescales, and lets the rate grow over some hundred steps ([lab 34](34_large_batch.ipynb)).
+# Keeping the global batch is not always the best choice. A rank then needs memory for twice the
+# activations, or it has to accumulate the gradients of two halves ([lab 60](60_ddp_and_fsdp.ipynb)). And when a job *grows*
+# from 2 to 200 ranks, there is hardly any work left for each rank if the batch stays the same. In
+# this case, rescale, and increase the learning rate gradually over some hundred steps ([lab 34](34_large_batch.ipynb)).
 #
-# A killed process says goodbye: its kernel closes its connections, and the others notice at once.
-# An unplugged node says nothing, and silence looks like slowness: ranks wait for it as long as a
-# late one may take, 30 s with Horovod's Gloo, up to half an hour with PyTorch's, if nothing else is
-# said. (A rank that is sending hears sooner: Linux gives up a TCP connection after about a quarter
-# of an hour.) On Slurm `sbatch --no-kill` and `srun --no-kill` keep a job that has lost a node; a
-# lost node does not come back to it, so a new job has to bring one.
+# A killed process is noticed at once, because its kernel closes its connections. When a node is
+# unplugged, no connection is closed, and a silent node looks like a slow one. Ranks wait for it as
+# long as they would wait for a straggler, which is 30 s with Horovod's Gloo, and up to half an hour
+# with PyTorch's, unless you set another value. (A rank that is sending notices sooner, because
+# Linux gives up a TCP connection after about a quarter of an hour.) On Slurm, `sbatch --no-kill`
+# and `srun --no-kill` keep a job that has lost a node. A lost node does not come back to this job,
+# so a new job has to provide one.
+#
+# ### What you take away
+# - An exact resume needs the network, the optimizer, the schedule, the position in the data, and
+#   the random states of *every* rank. Test it with `==`.
+# - Write to another name, fsync, rename, and fsync the folder. Verify a checksum before you trust
+#   the file.
+# - Save every √(2 · save · mtbf) seconds. Half or twice this interval loses only a quarter more.
+# - A signal sets a flag, all ranks agree on the step, and the script requeues the job.
+# - Store the position in the data as one number, so that any number of ranks can continue. If you
+#   keep the global batch, the training run stays the same.
+# - Any process that reaches a rendezvous without a secret can join the job, so make sure that only
+#   your own nodes can reach it (see below).
 #
 # ## 8. Going further (optional)
 # ### Horovod Elastic, in terms of this lab
-# Horovod's elastic jobs do the same with other words. Survivors go on in the same process:
+# [Horovod's elastic jobs](https://horovod.readthedocs.io/en/stable/elastic_include.html) do the same with other words. In contrast to torchrun,
+# the surviving ranks continue in the same process:
 #
 # | Horovod Elastic | here | torchrun |
 # |---|---|---|
 # | `state.save()`, or `commit()`: a copy in memory | `capture` and `write` | a file of your own |
 # | `state.restore()`: back to the last copy | `restore` | all ranks start anew and read the file |
-# | `state.sync()`: rank 0's to all, newcomers too | `comm.bcast`, then `restore` | every rank reads |
+# | `state.sync()`: rank 0's state to all ranks, also new ones | `comm.bcast`, then `restore` | every rank reads |
 # | `ElasticSampler` | `done` and `own_part` | a number in your file |
 # | discovery: a script prints `node7:4` for 4 ranks | Slurm's list of nodes | agents come to the store |
 # | rendezvous, after every change | `MPI_Init` | the same |
-# | blacklist: no node twice on which a rank died | `sbatch --exclude` | none |
-# | dies with | the node of the job script | the node of the store |
+# | blacklist: no node on which a rank has died is used again | `sbatch --exclude` | none |
+# | fails together with | the node of the job script | the node of the store |
 #
-# Two exceptions tell a rank what has happened: `HorovodInternalError`, a message failed and the
-# step is cut off in its middle; `HostsUpdatedInterrupt`, a node has come or will go, and all ranks
-# are between the same two steps.
+# Two exceptions tell a rank what has happened. After `HorovodInternalError`, a message has failed
+# and the step was interrupted in its middle. After `HostsUpdatedInterrupt`, a node has come or will
+# go, and all ranks are between the same two steps.
 #
-# **On paper.** `train(state)` trains from `state.step` on and returns when it is done; `meet()`
-# goes to the rendezvous. Write the loop around them. What must a rank do first in each of the two
-# cases, before it meets the others again?
+# **On paper.** `train(state)` trains from `state.step` on and returns when it is done, and `meet()`
+# joins the rendezvous. Write the loop around them. What must a rank do first in each of the two
+# cases, before it meets the other ranks again?
 # <details><summary>Answer</summary>
 #
 # ```python
@@ -726,25 +780,28 @@ if ran is not None:  # in a batch job nobody is killed
 #     meet()
 # ```
 #
-# `sync` is inside of `try`: a rank may die there, too. Horovod's own `hvd.elastic.run` is this loop
-# without the `save` (0.28.1): `sync` then sends the net of now with the counters of the last copy,
-# and the steps in between are taken twice. So ask for newcomers in `state.commit()` only.
+# `sync` is inside `try` because a rank may die there, too. Horovod's own `hvd.elastic.run` is this
+# loop without the `save` (0.28.1). Its `sync` then sends the current network with the counters of
+# the last copy, and the steps in between are done twice. Therefore check for new nodes only in
+# `state.commit()`.
 # </details>
 #
 # Such a job is started by `horovodrun --min-np 1 --host-discovery-script ./hosts.sh …`. It always
-# runs over Gloo, which Horovod must have been built with, because an ordinary MPI job ends with its
-# first rank. This kit's Horovod has no servers, and so no elastic jobs (`env/HOROVOD.md`).
+# runs over Gloo, with which Horovod must have been built, because an ordinary MPI job ends as soon
+# as one of its ranks dies. This kit's Horovod has no servers, and so no elastic jobs
+# (`env/HOROVOD.md`).
 #
-# **Who may enter?** The rendezvous decides who is a rank, and ranks *unpickle* what they are sent,
-# which can run any code. Horovod 0.28.1 as it comes from `pip` unpickles what a stranger sends
-# (CVE-2024-10190). PyTorch's store knows no secret, and listens on every address: above, the kit
-# let it listen on the loopback alone. On a cluster use nodes of your own (`sbatch --exclusive`),
-# and a network that other jobs do not reach.
+# **Who can join?** The rendezvous decides which processes become ranks, and ranks *unpickle* what
+# they receive, which can run any code. Horovod 0.28.1, as `pip` installs it, unpickles what a
+# stranger sends (CVE-2024-10190). PyTorch's store has no secret, and listens on every address.
+# Above, the kit let it listen only on the loopback interface. On a cluster, use nodes of your own
+# (`sbatch --exclusive`) and a network that other jobs do not reach.
 #
 # ### A file from a stranger
-# Reading is where a stranger could harm you. `torch.save` writes a *pickle*, and a pickle can hold
-# a call, which is made when it is read. `weights_only=True` takes tensors, numbers, texts, and
-# lists, tuples and dicts of them, and refuses such calls: that is how the labs read.
+# A stranger could also harm you with a file that you read. `torch.save` writes a *pickle*, and a
+# pickle can contain a function call, which is executed when the file is read. With
+# `weights_only=True`, `torch.load` accepts tensors, numbers, strings, and lists, tuples and dicts
+# of them, and refuses such calls. The labs read files in this way.
 
 # %%
 class Harmless:
@@ -766,29 +823,29 @@ with tempfile.TemporaryDirectory() as name:
 
 # %% [markdown]
 # ### In pieces, and in the background
-# Rank 0 writes for everybody: with FSDP it does not even have the whole net. PyTorch's *distributed
-# checkpoint* (lab 60) lets each rank write its own pieces, and `async_save` returns when the state
-# is copied. (It needs a backend for CPUs. On GPUs begin with
-# `init_process_group("cpu:gloo,cuda:nccl")`.) Two things it does not do as you do (PyTorch 2.13).
-# It renames `.metadata` without an fsync of the folder; and in a folder that has an older
-# checkpoint it *removes* the old `.metadata` before it renames the new one. So take a new folder
-# for each checkpoint, and remove the older one when the new one is whole.
+# In this lab, rank 0 writes for all ranks. With FSDP (fully sharded data parallel), rank 0 does not
+# even have the whole network. PyTorch's [distributed checkpoint](https://docs.pytorch.org/docs/stable/distributed.checkpoint.html) ([lab 60](60_ddp_and_fsdp.ipynb)) lets each
+# rank write its own shards, and `async_save` returns as soon as the state has been copied. (It
+# needs a backend for CPUs. On GPUs, begin with `init_process_group("cpu:gloo,cuda:nccl")`.) It
+# lacks two precautions of your `write` (PyTorch 2.13). It renames `.metadata` without an fsync of
+# the folder. And in a folder that has an older checkpoint, it *removes* the old `.metadata` before
+# it renames the new one. Therefore use a new folder for each checkpoint, and remove the older one
+# when the new one is complete.
 #
 # ### What this lab does not show
 #
-# - GPUs. Some sums change there from run to run; `torch.use_deterministic_algorithms(True)` takes
-#   another way, or raises an error that names the operation. And a GPU has a random state of its
-#   own, `torch.cuda.get_rng_state()`.
-# - A shuffle that draws from a generator: a resume needs its state at the *beginning* of the epoch,
-#   where the order was drawn. Data loaders with workers have random states of their own, too.
+# - GPUs. On a GPU, some sums change from run to run. `torch.use_deterministic_algorithms(True)`
+#   chooses another algorithm, or raises an error that names the operation. A GPU also has a random
+#   state of its own, `torch.cuda.get_rng_state()`.
+# - A shuffle that draws from a generator. A resume needs the state of this generator at the
+#   *beginning* of the epoch, where the order was drawn. Data loaders with workers have random
+#   states of their own, too.
 # - Object storage, which has no rename.
 #
-# ## What you take away
-# - An exact resume needs net, optimizer, schedule, place in the data, and the random states of
-#   *every* rank. Test it with `==`.
-# - Another name, fsync, rename, fsync of the folder. Then a checksum, before you trust the file.
-# - Save each √(2 · save · mtbf) seconds; half or twice of it loses a quarter more.
-# - A signal sets a flag; all ranks agree on the step; the script requeues the job.
-# - Keep the place in the data as one number: then any number of ranks can go on. Keep the global
-#   batch, and the training is the same.
-# - Whoever reaches a rendezvous without a secret is in the job: let nobody reach it.
+# ### Further reading
+# - J. Young, *[A first order approximation to the optimum checkpoint interval](https://doi.org/10.1145/361147.361115)*, Communications of the ACM 17(9), 1974. The two pages that derive the interval of section 4.
+# - J. Daly, *[A higher order estimate of the optimum checkpoint interval for restart dumps](https://doi.org/10.1016/j.future.2004.11.016)*, Future Generation Computer Systems 22(3), 2006. A more accurate formula, for saves that are not short compared with the mtbf.
+# - A. Grattafiori et al., *[The Llama 3 Herd of Models](https://arxiv.org/abs/2407.21783)*, 2024. Section 3.3 lists the causes of the 419 interruptions of Llama 3.
+# - [Slurm: sbatch](https://slurm.schedmd.com/sbatch.html). The options `--signal`, `--requeue` and `--no-kill`.
+# - [PyTorch: torchrun](https://docs.pytorch.org/docs/stable/elastic/run.html). How agents restart ranks, and which options control it.
+# - [PyTorch: Reproducibility](https://docs.pytorch.org/docs/stable/notes/randomness.html). Where PyTorch's results may differ from run to run.

@@ -54,7 +54,7 @@ epoch = 1281167  # images of an epoch, for the cost: ImageNet's training set
 # enough.
 #
 # Our question is in the parameters: up to how many ranks is it worth sharing one batch? Our rule
-# says that it is worth it as long as the efficiency (lab 50) is at least `enough`. You can change
+# says that it is worth it as long as the efficiency ([lab 50](50_strong_and_weak_scaling.ipynb)) is at least `enough`. You can change
 # `enough`, and the rest of the lab follows. (Another question would need its own rule in the code.)
 #
 # By default all runs use the virtual cluster, a simulator, so a study takes seconds and 32 GPUs
@@ -368,7 +368,7 @@ lab80.print_figures(study, last)
 #
 # **A number that you type yourself is refused**, because it would stay when you measure again, and
 # nobody could find out where it came from. Counts that are in a record are allowed, such as "on 4
-# ranks" or "256 images". So are names, such as "ResNet-101" and "lab 50", if a record or the kit
+# ranks" or "256 images". So are names, such as "ResNet-101" and "[lab 50](50_strong_and_weak_scaling.ipynb)", if a record or the kit
 # knows them.
 #
 # These are refused as well:
@@ -480,7 +480,7 @@ lab80.publish(lab80.assemble("A scaling study", sections, study), study)
 # ### What you take away
 # - A question needs a rule that decides it, chosen before the measurement. A prediction must be
 #   older than the measurement.
-# - Measure in turns (lab 01), and keep every sample.
+# - Measure in turns ([lab 01](01_time_it_properly.ipynb)), and keep every sample.
 # - The loss goes to communication, waiting or slower computation, and the three add up to 1 −
 #   efficiency.
 # - The cheapest and the fastest number of ranks can be different.
@@ -496,7 +496,7 @@ lab80.publish(lab80.assemble("A scaling study", sections, study), study)
 #
 # **How to report.** [Hoefler and Belli](https://doi.org/10.1145/2807591.2807644) examined 120 papers and found that often one
 # cannot distinguish progress from chance. They give twelve rules. The first asks authors to report
-# the base case of a speed-up, which you know from lab 50.
+# the base case of a speed-up, which you know from [lab 50](50_strong_and_weak_scaling.ipynb).
 #
 # **Benchmarks.** Different benchmarks answer different questions:
 #
@@ -520,7 +520,7 @@ lab80.publish(lab80.assemble("A scaling study", sections, study), study)
 # **Open issues.** Large batches stop helping at a point that is known only roughly in advance,
 # which [Shallue et al.](https://arxiv.org/abs/1811.03600) measured for many networks. Energy is rarely reported,
 # although [Strubell et al.](https://arxiv.org/abs/1906.02243) asked for it. Strong scaling of data-parallel training
-# ends with the batch, so beyond that the model has to be partitioned (labs 62 to 64). And a result
+# ends with the batch, so beyond that the model has to be partitioned (labs [62](62_model_parallel.ipynb) to [64](64_tensor_parallel.ipynb)). And a result
 # on 10,000 GPUs can only be repeated by those who have them, which is why its record must contain
 # so much.
 #

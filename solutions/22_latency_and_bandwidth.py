@@ -1,12 +1,28 @@
 # %% [markdown]
 # # 22 Latency and bandwidth
 #
-# What does a message cost? You write the benchmarks that everyone quotes, and find two numbers
-# behind them.
+# Every allreduce and every broadcast consists of messages, so the cost of a message determines what
+# communication costs in data-parallel training. Vendors and papers quote this cost as numbers such
+# as "1.5 µs" or "12 GB/s". Such a number means little, however, unless we know how it was measured.
+# Half a round trip and a whole round trip differ by a factor of two, one message at a time and 64
+# messages in flight differ by a factor of ten or more, and the same allreduce has two different
+# bandwidths, both of which are in use.
 #
-# **You will be able to** (1) measure latency and bandwidth as the OSU benchmarks do, (2) fit α and
-# β, (3) turn an allreduce's time into algbw and busbw, (4) say which convention a published number
-# follows.
+# In this lab we write the benchmarks with which latency and bandwidth are usually measured, and run
+# them on this machine. First we measure latency with a ping-pong and bandwidth with many messages
+# in flight. Then we fit the two parameters α and β, with which the following labs predict the time
+# of whole algorithms. At the end we convert the time of an allreduce into the two bandwidths that
+# reports quote.
+#
+# **After this lab you can** (1) measure latency and bandwidth as the OSU Micro-Benchmarks do, (2)
+# fit the model α + nβ, in which α is the time of an empty message of *n* = 0 bytes and β the time
+# of each byte, (3) convert the time of an allreduce into its algorithm bandwidth and its bus
+# bandwidth, (4) recognize which convention a published number follows.
+#
+# ![In a round of ping-pong one ball goes from rank 0 to rank 1 and back. In a round of the bandwidth test many messages follow each other closely, and one reply comes back](22_rounds.svg)
+#
+# *Left: in the latency test one message is in flight at any time. Right: in the bandwidth test rank
+# 0 starts many messages without waiting, and rank 1 replies when all of them have arrived.*
 #
 # Needs: mpi · Ranks: 2 · Minutes: 60 · Level: beginner · Before: 01, 20, 21
 
@@ -28,8 +44,11 @@ window_rounds = ((100, 10), (20, 2))  # the same for windows, as in osu_bw
 call_rounds = ((200, 20), (20, 3))  # the same for allreduces
 
 # %% [markdown]
-# ### Whose numbers?
-# "12 GB/s" means little without the program that printed it. These are quoted most:
+# ## Which benchmark printed the number?
+# Most published numbers come from one of two programs. The [OSU Micro-Benchmarks](@osu_benchmarks)
+# of Ohio State University measure an MPI (Message Passing Interface) library, and
+# [nccl-tests](@nccl_tests) measures NCCL (NVIDIA Collective Communications Library). The table
+# shows the columns that they print and what each program times.
 #
 # | program | columns | what is timed |
 # |---|---|---|
@@ -38,44 +57,55 @@ call_rounds = ((200, 20), (20, 3))  # the same for allreduces
 # | `osu_allreduce` | `# Size  Avg Latency(us)` | a call, mean over calls and ranks |
 # | nccl-tests | `time` (µs), `algbw`, `busbw` | a call, mean; GB = 10⁹ bytes |
 #
-# Sizes are powers of two. The size of an allreduce is that of *one* rank's vector. You write the
-# first two by yourself, and the arithmetic of the other two.
+# The sizes are powers of two, and the size of an allreduce is the number of bytes in the vector of
+# *one* rank. You will write the first two programs yourself. For the other two, you will write the
+# arithmetic that converts measured times into their columns.
 #
-# <details><summary>How many rounds do they take?</summary>
+# <details><summary>How many rounds do these programs take?</summary>
 #
-# Up to 8 KiB, and above it; in brackets the warm-up. `osu_latency`: 10,000 (100), 1,000 (10).
-# `osu_bw`: 100 (10), 20 (2). `osu_allreduce`: 1,000 (100), 100 (10). nccl-tests: 20 (5) for all
-# sizes. `python -m mpi4py.bench pingpong`, which times what `osu_latency` times: 10,000 (100) up to
-# 16 KiB, 10 (1) above 1 MiB.
+# The first number in each pair applies to messages of up to 8 KiB, and the second to longer ones;
+# the numbers of warm-up rounds are in parentheses. `osu_latency` takes 10,000 (100) and 1,000 (10)
+# rounds, `osu_bw` 100 (10) and 20 (2), and `osu_allreduce` 1,000 (100) and 100 (10). nccl-tests
+# takes 20 (5) for all sizes. `python -m mpi4py.bench pingpong`, which times the same as
+# `osu_latency`, takes 10,000 (100) rounds up to 16 KiB and 10 (1) above 1 MiB.
 #
-# *Sources: OSU's `util.h`, nccl-tests' `README.md` and `PERFORMANCE.md`, mpi4py 4.*
+# *Sources: OSU's `util.h`, the `README.md` and `PERFORMANCE.md` of nccl-tests, and mpi4py 4.*
 # </details>
 #
 # ### Predict
-# How many µs does an empty message take from one rank to another, on this machine? Lab 20's
-# ping-pong had 8 bytes.
+# How many µs does an empty message take from one rank to another on this machine? The ping-pong in
+# lab 20 sent messages of 8 bytes, so its result is a good guess.
 
 # %%
 predict("22.1", empty_message_us=1.5)
 
 # %% [markdown]
+# ## Latency
+# The clocks of two ranks are not synchronized, so subtracting the time of sending on rank 0 from
+# the time of arrival on rank 1 would give a meaningless result. For example, if the clock of rank 1
+# is 50 µs ahead, a message of 2 µs appears to take 52 µs in one direction and −48 µs in the other.
+# A **ping-pong** avoids this problem because it reads only one clock: rank 0 sends a message, rank
+# 1 sends it back, and half of the round trip on the clock of rank 0 is the *latency*. In this
+# example the round trip takes 4 µs, and half of it is the right answer.
+#
 # ### Exercise 22.1 · Latency, half a round trip
-# The clocks of two ranks differ, so nobody can time one way alone. Rank 0 sends `ball`, rank 1
-# sends it back, and half of that time counts. Time each round by itself: `start = clock()`, the
-# round, then `clock() - start`, in seconds. Both ranks may run these lines; the numbers of rank 0
-# are the ones that count.
+# Write the ping-pong, in which rank 0 sends `ball` and rank 1 sends it back. Time each round
+# separately: read `start = clock()`, play the round, and take half of `clock() - start`, which is
+# in seconds. Both ranks can run these lines, but only the numbers of rank 0 count.
 #
-# The first `skip` rounds do not count: they open connections and fill caches. After them come
-# `rounds` that do. Return the **median** of the halves, which a few interrupted rounds do not move
-# (lab 01), and the list of all of them, in the order of the rounds.
+# Play `skip + rounds` rounds. The first `skip` rounds are a warm-up that opens connections and
+# fills caches, so they do not count, and the `rounds` after them do. Return the **median** of the
+# halves, which a few interrupted rounds hardly change (lab 01), and the list of all halves in the
+# order of the rounds.
 #
-# Take the time from `clock()` only. The check runs your function on *virtual* ranks first (lab 23).
-# Their clock goes by a rule, so the right answer is known. About 12 lines. *(beginner)*
+# Take the time only from `clock()`. The check first runs your function on ranks of the *virtual
+# cluster*, a simulator that comes with these labs (lab 23 describes it). Its clock follows a rule,
+# so the right answer is known exactly. This takes about 12 lines. *(beginner)*
 #
 # <details><summary>Hint 1: one round</summary>
 #
-# Rank 0 sends `ball` to 1, then receives it; rank 1 receives, then sends. Read the clock before and
-# after.
+# Rank 0 sends `ball` to rank 1 and then receives it, while rank 1 first receives and then sends.
+# Read the clock before and after these two calls.
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
@@ -111,9 +141,10 @@ def latency(comm, nbytes, rounds, skip, clock):
 check("22.1", latency)
 
 # %% [markdown]
-# ### Measure
-# Yours, beside `python -m mpi4py.bench pingpong` on the same ranks; and between nodes, if there are
-# several. About 15 s.
+# ### Measure: how long does a message take here?
+# The next cell runs your function for sizes from 0 bytes to 16 MiB, on two ranks of this machine,
+# and also between nodes if the job has several. For comparison, `python -m mpi4py.bench pingpong`
+# runs on the same ranks. This takes about 15 s.
 
 # %%
 sizes = [0, *(1 << power for power in range(longest.bit_length()))]
@@ -134,23 +165,36 @@ for where, trips in all_trips.items():
 predict.compare("22.1", empty_message_us=typical[0])
 
 # %% [markdown]
-# **Explain.** You should see two parts: on the left the time is nearly the same for all sizes, on
-# the right it doubles with the size. Wide bars mean a busy machine; then run the cell again before
-# you quote anything.
+# **Explain.** You should see two parts. For short messages, on the left, the time hardly depends on
+# the size. For long messages, on the right, it doubles with the size. Your numbers will differ from
+# those of other machines. Wide bars mean that other programs were running, in which case you should
+# run the cell again before you quote a number.
 #
 # Up to which size do the bytes cost less than the message itself?
-# <details><summary>Answer</summary> Up to where the time is twice that of the empty message; often
-# some KiB. Find it in your table.</details>
+# <details><summary>Answer</summary>
 #
-# Why may mpi4py's mean lie above your median? <details><summary>Answer</summary> It times the same
-# round. But an interruption only ever lengthens a round, and a mean takes its part of that. The
-# control is the mean of your own rounds: it lies above your median as well. Beyond 1 MiB mpi4py has
-# only 10 rounds.</details>
+# Up to the size at which the time is twice that of the empty message, which is often some KiB. You
+# can find it in your table.
+# </details>
+#
+# Why might mpi4py's mean lie above your median?
+# <details><summary>Answer</summary>
+#
+# Both time the same round. An interruption can only make a round longer, and each long round raises
+# the mean but hardly changes the median. The mean of your own rounds is the control, and it should
+# lie above your median as well. Above 1 MiB mpi4py's mean is taken over only 10 rounds.
+# </details>
 
 # %% [markdown]
-# ### Exercise 22.2 · Bandwidth, a window of messages
-# In ping-pong one message is under way, and nobody sends while it travels. A link can carry several
-# at once. So now a round is a *window*:
+# ## Bandwidth
+# In a ping-pong only one message is in flight, so the sender is idle while it waits for the answer.
+# A training program often sends several messages at the same time, and a link can transfer them one
+# directly after the other. For example, suppose that a message needs 2 µs to arrive, of which its
+# bytes occupy the link for only 0.1 µs. A ping-pong then transfers one message every 2 µs. If the
+# sender does not wait, 64 messages take about 64 · 0.1 + 1.9 = 8.3 µs, which is 15 times as fast
+# per message.
+#
+# For this reason a round of the bandwidth test sends a whole *window* of messages:
 #
 # | | rank 0 | rank 1 |
 # |---|---|---|
@@ -158,20 +202,25 @@ predict.compare("22.1", empty_message_us=typical[0])
 # | then wait | for all its requests | for all its requests |
 # | end of the round | receives `reply` | sends `reply` |
 #
-# What is the reply for? A send is over when its buffer may be used again. Only the receiver knows
-# that all has arrived.
+# The reply is necessary because a send is complete as soon as its buffer can be used again, and
+# that can be long before the message arrives. Only the receiver knows that all messages have
+# arrived.
 #
-# The loop, the clock and the rate are there: all bytes of the window, over the time until the reply
-# is there, in MB/s with MB = 10⁶ bytes. You write one round. About 10 lines. *(intermediate)*
+# ### Exercise 22.2 · Bandwidth, a window of messages
+# Write one round, as in the table. The loop, the clock and the rate are given: the rate is the
+# number of bytes in the window, divided by the time from the start to the arrival of the reply, in
+# MB/s with MB = 10⁶ bytes. This takes about 10 lines. *(intermediate)*
 #
 # <details><summary>Hint 1: start all, then wait</summary>
 #
-# `requests = [comm.Isend(data, dest=1) for _ in range(window)]` on rank 0, on rank 1
-# `[comm.Irecv(row, source=0) for row in inbox]`; then `for request in requests: request.Wait()`.
+# On rank 0 write `requests = [comm.Isend(data, dest=1) for _ in range(window)]`, and on rank 1
+# `[comm.Irecv(row, source=0) for row in inbox]`. Then wait for all of them with
+# `for request in requests: request.Wait()`.
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
-# After the waits `comm.Recv(reply, source=1)` on rank 0, `comm.Send(reply, dest=0)` on rank 1.
+# After the waits, call `comm.Recv(reply, source=1)` on rank 0 and `comm.Send(reply, dest=0)` on
+# rank 1.
 # </details>
 
 
@@ -207,10 +256,11 @@ def bandwidth(comm, nbytes, rounds, skip, clock, window):
 check("22.2", bandwidth)
 
 # %% [markdown]
-# ### Measure
-# A window of 64, beside the ping-pong of above. As a control, the same window with all messages
-# received into one row. Then the same two functions of yours on a virtual link: `k80_edr` is a
-# model of nodes with EDR InfiniBand between them. About 15 s.
+# ### Measure: one message or many?
+# Now we compare a window of 64 messages with the ping-pong from above. As a control, the same
+# window runs once more with all messages received into one row of `inbox`. The second cell runs the
+# same two functions on the virtual cluster with `k80_edr`, a model of nodes that are connected by
+# EDR (Enhanced Data Rate) InfiniBand. Both together take about 15 s.
 
 
 # %%
@@ -258,53 +308,63 @@ for nbytes in (64, 1024, 8192, 1 << 20):
     print(f"{nbytes:>9}{single:>12.0f}{many:>12.0f}   {many / single:.1f} times")
 
 # %% [markdown]
-# **Explain.** The window pays the way there once, not once a message. On the virtual network you
-# see what that gains: for short messages many times as much, for 1 MiB hardly anything, as there
-# the bytes take nearly all the time. Inside a node the way is short, and less is won.
+# **Explain.** The ping-pong pays for the way to the other rank once per message, but the window
+# pays for it once per 64 messages. On the virtual network you should see what this gains: short
+# messages are many times as fast, while messages of 1 MiB gain hardly anything, because their bytes
+# take nearly all of the time. Inside a real node the way is short, so the window gains less there.
 #
-# For the longest messages the rate of the window may fall again, even below the ping-pong's.
-# <details><summary>Why?</summary> 64 rows of 1 MiB do not fit into the cache, one ball does. The control says
-# whether that is so here: it has as many in flight, but only one row. If that curve does not fall,
-# it was the cache. (`osu_bw` receives into one buffer, unless it is told `-b multiple`. MPI forbids
-# two receives into one buffer at a time, so your function has rows.)</details>
+# For the longest messages the rate of the window might fall again, even below that of the
+# ping-pong.
+# <details><summary>Why?</summary>
 #
-# ### Hockney's model
-# A message of n bytes takes **α + nβ** seconds. α is the time of an empty message, 1/β the
-# bandwidth of an endless one. **n½** is the size at which half of that bandwidth is reached. There
-# the bytes take as long as the empty message: n½ β = α.
+# The 64 rows of 1 MiB each do not fit into the cache of the processor, while the single ball of the
+# ping-pong does. The control tests this explanation, because it has as many messages in flight but
+# uses only one row. If the curve of the control does not fall, the cache was the reason. (`osu_bw`
+# receives into one buffer unless it is started with `-b multiple`. MPI forbids two receives into
+# the same buffer at the same time, so your function has rows.)
+# </details>
+#
+# ## Hockney's model
+# You now have two tables with many numbers. Hockney's model (1994) summarizes them in two
+# parameters: a message of n bytes takes **α + nβ** seconds, where α is the time of an empty message
+# and β is the time of each further byte. 1/β is therefore the bandwidth that very long messages
+# approach. The size at which a message reaches half of this bandwidth is called **n½**. At this
+# size the bytes take as long as the empty message, so n½ β = α. With α = 1 µs and 1/β = 4 GB/s, for
+# example, n½ is 4,000 bytes.
 #
 # ### Predict
-# Take α from your ping-pong's table, the time of 0 bytes, and 1/β from its last row, bytes over
-# seconds; or take 1.5 µs and 8 GB/s. At which size does the ping-pong reach half of its bandwidth?
+# At which size does your ping-pong reach half of its bandwidth? Take α from the table of the
+# ping-pong, where it is the time of 0 bytes, and compute 1/β from the last row as bytes over
+# seconds. Or take 1.5 µs and 8 GB/s.
 
 # %%
 predict("22.3", half_at_bytes=12_000)
 
 # %% [markdown]
 # ### Exercise 22.3 · α, β and n½
-# Find α and β from measured times t of sizes n. Fit by least squares of the *relative* error: the
-# sum of ((α
-# + nβ - t) / t)² is to be smallest. With plain errors 16 MiB would decide alone: its error is a
-#   thousand
+# Find α and β from measured times t of messages of n bytes. Fit them by least squares of the
+# *relative* error, which means that the sum of ((α + nβ − t) / t)² is as small as possible. With
+# absolute errors the message of 16 MiB would decide the fit alone, because its error is a thousand
 # times that of 8 bytes.
 #
-# NumPy solves such systems: `np.linalg.lstsq(A, b, rcond=None)[0]` gives the x for which the sum of
-# squares of A x - b is smallest. `A` has a row for each measurement and a column for each unknown:
+# NumPy solves such problems. `np.linalg.lstsq(A, b, rcond=None)[0]` returns the x for which the sum
+# of the squares of A x − b is smallest. The array `A` has a row for each measurement and a column
+# for each unknown, as in this example with two unknowns and three equations:
 #
 #     A = np.array([[1, 0], [1, 2], [1, 4]])  # x0 + 0 x1 = 1, x0 + 2 x1 = 5, x0 + 4 x1 = 9
 #     np.linalg.lstsq(A, np.array([1, 5, 9]), rcond=None)[0]  # [1, 2]
 #
-# Divide your equations α + nβ = t by t first. About 3 lines. *(intermediate)*
+# Divide your equations α + nβ = t by t first. This takes about 3 lines. *(intermediate)*
 #
 # <details><summary>Hint 1: as a system of equations</summary>
 #
-# Divided by t, each measurement says α · (1/t) + β · (n/t) = 1. So the columns are 1/t and n/t, and
-# b holds ones.
+# After the division by t, each measurement says that α · (1/t) + β · (n/t) = 1. The columns of `A`
+# are therefore 1/t and n/t, and b consists of ones.
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
-# `columns = np.stack([1 / seconds, sizes / seconds], axis=1)`, `ones = np.ones(len(sizes))`. n½: α
-# = n½ β.
+# `columns = np.stack([1 / seconds, sizes / seconds], axis=1)` and `ones = np.ones(len(sizes))`. The
+# third result n½ follows from α = n½ β.
 # </details>
 
 
@@ -322,9 +382,9 @@ def fit(sizes, seconds):
 check("22.3", fit)
 
 # %% [markdown]
-# ### Measure
-# One line through all your ping-pong's times, and two: one up to the size that fits best, one
-# above.
+# ### Measure: does one line fit?
+# The next cell fits one line to all times of your ping-pong. For comparison, it also fits two
+# lines, one up to the size at which a bend fits best and the other one above it.
 
 # %%
 # Fitting and drawing. What is printed last is of the last place: between nodes, if any.
@@ -347,38 +407,50 @@ print(
 predict.compare("22.3", half_at_bytes=half)
 
 # %% [markdown]
-# **Explain.** You should see that one line misses the middle sizes; two lines can bend there. Is
-# the bend the step from eager messages to rendezvous (lab 20)? Compare its size, which is printed,
-# with the eager limit, if you measured it in lab 20; else leave that open. Far from it, it may be
-# the cache. At the right end no line holds. Likely causes, not tried here: MPI copies long messages
-# in another way, or the ball does not fit into the cache any more.
+# **Explain.** You should see that one line misses the middle sizes, while two lines can bend there.
+# The bend might be the change from *eager* messages to *rendezvous* (lab 20). If you measured the
+# eager limit in lab 20, compare it with the size of the bend, which is printed; otherwise the cause
+# remains open. If the two sizes are far apart, the cache might be the cause. For the longest
+# messages no line fits well. Likely causes, which are not measured here, are that MPI copies long
+# messages in a different way, or that the ball no longer fits into the cache.
 #
-# Is the half where the line says? <details><summary>Answer</summary> Only about. *Measured* is the
-# first of your sizes that reaches half of the best bandwidth, and sizes are powers of two. The
-# line's n½ is α/β of a line that fits no size exactly. Quote α and β with the sizes that they hold
-# for.</details>
+# Does the ping-pong reach half of its bandwidth at the size that the line predicts?
+# <details><summary>Answer</summary>
+#
+# Only approximately. The *measured* size is the first of your sizes that reaches half of the best
+# bandwidth, and these sizes are powers of two. The n½ of the line is the α/β of a line that fits no
+# size exactly. For this reason you should always quote α and β together with the sizes for which
+# they hold.
+# </details>
+#
+# ## Two bandwidths of an allreduce
+# `osu_allreduce` prints the mean time over calls and ranks. nccl-tests converts this time into two
+# bandwidths:
+#
+# - The **algorithm bandwidth** (algbw) is n / time, where n is the number of bytes in the vector of
+#   one rank. It shows how fast the operation is for its user.
+# - The **bus bandwidth** (busbw) is algbw · 2(p − 1)/p for p ranks. As long as only the ranks add,
+#   the busiest rank has to send at least 2(p − 1)/p · n bytes (lab 23), so the bus bandwidth is the
+#   rate at which its link must at least have worked. We can compare it with the bandwidth of the
+#   link to judge the allreduce.
+#
+# For example, if 4 ranks allreduce 100 MB in 20 ms, algbw is 5 GB/s and busbw is 7.5 GB/s. (If the
+# switches add as well, fewer bytes have to be sent, and busbw can exceed the bandwidth of the
+# link.)
 #
 # ### Exercise 22.4 · algbw and busbw of an allreduce
-# `osu_allreduce` prints the mean time over calls and ranks. nccl-tests divides:
-#
-# - **algbw** = n / time, with n bytes of one rank's vector. It is what the user sees.
-# - **busbw** = algbw · 2(p - 1)/p. It is what a link carried: where only ranks add, the busiest
-#   must send at least 2(p - 1)/p · n (lab 23). Beside the link's own bandwidth it grades the
-#   allreduce.
-#
-# An example: 4 ranks, 100 MB in 20 ms. algbw is 5 GB/s, busbw 7.5 GB/s. (A switch that adds by
-# itself saves messages; then busbw may exceed what a link carries.)
-#
-# `seconds` has a row for each rank and a column for each call. About 4 lines. *(beginner)*
+# Compute the three columns from measured times. The array `seconds` has a row for each rank and a
+# column for each call. This takes about 4 lines. *(beginner)*
 #
 # <details><summary>Hint 1: how many ranks?</summary>
 #
-# As many as rows: `len(seconds)`. `np.mean(seconds)` is the mean over all of it.
+# There are as many ranks as rows, which is `len(seconds)`. `np.mean(seconds)` is the mean over all
+# rows and columns.
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
-# `algbw = nbytes / mean / 1e9`, and busbw is `algbw * 2 * (p - 1) / p`. The first of the three is
-# in µs.
+# `algbw = nbytes / mean / 1e9`, and busbw is `algbw * 2 * (p - 1) / p`. The first of the three
+# results is in µs.
 # </details>
 
 
@@ -397,8 +469,9 @@ def columns(seconds, nbytes):
 check("22.4", columns)
 
 # %% [markdown]
-# ### Measure
-# MPI's allreduce on as many ranks as there are cores, at most 4. About 10 s.
+# ### Measure: MPI's allreduce
+# Now we time MPI's own allreduce on as many ranks as there are cores, but at most 4. This takes
+# about 10 s.
 
 # %%
 # Across ranks: a barrier before each call, outside of the timed part, lets all begin together.
@@ -422,21 +495,30 @@ adding = scaling.fit_alpha_beta(added).bandwidth
 print(f"A rank adds {adding / 1e9:.1f} GB/s.")
 
 # %% [markdown]
-# **Explain.** You should see: busbw rises with the size as bandwidth did, and ends below the
-# ping-pong's best rate or near it.
+# **Explain.** You should see that busbw rises with the size, as the bandwidth of the ping-pong did,
+# and that it ends near the best rate of the ping-pong or below it. With fewer cores than ranks it
+# ends far lower, because the ranks wait for a core.
 #
-# Which part of that rate did it reach, and where is the rest? <details><summary>Answer</summary>
-# The last lines say the part. An allreduce also adds: if a rank adds many times as fast as busbw,
-# that is not where the time goes. What is left are its several rounds, and that each rank sends
-# *and* receives at once, which share one memory. This lab does not tell these two apart.</details>
+# Which part of the ping-pong's rate does the allreduce reach, and what limits it?
+# <details><summary>Answer</summary>
 #
-# "350 GB/s", says a report of an allreduce of 1 GB on 8 GPUs that took 5 ms. Which column is that?
-# <details><summary>Answer</summary> algbw is 1 GB / 5 ms = 200 GB/s, and busbw 200 · 2 · 7/8 = 350 GB/s. So
-# it is busbw. What a user's vector saw was 200 GB/s.</details>
+# The last printed lines contain both rates. An allreduce also has to add, but if a rank adds many
+# times as fast as busbw, the additions are not the limit. Two causes remain: the allreduce needs
+# several steps, and each rank sends *and* receives at the same time through one shared memory. This
+# lab does not measure them separately.
+# </details>
 #
-# ### For the next labs
-# Labs 23 to 26 can compute for this machine. For that they read what is stored here. If the OSU
-# benchmarks are installed, their own numbers are printed for comparison.
+# A report says that an allreduce of 1 GB on 8 GPUs took 5 ms and reached "350 GB/s". Which column
+# is that?
+# <details><summary>Answer</summary>
+#
+# It is busbw. The algorithm bandwidth is 1 GB / 5 ms = 200 GB/s, which is what the user gets, and
+# busbw is 200 · 2 · 7/8 = 350 GB/s.
+# </details>
+#
+# ### Store the results for the next labs
+# Labs 23 to 26 can compute with the numbers of this machine, so the next cell stores them. If the
+# OSU benchmarks are installed, it also prints their own results for comparison.
 
 # %%
 steps = launch.run(benchmarks.sweep, benchmarks.step, (1024,), *trip_rounds, ranks=pair)[0]
@@ -452,9 +534,21 @@ print(virtual.machine("here").name)
 
 # %% [markdown]
 # ### What you take away
-# - Latency: half a round trip, after warm-up, as a median. Bandwidth: many messages in flight, and
-#   a reply.
-# - n bytes take α + nβ: below n½ = α/β messages count, above it bytes. One line fits no machine
-#   exactly.
-# - algbw is what the user sees, busbw = 2(p-1)/p of it what a link carried. Ask which is quoted.
-# - Next: lab 23 builds the allreduce for long vectors, lab 24 those for short ones.
+# - Latency is half a round trip after a warm-up, as a median. Bandwidth is measured with many
+#   messages in flight and one reply.
+# - A message of n bytes takes about α + nβ. Below n½ = α/β the number of messages determines the
+#   cost, and above it the number of bytes. No machine follows one line exactly, so quote α and β
+#   with the sizes for which they hold.
+# - algbw is what the user of an allreduce gets. busbw is 2(p − 1)/p times as much and can be
+#   compared with the bandwidth of a link. Always ask which of the two is quoted.
+#
+# Lab 23 builds the allreduce for long vectors, and lab 24 those for short ones.
+#
+# ### Further reading
+# - [@hockney1994] The paper from which the model α + nβ takes its name.
+# - [@culler1993] LogP also models the time during which a processor is busy with a message.
+# - [@alexandrov1995] LogGP adds the time per byte of long messages to LogP.
+# - [@hoefler2015] Twelve rules for measurements that others can interpret, among them when to use a
+#   median.
+# - [@osu_benchmarks] The programs `osu_latency`, `osu_bw` and `osu_allreduce`.
+# - [@nccl_tests] This page defines algbw and busbw, and derives the factor for each collective.

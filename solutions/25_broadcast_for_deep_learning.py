@@ -1,12 +1,27 @@
 # %% [markdown]
 # # 25 Broadcast for deep learning
 #
-# Some trainers send all parameters from one rank to everybody, in every step. You build the
-# broadcasts that made this bearable, up to the pipelined chain of MVAPICH2-GDR, and find out which
-# wins at which size.
+# Before allreduce became the rule, many training programs let one rank update the parameters and
+# send them to all ranks, in every training step. Such a program needs a broadcast for each layer,
+# and the time of these broadcasts grows with the number of GPUs while the computation of a GPU
+# stays the same. In our model of VGG-16 on 128 GPUs, a plain tree spends half of the training time
+# on broadcasts. Most data-parallel jobs of today still broadcast their parameters once, at the
+# start.
 #
-# **You will be able to** (1) build scatter-allgather and a pipelined chain, (2) say from α and β
-# into how many chunks to cut, (3) pick a broadcast for each layer of a net.
+# In this lab we build broadcasts that are fast for long vectors, up to the pipelined chain with
+# which MVAPICH2-GDR made this kind of training practical. First we write scatter-allgather and the
+# chain, which cut the vector into chunks, and derive into how many chunks to cut. Then we compare
+# five broadcasts on a modeled GPU cluster with 128 ranks, and choose one for each layer of VGG-16.
+#
+# **After this lab you can** (1) build a broadcast by scatter-allgather and by a pipelined chain,
+# (2) compute the best number of chunks from the time α of a message and the time β of a byte, (3)
+# choose a broadcast for each layer of a network.
+#
+# ![What each of four ranks sends over time: the tree sends whole vectors in two steps, scatter-allgather and the pipelined chain send quarters and take three quarters of the tree's time](25_broadcasts.svg)
+#
+# *Three broadcasts from rank 0 to three other ranks. Each box is a message, drawn in the row of the
+# rank that sends it, and nβ is the time of a whole vector of n bytes. A number is that of a chunk,
+# which is a quarter of the vector.*
 #
 # Needs: mpi · Ranks: 4 · Minutes: 60 · Level: intermediate · Before: 21, 22, 23
 
@@ -37,14 +52,19 @@ nccl_start = 8.4e-6  # seconds to start a call of NCCL 2 (ring, Simple protocol)
 sizes_here = (4096, 65536, 1048576, 16777216)  # bytes per broadcast on real ranks
 
 # %% [markdown]
-# ### A broadcast for each layer, in every step
-# Before allreduce became the rule, many trainers had one rank that did the update. Such a *root
-# solver* collects the gradients of all ranks, updates the parameters, and sends them to everybody,
-# a message for each layer. S-Caffe, a training program for many GPUs, worked so. That is a
-# broadcast for each layer, in every step. MVAPICH2-GDR is an MPI library for GPUs; its authors made
-# these broadcasts fast.
+# ## A broadcast for each layer, in every training step
+# A *root solver* is a training program in which one rank, the root, does the update. It collects
+# the gradients of all ranks, updates the parameters, and broadcasts them with one message for each
+# layer. S-Caffe (Awan et al., 2017), a version of Caffe for many GPUs, was such a program. Its
+# authors belong to the group at Ohio State University that develops [MVAPICH2-GDR](@mvapich2_gdr),
+# an MPI (Message Passing Interface) library for GPUs, and they made these broadcasts fast. GDR
+# stands for GPUDirect RDMA (remote direct memory access), with which a network card reads and
+# writes the memory of a GPU.
 #
-# Below there are p ranks, and messages of n bytes that take α + nβ (lab 22).
+# The next cell prints the sizes of the messages. In this lab p is the number of ranks, and a
+# message of n bytes takes α + nβ seconds (lab 22). A *step* of an algorithm consists of at most one
+# message that a rank sends and one that it receives (the checks call it a round), while a *training
+# step* processes one batch.
 
 # %%
 # Bytes, float32.
@@ -52,28 +72,35 @@ layers = nets.layer_table(net).query("parameters > 0").set_index("layer").parame
 print(f"{net}, MB:", ", ".join(f"{layer} {nbytes / 1e6:.3g}" for layer, nbytes in layers.items()))
 
 # %% [markdown]
-# Lab 21's tree, `tree_broadcast(comm, vector, root)`, sends the whole vector ⌈lg p⌉ times (lg: the
-# logarithm to base 2), one after another: to 64 ranks, the 411 MB of layer fc6 six times. But to
-# *receive* n bytes takes nβ, once. So cut the vector in p chunks. The root **scatters** them, one
-# to each rank. Then all **allgather** them round a ring, as in lab 21: each begins with its own
-# chunk, and passes on to the right what came last from the left. MPI libraries do so for long
-# vectors (van de Geijn's broadcast), with a tree for the scatter.
+# ## Scatter, then allgather
+# The tree from lab 21, `tree_broadcast(comm, vector, root)`, sends the whole vector ⌈log₂ p⌉ times,
+# one after another. With 64 ranks it sends the 411 MB of layer fc6 six times in a row. To *receive*
+# n bytes, however, a rank needs only nβ seconds. The tree is slow because each rank waits for the
+# whole vector before it sends anything.
+#
+# The first improvement cuts the vector into p chunks. The root **scatters** the chunks, one to each
+# rank, and then all ranks **allgather** them around a ring, as in lab 21: each rank begins with its
+# own chunk and passes on to the right what has just arrived from the left. With four ranks the
+# scatter takes 3 messages of a quarter and the ring 3 more, so together they take 1.5 nβ, while the
+# tree takes 2 nβ. MPI libraries use this broadcast for long vectors. It is known as van de Geijn's
+# algorithm, and libraries scatter along a tree.
 #
 # ### Exercise 25.1 · Scatter, then allgather
-# For any root, number of ranks and length. `me` counts from the root, and chunk i goes to the rank
-# whose `me` is i, straight from the root. Chunks are views: what is received into `chunks[i]` is in
-# `vector`. About 9 lines. *(intermediate)*
+# Write `scatter_allgather` for any root, any number of ranks and any length. The variable `me` is a
+# rank's number counted from the root. The root sends chunk i directly to the rank whose `me` is i.
+# Chunks are views, so what you receive into `chunks[i]` is written into `vector`. This takes about
+# 9 lines. *(intermediate)*
 #
 # <details><summary>Hint 1: scatter</summary>
 #
-# The root (`me == 0`) sends `chunks[i]` to `(root + i) % comm.size`; others receive `chunks[me]`
-# from `root`.
+# The root (`me == 0`) sends `chunks[i]` to rank `(root + i) % comm.size`. The other ranks receive
+# `chunks[me]` from `root`.
 # </details>
 # <details><summary>Hint 2: allgather, nearly the answer</summary>
 #
-# p - 1 times, i from 0:
-# `comm.Sendrecv(chunks[(me - i) % comm.size], dest=right, recvbuf=…, source=left)`, and what comes
-# is the chunk before: `chunks[(me - i - 1) % comm.size]`.
+# Call `comm.Sendrecv(chunks[(me - i) % comm.size], dest=right, recvbuf=…, source=left)` p - 1
+# times, with i from 0. The chunk that arrives is the one before,
+# `chunks[(me - i - 1) % comm.size]`.
 # </details>
 
 
@@ -100,32 +127,43 @@ def scatter_allgather(comm, vector, root):
 check("25.1", scatter_allgather)
 
 # %% [markdown]
+# ## The pipelined chain
+# In a *chain* each rank passes on to its right neighbor what it has received from its left
+# neighbor. In one piece this is slow: with 8 ranks the vector travels over 7 links one after
+# another, which takes 7 nβ. If the vector is cut into k chunks, however, a rank can send the first
+# chunk *while* it receives the second, so many links work at the same time. The last rank receives
+# its first chunk in step p − 1 and one further chunk in each step after that, so the chain takes
+#
+# **T(k) = (p − 2 + k)(α + nβ/k)**
+#
+# With 8 ranks and 8 chunks, for example, 14 steps of an eighth take 1.75 nβ if we neglect α.
+#
 # ### Predict
-# In a *chain* each rank passes on to its right what comes from the left. In one piece, 64 ranks
-# take 63 nβ. But of k chunks, a rank can send the first *while* it receives the second. The last
-# rank gets its first chunk in round p - 1, then one each round: **T(k) = (p - 2 + k)(α + nβ/k)**.
-# To 64 ranks, without α, how many nβ do 64 chunks take, how many the tree?
+# How many nβ does a chain of 64 chunks take with 64 ranks, if we neglect α? And how many nβ does
+# the tree take?
 
 # %%
 predict("25.2", chain=1.97, tree=6.0)
 
 # %% [markdown]
 # ### Exercise 25.2 · The pipelined chain
-# MVAPICH2-GDR's design for GPUs (Awan et al. 2017, arXiv 1707.09414): cut `vector` into `count`
-# chunks, pass each on to `right` while the next comes from `left`. These are `PROC_NULL` at the
-# chain's ends, so all ranks make the same calls: a send to `PROC_NULL` and a receive from it do
-# nothing. Some chunks are empty if `count` exceeds the length. About 5 lines. *(intermediate)*
+# Write the chain that MVAPICH2-GDR uses for GPUs (Awan et al., 2018): cut `vector` into `count`
+# chunks, and pass each chunk on to `right` while the next one arrives from `left`. At the ends of
+# the chain `left` or `right` is `PROC_NULL`. A send to `PROC_NULL` and a receive from it do
+# nothing, so all ranks can make the same calls. If `count` is greater than the length of the
+# vector, some chunks are empty. This takes about 5 lines. *(intermediate)*
 #
 # <details><summary>Hint 1: what must overlap</summary>
 #
-# In `Recv`, `Send`, `Recv`, `Send` a rank waits in `Send` until its receiver has it all, and
-# receives nothing meanwhile. One `Sendrecv` sends the chunk that is there and receives the next.
+# With `Recv`, `Send`, `Recv`, `Send` a rank can wait in `Send` until its receiver has the whole
+# chunk, and receives nothing in the meantime. A `Sendrecv` sends one chunk and receives the next
+# one at the same time.
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
-# `np.array_split(vector, count)`. Receive the first chunk; for all neighbours `old, new` in
-# `zip(chunks, chunks[1:])`: `comm.Sendrecv(old, dest=right, recvbuf=new, source=left)`; send the
-# last.
+# Cut with `np.array_split(vector, count)`, and receive the first chunk. For each pair `old, new` of
+# neighboring chunks in `zip(chunks, chunks[1:])`, call
+# `comm.Sendrecv(old, dest=right, recvbuf=new, source=left)`. At the end send the last chunk.
 # </details>
 
 
@@ -152,8 +190,10 @@ check("25.2", chain)
 
 # %% [markdown]
 # ### Measure: the pipeline fills and drains
-# 8 chunks to 8 ranks on the virtual cluster. Each dark bar is one chunk that leaves. After how many
-# rounds has rank 7 all chunks? Below it, the time of 1 GB to 64 ranks, as a multiple of nβ.
+# Now 8 chunks are broadcast to 8 ranks on the **virtual cluster**, the simulator that lab 23
+# introduced. In the plot each dark bar is one chunk that a rank sends. Look for the step after
+# which rank 7 has all chunks. The lines below the plot show the time of 1 GB to 64 ranks as a
+# multiple of nβ.
 
 # %%
 run = virtual.Cluster(8, machine=lab25.STRICT).run(chain, np.zeros(10**6), 0, 8, trace=True)
@@ -164,23 +204,29 @@ for count in (1, 64, 640):
     print(f"chain of {count} chunks: {lab25.times_n_beta(chain, 64, count):.2f} nβ")
 
 # %% [markdown]
-# **Explain.** Rank 0 sends in rounds 1 to 8, rank 1 in rounds 2 to 9, and so on. Rank 6 sends the
-# last chunk to rank 7 in round 14. That is p - 2 + k = 8 - 2 + 8. In the middle nearly all links
-# work at the same time. You should see that p chunks make the chain as good as scatter-allgather,
-# about 2 nβ, and that more chunks bring it near nβ.
+# **Explain.** Rank 0 sends in steps 1 to 8, rank 1 in steps 2 to 9, and so on. Rank 6 sends the
+# last chunk to rank 7 in step 14, which is p − 2 + k = 8 − 2 + 8. In the middle of the plot nearly
+# all links work at the same time. The printed lines should show that with p chunks the chain is as
+# good as scatter-allgather, at about 2 nβ, and that with more chunks it approaches nβ.
+#
+# ## Into how many chunks?
+# More chunks let the links work at the same time sooner, but each chunk is one more message and
+# costs α. Somewhere in between is the best number of chunks. Try it with 8 ranks and a vector for
+# which nβ is 100 α: in one piece the chain takes 7 · 101 α = 707 α, with 20 chunks 26 · 6 α = 156
+# α, and with 100 chunks 106 · 2 α = 212 α.
 #
 # ### Exercise 25.3 · The best number of chunks
-# Write `best_chunks`: the k with the least T(k), as a whole number. It is 1 where there are one or
-# two ranks, as they pass nothing on. 3 lines. *(intermediate)*
+# Write `best_chunks`, which returns the k with the smallest T(k) as a whole number. With one or two
+# ranks the result is 1, because no rank passes anything on. This takes 3 lines. *(intermediate)*
 #
 # <details><summary>Hint 1: which terms depend on k?</summary>
 #
-# kα, which grows, and (p - 2)nβ/k, which falls. At the minimum the derivative is 0: α = (p -
-# 2)nβ/k².
+# Multiply out T(k). The term kα grows with k, the term (p − 2)nβ/k falls, and the other terms do
+# not depend on k. At the minimum the derivative is 0, so α = (p − 2)nβ/k².
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
-# `max(1, round(sqrt(…)))` of (p - 2)nβ/α; and 1 if `ranks < 3`.
+# Return `max(1, round(sqrt(…)))` of (p − 2)nβ/α, and 1 if `ranks < 3`.
 # </details>
 
 
@@ -200,8 +246,9 @@ check("25.3", best_chunks)
 
 # %% [markdown]
 # ### Measure: how much does the best k matter?
-# A layer of VGG-16, 9.4 MB, to 64 ranks: your chain and T(k), with the best k, half of it, twice as
-# many.
+# The vector is a layer of VGG-16 with 9.4 MB, which is broadcast to 64 ranks. The plot shows the
+# time of your chain on the virtual cluster and the formula T(k), with the best k, with twice as
+# many chunks, and with a half to a 32nd of them.
 
 # %%
 layer = (float(sorted(layers)[len(layers) // 2]), 64, lab25.ALPHA, lab25.BETA)
@@ -219,18 +266,20 @@ plots.lines(
 print(f"Your chain is fastest with {min(measured, key=measured.get)} chunks.")
 
 # %% [markdown]
-# **Explain.** You should see runs of your chain on the line of T(k). The bottom is wide: half or
-# twice the best k costs little. Far left a chunk is long, and the last rank waits for it 62 times.
-# Far right the many α count.
+# **Explain.** You should see the runs of your chain on the line of T(k). The minimum is wide, so
+# half or twice the best k costs little. With very few chunks each chunk is long, and the last rank
+# waits for 62 of them before its first one arrives. With very many chunks the many α dominate.
 #
-# ### Two levels
-# On nodes with several GPUs one can broadcast in two steps: between nodes, then inside each. An
-# earlier design of MVAPICH2-GDR did so: MPI's tree between nodes, NVIDIA's library NCCL inside, a
-# ring over PCI Express.
+# ## Two levels
+# On nodes with several GPUs, a broadcast can be *hierarchical*: it first goes from node to node and
+# then to all ranks inside each node. An earlier design of MVAPICH2-GDR worked in this way. It used
+# MPI's tree between the nodes, and inside each node [NCCL](@nccl) (NVIDIA Collective Communications
+# Library), which runs a ring over PCI Express.
 #
-# The next cell has such a broadcast. `node` is a communicator of the ranks of one node, `across` of
-# those that have the same place in their nodes; lab 26 builds such groups. The ranks at the root's
-# place get the vector by the tree, one per node. Then each tells its node by the function `inside`.
+# The next cell contains such a broadcast. The communicator `node` contains the ranks of one node,
+# and `across` contains the ranks that have the same place in their nodes (lab 26 builds such
+# groups). First the ranks at the root's place receive the vector by the tree, one rank per node.
+# Then each of these ranks broadcasts it inside its node with the function `inside`.
 
 
 # %%
@@ -249,9 +298,10 @@ case = {"ranks_per_node": 4, "args": (6, 4, four_chunks), "what": "the vector of
 virtual.trials(two_level, itemgetter(6), ranks=[8, 12], **case)  # an error, if it were wrong
 
 # %% [markdown]
-# ### Measure: who wins at which size?
-# The next cell prints the machine: a model of nodes with K80 GPUs. Mind the third column. How many
-# ranks a node has, how many network cards, and the speed inside a node are *estimates*.
+# ### Measure: which broadcast is fastest at which size?
+# The next cell prints the machine on which we compare. It is a model of nodes with K80 GPUs. The
+# third column matters, because three of the numbers are *estimates*: the number of ranks on a node,
+# the number of network cards, and the speed inside a node.
 
 # %%
 machine = virtual.machine(where)
@@ -259,11 +309,15 @@ per_node = machine.ranks_per_node
 print(machine)
 
 # %% [markdown]
-# Five ways take part: the tree, scatter-allgather, the chain over all ranks with your best k (but
-# at most 256 chunks, as more take long to run here), two levels with a chain inside, and two levels
-# with NCCL inside. A call of NCCL takes 8.4 µs to start (its tuning model, `src/graph/tuning.cc`),
-# but its messages wait for no handshake (lab 20). Which way is fastest to 128 ranks for 1 KiB, and
-# which for 256 MiB? Number them 1 to 5 in this order.
+# We compare five broadcasts: the tree, scatter-allgather, the chain over all ranks with your best
+# k, two levels with a chain inside, and two levels with NCCL inside. The chains use at most 256
+# chunks, because a simulation with more chunks takes long. A call of NCCL takes 8.4 µs to start
+# (according to NCCL's tuning model in `src/graph/tuning.cc`), but its messages do not wait for a
+# handshake, as the long messages of MPI do (lab 20).
+#
+# ### Predict
+# Which of the five is the fastest way to broadcast 1 KiB to 128 ranks, and which is the fastest for
+# 256 MiB? Number them 1 to 5 in the order above.
 
 # %%
 predict("25.4", for_1_KiB=1, for_256_MiB=3)
@@ -317,17 +371,19 @@ curves = {way: {n: row[n, many] for n in sizes} for way, row in table.items()}
 plots.bandwidth(curves, title=f"Broadcast to {many} ranks of {where}, on the virtual cluster")
 
 # %% [markdown]
-# **Explain.** Read the map's top row, 128 ranks, from left to right. You should see the tree first.
-# A likely cause: it has the fewest messages one after another, 7. Two levels have 3 between the 8
-# nodes and 15 inside, the chain 127, scatter-allgather 254. At the right end the chain wins. In
-# between other ways do. In the lowest row, one node, NCCL's ring takes over from the tree at some
+# **Explain.** Read the top row of the map, for 128 ranks, from left to right. You should see the
+# tree first. A likely cause is that only 7 of its messages follow one another, the smallest number
+# of all ways. Two levels have 3 between the 8 nodes and 15 inside a node, the chain has 127, and
+# scatter-allgather has 254. For the longest vectors the chain is fastest, and in between other ways
+# are. In the lowest row, which is a single node, NCCL's ring becomes faster than the tree at some
 # MiB.
 #
 # ### Exercise 25.4 · A broadcast for each layer
-# VGG-16's layers have 7 kB to 411 MB. Write `pick(nbytes)`: the name of the way for a broadcast of
-# so many bytes to `many` ranks. Take the way that is fastest in `best` at the size nearest to
-# `nbytes`, where nearest means the smallest ratio: 2 MB is nearer to 4 than to 0.5. `best` is a
-# dictionary, size -> name. 2 lines. *(beginner)*
+# The layers of VGG-16 have between 7 kB and 411 MB, so no single way is the fastest for all of
+# them. Write `pick(nbytes)`, which returns the name of the way for a broadcast of `nbytes` bytes to
+# `many` ranks. The dictionary `best` contains the fastest way for each size, as size -> name. Use
+# the entry whose size is nearest to `nbytes` by ratio. For example, 2 MB is nearer to 4 MB (2
+# times) than to 0.5 MB (4 times). This takes 2 lines. *(beginner)*
 #
 # <details><summary>Hint 1: nearest by ratio</summary>
 #
@@ -335,7 +391,7 @@ plots.bandwidth(curves, title=f"Broadcast to {many} ranks of {where}, on the vir
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
-# `min(best, key=lambda size: …)` is the nearest size; `best[…]` its way.
+# `min(best, key=lambda size: …)` is the nearest size, and `best[…]` is its way.
 # </details>
 
 
@@ -352,9 +408,9 @@ def pick(nbytes):
 check("25.4", pick)
 
 # %% [markdown]
-# ### Measure: a step of VGG-16
-# The time of all 16 broadcasts, with one way for all, and with a way picked for each layer. About
-# 10 s.
+# ### Measure: a training step of VGG-16
+# The next cell adds up the time of all 16 broadcasts of a training step, first with one way for all
+# layers, and then with a way picked for each layer. This takes about 10 s.
 
 # %%
 by_size = {nbytes: seconds(nbytes, many) for nbytes in set(layers)}
@@ -382,24 +438,26 @@ for name, way in (
     print(f"{name}, {way}: {whole[way]:.1f} ms a step")
 
 # %% [markdown]
-# **Explain.** Layer fc6 has three quarters of the bytes, so it decides. You should see that picking
-# is no worse than the best single way, and little better: the small layers take little time in any
-# way.
+# **Explain.** Layer fc6 has three quarters of the bytes, so it determines the sum. You should see
+# that picking a way for each layer is no worse than the best single way, and only a little better,
+# because the small layers take little time in any way.
 #
 # ### What you take away
-# - No broadcast beats nβ. Tree: lg p times that. Scatter-allgather: twice. A chain of many chunks:
-#   nearly once.
-# - Chunks cost messages, (p - 2 + k)α. The best k is sqrt((p - 2)nβ/α); a factor of two costs
-#   little.
-# - For short vectors the number of messages one after another counts, for long ones the bytes. A
-#   net has both: choose by size.
-# - Next: lab 26 gives allreduce two levels; lab 32 hides messages behind computing.
+# - No broadcast takes less than nβ. For long vectors the tree takes ⌈log₂ p⌉ times as much,
+#   scatter-allgather twice as much, and a chain of many chunks little more than nβ.
+# - Chunks cost messages, (p − 2 + k)α in all. The best k is √((p − 2)nβ/α), and a factor of two in
+#   k costs little.
+# - For short vectors the number of messages that follow one another determines the time, and for
+#   long vectors the number of bytes. A network has both kinds of layer, so choose by size.
 #
-# ### For those who have time: how sure is that?
-# What follows is not in the 60 minutes of this lab. It takes about 20 more.
+# Lab 26 builds an allreduce with two levels, and lab 32 hides messages behind computation.
 #
-# The machine has estimates. What if one is wrong? The next cell changes one number at a time, and
-# prints which way is fastest to 128 ranks at three sizes, and NCCL's time over the best one's.
+# ### Going further (optional): how sure is this result?
+# The minutes of this lab do not include the following parts, which take about 20 minutes more.
+#
+# The machine model contains estimates, and we want to know whether the result depends on them. The
+# next cell changes one number at a time. It prints the fastest way to 128 ranks for three sizes,
+# and NCCL's time divided by the time of the fastest way.
 
 # %%
 # About 20 s.
@@ -421,19 +479,21 @@ for name, (changed, start) in changes.items():
         print(f"{name:22}{n:>12,} bytes: {winner:15} NCCL takes {longer:.1f} times as long")
 
 # %% [markdown]
-# **Explain.** Where the winner of a size is the same in all four, it does not hang on that number:
-# the tree for 1 KiB, the chain for 256 MiB. Where it changes, the machine must be measured. The
-# number of ranks on a node is an estimate, too; it was not changed here.
+# **Explain.** If the fastest way for a size is the same in all four cases, it does not depend on
+# the changed number. This is so for 1 KiB, where the tree is fastest, and for 256 MiB, where the
+# chain is. If the fastest way changes, only a measurement on the real machine can decide. The
+# number of ranks on a node is an estimate as well, but it was not changed here.
 #
-# ### Measure: what does a training gain?
-# The authors trained VGG with Microsoft's program CNTK on 2 to 128 GPUs, once with the NCCL-based
-# broadcasts and once with theirs. Here is that figure from our model: an epoch of ImageNet, 1.28
-# million images, 32 for each GPU in a step. A step is the arithmetic (forward, and twice that
-# backward) and a broadcast for each layer. The gradients' way to the root, the input and all
-# overlap are left out.
+# ### Measure: what does a training run gain?
+# The authors of the pipelined chain trained VGG with Microsoft's framework CNTK on 2 to 128 GPUs,
+# once with the broadcasts based on NCCL and once with their own. We compute the same comparison
+# from our model. It is an epoch of ImageNet with 1.28 million images, of which each GPU processes
+# 32 in a training step. A training step consists of the arithmetic (the forward pass, and twice as
+# much for the backward pass) and a broadcast for each layer. The model leaves out the way of the
+# gradients to the root, the input, and any overlap.
 #
-# A library takes for each layer the fastest way *at that number of GPUs*: that is *picked* here.
-# About 20 s.
+# A tuned library uses for each layer the way that is fastest *at that number of GPUs*, which is
+# called *picked* here. This takes about 20 s.
 
 # %%
 arithmetic = 3 * nets.layer_table(net).flops.sum() * images / flops  # seconds a step
@@ -477,13 +537,13 @@ for p in (per_node, many):
     )
 
 # %% [markdown]
-# **Explain.** Up to 16 GPUs, one node, the three ways lie close together: an epoch is arithmetic,
-# and the GPUs share that. Beyond a node the tree falls behind, and on 128 GPUs half of its epoch is
-# broadcasts. *With NCCL* stays near *picked*: about 6 % on 128 GPUs. The authors measured up to 7 %
-# there. Do not trust so good an agreement too far: 32 images are a guess, and half as many would
-# make it 11 %.
+# **Explain.** Up to 16 GPUs, which is one node, the three curves are close together, because an
+# epoch consists mostly of arithmetic and the GPUs share it. Beyond one node the tree falls behind,
+# and on 128 GPUs half of its epoch is spent in broadcasts. *With NCCL* stays close to *picked*,
+# which is about 6 % shorter on 128 GPUs. The authors measured up to 7 % there. Do not trust this
+# agreement too much, because the 32 images are a guess. Half as many images would make it 11 %.
 #
-# What was **measured** on GPUs, and where it stands:
+# The table shows what was **measured** on GPUs, and where it was published:
 #
 # | compared | gain | paper | our model |
 # |---|---|---|---|
@@ -493,34 +553,35 @@ for p in (per_node, many):
 # | chain with NCCL 2's own, up to middle sizes | up to 10 times | Awan et al., ParCo 85, 2019 | none |
 # | InfiniBand's multicast with the best before | 68 % shorter; CNTK 24 % | Chu, poster at SC17 | none |
 #
-# A poster of the same group has three numbers of its own, each an "up to". Broadcasts that use NCCL
-# are 2 times as fast in a micro-benchmark, and they improve the training of VGG with CNTK by 38 %;
-# a ring by MPI alone is 10 times as fast for small and medium messages. (By its contents it is
-# poster A26 of SC17, Awan's "Co-Designing MPI Runtimes and Deep Learning Frameworks". We have found
-# the first two numbers in no paper.)
+# A poster of the same group contains three more numbers, each of them an "up to". Broadcasts that
+# use NCCL are 2 times as fast in a micro-benchmark and improve the training of VGG with CNTK by 38
+# %, and a ring by MPI alone is 10 times as fast for small and medium messages. (Judging by its
+# contents it is poster A26 of SC17, Awan's "Co-Designing MPI Runtimes and Deep Learning
+# Frameworks". We have found the first two numbers in no paper.)
 #
-# The last two printed lines are our model's counterpart of the 2 times and the 38 %: broadcasts
-# with NCCL, compared with the tree for all. On 128 GPUs one broadcast is up to 7.3 times as fast
-# there, and an epoch 43 % shorter. The first number suggests that the poster compares with
-# something better than a plain tree. So it confirms neither number that 43 lies near 38.
+# The last two printed lines are the counterparts of the 2 times and the 38 % in our model, which
+# compares broadcasts with NCCL to the tree for all layers. On 128 GPUs one broadcast is up to 7.3
+# times as fast there, and an epoch is 43 % shorter. The first number suggests that the poster
+# compares NCCL with something better than a plain tree. The similarity of 43 and 38 therefore
+# confirms neither number.
 #
 # For one broadcast by the chain, compared with NCCL, the model shows a smaller gain than was
-# measured. It has NCCL 2's start of 8.4 µs; they ran NCCL 1, whose calls took longer, and each was
-# followed by a wait for the GPU. That would raise the ratio for short messages, where it is
-# largest. But see above how little it falls when NCCL starts at once. How much of the difference it
-# explains is not known.
+# measured. The model contains the start of NCCL 2, which takes 8.4 µs. The authors used NCCL 1,
+# whose calls took longer and were each followed by a wait for the GPU. This would raise the ratio
+# for short messages, where it is largest. As you saw above, however, the ratio falls only a little
+# when NCCL starts at once. We don't know how much of the difference the start explains.
 #
-# A broadcast that is up to 14 times as fast, and a training that is 7 % faster: how does that go
-# together?
+# How can a broadcast be up to 14 times as fast while the training is only 7 % faster?
 # <details><summary>Answer</summary>
 #
-# "Up to" is for short messages. The training's broadcasts are mostly layer fc6, which is long:
-# there the ways lie much closer together. And the broadcasts are a small part of a step.
+# The "up to" refers to short messages. Most of the broadcast time in training is spent on layer
+# fc6, which is long, and for long messages the ways are much closer together. In addition, the
+# broadcasts are only a small part of a training step.
 # </details>
 #
 # ### Measure: real ranks
-# The tree, scatter-allgather and a chain of four chunks here, beside MPI's own `Bcast`. About half
-# a minute.
+# Finally we run the tree, scatter-allgather and a chain of four chunks on real ranks of this
+# machine, and compare them with MPI's own `Bcast`. This takes about half a minute.
 
 
 # %%
@@ -551,8 +612,17 @@ for way, row in curves.items():
         record.add("broadcast", way=way, ranks=ranks, bytes=n, seconds=time, **record.BY_MPI)
 
 # %% [markdown]
-# **Explain.** You should see that cutting does not pay for the short messages: each chunk is one
-# more message. For 16 MiB the ways may lie close together, or cutting may lead: with four cores
-# free, four chunks to four ranks take 1.5 nβ and the tree 2 nβ, if the memory is fast enough for
-# copies at the same time. With fewer cores than ranks, a message also waits for a turn on a core,
-# and wide bars say so: then this plot ranks nothing.
+# **Explain.** You should see that cutting the vector does not help for short messages, because each
+# chunk is one more message. For 16 MiB the ways might be close together, or the ways that cut the
+# vector might be faster: on four free cores, four chunks to four ranks take 1.5 nβ and the tree
+# takes 2 nβ, if the memory is fast enough for several copies at the same time. With fewer cores
+# than ranks, a message also waits until its rank gets a core. Wide bars show this, and then the
+# plot does not tell you which way is faster.
+#
+# ### Further reading
+# - [@awan2018] The pipelined chain, and the comparison with NCCL on up to 128 GPUs.
+# - [@awan2019bcast] The same question again, with NCCL 2.
+# - [@awan2017] S-Caffe, a root solver with broadcasts for each layer.
+# - [@chu2017] Broadcasts with the multicast of InfiniBand.
+# - [@chan2007] Cost formulas and lower bounds for scatter-allgather and other collectives.
+# - [@mvapich2_gdr] The user guide of MVAPICH2-GDR.

@@ -1,12 +1,26 @@
 # %% [markdown]
 # # 26 Hierarchical allreduce
 #
-# Four GPUs share one network card: you write the two allreduces that know it, and see when they win
-# and lose.
+# In lab 23 every rank had its own link to the network. On a GPU cluster this is rarely so. A node
+# contains four or eight GPUs, which are connected by fast links, and they share one or a few NICs
+# (network interface cards) to the other nodes, which are often ten times slower. An allreduce that
+# ignores the nodes can send the same bytes through the slow NIC several times, while the fast links
+# are idle. A bad order of the ranks in a ring is enough to make it four times as slow as necessary.
 #
-# **You will be able to** (1) split ranks into groups by node, (2) write a two-level and a
-# two-dimensional allreduce, (3) count what leaves a node through its network card, (4) say for a
+# In this lab we write two allreduces that distinguish the links inside a node from the links
+# between nodes. Both are built from parts that you wrote in labs 21 and 23. We count the bytes that
+# leave a node, compare the two with a flat ring on a model of a cluster with one NIC per node and
+# with four, and find out where each of them is the fastest and where the flat ring is better.
+#
+# **After this lab you can** (1) split the ranks into groups by node, (2) write a two-level and a
+# two-dimensional allreduce, (3) count the bytes that leave a node through its NIC, (4) decide for a
 # machine and a message size whether a flat ring, two levels or two dimensions are right.
+#
+# ![Two nodes of four ranks. With two levels only the first rank of each node communicates with the other node, and it sends whole vectors. With two dimensions every rank communicates with its counterpart, each about a quarter of the vector](26_ways.svg)
+#
+# *Left: the leaders, drawn dark, collect the sum of their node and then communicate with each
+# other. Right: each rank is responsible for a quarter of the vector, so all four communicate with
+# the other node at the same time.*
 #
 # Needs: mpi · Ranks: 4 · Minutes: 50 · Level: intermediate · Before: 23, 24
 
@@ -34,19 +48,22 @@ sizes = (256, 16384, 1048576, 16777216)  # bytes per rank in the measurement on 
 patience = 20  # seconds after which a check calls a program on real ranks stuck
 
 # %% [markdown]
-# ### Two kinds of link
-# Inside a node, ranks talk over NVLink, PCIe or shared memory. Between nodes they share a network
-# card or a few, often ten times slower. So few bytes should cross. Think of m nodes of g ranks as a
-# table: a row is a node, a column holds one rank of each node. There are two ways to sum:
+# ## Two kinds of link
+# Inside a node, ranks communicate over NVLink, PCIe or shared memory. Between nodes they share one
+# or a few NICs, which the names and plots in this lab call *cards*. An allreduce for such a machine
+# should therefore send as few bytes as possible from node to node. Think of m nodes with g ranks
+# each as a table in which each row is a node, and each column contains one rank of every node.
+# There are two ways to use this table:
 #
 # | | in each row | between the nodes | in each row |
 # |---|---|---|---|
-# | **two levels** | sum on the first rank, the *leader* | allreduce of the leaders | leader broadcasts |
-# | **two dimensions** | reduce-scatter: each has a chunk of the sum | allreduce in each column | allgather |
+# | **two levels** (leader-based) | reduce to the first rank, the *leader* | allreduce of the leaders | the leader broadcasts |
+# | **two dimensions** | reduce-scatter, which leaves a chunk of the sum on each rank | allreduce in each column | allgather |
 #
-# With 2 nodes of 2 ranks, and vectors of two values whose digits show who took part. Bold is what
-# the way goes on with; the rest is left over and means nothing. (Rank 0 of a row gets chunk 1, as
-# in lab 23's ring.)
+# The next table shows both for 2 nodes of 2 ranks. Each rank has two values with its own decimal
+# digit, so a sum shows which ranks have contributed to it. The values with which the algorithm
+# continues are bold, and the other values are left over and mean nothing. (Rank 0 of a row gets
+# chunk 1, as in the ring of lab 23.)
 #
 # | | rank 0 | rank 1 | rank 2 | rank 3 |
 # |---|---|---|---|---|
@@ -56,48 +73,51 @@ patience = 20  # seconds after which a check calls a program on real ranks stuck
 # | two dimensions, rows | 1 **22** | **11** 20 | 100 **2200** | **1100** 2000 |
 # | … in the columns | 1 **2222** | **1111** 20 | 100 **2222** | **1111** 2000 |
 #
-# In both, a last step in the rows brings the sum to all.
+# In both ways, a last operation in the rows brings the whole sum to all ranks.
 #
-# <details><summary>Who does it so?</summary>
+# <details><summary>Which programs use these algorithms?</summary>
 #
-# ChainerMN had both as communicators: until its version 6 it advised `hierarchical` for one card
-# per node and `two_dimensional` for several; version 7 lists neither, and NCCL does it all.
-# Horovod's hierarchical allreduce has two dimensions. So has Sony's 2D-torus, which trained
-# ResNet-50 in 224 s (Mikami et al., arXiv 1811.05233). IBM's PowerAI DDL has more of them (Cho et
-# al., arXiv 1708.02188).
+# [ChainerMN](@chainermn) had both as communicators. Until its version 6 it recommended
+# `hierarchical` for one NIC per node and `two_dimensional` for several. Version 7 lists neither,
+# because NCCL (NVIDIA Collective Communications Library) does all of it. The hierarchical allreduce
+# of [Horovod](@horovod) has two dimensions, and so has Sony's 2D-torus, which trained ResNet-50 in
+# 224 s (Mikami et al., 2018). IBM's PowerAI DDL has more than two dimensions (Cho et al., 2017).
 # </details>
 #
-# `labkit.collectives` has the parts. They are yours from labs 21 and 23:
+# `labkit.collectives` contains the parts, which you know from labs 21 and 23:
 #
-# | call | after it |
+# | call | after the call |
 # |---|---|
-# | `tree_reduce(comm, vector)` | rank 0's vector is the sum; the others' hold anything |
-# | `tree_broadcast(comm, vector)` | all vectors are rank 0's |
+# | `tree_reduce(comm, vector)` | rank 0's vector is the sum; the vectors of the other ranks contain anything |
+# | `tree_broadcast(comm, vector)` | all vectors are equal to that of rank 0 |
 # | `chunk = ring_reduce_scatter(comm, vector)` | `chunk` is this rank's part of the sum, a view of `vector` |
-# | `ring_allgather(comm, vector)` | all have the chunks of all, after a reduce-scatter |
+# | `ring_allgather(comm, vector)` | all ranks have the chunks of all, after a reduce-scatter |
 # | `ring_allreduce(comm, vector)` | all vectors are the sum: both of the above |
 
 # %% [markdown]
-# ### Exercise 26.1 · Groups by node
-# All ranks of `comm` call `comm.Split(color, key)`. Those that give the same `color` get a
-# communicator of their own, and are numbered in it from 0, in the order of `key`. So
-# `comm.Split(comm.rank % 2, comm.rank)` makes two: one of the even ranks, one of the odd.
+# ### Groups of ranks
+# A *communicator* is a group of ranks that are numbered from 0. All ranks of `comm` together call
+# `comm.Split(color, key)` to divide the group. The ranks that pass the same `color` get a new
+# communicator, in which they are numbered in the order of `key`. For example,
+# `comm.Split(comm.rank % 2, comm.rank)` makes two communicators, one of the even ranks and one of
+# the odd ranks. With four ranks, the old rank 2 becomes rank 1 among the even ones.
 #
-# `inside` is my row of the table: the ranks of my node, in the order of `comm`. `across` is my
-# column: the one rank of each node that has my number in its node, in the order of the nodes. 2
-# lines. *(intermediate)*
+# ### Exercise 26.1 · Groups by node
+# Make two communicators. `inside` is this rank's row of the table: the ranks of its node, in the
+# order of `comm`. `across` is its column: the one rank of each node that has the same number inside
+# its node, in the order of the nodes. This takes 2 lines. *(intermediate)*
 #
 # (On a real cluster `comm.Split_type(MPI.COMM_TYPE_SHARED)` makes `inside`.)
 #
 # <details><summary>Hint 1: inside</summary>
 #
-# The color is what the members have in common, here the number of their node. As the key, the rank
-# will do.
+# The color is what the members have in common, which for `inside` is the number of their node. The
+# rank can serve as the key.
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
-# `inside = comm.Split(node, comm.rank)`. The members of `across` have `inside.rank` in common; its
-# order is that of the nodes.
+# `inside = comm.Split(node, comm.rank)`. The members of `across` have the same `inside.rank`, and
+# they are ordered by node.
 # </details>
 
 
@@ -118,28 +138,35 @@ check("26.1", groups)
 
 # %% [markdown]
 # ### Predict
-# 4 nodes of 4 ranks. Count the bytes that leave a node in all, in vectors. A ring of p ranks sends
-# 2(p - 1)/p of its vector through each link (lab 23). (1) A flat ring of all 16 in the order of the
-# nodes: how many of a node's ranks have their right neighbour on another node? (2) A flat ring
-# dealt out, so that neighbours are never on one node. (3) Two levels: a ring of how many leaders?
-# (4) Two dimensions: how many rings at once, each with which part of the vector?
+# Take 4 nodes of 4 ranks. How many bytes leave a node in all, as a multiple of a vector? As lab 23
+# showed, a ring of p ranks sends 2(p − 1)/p of its vector through each of its links. In a flat ring
+# of 2 nodes with 2 ranks each, for example, one rank of each node has its right neighbor on the
+# other node, so 2 · 3/4 = 1.5 vectors leave the node. Predict four cases:
+#
+# 1. `flat` is a flat ring of all 16 ranks in the order of the nodes. How many ranks of a node have
+#    their right neighbor on another node?
+# 2. `dealt_out` is a flat ring in which the ranks are placed round-robin over the nodes, so that
+#    neighbors are never on the same node.
+# 3. `two_level` has a ring of leaders. How many leaders are there?
+# 4. `two_dimensional` has several rings at the same time. How many are there, and what part of the
+#    vector does each of them allreduce?
 
 # %%
 predict("26.3", flat=1.875, dealt_out=7.5, two_level=1.5, two_dimensional=1.5)
 
 # %% [markdown]
 # ### Exercise 26.2 · Two levels
-# Three calls of the functions in the table. Who takes part in the one in the middle? 4 lines.
-# *(beginner)*
+# Write the allreduce with two levels as three calls of functions from the table above. Think about
+# which ranks take part in the second one. This takes 4 lines. *(beginner)*
 #
-# <details><summary>Hint 1: in the middle</summary>
+# <details><summary>Hint 1: the second call</summary>
 #
-# Leaders have `inside.rank == 0`. The `across` of a leader holds all leaders and nobody else.
+# Leaders have `inside.rank == 0`. The `across` of a leader contains all leaders and no other ranks.
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
-# `tree_reduce(inside, vector)`; on a leader only, `ring_allreduce(across, vector)`; and back, on
-# everybody.
+# First call `tree_reduce(inside, vector)` on all ranks, then `ring_allreduce(across, vector)` only
+# on leaders, and finally, on all ranks, the call that brings the sum back.
 # </details>
 
 
@@ -160,18 +187,19 @@ check("26.2", two_level)
 
 # %% [markdown]
 # ### Exercise 26.3 · Two dimensions
-# Along the rows of the table, down the columns, along the rows. What is there to sum in a column? 3
-# lines. *(intermediate)*
+# Write the allreduce with two dimensions, which first works along the rows of the table, then along
+# the columns, and then along the rows again. Think about which values have to be summed in a
+# column. This takes 3 lines. *(intermediate)*
 #
 # <details><summary>Hint 1: what the rows leave</summary>
 #
-# `ring_reduce_scatter` returns this rank's chunk of its node's sum, a view of `vector`. The ranks
-# of its column have the same chunk of the other nodes' sums.
+# `ring_reduce_scatter` returns this rank's chunk of its node's sum, which is a view of `vector`.
+# The other ranks of its column have the same chunk of the other nodes' sums.
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
-# `chunk = ring_reduce_scatter(inside, vector)`, then an allreduce of that alone,
-# `ring_allreduce(across, …)`. What brings all chunks to all ranks of a node?
+# Begin with `chunk = ring_reduce_scatter(inside, vector)`. Then allreduce only this chunk with
+# `ring_allreduce(across, …)`. Which call brings all chunks to all ranks of a node?
 # </details>
 
 
@@ -226,39 +254,51 @@ plots.compare(
 
 # %% [markdown]
 # **Explain.** You should see that a flat ring in the order of the nodes sends a quarter more than
-# the clever ways, 1.875 against 1.5 vectors: only one rank of a node talks to the next node. In the
-# bad order it sends four times as much. Where can the clever ways gain then, beside that quarter?
+# the two hierarchical ways, 1.875 against 1.5 vectors, because only one rank of a node sends to the
+# next node. In the round-robin order, the ring sends four times as much as in the good order. The
+# hierarchical ways save only a quarter of the bytes, so they need other advantages to be much
+# faster.
 #
-# <details><summary>Answer</summary>
+# <details><summary>Which advantages are these?</summary>
 #
-# In **rounds**: a flat ring of p ranks has 2(p - 1), the others far fewer. And in **cards**: of
-# several cards in a node a flat ring uses one for sending, for one rank sends; two dimensions use
-# all. (NCCL lays several rings, each of which leaves by another card.)
+# The first one is the number of **steps** (the checks call them rounds): a flat ring of p ranks has
+# 2(p − 1), and the hierarchical ways have far fewer. The second one is the number of **NICs** in
+# use: if a node has several, a flat ring sends through only one of them, because only one rank of
+# the node sends to another node. Two dimensions use all of them. (NCCL builds several rings, each
+# of which leaves the node through another NIC.)
 # </details>
 #
-# ### Measure: a machine
-# The next cell prints the machine of the measurement. It is a model. *Estimate* marks what is not
-# published: a common node of its time.
+# ### The machine
+# The next cell prints the machine of the following measurements. It is a model for the **virtual
+# cluster**, the simulator that lab 23 introduced. *Estimate* marks numbers that have not been
+# published; they describe a common node of that time.
 
 # %%
 machine = virtual.machine("ethernet10_4gpu")
 print(machine)
 
 # %% [markdown]
-# ### Predict
-# 8 nodes of this machine, with four ranks and one card each; then the same with four cards. How
-# many times as fast as the flat ring are two levels and two dimensions, for 100 MB? On paper, with
-# α (latency) and β (1/bandwidth) inside a node (i) and on the network (e), and k ranks to a card
-# (4, then 1):
+# ## What it costs
+# Before we measure, we estimate the times on paper. Let αᵢ and βᵢ be the latency and the seconds
+# per byte (1/bandwidth) inside a node, and αₑ and βₑ those of the network. There are m nodes of g
+# ranks, and k ranks share a NIC.
 #
 # | way | seconds |
 # |---|---|
-# | flat ring, long vectors: as slow as its slowest link | 2(gm - 1) n/(gm) βe |
-# | flat ring, short vectors: one hop in g is on the network | 2(gm - 1)(αe + (g - 1)αi)/g |
-# | two levels | 2⌈lg g⌉(αi + nβi) + 2(m - 1)(αe + n/m βe) |
-# | two dimensions | 2(g - 1)(αi + n/g βi) + 2(m - 1)(αe + n/(gm) kβe) |
+# | flat ring, long vectors: as slow as its slowest link | 2(gm − 1) n/(gm) βₑ |
+# | flat ring, short vectors: one hop in g is on the network | 2(gm − 1)(αₑ + (g − 1)αᵢ)/g |
+# | two levels | 2⌈log₂ g⌉(αᵢ + nβᵢ) + 2(m − 1)(αₑ + n/m βₑ) |
+# | two dimensions | 2(g − 1)(αᵢ + n/g βᵢ) + 2(m − 1)(αₑ + n/(gm) kβₑ) |
 #
-# For 100 MB all the α are small. So take the β alone: nβe is 85 ms, nβi is 9 ms.
+# For example, in the last row each rank moves only n/g bytes per step inside the node, and n/(gm)
+# bytes per step between the nodes. If all g ranks share one NIC, k = g, and each of them gets a
+# g-th of its bandwidth.
+#
+# ### Predict
+# Take 8 nodes of this machine with four ranks each, first with one NIC per node (k = 4) and then
+# with four (k = 1). How many times as fast as the flat ring are two levels (26.2) and two
+# dimensions (26.3) for 100 MB? For such a long vector you can neglect all α. With nβₑ = 85 ms and
+# nβᵢ = 9 ms, only the β terms of the table remain.
 
 # %%
 predict("26.2", one_card=1.0, four_cards=1.0)
@@ -313,38 +353,55 @@ for kind in (machine, at_once):
         )
 
 # %% [markdown]
-# **Explain.** You should see three things in the second plot, read from left to right.
+# **Explain.** You should see three parts in the second plot, from left to right. All of these times
+# are simulated, so they should be the same on your machine.
 #
-# **Short** vectors, to 10 kB: both ways with groups are about 1.7 times as fast as a flat ring. By
-# the table, a chunk of the flat ring makes 62 hops of 11.8 µs on average, 730 µs in all. With
-# groups it makes 14 hops of 30 µs, and few of 5.7 µs: about 450.
+# **Short** vectors, up to 10 kB: both hierarchical ways are about 1.7 times as fast as a flat ring.
+# According to the table, a chunk of the flat ring makes 62 hops, which take 11.8 µs on average and
+# 730 µs in all. A hierarchical way makes only 14 hops of 30 µs and a few of 5.7 µs, about 450 µs in
+# all.
 #
-# **Long** vectors: two levels are no faster than a flat ring, for the other ranks wait while the
-# leaders work. Four cards change nothing for these two, as the lines below the plot say. Two
-# dimensions gain with four cards. With **one card**, the flat ring keeps up.
+# **Long** vectors: two levels are no faster than a flat ring, because the other ranks wait while
+# the leaders communicate. More NICs do not help the flat ring or two levels, as the lines below the
+# plot show. Two dimensions gain from four NICs. With **one NIC** the flat ring is about as fast as
+# two dimensions.
 #
-# In the middle, at 1,000 kB, all lines dip. There the flat ring with one card is ahead. Why? (The
-# last printed lines are without rendezvous: lab 20's word for a long message that waits until its
-# receiver is ready, and then for what the machine calls `handshake`.)
+# In the middle, at 1,000 kB, all curves have a minimum, and with one NIC the flat ring is the
+# fastest way there. The last printed lines help to find the cause. They show the same machine
+# without *rendezvous*, the protocol of lab 20 in which a long message waits until its receiver is
+# ready, for the time that the machine model calls `handshake`.
 #
-# <details><summary>Answer</summary>
+# <details><summary>Why is the flat ring faster at 1,000 kB?</summary>
 #
-# Two things come together. A flat ring **overlaps**: while one chunk is on the network, others move
-# inside the nodes. So its time is the longer of its two rows in the table, 1.65 ms. With groups
-# each round waits for the one before, so latencies and bytes add up: 2.3 (two levels) and 2.1 ms
-# without rendezvous.
+# There are two causes. First, a flat ring **overlaps** its two kinds of link: while one chunk is on
+# the network, other chunks move inside the nodes. Its time is therefore the longer of its two rows
+# in the table, 1.65 ms. In the hierarchical ways each step waits for the step before, so latencies
+# and bytes add up to 2.3 ms (two levels) and 2.1 ms (two dimensions) without rendezvous.
 #
-# And messages above 64 KiB pay for **rendezvous**. The flat ring's have 1/32 of the vector, 31 kB.
-# Two levels send 125 kB between the nodes and the whole vector inside, two dimensions 250 kB
-# inside. Without rendezvous, the printed lines say, the dip is less deep. It does not go away.
+# Second, messages above 64 KiB pay for **rendezvous**. The messages of the flat ring have 1/32 of
+# the vector, 31 kB. Two levels send 125 kB between the nodes and the whole vector inside them, and
+# two dimensions send 250 kB inside. The printed lines show that the difference is smaller without
+# rendezvous, but it does not disappear.
 # </details>
 #
-# ## For those who have time
-# Two parts of some 12 minutes, which are not counted above.
+# ### What you take away
+# - `Split` by node, and by number inside the node, makes two communicators that form a table of the
+#   ranks.
+# - Two levels send the fewest messages, but only one rank of each node uses the network. They are
+#   good for short vectors.
+# - Two dimensions send only 1/g of the vector per rank over the network. They are good for long
+#   vectors, and they use several NICs.
+# - A flat ring in the order of the nodes is hard to beat where a node has one NIC, but it depends
+#   on this order.
 #
-# ### Measure: who waits for the card, and who is fastest where?
-# A picture of two nodes whose four ranks share a card. Then a map: which way is fastest for which
-# length on how many nodes?
+# Lab 43 shows what NCCL makes of nodes and NICs.
+#
+# ## Going further (optional)
+# The minutes of this lab do not include the following two parts, which take about 12 minutes.
+#
+# ### Measure: which ranks wait for the NIC, and which way is fastest where?
+# The first plot is a timeline of two nodes whose four ranks share a NIC. The second one is a map of
+# the fastest way for each length and number of nodes.
 
 # %%
 run = run_on(machine, "two_dimensional", 2, 1e7, trace=True)
@@ -374,20 +431,22 @@ for m in sorted({m for _, m in places}):
     print(f"  {m} nodes: {best['flat'][at] / best['two_dimensional'][at]:.2f} times as fast")
 
 # %% [markdown]
-# **Explain.** In the picture all four ranks of a node send through the card at the same time in the
-# middle part. Each gets a quarter of its speed. So each message takes four times as long as with a
-# card of its own, as the line below the picture says.
+# **Explain.** In the middle part of the timeline, all four ranks of a node send through the NIC at
+# the same time, and each of them gets a quarter of its bandwidth. Each message therefore takes four
+# times as long as with a separate NIC for each rank, as the line below the timeline shows.
 #
-# In the map two levels hold the left side. Two dimensions are close behind there, as the plot of
-# before shows for 8 nodes. On the right two dimensions are ahead: by half on two nodes, by little
-# on eight. There the one card decides, and through it go 2(m - 1)/m vectors against the flat ring's
-# 2(gm - 1)/(gm): 1 against 1.75 on two nodes, 1.75 against 1.94 on eight. The two fields of the
-# flat ring are the dip of above.
+# In the map, two levels are the fastest way for short vectors, and two dimensions are nearly as
+# fast, as the earlier plot shows for 8 nodes. For long vectors two dimensions are the fastest way,
+# by half on two nodes and by little on eight. The single NIC determines the time there, and 2(m −
+# 1)/m vectors pass through it, while the flat ring sends 2(gm − 1)/(gm). These are 1 against 1.75
+# vectors on two nodes, and 1.75 against 1.94 on eight. The two fields in which the flat ring is
+# fastest are those near 1,000 kB, which we explained above.
 #
 # ### Measure: this machine
-# On one host all links are alike, so there are no real nodes: groups of two stand for them. Which
-# way will be fastest for long vectors then, and which slowest? On a cluster, `srun` this file with
-# as many ranks on each node, and the nodes are real.
+# On a single host all links are alike and there are no real nodes, so groups of two ranks play the
+# role of nodes. Which way will be the fastest for long vectors, and which one the slowest? On a
+# cluster, start this file with `srun` and the same number of ranks on each node; the cell then uses
+# the real nodes.
 
 
 # %%
@@ -424,20 +483,22 @@ for way, row in times.items():
         record.add("allreduce", way=way, ranks=p, bytes=nbytes, seconds=seconds, **record.BY_MPI)
 
 # %% [markdown]
-# **Explain.** All links are memory here, so a group saves no slow bytes. What counts is how many
-# vectors pass one after another. With four ranks the flat ring has 2·3/4 = 1.5. Two dimensions have
-# as many: 1/2 in the rows, 1/2 in the columns, 1/2 in the rows. Two levels have three whole ones:
-# to the leader, between the leaders, and back.
+# **Explain.** All links lead through the same memory here, so a hierarchy cannot save bytes on a
+# slow link. What counts is how many vectors are sent one after another. With four ranks the flat
+# ring sends 2 · 3/4 = 1.5 vectors. Two dimensions send the same number: 1/2 in the rows, 1/2 in the
+# columns, and 1/2 in the rows again. Two levels send three whole vectors: one to the leader, one
+# between the leaders, and one back.
 #
-# You should see just that for long vectors: two levels take about twice as long as the flat ring,
-# and two dimensions about as long as it. For the shortest vectors rounds count, 4 against 6. There
-# you may see an order; with fewer cores than ranks it drowns in waiting for a core. What groups are
-# for can be seen on a cluster, and above.
+# With a free core for each rank, you should see exactly this for long vectors: two levels take
+# about twice as long as the flat ring, and two dimensions about as long as the flat ring. For the
+# shortest vectors the number of steps determines the time, which is 4 for both hierarchical ways
+# and 6 for the flat ring. You might see this order, but with fewer cores than ranks the waiting for
+# a core hides it. The advantage of a hierarchy is visible only on a cluster, or on the virtual
+# cluster above.
 #
-# ### What you take away
-# - `Split` by node and by number in the node: two communicators make a table of the ranks.
-# - Two levels: the fewest messages, and one rank of a node on the network. Good for short vectors.
-# - Two dimensions: 1/g of the vector per rank on the network. For long vectors, and several cards
-#   help.
-# - A flat ring in node order is a strong rival where a node has one card. Its order is what counts.
-# - Next: what NCCL makes of nodes and cards (lab 43).
+# ### Further reading
+# - [@mikami2018] Sony's 2D-torus allreduce, with which ResNet-50 was trained in 224 s.
+# - [@jia2018] A hierarchical allreduce at Tencent, which trained on up to 2,048 GPUs.
+# - [@cho2017] PowerAI DDL, with rings in more than two dimensions.
+# - [@nccl_trees] NCCL's trees, which treat the links inside a node and between nodes differently.
+# - [@chainermn] The communicators of ChainerMN 6, and which it recommended for which node.

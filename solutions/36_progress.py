@@ -1,12 +1,24 @@
 # %% [markdown]
 # # 36 Progress
 #
-# Lab 32 begins a sum and goes on computing. Has the sum begun? Here you find out who moves a
-# message while you compute, move it yourself, and measure what that gains.
+# Lab 32 launches an allreduce during the backward pass and continues to compute, in the hope that
+# the allreduce runs in the background. Often it does not. An MPI library (Message Passing
+# Interface) moves data only when it gets processor time, and by default it gets it only while your
+# own process is inside an MPI call. If your process computes, the allreduce stands still, and all
+# of its time is paid at the end, in `Wait`. The program is correct and looks as if it overlapped
+# communication with computation, but it is no faster.
 #
-# **You will be able to** (1) say why a message that was begun may stand still, (2) move it on with
-# `Test`, often enough, (3) tell what overlap gains on your machine from what it gains over a slow
-# link.
+# In this lab we find out what moves a message while a rank computes, move it ourselves with `Test`,
+# and measure what that gains, on this machine and over a slow link.
+#
+# **After this lab you can** (1) explain why an operation that was launched may make no progress,
+# (2) make progress with `Test`, often enough, (3) distinguish what overlap gains on your machine
+# from what it gains over a slow link.
+#
+# ![Timelines of a backward pass and an allreduce: launched and left alone it makes one of six steps before Wait; with a Test after each layer most of its steps are hidden](36_progress.svg)
+#
+# *Without progress (top) the allreduce continues only in `Wait`, after the backward pass. With a
+# `Test` after each layer (bottom) most of it is hidden.*
 #
 # Needs: mpi, torch · Ranks: 2 · Minutes: 30 · Level: advanced · Before: 23, 32
 
@@ -23,56 +35,56 @@ repeat = 15  # steps of it in each way
 
 # %% [markdown]
 # ## The letter in the out-tray
-# `comm.Iallreduce` returns at once. Think of a letter that you have put into your out-tray. It
-# leaves when somebody carries it to the post; from there it travels by itself. With MPI that
-# somebody is mostly **your own process, inside a call of MPI**. While PyTorch computes, nobody
-# carries letters. Who carries them, and when, is called **progress**.
+# `comm.Iallreduce` returns at once, as if you had put a letter into your out-tray. The letter does
+# not travel until a person carries it to the post office. From there on it travels by itself. In
+# MPI, the one that carries it is usually **your own process, inside an MPI call**. While PyTorch
+# computes, no messages are carried. The work that moves messages is called **progress**.
 #
-# | moves messages while you compute | on |
+# | what makes progress while you compute | where |
 # |---|---|
-# | nobody, until the next call of MPI | MPICH and Open MPI over TCP, as here |
-# | the network card, for parts of a message | InfiniBand and its like |
-# | a thread of its own | Horovod, NCCL, an MPI with asynchronous progress |
+# | nothing, until the next MPI call | MPICH and Open MPI over TCP, as on this machine |
+# | the network interface card (NIC), for parts of a message | InfiniBand and similar networks |
+# | a separate thread | Horovod, NCCL, an MPI with asynchronous progress |
 #
-# Why does one call not do? An allreduce is many messages. Lab 23's ring has 2(p - 1) **rounds**,
-# and a rank can send its next chunk only when it has received one. The bytes of a round travel by
-# themselves. But the next round begins in a call of MPI, which finds that the round before it is
-# over.
+# Why is one call not enough? An allreduce consists of many messages. The ring of lab 23 has 2(p −
+# 1) **steps**, and a rank can send its next chunk only after it has received one. The bytes of a
+# step travel by themselves, but the next step begins only in an MPI call that finds that the
+# previous one has completed.
 #
-# `request.Test()` is such a call. It asks "is it over?", carries what is there to carry, and never
-# waits:
+# `request.Test()` is such a call. It asks whether the operation has completed, moves what can be
+# moved at this moment, and never waits:
 #
-#     request = comm.Iallreduce(own, total)   # the first round begins
+#     request = comm.Iallreduce(own, total)   # the first step begins
 #     ...                                     # compute
-#     request.Test()                          # begins the next round, if this one is over
+#     request.Test()                          # begins the next step, if this one has completed
 #     ...                                     # compute
-#     request.Wait()                          # carries until all rounds are over
+#     request.Wait()                          # makes progress until all steps have completed
 #
-# ## A machine to think with
-# Four virtual ranks (lab 23), on which a round begins in a call only, and then runs by itself. A
-# sum has 2 · 3 = 6 rounds of 10 ms: 60 ms, if one does nothing else. Each rank begins the sum, then
-# computes for 60 ms, then calls Wait.
+# ## A simple machine model
+# Take four virtual ranks (lab 23), on which a step begins only in a call and then runs by itself.
+# An allreduce has 2 · 3 = 6 steps of 10 ms, so it takes 60 ms if the rank does nothing else. Each
+# rank launches the allreduce, then computes for 60 ms, and then calls Wait.
 #
 # ### Predict
-# How many ms does that take, from the beginning of the sum to the end of Wait,
+# How many ms does this take, from the launch of the allreduce to the end of Wait,
 #
-# - with no call of MPI while it computes? (The first round began with the sum.)
-# - with a `Test` after every 20 ms of computing?
-# - with a `Test` after every 4 ms? (A round that is over at 10 ms is found over at 12.)
+# - without any MPI call during the computation? (The first step began with the launch.)
+# - with a `Test` after every 20 ms of computation?
+# - with a `Test` after every 4 ms? (A step that completes at 10 ms is noticed at 12 ms.)
 
 # %%
 predict("36.1", left=120, tested_every_20_ms=60, tested_every_4_ms=60)
 
 # %% [markdown]
 # ### Exercise 36.1 · Carry the letters
-# Write `carry(requests)`. It will be called after every layer, with the list of sums that have been
-# begun. It gives **each of them** a chance to move, and waits for none. (A `Test` of a sum that is
-# over does nothing. MPICH moves all messages in any call; the standard promises it only for the one
-# that is asked about.) 2 lines. *(beginner)*
+# Write `carry(requests)`. It will be called after every layer, with the list of all allreduces that
+# have been launched. It gives **each of them** a chance to make progress, and does not wait for
+# any. (A `Test` of a completed operation does nothing. MPICH moves all messages in any call, but
+# the standard promises progress only for the operation that you test.) 2 lines. *(beginner)*
 #
 # <details><summary>Hint 1: which call?</summary>
 #
-# `request.Test()` never waits. `request.Wait()` does.
+# `request.Test()` never waits, while `request.Wait()` does.
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
@@ -93,9 +105,10 @@ def carry(requests):
 check("36.1", carry)
 
 # %% [markdown]
-# ### Measure: how often must you look?
-# The sum and 60 ms of computing, on the virtual ranks: left alone, then with `carry` after every
-# 60, 30, 20, … ms. As a control, the time of both if somebody else moved the messages: 60 ms.
+# ### Measure: how often do you have to test?
+# We run the allreduce and 60 ms of computation on the virtual ranks: first left alone, and then
+# with `carry` after every 60, 30, 20, … ms. As a control, the plot shows the time if something else
+# moved the messages, which is 60 ms.
 
 
 # %%
@@ -123,43 +136,46 @@ plots.lines(curves, title="Look once a round, or wait for the rounds", **axes)
 predict.compare("36.1", left=left, tested_every_20_ms=carried[20], tested_every_4_ms=carried[4])
 
 # %% [markdown]
-# **Explain.** *Left alone*: one round of six hides behind computing. The other five take 50 ms
-# more.
+# **Explain.** *Left alone*: one step of six is hidden behind the computation, and the other five
+# take 50 ms more.
 #
-# With a Test after every 20 ms, three of the six rounds are hidden (left alone: one). With one
-# after every 4 ms five of the six are, each a little late: a round of 10 ms is seen after 12, and
-# the last begins when computing ends. (Where the pause divides 10 ms, as 5 does, a look comes just
-# when a round is over; after 3, 4 or 6 ms it comes late. So the curve is jagged.) What counts is a
-# look **at least once a round**. On fast links a round is microseconds long.
+# With a Test after every 20 ms, three of the six steps are hidden. With a Test after every 4 ms,
+# five of the six are, each slightly late: a step of 10 ms is noticed after 12 ms, and the last step
+# begins when the computation ends. (If 10 ms is a multiple of the interval, as with 5 ms, a Test
+# comes exactly when a step has completed. After 3, 4 or 6 ms it comes late, so the curve is
+# jagged.) What matters is a Test **at least once per step**. On fast links a step takes only
+# microseconds.
 #
 # ## On real ranks
-# Two ranks, a net of 12 linear layers, 3 MB of gradients, and so many images that backward lasts as
-# long as the sum. Forward is half as long as backward. (It takes 16 images at least. If the sum is
-# very short, as in one machine's memory, backward therefore takes longer than the sum.)
+# Now two real ranks use a network of 12 linear layers with 3 MB of gradients, and so many images
+# that the backward pass takes as long as the allreduce. The forward pass takes half as long as the
+# backward pass. (There are at least 16 images. If the allreduce is very short, as in the memory of
+# one machine, the backward pass therefore takes longer than the allreduce.)
 #
 # ### Predict
-# Take the sum's time as 1. Then the arithmetic is 1.5, and a step with the sum at the end 2.5. How
-# many times as fast is a step whose sum hides behind backward completely?
+# Let the allreduce take 1 unit of time. Then the arithmetic takes 1.5, and a step with the
+# allreduce at the end takes 2.5. How many times as fast is a step whose allreduce is completely
+# hidden behind the backward pass?
 
 # %%
 predict("36.1", at_best_times_as_fast=1.67)
 
 # %% [markdown]
 # ### Measure: here
-# Steps of these kinds take turns, on nets in host memory. About 10 s. (They are in host memory also
-# where there are GPUs: MPI's arrays are NumPy's here, and copies from a GPU in the middle of the
-# backward pass would be what is measured.)
+# Steps of these kinds take turns, with networks in host memory. This takes about 10 s. (They are in
+# host memory even if there are GPUs, because MPI's arrays are NumPy arrays here, and we would
+# otherwise measure the copies from a GPU in the middle of the backward pass.)
 #
-# | name | what it does | who moves the sums |
+# | name | what it does | what makes progress |
 # |---|---|---|
-# | *arithmetic alone* | forward and backward | there are none |
-# | *at the end* | one sum of all gradients, after backward | Wait |
-# | *begun, left* | a sum begun for each gradient, in backward | the calls that begin others, Wait |
+# | *arithmetic alone* | forward and backward pass | there is no communication |
+# | *at the end* | one allreduce of all gradients, after the backward pass | Wait |
+# | *begun, left* | an allreduce launched for each gradient, during the backward pass | the calls that launch others, Wait |
 # | *begun, carried* | the same, and your `carry` after each gradient | Test |
-# | *nobody to talk to, carried* | *begun, carried* in a group of one rank | nothing to move |
-# | *sum alone* | one sum of all gradients, and no arithmetic | Wait |
+# | *nobody to talk to, carried* | *begun, carried* in a group of one rank | there is nothing to move |
+# | *sum alone* | one allreduce of all gradients, without arithmetic | Wait |
 #
-# The group of one rank is a control: it shows what beginning and carrying cost (copies and calls),
+# The group of one rank is a control: it shows what launching and carrying cost (copies and calls),
 # not what they gain.
 
 # %%
@@ -172,20 +188,20 @@ plots.spread(times, title=f"A step on {ranks} real ranks, on {world.cores()} cor
 predict.right("36.1", at_best_times_as_fast=2.5 / 1.5)
 
 # %% [markdown]
-# **Explain.** On one machine expect **no** gain, rather a loss. Here a message is no bytes on a
-# wire. It is a copy in memory, which a core has to make: the same core that computes. There is
-# nothing that somebody else could do meanwhile. "Begun" is even slower than "at the end". A likely
-# reason is that it has 24 sums, of 12 layers' weights and biases, in place of one: there is no
-# control for that here.
+# **Explain.** On a single machine you should see **no** gain, and rather a loss. Here a message is
+# not bytes on a wire but a copy in memory, which a core has to make, and it is the same core that
+# computes. Nothing else could do this work in the meantime. *Begun* is even slower than *at the
+# end*. A likely reason is that it has 24 allreduces, for the weights and biases of 12 layers,
+# instead of one, but this lab has no control for that.
 #
-# Beside that the control shows what copies, begun sums and looks cost where there is no message at
-# all. Where other programs run, the boxes overlap ("not steady"); then this plot says nothing about
-# a few percent.
+# The control shows the cost of copies, launches and tests when there is no message at all. If other
+# programs run, the boxes overlap ("not steady"), and then this plot does not show differences of a
+# few percent.
 #
 # ### Measure: over a slow link
-# Between two nodes the kernel and the card carry bytes, while your core computes. This cell shows
-# what your newest job has measured: `make submit LAB=36 NODES=2` runs the lab on two nodes, also on
-# those of `make tabletop` (lab 00). Without a job it shows the kit's reference.
+# Between two nodes, the kernel and the NIC move bytes while your core computes. This cell shows
+# what your most recent job measured. `make submit LAB=36 NODES=2` runs the lab on two nodes, which
+# can be those of `make tabletop`. Without a job it shows the kit's reference.
 
 # %%
 frame, whose = cluster.records_or_reference("36", "step")
@@ -195,34 +211,40 @@ gain = rows["seconds"]["at the end"] / rows["seconds"]["begun, carried"]
 predict.compare("36.1", at_best_times_as_fast=gain)
 
 # %% [markdown]
-# **Explain.** Compare *begun, left* with *begun, carried*: the same sums, begun at the same
-# moments. The difference is who moves them, and nothing else. In the kit's reference, half of what
-# overlap gains is there when the sums are begun and left, probably because each call that begins a
-# sum also moves those before it. Carrying gains the other half. The bound of the prediction is not
-# reached. Two likely reasons, which we have not measured apart: the sum of the first layer comes
-# last and hides behind nothing, and the bytes of a message cost the kernel time on the same cores.
+# **Explain.** Compare *begun, left* with *begun, carried*: they launch the same allreduces at the
+# same moments, and differ only in what makes progress. In the kit's reference, half of the gain of
+# overlap is reached when the allreduces are launched and left, probably because each call that
+# launches one also moves the previous ones. Carrying gains the other half. The bound of the
+# prediction is not reached. There are two likely reasons, which we have not measured separately:
+# the allreduce of the first layer comes last and is not hidden behind anything, and the kernel
+# needs time on the same cores to move the bytes.
 #
-# ## A thread that looks
-# Tests in hooks are work for the programmer, and a long layer has no hook in its middle. So a
-# **thread** can call MPI in their place, every millisecond, and sleep in between. The MPIs of this
-# kit move *all* messages in *any* call, so a cheap one will do: `comm.Iprobe()` asks whether a
-# message has come, and returns at once. (Two threads that call MPI need its highest thread level,
-# `MULTIPLE`, which mpi4py asks for: lab 42.)
+# ## A thread that makes progress
+# Tests in hooks are work for the programmer, and a long layer has no hook in its middle. Instead, a
+# **thread** can call MPI every millisecond and sleep in between. The MPI libraries of this kit move
+# *all* messages in *any* call, so a cheap call is enough: `comm.Iprobe()` asks whether a message
+# has arrived, and returns at once. (Two threads that call MPI need its highest thread level,
+# `MULTIPLE`, which mpi4py requests; see lab 42.)
 #
-# Such a thread costs something, although it does next to nothing: it takes turns with the rank's
-# own thread at the core, where a rank has only one, and at Python's lock, as only one thread runs
-# Python at a time. Horovod (lab 40, to come) needs neither Test nor thread in your code. Why?
+# Such a thread has a cost, although it does almost nothing. It takes turns with the rank's own
+# thread on the core, if the rank has only one, and with Python's lock, because only one thread runs
+# Python at a time. Horovod (lab 40) needs neither Test nor a thread in your code. Why?
 # <details><summary>Answer</summary>
 #
-# Horovod starts that thread. It looks once in a cycle, a millisecond unless told otherwise, for new
-# gradients, and calls MPI for them (lab 44). Its thread is C++ and needs no Python lock, and on a
-# cluster it gets a core of its own: this is why `--cpus-per-task` is more than 1 there (labs 13,
-# 42).
+# Horovod starts this thread itself. In every cycle, by default once per millisecond, it looks for
+# new gradients and calls MPI for them (lab 44). Its thread is written in C++ and needs no Python
+# lock, and on a cluster it gets its own core, which is why `--cpus-per-task` is more than 1 there
+# (labs 13 and 42).
 # </details>
 #
 # ### What you take away
-# - Begun is not under way. MPI may move messages in its calls only, and a collective needs a call
-#   for each round.
-# - Test in hooks, for *all* sums under way: at least once a round.
-# - A thread can move them, too; it takes turns with your own at the core.
-# - On one machine messages are work for the cores: overlap is measured between nodes.
+# - An operation that was launched does not necessarily make progress. MPI may move messages only in
+#   its calls, and a collective needs a call for each of its steps.
+# - Call Test in hooks, for *all* allreduces in flight, at least once per step.
+# - A thread can make progress, too, but it takes turns with your own thread on the core.
+# - On a single machine, messages are work for the cores, so measure overlap between nodes.
+#
+# ### Further reading
+# - [@hoefler2008] Whether a thread should make progress, with measurements.
+# - [@mpi_standard] The section on progress says what a library has to do, and when.
+# - [@mpich] MPICH's documentation, including its options for asynchronous progress.

@@ -593,8 +593,9 @@ def train_workload(name):
     were."""
     begin(torch.cuda.device_count())
     where = as_it_is()
-    load = workloads.load(name, where.device)
-    twin = workloads.load(name, where.device)
+    # Horovod takes contiguous tensors alone.
+    load = workloads.load(name, where.device, contiguous=True)
+    twin = workloads.load(name, where.device, contiguous=True)
     optimizer = make_optimizer(load.net)
     # Across ranks: begin with rank 0's net; step() waits for the mean of each gradient.
     begin_equal(load.net, optimizer)

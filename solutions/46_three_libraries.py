@@ -144,9 +144,10 @@ def torch_steps(where, pictures, labels):
     import horovod.torch as hvd
     import torch
 
+    # Only the images are channels last: Horovod refuses weights and gradients that are.
     layout = torch.channels_last if bits == "bf16" else torch.contiguous_format
-    own = lab46.in_torch(kind_of_net).to(where.device, memory_format=layout)
-    twin = lab46.in_torch(kind_of_net).to(where.device, memory_format=layout)
+    own = lab46.in_torch(kind_of_net).to(where.device)
+    twin = lab46.in_torch(kind_of_net).to(where.device)
     pictures = pictures.to(memory_format=layout)
     mixed = torch.autocast(torch.device(where.device).type, torch.bfloat16, enabled=bits == "bf16")
     # Across ranks: begin equal; step() waits for the mean of each gradient.

@@ -1,11 +1,26 @@
 # %% [markdown]
 # # 50 Strong and weak scaling
 #
-# You measure how much faster training gets with more ranks, and find out where the time went.
+# If you train on eight GPUs instead of one, you pay eight times as much per hour, but training
+# rarely becomes eight times as fast. A statement such as "it scales with 90 % efficiency" can mean
+# very different things, because it depends on whether the work grows with the number of ranks, on
+# the run with which you compare, and on how slow the program was to begin with. If you know where
+# the missing time goes, you also know whether a faster network or another batch size would help.
 #
-# **You will be able to** (1) set up a strong and a weak scaling study, (2) compute speed-up and
-# efficiency without the classic mistakes, (3) fit Amdahl's law and know its limits, (4) split a
+# In this lab we measure how much faster training gets with more ranks, and find out where the time
+# goes. We time the same training step on 1, 2, 4 and more ranks, compute speed-up and efficiency,
+# fit Amdahl's law to the result and see where it fails, and finally divide each step into
+# computing, waiting and communicating.
+#
+# **After this lab you can** (1) set up a strong and a weak scaling study, (2) compute speed-up and
+# efficiency without the classic mistakes, (3) fit Amdahl's law and know its limits, (4) divide a
 # step into its parts.
+#
+# ![In strong scaling two ranks share one batch, and a step takes 24 instead of 40 milliseconds. In weak scaling each of two ranks has a batch of its own, and a step takes 44 milliseconds](50_scaling.svg)
+#
+# *Strong scaling divides the same work among the ranks, so the step gets shorter. Weak scaling
+# gives every rank the same work, so the step at best takes equally long. The numbers are those of
+# the example in section 1.*
 #
 # Needs: mpi, torch · Ranks: 2 · Minutes: 50 · Level: intermediate · Before: 01, 21, 23, 30
 
@@ -39,24 +54,27 @@ channels = width or size
 
 # %% [markdown]
 # ## 1. Two questions
-# **Strong scaling**: same work, more ranks. "My batch has 256 images. How soon are 8 ranks done
-# with it?"
+# **Strong scaling** means the same work on more ranks. Its question is: "My batch has 256 images.
+# How soon have 8 ranks processed it?"
 #
-# **Weak scaling**: more work, more ranks. "Each rank has 256 images. Are 8 ranks as quick as one?"
+# **Weak scaling** means that the work grows with the ranks. Its question is: "Each rank has 256
+# images. Are 8 ranks as fast as one?"
 #
-# Strong and weak say how the *work* grows. Two other words say where the added ranks are:
-# **scale-up** adds cores or GPUs to a node, where ranks share memory or NVLink, and **scale-out**
-# adds nodes, which a network joins. The ranks that this lab starts on your machine are scale-up.
-# The same study in a batch job on 1, 2, 4 nodes is scale-out (the last line of the lab). Either can
-# be strong or weak.
+# Strong and weak say how the *work* grows. Two other words say where the added ranks are.
+# **Scale-up** adds cores or GPUs to a node, where the ranks share memory or NVLink, and
+# **scale-out** adds nodes, which are connected by a network. The ranks that this lab starts on your
+# machine are scale-up, while the same study in a batch job on 1, 2 and 4 nodes is scale-out (see
+# the last line of *What you take away*). Both scale-up and scale-out can be strong or weak.
 #
-# Two words for the answers:
+# Two numbers answer these questions:
 #
-# - *Speed-up*: how many times as much gets done in a second as on one rank. Ideal: as many as there
-#   are ranks.
-# - *Efficiency*: speed-up / ranks, the useful share of what you pay for. Ideal: 1, that is 100 %.
+# - *Speed-up* is how many times as much work is done per second as on one rank. The ideal value is
+#   the number of ranks.
+# - *Efficiency* is speed-up / ranks, the useful share of what you pay for. The ideal value is 1, or
+#   100 %.
 #
-# An example. One rank computes a step in 40 ms, and two ranks need 4 ms to sum their gradients.
+# For example, suppose that one rank computes a step in 40 ms, and that two ranks need 4 ms to
+# allreduce their gradients.
 #
 # | on two ranks | a step takes | speed-up | efficiency |
 # |---|---|---|---|
@@ -64,19 +82,20 @@ channels = width or size
 # | weak | 40 + 4 = 44 ms, for twice the images | 2 · 40 / 44 = 1.82 | 91 % |
 #
 # ### Predict
-# Take as many ranks as this machine has cores (or GPUs): at least 2, at most 8. Which speed-up do
-# you expect of strong scaling, which efficiency of weak scaling? And which share of the strong step
-# is communication (in the example: 4 / 24 = 0.17)? You cannot compute that yet: guess, the
-# measurements tell.
+# Take as many ranks as this machine has cores (or GPUs), but at least 2 and at most 8. Which
+# speed-up do you expect in strong scaling, and which efficiency in weak scaling? And which share of
+# the strong step is communication (in the example it is 4 / 24 = 0.17)? You cannot compute these
+# numbers yet, so guess, and the measurements will show how close you were.
 
 # %%
 predict("50.1", speedup_strong=1.8, efficiency_weak=0.9, communication_strong=0.1)
 
 # %% [markdown]
 # ### Who computes what?
-# Weak: every rank computes `batch` images. Strong: `batch` images are shared out. None is lost, and
-# no rank has more than one image more than another, since all wait for the slowest. So 32 images on
-# 3 ranks are 11, 11 and 10. (Labs 15 and 30 ask for such shares.)
+# In weak scaling, every rank computes `batch` images. In strong scaling, `batch` images are divided
+# among the ranks. No image may be lost, and since all ranks wait for the slowest one, no rank
+# should have more than one image more than another. On 3 ranks, 32 images are therefore divided
+# into 11, 11 and 10. (Labs 15 and 30 ask you to write such a division.)
 
 
 # %%
@@ -89,21 +108,23 @@ def share(kind, images, rank, ranks):
 
 
 # %% [markdown]
-# ### Measure
-# The step is that of lab 30: forward, backward, sum of all ranks' gradients, update. It notes two
-# times:
+# ### Measure: steps on more and more ranks
+# The step is that of lab 30, which consists of the forward pass, the backward pass, the allreduce
+# of the gradients, and the update. It records two times:
 #
-# - of *compute*: until this rank has its own gradient;
-# - of *allreduce*: from then on, until the sum of all ranks is there.
+# - *compute* lasts until this rank has its own gradient;
+# - *allreduce* lasts from then until this rank has the sum over all ranks.
 #
-# `train_step` in the next cell notes them in its line with `stamps.append`. The other cells hand
-# out images, and repeat the step.
+# `train_step` in the next cell records both in the line with `stamps.append`. The other cells give
+# each rank its images and repeat the step.
 #
-# Every rank computes with one thread, at *every* number of ranks. If one rank alone used all cores,
-# more ranks could win nothing: they would share the cores that it had already.
+# Every rank computes with one thread, and does so at *every* number of ranks. If a single rank used
+# all cores, more ranks could not gain anything, because they would share the cores that this rank
+# already used.
 #
-# `place` says where the net is, on a GPU or in host memory. `place.allreduce(comm, gradient)` sums
-# in place, by the way that this MPI allows. `device_sync` waits for a GPU, as in lab 01.
+# `place` says where the network is, on a GPU or in host memory. `place.allreduce(comm, gradient)`
+# adds the gradients up in place, in the way that this MPI (Message Passing Interface) library
+# allows. `device_sync` waits for a GPU, as in lab 01.
 
 
 # %%
@@ -199,20 +220,23 @@ losses = [job[0]["loss"] for job in jobs["strong"].values()]
 assert np.allclose(losses, losses[0], rtol=near), f"Strong scaling changed the loss: {losses}"
 
 # %% [markdown]
-# **Explain.** Look at the losses first. Strong: the same images, so the same loss on any number of
-# ranks, but for rounding. Only the time differs. Weak: a larger batch, so another loss. Whether
-# that training still works is the question of lab 34.
+# **Explain.** Look at the losses first. In strong scaling, any number of ranks has the same images,
+# so the loss is the same up to rounding, and only the time differs. In weak scaling, more ranks
+# have a larger batch, so the loss is another one. Whether training with this larger batch still
+# works is the question of lab 34.
 #
 # ### Exercise 50.1 · Speed-up and efficiency
-# `times` holds seconds per step by number of ranks, `{1: 8.0, 2: 4.0, 4: 2.5}`. Often one rank is
-# missing: a model too big for one GPU starts at 8, say. Then the **fewest** ranks, b of them, count
-# as perfect.
+# `times` contains the seconds per step by number of ranks, for example `{1: 8.0, 2: 4.0, 4: 2.5}`.
+# Often the time of one rank is missing, because a model that is too large for one GPU starts at 8
+# GPUs, say. In this case, the **smallest** number of ranks, b, is the baseline and counts as
+# perfect.
 #
 # *Efficiency* is ideal time / measured time:
 #
 # - Strong: t(b) · b is the work, so p ranks ideally take t(b) · b / p.
-# - Weak: p ranks ideally take t(b), since each has the same to do.
-# - Speed-up, in both: efficiency times p. For weak scaling this is the gain in images per second.
+# - Weak: p ranks ideally take t(b), since each rank has the same work.
+# - The speed-up is efficiency times p in both cases. For weak scaling this is the gain in images
+#   per second.
 #
 # About 3 lines, and 1. *(intermediate)*
 #
@@ -266,49 +290,56 @@ efficiency_here = scaling.efficiency(measured["weak"], weak=True)[largest]
 predict.compare("50.1", speedup_strong=speedup_here, efficiency_weak=efficiency_here)
 
 # %% [markdown]
-# **Explain.** The grey line is ideal; the bars are the middle half of the steps. You should see
-# both curves below it: what is missing is communication, waiting, and computing that got slower.
-# Section 3 tells these three apart.
+# **Explain.** The gray line is the ideal, and the bars show the interquartile range of the steps.
+# You should see both curves below the ideal, provided that the machine runs no other programs. The
+# missing part is communication, waiting, and computing that became slower. Section 3 distinguishes
+# these three.
 #
-# You may see instead: more than ideal. Then a smaller share of the images fits a cache
-# (*super-linear*), or the run on one rank was disturbed. Wide bars, and "not steady" in a title,
-# mean a busy machine: such a curve says nothing. Measure again.
+# On your machine, a curve may also lie above the ideal. In that case, the smaller share of the
+# images may fit into a cache (*super-linear* speed-up), or another program disturbed the run on one
+# rank. Wide bars, and "not steady" in a title, mean that the machine was busy. You cannot conclude
+# anything from such a curve, so measure again.
 #
-# A colleague's program computes four times as slowly as yours and scales better than yours. How can
-# that be?
+# A colleague's program computes four times as slowly as yours, and yet it scales better. How is
+# this possible?
 #
 # <details><summary>Answer</summary>
 #
-# On one rank you need 40 ms, the colleague 160 ms. On 8 ranks both communicate for 5 ms. You need
-# 40 / 8 + 5 = 10 ms: efficiency 50 %. The colleague needs 160 / 8 + 5 = 25 ms: efficiency 80 %.
-# Better efficiency, and 2.5 times as slow. So always quote the time per step, too.
+# Suppose that on one rank you need 40 ms and the colleague needs 160 ms, and that on 8 ranks both
+# programs communicate for 5 ms. Your step takes 40 / 8 + 5 = 10 ms, which is an efficiency of 50 %.
+# The colleague's step takes 160 / 8 + 5 = 25 ms, which is an efficiency of 80 %. The colleague's
+# efficiency is better, although the program is 2.5 times as slow. Therefore always quote the time
+# per step, too.
 # </details>
 #
-# A published case: S-Caffe (Awan and others, PPoPP 2017) trained 2.5 times as fast on 160 GPUs as
-# on 32. That is strong scaling whose fewest ranks are 32: by your functions the speed-up is 80, and
-# the efficiency 50 %.
+# A published example is S-Caffe (Awan et al., 2017), which trained 2.5 times as fast on 160 GPUs as
+# on 32. This is strong scaling with a baseline of 32 ranks, so your functions compute a speed-up of
+# 80 and an efficiency of 50 %.
 
 # %% [markdown]
 # ## 2. Amdahl's law
-# Let a share s of one rank's time be *serial*: more ranks do not shorten it. Then **t(p) = t(1) ·
-# (s + (1 - s) / p)**, and however many ranks you take, you never get 1 / s times faster.
+# Suppose that a share s of one rank's time is *serial*, which means that more ranks do not shorten
+# it. Then **t(p) = t(1) · (s + (1 - s) / p)**, and the speed-up never exceeds 1 / s, however many
+# ranks you take. With s = 10 %, for example, 4 ranks take t(1) · (0.1 + 0.9 / 4) = 0.325 t(1). They
+# are 3.1 times as fast as one rank, and no number of ranks is more than 10 times as fast.
 #
 # ### Predict
-# s is 5 %. How many times as fast are 64 ranks as one? The formula tells: t(1) / t(64).
+# Now s is 5 %. How many times as fast are 64 ranks as one? The formula tells you: compute t(1) /
+# t(64).
 
 # %%
 predict("50.2", speedup_of_64=15)
 
 # %% [markdown]
 # ### Exercise 50.2 · Fit the serial share
-# Divide the law by t(1) and sort it: **t(p) / t(1) - 1 / p = s · (1 - 1 / p)**, in short y = s · x.
-# Measured times follow it only roughly. The s with the smallest squared errors is: sum of x·y / sum
-# of x·x.
+# Divide the law by t(1) and rearrange it: **t(p) / t(1) - 1 / p = s · (1 - 1 / p)**, in short y = s
+# · x. Measured times satisfy this equation only approximately. The s with the smallest squared
+# errors is the sum of x·y divided by the sum of x·x.
 #
 # `times` is a dict as above. About 4 lines. *(intermediate)*
 #
 # <details><summary>Hint 1: arrays</summary>
-# p = np.array(list(times)) and t = np.array(list(times.values())) make x and y one line
+# With p = np.array(list(times)) and t = np.array(list(times.values())), x and y take one line
 # each.</details>
 # <details><summary>Hint 2: nearly the answer</summary>
 # y = t / times[1] - 1 / p, x is as above, and the result is np.sum(x * y) / …</details>
@@ -342,17 +373,18 @@ if largest > 1:  # a batch job of one rank is only the first point of a study
     )
 
 # %% [markdown]
-# **Explain.** With more than two points the two fits differ a little. labkit's counts errors in
-# percent of each time, and fits t(1) as well. Yours takes t(1) as exact.
+# **Explain.** With more than two points, the two fits differ a little. The fit of labkit weights
+# errors in percent of each time and also fits t(1), while your fit takes t(1) as exact.
 #
-# On two cores there are two points, and **two points fit any line**: the curve goes through both,
-# whether the law holds or not. It takes a third point to test a law.
+# On two cores there are only two points, and **two points fit any line**, so the curve goes through
+# both of them whether the law holds or not. To test a law, you need at least a third point.
 #
 # ### Measure where the law ends
-# Two cores cannot show many ranks, but lab 23's formula can. The next cell **computes** steps: 1 s
-# of work on one rank, and a ring allreduce of 100 MB. The link takes 5 µs for a message, and
-# carries 2.9 GB/s: a fast Ethernet of 25 Gb/s. Fit the law to 1, 2, 4 and 8 ranks, as you would on
-# your first evening on a cluster. Then go on to 4096.
+# Two cores cannot show what happens on many ranks, but the formula of lab 23 can. The next cell
+# does not measure steps but **computes** them. One rank has 1 s of work, and each step has a ring
+# allreduce of 100 MB. The link takes 5 µs per message and transfers 2.9 GB/s, nearly the full rate
+# of 25 Gb/s Ethernet. The cell fits the law to 1, 2, 4 and 8 ranks, as you might on your first
+# evening on a cluster, and then extrapolates it to 4096 ranks.
 
 # %%
 link = virtual.machine("roce25_p100").between
@@ -378,14 +410,15 @@ best = min(strong, key=strong.get)
 print(f"computed: at best {strong[1] / strong[best]:.1f} times as fast, on {best} ranks")
 
 # %% [markdown]
-# **Explain.** Up to some hundred ranks the law and the computed steps agree, though no line of the
-# program is serial. A ring sends 2(p - 1)/p · n bytes, and this grows just as (1 - 1/p) does: to
-# Amdahl's law the bytes look like serial work. Its messages, 2(p - 1) of them, grow without end. No
-# share s can say that, so the law promises too much, and in the end more ranks are *slower*.
+# **Explain.** Up to some hundred ranks the law and the computed steps agree, although no part of
+# the program is serial. A rank of the ring sends 2(p - 1)/p · n bytes, and this number grows
+# exactly as (1 - 1/p) does, so in Amdahl's law the bytes look like serial work. The number of
+# messages, 2(p - 1), grows without limit. No share s can express this growth, so the law promises
+# too much, and in the end more ranks are *slower*.
 #
 # ### For those who have time: weak scaling by the formula
-# The share s limits strong scaling, where the work stays the same. And weak scaling? 1 s of work on
-# *every* rank, and the same ring:
+# The share s limits strong scaling, where the work stays the same. To see what limits weak scaling,
+# the next cell gives *every* rank 1 s of work and uses the same ring:
 
 # %%
 for nbytes in (1e8, 3e8):
@@ -397,29 +430,32 @@ for nbytes in (1e8, 3e8):
     )
 
 # %% [markdown]
-# **Explain.** From 8 ranks to 512 weak scaling hardly cares for the number of ranks. It cares for
-# the bytes: with 100 MB about 7 % are lost on 512 ranks, with 300 MB about 17 %. So the bytes to
-# send limit it.
+# **Explain.** From 8 to 512 ranks, the efficiency of weak scaling hardly depends on the number of
+# ranks. It does depend on the number of bytes, because about 7 % are lost on 512 ranks with 100 MB,
+# and about 17 % with 300 MB. Weak scaling is therefore limited by the bytes that each rank has to
+# send.
 #
-# Published: Kurth et al. (SC18) kept 90.7 % on 27,360 GPUs, *weakly*. In Horovod's benchmarks 512
-# GPUs keep 90 % with ResNet-101 but 68 % with VGG-16, which has three times the parameters to send
-# (docs/benchmarks.rst in github.com/horovod/horovod). Horovod hides a part of the sum behind
-# backward (lab 32).
+# Published results agree with this. Kurth et al. (2018) kept 90.7 % on 27,360 GPUs in *weak*
+# scaling. In [Horovod's benchmarks](@horovod_benchmarks), 512 GPUs keep 90 % with ResNet-101 but
+# only 68 % with VGG-16, which has three times as many parameters to send. In addition, Horovod
+# hides a part of the allreduce behind the backward pass (lab 32).
 #
 # Why does it not help to quote "90 % efficiency" alone?
 #
 # <details><summary>Answer</summary>
 #
-# Strong or weak, from which baseline, with how many images a rank and how many bytes of gradient:
-# each of these changes the number. More images a rank raise it without any better network.
+# The number changes if you change strong to weak, the baseline, the number of images per rank, or
+# the number of bytes in the gradient. More images per rank, for example, increase it without any
+# better network.
 # </details>
 #
 # ## 3. Where the time went
-# A rank that is early waits *inside* the allreduce: a timer around it shows communication **and**
-# waiting. Only the rank that comes last waits for nobody. And all leave the allreduce together.
+# A rank that arrives early waits *inside* the allreduce, so a timer around the allreduce measures
+# communication **and** waiting. Only the rank that arrives last does not wait, and all ranks leave
+# the allreduce at about the same time.
 #
-# Here are the times of one step, in ms. Rank 1 comes last. So 2 ms of the allreduce are
-# communication, and the others wait for 3 ms:
+# The table shows the times of one step in ms. Rank 1 arrives last, so its 2 ms in the allreduce are
+# communication, and the other two ranks wait for 3 ms:
 #
 # | | rank 0 | rank 1 | rank 2 | mean |
 # |---|---|---|---|---|
@@ -428,21 +464,22 @@ for nbytes in (1e8, 3e8):
 # | of this communicating | 2 | 2 | 2 | 2 |
 # | of this waiting | 3 | 0 | 3 | 2 |
 #
-# Here the rank that came last also computed longest. That need not be: another one may have begun
-# its step late. Which rank was last, the allreduce alone tells.
+# In this example, the rank that arrived last also computed longest. This is not always so, because
+# another rank may have begun its step late. The times in the allreduce alone tell which rank was
+# last.
 #
 # ### Exercise 50.3 · Compute, wait, communicate
 # `compute` and `allreduce` are arrays (steps, ranks) of seconds. Return a dict of three arrays
-# (steps,), the last column of the table for every step:
+# (steps,), with the values of the table's last column for every step:
 #
 # - `compute`: the mean over the ranks;
-# - `communicate`: the time in the allreduce of the rank that came last;
-# - `wait`: the mean time in the allreduce, less `communicate`.
+# - `communicate`: the time in the allreduce of the rank that arrived last;
+# - `wait`: the mean time in the allreduce, minus `communicate`.
 #
 # About 3 lines; `array.mean(axis=1)` is the mean over the ranks. *(intermediate)*
 #
 # <details><summary>Hint 1: who arrived last?</summary>
-# All leave the allreduce together. So the last to arrive is the one with the shortest time in
+# All ranks leave the allreduce together, so the last one to arrive spends the shortest time in
 # it.</details>
 # <details><summary>Hint 2: nearly the answer</summary>
 # Per step: axis=1. sending = allreduce.min(axis=1), and wait is allreduce.mean(axis=1) -
@@ -464,10 +501,10 @@ def where(compute, allreduce):
 check("50.3", where)
 
 # %% [markdown]
-# ### Measure
-# Your function on all runs above. And, as a control, once more the strong one on all ranks, with
-# one change: rank 0 sleeps for 100 ms (`late`) before it begins a step. Which part grows, by how
-# much?
+# ### Measure: the parts of a step
+# Your function now splits all runs above. As a control, the strong run on all ranks is repeated
+# with one change: rank 0 sleeps for 100 ms (`late`) before it begins each step. Before you run the
+# cell, think about which part will grow, and by how much.
 
 
 # %%
@@ -488,36 +525,48 @@ medians = {name: np.median(part) for name, part in parts[f"strong {largest}"].it
 predict.compare("50.1", communication_strong=medians["communicate"] / sum(medians.values()))
 
 # %% [markdown]
-# **Explain.** In the last bar *wait* should have grown, to about 100 ms · (p - 1) / p: all but rank
-# 0 wait for 100 ms, and the bar is the mean. The network is as fast as before. A timer around the
-# allreduce alone would have called it "slow communication".
+# **Explain.** In the last bar, *wait* should have grown to about 100 ms · (p - 1) / p, because all
+# ranks except rank 0 wait for 100 ms, and the bar is the mean. The network is as fast as before.
+# With a timer around the allreduce alone, you would have called this "slow communication".
 #
-# You may see instead: *communicate* grown as well. Then ranks share cores with something else, and
-# the last one to come is not the last one to leave.
+# On your machine, *communicate* may have grown as well. In this case the ranks share cores with
+# other programs, and the last rank to arrive is not the last one to leave.
 #
-# (a) Does computing itself get slower with more ranks? Compare "compute" of weak 1 and of the last
-# weak bar.
+# (a) Does computing itself get slower with more ranks? Compare "compute" in the bar "weak 1" and in
+# the last weak bar.
 #
 # <details><summary>Answer</summary>
 #
-# Often by some percent, though each rank computes the same. The ranks share the memory's bandwidth,
-# and two "cores" of a virtual machine may be two threads of one core. This measurement does not
-# tell the two apart. But no faster network brings that time back.
+# Often it does by some percent, although each rank computes the same. The ranks share the bandwidth
+# of the memory, and two "cores" of a virtual machine may be two threads of one core. This
+# measurement does not distinguish the two causes. In either case, a faster network does not bring
+# that time back.
 # </details>
 #
-# (b) The bars of *wait* are not zero, though nobody sleeps. Where does waiting come from?
+# (b) The bars of *wait* are not zero, although no rank sleeps. Where does this waiting come from?
 #
 # <details><summary>Answer</summary>
 #
-# Each rank's step varies, and the slowest sets the pace: lab 01's dice. The more ranks, the
-# likelier that one of them is slow.
+# The time of each rank's step varies, and all ranks wait for the slowest, as with the dice of
+# lab 01. With more ranks, it is more likely that one of them is slow.
 # </details>
 #
 # ### What you take away
-# - Strong: same work. Weak: same work per rank. Say which, and from which baseline.
-# - Efficiency flatters slow programs: quote the time, too.
-# - Amdahl's law limits strong scaling, and costs that grow with the ranks limit it further.
-# - Weak scaling pays with a larger batch (lab 34).
-# - Time in an allreduce is sending *and* waiting.
-# - On a cluster: `make scaling LAB=50 NODES=1,2,4,8`; later,
+# - In strong scaling the work stays the same, and in weak scaling the work per rank stays the same.
+#   Say which of them you mean, and what the baseline is.
+# - A program that computes slowly tends to have a higher efficiency, so quote the time, too.
+# - Amdahl's law limits strong scaling, and costs that grow with the number of ranks limit it
+#   further.
+# - Weak scaling is only useful if the larger batch is (lab 34).
+# - The time in an allreduce is communication *and* waiting.
+# - On a cluster, run `make scaling LAB=50 NODES=1,2,4,8`, and later
 #   `cluster.last_study(50).plot("strong")`.
+#
+# ### Further reading
+# - [@amdahl1967] The three pages from which Amdahl's law takes its name.
+# - [@gustafson1988] Why the work usually grows with the machine, which is the idea behind weak
+#   scaling.
+# - [@hoefler2015] Twelve rules for reporting measurements of parallel programs, among them the
+#   choice of the baseline.
+# - [@awan2017] The paper on S-Caffe.
+# - [@kurth2018] The weak and strong scaling of a network trained on up to 27,360 GPUs.

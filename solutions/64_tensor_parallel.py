@@ -1,13 +1,28 @@
 # %% [markdown]
 # # 64 Tensor parallelism
 #
-# Lab 62 cut a net between its layers. Here each layer itself is cut, and all ranks work on it at
-# once. You build it, train a small GPT with it on Python's own source, and let a cost model choose
-# a layout for nets like GPT-3.
+# Partitioning a network between its layers, as in lab 62, does not help if a single layer is too
+# large, and it leaves ranks idle. In large language models, a single matrix can have hundreds of
+# millions of parameters. **Tensor parallelism** partitions each matrix among the ranks, so that all
+# ranks work on the same layer at the same time. The ranks then have to add up their partial results
+# within every layer, and the next computation waits for these sums. Whether this pays off depends
+# on where the matrices are cut, and on how fast the links between the ranks are.
 #
-# **You will be able to** (1) cut a layer by columns and by rows, (2) write the pair of functions
-# that makes it train, (3) count what it sends, (4) choose how many ranks go into which kind of
-# parallelism, (5) have PyTorch's DTensor do the same, and prove that it does.
+# In this lab we cut the layers of a small GPT (generative pre-trained transformer) by columns and
+# by rows, write the pair of functions that makes the cut layers train, and train the model on
+# Python's own source. Then we let a cost model choose a layout of tensor, pipeline and data
+# parallelism for models like GPT-3, compare it with published measurements, and have PyTorch's
+# DTensor do the same as our layers.
+#
+# **After this lab you can** (1) cut a layer by columns and by rows, (2) write the pair of functions
+# that makes cut layers train, (3) count what they send, (4) choose how many ranks to use for which
+# kind of parallelism, (5) have PyTorch's DTensor do the same, and prove that it does.
+#
+# ![An MLP on two ranks: both have all of x, each has half of the first matrix by columns and half of the second by rows; their partial sums are added by an allreduce](64_mlp.svg)
+#
+# *An MLP on two ranks. The first matrix is cut by columns and the second by rows, so that nothing
+# is sent between them. One allreduce (g) adds the partial sums. In the backward pass, f adds up the
+# gradients of x.*
 #
 # Needs: mpi, torch · Ranks: 2 · Minutes: 70 · Level: advanced · Before: 21, 30, 62, 63
 
@@ -35,40 +50,41 @@ patience = 20  # seconds after which a check calls a program stuck
 
 # %% [markdown]
 # ## 1. Two ways to cut a layer
-# A layer computes `linear(x, weight, bias)`: each number that leaves is a weighted sum of all
-# numbers that enter. PyTorch keeps `weight` in the shape (numbers that leave, numbers that enter).
-# It can be cut along either axis:
+# A layer computes `linear(x, weight, bias)`: each output feature is a weighted sum of all input
+# features. PyTorch stores `weight` in the shape (output features, input features). It can be cut
+# along either axis:
 #
-# | cut | a rank holds | needs | computes |
+# | cut | a rank has | needs | computes |
 # |---|---|---|---|
-# | by **columns** | some of the numbers that leave: rows of PyTorch's `weight` | all of x | its part of y |
-# | by **rows** | some of the numbers that enter: columns of `weight` | its part of x | a term of all of y |
+# | by **columns** | some of the output features: rows of PyTorch's `weight` | all of x | its part of y |
+# | by **rows** | some of the input features: columns of `weight` | its part of x | a partial sum of all of y |
 #
-# (The names come from papers, which write y = xA. Their A is PyTorch's `weight` lying on its side,
-# so their columns are its rows.) After a cut by rows the terms of all ranks must be added up.
+# (The names come from papers, which write y = xA. Their A is the transpose of PyTorch's `weight`,
+# so their columns are its rows.) After a cut by rows, the partial sums of all ranks must be added
+# up.
 #
-# The trick of Megatron-LM (Shoeybi and others, 2019) is to take both, one behind the other. An
-# **MLP** is two layers with a GELU, a rounded ReLU, in between. The first is cut by columns, the
-# second by rows:
+# Megatron-LM ([Shoeybi et al., 2019](@shoeybi2019)) combines both cuts. An **MLP** (multilayer
+# perceptron) consists of two layers with a GELU, a smooth approximation of ReLU, in between. The
+# first layer is cut by columns, and the second by rows:
 #
-#     x → [columns] → a part of the middle → GELU → [rows] → a term of y → sum over ranks → y
+#     x → [columns] → a part of the hidden activation → GELU → [rows] → a partial sum → allreduce → y
 #
-# The part of the middle that a rank computes is just what its part of the second layer needs. So
-# nothing is sent in between, and **one sum** is enough. GELU looks at one number at a time, so
-# parts do not disturb it.
+# The part of the hidden activation that a rank computes is exactly the input of its part of the
+# second layer. Nothing has to be sent in between, and **one allreduce** is enough. GELU works on
+# each number separately, so it can be applied to parts.
 #
 # ### Exercise 64.1 · Columns and rows
-# Return this rank's part of a tensor: `column` cuts the first axis, `row` the second. `column` is
-# used for the bias of a layer, too, which has one axis only. `tensor.chunk(3, dim=1)` is a list of
-# three equal pieces along axis 1. 1 line each. *(beginner)*
+# Return this rank's part of a tensor: `column` cuts the first axis, and `row` the second. `column`
+# is also used for the bias of a layer, which has only one axis. For example,
+# `tensor.chunk(3, dim=1)` is a list of three equal parts along axis 1. 1 line each. *(beginner)*
 #
-# <details><summary>Hint 1: which piece?</summary>
+# <details><summary>Hint 1: which part?</summary>
 #
-# Cut into `ranks` pieces, and take number `rank` of the list.
+# Cut into `ranks` parts, and take number `rank` of the list.
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
-# `tensor.chunk(ranks, dim=0)[rank]` is the one. The other has another axis.
+# `tensor.chunk(ranks, dim=0)[rank]` is the first function. The other one uses another axis.
 # </details>
 
 
@@ -91,45 +107,43 @@ def row(tensor, rank, ranks):
 check("64.1", column, row)
 
 # %% [markdown]
-# Why not the first layer by rows and the second by columns?
-# <details><summary>Answer</summary> Then the middle would be a sum of terms, and GELU of a sum is not the sum
-# of GELUs. The terms would have to be added before the GELU, and in a GPT the middle is four times
-# as long as y. Behind the second layer each rank would have its part of y, so that the sum there
-# would become a gather.</details>
+# Why is the first layer not cut by rows and the second by columns?
+# <details><summary>Answer</summary> Then the hidden activation would be a sum over the ranks, and the GELU of a sum is not the sum of GELUs. The partial sums would have to be added before the GELU, and in a GPT the hidden activation is four times as long as y. After the second layer, each rank would have its part of y, so an allgather would be needed instead of the allreduce.</details>
 #
 # ## 2. The pair f and g
-# Training goes back, too. Write **f** for what stands in front of the cut layers, and **g** for
-# what stands behind them:
+# Training also needs the backward pass. Let **f** be the function before the cut layers, and **g**
+# the function after them (Megatron-LM calls them a *conjugate pair*):
 #
 #     x → f → columns → GELU → rows → g → y
 #
-# *Forward*: every rank has all of x, so f has nothing to do. g adds the terms up.
+# *Forward pass*: every rank has all of x, so f has nothing to do. g adds up the partial sums.
 #
-# *Back*: every rank has all of y, computes the same loss, and so has the same gradient of y. In a
-# sum, each term's gradient is that of the sum: g has nothing to do. But all ranks used x, and each
-# finds only what x did through *its* part. So f adds the gradients up.
+# *Backward pass*: every rank has all of y and computes the same loss, so it also has the same
+# gradient of y. The gradient of each term of a sum is the gradient of the sum, so g has nothing to
+# do. But all ranks used x, and each rank only finds the effect of x through *its own* part.
+# Therefore f adds up the gradients.
 #
-# | | forward | back |
+# | | forward pass | backward pass |
 # |---|---|---|
-# | f | nothing | sum over all ranks |
-# | g | sum over all ranks | nothing |
+# | f | nothing | allreduce |
+# | g | allreduce | nothing |
 #
-# PyTorch does not know what a message is, so it must be told how to go back through f and g. A
-# `torch.autograd.Function` says both ways. This one multiplies by a number:
+# PyTorch does not know messages, so you have to tell it the backward pass of f and g. A
+# `torch.autograd.Function` defines both directions. This one multiplies by a number:
 #
 #     class Scale(torch.autograd.Function):
 #         @staticmethod
 #         def forward(ctx, tensor, factor):
-#             ctx.factor = factor                # kept for the way back
+#             ctx.factor = factor                # kept for the backward pass
 #             return factor * tensor
 #
 #         @staticmethod
-#         def backward(ctx, gradient):           # of what left
-#             return ctx.factor * gradient, None # of what entered; of factor: none
+#         def backward(ctx, gradient):           # of the output
+#             return ctx.factor * gradient, None # of the input; of factor: none
 #
-# It is used as `Scale.apply(tensor, 3.0)`. `backward` returns one value for each argument of
-# `forward`, and `None` for those that are no tensors. A sum over all ranks, as a new tensor, is
-# here for you:
+# It is called as `Scale.apply(tensor, 3.0)`. `backward` returns one value for each argument of
+# `forward`, and `None` for arguments that are not tensors. This function returns the sum over all
+# ranks as a new tensor:
 
 
 # %%
@@ -144,17 +158,17 @@ def added(comm, tensor):
 
 # %% [markdown]
 # ### Exercise 64.2 · f and g
-# Write both ways of both functions. `comm` is the communicator; it has no gradient. 1 or 2 lines
-# each. *(intermediate)*
+# Write both directions of both functions. `comm` is the communicator, which has no gradient. 1 or 2
+# lines each. *(intermediate)*
 #
 # <details><summary>Hint 1: f</summary>
 #
-# Forward: keep `comm` in `ctx`, and return the tensor as it is. Back: `added(ctx.comm, gradient)`,
-# and None for `comm`.
+# Forward: keep `comm` in `ctx`, and return the tensor unchanged. Backward:
+# `added(ctx.comm, gradient)`, and None for `comm`.
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
-# g, forward: `return added(comm, tensor)`. g, back: `return gradient, None`.
+# g, forward: `return added(comm, tensor)`. g, backward: `return gradient, None`.
 # </details>
 
 
@@ -202,20 +216,21 @@ check("64.2", f, g)
 
 # %% [markdown]
 # ## 3. Attention, by heads
-# A GPT reads a text, and foretells for each place which character comes next. It is a stack of
-# layers; each has an *attention* and an MLP. In attention every place looks at itself and back at
-# the places before it:
+# A GPT reads a text and predicts for each position the next token, which here is a character. It is
+# a stack of layers, each of which has an *attention* and an MLP ([Vaswani et al.,
+# 2017](@vaswani2017)). In attention, every position uses information from itself and from earlier
+# positions:
 #
-# - three layers make of each place a *query*, a *key* and a *value*;
-# - a place takes from its own value and those of earlier places, most where its query fits their
-#   key;
-# - a last layer, `out`, mixes the result.
+# - Three layers compute a *query*, a *key* and a *value* for each position.
+# - A position takes a weighted mean of its own value and those of earlier positions, with large
+#   weights where its query fits their key.
+# - A last layer, `out`, mixes the result.
 #
-# This is done in several **heads**: each has some of the queries, keys and values, and looks at no
-# others. So heads are what to deal out: each rank gets some heads, whole. `out` follows, cut by
-# rows, and g.
+# This is done in several **heads**. Each head has some of the queries, keys and values, and does
+# not use the others. Attention is therefore sharded by heads: each rank gets some whole heads. Then
+# `out` follows, cut by rows, and g.
 #
-# One matrix makes all queries, keys and values. Its rows, for 4 heads:
+# One matrix computes all queries, keys and values. For 4 heads it has these rows:
 #
 # | rows | head 0 | head 1 | head 2 | head 3 |
 # |---|---|---|---|---|
@@ -223,17 +238,18 @@ check("64.2", f, g)
 # | second third: keys | k0 | k1 | k2 | k3 |
 # | last third: values | v0 | v1 | v2 | v3 |
 #
-# They stand one behind the other: q0, q1, … v3. Rank 0 of two is to hold q0, q1, k0, k1, v0, v1.
+# The rows are stored one after the other: q0, q1, … v3. Rank 0 of two ranks must get q0, q1, k0,
+# k1, v0, v1.
 #
 # ### Exercise 64.3 · This rank's heads
-# Return this rank's rows, in that order, whatever the number of heads. `tensor` is the matrix, or
-# its bias, which has one axis. `torch.cat([a, b])` puts tensors behind each other along the first
-# axis. 1 or 2 lines. *(intermediate)*
+# Return this rank's rows in that order, for any number of heads. `tensor` is the matrix, or its
+# bias, which has one axis. `torch.cat([a, b])` joins tensors along the first axis. 1 or 2 lines.
+# *(intermediate)*
 #
 # <details><summary>Hint 1: thirds</summary>
 #
-# `tensor.chunk(3)` gives the queries, the keys and the values. Of each of them a rank holds what
-# `column` gives.
+# `tensor.chunk(3)` returns the queries, the keys and the values. Of each of them, a rank has the
+# part that `column` returns.
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
@@ -254,10 +270,9 @@ check("64.3", own_heads)
 
 # %% [markdown]
 # ### The layer, put together
-# Here your functions meet; read `mlp` beside the picture of section 2. Note the bias of a layer
-# that is cut by rows: it is added **behind** g. Why?
-# <details><summary>Answer</summary> In front of g each rank would add it to its term, and the sum would hold
-# it once for each rank.</details>
+# The next cell combines your functions. Compare `mlp` with the diagram of section 2. The bias of a
+# layer that is cut by rows is added **after** g. Why?
+# <details><summary>Answer</summary> Before g each rank would add the bias to its partial sum, and the sum would contain it once for each rank.</details>
 
 
 # %%
@@ -287,26 +302,26 @@ def attention(comm, entering, qkv, out, size, f, g):
 
 # %% [markdown]
 # ### Predict
-# What passes through f and g has the shape (places, texts, hidden): here 64 × 16 × 64 numbers of 4
-# bytes. A layer of the GPT has an attention and an MLP, each with an f and a g.
+# The tensors in f and g have the shape (positions, sequences, hidden), here 64 × 16 × 64 numbers of
+# 4 bytes. A layer of the GPT has an attention and an MLP, each with an f and a g.
 #
-# How many sums over the ranks does *one* layer need in a step, forward and back together? How many
-# megabytes (10⁶ bytes) are added up in them? And which share of the layers' parameters does each of
-# two ranks hold, about?
+# How many allreduces does *one* layer need in a step, in the forward and backward pass together?
+# How many megabytes (10⁶ bytes) do they add up? And roughly which share of the layers' parameters
+# does each of two ranks have?
 
 # %%
 predict("64.3", sums=..., megabytes=..., share=...)
 
 # %% [markdown]
 # ### Measure
-# The GPT learns Python's own source, the files of its standard library: given 64 characters,
-# foretell each next one. Three times: in one process (by PyTorch's functions, without any of
-# yours), on two ranks with your pieces, and, as a control, on two ranks without f. Calls and bytes
-# are counted, not timed. It takes about 30 s.
+# The GPT learns Python's own source, which are the files of its standard library: given 64
+# characters, it predicts the next one at each position. It trains three times: in one process (with
+# PyTorch's functions and without yours), on two ranks with your functions, and, as a control, on
+# two ranks without f. Calls and bytes are counted, not timed. This takes about 30 s.
 #
-# Where each rank has a GPU to itself, the GPT is trained there, and `comm` hands tensors to NCCL,
-# NVIDIA's library for messages between GPUs. Otherwise tensors stay in host memory, and MPI carries
-# them. Your functions are the same in both cases.
+# If each rank has its own GPU, the GPT is trained there, and `comm` passes tensors to
+# [NCCL](@nccl), NVIDIA's library for messages between GPUs. Otherwise tensors stay in host memory,
+# and MPI sends them. Your functions are the same in both cases.
 
 
 # %%
@@ -372,46 +387,43 @@ print(
 )
 
 # %% [markdown]
-# **Explain.** *Losses apart* compares each step's loss with that of one process: equal but for
-# rounding, since terms are added in another order. The GPT learns more than how often each
-# character comes (the level line). *Ranks apart* compares what all ranks hold in full (norms, and
-# what stands outside of the layers): with f it stays alike.
+# **Explain.** *Losses apart* compares the loss of each step with that of one process. You should
+# see that they are equal up to rounding, because terms are added in another order. The GPT learns
+# more than the frequencies of the characters (the horizontal line, which is the unigram baseline).
+# *Ranks apart* compares the values that all ranks have in full (norms, and everything outside of
+# the layers). With f they stay equal.
 #
-# Without f the loss falls nearly as well, and nothing crashes. But every rank goes another way:
-# what was alike is so no longer, and this is not the net that you wrote down. Only the comparison
-# shows it.
+# Without f the loss falls nearly as well, and nothing crashes. But every rank computes different
+# updates, so values that should be equal differ, and this is not the network that you defined. Only
+# the comparison shows it.
 #
-# *Share of the layers* is a little more than a half: norms, and the biases behind g, are not cut.
-# *Share of the net* is more still: this lab does not cut what turns characters into numbers and
-# back. (Megatron-LM does, by entries of its vocabulary.)
+# *Share of the layers* is slightly more than a half, because norms and the biases after g are not
+# cut. *Share of the net* is larger still, because this lab does not cut the layers that convert
+# characters to numbers and back. (Megatron-LM cuts them by the entries of its vocabulary.)
 #
-# Data parallelism would add up the gradients instead: 12 hidden² numbers a layer, whatever the
-# texts. When does tensor parallelism add up less?
-# <details><summary>Answer</summary> Four sums of places × texts × hidden against 12 hidden²: if places ×
-# texts, the characters of a step, are less than 3 hidden. Here 1,024 are more than 192. But bytes
-# are not all. A gradient's sum can travel while other gradients are computed (lab 32), but the next
-# layer waits for each sum of f and g. Only f's sum, on the way back, has something to overlap with:
-# the gradients of the same layer's weights, which Megatron-LM computes meanwhile. So these sums
-# want the fastest links there are.</details>
+# Data parallelism would instead add up the gradients, which are 12 hidden² numbers per layer,
+# whatever the texts. When does tensor parallelism add up less?
+# <details><summary>Answer</summary> Four allreduces of positions × sequences × hidden numbers are less than 12 hidden² if positions × sequences, which is the number of tokens in a step, is less than 3 hidden. Here 1,024 is more than 192. But the number of bytes is not all that matters. The allreduce of a gradient can overlap with the computation of other gradients (lab 32), while the next layer waits for each allreduce of f and g. Only the allreduce of f, in the backward pass, can overlap: with the gradients of the same layer's weights, as in Megatron-LM. Tensor parallelism therefore needs the fastest links.</details>
 #
 # ## 4. Sequence parallelism
 # Between g and the next f every rank does the same arithmetic on the same numbers: norms, biases,
-# additions. It also keeps them all for the way back. **Sequence parallelism** (Korthikanti and
-# others, 2022) deals these out, too: each rank has some of the *places* there.
+# additions. It also keeps all of these activations for the backward pass. **Sequence parallelism**
+# ([Korthikanti et al., 2022](@korthikanti2022)) shards this part, too: each rank has some of the
+# *positions* there.
 #
-# An allreduce is a reduce-scatter and an allgather (lab 21). So g becomes the first half, and the
-# next f the second. On the way back each does the opposite:
+# An allreduce is a reduce-scatter followed by an allgather (lab 21). So g becomes the first half,
+# and the next f the second. In the backward pass each does the opposite:
 #
-#     g' forward: sum, keep own places    f' forward: gather all places
-#     g' back:    gather all places       f' back:    sum, keep own places
+#     g' forward:  sum, keep own positions    f' forward:  gather all positions
+#     g' backward: gather all positions       f' backward: sum, keep own positions
 #
-# They are written as your pair, with `comm.Reduce_scatter_block` and `comm.Allgather`, and stand in
-# `labs/support/lab64.py`: `lab64.Gather` is f', `lab64.Scatter` is g'.
+# They are written like your pair, with `comm.Reduce_scatter_block` and `comm.Allgather`, in
+# `labs/support/lab64.py`: `lab64.Gather` is f', and `lab64.Scatter` is g'.
 #
 # ### Measure
-# The same training with this pair. "MB sent" is what rings send: an allreduce twice (p - 1) / p of
-# its array, each half once (lab 23). "MB kept" is what the layers keep for the way back. About 10
-# s.
+# We repeat the training with this pair. "MB sent" is the number of bytes that rings send: an
+# allreduce sends 2 (p − 1) / p of its array, and each half sends (p − 1) / p (lab 23). "MB kept" is
+# what the layers keep for the backward pass. This takes about 10 s.
 
 # %%
 dealt = pieces._replace(f=lab64.Gather.apply, g=lab64.Scatter.apply)
@@ -434,63 +446,67 @@ print(pandas.DataFrame(table).T.map("{:.3g}".format))
 print("Calls in a step, by places:", by_places[0].calls)
 
 # %% [markdown]
-# **Explain.** The same losses, the same bytes sent, and fewer kept. It could be fewer still: what f
-# gathered is kept whole here; Megatron-LM keeps the part, and gathers once more on the way back.
+# **Explain.** You should see the same losses, the same number of bytes sent, and fewer bytes kept.
+# It could be fewer still: the result of the allgather in f' is kept whole here, while Megatron-LM
+# keeps the part, and gathers once more in the backward pass.
 #
-# One thing is new outside of the layers. Each rank now has the loss of its own places only, so the
-# gradients of what all hold in full must be added up: `lab64.train_ways` does so once a step, which is
-# not in the table.
+# One thing is new outside of the layers. Each rank now has only the loss of its own positions, so
+# the gradients of the values that all ranks have in full must be added up. `lab64.train_ways` does
+# this once per step, which is not in the table.
 #
 # ## 5. Three dimensions
-# Three kinds of parallelism share the GPUs of a large machine:
+# On a large machine, three kinds of parallelism are combined:
 #
-# | kind | cuts | sends | when |
+# | kind | partitions | sends | when |
 # |---|---|---|---|
-# | tensor | each layer | 6 sums a layer, see below | each time, and all wait |
-# | pipeline | between layers (lab 63) | what leaves a stage | and leaves a bubble |
-# | data | the batch | the sum of the gradients | once a step |
+# | tensor | each layer | 6 allreduces per layer, see below | for each micro-batch, and all ranks wait |
+# | pipeline | between layers (lab 63) | the output of a stage | for each micro-batch, and leaves a bubble |
+# | data | the batch | the gradients, with an allreduce | once per step |
 #
-# A **layout** is three numbers of ranks whose product is the number of GPUs, and `micro`, the
-# sequences of a micro-batch. GPUs are numbered so that tensor ranks are neighbours, and those of
-# data parallelism are `tensor` apart. (A *sequence* is one text, here of 2,048 places.)
+# A **layout** consists of three numbers of ranks, whose product is the number of GPUs, and of
+# `micro`, the number of sequences in a micro-batch. GPUs are numbered so that tensor ranks are
+# neighbors, and those of data parallelism are `tensor` apart. (A *sequence* is one text, here with
+# 2,048 positions.)
 #
-# The net is a GPT from Narayanan and others (2021), table 1. They ran it on Selene: nodes of 8
-# A100, NVLink inside, a card of 200 Gb/s for each GPU. A model of a step's time takes five lines:
+# The model is a GPT from [Narayanan et al. (2021)](@narayanan2021), table 1. They trained it on
+# Selene, whose nodes have 8 A100 GPUs with NVLink inside, and one NIC (network interface card) of
+# 200 Gb/s for each GPU. A model of the time of a step takes five statements:
 #
-# 1. a pipeline does batch / (data · micro) micro-batches in a step;
-# 2. the arithmetic of one micro-batch is shared by tensor · pipeline GPUs;
-# 3. a stage has layers / pipeline layers. Each of them makes 6 sums of 2 · micro · sequence ·
-#    hidden bytes (16-bit numbers) over the tensor ranks: 4 as in yours, and 2 because forward is
-#    computed twice, to keep less (lab 14);
-# 4. arithmetic and sums come once for each micro-batch, and pipeline - 1 times more, which is the
-#    bubble;
-# 5. at the end the gradients, 2 · parameters / (tensor · pipeline) bytes, are added up over the
+# 1. A pipeline processes batch / (data · micro) micro-batches per step.
+# 2. The arithmetic of one micro-batch is shared by tensor · pipeline GPUs.
+# 3. A stage has layers / pipeline layers. Each layer makes 6 allreduces of 2 · micro · sequence ·
+#    hidden bytes (16-bit numbers) over the tensor ranks: 4 as in your layer, and 2 because the
+#    forward pass is computed twice, in order to keep less (lab 14).
+# 4. Arithmetic and allreduces occur once for each micro-batch, and pipeline − 1 times more, which
+#    is the bubble.
+# 5. At the end the gradients, 2 · parameters / (tensor · pipeline) bytes, are added up over the
 #    data ranks.
 #
-# Left out: messages between stages, which are few; and any overlap. What `gpus` answers is in
-# seconds:
+# The model leaves out the messages between stages, which are small, and any overlap. The functions
+# of `gpus` return seconds:
 #
 # | call | seconds of |
 # |---|---|
-# | `gpus.compute(net, sequences)` | all arithmetic of so many sequences on **one** GPU |
-# | `gpus.allreduce(ranks, apart, nbytes)` | a sum over ranks of which every `apart`-th GPU is one |
+# | `gpus.compute(net, sequences)` | all arithmetic of that many sequences on **one** GPU |
+# | `gpus.allreduce(ranks, apart, nbytes)` | an allreduce over ranks, of which every `apart`-th GPU is one |
 #
-# The sums are computed by the closed forms, for Selene's links: by a ring, or by two dimensions
-# (lab 26), whichever is faster.
+# The times of allreduces are computed by formulas for Selene's links, for a ring or a
+# two-dimensional algorithm (lab 26), whichever is faster.
 #
 # ### Exercise 64.4 · Seconds of a step
 # Write the model. `net.batch`, `net.layers`, `net.hidden`, `net.sequence`, `net.parameters` are
-# numbers. 6 to 8 lines. *(advanced)*
+# numbers. For example, a batch of 32 sequences with data = 2 and micro = 4 makes 4 micro-batches in
+# each pipeline. 6 to 8 lines. *(advanced)*
 #
 # <details><summary>Hint 1: one micro-batch</summary>
 #
-# `gpus.compute(net, micro) / (tensor * pipeline)`, and to it `6 * net.layers / pipeline` times
+# `gpus.compute(net, micro) / (tensor * pipeline)`, plus `6 * net.layers / pipeline` times
 # `gpus.allreduce(tensor, 1, nbytes)`.
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
-# `(count + pipeline - 1) * one + gpus.allreduce(data, tensor, …)`, where `count` is the first line,
-# and `one` the seconds of one micro-batch.
+# `(count + pipeline - 1) * one + gpus.allreduce(data, tensor, …)`, where `count` is the number of
+# micro-batches, and `one` is the time of one micro-batch.
 # </details>
 
 
@@ -513,21 +529,22 @@ check("64.4", step_seconds)
 
 # %% [markdown]
 # ### Predict
-# A net of 162 billion parameters in 32 layers on 64 GPUs, with one data rank, so tensor × pipeline
-# = 64. The batch has 32 sequences. Few tensor ranks leave a long pipeline with a large bubble; many
-# of them lie on several nodes. Which number of tensor ranks is fastest: 2, 4, 8, 16 or 32?
+# Take a model with 162 billion parameters in 32 layers on 64 GPUs, with one data rank, so that
+# tensor × pipeline = 64. The batch has 32 sequences. With few tensor ranks, the pipeline is long
+# and its bubble large. With many tensor ranks, they are on several nodes. Which number of tensor
+# ranks is fastest: 2, 4, 8, 16 or 32?
 #
-# Micro-batches have one sequence, so you can compute the bubble: (pipeline - 1) / micro-batches of
-# the rest. What the sums take is a guess.
+# Micro-batches have one sequence, so you can compute the bubble: (pipeline − 1) / micro-batches of
+# the remaining time. The time of the allreduces is a guess.
 
 # %%
 predict("64.4", tensor=...)
 
 # %% [markdown]
 # ### Compute
-# One number is missing: which share of their peak the GPUs reach in arithmetic. We take the share
-# that suits five of the paper's ten nets best, and foretell the other five. That says how far the
-# model may be trusted.
+# One number is missing, the share of their peak that the GPUs reach in arithmetic. We take the
+# share that fits five of the paper's ten models best, and predict the other five. The error of
+# these predictions shows how far the model can be trusted.
 
 # %%
 nets = lab64.published()
@@ -558,19 +575,20 @@ for count in (8, 16):
     )
 
 # %% [markdown]
-# **Explain.** From left to right the pipeline gets shorter, and so does the bubble. The sums grow,
-# most of all where a group of tensor ranks is larger than a node: the printed sum takes longer on
-# 16 than on 8, though each rank computes half as much. Eight, a node's GPUs, is the middle.
+# **Explain.** From left to right in the plot, the pipeline becomes shorter, and so does the bubble.
+# The time of the allreduces grows, most of all where a group of tensor ranks is larger than a node:
+# the printed allreduce takes longer on 16 ranks than on 8, although each rank computes half as
+# much. Eight ranks, which is the number of GPUs in a node, give the shortest time.
 #
-# Eight and sixteen differ by less than the model's error, so the model alone could not decide
-# between them. The paper measured this very net (figure 13), and found what the picture says:
-# tensor ranks up to the GPUs of a node, pipeline beyond.
+# Eight and sixteen differ by less than the error of the model, so the model alone could not decide
+# between them. The paper measured exactly this model (figure 13), and came to the same conclusion
+# as the plot: use tensor ranks up to the number of GPUs in a node, and pipeline ranks beyond.
 #
 # ### Choose
-# For each net of the paper's table all layouts that fit into 80 GB are tried, with micro-batches of
-# one sequence. (20 bytes a parameter, and activations: `lab64.bytes_on_a_gpu`.) The paper's own
-# layout, (tensor, pipeline, data), stands beside the best. The net of 145.6 billion parameters is
-# like GPT-3.
+# For each model of the paper's table, the next cell tries all layouts that fit into 80 GB, with
+# micro-batches of one sequence (20 bytes per parameter, and activations: `lab64.bytes_on_a_gpu`).
+# It shows the paper's own layout, (tensor, pipeline, data), next to the best one. The model with
+# 145.6 billion parameters is similar to GPT-3.
 
 # %%
 rows = []
@@ -595,60 +613,62 @@ for net in nets:
 print(pandas.DataFrame(rows).set_index("billions").to_string())
 
 # %% [markdown]
-# **Explain.** From 76 billion parameters on the model takes 8 tensor ranks, as the paper did: as
-# many as a node has. The column "tensor, within 10 %" says which numbers come as near as that,
-# about the model's error: often 4, hardly ever 16.
+# **Explain.** From 76 billion parameters on, our cost model chooses 8 tensor ranks, like the paper,
+# which is the number of GPUs in a node. The column "tensor, within 10 %" contains the numbers that
+# are about as fast, within the error of the cost model: often 4, hardly ever 16.
 #
-# From 3.6 to 39 billion the model takes fewer tensor ranks than the paper, and saves up to 15 %.
-# That is about its error, so it decides nothing there. Nor does it for the number of stages, where
-# the last column has several. Messages between stages, which we left out, speak for fewer.
+# From 3.6 to 39 billion parameters it chooses fewer tensor ranks than the paper, and saves up to 15
+# %. This is about its error, so it does not decide anything there. Nor does it decide about the
+# number of stages, where the last column has several. The messages between stages, which we left
+# out, favor fewer stages.
 #
-# Why is the model too fast for small nets (plus in "model off"), and too slow for large ones? Two
-# likely reasons, which nothing here tells apart. It takes one share of the peak for all, though
-# larger matrices compute better (lab 12). And the paper ran interleaved pieces for most of its
-# large nets (lab 63), whose bubble is smaller.
+# Why is the cost model too fast for small models (plus in "model off") and too slow for large ones?
+# There are two likely reasons, which nothing here distinguishes. It uses one share of the peak for
+# all, although larger matrices compute more efficiently (lab 12). And the paper used interleaved
+# schedules for most of its large models (lab 63), whose bubble is smaller.
 #
-# What the lab does not show is time on your machine. Losses, calls and bytes are those of real
-# ranks; seconds are computed, and held against the paper's.
+# This lab does not show time on your machine. Losses, calls and bytes come from real ranks, while
+# seconds are computed and compared with those of the paper.
 #
-# ## 6. The same by PyTorch's DTensor
-# In practice nobody writes f and g by hand, because PyTorch can derive both. A **DTensor** is a
-# tensor that knows how it is spread over the ranks, and each operation on it works out what the
-# result looks like and which messages that takes. How it is spread is called its *placement*:
+# ## 6. The same with PyTorch's DTensor
+# In practice you would not write f and g by hand, because PyTorch can derive both. A
+# [**DTensor**](@pytorch_dtensor) (distributed tensor) knows how it is distributed over the ranks,
+# and each operation on it determines how the result is distributed and which messages this takes.
+# The distribution is called its *placement*:
 #
-# | placement | a rank holds | in this lab |
+# | placement | a rank has | in this lab |
 # |---|---|---|
 # | `Shard(0)` | its part along the first axis | a weight cut by columns (`column`) |
 # | `Shard(1)` | its part along the second axis | a weight cut by rows (`row`) |
-# | `Replicate()` | everything | x, y, and the bias behind g |
-# | `Partial()` | a term; the sum over the ranks is the tensor | y in front of g |
+# | `Replicate()` | everything | x, y, and the bias after g |
+# | `Partial()` | a partial sum; the sum over the ranks is the tensor | y before g |
 #
-# A layer that has a weight in `Shard(1)` gives a `Partial()` result, and turning that into a
-# `Replicate()` one is an allreduce, which is your g. For the layers of an ordinary module there are
-# two ready-made styles: `ColwiseParallel()` cuts a layer by columns, and `RowwiseParallel()` cuts it
-# by rows and makes its result whole. `parallelize_module(module, mesh, plan)` replaces the weights
-# of a module by DTensors. The *mesh* says which ranks take part, and the plan maps names of layers
-# to styles:
+# A layer whose weight has the placement `Shard(1)` returns a `Partial()` result, and converting it
+# to `Replicate()` is an allreduce, which is your g. For the layers of an ordinary module there are
+# two predefined styles: `ColwiseParallel()` cuts a layer by columns, and `RowwiseParallel()` cuts
+# it by rows and makes its result whole. `parallelize_module(module, mesh, plan)` replaces the
+# weights of a module by DTensors. The *mesh* contains the ranks that take part, and the plan maps
+# names of layers to styles:
 #
 #     mesh = init_device_mesh("cuda", (8,), mesh_dim_names=("tensor",))
 #     parallelize_module(model, mesh, {"embedding": RowwiseParallel(), "head": ColwiseParallel()})
 #
 # `lab64.Separate` is an attention and an MLP as one process would compute them. It differs from
-# yours in one respect. Its queries, keys and values have a layer each, `q`, `k` and `v`, since
-# `Shard(0)` of the one large matrix would tear heads apart, as it did in 64.3.
+# yours in one respect: queries, keys and values have separate layers, `q`, `k` and `v`, because
+# `Shard(0)` of the single large matrix would split heads incorrectly, as in 64.3.
 #
 # ### Exercise 64.5 · A plan for DTensor
-# Write the plan for its six layers, `q`, `k`, `v`, `out`, `up` and `down`, so that each is cut as
-# yours is. The check runs both on the same weights, and compares what leaves, what each rank holds
+# Write the plan for its six layers, `q`, `k`, `v`, `out`, `up` and `down`, so that each is cut like
+# yours. The check runs both on the same weights, and compares the output, the parts of each rank
 # and every gradient. 6 lines. *(beginner)*
 #
 # <details><summary>Hint 1: which cut?</summary>
 #
-# The function `cut` above says it: what goes through `column` or `own_heads` is cut by columns.
+# The function `cut` above shows it: everything that uses `column` or `own_heads` is cut by columns.
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
-# `out` and `down` stand in front of g, so they are `RowwiseParallel()`. All others are
+# `out` and `down` come before g, so they are `RowwiseParallel()`. All others are
 # `ColwiseParallel()`.
 # </details>
 
@@ -668,18 +688,18 @@ check("64.5", plan_of_block)
 
 # %% [markdown]
 # ### Predict
-# Your attention and your MLP together take four allreduces: f and g of each. DTensor cuts the same
-# matrices in the same way, but it handles `q`, `k` and `v` as three layers. How many allreduces does
-# it take on the way forward, and how many on the way back?
+# Your attention and your MLP together take four allreduces: one each for their f and g. DTensor
+# cuts the same matrices in the same way, but it treats `q`, `k` and `v` as three layers. How many
+# allreduces does it take in the forward pass, and how many in the backward pass?
 
 # %%
 predict("64.5", forward=..., back=...)  # two whole numbers
 
 # %% [markdown]
 # ### Measure
-# Both go forward and back once, with the sizes of the training above and the same weights. Calls are
-# counted by the communicator for yours, and by PyTorch's `CommDebugMode` for DTensor's. On CPUs
-# DTensor's messages go by Gloo, on GPUs by NCCL. About 5 s.
+# Both compute one forward and one backward pass, with the sizes of the training above and the same
+# weights. The communicator counts the calls of yours, and PyTorch's `CommDebugMode` counts those of
+# DTensor. On CPUs DTensor uses Gloo, and on GPUs NCCL. This takes about 5 s.
 
 # %%
 beside = launch.run(
@@ -698,23 +718,32 @@ record.add("dtensor", ranks=size, apart=max(apart.values()), calls=calls)
 predict.right("64.5", forward=calls["DTensor"][0], back=calls["DTensor"][1])
 
 # %% [markdown]
-# **Explain.** Both hold the same parts and compute the same numbers, up to the order in which terms
-# are added. So DTensor is no other kind of parallelism; it writes your f and g for you.
+# **Explain.** Both keep the same parts and compute the same numbers, up to the order in which terms
+# are added. DTensor is therefore not another kind of parallelism. It writes f and g for you.
 #
-# It sends more, though, because it treats every layer by itself. Each of `q`, `k` and `v` has an f of
-# its own, and each f sums a gradient on the way back, where yours sums once for all three. On the way
-# forward both have two sums, one for each layer that is cut by rows. PyTorch can merge the three
-# where the attention is a module of its own: the style `PrepareModuleInput` turns what enters that
-# module into one DTensor, so that the three gradients are added up on each rank first. Tried here,
-# it brought the sums on the attention's way back from three to one.
+# However, it sends more, because it treats every layer separately. Each of `q`, `k` and `v` has its
+# own f, and each f adds up a gradient in the backward pass, while yours adds once for all three. In
+# the forward pass both make two allreduces, one for each layer that is cut by rows. PyTorch can
+# merge the three if the attention is a separate module: the style `PrepareModuleInput` converts the
+# input of this module to one DTensor, so that the three gradients are first added on each rank. We
+# tried it, and it reduced the allreduces in the attention's backward pass from three to one.
 #
 # ### What you take away
-# - Columns, then rows: one sum forward for an MLP, one for attention by heads, and as many back.
-# - f and g are a pair: where one adds up forward, the other adds up back. Without f the net trains,
-#   wrongly.
-# - DTensor derives f and g from placements: `Shard(0)` is a cut by columns, `Shard(1)` one by rows.
-# - The next layer waits for each sum: keep tensor ranks inside of a node, where links are fast.
+# - Cut by columns and then by rows. This takes one allreduce in the forward pass for an MLP and one
+#   for an attention, and as many in the backward pass.
+# - f and g are a pair: where one adds in the forward pass, the other adds in the backward pass.
+#   Without f the network trains, but wrongly.
+# - DTensor derives f and g from placements: `Shard(0)` is a cut by columns, and `Shard(1)` one by
+#   rows.
+# - The next layer waits for each allreduce, so keep tensor ranks inside a node, where links are
+#   fast.
 # - Sequence parallelism sends as much and keeps less. (Megatron-LM sends a quarter more, to keep
-#   less still.)
-# - A layout: tensor ranks up to the node; then, as the paper advises, pipeline until the net fits,
-#   and data for the rest.
+#   even less.)
+# - For a layout, use tensor ranks up to the size of a node. Then, as the paper advises, use
+#   pipeline ranks until the model fits, and data ranks for the rest.
+#
+# ### Further reading
+# - [@shoeybi2019] The paper that introduced this way of cutting a transformer.
+# - [@narayanan2021] How to combine tensor, pipeline and data parallelism on thousands of GPUs.
+# - [@korthikanti2022] Sequence parallelism, and recomputing only some activations.
+# - [@pytorch_dtensor] PyTorch's distributed tensors and their placements.

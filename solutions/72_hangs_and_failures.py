@@ -1,12 +1,27 @@
 # %% [markdown]
 # # 72 Hangs and failures
 #
-# A training job on many ranks that fails seldom says why. Mostly it says nothing, and stands still.
-# You produce four failures, read what they leave behind, and mend them.
+# A training job on many ranks often fails without an error message. One rank waits for a disk or
+# takes another branch of the code, all other ranks wait for it in a collective, and the job stands
+# still until its time is over. With a hundred ranks, a hundred programs look equally guilty, and
+# the one with the cause is silent. In other failures the job does not stop at all and computes with
+# wrong numbers.
 #
-# **You will be able to** (1) name the rank and the line that all others wait for, (2) find the
-# first call that does not fit the others', (3) train on uneven shards, (4) find the first NaN, and
-# skip a step on all ranks together.
+# In this lab we produce real failures on three ranks, read the evidence that they leave behind, and
+# fix their causes. First one rank is missing from a collective, then the ranks call different
+# collectives, then their shards have unequal length, and finally one rank computes a NaN (not a
+# number). At the end, two tables list further failures, and what has to be switched on before a job
+# starts so that there is evidence at all.
+#
+# **After this lab you can** (1) name the rank and the line for which all other ranks wait, (2) find
+# the first collective call that does not match the calls of the other ranks, (3) train on uneven
+# shards, (4) find the first NaN, and skip a step on all ranks together.
+#
+# ![Left: ranks 0 and 2 wait in an allreduce while rank 1 is still reading a file. Right: rank 1 makes one extra call, a broadcast, so all its later calls are paired with the wrong calls of ranks 0 and 2](72_hang.svg)
+#
+# *Two kinds of hang. Left: one rank is missing, and it is the only one that is not in a collective.
+# Right: all ranks are in a collective, but rank 1 has made an additional call, so from its second
+# call on the calls no longer match.*
 #
 # Needs: mpi, horovod, torch · Ranks: 1 · Minutes: 65 · Level: advanced · Before: 21, 30, 40, 60
 
@@ -26,14 +41,17 @@ mystery = 1  # which faults you meet: any number from 0 on
 patience = 40  # seconds after which a check calls a program stuck
 
 # %% [markdown]
-# The failures here are real ones. `lab72.play` starts three ranks, which meet in a group of
-# `torch.distributed` over Gloo, on this computer alone. It lets them fail, looks at them from
-# outside, and ends them. Which rank, step and line are at fault is drawn by your user name, your
-# computer and `mystery`: the programs do not show it, and your neighbour's faults are others.
+# The failures in this lab are real. `lab72.play` starts three ranks on this computer, which form a
+# process group of [`torch.distributed`](@pytorch_distributed) over the backend [Gloo](@gloo). It
+# lets the ranks fail, inspects them from outside, and ends them. The rank, the step and the line at
+# fault are drawn from your user name, your computer and `mystery`. The programs do not print them,
+# and your neighbor gets other faults.
 #
-# ## 1. All wait: who is missing?
-# An epoch of data parallelism: each rank reads its own shard, a list of files. It writes a log, and
-# a table that other programs write to as well: `flock` waits until nobody else holds that file.
+# ## 1. All ranks wait: who is missing?
+# The function `epoch` below is one epoch of data-parallel training, in which each rank reads its
+# own shard, a list of files. After each step it prints to a log and appends a row to a table. Other
+# programs write to this table, too, so `flock` waits until no other program holds a lock on that
+# file.
 
 
 # %%
@@ -51,14 +69,16 @@ def epoch(files, log, table):
 
 
 # %% [markdown]
-# One rank does not come. All others wait for it in their next `all_reduce`, and say nothing: over
-# Gloo for half an hour, over NCCL for ten minutes, if nobody sets another limit.
+# Suppose that one rank does not arrive at its next `all_reduce`. All other ranks wait for it in
+# theirs, and do so silently. Unless you set another limit, they wait for half an hour over Gloo and
+# for ten minutes over [NCCL](@nccl) (NVIDIA Collective Communications Library).
 #
-# **py-spy** tells in which line a running Python process is, from outside:
-# `py-spy dump --pid 4711`. The process need not be prepared. This is what it sees of the three
-# ranks, once nothing moves any more. Read it from the bottom: the last line of each rank is one of
-# `epoch`, and above it stands what that line has called, if it is Python. About 10 s. (Three more
-# runs, with other faults, are made along with it for your exercise.)
+# [py-spy](@py_spy) is a tool that shows from outside in which line a running Python process is, for
+# example with `py-spy dump --pid 4711`. You don't need to prepare the process for it. The next cell
+# runs `epoch` on three ranks, waits until no rank makes progress, and prints what py-spy sees. Read
+# each rank's stack from the bottom. Its last line is a line of `epoch`, and the lines above it are
+# the Python functions that this line has called. The cell takes about 10 s, because it also runs
+# three more jobs with other faults, which the check of your exercise will use.
 
 # %%
 lab72.show_program(epoch)
@@ -68,8 +88,8 @@ lab72.show_stacks(hangs[0])
 
 # %% [markdown]
 # ### Predict
-# Which rank do the others wait for? In which line of `epoch` is it? This is no guess: it stands
-# above.
+# For which rank do the others wait, and in which line of `epoch` is that rank? You don't have to
+# guess, because the stacks above tell you.
 
 # %%
 predict("72.1", rank=..., line=...)
@@ -78,51 +98,53 @@ predict("72.1", rank=..., line=...)
 predict.right("72.1", rank=faults[0].rank, line=lab72.line_of(epoch, faults[0]))
 
 # %% [markdown]
-# **Explain.** Two ranks are in the same line, an exchange: they are healthy. The third is in
-# another line, and that is the one to look at. What had happened there, by the line:
+# **Explain.** Two ranks are in the same line, which is a collective, and these ranks are healthy.
+# The third rank is in another line, so this rank is the one to look at. The line tells what was
+# broken:
 #
-# | in the line with | what was broken | the mend |
+# | in the line with | what was broken | how to fix it |
 # |---|---|---|
-# | `read_bytes` | the disk or the network file system does not answer | a copy nearby (lab 15) |
-# | `print` | nobody reads the log any more: the pipe is full | log to a file of one's own |
-# | `flock` | somebody holds the lock, perhaps a job that died | one file for each rank |
-# | `dist.barrier` | its shard is shorter, so it was through sooner | all stop after the shortest shard |
+# | `read_bytes` | the disk or the network file system does not answer | read from a copy on a local disk (lab 15) |
+# | `print` | no program reads the log any more, and the pipe is full | give each rank a log file of its own |
+# | `flock` | another program holds the lock, perhaps a job that has died | write one file per rank |
+# | `dist.barrier` | this rank's shard is shorter, so it finished earlier | let all ranks stop after the shortest shard |
 #
-# (Were its shard *longer*, it would stand in `all_reduce`, and the others in the barrier.)
+# If its shard were *longer*, this rank would be in `all_reduce` and the other two in the barrier.
 #
-# With 1,000 ranks nobody reads 1,000 stacks. So teach the computer your rule. Then mend the epoch:
-# not `epoch` itself, but what it works with.
+# With 1,000 ranks it is not practical to read 1,000 stacks. Therefore write down the rule that you
+# have just used as a function, and then remove the cause of the hang. You don't change `epoch`
+# itself for this, only the files with which it works.
 #
 # ### Exercise 72.1 · The odd one out
-# - `odd_one_out(stacks)`: `stacks[rank]` is a list of frames, outermost first: `stacks[rank][0]` is
-#   the one of `epoch`. A frame has a `.line`. Return the rank whose line of `epoch` no other rank
-#   shares, and that line: `return rank, line`.
-# - `mend(files, log, table, nearby)`: runs on each rank, and returns what its epoch gets in place
-#   of `files`, `log` and `table`: all of them in `nearby`, a folder on this rank's own disk. The
-#   log and the table are given. Your part is `copies`, a list of paths: `nearby / file.name` is a
-#   copy of a file (`nearby / file` would be the file itself). Take the first files alone, on all
-#   ranks as many as the shortest shard has. For that, all ranks have to know the smallest of their
-#   numbers:
+# - `odd_one_out(stacks)`: `stacks[rank]` is a list of frames with the outermost first, so that
+#   `stacks[rank][0]` is the frame of `epoch`. A frame has a `.line`. Return the rank whose line of
+#   `epoch` no other rank shares, together with that line: `return rank, line`.
+# - `mend(files, log, table, nearby)` runs on each rank, and returns what `epoch` gets on this rank
+#   in place of `files`, `log` and `table`. All three are in `nearby`, a folder on this rank's own
+#   disk. The log and the table are given. Your part is `copies`, a list of paths, in which
+#   `nearby / file.name` is the copy of a file (`nearby / file` would be the original file). Include
+#   only the first files, on all ranks as many as the shortest shard has. For this, every rank has
+#   to learn the smallest of the ranks' numbers of files:
 #
-#       dist.all_reduce(fewest, op=dist.ReduceOp.MIN)   # fewest: now the smallest of all ranks'
+#       dist.all_reduce(fewest, op=dist.ReduceOp.MIN)   # fewest is now the smallest value of all ranks
 #
-#   A list can be cut with such a tensor: `files[:fewest]`.
+#   You can slice a list with such a tensor: `files[:fewest]`.
 #
 # 3 lines and 2. *(beginner)*
 #
 # <details><summary>Hint 1: one number for each rank</summary>
 #
-# `lines = [stack[0].line for stack in stacks]` are the lines by rank. `lines.count(7)` is how often
-# 7 is in it.
+# `lines = [stack[0].line for stack in stacks]` contains the line of each rank, and `lines.count(7)`
+# says how often 7 is in it.
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
-# `min(range(len(lines)), key=lambda rank: lines.count(lines[rank]))` is the rank whose line is in
-# the list least often.
+# `min(range(len(lines)), key=lambda rank: lines.count(lines[rank]))` is the rank whose line occurs
+# least often in the list.
 # </details>
 # <details><summary>Hint 3: the smallest shard</summary>
 #
-# After the `all_reduce`, `files[:fewest]` are those that remain.
+# After the `all_reduce`, `files[:fewest]` are the files that remain.
 # </details>
 
 
@@ -153,14 +175,15 @@ def mend(files, log, table, nearby):
 check("72.1", odd_one_out, mend)
 
 # %% [markdown]
-# With two ranks, each is in a line of its own. Then look at the lines: who waits in an exchange is
-# healthy, who waits elsewhere keeps it waiting. If both wait in exchanges, you need the next
-# section.
+# With only two ranks, each rank is in a line of its own, so counting does not help. Look at the
+# lines themselves instead: a rank that waits in a collective is healthy, and a rank that waits in
+# any other line keeps it waiting. If both ranks wait in collectives, you need the next section.
 #
-# ## 2. All are in an exchange, and wait
-# MPI and `torch.distributed` do not know tensors by name. They pair **the first call of each rank,
-# then the second, and so on**. A rank that makes one call too many or too few, or two in another
-# order, is out of step from there on.
+# ## 2. All ranks are in a collective, and wait
+# MPI (Message Passing Interface) and `torch.distributed` do not identify tensors by name. They pair
+# **the first call of each rank, then the second call of each rank, and so on**. A rank that makes
+# one call too many or too few, or makes two calls in another order, is therefore out of step from
+# that call on. In the function below, two conditions decide which collectives a rank calls.
 
 
 # %%
@@ -183,12 +206,14 @@ def train(batches):
 
 
 # %% [markdown]
-# Where each rank waits *now* may be a consequence, some calls later. What helps is what each of
-# them has *called*, in order. PyTorch's **flight recorder** notes the last 2,000 calls, with the
-# tensors' lengths and the line of the call; `lab72.play` asks for it.
+# The line in which each rank waits *now* may be a late consequence of a mismatch several calls
+# earlier. We therefore need the list of all collectives that each rank has called, in order.
+# PyTorch's [flight recorder](@flight_recorder) stores the last 2,000 calls of a rank, with the
+# lengths of the tensors and the line of each call, and `lab72.play` asks for these records.
 #
-# Here are the last calls of three ranks that hang: `all_reduce(6) line 7` is an allreduce of 6
-# numbers. (Again more runs are made along with it, for later.)
+# The next cell prints the last calls of three ranks that hang. For example, `all_reduce(6) line 7`
+# is an allreduce of 6 numbers that was called in line 7. The cell again runs further jobs for your
+# exercise.
 
 # %%
 lab72.show_program(train)
@@ -198,7 +223,8 @@ lab72.show_records(mixed_up[0])
 
 # %% [markdown]
 # ### Predict
-# Which rank made a call that does not fit the other two's, and in which line of `train`?
+# Which rank made a call that does not match the calls of the other two, and in which line of
+# `train`?
 
 # %%
 predict("72.2", rank=..., line=...)
@@ -207,40 +233,44 @@ predict("72.2", rank=..., line=...)
 predict.right("72.2", rank=disorders[0].rank, line=lab72.line_of(train, disorders[0]))
 
 # %% [markdown]
-# **Explain.** A batch that differs on one rank sent that rank another way through the code. A
-# condition such as `batch["loss"] > 100` was decided on *one* rank's numbers. The mend: decide on
-# numbers that are the same on all, at best on some that are summed anyway; else that costs an
-# exchange for each batch. And never let a `set` of names decide on an order: Python draws another
-# one in each process. `sorted` makes one that is the same everywhere.
+# **Explain.** One batch was different on one rank, and it made this rank take another path through
+# the code. The reason is that a condition such as `batch["loss"] > 100` was evaluated with the
+# numbers of *one* rank. To fix this, base such a decision on numbers that are the same on all
+# ranks. The cheapest are numbers that are reduced over all ranks anyway, because any other number
+# requires an additional collective for each batch.
+#
+# Also, never let a `set` of names determine an order, because Python iterates over such a set in a
+# different order in each process. `sorted` returns an order that is the same on all ranks.
 #
 # ### Exercise 72.2 · The first call that does not fit
 # - `first_difference(records)`: `records[rank]` is the list of a rank's calls, in order. A record
-#   has `.call` ("all_reduce"), `.numbers` (6) and `.line`. The loop over the places is given. At
-#   the first place where not all ranks have the same call with as many numbers, return the rank
-#   that differs from most others, and the line of *its* call. (If it left a call out, that is the
-#   next one: look above it. If there is no such place, `None` is right: then one rank just stopped,
-#   as in section 1.)
-# - `agree(batch)`: runs on each rank, for each batch in turn. `everybody`, all ranks' batches, is
-#   given. Return a new dict that is the same on all ranks: its `"loss"` is the largest of all
-#   ranks', and its `"statistics"` are all those that some rank wants, once each, in alphabetical
-#   order.
+#   has `.call` ("all_reduce"), `.numbers` (6) and `.line`. The loop over the positions in these
+#   lists is given. At the first position where the ranks do not all have the same call with the
+#   same number of values, return the rank that differs from most others, and the line of *its*
+#   call. (If a rank left a call out, its record at this position is the call after the missing one,
+#   so look above that line. If there is no such position, return `None`, because one rank has
+#   simply stopped, as in section 1.)
+# - `agree(batch)` runs on each rank, for each batch in turn. `everybody`, the list of all ranks'
+#   batches, is given. Return a new dict that is the same on all ranks. Its `"loss"` is the largest
+#   loss of all ranks, and its `"statistics"` are all statistics that at least one rank wants, once
+#   each, in alphabetical order.
 #
 # 4 lines and 2. *(intermediate)*
 #
 # <details><summary>Hint 1: do they differ?</summary>
 #
-# `kinds = [(call.call, call.numbers) for call in calls]`, and `len(set(kinds)) > 1` if they are not
-# all alike.
+# `kinds = [(call.call, call.numbers) for call in calls]` has one entry for each rank, and
+# `len(set(kinds)) > 1` is true if the entries are not all alike.
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
-# The rank is the one whose kind is in `kinds` least often, as in 72.1. Return it with
-# `calls[rank].line`, from inside of the loop.
+# The rank is the one whose entry occurs least often in `kinds`, as in 72.1. Return it with
+# `calls[rank].line`, inside the loop.
 # </details>
-# <details><summary>Hint 3: all that somebody wants</summary>
+# <details><summary>Hint 3: all statistics that some rank wants</summary>
 #
-# `wanted = {name for other in everybody for name in other["statistics"]}` is a set of them, without
-# an order. `max(other["loss"] for other in everybody)` is the largest loss.
+# `wanted = {name for other in everybody for name in other["statistics"]}` is a set of these names,
+# without an order. `max(other["loss"] for other in everybody)` is the largest loss.
 # </details>
 
 
@@ -274,10 +304,10 @@ check("72.2", first_difference, agree)
 
 # %% [markdown]
 # ### Measure: in the wrong order, and no hang
-# What if two calls are swapped that look alike? Two ranks add up `a`, which is 1 on each, and `b`,
-# which is
-# 10. Rank 1 begins with `b`. As a control the same with Horovod, where every tensor has a name.
-#     About 10 s.
+# A mismatch leads to a hang or an error only if the calls look different. In the next cell, two
+# calls that look alike are swapped. Two ranks add up `a`, which is 1 on each rank, and `b`, which
+# is 10 on each rank, but rank 1 begins with `b`. As a control, the same program runs with
+# [Horovod](@horovod), in which every tensor has a name. This takes about 10 s.
 
 # %%
 for rank, sums in enumerate(lab72.sums_in_another_order()):
@@ -285,20 +315,24 @@ for rank, sums in enumerate(lab72.sums_in_another_order()):
         print(f"rank {rank}, {library:18} a = {a:3.0f}  b = {b:3.0f}")
 
 # %% [markdown]
-# **Explain.** Right would be a = 2 and b = 20. `torch.distributed` adds a to b, and says nothing:
-# **the worst failure is the one that goes on**. Horovod asks all ranks which tensors are ready and
-# pairs them by name (lab 44), so that the order does not matter, as long as each rank gives both
-# before it waits for one (`hvd.allreduce_async`, as here).
+# **Explain.** The right sums are a = 2 and b = 20. `torch.distributed` adds `a` of one rank to `b`
+# of the other and reports nothing. **Such a failure is worse than a hang**, because the training
+# run continues with wrong numbers. Horovod asks all ranks which tensors are ready and pairs them by
+# name (lab 44). The order therefore does not matter, as long as each rank submits both tensors
+# before it waits for one of them (with `hvd.allreduce_async`, as here).
 #
 # ## 3. Uneven shards
-# 3,125 batches on three ranks: one has a batch less. It is through, and the others wait for it.
-# (Here the shards are a few batches long.) Horovod notices, since rank 0 hears from all ranks what
-# is ready. This **stall check** warns after `HOROVOD_STALL_CHECK_TIME_SECONDS` (60, unless you set
-# it), and ends everything after `HOROVOD_STALL_SHUTDOWN_TIME_SECONDS` (0, unless you set it:
-# never).
+# If you divide 3,125 batches among three ranks, one rank gets a batch less than the other two. It
+# finishes first, and the others wait for it in their last allreduce. (In this lab, the shards are
+# only a few batches long.)
 #
-# Three ranks sum one tensor a batch, `step.0`, `step.1` and so on. Here the warning comes after 1
-# s, the end after 2 s. About 10 s.
+# Horovod notices this situation, because rank 0 hears from all ranks which tensors are ready. Its
+# **stall check** prints a warning after `HOROVOD_STALL_CHECK_TIME_SECONDS` (by default 60). It ends
+# the job after `HOROVOD_STALL_SHUTDOWN_TIME_SECONDS`, for which the default is 0 and means never.
+#
+# In the next cell, three ranks allreduce one tensor for each batch, with the names `step.0`,
+# `step.1` and so on. The warning is set to come after 1 s, and the end after 2 s. The cell takes
+# about 10 s.
 
 # %%
 lengths = lab72.shards(mystery)
@@ -306,7 +340,7 @@ lab72.stall(lengths)
 
 # %% [markdown]
 # ### Predict
-# Which rank is missing, and how many batches has it?
+# Which rank is missing, and how many batches does it have?
 
 # %%
 predict("72.3", rank=..., batches=...)
@@ -315,28 +349,33 @@ predict("72.3", rank=..., batches=...)
 predict.right("72.3", rank=lengths.index(min(lengths)), batches=min(lengths))
 
 # %% [markdown]
-# **Explain.** "Missing ranks", then the rank, and in brackets the tensors that it has not given. If
-# that is `step.3`, it had the steps 0, 1, 2: three batches.
+# **Explain.** The warning contains "Missing ranks", then the number of the rank, and in brackets
+# the tensors that this rank has not submitted. If the tensor is `step.3`, the rank has completed
+# steps 0, 1 and 2, so it has three batches.
 #
-# The mend is `hvd.join()`. A rank that has no more batches calls it: "from now on I join in every
-# allreduce, with zeros". It returns when all ranks have called it.
+# Horovod's solution is `hvd.join()`. A rank calls it when it has no more batches. From then on,
+# this rank takes part in every allreduce with zeros, until all ranks have called `hvd.join()` and
+# the call returns.
 #
-# There is a trap. `hvd.allreduce` *averages*, over all ranks, and zeros count. With three ranks, of
-# which one has joined, (3 + 5 + 0) / 3 is not the mean of 3 and 5. So add up two things: the
-# numbers, and **how many ranks have some**:
+# These zeros cause a problem, because `hvd.allreduce` *averages* by default, over all ranks. If one
+# of three ranks has joined, and the other two contribute 3 and 5, the result is (3 + 5 + 0) / 3
+# instead of the mean of 3 and 5. We therefore add up two things, the values and **the number of
+# ranks that contribute a value**:
 #
-#     total = hvd.allreduce(tensor, op=hvd.Sum, name=name)   # the sum; zeros do not change it
+#     total = hvd.allreduce(tensor, op=hvd.Sum, name=name)   # the sum, which zeros do not change
 #
 # ### Exercise 72.3 · Averages over those who are still there
-# `gradients` is this rank's list of tensors of 3 numbers, one for each of its batches; another rank
-# may have more, or none at all. Put into `results` the average of each of *this rank's* gradients,
-# over the ranks that have one in that step. Nobody may hang. The loop is given: 2 or 3 lines in it,
-# in place of the first `raise`, and one below it, in place of the second. *(intermediate)*
+# `gradients` is this rank's list of tensors of 3 numbers each, one tensor for each of its batches.
+# Another rank may have more tensors, or none at all. Put into `results` the average of each of
+# *this rank's* gradients, over the ranks that have a gradient in that step. No rank may hang. The
+# loop is given. Write 2 or 3 lines in it, in place of the first `raise`, and one line below it, in
+# place of the second. *(intermediate)*
 #
-# <details><summary>Hint 1: how many are there?</summary>
+# <details><summary>Hint 1: how many ranks contribute?</summary>
 #
 # Append a 1 to the gradient: `torch.cat([gradient, torch.ones(1)])` has four numbers. In the sum,
-# the last one is the number of ranks that sent something: who has joined sends zeros.
+# the last of them is the number of ranks that contributed a gradient, because a rank that has
+# joined sends zeros.
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
@@ -367,14 +406,14 @@ def averages(gradients):
 check("72.3", averages)
 
 # %% [markdown]
-# The simplest mend is another: give all ranks equally many. PyTorch's `DistributedSampler` does: it
-# repeats some samples, or leaves some out, with `drop_last=True`.
+# It is simpler still to give all ranks the same number of samples. PyTorch's `DistributedSampler`
+# does this: it repeats some samples or, with `drop_last=True`, leaves some out.
 #
-# ## 4. NaN: who was first?
-# A NaN ("not a number") comes from 0 / 0, for example, or from infinite minus infinite. What is
-# calculated with it is nearly always NaN again (a comparison or `torch.where` may lose it). In data
-# parallelism it spreads at once: **after the next exchange all ranks have it**, and all look
-# guilty.
+# ## 4. NaN: which rank was first?
+# A NaN results, for example, from 0 / 0 or from infinity minus infinity. Nearly every calculation
+# with a NaN returns a NaN again (a comparison or `torch.where` may drop it). In data-parallel
+# training it spreads at once, because **after the next allreduce all ranks have it**, and each of
+# them could be the source.
 
 
 # %%
@@ -393,9 +432,10 @@ def learn(batches):
 
 
 # %% [markdown]
-# So watch every rank for its first number that is not finite: NaN or infinite.
-# `lab72.watch_numbers` looks at all tensors after each line, as a debugger can, and notes
-# `(step, line)` of the first, or None. The pictures are digits; one picture of one rank is broken.
+# To find the source, we watch every rank for the first number that is not finite, which means NaN
+# or infinite. `lab72.watch_numbers` looks at all tensors after each line, as a debugger can, and
+# notes `(step, line)` of the first such number, or None. The images are digits, and one image of
+# one rank is broken.
 
 # %%
 lab72.show_program(learn)
@@ -406,7 +446,7 @@ for rank in poisoned[0]:
 
 # %% [markdown]
 # ### Predict
-# Which rank was first, and in which line? (No error came: all three ranks ran to the end.)
+# Which rank was first, and in which line? (There was no error, and all three ranks ran to the end.)
 
 # %%
 predict("72.4", rank=..., line=...)
@@ -415,21 +455,23 @@ predict("72.4", rank=..., line=...)
 predict.right("72.4", rank=poisons[0].rank, line=lab72.line_of(learn, poisons[0]))
 
 # %% [markdown]
-# **Explain.** The two others note `dist.all_reduce`: it came to them from another rank. The first
-# one notes a line of its own, above it, in the same step. In `bright` a black picture does that: 0
-# / 0. In `contrast` one of a single colour: the logarithm of 0. In `energy` one with a pixel so
+# **Explain.** Two of the ranks note the line with `dist.all_reduce`, so the NaN came to them from
+# another rank. The rank that was first notes a line above it in the same step. In the line with
+# `bright`, the cause is a black image, because its sum is 0 and the line computes 0 / 0. In the
+# line with `contrast`, it is an image of a single color, because its standard deviation is 0 and
+# the line takes the logarithm of 0. In the line with `energy`, it is an image with a pixel so
 # bright that its square is too large for 32 bits.
 #
-# The mend: leave such a step out, but **on all ranks, or on none**. A rank that leaves out an
-# exchange alone is section 2.
+# One solution is to skip such a step, but it must be skipped **on all ranks or on none**. If one
+# rank alone leaves out a collective, the result is the hang of section 2.
 #
 # ### Exercise 72.4 · Name the first, and skip together
 # - `first_bad(notes)`: `notes[rank]` is `(step, line)` or None, as above. Return `(rank, line)` of
-#   the smallest note: `(1, 9) < (1, 12) < (2, 5)`. `ranks`, the numbers of those that have one, is
-#   given.
-# - `average(gradient)`: runs on each rank. Make the tensor the average of all ranks' gradients, in
-#   place, and return True. But if any number of any rank is not finite, return False, on *all*
-#   ranks. One exchange is enough.
+#   the smallest note. Python compares such pairs like this: `(1, 9) < (1, 12) < (2, 5)`. The list
+#   `ranks`, with the numbers of the ranks that have a note, is given.
+# - `average(gradient)` runs on each rank. Replace the tensor, in place, by the average of all
+#   ranks' gradients, and return True. If, however, any number of any rank is not finite, return
+#   False, on *all* ranks. One collective is enough.
 #
 # 2 lines and 3. *(advanced)*
 #
@@ -439,12 +481,14 @@ predict.right("72.4", rank=poisons[0].rank, line=lab72.line_of(learn, poisons[0]
 # </details>
 # <details><summary>Hint 2: is it finite?</summary>
 #
-# `torch.isfinite(gradient).all()` is a tensor with True or False. `bool(…)` makes it Python's.
+# `torch.isfinite(gradient).all()` is a tensor with True or False, and `bool(…)` converts it to
+# Python's True or False.
 # </details>
 # <details><summary>Hint 3: nearly the answer</summary>
 #
-# Make no decision before the exchange: `dist.all_reduce(gradient)` on every rank. The sum is the
-# same on all ranks, and it is not finite if any of its numbers was not. So look at the *sum*.
+# Do not decide anything before the collective: call `dist.all_reduce(gradient)` on every rank. The
+# sum is the same on all ranks, and it is not finite if any of the numbers in it was not. So look at
+# the *sum*.
 # </details>
 
 
@@ -473,60 +517,71 @@ def average(gradient):
 check("72.4", first_bad, average)
 
 # %% [markdown]
-# Why does the average look at the sum, and not at its own gradient before it?
+# Why does `average` look at the sum, and not at the rank's own gradient before the allreduce?
 # <details><summary>Answer</summary>
 #
-# Its own gradient is known to one rank alone: it would need a second exchange to tell the others.
-# The sum carries the news at no extra cost.
+# Only the rank itself knows its own gradient, so it would need a second collective to tell the
+# others. The sum tells all ranks at no extra cost.
 # </details>
 #
-# ## 5. Six more failures, by their signs
+# ## 5. Six more failures and their symptoms
+# The following table is for reference. It lists failures that you did not produce here, with the
+# message or behavior by which you can recognize each of them.
 #
-# | sign | what happened | the mend |
+# | symptom | what happened | how to fix it |
 # |---|---|---|
-# | "can't allocate memory", or SIGKILL (`dmesg` says why) | losses kept as tensors | `loss.item()` |
-# | half of the speed; NCCL: "Duplicate GPU detected" | two ranks on a device | `LOCAL_RANK` |
-# | "DataLoader worker … killed", in any line | memory ran out: a worker was ended | fewer workers (lab 15) |
-# | DDP: "params … appears not to match sizes" | two versions on two nodes | print versions on all ranks |
-# | `torch.save`: "unexpected pos" | a disk is full | room; rename what is complete (lab 70) |
-# | ranks do not meet: refused at once | nobody listens there | is rank 0 up? another `MASTER_PORT` |
-# | ranks do not meet: silence | a firewall | `NCCL_SOCKET_IFNAME`, `GLOO_SOCKET_IFNAME` |
+# | "can't allocate memory", or SIGKILL (`dmesg` tells the reason) | losses were stored as tensors, with their graphs | store `loss.item()` |
+# | half of the speed; NCCL: "Duplicate GPU detected" | two ranks use one device | choose the device by `LOCAL_RANK` |
+# | "DataLoader worker … killed", in any line | memory ran out, and a worker was ended | fewer workers (lab 15) |
+# | DDP: "params … appears not to match sizes" | two nodes have two versions of the code | print the versions on all ranks |
+# | `torch.save`: "unexpected pos" | a disk is full | free space; rename only complete files (lab 70) |
+# | ranks do not connect, and are refused at once | no process listens at that address | check that rank 0 runs; try another `MASTER_PORT` |
+# | ranks do not connect, and there is no message | a firewall, or the wrong network interface | set `NCCL_SOCKET_IFNAME`, `GLOO_SOCKET_IFNAME` |
 #
-# The other ranks then say "connection closed by peer", or "reset by peer", and on a cluster their
-# words may be the first that you read. **"By peer" is seldom the cause: look for a rank that says
-# something else.**
+# After such a failure, the other ranks report "connection closed by peer" or "reset by peer", and
+# on a cluster their messages may be the first that you read. **A message with "by peer" is seldom
+# the cause, so look for a rank with a different message.**
 #
-# Two of the signs vary. From NCCL 2.30 on, the second row's message is "Multiple Ranks are using
-# the same GPU". And when memory runs out, Linux as a rule ends the process that holds most of it,
-# which may be the rank itself or a worker of its DataLoader.
+# Two of the symptoms vary. From NCCL 2.30 on, the message in the second row is "Multiple Ranks are
+# using the same GPU". And when memory runs out, Linux usually ends the process that uses most of
+# it, which may be the rank itself or a worker of its DataLoader.
 #
-# ## 6. What to switch on before (to look things up in)
-# Evidence must be asked for *before* a job fails. What exists for what:
+# ## 6. What to switch on before a job (for reference)
+# You have to ask for evidence *before* a job fails. This table shows which tool gives which
+# evidence for which library:
 #
 # | what | how | Gloo | NCCL | Horovod |
 # |---|---|---|---|---|
-# | stacks | py-spy (may need root's rights), `faulthandler` | yes | yes, Python's side | yes |
-# | the calls | flight recorder: `TORCH_FR_BUFFER_SIZE` | yes, on demand | yes | no: the timeline (lab 44) |
-# | written after a time limit | `TORCH_NCCL_DUMP_ON_TIMEOUT=1` | no | yes | no |
-# | calls compared | `TORCH_DISTRIBUTED_DEBUG=DETAIL` | yes | yes | always, by name |
-# | a limit of time | `init_process_group(timeout=…)` | raises | see below | stall check |
+# | stacks | py-spy (may need root's rights), `faulthandler` | yes | yes, of the Python code | yes |
+# | the calls | flight recorder: `TORCH_FR_BUFFER_SIZE` | yes, on demand | yes | no, but the timeline (lab 44) |
+# | the calls, written after a time limit | `TORCH_NCCL_DUMP_ON_TIMEOUT=1` | no | yes | no |
+# | comparison of calls | `TORCH_DISTRIBUTED_DEBUG=DETAIL` | yes | yes | always, by name |
+# | a time limit | `init_process_group(timeout=…)` | raises | see below | stall check |
 # | what the library does | `NCCL_DEBUG=WARN`, or `INFO` | no | yes | `HOROVOD_LOG_LEVEL` |
 # | uneven shards | DDP: `with Join([model]):` | yes | yes | `hvd.join()` |
 #
-# NCCL's calls return before the GPU is through. So no line of Python raises when one hangs, unless
-# `TORCH_NCCL_BLOCKING_WAIT=1` makes `wait()` block, and raise at the limit. A watchdog thread looks
-# after the calls, and `TORCH_NCCL_ASYNC_ERROR_HANDLING` says what it does after an error or the
-# limit: 0 nothing, 1 abort NCCL and end the process, 2 only abort NCCL, 3 (as it is) end the
-# process without. 0 means a job that hangs until its time is over, and you pay for it.
-# `python -m torch.distributed.flight_recorder.fr_trace` compares the recorder's files as you did in
-# 72.2.
+# Calls of NCCL return before the GPU has completed them. When one hangs, no line of Python raises
+# an error, unless `TORCH_NCCL_BLOCKING_WAIT=1` makes `wait()` block and raise at the time limit.
+# Instead, a watchdog thread monitors the calls. `TORCH_NCCL_ASYNC_ERROR_HANDLING` tells the
+# watchdog what to do after an error or at the limit:
 #
-# The column NCCL comes from PyTorch's and NCCL's documentation. This lab shows none of it, since it
-# runs everywhere. Lab 43 shows `NCCL_DEBUG` where there are GPUs.
+# | value | what the watchdog does |
+# |---|---|
+# | 0 | nothing, so the job hangs until its time is over, and you pay for it |
+# | 1 | aborts NCCL and ends the process |
+# | 2 | aborts NCCL, and does not end the process |
+# | 3 (default) | ends the process without aborting NCCL |
 #
-# With `TORCH_DISTRIBUTED_DEBUG=DETAIL` each call first exchanges what it is about to do. That is
-# work in every call: PyTorch's documentation advises it for the search alone. Your case of section
-# 2 again:
+# `python -m torch.distributed.flight_recorder.fr_trace` compares the files of the flight recorder
+# as you did in 72.2.
+#
+# The column for NCCL comes from the documentation of PyTorch and NCCL. This lab measures none of
+# it, because it has to run on machines without GPUs. Lab 43 shows `NCCL_DEBUG` where there are
+# GPUs.
+#
+# With `TORCH_DISTRIBUTED_DEBUG=DETAIL`, the ranks tell each other before each call what they are
+# about to do. This is extra work in every call, so PyTorch's documentation recommends it only for
+# debugging. The next cell runs your job of section 2 again with this setting:
 
 # %%
 with launch.environment({"TORCH_DISTRIBUTED_DEBUG": "DETAIL"}):
@@ -535,13 +590,26 @@ for rank in ranks:
     print(f"rank {rank.rank} {rank.state}: {rank.error[:200]} …")
 
 # %% [markdown]
-# No hang any more: an error, on every rank, which names two calls that do not fit. Which rank is
-# the odd one you still have to find out.
+# The job no longer hangs. Every rank raises an error, which names two calls that do not match. The
+# error does not tell which of the ranks is the odd one, so you still have to find that out.
 #
-# ## What you take away
-# - A hang: stacks of all ranks. The odd one out is the one that all wait for.
-# - All in exchanges: the calls of all ranks, in order. The first that does not fit.
-# - Uneven shards: join, and count who is there. A zero is no gradient.
-# - A NaN: who had it before the exchange? Skip on all ranks or on none.
-# - "Closed by peer", "reset by peer" (section 5): these tell of another. Look for who speaks of
-#   itself.
+# ### What you take away
+# - For a hang, look at the stacks of all ranks. The rank that is in a line of its own is the one
+#   for which the others wait.
+# - If all ranks are in collectives, compare their calls in order, and find the first call that does
+#   not match.
+# - On uneven shards, join, and count the ranks that contribute. A zero is not a gradient.
+# - For a NaN, find the rank that had it before the allreduce, and skip the step on all ranks or on
+#   none.
+# - A rank that reports "closed by peer" or "reset by peer" (section 5) tells you about another
+#   rank. Look for a rank that reports an error of its own.
+#
+# ### Further reading
+# - [@flight_recorder] How to switch on the flight recorder, and how to read and compare its files.
+# - [@pytorch_distributed] The section on debugging describes `TORCH_DISTRIBUTED_DEBUG` and the
+#   environment variables of section 6.
+# - [@horovod_api] The reference describes `join` and the operations of `allreduce`.
+# - [@pytorch_join] A tutorial on uneven inputs with DDP, which is PyTorch's counterpart of
+#   `hvd.join()`.
+# - [@nccl_variables] The meaning of `NCCL_DEBUG` and of NCCL's other environment variables.
+# - [@py_spy] The page of py-spy explains which rights it needs and how to use it in containers.

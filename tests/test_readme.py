@@ -9,7 +9,12 @@ from labkit import paths
 
 ROOT = paths.root()
 TOOLS = (ROOT / "docs" / "TOOLS.md").read_text(encoding="utf-8")
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [
+    ROOT / "README.md",
+    ROOT / "CONTRIBUTING.md",
+    ROOT / "labs" / "GLOSSARY.md",
+    *sorted((ROOT / "docs").glob("*.md")),
+]
 
 
 def example(about: str) -> str:

@@ -22,12 +22,12 @@ _KEY = re.compile(r"\]\(@(\w+)\)|\[@(\w+)\]")
 _FIGURE = re.compile(r"!\[([^\]]*)\]\((\d\d_\w+\.svg)\)")
 _LINKED = re.compile(r"(?<!!)\[([^\]]*)\]\((?:@\w+|[^)]*)\)")
 _ADDRESS = re.compile(r"https?://\S+")
-_CODE = r"```.*?```|^ {4,}\S.*$|`[^`\n]*`"
+_CODE = r"```.*?```|^ {4,}\S[^\n]*|`[^`\n]*`"
 # A hint is displayed from the source, as it stands there.
 _HINT = r"<details>\s*<summary>\s*Hint.*?</details>"
 # Where no lab is linked: hints, code, headings, the line of facts, links, tags, formulas.
 _LEFT = (
-    rf"{_HINT}|{_CODE}|^#.*$|^Needs:.*$|!?\[[^\]]*\]\([^)]*\)"
+    rf"{_HINT}|{_CODE}|^#[^\n]*|^Needs:[^\n]*|!?\[[^\]]*\]\([^)]*\)"
     r"|<summary>.*?</summary>|<[^>]+>|\$[^$]+\$"
 )
 _NEXT = r"(?:,\s+(?:and\s+)?|\s+(?:and|or|to)\s+|–)"

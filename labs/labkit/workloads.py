@@ -333,8 +333,8 @@ def load(name: str, device: str, precision: str = "auto", *, contiguous: bool = 
 
     precision: "bf16" (mixed, and channels last for images), "fp32", or "auto", which is bf16 on
     GPUs whose tensor cores have it, and for tiny variants. contiguous: weights are never stored
-    channels last, and so neither are gradients; for code that flattens them by a view. Ranks that
-    share a GPU share the batch.
+    channels last, and so neither are gradients; for code that flattens them by a view, and for
+    Horovod, which refuses others. Ranks that share a GPU share the batch.
     """
     kind = KINDS[name]
     on_gpu = torch.device(device).type == "cuda"

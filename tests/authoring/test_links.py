@@ -22,7 +22,8 @@ PROSE = [
     ("### Lab 23 once more", "### Lab 23 once more"),
     ("Needs: mpi · Before: 23", "Needs: mpi · Before: 23"),
     ("`lab 23`, 23 labs", "`lab 23`, 23 labs"),
-    ("    lab 23 in code", "    lab 23 in code"),
+    ("### A title\nas in lab 23", f"### A title\nas in [lab 23]({RING})"),
+    ("    lab 23 in code\n\nlab 23", f"    lab 23 in code\n\n[lab 23]({RING})"),
     ("[lab 23](x.md)", "[lab 23](x.md)"),
     (
         "<details><summary>Hint 1: lab 23</summary>\n\nSee lab 23.\n</details>\nSee lab 23.",

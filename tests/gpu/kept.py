@@ -44,7 +44,7 @@ def row(lab: str, entries: Sequence[Mapping], problems: list[str]) -> Row:
     reached = [entry["flops"] / entry["seconds"] for entry in entries if _timed(entry)]
     return Row(
         lab,
-        list(dict.fromkeys(str(entry.get("device")) for entry in entries)),
+        list(dict.fromkeys(str(entry.get("trained_on", entry.get("device"))) for entry in entries)),
         list(dict.fromkeys(libraries)),
         max(reached, default=None),
         problems,

@@ -16,7 +16,8 @@ class Lab:
 
     on_device: first words of the `result` of records that tell of tensors on the GPU; others tell
     of the host, of files or of virtual ranks. on_host: ways that stay in host memory on purpose, as
-    a control. timeline: the lab writes none by itself, and one is asked for.
+    a control. timeline: the lab writes none by itself, and one is asked for. gpus: without so many
+    its ranks stay in host memory, by its own words.
     """
 
     stem: str
@@ -24,6 +25,7 @@ class Lab:
     settings: Mapping[str, object] = field(default_factory=dict)
     on_host: tuple[str, ...] = ()
     timeline: bool = False
+    gpus: int = 1
 
 
 WAYS = ("mpi", "mpi-gpu", "torch-gloo", "torch-gloo-gpu", "torch-nccl", "horovod-mpi", "horovod-mpi-gpu",
@@ -64,6 +66,9 @@ LABS = (
         on_host=("mpi", "torch-gloo", "torch-mpi", "horovod-mpi", "horovod-gloo"),
     ),
     Lab("60_ddp_and_fsdp", ("step", "sharded", "workload")),
+    Lab("62_model_parallel", ("model",), gpus=4),
+    Lab("63_pipeline_parallel", ("memory",), gpus=4),
+    Lab("64_tensor_parallel", ("trained",), gpus=2),
 )
 # What a lab calls that puts tensors on a GPU.
 _CALLS = re.compile(

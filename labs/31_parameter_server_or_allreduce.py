@@ -2,13 +2,26 @@
 # <!-- Generated from solutions/31_parameter_server_or_allreduce.py by `make labs`. Learners work on a copy in work/. -->
 # # 31 Parameter server or allreduce
 #
-# Who adds up the gradients: one server, several servers, or everybody? You build the first two from
-# messages, find the link that all wait for, and see how much of a published hot spot, VGG-16 on 64
-# GPUs, it explains.
+# Before allreduce became the usual way to average gradients, most distributed training used a
+# *parameter server*, a process that collects the gradients of all workers, updates the parameters,
+# and sends them back. This is easy to understand and to build, but its speed depends on details
+# that the training script does not show. In a well-known benchmark of 2017, 64 GPUs with parameter
+# servers trained VGG-16 more slowly than a single GPU, while other networks scaled acceptably on
+# the same machines.
 #
-# **You will be able to** (1) write a synchronous parameter server and split it over several, (2)
-# say how many bytes its busiest link carries, beside a ring's, (3) explain a published hot spot
-# from a table of layers.
+# In this lab we build a parameter server from messages, split it over several servers, and compare
+# both with an allreduce. We count the bytes that pass through the busiest link, and find out how
+# much of the published result for VGG-16 on 64 GPUs the links alone explain.
+#
+# **After this lab you can** (1) write a synchronous parameter server and split it over several
+# servers, (2) say how many bytes its busiest link transfers, compared with those of a ring, (3)
+# explain a published hot spot from a table of layers.
+#
+# ![Left, four workers exchange whole vectors with one server. Center, four workers exchange half vectors with each of two servers. Right, four ranks form a ring](../notebooks/figures/31_servers.svg)
+#
+# *With one server, all vectors pass through that server's link. Two servers hold half of the
+# parameters each, so the link of each server transfers half as much. In a ring allreduce there is
+# no server, and all links transfer the same number of bytes.*
 #
 # Needs: mpi, torch · Ranks: 4 · Minutes: 60 · Level: intermediate · Before: 20, 23, 30
 
@@ -31,37 +44,44 @@ patience = 30  # seconds after which a check calls the ranks stuck
 
 
 # %% [markdown]
-# In [lab 30](30_average_gradients.ipynb) all ranks added up together. The older way has two kinds of rank. A **parameter server**
-# keeps the parameters. In each step every **worker** *pushes* its gradient to the server. The
-# server takes the mean and makes the step. Then the workers *pull* the new parameters. That is easy
-# to build.
+# ## Two kinds of ranks
+# In [lab 30](30_average_gradients.ipynb) every rank computed gradients and took part in the allreduce. The older approach has two
+# kinds of ranks. A **parameter server** holds the parameters. In each step every **worker**
+# *pushes* its gradient to the server, the server takes the mean and updates the parameters, and
+# then the workers *pull* the new parameters. We study the **synchronous** form, in which the server
+# waits for all workers before it updates.
 #
-# Courses such as SURF's call this way **centralised**, and [lab 30](30_average_gradients.ipynb)'s **decentralised**: who adds up,
-# a centre or all?
+# Courses such as those of SURF, the Dutch cooperative for computing in education and research, call
+# this approach **centralized** and the approach of [lab 30](30_average_gradients.ipynb) **decentralized**. The two words say
+# whether the gradients are added in one central place or by all ranks.
+#
+# A small example with two workers shows a whole step. The parameter is 10, the learning rate is
+# 0.5, and the gradients are 2 and 4. The workers push 2 and 4, the server computes the mean 3 and
+# the new parameter 10 − 0.5 · 3 = 8.5, and both workers pull 8.5.
 #
 # ### Exercise 31.1 · A parameter server
-# Rank 0 is the server and computes no gradient. All others are workers. Write one step:
+# Rank 0 is the server and computes no gradient. All other ranks are workers. Write one step:
 #
 # | the server (rank 0) | each worker |
 # |---|---|
 # | receives each worker's gradient into a `box`, and adds it to a sum | sends its gradient to rank 0 |
-# | makes the step in `parameters`, in place | |
-# | sends `parameters` to each worker | receives them, into its own `parameters` |
+# | updates `parameters`, in place | |
+# | sends `parameters` to each worker | receives them into its own `parameters` |
 #
-# The step is `parameters -= rate * mean`. It writes into the array that is there; `parameters = …`
-# would make another. `comm.Recv(box)` without a `source` takes the message that comes first. About
-# 10 lines. *(beginner)*
+# The update is `parameters -= rate * mean`. It writes into the existing array, while
+# `parameters = …` would create another one. `comm.Recv(box)` without a `source` accepts whichever
+# message arrives first. About 10 lines. *(beginner)*
 #
 # <details><summary>Hint 1: a worker</summary>
 #
-# Two lines: `Send` the gradient to rank 0, `Recv` the parameters from there, into `parameters`
-# itself.
+# A worker needs two lines. It calls `Send` with its gradient and rank 0 as the destination, and
+# then `Recv` from rank 0 into `parameters` itself.
 # </details>
 # <details><summary>Hint 2: the server, nearly the answer</summary>
 #
-# `total = np.zeros_like(parameters)`, and a `box` of its size. `workers` times: receive into `box`,
-# add it to `total`. Then `parameters -= rate * total / …` (how many?), and
-# `comm.Send(parameters, dest=…)` to each.
+# Start with `total = np.zeros_like(parameters)` and a `box` of the same size. Repeat `workers`
+# times: receive into `box`, and add it to `total`. Then compute `parameters -= rate * total / …`
+# (divided by how many?), and call `comm.Send(parameters, dest=…)` for each worker.
 # </details>
 
 # %%
@@ -79,24 +99,27 @@ def server_step(comm, parameters, gradient, rate):
 check("31.1", server_step)
 
 # %% [markdown]
-# The two trainings are equal to rounding, not to the last bit: gradients are added in whatever
-# order they come.
+# The check compares your training run with that of one process. The two are equal up to rounding,
+# but not to the last bit, because the server adds the gradients in the order in which they arrive.
 #
 # ### Predict
-# VGG-16 has 138 million values, 553 MB. Take 64 workers, and links of 40 Gb/s: 5 GB/s in and 5 GB/s
-# out at once. How many seconds of communication has a step with one server, through whose link all
-# vectors go, in and then out? And with a ring, where each rank sends 2(p - 1)/p vectors ([lab 23](23_ring_allreduce.ipynb))?
+# VGG-16 has 138 million parameters, which are 553 MB in float32. Take 64 workers and links of 40
+# Gb/s, so that 5 GB/s can enter and another 5 GB/s can leave each rank at the same time. How many
+# seconds does the communication of one step take with a single server, whose link transfers all
+# vectors, first in and then out? How many seconds does it take with a ring, in which each rank
+# sends 2(p − 1)/p vectors ([lab 23](23_ring_allreduce.ipynb))?
 #
-# Now 16 servers. VGG has 16 layers with values, so each server gets one whole layer. How many
-# percent of all values has the fullest server? (The largest layer joins 7·7·512 numbers to 4,096.)
+# Now take 16 servers. VGG-16 has 16 layers with parameters, so each server gets one whole layer.
+# What percentage of all parameters does the server with the largest layer hold? (The largest layer
+# connects 7 · 7 · 512 input features to 4,096 output features.)
 
 # %%
 predict("31.2", one_server=..., ring=..., percent_on_fullest=...)
 
 # %% [markdown]
 # ### Measure: who waits for whom?
-# One step with one server and 4 workers on the virtual cluster ([lab 23](23_ring_allreduce.ipynb)), with vectors as long as
-# VGG-16's.
+# We run one step with one server and 4 workers on the virtual cluster, the simulator of [lab 23](23_ring_allreduce.ipynb). The
+# vectors count as long as those of VGG-16.
 
 # %%
 zeros = np.zeros(4096, np.float32)
@@ -108,28 +131,32 @@ plots.timeline(run, title="One server (rank 0), 4 workers, VGG-16: all wait for 
 
 
 # %% [markdown]
-# **Explain.** In the first half all four workers send at the same time and share rank 0's way in,
-# so each has a quarter of its speed. In the second half rank 0 sends, one worker after the other.
-# How much of the time does a worker's own link work?
+# **Explain.** In the first half all four workers send at the same time. They share the link into
+# rank 0, so each of them gets a quarter of its speed. In the second half rank 0 sends to one worker
+# after the other. Estimate from the plot for what share of the step a worker's own link would be
+# busy if it ran at full speed.
 #
 # <details><summary>Answer</summary>
 #
-# A worker's link carries two vectors, one out and one in; rank 0's carries eight. So at full speed
-# it would be busy for a quarter of the time. With 64 workers it is a 64th.
+# A worker's link transfers two vectors, one out and one in, while the link of rank 0 transfers
+# eight. At full speed a worker's link would therefore be busy for a quarter of the time. With 64
+# workers it would be busy for 1/64 of the time.
 # </details>
 #
 # ### Exercise 31.2 · Cut the parameters
-# One link is too slow. So take S servers, each with a piece of the parameters. Whole layers make
-# unequal pieces. Cut the flat vector instead, so that all servers hold as many *values*, or one
-# more. 3 lines. *(beginner)*
+# Because one link is too slow, we take S servers, and each of them holds a part of the parameters.
+# If every server got whole layers, the parts would have very different sizes. Cut the flat vector
+# of all parameters instead, so that all servers hold the same number of *values*, or one more. For
+# example, 10 values on 4 servers can be cut into parts of 2, 3, 2 and 3 values. 3 lines.
+# *(beginner)*
 #
 # <details><summary>Hint 1: what counts</summary>
 #
-# Layers do not matter, only `total = sum(sizes)`: a piece may end in the middle of a layer.
+# The layers do not matter, only `total = sum(sizes)`. A part may end in the middle of a layer.
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
-# Piece s begins at `s * total // servers` and ends where piece s + 1 begins.
+# Part s begins at `s * total // servers` and ends where part s + 1 begins.
 # </details>
 
 # %%
@@ -152,32 +179,34 @@ check("31.2", cut)
 
 # %% [markdown]
 # ### Exercise 31.3 · Several servers
-# Ranks 0 to S - 1 do what rank 0 did, each with its piece. But nobody may deal with one rank after
-# another now. If all servers took the first worker's message, then the second's, all would meet in
-# one worker's link, and the other links would idle. So everybody *begins* all its messages with
-# `Isend` and `Irecv`, keeps the requests in a list, and then waits for each ([lab 20](20_ranks_and_messages.ipynb)):
+# Ranks 0 to S − 1 now do what rank 0 did, each with its own part of the parameters. The order of
+# the messages matters more than before. If every server received from the first worker, then from
+# the second, and so on, all servers would wait for the link of a single worker while the other
+# links were idle. All ranks should therefore *launch* all their messages with `Isend` and `Irecv`,
+# keep the requests in a list, and then wait for each of them ([lab 20](20_ranks_and_messages.ipynb)):
 #
-# | a server (ranks 0 to S - 1) | a worker (ranks from S on) |
+# | a server (ranks 0 to S − 1) | a worker (ranks from S on) |
 # |---|---|
-# | begins an `Irecv` from each worker, into its box | begins an `Irecv` of each piece of `parameters` |
-# | waits for all | begins an `Isend` of each piece of `gradient` |
-# | makes the step in its piece of `parameters`, in place | waits for all |
-# | begins an `Isend` of its piece to each worker; waits for all | |
+# | launches an `Irecv` from each worker, into its box | launches an `Irecv` for each piece of `parameters` |
+# | waits for all | launches an `Isend` for each piece of `gradient` |
+# | updates its piece of `parameters`, in place | waits for all |
+# | launches an `Isend` of its piece to each worker; waits for all | |
 #
-# `own = parameters[pieces[comm.rank]]` is a view: what changes in it, in place, changes in
-# `parameters`. A server's boxes are
+# The expression `own = parameters[pieces[comm.rank]]` is a view, so an in-place change of `own`
+# also changes `parameters`. The boxes of a server are
 # `boxes = [np.empty_like(own) for worker in range(servers, comm.size)]`, and their sum is
 # `sum(boxes)`. About 13 lines. *(intermediate)*
 #
 # <details><summary>Hint 1: a server</summary>
 #
-# Box i is for rank servers + i: `requests = [comm.Irecv(box, source=servers + i) for i, box in
-# enumerate(boxes)]`. When all have come, `own -= rate * sum(boxes) / workers`.
+# Box i is for rank servers + i, so write
+# `requests = [comm.Irecv(box, source=servers + i) for i, box in enumerate(boxes)]`. When all
+# gradients have arrived, compute `own -= rate * sum(boxes) / workers`.
 # </details>
 # <details><summary>Hint 2: a worker, nearly the answer</summary>
 #
-# `requests = [comm.Irecv(parameters[piece], source=s) for s, piece in enumerate(pieces)]`; add
-# `[comm.Isend(gradient[piece], dest=s) for …]` to the list;
+# Write `requests = [comm.Irecv(parameters[piece], source=s) for s, piece in enumerate(pieces)]`,
+# add `[comm.Isend(gradient[piece], dest=s) for …]` to the list, and wait with
 # `for request in requests: request.Wait()`.
 # </details>
 
@@ -232,10 +261,11 @@ def even(servers):
 
 # %% [markdown]
 # ### Measure: VGG-16 over links of 40 Gb/s
-# A step's messages in six ways, on 2 to 64 workers. Lines show the time. Bars show what the busiest
-# link sends, in one direction. *Layers* gives whole layers to the servers, each to the one that has
-# fewest values so far. *Tree* adds on the way up a tree and sends the sum down again, as in [lab 21](21_collectives.ipynb).
-# About 20 s.
+# We simulate the messages of one step in six ways, on 2 to 64 workers. The lines show the time, and
+# the bars show how many bytes the busiest link sends in one direction. *Layers* assigns whole
+# layers to the servers, each layer to the server that has the fewest values so far, while *cut*
+# uses your equal parts. *Tree* adds the vectors on the way up a tree and sends the sum down again,
+# as in [lab 21](21_collectives.ipynb). The cell takes about 20 s.
 
 # %%
 ways = {
@@ -262,36 +292,41 @@ last = {"one_server": times["1 server"][most], "ring": times["ring"][most]}
 predict.compare("31.2", **last, percent_on_fullest=100 * max(dealt(vgg)) / sum(vgg))
 
 # %% [markdown]
-# **Explain.** You should see that one server's time grows with the workers, and that 16 servers
-# with equal pieces take a 16th of it, once there are more workers than servers. With whole layers
-# they take nearly as long as one: one server has layer fc6, three quarters of all values. A server
-# for each worker and the ring take about as long at 64 workers, although a ring's rank sends twice
-# as much. Why is the ring not slower?
+# **Explain.** You should see that the time of one server grows with the number of workers, and that
+# 16 servers with equal parts take a 16th of this time once there are more workers than servers.
+# With whole layers, 16 servers take nearly as long as one, because a single server holds layer fc6,
+# three quarters of all values. At 64 workers, a server for each worker takes about as long as the
+# ring, although a rank of the ring sends twice as many bytes. Before you open the answer, compare
+# the directions in which the bytes travel.
 #
-# <details><summary>Answer</summary>
+# <details><summary>Why is the ring not slower?</summary>
 #
-# With a server for each worker, a link carries one vector in one direction, and later one in the
-# other. The ring's links carry nearly two vectors each way, but in and out at the same time. And
-# the ring needs half the links, as it has no servers. Could a ring be beaten? Not by much where
-# only ranks add: [lab 23](23_ring_allreduce.ipynb) has the bound.
+# With a server for each worker, a link transfers one vector in one direction, and later one vector
+# in the other direction. The links of the ring transfer nearly two vectors in each direction, but
+# both directions are busy at the same time. In addition, the ring needs only half as many links,
+# because it has no servers. No method can be much faster than the ring where only ranks add, and
+# [lab 23](23_ring_allreduce.ipynb) derives the bound.
 # </details>
 #
 # ### A published hot spot
-# Horovod's README of 2017 (github.com/horovod/horovod at d54e3a88) has images/s of TensorFlow's
-# parameter servers and of Horovod, on 16 machines with 4 GPUs and 40 Gb/s each, 64 images a GPU.
-# The program was tf_cnn_benchmarks. It gives each variable in turn to the server that holds fewest
-# bytes: our `greedy`. (An older default of TensorFlow deals them like cards: our `dealt`.)
+# In 2017 the [README of Horovod](https://github.com/horovod/horovod/blob/d54e3a88/README.md) reported images per second for TensorFlow's
+# parameter servers and for [Horovod](https://horovod.readthedocs.io), measured on 16 machines with 4 GPUs and a 40 Gb/s
+# link each, and with 64 images per GPU. The benchmark program, tf_cnn_benchmarks, assigns each
+# variable in turn to the server that holds the fewest bytes, which is our `greedy`. (An older
+# default of TensorFlow assigns the variables to the servers in rotation, which is our `dealt`.)
 #
-# How much of the published time do our links alone explain? "Published" is a step's time on 64 GPUs
-# less that on one GPU. The README has two rows for the servers, with the workers' variables on the
-# CPU or on the GPU.
+# We now ask how much of the published time our links alone explain. In the next cell, "published"
+# is the time of a step on 64 GPUs minus the time of a step on one GPU. The README has two rows for
+# the parameter servers, with the variables of the workers on the CPU or on the GPU.
 #
 # Two things differ from our model:
 #
-# - How many servers there were is not said. 16 is our guess, one for each machine.
-# - Our 64 workers have a link each, and there four GPUs shared one. Four gradients leave by that
-#   link in the time in which the fullest of 16 servers takes in a 16th of 64 gradients or more:
-#   four or more. So the servers' links decide in both.
+# - The README does not say how many servers there were. We assume 16, one for each machine, but
+#   this is a guess.
+# - Each of our 64 workers has its own link, while in the benchmark four GPUs shared one. This makes
+#   no difference as long as the links of the servers are the slowest part, and they are. Four
+#   gradients leave a machine through its link in the time in which the fullest of the 16 servers
+#   receives at least a 16th of 64 gradients, which is four gradients or more.
 
 # %%
 # images/s: one GPU; 64 GPUs with servers (variables on CPU, on GPU), with Horovod and NCCL
@@ -326,32 +361,52 @@ plots.compare(ours, published, unit="seconds a step", title=title, names=("our l
 
 
 # %% [markdown]
-# **Explain.** For ResNet-101 and Inception-v3 our links with greedy placement take about 90 % of
-# the published time with variables on the CPU. Do not trust that too far. In the published step
-# there are updates and copies, which our model leaves out, and part of the messages may hide behind
-# computing, which makes it shorter. Two errors may cancel.
+# **Explain.** For ResNet-101 and Inception-v3, our links with greedy placement take about 90 % of
+# the published time with variables on the CPU. Do not trust this agreement too far. The published
+# step includes updates and copies, which our model leaves out, and some of its messages may be
+# hidden behind computation, which makes it shorter. These two errors may cancel.
 #
-# For VGG-16 the links explain a quarter, and no such error is as large. No placement helps VGG:
-# layer fc6, 411 MB, is on one server. 64 gradients of fc6 in and 64 copies out, in 40 s: that is
-# 1.3 GB/s, and a link has 5 GB/s. What may take the rest of the time?
+# For VGG-16 the links explain only a quarter of the published time, and neither of these errors is
+# large enough to account for the difference. Placement of whole layers cannot help VGG-16, because
+# its layer fc6, 411 MB, is on one server. That server receives 64 gradients of fc6 and sends 64
+# copies of its parameters in 40 s, which is 1.3 GB/s on a link that can transfer 5 GB/s. What could
+# take the remaining time?
 #
 # <details><summary>Answer</summary>
 #
-# Nobody has published it, so this is a guess: **gRPC**, which carried TensorFlow's tensors. It
-# packs each tensor into a message, cuts that into frames, copies it through TCP, and unpacks it.
-# Awan and others (CCGrid 2019, arXiv 1810.11112) tried gRPC alone, gRPC with InfiniBand or MPI
-# below it, and allreduces without it. The allreduces won.
+# As far as we know nobody has published a measurement, so this is a guess. TensorFlow transferred
+# its tensors with [gRPC](https://grpc.io/docs/), a library for remote procedure calls. It packs each tensor into a
+# message, divides the message into frames, copies the frames through TCP, and unpacks them. A study
+# of 2019 (Awan and others, under *Further reading*) compared gRPC alone, gRPC with InfiniBand or
+# MPI below it, and allreduces without gRPC. The allreduces were the fastest.
 # </details>
 #
-# Horovod is no free ride either. The same README has its own row without NCCL, with MPI's allreduce
-# on CPUs: ResNet-101 then ran at 3,762 images/s, slower than with TensorFlow's servers and
-# variables on the CPU (4,269).
+# Using Horovod does not guarantee a faster run either. The same README also reports Horovod without
+# [NCCL](https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/index.html) (NVIDIA Collective Communications Library), using MPI's allreduce on CPUs.
+# ResNet-101 then ran at 3,762 images/s, which is slower than with TensorFlow's servers and
+# variables on the CPU (4,269 images/s).
 #
-# ### For those who have time: your own ranks
-# This part is not in the minutes of the lab. It takes about 5 more.
+# ### What you take away
+# - With one server and W workers, the server's link transfers W whole vectors in and W out. All
+#   workers wait for this link.
+# - S servers divide this load by S if their parts have equal numbers of bytes. A single large layer
+#   cancels the gain if layers are kept whole.
+# - In the centralized approach servers add the gradients. In the decentralized approach all ranks
+#   do, as in a ring. Both give every worker the same mean.
+# - A ring sends less than 2 vectors through any link, however many workers there are, and it needs
+#   no extra machines.
+# - An asynchronous server does not wait for all workers, but it applies gradients that were
+#   computed with old parameters. (This lab has not shown it.)
+# - [Lab 32](32_buckets_and_overlap.ipynb) hides communication behind the backward pass, and in [lab 33](33_gossip_topologies.ipynb) each rank communicates only
+#   with its neighbors.
 #
-# A step's messages on real ranks: one server with its update, your ring of [lab 23](23_ring_allreduce.ipynb), and MPI's own
-# allreduce. The ring has all ranks as workers, the server one less.
+# ## Going further (optional): your own ranks
+# This part is for those who have time. It is not included in the minutes of the lab and takes about
+# 5 more.
+#
+# The next cell measures the messages of a step on real ranks, with one server including its update,
+# with the ring of [lab 23](23_ring_allreduce.ipynb), and with MPI's own allreduce. In the ring all ranks are workers, while
+# the server has one worker fewer.
 
 # %%
 def real_times(comm):
@@ -376,18 +431,16 @@ for way, time in real.items():
     )
 
 # %% [markdown]
-# **Explain.** You should see the server behind both others: its rank moves three vectors in and
-# three out, and adds them, while the others wait. You may see them close together. Through shared
-# memory all ranks use one memory, so there is no link of the server's own; and with fewer cores
-# than ranks the others' waiting may cost little.
+# **Explain.** You should see that the server takes longer than both others, because its rank
+# receives three vectors, adds them, and sends three, while the workers wait. On your machine the
+# three may also be close together. Ranks on one machine exchange their messages through shared
+# memory, so the server has no link of its own that could become the bottleneck. With fewer cores
+# than ranks, the time that the workers spend waiting may also cost little, because another rank can
+# use the core.
 #
-# ### What you take away
-# - A server's link carries every worker's vector, in and out: W workers, W vectors. Everybody waits
-#   for it.
-# - S servers divide that by S, if their pieces have equal bytes. One large layer undoes it.
-# - Centralised: servers add up. Decentralised: all ranks do, as in a ring. Both give every rank the
-#   same mean.
-# - Ring: less than 2 vectors through any link, however many workers, and no more machines.
-# - An asynchronous server waits for nobody, but steps with gradients of old parameters. (This lab
-#   has not shown it.)
-# - Next: [lab 32](32_buckets_and_overlap.ipynb) hides the exchange, and [lab 33](33_gossip_topologies.ipynb) asks only neighbours.
+# ### Further reading
+# - M. Li et al., *[Scaling Distributed Machine Learning with the Parameter Server](https://www.usenix.org/conference/osdi14/technical-sessions/presentation/li_mu)*, OSDI, 2014. The design of a parameter server with many servers, including asynchronous updates.
+# - J. Dean et al., *[Large Scale Distributed Deep Networks](https://papers.nips.cc/paper/4687-large-scale-distributed-deep-networks)*, NIPS, 2012. DistBelief, an early system in which many servers hold parts of a large model.
+# - A. Sergeev and M. Del Balso, *[Horovod: fast and easy distributed deep learning in TensorFlow](https://arxiv.org/abs/1802.05799)*, 2018. The Horovod paper, which compares parameter servers with a ring allreduce.
+# - A. Awan, J. Bédorf, C. Chu, H. Subramoni and D. Panda, *[Scalable Distributed DNN Training using TensorFlow and CUDA-Aware MPI](https://arxiv.org/abs/1810.11112)*, CCGRID, 2019. Measurements of gRPC, MPI and allreduce for TensorFlow on clusters with GPUs.
+# - Y. Jiang et al., *[A Unified Architecture for Accelerating Distributed DNN Training in Heterogeneous GPU/CPU Clusters](https://www.usenix.org/conference/osdi20/presentation/jiang)*, OSDI, 2020. BytePS, a newer design in which additional CPU machines serve as parameter servers.

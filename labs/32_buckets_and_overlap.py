@@ -2,13 +2,28 @@
 # <!-- Generated from solutions/32_buckets_and_overlap.py by `make labs`. Learners work on a copy in work/. -->
 # # 32 Buckets and overlap
 #
-# The heart of data-parallel training: the gradients' sum travels while the backward pass still
-# runs. You write it in three ways, and see on 160 virtual GPUs what each gains, and for which nets.
+# In data-parallel training every step contains an allreduce of all gradients. If it starts only
+# after the backward pass, the GPUs are idle while the messages travel, and on 160 GPUs this can
+# take longer than the computation. Most of the waiting is unnecessary, because the gradients of the
+# last layers are complete early in the backward pass. Their allreduce can run while the earlier
+# layers still compute. PyTorch's [DistributedDataParallel](https://docs.pytorch.org/docs/stable/notes/ddp.html) (DDP) and
+# [Horovod](https://horovod.readthedocs.io) both work in this way.
 #
-# **You will be able to** (1) begin a collective in the moment a gradient is there, (2) fuse
-# gradients into buckets, and say what too small and too large ones cost, (3) say for which nets
-# overlap matters, and, if you have time, (4) send parameters behind the next forward pass, as
-# S-Caffe does.
+# In this lab we write gradient averaging in three ways, namely with one allreduce at the end, with
+# one allreduce per layer during the backward pass, and with several gradients fused into a
+# *bucket*. We then measure on 160 virtual GPUs what each of them gains, why tiny buckets can be
+# slower than no overlap at all, and for which networks overlap matters.
+#
+# **After this lab you can** (1) launch a collective at the moment when a gradient is complete, (2)
+# fuse gradients into buckets, and say what too small and too large buckets cost, (3) say for which
+# networks overlap matters, and, if you have time, (4) hide a broadcast of parameters behind the
+# next forward pass, as S-Caffe does.
+#
+# ![Two timelines of one training step with three layers. Above, the allreduce of all gradients follows the backward pass. Below, an allreduce per layer starts as soon as that layer's gradient is complete, and the step ends earlier](../notebooks/figures/32_overlap.svg)
+#
+# *One training step. Above, a single allreduce starts after the backward pass. Below, each layer's
+# allreduce starts as soon as its gradient is complete, so only the last one, which belongs to layer
+# 0, is not hidden.*
 #
 # Needs: mpi, torch · Ranks: 4 · Minutes: 60 · Level: advanced · Before: 23, 30
 
@@ -34,56 +49,58 @@ patience = 60  # seconds after which a check calls the ranks stuck
 
 
 # %% [markdown]
-# ## A gradient need not wait for the others
-# [Lab 30](30_average_gradients.ipynb) waited for the end of backward, then summed. But backward goes from the last layer to the
-# first, and the last layer's gradient is there early on:
+# ## A gradient does not have to wait for the others
+# In [lab 30](30_average_gradients.ipynb) all ranks finished the backward pass and then averaged all gradients. However, the
+# backward pass runs from the last layer to the first, so the gradient of the last layer is complete
+# when most of the computation is still to come. The lower timeline in the figure shows how this
+# time can be used. While layer 1 computes its gradient, the allreduce of layer 2 is already in
+# progress.
 #
-# | | time → | | | | |
-# |---|---|---|---|---|---|
-# | at the end | backward 2 | backward 1 | backward 0 | sum of all | step |
-# | overlapped | backward 2 | backward 1 | backward 0 | | |
-# | | | sum of 2 | sum of 1 | sum of 0 | step |
+# You will write three ways to average the gradients, (a) with one allreduce at the end, (b) layer
+# by layer, and (c) in buckets. Each of them is a function `way(comm, net)` that returns two
+# functions:
 #
-# You will write several **ways** to sum: (a) all at the end, (b) layer by layer, (c) in buckets.
-# Each is a function `way(comm, net)` that returns two functions:
+# - `ready(i)` will be called during the backward pass, as soon as `net.gradients[i]` is complete.
+# - `finish()` will be called after the backward pass. It has to update every tensor exactly once.
 #
-# - `ready(i)` will be called in backward, as soon as `net.gradients[i]` is there.
-# - `finish()` will be called after backward. It has to update every tensor once.
-#
-# What you are given in `net`:
+# The object `net` holds one rank's copy of the network:
 #
 # | | |
 # |---|---|
-# | `net.gradients`, `net.parameters` | flat arrays; forward begins with tensor 0, backward ends there |
+# | `net.gradients`, `net.parameters` | flat arrays; the forward pass begins with tensor 0, and the backward pass ends there |
 # | `net.numbers` | 0, 1, …: the tensors' numbers |
-# | `net.join(numbers)` | one vector of these gradients |
-# | `net.cut(vector, numbers)` | takes such a vector apart: a list of (i, piece) |
-# | `net.update(i, mean)` | SGD's step of tensor i. `mean` is its mean gradient over all ranks |
+# | `net.join(numbers)` | one vector that contains the gradients with these numbers |
+# | `net.cut(vector, numbers)` | splits such a vector again: a list of (i, piece) |
+# | `net.update(i, mean)` | the SGD (stochastic gradient descent) step of tensor i, where `mean` is its mean gradient over all ranks |
 #
-# Your ranks keep their nets in host memory in this lab, also where there are GPUs: how a gradient
-# leaves a GPU is the subject of labs [27](27_cuda_aware_mpi.ipynb) and [46](46_three_libraries.ipynb).
+# In this lab the ranks keep their networks in host memory, even where there are GPUs. Labs [27](27_cuda_aware_mpi.ipynb) and
+# [46](46_three_libraries.ipynb) show how a gradient leaves a GPU.
 #
-# How does PyTorch tell that a gradient is there? By a **hook**, a function that it calls:
+# PyTorch can tell us when a gradient is complete. You register a **hook** on a parameter, which is
+# a function that PyTorch calls at a certain point. This hook runs directly after the gradient has
+# been written:
 #
-#     weight.register_post_accumulate_grad_hook(f)   # f(weight), right after weight.grad was written
+#     weight.register_post_accumulate_grad_hook(f)   # calls f(weight) right after weight.grad was written
 #
 # ### Exercise 32.1 · All at the end, and a hook
-# Write `at_the_end`: [lab 30](30_average_gradients.ipynb)'s average, so nothing to do in `ready`, and in `finish` one vector and
-# one `Allreduce`. About 8 lines.
+# Write `at_the_end`, which averages the gradients as in [lab 30](30_average_gradients.ipynb). There is nothing to do in `ready`,
+# and `finish` uses one vector and one `Allreduce`. About 8 lines.
 #
-# And write `watch`, which all ways share: it gives each parameter of a PyTorch module a hook that
-# calls `ready(i)`, where i is its place in `module.parameters()`. 2 lines. *(intermediate)*
+# Then write `watch`, which all ways share. It gives each parameter of a PyTorch module a hook that
+# calls `ready(i)`, where i is the parameter's position in `module.parameters()`. 2 lines.
+# *(intermediate)*
 #
 # <details><summary>Hint 1: which i does a hook know?</summary>
 #
-# `for i, weight in enumerate(module.parameters())`. `lambda weight: ready(i)` looks `i` up when it
-# is called: the loop is over then, and all hooks would name the last.
-# `lambda weight, i=i: ready(i)` keeps its own.
+# Loop with `for i, weight in enumerate(module.parameters())`. A plain `lambda weight: ready(i)`
+# looks up `i` only when it is called. At that time the loop is over, so all hooks would report the
+# last parameter. `lambda weight, i=i: ready(i)` stores its own value of `i`.
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
-# `finish`: `own = net.join(net.numbers)`, `total = np.empty_like(own)`, the `Allreduce`; then
-# update with each mean, `for i, piece in net.cut(total, net.numbers)`. `ready`: `pass`.
+# In `finish`, set `own = net.join(net.numbers)` and `total = np.empty_like(own)`, and call
+# `Allreduce`. Then update each tensor with its mean in a loop
+# `for i, piece in net.cut(total, net.numbers)`. The body of `ready` is `pass`, and the last line is
 # `return ready, finish`.
 # </details>
 
@@ -105,15 +122,18 @@ check("32.1", at_the_end, watch)
 
 # %% [markdown]
 # ## A machine with 160 GPUs
-# S-Caffe (Awan et al., PPoPP 2017) trained on 160 GPUs of the kind K80, 16 a node. This machine is
-# a virtual one, as in [lab 23](23_ring_allreduce.ipynb): its **virtual ranks** are functions in one process, each with a clock
-# of its own. `comm.compute(seconds)` lets the clock run on; a message takes what latency and
-# bandwidth say.
+# S-Caffe, a version of the Caffe library for clusters, was used in 2017 to train on 160 K80 GPUs,
+# 16 in each node. We use a machine model of such a cluster and run it on the virtual cluster, the
+# simulator of [lab 23](23_ring_allreduce.ipynb). Its **virtual ranks** are functions in one process, and each of them has its
+# own clock. `comm.compute(seconds)` advances this clock, and a message takes the time that follows
+# from latency and bandwidth.
 #
-# A message that was begun moves on by itself there, as if the network card did the work. On your
-# machine that is another story, and [lab 36](36_progress.ipynb) tells it.
+# On the virtual cluster a launched message makes progress by itself, as if the network interface
+# card (NIC) did all the work. On your machine this is not guaranteed, and [lab 36](36_progress.ipynb) shows what happens
+# there.
 #
-# The printed lines say for each number whether it was published, computed or estimated.
+# The printed lines say for each number whether it was published, computed or estimated. They call
+# an allreduce a *sum*, and the time for the forward and backward pass *arithmetic*.
 
 # %%
 machine = virtual.machine("k80_fdr")
@@ -135,12 +155,14 @@ in_last_three = 100 * sum(alexnet.sizes[-3:]) / sum(alexnet.sizes)
 print(f"{in_last_three:.0f} % of these bytes are in its last three layers")
 
 # %% [markdown]
-# Where the arithmetic comes from: a layer's flops forward, and twice that in backward, at 1.3
-# Tflop/s. (TensorFlow's benchmarks of May 2017 have 52.4 images a second of ResNet-50 on one such
-# GPU; an image is 3 times 8.2 Gflop.)
+# The time for the arithmetic is an estimate. A layer needs a certain number of floating-point
+# operations (flops) in the forward pass and twice as many in the backward pass, and we assume 1.3
+# Tflop/s. This rate comes from TensorFlow's benchmarks of May 2017, which report 52.4 images per
+# second for training ResNet-50 on one such GPU, where an image takes 3 times 8.2 Gflop.
 #
 # ### Predict
-# How many percent of a step in way (a), `at_the_end`, is the sum? All you need was printed above.
+# In way (a), `at_the_end`, what percentage of a step does the allreduce take? Everything that you
+# need was printed above.
 
 # %%
 predict("32.1", percent_for_sum=...)
@@ -151,29 +173,35 @@ predict.compare("32.1", percent_for_sum=100 - 100 * alexnet.seconds / step)
 
 
 # %% [markdown]
-# **Explain.** AlexNet is made for overlap. The last three layers' gradients come first: nearly all
-# of its bytes are ready when backward has hardly begun. The convolutions, nearly all of the
-# arithmetic, are still to come.
+# **Explain.** AlexNet gains more from overlap than most networks because its bytes and its
+# computation are in different layers. The last three layers hold nearly all of its bytes, and their
+# gradients are complete when the backward pass has hardly begun. The convolutions, which account
+# for nearly all of the computation, are still to come.
 #
 # ### Exercise 32.2 · Layer by layer
-# A sum can be begun and waited for later:
+# `comm.Iallreduce` is the non-blocking version of `Allreduce`. It launches the collective and
+# returns immediately, and you wait for the result later:
 #
-#     request = comm.Iallreduce(own, total)   # begins the sum, and returns at once
-#     ...                                     # meanwhile nobody may change own, or use total
-#     request.Wait()                          # returns when the sum is in total
+#     request = comm.Iallreduce(own, total)   # launches the allreduce and returns immediately
+#     ...                                     # meanwhile, do not change own or use total
+#     request.Wait()                          # returns when total contains the sum
 #
-# Begin the sum of gradient i in `ready(i)`. In `finish` wait for each sum, then update its tensor.
-# 8 lines. *(intermediate)*
+# For example, a program that needs the sum of two vectors can launch both allreduces, compute
+# something else, and then wait for each request.
+#
+# Write `one_by_one`, which launches the allreduce of gradient i in `ready(i)`. In `finish`, wait
+# for each allreduce and then update its tensor. 8 lines. *(intermediate)*
 #
 # <details><summary>Hint 1: what has to be kept</summary>
 #
-# An array for each total, `sums = [np.empty_like(part) for part in net.gradients]`, and a dict of
-# requests.
+# You need an array for each sum, `sums = [np.empty_like(part) for part in net.gradients]`, and a
+# dict of requests.
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
-# In `finish`, `for i, request in requests.items():` wait, then
-# `net.update(i, sums[i] / comm.size)`. At the end `requests.clear()`, for the next step.
+# In `finish`, loop with `for i, request in requests.items():`, wait, and then call
+# `net.update(i, sums[i] / comm.size)`. After the loop, call `requests.clear()` so that the dict is
+# empty in the next step.
 # </details>
 
 # %%
@@ -188,27 +216,33 @@ def one_by_one(comm, net):
 check("32.2", one_by_one)
 
 # %% [markdown]
-# **All ranks must begin their sums in one order.** MPI adds the first sum of one rank to the first
-# sum of the others, whatever was meant. What if two gradients come the other way round on rank 1?
-# The virtual machine notices it, and says who called what. A real MPI need not: it adds what does
-# not belong together, fails, or waits for ever. So libraries take care of the order. Horovod's
-# coordinator asks all ranks what is ready; PyTorch's DDP goes by buckets that are fixed beforehand.
+# **All ranks must launch their collectives in the same order.** MPI combines the first allreduce of
+# one rank with the first allreduce of the others, whatever the program intended. Suppose that two
+# gradients become ready in the opposite order on rank 1. The virtual cluster notices the mismatch
+# and reports which rank called what. A real MPI library may not notice. It may add vectors that do
+# not belong together, fail, or wait forever. Libraries therefore enforce an order. Horovod's
+# coordinator asks all ranks which gradients are ready, and PyTorch's DDP uses buckets that are
+# fixed in advance.
 #
 # ## Buckets
-# Every sum costs some latencies, however short it is. On 160 ranks they are about 16 messages one
-# after the other (twice ⌈lg 160⌉, [lab 24](24_trees_and_halving.ipynb): for short vectors the machine takes no ring). With 5 µs
-# and more for each, a sum of a few bytes takes about 0.1 ms.
+# Every allreduce has a per-call overhead of several latencies, however short its vector is. On 160
+# ranks it sends about 16 messages one after the other, twice ⌈log₂ 160⌉, because the virtual
+# cluster uses no ring for short vectors ([lab 24](24_trees_and_halving.ipynb)). Each message takes at least 5 µs, so an allreduce
+# of a few bytes takes about 0.1 ms.
 #
-# Way (b) pays that once for each layer. How much of it shows in a step?
+# Way (b) pays this overhead once for each layer. How much of it is visible in the step time depends
+# on the library:
 #
-# - The virtual machine has all sums under way **side by side**. Their latencies pass at the same
-#   time.
-# - A library may make **one sum after the other**: Horovod's thread does. Then the latencies add
-#   up.
+# - On the virtual cluster all allreduces are in progress **side by side**, so their latencies pass
+#   at the same time.
+# - A library may execute **one after the other**, as Horovod's background thread does. Then the
+#   latencies add up.
 #
-# So several gradients are summed as one vector, a **bucket**.
+# The remedy is to join several gradients into one vector, a **bucket**, and to launch one allreduce
+# for it.
 #
-# GoogLeNet has 58 layers. Suppose one image on each GPU:
+# The effect is largest in a network with many short layers and little computation. We therefore
+# take GoogLeNet, which has 58 layers, with a single image on each GPU:
 
 # %%
 few = lab32.table("googlenet", 1, flops)
@@ -221,9 +255,10 @@ print(
 
 # %% [markdown]
 # ### Predict
-# How many ms is a step in way (a)? And in (b), if one sum is made after the other? Then the first
-# sum begins about when forward is over. From there on the bytes take as long as the sum alone, or
-# longer, and there are 58 times the latencies. Add up these three.
+# How many milliseconds does a step take in way (a)? How many does it take in way (b) if the
+# allreduces run one after the other? In that case the first allreduce starts at about the end of
+# the forward pass. From there on, the bytes take at least as long as in the single allreduce above,
+# and the per-call overhead is paid 58 times. Add up these three terms.
 
 # %%
 predict("32.2", a_ms=..., b_one_after_other_ms=...)
@@ -231,26 +266,30 @@ predict("32.2", a_ms=..., b_one_after_other_ms=...)
 
 # %% [markdown]
 # ### Exercise 32.3 · Buckets
-# Collect gradients in `ready`. As soon as they have **at least** `size` bytes, or are `most` in
-# number, send them off as one vector: `net.join`, then one `Iallreduce`. In `finish` wait for each
-# bucket, take it apart with `net.cut`, and update. 15 lines. *(advanced)*
+# Collect gradients in `ready`. As soon as the collected gradients have **at least** `size` bytes,
+# or there are `most` of them, send them as one vector with `net.join` and one `Iallreduce`. In
+# `finish`, wait for each bucket, split it with `net.cut`, and update its tensors. 15 lines.
+# *(advanced)*
 #
-# Mind the last bucket: it is rarely full when backward is over.
+# Take care of the last bucket, which is rarely full at the end of the backward pass.
 #
-# Why not send "what has come in 5 ms"? Each rank would look at its own clock, and form other
-# buckets. (Horovod's cycle time *is* in milliseconds. That is why it needs a coordinator.)
+# A rule such as "send what has become ready within 5 ms" would not work here, because every rank
+# would look at its own clock and the ranks would form different buckets. Horovod's cycle time *is*
+# given in milliseconds, and this is one reason why Horovod needs a coordinator.
 #
 # <details><summary>Hint 1: a bucket, and when it goes</summary>
 #
-# Lists `waiting`, of numbers, and `flying`. `send()` joins `waiting`, begins the sum, appends to
-# `flying` what `finish` needs, clears `waiting`. `ready(i)` appends i, and sends if
+# Use two lists, `waiting` for the numbers of collected gradients and `flying` for launched buckets.
+# A helper `send()` joins the gradients in `waiting`, launches the allreduce, appends to `flying`
+# what `finish` needs, and clears `waiting`. `ready(i)` appends i, and calls `send()` if
 # `sum(net.gradients[j].nbytes for j in waiting) >= size or len(waiting) >= most`.
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
-# `flying.append((comm.Iallreduce(own, total), total, list(waiting)))`: a copy of the list, as
-# `waiting` is cleared. `finish`: `if waiting: send()`; for each of `flying` Wait, `net.cut`,
-# update; `flying.clear()`.
+# `flying.append((comm.Iallreduce(own, total), total, list(waiting)))` stores a copy of the list,
+# because `waiting` is cleared afterwards. In `finish`, call `send()` if `waiting` is not empty.
+# Then, for each entry of `flying`, wait, split the vector with `net.cut`, and update. At the end
+# call `flying.clear()`.
 # </details>
 
 # %%
@@ -266,10 +305,11 @@ def in_buckets(comm, net, size, most=1000):
 check("32.3", in_buckets)
 
 # %% [markdown]
-# ### Measure: how large a bucket?
-# GoogLeNet, one image on each of 160 GPUs, buckets of five sizes. The smallest holds one layer:
-# that is (b). The largest holds the whole net: (a). As a control each is measured in both ways:
-# sums side by side, and one after the other. About half a minute.
+# ### Measure: how large should a bucket be?
+# We simulate GoogLeNet with one image on each of 160 GPUs and buckets of five sizes. The smallest
+# bucket holds one layer, which is way (b), and the largest holds the whole network, which is way
+# (a). As a control, each size is measured with allreduces side by side and one after the other.
+# This takes about half a minute.
 
 # %%
 swept = lab32.bucket_sweep(in_buckets, few, largest, machine, bucket_sizes)
@@ -282,23 +322,25 @@ predict.compare(
 )
 
 # %% [markdown]
-# **Explain.** Look at the left end, buckets of one layer: (b). With sums side by side it is far
-# faster than (a), at the right end. With one sum after the other it is *slower* than (a): it pays
-# 58 times for a sum, and the overlap does not bring that back. (It pays even more than 58 times 0.1
-# ms: that was for a few bytes.)
+# **Explain.** Look first at the left end, where a bucket holds one layer as in way (b). With
+# allreduces side by side, this is far faster than way (a) at the right end. With one allreduce
+# after the other it is *slower* than (a), because the overhead of 58 allreduces is more than the
+# overlap can save. (Each of the 58 even takes longer than 0.1 ms, which was the time for a few
+# bytes.)
 #
-# A library that makes one sum after the other needs buckets. Those of a few MB beat (a), and they
-# beat (b). With sums side by side they bring little.
+# A library that executes one allreduce after the other therefore needs buckets, and buckets of a
+# few megabytes are faster than both (a) and (b). With allreduces side by side, buckets bring
+# little.
 #
-# Take none of the middle sizes for the best. Their times hardly differ, and depend on where a size
-# happens to cut this net.
+# The plot does not show which of the middle sizes is best. Their times hardly differ, and they
+# depend on where a size happens to divide this particular network.
 #
-# ### Measure: latency can hide, too
-# **Aluminum**, a library of Lawrence Livermore National Laboratory (Dryden and others, MLHPC 2018),
-# goes the other way: no buckets, but non-blocking sums, many at a time. How much of the sums does
-# that hide? The control is a step that waits for each of the same 58 sums as soon as it has begun,
-# as a blocking `Allreduce` in `ready` would: the arithmetic and the messages, one after the other.
-# About 10 s.
+# ### Measure: latency can be hidden, too
+# [Aluminum](https://doi.org/10.1109/MLHPC.2018.8638639), a library of Lawrence Livermore National Laboratory (2018), takes the
+# opposite approach. It uses no buckets but many non-blocking allreduces at the same time. We
+# measure how much of their time this hides. The control is a step that waits for each of the same
+# 58 allreduces immediately after launching it, as a blocking `Allreduce` in `ready` would, so that
+# computation and messages follow one another. This takes about 10 s.
 
 # %%
 by_layer = partial(in_buckets, size=min(bucket_sizes))
@@ -314,28 +356,32 @@ for kind, ms in steps.items():
     )
 
 # %% [markdown]
-# **Explain.** Waited for at once, the sums cost several times the arithmetic. (Aluminum's authors
-# report ten times, on large GPU clusters.) One after the other, behind backward, hides little:
-# backward is too short for so many. Side by side most of it is hidden, as the latencies pass
-# together.
+# **Explain.** If each allreduce is *waited for at once*, the allreduces take several times as long
+# as the computation. (Aluminum's authors report a factor of more than ten on large GPU clusters.)
+# Allreduces that run *one after the other* behind the backward pass are hardly hidden, because the
+# backward pass is too short for so many of them. *Side by side*, most of their time is hidden
+# because their latencies pass together.
 #
-# Sums side by side need somebody who moves them: Aluminum has a thread of its own for that. For
-# what is left, it sums short vectors in fewer messages than long ones, as in [lab 24](24_trees_and_halving.ipynb).
+# Allreduces side by side require something that makes progress on all of them, and Aluminum has a
+# separate thread for this purpose. To shorten the remaining time, it uses different algorithms for
+# short and long vectors, so that short vectors need fewer messages, as in [lab 24](24_trees_and_halving.ipynb).
 #
-# ## On how many GPUs, for which nets?
-# **Efficiency** is the arithmetic's time over the step's.
+# ## On how many GPUs, and for which networks?
+# We compare the ways by their **efficiency**, which is the time for the computation divided by the
+# time for the step. An efficiency of 100 % means that communication is completely hidden.
 #
 # ### Predict
-# AlexNet, 160 GPUs. For way (a) you can compute the efficiency from 32.1. (b) hides what it can:
-# about as much as backward is long, two thirds of the arithmetic. What is (b)'s efficiency, in
-# percent?
+# What is the efficiency of AlexNet on 160 GPUs? For way (a) you can compute it from prediction
+# 32.1. Way (b) hides as much communication as possible, which is about the duration of the backward
+# pass, two thirds of the computation. What is the efficiency of (b), in percent?
 
 # %%
 predict("32.3", efficiency_of_a=..., efficiency_of_b=...)
 
 # %% [markdown]
 # ### Measure: 160 virtual GPUs
-# Each way, and as a control (b) with the same calls, but nothing overlapped. About half a minute.
+# We measure all three ways. As a control we add (b) with the same calls but without overlap. This
+# takes about half a minute.
 
 # %%
 ways = {
@@ -349,13 +395,13 @@ by_layer = efficiency["(b) by layer"]
 predict.compare("32.3", efficiency_of_a=efficiency["(a) at the end"], efficiency_of_b=by_layer)
 
 # %% [markdown]
-# **Explain.** (b) and (c) against (a): what overlap gains. "(b) not overlapped" makes the same
-# calls, but begins them after backward. So it shows that the gain comes from the overlap, and not
-# from the smaller sums. (c) is hardly better than (b) here: AlexNet has 8 layers, so there are no
-# short sums to fuse.
+# **Explain.** The difference between (a) and the curves (b) and (c) shows the gain. "(b) not
+# overlapped" makes the same calls as (b) but launches them after the backward pass, so the distance
+# between these two curves shows what overlap alone contributes. Way (c) is hardly better than (b)
+# here, because AlexNet has only 8 layers and no short ones that would benefit from fusion.
 #
-# "(b) not overlapped" is even better than (a), though nothing is hidden. Why? The next cell has the
-# messages alone, without arithmetic.
+# Although nothing is hidden in "(b) not overlapped", it is still better than (a). To find the
+# reason, the next cell measures AlexNet's messages alone, without computation.
 
 # %%
 print(f"AlexNet's messages alone, {largest} GPUs (ms)")
@@ -370,12 +416,13 @@ for name, seconds in apart.items():
     print(f"{name:>26} {1e3 * seconds:6.0f}")
 
 # %% [markdown]
-# **Explain.** Side by side the sums are over sooner than one sum of the same bytes; one after the
-# other they are not. So several sums at once fill links that a single one leaves idle.
+# **Explain.** Several allreduces side by side finish sooner than one allreduce of the same bytes,
+# but one after the other they do not. Several allreduces at once therefore use links that a single
+# allreduce leaves idle.
 #
-# ### Measure: what hides behind what?
-# Two steps of AlexNet on 16 GPUs, (a) and (b): when rank 0 computes, and when messages are under
-# way to or from it.
+# ### Measure: what is hidden behind what?
+# The next plot shows two steps of AlexNet on 16 GPUs with (a) and (b). It marks the times when rank
+# 0 computes, and the times when messages to or from rank 0 are in progress.
 
 # %%
 pair = {name: ways[name] for name in ("(a) at the end", "(b) by layer")}
@@ -383,11 +430,11 @@ rows = lab32.lanes(pair, alexnet, min(16, largest), machine)
 plots.lanes(rows, title="AlexNet on 16 GPUs: (b) hides its messages behind backward")
 
 # %% [markdown]
-# **Explain.** In (a) no message is under way while rank 0 computes, and the next forward pass
-# begins when the sum is over. In (b) the messages are below the backward pass, so the next forward
-# pass begins nearly at once.
+# **Explain.** In (a) no message is in progress while rank 0 computes, and the next forward pass
+# starts only when the allreduce is complete. In (b) the messages are in progress during the
+# backward pass, so the next forward pass starts almost immediately.
 #
-# ### Measure: does it matter for other nets?
+# ### Measure: does overlap matter for other networks?
 
 # %%
 print(f"efficiency on {largest} GPUs, {images} images each (%)")
@@ -398,45 +445,66 @@ for name, net in nets.items():
 
 
 # %% [markdown]
-# **Explain.** GoogLeNet and VGG-16 compute so long for their bytes, with 32 images, that (b) and
-# (c) hide nearly everything, and even (a) loses less than on AlexNet. What counts is the time of
-# the sum against the time of backward. GoogLeNet with one image, above, had little to hide behind.
-# What do more images do, and faster GPUs? `images` and `flops` are knobs at the top: turn them.
+# **Explain.** With 32 images per GPU, GoogLeNet and VGG-16 compute for so long, compared with the
+# number of their bytes, that (b) and (c) hide nearly all communication. Even (a) loses less than on
+# AlexNet. What counts is the ratio between the time of the allreduce and the time of the backward
+# pass. GoogLeNet with one image, as used above, had too little computation to hide its
+# communication. To see the effect of more images or faster GPUs, change `images` and `flops` at the
+# top of the lab.
 #
-# The machine is a model: no jitter, no input pipeline, no small matrices that a GPU does badly.
-# Trust the order of the ways, not the percents.
+# The machine is a model. It has no jitter, no input pipeline, and no small matrices that a GPU
+# multiplies inefficiently. Trust the order of the ways, but not the percentages.
 #
-# ## S-Caffe's two sides, for those who have time
-# You may go on with *What you take away*: this takes about 25 minutes more.
+# ### What you take away
+# - Gradients become ready from the last layer to the first. Launch each allreduce immediately, and
+#   wait for it before the update.
+# - A bucket saves latencies but starts later than its first gradient could. Buckets matter where a
+#   network has many short layers and allreduces run one after the other.
+# - Every rank must launch the same collectives in the same order.
+# - The first layer's allreduce is launched last and has nothing left to hide behind. It is short
+#   where that layer is small.
+# - Overlap matters most where an allreduce takes about as long as the backward pass. Where it takes
+#   far less time, (a) loses little.
+# - Latencies can be hidden, too, if many allreduces are in progress at once, as in Aluminum. With
+#   fewer allreduces there is less latency to hide.
+# - A launched allreduce does not always make progress. [Lab 36](36_progress.ipynb) shows who moves a message on your
+#   machine while you compute, [lab 44](44_timeline_and_fusion.ipynb) covers Horovod's timeline and settings, and [lab 35](35_compress_gradients.ipynb) sends fewer
+#   bytes.
 #
-# In S-Caffe only rank 0 has the optimizer. So two things travel:
+# ## Going further (optional): S-Caffe's two sides
+# This part is for those who have time and takes about 25 minutes more.
 #
-# | | what travels | hidden behind |
+# In S-Caffe only rank 0 has the optimizer. Two kinds of messages are therefore needed, and each is
+# hidden behind a different pass:
+#
+# | | operation | hidden behind |
 # |---|---|---|
-# | gradients | reduced to rank 0 | backward |
-# | parameters | broadcast from rank 0, after its step | the **next forward pass** |
+# | gradients | reduced to rank 0 | the backward pass |
+# | parameters | broadcast from rank 0, after its update | the **next forward pass** |
 #
-# In that forward pass a layer waits for its own parameters alone. So a way may return a third
-# function: `before(i)` will be called right before tensor i is used.
+# During that forward pass, a layer has to wait only for its own parameters. A way may therefore
+# return a third function, `before(i)`, which will be called right before tensor i is used. Two more
+# non-blocking collectives are useful:
 #
-#     request = comm.Ireduce(own, total, root=0)   # begins the sum; only rank 0 will have it
-#     request = comm.Ibcast(array, root=0)         # begins to send rank 0's array to all
+#     request = comm.Ireduce(own, total, root=0)   # launches a reduction; only rank 0 gets the sum
+#     request = comm.Ibcast(array, root=0)         # launches a broadcast of rank 0's array to all
 #
 # ### Exercise 32.4 · Two sides, for those who have time
-# Return `ready, finish, before`. In `finish` *all* ranks wait for their reductions, as the
-# gradients' memory will be used again; only rank 0 updates. Then all begin the broadcasts, of
-# tensor 0 first: forward needs it first. Each is waited for in `before`, not sooner. (After the
-# last step `before(i)` is called once more for every i.) 15 lines. *(advanced)*
+# Write `two_sides`, which returns `ready, finish, before`. In `finish` *all* ranks wait for their
+# reductions, because the memory of the gradients will be used again, but only rank 0 updates the
+# parameters. Then all ranks launch the broadcasts, beginning with tensor 0, because the forward
+# pass needs it first. Wait for each broadcast in `before`, not earlier. (After the last step
+# `before(i)` is called once more for every i.) 15 lines. *(advanced)*
 #
 # <details><summary>Hint 1: before, in the first step</summary>
 #
-# Nothing is under way then: `if i in broadcasts:`. And `broadcasts.pop(i).Wait()` forgets it
-# afterwards.
+# No broadcast is in progress in the first step, so check `if i in broadcasts:`. The call
+# `broadcasts.pop(i).Wait()` waits and also removes the request from the dict.
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
-# `finish` begins as in 32.2, with `if comm.rank == 0:` before the update. Then all begin the
-# broadcasts, first what forward needs first: `for i in net.numbers`,
+# `finish` begins as in 32.2, with `if comm.rank == 0:` before the update. Then all ranks launch the
+# broadcasts in the order of the forward pass, `for i in net.numbers`, with
 # `comm.Ibcast(net.parameters[i], root=0)`.
 # </details>
 
@@ -454,18 +522,19 @@ check("32.4", two_sides)
 
 # %% [markdown]
 # ### Predict
-# AlexNet, 160 GPUs: is (d)'s step shorter than (a)'s? Its binomial trees ([lab 24](24_trees_and_halving.ipynb)) send ⌈lg p⌉ whole
-# vectors through rank 0, one after the other. (a)'s sum sends about two vectors, whatever p is.
-# What is (d)'s efficiency, in percent? That is a guess: how many of a tree's messages share a link
-# is not said here.
+# Is a step of (d), `two_sides`, shorter than a step of (a) for AlexNet on 160 GPUs? The binomial
+# trees of (d) ([lab 24](24_trees_and_halving.ipynb)) send ⌈log₂ p⌉ whole vectors through rank 0, one after the other, while the
+# allreduce of (a) sends about two vectors, whatever p is. What is the efficiency of (d), in
+# percent? You have to guess, because the text does not say how many messages of a tree share a
+# link.
 
 # %%
 predict("32.4", efficiency_of_d=...)
 
 # %% [markdown]
 # ### Measure: two sides
-# (d) against (a), and as a control (d) with the same calls, but nothing overlapped. About half a
-# minute.
+# We compare (d) with (a). As a control we add (d) with the same calls but without overlap. This
+# takes about half a minute.
 
 # %%
 pair = {"(d) two sides": two_sides, "(d) not overlapped": lab32.unhidden(two_sides)}
@@ -477,17 +546,18 @@ print(f"messages alone: (d) {1e3 * trees:.0f} ms, (a) {1e3 * alone:.0f} ms")
 
 
 # %% [markdown]
-# **Explain.** (d) gains by its overlap, against its own control. Still it loses to (a). The last
-# line says why: its messages alone take far longer than (a)'s sum. The trees are to blame, not the
-# overlap: ⌈lg p⌉ whole vectors go into rank 0, and as many out of it. S-Caffe knew: it has a
-# reduction of its own.
+# **Explain.** Compared with its own control, (d) gains from overlap, but it is still slower than
+# (a). The last printed line shows the reason, since the messages of (d) alone take far longer than
+# the allreduce of (a). The cause is the trees, not the overlap. ⌈log₂ p⌉ whole vectors enter rank
+# 0, and as many leave it. The authors of S-Caffe knew this and wrote a reduction of their own.
 #
 # ### S-Caffe's reduction: chains below a tree
-# [Lab 25](25_broadcast_for_deep_learning.ipynb) sends a vector down a chain in chunks: while one leaves, the next one comes. A sum can run
-# down a chain in the same way, if each rank adds its own part to a chunk before it passes it on.
-# Then it takes about one vector's time, not ⌈lg p⌉. But a short vector pays p - 1 latencies, one
-# after another. So S-Caffe cuts the ranks into groups, with a chain in each, and a tree over their
-# first ranks.
+# In [lab 25](25_broadcast_for_deep_learning.ipynb) a vector travels down a chain of ranks in chunks, so that each rank sends one chunk
+# while it receives the next. A reduction can use the same chain if each rank adds its own part to a
+# chunk before it passes the chunk on. It then takes about as long as sending one vector, instead of
+# ⌈log₂ p⌉ vectors. A short vector, however, pays p − 1 latencies, one after another. S-Caffe
+# therefore divides the ranks into groups, uses a chain inside each group, and uses a tree across
+# the first ranks of the groups.
 
 # %%
 def chain_reduce(comm, vector, count):
@@ -528,9 +598,10 @@ def chains_below_a_tree(comm, vector, count, group):
 
 # %% [markdown]
 # ### Measure
-# AlexNet's layers, each reduced alone to rank 0, by the three. A group is a node. A chunk has 8
-# KiB: more than 12 KiB would wait for a handshake ([lab 20](20_ranks_and_messages.ipynb)). The three longest layers have 128
-# chunks, as more take long to run here. About 15 s.
+# Each of AlexNet's layers is reduced alone to rank 0 by the three algorithms. A group is a node. A
+# chunk has 8 KiB, because more than 12 KiB would wait for a handshake ([lab 20](20_ranks_and_messages.ipynb)). The three longest
+# layers are divided into only 128 chunks, because the simulation would otherwise take too long. The
+# cell takes about 15 s.
 
 # %%
 reduced = {"tree": {}, "one chain": {}, "chains below a tree": {}}
@@ -552,26 +623,22 @@ for name, row in reduced.items():
     print(f"{name:>20}: {sum(row.values()):4.0f} ms for all layers")
 
 # %% [markdown]
-# **Explain.** You should see the tree first for the shortest layer, of 0.1 MB, and last for all
-# others. The one chain is the other way round: it pays 159 latencies, and after them only the bytes
-# of one vector. Chains below a tree are as good as the tree at the short layer, and beat it at the
-# long ones. At 1.2 MB they are the best of all, which is what groups are for. Above the chains
-# there are still ⌈lg 10⌉ = 4 whole vectors, for 10 nodes, where the tree has 8.
+# **Explain.** You should see that the tree is the fastest for the shortest layer, of 0.1 MB, and
+# the slowest for all other layers. For the single chain it is the other way round, because it pays
+# 159 latencies, and after them only the bytes of one vector. Chains below a tree are as good as the
+# tree for the short layer, and faster than the tree for the long ones. At 1.2 MB they are the
+# fastest of the three, and this is the purpose of the groups. Above the chains, the tree across 10
+# nodes still sends ⌈log₂ 10⌉ = 4 whole vectors, while the tree across all ranks sends 8.
 #
-# The authors measured up to 2.6 times MVAPICH2's speed on 160 GPUs, and 133 times Open MPI's
-# (abstract). Our chains gain less over our tree. What groups and chunks theirs had is not in the
-# abstract; ours are guesses.
+# S-Caffe's authors report in their abstract that their reduction is up to 2.6 times as fast as that
+# of the MPI library MVAPICH2 on 160 GPUs, and up to 133 times as fast as that of Open MPI. Our
+# chains gain less over our tree. The abstract does not say which groups and chunks the authors
+# used, and ours are guesses.
 #
-# ### What you take away
-# - Gradients come from the last layer on: begin each sum at once, and wait before the step.
-# - Buckets: few latencies, early begin. They matter where layers are many and short, and one sum is
-#   made after the other.
-# - The same sums in the same order on every rank.
-# - The first layer's sum comes last, with nothing left to hide it. Where that layer is small, it is
-#   soon over.
-# - Overlap matters where a sum takes about as long as backward. Where it is far shorter, (a) loses
-#   little.
-# - Latencies hide, too, if many sums are under way at once (Aluminum). Fewer of them need no
-#   hiding.
-# - Begun is not under way: who moves a message on your machine while you compute? [Lab 36](36_progress.ipynb). Horovod's
-#   timeline and knobs: 44. Fewer bytes: 35.
+# ### Further reading
+# - S. Li et al., *[PyTorch Distributed: Experiences on Accelerating Data Parallel Training](https://arxiv.org/abs/2006.15704)*, VLDB, 2020. How PyTorch's DistributedDataParallel forms its buckets and overlaps them with the
+#   backward pass.
+# - [Horovod: Tensor Fusion](https://horovod.readthedocs.io/en/stable/tensor-fusion_include.html). Horovod's tensor fusion, which joins whatever is ready in a cycle.
+# - N. Dryden et al., *[Aluminum: An Asynchronous, GPU-Aware Communication Library Optimized for Large-Scale Training of Deep Neural Networks on HPC Systems](https://doi.org/10.1109/MLHPC.2018.8638639)*, MLHPC, 2018. The Aluminum paper, on latency, algorithms for short vectors, and progress.
+# - A. Awan, K. Hamidouche, J. Hashmi and D. Panda, *[S-Caffe: Co-designing MPI Runtimes and Caffe for Scalable Deep Learning on Modern GPU Clusters](https://doi.org/10.1145/3018743.3018769)*, PPoPP, 2017. The S-Caffe paper, with both kinds of overlap and the hierarchical reduction.
+# - [PyTorch: Tensor.register_post_accumulate_grad_hook](https://docs.pytorch.org/docs/stable/generated/torch.Tensor.register_post_accumulate_grad_hook.html). The documentation of the hook in exercise 32.1.

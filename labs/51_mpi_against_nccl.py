@@ -2,12 +2,27 @@
 # <!-- Generated from solutions/51_mpi_against_nccl.py by `make labs`. Learners work on a copy in work/. -->
 # # 51 MPI against NCCL
 #
-# Which library should carry your gradients? You write one benchmark for all, and let your numbers
-# decide.
+# Several libraries can perform the allreduce of your gradients, and published benchmarks disagree
+# about which of them is the fastest. Which one is the fastest for you depends on your machine, on
+# the sizes of your messages, and on the program that calls the library. Often the benchmarks are
+# not comparable, because one measures a barrier or a slow first call that another leaves out.
+# Before you install a second library, you want to know whether it gains anything.
 #
-# **You will be able to** (1) time an allreduce by one loop that is fair to every library, (2) bring
-# `torch.distributed` up from any launcher, (3) say when fusing gradients pays, (4)
-# decide from measurements, and say "either" where they do not decide.
+# In this lab we write one benchmark for all of these libraries, and let its numbers decide which of
+# them to use. We start the ranks of each library from the same launcher, time allreduces of 4 bytes
+# to 256 MiB, and compare sending gradients one by one with fusing them into buckets. At the end we
+# write a rule that names the best library for each size, or says "either" if the measurements do
+# not decide.
+#
+# **After this lab you can** (1) time an allreduce with one loop that is fair to every library, (2)
+# start `torch.distributed` from any launcher, (3) say when fusing gradients pays, (4) decide from
+# measurements, and say "either" where they do not decide.
+#
+# ![Arrows lead from mpi4py to MPI, from Horovod to MPI, Gloo and NCCL, and from torch.distributed to Gloo and NCCL. Below each library are the memory and the networks that it uses](../notebooks/figures/51_libraries.svg)
+#
+# *A program calls mpi4py, Horovod or `torch.distributed` (top), and each of them passes the vectors
+# to MPI, Gloo or NCCL (bottom). Each arrow is a combination that this lab can time, if it is
+# installed.*
 #
 # Needs: mpi, torch · Ranks: 2 · Minutes: 40 · Level: intermediate · Before: 01, 22, 23, 32, 40
 
@@ -50,24 +65,26 @@ bucket = 25 << 20  # bytes of a bucket at most (25 MiB, as in PyTorch's Distribu
 limit = 900  # seconds for one library's measurements
 
 # %% [markdown]
-# ### Who carries the bytes
-# | library | takes | between nodes | called by |
+# ### Which library performs the allreduce?
+# | library | memory | between nodes | called by |
 # |---|---|---|---|
-# | MPI | host memory; GPU memory if CUDA-aware (MVAPICH2-GDR) | what it was built for | mpi4py, Horovod |
-# | Gloo | host memory; of a GPU's memory PyTorch gives it a copy | TCP | `torch.distributed`, Horovod |
-# | NCCL | GPU memory alone | InfiniBand, RoCE, TCP | `torch.distributed`, Horovod |
+# | MPI (Message Passing Interface) | host memory; GPU memory if it is CUDA-aware (MVAPICH2-GDR) | the networks of clusters, for which it was designed | [mpi4py](https://mpi4py.readthedocs.io), Horovod |
+# | [Gloo](https://github.com/pytorch/gloo) | host memory; PyTorch gives it a copy of a vector in GPU memory | TCP | `torch.distributed`, Horovod |
+# | [NCCL](https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/index.html) (NVIDIA Collective Communications Library) | only GPU memory | InfiniBand, RoCE, TCP | `torch.distributed`, Horovod |
 #
-# `torch.distributed` is PyTorch's own layer for many processes; Horovod you know from [lab 40](40_horovod_pytorch.ipynb). So
-# the same Gloo can be called by two programs, and each adds costs of its own.
+# [`torch.distributed`](https://docs.pytorch.org/docs/stable/distributed.html) is PyTorch's own layer for programs of many processes,
+# and [Horovod](https://horovod.readthedocs.io) you know from [lab 40](40_horovod_pytorch.ipynb). The same Gloo can therefore be called by two
+# programs, each of which adds costs of its own.
 #
-# `lab51` gives every pair a name, caller first: `horovod-gloo`. Plain `mpi` is called by mpi4py.
-# Names that end in `-gpu` or `-nccl` are of vectors on a GPU. Behind a name you get a `link`:
+# `lab51` gives every combination a name that begins with the caller, for example `horovod-gloo`.
+# The name `mpi` means MPI called by mpi4py. Names that end in `-gpu` or `-nccl` are for vectors on
+# a GPU. For each name you get a `link`:
 #
-#     vector = link.vector(1000)  # a torch tensor of 1000 float32 zeros, where that library wants it
-#     link.sum(vector)            # sums over all ranks, in place
+#     vector = link.vector(1000)  # a tensor of 1000 float32 zeros, where this library needs it
+#     link.sum(vector)            # allreduce: adds up over all ranks, in place
 #     link.barrier()              # returns when all ranks are here
 #
-# Which can run on this machine? The next cell asks each; it takes some seconds.
+# The next cell finds out which combinations can run on this machine. It takes some seconds.
 
 # %%
 for name in lab51.NAMES:
@@ -75,12 +92,14 @@ for name in lab51.NAMES:
 
 # %% [markdown]
 # ### Predict
-# (a) 4 ranks sum 100 MB (10^8 bytes) each, in 50 ms. Which *busbw* is that, in GB/s? [Lab 22](22_latency_and_bandwidth.ipynb): algbw
-# is bytes / time, and busbw = algbw · 2(n - 1)/n on n ranks.
+# (a) 4 ranks perform an allreduce of 100 MB (10^8 bytes) in 50 ms. Which *busbw* (bus bandwidth) is
+# this, in GB/s? In [lab 22](22_latency_and_bandwidth.ipynb), algbw is bytes / time, and busbw = algbw · 2(n - 1)/n on n ranks. For
+# example, 2 ranks with 100 MB in 50 ms have an algbw of 2 GB/s and also a busbw of 2 GB/s.
 #
-# (b) One number, 4 bytes, on the ranks of this machine: how many times as long as `mpi` does
-# `torch-gloo` take? MPI writes to shared memory, which the others read: some µs. Gloo sends through
-# TCP even here, and a thread of PyTorch's calls it. You cannot compute this one: guess.
+# (b) Now the vector is a single number of 4 bytes, on the ranks of this machine. How many times as
+# long as `mpi` does `torch-gloo` take? MPI writes to shared memory, from which the other ranks
+# read, and takes some µs. Gloo uses TCP even inside one machine, and is called by a thread of
+# PyTorch. You cannot compute this ratio, so guess.
 
 # %%
 predict("51.1", busbw=..., gloo_over_mpi=...)
@@ -88,13 +107,15 @@ predict("51.1", busbw=..., gloo_over_mpi=...)
 
 # %% [markdown]
 # ### One loop for all
-# `time_calls` times what a call takes once *all* ranks are there (labs [01](01_time_it_properly.ipynb) and [22](22_latency_and_bandwidth.ipynb) asked for such
-# loops). Before each call stands a barrier, and only then this rank's clock; no barrier follows.
-# The first `warmup` calls may have to open connections, and do not count. Without the barrier you
-# would time how late the last rank is.
+# `time_calls` measures several times how long a call takes, once *all* ranks have arrived (labs [01](01_time_it_properly.ipynb)
+# and [22](22_latency_and_bandwidth.ipynb) asked you to write such loops). A barrier comes before each call, and each rank starts its
+# clock after this barrier. Without the barrier, you would measure how late the last rank is. There
+# is no barrier after the call. The first `warmup` calls are not counted, because they may have to
+# open connections.
 #
-# A call is over when its **slowest** rank has it, and of the calls we take the median. (nccl-tests
-# stops the time around many calls at once, and quotes the mean over the ranks.)
+# A call is complete when its **slowest** rank has the result, and we report the median of the
+# calls. ([nccl-tests](https://github.com/NVIDIA/nccl-tests/blob/master/doc/PERFORMANCE.md) measures many calls together instead, and reports the mean over
+# the ranks.)
 
 # %%
 def time_calls(link, call, calls, warmup, clock):
@@ -120,23 +141,24 @@ predict.right("51.1", busbw=1e8 / 0.05 / 1e9 * 2 * 3 / 4)
 
 # %% [markdown]
 # ### Exercise 51.1 · Where the ranks meet
-# `torch.distributed.init_process_group("gloo")` starts PyTorch's ranks. It reads four variables of
-# the environment, as text:
+# `torch.distributed.init_process_group("gloo")` connects PyTorch's ranks. It reads four environment
+# variables, which are strings:
 #
-# | variable | what it holds |
+# | variable | what it contains |
 # |---|---|
-# | `RANK`, `WORLD_SIZE` | this rank's number, and how many there are |
-# | `MASTER_ADDR`, `MASTER_PORT` | where rank 0 awaits the others: its host, and a free port there |
+# | `RANK`, `WORLD_SIZE` | the number of this rank, and how many ranks there are |
+# | `MASTER_ADDR`, `MASTER_PORT` | where rank 0 waits for the others: its host, and a free port on this host |
 #
-# `torchrun` sets all four. `srun` and `mpiexec` do not. But they start MPI, and `comm` can tell:
-# `comm.rank`, `comm.size`, and `comm.bcast(thing, root=0)`, which returns rank 0's `thing` on every
-# rank ([lab 21](21_collectives.ipynb)).
+# `torchrun` sets all four of them, but `srun` and `mpiexec` do not. These two start MPI, however,
+# and `comm` knows what we need: `comm.rank`, `comm.size`, and `comm.bcast(thing, root=0)`, which
+# returns rank 0's `thing` on every rank ([lab 21](21_collectives.ipynb)).
 #
-# Write `meeting`: return the four in a dict; labkit sets them. 3 lines. *(intermediate)*
+# Write `meeting`, which returns the four variables in a dict. labkit puts them into the
+# environment. 3 lines. *(intermediate)*
 #
 # <details><summary>Hint 1: one address for all</summary>
 #
-# All must hear of one place, so rank 0's host and port are broadcast, both.
+# All ranks must use the same address, so broadcast both the host and the port of rank 0.
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
@@ -158,9 +180,10 @@ check("51.1", meeting)
 
 
 # %% [markdown]
-# ### Measure
-# Every library, one loop, 4 bytes to `longest`. Who leads on the left, who on the right? About a
-# minute.
+# ### Measure: every library
+# The next cells measure every library with the same loop, from 4 bytes to `longest`. Before you
+# look at the plot, think about which library will be the fastest for short vectors (on the left),
+# and which for long ones (on the right). This takes about a minute.
 
 # %%
 def counts_for(nbytes):
@@ -225,36 +248,41 @@ for name, by_rank in hurried.items():
     print(f"{name}: {last} bytes {human(here[name][last][1])}, so {1e9 * a_byte:.2g} ns a byte")
 
 # %% [markdown]
-# **Explain.** On the left a *call* costs, on the right a *byte*. On the left you should see `mpi`
-# far below all others: some µs, where they take tenths of a ms to a few ms.
+# **Explain.** On the left of the plot the cost of a *call* determines the time, and on the right
+# the cost of a *byte*. If the ranks run inside one machine without GPUs, you should see `mpi` far
+# below all other curves on the left. It takes some µs, while the others take from tenths of a ms to
+# a few ms.
 #
-# Horovod's millisecond is the cycle of its thread ([lab 44](44_timeline_and_fusion.ipynb)): it looks for work once a ms. The
-# control looks ten times as often, and should be several times as fast. Two names with one caller
-# differ by the carrier: what `horovod-gloo` then takes more than `horovod-mpi` is Gloo's.
-# `torch-gloo` has no cycle, so it pays for something else: TCP and waking a thread are likely
-# causes, not told apart here.
+# Horovod's millisecond is the cycle of its background thread, which wakes up once per ms to look
+# for work ([lab 44](44_timeline_and_fusion.ipynb)). In the control the thread wakes up ten times as often, and Horovod should be
+# several times as fast. Two names with the same caller differ only in the library below it, so the
+# time that `horovod-gloo` takes in addition to `horovod-mpi` is due to Gloo. `torch-gloo` has no
+# cycle, so its time has another reason. TCP and waking up a thread are likely causes, which this
+# measurement does not separate.
 #
-# On the right the curves come together within a factor of two or three.
+# On the right, the curves come together within a factor of two or three.
 #
-# You may see instead: jumps of a ms up and down on the left. A likely cause: the threads of Gloo
-# and Horovod need cores, too, and where ranks have all cores they wait for one.
+# On your machine, the curves on the left may jump up and down by a ms. A likely cause is that the
+# threads of Gloo and Horovod need cores, too, and have to wait for one if the ranks use all of
+# them.
 #
-# Why do the libraries come together as vectors grow?
+# Why do the curves come together as vectors grow?
 #
 # <details><summary>Answer</summary>
 #
-# What differs is the cost of a call: who is woken, how often, through which layer. It is paid once.
-# The bytes cost what memory or network cost, and no library has a faster network than the machine.
-# Where there are GPUs this ends: NCCL's bytes do not go through host memory, so its right end lies
-# elsewhere.
+# The libraries differ in the cost of a call: which thread is woken up, how often, and through which
+# layers. This cost is paid once per call. The bytes cost what memory or the network costs, and no
+# library can use a faster network than the machine has. With GPUs this is no longer true, because
+# the bytes of NCCL do not go through host memory, so the right end of its curve lies elsewhere.
 # </details>
 #
 # ### Predict
-# ResNet-50 has 107 gradients in labkit's layer table, 102 MB together. `horovod-mpi` sums them one
-# by one, or fused into buckets of at most 25 MiB: about 5 calls. The last lines above say what its
-# shortest call takes, and what its longest takes per byte: 107 calls and 102 MB against 5 calls and
-# 102 MB. How many times as fast is it? (Leave out the copies into the buckets. They are measured
-# below. No such lines? Then Horovod is not here: guess.)
+# ResNet-50 has 107 gradients in labkit's layer table, which together have 102 MB. `horovod-mpi`
+# reduces them one by one, or fused into buckets of at most 25 MiB, which takes about 5 calls. The
+# last lines above say how long its shortest call takes, and how long its longest call takes per
+# byte. Compare 107 calls and 102 MB with 5 calls and 102 MB. How many times as fast are the fused
+# gradients? (Leave out the copies into the buckets, which are measured below. If these lines are
+# missing, Horovod is not installed, and you have to guess.)
 
 # %%
 predict("51.2", times_as_fast=...)
@@ -262,11 +290,11 @@ predict("51.2", times_as_fast=...)
 
 # %% [markdown]
 # ### From gradients to messages
-# Buckets you know from [lab 32](32_buckets_and_overlap.ipynb). `lab51.buckets(sizes, limit)` plans them: the last layer first, as
-# backward yields them, and a new bucket when the next gradient would not fit into `limit` bytes.
-# `exchange` copies a bucket's gradients one behind the other into one vector, sums that by **one**
-# `link.sum`, and copies the sums back **into** the same tensors, where the optimizer looks for
-# them.
+# You know buckets from [lab 32](32_buckets_and_overlap.ipynb). `lab51.buckets(sizes, limit)` plans them. It begins with the last
+# layer, because the backward pass computes its gradient first, and starts a new bucket when the
+# next gradient would not fit into `limit` bytes. `exchange` copies the gradients of a bucket one
+# behind the other into one vector, calls `link.sum` **once** for it, and copies the sums back
+# **into** the same tensors, where the optimizer reads them.
 
 # %%
 def exchange(link, gradients, plan):
@@ -282,9 +310,10 @@ def exchange(link, gradients, plan):
 
 
 # %% [markdown]
-# ### Measure
-# All gradients of a net, one by one and fused. And a control: `exchange` over a link that carries
-# nothing, which leaves the two copies. One to two minutes.
+# ### Measure: one by one, and fused
+# The next cells time all gradients of a network, one by one and fused. As a control, `exchange`
+# also runs over a link that does nothing, so that only the two copies remain. This takes one to two
+# minutes.
 
 # %%
 def one_by_one(link, gradients):
@@ -344,57 +373,63 @@ if ("horovod-mpi", "resnet50", "fused") in took:
 
 
 # %% [markdown]
-# **Explain.** Each pair of bars is one library (`hvd` is Horovod): one by one, then fused. Fusing
-# saves calls, and costs two copies of every byte, the hatched part.
+# **Explain.** Each pair of bars is one library (`hvd` is Horovod), first one by one and then fused.
+# Fusing saves calls, but it requires two copies of every byte, which are the hatched part of the
+# bar.
 #
-# You should see: with Horovod, whose call takes a millisecond, fusing ResNet-50's 107 gradients is
-# worth it. With `mpi`, whose call takes µs inside one machine, the copies cost more than all the
-# calls. With VGG-16 nobody gains: it has 16 gradients, and one of them, 411 MB, is alone in its
-# bucket and is copied all the same.
+# Inside one machine, you should see that fusing the 107 gradients of ResNet-50 pays with Horovod,
+# whose call takes a millisecond. With `mpi`, whose call takes only some µs here, the copies cost
+# more than all the calls. With VGG-16 no library gains. It has only 16 gradients, and one of them,
+# with 411 MB, is alone in its bucket and is copied nevertheless.
 #
-# You may see instead: bars whose marks (the middle half) overlap. Then this machine does not
-# decide.
+# On your machine, the marks of two bars (their interquartile ranges) may overlap. In this case, the
+# measurement does not decide between them.
 #
 # (a) How would you improve `exchange` for VGG-16?
 #
 # <details><summary>Answer</summary>
 #
-# A bucket of one gradient needs no copies: give that tensor to `link.sum` as it is. Horovod does
-# so; PyTorch's DistributedDataParallel lets gradients be views into the bucket
+# A bucket with a single gradient does not need copies, so pass this tensor directly to `link.sum`.
+# Horovod does this. PyTorch's DistributedDataParallel can make the gradients views into the bucket
 # (`gradient_as_bucket_view`), so that nothing is copied at all.
 # </details>
 #
-# (b) Here nothing overlaps with backward. What would large buckets cost there?
+# (b) In this measurement nothing overlaps with the backward pass. What would large buckets cost if
+# it did?
 #
 # <details><summary>Answer</summary>
 #
-# A bucket can leave when its last gradient is there. One bucket for all leaves after backward, and
-# hides nothing ([lab 32](32_buckets_and_overlap.ipynb)). 25 MiB is a compromise.
+# A bucket can be sent when its last gradient is ready. If all gradients are in one bucket, it is
+# sent after the backward pass, and nothing is hidden ([lab 32](32_buckets_and_overlap.ipynb)). 25 MiB is a compromise.
 # </details>
 #
-# Published (github.com/horovod/horovod, README of 2017, TCP of 25 Gb/s): with Horovod 16 GPUs were
-# so many times as fast as one:
+# A published comparison (github.com/horovod/horovod, README of 2017, TCP over 25 Gb/s) shows how
+# many times as fast as one GPU 16 GPUs with Horovod were:
 #
 # | allreduce | VGG-16 | Inception V3 |
 # |---|---|---|
 # | on GPUs, by NCCL | 10.0 | 14.8 |
 # | on CPUs, by MPI | 4.7 | 15.4 |
 #
-# One net says NCCL, the other one does not. Yours must be measured.
+# For VGG-16, NCCL is clearly better, and for Inception V3 it is not. You have to measure your own
+# network.
 #
 # ### Exercise 51.2 · Which is best
-# Two medians always differ. When may you say that one library is better? Write `best(row)`, where
-# `row` is {backend: (q1, median, q3)} in seconds, and q1 to q3 hold the middle half of the calls.
+# Two medians are never exactly equal, so we need a rule for when one library is really better.
+# Write `best(row)`, where `row` is {backend: (q1, median, q3)} in seconds. The interval from q1 to
+# q3 is the interquartile range, which contains the middle half of the calls.
 #
-# The first is the backend with the least median. Return its name only if it leads **every** other
-# clearly:
+# The first backend is the one with the smallest median. Return its name only if it is clearly
+# faster than **every** other backend, which means that both of these conditions are true:
 #
-# - the other's q1 is above the first's q3: their middle halves do not overlap; *and*
-# - the other's median is above 1.1 times the first's: a smaller lead may go with the next update.
+# - the other's q1 is above the first's q3, so that their interquartile ranges do not overlap; *and*
+# - the other's median is above 1.1 times the first's, because the next update may remove a smaller
+#   advantage.
 #
-# Else return `"either"`. A backend that is alone leads. 4 to 8 lines. *(intermediate)*
+# Otherwise return `"either"`. If there is only one backend, return its name. 4 to 8 lines.
+# *(intermediate)*
 #
-# <details><summary>Hint 1: who has the least median?</summary>
+# <details><summary>Hint 1: which has the smallest median?</summary>
 #
 # `first = min(row, key=lambda name: row[name][1])`. Then compare it with each other backend.
 # </details>
@@ -416,8 +451,8 @@ check("51.2", best)
 
 # %% [markdown]
 # ### Measure: which library here
-# Your `best` chooses for each size, of those that were measured. Beyond the sizes that you measured
-# you know nothing.
+# Your `best` now chooses a library for each size that was measured. For sizes beyond them, the
+# table says nothing.
 
 # %%
 choice = {n: best({name: row[n] for name, row in here.items()}) for n in medians.index}
@@ -426,72 +461,83 @@ shown["which"] = pandas.Series(choice)
 print(f"Measured now, {ranks} ranks:", shown.to_string(), sep="\n")
 
 # %% [markdown]
-# **Explain.** Inside one machine you should see `mpi` at the small sizes. Towards the end "either"
-# may appear, where the middle halves overlap.
+# **Explain.** Inside one machine without GPUs you should see `mpi` for small sizes. For the largest
+# sizes "either" may appear, where the interquartile ranges overlap.
 #
 # (a) Which buckets would you choose here?
 #
 # <details><summary>Answer</summary>
 #
-# Large enough that a call is cheap beside its bytes: where time begins to grow with the size. With
-# `mpi` inside a machine that is some 10 KiB, so hardly any fusing is needed. With a call of a ms it
-# is some MiB.
+# The buckets should be so large that a call is cheap compared with its bytes, which is where the
+# time begins to grow with the size. With `mpi` inside a machine, this is about 10 KiB, so hardly
+# any fusing is needed. If a call takes a ms, it is some MiB.
 # </details>
 #
-# (b) Without a GPU there is no number of NCCL here. May you fill it in from a paper?
+# (b) Without a GPU, the table has no numbers for NCCL. May you fill them in from a paper?
 #
 # <details><summary>Answer</summary>
 #
-# No: other people's GPUs, links and versions are not yours, and the row would mix two machines. Run
-# this file where the GPUs are.
+# No, because the GPUs, links and versions in the paper are not yours, and the row would mix two
+# machines. Run this file on a machine with GPUs.
 # </details>
 #
 # ### One runtime for all?
-# The authors of MVAPICH2-GDR at Ohio State University argue in their tutorial for a **unified
-# communication runtime**: a single CUDA-aware MPI, designed together with the frameworks, that
-# carries vectors in host and in GPU memory, short and long ones, inside a node and between nodes.
-# Today's usual alternative is one library for each of these jobs, such as MPI or Gloo to negotiate
-# and NCCL to carry. Labs [46](46_three_libraries.ipynb) and 51 weigh the two:
+# The authors of [MVAPICH2-GDR](https://mvapich.cse.ohio-state.edu/userguide/gdr/) at Ohio State University argue in their tutorial for
+# a **unified communication runtime**. This is a single CUDA-aware MPI, designed together with the
+# frameworks, which communicates vectors in host and in GPU memory, short and long ones, inside a
+# node and between nodes. The usual alternative today is one library for each of these jobs, such as
+# MPI or Gloo for the negotiation and NCCL for the vectors. With labs [46](46_three_libraries.ipynb) and 51 you can compare the
+# two:
 #
 # | | one CUDA-aware MPI | several libraries |
 # |---|---|---|
-# | to build, to set, to prove (46) | one build, one set of variables, one proof | these for each library |
+# | to build, to configure, to verify (46) | one build, one set of variables, one verification | these for each library |
 # | where it runs | with GPUs and without | NCCL only on NVIDIA's GPUs |
-# | fastest (your last table) | only if it leads, or draws, at every size | the best of each row |
-# | who keeps it fast | must follow each new GPU and link | NCCL comes from the GPUs' maker |
+# | speed (your last table) | the fastest only if it is the best, or "either", at every size | the best of each row |
+# | who keeps it fast | must be adapted to each new GPU and link | NCCL comes from the maker of the GPUs |
 #
-# Measured on CPUs the argument holds. In the kit's reference (two ranks of one machine) `mpi` takes
-# 15 µs for 4 bytes, where `torch-gloo` takes 197, and 0.12 s for 256 MiB, where `torch-gloo` takes
-# 0.21. So there a second library gains nothing.
+# For measurements on CPUs, the argument holds. In the kit's reference (two ranks of one machine),
+# `mpi` takes 15 µs for 4 bytes, while `torch-gloo` takes 197 µs. For 256 MiB, `mpi` takes 0.12 s
+# and `torch-gloo` 0.21 s. On this machine, a second library therefore gains nothing.
 #
-# The kit's reference has no numbers from GPUs, and the published ones point both ways. With NCCL,
-# Horovod trained VGG-16 twice as fast as with MPI, but that MPI worked on the host (table above).
-# Ohio State reports an allreduce of MVAPICH2-GDR that is 5 to 17 times as fast as NCCL 2 for small
-# and medium vectors (Awan and others, CCGrid 2019, arXiv 1810.11112), but after fusing few vectors
-# are small.
+# The kit's reference has no numbers from GPUs, and the published ones disagree. With NCCL, Horovod
+# trained VGG-16 twice as fast as with MPI, but that MPI worked on the host (see the table above).
+# Ohio State reports that the allreduce of MVAPICH2-GDR is 5 to 17 times as fast as that of NCCL 2
+# for small and medium vectors (Awan et al., 2019), but after fusing, few vectors are small.
 #
-# So which rows of your own table should decide, and when is one runtime enough?
+# Which rows of your own table should decide, and when is one runtime enough?
 #
 # <details><summary>Answer</summary>
 #
-# The rows of the sizes that your training sends, mostly those of full buckets (25 MiB here).
-# Compare `mpi-gpu` with `torch-nccl` there, on your cluster, by `best`. If it says `mpi-gpu` or
-# "either", one runtime costs nothing, and saves a build and a proof. If it says `torch-nccl`, the
-# second library is worth its lead times the share of communication in your step ([lab 46](46_three_libraries.ipynb)).
+# The rows with the sizes that your training sends should decide, which are mostly those of full
+# buckets (25 MiB here). Compare `mpi-gpu` with `torch-nccl` in these rows, on your cluster, with
+# `best`. If it returns `mpi-gpu` or "either", one runtime costs no speed, and saves a build and its
+# verification. If it returns `torch-nccl`, the gain from the second library is its advantage
+# multiplied by the share of communication in your step ([lab 46](46_three_libraries.ipynb)).
 # </details>
 #
-# ### Going further: between nodes
-# Between nodes the libraries use the network, and a small call costs more, so the size from which
-# time grows is another one. `make submit LAB=51 NODES=2` runs this file as it is on a Slurm cluster
-# (on links that may be slow, with `SET=longest=4194304`): compare the tables.
-#
 # ### What you take away
-# - Without a barrier you time who is late; without warm-up, slow first calls. Quote the slowest
-#   rank's median.
-# - One rank tells all where to meet: then any launcher starts any library.
-# - Fuse gradients where a call is dear; where it is cheap, the copies cost more.
-# - A table says "either" where that is so. Where it does at all sizes that you send, one runtime is
-#   enough.
-# - `make submit LAB=51 NODES=2 SITE=…` runs it on your cluster; `mpi-gpu` and `torch-nccl` are its
-#   point. A job has one build of Horovod: `HOROVOD=nccl` brings `horovod-nccl`, `HOROVOD=mpi`
-#   `horovod-mpi-gpu`.
+# - Without a barrier you measure which rank is late, and without warm-up you measure slow first
+#   calls. Report the median of the slowest rank.
+# - One rank tells all others where to meet. With this address, any launcher can start any library.
+# - Fuse gradients if a call is expensive. If it is cheap, the copies cost more.
+# - Say "either" if the measurements do not decide. If this is the result for all sizes that you
+#   send, one runtime is enough.
+# - `make submit LAB=51 NODES=2 SITE=…` runs this lab on your cluster, where `mpi-gpu` and
+#   `torch-nccl` are the comparison that matters. A job uses one build of Horovod: `HOROVOD=nccl`
+#   adds `horovod-nccl`, and `HOROVOD=mpi` adds `horovod-mpi-gpu`.
+#
+# ### Going further (optional)
+# Between nodes, the libraries use the network, and a small call costs more, so the time begins to
+# grow at another size. `make submit LAB=51 NODES=2` runs this file unchanged on a Slurm cluster (on
+# links that may be slow, with `SET=longest=4194304`). Compare the two tables.
+#
+# ### Further reading
+# - A. Awan, J. Bédorf, C. Chu, H. Subramoni and D. Panda, *[Scalable Distributed DNN Training using TensorFlow and CUDA-Aware MPI](https://arxiv.org/abs/1810.11112)*, CCGRID, 2019. Measures the training of TensorFlow models with MPI, NCCL and gRPC, and improves the
+#   allreduce of MPI.
+# - A. Awan, C. Chu, H. Subramoni and D. Panda, *[Optimized Broadcast for Deep Learning Workloads on Dense-GPU InfiniBand Clusters: MPI or NCCL?](https://arxiv.org/abs/1707.09414)*, EuroMPI, 2018. Compares broadcasts by MPI and by NCCL.
+# - [NCCL tests: Performance reported](https://github.com/NVIDIA/nccl-tests/blob/master/doc/PERFORMANCE.md). The definition of algbw and busbw.
+# - S. Li et al., *[PyTorch Distributed: Experiences on Accelerating Data Parallel Training](https://arxiv.org/abs/2006.15704)*, VLDB, 2020. How PyTorch's buckets work, and how their size affects the time of a step.
+# - [PyTorch: torch.distributed](https://docs.pytorch.org/docs/stable/distributed.html). The backends of `torch.distributed`, and the variables by which ranks
+#   meet.
+# - T. Hoefler and R. Belli, *[Scientific Benchmarking of Parallel Computing Systems](https://doi.org/10.1145/2807591.2807644)*, SC, 2015. Why a median needs an interval before you compare it with another one.

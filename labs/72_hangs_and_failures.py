@@ -218,8 +218,8 @@ lab72.show_records(mixed_up[0])
 
 # %% [markdown]
 # ### Predict
-# Which rank made a call that does not match the calls of the other two, and in which line of
-# `train`?
+# Which rank made a call that does not match the calls of the other two? In which line of `train`
+# did it make this call?
 
 # %%
 predict("72.2", rank=..., line=...)

@@ -508,8 +508,8 @@ predict.compare("12.4", times_as_fast=gain)
 # number of cores and on the libraries.
 #
 # Which of the two corrections matters more if the dataset has ten times as many images?
-# <details><summary>Answer</summary> `prepare` matters more, because its work grows with the dataset and was done in every step. The cost of the
-# loop depends only on the batch.</details>
+# <details><summary>Answer</summary> `prepare` matters more, because its work grows with the
+# dataset and was done in every step. The cost of the loop depends only on the batch.</details>
 #
 # ### What you take away
 # - The number of flops divided by the number of bytes tells whether a layer waits for arithmetic or

@@ -460,8 +460,9 @@ predict.right("14.3", activations_percent=100 * of_32["activations"] / sum(of_32
 #
 # Which part would need most of the memory in a network with 100 times as many parameters and a
 # batch of one image?
-# <details><summary>Answer</summary> Parameters, gradients and optimizer, with 16 bytes per parameter. Activation checkpointing, which follows below, does
-# not reduce these. Sharding the optimizer state across several processes does (lab 60).</details>
+# <details><summary>Answer</summary> Parameters, gradients and optimizer, with 16 bytes per
+# parameter. Activation checkpointing, which follows below, does not reduce these. Sharding the
+# optimizer state across several processes does (lab 60).</details>
 #
 # ## Less memory for more time
 # **Activation checkpointing** (Chen et al., 2016) cuts a network into **segments**, and the forward

@@ -1,12 +1,26 @@
 # %% [markdown]
 # # 33 Gossip topologies
 #
-# Must all ranks agree in every step? Here each averages with its neighbours only: on a ring, a
-# wheel, a random graph. You find how fast agreement spreads, and what it costs.
+# An allreduce makes all ranks agree in every step, so every rank has to wait until data from all
+# other ranks has arrived, and a single slow rank or link delays everyone. On slow networks this can
+# take longer than the computation. **Gossip** algorithms relax the requirement. In each step a rank
+# averages its vector only with a few neighbors, and the ranks approach the common average over many
+# steps. The question is how fast they approach it, because ranks that never agree would train
+# different networks.
 #
-# **You will be able to** (1) write the mixing matrix of any topology, and a gossip step that uses
-# it, (2) say from an eigenvalue how many steps agreement takes, (3) say when gossip is cheaper than
-# an allreduce.
+# In this lab we write a gossip step for any arrangement of ranks, and use it on a ring, a wheel and
+# a random graph. We predict from an eigenvalue how many steps agreement takes, measure its cost on
+# a virtual cluster, and compare gossip with the allreduce that it replaces.
+#
+# **After this lab you can** (1) write the mixing matrix of any topology, and a gossip step that
+# uses it, (2) say from an eigenvalue how many steps agreement takes, (3) say when gossip is cheaper
+# than an allreduce.
+#
+# ![Values of nine ranks in a ring over four gossip steps. At first one rank has 9 and the others have 0, and after four steps the values lie between 0.1 and 2.1. An allreduce gives every rank the average, 1](33_gossip.svg)
+#
+# *Gossip in a ring of nine ranks, in which ranks 8 and 0 are neighbors, too. In each step every
+# rank takes the mean of its own value and the values of its two neighbors. The average of all ranks
+# remains 1, and the values approach it slowly, while an allreduce reaches it in one operation.*
 #
 # Needs: mpi · Ranks: 4 · Minutes: 45 · Level: intermediate · Before: 20, 23, 24, 30
 
@@ -24,24 +38,27 @@ ranks_virtual = 32  # ranks on the virtual cluster in the measurement
 patience = 30  # seconds after which a check calls the ranks stuck
 
 # %% [markdown]
-# *Centralised* and *decentralised* are used in two ways, so mind who speaks:
+# ## Terms
+# The words *centralized* and *decentralized* are used in two ways, so always check who uses them:
 #
-# | | a server adds up (lab 31) | all add up, all agree (lab 30) | neighbours mix, nobody agrees (here) |
+# | | a server adds up (lab 31) | all ranks add up and all agree (lab 30) | neighbors average, and ranks do not agree (this lab) |
 # |---|---|---|---|
-# | courses such as SURF's | centralised | decentralised | decentralised |
-# | papers on gossip | centralised | centralised | decentralised |
+# | courses such as those of SURF | centralized | decentralized | decentralized |
+# | papers on gossip | centralized | centralized | decentralized |
 #
-# A course asks who adds up, a centre or everybody. A paper on gossip asks whether all have the same
-# parameters after a step. In this lab *decentralised* has the narrower meaning, the last column
-# alone.
+# The courses distinguish whether one central place or all ranks add the gradients. The papers on
+# gossip distinguish whether all ranks have the same parameters after a step. In this lab
+# *decentralized* has the narrower meaning of the papers, which applies only to the last column.
 #
-# A **topology** says who talks to whom. Here it is a list: `neighbours[r]` are the ranks that rank
-# r talks to. There are three in this lab:
+# A **topology** determines which ranks communicate with each other. Here it is a list called
+# `neighbours`, in which `neighbours[r]` contains the neighbors of rank r. We use three topologies:
 #
-# - In a **ring** each rank has two neighbours.
-# - A **wheel** is a ring around a hub, rank 0, that talks to all.
-# - **Random** here is two rings through all ranks, each in an order drawn by lot. So a rank has up
-#   to four neighbours, wherever they are.
+# - In a **ring** each rank has two neighbors.
+# - A **wheel** is a ring around a *hub*, rank 0, which is a neighbor of all other ranks.
+# - The **random** graph consists of two rings through all ranks, each in a random order. A rank
+#   therefore has up to four neighbors, which may be anywhere.
+#
+# The next cell draws them for 12 ranks.
 
 
 # %%
@@ -49,17 +66,20 @@ names = ("ring", "wheel", "random")
 lab33.draw_topologies({name: lab33.topology(name, 12) for name in names})
 
 # %% [markdown]
-# ### Exercise 33.1 · The mixing matrix
-# In a gossip step rank i's vector becomes a weighted mean: the sum of `W[i, j] * x[j]` over its
-# neighbours j and itself. So each row of W sums to 1.
+# ## Mixing
+# In a gossip step rank i replaces its vector by a weighted mean of its own vector and those of its
+# neighbors. If `x[j]` is the vector of rank j, the new vector of rank i is the sum of
+# `W[i, j] * x[j]` over its neighbors j and i itself. The matrix W is called the **mixing matrix**.
+# Each of its rows sums to 1, because the new vector is a mean.
 #
-# The columns must sum to 1, too. A vector `x[j]` goes into the new vectors with the weights of
-# column j, all ranks together. If they sum to less than 1, a part of it is lost: the average of all
-# ranks drifts, and they agree on a wrong one.
+# The columns must sum to 1 as well. Column j contains the weights with which the vector `x[j]`
+# enters the new vectors of all ranks. If these weights sum to less than 1, a part of `x[j]` is
+# lost, so the average over all ranks drifts and the ranks agree on a wrong value.
 #
-# **Metropolis-Hastings** weights do both on any topology. Let d[i] be the number of i's neighbours.
-# The weight of a link is `1 / (1 + max(d[i], d[j]))`. `W[i, i]` is what is left of 1 in row i. For
-# three ranks in a line, 0 - 1 - 2, d is 1, 2, 1, and W is
+# **Metropolis-Hastings** weights satisfy both conditions on any topology. Let d[i] be the number of
+# neighbors of rank i. The weight of the link between i and j is `1 / (1 + max(d[i], d[j]))`, and
+# `W[i, i]` is what remains of 1 in row i. As an example, take three ranks in a line, 0 – 1 – 2. The
+# numbers of neighbors are 1, 2 and 1, and W is
 #
 # | | 0 | 1 | 2 |
 # |---|---|---|---|
@@ -67,17 +87,18 @@ lab33.draw_topologies({name: lab33.topology(name, 12) for name in names})
 # | 1 | 1/3 | 1/3 | 1/3 |
 # | 2 | 0 | 1/3 | 2/3 |
 #
-# Write `mixing(neighbours)`. 4 lines. *(beginner)*
+# ### Exercise 33.1 · The mixing matrix
+# Write `mixing(neighbours)`, which returns W for any topology. 4 lines. *(beginner)*
 #
 # <details><summary>Hint 1: two loops</summary>
 #
-# `for i, others in enumerate(neighbours):` and in it `for j in others:`. How many neighbours has
-# rank j?
+# Use `for i, others in enumerate(neighbours):` and inside it `for j in others:`. How many neighbors
+# does rank j have?
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
-# `W[i, j] = 1 / (1 + max(len(others), len(neighbours[j])))`; after the inner loop
-# `W[i, i] = 1 - W[i].sum()`.
+# In the inner loop, set `W[i, j] = 1 / (1 + max(len(others), len(neighbours[j])))`. After the inner
+# loop, set `W[i, i] = 1 - W[i].sum()`.
 # </details>
 
 
@@ -98,21 +119,30 @@ def mixing(neighbours):
 check("33.1", mixing)
 
 # %% [markdown]
+# ## One step, by hand
+# Take the three ranks in a line again, and let their vectors be the single values 0, 3 and 6. After
+# one gossip step rank 0 has 2/3 · 0 + 1/3 · 3 = 1, rank 1 has (0 + 3 + 6) / 3 = 3, and rank 2 has
+# 1/3 · 3 + 2/3 · 6 = 5. The average was 3 and is still 3, while the largest distance to it has
+# decreased from 3 to 2. All three results are computed from the *old* values. If rank 0 had changed
+# its value before it sent it to rank 1, rank 1 would have received 1 instead of 0.
+#
 # ### Exercise 33.2 · A gossip step
-# Every rank sends its vector to its neighbours, gets theirs, and mixes, in place. Mind two things.
-# Blocking sends may wait in a circle (lab 20), so use `Isend` and `Irecv`. And what is mixed are
-# everybody's *old* vectors, so a vector may change only when it has left. 8 lines, for any
-# topology. The vectors are float32. *(intermediate)*
+# Write `gossip`, in which every rank sends its vector to its neighbors, receives their vectors, and
+# mixes them in place. Take care of two things. Blocking sends may form a cycle in which every rank
+# waits for another (lab 20), so use `Isend` and `Irecv`. All ranks mix the *old* vectors, so a rank
+# may change its vector only when it has been sent. 8 lines, for any topology. The vectors are
+# float32. *(intermediate)*
 #
-# <details><summary>Hint 1: room for what comes</summary>
+# <details><summary>Hint 1: room for the vectors that arrive</summary>
 #
-# `boxes = {other: np.empty_like(vector) for other in neighbours}`, and an `Irecv` into each.
+# Create `boxes = {other: np.empty_like(vector) for other in neighbours}`, and launch an `Irecv`
+# into each box.
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
-# `requests = [comm.Irecv(box, source=other) for other, box in boxes.items()]`; add the `Isend`s;
-# wait for all of them. Then `vector *= weights[comm.rank]`, and for each box
-# `vector += weights[other] * box`.
+# Write `requests = [comm.Irecv(box, source=other) for other, box in boxes.items()]`, add the
+# `Isend` calls to this list, and wait for all requests. Then compute
+# `vector *= weights[comm.rank]`, and for each box `vector += weights[other] * box`.
 # </details>
 
 
@@ -137,25 +167,33 @@ def gossip(comm, vector, neighbours, weights):
 check("33.2", gossip)
 
 # %% [markdown]
+# ## How many steps does agreement take?
+# Because the rows and columns of W sum to 1, a gossip step does not change the average over all
+# ranks. The distance of the vectors to this average decreases, in the long run by the factor λ2 per
+# step. λ2 is the second largest absolute value among the eigenvalues of W. The largest, which is 1,
+# belongs to the average itself. For a ring of p ranks λ2 = (1 + 2 cos(2π / p)) / 3, which is about
+# 1 − 13 / p².
+#
 # ### Predict
-# The average of all ranks stays. The distance to it shrinks, in the long run by the factor λ2 a
-# step. λ2 is the second largest |eigenvalue| of W; the largest, 1, is the average's. For a ring λ2
-# = (1 + 2 cos(2π / p)) / 3, which is about 1 - 13 / p². After how many steps is the distance a
-# hundredth, λ2 ** steps = 1 / 100, in a ring of 16? In one of 32? (Twice as many? Solve for the
-# steps with logarithms.)
+# After how many steps is the distance a hundredth of what it was, so that λ2 ** steps = 1 / 100, in
+# a ring of 16 ranks, and in a ring of 32 ranks? Does it take twice as many steps for twice as many
+# ranks? (Use logarithms to solve the equation for the number of steps.)
 
 # %%
 predict("33.2", ring_of_16=89, ring_of_32=358)
 
 # %% [markdown]
 # ### Measure: agreement
-# Your gossip steps on 32 virtual ranks, from random vectors, until the distance should be a
-# hundredth. Each rank has a link of 10 Gb/s with 30 µs. The vectors are as long as lab 30's
-# parameters, 69 kB. Which topology mixes most in a step? Which in a millisecond?
+# We apply your gossip steps on 32 virtual ranks, starting from random vectors, until the distance
+# should be a hundredth of what it was. Each rank has a link of 10 Gb/s with a latency of 30 µs, in
+# the virtual cluster that lab 23 introduced. The vectors are as long as the parameters of lab 30,
+# 69 kB. Before you run the cell, guess which topology mixes most in a step, and which in a
+# millisecond.
 #
-# The rivals are two allreduces, after which all agree exactly: the ring of lab 23, and the best
-# that the virtual cluster has at this length. For 69 kB that is `comm.Allreduce`, Rabenseifner's
-# way (lab 24). About 20 s.
+# We compare gossip with two allreduces, after which all ranks agree exactly. One is the ring of lab
+# 23. The other is the fastest algorithm that the virtual cluster has for vectors of this length,
+# `comm.Allreduce`, which at 69 kB uses Rabenseifner's algorithm (lab 24). The cell takes about 20
+# s.
 
 
 # %%
@@ -216,40 +254,59 @@ rings = {p: lab33.steps_taken(mixing(lab33.topology("ring", p))) for p in (16, 3
 predict.compare("33.2", ring_of_16=rings[16], ring_of_32=rings[32])
 
 # %% [markdown]
-# **Explain.** First plot, how much one step mixes: a ring's gap 1 - λ2 falls as 1 / p². A wheel's
-# falls more slowly, in the end as 1 / p. The random graph's falls far less.
+# **Explain.** The first plot shows 1 − λ2, which measures how much one step mixes. For a ring it
+# decreases as 1 / p². For a wheel it decreases more slowly, eventually as 1 / p. For the random
+# graph it decreases far less than for the other two.
 #
-# Second plot, by steps: so with 32 ranks the random graph needs some thirty steps, the ring
-# hundreds.
+# The second plot shows the consequence for the number of steps. With 32 ranks the random graph
+# needs some thirty steps, and the ring needs hundreds.
 #
-# Third plot, by time. A step costs what the busiest link carries: on the ring two vectors, on the
-# random graph up to four, at the wheel's hub 31. So the wheel needs fewer steps than the ring, and
-# yet more time. Does gossip pay, if all are to *agree*?
+# The third plot shows the time. A step takes as long as its busiest link, which sends two vectors
+# in the ring, up to four in the random graph, and 31 at the hub of the wheel. The wheel therefore
+# needs fewer steps than the ring, but more time. Does gossip pay off if all ranks have to *agree*?
 #
 # <details><summary>Answer</summary>
 #
-# Not here. The best allreduce agrees exactly in less time than two steps on the random graph. (It
-# is far ahead of the ring allreduce, too, which has 62 rounds of 30 µs.) But a *single* step on the
-# ring or the random graph is faster than both allreduces, and it waits for nobody but the
-# neighbours. So the question is whether training needs agreement in every step.
+# It does not pay off here. The best allreduce leads to exact agreement in less time than two gossip
+# steps on the random graph. (It is also much faster than the ring allreduce, which has 62 steps
+# with a latency of 30 µs each.) However, a *single* gossip step on the ring or the random graph is
+# faster than both allreduces, and a rank waits only for its neighbors. The question is therefore
+# whether training needs agreement in every step.
 # </details>
 #
-# ### What does it do to training?
-# In **D-PSGD** (decentralised parallel SGD, Lian et al., NeurIPS 2017) every rank has parameters of
-# its own. A step has three parts: the rank takes the gradient at its own parameters, on its images;
-# it mixes its parameters with its neighbours', by one gossip step; and it subtracts the learning
-# rate times its gradient. So mixing can run while the gradient is computed, and no agreement is
-# needed in any step: one gossip step keeps the ranks at a distance that settles instead of growing,
-# and the average of their parameters is what one keeps. Lian and others trained large nets for
-# long, and found D-PSGD up to ten times as fast as centralised SGD on slow networks.
+# These results come from a model in which all links are equally fast and no rank is delayed. On a
+# real cluster the times depend on the network and on stragglers, while the numbers of steps depend
+# only on W.
+#
+# ## What does gossip do to training?
+# In **D-PSGD** (decentralized parallel stochastic gradient descent, 2017) every rank has its own
+# parameters. A step has three parts. First the rank computes the gradient at its own parameters, on
+# its own images. Then it mixes its parameters with those of its neighbors in one gossip step.
+# Finally it subtracts the learning rate times its gradient. Because the gradient does not depend on
+# the mixing, both can run at the same time.
+#
+# The ranks never have to agree exactly. One gossip step per training step is enough to keep the
+# distance between the ranks from growing, so that it settles at some value, and after training one
+# keeps the average of all parameters. The authors of D-PSGD used it for large networks in long
+# training runs, and found it up to ten times as fast as centralized SGD on slow networks. This lab
+# has not measured training.
 #
 # ### What you take away
-# - A symmetric W with rows that sum to 1 keeps the average. Metropolis-Hastings finds one for any
-#   topology.
-# - Agreement takes log(factor) / -log(λ2) steps. To a hundredth that is about p² / 3 in a ring, and
-#   few in a random graph. In a wheel it grows as p (109 with 32 ranks), and all messages meet at
-#   the hub.
-# - To agree exactly, the best allreduce is faster. A single gossip step between few neighbours is
-#   cheaper.
-# - Training needs no agreement in each step: one gossip step keeps the ranks near each other.
-# - Next: how large may a batch be (lab 34), and how small a message (lab 35)?
+# - A symmetric W whose rows sum to 1 preserves the average. Metropolis-Hastings weights give such a
+#   matrix for any topology.
+# - Agreement to within a given factor takes log(factor) / −log(λ2) steps. Reaching a hundredth
+#   takes about p² / 3 steps in a ring, and few in a random graph. In a wheel the number grows in
+#   proportion to p (109 with 32 ranks), and all messages pass through the hub.
+# - To agree exactly, the best allreduce is faster. A single gossip step between few neighbors is
+#   cheaper than an allreduce.
+# - Training does not need agreement in each step, because one gossip step per training step keeps
+#   the ranks close to each other.
+# - Lab 34 asks how large a batch may be, and lab 35 how small a message may be.
+#
+# ### Further reading
+# - [@lian2017] The paper on D-PSGD, with its proof of convergence and its measurements on slow
+#   networks.
+# - [@xiao2004] How to choose the weights of a mixing matrix so that agreement is as fast as
+#   possible.
+# - [@assran2019] Stochastic gradient push, which works with links in one direction only.
+# - [@daily2018] GossipGraD, in which the partners of a rank change from step to step.

@@ -478,7 +478,7 @@ print(f"Nobody late: {blamed:.0%} of the cases blame a rank.")
 #   services do about it.
 # - [@petrini2003] How small disturbances by the operating system halved the performance of an
 #   application on a supercomputer.
-# - [@chen2016backup] Measured straggler times of up to 100 workers, and training with backup
+# - [@chen2016b] Measured straggler times of up to 100 workers, and training with backup
 #   workers.
-# - [@stich2018local] The analysis of local SGD.
+# - [@stich2018b] The analysis of local SGD.
 # - [@hoefler2015] How to report times that vary.

@@ -2,14 +2,28 @@
 # <!-- Generated from solutions/34_large_batch.py by `make labs`. Learners work on a copy in work/. -->
 # # 34 Large batch
 #
-# More GPUs means more images in a step, so fewer steps. Does the net still learn? You write the
-# field's answers, drive each to the point where accuracy breaks, and find out what the speed is
-# worth.
+# If every GPU keeps its share of the batch, more GPUs mean more images in each step and therefore
+# fewer steps in each epoch. An epoch becomes faster, but the network gets fewer updates, and above
+# some batch size it no longer reaches the accuracy of a small batch. A training job that processes
+# images 40 times as fast is of little use if it needs many more epochs, or never gets there.
 #
-# **You will be able to** (1) scale a learning rate with the batch and warm it up, (2) write LARS
-# (and LAMB, if you have time), and say what it adds to SGD, (3) take its step on many ranks, the
-# same as on one, (4) tell time to accuracy from time per epoch, (5) say where Adasum lies between
-# the sum and the mean of gradients.
+# In this lab we write the usual remedies for large batches, namely linear scaling of the learning
+# rate, warm-up, and optimizers with a learning rate for each layer, and increase the batch until
+# the accuracy breaks. Every remedy is compared with a control, and at the end we measure how many
+# GPUs shorten the time to a given accuracy, and not only the time of an epoch.
+#
+# **After this lab you can** (1) scale a learning rate with the batch and warm it up, (2) write the
+# optimizer LARS (and LAMB, if you have time), and say what it adds to SGD (stochastic gradient
+# descent), (3) take its step on many ranks, so that the result is the same as on one, (4)
+# distinguish time to accuracy from time per epoch, (5) say where Adasum lies between the sum and
+# the mean of gradients.
+#
+# ![Left, four small steps on a curved path. Center, one step for the same images with the learning rate kept covers only a quarter of the distance. Right, one step with four times the rate covers the whole distance in a straight line and misses the end of the path](../notebooks/figures/34_steps.svg)
+#
+# *Left: four steps with 32 images each. Center: one step with the same 128 images. If the learning
+# rate is kept, this step covers only a quarter of the distance. Right: with four times the rate it
+# covers the whole distance, but in the direction of the first gradient, so it misses the end of a
+# path that turns.*
 #
 # Needs: mpi · Ranks: 4 · Minutes: 70 · Level: intermediate · Before: 30
 
@@ -37,15 +51,18 @@ patience = 30  # seconds after which a check calls the ranks stuck
 
 
 # %% [markdown]
-# ## The net and its optimizer
-# The net: 64 pixels, four hidden layers of 64, ten digits. It has 17,290 parameters and no
-# normalisation: deep enough to be hurt by a high rate.
+# ## The network and its optimizer
+# The network classifies handwritten digits. It has 64 input features (the pixels), four hidden
+# layers of 64, and ten outputs, in total 17,290 parameters. It has no normalization layers, so it
+# is deep enough to be hurt by a high learning rate.
 #
-# All optimizers of this lab have the form of this one, SGD with **momentum**:
+# All optimizers in this lab have the same form as the next function, SGD with **momentum**:
 #
-# - It moves `weights` **in place**, a list of arrays: matrices and biases in turn (`w -= …`).
-# - `state.m` is a list of arrays like them, zeros at first: a sum of past steps that fades.
-# - `decay` pulls a matrix towards 0. Biases (`w.ndim == 1`) have no decay.
+# - It changes `weights`, a list of matrices and biases in turn, **in place** (`w -= …`).
+# - `state.m` is a list of arrays of the same shapes, which are zero at first. Each is a sum of past
+#   steps in which older steps count less and less.
+# - `decay` (weight decay) moves the values of a matrix toward 0. Biases (`w.ndim == 1`) have no
+#   decay.
 
 # %%
 def sgd(weights, gradients, state, rate, decay=1e-4, momentum=0.9):
@@ -58,27 +75,33 @@ def sgd(weights, gradients, state, rate, decay=1e-4, momentum=0.9):
 
 # %% [markdown]
 # ## Scale the rate
-# With a batch of 32, an epoch has 48 steps. With 1,536 it has one. If the rate stays, a step goes
-# no further, and there are fewer steps: the net falls behind.
+# An epoch of the 1,536 training images has 48 steps with a batch of 32, but only one step with a
+# batch of 1,536. If the learning rate stays the same, each step covers the same distance as before,
+# and there are fewer steps, so the network falls behind.
 #
-# **Linear scaling** (Goyal et al. 2017): k times the batch, k times the rate. Then one step goes as
-# far as k small steps did.
+# **Linear scaling** (2017) multiplies the learning rate by k if the batch is k times as large. One
+# step then covers about the same distance as k small steps. For example, a batch of 128 is four
+# times a batch of 32, so a rate of 0.01 becomes 0.04.
 #
-# A high rate hurts most at the start, where the gradient turns quickly. So the rate may climb to
-# its height over the first epochs: a **gradual warm-up**.
+# A high rate is most harmful at the start of training, when the gradient changes its direction
+# quickly. A **gradual warm-up** therefore increases the rate to its peak during the first epochs.
 #
-# The base rate, at a batch of 32, was tuned: of rates that are a factor of 2 apart the one with the
-# best mean of three seeds. (By test images, as there are so few; do not do that at work.) For SGD
-# several were as good. The **lowest** of them was taken, as there one sees best what a rule does: a
-# higher one could be kept for longer, and would break sooner when it is scaled.
+# The base rate, which is used at a batch of 32, was tuned. We tried rates that differ by factors of
+# 2 and took the one with the best mean accuracy over three seeds. (We used the test images, because
+# there are so few images. Do not do this in your own work, where tuning needs separate validation
+# images.) For SGD several rates were equally good, and we took the **lowest** of them, because it
+# shows most clearly what a rule does. A higher base rate could be kept for larger batches, but it
+# would also break sooner when it is scaled.
 #
 # ### Predict
-# These are guesses. All trainings have ten epochs. A batch of 32 gets about 98 % of the test images
-# right. Which is the largest of the batches 32, 64, 128, 192, 256, 512, 768, 1,536 that loses less
-# than 2 % against that,
+# All training runs have ten epochs. A batch of 32 classifies about 98 % of the test images
+# correctly. Which is the largest of the batches 32, 64, 128, 192, 256, 512, 768 and 1,536 that
+# loses less than 2 % compared with that result,
 #
 # - if the rate is kept as it is for a batch of 32?
 # - if the rate is scaled linearly?
+#
+# Both answers are guesses, since nothing so far allows you to compute them.
 
 # %%
 predict("34.1", kept_up_to=..., linear_up_to=...)
@@ -86,27 +109,29 @@ predict("34.1", kept_up_to=..., linear_up_to=...)
 
 # %% [markdown]
 # ### Exercise 34.1 · The schedule
-# Write the rate of step 0, 1, 2, …. An epoch has `images // batch` steps: what does not fill a
-# batch is left out. *(intermediate)*
+# Write `learning_rate`, which returns the rate of step 0, 1, 2, … An epoch has `images // batch`
+# steps, because images that do not fill a batch are left out. The rate has two phases:
 #
 # | when | rate |
 # |---|---|
-# | in the first `warm_up` epochs | climbs evenly from `base`, at step 0, to `peak`, one step *after* them |
-# | afterwards | falls: `peak * (1 + cos(π f)) / 2` |
+# | in the first `warm_up` epochs | increases by equal amounts from `base`, at step 0, to `peak`, which it would reach in the first step *after* them |
+# | afterwards | decreases as `peak * (1 + cos(π f)) / 2` |
 #
-# The peak is `base * (batch / base_batch) ** power`: power 1 is linear, 0.5 the square root, 0 not
-# scaled.
+# The peak is `base * (batch / base_batch) ** power`. Power 1 is linear scaling, 0.5 scales with the
+# square root, and 0 does not scale.
 #
-# f is the share of the steps after the warm-up that is behind us: 0 in the first of them, not yet 1
-# in the last. `warm_up` may be 0. 6 lines.
+# The symbol f is the fraction of the steps after the warm-up that have been completed. It is 0 in
+# the first of these steps and less than 1 in the last. `warm_up` may be 0. 6 lines.
+# *(intermediate)*
 #
 # <details><summary>Hint 1: count in steps</summary>
 #
-# `first = warm_up * (images // batch)` is the first step after the warm-up; `total` steps likewise.
+# `first = warm_up * (images // batch)` is the number of the first step after the warm-up. Compute
+# the `total` number of steps in the same way.
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
-# `if step < first: return base + (peak - base) * step / first`. After that
+# `if step < first: return base + (peak - base) * step / first`. After that,
 # `f = (step - first) / (total - first)`. With a warm-up of 0, no step is below `first`.
 # </details>
 
@@ -123,10 +148,11 @@ check("34.1", learning_rate)
 
 
 # %% [markdown]
-# ### Measure: how far does linear scaling carry?
-# Three ways: the rate kept, scaled linearly, and scaled with a warm-up. Each batch is trained with
-# five seeds. The plot shows test images that are *wrong*: the median of the seeds, and bars for the
-# middle half. (261 test images: one is 0.4 %.) About half a minute.
+# ### Measure: up to which batch does linear scaling work?
+# We compare three ways, in which the rate is kept, scaled linearly, and scaled linearly with a
+# warm-up. Each batch is trained with five seeds. The plot shows the percentage of test images that
+# are classified *wrongly*. Points are medians over the seeds, and bars show their interquartile
+# range. (There are 261 test images, so one image is 0.4 %.) The cell takes about half a minute.
 
 # %%
 def plan(base, power, warm_up):
@@ -149,19 +175,23 @@ kept, linear = (holds[f"SGD, {how}"] for how in ("rate kept", "linear"))
 predict.compare("34.1", kept_up_to=kept, linear_up_to=linear)
 
 # %% [markdown]
-# **Explain.** You should see: the kept rate falls behind early, and more with every doubling of the
-# batch. The linear rule holds some doublings longer. Then it breaks, too, and the bars get long:
-# some seeds still learn, others do not. The rule says that k small steps go the same way as a large
-# one; with a large k they do not.
+# **Explain.** You should see that the kept rate falls behind early, and more with every doubling of
+# the batch. Linear scaling works for some doublings more. Then it breaks, too, and the bars become
+# long because some seeds still learn while others do not. The rule assumes that k small steps have
+# the same direction as one large step, and with a large k this is no longer true.
 #
-# The warm-up helps little here, and from 512 on it may even do harm. It takes two of only ten
-# epochs, in which the rate is low, and this net does not need it where the rule holds. In Goyal's
-# training of ResNet-50 (90 epochs, rates up to 3.2) it was what kept 8,192 images as good as 256.
-# Take that from there, not from this plot.
+# The warm-up helps little here, and from a batch of 512 on it may even do harm. It takes two of
+# only ten epochs, during which the rate is low, and this network does not need it where the rule
+# works. In the training of ResNet-50 by Goyal and others (90 epochs, rates up to 3.2), warm-up was
+# what kept a batch of 8,192 images as good as one of 256. The evidence for warm-up is in that
+# paper, and not in this plot.
+#
+# The seeds are fixed, so on your machine the curves should differ from ours only through rounding,
+# which has the largest effect where the bars are long.
 #
 # ## A rate for each layer
-# ‖w‖, a matrix's **norm**, is the root of the sum of its squared values. How large is each layer's
-# gradient, measured by its weights?
+# The **norm** of a matrix, ‖w‖, is the square root of the sum of its squared values. The next cell
+# compares the norm of each layer's weights with the norm of its gradient.
 
 # %%
 digits = data.digits()
@@ -178,32 +208,38 @@ print(
 
 
 # %% [markdown]
-# The last layer's gradient is two to three times as large a share of its weights as the others'. A
-# rate that the last layer bears may be low for the rest.
+# Compared with its weights, the gradient of the last layer is two to three times as large as the
+# gradients of the other layers. A rate that is safe for the last layer may therefore be too low for
+# the other layers.
 #
 # ### Exercise 34.2 · LARS
-# **LARS** (You, Gitman and Ginsburg 2017) gives each matrix a local rate:
+# **LARS** (layer-wise adaptive rate scaling, 2017) gives each matrix a *local rate*:
 #
 #     local = trust * ‖w‖ / (‖g‖ + decay * ‖w‖)
 #     step  = local * (g + decay * w)
 #
-# So a step is about `rate * trust` of the matrix's norm, whatever the gradient's size. Biases:
-# local rate 1, no decay. If ‖w‖ or ‖g‖ is 0, the local rate is 1, too. The rest is as in `sgd`.
-# `np.linalg.norm(w)` is the norm. 8 lines. *(intermediate)*
+# The length of a step is then about `rate * trust` times the norm of the matrix, whatever the size
+# of its gradient. For example, if ‖w‖ = 8, ‖g‖ = 2 and there is no decay, a trust of 0.05 gives a
+# local rate of 0.2, and `step` has the length 0.4, which is 0.05 times 8.
 #
-# (The paper's `trust` is 0.001, with global rates of several units. Only `rate * trust` counts for
-# matrices; with 0.05 a rate as small as SGD's suits biases as well. Do not take 0.05 to another
-# net.)
+# Write `lars`. Biases have a local rate of 1 and no decay. If ‖w‖ or ‖g‖ is 0, the local rate is 1
+# as well. Everything else is as in `sgd`. `np.linalg.norm(w)` computes the norm. 8 lines.
+# *(intermediate)*
+#
+# (The paper uses a `trust` of 0.001 with global rates of several units. For matrices only the
+# product `rate * trust` matters. With a trust of 0.05 a rate as small as that of SGD can be used,
+# which suits the biases as well. Do not transfer the value 0.05 to another network.)
 #
 # <details><summary>Hint 1: from sgd to LARS</summary>
 #
-# Only `step` changes: for a bias (`w.ndim == 1`) it is g, for a matrix `local * (g + decay * w)`.
-# The rate stays inside the momentum: `state.m[i] = momentum * state.m[i] + rate * step`.
+# Only `step` changes. For a bias (`w.ndim == 1`) it is g, and for a matrix it is
+# `local * (g + decay * w)`. The rate stays inside the momentum:
+# `state.m[i] = momentum * state.m[i] + rate * step`.
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
-# `size = np.linalg.norm(w)`, `slope = np.linalg.norm(g)`, `local = 1`, and
-# `if size > 0 and slope > 0:` the formula.
+# Compute `size = np.linalg.norm(w)` and `slope = np.linalg.norm(g)`, start with `local = 1`, and
+# apply the formula under the condition `if size > 0 and slope > 0:`.
 # </details>
 
 # %%
@@ -219,12 +255,13 @@ check("34.2", lars)
 
 
 # %% [markdown]
-# ## The same for Adam
-# **Adam** divides each value of the gradient by its usual size. It keeps two fading means,
-# `state.m` of the gradients and `state.v` of their squares. Both begin at 0 and are too small at
-# first, hence the two divisions. (`state.t` is 1 in the first step; the training counts it.)
+# ## Adam, as another baseline
+# **Adam** divides each value of the gradient by the value's typical size. It keeps two running
+# means, `state.m` of the gradients and `state.v` of their squares. Both start at 0 and are
+# therefore too small at first, which the two divisions in the code correct. (`state.t` is the
+# number of the step, 1 in the first. The training loop increases it.)
 #
-# Here it is; skip it if you know Adam.
+# The code is given. Skip it if you know Adam.
 
 # %%
 def adam_step(i, w, g, state, decay, betas=(0.9, 0.999), eps=1e-6):
@@ -244,21 +281,23 @@ def adam(weights, gradients, state, rate, decay=1e-4):
 
 
 # %% [markdown]
-# ## Do they carry further?
-# Each optimizer has one base rate, tuned at a batch of 32 as SGD's was. (Where several were as
-# good, the middle one.) For larger batches a rule has to do: the linear one for LARS, the **square
-# root** of k for Adam, and both for SGD. All have the same warm-up.
+# ## Do LARS and Adam work for larger batches?
+# Each optimizer has one base rate, which was tuned at a batch of 32 as for SGD. (Where several
+# rates were equally good, we took the middle one.) For larger batches the rate follows a rule,
+# which is linear scaling for LARS, the **square root** of k for Adam, and both for SGD. All have
+# the same warm-up.
 #
 # ### Predict
-# At a batch of 768, how many percent of the test images do LARS and Adam get right? Both are
-# guesses. (What SGD gets there with the linear rule is in the last plot: read it off.)
+# What percentage of the test images do LARS and Adam classify correctly at a batch of 768? Both
+# answers are guesses. (The last plot shows the result of SGD with linear scaling at this batch,
+# which you can use as a reference.)
 
 # %%
 predict("34.2", lars_at_768=..., adam_at_768=...)
 
 # %% [markdown]
 # ### Measure: with the control
-# Three more ways. About 20 s.
+# We train in three more ways, which takes about 20 s.
 
 # %%
 more = {
@@ -285,46 +324,50 @@ predict.compare(
 
 
 # %% [markdown]
-# **Explain.** Read it in pairs, as each claim has its control.
+# **Explain.** Compare the curves in pairs, because each claim has its own control.
 #
-# - *LARS, linear* against *SGD, linear, warm-up*: the same rule. You should see LARS break later,
-#   by about one doubling. Whether by the layers' own rates, or only because no step is long, is not
-#   shown.
-# - *SGD, square root* against *SGD, linear, warm-up*: only the rule differs. At 512 and more the
-#   lower rate alone brings SGD about what LARS brings. So part of LARS's gain is simply that it
-#   avoids too high a rate.
-# - *Adam, square root* against *SGD, square root*: the same rule, another step. At 512 and more you
-#   should see two curves apart: that is Adam's step.
+# - *LARS, linear* and *SGD, linear, warm-up* use the same rule. You should see that LARS breaks
+#   later, by about one doubling. The plot does not show whether this is due to the rates of the
+#   individual layers, or only to the fact that no step is long.
+# - *SGD, square root* and *SGD, linear, warm-up* differ only in the rule. At batches of 512 and
+#   more, the lower rate alone gives SGD about the same gain as LARS. Part of the gain of LARS is
+#   therefore simply that it avoids rates that are too high.
+# - *Adam, square root* and *SGD, square root* use the same rule but different steps. At batches of
+#   512 and more you should see a distance between the two curves, which is due to Adam's step.
 #
-# All of them break in the end. Nado et al. (2021) found the like at full size: SGD with Nesterov
-# momentum and Adam, well tuned, match LARS on ResNet-50 and LAMB on BERT. What was reported with no
-# accuracy lost: batches of 8,192 (ResNet-50 in an hour, 256 GPUs; Goyal), of 32K (ResNet-50, LARS),
-# and of 64K and then 32K (BERT in 76 minutes, LAMB).
+# All ways break in the end. A study of 2021 (Nado and others) had similar findings at full size,
+# where well-tuned SGD with Nesterov momentum matched LARS on ResNet-50, and well-tuned Adam matched
+# LAMB on BERT. The largest batches reported without a loss of accuracy are 8,192 for ResNet-50 with
+# SGD (in one hour on 256 GPUs, Goyal and others), 32K for ResNet-50 with LARS, and 64K followed by
+# 32K for BERT with LAMB (in 76 minutes).
 #
-# Is that a ranking? No: one small net, ten epochs, a rate for each that was tuned in a minute.
+# Our results do not rank the optimizers, because they come from one small network, ten epochs, and
+# one rate per optimizer that was tuned in a minute.
 
 # %% [markdown]
 # ### Exercise 34.3 · LAMB, for those who have time
-# You may go on with 34.4: nothing below needs this. It takes about 12 minutes more.
+# You can continue with 34.4, because nothing below depends on this exercise. It takes about 12
+# minutes more.
 #
-# **LAMB** (You et al. 2019, for BERT) gives each matrix its own rate, as LARS does, but around
-# Adam's step: a matrix moves by
+# **LAMB** (layer-wise adaptive moments for batch training, 2019) was designed for the language
+# model BERT. It gives each matrix its own rate, as LARS does, but it starts from Adam's step. A
+# matrix moves by
 #
 #     rate * ‖w‖ / ‖step‖ * step
 #
-# with the step that `adam_step` returns, decay included. A bias moves as in `adam`; so does a
-# matrix where one of the two norms is 0. Call `adam_step` once for each array: it changes `state`.
-# 8 lines. *(intermediate)*
+# where `step` is what `adam_step` returns, including decay. A bias moves as in `adam`, and so does
+# a matrix for which one of the two norms is 0. Write `lamb`, and call `adam_step` exactly once for
+# each array, because the call changes `state`. 8 lines. *(intermediate)*
 #
 # <details><summary>Hint 1: from adam to LAMB</summary>
 #
-# Keep what `adam_step` returns in `step`. A factor `ratio` is 1, and for a matrix with both norms
-# above 0 it is their quotient.
+# Store the result of `adam_step` in `step`. A factor `ratio` is 1 at first. For a matrix whose two
+# norms are both above 0, it is their quotient.
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
-# `size = np.linalg.norm(w)`, `length = np.linalg.norm(step)`,
-# `if w.ndim > 1 and size > 0 and length > 0: ratio = size / length`. At last
+# Compute `size = np.linalg.norm(w)` and `length = np.linalg.norm(step)`. Under the condition
+# `if w.ndim > 1 and size > 0 and length > 0:` set `ratio = size / length`. Finally,
 # `w -= rate * ratio * step`.
 # </details>
 
@@ -340,8 +383,10 @@ def lamb(weights, gradients, state, rate, decay=1e-4):
 check("34.3", lamb)
 
 # %% [markdown]
-# Does LAMB's ratio carry further than Adam's step alone? The control is Adam, with the same rule.
-# How many percent of the test images does LAMB get right at a batch of 768? (A guess.)
+# ### Predict
+# Does LAMB's ratio allow larger batches than Adam's step alone? The control is Adam with the same
+# rule. What percentage of the test images does LAMB classify correctly at a batch of 768? (This is
+# a guess.)
 
 # %%
 predict("34.3", lamb_at_768=...)
@@ -357,14 +402,15 @@ lab34.draw_wrong({way: trained[way] for way in pair}, "LAMB goes as far as Adam"
 predict.compare("34.3", lamb_at_768=middle_right("LAMB, square root"))
 
 # %% [markdown]
-# **Explain.** You should see two curves that lie close together. At the largest batches, where it
-# would count, LAMB is not ahead. So on this net it is Adam's step that carries far, not LAMB's
-# ratio.
+# **Explain.** You should see two curves that lie close together. At the largest batches, where an
+# advantage would matter, LAMB is not ahead. On this network it is therefore Adam's step that allows
+# large batches, and not LAMB's ratio.
 
 # %% [markdown]
 # ## The same step on many ranks
-# LARS divides by the norm of the gradient *of the whole batch*. Each rank has the gradient of its
-# part. How long are these, against their mean?
+# LARS divides by the norm of the gradient *of the whole batch*, but each rank has only the gradient
+# of its own part. The next cell compares the norms of four such gradients with the norm of their
+# mean.
 
 # %%
 weights = lab34.start_weights(seed=0)
@@ -380,28 +426,35 @@ print(
 
 
 # %% [markdown]
-# A part's gradient is noisier, and as a rule longer. So each rank's own local rate would be
-# another, as a rule a lower one: the mean of the ranks' steps is not the step of the mean.
+# The gradient of a part contains more noise, so it is usually longer than the mean. If each rank
+# computed its own local rate, this rate would differ from rank to rank and would usually be lower.
+# The mean of the steps of all ranks is therefore not the step for the mean gradient.
+#
+# A small example with plain numbers shows the same effect. Two ranks have the gradients 3 and −1,
+# whose mean is 1. A step that divides each gradient by its own norm gives 1 and −1, and the mean of
+# these is 0. Dividing the mean gradient by its norm gives 1.
 #
 # ### Exercise 34.4 · Average, then take the norm
-# Each rank has an equal part of the batch, and all must take the step that one process would take.
-# What must be averaged, and when? 4 lines, one call of MPI. *(intermediate)*
+# Write `parallel_step`. Each rank has an equal part of the batch, and all ranks must take the step
+# that one process would take for the whole batch. Decide what must be averaged, and when. 4 lines,
+# one call of MPI (Message Passing Interface). *(intermediate)*
 #
 # | | |
 # |---|---|
 # | `nets.gradient(weights, images, labels)` | the gradient, a list of arrays: the mean over these images |
-# | `nets.join(arrays)` | one vector of them |
-# | `nets.cut(vector, weights)` | arrays again, shaped like `weights` |
-# | `comm.Allreduce(own, total)` | the sum of all ranks' `own`, in `total`, an array like it (also in dtype) |
+# | `nets.join(arrays)` | one vector that contains these arrays |
+# | `nets.cut(vector, weights)` | a list of arrays again, shaped like `weights` |
+# | `comm.Allreduce(own, total)` | writes the sum of all ranks' `own` into `total`, an array of the same shape and dtype |
 #
 # <details><summary>Hint 1: the order</summary>
 #
-# First the mean gradient of all ranks, then one `update` with it: the norms are taken there.
+# First compute the mean gradient over all ranks. Then call `update` once with this mean, because
+# `update` computes the norms.
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
-# `own = nets.join(nets.gradient(…))`, an `Allreduce` into `total = np.empty_like(own)`, then
-# `update(weights, nets.cut(total / comm.size, weights), state, rate)`.
+# Compute `own = nets.join(nets.gradient(…))`, call `Allreduce` with `total = np.empty_like(own)`,
+# and then `update(weights, nets.cut(total / comm.size, weights), state, rate)`.
 # </details>
 
 # %%
@@ -417,12 +470,13 @@ check("34.4", parallel_step)
 
 # %% [markdown]
 # ## What is the speed worth?
-# One GPU for every 32 images of a batch: with 1,536 images 48 GPUs, and an epoch is 1 step instead
-# of 48.
+# We now use one GPU for every 32 images of a batch. A batch of 1,536 images then needs 48 GPUs, and
+# an epoch has 1 step instead of 48.
 #
-# A "GPU" is here a core of this machine, whose step is measured. The gradients' sum takes what the
-# links of a virtual machine need. Which core and which machine is arbitrary, as computing and
-# messages only have to take some time each.
+# A "GPU" here is a core of this machine, on which we measure the time of a step. The time for the
+# allreduce of the gradients is computed for the links of a virtual cluster, the simulator that
+# comes with these labs. The choice of core and of machine model is arbitrary, because we only need
+# a plausible time for computation and for communication.
 
 # %%
 computing = lab34.step_times(updates, images=batches[0])
@@ -433,11 +487,12 @@ print(f"the sum of the gradients on {gpus} GPUs: {1e3 * summing:.3f} ms")
 
 # %% [markdown]
 # ### Predict
-# How many times as fast as with one GPU is an *epoch* on 48 GPUs? (On one it has 48 steps and no
-# sum.)
+# How many times as fast is an *epoch* with 48 GPUs as with one? You can compute this from the
+# printed times. (On one GPU an epoch has 48 steps and no allreduce.)
 #
-# And how many times sooner are *95 % of the test images* right, with as many GPUs as you like, in
-# the best way? That may take more epochs, or never happen. So this one is a guess.
+# How many times as soon are *95 % of the test images* classified correctly, with as many GPUs as
+# you like and in the best of the ways? A larger batch may need more epochs, or never get there, so
+# this answer is a guess.
 
 # %%
 predict("34.4", epoch_times_as_fast=..., goal_times_as_soon=...)
@@ -472,35 +527,45 @@ predict.compare("34.4", epoch_times_as_fast=epoch[batches[-1]], goal_times_as_so
 
 
 # %% [markdown]
-# **Explain.** A curve ends where half of the seeds do not reach the goal. The epoch gets faster
-# with every GPU; the goal by far less, then not at all. The last column is well below 1, and the
-# curves flatten: each GPU that is added brings less. Do not rank the ways by this: five seeds are
-# too few.
+# **Explain.** A curve ends where half of the seeds no longer reach the goal. The epoch becomes
+# faster with every GPU. The time to the goal improves far less, and then not at all. The last
+# printed column is well below 1 and the curves flatten, so each additional GPU contributes less. Do
+# not use these results to rank the ways, because five seeds are too few for that.
 #
-# Why does a larger batch need more epochs, at the best of rates?
+# The time of a step is measured on your machine, so your figures differ from those of another
+# machine. The number of epochs to the goal does not depend on this time.
+#
+# Why does a larger batch need more epochs, even at the best rate?
 # <details><summary>Answer</summary>
 #
-# Twice the images in a step say less than twice as much about the way to go. Once the mean gradient
-# of a batch hardly changes with more images, these say nothing new. (McCandlish et al. 2018 call
-# that batch the gradient's noise scale.)
+# Twice as many images per step give less than twice as much information about the right direction.
+# Once the mean gradient of a batch hardly changes when images are added, more images contribute
+# nothing new. (A paper of 2018 by McCandlish and others calls the batch at which this happens the
+# gradient noise scale.)
 # </details>
 #
-# One caveat: every training here has the same schedule over ten epochs, and the goal is often
-# reached only where the rate has nearly fallen to 0. A schedule for each batch might reach it
-# sooner. This is not tested here, and it may be a good part of why the curves are flat.
+# These results have one important limitation. Every training run here uses the same schedule over
+# ten epochs, and the goal is often reached only when the rate has decreased nearly to 0. A schedule
+# designed for each batch might reach the goal sooner. We have not tested this, and it may be a
+# large part of the reason why the curves are flat.
 #
 # ## Adding gradients with more care
-# Sum and mean are not all that ranks can do with their gradients. Where two gradients are
-# *orthogonal*, their steps do not disturb each other, and the **sum** makes use of both. Where they
-# *agree*, the sum goes twice as far as either thinks is safe, and the **mean** is better.
-# **Adasum** (Maleki et al. 2020) does both, and all between, for each layer by itself:
+# Ranks can combine their gradients in other ways than by the sum or the mean. If two gradients are
+# *orthogonal*, the steps do not disturb each other, and the **sum** uses both of them fully. If two
+# gradients *agree*, their sum is a step twice as long as either gradient suggests, so the **mean**
+# is safer. **Adasum** (2020) gives the sum in the first case, the mean in the second, and something
+# between them otherwise. It treats each layer separately:
 #
 #     adasum(a, b) = (1 - a·b / (2|a|²)) a + (1 - a·b / (2|b|²)) b
 #
-# Adasum of many gradients is Adasum of pairs, then of pairs of pairs: recursive doubling ([lab 24](24_trees_and_halving.ipynb)),
-# with a power of two of ranks. In Horovod `op=hvd.Adasum` switches it on. The net of [lab 30](30_average_gradients.ipynb) learns
-# with it here, beside sum and mean, on 1 to 32 virtual ranks of 16 images each. The rate suits
-# **one** rank, and nobody tunes it again. About half a minute.
+# For example, if a and b are equal, both factors are 1/2 and the result is the mean. If a·b is 0,
+# both factors are 1 and the result is the sum.
+#
+# For more than two gradients, Adasum is applied to pairs, then to pairs of pairs, and so on, which
+# is recursive doubling ([lab 24](24_trees_and_halving.ipynb)) on a power of two of ranks. In [Horovod](https://horovod.readthedocs.io) the option
+# `op=hvd.Adasum` selects it. The next cell trains the network of [lab 30](30_average_gradients.ipynb) with the sum, the mean and
+# Adasum, on 1 to 32 virtual ranks with 16 images each. The learning rate suits **one** rank and is
+# not tuned again. The cell takes about half a minute.
 
 # %%
 def pair(a, b):
@@ -545,19 +610,32 @@ title = "One learning rate, 0.05, for any number of ranks"
 plots.lines(learned, xlabel="ranks", ylabel="test images right (%)", title=title, logx=True)
 
 # %% [markdown]
-# **Explain.** You should see Adasum above the other two on 16 and 32 ranks. At this rate the sum
-# goes too far, and the mean not far enough; Adasum's steps are between the two, as the gradients
-# partly agree. With four times the rate the mean catches up (put 0.2 for 0.05 to see it), so Adasum
-# saves *tuning the rate*. That it beats a mean whose rate has been tuned, nothing here shows. With
-# GPUs and a Horovod built for NCCL it is done *between* nodes alone: on one node you silently get
-# the mean (`adasum_gpu_operations.cc`, 0.28.1).
+# **Explain.** You should see Adasum above the other two on 16 and 32 ranks. At this rate the steps
+# of the sum are too long and those of the mean too short. The steps of Adasum are between the two,
+# because the gradients agree in part. With four times the rate the mean catches up (replace 0.05 by
+# 0.2 to see this), so what Adasum saves is *tuning the rate*. Nothing here shows that it is better
+# than the mean with a tuned rate.
+#
+# With GPUs and a Horovod that was built for NCCL (NVIDIA Collective Communications Library), Adasum
+# is applied only *between* nodes. On a single node you silently get the mean
+# (`adasum_gpu_operations.cc`, 0.28.1).
 #
 # ### What you take away
-# - k times the batch, k times the rate: good for some doublings, then it breaks. A rate that is
-#   kept falls behind.
-# - LARS makes each layer's step a share of its weights (LAMB does, too, around Adam's step). Ask
-#   for the control, Adam or a tuned SGD, before you say what that brought.
-# - Average first, then take norms: a step on p ranks is the step of one process.
-# - Adasum: the sum of what differs, the mean of what agrees. It saves some tuning, not all.
-# - Images a second are not the goal. Ask for the time to an accuracy, of several seeds, and for
-#   what a GPU brings.
+# - Multiplying the learning rate by k for a batch k times as large works for some doublings and
+#   then breaks. A rate that is kept falls behind earlier.
+# - LARS makes the step of each layer a fixed fraction of its weights, and LAMB does the same with
+#   Adam's step. Compare with a control, such as Adam or a well-tuned SGD, before you attribute a
+#   gain to them.
+# - Average first, then compute norms. A step on p ranks is then the step of one process.
+# - Adasum is close to the sum for gradients that differ and close to the mean for gradients that
+#   agree. It saves some tuning of the rate, but not all of it.
+# - Images per second are not the goal. Ask for the time to a given accuracy over several seeds, and
+#   for the gain that each GPU contributes.
+#
+# ### Further reading
+# - P. Goyal et al., *[Accurate, Large Minibatch SGD: Training ImageNet in 1 Hour](https://arxiv.org/abs/1706.02677)*, 2017. Linear scaling and warm-up, with ResNet-50 in one hour on 256 GPUs.
+# - Y. You, I. Gitman and B. Ginsburg, *[Large Batch Training of Convolutional Networks](https://arxiv.org/abs/1708.03888)*, 2017. The paper on LARS, with batches of up to 32K.
+# - Y. You et al., *[Large Batch Optimization for Deep Learning: Training BERT in 76 minutes](https://arxiv.org/abs/1904.00962)*, ICLR, 2020. The paper on LAMB, with BERT in 76 minutes.
+# - Z. Nado, J. Gilmer, C. Shallue, R. Anil and G. Dahl, *[A Large Batch Optimizer Reality Check: Traditional, Generic Optimizers Suffice Across Batch Sizes](https://arxiv.org/abs/2102.06356)*, 2021. Well-tuned standard optimizers as controls for LARS and LAMB.
+# - S. McCandlish, J. Kaplan, D. Amodei et al., *[An Empirical Model of Large-Batch Training](https://arxiv.org/abs/1812.06162)*, 2018. The gradient noise scale, which predicts the largest useful batch.
+# - S. Maleki et al., *[Scaling Distributed Training with Adaptive Summation](https://arxiv.org/abs/2006.02924)*, MLSys, 2021. The paper on Adasum; [Horovod: AdaSum](https://horovod.readthedocs.io/en/stable/adasum_user_guide_include.html). its use in Horovod.

@@ -21,7 +21,7 @@ _PAGE = """\
 # All labs
 
 Written by `make labs` from the headers in solutions/. Minutes are for a beginner, without what is
-headed *For those who have time* or *Going further*.
+headed *Going further (optional)*.
 
 """
 

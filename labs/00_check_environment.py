@@ -13,7 +13,7 @@
 # purpose, so that you recognize them when you meet them later.
 #
 # **After this lab you can** (1) read the doctor's report, (2) start ranks and prove that they are
-# separate processes, (3) read the messages of a run that failed and of a run that hangs.
+# separate processes, and (3) read the messages of a run that failed and of a run that hangs.
 #
 # ![One computer with eight cores. A notebook process starts four ranks, each with its own memory and two cores, which exchange messages](../notebooks/figures/00_ranks.svg)
 #

@@ -15,8 +15,8 @@
 #
 # **After this lab you can** (1) write the loss, the gradient and the SGD step yourself, (2) write a
 # correct training step in PyTorch, (3) measure accuracy without side effects, (4) say where the
-# time of a step goes, and, in the optional parts, (5) tell from its loss whether a learning rate is
-# too low or too high.
+# time of a step goes, and, in the optional parts, and (5) tell from its loss whether a learning
+# rate is too low or too high.
 #
 # ![A training step as a cycle: forward pass, loss, backward pass, update of the weights; the next batch begins a new step](../notebooks/figures/10_step.svg)
 #

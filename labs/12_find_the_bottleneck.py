@@ -16,7 +16,7 @@
 #
 # **After this lab you can** (1) count the floating-point operations and the bytes of a layer, (2)
 # measure the peak arithmetic rate and the memory bandwidth of a machine, (3) compute the least time
-# that a layer can take, (4) find the bottleneck of a training step in a profile.
+# that a layer can take, and (4) find the bottleneck of a training step in a profile.
 #
 # ![The roofline: attainable speed rises with arithmetic intensity up to the ridge and is flat beyond it. Layers left of the ridge are memory-bound, layers right of it compute-bound](../notebooks/figures/12_roofline.svg)
 #

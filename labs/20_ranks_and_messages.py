@@ -16,8 +16,8 @@
 #
 # **After this lab you can** (1) write a program whose ranks do different things, (2) read a
 # deadlock message and fix the deadlock, (3) overlap computation with communication and explain what
-# that gains, (4) say what a short and a long message cost on your machine. Two optional parts at
-# the end are not included in the minutes.
+# that gains, and (4) say what a short and a long message cost on your machine. Two optional parts
+# at the end are not included in the minutes.
 #
 # ![Two sequence diagrams of a sender and a receiver. Left, eager: Send copies the message and returns at once. Right, rendezvous: Send waits until the receiver has called Recv](../notebooks/figures/20_protocols.svg)
 #

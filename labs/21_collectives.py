@@ -16,7 +16,7 @@
 #
 # **After this lab you can** (1) say what broadcast, reduce, allreduce, reduce-scatter and allgather
 # leave on each rank, (2) count their steps and bytes, and derive from them which algorithm is for
-# short vectors and which for long ones, (3) average a gradient with MPI's own allreduce.
+# short vectors and which for long ones, and (3) average a gradient with MPI's own allreduce.
 #
 # ![Five small tables of four ranks before and after broadcast, reduce, allreduce, reduce-scatter and allgather](../notebooks/figures/21_collectives.svg)
 #

@@ -19,7 +19,7 @@
 #
 # **After this lab you can** (1) write a ring allreduce with `Sendrecv` for any number of ranks and
 # values, (2) predict from *p*, *n*, α and β alone (defined below) how many bytes a rank sends and
-# how long the allreduce takes, (3) find the vector length below which a tree is faster, for a
+# how long the allreduce takes, and (3) find the vector length below which a tree is faster, for a
 # modeled cluster and for the machine in front of you.
 #
 # ![Left: ranks 1, 2 and 3 send whole vectors to rank 0, which sends the sum back. Right: four ranks form a ring, and each sends one chunk to its right neighbor](../notebooks/figures/23_ring.svg)

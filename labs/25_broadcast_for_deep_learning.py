@@ -15,8 +15,8 @@
 # five broadcasts on a modeled GPU cluster with 128 ranks, and choose one for each layer of VGG-16.
 #
 # **After this lab you can** (1) build a broadcast by scatter-allgather and by a pipelined chain,
-# (2) compute the best number of chunks from the time α of a message and the time β of a byte, (3)
-# choose a broadcast for each layer of a network.
+# (2) compute the best number of chunks from the time α of a message and the time β of a byte, and
+# (3) choose a broadcast for each layer of a network.
 #
 # ![What each of four ranks sends over time: the tree sends whole vectors in two steps, scatter-allgather and the pipelined chain send quarters and take three quarters of the tree's time](../notebooks/figures/25_broadcasts.svg)
 #

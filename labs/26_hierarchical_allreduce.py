@@ -14,8 +14,8 @@
 # with four, and find out where each of them is the fastest and where the flat ring is better.
 #
 # **After this lab you can** (1) split the ranks into groups by node, (2) write a two-level and a
-# two-dimensional allreduce, (3) count the bytes that leave a node through its NIC, (4) decide for a
-# machine and a message size whether a flat ring, two levels or two dimensions are right.
+# two-dimensional allreduce, (3) count the bytes that leave a node through its NIC, and (4) decide
+# for a machine and a message size whether a flat ring, two levels or two dimensions are right.
 #
 # ![Two nodes of four ranks. With two levels only the first rank of each node communicates with the other node, and it sends whole vectors. With two dimensions every rank communicates with its counterpart, each about a quarter of the vector](../notebooks/figures/26_ways.svg)
 #

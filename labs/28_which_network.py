@@ -17,8 +17,8 @@
 #
 # **After this lab you can** (1) predict the time of an allreduce from a network's two numbers, its
 # latency and its bandwidth, (2) compute the size from which its bandwidth matters, (3) compute
-# which share of a training step waits for a network, (4) read the data sheet of a processor by its
-# roofline.
+# which share of a training step waits for a network, and (4) read the data sheet of a processor by
+# its roofline.
 #
 # ![With TCP a message passes from memory through the operating system and the NIC of one node to the NIC, the operating system and the memory of another. With RDMA it bypasses the operating system, and NVLink connects GPUs through a switch](../notebooks/figures/28_paths.svg)
 #

@@ -15,7 +15,7 @@
 #
 # **After this lab you can** (1) shard a batch, start all ranks with equal weights, and average
 # gradients, (2) prove that four ranks compute what one process computes, (3) say what breaks
-# silently without each part, (4) measure the cost of communication.
+# silently without each part, and (4) measure the cost of communication.
 #
 # ![A batch of eight images is dealt to two ranks. Each computes the mean gradient of its four images, and the mean of both is the gradient of the whole batch](../notebooks/figures/30_average.svg)
 #

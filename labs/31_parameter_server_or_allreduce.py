@@ -14,7 +14,7 @@
 # much of the published result for VGG-16 on 64 GPUs the links alone explain.
 #
 # **After this lab you can** (1) write a synchronous parameter server and split it over several
-# servers, (2) say how many bytes its busiest link transfers, compared with those of a ring, (3)
+# servers, (2) say how many bytes its busiest link transfers, compared with those of a ring, and (3)
 # explain a published hot spot from a table of layers.
 #
 # ![Left, four workers exchange whole vectors with one server. Center, four workers exchange half vectors with each of two servers. Right, four ranks form a ring](../notebooks/figures/31_servers.svg)

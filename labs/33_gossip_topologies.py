@@ -14,8 +14,8 @@
 # a virtual cluster, and compare gossip with the allreduce that it replaces.
 #
 # **After this lab you can** (1) write the mixing matrix of any topology, and a gossip step that
-# uses it, (2) say from an eigenvalue how many steps agreement takes, (3) say when gossip is cheaper
-# than an allreduce.
+# uses it, (2) say from an eigenvalue how many steps agreement takes, and (3) say when gossip is
+# cheaper than an allreduce.
 #
 # ![Values of nine ranks in a ring over four gossip steps. At first one rank has 9 and the others have 0, and after four steps the values lie between 0.1 and 2.1. An allreduce gives every rank the average, 1](../notebooks/figures/33_gossip.svg)
 #

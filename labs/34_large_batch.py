@@ -15,8 +15,8 @@
 # **After this lab you can** (1) scale a learning rate with the batch and warm it up, (2) write the
 # optimizer LARS (and LAMB, if you have time), and say what it adds to SGD (stochastic gradient
 # descent), (3) take its step on many ranks, so that the result is the same as on one, (4)
-# distinguish time to accuracy from time per epoch, (5) say where Adasum lies between the sum and
-# the mean of gradients.
+# distinguish time to accuracy from time per epoch, and (5) say where Adasum lies between the sum
+# and the mean of gradients.
 #
 # ![Left, four small steps on a curved path. Center, one step for the same images with the learning rate kept covers only a quarter of the distance. Right, one step with four times the rate covers the whole distance in a straight line and misses the end of the path](../notebooks/figures/34_steps.svg)
 #

@@ -16,8 +16,8 @@
 # changes out one by one and find out which mistakes stay silent.
 #
 # **After this lab you can** (1) turn a PyTorch script for one process into one for any number of
-# ranks, (2) explain what each added line does, (3) prove that many ranks compute what one process
-# would compute.
+# ranks, (2) explain what each added line does, and (3) prove that many ranks compute what one
+# process would compute.
 #
 # ![A data-parallel step on four ranks: each computes gradients of its own images, an allreduce averages them, and all apply the same update](../notebooks/figures/40_step.svg)
 #
@@ -625,7 +625,7 @@ else:
     record.add("step", one_process=step_alone, all_ranks=step, ranks_used=ranks)
 
 # %% [markdown]
-# **Explain.** You should see that the ranks take longer, by several times. This network computes
+# **Explain.** You should see that the ranks take several times longer. This network computes
 # for less than a millisecond. Horovod's background thread wakes up only once per millisecond (its
 # *cycle time*) to look for gradients that are ready, and then the messages follow. If there are
 # fewer cores than ranks, the ranks also have to take turns. These two numbers do not show which of

@@ -17,8 +17,8 @@
 #
 # **After this lab you can** (1) prove which MPI library a process has loaded and which thread level
 # Horovod is granted, (2) write and run the command that starts a job with MVAPICH2-GDR, (3) prove
-# from a timeline which library performed the allreduce, (4) prove whether the gradients stayed on
-# the GPU.
+# from a timeline which library performed the allreduce, and (4) prove whether the gradients stayed
+# on the GPU.
 #
 # ![Four paths of a gradient from a GPU of one node to a GPU of another: staged through the memory of both hosts, in chunks through pinned buffers, directly between GPU memory and the network card, and by NCCL](../notebooks/figures/42_paths.svg)
 #

@@ -15,8 +15,8 @@
 # uses.
 #
 # **After this lab you can** (1) tell from a log how ranks are connected and whether GPUDirect RDMA
-# is used, (2) recognize a wrong mapping of ranks to GPUs before NCCL refuses it, (3) predict what a
-# set of build options builds.
+# is used, (2) recognize a wrong mapping of ranks to GPUs before NCCL refuses it, and (3) predict
+# what a set of build options builds.
 #
 # ![Four A100 GPUs in one host. NVLink connects 0 and 1 as well as 2 and 3. The ring of NCCL over all four has to pass through host memory between 1 and 2 and between 3 and 0](../notebooks/figures/43_ring.svg)
 #

@@ -14,8 +14,8 @@
 # computing, waiting and communicating.
 #
 # **After this lab you can** (1) set up a strong and a weak scaling study, (2) compute speed-up and
-# efficiency without the classic mistakes, (3) fit Amdahl's law and know its limits, (4) divide a
-# step into its parts.
+# efficiency without the classic mistakes, (3) fit Amdahl's law and know its limits, and (4) divide
+# a step into its parts.
 #
 # ![In strong scaling two ranks share one batch, and a step takes 24 instead of 40 milliseconds. In weak scaling each of two ranks has a batch of its own, and a step takes 44 milliseconds](../notebooks/figures/50_scaling.svg)
 #

@@ -15,8 +15,8 @@
 # not decide.
 #
 # **After this lab you can** (1) time an allreduce with one loop that is fair to every library, (2)
-# start `torch.distributed` from any launcher, (3) say when fusing gradients pays, (4) decide from
-# measurements, and say "either" where they do not decide.
+# start `torch.distributed` from any launcher, (3) say when fusing gradients pays, and (4) decide
+# from measurements, and say "either" where they do not decide.
 #
 # ![Arrows lead from mpi4py to MPI, from Horovod to MPI, Gloo and NCCL, and from torch.distributed to Gloo and NCCL. Below each library are the memory and the networks that it uses](../notebooks/figures/51_libraries.svg)
 #

@@ -14,7 +14,7 @@
 # less, look for the runs on which it fails, and finally ask it for 1,024 and 10,000 GPUs.
 #
 # **After this lab you can** (1) write down the parts of a training step on many GPUs, (2) fit a
-# model and judge it on systems that it has not seen, (3) say how far such a prediction can be
+# model and judge it on systems that it has not seen, and (3) say how far such a prediction can be
 # trusted.
 #
 # ![Timeline of a step of 0.6 seconds. The GPU computes for 0.4 seconds. The first bucket is sent from 0.2 to 0.5 seconds, and the second one from 0.5 to 0.6](../notebooks/figures/52_step.svg)

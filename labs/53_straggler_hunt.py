@@ -14,7 +14,7 @@
 # recorded timelines, and finally compare two methods that wait for fewer ranks or wait less often.
 #
 # **After this lab you can** (1) predict the step time of p ranks from the times of one, (2) name a
-# late rank and its cause from a timeline, (3) say what backup workers and local SGD (stochastic
+# late rank and its cause from a timeline, and (3) say what backup workers and local SGD (stochastic
 # gradient descent) gain, and what they cost.
 #
 # ![Timeline of four ranks over three steps. In each step another rank computes longest, and the other ranks wait until it has finished](../notebooks/figures/53_jitter.svg)

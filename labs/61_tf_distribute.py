@@ -16,7 +16,7 @@
 #
 # **After this lab you can** (1) write TF_CONFIG from Slurm's variables, (2) write a training step
 # that runs under every strategy of TensorFlow, (3) compute the bytes that servers and rings send,
-# and find a server that is a bottleneck, (4) explain what gRPC, gRPC+X and "no gRPC" were.
+# and find a server that is a bottleneck, and (4) explain what gRPC, gRPC+X and "no gRPC" were.
 #
 # ![Left: two workers and two parameter servers, one of which keeps the large variable fc6 and sends most bytes. Right: two workers in a ring send equally many bytes](../notebooks/figures/61_servers.svg)
 #

@@ -14,8 +14,8 @@
 # saves and how long it is idle.
 #
 # **After this lab you can** (1) partition a network into stages, (2) send activations forward and
-# gradients back between ranks, (3) show that the network learns exactly as before, (4) say how much
-# memory this saves, and which ranks are idle when.
+# gradients back between ranks, (3) show that the network learns exactly as before, and (4) say how
+# much memory this saves, and which ranks are idle when.
 #
 # ![Three ranks in a row over time: rank 0 computes its forward pass, then rank 1, then rank 2, then the backward passes in reverse order; at each moment only one rank computes](../notebooks/figures/62_stages.svg)
 #

@@ -14,8 +14,8 @@
 # computed.
 #
 # **After this lab you can** (1) write the schedules of GPipe and 1F1B, (2) say how much of the time
-# they leave idle and how much memory they need, (3) run a schedule on real ranks, (4) tell which
-# change reduces idle time and which reduces memory.
+# they leave idle and how much memory they need, (3) run a schedule on real ranks, and (4) tell
+# which change reduces idle time and which reduces memory.
 #
 # ![Schedules of GPipe and 1F1B on three ranks with four micro-batches. Both have the same idle time; 1F1B starts the first backward pass as early as possible](../notebooks/figures/63_schedules.svg)
 #

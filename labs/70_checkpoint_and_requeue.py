@@ -17,8 +17,8 @@
 # **After this lab you can** (1) say what a resume needs, and what is lost without each part, (2)
 # write a file that no kill can tear, and check it before you trust it, (3) compute how often to
 # save, (4) write a loop that saves when it is asked to stop, and read the script by which Slurm
-# continues it, (5, for those who have time) divide the data so that no sample is lost or repeated
-# when the number of ranks changes, and set the batch size and learning rate.
+# continues it, and (5, for those who have time) divide the data so that no sample is lost or
+# repeated when the number of ranks changes, and set the batch size and learning rate.
 #
 # ![A job saves after steps 5 and 10 and is killed after step 13. Its second life reads the checkpoint of step 10 and computes steps 11 to 13 again](../notebooks/figures/70_lives.svg)
 #

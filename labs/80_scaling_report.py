@@ -15,7 +15,7 @@
 #
 # **After this lab you can** (1) ask a question that a measurement can answer, (2) plan runs so that
 # a busy moment cannot spoil all runs of one number of ranks, (3) say where the lost time went and
-# what it costs, (4) write only statements that your records support.
+# what it costs, and (4) write only statements that your records support.
 #
 # ![A study as a chain: question with its rule, prediction, measurement in rounds, records, report; every number in the report points back to its record](../notebooks/figures/80_study.svg)
 #

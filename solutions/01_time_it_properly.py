@@ -14,8 +14,8 @@
 # when many processes wait for each other. All later labs use a timer of this kind.
 #
 # **After this lab you can** (1) exclude the slow first calls from a result, (2) time a device that
-# works while your program goes on, (3) quote a median with its quartiles, or refuse to, (4) compare
-# two programs by letting them take turns.
+# works while your program goes on, (3) quote a median with its quartiles, or refuse to, and (4)
+# compare two programs by letting them take turns.
 #
 # ![Timelines of a CPU and a device. Without a wait before the first reading of the clock, the measured time includes earlier work; with a wait before both readings it covers only the work of the call](01_waits.svg)
 #

@@ -14,7 +14,7 @@
 # opinion.
 #
 # **After this lab you can** (1) count the operations of a training run and convert them to days,
-# (2) count the bytes that a training step needs and see what does not fit, (3) derive an upper
+# (2) count the bytes that a training step needs and see what does not fit, and (3) derive an upper
 # bound for the speed-up of many devices.
 #
 # ![Four images go into a device that computes the forward and the backward pass; the operations give the time, the parameters and activations give the memory, and the gradients give the message to other devices](02_costs.svg)

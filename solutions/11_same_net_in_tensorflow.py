@@ -15,7 +15,7 @@
 #
 # **After this lab you can** (1) write a training step with `GradientTape` and get the same curve
 # from Keras' `fit`, (2) explain the difference between define-by-run and define-and-run, (3)
-# predict when `tf.function` runs your Python code, (4) measure how much time a graph saves.
+# predict when `tf.function` runs your Python code, and (4) measure how much time a graph saves.
 #
 # ![Line by line, Python runs before each operation and the arithmetic waits for it. As a graph, Python runs once and the operations follow each other without gaps](11_graph.svg)
 #

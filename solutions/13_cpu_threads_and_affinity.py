@@ -12,8 +12,8 @@
 # with all its threads to its cores, and measure what a wrong binding costs.
 #
 # **After this lab you can** (1) partition a node's cores among ranks, (2) tell which part of a step
-# does not become faster with more threads, (3) measure threads × processes, (4) bind a rank with
-# all its threads, and prove it.
+# does not become faster with more threads, (3) measure threads × processes, and (4) bind a rank
+# with all its threads, and prove it.
 #
 # ![One process with four threads: during the serial part of a step three cores are idle. Four processes: each core has its own part of the serial work, and an allreduce follows](13_splits.svg)
 #

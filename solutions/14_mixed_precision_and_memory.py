@@ -14,7 +14,8 @@
 #
 # **After this lab you can** (1) say what float16 and bfloat16 lack, (2) write loss scaling and say
 # when it is needed, (3) write a mixed-precision training step, (4) predict how many bytes a step
-# keeps for the backward pass, (5) use activation checkpointing, and say what it saves and costs.
+# keeps for the backward pass, and (5) use activation checkpointing, and say what it saves and
+# costs.
 #
 # ![The bits of float32, float16 and bfloat16. All have one sign bit; float16 has a shorter exponent, and bfloat16 has the exponent of float32 and a shorter fraction](14_bits.svg)
 #

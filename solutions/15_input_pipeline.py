@@ -14,8 +14,8 @@
 #
 # **After this lab you can** (1) say which samples a rank reads, and prove that no sample is read
 # twice, (2) read tar shards as a stream, (3) compare the cost of many files with that of shards,
-# (4) read ahead through a bounded queue, (5) predict how long a step waits for its input, and how
-# fast many ranks can read from one storage system.
+# (4) read ahead through a bounded queue, and (5) predict how long a step waits for its input, and
+# how fast many ranks can read from one storage system.
 #
 # ![Three timelines of input and compute. Without prefetch they take turns; with prefetch a shorter input is hidden behind compute; a longer input leaves gaps between the compute phases](15_prefetch.svg)
 #

@@ -17,7 +17,7 @@
 # **After this lab you can** (1) measure latency and bandwidth as the OSU Micro-Benchmarks do, (2)
 # fit the model α + nβ, in which α is the time of an empty message of *n* = 0 bytes and β the time
 # of each byte, (3) convert the time of an allreduce into its algorithm bandwidth and its bus
-# bandwidth, (4) recognize which convention a published number follows.
+# bandwidth, and (4) recognize which convention a published number follows.
 #
 # ![In a round of ping-pong one ball goes from rank 0 to rank 1 and back. In a round of the bandwidth test many messages follow each other closely, and one reply comes back](22_rounds.svg)
 #

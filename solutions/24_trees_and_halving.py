@@ -16,8 +16,8 @@
 #
 # **After this lab you can** (1) write an allreduce by recursive doubling and by Rabenseifner's
 # halving, for any number of ranks, (2) predict from the cost of a message, of a byte and of an
-# addition which algorithm is fastest at which size, (3) measure a tuning table on your own machine
-# and choose the algorithm by it.
+# addition which algorithm is fastest at which size, and (3) measure a tuning table on your own
+# machine and choose the algorithm by it.
 #
 # ![The steps of four allreduces on eight ranks: the tree takes six steps of whole vectors, the ring fourteen of an eighth, recursive doubling three of whole vectors, and Rabenseifner's algorithm six of a half to an eighth](24_steps.svg)
 #

@@ -11,8 +11,8 @@
 # recover it with error feedback. Then we compute below which bandwidth each form is worth its cost.
 #
 # **After this lab you can** (1) send gradients as float16, as bits and as the top k values, and
-# count the bytes, (2) keep the error for the next step, and say why training fails without it, (3)
-# say below which bandwidth compression is worth its cost.
+# count the bytes, (2) keep the error for the next step, and say why training fails without it, and
+# (3) say below which bandwidth compression is worth its cost.
 #
 # ![One gradient of six values in four forms: float32, float16, one bit per value with two means, and the top two values with their places](35_forms.svg)
 #

@@ -12,8 +12,8 @@
 # and measure what that gains, on this machine and over a slow link.
 #
 # **After this lab you can** (1) explain why an operation that was launched may make no progress,
-# (2) make progress with `Test`, often enough, (3) distinguish what overlap gains on your machine
-# from what it gains over a slow link.
+# (2) make progress with `Test`, often enough, and (3) distinguish what overlap gains on your
+# machine from what it gains over a slow link.
 #
 # ![Timelines of a backward pass and an allreduce: launched and left alone it makes one of six steps before Wait; with a Test after each layer most of its steps are hidden](36_progress.svg)
 #

@@ -14,7 +14,7 @@
 #
 # **After this lab you can** (1) run a `GradientTape` loop and a Keras `fit` on any number of ranks,
 # (2) say which variables Horovod's callback makes equal, and when, (3) resume the training of a
-# saved network on all ranks, (4) measure images per second of ResNet-50, and explain how they
+# saved network on all ranks, and (4) measure images per second of ResNet-50, and explain how they
 # depend on ranks, threads and the size of the gradients.
 #
 # ![Keras' fit as a timeline on two ranks: without begin_equal the broadcast comes after the first step, with it before](41_broadcast.svg)

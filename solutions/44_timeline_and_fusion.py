@@ -14,7 +14,7 @@
 #
 # **After this lab you can** (1) read a timeline line by line and find the rank that the others wait
 # for, (2) say which tensors are sent together, (3) predict the time of a step from the fusion
-# threshold and the cycle time, (4) keep the response cache working.
+# threshold and the cycle time, and (4) keep the response cache working.
 #
 # ![The path of two tensors through Horovod's thread: ready, negotiation, fusion into one message, one allreduce, and the copy back; one rank is late](44_cycle.svg)
 #

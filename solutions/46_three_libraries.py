@@ -14,7 +14,8 @@
 #
 # **After this lab you can** (1) say what each library needs, (2) prove from Horovod's timeline
 # which library performed the allreduce, (3) measure images per second, efficiency, and the share of
-# communication in a step, (4) predict from calls and bytes between which bounds a step will lie.
+# communication in a step, and (4) predict from calls and bytes between which bounds a step will
+# lie.
 #
 # ![Software stack: the framework, Horovod with its control and data planes, then MPI, Gloo and NCCL, and the wire below them](46_stack.svg)
 #

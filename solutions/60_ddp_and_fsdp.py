@@ -15,7 +15,7 @@
 #
 # **After this lab you can** (1) say what DDP does and when, (2) in the optional section, accumulate
 # gradients without communicating for each part, (3) compute what the stages of ZeRO keep and send,
-# (4) say how FSDP shards a network, and what it keeps and sends.
+# and (4) say how FSDP shards a network, and what it keeps and sends.
 #
 # ![Bars of what each of four ranks keeps with DDP and with stages 1, 2 and 3 of ZeRO: more and more of it is cut into quarters](60_zero.svg)
 #

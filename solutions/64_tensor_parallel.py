@@ -16,7 +16,7 @@
 #
 # **After this lab you can** (1) cut a layer by columns and by rows, (2) write the pair of functions
 # that makes cut layers train, (3) count what they send, (4) choose how many ranks to use for which
-# kind of parallelism, (5) have PyTorch's DTensor do the same, and prove that it does.
+# kind of parallelism, and (5) have PyTorch's DTensor do the same, and prove that it does.
 #
 # ![An MLP on two ranks: both have all of x, each has half of the first matrix by columns and half of the second by rows; their partial sums are added by an allreduce](64_mlp.svg)
 #

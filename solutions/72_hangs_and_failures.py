@@ -15,7 +15,7 @@
 #
 # **After this lab you can** (1) name the rank and the line for which all other ranks wait, (2) find
 # the first collective call that does not match the calls of the other ranks, (3) train on uneven
-# shards, (4) find the first NaN, and skip a step on all ranks together.
+# shards, and (4) find the first NaN, and skip a step on all ranks together.
 #
 # ![Left: ranks 0 and 2 wait in an allreduce while rank 1 is still reading a file. Right: rank 1 makes one extra call, a broadcast, so all its later calls are paired with the wrong calls of ranks 0 and 2](72_hang.svg)
 #

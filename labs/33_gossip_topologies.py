@@ -179,9 +179,10 @@ predict("33.2", ring_of_16=..., ring_of_32=...)
 # 69 kB. Before you run the cell, guess which topology mixes most in a step, and which in a
 # millisecond.
 #
-# We compare gossip with two allreduces, after which all ranks agree exactly. One is the ring of [lab 23](23_ring_allreduce.ipynb). The other is the fastest algorithm that the virtual cluster has for vectors of this length,
-# `comm.Allreduce`, which at 69 kB uses Rabenseifner's algorithm ([lab 24](24_trees_and_halving.ipynb)). The cell takes about 20
-# s.
+# We compare gossip with two allreduces, after which all ranks agree exactly. One is the ring
+# allreduce ([lab 23](23_ring_allreduce.ipynb)), and the other is the fastest algorithm that the virtual cluster has for
+# vectors of this length, `comm.Allreduce`, which at 69 kB uses Rabenseifner's algorithm ([lab 24](24_trees_and_halving.ipynb)).
+# The cell takes about 20 s.
 
 # %%
 # The machine: 10 Gb/s and 30 µs for each rank. The vectors have 100

@@ -155,19 +155,19 @@ plots.timeline(run, title="One server (rank 0), 4 workers, VGG-16: all wait for 
 # </details>
 #
 # ### Exercise 31.2 · Cut the parameters
-# Because one link is too slow, we take S servers, and each of them holds a part of the parameters.
-# If every server got whole layers, the parts would have very different sizes. Cut the flat vector
+# Because one link is too slow, we take S servers, and each of them holds a piece of the parameters.
+# If every server got whole layers, the pieces would have very different sizes. Cut the flat vector
 # of all parameters instead, so that all servers hold the same number of *values*, or one more. For
-# example, 10 values on 4 servers can be cut into parts of 2, 3, 2 and 3 values. 3 lines.
+# example, 10 values on 4 servers can be cut into pieces of 2, 3, 2 and 3 values. 3 lines.
 # *(beginner)*
 #
 # <details><summary>Hint 1: what counts</summary>
 #
-# The layers do not matter, only `total = sum(sizes)`. A part may end in the middle of a layer.
+# The layers do not matter, only `total = sum(sizes)`. A piece may end in the middle of a layer.
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
-# Part s begins at `s * total // servers` and ends where part s + 1 begins.
+# Piece s begins at `s * total // servers` and ends where piece s + 1 begins.
 # </details>
 
 
@@ -192,7 +192,7 @@ check("31.2", cut)
 
 # %% [markdown]
 # ### Exercise 31.3 · Several servers
-# Ranks 0 to S − 1 now do what rank 0 did, each with its own part of the parameters. The order of
+# Ranks 0 to S − 1 now do what rank 0 did, each with its own piece of the parameters. The order of
 # the messages matters more than before. If every server received from the first worker, then from
 # the second, and so on, all servers would wait for the link of a single worker while the other
 # links were idle. All ranks should therefore *launch* all their messages with `Isend` and `Irecv`,
@@ -294,7 +294,7 @@ def even(servers):
 # We simulate the messages of one step in six ways, on 2 to 64 workers. The lines show the time, and
 # the bars show how many bytes the busiest link sends in one direction. *Layers* assigns whole
 # layers to the servers, each layer to the server that has the fewest values so far, while *cut*
-# uses your equal parts. *Tree* adds the vectors on the way up a tree and sends the sum down again,
+# uses your equal pieces. *Tree* adds the vectors on the way up a tree and sends the sum down again,
 # as in lab 21. The cell takes about 20 s.
 
 # %%
@@ -323,7 +323,7 @@ predict.compare("31.2", **last, percent_on_fullest=100 * max(dealt(vgg)) / sum(v
 
 # %% [markdown]
 # **Explain.** You should see that the time of one server grows with the number of workers, and that
-# 16 servers with equal parts take a 16th of this time once there are more workers than servers.
+# 16 servers with equal pieces take a 16th of this time once there are more workers than servers.
 # With whole layers, 16 servers take nearly as long as one, because a single server holds layer fc6,
 # three quarters of all values. At 64 workers, a server for each worker takes about as long as the
 # ring, although a rank of the ring sends twice as many bytes. Before you open the answer, compare
@@ -418,8 +418,8 @@ plots.compare(ours, published, unit="seconds a step", title=title, names=("our l
 # ### What you take away
 # - With one server and W workers, the server's link transfers W whole vectors in and W out. All
 #   workers wait for this link.
-# - S servers divide this load by S if their parts have equal numbers of bytes. A single large layer
-#   cancels the gain if layers are kept whole.
+# - S servers divide this load by S if their pieces have equal numbers of bytes. A single large
+#   layer cancels the gain if layers are kept whole.
 # - In the centralized approach servers add the gradients. In the decentralized approach all ranks
 #   do, as in a ring. Both give every worker the same mean.
 # - A ring sends less than 2 vectors through any link, however many workers there are, and it needs

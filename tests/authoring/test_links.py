@@ -3,8 +3,8 @@
 import re
 
 import pytest
-from authoring import links
-from labkit import paths
+from authoring import generate, links
+from labkit import labfile, paths
 from labkit.errors import LabError
 
 ROOT = paths.root()
@@ -82,3 +82,19 @@ def test_the_bibliography_is_well_formed():
         if "doi.org" in entry["url"]:
             assert re.fullmatch(r"https://doi\.org/10\.\d{4,}/\S+", entry["url"]), key
         assert "year" not in entry or key.rstrip("ab").endswith(str(entry["year"])), key
+
+
+def test_every_entry_is_cited():
+    used = set()
+    for stem in labfile.stems(ROOT):
+        prose = [cell.source for cell in generate.load(stem, ROOT).cells if cell.kind == "markdown"]
+        used |= links.cited("\n\n".join(prose))
+    assert links.bibliography(ROOT).keys() == used
+
+
+def test_a_lab_has_a_figure_before_its_first_exercise_and_further_reading():
+    for stem in labfile.stems(ROOT):
+        prose = labfile.solved_script(stem, ROOT).read_text(encoding="utf-8")
+        before = prose.partition("### Exercise")[0]
+        assert links.figures(before), f"{stem} shows no figure before its first exercise"
+        assert "# ### Further reading" in prose, f"{stem} names nothing to read on"

@@ -11,6 +11,7 @@ ROOT = paths.root()
 TOOLS = (ROOT / "docs" / "TOOLS.md").read_text(encoding="utf-8")
 PAGES = [
     ROOT / "README.md",
+    ROOT / "AGENTS.md",
     ROOT / "CONTRIBUTING.md",
     ROOT / "labs" / "GLOSSARY.md",
     *sorted((ROOT / "docs").glob("*.md")),

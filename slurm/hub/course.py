@@ -18,7 +18,7 @@ BRANCH = "main"
 # What a learner works with. Solutions stay behind; the reference results are among what labs show.
 PARTS = (
     *("labs", "notebooks", "slurm", "solutions/results", "pyproject.toml", "Makefile"),
-    *("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "LICENSE", "NOTICE", "docs"),
+    *("README.md", "AGENTS.md", "CONTRIBUTING.md", "CHANGELOG.md", "LICENSE", "NOTICE", "docs"),
     *(".gitignore", ".github/pictures"),
 )
 _NOT = ("labs/authoring/template", "slurm/hub")

@@ -304,6 +304,7 @@ def test_a_rank_loads_it_before_mpi(tmp_path, monkeypatch):
     nothing = "int nothing(void) { return 0; }"
     own = compiled(tmp_path / "own/nvidia/cuda_runtime/lib", "libcudart.so.12", nothing)
     monkeypatch.syspath_prepend(str(own.parents[3]))
+    monkeypatch.setenv("LABKIT_FORKS", "0")  # as where a GPU is: ranks are no forks there
     assert launch.run(order_of_libraries, ranks=1) == [["libcudart", "libmpi"]]
 
 

@@ -114,7 +114,8 @@ WRONG = [
     Wrong("27.3", "the start of the first step, not of the slowest",
           "rest = sum", "start = steps[0][0]\n    rest = sum", "is best"),
     Wrong("27.3", "chunks of no bytes where steps start at once",
-          BEST, "min(nbytes, round(sqrt(nbytes * start / rest)))",
+          [BEST, "nbytes / chunk"],
+          ["min(nbytes, round(sqrt(nbytes * start / rest)))", "nbytes / max(1, chunk)"],
           "you take chunks of 0; 1 bytes, a whole number, is best"),
 ]
 

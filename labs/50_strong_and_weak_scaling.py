@@ -408,7 +408,7 @@ print(f"computed: at best {strong[1] / strong[best]:.1f} times as fast, on {best
 # messages, 2(p - 1), grows without limit. No share s can express this growth, so the law promises
 # too much, and in the end more ranks are *slower*.
 #
-# ### For those who have time: weak scaling by the formula
+# ### Going further (optional): weak scaling by the formula
 # The share s limits strong scaling, where the work stays the same. To see what limits weak scaling,
 # the next cell gives *every* rank 1 s of work and uses the same ring:
 

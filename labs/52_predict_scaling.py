@@ -415,7 +415,7 @@ print(
     .to_string(index=False)
 )
 lab52.draw(
-    parts, rivals["your model"], "Seven numbers from two systems foretell most runs of five others"
+    parts, rivals["your model"], "Seven numbers from two systems predict most runs of five others"
 )
 
 # %% [markdown]

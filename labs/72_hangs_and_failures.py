@@ -504,7 +504,7 @@ check("72.4", first_bad, average)
 # others. The sum tells all ranks at no extra cost.
 # </details>
 #
-# ## 5. Six more failures and their symptoms
+# ## 5. Seven more failures and their symptoms
 # The following table is for reference. It lists failures that you did not produce here, with the
 # message or behavior by which you can recognize each of them.
 #

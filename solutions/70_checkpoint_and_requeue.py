@@ -607,7 +607,7 @@ if outcome is not None:
 # `SlurmctldParameters`), and how long is the grace time (`GraceTime`)? And is your save shorter
 # than this time?
 #
-# ## 7. For those who have time: fewer ranks
+# ## 7. Going further (optional): fewer ranks
 # A job that has lost a node does not have to wait for another one. An **elastic** job continues
 # with the ranks that are left. This changes each rank's part of the data, and perhaps the batch
 # size.

@@ -56,17 +56,21 @@ def answers(lines: list[str], **variables: str) -> list:
             " out.append(str(error))\n"
         )
     program += "import json; print(json.dumps(out, default=str))"
-    env = {**os.environ, **environment(2), **variables}
-    how = subprocess.run(
+    how = run(program, **variables)
+    assert how.returncode == 0, how.stderr
+    return json.loads(how.stdout)
+
+
+def run(program: str, **variables: str) -> subprocess.CompletedProcess:
+    """A program in a process with two GPUs."""
+    return subprocess.run(
         [sys.executable, "-c", program],
-        env=env,
+        env={**os.environ, **environment(2), **variables},
         cwd=ROOT,
         capture_output=True,
         text=True,
         timeout=300,
     )
-    assert how.returncode == 0, how.stderr
-    return json.loads(how.stdout)
 
 
 @pytest.mark.slow
@@ -133,15 +137,7 @@ def rank(device, tensor):
             f"try:\n    print(launch.run(rank, {device!r}, {tensor!r}, ranks=2, controller='torch',"
             " timeout=200))\nexcept Exception as error:\n    print(str(error).splitlines()[0])\n"
         )
-    env = {**os.environ, **environment(2)}
-    how = subprocess.run(
-        [sys.executable, "-c", program],
-        env=env,
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
+    how = run(program)
     lines = how.stdout.splitlines()[-len(GROUPS) :]
     for (what, (_, _, says)), line in zip(GROUPS.items(), lines, strict=True):
         assert says in line, (what, how.stdout, how.stderr)

@@ -162,7 +162,7 @@ def _objectives(lab: Lab) -> tuple[str, ...]:
 def _is_idea(part: Section) -> bool:
     told = first_sentences(part.text)
     kept_out = ("Exercise ", "Predict", "Measure", "Hint", "Set-up")
-    kept_out += ("For those who have time", "Going further", "Further reading")
+    kept_out += ("Going further", "Further reading")
     return bool(told) and not part.title.startswith(kept_out) and not told.startswith("**Explain")
 
 

@@ -33,7 +33,7 @@ plots.bars({"yours": 1.0}, title=f"Sums of {length} grow")
 # ### What you take away
 # - Sums add.
 #
-# ## For those who have time
+# ## Going further (optional)
 # More.
 
 # %%

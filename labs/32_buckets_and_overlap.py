@@ -16,7 +16,7 @@
 #
 # **After this lab you can** (1) launch a collective at the moment when a gradient is complete, (2)
 # fuse gradients into buckets, and say what too small and too large buckets cost, (3) say for which
-# networks overlap matters, and, if you have time, and (4) hide a broadcast of parameters behind the
+# networks overlap matters, and, if you have time, (4) hide a broadcast of parameters behind the
 # next forward pass, as S-Caffe does.
 #
 # ![Two timelines of one training step with three layers. Above, the allreduce of all gradients follows the backward pass. Below, an allreduce per layer starts as soon as that layer's gradient is complete, and the step ends earlier](../notebooks/figures/32_overlap.svg)

@@ -25,6 +25,14 @@ from labkit.launch import plans, process
 
 _SERVER = str(Path(__file__).with_name("fork_server.py"))
 _CLIENT = str(Path(__file__).with_name("fork_client.py"))
+_OF_LABKIT = (
+    "labkit.checks.exercise",
+    "labkit.counting",
+    "labkit.data",
+    "labkit.launch",
+    "labkit.nets",
+    "labkit.timing.timer",
+)
 # Imported by the server if this process has imported the first of each: then the ranks most likely
 # do, too.
 _HEAVY = {
@@ -33,7 +41,7 @@ _HEAVY = {
     "tensorflow": ("tensorflow", "keras"),
     "horovod.torch": ("horovod.torch",),
     "horovod.tensorflow": ("horovod.tensorflow", "horovod.tensorflow.keras"),
-    "numpy": ("numpy", "labkit.data", "labkit.nets", "labkit.launch", "mpi4py", "cloudpickle"),
+    "numpy": ("numpy", "mpi4py", "cloudpickle", *_OF_LABKIT),
 }
 _KIT = ("support", "virtual")
 # Variables that differ between ranks and runs, and that no import reads.

@@ -52,7 +52,7 @@ hub: ## JupyterHub for a class, on the tabletop: make hub [LEARNERS=40] [NAMES="
 hub-status: ## does it answer, and where is its log?
 hub-stop: ## end it, all notebook servers and their jobs
 hub-forget: ## as root: remove the users that it has made, with their homes
-board: ## where the class is stuck, of those who share: make board DIR=folder [HTML=page.html] [HIDDEN=1] [WATCH=1] [NEW=1]
+board: ## where the class is stuck, of those who share: make board DIR=folder [HTML=page.html] [CSV=scores.csv] [HIDDEN=1] [WATCH=1] [NEW=1]
 guide: ## the instructor's guide: guide/index.html, offline; slides of each lab [LEARNERS=40]
 rehearse: ## the jobs of the track "PPoPP hands-on", before a class does them [SITE=x] [NODES=2] [LABS=40,46]
 tour: ## run every solved lab, then write report/index.html [LABS=10,20] [SMALL=1]

@@ -67,7 +67,7 @@ call_rounds = ((200, 20), (20, 3))  # the same for allreduces
 # The first number in each pair applies to messages of up to 8 KiB, and the second to longer ones;
 # the numbers of warm-up rounds are in parentheses. `osu_latency` takes 10,000 (100) and 1,000 (10)
 # rounds, `osu_bw` 100 (10) and 20 (2), and `osu_allreduce` 1,000 (100) and 100 (10). nccl-tests
-# takes 20 (5) for all sizes. `python -m mpi4py.bench pingpong`, which times the same as
+# takes 20 (1) for all sizes, and took 20 (5) before August 2025. `python -m mpi4py.bench pingpong`, which times the same as
 # `osu_latency`, takes 10,000 (100) rounds up to 16 KiB and 10 (1) above 1 MiB.
 #
 # *Sources: OSU's `util.h`, the `README.md` and `PERFORMANCE.md` of nccl-tests, and mpi4py 4.*

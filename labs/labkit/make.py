@@ -49,7 +49,7 @@ GOALS = {
     "progress": "labkit progress",
     "share": "labkit share NAMED? HIDDEN? UNTIL",
     "unshare": "labkit unshare",
-    "board": "classroom <DIR> HTML HIDDEN?:hide-names WATCH? NEW?",
+    "board": "classroom <DIR> HTML CSV HIDDEN?:hide-names WATCH? NEW?",
     "doctor": "labkit doctor",
     "doctor SITE": "slurm.doctor <SITE> NODES PATIENCE",
     "site": "slurm.new_site <NAME!>",

@@ -1,0 +1,159 @@
+"""What the measured machine should reach: from its name, from numbers that were typed, or from the
+GPUs that the output names. LINK is the link of a GPU, or between nodes where no NIC is typed."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+
+import virtual
+import yaml
+from labkit.errors import LabError
+
+from verdict.readings import Reading
+
+_RATE = re.compile(r"([\d.]+)\s*([KMGT])?(B|b|bit|bits)(?:/s|ps)?", re.ASCII)
+_TIME = re.compile(r"([\d.]+)\s*(us|µs|μs|ms|ns|s)", re.ASCII)
+_PREFIXES = {None: 1, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
+_SECONDS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "μs": 1e-6, "ms": 1e-3, "s": 1}
+TYPED = ("machine", "link", "nic", "nics", "nodes", "gpus", "latency")
+
+
+@dataclass(frozen=True)
+class Link:
+    """line: bytes per second that it carries; reached: what it is known to give; source: of that.
+
+    in_switch: {GPUs: bytes per second of an allreduce whose switch adds}, {} where none does, None
+    where nobody said. most: what some such links carry, if that is more than line.
+    """
+
+    line: float
+    reached: float
+    source: str
+    in_switch: Mapping[int, float] | None = None
+    most: float = 0.0
+
+
+@dataclass(frozen=True)
+class Hardware:
+    """inside: the link of a rank in its node; card: one network card. None: nobody said.
+
+    per_node: ranks of a node as the machine has them; ranks: of all nodes, where GPUS was typed.
+    latency: seconds of a short message. gamma: seconds for each byte that a rank adds. guessed:
+    whether it was taken from the GPUs' name, and not from what was typed.
+    """
+
+    nodes: int
+    inside: Link | None = None
+    card: Link | None = None
+    cards: int = 1
+    per_node: int | None = None
+    ranks: int | None = None
+    latency: float | None = None
+    latency_source: str = "as it was typed"
+    gamma: float = 0.0
+    guessed: bool = False
+
+
+def choose(reading: Reading, typed: Mapping[str, str]) -> Hardware:
+    """The hardware behind a reading. typed: of the names TYPED, as text; they outweigh the rest.
+    LabError, a sentence, where a text will not do."""
+    counts = {
+        name: _count(name, typed[name]) for name in ("nics", "nodes", "gpus") if name in typed
+    }
+    between = "nic" in typed and "link" not in typed
+    nodes = counts.get("nodes") or reading.nodes or (2 if between or reading.pairs else 1)
+    found = _from_name(typed["machine"], nodes) if "machine" in typed else Hardware(nodes)
+    if found.inside is None:
+        known = of_gpu(reading.gpu)
+        found = replace(found, inside=known, guessed=known is not None)
+    if "link" in typed and (nodes == 1 or "nic" in typed):
+        found = replace(found, inside=_typed("link", typed["link"], None), guessed=False)
+    card = typed.get("nic") or typed.get("link")
+    if card:
+        card = _typed("card", card, {})
+        found = replace(found, card=card if nodes > 1 else None)
+    if "latency" in typed:
+        latency = _parse(_TIME, typed["latency"], "LATENCY=1.5us", _SECONDS)
+        found = replace(found, latency=latency, latency_source="as it was typed")
+    ranks = nodes * counts["gpus"] if "gpus" in counts else None
+    return replace(found, cards=counts.get("nics", found.cards), ranks=ranks)
+
+
+def of_gpu(name: str) -> Link | None:
+    """What is known of the links of a GPU of that name."""
+    for row in _known()["gpus"]:
+        if name and re.search(row["name"], name):
+            in_switch = {int(p): rate * 1e9 for p, rate in row.get("in_switch", {}).items()}
+            rates = (row["line"] * 1e9, row["reached"] * 1e9)
+            return Link(*rates, row["source"], in_switch, row.get("most", 0) * 1e9)
+    return None
+
+
+def rate(text: str) -> float:
+    """Bytes per second of "25GB/s" or "200Gb/s": B is a byte, b a bit, G is 10^9."""
+    units = {(p, u): f / (1 if u == "B" else 8) for p, f in _PREFIXES.items() for u in _UNITS}
+    return _parse(_RATE, text, "25GB/s or 200Gb/s", units)
+
+
+_UNITS = ("B", "b", "bit", "bits")
+
+
+def _from_name(name: str, nodes: int) -> Hardware:
+    machine = virtual.machine(name)
+    links = {place: _published(machine, place) for place in ("inside", "between")}
+    where = "between" if nodes > 1 else "inside"
+    gpu = of_gpu(_known()["machines"].get(name, ""))
+    # "here" may know its own node alone.
+    alone = name == "here" and "between nodes" not in links["between"].source
+    return Hardware(
+        nodes,
+        inside=gpu or links["inside"],
+        card=None if alone else links["between"],
+        cards=machine.nics,
+        per_node=machine.ranks_per_node,
+        latency=getattr(machine, where).alpha,
+        latency_source=machine.sources.get(f"{where}.latency") or machine.sources.get(where, ""),
+        gamma=0.0 if gpu else machine.gamma,  # what is known of GPUs includes their additions
+    )
+
+
+def _published(machine: virtual.Machine, place: str) -> Link:
+    """A link of the catalogue. A measured or estimated rate is no bound, as caches are faster."""
+    carries = getattr(machine, place).bandwidth
+    source = machine.sources.get(f"{place}.bandwidth") or machine.sources.get(place, "")
+    slack = 4.0 if source.startswith(("measured", "estimate")) else 1.1
+    return Link(carries, carries, source, {}, slack * carries)
+
+
+def _typed(kind: str, text: str, in_switch: Mapping | None) -> Link:
+    share, source = _known()["shares"][kind]
+    line = rate(text)
+    return Link(line, share * line, f"{share:.0%} of the typed rate; {source}", in_switch)
+
+
+def _parse(pattern: re.Pattern, text: str, example: str, units: Mapping) -> float:
+    match = pattern.fullmatch(text.strip())
+    try:
+        unit = match.groups()[1:] if match else ()
+        value = float(match[1]) * units[unit[0] if len(unit) == 1 else unit] if match else 0.0
+    except ValueError:
+        value = 0.0
+    if not 0 < value < 1e18:
+        raise LabError(f"{text!r} is no number with a unit: write it as {example}.")
+    return value
+
+
+def _count(name: str, text: str) -> int:
+    if not re.fullmatch(r"[1-9]\d{0,5}", text):
+        raise LabError(f"{name.upper()} is a whole number, 1 or more, not {text!r}.")
+    return int(text)
+
+
+@cache
+def _known() -> dict:
+    text = Path(__file__).with_name("known.yaml").read_text(encoding="utf-8")
+    return yaml.safe_load(text)

@@ -6,6 +6,7 @@
 |---|---|
 | `of_text` | verdicts on all tables of a text, as a report in words |
 | `of_file` | the same of a file; LabError with a sentence where it cannot be read |
+| `of_record` | the same of one of the kit's records, as `record.add` returns it |
 | `verdicts` | the same as `Verdict` objects: word, ratio, confidence, reasons, likeliest causes |
 
 What is typed beside the text, all of it text: machine (of virtual.machines()), or link, nic, nics,
@@ -14,4 +15,4 @@ and the kit's records; `hardware` knows what links reach, with sources (known.ya
 compares the two, and `causes` orders what may be wrong.
 """
 
-from verdict.report import of_file, of_text, verdicts
+from verdict.report import of_file, of_record, of_text, verdicts

@@ -217,7 +217,8 @@ def _inside(reading: Reading, hardware: Hardware, link: Link, ranks: int) -> Exp
         # Each byte of the result is added once, for every two that a rank sends.
         reached = 1 / (1 / reached + hardware.gamma / 2)
     most = _most(reading.test, link, ranks)
-    what = "the link inside a node"
+    adds = hardware.gamma and reading.test == "allreduce"
+    what = "the link inside a node" + (", with the ranks' additions" if adds else "")
     return Expectation(times * link.line, times * reached, times * most, what, link.source)
 
 

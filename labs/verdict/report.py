@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 from labkit.errors import LabError
@@ -56,6 +57,11 @@ def of_text(text: str, **typed: str) -> str:
     if not found:
         return f"No verdict: there is no table of {TOOLS} in this text."
     return "\n\n".join(map(of_verdict, found))
+
+
+def of_record(entry: dict, **typed: str) -> str:
+    """The report on one of the kit's records, as record.add returns it."""
+    return of_text(json.dumps(entry), **typed)
 
 
 def of_verdict(verdict: Verdict) -> str:

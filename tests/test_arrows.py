@@ -35,7 +35,7 @@ MAY_IMPORT = {
     "verdict": {"labkit", "virtual"},
     "support": {"labkit", "virtual"},
     "authoring": {"labkit"},
-    "slurm": {"labkit", "classroom"},
+    "slurm": {"labkit", "classroom", "verdict"},
     "env": set(),
     "labs": {"labkit", "virtual", "verdict", "support"},
 }

@@ -19,7 +19,8 @@ _RATE = re.compile(r"([\d.]+)\s*([KMGT])?(B|b|bit|bits)(?:/s|ps)?", re.ASCII)
 _TIME = re.compile(r"([\d.]+)\s*(us|µs|μs|ms|ns|s)", re.ASCII)
 _PREFIXES = {None: 1, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
 _SECONDS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "μs": 1e-6, "ms": 1e-3, "s": 1}
-TYPED = ("machine", "link", "nic", "nics", "nodes", "gpus", "latency")
+COUNTS = ("nics", "nodes", "gpus")
+TYPED = ("machine", "link", "nic", *COUNTS, "latency")
 
 
 @dataclass(frozen=True)
@@ -61,12 +62,15 @@ class Hardware:
 def choose(reading: Reading, typed: Mapping[str, str]) -> Hardware:
     """The hardware behind a reading. typed: of the names TYPED, as text; they outweigh the rest.
     LabError, a sentence, where a text will not do."""
-    counts = {
-        name: _count(name, typed[name]) for name in ("nics", "nodes", "gpus") if name in typed
-    }
-    between = "nic" in typed and "link" not in typed
-    nodes = counts.get("nodes") or reading.nodes or (2 if between or reading.pairs else 1)
-    found = _from_name(typed["machine"], nodes) if "machine" in typed else Hardware(nodes)
+    whole = {name: _count(name, typed[name]) for name in COUNTS if name in typed}
+    machine = virtual.machine(typed["machine"]) if "machine" in typed else None
+    of_machine = machine.ranks_per_node if machine and typed["machine"] != "here" else None
+    nodes = whole.get("nodes") or reading.nodes
+    if not nodes:
+        between = reading.pairs or ("nic" in typed and "link" not in typed)
+        per_node = whole.get("gpus") or of_machine or reading.counted or 1
+        nodes = max(2 if between else 1, -(-(reading.counted or 1) // per_node))
+    found = _of(machine, nodes, of_machine) if machine else Hardware(nodes)
     if found.inside is None:
         known = of_gpu(reading.gpu)
         found = replace(found, inside=known, guessed=known is not None)
@@ -79,8 +83,8 @@ def choose(reading: Reading, typed: Mapping[str, str]) -> Hardware:
     if "latency" in typed:
         latency = _parse(_TIME, typed["latency"], "LATENCY=1.5us", _SECONDS)
         found = replace(found, latency=latency, latency_source="as it was typed")
-    ranks = nodes * counts["gpus"] if "gpus" in counts else None
-    return replace(found, cards=counts.get("nics", found.cards), ranks=ranks)
+    ranks = nodes * whole["gpus"] if "gpus" in whole else None
+    return replace(found, cards=whole.get("nics", found.cards), ranks=ranks)
 
 
 def of_gpu(name: str) -> Link | None:
@@ -102,19 +106,18 @@ def rate(text: str) -> float:
 _UNITS = ("B", "b", "bit", "bits")
 
 
-def _from_name(name: str, nodes: int) -> Hardware:
-    machine = virtual.machine(name)
+def _of(machine: virtual.Machine, nodes: int, per_node: int | None) -> Hardware:
     links = {place: _published(machine, place) for place in ("inside", "between")}
     where = "between" if nodes > 1 else "inside"
-    gpu = of_gpu(_known()["machines"].get(name, ""))
+    gpu = of_gpu(_known()["machines"].get(machine.name, ""))
     # "here" may know its own node alone.
-    alone = name == "here" and "between nodes" not in links["between"].source
+    alone = ", inside a node," in links["between"].source
     return Hardware(
         nodes,
         inside=gpu or links["inside"],
         card=None if alone else links["between"],
         cards=machine.nics,
-        per_node=machine.ranks_per_node,
+        per_node=per_node,
         latency=getattr(machine, where).alpha,
         latency_source=machine.sources.get(f"{where}.latency") or machine.sources.get(where, ""),
         gamma=0.0 if gpu else machine.gamma,  # what is known of GPUs includes their additions

@@ -120,16 +120,11 @@ def judge(reading: Reading, hardware: Hardware) -> Verdict:
 
 
 def ranks_of(reading: Reading, hardware: Hardware) -> int | None:
-    """How many ranks took part: as the output says, as was typed, or as busbw / algbw tells."""
-    known = 2 if reading.test in PAIRS else reading.ranks or hardware.ranks
-    printed = reading.factor or 0.0
-    if known:
-        return known
-    if reading.test == "allreduce" and 0.9 < printed < 1.999:
-        return round(2 / (2 - printed))
-    if reading.test in ("allgather", "reduce_scatter", "alltoall") and 0.4 < printed < 0.999:
-        return round(1 / (1 - printed))
-    return hardware.nodes * hardware.per_node if hardware.per_node else None
+    """How many ranks took part: two, as the output tells, as was typed, or as the machine has."""
+    if reading.test in PAIRS:
+        return 2
+    of_machine = hardware.nodes * hardware.per_node if hardware.per_node else None
+    return reading.counted or hardware.ranks or of_machine
 
 
 def _unusable(verdict: Verdict) -> str:

@@ -96,6 +96,16 @@ class Reading:
         best = max(self.rows, key=lambda row: row.bus, default=None)
         return best.bus * best.seconds / best.size if best and best.bus and best.size else None
 
+    @property
+    def counted(self) -> int | None:
+        """How many ranks took part: as listed, or as busbw / algbw tells, as lists may be cut."""
+        printed, told = self.factor or 0.0, 0
+        if self.test == "allreduce" and 0.9 < printed < 1.97:
+            told = round(2 / (2 - printed))
+        if self.test in ("allgather", "reduce_scatter", "alltoall") and 0.4 < printed < 0.97:
+            told = round(1 / (1 - printed))
+        return max(told, self.ranks or 0) or None
+
     def add(self, row: Row | None) -> None:
         self.rows += [row] if row else []
         self.dropped += row is None

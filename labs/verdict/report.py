@@ -11,7 +11,7 @@ from labkit.timing import digits, human
 from verdict.causes import likeliest
 from verdict.hardware import TYPED, choose
 from verdict.judge import FASTER, NONE, SLOWER, Verdict, judge
-from verdict.readings import read
+from verdict.readings import Reading, read
 
 LARGEST = 20 << 20  # bytes of a file
 MOST_TABLES = 8
@@ -48,6 +48,7 @@ def verdicts(text: str, **typed: str | None) -> list[Verdict]:
     if unknown:
         raise LabError(f"verdict does not know {unknown[0]!r}; it takes {', '.join(TYPED)}.")
     given = {name: str(value) for name, value in typed.items() if value is not None}
+    choose(Reading("no table"), given)  # what is typed wrongly is said for any text
     return [judge(reading, choose(reading, given)) for reading in read(text)[:MOST_TABLES]]
 
 

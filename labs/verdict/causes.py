@@ -29,7 +29,8 @@ def _places(verdict: Verdict) -> tuple[str, ...]:
         return ("any", "between", "host")
     if verdict.hardware.nodes > 1:
         return ("any", "between")
-    return ("any", "inside" if verdict.reading.tool.startswith("nccl") else "host")
+    by_gpu = verdict.reading.tool.startswith("nccl") or "gpu" in verdict.reading.facts
+    return ("any", "inside" if by_gpu else "host")
 
 
 def _looks(verdict: Verdict) -> set[str]:
@@ -43,6 +44,7 @@ def _looks(verdict: Verdict) -> set[str]:
         "a quarter": ratio < 0.25,
         "half": 0.35 < ratio < 0.65,
         "nearly": ratio > 0.65,
+        "NVLink": found.bound > 40e9,
         "like PCIe": found.reached > 60e9 and 0 < measured < 30e9,
         "both ways": "typed" in found.source and found.bound > 300e9 and ratio < 0.65,
         "several cards": by_card,

@@ -64,10 +64,11 @@ def choose(reading: Reading, typed: Mapping[str, str]) -> Hardware:
     LabError, a sentence, where a text will not do."""
     whole = {name: _count(name, typed[name]) for name in COUNTS if name in typed}
     machine = virtual.machine(typed["machine"]) if "machine" in typed else None
-    of_machine = machine.ranks_per_node if machine and typed["machine"] != "here" else None
+    alone = typed.get("machine") in ("here", "laptop")  # one node, where nobody says otherwise
+    of_machine = machine.ranks_per_node if machine and not alone else None
     nodes = whole.get("nodes") or reading.nodes
     if not nodes:
-        between = reading.pairs or ("nic" in typed and "link" not in typed)
+        between = (reading.pairs and not alone) or ("nic" in typed and "link" not in typed)
         per_node = whole.get("gpus") or of_machine or reading.counted or 1
         nodes = max(2 if between else 1, -(-(reading.counted or 1) // per_node))
     found = _of(machine, nodes, of_machine) if machine else Hardware(nodes)

@@ -53,6 +53,7 @@ _SIGNS = {
     "shm": r"via (?:SHM|direct shared memory)",
     "p2p off": rf"NCCL_P2P_DISABLE{_SET}1|NCCL_P2P_LEVEL{_SET}LOC",
     "ring": rf"NCCL_ALGO{_SET}['\"]?ring",
+    "gpu": r"OSU MPI-\w|Buffer on DEVICE",
     "failed": r"Out of bounds values\s*:\s*[1-9]\d*\s+FAILED",
 }
 
@@ -338,7 +339,7 @@ def _osu(text: str) -> list[Reading]:
         elif count:
             pairs = int(count[1])
         elif columns:
-            test = _osu_test(name.lower().split(), columns[1].lower())
+            test = _osu_test(name, columns[1].lower())
             found.append(Reading("OSU's benchmark", test, title=name))
             found[-1].pairs = pairs if test in PAIRS else 0
             in_table = True
@@ -349,22 +350,19 @@ def _osu(text: str) -> list[Reading]:
             found[-1].add(_row(size, math.nan if by_rate and not value else seconds))
         elif line.strip() and not line.lstrip().startswith("#"):
             in_table = False
+    for reading in found:
+        reading.facts = _facts(text)
     return found
 
 
-def _osu_test(words: list[str], column: str) -> str:
-    names = [_TESTS[word] for word in words if word in _TESTS]
-    if names:
-        return names[0]
-    if column == "latency":
-        return "latency"
-    return (
-        "pairs"
-        if "multiple" in words
-        else "bidirectional"
-        if "bi-directional" in words
-        else ("bandwidth")
-    )
+def _osu_test(title: str, column: str) -> str:
+    words = re.sub("[-_]", "", title.lower()).split()
+    known = {name.replace("_", ""): test for name, test in _TESTS.items()}
+    tests = [known[word] for word in words if word in known]
+    if tests or column == "latency":
+        return tests[0] if tests else "latency"
+    kinds = {"multiple": "pairs", "bidirectional": "bidirectional"}
+    return next((kinds[word] for word in words if word in kinds), "bandwidth")
 
 
 def _mpi4py(text: str) -> Iterator[Reading]:

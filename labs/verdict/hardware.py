@@ -15,10 +15,14 @@ from labkit.errors import LabError
 
 from verdict.readings import Reading
 
-_RATE = re.compile(r"([\d.]+)\s*([KMGT])?(B|b|bit|bits)(?:/s|ps)?", re.ASCII)
-_TIME = re.compile(r"([\d.]+)\s*(us|µs|μs|ms|ns|s)", re.ASCII)
-_PREFIXES = {None: 1, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
-_SECONDS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "μs": 1e-6, "ms": 1e-3, "s": 1}
+_NUMBER = re.compile(r"(\d{1,9}(?:\.\d{1,9})?)\s*([A-Za-zµμ/]{1,8})", re.ASCII)
+_RATES = {
+    f"{prefix}{unit}{per}": factor / (1 if unit == "B" else 8)
+    for prefix, factor in {"": 1, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}.items()
+    for unit in ("B", "b", "bit", "bits")
+    for per in ("", "/s", "ps")
+}
+_TIMES = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "μs": 1e-6, "ms": 1e-3, "s": 1.0}
 COUNTS = ("nics", "nodes", "gpus")
 TYPED = ("machine", "link", "nic", *COUNTS, "latency")
 
@@ -82,7 +86,7 @@ def choose(reading: Reading, typed: Mapping[str, str]) -> Hardware:
         card = _typed("card", card, {})
         found = replace(found, card=card if nodes > 1 else None)
     if "latency" in typed:
-        latency = _parse(_TIME, typed["latency"], "LATENCY=1.5us", _SECONDS)
+        latency = _parse(typed["latency"], _TIMES, "LATENCY=1.5us")
         found = replace(found, latency=latency, latency_source="as it was typed")
     ranks = nodes * whole["gpus"] if "gpus" in whole else None
     return replace(found, cards=whole.get("nics", found.cards), ranks=ranks)
@@ -96,15 +100,6 @@ def of_gpu(name: str) -> Link | None:
             rates = (row["line"] * 1e9, row["reached"] * 1e9)
             return Link(*rates, row["source"], in_switch, row.get("most", 0) * 1e9)
     return None
-
-
-def rate(text: str) -> float:
-    """Bytes per second of "25GB/s" or "200Gb/s": B is a byte, b a bit, G is 10^9."""
-    units = {(p, u): f / (1 if u == "B" else 8) for p, f in _PREFIXES.items() for u in _UNITS}
-    return _parse(_RATE, text, "25GB/s or 200Gb/s", units)
-
-
-_UNITS = ("B", "b", "bit", "bits")
 
 
 def _of(machine: virtual.Machine, nodes: int, per_node: int | None) -> Hardware:
@@ -135,18 +130,15 @@ def _published(machine: virtual.Machine, place: str) -> Link:
 
 def _typed(kind: str, text: str, in_switch: Mapping | None) -> Link:
     share, source = _known()["shares"][kind]
-    line = rate(text)
+    line = _parse(text, _RATES, "25GB/s or 200Gb/s")
     return Link(line, share * line, f"{share:.0%} of the typed rate; {source}", in_switch)
 
 
-def _parse(pattern: re.Pattern, text: str, example: str, units: Mapping) -> float:
-    match = pattern.fullmatch(text.strip())
-    try:
-        unit = match.groups()[1:] if match else ()
-        value = float(match[1]) * units[unit[0] if len(unit) == 1 else unit] if match else 0.0
-    except ValueError:
-        value = 0.0
-    if not 0 < value < 1e18:
+def _parse(text: str, units: Mapping[str, float], example: str) -> float:
+    """A number with a unit: in rates B is a byte, b a bit, and G is 10^9."""
+    match = _NUMBER.fullmatch(text.strip())
+    value = float(match[1]) * units.get(match[2], 0) if match else 0.0
+    if not value:
         raise LabError(f"{text!r} is no number with a unit: write it as {example}.")
     return value
 

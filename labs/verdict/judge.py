@@ -14,6 +14,7 @@ from verdict.readings import PAIRS, Reading, Row
 
 EXPECTED, SLOWER = "as expected", "slower than expected"
 FASTER, NONE = "faster than the hardware allows", "no verdict"
+FAR = 0.4  # below this share, no doubt about the link changes the verdict
 ENOUGH = 0.8  # from this share of what is known to be reached on, a rate is as expected
 LONG = 1 << 16  # bytes from which on a call may show a bandwidth
 _FORMS = {
@@ -111,11 +112,11 @@ def judge(reading: Reading, hardware: Hardware) -> Verdict:
         return verdict
     short = [row.seconds for row in reading.rows if verdict.of_bytes(row) < 0.2 * row.seconds]
     verdict.floor = min(short, default=0.0)
-    _doubt(verdict)
     if not _too_fast(verdict):
         _bandwidth(verdict)
         _latency(verdict)
         verdict.best = _best(verdict)
+    _doubt(verdict)
     return verdict
 
 
@@ -227,14 +228,15 @@ def _most(test: str, link: Link, ranks: int) -> float:
 def _doubt(verdict: Verdict) -> None:
     reading, hardware, source = verdict.reading, verdict.hardware, verdict.expectation.source
     doubts, printed = verdict.doubts, reading.factor
-    if hardware.guessed and hardware.nodes == 1:
-        doubts.append(f"the links are those usual for {reading.gpu}")
-    if "of the typed rate" in source:
-        doubts.append("only the rate of the link was typed")
-    if source.startswith("estimate"):
-        doubts.append("the machine's number is an estimate")
-    if source.startswith("measured"):
-        doubts.append("the link was measured with one pair of ranks")
+    if verdict.word != SLOWER or verdict.ratio > FAR:
+        if hardware.guessed and hardware.nodes == 1:
+            doubts.append(f"the links are those usual for {reading.gpu}")
+        if "of the typed rate" in source:
+            doubts.append("only the rate of the link was typed")
+        if source.startswith("estimate"):
+            doubts.append("the machine's number is an estimate")
+        if source.startswith("measured"):
+            doubts.append("the link was measured with one pair of ranks")
     if reading.dropped:
         doubts.append(f"{reading.dropped} damaged rows were left out")
     if printed and abs(printed / verdict.factor - 1) > 0.1:
@@ -298,7 +300,7 @@ def _bandwidth(verdict: Verdict) -> None:
         verdict.doubts.append(f"the ratio is near the limit of {ENOUGH:.0%}")
     if len(long) < 2:
         verdict.doubts.append("only one size is long enough")
-    elif verdict.ratio < 0.9 and verdict.bus(last[-1]) > 1.08 * verdict.bus(last[-2]):
+    elif FAR < verdict.ratio < 0.9 and verdict.bus(last[-1]) > 1.08 * verdict.bus(last[-2]):
         verdict.doubts.append("the bandwidth still rises with the size")
     if verdict.word == EXPECTED and verdict.measured > 1.02 * found.bound:
         verdict.reasons.append(_ABOVE.get(verdict.reading.test, _ABOVE[""]))

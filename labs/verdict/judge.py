@@ -333,8 +333,10 @@ def _latency(verdict: Verdict) -> None:
     )
     if 0.4 < ratio < 0.65:
         verdict.doubts.append("the latency is near the limit of twice the known one")
-    if verdict.word == NONE or ratio < 0.5:
-        verdict.word = EXPECTED if ratio >= 0.5 else SLOWER
+    if ratio > 20:
+        verdict.reasons.append("So the clock is wrong, or the message went to the rank itself.")
+    if verdict.word == NONE or not 0.5 <= ratio <= 20:
+        verdict.word = SLOWER if ratio < 0.5 else EXPECTED if ratio <= 20 else FASTER
         verdict.ratio, verdict.measured = ratio, None
 
 

@@ -18,7 +18,7 @@ import numpy as np
 from labkit.scaling import costs
 
 PAIRS = ("latency", "bandwidth", "bidirectional", "pairs")  # tests between pairs of ranks
-MOST_SECONDS = 1e5  # a call that takes longer is a damaged number
+LEAST_SECONDS, MOST_SECONDS = 1e-10, 1e5  # a call that takes less or more is a damaged number
 MOST_RATE = 1e14  # bytes per second that no link and no memory carries
 _TESTS = {
     "all_reduce": "allreduce",
@@ -141,7 +141,9 @@ def _row(size: object, seconds: float, algbw=0.0, bus=0.0, wrong: object = 0) ->
     some tests, so one of the two must fit; and bus is at most twice size / time.
     """
     size = _number(size)
-    if not (0 <= size < 1e18 and 0 < seconds < MOST_SECONDS and size / seconds < MOST_RATE):
+    if not (
+        0 <= size < 1e18 and LEAST_SECONDS < seconds < MOST_SECONDS and size / seconds < MOST_RATE
+    ):
         return None
     own = size / seconds
     slack = 0.02 * own + 6e6

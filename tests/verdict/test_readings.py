@@ -131,6 +131,7 @@ def test_a_ping_pong_of_mpi4py():
         4,
     )
     assert one(PINGPONG, latency="0.5us").word == SLOWER
+    assert one(PINGPONG, latency="50us").word == FASTER
     assert one(PINGPONG, machine="laptop").hardware.nodes == 1
     assert "standard deviation is larger" in verdict.of_text(PINGPONG, latency="1us")
 

@@ -334,7 +334,7 @@ def _latency(verdict: Verdict) -> None:
     if 0.4 < ratio < 0.65:
         verdict.doubts.append("the latency is near the limit of twice the known one")
     if ratio > 20:
-        verdict.reasons.append("So the clock is wrong, or the message went to the rank itself.")
+        verdict.reasons.append("So the clock is wrong, or both ranks are on one node.")
     if verdict.word == NONE or not 0.5 <= ratio <= 20:
         verdict.word = SLOWER if ratio < 0.5 else EXPECTED if ratio <= 20 else FASTER
         verdict.ratio, verdict.measured = ratio, None

@@ -25,7 +25,7 @@
 # *A job that saves after every fifth step is killed after step 13. Its second life starts from the
 # last checkpoint, so steps 11 to 13 are computed again.*
 #
-# Needs: mpi, torch · Ranks: 2 · Minutes: 70 · Level: intermediate · Before: 30, 40, 60
+# Needs: mpi, torch · Ranks: 2 · Minutes: 90 · Level: intermediate · Before: 30, 40, 60
 
 # %%
 import hashlib

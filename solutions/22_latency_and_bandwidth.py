@@ -24,7 +24,7 @@
 # *Left: in the latency test one message is in flight at any time. Right: in the bandwidth test rank
 # 0 starts many messages without waiting, and rank 1 replies when all of them have arrived.*
 #
-# Needs: mpi · Ranks: 2 · Minutes: 60 · Level: beginner · Before: 01, 20, 21
+# Needs: mpi · Ranks: 2 · Minutes: 75 · Level: beginner · Before: 01, 20, 21
 
 # %%
 import numpy as np

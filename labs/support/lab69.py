@@ -1,0 +1,769 @@
+"""Lab 69: checks; a stack of layers whose parameters are sharded, what is gathered in it when, and
+what it sends and keeps, beside DDP and FSDP2."""
+
+from __future__ import annotations
+
+import gc
+import json
+import re
+import tempfile
+import threading
+import time
+import warnings
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from labkit import check, expect, launch, nets, plots, profiling, timing, world
+from labkit.errors import LabError, counted
+from labkit.noise import without_lines
+from torch import distributed
+from torch.nn import functional
+from torch.utils._python_dispatch import TorchDispatchMode
+
+# PyTorch 2.13 has new names for both, which 2.10 (for GPUs) does not know.
+warnings.filterwarnings(
+    "ignore", r".*(all_gather_into|reduce_scatter)_tensor` is deprecated", FutureWarning
+)
+
+WIDTHS = (5, 7, 9, 7, 3)  # of the checks' stack: 42, 72, 70 and 24 parameters
+
+
+# -- checks
+
+
+@check.exercise("69.1")
+def gathered_again(shard_of, launch_gather, wait, patience, ranks):
+    """The shards of a flat tensor, of lengths that do not divide; then parameters that are gathered
+    from them, on real ranks."""
+    for n, size in ((12, 4), (10, 4), (7, 3), (1, 3), (5, 1)):
+        with check.case(f"{n} numbers on {counted(size, 'rank')}"):
+            flat = torch.arange(1.0, n + 1)
+            before = flat.clone()
+            shards = [shard_of(flat, rank, size) for rank in range(size)]
+            expect.unchanged(before, flat, "The flat tensor")
+            _expect_shards(shards, flat, size)
+    for size in (ranks, 1):
+        tried = _run(gathers, shard_of, launch_gather, wait, ranks=size, timeout=patience)
+        for rank, got in enumerate(tried):
+            where = f"{counted(size, 'rank')}, rank {rank}"
+            told = f"{where}: `launch_gather` sets no `unit.work`. Use async_op=True, and keep the handle."
+            expect(got["launched"], told)
+            told = "`launch_gather` waits for a rank that comes late. Use async_op=True, and wait in `wait`."
+            expect(got["late"] < 0.7, told)
+            told = f"{where}: after `wait` the gather has not been awaited. Call unit.work.wait()."
+            expect(got["waited"], told)
+            expect.close(got["full"], got["want"], f"{where}: the parameters in `unit.full`")
+            told = f"{where}: after `wait`, `unit.work` is still set. It has to be None again."
+            expect(got["idle"], told)
+            what = f"{where}: gathers launched, where `launch_gather` is called three times for one unit"
+            because = "a gather that is in flight or complete is not launched again"
+            expect.equal(got["launches"], 1, what, because=because)
+
+
+def _expect_shards(shards: Sequence[torch.Tensor], flat: torch.Tensor, size: int) -> None:
+    n = len(flat)
+    each = -(-n // size)
+    lengths = [len(shard) for shard in shards]
+    because = "a collective needs shards of equal length, so the last one is padded"
+    slips = {"where the length divides, nothing has to be padded": [each + 1] * size}
+    expect.equal(lengths, [each] * size, "The shards' lengths", because=because, slips=slips)
+    together = torch.cat(list(shards))
+    want = torch.cat([flat, torch.zeros(size * each - n)])
+    rows = want.view(each, size).T.flatten()
+    slips = {"each rank has consecutive numbers, not every so many-th": rows}
+    slips = slips if not torch.equal(rows, want) else {}
+    expect.close(together, want, "All shards, one after the other", slips=slips)
+    kept = max(shard.untyped_storage().nbytes() for shard in shards)
+    told = f"A shard of {each} numbers keeps {kept} bytes of memory, because it is a view of all"
+    expect(kept <= 4 * each, f"{told} numbers. Clone it, so that the other shards can be freed.")
+
+
+@check.exercise("69.2")
+def only_what_is_used(release, before, after, shard_of, patience, ranks):
+    """A forward and a backward pass, twice. Where a layer computes, its own parameters are there,
+    and no others; in the end none are."""
+    parts = Parts(shard_of, before, after, _keep, _nothing)
+    for size in (ranks, 1):
+        for rank, got in enumerate(_run(passes, parts, ranks=size, timeout=patience)):
+            where = f"{counted(size, 'rank')}, rank {rank}"
+            _expect_gradients(got, where)
+            for event in got["events"]:
+                told = f"{where}, {event.where}: layers whose full parameters take memory"
+                because = "each layer's parameters are released after its use"
+                expect.equal(event.there, [event.layer], told, because=because)
+            _expect_released(got, where)
+            what = f"{where}: gathers in two forward and two backward passes of 4 layers"
+            expect.equal(got["launches"], 16, what)
+
+
+@check.exercise("69.3")
+def averaged_in_shards(start, finish, norm, before, after, shard_of, patience, ranks):
+    """The averages over all ranks, each rank its shard of them; the full gradients freed; and the
+    norm of all gradients, as one device has it."""
+    parts = Parts(shard_of, before, after, start, finish)
+    for size in (ranks, 1):
+        tried = _run(averages, parts, norm, ranks=size, timeout=patience)
+        for rank, got in enumerate(tried):
+            where = f"{counted(size, 'rank')}, rank {rank}"
+            told = "`start` waits for a rank that comes late. Use async_op=True."
+            expect(got["late"] < 0.7, told)
+            told = f"{where}: `start` leaves the full gradients. Set weights.grad = None."
+            expect(got["freed"], told)
+            if size > 1:
+                others = [name for name in got["collectives"] if "reduce_scatter" not in name]
+                told = f"{where}: {others[:1]} was called. A reduce-scatter alone is enough."
+                expect(not others, told)
+            for layer, (ours, mean) in enumerate(zip(got["ours"], got["means"], strict=True)):
+                expect(ours is not None, f"{where}: layer {layer}'s shard has no gradient.")
+                slips = {
+                    "these are the sums, not the averages": size * mean,
+                    "this is the shard of the rank's own gradient": got["own"][layer],
+                }
+                what = f"{where}: the gradient of layer {layer}'s shard"
+                slips = slips if size > 1 else {}
+                expect.close(ours, mean, what, rtol=1e-4, atol=1e-6, slips=slips)
+            slips = {
+                "this is the norm of this rank's shards": got["norm of shards"],
+                "this is the square of the norm": got["want norm"] ** 2,
+                "norms of parts do not add up, their squares do": got["sum of norms"],
+            }
+            slips = {words: value for words, value in slips.items() if value != got["want norm"]}
+            what = f"{where}: the norm of all gradients"
+            expect.close(got["norm"], got["want norm"], what, rtol=1e-4, slips=slips)
+
+
+@check.exercise("69.4")
+def next_one_in_flight(prefetch, after, shard_of, patience, ranks):
+    """While a layer computes, the gather of the layer that is used next is in flight, and no
+    other."""
+    parts = Parts(shard_of, prefetch, after, _keep, _nothing)
+    for size in (ranks, 1):
+        for rank, got in enumerate(_run(passes, parts, ranks=size, timeout=patience)):
+            where = f"{counted(size, 'rank')}, rank {rank}"
+            for event in got["events"]:
+                following = [event.layer + event.direction]
+                following = following if 0 <= following[0] < len(WIDTHS) - 1 else []
+                other = [event.layer - event.direction]
+                slips = {
+                    "the gather is awaited before the layer computes": [],
+                    "in the backward pass the next layer is i - 1": other,
+                }
+                slips = {words: slip for words, slip in slips.items() if slip != following}
+                told = f"{where}, {event.where}: gathers in flight"
+                expect.equal(event.in_flight, following, told, slips=slips)
+                told = f"{where}, {event.where}: layers whose full parameters take memory"
+                expect.equal(event.there, sorted([event.layer, *following]), told)
+            _expect_released(got, where)
+            what = f"{where}: gathers in two forward and two backward passes of 4 layers"
+            expect.equal(got["launches"], 16, what)
+            _expect_gradients(got, where)
+
+
+def _run(function: Callable, *given, ranks: int, timeout: float) -> list[dict]:
+    return launch.run(function, *given, ranks=ranks, controller="torch", timeout=timeout)
+
+
+def _expect_gradients(got: dict, where: str) -> None:
+    for place, (ours, own) in enumerate(zip(got["ours"], got["own"], strict=True)):
+        what = f"{where}: the rank's own gradient of parameter {place}, in the second pass"
+        expect.close(ours, own, what, rtol=1e-4, atol=1e-6)
+
+
+def _expect_released(got: dict, where: str) -> None:
+    for after, there in zip(("forward", "backward"), got["left"], strict=True):
+        told = f"{where}: layers whose full parameters still take memory after the {after} pass"
+        expect.equal(there, [], told)
+
+
+# -- what the checks try on each rank
+
+
+@launch.in_group()
+def gathers(shard_of: Callable, launch_gather: Callable, wait: Callable) -> dict:
+    """One unit, launched three times and awaited twice."""
+    layer = nets.torch_blocks((5, 7))[0].to(world.device())
+    want = torch.cat([weights.detach().flatten() for weights in layer.parameters()])
+    log = Log()
+    unit = Unit(layer, shard_of, 0, log)
+    late = _late(partial(launch_gather, unit))
+    got = {"late": late, "launched": unit.work is not None, "want": want.cpu().numpy()}
+    launch_gather(unit)
+    wait(unit)
+    launch_gather(unit)
+    wait(unit)
+    got["idle"] = unit.work is None
+    got["launches"] = log.launches
+    got["waited"] = log.waits > 0
+    got["full"] = unit.full[: len(want)].cpu().numpy() if unit.gathered else None
+    return got
+
+
+def _late(call: Callable, late: float = 0.4) -> float:
+    """How much of the seconds `late` that the last rank comes late the call takes on the others."""
+    distributed.barrier()
+    last = distributed.get_rank() == distributed.get_world_size() - 1
+    if last:
+        time.sleep(late)
+    begin = time.perf_counter()
+    call()
+    return 0.0 if last else (time.perf_counter() - begin) / late
+
+
+def _small() -> tuple[list[torch.nn.Module], torch.Tensor, torch.Tensor]:
+    """The checks' stack, and this rank's own batch."""
+    layers = [block.to(world.device()) for block in nets.torch_blocks(WIDTHS)]
+    return layers, *batch_of(distributed.get_rank(), 6, WIDTHS[0], WIDTHS[-1])
+
+
+def _alone() -> list[list[torch.Tensor]]:
+    """The gradients of each layer on this rank's own batch, without any sharding."""
+    layers, inputs, labels = _small()
+    functional.cross_entropy(torch.nn.Sequential(*layers)(inputs), labels).backward()
+    return [[weights.grad for weights in layer.parameters()] for layer in layers]
+
+
+@launch.in_group()
+def passes(parts: Parts) -> dict:
+    """Two forward and backward passes, whose full gradients stay on the rank."""
+    layers, inputs, labels = _small()
+    net = Sharded(layers, parts)
+    for _ in range(2):
+        for layer in layers:
+            layer.zero_grad()
+        loss = functional.cross_entropy(net(inputs), labels)
+        left = [net.there()]
+        loss.backward()
+        left.append(net.there())
+    return {
+        "ours": [weights.grad.cpu().numpy() for layer in layers for weights in layer.parameters()],
+        "own": [gradient.cpu().numpy() for layer in _alone() for gradient in layer],
+        "events": net.log.events,
+        "launches": net.log.launches,
+        "left": left,
+    }
+
+
+@launch.in_group()
+def averages(parts: Parts, norm: Callable) -> dict:
+    """A second backward pass, its gradients in the shards, and their norm."""
+    layers, inputs, labels = _small()
+    net = Sharded(layers, parts)
+    ranks = distributed.get_world_size()
+    own = [torch.cat([gradient.flatten() for gradient in layer]) for layer in _alone()]
+    means = []
+    for gradient in own:
+        mean = gradient.clone()
+        distributed.all_reduce(mean)
+        means.append(mean / ranks)
+    for _ in range(2):
+        net.zero_grad()
+        functional.cross_entropy(net(inputs), labels).backward()
+    unit = net.units[0]
+    for weights in unit.layer.parameters():
+        weights.grad = torch.ones(weights.shape, device=weights.device)
+    with Collectives() as seen:
+        started = []
+        late = _late(lambda: started.append(parts.start(unit)))
+        seen.names = [name for name in seen.names if "barrier" not in name]
+    freed = all(weights.grad is None for weights in unit.layer.parameters())
+    kept = unit.shard.grad
+    parts.finish(unit, started[0])
+    unit.shard.grad = kept
+    rank = distributed.get_rank()
+    grads = [unit.shard.grad for unit in net.units]
+    squares = torch.tensor(sum(float(grad.square().sum()) for grad in grads if grad is not None))
+    norms = squares.sqrt().to(world.device())
+    distributed.all_reduce(norms)
+    return {
+        "late": late,
+        "freed": freed,
+        "collectives": seen.names,
+        "ours": [None if grad is None else grad.cpu().numpy() for grad in grads],
+        "means": [parts.shard_of(mean, rank, ranks).cpu().numpy() for mean in means],
+        "own": [parts.shard_of(gradient, rank, ranks).cpu().numpy() for gradient in own],
+        "norm": float(norm(net.units)),
+        "want norm": float(torch.cat(means).norm()),
+        "norm of shards": float(squares.sqrt()),
+        "sum of norms": float(norms),
+    }
+
+
+class Collectives(TorchDispatchMode):
+    """A block that notes the names of the collectives in it."""
+
+    def __init__(self):
+        super().__init__()
+        self.names: list[str] = []
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        if str(function).startswith("c10d."):
+            self.names.append(str(function).split(".")[1])
+        return function(*args, **(kwargs or {}))
+
+
+# -- a stack of layers, sharded
+
+
+class Event(NamedTuple):
+    """A layer computes. direction: 1 in the forward pass, -1 in the backward pass. there: layers
+    whose full parameters take memory; in_flight: layers whose gather has not been awaited."""
+
+    layer: int
+    direction: int
+    there: list[int]
+    in_flight: list[int]
+
+    @property
+    def where(self) -> str:
+        name = "forward" if self.direction > 0 else "backward"
+        return f"{name} pass, while layer {self.layer} computes"
+
+
+class Log:
+    """events: computations in order. launches, waits: of gathers."""
+
+    def __init__(self):
+        self.events: list[Event] = []
+        self.launches = 0
+        self.waits = 0
+
+
+class _Handle:
+    """What a collective returned; counts in a Log that it is awaited."""
+
+    def __init__(self, work, log: Log):
+        self.work = work
+        self.log = log
+
+    def wait(self, *args):
+        self.log.waits += 1
+        return self.work.wait(*args)
+
+    def __getattr__(self, name: str):
+        return getattr(self.work, name)
+
+
+class Unit:
+    """A layer whose parameters are views of one flat tensor.
+
+    layer: the module. shard: this rank's shard of its parameters, which the optimizer updates.
+    full: room for all of them, padded; its memory is empty until they are gathered. work: the
+    handle of a gather that was launched and not awaited, or None. gathered: `full` has memory.
+    """
+
+    def __init__(self, layer: torch.nn.Module, shard_of: Callable, number: int, log: Log):
+        parameters = list(layer.parameters())
+        flat = torch.cat([weights.detach().flatten() for weights in parameters])
+        rank, ranks = distributed.get_rank(), distributed.get_world_size()
+        self.layer = layer
+        self.number = number
+        self.shard = torch.nn.Parameter(shard_of(flat, rank, ranks))
+        self._full = torch.empty(ranks * len(self.shard), device=flat.device)
+        self._work = None
+        self._log = log
+        start = 0
+        for weights in parameters:
+            end = start + weights.numel()
+            # `.data` has its own version counter, so that autograd permits to gather again.
+            weights.data = self.full.data[start:end].view(weights.shape)
+            start = end
+        self.full.untyped_storage().resize_(0)
+
+    @property
+    def full(self) -> torch.Tensor:
+        return self._full
+
+    @full.setter
+    def full(self, _) -> None:
+        why = "The layer's parameters are views of `unit.full`, which must remain the same tensor:"
+        raise LabError(f"{why} empty and fill its storage, instead of replacing or deleting it.")
+
+    @full.deleter
+    def full(self) -> None:
+        self.full = None
+
+    @property
+    def gathered(self) -> bool:
+        return self.full.untyped_storage().nbytes() > 0
+
+    @property
+    def work(self):
+        return self._work
+
+    @work.setter
+    def work(self, work) -> None:
+        self._log.launches += work is not None
+        self._work = None if work is None else _Handle(work, self._log)
+
+
+class Parts(NamedTuple):
+    """The notebook's functions, of which a sharded stack is made."""
+
+    shard_of: Callable
+    before: Callable
+    after: Callable
+    start: Callable
+    finish: Callable
+
+
+def _keep(unit: Unit) -> None:
+    """In place of `start`: the full gradients stay on the rank."""
+
+
+def _nothing(unit: Unit, started) -> None:
+    """In place of `finish`."""
+
+
+class Sharded(torch.nn.Module):
+    """Layers one after the other; calls the notebook's functions where FSDP's hooks would.
+
+    before(units, i, direction) and after(units, i, direction) around what layer i computes, forward
+    (1) and backward (-1); start(unit) when all its gradients are there; finish(unit, started)
+    before the next start, so that two layers' full gradients exist at most.
+    """
+
+    def __init__(self, layers: Sequence[torch.nn.Module], parts: Parts):
+        super().__init__()
+        self.log = Log()
+        self.parts = parts
+        self.units = [
+            Unit(layer, parts.shard_of, number, self.log) for number, layer in enumerate(layers)
+        ]
+        self.shards = torch.nn.ParameterList(unit.shard for unit in self.units)
+        self._started: list[tuple[Unit, object]] = []
+        self._missing = [0] * len(self.units)
+        for unit in self.units:
+            for weights in unit.layer.parameters():
+                weights.register_post_accumulate_grad_hook(partial(self._arrived, unit.number))
+
+    def there(self) -> list[int]:
+        return [unit.number for unit in self.units if unit.gathered]
+
+    def forward(self, inputs: torch.Tensor) -> torch.Tensor:
+        for number, unit in enumerate(self.units):
+            self._before(number, 1)
+            inputs = unit.layer(inputs)
+            self.parts.after(self.units, number, 1)
+            inputs.register_hook(partial(self._backward, number))
+        return inputs
+
+    def _before(self, number: int, direction: int) -> None:
+        self.parts.before(self.units, number, direction)
+        in_flight = [unit.number for unit in self.units if unit.work is not None]
+        event = Event(number, direction, self.there(), in_flight)
+        self.log.events.append(event)
+        unit = self.units[number]
+        if not unit.gathered:
+            raise LabError(f"In the {event.where}, its parameters are not gathered.")
+        if unit.work is not None:
+            raise LabError(f"In the {event.where}, the gather of its parameters is not awaited.")
+
+    def _backward(self, number: int, gradient: torch.Tensor) -> None:
+        """The gradient of layer `number`'s output is there."""
+        if number == len(self.units) - 1:
+            torch.autograd.Variable._execution_engine.queue_callback(self._finish)
+        self._missing[number] = len(list(self.units[number].layer.parameters()))
+        self._before(number, -1)
+
+    def _arrived(self, number: int, weights: torch.Tensor) -> None:
+        self._missing[number] -= 1
+        if self._missing[number] == 0:
+            unit = self.units[number]
+            self.parts.after(self.units, number, -1)
+            self._finish()
+            self._started.append((unit, self.parts.start(unit)))
+
+    def _finish(self) -> None:
+        for unit, started in self._started:
+            self.parts.finish(unit, started)
+        self._started.clear()
+
+
+# -- measurements on real ranks
+
+
+def batch_of(rank: int, samples: int, inputs: int = 64, classes: int = 10) -> tuple:
+    """`samples` random inputs and their labels, on this rank's device: others on every rank."""
+    generator = torch.Generator().manual_seed(100 + rank)
+    numbers = torch.randn(samples, inputs, generator=generator)
+    labels = torch.arange(samples) % classes
+    return numbers.to(world.device()), labels.to(world.device())
+
+
+class Setting(NamedTuple):
+    """The network and its training. width: of its layers; samples: of each rank, in a step."""
+
+    width: int
+    layers: int
+    samples: int
+    steps: int
+    repeat: int
+
+    def new_layers(self) -> list[torch.nn.Module]:
+        widths = (64, *[self.width] * (self.layers - 1), 10)
+        return [block.to(world.device()) for block in nets.torch_blocks(widths)]
+
+
+class Ours(NamedTuple):
+    """The notebook's functions: parts with and without prefetch, and the norm."""
+
+    plain: Parts
+    prefetching: Parts
+    norm: Callable
+
+
+ONE, DDP, PLAIN, AHEAD, FSDP2 = ("one device", "DDP", "yours", "yours, prefetch", "FSDP2")
+WAYS = (DDP, PLAIN, AHEAD, FSDP2)
+
+
+def _model(way: str, ours: Ours, setting: Setting) -> torch.nn.Module:
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.fsdp import fully_shard
+    from torch.nn.parallel import DistributedDataParallel
+
+    layers = setting.new_layers()
+    if way in (PLAIN, AHEAD):
+        return Sharded(layers, ours.plain if way == PLAIN else ours.prefetching)
+    net = torch.nn.Sequential(*layers)
+    if way == DDP:
+        return DistributedDataParallel(net)
+    if way == FSDP2:
+        kind = torch.device(world.device()).type
+        mesh = init_device_mesh(kind, (distributed.get_world_size(),))
+        for layer in net:
+            fully_shard(layer, mesh=mesh)
+        fully_shard(net, mesh=mesh)
+    return net
+
+
+class Training:
+    """A model of one way, its optimizer, and its batch: that of one rank, or of all for ONE."""
+
+    def __init__(self, way: str, ours: Ours, setting: Setting):
+        self.norm = ours.norm
+        ranks = range(distributed.get_world_size()) if way == ONE else [distributed.get_rank()]
+        batches = [batch_of(rank, setting.samples) for rank in ranks]
+        self.inputs, self.labels = (torch.cat(part) for part in zip(*batches, strict=True))
+        self.model = _model(way, ours, setting)
+        self.optimizer = torch.optim.Adam(self._parameters(), lr=1e-3)
+
+    def _parameters(self) -> list[torch.nn.Parameter]:
+        if isinstance(self.model, Sharded):
+            return list(self.model.shards)
+        return list(self.model.parameters())
+
+    def gradients(self) -> torch.Tensor:
+        """The forward and the backward pass. Returns the loss of this batch."""
+        self.optimizer.zero_grad()
+        loss = functional.cross_entropy(self.model(self.inputs), self.labels)
+        loss.backward()
+        return loss.detach()
+
+    def step(self) -> torch.Tensor:
+        loss = self.gradients()
+        self.optimizer.step()
+        return loss
+
+    def losses_and_norms(self, steps: int) -> tuple[list[float], list[float]]:
+        """Of the whole batch, after each of `steps` steps."""
+        losses = []
+        norms = []
+        for _ in range(steps):
+            loss = self.step()
+            distributed.all_reduce(loss)
+            losses.append(float(loss) / distributed.get_world_size())
+            norms.append(float(self._norm()))
+        return losses, norms
+
+    def _norm(self) -> float:
+        if isinstance(self.model, Sharded):
+            return self.norm(self.model.units)
+        gradients = [each.grad.double() for each in self._parameters()]
+        total = torch.nn.utils.get_total_norm(gradients)
+        return total.full_tensor() if hasattr(total, "full_tensor") else total
+
+
+@launch.in_group()
+def train_ways(ours: Ours, setting: Setting) -> dict[str, tuple[list[float], list[float]]]:
+    """{way: (losses, norms of the gradients)}, one device first."""
+    return {
+        way: Training(way, ours, setting).losses_and_norms(setting.steps) for way in (ONE, *WAYS)
+    }
+
+
+Interval = tuple[float, float]
+# From its launch to its completion: spans of Gloo's, which makes a reduce-scatter from an
+# allreduce, or kernels of NCCL's.
+_SPANS = {
+    "gathers": re.compile(r"^gloo:all_?gather|^ncclDevKernel_AllGather"),
+    "reduces": re.compile(r"^gloo:(all_?reduce|reduce_?scatter)|^ncclDevKernel_(All)?Reduce"),
+}
+
+
+class Traced(NamedTuple):
+    """One way on this rank. step: seconds. calls: collectives of a step by name. gathers: seconds
+    of those of a step; hidden: share of them during which this rank computes. rows: what happens
+    when, in the median step. file: the trace."""
+
+    step: timing.Measurement
+    calls: dict[str, int]
+    gathers: float
+    hidden: float
+    rows: dict[str, list[Interval]]
+    file: Path
+
+
+def _traced(profile: profiling.Profile, file: Path) -> Traced:
+    (rank,) = profile.ranks
+    lasts = 0.0
+    hidden = 0.0
+    for number in profile.middle:
+        rows = _rows(rank.spans[number])
+        lasts += sum(end - begin for begin, end in rows["gathers"])
+        hidden += sum(_inside(gather, rows["computes"]) for gather in rows["gathers"])
+    median = profile.middle[0]
+    zero = rank.steps[median][0]
+    rows = {
+        name: [(begin - zero, end - zero) for begin, end in intervals]
+        for name, intervals in _rows(rank.spans[median]).items()
+    }
+    share = hidden / lasts if lasts else 0.0
+    seconds = lasts / len(profile.middle)
+    return Traced(profile.step, _calls(profile), seconds, share, rows, profile.save(file))
+
+
+def _rows(spans: Sequence) -> dict[str, list[Interval]]:
+    """What this rank computes, disjoint: operators of this thread, or kernels. The engine's own
+    spans are not counted, as hooks wait in them. And its collectives."""
+    # A fork's own thread is not in Python's list by its number.
+    here = (threading.current_thread().name, f"thread {threading.get_native_id()}")
+    computes: list[Interval] = []
+    for span in sorted(spans, key=lambda span: span.begin):
+        operator = span.name.startswith("aten::") and span.thread in here
+        if span.kind == "compute" and (operator or span.thread.startswith("GPU")):
+            if computes and span.begin <= computes[-1][1]:
+                computes[-1] = (computes[-1][0], max(computes[-1][1], span.end))
+            else:
+                computes.append((span.begin, span.end))
+    rows = {"computes": computes}
+    for name, pattern in _SPANS.items():
+        rows[name] = [(span.begin, span.end) for span in spans if pattern.search(span.name)]
+    return rows
+
+
+def _inside(interval: Interval, others: Sequence[Interval]) -> float:
+    begin, end = interval
+    return sum(max(0.0, min(end, after) - max(begin, before)) for before, after in others)
+
+
+def draw_steps(traced: dict[str, Traced], title: str):
+    """What one rank computes and sends in the median step of each way."""
+    colors = dict(zip(("computes", "gathers", "reduces"), plots.COLORS, strict=False))
+    looks = {name: plots.Look("", color) for name, color in colors.items()}
+    rows = [
+        (f"{way}: {name}" if name == "computes" else name, {name: intervals})
+        for way, each in traced.items()
+        for name, intervals in each.rows.items()
+    ]
+    figure = plots.draw_rows(rows, looks, title=title, group=len(colors))
+    return plots.done(figure, title)
+
+
+def draw_memory(used: dict[str, Memory], title: str):
+    """The bytes of one rank's tensors during a step of each way."""
+    curves = {
+        way: (np.array(each.seconds) / each.seconds[-1], np.array(each.nbytes) / 1e6)
+        for way, each in used.items()
+    }
+    return plots.lines(
+        curves, xlabel="part of the step", ylabel="MB of tensors", title=title, markers=False
+    )
+
+
+@launch.in_group()
+def trace_ways(ours: Ours, setting: Setting, folder: Path) -> dict[str, Traced]:
+    """{way: what PyTorch's profiler recorded of its steps on this rank}."""
+    traced = {}
+    for way in WAYS:
+        training = Training(way, ours, setting)
+        profile = profiling.record(
+            training.step,
+            steps=setting.repeat,
+            kind="torch",
+            device=world.device(),
+            warmup=2,
+            overhead=False,
+        )
+        name = way.replace(",", "").replace(" ", "_")
+        file = folder / f"69_{name}_rank{distributed.get_rank()}.json"
+        traced[way] = _traced(profile, file)
+    return traced
+
+
+_NAMES = {"allgather": "gathers", "reduce_scatter": "reduce-scatters", "allreduce": "allreduces"}
+
+
+def _calls(profile: profiling.Profile) -> dict[str, int]:
+    """Collectives of a step, as torch.distributed launched them."""
+    calls = dict.fromkeys(_NAMES.values(), 0)
+    for _, row in profile.operators(most=10_000).iterrows():
+        for kind, name in _NAMES.items():
+            if re.match(f"c10d::_?{kind}", row["name"]):
+                calls[name] += round(row["calls"])
+    return calls
+
+
+class Memory(NamedTuple):
+    """Of this rank's tensors in one step: seconds since its begin, and the bytes from then on."""
+
+    seconds: list[float]
+    nbytes: list[int]
+
+
+@launch.in_group()
+def memory_ways(ours: Ours, setting: Setting) -> dict[str, Memory]:
+    """{way: what each allocation and release in its third step left}."""
+    return {way: _memory(way, ours, setting) for way in WAYS}
+
+
+_STEP = "lab 69: step"
+_NOISE = re.compile(rb"USDT:")  # two lines of PyTorch's profiler
+
+
+def _memory(way: str, ours: Ours, setting: Setting) -> Memory:
+    """The profiler counts what it has seen, so it runs from before the model is made."""
+    gpu = torch.device(world.device()).type == "cuda"
+    kinds = torch.profiler.ProfilerActivity
+    activities = [kinds.CPU, kinds.CUDA] if gpu else [kinds.CPU]
+    gc.collect()
+    profiler = torch.profiler.profile(activities=activities, profile_memory=True)
+    with without_lines(_NOISE), profiler:
+        training = Training(way, ours, setting)
+        for _ in range(2):
+            training.step()
+        with torch.profiler.record_function(_STEP):
+            training.step()
+            if gpu:
+                torch.cuda.synchronize()
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "trace.json"
+        profiler.export_chrome_trace(str(file))
+        events = json.loads(file.read_text(encoding="utf-8", errors="replace"))["traceEvents"]
+    step = next(event for event in events if event["name"] == _STEP and event["ph"] == "X")
+    of_memory = [event for event in events if event["name"] == "[memory]"]
+    changes = [event for event in of_memory if (event["args"]["Device Type"] == 1) == gpu]
+    changes.sort(key=lambda event: event["ts"])
+    first = changes[0]["args"]
+    before = first["Total Allocated"] - first["Bytes"]  # left by earlier recordings
+    seconds = []
+    nbytes = []
+    for event in changes:
+        since = event["ts"] - step["ts"]
+        if 0 <= since <= step["dur"]:
+            seconds.append(since * 1e-6)
+            nbytes.append(event["args"]["Total Allocated"] - before)
+    return Memory(seconds, nbytes)

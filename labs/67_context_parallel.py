@@ -45,9 +45,10 @@ ranks = launch.ranks_here(4)
 # %% tags=["parameters"]
 heads = 4  # of the attention in the runs on real ranks
 size = 32  # numbers of a head
-chunk = 384  # positions of a chunk in the comparison of times; a rank has two chunks
-chunks = (8, 32, 128, 512)  # the same, where computing and messages are timed apart
-seconds = 4  # for each measurement of times
+nap = 0.01  # seconds for which a rank of an emulated device sleeps for a pair of chunks
+repeat = 10  # runs of it
+chunks = (8, 32, 128, 512)  # positions of a chunk where computing and messages are timed apart
+seconds = 4  # for each of these lengths
 many = 64  # virtual ranks, at most
 patience = 20  # seconds after which a check calls a program stuck
 
@@ -163,9 +164,9 @@ for factor in (1, 10, 100):
 print("Largest error:", pandas.DataFrame(table).map("{:.1e}".format), sep="\n")
 
 # %% [markdown]
-# **Explain.** The blocks give the same output as PyTorch, up to rounding. Without the largest score,
-# the output is right only as long as the scores are small. In the last column it is *not a number*,
-# because infinity is divided by infinity.
+# **Explain.** The blocks give the same output as PyTorch, up to rounding errors, which grow with the
+# scores. Without the largest score, the output is right only as long as the scores are small. In the
+# last column it is *not a number*, because infinity is divided by infinity.
 #
 # ## 2. Around the ring
 # Now each of *p* ranks has the queries, keys and values of its own positions. Its queries stay where
@@ -182,7 +183,7 @@ print("Largest error:", pandas.DataFrame(table).map("{:.1e}".format), sep="\n")
 #     request = disk.start_reading(into=spare)
 #     use(page)
 #     request.Wait()
-#     page, spare = spare, page       # the names are exchanged, nothing is copied
+#     page, spare = spare, page       # exchanges the names, copies nothing
 #
 # `comm.Isend(array, dest=…)` and `comm.Irecv(array, source=…)` return such requests ([lab 20](20_ranks_and_messages.ipynb)). Until
 # `Wait` has returned, an array that is sent must not be changed, and one that is received must not
@@ -510,8 +511,9 @@ axes = {"xlabel": "ranks", "ylabel": "times as fast as without a mask", "logx": 
 plots.lines(faster, title="Only a balanced mask saves half of the time", **axes)
 gains = {p: times["neighbors"][p] / times["zigzag"][p] for p in counts}
 predict.right("67.4", on_2_ranks=gains[2], on_64_ranks=gains[counts[-1]])
-plots.timeline(lab67.balance_run(ring, neighbors, 4, trace=True), title="Neighboring chunks")
-plots.timeline(lab67.balance_run(ring, zigzag, 4, trace=True), title="Zigzag")
+for name, owned in masked.items():
+    run = lab67.balance_run(ring, owned, 4, trace=True)
+    plots.timeline(run, title=f"Four ranks, causal, {name}: {1e3 * run.time:.0f} ms")
 
 # %% [markdown]
 # **Explain.** The mask saves half of the work, but with neighboring chunks it saves hardly any time:
@@ -523,8 +525,6 @@ plots.timeline(lab67.balance_run(ring, zigzag, 4, trace=True), title="Zigzag")
 #
 # ### Measure: on real ranks
 # First we compare the results of both assignments with full causal attention, forward and backward.
-# Then three forward passes take turns on two ranks: without a mask, with neighbors, and with zigzag.
-# From the tables above we expect 8, 6 and 4 pairs on two ranks.
 
 # %%
 ways = {name: (parts, owned, True) for name, owned in masked.items()}
@@ -536,25 +536,30 @@ table = {way: compared.errors for way, compared in results.items()}
 print(f"{ranks} real ranks, causal. Largest error, as a share:")
 print(pandas.DataFrame(table).T.map("{:.1e}".format))
 
+# %% [markdown]
+# Then we time your ring. This machine may have fewer cores than ranks, and then a rank that has
+# nothing to do would leave its core to the others. Therefore each rank uses an emulated device that
+# needs no core ([lab 63](63_pipeline_parallel.ipynb)): it *sleeps* for 10 ms for each pair of chunks instead of computing. Ranks and
+# messages are real. Three ways take turns, which takes about 5 s.
+
 # %%
-two = launch.ranks_here(2)
-ways = {"no mask": (neighbors, False), "neighbors": (neighbors, True), "zigzag": (zigzag, True)}
-sizes = (heads, chunk, size)
-times = launch.run(lab67.time_balance, parts, ways, sizes, seconds, ranks=two, threads=1)[0]
-for way, time in times.items():
-    record.add("forward", way=way, ranks=two, chunk=chunk, seconds=time, **record.BY_MPI)
-plots.spread(times, title=f"A forward pass on {two} real ranks")
+ways = {name: (owned, work) for name, owned in masked.items()}
+ways = {"no mask": (neighbors, lambda queries, keys: 4), **ways}
+times = launch.run(lab67.sleep_through, ring, ways, nap, repeat, ranks=ranks, threads=1)[0]
+for way, measured in times.items():
+    record.add("ring", way=way, ranks=ranks, nap=nap, seconds=measured, **record.BY_MPI)
+plots.spread(times, title=f"A ring of {ranks} real ranks that sleep")
 for way in ("no mask", "neighbors"):
     share = Ratio(times[way], times["zigzag"])
-    record.add("over zigzag", way=way, ranks=two, chunk=chunk, share=share, **record.BY_MPI)
+    record.add("over zigzag", way=way, ranks=ranks, nap=nap, share=share, **record.BY_MPI)
     print(f"{way}: {share.median:.2f} times as long as zigzag")
 
 
 # %% [markdown]
-# **Explain.** On two ranks you should see about 2 times and 1.5 times as long as zigzag. The ratios
-# may be different on your machine if other programs run, or if it has fewer free cores than ranks.
-# With shorter chunks they are smaller, because the cost of each call of PyTorch does not depend on
-# the mask.
+# **Explain.** With four ranks you should see 2 times and about 1.75 times as long as zigzag, which are
+# the 16, 14 and 8 pairs of the tables. The times are slightly longer than 10 ms for each pair, because
+# a sleep ends late, and because messages and Python take time. If other programs keep all cores busy,
+# sleeps end later, and the boxes become wide.
 #
 # ## 5. Bytes, and when they are hidden
 # A ring is not the only way to bring queries and keys together:
@@ -583,11 +588,13 @@ def ulysses(comm, q, k, v):
 compared = launch.run(
     lab67.compare_ulysses, ulysses, heads * ranks, 32 * ranks, size, ranks=ranks, threads=1
 )[0]
-record.add("Ulysses", ranks=ranks, errors=compared.errors, sent=compared.sent)
+measured = {"errors": compared.errors, "sent": compared.sent, "trained_on": compared.device}
+record.add("compared", ranks=ranks, way="Ulysses", **measured)
 print(f"Ulysses on {ranks} real ranks: largest error {compared.errors['output']:.1e}, as a share")
 
 # %% [markdown]
-# The following symbols describe one layer of a model:
+# (The error can be exactly 0, because each head is computed by the same function on the same numbers
+# as in one process.) The following symbols describe one layer of a model:
 #
 # | symbol | meaning |
 # |---|---|
@@ -704,9 +711,10 @@ for name, bandwidth in links.items():
 # come before or after the computing.
 #
 # For shorter sequences Ulysses is the fastest for `kv` = `hidden`, because it sends a quarter of the
-# bytes. Its limit is elsewhere: a rank needs at least one head, so Ulysses cannot use more ranks
-# than there are heads, and with grouped-query attention not even more than heads of keys and values,
-# unless they are copied.
+# bytes. With grouped-query attention it is the slowest, because it also exchanges the queries and the
+# output, which are much longer than the keys and values here. Ulysses has another limit: a rank needs
+# at least one head, so it cannot use more ranks than there are heads, and with grouped-query attention
+# not even more than heads of keys and values, unless they are copied.
 #
 # Why does Llama 3 use an allgather, which is the slowest in the plot for long sequences?
 # <details><summary>Answer</summary> According to its authors, for two reasons. It is easier to support different masks, such as one that separates the documents in a sequence. And with grouped-query attention, the keys and values are much smaller than the queries, so the exposed allgather costs little: its time grows with <i>n</i>, that of attention with <i>n</i>². The lower curves of the plot show the second reason. Like zigzag, Llama 3 gives each rank the chunks <i>r</i> and 2<i>p</i> − 1 − <i>r</i>.</details>
@@ -722,6 +730,7 @@ for name, bandwidth in links.items():
 # computing.
 
 # %%
+two = launch.ranks_here(2)
 rows = launch.run(
     lab67.time_parts, parts, zigzag, chunks, (heads, size), seconds, ranks=two, threads=1
 )[0]
@@ -743,18 +752,22 @@ for own, row in rows.items():
     share = Ratio(row["messages alone"], row["computing alone"])
     record.add("messages over computing", ranks=two, own=own, share=share, **record.BY_MPI)
     print(f"{two * own} positions: messages take {share.median:.1%} of the time of computing")
+faster = (flops / here, links["one NIC each"] / bandwidth)
+print(f"An H100 computes {faster[0]:,.0f} times as fast, its NIC is {faster[1]:.0f} times as fast")
 
 # %% [markdown]
 # **Explain.** The share of the messages should become smaller with the length, because computing
 # grows with *n*² and messages with *n*. For short sequences both consist mostly of the costs per
 # call, which the formula leaves out, so the shares do not fall as fast there. The printed length is
-# short, because what matters is flop/s *divided by* bandwidth. A core computes ten thousand times
-# more slowly than an H100, while its link, which is the memory, is only a few times slower. A fast
-# GPU therefore needs a much longer sequence to hide its messages.
+# short, because what matters is flop/s *divided by* bandwidth. The last line compares both with the
+# virtual cluster above: an H100 computes very much faster than a core, while its link is only
+# somewhat faster than messages in the memory of one machine. A fast GPU therefore needs a much longer
+# sequence to hide its messages.
 #
-# "Both" may take longer than computing and messages together, or about as long. This lab does not
-# show overlap on real ranks: on one machine a message is a copy that a core has to make, and MPI
-# makes progress only in its calls ([lab 36](36_progress.ipynb)).
+# *Both* may take longer than computing and messages together, because a rank of a ring also waits for
+# the other one, which other programs may have interrupted. This measurement does not show overlap. On
+# one machine a message is a copy that a core has to make, and MPI makes progress only in its calls
+# ([lab 36](36_progress.ipynb)).
 #
 # ### What you take away
 # - Partial results of attention are merged exactly, if each of them carries its largest score, its

@@ -3,6 +3,7 @@ ranks and on the virtual cluster; Ulysses, and what all of them send."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple
@@ -606,18 +607,23 @@ class Silent:
     Irecv = Isend
 
 
-def _inputs(heads: int, chunk: int, size: int) -> tuple[torch.Tensor, torch.Tensor]:
-    return torch.randn(2, heads, chunk, size), torch.randn(2, 2, heads, chunk, size)
+def sleep_through(comm, ring, ways: Mapping[str, tuple], nap: float, repeat: int) -> dict:
+    """Times of rings whose ranks sleep in place of computing, `nap` seconds for a pair of chunks.
 
+    ways: name -> (owned, work), functions as in 67.4.
+    """
 
-def time_balance(comm, parts: Parts, ways: Mapping[str, tuple], sizes: tuple, seconds) -> dict:
-    """Times of forward passes. ways: name -> (owned, causal). sizes: heads, chunk, size."""
-    inputs = _inputs(*sizes)
-    calls = {
-        way: partial(forward, comm, parts, *inputs, owned, causal)
-        for way, (owned, causal) in ways.items()
-    }
-    return timing.in_turns(calls, comm=comm, seconds=seconds)
+    def around(owned: Callable, work: Callable) -> None:
+        block = np.zeros(4096)
+        own = owned(comm.rank, comm.size)
+
+        def visit(held, owner) -> None:
+            time.sleep(nap * work(own, owned(owner, comm.size)))
+
+        ring(comm, block, np.empty_like(block), visit)
+
+    calls = {way: partial(around, *functions) for way, functions in ways.items()}
+    return timing.in_turns(calls, comm=comm, repeat=repeat)
 
 
 def time_parts(comm, parts: Parts, owned, chunks: Sequence[int], sizes: tuple, seconds) -> dict:
@@ -626,7 +632,8 @@ def time_parts(comm, parts: Parts, owned, chunks: Sequence[int], sizes: tuple, s
     heads, size = sizes
     rows = {}
     for chunk in chunks:
-        q, block = _inputs(heads, chunk, size)
+        q = torch.randn(2, heads, chunk, size)
+        block = torch.randn(2, 2, heads, chunk, size)
         room = torch.empty_like(block)
         calls = {
             "both": partial(forward, comm, parts, q, block, owned),

@@ -3,7 +3,15 @@ rejection."""
 
 from tests.labs.wrong_answers import Right, Wrong
 
-SMALL = {"heads": 2, "size": 8, "chunk": 32, "chunks": (8, 32), "seconds": 0.5, "many": 8}
+SMALL = {
+    "heads": 2,
+    "size": 8,
+    "nap": 0.001,
+    "repeat": 3,
+    "chunks": (8, 32),
+    "seconds": 0.5,
+    "many": 8,
+}
 
 _LARGEST = "    largest = torch.maximum(one.largest, other.largest)"
 _MINE = "    mine = (one.largest - largest).exp()"

@@ -2,11 +2,11 @@
 # # 67 Context parallelism: ring attention
 #
 # A language model that reads a whole book or a code base needs sequences of a million tokens. The
-# activations of such a sequence do not fit into one GPU, even if the model does, and attention
-# compares every position with every other one, so its work grows with the square of the length. Data
-# parallelism does not help, because there is only one sequence. Tensor parallelism partitions the
-# matrices, but it needs all positions in each attention head. Therefore the positions themselves
-# have to be partitioned, although each of them needs the keys and values of all others.
+# activations of such a sequence do not fit into one GPU, even if the model does, and the work of
+# attention grows with the square of the length. Data parallelism does not help, because there is only
+# one sequence. Tensor parallelism partitions the matrices, but each attention head needs all
+# positions. Therefore the positions themselves have to be partitioned, although in attention each of
+# them needs the keys and values of the others.
 #
 # In this lab we compute attention block by block with an online softmax, and send the keys and
 # values around a ring of ranks while each rank computes. We check the forward and the backward pass
@@ -29,7 +29,6 @@
 # %%
 import math
 
-import numpy as np
 import pandas
 import torch
 import virtual
@@ -59,13 +58,13 @@ patience = 20  # seconds after which a check calls a program stuck
 #
 # $$\text{output} = \frac{\sum_j e^{s_j} v_j}{\sum_j e^{s_j}}$$
 #
-# Both sums can be computed in parts, so a rank does not need all keys at the same time. However, e
-# to the power of 100 is too large for 32-bit floating-point numbers. Every implementation therefore
-# subtracts the largest score first, which changes nothing in the quotient. If the keys come in
-# blocks, the largest score is known only after the last block. **Online softmax** ([Milakov and
-# Gimelshein, 2018](@milakov2018)) uses the largest score *so far*, and corrects the sums whenever a
-# larger one is found. [FlashAttention](@dao2022) computes attention in blocks in this way on one
-# GPU, and ring attention does so across ranks.
+# Both sums can be computed in parts, so a rank does not need all keys at the same time. However,
+# e¹⁰⁰ is too large for a 32-bit floating-point number. Every implementation therefore subtracts the
+# largest score first, which does not change the quotient. If the keys come in blocks, the largest
+# score is known only after the last block. **Online softmax** ([Milakov and Gimelshein,
+# 2018](@milakov2018)) uses the largest score *so far*, and corrects the sums whenever a larger one is
+# found. [FlashAttention](@dao2022) computes attention in this way on one GPU, and ring attention does
+# so across ranks.
 #
 # | term | meaning |
 # |---|---|
@@ -75,10 +74,10 @@ patience = 20  # seconds after which a check calls a program stuck
 # | **log-sum-exp** | `largest` + log(`total`), the logarithm of the sum of all exp(s) |
 # | **context parallelism** | each rank has some of the positions in the whole model, attention included |
 #
-# The next cell computes these three parts for some keys, and the output when all keys have been
-# seen. The older word *sequence parallelism* means different things in the literature: in Megatron-LM
-# only the norms between the attentions are partitioned by positions (lab 64), while in
-# DeepSpeed-Ulysses it is the same as context parallelism.
+# (*Sequence parallelism* is an older term with two meanings. In Megatron-LM, positions are partitioned
+# only between the layers of tensor parallelism (lab 64). In DeepSpeed-Ulysses it means what is called
+# context parallelism here.) The next cell computes the three parts for some keys, and the output when
+# all keys have been seen.
 
 
 # %%
@@ -106,11 +105,10 @@ def finish(part):
 # are 10, 20 and 30. In the first block, `largest` is 2, `total` is 1 + e⁻² = 1.135, and `weighted`
 # is 10 + 20 · e⁻² = 12.71. In the second block, `largest` is 3, `total` is 1, and `weighted` is 30.
 #
-# We must not add 12.71 and 30, just as we must not add the numbers of 3 km and 500 m. Each partial
-# result has its own unit, exp(`largest`): the first one is measured in units of e², the second one
-# in units of e³. As with lengths, we first convert both to the same unit, and then add. If the
-# common unit is the larger one, every factor of the conversion is at most 1, and nothing can
-# overflow.
+# We must not add 12.71 and 30, just as we must not add the 3 of 3 km and the 500 of 500 m. Each
+# partial result has its own unit, exp(`largest`): e² for the first one, and e³ for the second one. As
+# with lengths, we first convert both to the same unit, and then add. If this is the larger unit, both
+# factors of the conversion are at most 1, so nothing can overflow.
 #
 # ### Exercise 67.1 · Merge two partial results
 # Return the `Partial` of all keys of `one` and `other`. All parts are tensors with one row for each
@@ -177,11 +175,11 @@ print("Largest error:", pandas.DataFrame(table).map("{:.1e}".format), sep="\n")
 # computes with the block that it holds, merges the result with what it has, and goes on with the
 # next block. This is **ring attention** ([Liu et al., 2023](@liu2023)).
 #
-# In lab 23, a rank had to receive a chunk before it could add to it, so the links were idle in the
-# meantime. Here computing does not change the block. A rank can therefore send its block on *before*
-# it computes with it, and receive the next one at the same time. Two arrays are needed: the block
-# that is in use, and `room` for the next one. As an example of this pattern, a rank that reads pages
-# from a disk would do:
+# In the ring of lab 23, a rank had to add to a chunk before it could send it on, so the links were
+# idle in the meantime. Here computing does not change the block. A rank can therefore send it on
+# *before* it computes with it, and receive the next block at the same time. This takes two arrays:
+# the block that is in use, and `room` for the next one. A program that reads pages from a disk would
+# use the same pattern:
 #
 #     request = disk.start_reading(into=spare)
 #     use(page)
@@ -266,11 +264,10 @@ predict.right("67.2", **right)
 # %% [markdown]
 # **Explain.** Your ring takes 4 visits of 2 ms. All messages are hidden, because each of them is
 # shorter than a visit. If a message takes longer than a visit, as in the printed line, every step
-# takes as long as a message, except for the last step, which has none: 3 · 2 ms + 1 ms. Overlap
-# therefore cannot hide more communication than there is computing. Section 5 finds out when there
-# is enough.
+# takes as long as a message, except for the last step, which has none: 3 · 2 ms + 1 ms. Section 5
+# finds out when there is enough computing to hide the messages.
 #
-# Ring attention is now only a few lines. `visit` merges what the queries get from each block:
+# Ring attention now takes only a few lines. `visit` merges what the queries get from each block:
 
 
 # %%
@@ -296,10 +293,10 @@ def ring_attention(comm, q, k, v):
 #
 # $$dV = P^T dO \qquad dS = P \circ (dO\,V^T - D) \qquad dQ = dS\,K/\sqrt{d} \qquad dK = dS^T Q/\sqrt{d}$$
 #
-# where *D* is the sum of d*O* ∘ *O* in each row, and ∘ multiplies element by element. The important
-# point is what they need: besides the block, only the own queries, d*O*, *D* and the log-sum-exp of
-# *all* scores, which `finish` returned. With it, the weights of any block can be computed again, so
-# no weights have to be kept, and the blocks may come in any order.
+# where *D* is the sum of d*O* ∘ *O* in each row, and ∘ multiplies element by element. Besides the
+# block, a rank needs only its own queries, d*O*, *D* and the log-sum-exp of *all* scores, which
+# `finish` has returned. With the log-sum-exp it can compute the weights of any block again, so no
+# weights have to be kept, and the blocks may come in any order.
 
 
 # %%
@@ -316,16 +313,16 @@ def back(q, k, v, gradient, log_sum, delta, mask=None):
 
 
 # %% [markdown]
-# The blocks travel around the ring once more. d*Q* belongs to the own queries and is added up where
-# it is. d*K* and d*V* belong to the block: every rank adds its **share** to them, so they have to
-# travel with the block, and after the last rank they make one more step, which brings them home.
+# The blocks travel around the ring once more. d*Q* belongs to a rank's own queries and is added up
+# where it is. d*K* and d*V* belong to the block. Every rank adds its **share** to them, so they travel
+# with the block, and after the last rank they make one more step, which brings them to the owner of
+# the block.
 #
-# Again we do not want to wait. The share of the present block can be computed before the other
-# ranks' shares in it have arrived, because they are only added. So in each step a rank computes its
-# share, and *then* waits for the sum that its left neighbor launched one step earlier.
-#
-# For example, in a bucket brigade that collects money, you count your coins while the bucket is
-# still on its way. When it arrives, you put them in and hand the bucket on.
+# Again we do not want to wait. A rank can compute its share before the shares of the other ranks have
+# arrived, because it only has to add them. It is like a collection box that is handed from person to
+# person: you count your coins while the box is still on its way, put them in when it arrives, and
+# hand it on. So in each step a rank computes its share, and *then* waits for the sum that its left
+# neighbor has launched one step earlier.
 #
 # ### Predict
 # The gradient of a block has as many bytes as the block. How many times as many bytes does a rank
@@ -383,9 +380,9 @@ check("67.3", pass_on)
 # share of the largest right value. In the control the gradients stay where they are: each rank adds
 # up the shares of all blocks that pass.
 #
-# `lab67.forward` and `lab67.backward` do what `ring_attention` does, for ranks that own two chunks of
-# the positions, which we need in the next section. Here these are two neighboring chunks. If each
-# rank has its own GPU, tensors stay there, and NCCL sends them (lab 64).
+# `lab67.forward` and `lab67.backward` are like `ring_attention`, but a rank owns two chunks of the
+# positions, which we need in the next section. Here these are two neighboring chunks. If each rank
+# has its own GPU, tensors stay there, and NCCL sends them (lab 64).
 
 
 # %%
@@ -418,8 +415,8 @@ predict.compare("67.3", back_over_forward=again / there)
 
 # %% [markdown]
 # **Explain.** All four results agree with one process up to rounding. If the gradients stay, the
-# output and d*Q* are still right, and only d*K* and d*V* are wrong. A loss would still fall, so this
-# mistake would be hard to notice without the comparison.
+# output and d*Q* are still right, and only d*K* and d*V* are wrong. Without the comparison, this
+# mistake would be hard to notice.
 #
 # In the forward pass a block makes *p* − 1 steps. In the backward pass it makes *p* − 1 steps again,
 # and its gradient *p*, so that four ranks send 7/3 as much. Are the messages of the backward pass
@@ -738,7 +735,7 @@ for name, bandwidth in links.items():
 # at least one head, so it cannot use more ranks than there are heads, and with grouped-query attention
 # not even more than heads of keys and values, unless they are copied.
 #
-# Why does Llama 3 use an allgather, which is the slowest in the plot for long sequences?
+# Why does Llama 3 use an allgather, although its messages are never hidden?
 # <details><summary>Answer</summary> According to its authors, for two reasons. It is easier to support different masks, such as one that separates the documents in a sequence. And with grouped-query attention, the keys and values are much smaller than the queries, so the exposed allgather costs little: its time grows with <i>n</i>, that of attention with <i>n</i>². The lower curves of the plot show the second reason. Like zigzag, Llama 3 gives each rank the chunks <i>r</i> and 2<i>p</i> − 1 − <i>r</i>.</details>
 #
 # Liu et al. (2023) give the condition *n*/*p* ≥ flop/s / bandwidth for 16-bit numbers. Why is ours

@@ -61,6 +61,8 @@ WRONG = [
           "    total = one.total.mul_(mine)", "was changed"),
     Wrong("67.1", "the output at once", _MERGED,
           "    return (mine * one.weighted + its * other.weighted) / total", "three parts"),
+    Wrong("67.1", "nothing is returned", _MERGED, "    Partial(largest, total, mine * one.weighted)",
+          "returns a Partial"),
     Wrong("67.2", "launched after the visit", [_BOTH, _VISIT + "\n" + _WAITS],
           ["            pass",
            _VISIT + "\n        if step < comm.size - 1:\n            requests = [comm.Irecv(room, source=left),"
@@ -78,8 +80,8 @@ WRONG = [
            "(comm.rank + step)"], "come from the left neighbor"),
     Wrong("67.2", "owners in the other direction", "(comm.rank - step)", "(comm.rank + step)",
           "come from the left neighbor"),
-    Wrong("67.2", "one message too many", _IF, "        if comm.size > 1:", "are right: after its last visit"),
-    Wrong("67.2", "the block is sent home", _IF, "        if True:", "are right: after its last visit"),
+    Wrong("67.2", "one message too many", _IF, "        if comm.size > 1:", "are enough: after its last visit"),
+    Wrong("67.2", "the block is sent home", _IF, "        if True:", "are enough: after its last visit"),
     Wrong("67.2", "names not exchanged", _NAMES, "        pass", "really holds"),
     Wrong("67.2", "nobody waits", _WAITS, "        pass", "67.2"),
     Wrong("67.2", "received into the block in use", _BOTH,
@@ -98,7 +100,7 @@ WRONG = [
           [_LAUNCH.replace("left", "other").replace("right", "left").replace("other", "right")],
           "a digit for each rank"),
     Wrong("67.3", "nobody waits", _WAIT_FIRST, "    pass", "67.3"),
-    Wrong("67.3", "received into the share", "comm.Irecv(arriving,", "comm.Irecv(np.empty_like(share),",
+    Wrong("67.3", "received into the share", "comm.Irecv(arriving,", "comm.Irecv(share.copy(),",
           "a digit for each rank"),
     Wrong("67.3", "sent without the others' shares", _ADD,
           "    share, added = share.copy(), share + arriving", "add what has arrived"),
@@ -113,6 +115,10 @@ WRONG = [
     Wrong("67.4", "no diagonal", _WORK, _WORK.replace("0.5 *", "0 *"), "work((2,), (2,))"),
     Wrong("67.4", "later keys", _WORK, _WORK.replace("query > key", "query < key"), "not later ones"),
     Wrong("67.4", "no mask", _WORK, "    return len(queries) * len(keys)", "which are masked"),
+    Wrong("67.4", "work is printed, not returned", _WORK, _WORK.replace("return ", "pairs = "),
+          "Does the function return its result?"),
+    Wrong("67.4", "chunks are not returned", _ZIGZAG, "    chunks = rank, 2 * ranks - 1 - rank", "67.4"),
+    Wrong("67.5", "bytes are not returned", _BYTES, _BYTES.replace("return ", "sent = "), "67.5"),
     Wrong("67.5", "keys alone", "    block = own * 2 * kv * size", "    block = own * kv * size",
           "bytes of keys alone"),
     Wrong("67.5", "p steps", _AROUND, "    around = ranks * block", "keeps its own part"),
@@ -171,8 +177,8 @@ RIGHT = [
         "            if query == key:\n                pairs += 0.5\n"
         "            elif query > key:\n                pairs += 1\n    return pairs"]),
     Right("67.4", "from the middle, NumPy", [_ZIGZAG, _WORK], [
-        "    return np.array([ranks - 1 - rank, ranks + rank])",
-        "    difference = np.subtract.outer(queries, keys)\n    return np.heaviside(difference, 0.5).sum()"]),
+        "    import numpy as np\n\n    return np.array([ranks - 1 - rank, ranks + rank])",
+        "    import numpy as np\n\n    difference = np.subtract.outer(queries, keys)\n    return np.heaviside(difference, 0.5).sum()"]),
     Right("67.5", "other orders", [_BYTES, _HIDES], [
         '    parts = 1 - 1 / ranks\n    return dict(zip(("Ulysses", "ring", "allgather"),'
         " (exchanged * parts, ranks * parts * block, block * ranks * parts)))",

@@ -267,7 +267,8 @@ predict.right("67.2", **right)
 # takes as long as a message, except for the last step, which has none: 3 · 2 ms + 1 ms. Section 5
 # finds out when there is enough computing to hide the messages.
 #
-# Ring attention now takes only a few lines. `visit` merges what the queries get from each block:
+# Ring attention now takes only a few lines. `visit` merges what the queries get from each block. The
+# cell compares its output on real ranks with PyTorch's attention on all positions:
 
 
 # %%
@@ -283,6 +284,17 @@ def ring_attention(comm, q, k, v):
     block = torch.stack([k, v])
     ring(comm, block, torch.empty_like(block), visit)
     return finish(done)
+
+
+def output_alone(comm, q, k, v):
+    return ring_attention(comm, q, k, v)[0]
+
+
+positions = 32 * ranks
+compared = launch.run(
+    lab67.compare_output, output_alone, False, heads, positions, size, ranks=ranks, threads=1
+)[0]
+print(f"{ranks} real ranks: largest error {compared.errors['output']:.1e}, as a share")
 
 
 # %% [markdown]
@@ -429,15 +441,15 @@ predict.compare("67.3", back_over_forward=again / there)
 # from 0. A pair of chunks is computed if the queries come after the keys. If both are the same chunk,
 # half of the pair is masked. If the queries come before the keys, there is nothing to do.
 #
-# ![Causal mask over eight chunks as a triangle; below, the owner of each chunk: with neighbors the ranks have 0 0 1 1 2 2 3 3, with zigzag 0 1 2 3 3 2 1 0](67_zigzag.svg)
+# ![Causal mask over eight chunks as a triangle, and the owner of each chunk: with neighbors the ranks have 0 0 1 1 2 2 3 3, with zigzag 0 1 2 3 3 2 1 0](67_zigzag.svg)
 #
 # *Left: queries (rows) and keys (columns) in eight chunks. Blue pairs are computed, and striped pairs
 # are half masked. Right: two ways to assign the chunks to four ranks, and what a rank has to compute in
 # all.*
 #
 # If each rank owns two neighboring chunks, the last rank has to compare its queries with all keys,
-# and the first rank has hardly anything to do. Because blocks move from rank to rank, everyone waits
-# for the last one. A balanced assignment gives each rank one early and one late chunk. It is called
+# and the first rank has hardly anything to do. Because the next layer needs the results of all ranks,
+# the training waits for the last one. A balanced assignment gives each rank one early and one late chunk. It is called
 # **zigzag**, because the owners of the chunks are 0, 1, …, *p* − 1, and then back to 0.
 #
 # **An example.** With neighboring chunks, rank 1 of 2 owns chunks 2 and 3. When it holds rank 0's
@@ -521,7 +533,7 @@ faster = {
     for name, of_ranks in times.items()
 }
 axes = {"xlabel": "ranks", "ylabel": "times as fast as without a mask", "logx": True}
-plots.lines(faster, title="Only a balanced mask saves half of the time", **axes)
+plots.lines(faster, title="Only balanced work saves half of the time", **axes)
 gains = {p: times["neighbors"][p] / times["zigzag"][p] for p in counts}
 predict.right("67.4", on_2_ranks=gains[2], on_64_ranks=gains[counts[-1]])
 for name, owned in masked.items():
@@ -530,8 +542,8 @@ for name, owned in masked.items():
 
 # %% [markdown]
 # **Explain.** The mask saves half of the work, but with neighboring chunks it saves hardly any time:
-# in every step but the first, some rank has to compute all four pairs. The formula is (4*p* − 2) /
-# 2*p*, which approaches 2. With zigzag all ranks compute two pairs in *every* step, not only in the
+# in every step but the first, some rank has to compute all four pairs. Zigzag is (4*p* − 2) / 2*p*
+# times as fast, which approaches 2 for many ranks. With zigzag all ranks compute two pairs in *every* step, not only in the
 # sum over all steps, and this is what a ring needs. (*Striped Attention* ([Brandon et al.,
 # 2023](@brandon2023)) assigns single positions in turns, like cards, and also balances the work.
 # Llama 3 uses zigzag's assignment, too, see the next section.)
@@ -584,7 +596,7 @@ for way in ("no mask", "neighbors"):
 #   output back to the owners of the positions.
 #
 # With the right function for the all-to-all, Ulysses is only a few lines, and it needs neither
-# `merge` nor a balanced mask:
+# `merge` nor zigzag:
 
 
 # %%
@@ -599,7 +611,7 @@ def ulysses(comm, q, k, v):
 
 
 compared = launch.run(
-    lab67.compare_ulysses, ulysses, heads * ranks, 32 * ranks, size, ranks=ranks, threads=1
+    lab67.compare_output, ulysses, True, heads * ranks, positions, size, ranks=ranks, threads=1
 )[0]
 measured = {"errors": compared.errors, "sent": compared.sent, "trained_on": compared.device}
 record.add("compared", ranks=ranks, way="Ulysses", **measured)
@@ -697,9 +709,9 @@ predict.right("67.5", ring_over_ulysses=sent["ring"] / sent["Ulysses"])
 # ### Compute: a cluster of H100 GPUs
 # Eight virtual ranks run a layer in 16-bit numbers, with `hidden` = 2,048, which is what one of 8
 # tensor ranks of Llama 3's largest model has. A rank computes at 740 · 10¹² flop/s, the best that
-# [Shah et al. (2024)](@shah2024) measured with FlashAttention-3 on an H100. In the first plot each
-# rank is on a node of its own, and its link is the machine model's `h100_ndr` with 48 GB/s. 1.0 means
-# that the layer takes no longer than its computing.
+# [Shah et al. (2024)](@shah2024) measured with FlashAttention-3 on an H100. Each rank is on a
+# separate node of the machine model `h100_ndr`, whose links between nodes have 48 GB/s. In the plot, 1
+# means that the layer takes no longer than its computing.
 
 # %%
 flops = 740e12
@@ -779,8 +791,8 @@ print(f"An H100 computes {faster[0]:,.0f} times as fast, its NIC is {faster[1]:.
 # grows with *n*² and messages with *n*. For short sequences both consist mostly of the costs per
 # call, which the formula leaves out, so the shares do not fall as fast there. The printed length is
 # short, because what matters is flop/s *divided by* bandwidth. The last line compares both with the
-# virtual cluster above: an H100 computes very much faster than a core, while its link is only
-# somewhat faster than messages in the memory of one machine. A fast GPU therefore needs a much longer
+# virtual cluster above: the computing of an H100 exceeds that of a core by a much larger factor than
+# its link exceeds messages in the memory of one machine. A fast GPU therefore needs a much longer
 # sequence to hide its messages.
 #
 # *Both* may take longer than computing and messages together, because a rank of a ring also waits for
@@ -795,14 +807,14 @@ print(f"An H100 computes {faster[0]:,.0f} times as fast, its NIC is {faster[1]:.
 #   one step later, and makes one step more.
 # - A causal mask saves time only if the work is balanced in every step, as with zigzag.
 # - A ring hides its messages from *n* = *p* · (`kv` / `hidden`) · `size` · flop/s / bandwidth positions
-#   on. Below this length, Ulysses sends less, as long as there are enough heads. With grouped-query
-#   attention, even an exposed allgather costs little.
+#   on. Below this length Ulysses is faster if there are enough heads of keys and values. With
+#   grouped-query attention, even an exposed allgather costs little.
 #
 # ### Further reading
 # - [@milakov2018] The online softmax.
 # - [@dao2022] Attention in blocks on one GPU, forward and backward.
 # - [@liu2023] Ring attention, and its condition for hidden messages.
-# - [@brandon2023] A balanced causal mask for the ring.
+# - [@brandon2023] Another assignment that balances the causal mask.
 # - [@jacobs2023] Ulysses, with its count of bytes.
 # - [@grattafiori2024] Section 3.3.2 describes context parallelism by an allgather.
 # - [@ring_flash_attention] Rings with zigzag for GPUs, in a few hundred lines.

@@ -488,6 +488,20 @@ def compare_ways(comm, ways: Mapping[str, tuple], heads: int, chunk: int, size: 
     return results
 
 
+@launch.on_devices()
+def compare_output(comm, attention: Callable, causal: bool, heads: int, positions: int, size: int):
+    """The output of attention(comm, q, k, v), of which each rank has neighboring positions, beside
+    PyTorch's on all positions, as a Compared."""
+    q, k, v, _ = _drawn(heads, positions, size)
+    counted_comm = Counted(comm)
+    mine = [tensor.chunk(comm.size, dim=1)[comm.rank] for tensor in (q, k, v)]
+    right = whole_attention(q, k, v, causal).chunk(comm.size, dim=1)[comm.rank]
+    output = attention(counted_comm, *mine)
+    off = float((output - right).abs().max() / right.abs().max())
+    errors = {"output": max(comm.allgather(off))}
+    return Compared(errors, (counted_comm.sent, 0), str(world.device()))
+
+
 # -- Ulysses
 
 
@@ -504,18 +518,6 @@ def all_to_all(comm, tensor: torch.Tensor, cut: int, join: int) -> torch.Tensor:
     for request in requests:
         request.Wait()
     return torch.cat(take, join)
-
-
-@launch.on_devices()
-def compare_ulysses(comm, ulysses: Callable, heads: int, positions: int, size: int) -> Compared:
-    """Ulysses' forward pass beside PyTorch's attention on all positions."""
-    q, k, v, _ = _drawn(heads, positions, size)
-    counted_comm = Counted(comm)
-    mine = [tensor.chunk(comm.size, dim=1)[comm.rank] for tensor in (q, k, v)]
-    right = whole_attention(q, k, v).chunk(comm.size, dim=1)[comm.rank]
-    off = float((ulysses(counted_comm, *mine) - right).abs().max() / right.abs().max())
-    errors = {"output": max(comm.allgather(off))}
-    return Compared(errors, (counted_comm.sent, 0), str(world.device()))
 
 
 # -- on the virtual cluster

@@ -3,10 +3,10 @@
 #
 # A language model that reads a whole book or a code base needs sequences of a million tokens. The
 # activations of such a sequence do not fit into one GPU, even if the model does, and the work of
-# attention grows with the square of the length. Data parallelism does not help, because there is only
-# one sequence. Tensor parallelism partitions the matrices, but each attention head needs all
-# positions. Therefore the positions themselves have to be partitioned, although in attention each of
-# them needs the keys and values of the others.
+# attention grows with the square of the length. Data parallelism does not help, because there is
+# only one sequence. Tensor parallelism partitions the matrices, but each attention head needs all
+# positions. Therefore the positions themselves have to be partitioned, although in attention each
+# of them needs the keys and values of the others.
 #
 # In this lab we compute attention block by block with an online softmax, and send the keys and
 # values around a ring of ranks while each rank computes. We check the forward and the backward pass
@@ -14,15 +14,15 @@
 # allgather and of Ulysses, and find the length of sequence from which the ring's communication is
 # hidden behind its computing.
 #
-# **After this lab you can** (1) merge partial results of attention without overflow, (2) pass blocks
-# around a ring while computing, forward and backward, (3) assign positions to ranks so that all of
-# them have equal work under a causal mask, and (4) compute from a machine's flop/s and bandwidth
-# from which length on the communication is hidden.
+# **After this lab you can** (1) merge partial results of attention without overflow, (2) pass
+# blocks around a ring while computing, forward and backward, (3) assign positions to ranks so that
+# all of them have equal work under a causal mask, and (4) compute from a machine's flop/s and
+# bandwidth from which length on the communication is hidden.
 #
 # ![Four ranks in a ring, each with its own queries, pass blocks of keys and values to the right; on the timeline of rank 0 the next block arrives while the present one is used](67_ring.svg)
 #
-# *Left: each rank keeps its queries Q, and blocks of keys and values (KV) travel to the right. Right:
-# what rank 0 does. While it computes with one block, the next one arrives.*
+# *Left: each rank keeps its queries Q, and blocks of keys and values (KV) travel to the right.
+# Right: what rank 0 does. While it computes with one block, the next one arrives.*
 #
 # Needs: mpi, torch · Ranks: 4 · Minutes: 60 · Level: advanced · Before: 20, 64
 
@@ -62,9 +62,9 @@ patience = 20  # seconds after which a check calls a program stuck
 # e¹⁰⁰ is too large for a 32-bit floating-point number. Every implementation therefore subtracts the
 # largest score first, which does not change the quotient. If the keys come in blocks, the largest
 # score is known only after the last block. **Online softmax** ([Milakov and Gimelshein,
-# 2018](@milakov2018)) uses the largest score *so far*, and corrects the sums whenever a larger one is
-# found. [FlashAttention](@dao2022) computes attention in this way on one GPU, and ring attention does
-# so across ranks.
+# 2018](@milakov2018)) uses the largest score *so far*, and corrects the sums whenever a larger one
+# is found. [FlashAttention](@dao2022) computes attention in this way on one GPU, and ring attention
+# does so across ranks.
 #
 # | term | meaning |
 # |---|---|
@@ -74,10 +74,10 @@ patience = 20  # seconds after which a check calls a program stuck
 # | **log-sum-exp** | `largest` + log(`total`), the logarithm of the sum of all exp(s) |
 # | **context parallelism** | each rank has some of the positions in the whole model, attention included |
 #
-# (*Sequence parallelism* is an older term with two meanings. In Megatron-LM, positions are partitioned
-# only between the layers of tensor parallelism (lab 64). In DeepSpeed-Ulysses it means what is called
-# context parallelism here.) The next cell computes the three parts for some keys, and the output when
-# all keys have been seen.
+# (*Sequence parallelism* is an older term with two meanings. In Megatron-LM, positions are
+# partitioned only between the layers of tensor parallelism (lab 64). In DeepSpeed-Ulysses it means
+# what is called context parallelism here.) The next cell computes the three parts for some keys,
+# and the output when all keys have been seen.
 
 
 # %%
@@ -101,14 +101,15 @@ def finish(part):
 
 
 # %% [markdown]
-# **An example.** A query has the scores 2 and 0 in one block, and the score 3 in another. The values
-# are 10, 20 and 30. In the first block, `largest` is 2, `total` is 1 + e⁻² = 1.135, and `weighted`
-# is 10 + 20 · e⁻² = 12.71. In the second block, `largest` is 3, `total` is 1, and `weighted` is 30.
+# **An example.** A query has the scores 2 and 0 in one block, and the score 3 in another. The
+# values are 10, 20 and 30. In the first block, `largest` is 2, `total` is 1 + e⁻² = 1.135, and
+# `weighted` is 10 + 20 · e⁻² = 12.71. In the second block, `largest` is 3, `total` is 1, and
+# `weighted` is 30.
 #
 # We must not add 12.71 and 30, just as we must not add the 3 of 3 km and the 500 of 500 m. Each
-# partial result has its own unit, exp(`largest`): e² for the first one, and e³ for the second one. As
-# with lengths, we first convert both to the same unit, and then add. If this is the larger unit, both
-# factors of the conversion are at most 1, so nothing can overflow.
+# partial result has its own unit, exp(`largest`): e² for the first one, and e³ for the second one.
+# As with lengths, we first convert both to the same unit, and then add. If this is the larger unit,
+# both factors of the conversion are at most 1, so nothing can overflow.
 #
 # ### Exercise 67.1 · Merge two partial results
 # Return the `Partial` of all keys of `one` and `other`. All parts are tensors with one row for each
@@ -165,21 +166,21 @@ for factor in (1, 10, 100):
 print("Largest error:", pandas.DataFrame(table).map("{:.1e}".format), sep="\n")
 
 # %% [markdown]
-# **Explain.** The blocks give the same output as PyTorch, up to rounding errors, which grow with the
-# scores. Without the largest score, the output is right only as long as the scores are small. In the
-# last column it is *not a number*, because infinity is divided by infinity.
+# **Explain.** The blocks give the same output as PyTorch, up to rounding errors, which grow with
+# the scores. Without the largest score, the output is right only as long as the scores are small.
+# In the last column it is *not a number*, because infinity is divided by infinity.
 #
 # ## 2. Around the ring
-# Now each of *p* ranks has the queries, keys and values of its own positions. Its queries stay where
-# they are. Its keys and values are one array, the **block**, which travels from rank to rank. A rank
-# computes with the block that it holds, merges the result with what it has, and goes on with the
-# next block. This is **ring attention** ([Liu et al., 2023](@liu2023)).
+# Now each of *p* ranks has the queries, keys and values of its own positions. Its queries stay
+# where they are. Its keys and values are one array, the **block**, which travels from rank to rank.
+# A rank computes with the block that it holds, merges the result with what it has, and goes on with
+# the next block. This is **ring attention** ([Liu et al., 2023](@liu2023)).
 #
 # In the ring of lab 23, a rank had to add to a chunk before it could send it on, so the links were
 # idle in the meantime. Here computing does not change the block. A rank can therefore send it on
 # *before* it computes with it, and receive the next block at the same time. This takes two arrays:
-# the block that is in use, and `room` for the next one. A program that reads pages from a disk would
-# use the same pattern:
+# the block that is in use, and `room` for the next one. A program that reads pages from a disk
+# would use the same pattern:
 #
 #     request = disk.start_reading(into=spare)
 #     use(page)
@@ -201,19 +202,19 @@ predict("67.2", in_turns=11, overlapped=8)
 # %% [markdown]
 # ### Exercise 67.2 · Pass blocks around while computing
 # Call `visit(block, owner)` once for the block of each rank, your own block first. `owner` is the
-# rank to which a block belongs. Blocks travel to the right, to rank + 1. Before each visit, launch a
-# receive into `room` and a send of `block`, and wait for both after the visit. After the last visit
-# the block is not needed any more, so it should not be sent. About 8 lines. *(intermediate)*
+# rank to which a block belongs. Blocks travel to the right, to rank + 1. Before each visit, launch
+# a receive into `room` and a send of `block`, and wait for both after the visit. After the last
+# visit the block is not needed any more, so it should not be sent. About 8 lines. *(intermediate)*
 #
 # <details><summary>Hint 1: whose block is it?</summary>
 #
-# In step i, counted from 0, a rank holds the block that its left neighbor had one step earlier. This
-# is the block of rank − i (mod *p*).
+# In step i, counted from 0, a rank holds the block that its left neighbor had one step earlier.
+# This is the block of rank − i (mod *p*).
 # </details>
 # <details><summary>Hint 2: the last step</summary>
 #
-# There are `comm.size` visits and `comm.size - 1` messages. Begin each step with `requests = []`, and
-# fill the list only if `step < comm.size - 1`.
+# There are `comm.size` visits and `comm.size - 1` messages. Begin each step with `requests = []`,
+# and fill the list only if `step < comm.size - 1`.
 # </details>
 # <details><summary>Hint 3: nearly the answer</summary>
 #
@@ -267,8 +268,8 @@ predict.right("67.2", **right)
 # takes as long as a message, except for the last step, which has none: 3 · 2 ms + 1 ms. Section 5
 # finds out when there is enough computing to hide the messages.
 #
-# Ring attention now takes only a few lines. `visit` merges what the queries get from each block. The
-# cell compares its output on real ranks with PyTorch's attention on all positions:
+# Ring attention now takes only a few lines. `visit` merges what the queries get from each block.
+# The cell compares its output on real ranks with PyTorch's attention on all positions:
 
 
 # %%
@@ -326,15 +327,15 @@ def back(q, k, v, gradient, log_sum, delta, mask=None):
 
 # %% [markdown]
 # The blocks travel around the ring once more. d*Q* belongs to a rank's own queries and is added up
-# where it is. d*K* and d*V* belong to the block. Every rank adds its **share** to them, so they travel
-# with the block, and after the last rank they make one more step, which brings them to the owner of
-# the block.
+# where it is. d*K* and d*V* belong to the block. Every rank adds its **share** to them, so they
+# travel with the block, and after the last rank they make one more step, which brings them to the
+# owner of the block.
 #
-# Again we do not want to wait. A rank can compute its share before the shares of the other ranks have
-# arrived, because it only has to add them. It is like a collection box that is handed from person to
-# person: you count your coins while the box is still on its way, put them in when it arrives, and
-# hand it on. So in each step a rank computes its share, and *then* waits for the sum that its left
-# neighbor has launched one step earlier.
+# Again we do not want to wait. A rank can compute its share before the shares of the other ranks
+# have arrived, because it only has to add them. It is like a collection box that is handed from
+# person to person: you count your coins while the box is still on its way, put them in when it
+# arrives, and hand it on. So in each step a rank computes its share, and *then* waits for the sum
+# that its left neighbor has launched one step earlier.
 #
 # ### Predict
 # The gradient of a block has as many bytes as the block. How many times as many bytes does a rank
@@ -430,31 +431,33 @@ predict.compare("67.3", back_over_forward=again / there)
 # output and d*Q* are still right, and only d*K* and d*V* are wrong. Without the comparison, this
 # mistake would be hard to notice.
 #
-# In the forward pass a block makes *p* − 1 steps. In the backward pass it makes *p* − 1 steps again,
-# and its gradient *p*, so that four ranks send 7/3 as much. Are the messages of the backward pass
-# more difficult to hide?
+# In the forward pass a block makes *p* − 1 steps. In the backward pass it makes *p* − 1 steps
+# again, and its gradient *p*, so that four ranks send 7/3 as much. Are the messages of the backward
+# pass more difficult to hide?
 # <details><summary>Answer</summary> No. The backward pass also computes more: `partial` has two products of matrices, while `back` has five. It computes 5/2 times as much and sends 2 to 7/3 times as much, so it hides its messages slightly better. (On GPUs gradients are often sent as 32-bit numbers, while blocks are sent as 16-bit numbers. Then it sends 3 times as much or more.)</details>
 #
 # ## 4. The causal mask, and zigzag
 # In a language model a position must not see later ones (lab 64). With this **causal mask**, about
-# half of all pairs of a query and a key are not needed. Cut the positions into 2*p* chunks, numbered
-# from 0. A pair of chunks is computed if the queries come after the keys. If both are the same chunk,
-# half of the pair is masked. If the queries come before the keys, there is nothing to do.
+# half of all pairs of a query and a key are not needed. Cut the positions into 2*p* chunks,
+# numbered from 0. A pair of chunks is computed if the queries come after the keys. If both are the
+# same chunk, half of the pair is masked. If the queries come before the keys, there is nothing to
+# do.
 #
 # ![Causal mask over eight chunks as a triangle, and the owner of each chunk: with neighbors the ranks have 0 0 1 1 2 2 3 3, with zigzag 0 1 2 3 3 2 1 0](67_zigzag.svg)
 #
-# *Left: queries (rows) and keys (columns) in eight chunks. Blue pairs are computed, and striped pairs
-# are half masked. Right: two ways to assign the chunks to four ranks, and what a rank has to compute in
-# all.*
+# *Left: queries (rows) and keys (columns) in eight chunks. Blue pairs are computed, and striped
+# pairs are half masked. Right: two ways to assign the chunks to four ranks, and what a rank has to
+# compute in all.*
 #
 # If each rank owns two neighboring chunks, the last rank has to compare its queries with all keys,
-# and the first rank has hardly anything to do. Because the next layer needs the results of all ranks,
-# the training waits for the last one. A balanced assignment gives each rank one early and one late chunk. It is called
-# **zigzag**, because the owners of the chunks are 0, 1, …, *p* − 1, and then back to 0.
+# and the first rank has hardly anything to do. Because the next layer needs the results of all
+# ranks, the training waits for the last one. A balanced assignment gives each rank one early and
+# one late chunk. It is called **zigzag**, because the owners of the chunks are 0, 1, …, *p* − 1,
+# and then back to 0.
 #
 # **An example.** With neighboring chunks, rank 1 of 2 owns chunks 2 and 3. When it holds rank 0's
-# block, which has the chunks 0 and 1, it has to compute four pairs: (2, 0), (2, 1), (3, 0) and
-# (3, 1). With its own block it computes one whole pair, (3, 2), and the two halves (2, 2) and (3, 3),
+# block, which has the chunks 0 and 1, it has to compute four pairs: (2, 0), (2, 1), (3, 0) and (3,
+# 1). With its own block it computes one whole pair, (3, 2), and the two halves (2, 2) and (3, 3),
 # which makes two pairs. Rank 0 has two pairs of its own, and nothing to do with the other block.
 #
 # ### Exercise 67.4 · Equal work for all
@@ -508,17 +511,17 @@ for name, owned in (("neighbors", neighbors), ("zigzag", zigzag)):
 
 # %% [markdown]
 # ### Predict
-# In the tables, a step takes as long as its slowest rank. With neighbors, the first step has 2 pairs,
-# and every other step 4. With zigzag, every step has 2. How many times as fast is zigzag on 2 ranks,
-# and on 64 ranks?
+# In the tables, a step takes as long as its slowest rank. With neighbors, the first step has 2
+# pairs, and every other step 4. With zigzag, every step has 2. How many times as fast is zigzag on
+# 2 ranks, and on 64 ranks?
 
 # %%
 predict("67.4", on_2_ranks=1.5, on_64_ranks=1.98)
 
 # %% [markdown]
 # ### Measure: on the virtual cluster
-# Rings of virtual ranks compute 1 ms for a pair of chunks, and their messages take 1 ms. The control
-# is a ring without a mask, whose ranks all compute four pairs in each step.
+# Rings of virtual ranks compute 1 ms for a pair of chunks, and their messages take 1 ms. The
+# control is a ring without a mask, whose ranks all compute four pairs in each step.
 
 # %%
 counts = [p for p in (2, 4, 8, 16, 32, 64) if p <= many]
@@ -541,12 +544,12 @@ for name, owned in masked.items():
     plots.timeline(run, title=f"Four ranks, causal, {name}: {1e3 * run.time:.0f} ms")
 
 # %% [markdown]
-# **Explain.** The mask saves half of the work, but with neighboring chunks it saves hardly any time:
-# in every step but the first, some rank has to compute all four pairs. Zigzag is (4*p* − 2) / 2*p*
-# times as fast, which approaches 2 for many ranks. With zigzag all ranks compute two pairs in *every* step, not only in the
-# sum over all steps, and this is what a ring needs. (*Striped Attention* ([Brandon et al.,
-# 2023](@brandon2023)) assigns single positions in turns, like cards, and also balances the work.
-# Llama 3 uses zigzag's assignment, too, see the next section.)
+# **Explain.** The mask saves half of the work, but with neighboring chunks it saves hardly any
+# time: in every step but the first, some rank has to compute all four pairs. Zigzag is (4*p* − 2) /
+# 2*p* times as fast, which approaches 2 for many ranks. With zigzag all ranks compute two pairs in
+# *every* step, not only in the sum over all steps, and this is what a ring needs. (*Striped
+# Attention* ([Brandon et al., 2023](@brandon2023)) assigns single positions in turns, like cards,
+# and also balances the work. Llama 3 uses zigzag's assignment, too, see the next section.)
 #
 # ### Measure: on real ranks
 # First we compare the results of both assignments with full causal attention, forward and backward.
@@ -564,8 +567,8 @@ print(pandas.DataFrame(table).T.map("{:.1e}".format))
 # %% [markdown]
 # Then we time your ring. This machine may have fewer cores than ranks, and then a rank that has
 # nothing to do would leave its core to the others. Therefore each rank uses an emulated device that
-# needs no core (lab 63): it *sleeps* for 10 ms for each pair of chunks instead of computing. Ranks and
-# messages are real. Three ways take turns, which takes about 5 s.
+# needs no core (lab 63): it *sleeps* for 10 ms for each pair of chunks instead of computing. Ranks
+# and messages are real. Three ways take turns, which takes about 5 s.
 
 # %%
 ways = {name: (owned, work) for name, owned in masked.items()}
@@ -580,10 +583,10 @@ for way in ("no mask", "neighbors"):
     print(f"{way}: {share.median:.2f} times as long as zigzag")
 
 # %% [markdown]
-# **Explain.** With four ranks you should see 2 times and about 1.75 times as long as zigzag, which are
-# the 16, 14 and 8 pairs of the tables. The times are slightly longer than 10 ms for each pair, because
-# a sleep ends late, and because messages and Python take time. If other programs keep all cores busy,
-# sleeps end later, and the boxes become wide.
+# **Explain.** With four ranks you should see 2 times and about 1.75 times as long as zigzag, which
+# are the 16, 14 and 8 pairs of the tables. The times are slightly longer than 10 ms for each pair,
+# because a sleep ends late, and because messages and Python take time. If other programs keep all
+# cores busy, sleeps end later, and the boxes become wide.
 #
 # ## 5. Bytes, and when they are hidden
 # A ring is not the only way to bring queries and keys together:
@@ -618,8 +621,8 @@ record.add("compared", ranks=ranks, way="Ulysses", **measured)
 print(f"Ulysses on {ranks} real ranks: largest error {compared.errors['output']:.1e}, as a share")
 
 # %% [markdown]
-# (The error can be exactly 0, because each head is computed by the same function on the same numbers
-# as in one process.) The following symbols describe one layer of a model:
+# (The error can be exactly 0, because each head is computed by the same function on the same
+# numbers as in one process.) The following symbols describe one layer of a model:
 #
 # | symbol | meaning |
 # |---|---|
@@ -629,12 +632,12 @@ print(f"Ulysses on {ranks} real ranks: largest error {compared.errors['output']:
 # | `size` | bytes of a number |
 #
 # In the simplest case `kv` equals `hidden`. In models with **grouped-query attention**, several
-# heads of queries share one head of keys and values, so `kv` is smaller. In Llama 3 with 405 billion
-# parameters, it is 1/16 of `hidden` ([Grattafiori et al., 2024](@grattafiori2024)).
+# heads of queries share one head of keys and values, so `kv` is smaller. In Llama 3 with 405
+# billion parameters, it is 1/16 of `hidden` ([Grattafiori et al., 2024](@grattafiori2024)).
 #
 # As an example, take the gradients of a ring without a mask, in the backward pass. They are as long
-# as a block, 2 · `kv` · `size` · *n*/*p* bytes, and make *p* steps, so a rank sends 2 · `kv` · `size` ·
-# *n* bytes of gradients, however many ranks there are.
+# as a block, 2 · `kv` · `size` · *n*/*p* bytes, and make *p* steps, so a rank sends 2 · `kv` ·
+# `size` · *n* bytes of gradients, however many ranks there are.
 #
 # **When is a message hidden?** With zigzag, a rank computes two of the four pairs of chunks in each
 # step. These are (*n*/*p*)² / 2 pairs of positions. Each of them costs 4 · `hidden` operations: a
@@ -664,8 +667,8 @@ predict("67.5", ring_over_ulysses=4)
 # </details>
 # <details><summary>Hint 2: the equation</summary>
 #
-# Let *m* = *n*/*p*. Computing takes *m*² / 2 · 4 · `hidden` / `flops` seconds, and the message takes
-# *m* · 2 · `kv` · `size` / `bandwidth` seconds. Set them equal, and solve for *m*.
+# Let *m* = *n*/*p*. Computing takes *m*² / 2 · 4 · `hidden` / `flops` seconds, and the message
+# takes *m* · 2 · `kv` · `size` / `bandwidth` seconds. Set them equal, and solve for *m*.
 # </details>
 # <details><summary>Hint 3: nearly the answer</summary>
 #
@@ -710,8 +713,8 @@ predict.right("67.5", ring_over_ulysses=sent["ring"] / sent["Ulysses"])
 # Eight virtual ranks run a layer in 16-bit numbers, with `hidden` = 2,048, which is what one of 8
 # tensor ranks of Llama 3's largest model has. A rank computes at 740 · 10¹² flop/s, the best that
 # [Shah et al. (2024)](@shah2024) measured with FlashAttention-3 on an H100. Each rank is on a
-# separate node of the machine model `h100_ndr`, whose links between nodes have 48 GB/s. In the plot, 1
-# means that the layer takes no longer than its computing.
+# separate node of the machine model `h100_ndr`, whose links between nodes have 48 GB/s. In the
+# plot, 1 means that the layer takes no longer than its computing.
 
 # %%
 flops = 740e12
@@ -741,11 +744,11 @@ for name, bandwidth in links.items():
 # nothing, whereas the messages of Ulysses and of the allgather are never hidden, because here they
 # come before or after the computing.
 #
-# For shorter sequences Ulysses is the fastest for `kv` = `hidden`, because it sends a quarter of the
-# bytes. With grouped-query attention it is the slowest, because it also exchanges the queries and the
-# output, which are much longer than the keys and values here. Ulysses has another limit: a rank needs
-# at least one head, so it cannot use more ranks than there are heads, and with grouped-query attention
-# not even more than heads of keys and values, unless they are copied.
+# For shorter sequences Ulysses is the fastest for `kv` = `hidden`, because it sends a quarter of
+# the bytes. With grouped-query attention it is the slowest, because it also exchanges the queries
+# and the output, which are much longer than the keys and values here. Ulysses has another limit: a
+# rank needs at least one head, so it cannot use more ranks than there are heads, and with
+# grouped-query attention not even more than heads of keys and values, unless they are copied.
 #
 # Why does Llama 3 use an allgather, although its messages are never hidden?
 # <details><summary>Answer</summary> According to its authors, for two reasons. It is easier to support different masks, such as one that separates the documents in a sequence. And with grouped-query attention, the keys and values are much smaller than the queries, so the exposed allgather costs little: its time grows with <i>n</i>, that of attention with <i>n</i>². The lower curves of the plot show the second reason. Like zigzag, Llama 3 gives each rank the chunks <i>r</i> and 2<i>p</i> − 1 − <i>r</i>.</details>
@@ -791,14 +794,14 @@ print(f"An H100 computes {faster[0]:,.0f} times as fast, its NIC is {faster[1]:.
 # grows with *n*² and messages with *n*. For short sequences both consist mostly of the costs per
 # call, which the formula leaves out, so the shares do not fall as fast there. The printed length is
 # short, because what matters is flop/s *divided by* bandwidth. The last line compares both with the
-# virtual cluster above: the computing of an H100 exceeds that of a core by a much larger factor than
-# its link exceeds messages in the memory of one machine. A fast GPU therefore needs a much longer
-# sequence to hide its messages.
+# virtual cluster above: the computing of an H100 exceeds that of a core by a much larger factor
+# than its link exceeds messages in the memory of one machine. A fast GPU therefore needs a much
+# longer sequence to hide its messages.
 #
-# *Both* may take longer than computing and messages together, because a rank of a ring also waits for
-# the other one, which other programs may have interrupted. This measurement does not show overlap. On
-# one machine a message is a copy that a core has to make, and MPI makes progress only in its calls
-# (lab 36).
+# *Both* may take longer than computing and messages together, because a rank of a ring also waits
+# for the other one, which other programs may have interrupted. This measurement does not show
+# overlap. On one machine a message is a copy that a core has to make, and MPI makes progress only
+# in its calls (lab 36).
 #
 # ### What you take away
 # - Partial results of attention are merged exactly, if each of them carries its largest score, its
@@ -806,9 +809,9 @@ print(f"An H100 computes {faster[0]:,.0f} times as fast, its NIC is {faster[1]:.
 # - In a ring, a block is sent on *before* it is used. In the backward pass its gradient follows it,
 #   one step later, and makes one step more.
 # - A causal mask saves time only if the work is balanced in every step, as with zigzag.
-# - A ring hides its messages from *n* = *p* · (`kv` / `hidden`) · `size` · flop/s / bandwidth positions
-#   on. Below this length Ulysses is faster if there are enough heads of keys and values. With
-#   grouped-query attention, even an exposed allgather costs little.
+# - A ring hides its messages from *n* = *p* · (`kv` / `hidden`) · `size` · flop/s / bandwidth
+#   positions on. Below this length Ulysses is faster if there are enough heads of keys and values.
+#   With grouped-query attention, even an exposed allgather costs little.
 #
 # ### Further reading
 # - [@milakov2018] The online softmax.

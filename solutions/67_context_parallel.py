@@ -456,9 +456,9 @@ predict.compare("67.3", back_over_forward=again / there)
 # and then back to 0.
 #
 # **An example.** With neighboring chunks, rank 1 of 2 owns chunks 2 and 3. When it holds rank 0's
-# block, which has the chunks 0 and 1, it has to compute four pairs: (2, 0), (2, 1), (3, 0) and (3,
-# 1). With its own block it computes one whole pair, (3, 2), and the two halves (2, 2) and (3, 3),
-# which makes two pairs. Rank 0 has two pairs of its own, and nothing to do with the other block.
+# block, which has the chunks 0 and 1, it computes four pairs: (2, 0), (2, 1), (3, 0) and (3, 1).
+# With its own block it computes one whole pair, (3, 2), and the two halves (2, 2) and (3, 3), which
+# makes two pairs. Rank 0 has two pairs of its own, and nothing to do with the other block.
 #
 # ### Exercise 67.4 · Equal work for all
 # `zigzag` returns the two chunks of a rank. `work` returns how many pairs of chunks have to be

@@ -43,12 +43,13 @@ from torch.nn.functional import gelu, linear, one_hot
 lab.start("66_expert_parallel")
 
 # %% tags=["parameters"]
-count = 8  # experts of the layer that is trained
+count = 16  # experts of a layer
 chosen = 2  # experts of each token
-steps = 120  # steps of each training
+steps = 150  # steps of each training
 tokens = 256  # tokens of a rank in a step
-wide = 256  # numbers of a token where layouts are compared
-seconds = 6.0  # of measuring for each routing, all layouts together
+many = 512  # tokens of a rank where layouts are compared
+wide = 384  # numbers of a token there
+seconds = 30.0  # of measuring both layouts with all routings, which take turns
 ranks_of_map = 64  # virtual ranks, eight a node
 rows_of_map = (8, 32, 128, 512, 4096)  # tokens of a virtual rank
 most = 3  # ranks on which checks run, where no launcher says how many there are
@@ -334,15 +335,16 @@ def moe(comm, x, scores, own, k, factor=None):
 
 # %% [markdown]
 # ### Predict
-# We now train the layer with 8 experts and k = 2 on Python's own source, once without and once with
-# the load-balancing loss (α = 0.01). After training, how many times the mean load does the busiest
-# expert have in each case? 1 would be even, and 4 is the most that is possible (why?).
+# We now train the layer with 16 experts and k = 2 on Python's own source: without the load-balancing
+# loss, with α = 0.01, which Switch Transformers used, and with α = 0.1. After training, how many
+# times the mean load does the busiest expert have without the loss, and with the largest α? 1 would
+# be even, and 8 is the most that is possible (why?).
 
 # %%
 predict("66.4", without_loss=..., with_loss=...)  # times the mean
 
 # %% [markdown]
-# <details><summary>Why 4?</summary> A token never chooses the same expert twice, so an expert has at most one of the two choices of each token. That is half of all choices, and the mean is an eighth.</details>
+# <details><summary>Why 8?</summary> A token never chooses the same expert twice, so an expert has at most one of the two choices of each token. That is half of all choices, and the mean is a sixteenth.</details>
 #
 # ### Measure
 # The net predicts a character of Python's standard library from the eight characters before it:
@@ -352,11 +354,11 @@ predict("66.4", without_loss=..., with_loss=...)  # times the mean
 # are on all ranks, so their gradients are added up. Those of the experts are not: why?
 # <details><summary>Answer</summary> All tokens that an expert worked on, from whichever rank, were sent to it, and so are their gradients. The expert's gradient is therefore complete on its rank. The small matrices have seen only the tokens of their own rank.</details>
 #
-# This takes about 15 s. Tensors are in host memory here.
+# This takes about 40 s. Tensors are in host memory here.
 
 # %%
 size = min(launch.ranks_here(2), 2)
-ways = {"without loss": 0.0, "with loss": 0.01}
+ways = {"α = 0": 0.0, "α = 0.01": 0.01, "α = 0.1": 0.1}
 net = lab66.Net(count, chosen, tokens, steps, parts=size)
 functions = lab66.Functions(moe, route, balance_loss)
 on_ranks = launch.run(lab66.train_ways, functions, net, ways, ranks=size, threads=1)
@@ -387,8 +389,8 @@ for way in ways:
 print(pandas.DataFrame(table).map("{:.3g}".format))
 predict.compare(
     "66.4",
-    without_loss=table["without loss"]["busiest expert / mean"],
-    with_loss=table["with loss"]["busiest expert / mean"],
+    without_loss=table["α = 0"]["busiest expert / mean"],
+    with_loss=table["α = 0.1"]["busiest expert / mean"],
 )
 
 # %%
@@ -407,13 +409,14 @@ plots.lines(
 # ranks train the same net. Equal losses over all steps also show that the experts' gradients are
 # the same, because a single wrong update would change every later loss.
 #
-# Without the load-balancing loss, the busiest expert should get clearly more than its share, and at
-# a capacity factor of 1.25 several percent of the choices would be dropped. With it, the load is
-# much more even, fewer choices would be dropped, and the loss of the model is about the same. (The
-# drops are computed from the routing of the last step. The training itself dropped nothing.) How
-# uneven the load gets depends on the data and on chance. In this small net all experts start at
-# random and the training is short. DeepSeek-V3 balances mostly by another method, which adds to
-# each expert's score a bias that is adjusted after every step, and drops no tokens.
+# Without the load-balancing loss, the busiest expert should get more than twice its share, and at a
+# capacity factor of 1.25 many choices would be dropped. With α = 0.1, the load is clearly more even,
+# fewer choices would be dropped, and the loss of the model is about the same. (The drops are
+# computed from the routing of the last step. The training itself dropped nothing.) With α = 0.01,
+# you should see little difference after so few steps. The router of this net starts at random and
+# trains for a minute, while Switch Transformers trained for days, so our α says nothing about
+# theirs. DeepSeek-V3 balances mostly by another method, which adds to each expert's score a bias
+# that is adjusted after every step, and drops no tokens.
 #
 # ## 4. Cut the experts, or distribute them?
 # There is another way to place the same layer on p ranks: cut *each* expert by columns and by rows,
@@ -453,7 +456,7 @@ layouts = {
     "expert": moe,
 }
 shares = (0.5, 0.625, 0.75, 0.875)  # of the choices, to the experts of rank 0
-sizes = lab66.Sizes(count, chosen, tokens, wide)
+sizes = lab66.Sizes(count, chosen, many, wide)
 compared = launch.run(lab66.compare, layouts, sizes, shares, seconds, ranks=size, threads=1)
 counted = {size: launch.run(lab66.count_bytes, layouts, sizes, ranks=size, threads=1)}
 counted[2 * size] = launch.run(lab66.count_bytes, layouts, sizes, ranks=2 * size, threads=1)
@@ -486,7 +489,7 @@ plots.lines(
     times,
     xlabel="rows of the busiest rank / mean",
     ylabel="ms, forward and backward pass",
-    title="Imbalance slows the expert-parallel layer, not the tensor-parallel one",
+    title="Imbalance slows only the expert-parallel layer",
 )
 even, skewed = compared[0][0.5], compared[0][0.75]
 for layout in layouts:
@@ -505,8 +508,9 @@ predict.compare(
 # **Explain.** On two ranks, both layouts send equally many bytes, apart from the scores, which the
 # tensor-parallel layer gathers as well. On four ranks, expert parallelism sends about half, which is
 # k/p = 2/4. Its advantage grows with the number of ranks, because a token visits k ranks at most,
-# while tensor parallelism brings it to all of them. *MB kept* hardly differ on two ranks. On four,
-# tensor parallelism keeps more, because it keeps all gathered tokens.
+# while tensor parallelism brings it to all of them. What expert parallelism keeps for the backward
+# pass does not depend on the number of ranks. What tensor parallelism keeps grows with it, because
+# it keeps all gathered tokens. Both have the same share of the parameters.
 #
 # In time, the tensor-parallel layer does not depend on the routing: each rank does the same part of
 # every row's work. The expert-parallel layer waits for its busiest rank. With three quarters of the
@@ -606,14 +610,14 @@ print(pandas.DataFrame(dispatched).mul(1e6).map("{:.0f}".format).to_string())
 # %% [markdown]
 # ### What does a hot expert cost?
 # Now one rank receives more rows than the others, because one of its experts is popular. The rows
-# of each source are sent by `Alltoallv`, with 512 tokens per rank.
+# of each source are sent by `Alltoallv`, with 4,096 tokens per rank.
 
 # %%
 hot = {}
 for where, ranks in (("eight nodes", ranks_of_map), ("one node", 8)):
     slow = {}
     for times_mean in (1.0, 2.0, 4.0):
-        slow[times_mean] = lab66.hot_dispatch(machine, ranks, 512, times_mean)
+        slow[times_mean] = lab66.hot_dispatch(machine, ranks, 4096, times_mean)
     hot[where] = {times_mean: time / slow[1.0] for times_mean, time in slow.items()}
 plots.lines(
     hot,
@@ -626,7 +630,8 @@ print({where: {x: round(y, 2) for x, y in row.items()} for where, row in hot.ite
 
 # %% [markdown]
 # **Explain.** For few tokens, two hops are several times as fast as the flat all-to-all, because a
-# rank sends 7 + 7 messages in place of 63. For many tokens bytes count, and the flat all-to-all and
+# rank sends 7 + 7 messages in place of 63, one after the other in the simulator's `Alltoall`. (The
+# step between 8 and 32 tokens comes from messages that are too long to be sent eagerly, [lab 22](22_latency_and_bandwidth.ipynb).) For many tokens bytes count, and the flat all-to-all and
 # two hops come closer: both bring the same bytes through the NICs, and two hops send most of them
 # through NVLink as well. Only sending each row once per node saves bytes on the slow link, and it is
 # the fastest for many tokens. The single node is far faster at every size, although each of its
@@ -635,8 +640,7 @@ print({where: {x: round(y, 2) for x, y in row.items()} for where, row in hot.ite
 #
 # The second plot shows what imbalance costs in communication. The busiest rank receives all its rows
 # through its own link, so with many rows the whole exchange takes about as many times as long as this
-# rank has more rows. Then its experts have to compute as many times as long, too, as you measured in
-# section 4. (Both plots are simulated, with the sources of the machine's numbers in
+# rank has more rows. Its experts then have more to compute, too, as you measured in section 4. (Both plots are simulated, with the sources of the machine's numbers in
 # `machine.sources`. The simulator does not model how GPUs overlap both hops.)
 #
 # ## 6. A layout for DeepSeek-V3
@@ -697,7 +701,8 @@ check("66.6", exchange_seconds)
 # %% [markdown]
 # ### Predict
 # Which layout (tensor, expert) of 64 GPUs has the fastest exchanges: (1, 64), (8, 8), or something
-# in between? And how many GPUs should hold all experts once, if only time counts: 8, 16, 64?
+# in between? And how many GPUs should hold all experts once, if the experts may fill the 80 GB of a
+# GPU: 8, 16 or 64?
 
 # %%
 predict("66.6", tensor_of_64=..., ranks=...)

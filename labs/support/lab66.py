@@ -195,7 +195,8 @@ def _try_trip(comm, dispatch: Callable, combine: Callable, routing: str) -> Trip
         "`arriving`": (arriving.numpy(), np.array(numbers)),
     }
     own = (experts // 2 == comm.rank).nonzero()[:, 0]
-    if arrived.shape != (len(coming), 3) or not torch.equal(arrived[:, 0], coming[:, 0]):
+    fits = arrived.shape == (len(coming), 3) and torch.equal(arrived[:, 0], coming[:, 0])
+    if not all(comm.allgather(fits)):
         return Trip(values, (100.0 * comm.rank + own).numpy())
     result = combine(comm, arrived * (1 + coming[:, 1:]), weights, token, tokens, trail)
     factors = 1.0 + experts[:, None]
@@ -434,7 +435,7 @@ def _train(comm, functions: Functions, net: Net, factor: float) -> Trained:
             y = x + functions.moe(comm, x, scores, own, net.chosen)
             wrong = functional.cross_entropy(functional.linear(y, head), following)
             experts = functions.route(scores, net.chosen)[1]
-            loss = loss + wrong / net.parts
+            loss = loss + wrong.detach() / net.parts
             balance = functions.balance_loss(scores, experts)
             (wrong / net.parts + factor * balance / net.parts).backward()
             chosen.append(experts.flatten().numpy())
@@ -580,7 +581,7 @@ def count_bytes(comm, layouts: Mapping[str, Callable], sizes: Sizes) -> dict[str
         held = sum(tensor.nbytes for pair in own for tensor in pair)
         best, experts = scores.softmax(dim=1).topk(sizes.chosen, dim=1)
         want = _by_all_experts(x, best / best.sum(dim=1, keepdim=True), experts, everything)
-        apart = float((y - want).abs().max())
+        apart = float((y.detach() - want).abs().max())
         results[layout] = Counted(forward, sent.nbytes - forward, kept, held, apart)
     return results
 
@@ -588,17 +589,20 @@ def count_bytes(comm, layouts: Mapping[str, Callable], sizes: Sizes) -> dict[str
 def compare(
     comm, layouts: Mapping[str, Callable], sizes: Sizes, shares: Sequence[float], seconds: float
 ) -> dict[float, dict[str, timing.Measurement]]:
-    """Times of each layout, forward and backward pass, for each share of the choices on rank 0."""
+    """Times of each layout, forward and backward pass, for each share of the choices on rank 0.
+
+    All take turns, so that other work on the machine slows all alike.
+    """
     x, parts = _prepared(comm, layouts, sizes)
-    rows = {}
+    calls = {}
     for share in shares:
         scores = scores_for(sizes, comm.size, share)
-        calls = {
-            layout: partial(_both_ways, comm, layer, x, scores, parts[layout], sizes.chosen)
-            for layout, layer in layouts.items()
-        }
-        rows[share] = timing.in_turns(calls, comm=comm, seconds=seconds)
-    return rows
+        for layout, layer in layouts.items():
+            calls[share, layout] = partial(
+                _both_ways, comm, layer, x, scores, parts[layout], sizes.chosen
+            )
+    measured = timing.in_turns(calls, comm=comm, seconds=seconds)
+    return {share: {layout: measured[share, layout] for layout in layouts} for share in shares}
 
 
 # -- the virtual cluster

@@ -5,7 +5,7 @@ from authoring.figures.canvas import Canvas
 
 def layer() -> Canvas:
     """Tokens of two ranks travel to the ranks of their experts and back."""
-    canvas = Canvas(47)
+    canvas = Canvas(48)
     fills = ("light", "warm")
     # token -> expert: of rank 0, then of rank 1
     experts = ((2, 0, 1), (3, 0, 3))

@@ -13,9 +13,8 @@ import virtual
 from labkit import check, data, expect, launch, timing
 from labkit.counting import on_every_size
 from labkit.errors import counted
+from labkit.sequence_parallel import Gather, Scatter
 from torch.nn import functional
-
-from support.lab64 import Gather, Scatter
 
 
 @check.exercise("66.1")

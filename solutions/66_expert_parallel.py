@@ -419,12 +419,12 @@ predict.compare(
 )
 
 # %%
-curves = {way: on_ranks[0][way].imbalances for way in ways}
-curves["even"] = [1.0] * steps
+curves = {way: lab66.in_tens(on_ranks[0][way].imbalances) for way in ways}
+curves["even"] = dict.fromkeys(curves["α = 0"], 1.0)
 plots.lines(
     curves,
     xlabel="step",
-    ylabel="busiest expert / mean load",
+    ylabel="busiest / mean load, over 10 steps",
     title="The load-balancing loss spreads the tokens",
 )
 
@@ -462,8 +462,7 @@ plots.lines(
 # ### Predict
 # With k = 2 on two ranks, and then on four: how many times as many bytes as tensor parallelism does
 # expert parallelism send? And if the router sends three quarters of all choices to the experts of
-# rank 0, how many times as long does the expert-parallel layer take on two ranks as with an even
-# load, if arithmetic takes nearly all of the time?
+# rank 0, how many times as long do the experts of this rank compute as with an even load?
 
 # %%
 predict("66.5", bytes_on_2=..., bytes_on_4=..., times_as_long=...)
@@ -472,8 +471,9 @@ predict("66.5", bytes_on_2=..., bytes_on_4=..., times_as_long=...)
 # ### Measure
 # Both layouts compute one forward and backward pass of the same layer, with an even routing and with
 # three skewed ones, in which the scores are set so that a share of the choices goes to rank 0. Bytes
-# are counted on 2 and 4 ranks. Times are measured on 2 ranks, so that each can have a core. *MB
-# kept* is what autograd keeps for the backward pass. This takes about 40 s.
+# are counted on 2 and 4 ranks. Times are measured on 2 ranks, so that each can have a core. We also
+# measure how much processor time each rank spends in its experts alone, which other programs on this
+# machine disturb less. *MB kept* is what autograd keeps for the backward pass. This takes about 45 s.
 
 # %%
 layouts = {
@@ -516,16 +516,26 @@ plots.lines(
     ylabel="ms, forward and backward pass",
     title="Imbalance slows only the expert-parallel layer",
 )
+busy = launch.run(
+    lab66.time_in_experts, dispatch, by_experts, route, sizes, shares, ranks=size, threads=1
+)
+in_experts = {
+    share: {f"rank {rank}": 1e3 * of_rank[share].median for rank, of_rank in enumerate(busy)}
+    for share in shares
+}
+print("Processor time in the experts, ms, by the share of the choices on rank 0:")
+print(pandas.DataFrame(in_experts).map("{:.3g}".format))
+longer = busy[0][0.75].median / busy[0][0.5].median
 even, skewed = compared[0][0.5], compared[0][0.75]
 for layout in layouts:
-    slower = skewed[layout].median / even[layout].median
-    print(f"{layout}: {even[layout]} if even, {slower:.2f} times as long at 3/4 to rank 0")
+    print(f"{layout}, even: {even[layout]}; 3/4 on rank 0: {skewed[layout]}")
+record.add("in experts", ranks=size, share=0.75, times_even=longer)
 sent = {(row["ranks"], row["layout"]): row["MB sent, forward"] for row in rows}
 predict.compare(
     "66.5",
     bytes_on_2=sent[size, "expert"] / max(sent[size, "tensor"], 1e-9),
     bytes_on_4=sent[2 * size, "expert"] / max(sent[2 * size, "tensor"], 1e-9),
-    times_as_long=skewed["expert"].median / even["expert"].median,
+    times_as_long=longer,
 )
 
 # %% [markdown]
@@ -538,11 +548,13 @@ predict.compare(
 #
 # In time, the tensor-parallel layer does not depend on the routing: each rank does the same part of
 # every row's work. The expert-parallel layer waits for its busiest rank. With three quarters of the
-# choices on rank 0, this rank has 1.5 times the mean load. You should see a line that rises with the
-# load of the busiest rank, though less than in proportion, because some of the time does not depend
-# on the load. With fewer free cores than ranks it may rise less, because the busy rank can use the
-# core of the idle one. Which layout is faster at an even load depends on the matrices: a p-th of an
-# expert is a small matrix, which computes less efficiently (lab 12), while its rows are more.
+# choices on rank 0, this rank has 1.5 times the mean load, and you should see that its experts
+# compute about 1.5 times as long, while those of rank 1 compute half as long and then wait. With a
+# free core for each rank, the line of the expert-parallel layer rises with the load of the busiest
+# rank, though less than in proportion, because some of the time does not depend on the load. If
+# other programs need the cores (the printed spread is then wide), the line is nearly flat. Which
+# layout is faster at an even load depends on the matrices: a p-th of an expert is a smaller matrix,
+# which computes less efficiently (lab 12).
 #
 # ## 5. Which link decides?
 # Inside a node, GPUs exchange rows by NVLink. Between nodes they use NICs, which are several times
@@ -658,8 +670,8 @@ plots.lines(
 print({where: {x: round(y, 2) for x, y in row.items()} for where, row in hot.items()})
 
 # %% [markdown]
-# **Explain.** For few tokens, two hops are several times as fast as the flat all-to-all, because a
-# rank sends 7 + 7 messages in place of 63, one after the other in the simulator's `Alltoall`. (The
+# **Explain.** For 32 or 128 tokens, two hops are about three to four times as fast as the flat
+# all-to-all, because a rank sends 7 + 7 messages in place of 63, one after the other in the simulator's `Alltoall`. (The
 # step between 8 and 32 tokens comes from messages that are too long to be sent eagerly, lab 22.) For many tokens bytes count, and the flat all-to-all and
 # two hops come closer: both bring the same bytes through the NICs, and two hops send most of them
 # through NVLink as well. Only sending each row once per node saves bytes on the slow link, and it is
@@ -768,17 +780,15 @@ for layout in lab66.layouts(net):
 shown = pandas.DataFrame(rows).T
 shown.index = [f"{layout.tensor} x {layout.expert}" for layout in rows]
 print(shown[shown["experts, GB"] < 80].map("{:.3g}".format).to_string())
-of_64 = {layout: row for layout, row in rows.items() if layout.tensor * layout.expert == 64}
+pairs = ((1, 8), (1, 16), (1, 32), (1, 64), (1, 128), (2, 32), (4, 16), (8, 8))
+bars = {}
+for layout in map(lab66.Layout._make, pairs):
+    parts = {part: rows[layout][f"{part}, ms"] for part in ("exchanges", "gradients")}
+    bars[f"{layout.tensor}x{layout.expert}"] = parts
 plots.bars(
-    {
-        f"{layout.tensor} x {layout.expert}": {
-            "exchanges": row["exchanges, ms"],
-            "gradients": row["gradients, ms"],
-        }
-        for layout, row in of_64.items()
-    },
+    bars,
     ylabel="ms per micro-batch and stage",
-    title="64 GPUs: tensor parts x groups of experts",
+    title="DeepSeek-V3: tensor parts x groups of experts, computed",
 )
 
 # %%
@@ -788,7 +798,8 @@ for gigabytes in (80, 60, 40, 30):
     choice[gigabytes] = min(fit, key=lambda layout: fit[layout]["sum, ms"])
     record.add("layout", gigabytes=gigabytes, layout=tuple(choice[gigabytes]))
     print(f"{gigabytes} GB for the experts: {tuple(choice[gigabytes])} is fastest")
-fastest = min(of_64, key=lambda layout: of_64[layout]["sum, ms"])
+of_64 = [layout for layout in rows if layout.tensor * layout.expert == 64]
+fastest = min(of_64, key=lambda layout: rows[layout]["sum, ms"])
 own = lab66.Layout(1, 64)
 published = lab66.published_seconds(net)
 print(

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
+from time import process_time
 from typing import NamedTuple
 
 import numpy as np
@@ -369,6 +370,13 @@ class Trained(NamedTuple):
         return 1 - stay / total
 
 
+def in_tens(values: Sequence[float]) -> dict[int, float]:
+    """Step -> the mean of this and the following nine, for every tenth step."""
+    return {
+        begin: float(np.mean(values[begin : begin + 10])) for begin in range(0, len(values), 10)
+    }
+
+
 def whole(route: Callable, balance_loss: Callable) -> Functions:
     """The layer as one process computes it: every expert for its own choices, without exchanges."""
 
@@ -524,7 +532,7 @@ def scores_for(sizes: Sizes, ranks: int, share: float) -> torch.Tensor:
     return scores
 
 
-def _prepared(comm, layouts: Mapping[str, Callable], sizes: Sizes):
+def _prepared(comm, layouts: Iterable[str], sizes: Sizes):
     """This rank's tokens, and its part of all experts in each layout."""
     x = torch.randn(
         sizes.tokens, sizes.wide, generator=torch.Generator().manual_seed(3 + comm.rank)
@@ -602,6 +610,33 @@ def compare(
             )
     measured = timing.in_turns(calls, comm=comm, seconds=seconds)
     return {share: {layout: measured[share, layout] for layout in layouts} for share in shares}
+
+
+def time_in_experts(
+    comm,
+    dispatch: Callable,
+    by_experts: Callable,
+    route: Callable,
+    sizes: Sizes,
+    shares: Sequence[float],
+    repeat: int = 15,
+) -> dict[float, timing.Measurement]:
+    """This rank's processor time in its experts, forward and backward pass, for each share."""
+    x, parts = _prepared(comm, ("expert",), sizes)
+    results = {}
+    for share in shares:
+        experts = route(scores_for(sizes, comm.size, share), sizes.chosen)[1].flatten()
+        rows = x.repeat_interleave(sizes.chosen, dim=0)
+        arrived, arriving, _ = dispatch(comm, rows, experts, sizes.count)
+        samples = []
+        for _ in range(repeat):
+            begin = process_time()
+            by_experts(
+                arrived.detach().requires_grad_(), arriving, parts["expert"]
+            ).sum().backward()
+            samples.append(process_time() - begin)
+        results[share] = timing.Measurement(np.array(samples))
+    return results
 
 
 # -- the virtual cluster

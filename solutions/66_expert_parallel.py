@@ -64,13 +64,11 @@ patience = 20  # seconds after which a check calls a program stuck
 # | choice | one token with one of its k experts; T tokens make k·T choices |
 # | **load** | number of choices that go to an expert, or to a rank |
 #
-# The router computes `scores = x @ matrix`, one score per token and expert. The softmax of a
-# token's scores are its *probabilities*. The token goes to the k experts with the largest
-# probabilities, and the layer returns a weighted sum of what these experts compute. The **weights**
-# are their probabilities, divided by their sum so that they add up to 1. With the probabilities
-# 0.5, 0.1, 0.3 and 0.1 and k = 2, the token goes to experts 0 and 2 with the weights 0.625 and
-# 0.375. The weights also train the router, because gradients flow through them. None flow through
-# the choice itself.
+# The softmax of a token's scores are its *probabilities*. The token goes to the k experts with the
+# largest probabilities, and the layer returns a weighted sum of what these experts compute. The
+# **weights** are their probabilities, divided by their sum so that they add up to 1. With the
+# probabilities 0.5, 0.1, 0.3 and 0.1 and k = 2, the token goes to experts 0 and 2 with the weights
+# 0.625 and 0.375. Gradients reach the router through the weights, but not through the choice.
 #
 # Nothing in this makes the router use all experts. An expert that is chosen more often learns more,
 # so it is chosen even more often. [Shazeer et al. (2017)](@shazeer2017) observed this, and added a
@@ -366,7 +364,7 @@ def moe(comm, x, scores, own, k, factor=None):
 # be even, and 8 is the most that is possible (why?).
 
 # %%
-predict("66.4", without_loss=..., with_loss=...)  # times the mean
+predict("66.1", without_loss=..., with_loss=...)  # times the mean
 
 # %% [markdown]
 # <details><summary>Why 8?</summary> A token never chooses the same expert twice, so an expert has at most one of the two choices of each token. That is half of all choices, and the mean is a sixteenth.</details>
@@ -413,7 +411,7 @@ for way in ways:
     )
 print(pandas.DataFrame(table).map("{:.3g}".format))
 predict.compare(
-    "66.4",
+    "66.1",
     without_loss=table["α = 0"]["busiest expert / mean"],
     with_loss=table["α = 0.1"]["busiest expert / mean"],
 )
@@ -436,12 +434,11 @@ plots.lines(
 #
 # Without the load-balancing loss, the busiest expert should get more than twice its share, and at a
 # capacity factor of 1.25 many choices would be dropped. With α = 0.1, the load is clearly more even,
-# fewer choices would be dropped, and the loss of the model is about the same. (The drops are
-# computed from the routing of the last step. The training itself dropped nothing.) With α = 0.01,
-# you should see little difference after so few steps. The router of this net starts at random and
-# trains for a minute, while Switch Transformers trained for days, so our α says nothing about
-# theirs. DeepSeek-V3 balances mostly by another method, which adds to each expert's score a bias
-# that is adjusted after every step, and drops no tokens.
+# and the loss of the model is about the same. With α = 0.01, you should see little difference after
+# so few steps, which says nothing about Switch Transformers, which trained for days. (The drops are
+# computed from the routing of the last step. The training itself dropped nothing.) DeepSeek-V3
+# balances mostly by another method: it adds to each expert's score a bias that is adjusted after
+# every step, and drops no tokens.
 #
 # ## 4. Cut the experts, or distribute them?
 # There is another way to place the same layer on p ranks: cut *each* expert by columns and by rows,
@@ -465,7 +462,7 @@ plots.lines(
 # rank 0, how many times as long do the experts of this rank compute as with an even load?
 
 # %%
-predict("66.5", bytes_on_2=..., bytes_on_4=..., times_as_long=...)
+predict("66.4", bytes_on_2=..., bytes_on_4=..., times_as_long=...)
 
 # %% [markdown]
 # ### Measure
@@ -532,7 +529,7 @@ for layout in layouts:
 record.add("in experts", ranks=size, share=0.75, times_even=longer)
 sent = {(row["ranks"], row["layout"]): row["MB sent, forward"] for row in rows}
 predict.compare(
-    "66.5",
+    "66.4",
     bytes_on_2=sent[size, "expert"] / max(sent[size, "tensor"], 1e-9),
     bytes_on_4=sent[2 * size, "expert"] / max(sent[2 * size, "tensor"], 1e-9),
     times_as_long=longer,
@@ -558,55 +555,39 @@ predict.compare(
 #
 # ## 5. Which link decides?
 # Inside a node, GPUs exchange rows by NVLink. Between nodes they use NICs, which are several times
-# slower. An all-to-all over m nodes of g ranks sends (m − 1)·g of a rank's mg − 1 messages through
-# the NIC. If 64 ranks have 8 tokens each, with 8 experts per token, each of these messages is a
-# single row.
+# slower. In an all-to-all over m nodes of g ranks, a rank sends (m − 1)·g messages through its NIC.
+# If 64 ranks have 8 tokens each, with 8 experts per token, each of these messages is a single row.
 #
-# The **hierarchical all-to-all** goes in two hops, as in lab 26 with `inside` and `across`:
+# The **hierarchical all-to-all** goes in two hops, with the communicators `inside` and `across` of
+# lab 26. First, rank i of each node sends to rank i of node b, in one message, everything that goes
+# to *any* rank of node b. Then each rank passes on what has arrived to the ranks of its own node. A
+# rank thus sends m − 1 large messages through its NIC in place of (m − 1)·g small ones, and in
+# return most bytes also travel inside a node. [Tutel](@hwang2022) and
+# [DeepSpeed-MoE](@rajbhandari2022) use hierarchical all-to-alls.
 #
-# 1. *Across.* The ranks with the same number inside their nodes exchange: rank i of this node sends
-#    to rank i of node b everything that goes to *any* rank of node b, in one message.
-# 2. *Inside.* Each rank passes on what has arrived to the ranks of its own node.
-#
-# A rank sends m − 1 large messages through its NIC in place of (m − 1)·g small ones, and the price
-# is that most bytes also travel inside a node. [Tutel](@hwang2022) and
-# [DeepSpeed-MoE](@rajbhandari2022) do this.
-#
-# ### Exercise 66.5 · All-to-all in two hops
-# `blocks` has the shape (nodes, ranks of a node, values): `blocks[b, j]` goes to rank j of node b.
-# Return an array of the same shape, in which `[a, i]` is what rank i of node a sent to this rank.
-# `comm.Alltoall` sends along the first axis, so swap the first two axes between the hops:
-# `array.swapaxes(0, 1).copy()`. (The copy makes it contiguous. `np.ascontiguousarray` does, too,
-# but it would lose how many bytes a vector of the virtual cluster stands for.) About 5 lines.
-# *(advanced)*
-#
-# <details><summary>Hint 1: what is where after the first hop?</summary>
-#
-# After `across.Alltoall(blocks, first)`, `first[a, j]` came from rank i of node a, where i is this
-# rank's own number in its node, and it goes to rank j of this node.
-# </details>
-# <details><summary>Hint 2: nearly the answer</summary>
-#
-# `turned = first.swapaxes(0, 1).copy()` has the shape (ranks, nodes, values). Then
-# `inside.Alltoall(turned, second)`, where `second[i, a]` came from rank i of node a. Swap once more.
-# </details>
+# In the next cell, `blocks` has the shape (nodes, ranks of a node, values), and `blocks[b, j]` goes
+# to rank j of node b. `Alltoall` sends along the first axis, so the axes are swapped in between.
+# The cell compares the result with that of one `Alltoall`.
 
 
 # %%
 def two_hops(inside, across, blocks):
     """An all-to-all of blocks (nodes, ranks of a node, values): between nodes first, then inside."""
-    ### BEGIN SOLUTION
     first = np.empty_like(blocks)
+    # Across ranks: rank i of each node; first[a, j] comes from rank i of node a, for rank j here.
     across.Alltoall(blocks, first)
     turned = first.swapaxes(0, 1).copy()
     second = np.empty_like(turned)
-    inside.Alltoall(turned, second)
+    inside.Alltoall(turned, second)  # second[i, a] comes from rank i of node a
     return second.swapaxes(0, 1)
-    ### END SOLUTION
 
 
-# %%
-check("66.5", two_hops)
+for nodes, g in ((2, 2), (3, 2), (4, 3)):
+    same, messages = lab66.beside_alltoall(two_hops, nodes, g)
+    print(
+        f"{nodes} nodes of {g} ranks: the same as Alltoall: {same}. A rank sends {messages[0]:g}"
+        f" messages through its NIC, Alltoall {messages[1]:g}."
+    )
 
 # %% [markdown]
 # A third way saves bytes. If several of a token's experts are on the same node, its row needs to go
@@ -671,18 +652,17 @@ print({where: {x: round(y, 2) for x, y in row.items()} for where, row in hot.ite
 
 # %% [markdown]
 # **Explain.** For 32 or 128 tokens, two hops are about three to four times as fast as the flat
-# all-to-all, because a rank sends 7 + 7 messages in place of 63, one after the other in the simulator's `Alltoall`. (The
-# step between 8 and 32 tokens comes from messages that are too long to be sent eagerly, lab 22.) For many tokens bytes count, and the flat all-to-all and
-# two hops come closer: both bring the same bytes through the NICs, and two hops send most of them
-# through NVLink as well. Only sending each row once per node saves bytes on the slow link, and it is
-# the fastest for many tokens. The single node is far faster at every size, although each of its
-# ranks receives as many rows. So the network decides, and everything that pays off saves messages or
-# bytes on it.
+# all-to-all, because a rank sends 7 + 7 messages in place of 63, one after the other in the
+# simulator's `Alltoall`. (The step between 8 and 32 tokens comes from messages that are too long to
+# be sent eagerly, lab 22.) For many tokens bytes count, and the two come closer, because both bring
+# the same bytes through the NICs. Only sending each row once per node saves bytes on the slow link.
+# The single node is far faster at every size, although each of its ranks receives as many rows. So
+# the network decides, and what pays off saves messages or bytes on it.
 #
 # The second plot shows what imbalance costs in communication. The busiest rank receives all its rows
-# through its own link, so with many rows the whole exchange takes about as many times as long as this
-# rank has more rows. Its experts then have more to compute, too, as you measured in section 4. (Both plots are simulated, with the sources of the machine's numbers in
-# `machine.sources`. The simulator does not model how GPUs overlap both hops.)
+# through its own link, so with many rows the whole exchange takes nearly as many times as long as
+# this rank has more rows. (Both plots are simulated. The sources of the machine's numbers are in
+# `machine.sources`.)
 #
 # ## 6. A layout for DeepSeek-V3
 # [DeepSeek-V3](@deepseek2024) has 61 layers with d = 7,168. All but the first 3 have an MoE layer
@@ -710,7 +690,7 @@ print({where: {x: round(y, 2) for x, y in row.items()} for where, row in hot.ite
 # For example, with (2, 4) all is on one node, so nothing is sent between nodes. With 3.6 groups per
 # token, 3.6 · 2 · 7/8 = 6.3 rows per token would be sent inside.
 #
-# ### Exercise 66.6 · Seconds of the exchanges
+# ### Exercise 66.5 · Seconds of the exchanges
 # Write the model for the `net.tokens` tokens of a GPU in one MoE layer, forward and backward pass
 # together. `net.hidden`, `gpus.between` and `gpus.inside` (bytes per second) are numbers. About 7
 # lines. *(intermediate)*
@@ -744,7 +724,7 @@ def exchange_seconds(net, layout, gpus):
 
 
 # %%
-check("66.6", exchange_seconds)
+check("66.5", exchange_seconds)
 
 # %% [markdown]
 # ### Predict
@@ -753,7 +733,7 @@ check("66.6", exchange_seconds)
 # GPU: 8, 16 or 64?
 
 # %%
-predict("66.6", tensor_of_64=..., ranks=...)
+predict("66.5", tensor_of_64=..., ranks=...)
 
 # %% [markdown]
 # ### Compute
@@ -806,26 +786,24 @@ print(
     f"DeepSeek-V3's own layout {tuple(own)}: {rows[own]['exchanges, ms']:.0f} ms of exchanges. By its"
     f" published GPU hours, a micro-batch takes {1e3 * published:.0f} ms on a stage."
 )
-predict.right("66.6", tensor_of_64=fastest.tensor, ranks=choice[80].tensor * choice[80].expert)
+predict.right("66.5", tensor_of_64=fastest.tensor, ranks=choice[80].tensor * choice[80].expert)
 
 # %% [markdown]
 # **Explain.** Among the layouts of 64 GPUs, uncut experts are the fastest. Cutting an expert into t
-# parts sends each row to t GPUs of its group, while the token still has 8 experts, so the bytes
-# inside the node grow. DeepSeek-V3 used no tensor parallelism.
+# parts brings each row to t GPUs, so the bytes inside the node grow. DeepSeek-V3 used no tensor
+# parallelism.
 #
-# With much memory, the model keeps all experts inside one node, and pays with larger gradients for
-# the replicas. From 2 nodes on, more GPUs save memory and cost time, and the published layout, 64
-# GPUs on 8 nodes, is what our model chooses if about 30 of 80 GB are left for the experts. Our model
-# does not count what else needs memory, so it cannot decide how much is left. It does show what
-# decides: memory asks for many GPUs, the network for few, and the limit of 4 nodes per token keeps
-# the bytes between nodes nearly constant from 32 GPUs on.
+# With much memory, the model keeps all experts inside one node, and pays with larger gradients to
+# add up. More GPUs save memory and cost time, but from 32 GPUs on only little time, because of the
+# limit of 4 nodes per token. The published layout, 64 GPUs on 8 nodes, is what our model chooses if
+# about 30 of 80 GB are left for the experts. It does not count what else needs memory, so it cannot
+# decide how much is left.
 #
-# Why did DeepSeek accept a slower exchange? The last line suggests an answer. Exchanges of this
-# length are about a quarter of the published time of a micro-batch. The report says that they are
-# hidden behind the computation of another micro-batch, which our model leaves out, so that they cost
-# little time. Our bandwidths can be compared with published measurements: DeepEP reached 153 to 158
-# GB/s inside a node and 43 to 58 GB/s between nodes on such GPUs. The times of the layouts are
-# computed, and nobody has published measurements of the others.
+# The last line suggests why a slower exchange was acceptable. It is about a quarter of the published
+# time of a micro-batch, and the report says that exchanges are hidden behind the computation of
+# another micro-batch, which our model leaves out. Our bandwidths can be compared with measurements:
+# DeepEP reached 153 to 158 GB/s inside a node and 43 to 58 GB/s between nodes on such GPUs. The times
+# of the layouts are computed, and we know of no published measurements of the other layouts.
 #
 # ### What you take away
 # - A router sends each token to k experts. Without a load-balancing loss it may use some far more
@@ -834,7 +812,8 @@ predict.right("66.6", tensor_of_64=fastest.tensor, ranks=choice[80].tensor * cho
 #   pass is the same exchange with the counts exchanged.
 # - Expert parallelism sends k/p of what tensor parallelism sends, but it waits for the busiest rank,
 #   in its arithmetic and on its link.
-# - Between nodes, two hops save messages, and sending a row once per node saves bytes.
+# - Between nodes, an all-to-all in two hops saves messages, and sending a row once per node saves
+#   bytes.
 # - For a layout, do not cut experts if there are enough of them, use as few nodes as the memory
 #   allows, and hide the exchanges behind computation.
 #

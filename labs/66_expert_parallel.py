@@ -474,7 +474,14 @@ for number, results in counted.items():
                 "outputs apart": max(result.apart for result in of_ranks),
             }
         )
-        record.add("bytes", **rows[-1])
+        record.add(
+            "bytes",
+            ranks=number,
+            layout=layout,
+            forward=[result.forward for result in of_ranks],
+            backward=[result.backward for result in of_ranks],
+            kept=[result.kept for result in of_ranks],
+        )
 print(pandas.DataFrame(rows).set_index(["ranks", "layout"]).map("{:.3g}".format).to_string())
 
 # %%
@@ -592,9 +599,6 @@ for way, function in hops.items():
 dispatched["one node, flat"] = {
     rows: lab66.dispatch_time(lab66.flat, machine, 8, rows) for rows in rows_of_map
 }
-for way, row in dispatched.items():
-    for rows, time in row.items():
-        record.add("dispatch", way=way, tokens=rows, seconds=time)
 plots.lines(
     {way: {rows: 1e6 * time for rows, time in row.items()} for way, row in dispatched.items()},
     xlabel="tokens of a rank",
@@ -745,7 +749,6 @@ choice = {}
 for gigabytes in (80, 60, 40, 30):
     fit = {layout: row for layout, row in rows.items() if row["experts, GB"] <= gigabytes}
     choice[gigabytes] = min(fit, key=lambda layout: fit[layout]["sum, ms"])
-    record.add("layout", gigabytes=gigabytes, layout=tuple(choice[gigabytes]))
     print(f"{gigabytes} GB for the experts: {tuple(choice[gigabytes])} is fastest")
 of_64 = [layout for layout in rows if layout.tensor * layout.expert == 64]
 fastest = min(of_64, key=lambda layout: rows[layout]["sum, ms"])

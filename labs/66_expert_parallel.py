@@ -7,12 +7,12 @@
 # the *experts*, and a *router* sends each token to only a few of them. DeepSeek-V3 has 671 billion
 # parameters, of which a token uses 37 billion. No GPU can hold all experts, so they are distributed
 # over the ranks, and the tokens have to travel: to the ranks of their experts and back, in every
-# layer. Which expert a token needs is known only when it is there, so nobody knows beforehand how
-# many bytes a rank sends, or whether one rank gets all the work.
+# layer. Which expert a token needs is known only during the step, so nobody knows in advance how
+# many bytes a rank will send, or whether one rank will get most of the work.
 #
-# In this lab we build such a layer: a top-k router, capacities, and the two exchanges around the
-# experts, *dispatch* and *combine*, with `Alltoallv` on real ranks. We compare outputs and
-# gradients with one process, train the layer with and without a loss that balances the load, and
+# In this lab we build a mixture-of-experts layer: a top-k router, capacities, and the two exchanges
+# around the experts, *dispatch* and *combine*, with `Alltoallv` on real ranks. We compare outputs
+# and gradients with one process, train the layer with and without a loss that balances the load, and
 # compare it with a layer whose experts are all cut, as in [lab 64](64_tensor_parallel.ipynb). On a virtual cluster we find out
 # which link decides, and finally let a cost model choose a layout for DeepSeek-V3.
 #
@@ -23,8 +23,9 @@
 #
 # ![Two ranks with two experts each: each token's router chooses an expert, dispatch brings the token to the rank of that expert, combine brings the result back](../notebooks/figures/66_layer.svg)
 #
-# *An MoE layer on two ranks. Dispatch and combine are all-to-alls, in which every rank sends rows
-# to every other rank. The lengths of the messages depend on what the router has chosen.*
+# *An MoE layer on two ranks, with one expert per token. Dispatch and combine are all-to-alls, in
+# which every rank sends rows to every other rank. The lengths of the messages depend on what the
+# router has chosen.*
 #
 # Needs: mpi, torch · Ranks: 4 · Minutes: 60 · Level: advanced · Before: 21, 26, 62, 64
 
@@ -49,7 +50,7 @@ steps = 150  # steps of each training
 tokens = 256  # tokens of a rank in a step
 many = 512  # tokens of a rank where layouts are compared
 wide = 384  # numbers of a token there
-seconds = 30.0  # of measuring both layouts with all routings, which take turns
+seconds = 20.0  # of measuring both layouts with all routings, which take turns
 ranks_of_map = 64  # virtual ranks, eight a node
 rows_of_map = (8, 32, 128, 512, 4096)  # tokens of a virtual rank
 most = 3  # ranks on which checks run, where no launcher says how many there are
@@ -445,7 +446,7 @@ predict("66.4", bytes_on_2=..., bytes_on_4=..., times_as_long=...)
 # three skewed ones, in which the scores are set so that a share of the choices goes to rank 0. Bytes
 # are counted on 2 and 4 ranks. Times are measured on 2 ranks, so that each can have a core. We also
 # measure how much processor time each rank spends in its experts alone, which other programs on this
-# machine disturb less. *MB kept* is what autograd keeps for the backward pass. This takes about 45 s.
+# machine disturb less. *MB kept* is what autograd keeps for the backward pass. This takes about 35 s.
 
 # %%
 layouts = {
@@ -576,7 +577,7 @@ for nodes, g in ((2, 2), (3, 2), (4, 3)):
 # A third way saves bytes as well. If several of a token's experts are on the same node, its row needs to go
 # there only once, and can be copied inside. DeepSeek-V3 goes further: its router uses experts of at
 # most 4 nodes for each token. If a token's 8 experts are spread at random over 4 nodes, the first hop
-# sends 3.6 rows in the mean in place of 8. The library [DeepEP](https://github.com/deepseek-ai/DeepEP) does this.
+# sends 3.6 rows on average in place of 8. The library [DeepEP](https://github.com/deepseek-ai/DeepEP) does this.
 #
 # ### Measure
 # We compare on the virtual cluster, the simulator that [lab 23](23_ring_allreduce.ipynb) introduced, with 8 nodes of 8 H100
@@ -658,9 +659,9 @@ print({where: {x: round(y, 2) for x, y in row.items()} for where, row in hot.ite
 # two hops, sent once per node:
 #
 # 1. The GPUs are on n = tensor · expert / 8 nodes, or 1 if there are fewer than 8 GPUs.
-# 2. *Between nodes:* a token needs `net.nodes_of_a_token(n)` nodes in the mean, of which the share
+# 2. *Between nodes:* a token needs `net.nodes_of_a_token(n)` nodes on average, of which the share
 #    (n − 1)/n are other nodes than its own.
-# 3. *Inside:* it needs `net.groups_of_a_token(layout)` groups in the mean, and all `tensor` GPUs of
+# 3. *Inside:* it needs `net.groups_of_a_token(layout)` groups on average, and all `tensor` GPUs of
 #    each. Of g = 8 GPUs (or tensor · expert, if there are fewer), one has the row already, so
 #    multiply by (g − 1)/g.
 # 4. Both hops overlap, so an exchange takes as long as the slower one: rows · bytes / bandwidth.

@@ -722,17 +722,17 @@ class Model(NamedTuple):
         return self.layers / self.stages
 
     def nodes_of_a_token(self, nodes: float) -> float:
-        """Nodes that have at least one of a token's experts, in the mean, of `nodes` nodes."""
+        """Nodes that have at least one of a token's experts, on average, of `nodes` nodes."""
         return _different(min(nodes, self.limit), self.chosen)
 
     def groups_of_a_token(self, layout: Layout) -> float:
-        """Groups that have at least one of a token's experts, in the mean."""
+        """Groups that have at least one of a token's experts, on average."""
         groups = min(layout.expert, self.limit * PER_NODE // layout.tensor)
         return _different(groups, self.chosen)
 
 
 def _different(places: float, draws: int) -> float:
-    """How many of so many places are hit by independent draws, in the mean."""
+    """How many of so many places are hit by independent draws, on average."""
     return places * (1 - (1 - 1 / places) ** draws)
 
 

@@ -31,6 +31,7 @@ share: ## let your instructor's class board show where you are [NAMED=1 or HIDDE
 unshare: ## take that back, and delete what was shared
 doctor: ## what this machine has, and which lab runs here; SITE=x: check a cluster [NODES=2] [PATIENCE=120]
 trace: ## open a trace in Perfetto's viewer, offline: make trace FILE=trace.json [PORT=9001]
+verdict: ## is this bandwidth normal? make verdict FILE=out.txt MACHINE=h100_ndr, or [LINK=25GB/s] [NIC=200Gb/s] [NICS=4] [NODES=2] [GPUS=8]
 report: ## check the report of lab 80, then render it as one page [FILE=report.md] [SOLVED=1]
 
 ##@ On a cluster
@@ -52,7 +53,7 @@ hub: ## JupyterHub for a class, on the tabletop: make hub [LEARNERS=40] [NAMES="
 hub-status: ## does it answer, and where is its log?
 hub-stop: ## end it, all notebook servers and their jobs
 hub-forget: ## as root: remove the users that it has made, with their homes
-board: ## where the class is stuck, of those who share: make board DIR=folder [HTML=page.html] [HIDDEN=1] [WATCH=1] [NEW=1]
+board: ## where the class is stuck, of those who share: make board DIR=folder [HTML=page.html] [CSV=scores.csv] [HIDDEN=1] [WATCH=1] [NEW=1]
 guide: ## the instructor's guide: guide/index.html, offline; slides of each lab [LEARNERS=40]
 rehearse: ## the jobs of the track "PPoPP hands-on", before a class does them [SITE=x] [NODES=2] [LABS=40,46]
 tour: ## run every solved lab, then write report/index.html [LABS=10,20] [SMALL=1]
@@ -63,7 +64,7 @@ container: ## the labs as a container image [EDITION=instructors] [ARCHIVE=labs.
 new: ## begin a new lab: make new LAB=66_my_topic
 labs: ## write the learner's files and the README's table from solutions/
 
-GOALS := lab run reset solve progress share unshare doctor trace report tabletop tabletop-status tabletop-down \
+GOALS := lab run reset solve progress share unshare doctor trace verdict report tabletop tabletop-status tabletop-down \
 	tabletop-fail tabletop-heal tabletop-slow submit results scaling kernel site mvapich2 hub hub-status hub-stop \
 	hub-forget board guide rehearse tour release new labs container
 $(GOALS):
@@ -94,6 +95,5 @@ clean: ## remove .venv, the report and caches; your notebooks and .labkit/ stay
 
 .PHONY: help setup setup-tests $(GOALS) test test-fast test-gpu lint clean
 
-# For a goal that there is none of.
-.DEFAULT:
+.DEFAULT: # a goal that there is none of
 	@echo "There is no goal '$@'. make help lists those that there are." >&2; exit 2

@@ -1,6 +1,6 @@
 # %% [markdown]
 # <!-- Generated from solutions/11_same_net_in_tensorflow.py by `make labs`. Learners work on a copy in work/. -->
-# # 11 The same net in TensorFlow
+# # 11 The same network in TensorFlow
 #
 # If you port a model from one framework to another, you will want to know whether the new program
 # trains as the old one did. A loss that falls is not enough, because a program with a mistake in it
@@ -23,7 +23,7 @@
 # *Above: with define-by-run, Python launches each operation by itself. Below: with define-and-run,
 # Python starts a graph that was made before, and the operations then run without Python.*
 #
-# Needs: tensorflow, torch · Ranks: 1 · Minutes: 50 · Level: intermediate · Before: 01, 10
+# Needs: tensorflow, torch · Ranks: 1 · Minutes: 65 · Level: intermediate · Before: 01, 10
 
 # %%
 import itertools

@@ -26,7 +26,7 @@
 # latency at both ends. With RDMA the network cards (NICs) read and write the memory themselves.
 # NVLink connects GPUs that are close to each other.*
 #
-# Needs: cpu · Ranks: 1 · Minutes: 50 · Level: intermediate · Before: 22, 24, 26
+# Needs: cpu · Ranks: 1 · Minutes: 60 · Level: intermediate · Before: 22, 24, 26
 
 # %%
 import math

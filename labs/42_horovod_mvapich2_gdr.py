@@ -26,7 +26,7 @@
 # sees it. On the others, Horovod passes the address in GPU memory to MPI (second and third) or to
 # NCCL.*
 #
-# Needs: horovod, torch · Ranks: 2 · Minutes: 50 · Level: intermediate · Before: 40
+# Needs: horovod, torch · Ranks: 2 · Minutes: 80 · Level: intermediate · Before: 40
 
 # %%
 import itertools

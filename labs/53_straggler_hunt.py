@@ -23,7 +23,7 @@
 # jitter, another rank is the slowest in each step. A straggler with a cause would be the same rank
 # in most steps.*
 #
-# Needs: mpi · Ranks: 4 · Minutes: 40 · Level: advanced · Before: 01, 23, 50
+# Needs: mpi · Ranks: 4 · Minutes: 65 · Level: advanced · Before: 01, 23, 50
 
 # %%
 import numpy as np

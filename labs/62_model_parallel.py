@@ -22,7 +22,7 @@
 # *A training step on three stages. Activations travel down, gradients travel back up, and at each
 # moment only one rank computes.*
 #
-# Needs: mpi, torch · Ranks: 4 · Minutes: 45 · Level: intermediate · Before: 02, 20, 30
+# Needs: mpi, torch · Ranks: 4 · Minutes: 55 · Level: intermediate · Before: 02, 20, 30
 
 # %%
 import itertools

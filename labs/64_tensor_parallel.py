@@ -536,7 +536,7 @@ off = {net.name: 100 * lab64.error(step_seconds, net, gpus) for net in nets}
 unseen = [abs(off[net.name]) for net in nets[1::2]]
 print(f"Fitted: the GPUs reach {gpus.share:.1%} of their peak in arithmetic.")
 print(
-    f"Foretold nets: off by {np.median(unseen):.0f} % in the middle, {max(unseen):.0f} % at worst"
+    f"Predicted networks: off by {np.median(unseen):.0f} % in the middle, {max(unseen):.0f} % at worst"
 )
 
 # %%

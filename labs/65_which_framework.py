@@ -23,7 +23,7 @@
 # *A decision from ranges. Where the ranges of two candidates overlap, the measurement does not
 # decide between them. Where they do not, the worse one is ruled out.*
 #
-# Needs: horovod, torch, tensorflow · Ranks: 2 · Minutes: 45 · Level: intermediate · Before: 34, 41, 60, 61
+# Needs: horovod, torch, tensorflow · Ranks: 2 · Minutes: 70 · Level: intermediate · Before: 34, 41, 60, 61
 
 # %%
 import difflib

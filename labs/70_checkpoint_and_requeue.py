@@ -25,7 +25,7 @@
 # *A job that saves after every fifth step is killed after step 13. Its second life starts from the
 # last checkpoint, so steps 11 to 13 are computed again.*
 #
-# Needs: mpi, torch · Ranks: 2 · Minutes: 70 · Level: intermediate · Before: 30, 40, 60
+# Needs: mpi, torch · Ranks: 2 · Minutes: 90 · Level: intermediate · Before: 30, 40, 60
 
 # %%
 import hashlib
@@ -790,6 +790,17 @@ if ran is not None:  # in a batch job nobody is killed
 # runs over Gloo, with which Horovod must have been built, because an ordinary MPI job ends as soon
 # as one of its ranks dies. This kit's Horovod has no servers, and so no elastic jobs
 # (`env/HOROVOD.md`).
+#
+# **Can MPI itself survive a rank?** An extension of MPI called
+# [user-level failure mitigation](https://docs.open-mpi.org/en/v5.0.x/features/ulfm.html) (ULFM) lets the surviving processes continue. A call that
+# can no longer complete raises an error instead of waiting forever, and each process then decides
+# what to do. `MPI_Comm_revoke` interrupts the calls of all processes that have not noticed the
+# failure yet, `MPI_Comm_agree` lets the survivors agree on what they know, and `MPI_Comm_shrink`
+# makes a new communicator without the failed processes. Your exercise 70.6 would then run on the
+# shrunken communicator, without a new job. Open MPI 5 offers these functions with names that begin
+# with `MPIX_`, if the job is started by `mpirun --with-ft ulfm`, and mpi4py calls them `Revoke`,
+# `Agree` and `Shrink`. The kit does not run them. The state of the lost rank is still gone, so a
+# checkpoint, or a copy on another rank, stays necessary.
 #
 # **Who can join?** The rendezvous decides which processes become ranks, and ranks *unpickle* what
 # they receive, which can run any code. Horovod 0.28.1, as `pip` installs it, unpickles what a

@@ -19,7 +19,7 @@
 # *A notebook and four ranks on one computer. Each rank is a process with its own memory and its
 # share of the cores. Ranks can only exchange data by sending messages.*
 #
-# Needs: cpu · Ranks: 1 · Minutes: 30 · Level: beginner · Before: -
+# Needs: cpu · Ranks: 1 · Minutes: 40 · Level: beginner · Before: -
 
 # %%
 import os

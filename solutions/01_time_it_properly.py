@@ -23,7 +23,7 @@
 # after the launch shows only the launch, and a reading after one wait includes the earlier work.
 # Below: with a wait before both readings, the time between them is that of this call.*
 #
-# Needs: cpu, torch · Ranks: 1 · Minutes: 50 · Level: beginner · Before: 00
+# Needs: cpu, torch · Ranks: 1 · Minutes: 70 · Level: beginner · Before: 00
 
 # %%
 import itertools

@@ -23,7 +23,7 @@
 # labels, the backward pass computes a gradient for every weight, and the update changes the
 # weights.*
 #
-# Needs: torch · Ranks: 1 · Minutes: 50 · Level: beginner · Before: 01
+# Needs: torch · Ranks: 1 · Minutes: 70 · Level: beginner · Before: 01
 
 # %%
 from functools import partial

@@ -21,7 +21,7 @@
 # *Two ranks shard a batch of eight images. The mean of their two mean gradients is the gradient
 # that one process would compute for all eight images.*
 #
-# Needs: mpi, torch · Ranks: 4 · Minutes: 50 · Level: beginner · Before: 10, 20, 21
+# Needs: mpi, torch · Ranks: 4 · Minutes: 65 · Level: beginner · Before: 10, 20, 21
 
 # %%
 import numpy as np

@@ -24,7 +24,7 @@
 # allreduce starts as soon as its gradient is complete, so only the last one, which belongs to layer
 # 0, is not hidden.*
 #
-# Needs: mpi, torch · Ranks: 4 · Minutes: 60 · Level: advanced · Before: 23, 30
+# Needs: mpi, torch · Ranks: 4 · Minutes: 90 · Level: advanced · Before: 23, 30
 
 # %%
 from functools import partial
@@ -540,7 +540,7 @@ for name, net in nets.items():
 #     request = comm.Ireduce(own, total, root=0)   # launches a reduction; only rank 0 gets the sum
 #     request = comm.Ibcast(array, root=0)         # launches a broadcast of rank 0's array to all
 #
-# ### Exercise 32.4 · Two sides, for those who have time
+# ### Exercise 32.4 · S-Caffe's two sides (optional)
 # Write `two_sides`, which returns `ready, finish, before`. In `finish` *all* ranks wait for their
 # reductions, because the memory of the gradients will be used again, but only rank 0 updates the
 # parameters. Then all ranks launch the broadcasts, beginning with tensor 0, because the forward

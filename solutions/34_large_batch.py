@@ -357,7 +357,7 @@ predict.compare(
 # one rate per optimizer that was tuned in a minute.
 
 # %% [markdown]
-# ### Exercise 34.3 · LAMB, for those who have time
+# ### Exercise 34.3 · LAMB (optional)
 # You can continue with 34.4, because nothing below depends on this exercise. It takes about 12
 # minutes more.
 #

@@ -22,7 +22,7 @@
 #
 # *One step of data-parallel training. Only the allreduce in the middle needs the network.*
 #
-# Needs: horovod, torch · Ranks: 4 · Minutes: 60 · Level: beginner · Before: 10, 30
+# Needs: horovod, torch · Ranks: 4 · Minutes: 75 · Level: beginner · Before: 10, 30
 
 # %%
 import horovod.torch as hvd

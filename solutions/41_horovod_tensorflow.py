@@ -22,7 +22,7 @@
 # *When does the broadcast happen? The callback of `fit` sends the variables only after the first
 # step (top). A call of `begin_equal` before `fit` makes the ranks equal in time (bottom).*
 #
-# Needs: horovod, tensorflow · Ranks: 4 · Minutes: 50 · Level: beginner · Before: 11, 40
+# Needs: horovod, tensorflow · Ranks: 4 · Minutes: 70 · Level: beginner · Before: 11, 40
 
 # %%
 import numpy as np

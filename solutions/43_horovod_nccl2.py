@@ -23,7 +23,7 @@
 # NVLink (P2P), and the other two copy through the host's memory (SHM). You will find exactly this
 # in a log below.*
 #
-# Needs: horovod, torch · Ranks: 4 · Minutes: 40 · Level: intermediate · Before: 40
+# Needs: horovod, torch · Ranks: 4 · Minutes: 50 · Level: intermediate · Before: 40
 
 # %%
 import re

@@ -34,6 +34,7 @@ from time import perf_counter
 import numpy as np
 import pandas
 import torch
+import verdict
 from labkit import check, hint, lab, launch, plots, predict, record, world
 from labkit.timing import Measurement, human
 from support import lab51
@@ -540,6 +541,30 @@ print(f"Measured now, {ranks} ranks:", shown.to_string(), sep="\n")
 # Between nodes, the libraries use the network, and a small call costs more, so the time begins to
 # grow at another size. `make submit LAB=51 NODES=2` runs this file unchanged on a Slurm cluster (on
 # links that may be slow, with `SET=longest=4194304`). Compare the two tables.
+#
+# **Is this bandwidth normal?** The kit has no measurement of NCCL, but users of nccl-tests publish
+# theirs and ask this question. The lines below are the end of one such output, from
+# [a thread of 2022](@nccl_tests_119): 24 A100 on three nodes, each with four network cards of
+# 200 Gb/s. `make verdict FILE=out.txt NIC=200Gb/s NICS=4 NODES=3 GPUS=8` compares such an output
+# with what the cards are known to reach, and the next cell does the same.
+
+# %%
+published = """
+#    size       count  type  redop  root    time  algbw  busbw  #wrong    time  algbw  busbw  #wrong
+130023432    32505858  float   sum    -1  2584.7  50.31  96.42       0  2587.1  50.26  96.33       0
+131072008    32768002  float   sum    -1  2604.6  50.32  96.45       0  2630.6  49.83  95.50       0
+132120584    33030146  float   sum    -1  2644.1  49.97  95.77       0  2619.1  50.45  96.69       0
+133169160    33292290  float   sum    -1  2666.0  49.95  95.74       0  2660.4  50.06  95.94       0
+# Avg bus bandwidth    : 84.8558
+"""
+print(verdict.of_text(published, nic="200Gb/s", nics="4", nodes="3", gpus="8"))
+
+# %% [markdown]
+# **Explain.** You should see *as expected*, and a maintainer of NCCL came to the same result in the
+# thread: with 24 GB/s for each card, four cards reach 96 GB/s. The user had compared the printed *average* of 84.9
+# GB/s with 100 GB/s, but this average includes short messages, whose time the latency decides.
+# `make verdict FILE=.labkit/records/51_mpi_against_nccl.jsonl MACHINE=here` judges your own table in
+# the same way, by the link that you measured in lab 22.
 #
 # ### Further reading
 # - [@awan2019] Measures the training of TensorFlow models with MPI, NCCL and gRPC, and improves the

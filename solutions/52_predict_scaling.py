@@ -22,7 +22,7 @@
 # gradients are ready and the link is free. What is sent after computing ends makes the step
 # longer.*
 #
-# Needs: cpu · Ranks: 1 · Minutes: 45 · Level: advanced · Before: 24, 26, 31, 32
+# Needs: cpu · Ranks: 1 · Minutes: 65 · Level: advanced · Before: 24, 26, 31, 32
 
 # %%
 import math

@@ -558,6 +558,8 @@ check("72.4", first_bad, average)
 # | comparison of calls | `TORCH_DISTRIBUTED_DEBUG=DETAIL` | yes | yes | always, by name |
 # | a time limit | `init_process_group(timeout=…)` | raises | see below | stall check |
 # | what the library does | `NCCL_DEBUG=WARN`, or `INFO` | no | yes | `HOROVOD_LOG_LEVEL` |
+# | which processes do not answer | [RAS](@nccl_ras): `ncclras` on a node of the running job | no | from 2.24 | with NCCL |
+# | bandwidth of each collective | [NCCL Inspector](@nccl_inspector), a profiler plugin | no | from 2.28 | with NCCL |
 # | uneven shards | DDP: `with Join([model]):` | yes | yes | `hvd.join()` |
 #
 # Calls of NCCL return before the GPU has completed them. When one hangs, no line of Python raises
@@ -574,6 +576,13 @@ check("72.4", first_bad, average)
 #
 # `python -m torch.distributed.flight_recorder.fr_trace` compares the files of the flight recorder
 # as you did in 72.2.
+#
+# RAS (reliability, availability and serviceability) is a thread that NCCL itself starts in each
+# process. These threads exchange keep-alive messages, so the client `ncclras` can ask any one of
+# them, while the job runs or hangs, which processes of the whole job no longer answer. The
+# Inspector writes a JSON record per communicator and collective, with which you can find a slow
+# link in a job that does not hang. You load it with `NCCL_PROFILER_PLUGIN` and switch it on with
+# `NCCL_INSPECTOR_ENABLE=1`.
 #
 # The column for NCCL comes from the documentation of PyTorch and NCCL. This lab measures none of
 # it, because it has to run on machines without GPUs. Lab 43 shows `NCCL_DEBUG` where there are

@@ -21,7 +21,7 @@
 # *A scaling study. The question and the prediction come before the measurement, and every number in
 # the report refers to a record.*
 #
-# Needs: mpi, torch · Ranks: 2 · Minutes: 60 · Level: advanced · Before: 01, 23, 50
+# Needs: mpi, torch · Ranks: 2 · Minutes: 80 · Level: advanced · Before: 01, 23, 50
 
 # %%
 from labkit import check, hint, lab, plots, predict, scaling
@@ -86,8 +86,8 @@ print(setup)
 # For example, take 10 images on 4 ranks, 2 ms per image, and a ring of 5 ms. Strong scaling takes 3
 # · 2 + 5 = 11 ms, and weak scaling takes 10 · 2 + 5 = 25 ms.
 #
-# ### Exercise 80.1 · Foretell a step
-# Write `foretell`, which predicts the time of a step. About 4 lines. *(beginner)*
+# ### Exercise 80.1 · Predict a step
+# Write `predict_step`, which predicts the time of a step. About 4 lines. *(beginner)*
 #
 # <details><summary>Hint 1: rounding up</summary>
 #
@@ -102,7 +102,7 @@ print(setup)
 
 
 # %%
-def foretell(kind, ranks, images, per_image, nbytes, latency, beta):
+def predict_step(kind, ranks, images, per_image, nbytes, latency, beta):
     """Seconds of a step on `ranks` ranks. kind: "strong" or "weak"; per_image: seconds of an
     image."""
     ### BEGIN SOLUTION
@@ -112,7 +112,7 @@ def foretell(kind, ranks, images, per_image, nbytes, latency, beta):
 
 
 # %%
-check("80.1", foretell)
+check("80.1", predict_step)
 
 # %% [markdown]
 # ### Predict
@@ -126,10 +126,10 @@ predicted = {}
 for kind in ("strong", "weak"):
     for ranks in setup.counts:
         latency, beta = setup.link(ranks)
-        predicted[kind, ranks] = foretell(
+        predicted[kind, ranks] = predict_step(
             kind, ranks, images, setup.per_image, setup.nbytes, latency, beta
         )
-        print(f"{kind:6} {ranks:3} ranks: {1e3 * predicted[kind, ranks]:8.1f} ms a step, foretold")
+        print(f"{kind:6} {ranks:3} ranks: {1e3 * predicted[kind, ranks]:8.1f} ms a step, predicted")
 
 # %%
 predict("80.1", efficiency_strong=..., efficiency_weak=...)  # at the largest number of ranks

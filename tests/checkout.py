@@ -24,7 +24,7 @@ class Checkout:
         real = paths.root()
         bytecode = shutil.ignore_patterns("__pycache__")
         modules = shutil.ignore_patterns("__pycache__", "lab[0-9][0-9]*")  # those of the real labs
-        for name in ("labkit", "virtual", "classroom", "support", "authoring"):
+        for name in ("labkit", "virtual", "verdict", "classroom", "support", "authoring"):
             shutil.copytree(
                 real / "labs" / name,
                 root / "labs" / name,

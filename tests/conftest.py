@@ -24,6 +24,8 @@ os.environ["MPLBACKEND"] = "Agg"
 # Where it is set, print writes a line and its end apart, and lines of two ranks run into one
 # another.
 os.environ.pop("PYTHONUNBUFFERED", None)
+# Where it is set, each kernel, rank and job would compile all of the kit anew.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 os.environ["JUPYTER_PREFER_ENV_PATH"] = (
     "1"  # the kernel of this environment, not one of the user's own
 )

@@ -1,5 +1,5 @@
-"""Who may import whom: labs -> support -> virtual -> labkit; the others -> labkit; no circles;
-faces.
+"""Who may import whom: labs -> support -> virtual -> labkit; verdict -> virtual; the others ->
+labkit; no circles; faces.
 
 The rules are kept for imports anywhere in a file, also for those inside functions.
 """
@@ -21,6 +21,7 @@ FOLDERS = {
     "labkit": ROOT / "labs",
     "classroom": ROOT / "labs",
     "virtual": ROOT / "labs",
+    "verdict": ROOT / "labs",
     "support": ROOT / "labs",
     "authoring": ROOT / "labs",
     "slurm": ROOT,
@@ -31,11 +32,12 @@ MAY_IMPORT = {
     "labkit": set(),
     "classroom": {"labkit"},
     "virtual": {"labkit"},
+    "verdict": {"labkit", "virtual"},
     "support": {"labkit", "virtual"},
     "authoring": {"labkit"},
-    "slurm": {"labkit", "classroom"},
+    "slurm": {"labkit", "classroom", "verdict"},
     "env": set(),
-    "labs": {"labkit", "virtual", "support"},
+    "labs": {"labkit", "virtual", "verdict", "support"},
 }
 
 

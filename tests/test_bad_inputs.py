@@ -181,6 +181,14 @@ def of_files() -> Iterable[Case]:
         yield module(
             "labkit", "trace", "{files}/good.json", "--no-browser", "--port", port, names="port"
         )
+    for file in NO_FILES:
+        yield module("verdict", file, names="cannot be read")
+    for option in ("--nodes", "--nics", "--gpus", "--link", "--nic", "--latency", "--machine"):
+        for value in COUNTS:
+            names = f"{option[2:].upper()}|number with a unit|machine"
+            yield module("verdict", "{files}/good.json", f"{option}={value}", names=names)
+    yield make("verdict", "Say which output")
+    yield make("verdict", "no table", FILE="{files}/good.json", LINK="25GB/s")
     yield make("trace", "Say which trace")
     yield make("trace", "none", FILE="{files}/none")
     yield make("trace", "port", FILE="{files}/good.json", PORT="many")

@@ -9,7 +9,7 @@ import sys
 import pytest
 from labkit import paths
 
-PACKAGES = ("labkit", "virtual", "classroom", "support", "authoring")
+PACKAGES = ("labkit", "virtual", "verdict", "classroom", "support", "authoring")
 IMPORT_ALL = """
 import importlib, pkgutil, sys
 for name in sys.argv[2:]:
@@ -69,3 +69,4 @@ def test_a_wheel_installed_elsewhere_imports_every_module(tmp_path):
     assert (site / "support/lab65_scripts/torch_ddp.py").exists()
     assert (site / "authoring/tour/tour.html.j2").exists()
     assert (site / "classroom/board.html.j2").exists()
+    assert (site / "verdict/causes.yaml").exists()

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from labkit.errors import LabError, exit_status
 
-from classroom import page, server
+from classroom import page, scores, server
 from classroom.terminal import as_text
 from classroom.view import Classroom, look
 
@@ -38,6 +38,9 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "--html", type=Path, metavar="FILE", help="write one page that reloads itself"
+    )
+    parser.add_argument(
+        "--csv", type=Path, metavar="FILE", help="write each learner's exercises as a table"
     )
     parser.add_argument("--watch", action="store_true", help=f"again every {page.REFRESH} s")
     return parser
@@ -65,8 +68,12 @@ def _look(options: argparse.Namespace) -> Classroom:
 
 def _show_once(options: argparse.Namespace) -> None:
     classroom = _look(options)
+    if options.csv:
+        scores.write(classroom, options.csv.expanduser())
+        print(f"The scores: {options.csv}, readable by you alone.", flush=True)
     if options.html:
         page.write(classroom, options.html.expanduser())
+    if options.csv or options.html:
         return
     colour = sys.stdout.isatty()
     text = as_text(classroom, colour=colour)

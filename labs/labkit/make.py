@@ -43,13 +43,14 @@ GOALS = {
     "results": "labkit results <LAB>",
     "scaling": "labkit scaling " + _JOB,
     "trace": "labkit trace <FILE!> PORT",
+    "verdict": "verdict <FILE!> MACHINE LINK NIC NICS NODES GPUS LATENCY",
     "report": "support.lab80 <FILE> SOLVED?",
     "reset": "labkit reset <LAB!>",
     "solve": "authoring solve <LAB!> <EX!>",
     "progress": "labkit progress",
     "share": "labkit share NAMED? HIDDEN? UNTIL",
     "unshare": "labkit unshare",
-    "board": "classroom <DIR> HTML HIDDEN?:hide-names WATCH? NEW?",
+    "board": "classroom <DIR> HTML CSV HIDDEN?:hide-names WATCH? NEW?",
     "doctor": "labkit doctor",
     "doctor SITE": "slurm.doctor <SITE> NODES PATIENCE",
     "site": "slurm.new_site <NAME!>",
@@ -137,7 +138,7 @@ def _missing(goal, name, values):
     lab = values.get("LAB", "66_my_topic" if goal == "new" else "40")
     what, example = {
         "LAB": ("lab", f"LAB={lab}"),
-        "FILE": ("trace", "FILE=trace.json"),
+        "FILE": ("output", "FILE=out.txt") if goal == "verdict" else ("trace", "FILE=trace.json"),
         "EX": ("exercise", f"LAB={lab} EX={lab}.1"),
         "NAME": ("cluster", "NAME=mycluster"),
     }[name]

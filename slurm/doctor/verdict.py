@@ -3,13 +3,15 @@ does not."""
 
 from __future__ import annotations
 
+import json
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 
+import verdict as bandwidths
 from labkit import doctor, labfile, mpis, paths
 
-from slurm.doctor import node
+from slurm.doctor import links, node
 from slurm.doctor.findings import NOTE, OK, UNCHECKED, WRONG, Finding, some
 from slurm.doctor.trial import Outcome, Plan
 
@@ -241,15 +243,34 @@ def _links(ranks: list[dict]) -> Iterator[Finding]:
         yield Finding(WRONG, f"NCCL's allreduce failed: {sentence}")
     measured = [found for found in by_nccl if "bus" in found]
     if measured:
-        yield _of_nccl(measured, port)
+        yield _of_nccl(measured, port, _beside_cards(measured, ranks, port))
 
 
-def _of_nccl(measured: list[dict], port: float) -> Finding:
+def _beside_cards(measured: list[dict], ranks: list[dict], port: float) -> str:
+    """NCCL's bus bandwidth beside what a node's cards are known to reach, as `make verdict` has
+    it."""
+    hosts = {rank["host"] for rank in ranks}
+    active = ["ACTIVE" in card for card in ranks[0]["infiniband"] or []]
+    count = len(measured)
+    if not port or len(hosts) < 2 or count < 2:
+        return ""
+    seconds = 2 * (count - 1) / count * links.LONG / measured[0]["bus"]
+    entry = {"result": "allreduce", "bytes": [links.LONG], "median": [seconds]}
+    entry |= {"ranks": count, "nodes": len(hosts)}
+    cards = {"nic": f"{port / 1e9:g}GB/s", "nics": str(max(1, sum(active)))}
+    (found,) = bandwidths.verdicts(json.dumps(entry), **cards)
+    if found.ratio is None:
+        return ""
+    return f" That is {found.word}: {found.ratio:.0%} of what {found.expectation.what} can give."
+
+
+def _of_nccl(measured: list[dict], port: float, beside: str) -> Finding:
     ways = sum((Counter(found["ways"]) for found in measured), Counter())
     listed = ", ".join(f"{way} {count}" for way, count in ways.most_common()) or "not in its log"
     said = (
         f"NCCL: {1e6 * measured[0]['latency']:.3g} µs for an allreduce of 8 bytes, and a bus"
         f" bandwidth of {measured[0]['bus'] / 1e9:.3g} GB/s for 256 MiB. Connections: {listed}."
+        f"{beside}"
     )
     if port and any(way.startswith("NET/Socket") for way in ways):
         cure = "An active InfiniBand port is not used: see NCCL_SOCKET_IFNAME and NCCL's plug-in."

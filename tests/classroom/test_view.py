@@ -3,6 +3,7 @@ like."""
 
 from __future__ import annotations
 
+import csv
 import html
 import json
 import re
@@ -198,6 +199,21 @@ def test_a_page_in_a_file_is_closed_to_others(tmp_path, capsys):
     assert (
         classroom.main([str(tmp_path / "class"), "--html", str(tmp_path / "none" / "x.html")]) == 1
     )
+    assert "cannot be written" in capsys.readouterr().err
+
+
+def test_scores_are_a_table_that_a_spreadsheet_takes_as_text(tmp_path, capsys):
+    folder, file = tmp_path / "class", tmp_path / "scores.csv"
+    folder.mkdir()
+    for name in ("ada", "=1+1"):
+        write(folder, name, {**FAIL, "at": 1})
+    assert classroom.main([str(folder), "--csv", str(file)]) == 0
+    assert file.stat().st_mode & 0o077 == 0
+    rows = list(csv.DictReader(file.read_text().splitlines()))
+    assert [row["learner"] for row in rows] == ["'=1+1", "ada"]
+    assert {(row["exercise"], row["solved"]) for row in rows} == {("23.1", "0")}
+    assert all(int(row["tries"]) >= 1 for row in rows)
+    assert classroom.main([str(folder), "--csv", str(tmp_path / "none" / "x.csv")]) == 1
     assert "cannot be written" in capsys.readouterr().err
 
 

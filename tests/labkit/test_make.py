@@ -88,6 +88,7 @@ def test_settings_of_the_set_up_are_not_expanded_either(checkout, setting):
         ("doctor SITE=delta NODES=2", "slurm.doctor delta --nodes=2"),
         ("site NAME=mine", "slurm.new_site mine"),
         ("board DIR=here HIDDEN=1", "classroom here --hide-names"),
+        ("verdict FILE=out.txt LINK=25GB/s NODES=2", "verdict out.txt --link=25GB/s --nodes=2"),
         ("solve LAB=40 EX=40.1", "authoring solve 40 40.1"),
         ("tabletop-fail NODE=2 NAME=x", "slurm.tabletop fail --node=2 --name=x"),
         ("release KEEP_ANSWERS=1", "authoring release --keep-answers"),
@@ -122,6 +123,7 @@ def test_jupyterlab_encrypts_what_kernels_say(checkout):
         ("new", "Say which lab: make new LAB=66_my_topic"),
         ("solve LAB=21", "Say which exercise: make solve LAB=21 EX=21.1"),
         ("trace", "Say which trace: make trace FILE=trace.json"),
+        ("verdict", "Say which output: make verdict FILE=out.txt"),
         (
             "run LAB=40 PN=4",
             "make run does not know PN; it takes HOROVOD, LAB, MPI, NP, SET, SOLVED.",

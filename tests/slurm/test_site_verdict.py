@@ -59,6 +59,7 @@ def test_a_healthy_cluster():
     assert "MPI: MVAPICH2-GDR 2.3.7, as the site file says." in sentences
     assert "Between two nodes MPI moves 22 GB/s of host memory" in sentences
     assert "bus bandwidth of 21 GB/s for 256 MiB. Connections: NET/IB/GDRDMA 8, P2P 4." in sentences
+    assert "That is as expected: 88% of what the network card of a node can give." in sentences
     assert "Horovod's build nccl, which the site file asks for, is there." in sentences
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import gc
-import importlib
+import importlib.util
 import json
 import os
 import random
@@ -18,10 +18,28 @@ import signal
 import socket
 import sys
 import time
+import weakref
+from typing import NamedTuple
 
 LARGEST = 1 << 18  # bytes of a client's message; its environment is most of it
 LOOK = 2.0  # seconds between looks at the clock and at the parent
 IDLE = 300.0  # seconds without a client or a question after which it ends: it holds some hundred MB
+
+
+class Place(NamedTuple):
+    """What a client (fork_client.py) hands over: the run's folder, and what its process has."""
+
+    folder: str
+    cwd: str
+    files: list[int]  # the numbers that its files have there
+    cores: list[int]
+    env: dict[str, str]
+
+    @classmethod
+    def read(cls, message: bytes) -> Place:
+        folder, cwd, files, cores, *variables = os.fsdecode(message).split("\0")
+        env = dict(variable.split("=", 1) for variable in variables)
+        return cls(folder, cwd, [*map(int, files.split())], [*map(int, cores.split())], env)
 
 
 class Server:
@@ -77,14 +95,14 @@ class Server:
         process = os.fork()
         if process == 0:
             self.clients[0] = client
-            return self.become(json.loads(message), files)
+            return self.become(Place.read(message), files)
         for file in files:
             os.close(file)
         self.clients[process] = client
         self.selector.register(client, selectors.EVENT_READ, process)
         return None
 
-    def become(self, place: dict, files: list[int]) -> str:
+    def become(self, place: Place, files: list[int]) -> str:
         """In the fork: take the client's place. Returns the folder of the run."""
         signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
@@ -96,14 +114,14 @@ class Server:
             link.close()
         for file in [*files, self.wake, self.alarm]:
             os.close(file)
-        for file, number in zip(high, place["files"], strict=True):
+        for file, number in zip(high, place.files, strict=True):
             os.dup2(file, number)
             os.close(file)
         os.environ.clear()
-        os.environ.update(place["env"])
-        os.sched_setaffinity(0, place["cores"])
-        os.chdir(place["cwd"])
-        return place["folder"]
+        os.environ.update(place.env)
+        os.sched_setaffinity(0, place.cores)
+        os.chdir(place.cwd)
+        return place.folder
 
     def tell_ends(self) -> None:
         while self.clients:
@@ -134,20 +152,28 @@ def warm(modules: list[str]) -> None:
     noise.silence()
     for name in modules:
         importlib.import_module(name)
+    if "mpi4py" in sys.modules:
+        # Loads the MPI library, which takes longer than MPI_Init. The import of mpi4py.MPI, which
+        # calls MPI_Init, is left to each rank.
+        importlib.util.find_spec("mpi4py.MPI")
+    for finalizer in weakref.finalize._registry:
+        finalizer.atexit = False  # a fork need not take apart PyTorch's tables of operators
     gc.collect()
     gc.freeze()  # collections in the forks would copy all pages
 
 
 def main(address: str, path: str, *modules: str) -> None:
     sys.path[:] = json.loads(path)
+    from labkit.launch import worker
+
     warm(list(modules))
+    if "mpi4py.MPI" in sys.modules:
+        sys.exit("A module imports mpi4py.MPI. A process that uses MPI must not be forked.")
     server = Server(address)
     print("here", flush=True)
     folder = server.serve()
     if folder is None:
         return
-    from labkit.launch import worker
-
     random.seed()  # from the system, as in a process of its own
     if "numpy" in sys.modules:
         sys.modules["numpy"].random.seed()

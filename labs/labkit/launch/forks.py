@@ -25,6 +25,14 @@ from labkit.launch import plans, process
 
 _SERVER = str(Path(__file__).with_name("fork_server.py"))
 _CLIENT = str(Path(__file__).with_name("fork_client.py"))
+_OF_LABKIT = (
+    "labkit.checks.exercise",
+    "labkit.counting",
+    "labkit.data",
+    "labkit.launch",
+    "labkit.nets",
+    "labkit.timing.timer",
+)
 # Imported by the server if this process has imported the first of each: then the ranks most likely
 # do, too.
 _HEAVY = {
@@ -33,8 +41,9 @@ _HEAVY = {
     "tensorflow": ("tensorflow", "keras"),
     "horovod.torch": ("horovod.torch",),
     "horovod.tensorflow": ("horovod.tensorflow", "horovod.tensorflow.keras"),
-    "numpy": ("numpy", "labkit.data", "labkit.nets", "labkit.launch", "mpi4py", "cloudpickle"),
+    "numpy": ("numpy", "mpi4py", "cloudpickle", *_OF_LABKIT),
 }
+_KIT = ("support", "virtual")
 # Variables that differ between ranks and runs, and that no import reads.
 _OWN = ("LABKIT_", "HOROVOD_", "_HOROVOD_", "MASTER_")
 _OWN_NAMES = {"RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE"}
@@ -82,6 +91,14 @@ def _modules() -> tuple[str, ...]:
     return tuple(name for first, names in _HEAVY.items() if first in sys.modules for name in names)
 
 
+def _kit_modules() -> list[str]:
+    """What the ranks' function will ask for: a lab's own module, the virtual cluster.
+
+    They are no part of a server's key: a rank that needs another one imports it.
+    """
+    return sorted(name for name in sys.modules if name.partition(".")[0] in _KIT)
+
+
 def _server(env: Mapping[str, str], path: list[str]) -> _Server | None:
     """The server for ranks with these variables and this path, started if there is none yet.
 
@@ -106,7 +123,7 @@ def _start(env: dict[str, str], path: list[str]) -> _Server:
     address = os.path.join(tempfile.mkdtemp(prefix="forks-"), "server")
     absolute = [os.path.abspath(entry) for entry in path]
     started = subprocess.Popen(
-        [sys.executable, _SERVER, address, json.dumps(absolute), *_modules()],
+        [sys.executable, _SERVER, address, json.dumps(absolute), *_modules(), *_kit_modules()],
         env=env,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,

@@ -10,7 +10,7 @@ from support.lab80 import page, report
 
 
 @check.exercise("80.1")
-def step_by_the_model(foretell):
+def step_by_the_model(predict_step):
     """Both kinds, one rank and many, even shares and others."""
     fast, slow = (2e-3, 1e8, 5e-6, 0.4e-9), (0.1, 2e7, 2e-4, 8e-9)
     for ranks, images, machine in (
@@ -35,7 +35,7 @@ def step_by_the_model(foretell):
             slips = {
                 sentence: value for sentence, value in slips.items() if abs(value / want - 1) > 1e-6
             }
-            got = foretell(kind, ranks, images, per_image, nbytes, latency, beta)
+            got = predict_step(kind, ranks, images, per_image, nbytes, latency, beta)
             what = f"{kind}, ranks: {ranks}, {images} images: seconds of a step"
             expect.close(got, want, what, rtol=1e-6, slips=slips)
 

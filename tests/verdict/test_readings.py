@@ -1,0 +1,209 @@
+"""What is read from each program's output, and verdicts that no public thread shows."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+import verdict
+from labkit.errors import LabError
+from verdict.__main__ import main
+from verdict.judge import EXPECTED, FASTER, NONE, SLOWER
+
+HEAD = "#       size         count      type   redop    root     time   algbw   busbw #wrong\n"
+PINGPONG = """\
+# MPI PingPong Test
+# Size [B]  Bandwidth [MB/s] | Time Mean [s] ± StdDev [s]  Samples
+         1              0.52 | 1.9175154e-06 ± 6.9555e-06    10000
+         8              4.58 | 1.7481184e-06 ± 8.5918e-07    10000
+       512            239.62 | 2.1366930e-06 ± 1.3139e-06    10000
+      4096           1696.34 | 2.4146148e-06 ± 1.0278e-06    10000
+"""  # of this machine
+
+
+def table(
+    bus: float, ranks: int = 8, host: str = "node{0}", per_node: int = 8, more: str = ""
+) -> str:
+    """An allreduce at that bus bandwidth in GB/s, in the columns of nccl-tests."""
+    lines = [
+        f"#  Rank {rank:2} Group  0 Pid 1 on {host.format(rank // per_node)} device {rank % 8} [0x01]"
+        " NVIDIA H100 80GB HBM3"
+        for rank in range(ranks)
+    ]
+    lines += [HEAD, more]
+    for size in (1 << 20, 1 << 30, 1 << 32, 1 << 33):
+        algbw = bus / (2 * (ranks - 1) / ranks)
+        us = size / algbw / 1e3 + 30
+        half = f"{us:.1f} {size / us / 1e3:.2f} {size / us / 1e3 * bus / algbw:.2f} 0"
+        lines.append(f"{size} {size // 4} float sum -1 {half} {half}")
+    return "\n".join(lines)
+
+
+def one(text: str, **typed: str) -> verdict.report.Verdict:
+    (found,) = verdict.verdicts(text, **typed)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("bus", "typed", "word"),
+    [
+        (476, {}, EXPECTED),  # NVLS, above the 450 GB/s of the links
+        (160, {}, SLOWER),
+        (1200, {}, FASTER),
+        (900, {"link": "450GB/s"}, FASTER),
+        (1e5, {"machine": "h100_ndr"}, FASTER),
+    ],
+)
+def test_one_node_of_h100_is_known_by_its_name(bus, typed, word):
+    assert one(table(bus), **typed).word == word
+
+
+def test_what_an_algorithm_can_do_on_two_nodes_is_not_too_fast():
+    two = table(175, ranks=16)
+    assert one(two).word == NONE
+    assert "NIC=200Gb/s" in verdict.of_text(two)
+    assert one(two, nic="100Gb/s", nics="8").word == EXPECTED  # trees on two nodes
+    assert "NCCL_ALGO=RING" in verdict.of_text(two, nic="100Gb/s", nics="8")
+    assert one(two, nic="50Gb/s", nics="8").word == FASTER
+    assert one(two, link="200Gb/s", nics="8").word == EXPECTED  # the only link that was typed
+
+
+def test_the_text_decides_which_cause_comes_first():
+    for sign, cause in (
+        ("node1:1 [0] NCCL INFO Channel 00 : 0[0] -> 8[0] [send] via NET/Socket/0", "over TCP"),
+        ("NCCL INFO Connected all rings, use ring PXN 0 GDR 0", "GPUDirect RDMA"),
+    ):
+        report = verdict.of_text(table(60, ranks=16, more=sign), nic="400Gb/s", nics="8")
+        assert cause in report[report.index("  1. ") : report.index("  2. ")], sign
+    three = verdict.of_text(table(138, ranks=16), nic="400Gb/s", nics="8")
+    assert "Only some of the cards" in three[three.index("  1. ") : three.index("  3. ")]
+
+
+def test_links_that_were_typed_for_both_directions():
+    assert "type half of it" in verdict.of_text(table(360), link="900GB/s")
+
+
+def test_json_with_times_of_calls_shows_spikes_and_stragglers():
+    place = {"time": 5000.0, "alg_bw": 214.75, "bus_bw": 375.81, "nwrong": 0.0}
+    calls = {
+        "times_us": [5000.0] * 19 + [20000.0],
+        "per_process_max_times_us": [[5000.0] * 20] * 7 + [[6000.0] * 20],
+    }
+    row = {"size": 1 << 30, "redop": "sum", "out_of_place": place, "out_of_place_per_iter": calls}
+    devices = [
+        {"rank": rank, "hostname": "a", "device_info": "NVIDIA H100 80GB HBM3"} for rank in range(8)
+    ]
+    text = json.dumps(
+        {
+            "args": ["all_reduce_perf", "-I", "1"],
+            "env": ["NCCL_ALGO=RING"],
+            "config": {"devices": devices},
+            "results": [row, row | {"size": 1 << 31, "out_of_place": place | {"time": 1e4}}],
+        }
+    )
+    found = one(text)
+    assert (found.word, found.reading.test, found.ranks) == (EXPECTED, "allreduce", 8)
+    assert found.expectation.reached == 370e9  # the ring's, not that of NVLS
+    report = verdict.of_text(text)
+    assert "1 took more than twice their median of 5000 µs, the first one was call 19" in report
+    assert "Straggler: process 7 takes 6000 µs" in report
+
+
+def test_columns_of_single_calls_show_spikes():
+    row = "1073741824 268435456 float sum -1 5000 214.75 375.81 0 4900 20000 19000 40.0"
+    text = HEAD + "\n".join([row + row[row.index(" 5000") :]])
+    found = one(text, machine="h100_ndr")
+    assert found.reading.rows[0].calls == (4900e-6, 20000e-6)
+    assert "Spikes: at 1 of 1 sizes" in verdict.of_text(text, machine="h100_ndr")
+
+
+def test_two_runs_in_a_file_get_two_verdicts():
+    end = "\n# Avg bus bandwidth    : 100\n"
+    text = "all_reduce_perf\n" + table(476) + end + "# nThread 1\n" + table(170) + end
+    assert [found.word for found in verdict.verdicts(text)] == [EXPECTED, SLOWER]
+
+
+def test_a_ping_pong_of_mpi4py():
+    found = one(PINGPONG, latency="1us")
+    assert (found.word, found.reading.tool, len(found.reading.rows)) == (
+        EXPECTED,
+        "mpi4py.bench",
+        4,
+    )
+    assert one(PINGPONG, latency="0.5us").word == SLOWER
+    assert one(PINGPONG, latency="50us").word == FASTER
+    assert one(PINGPONG, machine="laptop").hardware.nodes == 1
+    assert "standard deviation is larger" in verdict.of_text(PINGPONG, latency="1us")
+
+
+def test_the_kits_own_records():
+    record = {"result": "allreduce", "ranks": 4, "nodes": 2, "backend": "mpi", "unit": "s"}
+    sizes = [1 << power for power in range(10, 28)]
+    record |= {"bytes": sizes, "median": [20e-6 + 1.5 * n / 1.1e9 for n in sizes]}
+    text = json.dumps({"result": "link"}) + "\n" + json.dumps(record) + "\nnot a record\n"
+    found = one(text, machine="ethernet10")
+    assert (found.word, found.ranks, found.hardware.nodes) == (EXPECTED, 4, 2)
+    assert found.best.startswith("ring")
+
+
+def test_osus_other_tables():
+    pairs = (
+        "# OSU MPI Multiple Bandwidth / Message Rate Test v7.0\n# [ pairs: 4 ] [ window size: 64 ]\n"
+        "# Size                  MB/s        Messages/s\n1 58.09 58086503.51\n"
+        + "".join(f"{1 << power} 24000 1\n" for power in range(18, 23))
+    )
+    found = one(pairs, nic="200Gb/s", nodes="2")
+    assert (found.word, found.reading.pairs) == (EXPECTED, 4)
+    sums = (
+        "# OSU MPI-CUDA Allreduce Latency Test v5.6.2\n# Size       Avg Latency(us)\n2048 61.02\n"
+    )
+    assert "how many ranks" in verdict.of_text(sums, link="25GB/s")
+    assert one(sums, link="25GB/s", gpus="6").reading.test == "allreduce"
+
+
+@pytest.mark.parametrize(
+    ("typed", "sentence"),
+    [
+        ({"link": "fast"}, "'fast' is no number with a unit"),
+        ({"nic": "25"}, "25GB/s or 200Gb/s"),
+        ({"nic": "0Gb/s"}, "25GB/s or 200Gb/s"),
+        ({"nodes": "many"}, "NODES is a whole number"),
+        ({"gpus": "-8"}, "GPUS is a whole number"),
+        ({"latency": "3"}, "LATENCY=1.5us"),
+        ({"machine": "mine"}, "There is no machine 'mine'"),
+        ({"colour": "red"}, "it takes machine, link"),
+    ],
+)
+def test_what_is_typed_wrongly_is_named(typed, sentence):
+    with pytest.raises(LabError, match=sentence):
+        verdict.of_text(table(100), **typed)
+
+
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [
+        (None, "cannot be read: No such file or directory"),
+        (b"", "there is no table of nccl-tests"),
+        (b"just a poem\n", "there is no table of nccl-tests"),
+        (b"\x7fELF\0\0\0", "is a binary file"),
+        (b"{" * 100_000, "there is no table of nccl-tests"),
+        (b"x" * (21 << 20), "more than 20 MiB"),
+    ],
+)
+def test_files_that_are_none_get_a_sentence_and_a_status(tmp_path, capsys, content, sentence):
+    path = tmp_path / "out.txt"
+    if content is not None:
+        path.write_bytes(content)
+    assert main([str(path)]) == 2
+    assert sentence in capsys.readouterr().err
+
+
+def test_the_command(tmp_path, capsys):
+    path = tmp_path / "out.txt"
+    path.write_text(table(476), encoding="utf-16")
+    assert main([str(path)]) == 0
+    assert "Verdict: as expected" in capsys.readouterr().out
+    path.write_text(table(175, ranks=16))
+    assert main([str(path)]) == 1
+    assert main(["-"]) == 2
+    assert main([str(tmp_path)]) == 2

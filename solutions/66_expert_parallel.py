@@ -13,12 +13,12 @@
 # around the experts, *dispatch* and *combine*, with `Alltoallv` on real ranks. We compare outputs
 # and gradients with one process, train the layer with and without a loss that balances the load, and
 # compare it with a layer whose experts are all cut, as in lab 64. On a virtual cluster we find out
-# which link decides, and finally let a cost model choose a layout for DeepSeek-V3.
+# which link decides. In an optional last part, a cost model chooses a layout for DeepSeek-V3.
 #
 # **After this lab you can** (1) write a router, its load-balancing loss and its capacity, (2) write
 # dispatch and combine, and prove that they compute what one device does, (3) say what imbalance
 # costs, (4) compare expert parallelism with tensor parallelism in bytes, time and memory, and (5)
-# choose a layout for a large MoE model.
+# explain which link decides, and how an all-to-all in two hops helps.
 #
 # ![Two ranks with two experts each: each token's router chooses an expert, dispatch brings the token to the rank of that expert, combine brings the result back](66_layer.svg)
 #
@@ -26,7 +26,7 @@
 # which every rank sends rows to every other rank. The lengths of the messages depend on what the
 # router has chosen.*
 #
-# Needs: mpi, torch · Ranks: 4 · Minutes: 60 · Level: advanced · Before: 21, 26, 62, 64
+# Needs: mpi, torch · Ranks: 4 · Minutes: 70 · Level: advanced · Before: 21, 26, 62, 64
 
 # %%
 import math
@@ -389,27 +389,10 @@ on_ranks = launch.run(lab66.train_ways, functions, net, ways, ranks=size, thread
 whole = launch.run(
     lab66.train_ways, lab66.whole(route, balance_loss), net, ways, ranks=1, threads=1
 )
-table = {}
-for way in ways:
-    one, result = whole[0][way], on_ranks[0][way]
-    table[way] = {
-        "last loss": result.losses[-1],
-        "losses apart, at most": np.abs(np.subtract(result.losses, one.losses)).max(),
-        "router's gradients apart, at most": result.apart(one),
-        "busiest expert / mean": result.imbalance,
-        **{
-            f"dropped at capacity factor {factor}, %": 100 * result.dropped(kept, factor)
-            for factor in (1.0, 1.25, 2.0)
-        },
-    }
-    record.add(
-        "trained",
-        ranks=size,
-        way=way,
-        loss=result.losses[-1],
-        apart=float(table[way]["losses apart, at most"]),
-        imbalance=result.imbalance,
-    )
+table = lab66.training_table(on_ranks[0], whole[0], kept)
+for way, result in on_ranks[0].items():
+    losses = {"loss": result.losses[-1], "apart": table[way]["losses apart, at most"]}
+    record.add("trained", ranks=size, way=way, imbalance=result.imbalance, **losses)
 print(pandas.DataFrame(table).map("{:.3g}".format))
 predict.compare(
     "66.1",
@@ -485,30 +468,15 @@ counted = {}
 for number in sorted({size, min(launch.ranks_here(4), 4)}):
     if count % number == 0:
         counted[number] = launch.run(lab66.count_bytes, layouts, sizes, ranks=number, threads=1)
-rows = []
+table = lab66.table_of_bytes(counted)
+print(pandas.DataFrame(table).T.map("{:.3g}".format).to_string())
 for number, results in counted.items():
     for layout in layouts:
-        of_ranks = [result[layout] for result in results]
-        rows.append(
-            {
-                "ranks": number,
-                "layout": layout,
-                "MB sent, forward": np.mean([result.forward for result in of_ranks]) / 1e6,
-                "MB sent, backward": np.mean([result.backward for result in of_ranks]) / 1e6,
-                "MB kept": np.mean([result.kept for result in of_ranks]) / 1e6,
-                "MB of experts": of_ranks[0].held / 1e6,
-                "outputs apart": max(result.apart for result in of_ranks),
-            }
-        )
-        record.add(
-            "bytes",
-            ranks=number,
-            layout=layout,
-            forward=[result.forward for result in of_ranks],
-            backward=[result.backward for result in of_ranks],
-            kept=[result.kept for result in of_ranks],
-        )
-print(pandas.DataFrame(rows).set_index(["ranks", "layout"]).map("{:.3g}".format).to_string())
+        nbytes = {
+            what: [getattr(result[layout], what) for result in results]
+            for what in ("forward", "backward", "kept")
+        }
+        record.add("bytes", ranks=number, layout=layout, **nbytes)
 
 # %%
 times = {layout: {} for layout in layouts}
@@ -537,11 +505,11 @@ even, skewed = compared[0][0.5], compared[0][0.75]
 for layout in layouts:
     print(f"{layout}, even: {even[layout]}; 3/4 on rank 0: {skewed[layout]}")
 record.add("in experts", ranks=size, share=0.75, times_even=longer)
-ratios = {}
-for tensor, expert in zip(rows[::2], rows[1::2], strict=True):
-    if tensor["ranks"] > 1:
-        ratio = expert["MB sent, forward"] / tensor["MB sent, forward"]
-        ratios[f"bytes_on_{tensor['ranks']}"] = ratio
+ratios = {
+    f"bytes_on_{number}": results[0]["expert"].forward / results[0]["tensor"].forward
+    for number, results in counted.items()
+    if number > 1
+}
 predict.compare("66.4", **ratios, times_as_long=longer)
 
 # %% [markdown]
@@ -669,7 +637,17 @@ print({where: {x: round(y, 2) for x, y in row.items()} for where, row in hot.ite
 # this rank has more rows. (Both plots are simulated. The sources of the machine's numbers are in
 # `machine.sources`.)
 #
-# ## 6. A layout for DeepSeek-V3
+# ### What you take away
+# - A router sends each token to k experts. Without a load-balancing loss it may use some far more
+#   than others, and a capacity then drops tokens.
+# - Dispatch and combine are all-to-alls with lengths that are known only at run time. The backward
+#   pass is the same exchange with the counts exchanged.
+# - Expert parallelism sends k/p of what tensor parallelism sends, but it waits for the busiest rank,
+#   in its arithmetic and on its link.
+# - Between nodes, an all-to-all in two hops saves messages, and sending a row once per node saves
+#   bytes.
+#
+# ## Going further (optional): a layout for DeepSeek-V3
 # [DeepSeek-V3](@deepseek2024) has 61 layers with d = 7,168. All but the first 3 have an MoE layer
 # with one shared expert, which all tokens use, and 256 routed experts with an inner size of 2,048,
 # of which a token uses 8, on at most 4 nodes. It was trained on 2,048 H800 GPUs in nodes of 8, with
@@ -695,7 +673,7 @@ print({where: {x: round(y, 2) for x, y in row.items()} for where, row in hot.ite
 # For example, with (2, 4) all is on one node, so nothing is sent between nodes. With 3.6 groups per
 # token, 3.6 · 2 · 7/8 = 6.3 rows per token would be sent inside.
 #
-# ### Exercise 66.5 · Seconds of the exchanges
+# ### Exercise 66.5 · Seconds of the exchanges (optional)
 # Write the model for the `net.tokens` tokens of a GPU in one MoE layer, forward and backward pass
 # together. `net.hidden`, `gpus.between` and `gpus.inside` (bytes per second) are numbers. About 7
 # lines. *(intermediate)*
@@ -809,17 +787,8 @@ predict.right("66.5", tensor_of_64=fastest.tensor, ranks=choice[80].tensor * cho
 # DeepEP reached 153 to 158 GB/s inside a node and 43 to 58 GB/s between nodes on such GPUs. The times
 # of the layouts are computed, and we know of no published measurements of the other layouts.
 #
-# ### What you take away
-# - A router sends each token to k experts. Without a load-balancing loss it may use some far more
-#   than others, and a capacity then drops tokens.
-# - Dispatch and combine are all-to-alls with lengths that are known only at run time. The backward
-#   pass is the same exchange with the counts exchanged.
-# - Expert parallelism sends k/p of what tensor parallelism sends, but it waits for the busiest rank,
-#   in its arithmetic and on its link.
-# - Between nodes, an all-to-all in two hops saves messages, and sending a row once per node saves
-#   bytes.
-# - For a layout, do not cut experts if there are enough of them, use as few nodes as the memory
-#   allows, and hide the exchanges behind computation.
+# For a layout, therefore, do not cut experts if there are enough of them, use as few nodes as the
+# memory allows, and hide the exchanges behind computation.
 #
 # ### Further reading
 # - [@shazeer2017] The sparsely gated MoE layer, and why its load must be balanced.
@@ -827,5 +796,5 @@ predict.right("66.5", tensor_of_64=fastest.tensor, ranks=choice[80].tensor * cho
 # - [@fedus2021] One expert per token, the capacity factor, and the loss of this lab.
 # - [@rajbhandari2022] Expert parallelism combined with other kinds, and a hierarchical all-to-all.
 # - [@hwang2022] A layout that changes at run time, and the two-dimensional all-to-all.
-# - [@deepseek2024] The net of section 6, with its routing limited to four nodes, and DualPipe.
+# - [@deepseek2024] The network of the optional part, with its routing limited to four nodes, and DualPipe.
 # - [@deepep] Dispatch and combine as a library, with measured bandwidths.

@@ -337,6 +337,25 @@ class Trained(NamedTuple):
         return 1 - stay / total
 
 
+def training_table(
+    on_ranks: Mapping[str, Trained], whole: Mapping[str, Trained], kept: Callable
+) -> dict[str, dict[str, float]]:
+    """Way -> what its training on ranks gave, and how far it is from that in one process."""
+    table = {}
+    for way, result in on_ranks.items():
+        apart = np.abs(np.subtract(result.losses, whole[way].losses)).max()
+        table[way] = {
+            "last loss": result.losses[-1],
+            "losses apart, at most": float(apart),
+            "router's gradients apart, at most": result.apart(whole[way]),
+            "busiest expert / mean": result.imbalance,
+        }
+        for factor in (1.0, 1.25, 2.0):
+            dropped = 100 * result.dropped(kept, factor)
+            table[way][f"dropped at capacity factor {factor}, %"] = dropped
+    return table
+
+
 def in_tens(values: Sequence[float]) -> dict[int, float]:
     """Step -> the mean of this and the following nine, for every tenth step."""
     return {
@@ -558,6 +577,22 @@ def count_bytes(comm, layouts: Mapping[str, Callable], sizes: Sizes) -> dict[str
         apart = float((y.detach() - want).abs().max())
         results[layout] = Counted(forward, sent.nbytes - forward, kept, held, apart)
     return results
+
+
+def table_of_bytes(counted: Mapping[int, Sequence[Mapping[str, Counted]]]) -> dict[tuple, dict]:
+    """(Ranks, layout) -> means over the ranks in MB, and how far outputs are from one process."""
+    table = {}
+    for number, results in counted.items():
+        for layout in results[0]:
+            of_ranks = [result[layout] for result in results]
+            table[f"{number} ranks", layout] = {
+                "MB sent, forward": np.mean([result.forward for result in of_ranks]) / 1e6,
+                "MB sent, backward": np.mean([result.backward for result in of_ranks]) / 1e6,
+                "MB kept": np.mean([result.kept for result in of_ranks]) / 1e6,
+                "MB of experts": of_ranks[0].held / 1e6,
+                "outputs apart": max(result.apart for result in of_ranks),
+            }
+    return table
 
 
 def compare(

@@ -371,7 +371,7 @@ predict("66.1", without_loss=..., with_loss=...)  # times the mean
 # <details><summary>Why 8?</summary> A token never chooses the same expert twice, so an expert has at most one of the two choices of each token. That is half of all choices, and the mean is a sixteenth.</details>
 #
 # ### Measure
-# The net predicts a character of Python's standard library from the eight characters before it:
+# The network predicts a character of Python's standard library from the eight characters before it:
 # these are turned into a token, which passes the MoE layer, and a matrix gives a score for each
 # possible next character. It trains on two ranks with your functions, and as a control in one
 # process that computes every expert without any exchange. The router and the other small matrices
@@ -413,7 +413,7 @@ plots.lines(
 # %% [markdown]
 # **Explain.** *Losses apart* compares each step's loss with that of one process, and the next row
 # the gradients of the router in the last step. You should see differences of rounding only, so the
-# ranks train the same net. Equal losses over all steps also show that the experts' gradients are
+# ranks train the same network. Equal losses over all steps also show that the experts' gradients are
 # the same, because a single wrong update would change every later loss.
 #
 # Without the load-balancing loss, the busiest expert should get more than twice its share, and at a

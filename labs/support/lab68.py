@@ -515,7 +515,7 @@ def generate(net: GPT, prompt: torch.Tensor, count: int, attend: Callable) -> to
     return torch.cat(tokens, dim=1)
 
 
-def trained(corpus, sizes: Sizes, steps: int, texts: int = 16, rate: float = 3e-3) -> GPT:
+def trained(corpus, sizes: Sizes, steps: int, texts: int = 8, rate: float = 3e-3) -> GPT:
     """A GPT that has learned to continue Python's source, in float64: rounding chooses no token."""
     net = GPT(sizes)
     optimizer = torch.optim.Adam(net.parameters(), lr=rate)
@@ -595,16 +595,21 @@ def _one_step(decoder: Decoder, known: int) -> None:
 
 
 class Answers(NamedTuple):
-    """labels: on rank 0. seconds: of one call."""
+    """labels: on rank 0. whole: seconds of a call. net_alone: of the network for each rank's
+    part."""
 
     labels: np.ndarray
-    seconds: timing.Measurement
+    whole: timing.Measurement
+    net_alone: timing.Measurement
 
 
+@torch.inference_mode()
 def answers_and_time(comm, net: torch.nn.Module, images: np.ndarray, classify: Callable) -> Answers:
     labels = classify(comm, net, images)
-    took = timing.measure(lambda: classify(comm, net, images), comm=comm, repeat=40, seconds=2)
-    return Answers(labels, took)
+    mine = torch.from_numpy(np.array_split(images, comm.size)[comm.rank])
+    calls = {"whole": partial(classify, comm, net, images), "net": partial(net, mine)}
+    took = timing.in_turns(calls, comm=comm, repeat=40, seconds=3)
+    return Answers(labels, took["whole"], took["net"])
 
 
 def classifier(samples, epochs: int = 10) -> torch.nn.Module:

@@ -3,6 +3,7 @@ pools of virtual GPUs."""
 
 from __future__ import annotations
 
+import copy
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
@@ -665,7 +666,7 @@ def generate_over_ranks(
 ) -> Generated:
     """`count` tokens with layer(comm, entering, part), each rank with its part of every layer."""
     device = world.device()
-    net = net.to(device)
+    net = copy.deepcopy(net).to(device)  # under a launcher, it is the notebook's own
     traffic = Traffic(comm)
     decoder = Decoder(net, attend, partial(layer, traffic), net.parts(comm.rank, comm.size))
     tokens = [decoder.prefill(prompt.to(device))]

@@ -5,8 +5,8 @@
 # A network is trained once and then used for months, so most of the devices of a large service do
 # *inference*. For a language model this is harder than one forward pass. The model produces a text
 # token by token, every token waits for the one before it, and each step reads all weights from
-# memory to do very little arithmetic. A training script that keeps a device busy can therefore use
-# less than a hundredth of it when it generates text for one user, and more devices do not help by
+# memory to do very little arithmetic. A GPU that training keeps busy can reach less than a
+# hundredth of its peak when it generates text for one user, and more GPUs do not help by
 # themselves.
 #
 # In this lab we generate text with the GPT (generative pre-trained transformer) of [lab 64](64_tensor_parallel.ipynb), on one
@@ -96,14 +96,12 @@ print("the same labels:", np.array_equal(served[1].labels, served[size].labels))
 
 
 # %% [markdown]
-# **Explain.** The labels are the same, and the network alone takes about half as long on two ranks,
-# because each classifies half of the images. Whether the whole call is faster depends on the images:
-# this network needs only 34,000 operations for an image of 256 bytes, so that it may take longer to
-# send an image to another rank than to classify it. Networks that do more arithmetic per byte gain
-# more, and a service avoids the scatter: a *load balancer* passes each request to one of the
-# replicas. The latency of a single image does not improve in any case, since one replica still does
-# the whole forward pass. Replicas improve *throughput*. Only a partitioned model can improve
-# *latency*.
+# **Explain.** The network alone takes about half as long on two ranks, because each classifies half
+# of the images. Whether the whole call is faster depends on the images: with only 34,000 operations
+# for an image of 256 bytes, it may take longer to send an image than to classify it. A service
+# avoids the scatter with a *load balancer*, which passes each request to one of the replicas. The
+# latency of a single image does not improve in any case, since one replica still does the whole
+# forward pass. Replicas improve *throughput*. Only a partitioned model can improve *latency*.
 #
 # ## 2. Prefill, decode and the KV cache
 # A GPT that has read the first *n* tokens of a text returns scores for token *n* + 1. We choose the
@@ -204,12 +202,12 @@ predict.right("68.1", positions=positions, time=ratios["large"].median)
 
 
 # %% [markdown]
-# **Explain.** The tokens are the same, and this is the control of everything that follows. (The text
-# resembles Python only from far away: the model is tiny and was trained for seconds.) The cache
-# saves much less time than the number of positions suggests. In the small GPT a step mostly consists
-# of the start of its operations, which costs the same for 1 position and for 100. In the large one
-# a step with one position reads the same weights as a step with 100. What limits a step of decode
-# is therefore not its arithmetic, and the next section counts what does.
+# **Explain.** The tokens are the same, and this is the control of everything that follows. (The
+# text resembles Python only from far away: the model is tiny and was trained for seconds.) The
+# cache saves much less time than the number of positions suggests. In the small GPT a step mostly
+# consists of the start of its operations, which costs the same for 1 position and for 100. In the
+# large one a step with one position reads the same weights as a step with 100. What limits a step
+# of decode is therefore not its arithmetic, and the next section counts what does.
 #
 # ## 3. Arithmetic intensity of both phases
 # [Lab 12](12_find_the_bottleneck.ipynb) compared the flops (floating-point operations) of a layer with its bytes. A layer of this
@@ -332,14 +330,14 @@ plots.lines(
 # grows as fast as its sequences, and batching gains little more.
 #
 # The steps of decode stay well below the slanted roof, by a factor of two to four on the machine
-# where this was written. The roof is that of a copy, and a product with few rows reaches less of
-# the memory bandwidth than a copy does. One sequence is a special case: the product of a matrix and
-# a vector has a routine of its own, which here takes about half as long as the product for two
-# sequences. If the middle half is wide, other programs are running, and the cell should run again.
+# where this was written, because a product with few rows reaches less of the memory bandwidth than
+# the copy by which the roof was measured. (One sequence has a routine of its own, the product of a
+# matrix and a vector, and can take half as long as two.)
 #
-# In the prediction, the cache of 64 sequences has more bytes than the weights. It does not help
-# that more sequences share the weights, because each sequence reads its own cache. Long contexts
-# therefore keep decode memory-bound in any batch.
+# An H100 does 989 Tflop/s and reads 3.35 TB/s (NVIDIA's data sheet, dense products in BF16), so its
+# ridge is at 295 flops per byte. The predicted model with one sequence, at one flop per byte,
+# reaches 1/295 of this peak at best. With 64 sequences, the cache has more bytes than the weights,
+# and each sequence reads its own. Long contexts therefore keep decode memory-bound in any batch.
 #
 # ## 4. Tensor parallelism for one request
 # A batch does not make a single request faster. If its latency counts, or if the weights do not fit
@@ -367,8 +365,8 @@ def added(comm, terms):
 # ranks have the complete `entering`, norms and biases.
 #
 # ### Exercise 68.3 · A layer over ranks
-# Write the layer so that every rank returns what one device would return. It takes two allreduces:
-# why can the first one not wait for the second? 2 to 4 lines. *(intermediate)*
+# Write the layer so that every rank returns what one device would return. It takes two allreduces.
+# 2 to 4 lines. *(intermediate)*
 #
 # <details><summary>Hint 1: where?</summary>
 #
@@ -412,6 +410,9 @@ predict.right("68.3", allreduces=2 * layers, nbytes=4 * wide)
 
 
 # %% [markdown]
+# Could one allreduce at the end of the layer add up both terms?
+# <details><summary>Answer</summary> No. The MLP needs the norm of the complete <code>middle</code>, and the norm of a sum is not the sum of norms. Some models compute the attention and the MLP from the same input, and they do with one allreduce per layer.</details>
+#
 # **Explain.** The small GPT has 2 layers, and makes 4 allreduces of 64 numbers of 8 bytes. In the
 # large one there are 12 allreduces of 2 KB each. For messages of this length the time is nearly all
 # latency, α, so that it does not matter how fast the link is, but how soon it answers. Nothing can
@@ -519,27 +520,24 @@ predict.right(
 
 
 # %% [markdown]
-# **Explain.** By the prediction, tensor parallelism wins with few requests: each replica reads 75 MB
-# of weights in a step, each tensor rank half of them, and the allreduces are cheap beside this. With
-# many requests a step is limited by arithmetic, which both ways share equally, so the two times
-# approach each other and the allreduces remain.
+# **Explain.** By the prediction, tensor parallelism wins with few requests: each replica reads 75
+# MB of weights in a step, each tensor rank half of them, and the allreduces are cheap beside this.
+# With many requests a step is limited by arithmetic, which both ways share equally, so the two
+# times approach each other and the allreduces remain.
 #
-# The measurement contains three things that the prediction leaves out. Both cores share one memory,
-# so replicas that read weights at the same time take longer than one alone. The start of operations
-# is not shared by tensor ranks. And at every allreduce the ranks wait for the later one: the column
-# *in allreduces* contains this waiting, which is why it is far larger than 12 times α. If another
-# program runs on one of the two cores, tensor parallelism suffers in all of its allreduces and
-# replicas only at the end of a step, so on a busy machine you may see the replicas win everywhere.
-# This is the effect of a straggler ([lab 53](53_straggler_hunt.ipynb)), and one more reason why
-# tensor ranks should be alike and close together.
+# The prediction leaves out three things. Both cores share one memory, so replicas that read weights
+# at the same time take longer than one alone. The start of operations is not shared by tensor
+# ranks. And at every allreduce the ranks wait for the later one, which is why the column *in
+# allreduces* is far larger than 12 times α. If another program runs on one of the cores, tensor
+# parallelism suffers in all of its allreduces, so on a busy machine you may see the replicas win
+# everywhere. This is the effect of a straggler ([lab 53](53_straggler_hunt.ipynb)).
 #
 # ### The same question for eight GPUs
 # Your two functions also answer the question for hardware that is not here. Take a model with 40
 # layers and hidden size 5,120 (12.6 billion weights, 25 GB in 16 bits), with 1,000 positions in
-# each cache. We compute the *least* time of a step by the roofline, with the numbers of NVIDIA's
-# data sheet of the H100 (SXM): 989 Tflop/s for dense BF16 products and 3.35 TB/s. The allreduces
-# run on the virtual cluster, our simulator, for eight GPUs in one node, and for eight nodes with
-# one GPU each, connected by InfiniBand NDR.
+# each cache. We compute the *least* time of a step by the roofline of an H100. The allreduces run
+# on the virtual cluster, our simulator, for eight GPUs in one node, and for eight nodes with one
+# GPU each, connected by InfiniBand NDR.
 
 # %%
 def h100(requests, new=1, context=1000):
@@ -574,12 +572,12 @@ plots.lines(
 
 
 # %% [markdown]
-# **Explain.** These times are computed, and no real server reaches them. Their order is what
-# counts. A replica cannot be faster than the 7.5 ms in which a device reads 25 GB. Tensor ranks
-# read an eighth of it, but each of the 80 allreduces adds some 40 µs, mostly latency, so that a
-# step takes far more than an eighth. In a node the lead of tensor parallelism lasts up to some
-# number of requests, from where on the replicas have more throughput. Between nodes the arrays of
-# many requests also need bandwidth, and the curves meet earlier. Servers therefore use tensor
+# **Explain.** These times are computed, and no real server reaches them: their order counts. A
+# replica cannot be faster than the 7.5 ms in which a device reads 25 GB. Tensor ranks read an
+# eighth of it, but each of the 80 allreduces adds some 40 µs, mostly latency, so that a step takes
+# far more than an eighth. In a node the lead of tensor parallelism lasts up to some number of
+# requests, from where on the replicas have more throughput. Between nodes the arrays of many
+# requests also need bandwidth, and the curves meet earlier. Servers therefore use tensor
 # parallelism inside a node, with as few ranks as the latency (or the memory) requires, and replicas
 # of this group for the rest.
 #
@@ -710,7 +708,7 @@ plots.lines(
 # **Explain.** At a low load the two are alike, because there is hardly ever a batch. At a high load
 # continuous batching reaches more tokens per second, and above all a request does not have to wait
 # for the end of a batch, so that its first token comes much earlier. In the plot this is the better
-# curve: at each throughput less latency. Each point is one run with the same 24 requests, so
+# curve: at each throughput less latency. Each point is one run, so
 # differences of ten percent mean nothing here.
 #
 # The last column shows the price. The time between two tokens is usually that of a step of decode,
@@ -719,11 +717,11 @@ plots.lines(
 # ([Sarathi-Serve, 2024](https://arxiv.org/abs/2403.02310)), and the one of the next section.
 #
 # ## 7. A separate pool for prefill
-# Prefill is limited by arithmetic and decode by memory, and they disturb each other. **Disaggregated
-# serving** ([DistServe, 2024](https://arxiv.org/abs/2401.09670), [Splitwise, 2024](https://arxiv.org/abs/2311.18677)) gives each phase devices
-# of its own. One pool does the prefills, and sends the KV cache of a request to a device of the
-# other pool, which decodes. No decode step is interrupted any more, but there is a message to pay,
-# and both pools must have the right size.
+# Prefill is limited by arithmetic and decode by memory, and they disturb each other.
+# **Disaggregated serving** ([DistServe, 2024](https://arxiv.org/abs/2401.09670), [Splitwise, 2024](https://arxiv.org/abs/2311.18677)) gives
+# each phase devices of its own. One pool does the prefills, and sends the KV cache of a request to
+# a device of the other pool, which decodes. No decode step is interrupted any more, but there is a
+# message to pay, and both pools must have the right size.
 #
 # We compare both on the virtual cluster, with four H100 and the model of section 5. Prompts have
 # 2,000 tokens, answers about 100, and 24 requests arrive per second. The ranks' seconds of
@@ -752,21 +750,21 @@ print(pandas.DataFrame(table).T.map("{:.3g}".format).to_string())
 # %% [markdown]
 # **Explain.** With four devices for both phases, one in a hundred gaps between tokens is longer
 # than a prefill: the user sees the text stop. With two pools the 99th percentile drops to little
-# more than an ordinary step. The ordinary step itself becomes longer, because two devices now
-# decode for the requests of four. The time to the first token becomes less predictable, as two
-# devices have to do all prefills and requests wait for each other.
+# more than an ordinary step. The ordinary step itself becomes longer, because two devices decode
+# what four decoded before. The time to the first token becomes less predictable, because two
+# devices have to do all prefills, and requests wait for each other.
 #
-# The *second token* shows the message, which carries 1.64 GB. NVLink moves it in less than a step,
-# and over InfiniBand it takes about two steps. The printed 39 GB per second is also a requirement:
-# two ports with 25 Gb/s each would carry 6 GB/s, so caches would pile up without end. The last row
-# has one device for prefill, which needs 54 ms for each of 24 requests per second, more than a
-# second of work per second. Its queue grows as long as requests come. A pool therefore has to be
-# sized for the ratio of prompts to answers, and a server that sees this ratio change has to move
-# devices between the pools.
+# The time to the *second token* contains the message, which carries 1.64 GB. NVLink moves it in
+# less than a step, and InfiniBand in about two. As an answer has about 100 tokens, one gap in a
+# hundred is that of the message, which is why it appears in the 99th percentile. The printed 39 GB
+# per second is also a requirement: two ports with 25 Gb/s each would carry 6 GB/s, so caches would
+# pile up without end. The last row has one device for prefill, which needs 54 ms for each of 24
+# requests per second, more than a second of work per second. Its queue grows as long as requests
+# come. A pool therefore has to be sized for the ratio of prompts to answers, and a server that sees
+# this ratio change has to move devices between the pools.
 #
-# The computation leaves out what an implementation adds, such as the memory that limits the number
-# of caches, and it takes the roofline as the time of a step. It shows the direction of each effect,
-# not the milliseconds of a product.
+# The computation takes the roofline as the time of a step, and leaves out that memory limits the
+# number of caches. It shows the direction of each effect, not the milliseconds of a product.
 #
 # ### What you take away
 # - A request has two phases. Prefill is like training: many tokens per weight. Decode reads all
@@ -775,8 +773,8 @@ print(pandas.DataFrame(table).T.map("{:.3g}".format).to_string())
 #   memory and keeps decode memory-bound for long contexts.
 # - More sequences in a batch give more throughput at a longer step. Continuous batching lets
 #   requests use the batch without waiting for each other.
-# - Tensor parallelism is what makes a single request faster. Its two allreduces per layer are short,
-#   so the latency of the links decides, and tensor ranks stay inside a node.
+# - Tensor parallelism is what makes a single request faster. Its two allreduces per layer are
+#   short, so the latency of the links decides, and tensor ranks stay inside a node.
 # - Replicas send nothing. For many requests they have the most throughput, provided that the model
 #   fits into one device.
 # - A pool for prefill removes the pauses between tokens and costs the transfer of the cache.
@@ -788,8 +786,6 @@ print(pandas.DataFrame(table).T.map("{:.3g}".format).to_string())
 #   tokens costs on the H100 of section 5, and how many of the proposed tokens must be right for a
 #   gain. What does your `attend` need to change, if `queries` has more than one position and the
 #   cache is not empty?
-# - Multiply `layers` and divide `wide`, so that the weights stay the same: what happens to the share
-#   of the allreduces in section 5?
 # - Compare the memory of the caches in section 6 with that of a server that reserves `places`
 #   positions for each slot. [PagedAttention](https://arxiv.org/abs/2309.06180) allocates the cache in small blocks, as an
 #   operating system does with pages.

@@ -63,10 +63,9 @@ patience = 20  # seconds after which a check calls a program stuck
 
 # %% [markdown]
 # ## 1. A classifier: replicas are enough
-# For the network of [lab 10](10_train_on_one_device.ipynb), inference over ranks is simple. Every
-# rank has a **replica**, which is a complete copy of the model. Rank 0 scatters the images, every
-# rank classifies its part, and rank 0 gathers the labels. Nothing is sent in between, because an
-# image does not need any other image:
+# For the network of [lab 10](10_train_on_one_device.ipynb), inference over ranks is simple. Every rank has a **replica**, which is
+# a complete copy of the model. Rank 0 scatters the images, every rank classifies its part, and rank
+# 0 gathers the labels. Nothing is sent in between, because an image does not need any other image:
 
 # %%
 def classify(comm, net, images):
@@ -91,7 +90,7 @@ for ranks in sorted({1, size}):
     labels, whole, net_alone = served[ranks]
     right = np.mean(labels == np.tile(samples.test_y, 16))
     record.add("classified", ranks=ranks, seconds=whole, net_alone=net_alone, right=float(right))
-    print(f"{ranks} ranks, {right:.1%} right: {whole}\n  the network alone: {net_alone}")
+    print(f"ranks: {ranks}, {right:.1%} right: {whole}\n  the network alone: {net_alone}")
 print("the same labels:", np.array_equal(served[1].labels, served[size].labels))
 
 
@@ -341,11 +340,10 @@ plots.lines(
 #
 # ## 4. Tensor parallelism for one request
 # A batch does not make a single request faster. If its latency counts, or if the weights do not fit
-# into one device, the layers have to be partitioned. We use the cuts of
-# [lab 64](64_tensor_parallel.ipynb): a rank has some heads of the attention, *with their part of
-# the KV cache*, and some columns and rows of the MLP. Each rank then reads only its part of the
-# weights and of the cache. There is no backward pass, so of [lab 64](64_tensor_parallel.ipynb)'s pair f and g only g remains,
-# the allreduce that adds up the ranks' terms:
+# into one device, the layers have to be partitioned. We use the cuts of [lab 64](64_tensor_parallel.ipynb): a rank has some
+# heads of the attention, *with their part of the KV cache*, and some columns and rows of the MLP.
+# Each rank then reads only its part of the weights and of the cache. There is no backward pass, so
+# of the pair f and g in [lab 64](64_tensor_parallel.ipynb) only g remains, the allreduce that adds up the terms of all ranks:
 
 # %%
 def added(comm, terms):
@@ -757,7 +755,7 @@ print(pandas.DataFrame(table).T.map("{:.3g}".format).to_string())
 # The time to the *second token* contains the message, which carries 1.64 GB. NVLink moves it in
 # less than a step, and InfiniBand in about two. As an answer has about 100 tokens, one gap in a
 # hundred is that of the message, which is why it appears in the 99th percentile. The printed 39 GB
-# per second is also a requirement: two ports with 25 Gb/s each would carry 6 GB/s, so caches would
+# per second is also a requirement: two ports of 25 Gb/s each would carry 6 GB/s, so caches would
 # pile up without end. The last row has one device for prefill, which needs 54 ms for each of 24
 # requests per second, more than a second of work per second. Its queue grows as long as requests
 # come. A pool therefore has to be sized for the ratio of prompts to answers, and a server that sees

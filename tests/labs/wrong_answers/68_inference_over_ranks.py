@@ -41,6 +41,9 @@ WRONG = [
     Wrong("68.1", "nothing is cached", [_KEYS, _VALUES, _ATTEND], [
         "    pass", "    pass", "    return scaled_dot_product_attention(queries, keys, values, is_causal=causal)"],
           "the shape of cache"),
+    Wrong("68.1", "another dictionary", [_KEYS, _VALUES], [
+        '    old, cache = cache, {}\n    cache["keys"] = torch.cat([old["keys"], keys], dim=2)',
+        '    cache["values"] = torch.cat([old["values"], values], dim=2)'], "the shape of cache"),
     Wrong("68.1", "values are keys", _ATTEND, _ATTEND.replace('cache["values"]', 'cache["keys"]'), "the attention"),
     Wrong("68.2", "a multiply-add is one", _FLOPS, _FLOPS.replace("2 * w", "w").replace("4 *", "2 *"),
           "counts as two"),

@@ -529,10 +529,10 @@ predict.right(
 # %% [markdown]
 # **Explain.** With few requests a step is limited by memory, and tensor parallelism has an
 # advantage: each replica reads 75 MB of weights in a step, and each tensor rank half of them. On a
-# quiet machine with 2 cores we measured 12.6 ms against 15.0 ms for 8 requests. With many requests
-# arithmetic decides, which both ways share equally, and for 32 requests both took 28 ms. With 2
-# requests the replicas were slightly faster, because each has a single sequence and uses the fast
-# routine of section 3.
+# quiet machine with 2 cores we measured 9.7 ms for 8 requests, and 12.4 ms with replicas. With more
+# requests arithmetic gains in weight, which both ways share equally: 22.6 and 24.3 ms for 32
+# requests. With 2 requests the two hardly differ (7.5 and 7.8 ms), because each replica has a
+# single sequence and uses the fast routine of section 3.
 #
 # The prediction leaves out three things. Both cores share one memory, so replicas that read weights
 # at the same time can take longer than one alone. The start of operations is not shared by tensor
@@ -586,9 +586,9 @@ plots.lines(
 # **Explain.** These times are computed, and no real server reaches them: their order counts. A
 # replica cannot be faster than the 7.5 ms in which a device reads 25 GB. Tensor ranks read an
 # eighth of it, but each of the 80 allreduces adds some 40 µs, mostly latency, so that a step takes
-# far more than an eighth. In a node the lead of tensor parallelism lasts up to some number of
-# requests, from where on the replicas have more throughput. Between nodes the arrays of many
-# requests also need bandwidth, and the curves meet earlier. Servers therefore use tensor
+# far more than an eighth. In a node tensor parallelism leads up to 128 requests, and for 256 the
+# replicas have the shorter step. Between nodes the arrays of many requests need more of the
+# bandwidth, and the lead ends after 32 requests. Servers therefore use tensor
 # parallelism inside a node, with as few ranks as the latency (or the memory) requires, and replicas
 # of this group for the rest.
 #
@@ -722,16 +722,17 @@ plots.lines(
 )
 
 # %% [markdown]
-# **Explain.** At a low load the two are alike, because there is hardly ever a batch. At a high load
-# continuous batching reaches more tokens per second, and above all a request does not have to wait
-# for the end of a batch, so that its first token comes much earlier. In the plot this is the better
-# curve: at each throughput less latency. Each point is one run, so
-# differences of ten percent mean nothing here.
+# **Explain.** With static batching a request that arrives just after a batch has begun waits for
+# its end, even at a low load. With continuous batching it gets its first token after one step and
+# its own prefill. At a high load continuous batching also reaches more tokens per second, because
+# no slot computes for finished requests. In the plot this is the better curve: less latency at each
+# throughput. Each point is one run, so differences of ten percent mean nothing here.
 #
-# The last column shows the price. The time between two tokens is usually that of a step of decode,
-# but whenever a request is admitted, its prefill comes first and all others wait. Long prompts make
-# this worse. Two remedies are in use: to divide a prefill into chunks that share a step with decode
-# ([Sarathi-Serve, 2024](@agrawal2024)), and the one of the next section.
+# The last column shows what remains. The time between two tokens is usually that of a step of
+# decode, but whenever a request is admitted, its prefill comes first, and all others wait. (In a
+# static batch the first request waits for the prefills of all others at the beginning.) Long
+# prompts make this worse. Two remedies are in use: to divide a prefill into chunks that share a
+# step with decode ([Sarathi-Serve, 2024](@agrawal2024)), and the one of the next section.
 #
 # ## 7. A separate pool for prefill
 # Prefill is limited by arithmetic and decode by memory, and they disturb each other.
@@ -799,10 +800,10 @@ print(pandas.DataFrame(table).T.map("{:.3g}".format).to_string())
 # ### Going further (optional)
 # - **Speculative decoding** ([Leviathan et al., 2023](@leviathan2023)) lets a small model propose
 #   several tokens, which the large model checks in one step: a step with 4 new tokens reads the
-#   weights once, as one with a single token does. Compute with `step_cost` what a step with 4 new
-#   tokens costs on the H100 of section 5, and how many of the proposed tokens must be right for a
-#   gain. What does your `attend` need to change, if `queries` has more than one position and the
-#   cache is not empty?
+#   weights once, as one with a single token does. With `step_cost` you can compute that on the H100
+#   of section 5 such a step takes no longer, so each right proposal is a gain, minus the time of
+#   the small model. Your `attend` would need another mask, because several new positions then meet
+#   a cache that is not empty: position *i* of them may use the cache and the new ones up to itself.
 # - Compare the memory of the caches in section 6 with that of a server that reserves `places`
 #   positions for each slot. [PagedAttention](@kwon2023) allocates the cache in small blocks, as an
 #   operating system does with pages.

@@ -307,7 +307,7 @@ plots.lines(
     ylabel="Gflop/s",
     logx=True,
     logy=True,
-    title="Decode is left of the ridge, prefill right of it",
+    title="Decode begins left of the ridge, prefill is right of it",
     name="roofline",
 )
 latency = [1e3 * took.median for took in decode.values()]

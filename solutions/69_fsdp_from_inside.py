@@ -364,12 +364,17 @@ lab69.draw_steps(
 )
 
 # %% [markdown]
-# **Explain.** Without prefetch next to nothing of the gathers is hidden, because `before` waits for
-# each of them. With prefetch most of their time lies under computation. The exceptions are the
-# first gather of each pass, which nothing precedes, and gathers that take longer than a layer
-# computes. FSDP2 launches as many collectives as your functions, and prefetches, too. (A column
-# named *allreduces* has only DDP's. Gloo itself makes a reduce-scatter from an allreduce, as the
-# names in the trace show, so it sends twice as much as necessary. NCCL does not.)
+# **Explain.** Without prefetch none of the gathers is hidden, because `before` waits for each of
+# them. With prefetch a part of their time lies under computation. The exceptions are the first
+# gather of each pass, which nothing precedes, and the time by which a gather takes longer than the
+# layer before it computes. On a fast link, or with more `samples`, that time is short.
+#
+# FSDP2 launches as many collectives as your functions. On CPUs it hides nothing, however, because
+# it leaves the waiting to streams of a GPU: its gathers are launched without `async_op`, so that on
+# a GPU only a stream waits for them, while the program goes on. A CPU has no such streams, and each
+# gather blocks it. (The *allreduces* are those of DDP's buckets. Gloo itself makes a reduce-scatter
+# from an allreduce, as the names in the trace show, and so sends more than necessary. NCCL has a
+# reduce-scatter of its own.)
 #
 # Hidden is not the same as free. Where ranks share a processor's cores, as on a laptop, moving the
 # bytes takes time of a core that could compute, so a gather that is hidden takes longer, and so
@@ -443,5 +448,5 @@ lab69.draw_memory(used, "Memory of one rank's tensors in a step")
 # - [@zhao2023] FSDP with flat parameters, prefetching and its limits, by those who built it.
 # - [@rajbhandari2020] ZeRO, whose stage 3 this lab builds.
 # - [@pytorch_fsdp2] The documentation of `fully_shard`.
-# - [@zhang2024_simplefsdp] The same as ordinary PyTorch operations, which a compiler reorders.
-# - [@liang2025_torchtitan] FSDP2 together with the other kinds of parallelism, for training Llama.
+# - [@zhang2024] The same as ordinary PyTorch operations, which a compiler reorders.
+# - [@liang2025] FSDP2 together with the other kinds of parallelism, for training Llama.

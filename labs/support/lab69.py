@@ -50,16 +50,16 @@ def gathered_again(shard_of, launch_gather, wait, patience, ranks):
         tried = _run(gathers, shard_of, launch_gather, wait, ranks=size, timeout=patience)
         for rank, got in enumerate(tried):
             where = f"{counted(size, 'rank')}, rank {rank}"
-            told = f"{where}: `launch_gather` sets no `unit.work`. Use async_op=True, and keep the handle."
-            expect(got["launched"], told)
-            told = "`launch_gather` waits for a rank that comes late. Use async_op=True, and wait in `wait`."
-            expect(got["late"] < 0.7, told)
+            told = f"{where}: `launch_gather` sets no `unit.work`."
+            expect(got["launched"], f"{told} Use async_op=True, and keep the handle.")
+            told = "`launch_gather` waits for a rank that comes late."
+            expect(got["late"] < 0.7, f"{told} Use async_op=True, and wait in `wait`.")
             told = f"{where}: after `wait` the gather has not been awaited. Call unit.work.wait()."
             expect(got["waited"], told)
             expect.close(got["full"], got["want"], f"{where}: the parameters in `unit.full`")
             told = f"{where}: after `wait`, `unit.work` is still set. It has to be None again."
             expect(got["idle"], told)
-            what = f"{where}: gathers launched, where `launch_gather` is called three times for one unit"
+            what = f"{where}: gathers, where `launch_gather` is called three times for one unit"
             because = "a gather that is in flight or complete is not launched again"
             expect.equal(got["launches"], 1, what, because=because)
 

@@ -7,7 +7,7 @@ COMPUTE, GATHER = 10, 8  # units of time
 
 
 def fsdp() -> Canvas:
-    """The forward pass of three sharded layers, without and with prefetch, and what is in memory."""
+    """A forward pass of three sharded layers, and whose parameters are in memory."""
     canvas = Canvas(62)
     _way(canvas, 35, "without prefetch", _in_turns())
     _way(canvas, 3, "with prefetch", _ahead())
@@ -29,9 +29,7 @@ def _in_turns() -> list[tuple[float, float, float]]:
 def _ahead() -> list[tuple[float, float, float]]:
     starts = [GATHER + COMPUTE * layer for layer in range(LAYERS)]
     gathers = [0, *starts[:-1]]
-    return [
-        (gather, start, start + COMPUTE) for gather, start in zip(gathers, starts, strict=True)
-    ]
+    return [(gather, start, start + COMPUTE) for gather, start in zip(gathers, starts, strict=True)]
 
 
 def _way(canvas: Canvas, base: float, name: str, layers: list[tuple[float, float, float]]) -> None:

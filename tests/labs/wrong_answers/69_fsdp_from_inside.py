@@ -1,0 +1,109 @@
+"""Mistakes of learners in lab 69: exercise, mistake, what is replaced, by what, a phrase of the
+rejection."""
+
+from tests.labs.wrong_answers import Right, Wrong
+
+SMALL = {"width": 32, "layers": 4, "samples": 8, "steps": 2, "repeat": 2}
+
+_PADDED = "    padded = pad(flat, (0, -len(flat) % ranks))"
+_SHARD = "    return padded.chunk(ranks)[rank].clone()"
+_IF = "    if not unit.gathered:"
+_ROOM = "        unit.full.untyped_storage().resize_(unit.full.nbytes)"
+_GATHER = (
+    "        unit.work = dist.all_gather_into_tensor(unit.full, unit.shard.detach(), async_op=True)"
+)
+_WAIT = "        unit.work.wait()\n        unit.work = None"
+_RELEASE = "    unit.full.untyped_storage().resize_(0)"
+_BEFORE = "    launch_gather(units[i])\n    wait(units[i])"
+_AFTER = "    release(units[i])"
+_FREED = "    for weights in parameters:\n        weights.grad = None\n"
+_REDUCE = "    return part, dist.reduce_scatter_tensor(part, flat, async_op=True)"
+_AVERAGE = "    unit.shard.grad = part / dist.get_world_size()"
+_TOTAL = "    total = sum(unit.shard.grad.square().sum() for unit in units)"
+_NORM = "    dist.all_reduce(total)\n    return total.sqrt()"
+_NEXT = "    if 0 <= following < len(units):\n        launch_gather(units[following])"
+_PREFETCH = (
+    "    launch_gather(units[i])\n    following = i + direction\n" + _NEXT + "\n    wait(units[i])"
+)
+
+# fmt: off
+WRONG = [
+    Wrong("69.1", "no padding", _PADDED, "    padded = flat", "The shards' lengths"),
+    Wrong("69.1", "always one more", _PADDED, "    padded = pad(flat, (0, ranks - len(flat) % ranks))",
+          "nothing has to be padded"),
+    Wrong("69.1", "padded in front", "(0, -len(flat) % ranks)", "(-len(flat) % ranks, 0)", "All shards"),
+    Wrong("69.1", "dealt out like cards", _SHARD, "    return padded[rank::ranks].clone()",
+          "not every so many-th"),
+    Wrong("69.1", "a view", _SHARD, "    return padded.chunk(ranks)[rank]", "because it is a view of all"),
+    Wrong("69.1", "always rank 0's", _SHARD, "    return padded.chunk(ranks)[0].clone()", "All shards"),
+    Wrong("69.1", "waits at once", _GATHER, _GATHER + "\n        unit.work.wait()", "waits for a rank that comes late"),
+    Wrong("69.1", "not asynchronous", "unit.shard.detach(), async_op=True)", "unit.shard.detach())",
+          "sets no `unit.work`"),
+    Wrong("69.1", "launched again", _IF, "    if True:", "called three times"),
+    Wrong("69.1", "never awaited", _WAIT, "        unit.work = None", "has not been awaited"),
+    Wrong("69.1", "the handle is kept", _WAIT, "        unit.work.wait()", "has to be None again"),
+    Wrong("69.1", "no memory", _ROOM, "        pass", "69.1"),
+    Wrong("69.2", "nothing is released", _RELEASE, "    pass", "layers whose full parameters take memory"),
+    Wrong("69.2", "the tensor is dropped", _RELEASE, "    unit.full = None", "must remain the same tensor"),
+    Wrong("69.2", "the tensor is deleted", _RELEASE, "    del unit.full", "must remain the same tensor"),
+    Wrong("69.2", "a smaller tensor", _RELEASE, "    unit.full.data = torch.empty(0)", "69.2"),
+    Wrong("69.2", "only forward", _AFTER, "    if direction == 1:\n        release(units[i])",
+          "layers whose full parameters take memory"),
+    Wrong("69.2", "only backward", _AFTER, "    if direction == -1:\n        release(units[i])",
+          "layers whose full parameters take memory"),
+    Wrong("69.2", "no wait", _BEFORE, "    launch_gather(units[i])", "is not awaited"),
+    Wrong("69.2", "all at once", _BEFORE,
+          "    for unit in units:\n        launch_gather(unit)\n    for unit in units:\n        wait(unit)",
+          "layers whose full parameters take memory"),
+    Wrong("69.2", "no gather in the backward pass", _BEFORE,
+          "    if direction == 1:\n        launch_gather(units[i])\n        wait(units[i])", "not gathered"),
+    Wrong("69.3", "the sums", _AVERAGE, "    unit.shard.grad = part", "the sums, not the averages"),
+    Wrong("69.3", "no communication", _REDUCE,
+          "    part = flat.chunk(dist.get_world_size())[dist.get_rank()] * dist.get_world_size()\n"
+          "    return part, dist.barrier(async_op=True)", "the rank's own gradient"),
+    Wrong("69.3", "an allreduce", _REDUCE,
+          "    work = dist.all_reduce(flat, async_op=True)\n"
+          "    return flat.chunk(dist.get_world_size())[dist.get_rank()], work",
+          "A reduce-scatter alone is enough"),
+    Wrong("69.3", "waits at once", _REDUCE,
+          "    work = dist.reduce_scatter_tensor(part, flat, async_op=True)\n    work.wait()\n"
+          "    return part, work", "waits for a rank that comes late"),
+    Wrong("69.3", "full gradients stay", _FREED, "", "leaves the full gradients"),
+    Wrong("69.3", "nothing is kept", _AVERAGE, "    part / dist.get_world_size()", "has no gradient"),
+    Wrong("69.3", "the norm of shards", "    dist.all_reduce(total)\n", "", "the norm of this rank's shards"),
+    Wrong("69.3", "norms added up", _NORM,
+          "    total = total.sqrt()\n    dist.all_reduce(total)\n    return total", "their squares do"),
+    Wrong("69.3", "no root", _NORM, "    dist.all_reduce(total)\n    return total", "the square of the norm"),
+    Wrong("69.4", "no prefetch", _NEXT, "    pass", "awaited before the layer computes"),
+    Wrong("69.4", "awaited at once", _NEXT, _NEXT + "\n        wait(units[following])",
+          "awaited before the layer computes"),
+    Wrong("69.4", "always forward", "following = i + direction", "following = i + 1",
+          "the next layer is i - 1"),
+    Wrong("69.4", "the last unit, by accident", "    if 0 <= following < len(units):",
+          "    if following < len(units):", "gathers in flight"),
+    Wrong("69.4", "two layers ahead", "following = i + direction", "following = i + 2 * direction",
+          "gathers in flight"),
+    Wrong("69.4", "all of them", _NEXT, "    for unit in units:\n        launch_gather(unit)", "gathers in flight"),
+    Wrong("69.4", "the layer itself is not awaited", _PREFETCH, _PREFETCH.replace("\n    wait(units[i])", ""),
+          "not awaited"),
+]
+
+RIGHT = [
+    Right("69.1", "zeros and slices", [_PADDED, _SHARD], [
+        "    each = (len(flat) + ranks - 1) // ranks",
+        "    part = flat.new_zeros(each)\n    own = flat[rank * each : (rank + 1) * each]\n"
+        "    part[: len(own)] = own\n    return part"]),
+    Right("69.1", "by a list of views", _GATHER,
+          "        views = list(unit.full.chunk(dist.get_world_size()))\n"
+          "        unit.work = dist.all_gather(views, unit.shard.detach(), async_op=True)"),
+    Right("69.2", "one storage", _RELEASE,
+          "    storage = unit.full.untyped_storage()\n    if storage.nbytes():\n        storage.resize_(0)"),
+    Right("69.3", "the average in place", _AVERAGE,
+          "    part /= dist.get_world_size()\n    unit.shard.grad = part"),
+    Right("69.3", "a tensor of squares", _TOTAL,
+          "    total = torch.cat([unit.shard.grad for unit in units]).pow(2).sum()"),
+    Right("69.4", "first the current layer", _PREFETCH,
+          "    launch_gather(units[i])\n    wait(units[i])\n    ahead = i + direction\n"
+          "    if ahead in range(len(units)):\n        launch_gather(units[ahead])"),
+]
+# fmt: on

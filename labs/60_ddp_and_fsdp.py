@@ -306,7 +306,7 @@ predict.right("60.3", gigabytes_stage_0=gigabytes[0], gigabytes_stage_3=gigabyte
 #
 # From then on every parameter is a *DTensor* (distributed tensor), of which each rank has a shard.
 # Before a block computes, its shards are gathered from all ranks, and afterwards the gathered
-# parameters are freed.
+# parameters are freed. (In [lab 69](69_fsdp_from_inside.ipynb) you write this yourself.)
 #
 # ### Measure
 # A network trains on two ranks for three steps in each of four ways. The table shows the bytes that

@@ -243,7 +243,7 @@ check("69.3", start, finish, norm)
 # ### Exercise 69.4 · The next layer's gather
 # `prefetch` replaces `before`: while layer i computes, the gather of the layer that is used next
 # should be in flight, and no other. In the forward pass the next layer is i + 1, and in the
-# backward pass it is i − 1. 3 or 4 lines. *(intermediate)*
+# backward pass it is i − 1. 4 or 5 lines. *(intermediate)*
 #
 # <details><summary>Hint 1: the ends of the stack</summary>
 #
@@ -252,8 +252,8 @@ check("69.3", start, finish, norm)
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
-# `launch_gather(units[i])` for the first layer, which nobody has prefetched. Then
-# `launch_gather(units[i + direction])` if there is such a layer, and at last `wait(units[i])`.
+# Begin as in `before`: its `launch_gather` is for the first layer, which nobody has prefetched, and
+# its `wait` for all layers. Then `launch_gather(units[i + direction])`, if there is such a layer.
 # </details>
 
 # %%
@@ -330,12 +330,17 @@ lab69.draw_steps(
 )
 
 # %% [markdown]
-# **Explain.** Without prefetch next to nothing of the gathers is hidden, because `before` waits for
-# each of them. With prefetch most of their time lies under computation. The exceptions are the
-# first gather of each pass, which nothing precedes, and gathers that take longer than a layer
-# computes. FSDP2 launches as many collectives as your functions, and prefetches, too. (A column
-# named *allreduces* has only DDP's. Gloo itself makes a reduce-scatter from an allreduce, as the
-# names in the trace show, so it sends twice as much as necessary. NCCL does not.)
+# **Explain.** Without prefetch none of the gathers is hidden, because `before` waits for each of
+# them. With prefetch a part of their time lies under computation. The exceptions are the first
+# gather of each pass, which nothing precedes, and the time by which a gather takes longer than the
+# layer before it computes. On a fast link, or with more `samples`, that time is short.
+#
+# FSDP2 launches as many collectives as your functions. On CPUs it hides nothing, however, because
+# it leaves the waiting to streams of a GPU: its gathers are launched without `async_op`, so that on
+# a GPU only a stream waits for them, while the program goes on. A CPU has no such streams, and each
+# gather blocks it. (The *allreduces* are those of DDP's buckets. Gloo itself makes a reduce-scatter
+# from an allreduce, as the names in the trace show, and so sends more than necessary. NCCL has a
+# reduce-scatter of its own.)
 #
 # Hidden is not the same as free. Where ranks share a processor's cores, as on a laptop, moving the
 # bytes takes time of a core that could compute, so a gather that is hidden takes longer, and so

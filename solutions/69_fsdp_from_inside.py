@@ -272,7 +272,7 @@ check("69.3", start, finish, norm)
 # ### Exercise 69.4 · The next layer's gather
 # `prefetch` replaces `before`: while layer i computes, the gather of the layer that is used next
 # should be in flight, and no other. In the forward pass the next layer is i + 1, and in the
-# backward pass it is i − 1. 3 or 4 lines. *(intermediate)*
+# backward pass it is i − 1. 4 or 5 lines. *(intermediate)*
 #
 # <details><summary>Hint 1: the ends of the stack</summary>
 #
@@ -281,8 +281,8 @@ check("69.3", start, finish, norm)
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
-# `launch_gather(units[i])` for the first layer, which nobody has prefetched. Then
-# `launch_gather(units[i + direction])` if there is such a layer, and at last `wait(units[i])`.
+# Begin as in `before`: its `launch_gather` is for the first layer, which nobody has prefetched, and
+# its `wait` for all layers. Then `launch_gather(units[i + direction])`, if there is such a layer.
 # </details>
 
 
@@ -292,10 +292,10 @@ def prefetch(units, i, direction):
     way."""
     ### BEGIN SOLUTION
     launch_gather(units[i])
+    wait(units[i])
     following = i + direction
     if 0 <= following < len(units):
         launch_gather(units[following])
-    wait(units[i])
     ### END SOLUTION
 
 

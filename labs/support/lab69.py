@@ -149,7 +149,7 @@ def next_one_in_flight(prefetch, after, shard_of, patience, ranks):
                 following = following if 0 <= following[0] < len(WIDTHS) - 1 else []
                 other = [event.layer - event.direction]
                 slips = {
-                    "the gather is awaited before the layer computes": [],
+                    "launch the next gather, of layer i + direction, and do not wait for it": [],
                     "in the backward pass the next layer is i - 1": other,
                 }
                 slips = {words: slip for words, slip in slips.items() if slip != following}
@@ -275,6 +275,7 @@ def averages(parts: Parts, norm: Callable) -> dict:
     unit.shard.grad = kept
     rank = distributed.get_rank()
     grads = [unit.shard.grad for unit in net.units]
+    there = all(grad is not None for grad in grads)
     squares = torch.tensor(sum(float(grad.square().sum()) for grad in grads if grad is not None))
     norms = squares.sqrt().to(world.device())
     distributed.all_reduce(norms)
@@ -285,7 +286,7 @@ def averages(parts: Parts, norm: Callable) -> dict:
         "ours": [None if grad is None else grad.cpu().numpy() for grad in grads],
         "means": [parts.shard_of(mean, rank, ranks).cpu().numpy() for mean in means],
         "own": [parts.shard_of(gradient, rank, ranks).cpu().numpy() for gradient in own],
-        "norm": float(norm(net.units)),
+        "norm": float(norm(net.units)) if there else 0.0,
         "want norm": float(torch.cat(means).norm()),
         "norm of shards": float(squares.sqrt()),
         "sum of norms": float(norms),
@@ -622,21 +623,21 @@ def _traced(profile: profiling.Profile, file: Path) -> Traced:
     lasts = 0.0
     hidden = 0.0
     for number in profile.middle:
-        rows = _rows(rank.spans[number])
+        rows = rows_of(rank.spans[number])
         lasts += sum(end - begin for begin, end in rows["gathers"])
-        hidden += sum(_inside(gather, rows["computes"]) for gather in rows["gathers"])
+        hidden += sum(shared(gather, rows["computes"]) for gather in rows["gathers"])
     median = profile.middle[0]
     zero = rank.steps[median][0]
     rows = {
         name: [(begin - zero, end - zero) for begin, end in intervals]
-        for name, intervals in _rows(rank.spans[median]).items()
+        for name, intervals in rows_of(rank.spans[median]).items()
     }
     share = hidden / lasts if lasts else 0.0
     seconds = lasts / len(profile.middle)
     return Traced(profile.step, _calls(profile), seconds, share, rows, profile.save(file))
 
 
-def _rows(spans: Sequence) -> dict[str, list[Interval]]:
+def rows_of(spans: Sequence) -> dict[str, list[Interval]]:
     """What this rank computes, disjoint: operators of this thread, or kernels. The engine's own
     spans are not counted, as hooks wait in them. And its collectives."""
     # A fork's own thread is not in Python's list by its number.
@@ -655,7 +656,8 @@ def _rows(spans: Sequence) -> dict[str, list[Interval]]:
     return rows
 
 
-def _inside(interval: Interval, others: Sequence[Interval]) -> float:
+def shared(interval: Interval, others: Sequence[Interval]) -> float:
+    """Seconds of the interval that lie in the others, which are disjoint."""
     begin, end = interval
     return sum(max(0.0, min(end, after) - max(begin, before)) for before, after in others)
 
@@ -669,7 +671,7 @@ def draw_steps(traced: dict[str, Traced], title: str):
         for way, each in traced.items()
         for name, intervals in each.rows.items()
     ]
-    figure = plots.draw_rows(rows, looks, title=title, group=len(colors))
+    figure = plots.drawrows_of(rows, looks, title=title, group=len(colors))
     return plots.done(figure, title)
 
 

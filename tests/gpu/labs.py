@@ -71,6 +71,7 @@ LABS = (
     Lab("64_tensor_parallel", ("trained",), gpus=2),
     Lab("67_context_parallel", ("compared",), gpus=4),
     Lab("68_inference_over_ranks", ("tokens",), gpus=2),
+    Lab("69_fsdp_from_inside", ("traced", "memory")),
 )
 # What a lab calls that puts tensors on a GPU.
 _CALLS = re.compile(

@@ -3,14 +3,14 @@
 from authoring.figures.canvas import SMALL, Canvas
 
 LAYERS = 3
-COMPUTE, GATHER = 10, 8  # units of time
+COMPUTE, GATHER = 14, 11  # units of time
 
 
 def fsdp() -> Canvas:
     """A forward pass of three sharded layers, and whose parameters are in memory."""
-    canvas = Canvas(62)
-    _way(canvas, 35, "without prefetch", _in_turns())
-    _way(canvas, 3, "with prefetch", _ahead())
+    canvas = Canvas(53)
+    _way(canvas, 28, "without prefetch", _in_turns())
+    _way(canvas, 1, "with prefetch", _ahead())
     return canvas
 
 
@@ -51,5 +51,3 @@ def _way(canvas: Canvas, base: float, name: str, layers: list[tuple[float, float
         y = rows[layer % 2]
         canvas.box((left + begin, y), end - begin, 2.6, str(layer), size=SMALL, rounded=False)
         canvas.line([(left + end, base + 0.5), (left + end, base + 9.5)], dashed=True)
-    last = left + layers[-1][2]
-    canvas.text((last + 1.5, base + 4.3), "released after\neach layer", align="left", size=SMALL)

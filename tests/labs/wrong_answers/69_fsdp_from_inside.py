@@ -22,9 +22,7 @@ _AVERAGE = "    unit.shard.grad = part / dist.get_world_size()"
 _TOTAL = "    total = sum(unit.shard.grad.square().sum() for unit in units)"
 _NORM = "    dist.all_reduce(total)\n    return total.sqrt()"
 _NEXT = "    if 0 <= following < len(units):\n        launch_gather(units[following])"
-_PREFETCH = (
-    "    launch_gather(units[i])\n    following = i + direction\n" + _NEXT + "\n    wait(units[i])"
-)
+_PREFETCH = "    launch_gather(units[i])\n    wait(units[i])\n    following = i + direction"
 
 # fmt: off
 WRONG = [
@@ -74,18 +72,18 @@ WRONG = [
     Wrong("69.3", "norms added up", _NORM,
           "    total = total.sqrt()\n    dist.all_reduce(total)\n    return total", "their squares do"),
     Wrong("69.3", "no root", _NORM, "    dist.all_reduce(total)\n    return total", "the square of the norm"),
-    Wrong("69.4", "no prefetch", _NEXT, "    pass", "awaited before the layer computes"),
+    Wrong("69.4", "no prefetch", _NEXT, "    pass", "do not wait for it"),
     Wrong("69.4", "awaited at once", _NEXT, _NEXT + "\n        wait(units[following])",
-          "awaited before the layer computes"),
+          "do not wait for it"),
     Wrong("69.4", "always forward", "following = i + direction", "following = i + 1",
-          "the next layer is i - 1"),
+          "do not wait for it"),
     Wrong("69.4", "the last unit, by accident", "    if 0 <= following < len(units):",
           "    if following < len(units):", "gathers in flight"),
     Wrong("69.4", "two layers ahead", "following = i + direction", "following = i + 2 * direction",
           "gathers in flight"),
     Wrong("69.4", "all of them", _NEXT, "    for unit in units:\n        launch_gather(unit)", "gathers in flight"),
-    Wrong("69.4", "the layer itself is not awaited", _PREFETCH, _PREFETCH.replace("\n    wait(units[i])", ""),
-          "not awaited"),
+    Wrong("69.4", "the layer itself is not awaited", _PREFETCH,
+          "    launch_gather(units[i])\n    following = i + direction", "not awaited"),
 ]
 
 RIGHT = [
@@ -102,8 +100,8 @@ RIGHT = [
           "    part /= dist.get_world_size()\n    unit.shard.grad = part"),
     Right("69.3", "a tensor of squares", _TOTAL,
           "    total = torch.cat([unit.shard.grad for unit in units]).pow(2).sum()"),
-    Right("69.4", "first the current layer", _PREFETCH,
-          "    launch_gather(units[i])\n    wait(units[i])\n    ahead = i + direction\n"
-          "    if ahead in range(len(units)):\n        launch_gather(units[ahead])"),
+    Right("69.4", "both launched, then awaited", [_PREFETCH, _NEXT], [
+        "    launch_gather(units[i])\n    ahead = i + direction",
+        "    if ahead in range(len(units)):\n        launch_gather(units[ahead])\n    wait(units[i])"]),
 ]
 # fmt: on

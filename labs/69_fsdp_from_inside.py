@@ -290,7 +290,7 @@ apart = {
     "last norm": norms.iloc[-1],
     "norms apart, relative": norms.div(norms["one device"], axis=0).sub(1).abs().max(),
 }
-print(pandas.DataFrame(apart).to_string(float_format="{:.3g}".format))
+print(pandas.DataFrame(apart).to_string(float_format="{:.6g}".format))
 
 # %% [markdown]
 # **Explain.** You should see that all ways agree to about six digits, because 32-bit numbers are

@@ -531,7 +531,7 @@ def _model(way: str, ours: Ours, setting: Setting) -> torch.nn.Module:
         return Sharded(layers, ours.plain if way == PLAIN else ours.prefetching)
     net = torch.nn.Sequential(*layers)
     if way == DDP:
-        return DistributedDataParallel(net)
+        return DistributedDataParallel(net, gradient_as_bucket_view=True)
     if way == FSDP2:
         kind = torch.device(world.device()).type
         mesh = init_device_mesh(kind, (distributed.get_world_size(),))
@@ -568,6 +568,15 @@ class Training:
         loss = self.gradients()
         self.optimizer.step()
         return loss
+
+    def held(self) -> int:
+        """Bytes between two steps: parameters, gradients and the optimizer's averages."""
+        states = [each for state in self.optimizer.state.values() for each in state.values()]
+        tensors = self._parameters()
+        tensors += [each.grad for each in tensors if each.grad is not None]
+        tensors += [each for each in states if each.dim() > 0]
+        local = [each.to_local() if hasattr(each, "to_local") else each for each in tensors]
+        return sum(each.nbytes for each in local)
 
     def losses_and_norms(self, steps: int) -> tuple[list[float], list[float]]:
         """Of the whole batch, after each of `steps` steps."""
@@ -671,16 +680,16 @@ def draw_steps(traced: dict[str, Traced], title: str):
         for way, each in traced.items()
         for name, intervals in each.rows.items()
     ]
-    figure = plots.drawrows_of(rows, looks, title=title, group=len(colors))
+    figure = plots.draw_rows(rows, looks, title=title, group=len(colors))
     return plots.done(figure, title)
 
 
 def draw_memory(used: dict[str, Memory], title: str):
     """The bytes of one rank's tensors during a step of each way."""
-    curves = {
-        way: (np.array(each.seconds) / each.seconds[-1], np.array(each.nbytes) / 1e6)
-        for way, each in used.items()
-    }
+    curves = {}
+    for way, each in used.items():
+        parts = np.repeat(each.seconds, 2)[1:] / each.seconds[-1]
+        curves[way] = (parts, np.repeat(each.nbytes, 2)[:-1] / 1e6)
     return plots.lines(
         curves, xlabel="part of the step", ylabel="MB of tensors", title=title, markers=False
     )
@@ -737,7 +746,7 @@ _NOISE = re.compile(rb"USDT:")  # two lines of PyTorch's profiler
 
 
 def _memory(way: str, ours: Ours, setting: Setting) -> Memory:
-    """The profiler counts what it has seen, so it runs from before the model is made."""
+    """The profiler knows the sizes of what it saw allocated: it runs from before the model is made."""
     gpu = torch.device(world.device()).type == "cuda"
     kinds = torch.profiler.ProfilerActivity
     activities = [kinds.CPU, kinds.CUDA] if gpu else [kinds.CPU]
@@ -747,6 +756,7 @@ def _memory(way: str, ours: Ours, setting: Setting) -> Memory:
         training = Training(way, ours, setting)
         for _ in range(2):
             training.step()
+        gc.collect()  # what building the model left in circles of references
         with torch.profiler.record_function(_STEP):
             training.step()
             if gpu:
@@ -759,13 +769,27 @@ def _memory(way: str, ours: Ours, setting: Setting) -> Memory:
     of_memory = [event for event in events if event["name"] == "[memory]"]
     changes = [event for event in of_memory if (event["args"]["Device Type"] == 1) == gpu]
     changes.sort(key=lambda event: event["ts"])
-    first = changes[0]["args"]
-    before = first["Total Allocated"] - first["Bytes"]  # left by earlier recordings
-    seconds = []
-    nbytes = []
+    seconds = [0.0]
+    nbytes = [training.held()]
+    live: dict[int, int] = {}  # address -> bytes, of what the step has allocated
     for event in changes:
         since = event["ts"] - step["ts"]
         if 0 <= since <= step["dur"]:
             seconds.append(since * 1e-6)
-            nbytes.append(event["args"]["Total Allocated"] - before)
+            nbytes.append(nbytes[-1] + _change(event["args"], live))
     return Memory(seconds, nbytes)
+
+
+def _change(event: dict, live: dict[int, int]) -> int:
+    """Bytes that an event of the profiler adds to what is allocated.
+
+    It does not see what Gloo's own threads release: that is noticed when the address is used again.
+    """
+    begin, nbytes = event["Addr"], event["Bytes"]
+    if nbytes < 0:
+        live.pop(begin, None)
+        return nbytes
+    inside = [at for at in live if at < begin + nbytes and begin < at + live[at]]
+    unseen = sum(live.pop(at) for at in inside)
+    live[begin] = nbytes
+    return nbytes - unseen

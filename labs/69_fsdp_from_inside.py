@@ -22,7 +22,7 @@
 # *The forward pass of three sharded layers. With prefetch the link and the processor work at the
 # same time, and the full parameters of two layers are in memory instead of those of one.*
 #
-# Needs: mpi, torch · Ranks: 2 · Minutes: 60 · Level: advanced · Before: 32, 60
+# Needs: mpi, torch · Ranks: 2 · Minutes: 75 · Level: advanced · Before: 32, 60
 
 # %%
 import pandas
@@ -333,7 +333,9 @@ lab69.draw_steps(
 # **Explain.** Without prefetch none of the gathers is hidden, because `before` waits for each of
 # them. With prefetch a part of their time lies under computation. The exceptions are the first
 # gather of each pass, which nothing precedes, and the time by which a gather takes longer than the
-# layer before it computes. On a fast link, or with more `samples`, that time is short.
+# layer before it computes. On the machine on which this lab was written (two ranks on two cores),
+# 27 to 55 % of the gathers' time was hidden in four runs, the least of it while other programs were
+# running. On a faster link, or with more `samples`, it is more.
 #
 # FSDP2 launches as many collectives as your functions. On CPUs it hides nothing, however, because
 # it leaves the waiting to streams of a GPU: its gathers are launched without `async_op`, so that on
@@ -349,35 +351,37 @@ lab69.draw_steps(
 # hardly need the processor, and what is hidden is nearly all gained.
 #
 # ### Measure: memory
-# The same profiler also records each allocation and each release. We add them up from before the
-# network is built, for the tensors of one rank, and plot the sum during one step. The control is
-# DDP, which keeps everything. The sum contains all tensors: parameters, gradients, Adam's averages,
-# activations, and the buffers of the collectives. This takes about 15 s.
+# The same profiler also records each allocation and each release. We count the bytes of one rank's
+# parameters, gradients and Adam's averages between two steps, and add up what one more step
+# allocates and releases: full parameters, gradients, activations, and the buffers of collectives.
+# The control is DDP, which keeps everything. This takes about 15 s.
 
 # %%
 used = launch.run(lab69.memory_ways, ours, setting, **job)[0]
 rows = {}
 for way, memory in used.items():
-    between, most = (nbytes / 1e6 for nbytes in (memory.nbytes[-1], max(memory.nbytes)))
+    between, most = (nbytes / 1e6 for nbytes in (memory.nbytes[0], max(memory.nbytes)))
     rows[way] = {"MB between steps": between, "MB at the peak": most, "more": most - between}
-    record.add("memory", ranks=ranks, way=way, between=memory.nbytes[-1], peak=max(memory.nbytes))
+    record.add("memory", ranks=ranks, way=way, between=memory.nbytes[0], peak=max(memory.nbytes))
 print(pandas.DataFrame(rows).T.to_string(float_format="{:.1f}".format))
 calls = traced[lab69.AHEAD].calls
 predict.right(
     "69.4",
     gathers=calls["gathers"],
     reduce_scatters=calls["reduce-scatters"],
-    megabytes=used[lab69.AHEAD].nbytes[-1] / 1e6,
+    megabytes=used[lab69.AHEAD].nbytes[0] / 1e6,
 )
 lab69.draw_memory(used, "Memory of one rank's tensors in a step")
 
 # %% [markdown]
 # **Explain.** Between two steps, a rank with your functions keeps 16 / *p* bytes for each
-# parameter, as [lab 60](60_ddp_and_fsdp.ipynb) computes, and DDP 16, and 4 more for its buckets. During the step yours needs
-# more than that: the full parameters of one layer, the full gradients of one or two, the copies
+# parameter, as [lab 60](60_ddp_and_fsdp.ipynb) computes, and DDP 16. A step begins with less, because `zero_grad` frees the
+# gradients. At its peak, yours needs more than between the steps: the full parameters of one layer, the full gradients of one or two, the copies
 # that go into the reduce-scatter, and the activations. Prefetch adds the parameters of one more
 # layer. What the step adds does not depend on the number of layers, apart from the activations,
-# whereas DDP's bytes all do. So the deeper the network, the more sharding saves.
+# whereas DDP's bytes all do. So the deeper the network, the more sharding saves. (The profiler does
+# not see what the threads of Gloo release until the memory is used again, so the peaks may be some
+# MB too high, and differ from run to run.)
 #
 # The largest *layer* limits FSDP, because its full parameters and gradients must fit. Therefore
 # units should be neither too large nor too small: `fully_shard` on the whole network alone makes

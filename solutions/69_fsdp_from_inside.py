@@ -368,8 +368,8 @@ lab69.draw_steps(
 # them. With prefetch a part of their time lies under computation. The exceptions are the first
 # gather of each pass, which nothing precedes, and the time by which a gather takes longer than the
 # layer before it computes. On the machine on which this lab was written (two ranks on two cores),
-# 47 to 55 % of the gathers' time was hidden in three runs. On a faster link, or with more
-# `samples`, it is more.
+# 27 to 55 % of the gathers' time was hidden in four runs, the least of it while other programs were
+# running. On a faster link, or with more `samples`, it is more.
 #
 # FSDP2 launches as many collectives as your functions. On CPUs it hides nothing, however, because
 # it leaves the waiting to streams of a GPU: its gathers are launched without `async_op`, so that on

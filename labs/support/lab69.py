@@ -746,7 +746,7 @@ _NOISE = re.compile(rb"USDT:")  # two lines of PyTorch's profiler
 
 
 def _memory(way: str, ours: Ours, setting: Setting) -> Memory:
-    """The profiler knows the sizes of what it saw allocated: it runs from before the model is made."""
+    """The profiler knows the size of what it saw allocated, so it runs before the model is made."""
     gpu = torch.device(world.device()).type == "cuda"
     kinds = torch.profiler.ProfilerActivity
     activities = [kinds.CPU, kinds.CUDA] if gpu else [kinds.CPU]

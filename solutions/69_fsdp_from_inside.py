@@ -409,13 +409,13 @@ lab69.draw_memory(used, "Memory of one rank's tensors in a step")
 
 # %% [markdown]
 # **Explain.** Between two steps, a rank with your functions keeps 16 / *p* bytes for each
-# parameter, as lab 60 computes, and DDP 16. A step begins with less, because `zero_grad` frees the
-# gradients. At its peak, yours needs more than between the steps: the full parameters of one layer, the full gradients of one or two, the copies
-# that go into the reduce-scatter, and the activations. Prefetch adds the parameters of one more
-# layer. What the step adds does not depend on the number of layers, apart from the activations,
-# whereas DDP's bytes all do. So the deeper the network, the more sharding saves. (The profiler does
-# not see what the threads of Gloo release until the memory is used again, so the peaks may be some
-# MB too high, and differ from run to run.)
+# parameter, as lab 60 computes, and DDP 16. At the peak of a step yours needs more than between the
+# steps: the full parameters of one layer, the full gradients of one or two, the copies that go into
+# the reduce-scatter, and the activations. Prefetch adds the parameters of one more layer. What the
+# step adds does not depend on the number of layers, apart from the activations, whereas DDP's bytes
+# all do. So the deeper the network, the more sharding saves. (The profiler does not see what the
+# threads of Gloo release until the memory is used again, so the peaks may be some MB too high, and
+# differ from run to run.)
 #
 # The largest *layer* limits FSDP, because its full parameters and gradients must fit. Therefore
 # units should be neither too large nor too small: `fully_shard` on the whole network alone makes

@@ -1043,14 +1043,19 @@ def misses(step_seconds: Callable, rows: Sequence[Measured], gpus: GPUs) -> np.n
     return 100 * np.abs(np.array(predicted) / [row.seconds for row in rows] - 1)
 
 
-def fit_three(layer_seconds: LayerSeconds, rows: Sequence[Measured]) -> DetailedGPUs:
+def fit_three(
+    layer_seconds: LayerSeconds, rows: Sequence[Measured], without: str | None = None
+) -> DetailedGPUs:
     """The GPUs whose three numbers bring a model of a layer nearest to these rows: by the least
-    mean of the errors without sign (scipy.optimize, Nelder-Mead)."""
+    mean of the errors without sign (scipy.optimize, Nelder-Mead). without: a number that is 0."""
     from scipy.optimize import minimize
 
     def numbers(logs: np.ndarray) -> DetailedGPUs:
         share, passes, launches = np.exp(logs)
-        return DetailedGPUs(min(share, 1.0), passes, launches)
+        gpus = DetailedGPUs(min(share, 1.0), passes, launches)
+        if without:
+            setattr(gpus, without, 0.0)
+        return gpus
 
     def misfit(logs: np.ndarray) -> float:
         return float(misses(step_of(layer_seconds), rows, numbers(logs)).mean())

@@ -765,15 +765,17 @@ for row_of_node in one_node:
     table.append({**about, "measured / predicted": row_of_node.seconds / predicted})
 table = pandas.DataFrame(table)
 for column_of_table in ("hidden", "micro", "tensor"):
-    print(table.groupby(column_of_table)["measured / predicted"].median().round(2), "\n")
+    factors = table.groupby(column_of_table)["measured / predicted"].median().round(2)
+    print(f"measured / predicted on one node, median, by {column_of_table}: {factors.to_dict()}")
 for name, rows in (("one node", one_node), ("several nodes", several_nodes)):
     print(f"{name}: off by {lab64.misses(step_seconds, rows, gpus).mean():.0f} % in the mean")
 
 # %% [markdown]
 # **Explain.** On several nodes the error is moderate. On one node nearly every step takes longer
-# than predicted, and the factor grows as the work of one GPU shrinks: with fewer features, smaller
-# micro-batches, and more tensor ranks. With 8 tensor ranks a step takes several times as long as
-# predicted. So the model lacks something that does *not* shrink with the arithmetic.
+# than predicted, and the factor is largest where one GPU has little work: with fewer features, with
+# micro-batches of one sequence, and with many tensor ranks. With 8 tensor ranks a step takes several
+# times as long as predicted. So the model lacks something that does *not* shrink with the
+# arithmetic.
 #
 # There are three candidates. Each has one number, which we do not know and will fit:
 #
@@ -781,7 +783,7 @@ for name, rows in (("one node", one_node), ("several nodes", several_nodes)):
 # 2. **Bytes moved.** Softmax, dropout, GELU and normalization compute little for each byte, so the
 #    memory's bandwidth limits them (lab 12). A layer has `lab64.bytes_of_layer(net, layout)` bytes
 #    of activations on one GPU. Each byte is written and read several times in a step: the number of
-#    `passes` through the memory.
+#    `moves`.
 # 3. **Launches.** The CPU launches every kernel of a layer, and this takes it `launches` seconds
 #    for a layer and micro-batch, whatever the size of the matrices.
 #
@@ -804,7 +806,7 @@ for name, rows in (("one node", one_node), ("several nodes", several_nodes)):
 # | call | seconds of |
 # |---|---|
 # | `gpus.multiply(net, sequences)` | a layer's matrices for that many sequences on **one** GPU |
-# | `gpus.move(nbytes)` | moving so many bytes of activations in all passes |
+# | `gpus.move(nbytes)` | moving so many bytes of activations, as often as a step does it |
 # | `gpus.allreduce(ranks, apart, nbytes)` | an allreduce, as in exercise 64.4 |
 # | `gpus.launches` | (a number) launching all kernels of a layer |
 #
@@ -851,7 +853,7 @@ predict("64.6", one_node=..., several_nodes=...)
 # network on four stages spends much of its time there. This adds no number.
 #
 # The controls are the cost model of section 5, the same with its share fitted to the same rows as
-# yours, and your model without launches and without passes, each fitted again. This takes a
+# yours, and your model without launches and without moves, each fitted again. This takes a
 # few seconds.
 
 # %%
@@ -867,12 +869,12 @@ models = {
 }
 own = lab64.step_of(layer_seconds)
 models["yours"] = (own, lab64.fit_three(layer_seconds, fitted))
-for number in ("launches", "passes"):
+for number in ("launches", "moves"):
     fewer = lab64.fit_three(layer_seconds, fitted, without=number)
     models[f"yours, no {number}"] = (own, fewer)
 three = models["yours"][1]
 print(f"Fitted: matrices reach {three.share:.0%} of the peak,")
-print(f"each byte passes {three.passes:.1f} times, launches take {1e3 * three.launches:.1f} ms")
+print(f"each byte is moved {three.moves:.1f} times, launches take {1e3 * three.launches:.1f} ms")
 
 errors = {}
 table = []
@@ -929,8 +931,8 @@ plots.lines(
 #   node, or 64 sequences in a micro-batch.
 # - **The numbers are less certain than the predictions.** Fitted to ten other tenths of the one-node
 #   rows, the mean errors stay between 7.7 and 8.1 % on one node and between 7.9 and 9.5 % on several,
-#   but the share varies from 71 to 89 %, and the passes from 11 to 16. The numbers also stand for
-#   more than their names say. 14 passes are probably more than the kernels of a layer need.
+#   but the share varies from 71 to 89 %, and the moves from 11 to 16. The numbers also stand for
+#   more than their names say. 14 moves are probably more than the kernels of a layer need.
 #   Attention's matrices, which are slow because they are thin, grow in the same way, so the number
 #   may include them. And we took the links of Selene, while vTrain's machine is another one.
 # - **The rows were unseen, but the form was not.** Whoever wrote these formulas tried several, such

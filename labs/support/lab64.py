@@ -197,10 +197,10 @@ def busy_parts(net: Net, layout: Layout, gpus: DetailedGPUs) -> tuple[float, flo
 
 def layer_in_passes(net: Net, layout: Layout, gpus: DetailedGPUs) -> float:
     """Seconds of a layer: forward, forward again, and backward, which has half of the work."""
-    return passes(sum(busy_parts(net, layout, gpus)), gpus.launches)
+    return longer_in_passes(sum(busy_parts(net, layout, gpus)), gpus.launches)
 
 
-def passes(busy: float, launches: float) -> float:
+def longer_in_passes(busy: float, launches: float) -> float:
     """The three passes of a layer that keeps a GPU busy and a CPU launching for so long."""
     return 2 * max(busy / 4, launches / 3) + max(busy / 2, launches / 3)
 
@@ -209,20 +209,22 @@ def _slips_of_layer(net: Net, layout: Layout, gpus: DetailedGPUs) -> dict[str, f
     matrices, moved, sums = busy_parts(net, layout, gpus)
     busy = matrices + moved + sums
     launches = gpus.launches
-    right = passes(busy, launches)
+    right = longer_in_passes(busy, launches)
     slips = {
         "the GPU computes while the CPU launches, so the longer counts, not the sum": busy
         + launches,
         "the longer is to be found in each pass, not in the whole layer": max(busy, launches),
         "the launches are missing": busy,
-        "the tensor ranks share the matrices": passes(
+        "the tensor ranks share the matrices": longer_in_passes(
             busy + (layout.tensor - 1) * matrices, launches
         ),
-        "bytes_of_layer are the bytes of one GPU already": passes(
+        "bytes_of_layer are the bytes of one GPU already": longer_in_passes(
             busy - moved + moved / layout.tensor, launches
         ),
-        "the bytes that are moved are missing": passes(matrices + sums, launches),
-        "the allreduces of the tensor ranks are missing": passes(matrices + moved, launches),
+        "the bytes that are moved are missing": longer_in_passes(matrices + sums, launches),
+        "the allreduces of the tensor ranks are missing": longer_in_passes(
+            matrices + moved, launches
+        ),
     }
     return {words: value for words, value in slips.items() if abs(value / right - 1) > 1e-6}
 
@@ -969,9 +971,9 @@ class DetailedGPUs(GPUs):
     a step moves each byte of a layer's activations, and the seconds in which a CPU launches all
     kernels of a layer."""
 
-    def __init__(self, share: float, passes: float, launches: float):
+    def __init__(self, share: float, moves: float, launches: float):
         super().__init__(share)
-        self.passes = passes
+        self.moves = moves
         self.launches = launches
 
     def multiply(self, net: Net, sequences: int) -> float:
@@ -979,8 +981,8 @@ class DetailedGPUs(GPUs):
         return net.flops_of_layer(sequences) / (self.share * PEAK)
 
     def move(self, nbytes: float) -> float:
-        """Seconds in which activations of so many bytes pass through memory in a step."""
-        return self.passes * nbytes / MEMORY_BANDWIDTH
+        """Seconds in which activations of so many bytes are moved, as often as a step does it."""
+        return self.moves * nbytes / MEMORY_BANDWIDTH
 
     def score(self, net: Net, layout: Layout) -> float:
         """Seconds of the last stage's scores: a matrix, and 4 bytes for each token and word."""
@@ -1051,8 +1053,8 @@ def fit_three(
     from scipy.optimize import minimize
 
     def numbers(logs: np.ndarray) -> DetailedGPUs:
-        share, passes, launches = np.exp(logs)
-        gpus = DetailedGPUs(min(share, 1.0), passes, launches)
+        share, moves, launches = np.exp(logs)
+        gpus = DetailedGPUs(min(share, 1.0), moves, launches)
         if without:
             setattr(gpus, without, 0.0)
         return gpus

@@ -110,7 +110,7 @@ WRONG = [
     Wrong("64.5", "nothing is returned", "    return columns | rows", "    columns | rows", "64.5"),
     Wrong("64.6", "launches are added", _PASSES, "    return busy + gpus.launches", "longer counts, not the sum"),
     Wrong("64.6", "one maximum", _PASSES, "    return max(busy, gpus.launches)", "found in each pass"),
-    Wrong("64.6", "no launches", _PASSES, "    return busy", "the launches are missing"),
+    Wrong("64.6", "no launches", _PASSES, "    return busy", "The launches are missing"),
     Wrong("64.6", "whole matrices", _MULTIPLY, _MULTIPLY.replace(" / layout.tensor", ""), "ranks share the matrices"),
     Wrong("64.6", "bytes shared twice", _MOVE, _MOVE[:-1] + " / layout.tensor)", "bytes of one GPU already"),
     Wrong("64.6", "nothing is moved", _MOVE, "    pass", "bytes that are moved are missing"),

@@ -32,6 +32,7 @@ import numpy as np
 import pandas
 import torch
 from labkit import check, hint, lab, launch, plots, predict, record
+from labkit.sequence_parallel import Gather, Scatter
 from support import lab64
 from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel
 from torch.nn.functional import gelu, linear, scaled_dot_product_attention
@@ -419,7 +420,7 @@ print(
 #     g' backward: gather all positions       f' backward: sum, keep own positions
 #
 # They are written like your pair, with `comm.Reduce_scatter_block` and `comm.Allgather`, in
-# `labs/support/lab64.py`: `lab64.Gather` is f', and `lab64.Scatter` is g'.
+# `labs/labkit/sequence_parallel.py`: `Gather` is f', and `Scatter` is g'.
 #
 # ### Measure
 # We repeat the training with this pair. "MB sent" is the number of bytes that rings send: an
@@ -427,7 +428,7 @@ print(
 # what the layers keep for the backward pass. This takes about 10 s.
 
 # %%
-dealt = pieces._replace(f=lab64.Gather.apply, g=lab64.Scatter.apply)
+dealt = pieces._replace(f=Gather.apply, g=Scatter.apply)
 way = f"{size} ranks, by places"
 results = launch.run(
     lab64.train_ways, {way: dealt}, sizes, text, steps, by_places=True, ranks=size, threads=1

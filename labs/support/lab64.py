@@ -409,51 +409,6 @@ def _shapes(hidden: int) -> dict[str, tuple[int, int]]:
     }
 
 
-# -- f and g of sequence parallelism
-
-
-def gathered(comm, part: torch.Tensor) -> torch.Tensor:
-    """All ranks' places, behind each other: (ranks * n, …) of (n, …)."""
-    whole = part.new_empty(comm.size * len(part), *part.shape[1:])
-    comm.Allgather(part.detach().contiguous(), whole)
-    return whole
-
-
-def added_part(comm, whole: torch.Tensor) -> torch.Tensor:
-    """This rank's places of the sum over all ranks: (n, …) of (ranks * n, …)."""
-    part = whole.new_empty(len(whole) // comm.size, *whole.shape[1:])
-    comm.Reduce_scatter_block(whole.detach().contiguous(), part)
-    return part
-
-
-class Gather(torch.autograd.Function):
-    """f: all places of what has been dealt out; on the way back the sum, of which each rank keeps
-    its own."""
-
-    @staticmethod
-    def forward(ctx, part, comm):
-        ctx.comm = comm
-        return gathered(comm, part)
-
-    @staticmethod
-    def backward(ctx, gradient):
-        return added_part(ctx.comm, gradient), None
-
-
-class Scatter(torch.autograd.Function):
-    """g: the sum of the ranks' terms, of which each keeps its own places; on the way back all
-    places."""
-
-    @staticmethod
-    def forward(ctx, terms, comm):
-        ctx.comm = comm
-        return added_part(comm, terms)
-
-    @staticmethod
-    def backward(ctx, gradient):
-        return gathered(ctx.comm, gradient), None
-
-
 # -- the same layers by PyTorch's DTensor
 
 

@@ -161,14 +161,15 @@ def flat(
     return whole if end - begin == whole.size else whole[begin:end]
 
 
-def blocks_of(buf: object, size: int, call: str, name: str) -> list[np.ndarray]:
-    """The blocks that a call fills, by rank: of [array, counts], [array, (counts, displacements),
-    type], …
+def blocks_of(
+    buf: object, size: int, call: str, name: str, *, fill: bool = True
+) -> list[np.ndarray]:
+    """An argument's blocks, by rank: of [array, counts], [array, (counts, displacements), type], …
 
-    One number for all is a count for each, and a distance from block to block.
+    One number for all is a count for each, and a distance from block to block. fill: as in flat.
     """
     buf, counts, begins, kind = _entries(buf, call, name, lists=True)
-    whole = _flat(buf, kind, call, name, True, False)
+    whole = _flat(buf, kind, call, name, fill, False)
     if counts is None:
         counts = [whole.size // size + (rank < whole.size % size) for rank in range(size)]
     elif np.ndim(counts) == 0:

@@ -269,6 +269,26 @@ class Collectives:
 
         self._begin("Alltoall", program, data, into, count=part, dtype=into.dtype)
 
+    def Alltoallv(self, sendbuf, recvbuf) -> None:
+        """The same with [array, counts] on both sides: blocks of different lengths, from rank to
+        rank. Pairwise."""
+        call = "Alltoallv"
+        take = buffers.blocks_of(recvbuf, self.size, call, "recvbuf")
+        if in_place(sendbuf):
+            give = [own(block) for block in take]
+        else:
+            give = buffers.blocks_of(sendbuf, self.size, call, "sendbuf", fill=False)
+        pending = self.state.pending
+        for given, taken in zip(give, take, strict=True):
+            buffers.apart(given, taken, call)
+            explain.look_for_use_before_wait(pending, given, "sends")
+            explain.look_for_use_before_wait(pending, taken, "receives into")
+        _expect_count(call, give[self.rank].size, take[self.rank].size)
+        buffers.put(take[self.rank], give[self.rank])
+        self._begin(
+            call, lambda w: algorithms.pairwise_alltoall(w, give, take), dtype=take[0].dtype
+        )
+
     # -- how
 
     def inside(self, entered: matching.Call):

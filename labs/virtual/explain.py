@@ -40,7 +40,6 @@ def mark(depth: int = 1) -> tuple | None:
 
 
 INSTEAD = {  # what is not offered -> what does the same here
-    "Alltoallv": "Isend and Irecv",
     "Bsend": "Isend",
     "Cancel": "Wait",
     "Create_cart": "the neighbors' ranks by divmod(comm.rank, columns)",

@@ -69,6 +69,8 @@ LABS = (
     Lab("62_model_parallel", ("model",), gpus=4),
     Lab("63_pipeline_parallel", ("memory",), gpus=4),
     Lab("64_tensor_parallel", ("trained",), gpus=2),
+    Lab("67_context_parallel", ("compared",), gpus=4),
+    Lab("68_inference_over_ranks", ("tokens",), gpus=2),
 )
 # What a lab calls that puts tensors on a GPU.
 _CALLS = re.compile(

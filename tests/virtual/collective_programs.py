@@ -21,7 +21,7 @@ ARRAYS = [
     "Reduce_scatter_block",
     "Reduce_scatter",
 ]
-ARRAYS += ["Scatter", "Gather", "Alltoall", "Scan", "Iallreduce", "Ireduce", "Ibcast"]
+ARRAYS += ["Scatter", "Gather", "Alltoall", "Alltoallv", "Scan", "Iallreduce", "Ireduce", "Ibcast"]
 OBJECTS = [
     "barrier",
     "bcast",
@@ -142,6 +142,11 @@ def _step(
     if call == "Alltoall":
         comm.Alltoall(here, whole if in_place else wide)
         return (whole if in_place else wide).tolist()
+    if call == "Alltoallv":
+        counts = [length + (rank + other) % 3 for other in range(n)]  # the same from both sides
+        block, wide = made(sum(counts)), np.zeros(sum(counts), dtype)
+        comm.Alltoallv(MPI.IN_PLACE if in_place else [block, counts], [wide, counts])
+        return wide.tolist()
     if call == "Reduce_scatter_block":
         comm.Reduce_scatter_block(here, whole if in_place else into, op)
         return (whole[:length] if in_place else into).tolist()

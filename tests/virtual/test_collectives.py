@@ -131,6 +131,10 @@ def test_costs_are_those_of_the_closed_forms(ranks):
             vector[: vector.size // comm.size], np.empty(vector.size) if comm.rank == 0 else None
         )
 
+    def alltoallv(comm, vector):
+        counts = [vector.size // comm.size] * comm.size
+        comm.Alltoallv([vector, counts], [np.empty(vector.size), counts])
+
     def scatter(comm, vector):
         comm.Scatter(vector if comm.rank == 0 else None, np.empty(vector.size // comm.size))
 
@@ -149,6 +153,7 @@ def test_costs_are_those_of_the_closed_forms(ranks):
     assert close(
         time_of(ranks, lambda comm, v: comm.Alltoall(v, np.empty(v.size)), vector), gathered
     )
+    assert close(time_of(ranks, alltoallv, vector), gathered)
     assert close(time_of(ranks, part, vector), half)
     assert close(time_of(ranks, scatter, vector), half)
     assert close(

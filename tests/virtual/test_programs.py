@@ -270,6 +270,21 @@ ROWS |= {
     "Alltoall, in place": (lambda c, MPI: filled(c.Alltoall, MPI.IN_PLACE, six(c)), ""),
     "Alltoall, other types": (
         lambda c, MPI: filled(c.Alltoall, six(c), np.zeros(6, "i8")), "MPI does not convert"),
+    "Alltoallv, counts": (
+        lambda c, MPI: filled(c.Alltoallv, [six(c), [1 + c.rank, 2]], [box(), [1 + c.rank, 2]])
+        if c.rank == 0 else filled(c.Alltoallv, [six(c), [2, 3]], [box(), [2, 3]]), ""),
+    "Alltoallv, displacements": (
+        lambda c, MPI: filled(c.Alltoallv, [six(c), ([2, 1], [4, 0]), D], [box(), ([2, 1], [0, 5]), D])
+        if c.rank == 0 else
+        filled(c.Alltoallv, [six(c), ([1, 1], [0, 3]), D], [box(), ([1, 1], [2, 0]), D]), ""),
+    "Alltoallv, no values for one": (
+        lambda c, MPI: filled(c.Alltoallv, [six(c), [0, 3 - 3 * c.rank]],
+                              [box(), [0, 0] if c.rank == 0 else [3, 0]]), ""),
+    "Alltoallv, in place": (lambda c, MPI: filled(c.Alltoallv, MPI.IN_PLACE, [six(c), [2, 2]]), ""),
+    "Alltoallv, own block of two lengths": (
+        lambda c, MPI: filled(c.Alltoallv, [six(c), [2, 2]], [box(), [3, 3]]), "a block of 2 values"),
+    "Alltoallv, too few counts": (
+        lambda c, MPI: filled(c.Alltoallv, [six(c), [2]], [box(), [2, 2]]), "needs 2 counts"),
     "Gather, count a rank": (
         lambda c, MPI: filled(c.Gather, [six(c), 2, D], [box(), 2, D]) if c.rank == 0
         else c.Gather([six(c), 2, D], None), ""),
@@ -438,7 +453,7 @@ ROWS |= {
     "its numbers": (lambda c, MPI: (c.Get_rank(), c.Get_size(), c.rank, c.size), ""),
     # what is not there
     **{name: (lambda c, MPI, name=name: getattr(c, name), f"has no {name}. Here write")
-       for name in ("Gatherv", "Scatterv", "Alltoallv", "Exscan", "Bsend", "Rsend", "Sendrecv_replace",
+       for name in ("Gatherv", "Scatterv", "Exscan", "Bsend", "Rsend", "Sendrecv_replace",
                     "Isendrecv", "Mprobe", "Send_init", "Create_cart", "Iscatter", "Igather")},
     "Get_sise": (lambda c, MPI: c.Get_sise(), "has no Get_sise"),
     # operations and types, where MPI has them

@@ -1,0 +1,769 @@
+# %% [markdown]
+# <!-- Generated from solutions/66_expert_parallel.py by `make labs`. Learners work on a copy in work/. -->
+# # 66 Expert parallelism
+#
+# A larger model learns more, but every token then passes through more parameters, and computing
+# gets more expensive. A **mixture of experts** (MoE) breaks this link: a layer has many small MLPs,
+# the *experts*, and a *router* sends each token to only a few of them. DeepSeek-V3 has 671 billion
+# parameters, of which a token uses 37 billion. No GPU can hold all experts, so they are distributed
+# over the ranks, and the tokens have to travel: to the ranks of their experts and back, in every
+# layer. Which expert a token needs is known only during the step, so nobody knows in advance how
+# many bytes a rank will send, or whether one rank will get most of the work.
+#
+# In this lab we build a mixture-of-experts layer: a top-k router, capacities, and the two exchanges
+# around the experts, *dispatch* and *combine*, with `Alltoallv` on real ranks. We compare outputs
+# and gradients with one process, train the layer with and without a loss that balances the load, and
+# compare it with a layer whose experts are all cut, as in [lab 64](64_tensor_parallel.ipynb). On a virtual cluster we find out
+# which link decides. In an optional last part, a cost model chooses a layout for DeepSeek-V3.
+#
+# **After this lab you can** (1) write a router, its load-balancing loss and its capacity, (2) write
+# dispatch and combine, and prove that they compute what one device does, (3) say what imbalance
+# costs, (4) compare expert parallelism with tensor parallelism in bytes, time and memory, and (5)
+# explain which link decides, and how an all-to-all in two hops helps.
+#
+# ![Two ranks with two experts each: each token's router chooses an expert, dispatch brings the token to the rank of that expert, combine brings the result back](../notebooks/figures/66_layer.svg)
+#
+# *An MoE layer on two ranks, with one expert per token. Dispatch and combine are all-to-alls, in
+# which every rank sends rows to every other rank. The lengths of the messages depend on what the
+# router has chosen.*
+#
+# Needs: mpi, torch · Ranks: 4 · Minutes: 70 · Level: advanced · Before: 21, 26, 62, 64
+
+# %%
+import math
+from functools import partial
+
+import numpy as np
+import pandas
+import torch
+import virtual
+from labkit import check, hint, lab, launch, plots, predict, record
+from support import lab66
+from torch.nn.functional import gelu, linear, one_hot
+
+lab.start("66_expert_parallel")
+
+# %% tags=["parameters"]
+count = 16  # experts of a layer
+chosen = 2  # experts of each token
+steps = 150  # steps of each training
+tokens = 256  # tokens of a rank in a step
+many = 512  # tokens of a rank where layouts are compared
+wide = 384  # numbers of a token there
+seconds = 20.0  # of measuring both layouts with all routings, which take turns
+ranks_of_map = 64  # virtual ranks, eight a node
+rows_of_map = (8, 32, 128, 512, 4096)  # tokens of a virtual rank
+most = 3  # ranks on which checks run, where no launcher says how many there are
+patience = 20  # seconds after which a check calls a program stuck
+
+
+# %% [markdown]
+# ## 1. The router
+# | term | meaning |
+# |---|---|
+# | **expert** | one of the MLPs of an MoE layer |
+# | **router**, gate | a small matrix that gives each token a score for each expert |
+# | k | number of experts per token (*top-k routing*) |
+# | choice | one token with one of its k experts; T tokens make k·T choices |
+# | **load** | number of choices that go to an expert, or to a rank |
+#
+# The softmax of a token's scores are its *probabilities*. The token goes to the k experts with the
+# largest probabilities, and the layer returns a weighted sum of what these experts compute. The
+# **weights** are their probabilities, divided by their sum so that they add up to 1. With the
+# probabilities 0.5, 0.1, 0.3 and 0.1 and k = 2, the token goes to experts 0 and 2 with the weights
+# 0.625 and 0.375. Gradients reach the router through the weights, but not through the choice.
+#
+# Nothing in this makes the router use all experts. An expert that is chosen more often learns more,
+# so it is chosen even more often. [Shazeer et al. (2017)](https://arxiv.org/abs/1701.06538) observed this, and added a
+# loss against it. In the form of [Switch Transformers](https://arxiv.org/abs/2101.03961), the **load-balancing loss** of
+# E experts is
+#
+# $$ L = E \sum_{e} f_e P_e $$
+#
+# where $f_e$ is the share of all choices that go to expert e, and $P_e$ its mean probability over
+# all tokens. If all $f_e$ and $P_e$ are 1/E, the loss is 1. If all tokens choose one expert with
+# probability 1, it is E. Only $P_e$ has a gradient: where $f_e$ is large, the loss lowers the
+# probability. It is multiplied by a small factor α and added to the loss of the model.
+#
+# ### Exercise 66.1 · Top-k router and load-balancing loss
+# Write both functions. `tensor.topk(k, dim=1)` returns the k largest values of each row and their
+# places, `tensor.softmax(dim=1)` works on rows, and `torch.bincount(numbers, minlength=n)` counts
+# how often each of 0 … n − 1 occurs. 3 lines each. *(beginner)*
+#
+# <details><summary>Hint 1: the router</summary>
+#
+# `best, experts = scores.softmax(dim=1).topk(k, dim=1)`. Divide `best` by its sum over dimension 1,
+# with `keepdim=True`.
+# </details>
+# <details><summary>Hint 2: nearly the answer</summary>
+#
+# For the loss, `share = torch.bincount(experts.flatten(), minlength=scores.shape[1])` divided by
+# `experts.numel()`, and `scores.softmax(dim=1).mean(dim=0)` are $f_e$ and $P_e$.
+# </details>
+
+# %%
+def route(scores, k):
+    """scores: (tokens, experts). Returns weights and numbers of each token's k experts, both
+    (tokens, k)."""
+    raise NotImplementedError("exercise 66.1: Top-k router and load-balancing loss")
+
+
+def balance_loss(scores, experts):
+    """The load-balancing loss of these scores (tokens, experts) and choices (tokens, k)."""
+    raise NotImplementedError("exercise 66.1: Top-k router and load-balancing loss")
+
+
+# %%
+# Asked: The right experts and weights that add up to 1, with gradients; the
+# loss by its formula.
+check("66.1", route, balance_loss)
+
+
+# %% [markdown]
+# ## 2. Capacity
+# On many devices, memory is allocated before the tokens come, and the rank with the largest load
+# holds up all others. Therefore [GShard](https://arxiv.org/abs/2006.16668) and Switch Transformers gave each expert a
+# **capacity**, the number of choices that it accepts:
+#
+# $$ \text{capacity} = \left\lceil \text{capacity factor} \cdot \frac{k \, T}{E} \right\rceil $$
+#
+# With a **capacity factor** of 1, all choices fit only if the load is perfectly even. Choices beyond
+# the capacity are **dropped**: the expert does not see this token, and its part of the weighted sum
+# is missing. The token itself survives, because a transformer adds the layer's result to what
+# entered it. Which choices are dropped is decided by position: the first come, first served. If
+# experts 1, 0, 1, 1, 0 are chosen in this order and the capacity is 2, only the fourth choice is
+# dropped, because it is the third for expert 1.
+#
+# ### Exercise 66.2 · Capacity and dropped tokens
+# Write both functions. `one_hot(experts, count)` has a row for each choice, with a 1 in the column
+# of its expert, and `tensor.cumsum(dim=0)` adds up along columns. What does the running sum of a
+# choice's own column say? 1 line, and about 3 lines. *(intermediate)*
+#
+# <details><summary>Hint 1: which place in the queue?</summary>
+#
+# The running sum in the column of its expert is 1 for the first choice of this expert, 2 for the
+# second, and so on.
+# </details>
+# <details><summary>Hint 2: nearly the answer</summary>
+#
+# `places = one_hot(experts, count).cumsum(dim=0)`, and `places[range(len(experts)), experts]`
+# selects from each row the column of its expert.
+# </details>
+
+# %%
+def capacity_of(tokens, k, count, factor):
+    """How many choices each of `count` experts accepts, for so many tokens with k experts each."""
+    raise NotImplementedError("exercise 66.2: Capacity and dropped tokens")
+
+
+def kept(experts, count, capacity):
+    """experts: (choices,), in the order of positions. Returns for each True, or False if it is
+    dropped."""
+    raise NotImplementedError("exercise 66.2: Capacity and dropped tokens")
+
+
+# %%
+# Asked: Capacities are rounded up; each expert keeps its first choices.
+check("66.2", capacity_of, kept)
+
+
+# %% [markdown]
+# ## 3. Rows that travel
+# Now the experts are distributed: rank 0 has the first E/p experts, rank 1 the next E/p, and so on,
+# for p ranks. This is **expert parallelism**. Tokens are distributed as in data parallelism, so each
+# rank has tokens of its own.
+#
+# The collective for this is an **all-to-all**: every rank sends a different message to every rank.
+# `comm.Alltoall(a, b)` sends messages of equal length, where `a` has one equal part for each rank.
+# If the lengths differ, `comm.Alltoallv` needs them from both sides. For example, this sends 1
+# number to rank 0 and 3 to rank 1, and receives 2 from rank 0 and none from rank 1:
+#
+#     comm.Alltoallv([numbers, [1, 3]], [box, [2, 0]])
+#
+# MPI counts *numbers*. We send rows of `width` numbers, so a rank that sends n rows sends n · width
+# numbers. What is received stands in `box` in the order of the ranks.
+#
+# An exchange only moves rows, so its backward pass moves the gradients of the rows back to where
+# the rows came from. That is the same exchange with the counts in exchanged roles.
+#
+# ### Exercise 66.3 · Exchange and its gradient
+# Fill `arrived` with one call, and write `backward`. `sent[r]` is the number of rows for rank r, and
+# `received[r]` the number from rank r. As in [lab 64](64_tensor_parallel.ipynb), `backward` returns one value for each argument
+# of `forward`. About 4 lines. *(intermediate)*
+#
+# <details><summary>Hint 1: rows and numbers</summary>
+#
+# `[width * rows for rows in sent]` are the counts of numbers.
+# </details>
+# <details><summary>Hint 2: nearly the answer</summary>
+#
+# Backward: `exchange(ctx.comm, gradient, …, …)` with the two lists of counts exchanged, and `None`
+# three times.
+# </details>
+
+# %%
+def exchange(comm, rows, sent, received):
+    """Send sent[r] rows to rank r, in order, and return the received[r] rows of each rank, in
+    order."""
+    rows = rows.detach().contiguous()
+    width = rows.shape[1]
+    arrived = rows.new_empty(sum(received), width)
+    raise NotImplementedError("exercise 66.3: Exchange and its gradient")
+    return arrived
+
+
+class Exchange(torch.autograd.Function):
+    """exchange, with a backward pass."""
+
+    @staticmethod
+    def forward(ctx, rows, comm, sent, received):
+        ctx.comm = comm
+        ctx.sent = sent
+        ctx.received = received
+        return exchange(comm, rows, sent, received)
+
+    @staticmethod
+    def backward(ctx, gradient):
+        raise NotImplementedError("exercise 66.3: Exchange and its gradient")
+
+
+# %%
+# Asked: Rows arrive from every rank, and their gradients come back, for every
+# size of a group.
+check("66.3", exchange, Exchange)
+
+
+# %% [markdown]
+# ### Dispatch and combine
+# Before the exchange, the rows have to be sorted by expert, so that those for one rank stand
+# together. Take rank 0 of two ranks with two experts each, and five choices for the experts 2, 0, 3,
+# 0, 1:
+#
+# | | choice 0 | 1 | 2 | 3 | 4 |
+# |---|---|---|---|---|---|
+# | expert | 2 | 0 | 3 | 0 | 1 |
+# | `order`: choices sorted by expert | 1 | 3 | 4 | 0 | 2 |
+# | their experts | 0 | 0 | 1 | 2 | 3 |
+#
+# It sends 3 rows to rank 0 (itself) and 2 to rank 1. The other ranks do not know how many rows will
+# come, so the ranks first exchange their counts. `counts` has a row for each rank and a column for
+# each of that rank's experts, here [[2, 1], [1, 1]]. After `comm.Alltoall(counts, arriving)`, row r
+# of `arriving` says how many rows rank r sends to each of *this* rank's experts. The experts need
+# it, too: it tells them which rows are theirs.
+#
+# After the experts, the results go back by the same exchange in the other direction, and arrive in
+# the order in which the rows were sent. They are put back in the order of the choices, multiplied by
+# their weights, and added up for each token.
+#
+# ### Exercise 66.4 · Dispatch and combine
+# Complete both functions. Sorting: `experts.argsort(stable=True)`. Sums of rows as a list:
+# `counts.sum(dim=1).tolist()`. Use `Exchange.apply(rows, comm, sent, received)`. For the sum,
+# `result.index_add(0, token, rows)` adds row i to row `token[i]` of `result` and returns a new
+# tensor. About 5 lines and 3 lines. *(advanced)*
+#
+# <details><summary>Hint 1: undoing an order</summary>
+#
+# If `back` is `rows[order]`, then `back[order.argsort()]` is `rows` again.
+# </details>
+# <details><summary>Hint 2: nearly the answer</summary>
+#
+# In `combine`, `back = Exchange.apply(done, comm, received, sent)`, where the counts have exchanged
+# their roles, and then `back[order.argsort()] * weights[:, None]`.
+# </details>
+
+# %%
+def dispatch(comm, rows, experts, count):
+    """Send each row to the rank of its expert.
+
+    rows: (choices, width); experts: (choices,), numbers below `count`. Returns the rows for this
+    rank's experts, by source rank and then by expert; how many there are of each, (ranks, experts
+    of a rank); and what `combine` needs.
+    """
+    counts = torch.bincount(experts, minlength=count).reshape(comm.size, -1)
+    arriving = torch.empty_like(counts)
+    raise NotImplementedError("exercise 66.4: Dispatch and combine")
+    return arrived, arriving, (order, sent, received)
+
+
+def combine(comm, done, weights, token, tokens, trail):
+    """Send the experts' results back, and add them up for each of `tokens` tokens.
+
+    done: (arrived rows, width). weights, token: (choices,), a choice's weight, and its token's
+    number.
+    """
+    order, sent, received = trail
+    result = done.new_zeros(tokens, done.shape[1])
+    raise NotImplementedError("exercise 66.4: Dispatch and combine")
+
+
+# %%
+# Asked: What arrives, the sums and all gradients are those of one device, for
+# every size of a group and for a routing that leaves ranks without rows.
+check("66.4", dispatch, combine)
+
+
+# %% [markdown]
+# ### The layer, put together
+# The next cell combines your functions. `by_experts` is what a rank does between the two exchanges.
+# Without a capacity factor, nothing is dropped.
+
+# %%
+def by_experts(arrived, arriving, own):
+    """Apply to each row the expert that it came for. own: (up, down) of this rank's experts."""
+    numbers = torch.arange(arriving.shape[1]).repeat(len(arriving))
+    expert_of_row = numbers.repeat_interleave(arriving.flatten())
+    done = torch.zeros_like(arrived)
+    for number, (up, down) in enumerate(own):
+        places = (expert_of_row == number).nonzero()[:, 0]
+        done = done.index_add(0, places, linear(gelu(linear(arrived[places], up)), down))
+    return done
+
+
+def moe(comm, x, scores, own, k, factor=None):
+    """An MoE layer. x: this rank's tokens; scores: what the router gives them."""
+    count = scores.shape[1]
+    weights, experts = (both.flatten() for both in route(scores, k))
+    token = torch.arange(len(x)).repeat_interleave(k)
+    if factor is not None:
+        stays = kept(experts, count, capacity_of(len(x), k, count, factor))
+        weights, experts, token = weights[stays], experts[stays], token[stays]
+    arrived, arriving, trail = dispatch(comm, x[token], experts, count)
+    done = by_experts(arrived, arriving, own)
+    return combine(comm, done, weights, token, len(x), trail)
+
+
+# %% [markdown]
+# ### Predict
+# We now train the layer with 16 experts and k = 2 on Python's own source: without the load-balancing
+# loss, with α = 0.01, which Switch Transformers used, and with α = 0.1. After training, how many
+# times the mean load does the busiest expert have without the loss, and with the largest α? 1 would
+# be even, and 8 is the most that is possible (why?).
+
+# %%
+predict("66.1", without_loss=..., with_loss=...)  # times the mean
+
+# %% [markdown]
+# <details><summary>Why 8?</summary> A token never chooses the same expert twice, so an expert has at most one of the two choices of each token. That is half of all choices, and the mean is a sixteenth.</details>
+#
+# ### Measure
+# The network predicts a character of Python's standard library from the eight characters before it:
+# these are turned into a token, which passes the MoE layer, and a matrix gives a score for each
+# possible next character. It trains on two ranks with your functions, and as a control in one
+# process that computes every expert without any exchange. The router and the other small matrices
+# are on all ranks, so their gradients are added up. Those of the experts are not: why?
+# <details><summary>Answer</summary> All tokens that an expert worked on, from whichever rank, were sent to it, and so are their gradients. The expert's gradient is therefore complete on its rank. The small matrices have seen only the tokens of their own rank.</details>
+#
+# This takes about 40 s. Tensors are in host memory here.
+
+# %%
+size = min(launch.ranks_here(2), 2)
+ways = {"α = 0": 0.0, "α = 0.01": 0.01, "α = 0.1": 0.1}
+net = lab66.Net(count, chosen, tokens, steps, parts=size)
+functions = lab66.Functions(moe, route, balance_loss)
+on_ranks = launch.run(lab66.train_ways, functions, net, ways, ranks=size, threads=1)
+whole = launch.run(
+    lab66.train_ways, lab66.whole(route, balance_loss), net, ways, ranks=1, threads=1
+)
+table = lab66.training_table(on_ranks[0], whole[0], kept)
+for way, result in on_ranks[0].items():
+    losses = {"loss": result.losses[-1], "apart": table[way]["losses apart, at most"]}
+    record.add("trained", ranks=size, way=way, imbalance=result.imbalance, **losses)
+print(pandas.DataFrame(table).map("{:.3g}".format))
+predict.compare(
+    "66.1",
+    without_loss=table["α = 0"]["busiest expert / mean"],
+    with_loss=table["α = 0.1"]["busiest expert / mean"],
+)
+
+# %%
+curves = {way: lab66.in_tens(on_ranks[0][way].imbalances) for way in ways}
+curves["even"] = dict.fromkeys(curves["α = 0"], 1.0)
+plots.lines(
+    curves,
+    xlabel="step",
+    ylabel="busiest / mean load, over 10 steps",
+    title="The load-balancing loss spreads the tokens",
+)
+
+# %% [markdown]
+# **Explain.** *Losses apart* compares each step's loss with that of one process, and the next row
+# the gradients of the router in the last step. You should see differences of rounding only, so the
+# ranks train the same network. Equal losses over all steps also show that the experts' gradients are
+# the same, because a single wrong update would change every later loss.
+#
+# Without the load-balancing loss, the busiest expert should get more than twice its share, and at a
+# capacity factor of 1.25 many choices would be dropped. With α = 0.1, the load is clearly more even,
+# and the loss of the model is about the same. With α = 0.01, you should see little difference after
+# so few steps, which says nothing about Switch Transformers, which trained for days. (The drops are
+# computed from the routing of the last step. The training itself dropped nothing.) DeepSeek-V3
+# balances mostly by another method: it adds to each expert's score a bias that is adjusted after
+# every step, and drops no tokens.
+#
+# ## 4. Cut the experts, or distribute them?
+# There is another way to place the same layer on p ranks: cut *each* expert by columns and by rows,
+# as in [lab 64](64_tensor_parallel.ipynb). Every rank then has a p-th of every expert. A token needs all parts of its experts,
+# so every rank needs all tokens: they are gathered first (an allgather), and at the end the partial
+# sums are added up, and each rank keeps those of its own tokens (a reduce-scatter).
+#
+# | each of p ranks, with T tokens of d numbers | tensor parallel | expert parallel, even load |
+# |---|---|---|
+# | parameters | a p-th | a p-th |
+# | numbers sent, forward pass | 2 (p − 1) T d | 2 k T d (p − 1)/p |
+# | rows through matrices | k p T, through 1/p of each expert | k T, through whole experts |
+# | work of a rank depends on the routing | no | yes |
+#
+# Expert parallelism sends k/p times as much as tensor parallelism. In both ways the backward pass
+# sends as much as the forward pass.
+#
+# ### Predict
+# With k = 2 on two ranks, and then on four: how many times as many bytes as tensor parallelism does
+# expert parallelism send? And if the router sends three quarters of all choices to the experts of
+# rank 0, how many times as long do the experts of this rank compute as with an even load?
+
+# %%
+predict("66.4", bytes_on_2=..., bytes_on_4=..., times_as_long=...)
+
+# %% [markdown]
+# ### Measure
+# Both layouts compute one forward and backward pass of the same layer, with an even routing and with
+# three skewed ones, in which the scores are set so that a share of the choices goes to rank 0. Bytes
+# are counted on 2 and 4 ranks. Times are measured on 2 ranks, so that each can have a core. We also
+# measure how much processor time each rank spends in its experts alone, which other programs on this
+# machine disturb less. *MB kept* is what autograd keeps for the backward pass. This takes about 35 s.
+
+# %%
+layouts = {
+    "tensor": partial(lab66.tensor_layer, route),
+    "expert": moe,
+}
+shares = (0.5, 0.625, 0.75, 0.875)  # of the choices, to the experts of rank 0
+sizes = lab66.Sizes(count, chosen, many, wide)
+compared = launch.run(lab66.compare, layouts, sizes, shares, seconds, ranks=size, threads=1)
+counted = {}
+for number in sorted({size, min(launch.ranks_here(4), 4)}):
+    if count % number == 0:
+        counted[number] = launch.run(lab66.count_bytes, layouts, sizes, ranks=number, threads=1)
+table = lab66.table_of_bytes(counted)
+print(pandas.DataFrame(table).T.map("{:.3g}".format).to_string())
+for number, results in counted.items():
+    for layout in layouts:
+        nbytes = {
+            what: [getattr(result[layout], what) for result in results]
+            for what in ("forward", "backward", "kept")
+        }
+        record.add("bytes", ranks=number, layout=layout, **nbytes)
+
+# %%
+times = {layout: {} for layout in layouts}
+for share, measured in compared[0].items():
+    uneven = size * share if size > 1 else 1.0
+    for layout, measurement in measured.items():
+        times[layout][uneven] = [1e3 * sample for sample in measurement.samples]
+        record.add("layer", layout=layout, ranks=size, busiest=uneven, seconds=measurement)
+plots.lines(
+    times,
+    xlabel="rows of the busiest rank / mean",
+    ylabel="ms, forward and backward pass",
+    title="Imbalance slows only the expert-parallel layer",
+)
+busy = launch.run(
+    lab66.time_in_experts, dispatch, by_experts, route, sizes, shares, ranks=size, threads=1
+)
+in_experts = {
+    share: {f"rank {rank}": 1e3 * of_rank[share].median for rank, of_rank in enumerate(busy)}
+    for share in shares
+}
+print("Processor time in the experts, ms, by the share of the choices on rank 0:")
+print(pandas.DataFrame(in_experts).map("{:.3g}".format))
+longer = busy[0][0.75].median / busy[0][0.5].median
+even, skewed = compared[0][0.5], compared[0][0.75]
+for layout in layouts:
+    print(f"{layout}, even: {even[layout]}; 3/4 on rank 0: {skewed[layout]}")
+record.add("in experts", ranks=size, share=0.75, times_even=longer)
+ratios = {
+    f"bytes_on_{number}": results[0]["expert"].forward / results[0]["tensor"].forward
+    for number, results in counted.items()
+    if number > 1
+}
+predict.compare("66.4", **ratios, times_as_long=longer)
+
+
+# %% [markdown]
+# **Explain.** On two ranks, both layouts send equally many bytes, apart from the scores, which the
+# tensor-parallel layer gathers as well. On four ranks, expert parallelism sends about half, which is
+# k/p = 2/4. Its advantage grows with the number of ranks, because a token visits k ranks at most,
+# while tensor parallelism brings it to all of them. What expert parallelism keeps for the backward
+# pass does not depend on the number of ranks. What tensor parallelism keeps grows with it, because
+# it keeps all gathered tokens. Both have the same share of the parameters.
+#
+# In time, the tensor-parallel layer does not depend on the routing: each rank does the same part of
+# every row's work. The expert-parallel layer waits for its busiest rank. With three quarters of the
+# choices on rank 0, this rank has 1.5 times the mean load, and you should see that its experts
+# compute about 1.5 times as long, while those of rank 1 compute half as long and then wait. With a
+# free core for each rank, the line of the expert-parallel layer rises with the load of the busiest
+# rank, though less than in proportion, because some of the time does not depend on the load. If
+# other programs need the cores (the printed spread is then wide), the line is nearly flat. Which
+# layout is faster at an even load depends on the matrices: a p-th of an expert is a smaller matrix,
+# which computes less efficiently ([lab 12](12_find_the_bottleneck.ipynb)).
+#
+# ## 5. Which link decides?
+# Inside a node, GPUs exchange rows by NVLink. Between nodes they use NICs, which are several times
+# slower. In an all-to-all over m nodes of g ranks, a rank sends (m − 1)·g messages through its NIC.
+# If 64 ranks have 8 tokens each, with 8 experts per token, each of these messages is a single row.
+#
+# The **hierarchical all-to-all** goes in two hops, with the communicators `inside` and `across` of
+# [lab 26](26_hierarchical_allreduce.ipynb). First, rank i of each node sends to rank i of node b, in one message, everything that goes
+# to *any* rank of node b. Then each rank passes on what has arrived to the ranks of its own node. A
+# rank thus sends m − 1 large messages through its NIC in place of (m − 1)·g small ones, and in
+# return most bytes also travel inside a node. [Tutel](https://arxiv.org/abs/2206.03382) and
+# [DeepSpeed-MoE](https://arxiv.org/abs/2201.05596) use hierarchical all-to-alls.
+#
+# In the next cell, `blocks` has the shape (nodes, ranks of a node, values), and `blocks[b, j]` goes
+# to rank j of node b. `Alltoall` sends along the first axis, so the axes are swapped in between.
+# The cell compares the result with that of one `Alltoall`.
+
+# %%
+def two_hops(inside, across, blocks):
+    """An all-to-all of blocks (nodes, ranks of a node, values): between nodes first, then inside."""
+    first = np.empty_like(blocks)
+    # Across ranks: rank i of each node; first[a, j] comes from rank i of node a, for rank j here.
+    across.Alltoall(blocks, first)
+    turned = first.swapaxes(0, 1).copy()
+    second = np.empty_like(turned)
+    inside.Alltoall(turned, second)  # second[i, a] comes from rank i of node a
+    return second.swapaxes(0, 1)
+
+
+for nodes, g in ((2, 2), (3, 2), (4, 3)):
+    same, messages = lab66.beside_alltoall(two_hops, nodes, g)
+    print(
+        f"{nodes} nodes of {g} ranks: the same as Alltoall: {same}. A rank sends {messages[0]:g}"
+        f" messages through its NIC, Alltoall {messages[1]:g}."
+    )
+
+# %% [markdown]
+# A third way saves bytes as well. If several of a token's experts are on the same node, its row needs to go
+# there only once, and can be copied inside. DeepSeek-V3 goes further: its router uses experts of at
+# most 4 nodes for each token. If a token's 8 experts are spread at random over 4 nodes, the first hop
+# sends 3.6 rows on average in place of 8. The library [DeepEP](https://github.com/deepseek-ai/DeepEP) does this.
+#
+# ### Measure
+# We compare on the virtual cluster, the simulator that [lab 23](23_ring_allreduce.ipynb) introduced, with 8 nodes of 8 H100
+# GPUs, one NIC of 400 Gb/s each. Every rank has 8 to 4,096 tokens with 8 experts each, 7,168 bytes
+# per row (FP8). The control is a single node of the same GPUs. This takes about 20 s.
+
+# %%
+machine = virtual.machine("h100_ndr")
+print(machine)
+hops = {
+    "flat": lab66.flat,
+    "two hops": partial(lab66.in_two_hops, two_hops),
+    "two hops, a row once per node": partial(lab66.in_two_hops, two_hops, across_share=3.6 / 8),
+}
+dispatched = {}
+for way, function in hops.items():
+    dispatched[way] = {
+        rows: lab66.dispatch_time(function, machine, ranks_of_map, rows) for rows in rows_of_map
+    }
+dispatched["one node, flat"] = {
+    rows: lab66.dispatch_time(lab66.flat, machine, 8, rows) for rows in rows_of_map
+}
+plots.lines(
+    {way: {rows: 1e6 * time for rows, time in row.items()} for way, row in dispatched.items()},
+    xlabel="tokens of a rank",
+    ylabel="microseconds of a dispatch",
+    title="Dispatch on 8 nodes of 8 GPUs, simulated",
+    logx=True,
+    logy=True,
+)
+print(pandas.DataFrame(dispatched).mul(1e6).map("{:.0f}".format).to_string())
+
+# %% [markdown]
+# ### What does a hot expert cost?
+# Now one rank receives more rows than the others, because one of its experts is popular. The rows
+# of each source are sent by `Alltoallv`, with 4,096 tokens per rank.
+
+# %%
+hot = {}
+for where, ranks in (("eight nodes", ranks_of_map), ("one node", 8)):
+    slow = {}
+    for times_mean in (1.0, 2.0, 4.0):
+        slow[times_mean] = lab66.hot_dispatch(machine, ranks, 4096, times_mean)
+    hot[where] = {times_mean: time / slow[1.0] for times_mean, time in slow.items()}
+plots.lines(
+    hot,
+    xlabel="rows of the busiest rank / mean",
+    ylabel="time / time with an even load",
+    title="The busiest rank's link decides, simulated",
+)
+print({where: {x: round(y, 2) for x, y in row.items()} for where, row in hot.items()})
+
+
+# %% [markdown]
+# **Explain.** For 32 or 128 tokens, two hops are about three to four times as fast as the flat
+# all-to-all, because a rank sends 7 + 7 messages in place of 63, one after the other in the
+# simulator's `Alltoall`. (The step between 8 and 32 tokens comes from messages that are too long to
+# be sent eagerly, [lab 22](22_latency_and_bandwidth.ipynb).) For many tokens bytes count, and the two come closer, because both bring
+# the same bytes through the NICs. Only sending each row once per node saves bytes on the slow link.
+# The single node is far faster at every size, although each of its ranks receives as many rows. So
+# the network decides, and what pays off saves messages or bytes on it.
+#
+# The second plot shows what imbalance costs in communication. The busiest rank receives all its rows
+# through its own link, so with many rows the whole exchange takes nearly as many times as long as
+# this rank has more rows. (Both plots are simulated. The sources of the machine's numbers are in
+# `machine.sources`.)
+#
+# ### What you take away
+# - A router sends each token to k experts. Without a load-balancing loss it may use some far more
+#   than others, and a capacity then drops tokens.
+# - Dispatch and combine are all-to-alls with lengths that are known only at run time. The backward
+#   pass is the same exchange with the counts exchanged.
+# - Expert parallelism sends k/p of what tensor parallelism sends, but it waits for the busiest rank,
+#   in its arithmetic and on its link.
+# - Between nodes, an all-to-all in two hops saves messages, and sending a row once per node saves
+#   bytes.
+#
+# ## Going further (optional): a layout for DeepSeek-V3
+# [DeepSeek-V3](https://arxiv.org/abs/2412.19437) has 61 layers with d = 7,168. All but the first 3 have an MoE layer
+# with one shared expert, which all tokens use, and 256 routed experts with an inner size of 2,048,
+# of which a token uses 8, on at most 4 nodes. It was trained on 2,048 H800 GPUs in nodes of 8, with
+# NVLink at 160 GB/s and a NIC of 50 GB/s per GPU. There were 16 pipeline stages, so that 128 GPUs
+# share a stage of 3.6 MoE layers (58/16).
+#
+# A **layout** of the MoE layers is a pair (tensor, expert): each expert is cut into `tensor` parts
+# on neighboring GPUs, and the experts are distributed over `expert` such groups. The tensor · expert
+# GPUs hold all 256 experts once, and there are 128/(tensor · expert) replicas, which add up their
+# gradients in each step. The cost model counts for each token how many rows one exchange moves, in
+# two hops, sent once per node:
+#
+# 1. The GPUs are on n = tensor · expert / 8 nodes, or 1 if there are fewer than 8 GPUs.
+# 2. *Between nodes:* a token needs `net.nodes_of_a_token(n)` nodes on average, of which the share
+#    (n − 1)/n are other nodes than its own.
+# 3. *Inside:* it needs `net.groups_of_a_token(layout)` groups on average, and all `tensor` GPUs of
+#    each. Of g = 8 GPUs (or tensor · expert, if there are fewer), one has the row already, so
+#    multiply by (g − 1)/g.
+# 4. Both hops overlap, so an exchange takes as long as the slower one: rows · bytes / bandwidth.
+# 5. Dispatch sends 1 byte per number (FP8) and combine 2 bytes (BF16), in the forward pass and again
+#    in the backward pass.
+#
+# For example, with (2, 4) all is on one node, so nothing is sent between nodes. With 3.6 groups per
+# token, 3.6 · 2 · 7/8 = 6.3 rows per token would be sent inside.
+#
+# ### Exercise 66.5 · Seconds of the exchanges (optional)
+# Write the model for the `net.tokens` tokens of a GPU in one MoE layer, forward and backward pass
+# together. `net.hidden`, `gpus.between` and `gpus.inside` (bytes per second) are numbers. About 7
+# lines. *(intermediate)*
+#
+# <details><summary>Hint 1: the rows</summary>
+#
+# `ranks = tensor * expert`, `nodes = max(1, ranks / 8)`, `g = min(8, ranks)`.
+# </details>
+# <details><summary>Hint 2: nearly the answer</summary>
+#
+# `between = net.nodes_of_a_token(nodes) * (nodes - 1) / nodes`. A row in all four exchanges together
+# has 2 · (1 + 2) · hidden bytes, and the time is that many bytes, times `net.tokens`, times
+# `max(between / gpus.between, inside / gpus.inside)`.
+# </details>
+
+# %%
+def exchange_seconds(net, layout, gpus):
+    """Seconds of both dispatches and both combines of an MoE layer, in this layout (tensor,
+    expert)."""
+    tensor, expert = layout
+    raise NotImplementedError("exercise 66.5: Seconds of the exchanges (optional)")
+
+
+# %%
+# Asked: The seconds of the five statements, for layouts in a node and on
+# several.
+check("66.5", exchange_seconds)
+
+# %% [markdown]
+# ### Predict
+# Which layout (tensor, expert) of 64 GPUs has the fastest exchanges: (1, 64), (8, 8), or something
+# in between? And how many GPUs should hold all experts once, if the experts may fill the 80 GB of a
+# GPU: 8, 16 or 64?
+
+# %%
+predict("66.5", tensor_of_64=..., ranks=...)
+
+# %% [markdown]
+# ### Compute
+# The next cell adds the other two costs of a layout, for a micro-batch of one sequence (4,096
+# tokens) on each GPU of a stage: the allreduce of the experts' gradients, shared by the 120
+# micro-batches of a step, and memory. `lab66.bytes_of_experts` counts what the report says: two
+# copies of the weights in BF16 (for its pipeline schedule, DualPipe), gradients in FP32, 8 bytes
+# for the optimizer, sharded over the replicas, and the activations of 17 micro-batches. Everything
+# outside of the experts, such as attention, comes on top and is not counted.
+
+# %%
+net, gpus = lab66.DEEPSEEK_V3, lab66.H800
+rows = {}
+for layout in lab66.layouts(net):
+    exchanges = exchange_seconds(net, layout, gpus) * net.layers_of_a_stage
+    gradients = lab66.gradient_seconds(net, layout, gpus)
+    rows[layout] = {
+        "replicas": net.gpus_of_a_stage // (layout.tensor * layout.expert),
+        "exchanges, ms": 1e3 * exchanges,
+        "gradients, ms": 1e3 * gradients,
+        "sum, ms": 1e3 * (exchanges + gradients),
+        "experts, GB": lab66.bytes_of_experts(net, layout) / 1e9,
+    }
+shown = pandas.DataFrame(rows).T
+shown.index = [f"{layout.tensor} x {layout.expert}" for layout in rows]
+print(shown[shown["experts, GB"] < 80].map("{:.3g}".format).to_string())
+pairs = ((1, 8), (1, 16), (1, 32), (1, 64), (1, 128), (2, 32), (4, 16), (8, 8))
+bars = {}
+for layout in map(lab66.Layout._make, pairs):
+    parts = {part: rows[layout][f"{part}, ms"] for part in ("exchanges", "gradients")}
+    bars[f"{layout.tensor}x{layout.expert}"] = parts
+plots.bars(
+    bars,
+    ylabel="ms per micro-batch and stage",
+    title="DeepSeek-V3: tensor parts x groups of experts, computed",
+)
+
+# %%
+choice = {}
+for gigabytes in (80, 60, 40, 30):
+    fit = {layout: row for layout, row in rows.items() if row["experts, GB"] <= gigabytes}
+    choice[gigabytes] = min(fit, key=lambda layout: fit[layout]["sum, ms"])
+    print(f"{gigabytes} GB for the experts: {tuple(choice[gigabytes])} is fastest")
+of_64 = [layout for layout in rows if layout.tensor * layout.expert == 64]
+fastest = min(of_64, key=lambda layout: rows[layout]["sum, ms"])
+own = lab66.Layout(1, 64)
+published = lab66.published_seconds(net)
+print(
+    f"DeepSeek-V3's own layout {tuple(own)}: {rows[own]['exchanges, ms']:.0f} ms of exchanges. By its"
+    f" published GPU hours, a micro-batch takes {1e3 * published:.0f} ms on a stage."
+)
+predict.right("66.5", tensor_of_64=fastest.tensor, ranks=choice[80].tensor * choice[80].expert)
+
+# %% [markdown]
+# **Explain.** Among the layouts of 64 GPUs, uncut experts are the fastest. Cutting an expert into t
+# parts brings each row to t GPUs, so the bytes inside the node grow. DeepSeek-V3 used no tensor
+# parallelism.
+#
+# With much memory, the model keeps all experts inside one node, and pays with larger gradients to
+# add up. More GPUs save memory and cost time, but from 32 GPUs on only little time, because of the
+# limit of 4 nodes per token. The published layout, 64 GPUs on 8 nodes, is what our model chooses if
+# about 30 of 80 GB are left for the experts. It does not count what else needs memory, so it cannot
+# decide how much is left.
+#
+# The last line suggests why a slower exchange was acceptable. It is about a quarter of the published
+# time of a micro-batch, and the report says that exchanges are hidden behind the computation of
+# another micro-batch, which our model leaves out. Our bandwidths can be compared with measurements:
+# DeepEP reached 153 to 158 GB/s inside a node and 43 to 58 GB/s between nodes on such GPUs. The times
+# of the layouts are computed, and we know of no published measurements of the other layouts.
+#
+# For a layout, therefore, do not cut experts if there are enough of them, use as few nodes as the
+# memory allows, and hide the exchanges behind computation.
+#
+# ### Further reading
+# - N. Shazeer et al., *[Outrageously Large Neural Networks: The Sparsely-Gated Mixture-of-Experts Layer](https://arxiv.org/abs/1701.06538)*, ICLR, 2017. The sparsely gated MoE layer, and why its load must be balanced.
+# - D. Lepikhin et al., *[GShard: Scaling Giant Models with Conditional Computation and Automatic Sharding](https://arxiv.org/abs/2006.16668)*, 2020. Top-2 routing with capacities, on 2,048 TPUs.
+# - W. Fedus, B. Zoph and N. Shazeer, *[Switch Transformers: Scaling to Trillion Parameter Models with Simple and Efficient Sparsity](https://arxiv.org/abs/2101.03961)*, 2021. One expert per token, the capacity factor, and the loss of this lab.
+# - S. Rajbhandari et al., *[DeepSpeed-MoE: Advancing Mixture-of-Experts Inference and Training to Power Next-Generation AI Scale](https://arxiv.org/abs/2201.05596)*, ICML, 2022. Expert parallelism combined with other kinds, and a hierarchical all-to-all.
+# - C. Hwang et al., *[Tutel: Adaptive Mixture-of-Experts at Scale](https://arxiv.org/abs/2206.03382)*, 2022. A layout that changes at run time, and the two-dimensional all-to-all.
+# - DeepSeek-AI, *[DeepSeek-V3 Technical Report](https://arxiv.org/abs/2412.19437)*, 2024. The network of the optional part, with its routing limited to four nodes, and DualPipe.
+# - [DeepEP: an efficient expert-parallel communication library](https://github.com/deepseek-ai/DeepEP). Dispatch and combine as a library, with measured bandwidths.

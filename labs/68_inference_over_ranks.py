@@ -1,0 +1,803 @@
+# %% [markdown]
+# <!-- Generated from solutions/68_inference_over_ranks.py by `make labs`. Learners work on a copy in work/. -->
+# # 68 Inference over ranks
+#
+# A network is trained once and then used for months, so most of the devices of a large service do
+# *inference*. For a language model this is harder than one forward pass. The model produces a text
+# token by token, every token waits for the one before it, and each step reads all weights from
+# memory to do very little arithmetic. A GPU that training keeps busy can reach less than a
+# hundredth of its peak when it generates text for one user, and more GPUs do not help by
+# themselves.
+#
+# In this lab we generate text with the GPT (generative pre-trained transformer) of [lab 64](64_tensor_parallel.ipynb), on one
+# device and over ranks. We write the cache that avoids computing everything again, count what a
+# step costs, partition the model over ranks, and write the scheduler that batches the requests of
+# many users. At each point we predict the two times that a user notices, and compare them with
+# measurements.
+#
+# **After this lab you can** (1) write attention with a KV cache and prove that it chooses the same
+# tokens, (2) compute the arithmetic intensity of prefill and decode, (3) place the two allreduces
+# of a tensor-parallel layer, (4) decide between replicas and tensor parallelism for given devices,
+# (5) write the step of a scheduler for continuous batching, and (6) say what a separate pool of
+# devices for prefill changes.
+#
+# ![A request on a time axis: a prefill computes all positions of the prompt at once and gives the first token, then each step of decode gives one token. The KV cache grows by one position in each step](../notebooks/figures/68_request.svg)
+#
+# *One request. The prefill processes the whole prompt and produces the first token. Each step of
+# decode then processes one token, and reads the KV cache, which grows by a position per step.*
+#
+# Needs: mpi, torch · Ranks: 2 · Minutes: 60 · Level: advanced · Before: 10, 12, 22, 64
+
+# %%
+from collections import deque
+
+import numpy as np
+import pandas
+import torch
+import virtual
+from labkit import check, data, hint, lab, launch, plots, predict, record, timing, world
+from labkit.scaling import fit_alpha_beta
+from support import lab68
+from torch.nn.functional import scaled_dot_product_attention
+
+lab.start("68_inference_over_ranks")
+device = world.device()  # "cuda:0" where there is a GPU, else "cpu"
+torch.set_num_threads(1)  # on a CPU, a device of this lab is one core
+
+# %% tags=["parameters"]
+read = 262_144  # characters of Python's source that are read
+steps = 800  # steps in which the small GPT is trained
+count = 40  # tokens that it generates
+wide = 512  # hidden size of the GPT that is timed
+layers = 6  # its layers
+prompt = 128  # tokens of a prompt in the measurements
+batches = (1, 2, 4, 8, 16, 32)  # sequences in a step of decode
+both = (2, 8, 32)  # requests for replicas and tensor parallelism
+asked = 24  # requests to the server
+slots = 8  # requests in a batch of the server
+loads = (0.3, 0.6, 0.9, 1.5)  # requests to the server, as a share of what it can do at best
+seconds = 1.0  # spent on a measurement, about
+most = 3  # ranks on which a layer is tried, where no launcher says how many there are
+patience = 20  # seconds after which a check calls a program stuck
+
+
+# %% [markdown]
+# ## 1. A classifier: replicas are enough
+# For the network of [lab 10](10_train_on_one_device.ipynb), inference over ranks is simple. Every rank has a **replica**, which is
+# a complete copy of the model. Rank 0 scatters the images, every rank classifies its part, and rank
+# 0 gathers the labels. Nothing is sent in between, because an image does not need any other image:
+
+# %%
+def classify(comm, net, images):
+    """The labels of all images on rank 0; each rank's replica finds those of its part."""
+    parts = np.array_split(images, comm.size) if comm.rank == 0 else None
+    mine = torch.from_numpy(comm.scatter(parts))
+    with torch.inference_mode():
+        labels = net(mine).argmax(dim=1).numpy()
+    gathered = comm.gather(labels)
+    return np.concatenate(gathered) if comm.rank == 0 else None
+
+
+size = min(launch.ranks_here(2), 2)
+samples = data.digits()
+digits = lab68.classifier(samples)
+images = np.tile(samples.test_x, (16, 1))
+served = {}
+for ranks in sorted({1, size}):
+    served[ranks] = launch.run(
+        lab68.answers_and_time, digits, images, classify, ranks=ranks, threads=1
+    )[0]
+    labels, whole, net_alone = served[ranks]
+    right = np.mean(labels == np.tile(samples.test_y, 16))
+    record.add("classified", ranks=ranks, seconds=whole, net_alone=net_alone, right=float(right))
+    print(f"ranks: {ranks}, {right:.1%} right: {whole}\n  the network alone: {net_alone}")
+print("the same labels:", np.array_equal(served[1].labels, served[size].labels))
+
+
+# %% [markdown]
+# **Explain.** The network alone takes about half as long on two ranks, because each classifies half
+# of the images. Whether the whole call is faster depends on the images: with only 34,000 operations
+# for an image of 256 bytes, it may take longer to send an image than to classify it. A service
+# avoids the scatter with a *load balancer*, which passes each request to one of the replicas. The
+# latency of a single image does not improve in any case, since one replica still does the whole
+# forward pass. Replicas improve *throughput*. Only a partitioned model can improve *latency*.
+#
+# ## 2. Prefill, decode and the KV cache
+# A GPT that has read the first *n* tokens of a text returns scores for token *n* + 1. We choose the
+# token with the highest score, append it, and continue with *n* + 1 tokens. If every step computes
+# all positions again, nearly all of this work was done before: a position only depends on earlier
+# ones, so its keys and values in each layer never change. A server keeps them, in the **KV cache**
+# (of keys and values). A request then has two phases:
+#
+# | phase | processes | produces | the user notices |
+# |---|---|---|---|
+# | **prefill** | all positions of the prompt at once | the cache, and the first token | **time to first token** |
+# | **decode**, one step per token | the newest token only | one more position in the cache, and the next token | **inter-token latency** |
+#
+# Attention is the only part of a layer in which positions meet, so it is the only part that
+# changes. In a prefill the cache is empty, and each position uses itself and earlier positions,
+# which PyTorch calls `is_causal=True`. In a step of decode, the single new position uses *all*
+# positions in the cache, so there is nothing to hide. For example, this call gives the attention of
+# three queries to four keys without hiding anything:
+#
+#     scaled_dot_product_attention(three_queries, four_keys, four_values)
+#
+# ### Exercise 68.1 · Attention with a cache
+# Write `attend`. It appends the new keys and values to the cache, and returns the attention of the
+# new queries to everything in it. All tensors have the shape (sequences, heads, positions, size),
+# and `torch.cat([a, b], dim=2)` joins two of them along the positions. Either the cache is empty (a
+# prefill), or there is one new position. 3 lines. *(intermediate)*
+#
+# <details><summary>Hint 1: append</summary>
+#
+# `cache["keys"] = torch.cat([cache["keys"], keys], dim=2)`, and the same for the values. Use what
+# is now in the cache.
+# </details>
+# <details><summary>Hint 2: nearly the answer</summary>
+#
+# `scaled_dot_product_attention(queries, cache["keys"], cache["values"], is_causal=…)`, where
+# `is_causal` is true only if there is more than one new position, `queries.shape[2] > 1`. With one
+# query and many keys, PyTorch's causal mask would let this query see the first key only.
+# </details>
+
+# %%
+def attend(queries, keys, values, cache):
+    """Attention of the new positions to all so far; their keys and values join the cache.
+
+    cache: {"keys": tensor, "values": tensor} of earlier positions, at first of none.
+    """
+    raise NotImplementedError("exercise 68.1: Attention with a cache")
+
+
+# %%
+# Asked: The cache grows by every new position, attention looks at all of it,
+# and a GPT chooses the same tokens as one that computes everything again.
+check("68.1", attend)
+
+# %% [markdown]
+# ### Predict
+# A prompt has 40 tokens and we generate 40. How many times as many positions does a program compute
+# that starts again for each token, compared with one that has a cache? (It computes 40 positions
+# for the first token, 41 for the second, and so on.) And how many times as long does it take?
+
+# %%
+predict("68.1", positions=..., time=...)
+
+# %% [markdown]
+# ### Measure
+# The next cell trains a small GPT on Python's own source, where a token is a character, and lets it
+# continue a text in both ways. This takes about 30 s. The weights are in float64, so that rounding
+# does not decide between two tokens. A second GPT is timed only. It is larger (75 MB in float32,
+# more than fits into most caches), and its weights are random, which does not change the time of a
+# step.
+
+# %%
+corpus = data.corpus(read)
+small = lab68.trained(corpus, lab68.Sizes(len(corpus.vocabulary), 64, 4, 2, 128), steps)
+large = lab68.wide(wide, layers).to(device)
+text = "def area(self, width, height):\n    retur"  # 40 characters
+begin = torch.tensor([[corpus.vocabulary.index(character) for character in text]])
+cached = lab68.generate(small, begin, count, attend)
+again = lab68.recompute(small, begin, count)
+print("the same tokens:", torch.equal(cached, again))
+print(text + "".join(corpus.vocabulary[token] for token in cached[0]))
+
+# %%
+ratios = {}
+for name, net in (("small", small), ("large", large)):
+    tokens = begin.to(next(net.parameters()).device)
+    ratios[name] = timing.ratio(
+        lambda net=net, tokens=tokens: lab68.recompute(net, tokens, count),
+        lambda net=net, tokens=tokens: lab68.generate(net, tokens, count, attend),
+        device=device,
+        warmup=1,
+        seconds=6 * seconds,
+    )
+    record.add("cache", net=name, ratio=ratios[name])
+    print(f"{name} GPT, everything again / with the cache: {ratios[name]}")
+positions = sum(range(40, 40 + count)) / (40 + count - 1)
+print(f"positions: {positions:.0f} times as many")
+predict.right("68.1", positions=positions, time=ratios["large"].median)
+
+
+# %% [markdown]
+# **Explain.** The tokens are the same, and this is the control of everything that follows. (The
+# text resembles Python only from far away: the model is tiny and was trained for seconds.) The
+# cache saves much less time than the number of positions suggests. In the small GPT a step mostly
+# consists of the start of its operations, which costs the same for 1 position and for 100. In the
+# large one a step with one position reads the same weights as a step with 100. What limits a step
+# of decode is therefore not its arithmetic, and the next section counts what does.
+#
+# ## 3. Arithmetic intensity of both phases
+# [Lab 12](12_find_the_bottleneck.ipynb) compared the flops (floating-point operations) of a layer with its bytes. A layer of this
+# GPT has 12 · hidden² weights: 3 hidden² for queries, keys and
+# values, hidden² for the output of the attention, and 8 hidden² for the MLP. Consider a step in
+# which each of some `sequences` has `new` new tokens, each of which attends to `context` positions:
+#
+# - A token does a multiply-add, which counts as two flops, with every weight.
+# - For each position that it attends to, a token does 4 · hidden flops in a layer: 2 · hidden for
+#   the product of query and key, and 2 · hidden for the weighted sum of values. (In a prefill we
+#   count all `context` positions. The mask hides half of them, and not every implementation saves
+#   this half.)
+# - The weights are read once, for all tokens of all sequences together.
+# - The keys and the values of a position are `hidden` numbers each, in every layer. Each sequence
+#   reads those of its own `context` positions.
+#
+# The activations of one layer are small and stay in caches, so they are left out. As an example,
+# the last matrix of the model, which returns a score for each of the *v* characters, has hidden ·
+# *v* weights. For 8 sequences it does 2 · 8 · hidden · *v* flops and reads hidden · *v* numbers of
+# `size` bytes, so that its intensity is 16 / `size` flops per byte.
+#
+# ### Exercise 68.2 · Flops and bytes of a step
+# Count both for the layers of the model, where a number has `size` bytes. 4 to 6 lines.
+# *(intermediate)*
+#
+# <details><summary>Hint 1: the parts</summary>
+#
+# There are `sequences * new` tokens, `12 * hidden**2 * layers` weights, and
+# `2 * context * hidden * layers` numbers in the cache of one sequence.
+# </details>
+# <details><summary>Hint 2: nearly the answer</summary>
+#
+# The flops are `2 * weights * tokens + 4 * context * hidden * layers * tokens`. The bytes are
+# `size * (weights + cache)`, where `cache` has the numbers of all sequences.
+# </details>
+
+# %%
+def step_cost(sequences, new, context, hidden, layers, size):
+    """(flops, bytes) of a step through all layers; size: bytes of a number."""
+    raise NotImplementedError("exercise 68.2: Flops and bytes of a step")
+
+
+# %%
+# Asked: Flops and bytes of prefill and decode, of weights, attention and cache,
+# for two kinds of numbers.
+check("68.2", step_cost)
+
+# %% [markdown]
+# ### Predict
+# A model with 32 layers and hidden size 4,096 has numbers of 2 bytes. What is the intensity, in
+# flops per byte, of a prefill of 512 tokens, of a step of decode with 512 positions in the cache
+# for one sequence, and of one for 64 sequences? (Begin with the weights alone. Is the cache small
+# beside them?)
+
+# %%
+predict("68.2", prefill=..., decode=..., decode_64=...)
+
+# %% [markdown]
+# ### Measure
+# We measure the two roofs of this device as in [lab 12](12_find_the_bottleneck.ipynb), and time a prefill and steps of decode for 1
+# to 32 sequences with the large GPT. This takes about 15 s.
+
+# %%
+shapes = {"prefill": (1, 512, 512), "decode": (1, 1, 512), "decode_64": (64, 1, 512)}
+costs = {name: step_cost(*shape, 4096, 32, 2) for name, shape in shapes.items()}
+predict.right("68.2", **{name: flops / moved for name, (flops, moved) in costs.items()})
+
+# %%
+roofs = lab68.roofs(device)
+prefill, decode = lab68.time_steps(large, attend, batches, prompt, device, seconds)
+print(f"peak {roofs.peak / 1e9:.0f} Gflop/s, memory {roofs.bandwidth / 1e9:.0f} GB/s")
+rows = {f"prefill, {prompt} tokens": (prefill, (1, prompt, prompt))}
+rows |= {f"decode, {n}": (took, (n, 1, prompt + 1)) for n, took in decode.items()}
+points = {"prefill": ([], []), "decode": ([], [])}
+table = {}
+for name, (took, shape) in rows.items():
+    flops, moved = step_cost(*shape, wide, layers, 4)
+    least = roofs.least_seconds(flops, moved)
+    x, y = points[name.partition(",")[0]]
+    x.append(flops / moved)
+    y.append(took.rate(flops) / 1e9)
+    table[name] = {
+        "flops/byte": flops / moved,
+        "least ms": 1e3 * least,
+        "ms": 1e3 * took.median,
+        "middle half, ms": f"{1e3 * took.q1:.3g} to {1e3 * took.q3:.3g}",
+        "tokens/s": took.rate(shape[0] * shape[1]),
+    }
+    record.add("step", what=name, seconds=took, least=least)
+print(pandas.DataFrame(table).T.to_string(float_format="{:.3g}".format))
+
+# %%
+reach = np.array([0.3, roofs.peak / roofs.bandwidth, 200])
+roof = (reach, np.minimum(roofs.peak, reach * roofs.bandwidth) / 1e9)
+plots.lines(
+    {"roof": roof, **points},
+    xlabel="flops per byte",
+    ylabel="Gflop/s",
+    logx=True,
+    logy=True,
+    title="Decode begins left of the ridge, prefill is right of it",
+    name="roofline",
+)
+latency = [1e3 * took.median for took in decode.values()]
+plots.lines(
+    {"measured": (latency, [took.rate(n) for n, took in decode.items()])},
+    xlabel="inter-token latency (ms)",
+    ylabel="tokens per second, of all sequences",
+    title="More sequences: more throughput, longer steps",
+    name="batching",
+)
+
+
+# %% [markdown]
+# **Explain.** The prefill uses each weight for 128 tokens. It is right of the ridge, so its time is
+# near that of the arithmetic. A step of decode for one sequence uses each weight once, at half a
+# flop per byte, and is limited by memory. More sequences share the same read of the weights, so the
+# points move to the right and upward, and the last plot shows what this costs: each additional
+# sequence adds throughput, but the step becomes longer for all of them. Beyond the ridge a step
+# grows as fast as its sequences, and batching gains little more.
+#
+# The steps of decode stay well below the slanted roof, by a factor of two to four on the machine
+# where this was written, because a product with few rows reaches less of the memory bandwidth than
+# the copy by which the roof was measured. (One sequence has a routine of its own, the product of a
+# matrix and a vector, and can take half as long as two.)
+#
+# An H100 does 989 Tflop/s and reads 3.35 TB/s (NVIDIA's data sheet, dense products in BF16), so its
+# ridge is at 295 flops per byte. The predicted model with one sequence, at one flop per byte,
+# reaches 1/295 of this peak at best. With 64 sequences, the cache has more bytes than the weights,
+# and each sequence reads its own. Long contexts therefore keep decode memory-bound in any batch.
+#
+# ## 4. Tensor parallelism for one request
+# A batch does not make a single request faster. If its latency counts, or if the weights do not fit
+# into one device, the layers have to be partitioned. We use the cuts of [lab 64](64_tensor_parallel.ipynb): a rank has some
+# heads of the attention, *with their part of the KV cache*, and some columns and rows of the MLP.
+# Each rank then reads only its part of the weights and of the cache. There is no backward pass, so
+# of the pair f and g in [lab 64](64_tensor_parallel.ipynb) only g remains, the allreduce that adds up the terms of all ranks:
+
+# %%
+def added(comm, terms):
+    """The sum of this tensor over all ranks of `comm`, on every rank."""
+    total = torch.empty_like(terms, memory_format=torch.contiguous_format)
+    comm.Allreduce(terms.contiguous(), total)
+    return total
+
+
+# %% [markdown]
+# On one device, a layer is
+#
+#     middle = entering + part.attention(part.norm1(entering)) + part.out_bias
+#     leaving = middle + part.mlp(part.norm2(middle)) + part.down_bias
+#
+# On several ranks, `part.attention` and `part.mlp` return this rank's *terms* of the sum, and all
+# ranks have the complete `entering`, norms and biases.
+#
+# ### Exercise 68.3 · A layer over ranks
+# Write the layer so that every rank returns what one device would return. It takes two allreduces.
+# 2 to 4 lines. *(intermediate)*
+#
+# <details><summary>Hint 1: where?</summary>
+#
+# `norm2` is not linear, so it needs the complete `middle`. What must be counted once, `entering`
+# and the biases, is added outside of the sum.
+# </details>
+# <details><summary>Hint 2: nearly the answer</summary>
+#
+# `middle = entering + added(comm, part.attention(…)) + part.out_bias`, and the same for the MLP.
+# </details>
+
+# %%
+def parallel_layer(comm, entering, part):
+    """What leaves a layer, on all ranks alike; `part` is this rank's part of it."""
+    raise NotImplementedError("exercise 68.3: A layer over ranks")
+
+
+# %%
+# Asked: What leaves a layer is as on one device, in prefill and in decode, in
+# groups of every size, with two allreduces.
+check("68.3", parallel_layer)
+
+# %% [markdown]
+# ### Predict
+# The large GPT has 6 layers and hidden size 512, with numbers of 4 bytes. How many allreduces does
+# a step of decode for one request have, and how many bytes does each of them add up? Is this one of
+# the sizes for which latency decides, or bandwidth ([lab 22](22_latency_and_bandwidth.ipynb))?
+
+# %%
+predict("68.3", allreduces=..., nbytes=...)
+
+# %%
+over = launch.run(
+    lab68.generate_over_ranks, small, begin, count, attend, parallel_layer, ranks=size, threads=1
+)
+same = all(result.tokens == cached.tolist() for result in over)
+print(f"{size} ranks on {over[0].device} choose the tokens of one device: {same}")
+print(f"in a step: {over[0].calls:g} allreduces, {over[0].nbytes:g} bytes in all")
+record.add("tokens", ranks=size, same=same, trained_on=over[0].device, calls=over[0].calls)
+predict.right("68.3", allreduces=2 * layers, nbytes=4 * wide)
+
+
+# %% [markdown]
+# Could one allreduce at the end of the layer add up both terms?
+# <details><summary>Answer</summary> No. The MLP needs the norm of the complete <code>middle</code>, and the norm of a sum is not the sum of norms. Some models compute the attention and the MLP from the same input, and they do with one allreduce per layer.</details>
+#
+# **Explain.** The small GPT has 2 layers, and makes 4 allreduces of 64 numbers of 8 bytes. In the
+# large one there are 12 allreduces of 2 KB each. For messages of this length the time is nearly all
+# latency, α, so that it does not matter how fast the link is, but how soon it answers. Nothing can
+# overlap either, because each part of the layer needs the sum before it.
+#
+# ## 5. Replicas or tensor parallelism?
+# The same *p* devices can work in two ways on the same requests:
+#
+# - **Replicas.** Each device has the whole model and serves 1/*p* of the requests. A step takes as
+#   long as one device needs for this share.
+# - **Tensor parallelism.** All devices work on all requests. Each has 1/*p* of the weights, of the
+#   caches and of the arithmetic, so we assume that the computation takes 1/*p* of the step of one
+#   device. Each layer adds two allreduces. Their array has a row of `hidden` numbers for each
+#   request.
+#
+# Both produce one token per request in a step, so the way with the shorter step has both the lower
+# inter-token latency and the higher throughput.
+#
+# ### Exercise 68.4 · Seconds of both
+# `step(n)` returns the seconds of a step of decode for *n* requests on one device, and
+# `allreduce(nbytes)` those of an allreduce over the devices. Return the seconds of a step with
+# replicas, and with tensor parallelism. For example, 12 requests on 4 replicas are 3 per device. 3
+# or 4 lines. *(intermediate)*
+#
+# <details><summary>Hint 1: replicas</summary>
+#
+# `step(requests / devices)`. This is not `step(requests) / devices`, because each replica reads all
+# weights.
+# </details>
+# <details><summary>Hint 2: nearly the answer</summary>
+#
+# `step(requests) / devices + 2 * layers * allreduce(…)`, where the array has
+# `requests * hidden * size` bytes.
+# </details>
+
+# %%
+def seconds_of_both(step, allreduce, requests, devices, layers, hidden, size):
+    """Seconds of a step of decode: (of replicas, of tensor parallelism)."""
+    raise NotImplementedError("exercise 68.4: Seconds of both")
+
+
+# %%
+# Asked: The seconds of both for several numbers of requests and devices, with a
+# step that grows with its requests and an allreduce that grows with its bytes.
+check("68.4", seconds_of_both)
+
+# %% [markdown]
+# ### Predict
+# For 2 requests on 2 devices, how many times as long as with replicas does a step take with tensor
+# parallelism? And for 32 requests? Use the table of section 3, and assume that an allreduce takes
+# 10 µs.
+
+# %%
+predict("68.4", few=..., many=...)
+
+# %% [markdown]
+# ### Measure
+# Two ranks, each with one core, run both ways in turns. We also measure allreduces of these lengths
+# on the same ranks and fit α and β to them, so that your function can predict both times from the
+# steps of one device in section 3. This takes about 20 s.
+
+# %%
+found, times = launch.run(
+    lab68.time_both,
+    wide,
+    layers,
+    prompt,
+    both,
+    attend,
+    parallel_layer,
+    2 * seconds,
+    ranks=size,
+    threads=1,
+)[0]
+line = fit_alpha_beta(times)
+print(f"allreduce on {size} ranks: α {1e6 * line.alpha:.3g} µs, β {1e9 * line.beta:.3g} ns/byte")
+
+
+def step(requests):
+    """Seconds of a step of decode on one device: measured, or between two measured ones."""
+    return np.interp(requests, list(decode), [took.median for took in decode.values()])
+
+
+table = {}
+for requests, measured in found.items():
+    predicted = seconds_of_both(step, line.time, requests, size, layers, wide, 4)
+    for way, expected, took in zip(("replicas", "tensor"), predicted, measured[:2], strict=True):
+        table[f"{requests} requests, {way}"] = {
+            "predicted ms": 1e3 * expected,
+            "ms": 1e3 * took.median,
+            "middle half, ms": f"{1e3 * took.q1:.3g} to {1e3 * took.q3:.3g}",
+            "tokens/s": took.rate(requests),
+            "in allreduces": f"{measured.waiting:.0%}" if way == "tensor" else "",
+        }
+        record.add(
+            "ways", ranks=size, way=way, requests=requests, seconds=took, predicted=float(expected)
+        )
+print(pandas.DataFrame(table).T.to_string(float_format="{:.3g}".format))
+few, *_, many = found.values()
+predict.right(
+    "68.4",
+    few=few.tensor.median / few.replicas.median,
+    many=many.tensor.median / many.replicas.median,
+)
+
+
+# %% [markdown]
+# **Explain.** With few requests a step is limited by memory, and tensor parallelism has an
+# advantage: each replica reads 75 MB of weights in a step, and each tensor rank half of them. On a
+# quiet machine with 2 cores we measured 9.7 ms for 8 requests, and 12.4 ms with replicas. With more
+# requests arithmetic gains in weight, which both ways share equally: 22.6 and 24.3 ms for 32
+# requests. With 2 requests the two hardly differ (7.5 and 7.8 ms), because each replica has a
+# single sequence and uses the fast routine of section 3.
+#
+# The prediction leaves out three things. Both cores share one memory, so replicas that read weights
+# at the same time can take longer than one alone. The start of operations is not shared by tensor
+# ranks. And at every allreduce the ranks wait for the later one, which is why the column *in
+# allreduces* is larger than 12 times α would be. If another program runs on one of the cores,
+# tensor parallelism suffers in all of its allreduces, so on a busy machine you may see the replicas
+# win everywhere. This is the effect of a straggler ([lab 53](53_straggler_hunt.ipynb)). A prediction is also no better than
+# the step of section 3 that it is made from: if that cell ran while the machine was busy, run it
+# again.
+#
+# ### The same question for eight GPUs
+# Your two functions also answer the question for hardware that is not here. Take a model with 40
+# layers and hidden size 5,120 (12.6 billion weights, 25 GB in 16 bits), with 1,000 positions in
+# each cache. We compute the *least* time of a step by the roofline of an H100. The allreduces run
+# on the virtual cluster, our simulator, for eight GPUs in one node, and for eight nodes with one
+# GPU each, connected by InfiniBand NDR.
+
+# %%
+def h100(requests, new=1, context=1000):
+    """Seconds of a step on one H100, at least."""
+    flops, moved = step_cost(requests, new, context, 5120, 40, 2)
+    return max(flops / 989e12, moved / 3.35e12)
+
+
+links = {
+    "tensor parallel, 8 in a node": lab68.allreduce_on(virtual.Cluster(1, 8, "h100_ndr")),
+    "tensor parallel, 8 nodes": lab68.allreduce_on(virtual.Cluster(8, 1, "h100_ndr")),
+}
+curves = {name: ([], []) for name in ("8 replicas", *links)}
+for requests in (8, 16, 32, 64, 128, 256, 512):
+    took = {}
+    for name, allreduce in links.items():
+        replicas, tensor = seconds_of_both(h100, allreduce, requests, 8, 40, 5120, 2)
+        took |= {"8 replicas": replicas, name: tensor}
+    for name, (latency, throughput) in curves.items():
+        latency.append(1e3 * took[name])
+        throughput.append(requests / took[name])
+for name, (latency, _) in curves.items():
+    print(f"{name:30} 8 requests: {latency[0]:.1f} ms, 512: {latency[-1]:.1f} ms")
+    record.add("h100", ranks=8, way=name, milliseconds=[float(one) for one in latency])
+plots.lines(
+    curves,
+    xlabel="inter-token latency (ms)",
+    ylabel="tokens per second",
+    title="8 to 512 requests on eight GPUs, computed",
+    name="eight_gpus",
+)
+
+
+# %% [markdown]
+# **Explain.** These times are computed, and no real server reaches them: their order counts. A
+# replica cannot be faster than the 7.5 ms in which a device reads 25 GB. Tensor ranks read an
+# eighth of it, but each of the 80 allreduces adds some 40 µs, mostly latency, so that a step takes
+# far more than an eighth. In a node tensor parallelism leads up to 128 requests, and for 256 the
+# replicas have the shorter step. Between nodes the arrays of many requests need more of the
+# bandwidth, and the lead ends after 32 requests. Servers therefore use tensor
+# parallelism inside a node, with as few ranks as the latency (or the memory) requires, and replicas
+# of this group for the rest.
+#
+# ## 6. Continuous batching
+# Batches are useful, but requests do not come together, and do not have the same length. In
+# **static batching** a server takes the requests that wait, and runs this batch until all of them
+# are finished. A short answer then waits for the longest one, and its slot computes tokens that
+# nobody needs. **Continuous batching** ([Orca, 2022](https://www.usenix.org/conference/osdi22/presentation/yu), which calls it *iteration-level
+# scheduling*) decides anew before each step.
+#
+# ![Rows of spans for three slots. With static batching, slots stay empty until the longest request is finished. With continuous batching the next request takes a slot in the step after it became free](../notebooks/figures/68_batching.svg)
+#
+# *Six requests, A to F, in three slots. With static batching (top) a slot is idle (hatched) until
+# the whole batch is finished.*
+#
+# A scheduler is a function that is called before each step. `waiting` is a `deque` of requests, the
+# earliest first, and `running` is the list of requests in the batch. `request.left` is the number
+# of tokens that a request still needs. The function changes both and returns the requests that
+# leave. This is static batching:
+
+# %%
+def static(waiting, running, slots):
+    """Let a batch run until all its requests are finished, then take the next ones."""
+    if any(request.left > 0 for request in running):
+        return []
+    retired = list(running)
+    running[:] = [waiting.popleft() for _ in range(min(slots, len(waiting)))]
+    return retired
+
+
+# %% [markdown]
+# ### Exercise 68.5 · Admit and retire
+# Write continuous batching: requests with no tokens left leave at once, and the earliest waiting
+# requests take all free slots, of which there are `slots`. Change `waiting` and `running` in place.
+# 4 or 5 lines. *(intermediate)*
+#
+# <details><summary>Hint 1: who leaves?</summary>
+#
+# `retired = [request for request in running if request.left == 0]`, and
+# `running[:] = [request for request in running if request.left > 0]`.
+# </details>
+# <details><summary>Hint 2: nearly the answer</summary>
+#
+# `while waiting and len(running) < slots:` append `waiting.popleft()` to `running`. At the end,
+# return `retired`.
+# </details>
+
+# %%
+def continuous(waiting, running, slots):
+    """Before a step: finished requests leave, waiting ones take their slots."""
+    raise NotImplementedError("exercise 68.5: Admit and retire")
+
+
+# %%
+# Asked: Who runs in each step: finished requests leave at once, the earliest
+# waiting ones come in, and there are never more than `slots`.
+check("68.5", continuous)
+
+# %% [markdown]
+# ### Predict
+# The next cell prints the lengths of 24 requests. Suppose that all of them wait at the beginning,
+# and that there are 8 slots. How many steps do both schedulers need? (A static batch takes as many
+# steps as its longest request. Continuous batching needs at least the sum of all lengths, divided
+# by the slots.)
+
+# %%
+lengths = np.random.default_rng(1).integers(2, 40, asked).tolist()
+print(f"{slots} slots, lengths {lengths}, which are {sum(lengths)} tokens")
+
+# %%
+predict("68.5", static=..., continuous=...)
+
+# %%
+schedulers = {"static": static, "continuous": continuous}
+predict.right(
+    "68.5", **{name: lab68.steps(way, slots, lengths) for name, way in schedulers.items()}
+)
+
+# %% [markdown]
+# ### Measure
+# First the control: the small GPT serves requests of different lengths in one batch, and each has
+# to receive the tokens that it would receive alone. For this, the products with weights are done
+# for all requests together, and your `attend` is called for each request with its own cache (Orca
+# calls this *selective batching*).
+#
+# Then the large GPT serves requests that arrive at random, with both schedulers and at several
+# arrival rates. A *load* of 1 is the rate at which all slots would be busy in every step of decode.
+# The steps are really computed. Only where no request is there, the clock jumps to the next
+# arrival. This takes about 30 s.
+
+# %%
+together = lab68.requests(small, lengths, 16, 100.0, "cpu")
+lab68.serve(small, together, continuous, slots, attend)
+alone = [
+    lab68.generate(small, request.prompt, length, attend)[0].tolist()
+    for request, length in zip(together, lengths, strict=True)
+]
+print("the same tokens as alone:", [request.tokens for request in together] == alone)
+
+# %%
+best = slots / float(step(slots)) / np.mean(lengths)  # requests per second
+table = {}
+curves = {name: ([], []) for name in schedulers}
+for share in loads:
+    for name, way in schedulers.items():
+        coming = lab68.requests(large, lengths, 16, share * best, device)
+        result = lab68.service(coming, lab68.serve(large, coming, way, slots, attend))
+        curves[name][0].append(result.throughput)
+        curves[name][1].append(result.latency)
+        table[f"load {share:g}, {name}"] = {
+            "tokens/s": result.throughput,
+            "first token, ms": 1e3 * result.first,
+            "request, ms": 1e3 * result.latency,
+            "between tokens, ms": 1e3 * result.gap,
+            "99 %, ms": 1e3 * result.worst_gap,
+        }
+        record.add("served", load=share, scheduler=name, **result._asdict())
+print(pandas.DataFrame(table).T.map("{:.3g}".format))
+plots.lines(
+    curves,
+    xlabel="tokens per second",
+    ylabel="seconds of a request, median",
+    title="Continuous batching: more throughput at less latency",
+    name="schedulers",
+)
+
+# %% [markdown]
+# **Explain.** With static batching a request that arrives just after a batch has begun waits for
+# its end, even at a low load. With continuous batching it gets its first token after one step and
+# its own prefill. At a high load continuous batching also reaches more tokens per second, because
+# no slot computes for finished requests. In the plot this is the better curve: less latency at each
+# throughput. Each point is one run, so differences of ten percent mean nothing here.
+#
+# The last column shows what remains. The time between two tokens is usually that of a step of
+# decode, but whenever a request is admitted, its prefill comes first, and all others wait. (In a
+# static batch the first request waits for the prefills of all others at the beginning.) Long
+# prompts make this worse. Two remedies are in use: to divide a prefill into chunks that share a
+# step with decode ([Sarathi-Serve, 2024](https://arxiv.org/abs/2403.02310)), and the one of the next section.
+#
+# ## 7. A separate pool for prefill
+# Prefill is limited by arithmetic and decode by memory, and they disturb each other.
+# **Disaggregated serving** ([DistServe, 2024](https://arxiv.org/abs/2401.09670), [Splitwise, 2024](https://arxiv.org/abs/2311.18677)) gives
+# each phase devices of its own. One pool does the prefills, and sends the KV cache of a request to
+# a device of the other pool, which decodes. No decode step is interrupted any more, but there is a
+# message to pay, and both pools must have the right size.
+#
+# We compare both on the virtual cluster, with four H100 and the model of section 5. Prompts have
+# 2,000 tokens, answers about 100, and 24 requests arrive per second. The ranks' seconds of
+# computation come from your `step_cost` and the roofline, and the caches are messages on the
+# simulated links.
+
+# %%
+cache = 2 * 2000 * 5120 * 40 * 2  # bytes: keys and values of each position, in each layer
+work = lab68.Work(h100(1, 2000, 2000), lambda running: h100(running, 1, 2000), cache)
+load = lab68.load(400, 24, 100)
+print(f"a prefill {1e3 * work.prefill:.0f} ms, a step for 16 requests {1e3 * work.step(16):.0f} ms")
+print(f"a cache {cache / 1e9:.2f} GB, so all requests send {24 * cache / 1e9:.0f} GB per second")
+node, nodes = virtual.Cluster(1, 4, "h100_ndr"), virtual.Cluster(4, 1, "h100_ndr")
+runs = {
+    "4 for both": node.run(lab68.together, load, work),
+    "2 + 2, NVLink": node.run(lab68.two_pools, load, work, 2),
+    "2 + 2, InfiniBand": nodes.run(lab68.two_pools, load, work, 2),
+    "1 + 3, NVLink": node.run(lab68.two_pools, load, work, 1),
+}
+table = {name: lab68.seen(run, load) for name, run in runs.items()}
+for name, noticed in table.items():
+    record.add("pools", way=name, **noticed)
+print("milliseconds, computed:")
+print(pandas.DataFrame(table).T.map("{:.3g}".format).to_string())
+
+# %% [markdown]
+# **Explain.** With four devices for both phases, one in a hundred gaps between tokens is longer
+# than a prefill: the user sees the text stop. With two pools the 99th percentile drops to little
+# more than an ordinary step. The ordinary step itself becomes longer, because two devices decode
+# what four decoded before. The time to the first token becomes less predictable, because two
+# devices have to do all prefills, and requests wait for each other.
+#
+# The time to the *second token* contains the message, which carries 1.64 GB. NVLink moves it in
+# less than a step, and InfiniBand in about two. As an answer has about 100 tokens, one gap in a
+# hundred is that of the message, which is why it appears in the 99th percentile. The printed 39 GB
+# per second is also a requirement: two ports of 25 Gb/s each would carry 6 GB/s, so caches would
+# pile up without end. The last row has one device for prefill, which needs 54 ms for each of 24
+# requests per second, more than a second of work per second. Its queue grows as long as requests
+# come. A pool therefore has to be sized for the ratio of prompts to answers, and a server that sees
+# this ratio change has to move devices between the pools.
+#
+# The computation takes the roofline as the time of a step, and leaves out that memory limits the
+# number of caches. It shows the direction of each effect, not the milliseconds of a product.
+#
+# ### What you take away
+# - A request has two phases. Prefill is like training: many tokens per weight. Decode reads all
+#   weights and the cache for one token per sequence, and is limited by memory.
+# - The KV cache changes nothing in the result, and the tokens prove it. It is also what fills the
+#   memory and keeps decode memory-bound for long contexts.
+# - More sequences in a batch give more throughput at a longer step. Continuous batching lets
+#   requests use the batch without waiting for each other.
+# - Tensor parallelism is what makes a single request faster. Its two allreduces per layer are
+#   short, so the latency of the links decides, and tensor ranks stay inside a node.
+# - Replicas send nothing. For many requests they have the most throughput, provided that the model
+#   fits into one device.
+# - A pool for prefill removes the pauses between tokens and costs the transfer of the cache.
+#
+# ### Going further (optional)
+# - **Speculative decoding** ([Leviathan et al., 2023](https://arxiv.org/abs/2211.17192)) lets a small model propose
+#   several tokens, which the large model checks in one step: a step with 4 new tokens reads the
+#   weights once, as one with a single token does. With `step_cost` you can compute that on the H100
+#   of section 5 such a step takes no longer, so each right proposal is a gain, minus the time of
+#   the small model. Your `attend` would need another mask, because several new positions then meet
+#   a cache that is not empty: position *i* of them may use the cache and the new ones up to itself.
+# - Compare the memory of the caches in section 6 with that of a server that reserves `places`
+#   positions for each slot. [PagedAttention](https://arxiv.org/abs/2309.06180) allocates the cache in small blocks, as an
+#   operating system does with pages.
+#
+# ### Further reading
+# - G.-I. Yu, J. S. Jeong, G.-W. Kim, S. Kim and B.-G. Chun, *[Orca: A Distributed Serving System for Transformer-Based Generative Models](https://www.usenix.org/conference/osdi22/presentation/yu)*, OSDI, 2022. Scheduling by iterations, and selective batching.
+# - W. Kwon et al., *[Efficient Memory Management for Large Language Model Serving with PagedAttention](https://arxiv.org/abs/2309.06180)*, SOSP, 2023. vLLM and its KV cache in blocks.
+# - A. Agrawal et al., *[Taming Throughput-Latency Tradeoff in LLM Inference with Sarathi-Serve](https://arxiv.org/abs/2403.02310)*, OSDI, 2024. Prefill in chunks, so that decode does not stop.
+# - Y. Zhong et al., *[DistServe: Disaggregating Prefill and Decoding for Goodput-optimized Large Language Model Serving](https://arxiv.org/abs/2401.09670)*, OSDI, 2024. Prefill and decode on separate GPUs, sized by the latency that was promised.
+# - P. Patel et al., *[Splitwise: Efficient Generative LLM Inference Using Phase Splitting](https://arxiv.org/abs/2311.18677)*, ISCA, 2024. The same idea, with different machines for the two phases.
+# - Y. Leviathan, M. Kalman and Y. Matias, *[Fast Inference from Transformers via Speculative Decoding](https://arxiv.org/abs/2211.17192)*, ICML, 2023. Several tokens in one step, with the same distribution of texts.
+# - M. Shoeybi et al., *[Megatron-LM: Training Multi-Billion Parameter Language Models Using Model Parallelism](https://arxiv.org/abs/1909.08053)*, 2019. The cuts of a layer that we used.

@@ -1,0 +1,827 @@
+"""Lab 66: checks; an MoE layer that is trained; its layouts; exchanges on the virtual cluster."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from time import process_time
+from typing import NamedTuple
+
+import numpy as np
+import torch
+import virtual
+from labkit import check, data, expect, launch, timing
+from labkit.counting import on_every_size
+from labkit.errors import counted
+from labkit.sequence_parallel import Gather, Scatter
+from torch.nn import functional
+
+
+@check.exercise("66.1")
+def choices_weights_and_loss(route, balance_loss):
+    """The right experts and weights that add up to 1, with gradients; the loss by its formula."""
+    for tokens, count, k in ((5, 4, 2), (7, 6, 3), (3, 4, 1)):
+        where = f"{tokens} tokens, {count} experts, k = {k}"
+        scores = torch.randn(tokens, count, generator=torch.Generator().manual_seed(count))
+        scores.requires_grad_()
+        weights, experts = route(scores, k)
+        _expect_shapes(weights, experts, (tokens, k), where)
+        dense = scores.softmax(dim=1).detach()
+        best = dense >= dense.sort(dim=1).values[:, -k][:, None]
+        want = (dense * best) / (dense * best).sum(dim=1, keepdim=True)
+        got = torch.zeros(tokens, count).scatter(1, experts, weights.detach())
+        slips = {"these are the probabilities: divide them by their sum": dense * best}
+        for number in range(tokens):
+            chosen = sorted(experts[number].tolist())
+            right = best[number].nonzero()[:, 0].tolist()
+            expect.equal(chosen, right, f"{where}: experts of token {number}")
+        expect.close(got, want, f"{where}: weights, by token and expert", slips=slips)
+        lost = f"{where}: no gradient flows from the weights to the scores."
+        expect(weights.requires_grad, lost)
+        _expect_loss(balance_loss, scores, experts, where)
+    even = balance_loss(torch.zeros(4, 4), torch.arange(4)[:, None])
+    expect.close(even, 1.0, "balance_loss, where probabilities and choices are even")
+
+
+def _expect_shapes(weights, experts, shape: tuple[int, int], where: str) -> None:
+    for name, tensor in (("weights", weights), ("experts", experts)):
+        expect(torch.is_tensor(tensor), f"{where}: the {name} are no tensor.")
+        expect.equal(tuple(tensor.shape), shape, f"{where}: shape of the {name}")
+
+
+def _expect_loss(balance_loss, scores, experts, where: str) -> None:
+    count = scores.shape[1]
+    probability = scores.softmax(dim=1).mean(dim=0)
+    chosen = torch.stack([(experts == number).float().mean() for number in range(count)])
+    want = count * (chosen * probability).sum()
+    slips = {
+        "the factor E is missing": want / count,
+        "a share is of all k choices of all tokens": want * experts.shape[1],
+        "f is the share of choices, not of probability": count * (probability**2).sum(),
+    }
+    slips = {words: value for words, value in slips.items() if not torch.isclose(value, want)}
+    got = balance_loss(scores, experts)
+    expect.close(got, want, f"{where}: balance_loss", slips=slips)
+    lost = f"{where}: no gradient flows from balance_loss to the scores."
+    expect(torch.is_tensor(got) and got.requires_grad, lost)
+
+
+@check.exercise("66.2")
+def first_come_first_served(capacity_of, kept):
+    """Capacities are rounded up; each expert keeps its first choices."""
+    for tokens, k, count, factor, want in ((64, 2, 8, 1.0, 16), (64, 2, 8, 1.25, 20),
+                                           (10, 2, 8, 1.0, 3), (7, 1, 4, 2.0, 4)):  # fmt: skip
+        what = f"capacity of {count} experts for {tokens} tokens, k = {k}, factor {factor}"
+        slips = {"round up": want - 1, "each token makes k choices": math.ceil(want / k)}
+        slips = {words: value for words, value in slips.items() if value != want}
+        expect.equal(capacity_of(tokens, k, count, factor), want, what, slips=slips)
+    for experts, count, capacity in (
+        ([1, 0, 1, 1, 0, 2, 1, 0, 0, 1], 4, 2),
+        ([3, 3, 3, 0, 3], 4, 1),
+        ([0, 1, 2, 0, 1, 2], 3, 5),
+        ([2, 2], 3, 0),
+    ):
+        given = torch.tensor(experts)
+        want = [experts[:place].count(own) < capacity for place, own in enumerate(experts)]
+        later = [experts[place + 1 :].count(own) < capacity for place, own in enumerate(experts)]
+        slips = {
+            "one choice too few": [
+                experts[:place].count(own) < capacity - 1 for place, own in enumerate(experts)
+            ],
+            "these are the last choices of each expert": later,
+            "each expert has a queue of its own": [place < capacity for place in range(len(want))],
+        }
+        slips = {words: value for words, value in slips.items() if value != want}
+        got = torch.as_tensor(kept(given, count, capacity)).bool().tolist()
+        expect.equal(got, want, f"experts {experts}, capacity {capacity}: kept", slips=slips)
+        expect.equal(given.tolist(), experts, "`experts` after the call")
+
+
+class Rows(NamedTuple):
+    """What came of an exchange on a rank, forward and back, beside what should have."""
+
+    got: np.ndarray
+    want: np.ndarray
+    gradient: np.ndarray | None
+    wanted: np.ndarray
+
+
+def _rows(source: int, dest: int, number: int) -> torch.Tensor:
+    """The rows from one rank to another: whole numbers that tell which."""
+    first = 100.0 * source + 10 * dest + torch.arange(number)[:, None]
+    return torch.cat([first, -first, first + 0.5], dim=1)
+
+
+def _try_exchange(comm, function: Callable) -> Rows:
+    numbers = [[(2 * a + 3 * b + 1) % 4 for b in range(comm.size)] for a in range(comm.size)]
+    sent = numbers[comm.rank]
+    received = [row[comm.rank] for row in numbers]
+    own = torch.cat([_rows(comm.rank, dest, rows) for dest, rows in enumerate(sent)])
+    own.requires_grad_()
+    want = torch.cat([_rows(source, comm.rank, rows) for source, rows in enumerate(received)])
+    got = function(own, comm, sent, received)
+    if not got.requires_grad:
+        return Rows(got.detach().numpy(), want.numpy(), None, own.detach().numpy())
+    got.backward(3 * want)
+    return Rows(got.detach().numpy(), want.numpy(), own.grad.numpy(), 3 * own.detach().numpy())
+
+
+def _both_exchanges(comm, exchange: Callable, Exchange: type) -> dict[int, tuple[Rows, Rows]]:
+    def plain(rows, group, sent, received):
+        return exchange(group, rows, sent, received)
+
+    return on_every_size(
+        comm, lambda group: (_try_exchange(group, plain), _try_exchange(group, Exchange.apply))
+    )
+
+
+@check.exercise("66.3")
+def rows_there_and_gradients_back(exchange, Exchange, most, patience):
+    """Rows arrive from every rank, and their gradients come back, for every size of a group."""
+    ranks = launch.ranks_here(most)
+    tried = launch.run(
+        _both_exchanges, exchange, Exchange, ranks=ranks, threads=1, timeout=patience
+    )
+    for size in range(1, ranks + 1):
+        for rank in range(size):
+            plain, whole = tried[rank][size]
+            where = f"{counted(size, 'rank')}, rank {rank}"
+            expect.close(plain.got, plain.want, f"{where}: rows that arrive")
+            expect.close(whole.gradient, whole.wanted, f"{where}: gradient of the rows")
+
+
+# -- 66.4
+
+
+class Trip(NamedTuple):
+    """What dispatch and combine gave on a rank, by name: (got, want)."""
+
+    values: dict[str, tuple[np.ndarray | None, np.ndarray]]
+    unsorted: np.ndarray  # what arrives from this rank's own choices, not sorted by expert
+
+
+def _choices(rank: int, count: int, routing: str) -> tuple[torch.Tensor, torch.Tensor]:
+    """experts and tokens of a rank's choices: of 4 + rank tokens, two for each."""
+    tokens = 4 + rank
+    token = torch.arange(tokens).repeat_interleave(2)
+    if routing == "all to the last rank":
+        return count - 1 - torch.arange(2).repeat(tokens), token
+    first = (5 * torch.arange(tokens) + 3 * rank + 1) % count
+    other = (first + 1 + torch.arange(tokens) % (count - 1)) % count
+    return torch.stack([first, other], dim=1).flatten(), token
+
+
+def _try_trip(comm, dispatch: Callable, combine: Callable, routing: str) -> Trip:
+    count = 2 * comm.size
+    experts, token = _choices(comm.rank, count, routing)
+    tokens = int(token.max()) + 1
+    weights = (1.0 + torch.arange(len(experts)) % 3).requires_grad_()
+    rows = (
+        100.0 * comm.rank + torch.arange(len(experts))[:, None] + torch.zeros(1, 3)
+    ).requires_grad_()
+    arrived, arriving, trail = dispatch(comm, rows, experts, count)
+    coming = []
+    numbers = []
+    for source in range(comm.size):
+        theirs, _ = _choices(source, count, routing)
+        mine = (theirs // 2 == comm.rank).nonzero()[:, 0]
+        mine = mine[theirs[mine].argsort(stable=True)]
+        coming.append(torch.stack([100.0 * source + mine, theirs[mine]], dim=1))
+        numbers.append([int((theirs == 2 * comm.rank + local).sum()) for local in range(2)])
+    coming = torch.cat(coming)
+    values = {
+        "rows that arrive": (arrived.detach().numpy(), coming[:, :1].repeat(1, 3).numpy()),
+        "`arriving`": (arriving.numpy(), np.array(numbers)),
+    }
+    own = (experts // 2 == comm.rank).nonzero()[:, 0]
+    fits = arrived.shape == (len(coming), 3) and torch.equal(arrived[:, 0], coming[:, 0])
+    if not all(comm.allgather(fits)):
+        return Trip(values, (100.0 * comm.rank + own).numpy())
+    result = combine(comm, arrived * (1 + coming[:, 1:]), weights, token, tokens, trail)
+    factors = 1.0 + experts[:, None]
+    wanted = torch.zeros(tokens, 3)
+    for place, row in enumerate(factors * (weights[:, None] * rows).detach()):
+        wanted[token[place]] += row
+    values["the sum for each token"] = (result.detach().numpy(), wanted.numpy())
+    gradient = 1.0 + torch.arange(tokens)[:, None].repeat(1, 3)
+    if result.requires_grad and result.shape == gradient.shape:
+        result.backward(gradient)
+    of_rows = gradient[token] * factors * weights.detach()[:, None]
+    of_weights = (gradient[token] * factors * rows.detach()).sum(dim=1)
+    for name, tensor, want in (("rows", rows, of_rows), ("weights", weights, of_weights)):
+        got = None if tensor.grad is None else tensor.grad.numpy()
+        values[f"the gradient of the {name}"] = (got, want.numpy())
+    return Trip(values, np.empty(0))
+
+
+ROUTINGS = ("mixed", "all to the last rank")
+
+
+def _trips(comm, dispatch: Callable, combine: Callable) -> dict[int, dict[str, Trip]]:
+    def both(group):
+        return {routing: _try_trip(group, dispatch, combine, routing) for routing in ROUTINGS}
+
+    return on_every_size(comm, both)
+
+
+@check.exercise("66.4")
+def as_one_device_computes(dispatch, combine, most, patience):
+    """What arrives, the sums and all gradients are those of one device, for every size of a group
+    and for a routing that leaves ranks without rows.
+    """
+    ranks = launch.ranks_here(most)
+    tried = launch.run(_trips, dispatch, combine, ranks=ranks, threads=1, timeout=patience)
+    for size in range(1, ranks + 1):
+        for routing in ROUTINGS:
+            for rank in range(size):
+                trip = tried[rank][size][routing]
+                for what, (got, want) in trip.values.items():
+                    where = f"{counted(size, 'rank')}, rank {rank}, routing {routing}: {what}"
+                    slips = {}
+                    if what == "rows that arrive" and size == 1 and len(trip.unsorted):
+                        slips["they are not sorted by expert"] = trip.unsorted[:, None].repeat(3, 1)
+                    if what.startswith("the gradient"):
+                        lost = f"{where} is lost. Does the exchange go through Exchange.apply?"
+                        expect(got is not None, lost)
+                    expect.close(got, want, where, slips=slips)
+
+
+@check.exercise("66.5")
+def the_slower_hop(exchange_seconds):
+    """The seconds of the five statements, for layouts in a node and on several."""
+    other = DEEPSEEK_V3._replace(hidden=1000, tokens=10, limit=2)
+    for net, gpus in ((DEEPSEEK_V3, H800), (other, GPUs(inside=9e9, between=8e9))):
+        for layout in map(Layout._make, ((1, 64), (1, 8), (2, 4), (8, 1), (8, 8), (4, 8), (1, 2))):
+            ranks = layout.tensor * layout.expert
+            inside = net.groups_of_a_token(layout) * layout.tensor / gpus.inside
+            of_g = 1 - 1 / min(8, ranks)
+            nodes = max(1, ranks // 8)
+            between = net.nodes_of_a_token(nodes) / gpus.between
+            others = 1 - 1 / nodes
+            nbytes = 6 * net.hidden * net.tokens
+            want = nbytes * max(of_g * inside, others * between)
+            slips = {
+                "the slower hop decides, not the sum of both": of_g * inside + others * between,
+                "all `tensor` GPUs of a group need a row": max(
+                    of_g * inside / layout.tensor, others * between
+                ),
+                "a part of the rows stays on the own node": max(of_g * inside, between),
+                "one GPU has a row already": max(inside, others * between),
+            }
+            slips = {words: nbytes * value for words, value in slips.items()}
+            slips["forward and backward pass, please"] = want / 2
+            slips = {
+                words: value for words, value in slips.items() if abs(value - want) > 1e-6 * want
+            }
+            what = f"layout {tuple(layout)}, hidden {net.hidden}: seconds"
+            expect.close(exchange_seconds(net, layout, gpus), want, what, slips=slips)
+
+
+# -- training
+
+
+EMBEDDED = 8  # numbers of a character
+BEFORE = 8  # characters that are seen
+WIDTH = EMBEDDED * BEFORE
+INNER = 2 * WIDTH
+
+
+class Net(NamedTuple):
+    """The net that is trained. count, chosen: experts, and those of a token. tokens: of a rank in
+    a step. parts: ranks among which the batch is divided, in whatever number of processes."""
+
+    count: int
+    chosen: int
+    tokens: int
+    steps: int
+    parts: int
+
+
+class Functions(NamedTuple):
+    """moe(comm, x, scores, own, k), route(scores, k) and balance_loss(scores, experts)."""
+
+    moe: Callable
+    route: Callable
+    balance_loss: Callable
+
+
+class Trained(NamedTuple):
+    """What came of a training.
+
+    losses, imbalances: of each step; the busiest expert's load as a multiple of the mean. gradient:
+    of the router, in the last step. experts: the choices of each part in the last step.
+    """
+
+    losses: list[float]
+    imbalances: list[float]
+    gradient: np.ndarray
+    experts: list[np.ndarray]
+    count: int
+
+    @property
+    def imbalance(self) -> float:
+        """The mean over the last ten steps."""
+        return float(np.mean(self.imbalances[-10:]))
+
+    def apart(self, other: Trained) -> float:
+        return float(np.abs(self.gradient - other.gradient).max())
+
+    def dropped(self, kept: Callable, factor: float) -> float:
+        """The share of the last step's choices that experts of this capacity factor would drop."""
+        stay = total = 0
+        for experts in self.experts:
+            capacity = math.ceil(factor * len(experts) / self.count)
+            stay += int(kept(torch.from_numpy(experts), self.count, capacity).sum())
+            total += len(experts)
+        return 1 - stay / total
+
+
+def training_table(
+    on_ranks: Mapping[str, Trained], whole: Mapping[str, Trained], kept: Callable
+) -> dict[str, dict[str, float]]:
+    """Way -> what its training on ranks gave, and how far it is from that in one process."""
+    table = {}
+    for way, result in on_ranks.items():
+        apart = np.abs(np.subtract(result.losses, whole[way].losses)).max()
+        table[way] = {
+            "last loss": result.losses[-1],
+            "losses apart, at most": float(apart),
+            "router's gradients apart, at most": result.apart(whole[way]),
+            "busiest expert / mean": result.imbalance,
+        }
+        for factor in (1.0, 1.25, 2.0):
+            dropped = 100 * result.dropped(kept, factor)
+            table[way][f"dropped at capacity factor {factor}, %"] = dropped
+    return table
+
+
+def in_tens(values: Sequence[float]) -> dict[int, float]:
+    """Step -> the mean of this and the following nine, for every tenth step."""
+    return {
+        begin: float(np.mean(values[begin : begin + 10])) for begin in range(0, len(values), 10)
+    }
+
+
+def whole(route: Callable, balance_loss: Callable) -> Functions:
+    """The layer as one process computes it: every expert for its own choices, without exchanges."""
+
+    def moe(comm, x, scores, own, k):
+        return _by_all_experts(x, *route(scores, k), own)
+
+    return Functions(moe, route, balance_loss)
+
+
+def _by_all_experts(x, weights, experts, own) -> torch.Tensor:
+    result = torch.zeros_like(x)
+    for number, (up, down) in enumerate(own):
+        token, place = (experts == number).nonzero(as_tuple=True)
+        rows = functional.linear(functional.gelu(functional.linear(x[token], up)), down)
+        result = result.index_add(0, token, weights[token, place][:, None] * rows)
+    return result
+
+
+def drawn_experts(count: int, width: int, inner: int) -> list[tuple[torch.Tensor, torch.Tensor]]:
+    """The same (up, down) of all experts, on every rank."""
+    generator = torch.Generator().manual_seed(1)
+    pairs = []
+    for _ in range(count):
+        up = torch.randn(inner, width, generator=generator) / math.sqrt(width)
+        down = torch.randn(width, inner, generator=generator) / math.sqrt(inner)
+        pairs.append((up, down))
+    return pairs
+
+
+def own_part(whole: Sequence, rank: int, ranks: int) -> list:
+    """The experts of a rank, each a parameter of its own."""
+    each = len(whole) // ranks
+    part = whole[rank * each : (rank + 1) * each]
+    return [tuple(tensor.clone().requires_grad_() for tensor in pair) for pair in part]
+
+
+def train_ways(
+    comm, functions: Functions, net: Net, ways: Mapping[str, float]
+) -> dict[str, Trained]:
+    """Train the net with each of these factors of the load-balancing loss."""
+    return {way: _train(comm, functions, net, factor) for way, factor in ways.items()}
+
+
+def _train(comm, functions: Functions, net: Net, factor: float) -> Trained:
+    corpus = data.corpus(262_144)
+    generator = torch.Generator().manual_seed(0)
+    characters = len(corpus.vocabulary)
+    shapes = ((characters, EMBEDDED), (net.count, WIDTH), (characters, WIDTH))
+    small = [(0.3 * torch.randn(shape, generator=generator)).requires_grad_() for shape in shapes]
+    embedding, router, head = small
+    own = own_part(drawn_experts(net.count, WIDTH, INNER), comm.rank, comm.size)
+    optimizer = torch.optim.Adam([*small, *(tensor for pair in own for tensor in pair)], lr=3e-3)
+    mine = [part for part in range(net.parts) if part * comm.size // net.parts == comm.rank]
+    losses, imbalances = [], []
+    for step in range(net.steps):
+        optimizer.zero_grad()
+        loss = torch.zeros(())
+        chosen = []
+        for part in mine:
+            seen, following = _batch(corpus.tokens, step, part, net)
+            x = embedding[seen].flatten(1)
+            scores = functional.linear(x, router)
+            y = x + functions.moe(comm, x, scores, own, net.chosen)
+            wrong = functional.cross_entropy(functional.linear(y, head), following)
+            experts = functions.route(scores, net.chosen)[1]
+            loss = loss + wrong.detach() / net.parts
+            balance = functions.balance_loss(scores, experts)
+            (wrong / net.parts + factor * balance / net.parts).backward()
+            chosen.append(experts.flatten().numpy())
+        for tensor in small:
+            total = torch.empty_like(tensor)
+            comm.Allreduce(tensor.grad, total)
+            tensor.grad = total
+        optimizer.step()
+        losses.append(comm.allreduce(float(loss)))
+        everywhere = [experts for part in comm.allgather(chosen) for experts in part]
+        load = np.bincount(np.concatenate(everywhere), minlength=net.count)
+        imbalances.append(float(load.max() / load.mean()))
+    return Trained(losses, imbalances, router.grad.numpy(), everywhere, net.count)
+
+
+def _batch(tokens: np.ndarray, step: int, part: int, net: Net) -> tuple[torch.Tensor, torch.Tensor]:
+    """Characters (tokens, BEFORE) of a part, and those that follow."""
+    starts = np.random.default_rng([step, part]).integers(0, len(tokens) - BEFORE - 1, net.tokens)
+    window = tokens[starts[:, None] + np.arange(BEFORE + 1)].astype(np.int64)
+    return torch.from_numpy(window[:, :-1]), torch.from_numpy(window[:, -1])
+
+
+# -- layouts of one layer
+
+
+class Sizes(NamedTuple):
+    """Experts, those of a token, tokens of a rank, and numbers of a token."""
+
+    count: int
+    chosen: int
+    tokens: int
+    wide: int
+
+
+def tensor_layer(route: Callable, comm, x, scores, own, k) -> torch.Tensor:
+    """The layer with a part of every expert: all tokens are gathered, partial sums added up."""
+    everything = Gather.apply(x, comm)
+    weights, experts = route(Gather.apply(scores, comm), k)
+    return Scatter.apply(_by_all_experts(everything, weights, experts, own), comm)
+
+
+class Sent:
+    """A communicator that passes everything on and adds up what this rank sends to others."""
+
+    def __init__(self, comm):
+        self.comm = comm
+        self.rank = comm.rank
+        self.size = comm.size
+        self.nbytes = 0.0
+
+    def Alltoall(self, give, take) -> None:
+        self.nbytes += give.nbytes * (self.size - 1) / self.size
+        self.comm.Alltoall(give, take)
+
+    def Alltoallv(self, give, take) -> None:
+        tensor, counts = give
+        self.nbytes += (sum(counts) - counts[self.rank]) * tensor.itemsize
+        self.comm.Alltoallv(give, take)
+
+    def Allgather(self, part, everything) -> None:
+        self.nbytes += part.nbytes * (self.size - 1)
+        self.comm.Allgather(part, everything)
+
+    def Reduce_scatter_block(self, everything, part) -> None:
+        self.nbytes += part.nbytes * (self.size - 1)
+        self.comm.Reduce_scatter_block(everything, part)
+
+
+def scores_for(sizes: Sizes, ranks: int, share: float) -> torch.Tensor:
+    """Scores (tokens, experts) by which this share of the choices goes to rank 0, and the others
+    are spread evenly."""
+    first = sizes.count // ranks
+    scores = torch.randn(sizes.tokens, sizes.count, generator=torch.Generator().manual_seed(2))
+    near = far = 0
+    for token in range(sizes.tokens):
+        here = math.floor((token + 1) * share * sizes.chosen) - math.floor(
+            token * share * sizes.chosen
+        )
+        for choice in range(sizes.chosen):
+            if choice < here or first == sizes.count:
+                number = near % first
+                near += 1
+            else:
+                number = first + far % (sizes.count - first)
+                far += 1
+            scores[token, number] += 10
+    return scores
+
+
+def _prepared(comm, layouts: Iterable[str], sizes: Sizes):
+    """This rank's tokens, and its part of all experts in each layout."""
+    x = torch.randn(
+        sizes.tokens, sizes.wide, generator=torch.Generator().manual_seed(3 + comm.rank)
+    )
+    everything = drawn_experts(sizes.count, sizes.wide, 2 * sizes.wide)
+    cut = [
+        (up.chunk(comm.size)[comm.rank], down.chunk(comm.size, dim=1)[comm.rank].contiguous())
+        for up, down in everything
+    ]
+    parts = {"expert": own_part(everything, comm.rank, comm.size), "tensor": own_part(cut, 0, 1)}
+    return x, {layout: parts[layout] for layout in layouts}
+
+
+def _both_ways(comm, layer: Callable, x, scores, own, k) -> None:
+    x = x.detach().requires_grad_()
+    layer(comm, x, scores.detach().requires_grad_(), own, k).sum().backward()
+
+
+class Counted(NamedTuple):
+    """Of a layer on a rank: bytes sent forward and back, kept for the backward pass, and of its
+    experts; how far its output is from that of one process, at most."""
+
+    forward: float
+    backward: float
+    kept: int
+    held: int
+    apart: float
+
+
+def count_bytes(comm, layouts: Mapping[str, Callable], sizes: Sizes) -> dict[str, Counted]:
+    """What each layout sends and keeps, with an even load."""
+    x, parts = _prepared(comm, layouts, sizes)
+    scores = scores_for(sizes, comm.size, 1 / comm.size)
+    everything = drawn_experts(sizes.count, sizes.wide, 2 * sizes.wide)
+    results = {}
+    for layout, layer in layouts.items():
+        sent = Sent(comm)
+        own = parts[layout]
+        weights = {tensor.untyped_storage().data_ptr() for pair in own for tensor in pair}
+        stored: dict[int, torch.UntypedStorage] = {}
+
+        def keep(tensor, stored=stored):
+            stored[tensor.untyped_storage().data_ptr()] = tensor.untyped_storage()
+            return tensor
+
+        with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
+            y = layer(
+                sent, x.clone().requires_grad_(), scores.clone().requires_grad_(), own, sizes.chosen
+            )
+        forward = sent.nbytes
+        y.sum().backward()
+        kept = sum(each.nbytes() for place, each in stored.items() if place not in weights)
+        held = sum(tensor.nbytes for pair in own for tensor in pair)
+        best, experts = scores.softmax(dim=1).topk(sizes.chosen, dim=1)
+        want = _by_all_experts(x, best / best.sum(dim=1, keepdim=True), experts, everything)
+        apart = float((y.detach() - want).abs().max())
+        results[layout] = Counted(forward, sent.nbytes - forward, kept, held, apart)
+    return results
+
+
+def table_of_bytes(counted: Mapping[int, Sequence[Mapping[str, Counted]]]) -> dict[tuple, dict]:
+    """(Ranks, layout) -> means over the ranks in MB, and how far outputs are from one process."""
+    table = {}
+    for number, results in counted.items():
+        for layout in results[0]:
+            of_ranks = [result[layout] for result in results]
+            table[f"{number} ranks", layout] = {
+                "MB sent, forward": np.mean([result.forward for result in of_ranks]) / 1e6,
+                "MB sent, backward": np.mean([result.backward for result in of_ranks]) / 1e6,
+                "MB kept": np.mean([result.kept for result in of_ranks]) / 1e6,
+                "MB of experts": of_ranks[0].held / 1e6,
+                "outputs apart": max(result.apart for result in of_ranks),
+            }
+    return table
+
+
+def compare(
+    comm, layouts: Mapping[str, Callable], sizes: Sizes, shares: Sequence[float], seconds: float
+) -> dict[float, dict[str, timing.Measurement]]:
+    """Times of each layout, forward and backward pass, for each share of the choices on rank 0.
+
+    All take turns, so that other work on the machine slows all alike.
+    """
+    x, parts = _prepared(comm, layouts, sizes)
+    calls = {}
+    for share in shares:
+        scores = scores_for(sizes, comm.size, share)
+        for layout, layer in layouts.items():
+            calls[share, layout] = partial(
+                _both_ways, comm, layer, x, scores, parts[layout], sizes.chosen
+            )
+    measured = timing.in_turns(calls, comm=comm, seconds=seconds)
+    return {share: {layout: measured[share, layout] for layout in layouts} for share in shares}
+
+
+def time_in_experts(
+    comm,
+    dispatch: Callable,
+    by_experts: Callable,
+    route: Callable,
+    sizes: Sizes,
+    shares: Sequence[float],
+    repeat: int = 15,
+) -> dict[float, timing.Measurement]:
+    """This rank's processor time in its experts, forward and backward pass, for each share."""
+    x, parts = _prepared(comm, ("expert",), sizes)
+    results = {}
+    for share in shares:
+        experts = route(scores_for(sizes, comm.size, share), sizes.chosen)[1].flatten()
+        rows = x.repeat_interleave(sizes.chosen, dim=0)
+        arrived, arriving, _ = dispatch(comm, rows, experts, sizes.count)
+        samples = []
+        for _ in range(repeat):
+            begin = process_time()
+            by_experts(
+                arrived.detach().requires_grad_(), arriving, parts["expert"]
+            ).sum().backward()
+            samples.append(process_time() - begin)
+        results[share] = timing.Measurement(np.array(samples))
+    return results
+
+
+# -- the virtual cluster
+
+
+PER_NODE = 8
+ROW = 7168  # bytes of a token in FP8
+CHOSEN = 8  # experts of a token
+
+
+def flat(comm, blocks) -> np.ndarray:
+    """One Alltoall."""
+    arrived = np.empty_like(blocks)
+    comm.Alltoall(blocks, arrived)
+    return arrived
+
+
+class Less:
+    """A communicator whose Alltoall sends a share of the bytes: rows of which others are copies."""
+
+    def __init__(self, comm, share: float):
+        self.comm = comm
+        self.rank = comm.rank
+        self.size = comm.size
+        self.share = share
+
+    def Alltoall(self, blocks, arrived) -> None:
+        fewer = blocks.copy()
+        fewer.scale *= self.share
+        self.comm.Alltoall(fewer, arrived)
+
+
+def in_two_hops(two_hops: Callable, comm, blocks, across_share: float = 1.0) -> np.ndarray:
+    """two_hops(inside, across, blocks) on nodes as `blocks` (nodes, ranks of one, …) tells."""
+    g = blocks.shape[1]
+    inside = comm.Split(comm.rank // g, comm.rank)
+    across = comm.Split(comm.rank % g, comm.rank)
+    return two_hops(inside, across if across_share == 1 else Less(across, across_share), blocks)
+
+
+def beside_alltoall(two_hops: Callable, nodes: int, g: int) -> tuple[bool, tuple[float, float]]:
+    """Whether two_hops does what one Alltoall does, and how many messages per rank leave a node in
+    both."""
+    size = nodes * g
+    blocks = [1000.0 * rank + np.arange(2.0 * size).reshape(nodes, g, 2) for rank in range(size)]
+    runs = [
+        virtual.Cluster(nodes, ranks_per_node=g).run(function, virtual.by_rank(blocks))
+        for function in (partial(in_two_hops, two_hops), flat)
+    ]
+    same = all(map(np.array_equal, runs[0].results, runs[1].results))
+    messages = [sum(count for count, _ in run.node_links.values()) / size for run in runs]
+    return same, (messages[0], messages[1])
+
+
+def dispatch_time(function: Callable, machine: virtual.Machine, ranks: int, tokens: int) -> float:
+    """Seconds in which every rank's tokens reach their experts, spread evenly over all ranks."""
+    shape = (ranks // PER_NODE, PER_NODE, 1)
+    blocks = virtual.vector(np.zeros(shape), stands_for=float(tokens * CHOSEN * ROW))
+    return virtual.Cluster(shape[0], PER_NODE, machine=machine).run(function, blocks).time
+
+
+def _uneven(comm, mean: int, times_mean: float, nbytes: float) -> None:
+    hot = round(mean * times_mean)
+    others = (mean * comm.size - hot) // (comm.size - 1)
+    counts = [hot] + [others] * (comm.size - 1)
+    rows = virtual.vector(np.zeros(sum(counts)), stands_for=nbytes)
+    arriving = [counts[comm.rank]] * comm.size
+    comm.Alltoallv([rows, counts], [np.empty(sum(arriving)), arriving])
+
+
+def hot_dispatch(machine: virtual.Machine, ranks: int, tokens: int, times_mean: float) -> float:
+    """Seconds of a dispatch in which rank 0 receives so many times the mean."""
+    cluster = virtual.Cluster(ranks // PER_NODE, PER_NODE, machine=machine)
+    return cluster.run(_uneven, 64, times_mean, float(tokens * CHOSEN * ROW)).time
+
+
+# -- a published net and its layouts
+
+
+class Layout(NamedTuple):
+    """Each expert is cut into `tensor` parts; `expert` groups of GPUs share the experts."""
+
+    tensor: int
+    expert: int
+
+
+class GPUs(NamedTuple):
+    """Bytes per second of a GPU's links inside a node and between nodes."""
+
+    inside: float
+    between: float
+
+
+class Model(NamedTuple):
+    """A net with MoE layers, and how it was trained. limit: nodes of a token, at most. tokens: of a
+    GPU in a micro-batch. sequences: of a step, with so many tokens each."""
+
+    hidden: int
+    inner: int
+    layers: int
+    experts: int
+    chosen: int
+    limit: int
+    tokens: int
+    sequences: int
+    stages: int
+    gpus: int
+    hours: float  # GPU hours for 10¹² tokens
+
+    @property
+    def gpus_of_a_stage(self) -> int:
+        return self.gpus // self.stages
+
+    @property
+    def layers_of_a_stage(self) -> float:
+        return self.layers / self.stages
+
+    def nodes_of_a_token(self, nodes: float) -> float:
+        """Nodes that have at least one of a token's experts, on average, of `nodes` nodes."""
+        return _different(min(nodes, self.limit), self.chosen)
+
+    def groups_of_a_token(self, layout: Layout) -> float:
+        """Groups that have at least one of a token's experts, on average."""
+        groups = min(layout.expert, self.limit * PER_NODE // layout.tensor)
+        return _different(groups, self.chosen)
+
+
+def _different(places: float, draws: int) -> float:
+    """How many of so many places are hit by independent draws, on average."""
+    return places * (1 - (1 - 1 / places) ** draws)
+
+
+# DeepSeek-AI, "DeepSeek-V3 Technical Report" (arXiv 2412.19437): sections 4.2 (sizes of the net,
+# sequences of 4,096 tokens, 15,360 of them in a step), 3.1 and 3.2 (2,048 H800, 16 stages, 8 nodes
+# for 64 GPUs of expert parallelism), 3.2.2 (160 and 50 GB/s, at most 4 nodes), 1 (180,000 GPU hours
+# for 10¹² tokens). 58 of 61 layers have experts.
+DEEPSEEK_V3 = Model(7168, 2048, 58, 256, 8, 4, 4096, 15_360, 16, 2048, 180_000.0)
+H800 = GPUs(inside=160e9, between=50e9)
+
+
+def layouts(net: Model) -> list[Layout]:
+    """All layouts by powers of two that the GPUs of a stage have room for."""
+    powers = [2**power for power in range(net.gpus_of_a_stage.bit_length())]
+    return [
+        Layout(tensor, expert)
+        for tensor in (1, 2, 4, 8)
+        for expert in powers
+        if 1 < tensor * expert <= net.gpus_of_a_stage
+    ]
+
+
+def _parameters(net: Model, layout: Layout) -> float:
+    """Of the experts on a GPU: three matrices each."""
+    of_layer = net.experts * 3 * net.hidden * net.inner
+    return net.layers_of_a_stage * of_layer / (layout.tensor * layout.expert)
+
+
+def _replicas(net: Model, layout: Layout) -> float:
+    return net.gpus_of_a_stage / (layout.tensor * layout.expert)
+
+
+def gradient_seconds(net: Model, layout: Layout, gpus: GPUs) -> float:
+    """Seconds of the allreduce of the experts' gradients (FP32, a ring between nodes), shared by
+    the micro-batches of a step."""
+    replicas = _replicas(net, layout)
+    nbytes = 2 * (replicas - 1) / replicas * 4 * _parameters(net, layout)
+    return nbytes / gpus.between / (net.sequences / net.gpus_of_a_stage)
+
+
+def bytes_of_experts(net: Model, layout: Layout) -> float:
+    """Bytes of the experts on a GPU: the report's sections 3.2.1 and 3.3.3.
+
+    Two copies of the weights (BF16), gradients (FP32), and the optimizer's 8 bytes (FP32 weights,
+    two moments in BF16), sharded over the replicas by ZeRO-1. For each of stages + 1 micro-batches:
+    the rows that came in, and what the first two matrices gave, in FP8; what follows is recomputed.
+    """
+    states = (2 * 2 + 4 + 8 / _replicas(net, layout)) * _parameters(net, layout)
+    rows = net.groups_of_a_token(layout) * layout.tensor * net.hidden
+    inner = 2 * net.chosen * net.inner
+    kept = (net.stages + 1) * net.layers_of_a_stage * net.tokens * (rows + inner)
+    return states + kept
+
+
+def published_seconds(net: Model) -> float:
+    """Seconds of a micro-batch on a GPU of a stage, by the GPU hours of the whole training."""
+    return net.hours * 3600 / 1e12 * net.tokens / net.stages

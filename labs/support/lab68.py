@@ -1,0 +1,970 @@
+"""Lab 68: checks; a GPT that generates text on one device and over ranks; a server of requests; two
+pools of virtual GPUs."""
+
+from __future__ import annotations
+
+import copy
+import time
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import NamedTuple
+
+import numpy as np
+import torch
+import virtual
+from labkit import check, expect, launch, nets, timing, world
+from labkit.counting import CallLog, on_every_size
+from labkit.errors import LabError, counted
+from labkit.scaling import fit_alpha_beta
+from torch.nn.functional import (
+    cross_entropy,
+    embedding,
+    gelu,
+    layer_norm,
+    linear,
+    scaled_dot_product_attention,
+)
+
+
+@check.exercise("68.1")
+def cached_as_recomputed(attend):
+    """The cache grows by every new position, attention looks at all of it, and a GPT chooses the
+    same tokens as one that computes everything again.
+    """
+    torch.manual_seed(0)
+    queries, keys, values = torch.randn(3, 2, 3, 7, 4)  # 2 sequences, 3 heads, 7 positions, size 4
+    want = scaled_dot_product_attention(queries, keys, values, is_causal=True)
+    cache = empty_cache(2, 3, 4)
+    begin = 0
+    for end in (4, 5, 6, 7):
+        where = f"Prefill of {end} positions" if begin == 0 else f"Decode, position {end - 1}"
+        own = [tensor[:, :, begin:end].clone() for tensor in (queries, keys, values)]
+        got = attend(*own, cache)
+        expect(torch.is_tensor(got), f"{where}: `attend` returned {type(got).__name__}, no tensor.")
+        _expect_cache(cache, keys[:, :, :end], values[:, :, :end], where)
+        slips = _attention_slips(queries, keys, values, begin, end)
+        expect.close(
+            got, want[:, :, begin:end], f"{where}: the attention", rtol=1e-4, atol=1e-5, slips=slips
+        )
+        begin = end
+    sizes = Sizes(characters=11, hidden=12, heads=3, layers=2, places=24)
+    net = GPT(sizes).double()
+    prompt = torch.tensor([[1, 2, 3, 4], [5, 6, 7, 8]])
+    tokens = generate(net, prompt, 12, attend)
+    expect.equal(tokens.tolist(), recompute(net, prompt, 12).tolist(), "Tokens of two sequences")
+
+
+def _expect_cache(cache: Mapping, keys: torch.Tensor, values: torch.Tensor, where: str) -> None:
+    for name, want in (("keys", keys), ("values", values)):
+        got = cache[name]
+        expect(torch.is_tensor(got), f'{where}: cache["{name}"] is no tensor any more.')
+        shape = f'{where}: the shape of cache["{name}"]'
+        expect.equal(tuple(got.shape), tuple(want.shape), shape, because="append along axis 2?")
+        expect.close(got, want, f'{where}: cache["{name}"]')
+
+
+def _attention_slips(queries, keys, values, begin: int, end: int) -> dict[str, torch.Tensor]:
+    """Wrong attention of the positions begin to end: by the mistake."""
+    own = queries[:, :, begin:end]
+    before = [tensor[:, :, :end] for tensor in (keys, values)]
+    if begin == 0:
+        later = scaled_dot_product_attention(own, *before)
+        return {"in a prefill a position must not see later ones (is_causal)": later}
+    first = scaled_dot_product_attention(own, *before, is_causal=True)
+    early = scaled_dot_product_attention(own, keys[:, :, :begin], values[:, :, :begin])
+    return {
+        "with is_causal=True PyTorch lets a single query see the first position alone": first,
+        "the new position does not see itself: append first": early,
+    }
+
+
+@check.exercise("68.2")
+def work_of_a_step(step_cost):
+    """Flops and bytes of prefill and decode, of weights, attention and cache, for two kinds of
+    numbers.
+    """
+    for sequences, new, context, hidden, layers, size in (
+        (1, 1, 100, 64, 2, 4),
+        (8, 1, 300, 64, 3, 4),
+        (1, 128, 128, 512, 6, 4),
+        (4, 50, 50, 96, 1, 2),
+        (64, 1, 1000, 4096, 32, 2),
+    ):
+        with check.case(
+            f"{counted(sequences, 'sequence')}, {new} new of {context} positions, hidden {hidden},"
+            f" {counted(layers, 'layer')}, {size} bytes"
+        ):
+            got = step_cost(sequences, new, context, hidden, layers, size)
+            expect(np.shape(got) == (2,), f"Return two numbers, flops and bytes, not {got!r}.")
+            weights = 12 * hidden**2 * layers
+            cache = 2 * sequences * context * hidden * layers
+            tokens = sequences * new
+            attention = 4 * tokens * context * hidden * layers
+            flops = 2 * weights * tokens + attention
+            slips = {
+                "a multiply-add counts as two": flops / 2,
+                "the flops of the attention are missing": flops - attention,
+            }
+            if sequences > 1:
+                slips["every sequence does this work"] = flops / sequences
+            if new > 1:
+                slips["each new token does this work"] = flops / new
+            expect.close(got[0], flops, "flops", slips=slips)
+            slips = {
+                "the cache is missing": size * weights,
+                "keys and values are two tensors": size * (weights + cache / 2),
+            }
+            if sequences > 1:
+                slips["weights are read once for all sequences"] = size * (
+                    sequences * weights + cache
+                )
+                slips["each sequence has a cache"] = size * (weights + cache / sequences)
+            if new > 1:
+                slips["weights are read once for all new tokens"] = size * (new * weights + cache)
+            expect.close(got[1], size * (weights + cache), "bytes", slips=slips)
+
+
+@check.exercise("68.3")
+def layer_over_ranks(parallel_layer, most, patience):
+    """What leaves a layer is as on one device, in prefill and in decode, in groups of every size,
+    with two allreduces.
+    """
+    ranks = launch.ranks_here(most)
+    tried = launch.run(_try_layer, parallel_layer, ranks=ranks, threads=1, timeout=patience)
+    for size in range(ranks, 0, -1):
+        slips = _layer_slips(size)
+        for rank in range(size):
+            for step, (got, calls) in enumerate(tried[rank][size]):
+                kind = "decode" if step else "prefill"
+                where = f"{counted(size, 'rank')}, rank {rank}, {kind}"
+                names = ", ".join(calls) or "none"
+                two = f"{where}: collectives {names}. A layer takes two, one for the attention and"
+                expect(len(calls) == 2, f"{two} one for the MLP.")
+                wrong = slips[step] if size > 1 else {}
+                want = slips[step]["right"]
+                wrong = {words: value for words, value in wrong.items() if words != "right"}
+                expect.close(got, want, f"{where}: what leaves", rtol=1e-6, slips=wrong)
+
+
+_TRIED = (5, 1, 1)  # positions of the steps through a layer: a prefill, then decode
+
+
+def _tried_inputs(ranks: int) -> list[torch.Tensor]:
+    generator = torch.Generator().manual_seed(1)
+    shapes = [(2, new, 4 * ranks) for new in _TRIED]
+    return [torch.randn(*shape, generator=generator, dtype=torch.float64) for shape in shapes]
+
+
+def _tried_part(rank: int, ranks: int) -> Part:
+    """A rank's part of a layer with two heads for each rank, and an empty cache."""
+    net = GPT(Sizes(characters=5, hidden=4 * ranks, heads=2 * ranks, layers=1, places=8)).double()
+    part = net.parts(rank, ranks)[0]
+    part.begin(2, cached_attention)
+    return part
+
+
+def _try_layer(comm, parallel_layer: Callable) -> dict[int, list]:
+    """In a group of every size, by step: (what leaves, names of the collectives)."""
+    return on_every_size(comm, partial(_steps_of_a_layer, parallel_layer))
+
+
+def _steps_of_a_layer(parallel_layer: Callable, comm) -> list:
+    part = _tried_part(comm.rank, comm.size)
+    steps = []
+    with torch.inference_mode():
+        for entering in _tried_inputs(comm.size):
+            log = CallLog(comm)
+            got = parallel_layer(log, entering.clone(), part)
+            if not torch.is_tensor(got):
+                raise LabError(f"The layer is to return a tensor, not {type(got).__name__}.")
+            calls = [call for call in log.calls if not call.startswith("_")]
+            steps.append((got.numpy(), calls))
+    return steps
+
+
+@torch.inference_mode()
+def _layer_slips(size: int) -> list[dict[str, np.ndarray]]:
+    """By step: what leaves a layer of the check, "right" and by mistakes, in a group of ranks."""
+    results = []
+    for bias, own in ((1, 1), (size, 1), (1, size)):
+        parts = [_tried_part(rank, size) for rank in range(size)]
+        steps = []
+        for entering in _tried_inputs(size):
+            terms = sum(part.attention(part.norm1(entering)) for part in parts)
+            middle = own * entering + terms + bias * parts[0].out_bias
+            terms = sum(part.mlp(part.norm2(middle)) for part in parts)
+            steps.append((own * middle + terms + bias * parts[0].down_bias).numpy())
+        results.append(steps)
+    words = (
+        "right",
+        "each rank's bias was added up. Add it after the allreduce",
+        "what entered was added up with the terms. Add it after the allreduce",
+    )
+    return [dict(zip(words, step, strict=True)) for step in zip(*results, strict=True)]
+
+
+@check.exercise("68.4")
+def two_ways(seconds_of_both):
+    """The seconds of both for several numbers of requests and devices, with a step that grows with
+    its requests and an allreduce that grows with its bytes.
+    """
+    for requests, devices, layers, hidden, size in (
+        (8, 2, 6, 512, 4),
+        (64, 8, 40, 5120, 2),
+        (4, 4, 2, 64, 4),
+    ):
+        step = np.poly1d([1e-4, 5e-3])
+        allreduce = np.poly1d([1e-9, 2e-5])
+        with check.case(f"{requests} requests, {devices} devices, {layers} layers"):
+            got = seconds_of_both(step, allreduce, requests, devices, layers, hidden, size)
+            expect(np.shape(got) == (2,), f"Return two numbers of seconds, not {got!r}.")
+            replicas = step(requests / devices)
+            slips = {
+                "a replica serves requests / devices": step(requests),
+                "a replica does a step of its own, whose weights it reads alone": step(requests)
+                / devices,
+            }
+            expect.close(got[0], replicas, "seconds of replicas", slips=slips)
+            nbytes = requests * hidden * size
+            compute = step(requests) / devices
+            want = compute + 2 * layers * allreduce(nbytes)
+            slips = {
+                "a layer has two allreduces": compute + layers * allreduce(nbytes),
+                "the allreduces are missing": compute,
+                "every layer has two allreduces": compute + 2 * allreduce(nbytes),
+                "each request has a row in the allreduce": compute
+                + 2 * layers * allreduce(hidden * size),
+                "with tensor parallelism every device works on all requests": step(
+                    requests / devices
+                )
+                + 2 * layers * allreduce(nbytes),
+            }
+            expect.close(got[1], want, "seconds of tensor parallelism", slips=slips)
+
+
+@check.exercise("68.5")
+def places_are_taken_over(continuous):
+    """Who runs in each step: finished requests leave at once, the earliest waiting ones come in,
+    and there are never more than `slots`.
+    """
+    for slots, lengths in ((2, (3, 1, 2, 2)), (3, (1, 4, 2, 1, 1, 3, 2)), (4, (2, 2)), (1, (2, 1))):
+        expected = _rows(_by_hand, slots, lengths)
+        got = _rows(continuous, slots, lengths)
+        with check.case(f"{counted(slots, 'slot')}, requests of {list(lengths)} tokens"):
+            for step, (run, want) in enumerate(zip(got, expected, strict=False)):
+                crowd = f"Step {step}: {counted(len(run.running), 'request')} in the batch."
+                expect(len(run.running) <= slots, f"{crowd} There are {counted(slots, 'slot')}.")
+                finished = [name for name in run.running if name in run.finished]
+                idle = f"Step {step}: request {finished} is finished and still in the batch."
+                expect(not finished, f"{idle} Its slot is empty for nothing.")
+                expect.equal(sorted(run.running), want.running, f"Requests in step {step}")
+                expect.equal(sorted(run.retired), want.retired, f"Returned before step {step}")
+            expect.equal(len(got), len(expected), "Steps until all requests are finished")
+
+
+class Row(NamedTuple):
+    """Names in the batch of a step, those that were returned before it, and those finished so
+    far."""
+
+    running: list[int]
+    retired: list[int]
+    finished: set[int]
+
+
+def _by_hand(waiting: deque, running: list, slots: int) -> list:
+    """Continuous batching in other words: by indices."""
+    retired = []
+    for place in range(len(running) - 1, -1, -1):
+        if running[place].left == 0:
+            retired.append(running.pop(place))
+    free = min(slots - len(running), len(waiting))
+    running.extend([waiting.popleft() for _ in range(free)])
+    return retired
+
+
+def _rows(schedule: Callable, slots: int, lengths: Sequence[int]) -> list[Row]:
+    requests = [Request(name, 0.0, None, length) for name, length in enumerate(lengths)]
+    waiting, running = deque(requests), []
+    rows: list[Row] = []
+    while len(rows) <= 2 * sum(lengths):
+        finished = {request.name for request in requests if request.left == 0}
+        retired = schedule(waiting, running, slots)
+        returned = isinstance(retired, list) and all(isinstance(one, Request) for one in retired)
+        expect(returned, f"Return the list of requests that leave, not {retired!r}.")
+        rows.append(
+            Row([one.name for one in running], sorted(one.name for one in retired), finished)
+        )
+        if not running and (not waiting or not retired):
+            break
+        for request in running:
+            request.left = max(0, request.left - 1)
+    return rows
+
+
+def steps(schedule: Callable, slots: int, lengths: Sequence[int]) -> int:
+    """Steps until requests of these lengths are finished that all wait at the beginning."""
+    return sum(bool(row.running) for row in _rows(schedule, slots, lengths))
+
+
+# -- the GPT
+
+
+class Sizes(NamedTuple):
+    """How large the GPT is: characters that it knows, numbers for each position, heads, layers,
+    positions."""
+
+    characters: int
+    hidden: int
+    heads: int
+    layers: int
+    places: int
+
+    @property
+    def head(self) -> int:
+        return self.hidden // self.heads
+
+
+_NAMES = ("norm1", "qkv", "out", "norm2", "up", "down")
+
+
+class Layer(torch.nn.Module):
+    """Weights of a layer: norm1, qkv, out, norm2, up, down, each (weight, bias)."""
+
+    def __init__(self, hidden: int, draw: Callable):
+        super().__init__()
+        shapes = {"qkv": (3, 1), "out": (1, 1), "up": (4, 1), "down": (1, 4)}
+        for name in _NAMES:
+            if name in shapes:
+                outputs, inputs = shapes[name]
+                weight, bias = draw(outputs * hidden, inputs * hidden), draw(outputs * hidden)
+            else:
+                weight, bias = torch.ones(hidden), torch.zeros(hidden)
+            self.register_parameter(f"{name}_weight", torch.nn.Parameter(weight))
+            self.register_parameter(f"{name}_bias", torch.nn.Parameter(bias))
+
+    def pair(self, name: str) -> tuple[torch.Tensor, torch.Tensor]:
+        return getattr(self, f"{name}_weight"), getattr(self, f"{name}_bias")
+
+
+class GPT(torch.nn.Module):
+    """The GPT of lab 64, for generating: (sequences, positions) of tokens in."""
+
+    def __init__(self, sizes: Sizes, seed: int = 0):
+        super().__init__()
+        self.sizes = sizes
+        generator = torch.Generator().manual_seed(seed)
+
+        def draw(*shape: int) -> torch.Tensor:
+            return 0.05 * torch.randn(*shape, generator=generator)
+
+        self.characters = torch.nn.Parameter(draw(sizes.characters, sizes.hidden))
+        self.places = torch.nn.Parameter(draw(sizes.places, sizes.hidden))
+        self.layers = torch.nn.ModuleList([Layer(sizes.hidden, draw) for _ in range(sizes.layers)])
+        self.norm = torch.nn.LayerNorm(sizes.hidden)
+        self.head = torch.nn.Parameter(draw(sizes.characters, sizes.hidden))
+
+    def parts(self, rank: int = 0, ranks: int = 1) -> list[Part]:
+        return [Part(layer, self.sizes.head, rank, ranks) for layer in self.layers]
+
+    def forward(self, tokens, places, parts: Sequence[Part], layer: Callable) -> torch.Tensor:
+        """Scores of the next token at each position. tokens, places: (sequences, new)."""
+        values = embedding(tokens, self.characters) + self.places[places]
+        for part in parts:
+            values = layer(values, part)
+        return linear(self.norm(values), self.head)
+
+
+class Part:
+    """A rank's part of a layer, cut as in lab 64, with the KV caches of its heads.
+
+    norm1, norm2: functions. attention, mlp: functions whose results are this rank's terms, without
+    the biases out_bias and down_bias, which all ranks hold.
+    """
+
+    def __init__(self, layer: Layer, head: int, rank: int = 0, ranks: int = 1):
+        self.head_size = head
+        thirds = [[third.chunk(ranks)[rank] for third in t.chunk(3)] for t in layer.pair("qkv")]
+        self._qkv = [torch.cat(own) for own in thirds]
+        self._up = [tensor.chunk(ranks)[rank].contiguous() for tensor in layer.pair("up")]
+        self._out, self._down = (
+            layer.pair(name)[0].chunk(ranks, dim=1)[rank].contiguous() for name in ("out", "down")
+        )
+        self._norms = layer.pair("norm1"), layer.pair("norm2")
+        self.out_bias, self.down_bias = (layer.pair(name)[1] for name in ("out", "down"))
+        self.attend: Callable = cached_attention
+        self.caches: list[dict] = []
+
+    @property
+    def heads(self) -> int:
+        return len(self._qkv[0]) // (3 * self.head_size)
+
+    def begin(self, sequences: int, attend: Callable) -> None:
+        """New sequences, which share one cache as they grow together."""
+        self.attend = attend
+        self.caches = [self.empty(sequences)]
+
+    def empty(self, sequences: int) -> dict[str, torch.Tensor]:
+        like = self._qkv[0]
+        return empty_cache(sequences, self.heads, self.head_size, like)
+
+    def norm1(self, values: torch.Tensor) -> torch.Tensor:
+        return layer_norm(values, values.shape[-1:], *self._norms[0])
+
+    def norm2(self, values: torch.Tensor) -> torch.Tensor:
+        return layer_norm(values, values.shape[-1:], *self._norms[1])
+
+    def attention(self, values: torch.Tensor) -> torch.Tensor:
+        """values: (sequences, new, hidden). Each cache serves an equal share of the sequences."""
+        thirds = linear(values, *self._qkv).chunk(3, dim=-1)
+        by_head = [third.unflatten(-1, (-1, self.head_size)).transpose(1, 2) for third in thirds]
+        own = zip(*(tensor.chunk(len(self.caches)) for tensor in by_head), strict=True)
+        mixed = [self.attend(*three, cache) for three, cache in zip(own, self.caches, strict=True)]
+        return linear(torch.cat(mixed).transpose(1, 2).flatten(2), self._out)
+
+    def mlp(self, values: torch.Tensor) -> torch.Tensor:
+        return linear(gelu(linear(values, *self._up)), self._down)
+
+
+def empty_cache(sequences: int, heads: int, size: int, like=None) -> dict[str, torch.Tensor]:
+    """ "keys" and "values" of no position yet."""
+    like = torch.zeros(1) if like is None else like
+    return {name: like.new_empty(sequences, heads, 0, size) for name in ("keys", "values")}
+
+
+def cached_attention(queries, keys, values, cache) -> torch.Tensor:
+    """The answer of 68.1 in other words, for checks of other exercises."""
+    for name, new in (("keys", keys), ("values", values)):
+        cache[name] = torch.cat((cache[name], new), -2)
+    new, known = queries.shape[2], cache["keys"].shape[2]
+    seen = torch.ones(new, known, dtype=torch.bool, device=queries.device).tril(known - new)
+    return scaled_dot_product_attention(queries, cache["keys"], cache["values"], attn_mask=seen)
+
+
+def whole_layer(entering: torch.Tensor, part: Part) -> torch.Tensor:
+    """A layer on one device, where nothing has to be added up."""
+    middle = entering + part.attention(part.norm1(entering)) + part.out_bias
+    return middle + part.mlp(part.norm2(middle)) + part.down_bias
+
+
+@torch.inference_mode()
+def recompute(net: GPT, prompt: torch.Tensor, count: int) -> torch.Tensor:
+    """The `count` most likely next tokens of each sequence; each step computes all positions
+    again."""
+    tokens = prompt
+    for _ in range(count):
+        parts = net.parts()
+        for part in parts:
+            part.begin(len(tokens), _without_cache)
+        places = torch.arange(tokens.shape[1], device=tokens.device)
+        scores = net(tokens, places.expand_as(tokens), parts, whole_layer)
+        tokens = torch.cat([tokens, scores[:, -1:].argmax(-1)], dim=1)
+    return tokens[:, prompt.shape[1] :]
+
+
+def _without_cache(queries, keys, values, cache) -> torch.Tensor:
+    return scaled_dot_product_attention(queries, keys, values, is_causal=True)
+
+
+class Decoder:
+    """A GPT with a cache: `prefill(prompt)` once, then `decode()` as often as wanted.
+
+    layer: layer(values, part). tokens: the last ones, (sequences, 1).
+    """
+
+    def __init__(self, net: GPT, attend: Callable, layer: Callable = whole_layer, parts=None):
+        self.net = net
+        self.attend = attend
+        self.layer = layer
+        self.parts = net.parts() if parts is None else parts
+        self.known = 0
+        self.tokens = torch.empty(0)
+
+    @torch.inference_mode()
+    def prefill(self, prompt: torch.Tensor) -> torch.Tensor:
+        for part in self.parts:
+            part.begin(len(prompt), self.attend)
+        self.known = 0
+        return self._step(prompt)
+
+    @torch.inference_mode()
+    def decode(self) -> torch.Tensor:
+        return self._step(self.tokens)
+
+    def back_to(self, known: int) -> None:
+        """Forget what came after the first `known` positions."""
+        for part in self.parts:
+            for cache in part.caches:
+                for name in cache:
+                    cache[name] = cache[name][:, :, :known]
+        self.known = known
+
+    def _step(self, tokens: torch.Tensor) -> torch.Tensor:
+        places = torch.arange(self.known, self.known + tokens.shape[1], device=tokens.device)
+        scores = self.net(tokens, places.expand_as(tokens), self.parts, self.layer)
+        self.known += tokens.shape[1]
+        self.tokens = scores[:, -1:].argmax(-1)
+        return self.tokens
+
+
+def generate(net: GPT, prompt: torch.Tensor, count: int, attend: Callable) -> torch.Tensor:
+    """As `recompute`, with a prefill and count - 1 steps of decode."""
+    decoder = Decoder(net, attend)
+    tokens = [decoder.prefill(prompt)]
+    tokens += [decoder.decode() for _ in range(count - 1)]
+    return torch.cat(tokens, dim=1)
+
+
+def trained(corpus, sizes: Sizes, steps: int, texts: int = 8, rate: float = 3e-3) -> GPT:
+    """A GPT that has learned to continue Python's source, in float64: rounding chooses no token."""
+    net = GPT(sizes)
+    optimizer = torch.optim.Adam(net.parameters(), lr=rate)
+    places = torch.arange(sizes.places).expand(texts, -1)
+    for step in range(steps):
+        begins = np.random.default_rng(step).integers(0, len(corpus.tokens) - sizes.places, texts)
+        window = corpus.tokens[begins[:, None] + np.arange(sizes.places + 1)]
+        tokens = torch.from_numpy(window.astype(np.int64))
+        parts = net.parts()
+        for part in parts:
+            part.begin(texts, _without_cache)
+        scores = net(tokens[:, :-1], places, parts, whole_layer)
+        optimizer.zero_grad()
+        cross_entropy(scores.flatten(0, 1), tokens[:, 1:].flatten()).backward()
+        optimizer.step()
+    return net.double()
+
+
+def wide(hidden: int, layers: int, places: int = 512) -> GPT:
+    """A GPT that is large enough to be timed. Its weights are random: times do not depend on
+    them."""
+    return GPT(Sizes(96, hidden, 8, layers, places))
+
+
+# -- measurements on one device
+
+
+class Roofs(NamedTuple):
+    """flop/s of a product of matrices; bytes/s of a copy, read and written (lab 12)."""
+
+    peak: float
+    bandwidth: float
+
+    def least_seconds(self, flops: float, nbytes: float) -> float:
+        return max(flops / self.peak, nbytes / self.bandwidth)
+
+
+def roofs(device: str, rows: int = 1024, megabytes: int = 128) -> Roofs:
+    """Both roofs of this device, measured as in lab 12."""
+    a, b = torch.randn(2, rows, rows, device=device)
+    source = torch.ones(megabytes * 250_000, device=device)
+    target = torch.empty_like(source)
+    options = {"device": device, "seconds": 2}
+    product = timing.measure(lambda: a @ b, **options)
+    copy = timing.measure(lambda: target.copy_(source), **options)
+    return Roofs(product.rate(2 * rows**3), copy.rate(2 * source.nbytes))
+
+
+def random_prompt(net: GPT, sequences: int, places: int, device: str) -> torch.Tensor:
+    generator = torch.Generator().manual_seed(sequences)
+    shape = (sequences, places)
+    return torch.randint(net.sizes.characters, shape, generator=generator).to(device)
+
+
+def time_steps(
+    net: GPT, attend: Callable, batches: Sequence[int], prompt: int, device: str, seconds: float
+) -> tuple[timing.Measurement, dict[int, timing.Measurement]]:
+    """A prefill of one sequence of `prompt` tokens; and steps of decode behind it, by their number
+    of sequences."""
+    decoder = Decoder(net.to(device), attend)
+    one = random_prompt(net, 1, prompt, device)
+    options = {"device": device, "seconds": seconds}
+    prefill = timing.measure(lambda: decoder.prefill(one), **options)
+    steps = {}
+    for batch in batches:
+        decoder.prefill(random_prompt(net, batch, prompt, device))
+        steps[batch] = timing.measure(partial(_one_step, decoder, prompt), **options)
+    return prefill, steps
+
+
+def _one_step(decoder: Decoder, known: int) -> None:
+    decoder.back_to(known)
+    decoder.decode()
+
+
+# -- ranks
+
+
+class Answers(NamedTuple):
+    """labels: on rank 0. whole: seconds of a call. net_alone: of the network for each rank's
+    part."""
+
+    labels: np.ndarray
+    whole: timing.Measurement
+    net_alone: timing.Measurement
+
+
+@torch.inference_mode()
+def answers_and_time(comm, net: torch.nn.Module, images: np.ndarray, classify: Callable) -> Answers:
+    labels = classify(comm, net, images)
+    mine = torch.from_numpy(np.array_split(images, comm.size)[comm.rank])
+    calls = {"whole": partial(classify, comm, net, images), "net": partial(net, mine)}
+    took = timing.in_turns(calls, comm=comm, repeat=40, seconds=3)
+    return Answers(labels, took["whole"], took["net"])
+
+
+def classifier(samples, epochs: int = 10) -> torch.nn.Module:
+    """The network of lab 10, trained as there."""
+    net = nets.torch_digits()
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.2)
+    for epoch in range(epochs):
+        order = np.random.default_rng(epoch).permutation(len(samples.train_x))
+        for batch in order.reshape(-1, 128):
+            optimizer.zero_grad()
+            scores = net(torch.from_numpy(samples.train_x[batch]))
+            cross_entropy(scores, torch.from_numpy(samples.train_y[batch])).backward()
+            optimizer.step()
+    return net
+
+
+class Traffic:
+    """A communicator that counts allreduces, their bytes, and the seconds spent in them."""
+
+    def __init__(self, comm):
+        self.comm = comm
+        self.rank = comm.rank
+        self.size = comm.size
+        self.calls = 0
+        self.nbytes = 0
+        self.seconds = 0.0
+
+    def Allreduce(self, own, total) -> None:
+        begin = time.perf_counter()
+        self.comm.Allreduce(own, total)
+        self.seconds += time.perf_counter() - begin
+        self.calls += 1
+        self.nbytes += total.nbytes
+
+    def __getattr__(self, name: str):
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return getattr(self.comm, name)
+
+
+class Generated(NamedTuple):
+    """tokens: (sequences, count). calls, nbytes: allreduces of one step of decode."""
+
+    tokens: list[list[int]]
+    calls: float
+    nbytes: float
+    device: str
+
+
+@launch.on_devices()
+def generate_over_ranks(
+    comm, net: GPT, prompt: torch.Tensor, count: int, attend: Callable, layer: Callable
+) -> Generated:
+    """`count` tokens with layer(comm, entering, part), each rank with its part of every layer."""
+    device = world.device()
+    net = copy.deepcopy(net).to(device)  # under a launcher, it is the notebook's own
+    traffic = Traffic(comm)
+    decoder = Decoder(net, attend, partial(layer, traffic), net.parts(comm.rank, comm.size))
+    tokens = [decoder.prefill(prompt.to(device))]
+    traffic.calls = traffic.nbytes = 0
+    tokens += [decoder.decode() for _ in range(count - 1)]
+    steps = count - 1
+    rows = torch.cat(tokens, dim=1).tolist()
+    return Generated(rows, traffic.calls / steps, traffic.nbytes / steps, device)
+
+
+class Both(NamedTuple):
+    """A step of decode for the same requests: seconds of replicas and of tensor parallelism; share
+    of the latter that rank 0 spends in allreduces."""
+
+    replicas: timing.Measurement
+    tensor: timing.Measurement
+    waiting: float
+
+
+@launch.on_devices()
+def time_both(
+    comm,
+    hidden: int,
+    layers: int,
+    prompt: int,
+    requests: Sequence[int],
+    attend: Callable,
+    layer: Callable,
+    seconds: float,
+) -> tuple[dict[int, Both], dict[int, timing.Measurement]]:
+    """By requests, what replicas and tensor parallelism take on these ranks; and the time of an
+    allreduce by its bytes."""
+    device = world.device()
+    net = wide(hidden, layers).to(device)
+    found = {}
+    for count in requests:
+        traffic = Traffic(comm)
+        replica = Decoder(net, attend)
+        replica.prefill(random_prompt(net, max(1, count // comm.size), prompt, device))
+        whole = Decoder(net, attend, partial(layer, traffic), net.parts(comm.rank, comm.size))
+        whole.prefill(random_prompt(net, count, prompt, device))
+        calls = {
+            "replicas": partial(_one_step, replica, prompt),
+            "tensor": partial(_one_step, whole, prompt),
+        }
+        traffic.seconds = 0.0
+        times = timing.in_turns(calls, comm=comm, device=device, seconds=seconds, warmup=3)
+        steps = len(times["tensor"].samples) + 3
+        waiting = traffic.seconds / steps / times["tensor"].median
+        found[count] = Both(times["replicas"], times["tensor"], waiting)
+    sizes = [4 * hidden * count for count in (1, 4, 16, 64)]
+    return found, {nbytes: _time_allreduce(comm, nbytes, device) for nbytes in sizes}
+
+
+def _time_allreduce(comm, nbytes: int, device: str) -> timing.Measurement:
+    own = torch.ones(nbytes // 4, device=device)
+    total = torch.empty_like(own)
+    call = partial(comm.Allreduce, own, total)
+    return timing.measure(call, comm=comm, device=device, batch=20, seconds=1)
+
+
+def allreduce_on(cluster: virtual.Cluster) -> Callable[[float], float]:
+    """Seconds of an allreduce by its bytes: α + nβ, fitted to runs on a virtual cluster."""
+    times = {}
+    for nbytes in (10_000, 40_000, 160_000, 640_000, 2_560_000):
+        mine = virtual.vector(np.ones(1000), nbytes)
+        times[nbytes] = cluster.run(_one_allreduce, mine).time
+    return fit_alpha_beta(times).time
+
+
+def _one_allreduce(comm, mine) -> None:
+    comm.Allreduce(mine, np.empty_like(mine))
+
+
+# -- a server of requests
+
+
+@dataclass
+class Request:
+    """A request, and what has come of it.
+
+    left: tokens that are still to be generated. times: seconds at which its tokens were there.
+    returned: seconds at which the scheduler let it go.
+    """
+
+    name: int
+    arrival: float
+    prompt: torch.Tensor | None
+    left: int
+    tokens: list[int] = field(default_factory=list)
+    times: list[float] = field(default_factory=list)
+    caches: list[dict] = field(default_factory=list)
+    returned: float = 0.0
+
+
+def requests(net: GPT, lengths: Sequence[int], prompt: int, rate: float, device: str) -> list:
+    """Requests that come at random, `rate` of them in a second on average (a Poisson process)."""
+    gaps = np.random.default_rng(0).exponential(1 / rate, len(lengths))
+    prompts = random_prompt(net, len(lengths), prompt, device)
+    rows = zip(np.cumsum(gaps), prompts, lengths, strict=True)
+    return [
+        Request(name, arrival, row[None], left) for name, (arrival, row, left) in enumerate(rows)
+    ]
+
+
+def serve(
+    net: GPT, coming: Sequence[Request], schedule: Callable, slots: int, attend: Callable
+) -> float:
+    """Serve all requests with schedule(waiting, running, slots) before each step; the seconds.
+
+    The clock is that of the computation; where no request is there, it jumps to the next one.
+    """
+    parts = net.parts()
+    left = deque(coming)
+    waiting: deque = deque()
+    running: list[Request] = []
+    clock = 0.0
+    while left or waiting or running:
+        while left and left[0].arrival <= clock:
+            waiting.append(left.popleft())
+        for request in schedule(waiting, running, slots):
+            request.returned = clock
+        if running:
+            clock = _serve_step(net, parts, running, attend, clock)
+        elif left:
+            clock = max(clock, left[0].arrival)
+        elif waiting:
+            raise LabError("The scheduler lets requests wait, although no other one runs.")
+    return clock
+
+
+@torch.inference_mode()
+def _serve_step(net: GPT, parts, running: Sequence[Request], attend, clock: float) -> float:
+    """Prefill of each new request, then one step of decode for the others together."""
+    old = [request for request in running if request.tokens]
+    for request in running:
+        if not request.tokens:
+            request.caches = [part.empty(1) for part in parts]
+            clock = _advance(net, parts, [request], request.prompt, attend, clock)
+    if old:
+        last = torch.tensor([[request.tokens[-1]] for request in old])
+        clock = _advance(net, parts, old, last.to(old[0].prompt.device), attend, clock)
+    return clock
+
+
+def _advance(net: GPT, parts, rows: Sequence[Request], tokens, attend, clock: float) -> float:
+    begin = time.perf_counter()
+    known = torch.tensor([[request.caches[0]["keys"].shape[2]] for request in rows])
+    places = (known + torch.arange(tokens.shape[1])).to(tokens.device)
+    for number, part in enumerate(parts):
+        part.attend = attend
+        part.caches = [request.caches[number] for request in rows]
+    chosen = net(tokens, places, parts, whole_layer)[:, -1].argmax(-1).tolist()
+    clock += time.perf_counter() - begin
+    for request, token in zip(rows, chosen, strict=True):
+        if request.left > 0:
+            request.left -= 1
+            request.times.append(clock)
+        request.tokens.append(token)
+    return clock
+
+
+class Service(NamedTuple):
+    """tokens a second; seconds from arrival to first token and to the return of a request, and
+    between two tokens: medians, and the 99th percentile."""
+
+    throughput: float
+    first: float
+    latency: float
+    gap: float
+    worst_gap: float
+
+
+def service(done: Sequence[Request], seconds: float) -> Service:
+    """What requests have seen that were served within so many seconds since the first arrived."""
+    gaps = np.concatenate([np.diff(request.times) for request in done])
+    return Service(
+        sum(len(request.times) for request in done) / (seconds - done[0].arrival),
+        float(np.median([request.times[0] - request.arrival for request in done])),
+        float(np.median([request.returned - request.arrival for request in done])),
+        float(np.median(gaps)),
+        float(np.percentile(gaps, 99)),
+    )
+
+
+# -- two pools on the virtual cluster
+
+
+class Work(NamedTuple):
+    """A GPU's work. prefill: seconds for a prompt. step: seconds of decode by its sequences.
+    cache: bytes of a prompt's KV cache."""
+
+    prefill: float
+    step: Callable[[int], float]
+    cache: float
+
+
+class Load(NamedTuple):
+    """arrivals: seconds, in order. lengths: tokens to generate."""
+
+    arrivals: list[float]
+    lengths: list[int]
+
+
+def load(count: int, rate: float, tokens: int) -> Load:
+    """Requests of a Poisson process, with lengths of half to one and a half times `tokens`."""
+    random = np.random.default_rng(0)
+    arrivals = np.cumsum(random.exponential(1 / rate, count))
+    lengths = random.integers(tokens // 2, 3 * tokens // 2, count)
+    return Load(arrivals.tolist(), lengths.tolist())
+
+
+def together(comm, asked: Load, work: Work) -> dict[int, list[float]]:
+    """Every rank does prefill and decode of its share of the requests: times of their tokens.
+
+    A prefill goes first, as the request waits for its first token.
+    """
+    coming = deque(range(comm.rank, len(asked.arrivals), comm.size))
+    running: dict[int, int] = {}
+    times: dict[int, list[float]] = {}
+    while coming or running:
+        if coming and asked.arrivals[coming[0]] <= comm.Wtime():
+            name = coming.popleft()
+            comm.compute(work.prefill)
+            times[name] = [comm.Wtime()]
+            running[name] = asked.lengths[name] - 1
+        elif running:
+            _decode(comm, running, times, work)
+        else:
+            comm.compute(asked.arrivals[coming[0]] - comm.Wtime())
+    return times
+
+
+def _decode(comm, running: dict[int, int], times: dict[int, list[float]], work: Work) -> None:
+    comm.compute(work.step(len(running)))
+    for name in list(running):
+        times[name].append(comm.Wtime())
+        running[name] -= 1
+        if running[name] <= 0:
+            del running[name]
+
+
+def two_pools(comm, asked: Load, work: Work, pool: int) -> dict[int, list[float]]:
+    """The first `pool` ranks do all prefill and send the caches to the others, which decode."""
+    names = range(len(asked.arrivals))
+    decoders = comm.size - pool
+    if comm.rank < pool:
+        return _prefill_rank(comm, asked, work, names[comm.rank :: pool], pool, decoders)
+    own = names[comm.rank - pool :: decoders]
+    return _decode_rank(comm, asked, work, own, pool)
+
+
+def _prefill_rank(comm, asked, work, own, pool: int, decoders: int) -> dict[int, list[float]]:
+    times = {}
+    sent = []
+    for name in own:
+        comm.compute(max(0.0, asked.arrivals[name] - comm.Wtime()))
+        comm.compute(work.prefill)
+        times[name] = [comm.Wtime()]
+        cache = virtual.vector(np.ones(1), work.cache)
+        sent.append(comm.Isend(cache, pool + name % decoders, name))
+    for request in sent:
+        request.Wait()
+    return times
+
+
+def _decode_rank(comm, asked, work, own, pool: int) -> dict[int, list[float]]:
+    coming = {}
+    for name in own:
+        cache = virtual.vector(np.zeros(1), work.cache)
+        coming[name] = comm.Irecv(cache, name % pool, name)
+    running: dict[int, int] = {}
+    times: dict[int, list[float]] = {}
+    while coming or running:
+        if not running:
+            coming[next(iter(coming))].Wait()
+        for name in [name for name, request in coming.items() if request.Test()]:
+            del coming[name]
+            times[name] = []
+            running[name] = asked.lengths[name] - 1
+        if running:
+            _decode(comm, running, times, work)
+    return times
+
+
+def seen(run: virtual.Run, asked: Load) -> dict[str, float]:
+    """What requests have seen in a run, in milliseconds: first token, and time between tokens."""
+    times: dict[int, list[float]] = {}
+    for of_rank in run.results:
+        for name, moments in of_rank.items():
+            times[name] = sorted([*times.get(name, []), *moments])
+    first = [times[name][0] - arrival for name, arrival in enumerate(asked.arrivals)]
+    gaps = np.concatenate([np.diff(moments) for moments in times.values()])
+    return {
+        "first token, median": 1e3 * float(np.median(first)),
+        "first token, 99 %": 1e3 * float(np.percentile(first, 99)),
+        "between tokens, median": 1e3 * float(np.median(gaps)),
+        "between tokens, 99 %": 1e3 * float(np.percentile(gaps, 99)),
+        "second token, median": 1e3
+        * float(np.median([moments[1] - moments[0] for moments in times.values()])),
+    }

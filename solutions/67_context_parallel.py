@@ -1,0 +1,823 @@
+# %% [markdown]
+# # 67 Context parallelism: ring attention
+#
+# A language model that reads a whole book or a code base needs sequences of a million tokens. The
+# activations of such a sequence do not fit into one GPU, even if the model does, and the work of
+# attention grows with the square of the length. Data parallelism does not help, because there is
+# only one sequence. Tensor parallelism partitions the matrices, but each attention head needs all
+# positions. Therefore the positions themselves have to be partitioned, although in attention each
+# of them needs the keys and values of the others.
+#
+# In this lab we compute attention block by block with an online softmax, and send the keys and
+# values around a ring of ranks while each rank computes. We check the forward and the backward pass
+# against full attention, balance the work of the causal mask, count the bytes of the ring, of an
+# allgather and of Ulysses, and find the length of sequence from which the ring's communication is
+# hidden behind its computing.
+#
+# **After this lab you can** (1) merge partial results of attention without overflow, (2) pass
+# blocks around a ring while computing, forward and backward, (3) assign positions to ranks so that
+# all of them have equal work under a causal mask, and (4) compute from a machine's flop/s and
+# bandwidth from which length on the communication is hidden.
+#
+# ![Four ranks in a ring, each with its own queries, pass blocks of keys and values to the right; on the timeline of rank 0 the next block arrives while the present one is used](67_ring.svg)
+#
+# *Left: each rank keeps its queries Q, and blocks of keys and values (KV) travel to the right.
+# Right: what rank 0 does. While it computes with one block, the next one arrives.*
+#
+# Needs: mpi, torch · Ranks: 4 · Minutes: 60 · Level: advanced · Before: 20, 64
+
+# %%
+import math
+
+import pandas
+import torch
+import virtual
+from labkit import check, hint, lab, launch, plots, predict, record
+from labkit.timing import Ratio
+from support import lab67
+
+lab.start("67_context_parallel")
+Partial = lab67.Partial
+ranks = launch.ranks_here(4)
+
+# %% tags=["parameters"]
+heads = 4  # of the attention in the runs on real ranks
+size = 32  # numbers of a head
+nap = 0.01  # seconds for which a rank of an emulated device sleeps for a pair of chunks
+repeat = 10  # runs of it
+chunks = (8, 32, 128, 256)  # positions of a chunk where computing and messages are timed apart
+seconds = 4  # for each of these lengths
+many = 64  # virtual ranks, at most
+patience = 20  # seconds after which a check calls a program stuck
+
+# %% [markdown]
+# ## 1. Attention in blocks
+# Attention computes for each query *q* the scores *s* = *q*·*k* / √*d* with all keys, where *d* is
+# the size of a head (lab 64). The softmax of the scores gives the weights with which the values *v*
+# are averaged:
+#
+# $$\text{output} = \frac{\sum_j e^{s_j} v_j}{\sum_j e^{s_j}}$$
+#
+# Both sums can be computed in parts, so a rank does not need all keys at the same time. However,
+# e¹⁰⁰ is too large for a 32-bit floating-point number. Every implementation therefore subtracts the
+# largest score first, which does not change the quotient. If the keys come in blocks, the largest
+# score is known only after the last block. **Online softmax** ([Milakov and Gimelshein,
+# 2018](@milakov2018)) uses the largest score *so far*, and corrects the sums whenever a larger one
+# is found. [FlashAttention](@dao2022) computes attention in this way on one GPU, and ring attention
+# does so across ranks.
+#
+# | term | meaning |
+# |---|---|
+# | `largest` | the largest score of a query in the blocks seen so far |
+# | `total` | the sum of exp(s − `largest`) over these scores |
+# | `weighted` | the sum of exp(s − `largest`) · v over these scores |
+# | **log-sum-exp** | `largest` + log(`total`), the logarithm of the sum of all exp(s) |
+# | **context parallelism** | each rank has some of the positions in the whole model, attention included |
+#
+# (*Sequence parallelism* is an older term with two meanings. In Megatron-LM, positions are
+# partitioned only between the layers of tensor parallelism (lab 64). In DeepSpeed-Ulysses it means
+# what is called context parallelism here.) The next cell computes the three parts for some keys,
+# and the output when all keys have been seen.
+
+
+# %%
+def partial(q, k, v, mask=None):
+    """What some keys give to some queries, as a Partial(largest, total, weighted).
+
+    q (heads, queries, size), k and v (heads, keys, size). mask (queries, keys): True where a query
+    may see a key; None: everywhere.
+    """
+    scores = q @ k.mT / math.sqrt(q.shape[-1])
+    if mask is not None:
+        scores = scores.masked_fill(~mask, -torch.inf)
+    largest = scores.amax(-1, keepdim=True)
+    weights = (scores - largest).exp()
+    return Partial(largest, weights.sum(-1, keepdim=True), weights @ v)
+
+
+def finish(part):
+    """The output, and the log-sum-exp of the scores, from the Partial of all keys."""
+    return part.weighted / part.total, part.largest + part.total.log()
+
+
+# %% [markdown]
+# **An example.** A query has the scores 2 and 0 in one block, and the score 3 in another. The
+# values are 10, 20 and 30. In the first block, `largest` is 2, `total` is 1 + e⁻² = 1.135, and
+# `weighted` is 10 + 20 · e⁻² = 12.71. In the second block, `largest` is 3, `total` is 1, and
+# `weighted` is 30.
+#
+# We must not add 12.71 and 30, just as we must not add the 3 of 3 km and the 500 of 500 m. Each
+# partial result has its own unit, exp(`largest`): e² for the first one, and e³ for the second one.
+# As with lengths, we first convert both to the same unit, and then add. If this is the larger unit,
+# both factors of the conversion are at most 1, so nothing can overflow.
+#
+# ### Exercise 67.1 · Merge two partial results
+# Return the `Partial` of all keys of `one` and `other`. All parts are tensors with one row for each
+# query, so operations apply to all queries at once. `torch.maximum(a, b)` is the larger of two
+# numbers, in each place. About 4 lines. *(intermediate)*
+#
+# <details><summary>Hint 1: the factors</summary>
+#
+# With the new `largest`, the sums of `one` have to be multiplied by exp(`one.largest` − `largest`),
+# and those of `other` by exp(`other.largest` − `largest`).
+# </details>
+# <details><summary>Hint 2: nearly the answer</summary>
+#
+# `largest = torch.maximum(one.largest, other.largest)`, then
+# `mine = (one.largest - largest).exp()`, and the same for `other`. The new total is
+# `mine * one.total + its * other.total`, and the weighted values are merged in the same way.
+# </details>
+
+
+# %%
+def merge(one, other):
+    """The Partial of the keys of two Partials together. Neither of them is changed."""
+    ### BEGIN SOLUTION
+    largest = torch.maximum(one.largest, other.largest)
+    mine = (one.largest - largest).exp()
+    its = (other.largest - largest).exp()
+    total = mine * one.total + its * other.total
+    return Partial(largest, total, mine * one.weighted + its * other.weighted)
+    ### END SOLUTION
+
+
+# %%
+check("67.1", merge)
+
+# %% [markdown]
+# ### Measure: does the largest score matter?
+# Attention of 64 queries to 64 keys, in four blocks, in 32-bit numbers, compared with PyTorch's own
+# attention. Queries are multiplied by 1, 10 and 100, which multiplies the scores. The control adds
+# up exp(s) without subtracting anything.
+
+# %%
+generator = torch.Generator().manual_seed(1)
+q, k, v = torch.randn(3, heads, 64, size, generator=generator)
+table = {}
+for factor in (1, 10, 100):
+    right = lab67.whole_attention(factor * q, k, v, causal=False)
+    done = lab67.nothing(q)
+    for keys, values in zip(k.chunk(4, 1), v.chunk(4, 1), strict=True):
+        done = merge(done, partial(factor * q, keys, values))
+    weights = (factor * q @ k.mT / math.sqrt(size)).exp()
+    plain = weights @ v / weights.sum(-1, keepdim=True)
+    off = [float((output - right).abs().max()) for output in (finish(done)[0], plain)]
+    table[f"scores x {factor}"] = {"online softmax": off[0], "without the largest": off[1]}
+print("Largest error:", pandas.DataFrame(table).map("{:.1e}".format), sep="\n")
+
+# %% [markdown]
+# **Explain.** The blocks give the same output as PyTorch, up to rounding errors, which grow with
+# the scores. Without the largest score, the output is right only as long as the scores are small.
+# In the last column it is *not a number*, because infinity is divided by infinity.
+#
+# ## 2. Around the ring
+# Now each of *p* ranks has the queries, keys and values of its own positions. Its queries stay
+# where they are. Its keys and values are one array, the **block**, which travels from rank to rank.
+# A rank computes with the block that it holds, merges the result with what it has, and goes on with
+# the next block. This is **ring attention** ([Liu et al., 2023](@liu2023)).
+#
+# In the ring of lab 23, a rank had to add to a chunk before it could send it on, so the links were
+# idle in the meantime. Here computing does not change the block. A rank can therefore send it on
+# *before* it computes with it, and receive the next block at the same time. This takes two arrays:
+# the block that is in use, and `room` for the next one. A program that reads pages from a disk
+# would use the same pattern:
+#
+#     request = disk.start_reading(into=spare)
+#     use(page)
+#     request.Wait()
+#     page, spare = spare, page       # exchanges the names, copies nothing
+#
+# `comm.Isend(array, dest=…)` and `comm.Irecv(array, source=…)` return such requests (lab 20). Until
+# `Wait` has returned, an array that is sent must not be changed, and one that is received must not
+# be read.
+#
+# ### Predict
+# A ring has 4 ranks. Computing with a block takes 2 ms, and a message 1 ms. How many ms does the
+# whole ring take, (a) if each rank computes first, and then sends and receives, and (b) if it does
+# both at the same time? The first block is already there.
+
+# %%
+predict("67.2", in_turns=11, overlapped=8)
+
+# %% [markdown]
+# ### Exercise 67.2 · Pass blocks around while computing
+# Call `visit(block, owner)` once for the block of each rank, your own block first. `owner` is the
+# rank to which a block belongs. Blocks travel to the right, to rank + 1. Before each visit, launch
+# a receive into `room` and a send of `block`, and wait for both after the visit. After the last
+# visit the block is not needed any more, so it should not be sent. About 8 lines. *(intermediate)*
+#
+# <details><summary>Hint 1: whose block is it?</summary>
+#
+# In step i, counted from 0, a rank holds the block that its left neighbor had one step earlier.
+# This is the block of rank − i (mod *p*).
+# </details>
+# <details><summary>Hint 2: the last step</summary>
+#
+# There are `comm.size` visits and `comm.size - 1` messages. Begin each step with `requests = []`,
+# and fill the list only if `step < comm.size - 1`.
+# </details>
+# <details><summary>Hint 3: nearly the answer</summary>
+#
+# `requests = [comm.Irecv(room, source=left), comm.Isend(block, dest=right)]`, then
+# `visit(block, (comm.rank - step) % comm.size)`, then wait for each request, and then
+# `block, room = room, block`.
+# </details>
+
+
+# %%
+def ring(comm, block, room, visit):
+    """Call visit(block, owner) for the blocks of all ranks, while they travel to the right.
+
+    block: this rank's own. room: an array like it. Both may hold anything afterwards.
+    """
+    right, left = (comm.rank + 1) % comm.size, (comm.rank - 1) % comm.size
+    ### BEGIN SOLUTION
+    for step in range(comm.size):
+        requests = []
+        if step < comm.size - 1:
+            # Across ranks: the block leaves, and the next one arrives, while this one is in use.
+            requests = [comm.Irecv(room, source=left), comm.Isend(block, dest=right)]
+        visit(block, (comm.rank - step) % comm.size)
+        for request in requests:
+            request.Wait()
+        block, room = room, block
+    ### END SOLUTION
+
+
+# %%
+check("67.2", ring)
+
+# %% [markdown]
+# ### Measure: what is hidden?
+# Four virtual ranks (lab 23) run your ring with the times of the prediction. The control,
+# `lab67.in_turns`, visits a block first, and then sends it with `Sendrecv`.
+
+# %%
+runs = {"your ring": lab67.ring_run(ring, 4, visit=2e-3, message=1e-3, trace=True)}
+runs["in turns"] = lab67.ring_run(lab67.in_turns, 4, visit=2e-3, message=1e-3, trace=True)
+for name, run in runs.items():
+    plots.timeline(run, title=f"Four ranks, {name}: {1e3 * run.time:.0f} ms", name=name)
+slow = lab67.ring_run(ring, 4, visit=1e-3, message=2e-3)
+print(f"If a message takes 2 ms and a visit 1 ms: {1e3 * slow.time:.0f} ms")
+right = {"in_turns": 1e3 * runs["in turns"].time, "overlapped": 1e3 * runs["your ring"].time}
+predict.right("67.2", **right)
+
+# %% [markdown]
+# **Explain.** Your ring takes 4 visits of 2 ms. All messages are hidden, because each of them is
+# shorter than a visit. If a message takes longer than a visit, as in the printed line, every step
+# takes as long as a message, except for the last step, which has none: 3 · 2 ms + 1 ms. Section 5
+# finds out when there is enough computing to hide the messages.
+#
+# Ring attention now takes only a few lines. `visit` merges what the queries get from each block.
+# The cell compares its output on real ranks with PyTorch's attention on all positions:
+
+
+# %%
+def ring_attention(comm, q, k, v):
+    """(output, log-sum-exp) of this rank's queries, which see the positions of all ranks."""
+    done = lab67.nothing(q)
+
+    def visit(block, owner):
+        nonlocal done
+        keys, values = block
+        done = merge(done, partial(q, keys, values))
+
+    block = torch.stack([k, v])
+    ring(comm, block, torch.empty_like(block), visit)
+    return finish(done)
+
+
+def output_alone(comm, q, k, v):
+    return ring_attention(comm, q, k, v)[0]
+
+
+positions = 32 * ranks
+compared = launch.run(
+    lab67.compare_output, output_alone, False, heads, positions, size, ranks=ranks, threads=1
+)[0]
+print(f"{ranks} real ranks: largest error {compared.errors['output']:.1e}, as a share")
+
+
+# %% [markdown]
+# ## 3. The backward pass
+# For training we need the gradients of the queries, keys and values. With the weights *P* =
+# exp(*s* − log-sum-exp) of a block, and the gradient d*O* of the output *O*, they are
+# ([FlashAttention](@dao2022) has the derivation):
+#
+# $$dV = P^T dO \qquad dS = P \circ (dO\,V^T - D) \qquad dQ = dS\,K/\sqrt{d} \qquad dK = dS^T Q/\sqrt{d}$$
+#
+# where *D* is the sum of d*O* ∘ *O* in each row, and ∘ multiplies element by element. Besides the
+# block, a rank needs only its own queries, d*O*, *D* and the log-sum-exp of *all* scores, which
+# `finish` has returned. With the log-sum-exp it can compute the weights of any block again, so no
+# weights have to be kept, and the blocks may come in any order.
+
+
+# %%
+def back(q, k, v, gradient, log_sum, delta, mask=None):
+    """(dQ, dK, dV) of some queries and some keys. gradient: dO. log_sum: of all scores of these
+    queries. delta: D."""
+    scale = 1 / math.sqrt(q.shape[-1])
+    scores = scale * q @ k.mT
+    if mask is not None:
+        scores = scores.masked_fill(~mask, -torch.inf)
+    weights = (scores - log_sum).exp()
+    of_scores = weights * (gradient @ v.mT - delta)
+    return scale * of_scores @ k, scale * of_scores.mT @ q, weights.mT @ gradient
+
+
+# %% [markdown]
+# The blocks travel around the ring once more. d*Q* belongs to a rank's own queries and is added up
+# where it is. d*K* and d*V* belong to the block. Every rank adds its **share** to them, so they
+# travel with the block, and after the last rank they make one more step, which brings them to the
+# owner of the block.
+#
+# Again we do not want to wait. A rank can compute its share before the shares of the other ranks
+# have arrived, because it only has to add them. It is like a collection box that is handed from
+# person to person: you count your coins while the box is still on its way, put them in when it
+# arrives, and hand it on. So in each step a rank computes its share, and *then* waits for the sum
+# that its left neighbor has launched one step earlier.
+#
+# ### Predict
+# The gradient of a block has as many bytes as the block. How many times as many bytes does a rank
+# of four send in the backward pass as in the forward pass? Count the messages of both.
+
+# %%
+predict("67.3", back_over_forward=2.33)
+
+# %% [markdown]
+# ### Exercise 67.3 · Gradients travel with their block
+# `pass_on` is called after each of the *p* visits with this rank's `share` in the gradient of the
+# visited block. Wait for the requests that the previous call has launched. Then `arriving` contains
+# what the ranks before you have added up for this block. (In the first call, `arriving` contains
+# zeros, and there are no requests.) Add it to `share`, and launch two messages: send `share` to the
+# right, and receive the next sum from the left into `arriving`. Use `tag=1` for both, so that they
+# are not confused with blocks. Return the requests. About 4 lines. *(advanced)*
+#
+# <details><summary>Hint 1: the order</summary>
+#
+# Wait, add, launch. You must not add before the wait, because `arriving` may still be incomplete,
+# and you must not receive before the addition, because this would overwrite `arriving`.
+# </details>
+# <details><summary>Hint 2: nearly the answer</summary>
+#
+# `for request in launched: request.Wait()`, then `share += arriving`, then return
+# `[comm.Irecv(arriving, source=left, tag=1), comm.Isend(…)]`.
+# </details>
+
+
+# %%
+def pass_on(comm, share, arriving, launched):
+    """Add what has arrived to `share`, and send the sum to the right.
+
+    share: this rank's part of the gradient of the block that it has visited, its to change.
+    arriving: into which the gradient of the next block is received. launched: requests of the
+    previous call. Returns the requests launched now.
+    """
+    right, left = (comm.rank + 1) % comm.size, (comm.rank - 1) % comm.size
+    ### BEGIN SOLUTION
+    for request in launched:
+        request.Wait()
+    share += arriving
+    # Across ranks: the gradient follows its block to the right.
+    return [comm.Irecv(arriving, source=left, tag=1), comm.Isend(share, dest=right, tag=1)]
+    ### END SOLUTION
+
+
+# %%
+check("67.3", pass_on)
+
+# %% [markdown]
+# ### Measure: forward and backward against one process
+# Real ranks run both passes with your functions in 64-bit numbers. Every rank also computes full
+# attention, and its gradients by PyTorch's autograd. The table shows the largest difference, as a
+# share of the largest right value. In the control the gradients stay where they are: each rank adds
+# up the shares of all blocks that pass.
+#
+# `lab67.forward` and `lab67.backward` are like `ring_attention`, but a rank owns two chunks of the
+# positions, which we need in the next section. Here these are two neighboring chunks. If each rank
+# has its own GPU, tensors stay there, and NCCL sends them (lab 64).
+
+
+# %%
+def neighbors(rank, ranks):
+    """The chunks of a rank that has neighboring positions."""
+    return 2 * rank, 2 * rank + 1
+
+
+def stay(comm, share, arriving, launched):
+    """In place of pass_on: gradients do not travel."""
+    arriving += share
+    return []
+
+
+parts = lab67.Parts(partial, back, merge, ring, pass_on)
+ways = {
+    "your ring": (parts, neighbors, False),
+    "gradients stay": (parts._replace(pass_on=stay), neighbors, False),
+}
+results = launch.run(lab67.compare_ways, ways, heads, 16, size, ranks=ranks, threads=1)[0]
+for way, compared in results.items():
+    measured = {"errors": compared.errors, "sent": compared.sent, "trained_on": compared.device}
+    record.add("compared", ranks=ranks, way=way, **measured)
+table = {way: compared.errors for way, compared in results.items()}
+print(f"{ranks} real ranks, {results['your ring'].device}. Largest error, as a share:")
+print(pandas.DataFrame(table).T.map("{:.1e}".format))
+there, again = results["your ring"].sent
+print(f"A rank sends {there} bytes in the forward pass, {again} in the backward pass.")
+predict.compare("67.3", back_over_forward=again / there)
+
+# %% [markdown]
+# **Explain.** All four results agree with one process up to rounding. If the gradients stay, the
+# output and d*Q* are still right, and only d*K* and d*V* are wrong. Without the comparison, this
+# mistake would be hard to notice.
+#
+# In the forward pass a block makes *p* − 1 steps. In the backward pass it makes *p* − 1 steps
+# again, and its gradient *p*, so that four ranks send 7/3 as much. Are the messages of the backward
+# pass more difficult to hide?
+# <details><summary>Answer</summary> No. The backward pass also computes more: `partial` has two products of matrices, while `back` has five. It computes 5/2 times as much and sends 2 to 7/3 times as much, so it hides its messages slightly better. (On GPUs gradients are often sent as 32-bit numbers, while blocks are sent as 16-bit numbers. Then it sends 3 times as much or more.)</details>
+#
+# ## 4. The causal mask, and zigzag
+# In a language model a position must not see later ones (lab 64). With this **causal mask**, about
+# half of all pairs of a query and a key are not needed. Cut the positions into 2*p* chunks,
+# numbered from 0. A pair of chunks is computed if the queries come after the keys. If both are the
+# same chunk, half of the pair is masked. If the queries come before the keys, there is nothing to
+# do.
+#
+# ![Causal mask over eight chunks as a triangle, and the owner of each chunk: with neighbors the ranks have 0 0 1 1 2 2 3 3, with zigzag 0 1 2 3 3 2 1 0](67_zigzag.svg)
+#
+# *Left: queries (rows) and keys (columns) in eight chunks. Blue pairs are computed, and striped
+# pairs are half masked. Right: two ways to assign the chunks to four ranks, and what a rank has to
+# compute in all.*
+#
+# If each rank owns two neighboring chunks, the last rank has to compare its queries with all keys,
+# and the first rank has hardly anything to do. Because the next layer needs the results of all
+# ranks, the training waits for the last one. A balanced assignment gives each rank one early and
+# one late chunk. It is called **zigzag**, because the owners of the chunks are 0, 1, …, *p* − 1,
+# and then back to 0.
+#
+# **An example.** With neighboring chunks, rank 1 of 2 owns chunks 2 and 3. When it holds rank 0's
+# block, which has the chunks 0 and 1, it computes four pairs: (2, 0), (2, 1), (3, 0) and (3, 1).
+# With its own block it computes one whole pair, (3, 2), and the two halves (2, 2) and (3, 3), which
+# makes two pairs. Rank 0 has two pairs of its own, and nothing to do with the other block.
+#
+# ### Exercise 67.4 · Equal work for all
+# `zigzag` returns the two chunks of a rank. `work` returns how many pairs of chunks have to be
+# computed for some chunks of queries and some chunks of keys, where a pair of equal chunks counts a
+# half. 1 to 4 lines each. *(intermediate)*
+#
+# <details><summary>Hint 1: the late chunk</summary>
+#
+# Rank 0 owns the first and the last chunk, which are 0 and 2*p* − 1. Rank 1 owns the second and the
+# second to last.
+# </details>
+# <details><summary>Hint 2: nearly the answer</summary>
+#
+# `zigzag` returns `rank, 2 * ranks - 1 - rank`. For `work`, go through all `query in queries` and
+# `key in keys`: add 1 if `query > key`, and 0.5 if they are equal.
+# </details>
+
+
+# %%
+def zigzag(rank, ranks):
+    """The numbers of the two chunks that a rank owns, of 2 * ranks chunks."""
+    ### BEGIN SOLUTION
+    return rank, 2 * ranks - 1 - rank
+    ### END SOLUTION
+
+
+def work(queries, keys):
+    """Pairs of chunks to compute with the causal mask; one of equal chunks counts a half.
+
+    queries, keys: numbers of chunks.
+    """
+    ### BEGIN SOLUTION
+    return sum((query > key) + 0.5 * (query == key) for query in queries for key in keys)
+    ### END SOLUTION
+
+
+# %%
+check("67.4", zigzag, work)
+
+# %%
+for name, owned in (("neighbors", neighbors), ("zigzag", zigzag)):
+    table = {
+        f"rank {rank}": [work(owned(rank, 4), owned((rank - step) % 4, 4)) for step in range(4)]
+        for rank in range(4)
+    }
+    frame = pandas.DataFrame(table, index=pandas.Index(range(4), name="step"))
+    frame["slowest"] = frame.max(axis=1)
+    print(f"{name}: pairs to compute, the slowest ranks add up to {frame['slowest'].sum():g}")
+    print(frame, end="\n\n")
+
+# %% [markdown]
+# ### Predict
+# In the tables, a step takes as long as its slowest rank. With neighbors, the first step has 2
+# pairs, and every other step 4. With zigzag, every step has 2. How many times as fast is zigzag on
+# 2 ranks, and on 64 ranks?
+
+# %%
+predict("67.4", on_2_ranks=1.5, on_64_ranks=1.98)
+
+# %% [markdown]
+# ### Measure: on the virtual cluster
+# Rings of virtual ranks compute 1 ms for a pair of chunks, and their messages take 1 ms. The
+# control is a ring without a mask, whose ranks all compute four pairs in each step.
+
+# %%
+counts = [p for p in (2, 4, 8, 16, 32, 64) if p <= many]
+masked = {"neighbors": neighbors, "zigzag": zigzag}
+times = {
+    name: {p: lab67.balance_run(ring, owned, p).time for p in counts}
+    for name, owned in masked.items()
+}
+whole = {p: 4e-3 * p for p in counts}
+faster = {
+    f"causal, {name}": {p: whole[p] / of_ranks[p] for p in counts}
+    for name, of_ranks in times.items()
+}
+axes = {"xlabel": "ranks", "ylabel": "times as fast as without a mask", "logx": True}
+plots.lines(faster, title="Only balanced work saves half of the time", **axes)
+gains = {p: times["neighbors"][p] / times["zigzag"][p] for p in counts}
+predict.right("67.4", on_2_ranks=gains[2], on_64_ranks=gains[counts[-1]])
+for name, owned in masked.items():
+    run = lab67.balance_run(ring, owned, 4, trace=True)
+    plots.timeline(run, title=f"Four ranks, causal, {name}: {1e3 * run.time:.0f} ms")
+
+# %% [markdown]
+# **Explain.** The mask saves half of the work, but with neighboring chunks it saves hardly any
+# time: in every step but the first, some rank has to compute all four pairs. Zigzag is (4*p* − 2) /
+# 2*p* times as fast, which approaches 2 for many ranks. With zigzag all ranks compute two pairs in
+# *every* step, not only in the sum over all steps, and this is what a ring needs. (*Striped
+# Attention* ([Brandon et al., 2023](@brandon2023)) assigns single positions in turns, like cards,
+# and also balances the work. Llama 3 uses zigzag's assignment, too, see the next section.)
+#
+# ### Measure: on real ranks
+# First we compare the results of both assignments with full causal attention, forward and backward.
+
+# %%
+ways = {name: (parts, owned, True) for name, owned in masked.items()}
+results = launch.run(lab67.compare_ways, ways, heads, 16, size, ranks=ranks, threads=1)[0]
+for way, compared in results.items():
+    measured = {"errors": compared.errors, "sent": compared.sent, "trained_on": compared.device}
+    record.add("compared", ranks=ranks, way=f"causal, {way}", **measured)
+table = {way: compared.errors for way, compared in results.items()}
+print(f"{ranks} real ranks, causal. Largest error, as a share:")
+print(pandas.DataFrame(table).T.map("{:.1e}".format))
+
+# %% [markdown]
+# Then we time your ring. This machine may have fewer cores than ranks, and then a rank that has
+# nothing to do would leave its core to the others. Therefore each rank uses an emulated device that
+# needs no core (lab 63): it *sleeps* for 10 ms for each pair of chunks instead of computing. Ranks
+# and messages are real. Three ways take turns, which takes about 5 s.
+
+# %%
+ways = {name: (owned, work) for name, owned in masked.items()}
+ways = {"no mask": (neighbors, lambda queries, keys: 4), **ways}
+times = launch.run(lab67.sleep_through, ring, ways, nap, repeat, ranks=ranks, threads=1)[0]
+for way, measured in times.items():
+    record.add("ring", way=way, ranks=ranks, nap=nap, seconds=measured, **record.BY_MPI)
+plots.spread(times, title=f"A ring of {ranks} real ranks that sleep")
+for way in ("no mask", "neighbors"):
+    share = Ratio(times[way], times["zigzag"])
+    record.add("over zigzag", way=way, ranks=ranks, nap=nap, share=share, **record.BY_MPI)
+    print(f"{way}: {share.median:.2f} times as long as zigzag")
+
+# %% [markdown]
+# **Explain.** With four ranks you should see 2 times and about 1.75 times as long as zigzag, which
+# are the 16, 14 and 8 pairs of the tables. The times are slightly longer than 10 ms for each pair,
+# because a sleep ends late, and because messages and Python take time. If other programs keep all
+# cores busy, sleeps end later, and the boxes become wide.
+#
+# ## 5. Bytes, and when they are hidden
+# A ring is not the only way to bring queries and keys together:
+#
+# - **Allgather**: every rank receives all keys and values, and then computes. This is simple, and
+#   any mask can be used, but the messages come before the computing.
+# - **Ulysses** ([Jacobs et al., 2023](@jacobs2023)): an **all-to-all** exchanges positions for
+#   heads. Before it, a rank has all heads of its positions, and afterwards all positions of its
+#   heads. It computes their attention as one process would, and a second all-to-all brings the
+#   output back to the owners of the positions.
+#
+# With the right function for the all-to-all, Ulysses is only a few lines, and it needs neither
+# `merge` nor zigzag:
+
+
+# %%
+def ulysses(comm, q, k, v):
+    """The output of causal attention for this rank's positions, which are neighbors.
+
+    q, k, v: (all heads, own positions, size).
+    """
+    mine = [lab67.all_to_all(comm, tensor, cut=0, join=1) for tensor in (q, k, v)]
+    output = lab67.whole_attention(*mine)  # (own heads, all positions, size)
+    return lab67.all_to_all(comm, output, cut=1, join=0)
+
+
+compared = launch.run(
+    lab67.compare_output, ulysses, True, heads * ranks, positions, size, ranks=ranks, threads=1
+)[0]
+measured = {"errors": compared.errors, "sent": compared.sent, "trained_on": compared.device}
+record.add("compared", ranks=ranks, way="Ulysses", **measured)
+print(f"Ulysses on {ranks} real ranks: largest error {compared.errors['output']:.1e}, as a share")
+
+# %% [markdown]
+# (The error can be exactly 0, because each head is computed by the same function on the same
+# numbers as in one process.) The following symbols describe one layer of a model:
+#
+# | symbol | meaning |
+# |---|---|
+# | *n* | positions in the sequence, of which a rank has *n*/*p* |
+# | `hidden` | numbers in the queries of a position, in all heads; the output has as many |
+# | `kv` | numbers in the keys of a position; the values have as many |
+# | `size` | bytes of a number |
+#
+# In the simplest case `kv` equals `hidden`. In models with **grouped-query attention**, several
+# heads of queries share one head of keys and values, so `kv` is smaller. In Llama 3 with 405
+# billion parameters, it is 1/16 of `hidden` ([Grattafiori et al., 2024](@grattafiori2024)).
+#
+# As an example, take the gradients of a ring without a mask, in the backward pass. They are as long
+# as a block, 2 · `kv` · `size` · *n*/*p* bytes, and make *p* steps, so a rank sends 2 · `kv` ·
+# `size` · *n* bytes of gradients, however many ranks there are.
+#
+# **When is a message hidden?** With zigzag, a rank computes two of the four pairs of chunks in each
+# step. These are (*n*/*p*)² / 2 pairs of positions. Each of them costs 4 · `hidden` operations: a
+# multiplication and an addition for the score, and the same for the weighted value. The message of
+# this step, a block, travels in the meantime.
+#
+# ### Predict
+# For `kv` = `hidden` and 8 ranks, how many times as many bytes does a ring send as Ulysses, in the
+# forward pass? Ulysses exchanges four arrays, and a rank keeps 1/*p* of each.
+
+# %%
+predict("67.5", ring_over_ulysses=4)
+
+# %% [markdown]
+# ### Exercise 67.5 · Bytes sent, and the length that hides them
+# `bytes_sent` returns the bytes that one rank sends in the forward pass: `"ring"`, `"allgather"`
+# (which sends as much as a ring of blocks) and `"Ulysses"`. `hides_from` returns the positions *n*
+# of the whole sequence from which a step computes at least as long as its message takes. `flops` is
+# the number of operations per second of a rank, and `bandwidth` that of bytes per second. Neglect
+# the latency. About 7 lines in all. *(intermediate)*
+#
+# <details><summary>Hint 1: bytes</summary>
+#
+# A block has `n / ranks * 2 * kv * size` bytes, and makes `ranks - 1` steps. Ulysses sends
+# `(ranks - 1) / ranks` of four arrays: queries and output, with `hidden` numbers for each of the
+# rank's positions, and keys and values, with `kv` numbers.
+# </details>
+# <details><summary>Hint 2: the equation</summary>
+#
+# Let *m* = *n*/*p*. Computing takes *m*² / 2 · 4 · `hidden` / `flops` seconds, and the message
+# takes *m* · 2 · `kv` · `size` / `bandwidth` seconds. Set them equal, and solve for *m*.
+# </details>
+# <details><summary>Hint 3: nearly the answer</summary>
+#
+# *m* = `kv / hidden * size * flops / bandwidth`, and the sequence has `ranks` times as many
+# positions.
+# </details>
+
+
+# %%
+def bytes_sent(n, ranks, hidden, kv, size):
+    """Bytes that a rank sends in a layer's forward pass: {"ring": …, "allgather": …,
+    "Ulysses": …}."""
+    ### BEGIN SOLUTION
+    own = n / ranks
+    block = own * 2 * kv * size
+    exchanged = own * (2 * hidden + 2 * kv) * size
+    around = (ranks - 1) * block
+    return {"ring": around, "allgather": around, "Ulysses": exchanged * (ranks - 1) / ranks}
+    ### END SOLUTION
+
+
+def hides_from(ranks, hidden, kv, size, flops, bandwidth):
+    """Positions of a sequence from which a ring with zigzag hides its messages."""
+    ### BEGIN SOLUTION
+    return ranks * kv / hidden * size * flops / bandwidth
+    ### END SOLUTION
+
+
+# %%
+check("67.5", bytes_sent, hides_from)
+
+# %%
+sent = bytes_sent(131_072, 8, 2048, 2048, 2)
+print({way: f"{nbytes / 1e6:.0f} MB" for way, nbytes in sent.items()})
+predict.right("67.5", ring_over_ulysses=sent["ring"] / sent["Ulysses"])
+
+# %% [markdown]
+# The ring sends nearly 2 · `kv` · `size` · *n* bytes on any number of ranks, while Ulysses sends
+# less the more ranks there are. Does the ring ever pay off, then?
+#
+# ### Compute: a cluster of H100 GPUs
+# Eight virtual ranks run a layer in 16-bit numbers, with `hidden` = 2,048, which is what one of 8
+# tensor ranks of Llama 3's largest model has. A rank computes at 740 · 10¹² flop/s, the best that
+# [Shah et al. (2024)](@shah2024) measured with FlashAttention-3 on an H100. Each rank is on a
+# separate node of the machine model `h100_ndr`, whose links between nodes have 48 GB/s. In the
+# plot, 1 means that the layer takes no longer than its computing.
+
+# %%
+flops = 740e12
+machine = virtual.machine("h100_ndr")
+lengths = [2**power for power in range(13, 21)]
+between = virtual.Cluster(nodes=8, machine=machine)
+curves = {}
+for label, kv in (("kv = hidden", 2048), ("kv = hidden / 16", 128)):
+    model = lab67.Model(2048, kv, 2, flops)
+    for way in lab67.WAYS:
+        curves[f"{way}, {label}"] = {
+            n: lab67.layer_run(ring, way, n, 8, model, between).time / (8 * model.visit(n / 8))
+            for n in lengths
+        }
+axes = {"xlabel": "positions", "ylabel": "time / computing alone", "logx": True, "logy": True}
+plots.lines(curves, title="Eight H100 on eight nodes: long sequences hide a ring", **axes)
+links = {"NVLink": machine.inside.bandwidth, "one NIC each": machine.between.bandwidth}
+for name, bandwidth in links.items():
+    for kv in (2048, 128):
+        n = hides_from(8, 2048, kv, 2, flops, bandwidth)
+        print(f"{name}, kv = {kv}: the ring is hidden from {n:,.0f} positions on")
+
+# %% [markdown]
+# **Explain.** Each curve of the ring reaches 1 near the length that your formula gives, which is
+# about 247,000 positions for `kv` = `hidden`, and a sixteenth of this with grouped-query attention.
+# (Latency, which the formula neglects, makes it slightly longer.) Beyond this length a ring costs
+# nothing, whereas the messages of Ulysses and of the allgather are never hidden, because here they
+# come before or after the computing.
+#
+# For shorter sequences Ulysses is the fastest for `kv` = `hidden`, because it sends a quarter of
+# the bytes. With grouped-query attention it is the slowest, because it also exchanges the queries
+# and the output, which are much longer than the keys and values here. Ulysses has another limit: a
+# rank needs at least one head, so it cannot use more ranks than there are heads, and with
+# grouped-query attention not even more than heads of keys and values, unless they are copied.
+#
+# Why does Llama 3 use an allgather, although its messages are never hidden?
+# <details><summary>Answer</summary> According to its authors, for two reasons. It is easier to support different masks, such as one that separates the documents in a sequence. And with grouped-query attention, the keys and values are much smaller than the queries, so the exposed allgather costs little: its time grows with <i>n</i>, that of attention with <i>n</i>². The lower curves of the plot show the second reason. Like zigzag, Llama 3 gives each rank the chunks <i>r</i> and 2<i>p</i> − 1 − <i>r</i>.</details>
+#
+# Liu et al. (2023) give the condition *n*/*p* ≥ flop/s / bandwidth for 16-bit numbers. Why is ours
+# twice as long for `kv` = `hidden`?
+# <details><summary>Answer</summary> Their attention has no mask, so a rank computes four pairs of chunks in each step, not two. The causal mask halves the computing behind which a message can hide.</details>
+#
+# ### Measure: this machine
+# Finally the same question for the ranks in front of you. We time a forward pass with zigzag for
+# several lengths, its computing alone, and its messages alone, in turns. From the longest sequence
+# we take flop/s and bandwidth, and compute from which length the messages are shorter than the
+# computing.
+
+# %%
+two = launch.ranks_here(2)
+rows = launch.run(
+    lab67.time_parts, parts, zigzag, chunks, (heads, size), seconds, ranks=two, threads=1
+)[0]
+for own, row in rows.items():
+    for name, time in row.items():
+        record.add("parts", part=name, ranks=two, own=own, seconds=time, **record.BY_MPI)
+series = {name: {two * own: row[name] for own, row in rows.items()} for name in rows[2 * chunks[0]]}
+series = {name: {n: 1e3 * time.samples for n, time in row.items()} for name, row in series.items()}
+axes = {"xlabel": "positions", "ylabel": "ms", "logx": True, "logy": True}
+plots.lines(series, title=f"{two} real ranks: computing grows faster than messages", **axes)
+own = 2 * chunks[-1]
+computing, messages = (rows[own][name].median for name in ("computing alone", "messages alone"))
+width = heads * size
+here = 2 * own**2 * width / (computing / two)
+bandwidth = own * 2 * width * 4 / (messages / max(1, two - 1))
+n = hides_from(two, width, width, 4, here, bandwidth)
+print(f"{here / 1e9:.1f} Gflop/s, {bandwidth / 1e9:.2f} GB/s: hidden from {n:.0f} positions on")
+for own, row in rows.items():
+    share = Ratio(row["messages alone"], row["computing alone"])
+    record.add("messages over computing", ranks=two, own=own, share=share, **record.BY_MPI)
+    print(f"{two * own} positions: messages take {share.median:.1%} of the time of computing")
+faster = (flops / here, links["one NIC each"] / bandwidth)
+print(f"An H100 computes {faster[0]:,.0f} times as fast, its NIC is {faster[1]:.0f} times as fast")
+
+# %% [markdown]
+# **Explain.** The share of the messages should become smaller with the length, because computing
+# grows with *n*² and messages with *n*. For short sequences both consist mostly of the costs per
+# call, which the formula leaves out, so the shares do not fall as fast there. The printed length is
+# short, because what matters is flop/s *divided by* bandwidth. The last line compares both with the
+# virtual cluster above: the computing of an H100 exceeds that of a core by a much larger factor
+# than its link exceeds messages in the memory of one machine. A fast GPU therefore needs a much
+# longer sequence to hide its messages.
+#
+# *Both* may take longer than computing and messages together, because a rank of a ring also waits
+# for the other one, which other programs may have interrupted. This measurement does not show
+# overlap. On one machine a message is a copy that a core has to make, and MPI makes progress only
+# in its calls (lab 36).
+#
+# ### What you take away
+# - Partial results of attention are merged exactly, if each of them carries its largest score, its
+#   sum of exponentials and its weighted values.
+# - In a ring, a block is sent on *before* it is used. In the backward pass its gradient follows it,
+#   one step later, and makes one step more.
+# - A causal mask saves time only if the work is balanced in every step, as with zigzag.
+# - A ring hides its messages from *n* = *p* · (`kv` / `hidden`) · `size` · flop/s / bandwidth
+#   positions on. Below this length Ulysses is faster if there are enough heads of keys and values.
+#   With grouped-query attention, even an exposed allgather costs little.
+#
+# ### Further reading
+# - [@milakov2018] The online softmax.
+# - [@dao2022] Attention in blocks on one GPU, forward and backward.
+# - [@liu2023] Ring attention, and its condition for hidden messages.
+# - [@brandon2023] Another assignment that balances the causal mask.
+# - [@jacobs2023] Ulysses, with its count of bytes.
+# - [@grattafiori2024] Section 3.3.2 describes context parallelism by an allgather.
+# - [@ring_flash_attention] Rings with zigzag for GPUs, in a few hundred lines.

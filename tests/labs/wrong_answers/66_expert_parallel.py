@@ -1,0 +1,146 @@
+"""Mistakes of learners in lab 66: exercise, mistake, what is replaced, by what, a phrase of the
+rejection."""
+
+from tests.labs.wrong_answers import Right, Wrong
+
+SMALL = {
+    "count": 8,
+    "steps": 3,
+    "tokens": 16,
+    "many": 16,
+    "wide": 16,
+    "seconds": 0.2,
+    "ranks_of_map": 16,
+    "rows_of_map": (8, 64),
+    "most": 2,
+}
+
+_BEST = "    best, experts = scores.softmax(dim=1).topk(k, dim=1)"
+_WEIGHTS = "    weights = best / best.sum(dim=1, keepdim=True)"
+_SHARE = (
+    "    share = torch.bincount(experts.flatten(), minlength=scores.shape[1]) / experts.numel()"
+)
+_PROBABILITY = "    probability = scores.softmax(dim=1).mean(dim=0)"
+_LOSS = "    return scores.shape[1] * (share * probability).sum()"
+_CAPACITY = "    return math.ceil(factor * k * tokens / count)"
+_PLACES = "    places = one_hot(experts, count).cumsum(dim=0)"
+_OWN = "    own = places.gather(1, experts[:, None])[:, 0]"
+_FITS = "    return own <= capacity"
+_OUTGOING = "    outgoing = [width * number for number in sent]"
+_INCOMING = "    incoming = [width * number for number in received]"
+_CALL = "    comm.Alltoallv([rows, outgoing], [arrived, incoming])"
+_GRADIENT = "        return exchange(ctx.comm, gradient, ctx.received, ctx.sent), None, None, None"
+_ORDER = "    order = experts.argsort(stable=True)"
+_COUNTS = "    comm.Alltoall(counts, arriving)"
+_SENT = "    sent = counts.sum(dim=1).tolist()"
+_ARRIVED = "    arrived = Exchange.apply(rows[order], comm, sent, received)"
+_BACK = "    back = Exchange.apply(done, comm, received, sent)"
+_ROWS = "    rows = back[order.argsort()] * weights[:, None]"
+_SUM = "    return result.index_add(0, token, rows)"
+_NODES = "    nodes = max(1, ranks / 8)"
+_BETWEEN = "    between = net.nodes_of_a_token(nodes) * (nodes - 1) / nodes"
+_IN = "    inside = net.groups_of_a_token(layout) * tensor * (g - 1) / g"
+_BYTES = "    nbytes = 2 * (1 + 2) * net.hidden * net.tokens"
+_SLOWER = "    return nbytes * max(between / gpus.between, inside / gpus.inside)"
+
+# fmt: off
+WRONG = [
+    Wrong("66.1", "weights do not add up to 1", _WEIGHTS, "    weights = best", "divide them by their sum"),
+    Wrong("66.1", "softmax over tokens", _BEST, _BEST.replace("softmax(dim=1)", "softmax(dim=0)"), "of token"),
+    Wrong("66.1", "the smallest", _BEST, _BEST.replace("topk(k, dim=1)", "topk(k, dim=1, largest=False)"),
+          "experts of token 0"),
+    Wrong("66.1", "always the first experts", _BEST,
+          "    best = scores.softmax(dim=1)[:, :k]\n    experts = torch.arange(k).expand(len(scores), k)",
+          "experts of token"),
+    Wrong("66.1", "no gradient", _WEIGHTS, "    weights = (best / best.sum(dim=1, keepdim=True)).detach()",
+          "no gradient flows from the weights"),
+    Wrong("66.1", "all experts", "    return weights, experts", "    return scores.softmax(dim=1), experts",
+          "shape of the weights"),
+    Wrong("66.1", "no factor E", _LOSS, "    return (share * probability).sum()", "factor E is missing"),
+    Wrong("66.1", "shares of tokens", _SHARE, _SHARE.replace("experts.numel()", "len(experts)"),
+          "of all k choices of all tokens"),
+    Wrong("66.1", "probabilities alone", _LOSS, "    return scores.shape[1] * (probability**2).sum()",
+          "share of choices, not of probability"),
+    Wrong("66.1", "the loss is a number", _LOSS, _LOSS + ".item()", "no gradient flows from balance_loss"),
+    Wrong("66.2", "rounded down", _CAPACITY, "    return int(factor * k * tokens / count)", "Round up"),
+    Wrong("66.2", "k is forgotten", _CAPACITY, "    return math.ceil(factor * tokens / count)",
+          "Each token makes k choices"),
+    Wrong("66.2", "one too few", _FITS, "    return own < capacity", "One choice too few"),
+    Wrong("66.2", "one queue for all", _FITS, "    return torch.arange(len(experts)) < capacity",
+          "Each expert has a queue of its own"),
+    Wrong("66.2", "the last ones", _PLACES,
+          "    places = one_hot(experts, count).flip(0).cumsum(dim=0).flip(0)", "These are the last choices"),
+    Wrong("66.2", "nothing is dropped", _FITS, "    return own > 0", "kept"),
+    Wrong("66.2", "the dropped ones", _FITS, "    return own > capacity", "kept"),
+    Wrong("66.3", "counts of rows", [_OUTGOING, _INCOMING],
+          ["    outgoing = sent", "    incoming = received"], "rows that arrive"),
+    Wrong("66.3", "nothing is sent", _CALL, "    arrived[:] = 0", "rows that arrive"),
+    Wrong("66.3", "equal parts", _CALL,
+          "    comm.Alltoall(rows[: len(rows) // comm.size * comm.size], torch.empty_like(rows))", "66.3"),
+    Wrong("66.3", "backward with the counts of forward", _GRADIENT,
+          _GRADIENT.replace("ctx.received, ctx.sent", "ctx.sent, ctx.received"), "66.3"),
+    Wrong("66.3", "the gradient stays where it is", _GRADIENT,
+          "        return gradient.new_zeros(sum(ctx.sent), gradient.shape[1]), None, None, None",
+          "gradient of the rows"),
+    Wrong("66.3", "one value is returned", _GRADIENT,
+          "        return exchange(ctx.comm, gradient, ctx.received, ctx.sent)", "gradient"),
+    Wrong("66.4", "not sorted", _ORDER, "    order = torch.arange(len(experts))", "They are not sorted by expert"),
+    Wrong("66.4", "sorted, rows are not", _ARRIVED, _ARRIVED.replace("rows[order]", "rows"),
+          "They are not sorted by expert"),
+    Wrong("66.4", "the counts of this rank", _COUNTS, "    arriving.copy_(counts)", "2 ranks"),
+    Wrong("66.4", "exchange without a gradient", _ARRIVED,
+          "    arrived = exchange(comm, rows[order], sent, received)", "Does the exchange go through Exchange.apply"),
+    Wrong("66.4", "back without a gradient", _BACK, "    back = exchange(comm, done, received, sent)",
+          "Does the exchange go through Exchange.apply"),
+    Wrong("66.4", "the order of sending", _ROWS, "    rows = back * weights[:, None]", "the sum for each token"),
+    Wrong("66.4", "sorted once more", _ROWS, "    rows = back[order] * weights[:, None]", "the sum for each token"),
+    Wrong("66.4", "no weights", _ROWS, "    rows = back[order.argsort()]", "the sum for each token"),
+    Wrong("66.4", "the last choice counts", _SUM, "    result[token] = rows\n    return result",
+          "the sum for each token"),
+    Wrong("66.4", "the sum is thrown away", _SUM, "    result.index_add(0, token, rows)\n    return result",
+          "the sum for each token"),
+    Wrong("66.5", "both hops after each other", _SLOWER,
+          "    return nbytes * (between / gpus.between + inside / gpus.inside)", "not the sum of both"),
+    Wrong("66.5", "the faster hop", _SLOWER, _SLOWER.replace("max(", "min("), "seconds"),
+    Wrong("66.5", "one GPU of each group", _IN, "    inside = net.groups_of_a_token(layout) * (g - 1) / g",
+          "All `tensor` GPUs of a group need a row"),
+    Wrong("66.5", "all nodes are other nodes", _BETWEEN,
+          "    between = net.nodes_of_a_token(nodes) * (nodes > 1)", "stays on the own node"),
+    Wrong("66.5", "the row is nowhere yet", _IN, "    inside = net.groups_of_a_token(layout) * tensor",
+          "One GPU has a row already"),
+    Wrong("66.5", "forward pass alone", _BYTES, "    nbytes = (1 + 2) * net.hidden * net.tokens",
+          "Forward and backward pass"),
+    Wrong("66.5", "less than a node is less than one node", _NODES, "    nodes = ranks / 8", "seconds"),
+]
+
+RIGHT = [
+    Right("66.1", "softmax of the best scores", [_BEST, _WEIGHTS], [
+        "    best, experts = scores.topk(k, dim=1)", "    weights = best.softmax(dim=1)"]),
+    Right("66.1", "one-hot rows and einsum", [_SHARE, _LOSS], [
+        "    share = one_hot(experts, scores.shape[1]).float().mean(dim=(0, 1))",
+        '    return torch.einsum("e,e->", share, probability) * scores.size(1)']),
+    Right("66.2", "a loop, negative floor division", [_CAPACITY, _PLACES, _OWN, _FITS], [
+        "    return int(-(-factor * k * tokens // count))",
+        "    seen = [0] * count", "    stays = []",
+        "    for expert in experts.tolist():\n        stays.append(seen[expert] < capacity)\n"
+        "        seen[expert] += 1\n    return torch.tensor(stays, dtype=torch.bool)"]),
+    Right("66.2", "by indices", _OWN, "    own = places[range(len(experts)), experts]"),
+    Right("66.3", "NumPy's counts", [_OUTGOING, _INCOMING], [
+        "    outgoing = np.multiply(sent, width)", "    incoming = np.multiply(received, width)"]),
+    Right("66.3", "messages by hand", _CALL,
+          "    flat, box = rows.flatten().numpy(), arrived.view(-1).numpy()\n"
+          "    begins = np.cumsum([0, *outgoing])\n    places = np.cumsum([0, *incoming])\n"
+          "    requests = [comm.Isend(flat[begins[r] : begins[r + 1]], r) for r in range(comm.size)]\n"
+          "    for r in range(comm.size):\n        comm.Recv(box[places[r] : places[r + 1]], r)\n"
+          "    for request in requests:\n        request.Wait()"),
+    Right("66.4", "sort, and an inverse by assignment", [_ORDER, _ROWS], [
+        "    order = torch.sort(experts, stable=True).indices",
+        "    inverse = torch.empty_like(order)\n    inverse[order] = torch.arange(len(order))\n"
+        "    rows = weights.unsqueeze(1) * back[inverse]"]),
+    Right("66.4", "without undoing the order", [_ROWS, _SUM], [
+        "    rows = back * weights[order].unsqueeze(-1)", "    return result.index_add(0, token[order], rows)"]),
+    Right("66.5", "step by step", [_NODES, _SLOWER], [
+        "    nodes = ranks / 8 if ranks > 8 else 1",
+        "    times = np.array([between / gpus.between, inside / gpus.inside])\n    return nbytes * times.max()"]),
+]
+# fmt: on

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+import pandas
 import torch
 import virtual
 from labkit import check, data, expect, launch, world
@@ -162,6 +164,69 @@ def five_parts(step_seconds):
             words: value for words, value in slips.items() if abs(value / cost.total - 1) > 1e-6
         }
         expect.close(step_seconds(net, layout, gpus), cost.total, f"{where}: seconds", slips=slips)
+
+
+@check.exercise("64.6")
+def the_longer_of_two_in_each_pass(layer_seconds):
+    """In each of three passes, the longer of what the GPU computes and what the CPU launches."""
+    net = Net("made up", heads=16, hidden=2048, layers=24, batch=32, gpus=8, sequence=1024)
+    for shape, launches, case in (
+        ((1, 8, 1, 4), 1e-4, "the GPU has more to do in all passes"),
+        ((4, 2, 1, 1), 6e-3, "the CPU has more to do in all passes"),
+        ((2, 4, 1, 2), 5e-3, "only the backward pass has more for the GPU"),
+    ):
+        layout = Layout(*shape)
+        gpus = DetailedGPUs(0.5, 10.0, launches)
+        expect.close(
+            layer_seconds(net, layout, gpus),
+            layer_in_passes(net, layout, gpus),
+            f"{case}, (tensor, pipeline, data, micro) {shape}: seconds",
+            slips=_slips_of_layer(net, layout, gpus),
+        )
+
+
+def busy_parts(net: Net, layout: Layout, gpus: DetailedGPUs) -> tuple[float, float, float]:
+    """Seconds in which a GPU multiplies, moves bytes, and adds over the tensor ranks."""
+    nbytes = 2 * layout.micro * net.sequence * net.hidden
+    return (
+        gpus.multiply(net, layout.micro) / layout.tensor,
+        gpus.move(bytes_of_layer(net, layout)),
+        6 * gpus.allreduce(layout.tensor, 1, nbytes),
+    )
+
+
+def layer_in_passes(net: Net, layout: Layout, gpus: DetailedGPUs) -> float:
+    """Seconds of a layer: forward, forward again, and backward, which has half of the work."""
+    return longer_in_passes(sum(busy_parts(net, layout, gpus)), gpus.launches)
+
+
+def longer_in_passes(busy: float, launches: float) -> float:
+    """The three passes of a layer that keeps a GPU busy and a CPU launching for so long."""
+    return 2 * max(busy / 4, launches / 3) + max(busy / 2, launches / 3)
+
+
+def _slips_of_layer(net: Net, layout: Layout, gpus: DetailedGPUs) -> dict[str, float]:
+    matrices, moved, sums = busy_parts(net, layout, gpus)
+    busy = matrices + moved + sums
+    launches = gpus.launches
+    right = longer_in_passes(busy, launches)
+    slips = {
+        "the GPU computes while the CPU launches, so the longer counts, not the sum": busy
+        + launches,
+        "the longer is to be found in each pass, not in the whole layer": max(busy, launches),
+        "the launches are missing": busy,
+        "the tensor ranks share the matrices": longer_in_passes(
+            busy + (layout.tensor - 1) * matrices, launches
+        ),
+        "bytes_of_layer are the bytes of one GPU already": longer_in_passes(
+            busy - moved + moved / layout.tensor, launches
+        ),
+        "the bytes that are moved are missing": longer_in_passes(matrices + sums, launches),
+        "the allreduces of the tensor ranks are missing": longer_in_passes(
+            matrices + moved, launches
+        ),
+    }
+    return {words: value for words, value in slips.items() if abs(value / right - 1) > 1e-6}
 
 
 @check.exercise("64.5")
@@ -662,9 +727,16 @@ class Net(NamedTuple):
 
         Narayanan and others (2021), equation (3): 96 B s l h² (1 + s/(6 h) + V/(16 l h)).
         """
-        hidden = self.hidden
-        more = 1 + self.sequence / (6 * hidden) + self.vocabulary / (16 * self.layers * hidden)
-        return 96 * sequences * self.sequence * self.layers * hidden**2 * more
+        return self.layers * self.flops_of_layer(sequences) + self.flops_of_head(sequences)
+
+    def flops_of_layer(self, sequences: int) -> float:
+        """The part of one layer: 96 B s h² (1 + s/(6 h))."""
+        more = 1 + self.sequence / (6 * self.hidden)
+        return 96 * sequences * self.sequence * self.hidden**2 * more
+
+    def flops_of_head(self, sequences: int) -> float:
+        """The part of the scores of all tokens, on the last stage: 6 B s h V."""
+        return 6 * sequences * self.sequence * self.hidden * self.vocabulary
 
 
 # Narayanan and others, "Efficient Large-Scale Language Model Training on GPU Clusters Using
@@ -709,8 +781,14 @@ def bytes_on_a_gpu(net: Net, layout: Layout) -> float:
     numbers = net.sequence * micro * net.hidden
     under_way = min(pipeline, net.batch / (data * micro))
     entering = 2 * numbers * net.layers / pipeline * under_way
-    layer = numbers * (10 + 24 / tensor + 5 * net.heads * net.sequence / (net.hidden * tensor))
-    return 20 * net.parameters / (tensor * pipeline) + entering + layer
+    return 20 * net.parameters / (tensor * pipeline) + entering + bytes_of_layer(net, layout)
+
+
+def bytes_of_layer(net: Net, layout: Layout) -> float:
+    """Bytes of a layer's activations on one GPU: Korthikanti and others, 2022, equation (2)."""
+    numbers = net.sequence * layout.micro * net.hidden
+    shared = 24 + 5 * net.heads * net.sequence / net.hidden
+    return numbers * (10 + shared / layout.tensor)
 
 
 def layouts(net: Net, memory: float = MEMORY) -> Iterator[Layout]:
@@ -835,3 +913,121 @@ def fit(step_seconds: Callable, nets: Sequence[Net]) -> GPUs:
         return sum(error(step_seconds, net, GPUs(share)) ** 2 for net in nets)
 
     return GPUs(min(shares, key=misfit))
+
+
+# -- a layer in detail, and vTrain's measurements
+
+
+MEMORY_BANDWIDTH = 2039e9  # bytes a second (NVIDIA, A100 80GB data sheet)
+
+
+class DetailedGPUs(GPUs):
+    """GPUs of which three numbers are known: the share of the peak that matrices reach, how often
+    a step moves each byte of a layer's activations, and the seconds in which a CPU launches all
+    kernels of a layer."""
+
+    def __init__(self, share: float, moves: float, launches: float):
+        super().__init__(share)
+        self.moves = moves
+        self.launches = launches
+
+    def multiply(self, net: Net, sequences: int) -> float:
+        """Seconds in which one GPU multiplies all matrices of one layer."""
+        return net.flops_of_layer(sequences) / (self.share * PEAK)
+
+    def move(self, nbytes: float) -> float:
+        """Seconds in which activations of so many bytes are moved, as often as a step does it."""
+        return self.moves * nbytes / MEMORY_BANDWIDTH
+
+    def score(self, net: Net, layout: Layout) -> float:
+        """Seconds of the last stage's scores: a matrix, and 4 bytes for each token and word."""
+        nbytes = 4 * layout.micro * net.sequence * net.vocabulary
+        matrix = net.flops_of_head(layout.micro) / (self.share * PEAK)
+        return (matrix + self.move(nbytes)) / layout.tensor
+
+
+LayerSeconds = Callable[[Net, Layout, DetailedGPUs], float]
+
+
+def step_of(layer_seconds: LayerSeconds) -> Callable[[Net, Layout, DetailedGPUs], float]:
+    """The model of a step that has this model of a layer. The last stage, which also computes the
+    scores, sets the pace of the pipeline."""
+
+    def step_seconds(net: Net, layout: Layout, gpus: DetailedGPUs) -> float:
+        tensor, pipeline, data, micro = layout
+        count = net.batch / (data * micro)
+        stage = net.layers / pipeline * layer_seconds(net, layout, gpus)
+        last = stage + gpus.score(net, layout)
+        gradients = gpus.allreduce(data, tensor, 2 * net.parameters / (tensor * pipeline))
+        return (pipeline - 1) * stage + count * last + gradients
+
+    return step_seconds
+
+
+class Measured(NamedTuple):
+    """A step that somebody measured."""
+
+    net: Net
+    layout: Layout
+    seconds: float
+
+
+VTRAIN = Path(__file__).with_name("lab64_vtrain")
+
+
+def vtrain(folder: Path | str = VTRAIN) -> tuple[list[Measured], list[Measured]]:
+    """vTrain's measured steps on one node, and on several. folder: a sample by default; README.md
+    in it says how to get all rows."""
+    names = ("ground_truth_single.csv", "ground_truth_multi.csv")
+    single, multi = (_measured(Path(folder) / name) for name in names)
+    return single, multi
+
+
+def _measured(file: Path) -> list[Measured]:
+    rows = []
+    for row in pandas.read_csv(file, encoding="utf-8-sig").to_dict("records"):
+        parts = ("tensor parallelism", "pipeline parallelism", "data parallelism", "micro batch")
+        layout = Layout(*(int(row[part]) for part in parts))
+        sizes = ("attention heads", "hidden size", "# layers", "global batch", "# GPUs")
+        net = Net("vTrain", *(int(row[size]) for size in sizes), sequence=row["sequence length"])
+        rows.append(Measured(net, layout, row["iteration time (ms)"] / 1e3))
+    return rows
+
+
+def misses(step_seconds: Callable, rows: Sequence[Measured], gpus: GPUs) -> np.ndarray:
+    """How far a model is off on each row, in percent of the measured time, without sign."""
+    predicted = [step_seconds(row.net, row.layout, gpus) for row in rows]
+    return 100 * np.abs(np.array(predicted) / [row.seconds for row in rows] - 1)
+
+
+def fit_three(
+    layer_seconds: LayerSeconds, rows: Sequence[Measured], without: str | None = None
+) -> DetailedGPUs:
+    """The GPUs whose three numbers bring a model of a layer nearest to these rows: by the least
+    mean of the errors without sign (scipy.optimize, Nelder-Mead). without: a number that is 0."""
+    from scipy.optimize import minimize
+
+    def numbers(logs: np.ndarray) -> DetailedGPUs:
+        share, moves, launches = np.exp(logs)
+        gpus = DetailedGPUs(min(share, 1.0), moves, launches)
+        if without:
+            setattr(gpus, without, 0.0)
+        return gpus
+
+    def misfit(logs: np.ndarray) -> float:
+        return float(misses(step_of(layer_seconds), rows, numbers(logs)).mean())
+
+    begin = np.log([0.6, 10, 3e-3])
+    options = {"xatol": 1e-3, "fatol": 1e-3, "initial_simplex": begin + 0.4 * np.eye(4, 3)}
+    return numbers(minimize(misfit, begin, method="Nelder-Mead", options=options).x)
+
+
+def fit_share(step_seconds: Callable, rows: Sequence[Measured]) -> GPUs:
+    """The GPUs whose share alone brings a model nearest to these rows, by shares of 0.005."""
+    shares = [place / 200 for place in range(2, 200)]
+    return GPUs(min(shares, key=lambda share: misses(step_seconds, rows, GPUs(share)).mean()))
+
+
+def worst_decile(errors: np.ndarray) -> float:
+    """The mean of the largest tenth of these errors."""
+    return float(np.sort(errors)[-max(1, len(errors) // 10) :].mean())

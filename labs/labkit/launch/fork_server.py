@@ -51,15 +51,15 @@ class Server:
         self.parent = os.getppid()
         self.asked = time.monotonic()  # when somebody last wanted something
         self.selector = selectors.DefaultSelector()
-        self.door = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        self.door.bind(address)
-        self.door.listen()
+        self.listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self.listener.bind(address)
+        self.listener.listen()
         self.wake, self.alarm = os.pipe()
         os.set_blocking(self.alarm, False)
         signal.set_wakeup_fd(self.alarm)
         signal.signal(signal.SIGCHLD, lambda *_: None)
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # an interrupt is meant for whoever runs ranks
-        for file in (0, self.wake, self.door):
+        for file in (0, self.wake, self.listener):
             self.selector.register(file, selectors.EVENT_READ)
 
     def serve(self) -> str | None:
@@ -78,8 +78,8 @@ class Server:
                 elif key.fileobj == self.wake:
                     os.read(self.wake, 512)
                     self.tell_ends()
-                elif key.fileobj is self.door:
-                    place = self.welcome(self.door.accept()[0])
+                elif key.fileobj is self.listener:
+                    place = self.welcome(self.listener.accept()[0])
                     if place:
                         return place
                 elif key.data in self.clients:  # a client never speaks twice: it has gone
@@ -110,7 +110,7 @@ class Server:
         high = [os.dup2(file, 500 + count) for count, file in enumerate(files)]
         # Through their objects, where there are any: else these close the numbers once more, taken
         # or not.
-        for link in (*self.clients.values(), self.selector, self.door):
+        for link in (*self.clients.values(), self.selector, self.listener):
             link.close()
         for file in [*files, self.wake, self.alarm]:
             os.close(file)

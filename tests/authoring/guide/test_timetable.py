@@ -51,10 +51,10 @@ def test_a_timetable_gives_a_lab_its_stated_minutes(lessons):
     (day,) = next(
         table for table in timetable.plan(CONTENT, lessons) if table.key == "one_day"
     ).days
-    for slot in day:
-        if slot.kind == "lab":
-            assert slot.minutes == lessons[slot.labs[0]].lab.header.minutes
-            assert not slot.exercises
+    whole = [slot for slot in day if slot.kind == "lab" and not slot.exercises]
+    assert len(whole) >= 3
+    for slot in whole:
+        assert slot.minutes == lessons[slot.labs[0]].lab.header.minutes
 
 
 def test_the_hands_on_of_its_page_is_that_of_the_timetable(lessons):

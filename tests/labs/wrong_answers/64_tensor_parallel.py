@@ -17,6 +17,11 @@ _COLUMNS = '    columns = {name: ColwiseParallel() for name in ("q", "k", "v", "
 _ROWS = '    rows = {name: RowwiseParallel() for name in ("out", "down")}'
 _RETURN = "    return (count + pipeline - 1) * one + gradients"
 
+_MULTIPLY = "    busy = gpus.multiply(net, layout.micro) / layout.tensor"
+_MOVE = "    busy += gpus.move(lab64.bytes_of_layer(net, layout))"
+_ADDED = "    busy += 6 * gpus.allreduce(layout.tensor, 1, nbytes)"
+_PASSES = "    return 2 * max(busy / 4, gpus.launches / 3) + max(busy / 2, gpus.launches / 3)"
+
 # fmt: off
 WRONG = [
     Wrong("64.1", "twelve outputs by heart", "return tensor.chunk(ranks, dim=1)[rank]",
@@ -103,6 +108,16 @@ WRONG = [
           "    from torch.distributed.tensor import Shard\n"
           + _ROWS.replace("()", "(output_layouts=Shard(-1))"), "64.5"),
     Wrong("64.5", "nothing is returned", "    return columns | rows", "    columns | rows", "64.5"),
+    Wrong("64.6", "launches are added", _PASSES, "    return busy + gpus.launches", "longer counts, not the sum"),
+    Wrong("64.6", "one maximum", _PASSES, "    return max(busy, gpus.launches)", "found in each pass"),
+    Wrong("64.6", "no launches", _PASSES, "    return busy", "The launches are missing"),
+    Wrong("64.6", "whole matrices", _MULTIPLY, _MULTIPLY.replace(" / layout.tensor", ""), "ranks share the matrices"),
+    Wrong("64.6", "bytes shared twice", _MOVE, _MOVE[:-1] + " / layout.tensor)", "bytes of one GPU already"),
+    Wrong("64.6", "nothing is moved", _MOVE, "    pass", "bytes that are moved are missing"),
+    Wrong("64.6", "no allreduces", _ADDED, "    pass", "allreduces of the tensor ranks are missing"),
+    Wrong("64.6", "two passes", _PASSES, _PASSES.replace("2 * max", "max"), "seconds"),
+    Wrong("64.6", "one sequence", _MULTIPLY, _MULTIPLY.replace("layout.micro", "1"), "seconds"),
+    Wrong("64.6", "nothing is returned", _PASSES, _PASSES.replace("return", "seconds ="), "64.6"),
 ]
 
 RIGHT = [
@@ -141,5 +156,12 @@ RIGHT = [
         "    from torch.distributed.tensor import Replicate, Shard\n"
         + _COLUMNS.replace("()", "(input_layouts=Replicate())"),
         _ROWS.replace("()", "(input_layouts=Shard(-1), output_layouts=Replicate())")]),
+    Right("64.6", "a loop over the passes", _PASSES,
+          "    seconds = 0\n    for work in (0.25, 0.25, 0.5):\n"
+          "        seconds += np.maximum(work * busy, gpus.launches / 3)\n    return seconds"),
+    Right("64.6", "unpacked, the larger by if", [_MULTIPLY, _PASSES], [
+          "    tensor, _, _, micro = layout\n    busy = gpus.multiply(net, sequences=micro) / tensor",
+          "    each = gpus.launches / 3\n    forward = busy / 4 if busy / 4 > each else each\n"
+          "    return forward + forward + max(each, busy / 2)"]),
 ]
 # fmt: on

@@ -186,8 +186,8 @@ predict("33.2", ring_of_16=89, ring_of_32=358)
 # ### Measure: agreement
 # We apply your gossip steps on 32 virtual ranks, starting from random vectors, until the distance
 # should be a hundredth of what it was. Each rank has a link of 10 Gb/s with a latency of 30 µs, in
-# the virtual cluster that lab 23 introduced. The vectors are as long as the parameters of lab 30,
-# 69 kB. Before you run the cell, guess which topology mixes most in a step, and which in a
+# the virtual cluster that lab 23 introduced. The vectors have 69 kB, as the parameters of lab 30
+# have. Before you run the cell, guess which topology mixes most in a step, and which in a
 # millisecond.
 #
 # We compare gossip with two allreduces, after which all ranks agree exactly. One is the ring

@@ -539,8 +539,8 @@ predict.compare("66.4", **ratios, times_as_long=longer)
 # If 64 ranks have 8 tokens each, with 8 experts per token, each of these messages is one row on
 # average.
 #
-# A **hierarchical all-to-all** goes in two hops, here first between nodes and then inside (other
-# libraries may begin inside). It uses the communicators `inside` and `across` of
+# A **hierarchical all-to-all** goes in two hops. We show one order: first between nodes, then
+# inside. It uses the communicators `inside` and `across` of
 # lab 26. First, rank i of each node sends to rank i of node b, in one message, everything that goes
 # to *any* rank of node b. Then each rank passes on what has arrived to the ranks of its own node. A
 # rank thus sends m − 1 large messages through its NIC in place of (m − 1)·g small ones, and in

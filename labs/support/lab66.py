@@ -122,7 +122,7 @@ class Rows(NamedTuple):
 
 def _rows(source: int, dest: int, number: int) -> torch.Tensor:
     """The rows from one rank to another: whole numbers that tell which."""
-    first = 100.0 * source + 10 * dest + torch.arange(number)[:, None]
+    first = 1 + 100.0 * source + 10 * dest + torch.arange(number)[:, None]
     return torch.cat([first, -first, first + 0.5], dim=1)
 
 

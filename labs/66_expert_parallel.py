@@ -17,7 +17,7 @@
 # which link decides. In an optional last part, a cost model chooses a layout for DeepSeek-V3.
 #
 # **After this lab you can** (1) write a router, its load-balancing loss and its capacity, (2) write
-# dispatch and combine, and prove that they compute what one device does, (3) say what imbalance
+# dispatch and combine, and test that they compute what one device does, (3) say what imbalance
 # costs, (4) compare expert parallelism with tensor parallelism in bytes, time and memory, and (5)
 # explain which link decides, and how an all-to-all in two hops helps.
 #
@@ -27,7 +27,7 @@
 # which every rank sends rows to every other rank. The lengths of the messages depend on what the
 # router has chosen.*
 #
-# Needs: mpi, torch · Ranks: 4 · Minutes: 70 · Level: advanced · Before: 21, 26, 62, 64
+# Needs: mpi, torch · Ranks: 4 · Minutes: 90 · Level: advanced · Before: 21, 26, 62, 64
 
 # %%
 import math
@@ -82,8 +82,8 @@ patience = 20  # seconds after which a check calls a program stuck
 #
 # where $f_e$ is the share of all choices that go to expert e, and $P_e$ its mean probability over
 # all tokens. If all $f_e$ and $P_e$ are 1/E, the loss is 1. If all tokens choose one expert with
-# probability 1, it is E. Only $P_e$ has a gradient: where $f_e$ is large, the loss lowers the
-# probability. It is multiplied by a small factor α and added to the loss of the model.
+# probability 1, it is E (for k = 1). Only $P_e$ has a gradient: where $f_e$ is large, the loss
+# lowers the probability. It is multiplied by a small factor α and added to the loss of the model.
 #
 # ### Exercise 66.1 · Top-k router and load-balancing loss
 # Write both functions. `tensor.topk(k, dim=1)` returns the k largest values of each row and their
@@ -130,7 +130,9 @@ check("66.1", route, balance_loss)
 # With a **capacity factor** of 1, all choices fit only if the load is perfectly even. Choices beyond
 # the capacity are **dropped**: the expert does not see this token, and its part of the weighted sum
 # is missing. The token itself survives, because a transformer adds the layer's result to what
-# entered it. Which choices are dropped is decided by position: the first come, first served. If
+# entered it. T counts the tokens of one rank: each rank drops for itself before it sends, so an
+# expert on p ranks may get up to p times its capacity. Which choices are dropped is decided by
+# position: the first come, first served. If
 # experts 1, 0, 1, 1, 0 are chosen in this order and the capacity is 2, only the fourth choice is
 # dropped, because it is the third for expert 1.
 #
@@ -180,8 +182,8 @@ check("66.2", capacity_of, kept)
 #
 #     comm.Alltoallv([numbers, [1, 3]], [box, [2, 0]])
 #
-# MPI counts *numbers*. We send rows of `width` numbers, so a rank that sends n rows sends n · width
-# numbers. What is received stands in `box` in the order of the ranks.
+# MPI counts *numbers*. A *row* is the vector of one token for one of its choices, `width` numbers,
+# so n rows are n · width numbers. What is received stands in `box` in the order of the ranks.
 #
 # An exchange only moves rows, so its backward pass moves the gradients of the rows back to where
 # the rows came from. That is the same exchange with the counts in exchanged roles.
@@ -239,9 +241,9 @@ check("66.3", exchange, Exchange)
 # together. Take rank 0 of two ranks with two experts each, and five choices for the experts 2, 0, 3,
 # 0, 1:
 #
-# | | choice 0 | 1 | 2 | 3 | 4 |
+# | place | 0 | 1 | 2 | 3 | 4 |
 # |---|---|---|---|---|---|
-# | expert | 2 | 0 | 3 | 0 | 1 |
+# | expert of choice 0 … 4 | 2 | 0 | 3 | 0 | 1 |
 # | `order`: choices sorted by expert | 1 | 3 | 4 | 0 | 2 |
 # | their experts | 0 | 0 | 1 | 2 | 3 |
 #
@@ -256,7 +258,8 @@ check("66.3", exchange, Exchange)
 # their weights, and added up for each token.
 #
 # ### Exercise 66.4 · Dispatch and combine
-# Complete both functions. Sorting: `experts.argsort(stable=True)`. Sums of rows as a list:
+# Complete both functions. Sorting: `experts.argsort(stable=True)`, where
+# *stable* leaves choices of the same expert in their order. Sums of rows as a list:
 # `counts.sum(dim=1).tolist()`. Use `Exchange.apply(rows, comm, sent, received)`. For the sum,
 # `result.index_add(0, token, rows)` adds row i to row `token[i]` of `result` and returns a new
 # tensor. About 5 lines and 3 lines. *(advanced)*
@@ -305,7 +308,7 @@ check("66.4", dispatch, combine)
 # %% [markdown]
 # ### The layer, put together
 # The next cell combines your functions. `by_experts` is what a rank does between the two exchanges.
-# Without a capacity factor, nothing is dropped.
+# Without a capacity factor, nothing is dropped, and the lab trains it so.
 
 # %%
 def by_experts(arrived, arriving, own):
@@ -391,7 +394,8 @@ plots.lines(
 # ranks train the same network. Equal losses over all steps also show that the experts' gradients are
 # the same, because a single wrong update would change every later loss.
 #
-# Without the load-balancing loss, the busiest expert should get more than twice its share, and at a
+# Without the load-balancing loss, the busiest expert should get more than twice its share. In so few
+# steps the imbalance does not grow: it comes from the random start. And at a
 # capacity factor of 1.25 many choices would be dropped. With α = 0.1, the load is clearly more even,
 # and the loss of the model is about the same. With α = 0.01, you should see little difference after
 # so few steps, which says nothing about Switch Transformers, which trained for days. (The drops are
@@ -412,8 +416,7 @@ plots.lines(
 # | rows through matrices | k p T, through 1/p of each expert | k T, through whole experts |
 # | work of a rank depends on the routing | no | yes |
 #
-# Expert parallelism sends k/p times as much as tensor parallelism. In both ways the backward pass
-# sends as much as the forward pass.
+# In both ways the backward pass sends as much as the forward pass.
 #
 # ### Predict
 # With k = 2 on two ranks, and then on four: how many times as many bytes as tensor parallelism does
@@ -464,7 +467,7 @@ plots.lines(
     times,
     xlabel="rows of the busiest rank / mean",
     ylabel="ms, forward and backward pass",
-    title="Imbalance slows only the expert-parallel layer",
+    title="Time of a layer, by the load of the busiest rank",
 )
 busy = launch.run(
     lab66.time_in_experts, dispatch, by_experts, route, sizes, shares, ranks=size, threads=1
@@ -509,9 +512,11 @@ predict.compare("66.4", **ratios, times_as_long=longer)
 # ## 5. Which link decides?
 # Inside a node, GPUs exchange rows by NVLink. Between nodes they use NICs, which are several times
 # slower. In an all-to-all over m nodes of g ranks, a rank sends (m − 1)·g messages through its NIC.
-# If 64 ranks have 8 tokens each, with 8 experts per token, each of these messages is a single row.
+# If 64 ranks have 8 tokens each, with 8 experts per token, each of these messages is one row on
+# average.
 #
-# The **hierarchical all-to-all** goes in two hops, with the communicators `inside` and `across` of
+# A **hierarchical all-to-all** goes in two hops. We show one order: first between nodes, then
+# inside. It uses the communicators `inside` and `across` of
 # [lab 26](26_hierarchical_allreduce.ipynb). First, rank i of each node sends to rank i of node b, in one message, everything that goes
 # to *any* rank of node b. Then each rank passes on what has arrived to the ranks of its own node. A
 # rank thus sends m − 1 large messages through its NIC in place of (m − 1)·g small ones, and in
@@ -550,7 +555,7 @@ for nodes, g in ((2, 2), (3, 2), (4, 3)):
 # ### Measure
 # We compare on the virtual cluster, the simulator that [lab 23](23_ring_allreduce.ipynb) introduced, with 8 nodes of 8 H100
 # GPUs, one NIC of 400 Gb/s each. Every rank has 8 to 4,096 tokens with 8 experts each, 7,168 bytes
-# per row (FP8). The control is a single node of the same GPUs. This takes about 20 s.
+# per row (FP8, one byte per number). The control is a single node of the same GPUs. This takes a few seconds.
 
 # %%
 machine = virtual.machine("h100_ndr")
@@ -580,7 +585,7 @@ print(pandas.DataFrame(dispatched).mul(1e6).map("{:.0f}".format).to_string())
 
 # %% [markdown]
 # ### What does a hot expert cost?
-# Now one rank receives more rows than the others, because one of its experts is popular. The rows
+# Now one rank receives more rows than the others, because one of its experts is popular (*hot*). The rows
 # of each source are sent by `Alltoallv`, with 4,096 tokens per rank.
 
 # %%
@@ -609,8 +614,8 @@ print({where: {x: round(y, 2) for x, y in row.items()} for where, row in hot.ite
 # the network decides, and what pays off saves messages or bytes on it.
 #
 # The second plot shows what imbalance costs in communication. The busiest rank receives all its rows
-# through its own link, so with many rows the whole exchange takes nearly as many times as long as
-# this rank has more rows. (Both plots are simulated. The sources of the machine's numbers are in
+# through its own link, so a rank with 4 times the mean load makes the whole exchange 3.3 to 3.7
+# times as long. (Both plots are simulated. The sources of the machine's numbers are in
 # `machine.sources`.)
 #
 # ### What you take away
@@ -631,7 +636,7 @@ print({where: {x: round(y, 2) for x, y in row.items()} for where, row in hot.ite
 # share a stage of 3.6 MoE layers (58/16).
 #
 # A **layout** of the MoE layers is a pair (tensor, expert): each expert is cut into `tensor` parts
-# on neighboring GPUs, and the experts are distributed over `expert` such groups. The tensor · expert
+# on neighboring GPUs, and the experts are distributed over `expert` such groups of `tensor` GPUs. The tensor · expert
 # GPUs hold all 256 experts once, and there are 128/(tensor · expert) replicas, which add up their
 # gradients in each step. The cost model counts for each token how many rows one exchange moves, in
 # two hops, sent once per node:
@@ -639,11 +644,12 @@ print({where: {x: round(y, 2) for x, y in row.items()} for where, row in hot.ite
 # 1. The GPUs are on n = tensor · expert / 8 nodes, or 1 if there are fewer than 8 GPUs.
 # 2. *Between nodes:* a token needs `net.nodes_of_a_token(n)` nodes on average, of which the share
 #    (n − 1)/n are other nodes than its own.
-# 3. *Inside:* it needs `net.groups_of_a_token(layout)` groups on average, and all `tensor` GPUs of
+# 3. *Inside:* it needs `net.groups_of_a_token(layout)` groups on average (those that hold at least
+#    one of its experts), and all `tensor` GPUs of
 #    each. Of g = 8 GPUs (or tensor · expert, if there are fewer), one has the row already, so
 #    multiply by (g − 1)/g.
 # 4. Both hops overlap, so an exchange takes as long as the slower one: rows · bytes / bandwidth.
-# 5. Dispatch sends 1 byte per number (FP8) and combine 2 bytes (BF16), in the forward pass and again
+# 5. Dispatch sends 1 byte per number (FP8) and combine 2 bytes (BF16, a 16-bit format), in the forward pass and again
 #    in the backward pass.
 #
 # For example, with (2, 4) all is on one node, so nothing is sent between nodes. With 3.6 groups per
@@ -710,17 +716,17 @@ for layout in lab66.layouts(net):
         "experts, GB": lab66.bytes_of_experts(net, layout) / 1e9,
     }
 shown = pandas.DataFrame(rows).T
-shown.index = [f"{layout.tensor} x {layout.expert}" for layout in rows]
+shown.index = [f"{layout.tensor} × {layout.expert}" for layout in rows]
 print(shown[shown["experts, GB"] < 80].map("{:.3g}".format).to_string())
 pairs = ((1, 8), (1, 16), (1, 32), (1, 64), (1, 128), (2, 32), (4, 16), (8, 8))
 bars = {}
 for layout in map(lab66.Layout._make, pairs):
     parts = {part: rows[layout][f"{part}, ms"] for part in ("exchanges", "gradients")}
-    bars[f"{layout.tensor}x{layout.expert}"] = parts
+    bars[f"{layout.tensor}×{layout.expert}"] = parts
 plots.bars(
     bars,
     ylabel="ms per micro-batch and stage",
-    title="DeepSeek-V3: tensor parts x groups of experts, computed",
+    title="DeepSeek-V3: tensor parts × groups of experts, computed",
 )
 
 # %%
@@ -745,7 +751,7 @@ predict.right("66.5", tensor_of_64=fastest.tensor, ranks=choice[80].tensor * cho
 # parallelism.
 #
 # With much memory, the model keeps all experts inside one node, and pays with larger gradients to
-# add up. More GPUs save memory and cost time, but from 32 GPUs on only little time, because of the
+# add up. More GPUs save memory and cost time, but from 32 to 128 GPUs only about 20 % more, because of the
 # limit of 4 nodes per token. The published layout, 64 GPUs on 8 nodes, is what our model chooses if
 # about 30 of 80 GB are left for the experts. It does not count what else needs memory, so it cannot
 # decide how much is left.

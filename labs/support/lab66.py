@@ -40,6 +40,9 @@ def choices_weights_and_loss(route, balance_loss):
         lost = f"{where}: no gradient flows from the weights to the scores."
         expect(weights.requires_grad, lost)
         _expect_loss(balance_loss, scores, experts, where)
+    scores = torch.tensor([[2.0, 1.0, 0.0, -9.0], [0.0, 2.0, 1.0, -9.0]], requires_grad=True)
+    where = "2 tokens, 4 experts, k = 2, the last expert not chosen"
+    _expect_loss(balance_loss, scores, torch.tensor([[0, 1], [1, 2]]), where)
     even = balance_loss(torch.zeros(4, 4), torch.arange(4)[:, None])
     expect.close(even, 1.0, "balance_loss, where probabilities and choices are even")
 
@@ -56,12 +59,17 @@ def _expect_loss(balance_loss, scores, experts, where: str) -> None:
     chosen = torch.stack([(experts == number).float().mean() for number in range(count)])
     want = count * (chosen * probability).sum()
     slips = {
-        "the factor E is missing": want / count,
+        "E times too small: a mean in place of the sum, or the factor E is missing": want / count,
         "a share is of all k choices of all tokens": want * experts.shape[1],
         "f is the share of choices, not of probability": count * (probability**2).sum(),
     }
     slips = {words: value for words, value in slips.items() if not torch.isclose(value, want)}
-    got = balance_loss(scores, experts)
+    try:
+        got = balance_loss(scores, experts)
+    except RuntimeError as error:
+        fewer = f"{where}: {error}. Has `share` a number for each expert? (`minlength`)"
+        expect(int(experts.max()) + 1 == count, fewer)
+        raise
     expect.close(got, want, f"{where}: balance_loss", slips=slips)
     lost = f"{where}: no gradient flows from balance_loss to the scores."
     expect(torch.is_tensor(got) and got.requires_grad, lost)
@@ -71,9 +79,14 @@ def _expect_loss(balance_loss, scores, experts, where: str) -> None:
 def first_come_first_served(capacity_of, kept):
     """Capacities are rounded up; each expert keeps its first choices."""
     for tokens, k, count, factor, want in ((64, 2, 8, 1.0, 16), (64, 2, 8, 1.25, 20),
-                                           (10, 2, 8, 1.0, 3), (7, 1, 4, 2.0, 4)):  # fmt: skip
+                                           (10, 2, 8, 1.0, 3), (7, 1, 4, 2.0, 4),
+                                           (9, 2, 8, 1.25, 3)):  # fmt: skip
         what = f"capacity of {count} experts for {tokens} tokens, k = {k}, factor {factor}"
-        slips = {"round up": want - 1, "each token makes k choices": math.ceil(want / k)}
+        slips = {
+            "round up": want - 1,
+            "each token makes k choices": math.ceil(want / k),
+            "round up once, at the end": math.ceil(factor * math.ceil(k * tokens / count)),
+        }
         slips = {words: value for words, value in slips.items() if value != want}
         expect.equal(capacity_of(tokens, k, count, factor), want, what, slips=slips)
     for experts, count, capacity in (
@@ -109,7 +122,7 @@ class Rows(NamedTuple):
 
 def _rows(source: int, dest: int, number: int) -> torch.Tensor:
     """The rows from one rank to another: whole numbers that tell which."""
-    first = 100.0 * source + 10 * dest + torch.arange(number)[:, None]
+    first = 1 + 100.0 * source + 10 * dest + torch.arange(number)[:, None]
     return torch.cat([first, -first, first + 0.5], dim=1)
 
 
@@ -147,6 +160,10 @@ def rows_there_and_gradients_back(exchange, Exchange, most, patience):
         for rank in range(size):
             plain, whole = tried[rank][size]
             where = f"{counted(size, 'rank')}, rank {rank}"
+            if size == 1 and not np.array_equal(plain.got, plain.want):
+                partly = plain.got.shape == plain.want.shape and plain.got[0, 0] == plain.want[0, 0]
+                short = f"{where}: only the first number of the row arrives. MPI counts numbers,"
+                expect(not partly, f"{short} and a row has `width` of them.")
             expect.close(plain.got, plain.want, f"{where}: rows that arrive")
             expect.close(whole.gradient, whole.wanted, f"{where}: gradient of the rows")
 
@@ -159,6 +176,7 @@ class Trip(NamedTuple):
 
     values: dict[str, tuple[np.ndarray | None, np.ndarray]]
     unsorted: np.ndarray  # what arrives from this rank's own choices, not sorted by expert
+    sums: dict[str, np.ndarray]  # what mistakes give for each token
 
 
 def _choices(rank: int, count: int, routing: str) -> tuple[torch.Tensor, torch.Tensor]:
@@ -197,7 +215,7 @@ def _try_trip(comm, dispatch: Callable, combine: Callable, routing: str) -> Trip
     own = (experts // 2 == comm.rank).nonzero()[:, 0]
     fits = arrived.shape == (len(coming), 3) and torch.equal(arrived[:, 0], coming[:, 0])
     if not all(comm.allgather(fits)):
-        return Trip(values, (100.0 * comm.rank + own).numpy())
+        return Trip(values, (100.0 * comm.rank + own).numpy(), {})
     result = combine(comm, arrived * (1 + coming[:, 1:]), weights, token, tokens, trail)
     factors = 1.0 + experts[:, None]
     wanted = torch.zeros(tokens, 3)
@@ -212,7 +230,20 @@ def _try_trip(comm, dispatch: Callable, combine: Callable, routing: str) -> Trip
     for name, tensor, want in (("rows", rows, of_rows), ("weights", weights, of_weights)):
         got = None if tensor.grad is None else tensor.grad.numpy()
         values[f"the gradient of the {name}"] = (got, want.numpy())
-    return Trip(values, np.empty(0))
+    plain = (factors * rows).detach()
+    return Trip(values, np.empty(0), _wrong_sums(plain, experts, weights, token, tokens))
+
+
+def _wrong_sums(rows, experts, weights, token, tokens: int) -> dict[str, np.ndarray]:
+    order = experts.argsort(stable=True)
+    weights = weights.detach()[:, None]
+    wrong = {
+        "the rows are not multiplied by their weights": rows,
+        "the rows are still in the order of sending": rows[order] * weights,
+        "rows[order] sorts once more: undo with order.argsort()": rows[order][order] * weights,
+    }
+    sums = torch.zeros(tokens, rows.shape[1])
+    return {words: sums.index_add(0, token, rows).numpy() for words, rows in wrong.items()}
 
 
 ROUTINGS = ("mixed", "all to the last rank")
@@ -241,8 +272,17 @@ def as_one_device_computes(dispatch, combine, most, patience):
                     slips = {}
                     if what == "rows that arrive" and size == 1 and len(trip.unsorted):
                         slips["they are not sorted by expert"] = trip.unsorted[:, None].repeat(3, 1)
+                    if what == "the sum for each token":
+                        slips = {
+                            words: value
+                            for words, value in trip.sums.items()
+                            if not np.array_equal(value, want)
+                        }
                     if what.startswith("the gradient"):
-                        lost = f"{where} is lost. Does the exchange go through Exchange.apply?"
+                        lost = (
+                            f"{where} is lost. Does the exchange go through Exchange.apply, and is"
+                            " nothing detached?"
+                        )
                         expect(got is not None, lost)
                     expect.close(got, want, where, slips=slips)
 

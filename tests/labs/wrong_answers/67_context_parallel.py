@@ -48,7 +48,7 @@ WRONG = [
           "    mean = (one.weighted / one.total + other.weighted / other.total) / 2\n"
           "    return Partial(largest, total, mean * total)", "the mean of the two outputs"),
     Wrong("67.1", "units of e to the power of 0", _LARGEST,
-          "    largest = torch.zeros_like(one.largest)", "not finite"),
+          "    largest = torch.zeros_like(one.largest)", "each query has its own"),
     Wrong("67.1", "always the first one's unit", _LARGEST, "    largest = one.largest", "not finite"),
     Wrong("67.1", "the smaller one's unit", "torch.maximum", "torch.minimum", "not finite"),
     Wrong("67.1", "the factors are inverted", [_MINE, _ITS],
@@ -135,7 +135,7 @@ WRONG = [
     Wrong("67.5", "Ulysses without the output", _EXCHANGED, _EXCHANGED.replace("2 * hidden", "hidden"),
           "Ulysses, 4096 positions"),
     Wrong("67.5", "Ulysses with kv = hidden", _EXCHANGED, _EXCHANGED.replace("2 * kv", "2 * hidden"),
-          "keys and values have `kv` numbers"),
+          "eys and values have `kv` numbers"),
     Wrong("67.5", "two bytes by heart", _BYTES, "    around = around / size * 2\n" + _BYTES, "size 4"),
     Wrong("67.5", "no Ulysses", _BYTES, _BYTES.replace(', "Ulysses": exchanged * (ranks - 1) / ranks', ""),
           "has no 'Ulysses'"),

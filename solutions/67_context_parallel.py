@@ -24,7 +24,7 @@
 # *Left: each rank keeps its queries Q, and blocks of keys and values (KV) travel to the right.
 # Right: what rank 0 does. While it computes with one block, the next one arrives.*
 #
-# Needs: mpi, torch · Ranks: 4 · Minutes: 60 · Level: advanced · Before: 20, 64
+# Needs: mpi, torch · Ranks: 4 · Minutes: 75 · Level: advanced · Before: 20, 64
 
 # %%
 import math
@@ -77,7 +77,8 @@ patience = 20  # seconds after which a check calls a program stuck
 # (*Sequence parallelism* is an older term with two meanings. In Megatron-LM, positions are
 # partitioned only between the layers of tensor parallelism (lab 64). In DeepSpeed-Ulysses it means
 # what is called context parallelism here.) The next cell computes the three parts for some keys,
-# and the output when all keys have been seen.
+# and the output when all keys have been seen. Each query has its own largest score. (`k.mT`
+# exchanges the last two axes of `k`.)
 
 
 # %%
@@ -114,7 +115,8 @@ def finish(part):
 # ### Exercise 67.1 · Merge two partial results
 # Return the `Partial` of all keys of `one` and `other`. All parts are tensors with one row for each
 # query, so operations apply to all queries at once. `torch.maximum(a, b)` is the larger of two
-# numbers, in each place. About 4 lines. *(intermediate)*
+# numbers, in each place. The first merge of a query starts from `lab67.nothing(q)`, the `Partial`
+# of no keys: its `largest` is −∞, and its sums are 0. About 4 lines. *(intermediate)*
 #
 # <details><summary>Hint 1: the factors</summary>
 #
@@ -168,7 +170,8 @@ print("Largest error:", pandas.DataFrame(table).map("{:.1e}".format), sep="\n")
 # %% [markdown]
 # **Explain.** The blocks give the same output as PyTorch, up to rounding errors, which grow with
 # the scores. Without the largest score, the output is right only as long as the scores are small.
-# In the last column it is *not a number*, because infinity is divided by infinity.
+# In the last column it is *not a number*, because the numerator adds +∞ and −∞, or because infinity
+# is divided by infinity.
 #
 # ## 2. Around the ring
 # Now each of *p* ranks has the queries, keys and values of its own positions. Its queries stay
@@ -295,7 +298,7 @@ positions = 32 * ranks
 compared = launch.run(
     lab67.compare_output, output_alone, False, heads, positions, size, ranks=ranks, threads=1
 )[0]
-print(f"{ranks} real ranks: largest error {compared.errors['output']:.1e}, as a share")
+print(f"{ranks} real ranks: largest relative error {compared.errors['output']:.1e}")
 
 
 # %% [markdown]
@@ -328,8 +331,9 @@ def back(q, k, v, gradient, log_sum, delta, mask=None):
 # %% [markdown]
 # The blocks travel around the ring once more. d*Q* belongs to a rank's own queries and is added up
 # where it is. d*K* and d*V* belong to the block. Every rank adds its **share** to them, so they
-# travel with the block, and after the last rank they make one more step, which brings them to the
-# owner of the block.
+# travel with the block, one step behind it. With four ranks, block 0 is visited by the ranks 0, 1,
+# 2 and 3, where it is not needed any more. Its gradient is complete when rank 3 has added its
+# share. It then makes one more step, from rank 3 to rank 0, which owns the block.
 #
 # Again we do not want to wait. A rank can compute its share before the shares of the other ranks
 # have arrived, because it only has to add them. It is like a collection box that is handed from
@@ -338,8 +342,9 @@ def back(q, k, v, gradient, log_sum, delta, mask=None):
 # that its left neighbor has launched one step earlier.
 #
 # ### Predict
-# The gradient of a block has as many bytes as the block. How many times as many bytes does a rank
-# of four send in the backward pass as in the forward pass? Count the messages of both.
+# The gradient of a block has as many bytes as the block. There are four ranks. Divide the bytes
+# that one of them sends in the backward pass by those of the forward pass. Count the messages of
+# both.
 
 # %%
 predict("67.3", back_over_forward=2.33)
@@ -348,10 +353,13 @@ predict("67.3", back_over_forward=2.33)
 # ### Exercise 67.3 · Gradients travel with their block
 # `pass_on` is called after each of the *p* visits with this rank's `share` in the gradient of the
 # visited block. Wait for the requests that the previous call has launched. Then `arriving` contains
-# what the ranks before you have added up for this block. (In the first call, `arriving` contains
-# zeros, and there are no requests.) Add it to `share`, and launch two messages: send `share` to the
-# right, and receive the next sum from the left into `arriving`. Use `tag=1` for both, so that they
-# are not confused with blocks. Return the requests. About 4 lines. *(advanced)*
+# what the ranks before you have added up for this block. Add it to `share`, and launch two
+# messages: send `share` to the right, and receive the next sum from the left into `arriving`. Use
+# `tag=1` for both, which marks them as gradients. Return the list of the requests. About 4 lines.
+# *(advanced)*
+#
+# The caller makes the arrays. `share` is a new array in each call. `arriving` is the same one in
+# all calls. In the first call it contains zeros, and the list `launched` is empty.
 #
 # <details><summary>Hint 1: the order</summary>
 #
@@ -370,8 +378,8 @@ def pass_on(comm, share, arriving, launched):
     """Add what has arrived to `share`, and send the sum to the right.
 
     share: this rank's part of the gradient of the block that it has visited, its to change.
-    arriving: into which the gradient of the next block is received. launched: requests of the
-    previous call. Returns the requests launched now.
+    arriving: into which the gradient of the next block is received. launched: list of the requests
+    of the previous call. Returns the list of the requests launched now.
     """
     right, left = (comm.rank + 1) % comm.size, (comm.rank - 1) % comm.size
     ### BEGIN SOLUTION
@@ -389,9 +397,9 @@ check("67.3", pass_on)
 # %% [markdown]
 # ### Measure: forward and backward against one process
 # Real ranks run both passes with your functions in 64-bit numbers. Every rank also computes full
-# attention, and its gradients by PyTorch's autograd. The table shows the largest difference, as a
-# share of the largest right value. In the control the gradients stay where they are: each rank adds
-# up the shares of all blocks that pass.
+# attention, and its gradients by PyTorch's autograd. The table shows the largest relative error,
+# which is the largest difference divided by the largest right value. In the control the gradients
+# stay where they are: each rank adds up the shares of all blocks that pass.
 #
 # `lab67.forward` and `lab67.backward` are like `ring_attention`, but a rank owns two chunks of the
 # positions, which we need in the next section. Here these are two neighboring chunks. If each rank
@@ -420,7 +428,7 @@ for way, compared in results.items():
     measured = {"errors": compared.errors, "sent": compared.sent, "trained_on": compared.device}
     record.add("compared", ranks=ranks, way=way, **measured)
 table = {way: compared.errors for way, compared in results.items()}
-print(f"{ranks} real ranks, {results['your ring'].device}. Largest error, as a share:")
+print(f"{ranks} real ranks, {results['your ring'].device}. Largest relative error:")
 print(pandas.DataFrame(table).T.map("{:.1e}".format))
 there, again = results["your ring"].sent
 print(f"A rank sends {there} bytes in the forward pass, {again} in the backward pass.")
@@ -434,7 +442,7 @@ predict.compare("67.3", back_over_forward=again / there)
 # In the forward pass a block makes *p* − 1 steps. In the backward pass it makes *p* − 1 steps
 # again, and its gradient *p*, so that four ranks send 7/3 as much. Are the messages of the backward
 # pass more difficult to hide?
-# <details><summary>Answer</summary> No. The backward pass also computes more: `partial` has two products of matrices, while `back` has five. It computes 5/2 times as much and sends 2 to 7/3 times as much, so it hides its messages slightly better. (On GPUs gradients are often sent as 32-bit numbers, while blocks are sent as 16-bit numbers. Then it sends 3 times as much or more.)</details>
+# <details><summary>Answer</summary> No. The backward pass also computes more: `partial` has two products of matrices, while `back` has five. In each step it computes 5/2 times as much and sends twice as much, so it hides these messages slightly better. Only the last step of the gradient has nothing to hide behind. (On GPUs gradients are often sent as 32-bit numbers, while blocks are sent as 16-bit numbers. Then it sends 3 times as much in each step.)</details>
 #
 # ## 4. The causal mask, and zigzag
 # In a language model a position must not see later ones (lab 64). With this **causal mask**, about
@@ -445,9 +453,9 @@ predict.compare("67.3", back_over_forward=again / there)
 #
 # ![Causal mask over eight chunks as a triangle, and the owner of each chunk: with neighbors the ranks have 0 0 1 1 2 2 3 3, with zigzag 0 1 2 3 3 2 1 0](67_zigzag.svg)
 #
-# *Left: queries (rows) and keys (columns) in eight chunks. Blue pairs are computed, and striped
-# pairs are half masked. Right: two ways to assign the chunks to four ranks, and what a rank has to
-# compute in all.*
+# *Left: queries (rows) and keys (columns) in eight chunks. Dark pairs are computed, and the
+# pairs on the diagonal are half masked. Right: two ways to assign the chunks to four ranks, each
+# with its own color, and what a rank has to compute in all.*
 #
 # If each rank owns two neighboring chunks, the last rank has to compare its queries with all keys,
 # and the first rank has hardly anything to do. Because the next layer needs the results of all
@@ -456,9 +464,10 @@ predict.compare("67.3", back_over_forward=again / there)
 # and then back to 0.
 #
 # **An example.** With neighboring chunks, rank 1 of 2 owns chunks 2 and 3. When it holds rank 0's
-# block, which has the chunks 0 and 1, it computes four pairs: (2, 0), (2, 1), (3, 0) and (3, 1).
-# With its own block it computes one whole pair, (3, 2), and the two halves (2, 2) and (3, 3), which
-# makes two pairs. Rank 0 has two pairs of its own, and nothing to do with the other block.
+# block, which has the chunks 0 and 1, it computes four pairs (query, key): (2, 0), (2, 1), (3, 0)
+# and (3, 1). With its own block it computes one whole pair, (3, 2), and the two halves (2, 2) and
+# (3, 3), which makes two pairs. Rank 0 has two pairs of its own, and nothing to do with the other
+# block.
 #
 # ### Exercise 67.4 · Equal work for all
 # `zigzag` returns the two chunks of a rank. `work` returns how many pairs of chunks have to be
@@ -521,7 +530,8 @@ predict("67.4", on_2_ranks=1.5, on_64_ranks=1.98)
 # %% [markdown]
 # ### Measure: on the virtual cluster
 # Rings of virtual ranks compute 1 ms for a pair of chunks, and their messages take 1 ms. The
-# control is a ring without a mask, whose ranks all compute four pairs in each step.
+# control is a ring without a mask, whose ranks all compute four pairs in each step. In the
+# timelines, a rank is white as soon as it has finished.
 
 # %%
 counts = [p for p in (2, 4, 8, 16, 32, 64) if p <= many]
@@ -546,10 +556,11 @@ for name, owned in masked.items():
 # %% [markdown]
 # **Explain.** The mask saves half of the work, but with neighboring chunks it saves hardly any
 # time: in every step but the first, some rank has to compute all four pairs. Zigzag is (4*p* − 2) /
-# 2*p* times as fast, which approaches 2 for many ranks. With zigzag all ranks compute two pairs in
-# *every* step, not only in the sum over all steps, and this is what a ring needs. (*Striped
-# Attention* ([Brandon et al., 2023](@brandon2023)) assigns single positions in turns, like cards,
-# and also balances the work. Llama 3 uses zigzag's assignment, too, see the next section.)
+# (2*p*) times as fast as neighbors, which approaches 2 for many ranks. With zigzag all ranks
+# compute two pairs in *every* step, not only in the sum over all steps, and this is what a ring
+# needs. (*Striped Attention* ([Brandon et al., 2023](@brandon2023)) assigns single positions in
+# turns, like cards, and also balances the work. Llama 3 uses zigzag's assignment, too, see the next
+# section.)
 #
 # ### Measure: on real ranks
 # First we compare the results of both assignments with full causal attention, forward and backward.
@@ -561,7 +572,7 @@ for way, compared in results.items():
     measured = {"errors": compared.errors, "sent": compared.sent, "trained_on": compared.device}
     record.add("compared", ranks=ranks, way=f"causal, {way}", **measured)
 table = {way: compared.errors for way, compared in results.items()}
-print(f"{ranks} real ranks, causal. Largest error, as a share:")
+print(f"{ranks} real ranks, causal. Largest relative error:")
 print(pandas.DataFrame(table).T.map("{:.1e}".format))
 
 # %% [markdown]
@@ -586,7 +597,8 @@ for way in ("no mask", "neighbors"):
 # **Explain.** With four ranks you should see 2 times and about 1.75 times as long as zigzag, which
 # are the 16, 14 and 8 pairs of the tables. The times are slightly longer than 10 ms for each pair,
 # because a sleep ends late, and because messages and Python take time. If other programs keep all
-# cores busy, sleeps end later, and the boxes become wide.
+# cores busy, sleeps end later, and the boxes become wide. Such a delay in every step is the same
+# for all ways, so it pulls both ratios toward 1, for example to 1.8 and 1.5.
 #
 # ## 5. Bytes, and when they are hidden
 # A ring is not the only way to bring queries and keys together:
@@ -618,11 +630,12 @@ compared = launch.run(
 )[0]
 measured = {"errors": compared.errors, "sent": compared.sent, "trained_on": compared.device}
 record.add("compared", ranks=ranks, way="Ulysses", **measured)
-print(f"Ulysses on {ranks} real ranks: largest error {compared.errors['output']:.1e}, as a share")
+print(f"Ulysses on {ranks} real ranks: largest relative error {compared.errors['output']:.1e}")
 
 # %% [markdown]
 # (The error can be exactly 0, because each head is computed by the same function on the same
-# numbers as in one process.) The following symbols describe one layer of a model:
+# numbers as in one process.) Every layer of a model has its own attention, so every layer sends its
+# own messages. The following symbols describe one of them:
 #
 # | symbol | meaning |
 # |---|---|
@@ -714,7 +727,8 @@ predict.right("67.5", ring_over_ulysses=sent["ring"] / sent["Ulysses"])
 # tensor ranks of Llama 3's largest model has. A rank computes at 740 · 10¹² flop/s, the best that
 # [Shah et al. (2024)](@shah2024) measured with FlashAttention-3 on an H100. Each rank is on a
 # separate node of the machine model `h100_ndr`, whose links between nodes have 48 GB/s. In the
-# plot, 1 means that the layer takes no longer than its computing.
+# plot, 1 means that the layer takes no longer than its computing. Vertical lines show the lengths
+# that your formula gives.
 
 # %%
 flops = 740e12
@@ -726,11 +740,15 @@ for label, kv in (("kv = hidden", 2048), ("kv = hidden / 16", 128)):
     model = lab67.Model(2048, kv, 2, flops)
     for way in lab67.WAYS:
         curves[f"{way}, {label}"] = {
-            n: lab67.layer_run(ring, way, n, 8, model, between).time / (8 * model.visit(n / 8))
+            n / 1024: lab67.layer_run(ring, way, n, 8, model, between).time
+            / (8 * model.visit(n / 8))
             for n in lengths
         }
-axes = {"xlabel": "positions", "ylabel": "time / computing alone", "logx": True, "logy": True}
-plots.lines(curves, title="Eight H100 on eight nodes: long sequences hide a ring", **axes)
+    n = hides_from(8, 2048, kv, 2, flops, machine.between.bandwidth)
+    curves[f"formula, {label}"] = ([n / 1024, n / 1024], [1, 10])
+axes = {"xlabel": "positions / 1024", "ylabel": "time / computing alone"}
+title = "Eight H100 on eight nodes: long sequences hide a ring"
+plots.lines(curves, title=title, logx=True, logy=True, markers=False, **axes)
 links = {"NVLink": machine.inside.bandwidth, "one NIC each": machine.between.bandwidth}
 for name, bandwidth in links.items():
     for kv in (2048, 128):
@@ -748,7 +766,9 @@ for name, bandwidth in links.items():
 # the bytes. With grouped-query attention it is the slowest, because it also exchanges the queries
 # and the output, which are much longer than the keys and values here. Ulysses has another limit: a
 # rank needs at least one head, so it cannot use more ranks than there are heads, and with
-# grouped-query attention not even more than heads of keys and values, unless they are copied.
+# grouped-query attention not even more than heads of keys and values, unless they are copied. In
+# Llama 3, `kv` = 128 is a single head, so eight ranks would have to copy it, and would send more
+# than the curve of Ulysses counts.
 #
 # Why does Llama 3 use an allgather, although its messages are never hidden?
 # <details><summary>Answer</summary> According to its authors, for two reasons. It is easier to support different masks, such as one that separates the documents in a sequence. And with grouped-query attention, the keys and values are much smaller than the queries, so the exposed allgather costs little: its time grows with <i>n</i>, that of attention with <i>n</i>². The lower curves of the plot show the second reason. Like zigzag, Llama 3 gives each rank the chunks <i>r</i> and 2<i>p</i> − 1 − <i>r</i>.</details>
@@ -771,10 +791,6 @@ rows = launch.run(
 for own, row in rows.items():
     for name, time in row.items():
         record.add("parts", part=name, ranks=two, own=own, seconds=time, **record.BY_MPI)
-series = {name: {two * own: row[name] for own, row in rows.items()} for name in rows[2 * chunks[0]]}
-series = {name: {n: 1e3 * time.samples for n, time in row.items()} for name, row in series.items()}
-axes = {"xlabel": "positions", "ylabel": "ms", "logx": True, "logy": True}
-plots.lines(series, title=f"{two} real ranks: computing grows faster than messages", **axes)
 own = 2 * chunks[-1]
 computing, messages = (rows[own][name].median for name in ("computing alone", "messages alone"))
 width = heads * size
@@ -782,6 +798,12 @@ here = 2 * own**2 * width / (computing / two)
 bandwidth = own * 2 * width * 4 / (messages / max(1, two - 1))
 n = hides_from(two, width, width, 4, here, bandwidth)
 print(f"{here / 1e9:.1f} Gflop/s, {bandwidth / 1e9:.2f} GB/s: hidden from {n:.0f} positions on")
+series = {name: {two * own: row[name] for own, row in rows.items()} for name in rows[2 * chunks[0]]}
+series = {name: {n: 1e3 * time.samples for n, time in row.items()} for name, row in series.items()}
+medians = [1e3 * time.median for row in rows.values() for time in row.values()]
+series["formula"] = ([n, n], [min(medians), max(medians)])
+axes = {"xlabel": "positions", "ylabel": "ms", "logx": True, "logy": True}
+plots.lines(series, title=f"{two} real ranks: computing grows faster than messages", **axes)
 for own, row in rows.items():
     share = Ratio(row["messages alone"], row["computing alone"])
     record.add("messages over computing", ranks=two, own=own, share=share, **record.BY_MPI)
@@ -792,14 +814,15 @@ print(f"An H100 computes {faster[0]:,.0f} times as fast, its NIC is {faster[1]:.
 # %% [markdown]
 # **Explain.** The share of the messages should become smaller with the length, because computing
 # grows with *n*² and messages with *n*. For short sequences both consist mostly of the costs per
-# call, which the formula leaves out, so the shares do not fall as fast there. The printed length is
+# call, which the formula leaves out, so the shares do not fall as fast there, and messages may take
+# longer than computing even beyond the printed length. Trust the shares. The printed length is
 # short, because what matters is flop/s *divided by* bandwidth. The last line compares both with the
 # virtual cluster above: the computing of an H100 exceeds that of a core by a much larger factor
 # than its link exceeds messages in the memory of one machine. A fast GPU therefore needs a much
 # longer sequence to hide its messages.
 #
-# *Both* may take longer than computing and messages together, because a rank of a ring also waits
-# for the other one, which other programs may have interrupted. This measurement does not show
+# The times of the curve *both* may exceed the sum of the other two, because a rank of a ring also
+# waits for the other one, which other programs may have interrupted. This measurement does not show
 # overlap. On one machine a message is a copy that a core has to make, and MPI makes progress only
 # in its calls (lab 36).
 #
@@ -810,8 +833,8 @@ print(f"An H100 computes {faster[0]:,.0f} times as fast, its NIC is {faster[1]:.
 #   one step later, and makes one step more.
 # - A causal mask saves time only if the work is balanced in every step, as with zigzag.
 # - A ring hides its messages from *n* = *p* · (`kv` / `hidden`) · `size` · flop/s / bandwidth
-#   positions on. Below this length Ulysses is faster if there are enough heads of keys and values.
-#   With grouped-query attention, even an exposed allgather costs little.
+#   positions on. Below this length Ulysses sends fewer bytes if *p* > 1 + `hidden` / `kv` and there
+#   are enough heads. With grouped-query attention, even an exposed allgather costs little.
 #
 # ### Further reading
 # - [@milakov2018] The online softmax.

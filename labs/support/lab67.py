@@ -49,15 +49,18 @@ def _partial_of(scores: torch.Tensor, values: torch.Tensor) -> Partial:
 @check.exercise("67.1")
 def merged_as_one(merge):
     """Two partial results become that of all their keys: for small scores, for scores in the
-    thousands, in either order, and where one of the two has seen no keys yet."""
+    thousands, in either order, for queries that differ by thousands, and where one of the two has
+    seen no keys yet."""
     generator = torch.Generator().manual_seed(67)
     ours, theirs = torch.randn(2, 2, 3, 4, generator=generator, dtype=torch.float64)
     values = torch.randn(2, 8, 5, generator=generator, dtype=torch.float64)
+    apart = torch.tensor([[3000.0], [0.0], [-3000.0]], dtype=torch.float64)
     for words, first, second in (
         ("small scores", ours, theirs + 1),
         ("the larger scores first", ours + 3, theirs),
         ("scores of 3000 and of -3000", ours + 3000, theirs - 3000),
         ("scores of -2000 and of 1000", ours - 2000, theirs + 1000),
+        ("queries with scores of 3000, 0 and -3000", ours + apart, theirs + apart),
     ):
         one = _partial_of(first, values[:, :4])
         other = _partial_of(second, values[:, 4:])
@@ -73,21 +76,34 @@ def _expect_merged(merge: Callable, one: Partial, other: Partial, want: tuple, w
     with check.case(words):
         given = [tensor.clone() for tensor in (*one, *other)]
         got = merge(one, other)
-        three = isinstance(got, tuple | list) and len(got) == 3
-        expect(three, "`merge` returns a Partial: its three parts are largest, total, weighted.")
+        named = all(hasattr(got, part) for part in Partial._fields)
+        told = "`merge` returns a Partial(largest, total, weighted), not a bare tuple or tensor"
+        expect(named, f"{told}: the next cells read its three parts by name.")
+        got = Partial(got.largest, got.total, got.weighted)
         for before, after in zip(given, (*one, *other), strict=True):
             expect.unchanged(before, after, "A partial result that `merge` was given")
-        output, log_sum = finish(Partial(*got))
+        output, log_sum = finish(got)
         added = one.weighted + other.weighted
-        total = (want[1] - torch.maximum(one.largest, other.largest)).exp()
+        largest = torch.maximum(one.largest, other.largest)
+        total = (want[1] - largest).exp()
+        mine = (largest - one.largest).exp()
+        its = (largest - other.largest).exp()
+        inverted = mine * one.weighted + its * other.weighted
         slips = {
             "the weighted values are added without rescaling them": added / total,
             "both are added without rescaling them": added / (one.total + other.total),
+            "the factors are inverted: they are exp(its own largest - the new largest)": (
+                inverted / (mine * one.total + its * other.total)
+            ),
             "this is the mean of the two outputs": (
                 (one.weighted / one.total + other.weighted / other.total) / 2
             ),
         }
         infinite = "The merged result is not finite. Does exp() get numbers that are at most 0?"
+        single = torch.as_tensor(got.largest).unique().numel() == 1
+        if single and largest.unique().numel() > 1:
+            infinite = "`largest` is one number for all queries, but each query has its own."
+            infinite = f"{infinite} Far smaller scores then become 0 / 0. Compare place by place."
         expect(torch.isfinite(output).all(), infinite)
         expect.close(output, want[0], "weighted / total, which is the output", slips=slips)
         expect.close(log_sum, want[1], "largest + log(total), which is the log-sum-exp")
@@ -215,7 +231,7 @@ def shares_on_ranks(comm, pass_on: Callable, visit: float = 0.0) -> list[float]:
             comm.compute(visit)
         owner = (comm.rank - step) % comm.size
         share = np.full(3, 10.0**comm.rank * (owner + 1))
-        launched = pass_on(comm, share, arriving, launched)
+        launched = pass_on(comm, share, arriving, list(launched))
         if not isinstance(launched, list | tuple):
             raise LabError("`pass_on` returns the list of the requests that it has launched.")
     for request in launched:
@@ -247,6 +263,8 @@ def _shares_on_every_size(comm, pass_on: Callable) -> dict[int, list[float]]:
 def _expect_home(results: Sequence, where: str) -> None:
     p = len(results)
     for rank, got in enumerate(results):
+        early = f"{where}, rank {rank}: `arriving` was read before its receive had completed."
+        expect(not np.isnan(got).any(), f"{early} First wait, then add, then launch.")
         digits = [10.0**other * (rank + 1) for other in range(p)]
         slips = {
             "only the left neighbor's share arrives: add what has arrived to `share`": [
@@ -321,6 +339,9 @@ def bytes_and_length(bytes_sent, hides_from, ring):
                 / 2,
                 "a rank keeps its own part and does not send it": run.sent_bytes[0] * p / (p - 1),
             }
+            if way == "Ulysses":
+                sentence = "keys and values have `kv` numbers, not `hidden`"
+                slips[sentence] = 4 * hidden * size * n / p * (p - 1) / p
             expect.close(got[way], run.sent_bytes[0], what, rtol=1e-3, slips=slips)
     for p, hidden, kv, size, flops, bandwidth in (
         (4, 512, 512, 2, 1e14, 1e10),
@@ -338,7 +359,17 @@ def bytes_and_length(bytes_sent, hides_from, ring):
             took = layer_run(ring, "ring", part * n, p, model, machine).time
             told = f"{where}: {n:.0f} positions are too {fault}. With {part:.0%} of them computing"
             told = f"{told} takes {1e3 * computing:.4g} ms, and the ring {1e3 * took:.4g} ms."
+            told = f"{told}{_length_slip(n, p, kv / hidden * size * flops / bandwidth)}"
             expect((took < 1.0001 * computing) == hides, told)
+
+
+def _length_slip(n: float, p: int, own: float) -> str:
+    """A sentence on what is wrong with a sequence of n positions. own: right for a rank."""
+    if np.isclose(n, own):
+        return " These are the positions of one rank, but the sequence is that of all ranks."
+    if np.isclose(n, p * own / 2):
+        return " With zigzag a rank computes two of the four pairs of chunks in each step."
+    return ""
 
 
 # -- attention on a ring of ranks
@@ -377,7 +408,7 @@ def forward(comm, parts: Parts, q, block, owned: Callable, causal: bool = True) 
         keys, values = block
         for i, j, diagonal in pairs(own, owned(owner, comm.size), causal):
             part = parts.partial(q[i], keys[j], values[j], _mask(q[i], diagonal))
-            done[i] = Partial(*parts.merge(done[i], part))
+            done[i] = parts.merge(done[i], part)
 
     parts.ring(comm, block.clone(), torch.empty_like(block), visit)
     outputs, log_sums = zip(*map(finish, done), strict=True)
@@ -402,7 +433,7 @@ def backward(comm, parts: Parts, q, block, finished, gradient, owned, causal: bo
             of_q[i] += three[0]
             share[0, j] += three[1]
             share[1, j] += three[2]
-        launched[:] = parts.pass_on(comm, share, arriving, launched)
+        launched[:] = parts.pass_on(comm, share, arriving, list(launched))
 
     parts.ring(comm, block.clone(), torch.empty_like(block), visit)
     for request in launched:

@@ -1,8 +1,9 @@
 """Figures of lab 67."""
 
-from authoring.figures.canvas import SMALL, Canvas
+from authoring.figures.canvas import FILLS, SMALL, Canvas
 
 RANKS = 4
+OF_RANKS = ("light", "middle", "warm", "gray")  # fills: what belongs to rank 0, 1, …
 
 
 def ring() -> Canvas:
@@ -11,8 +12,8 @@ def ring() -> Canvas:
     corners = [(3, 29), (27, 29), (27, 7), (3, 7)]
     for rank, (x, y) in enumerate(corners):
         canvas.group((x - 1.5, y - 2), 17, 13.5, f"rank {rank}")
-        canvas.box((x, y), 5.5, 6, f"Q{rank}", fill="gray", size=SMALL)
-        canvas.box((x + 7, y), 7, 6, f"KV{rank}", fill="middle", size=SMALL)
+        canvas.box((x, y), 5.5, 6, f"Q{rank}", fill="plain", size=SMALL)
+        canvas.box((x + 7, y), 7, 6, f"KV{rank}", fill=OF_RANKS[rank], size=SMALL)
     canvas.arrow((18.5, 32), (25.5, 32))
     canvas.arrow((34, 27), (34, 18.5))
     canvas.arrow((25.5, 10), (18.5, 10))
@@ -21,14 +22,13 @@ def ring() -> Canvas:
 
     canvas.text((75, 39), "rank 0", bold=True)
     blocks = [0, 3, 2, 1]
-    fills = ["middle", "light", "middle", "light"]
     left = 57
     computing = [
-        (left + 10 * step, left + 10 * (step + 1), f"with KV{block}", fills[step])
+        (left + 10 * step, left + 10 * (step + 1), f"with KV{block}", OF_RANKS[block])
         for step, block in enumerate(blocks)
     ]
     arriving = [
-        (left + 10 * step, left + 10 * step + 7, f"KV{block}", "warm")
+        (left + 10 * step, left + 10 * step + 7, f"KV{block}", OF_RANKS[block])
         for step, block in enumerate(blocks[1:])
     ]
     canvas.lane(27, "computes", computing, left=left)
@@ -45,14 +45,16 @@ def zigzag() -> Canvas:
     side = 4
     for query in range(2 * RANKS):
         for key in range(2 * RANKS):
-            fill = "middle" if query > key else "striped" if query == key else "plain"
-            corner = (12 + side * key, 36 - side * (query + 1))
-            canvas.box(corner, side, side, fill=fill, rounded=False)
+            x, y = 12 + side * key, 36 - side * (query + 1)
+            fill = "strong" if query > key else "plain"
+            canvas.box((x, y), side, side, fill=fill, rounded=False)
+            if query == key:
+                half = ([x, x, x + side], [y, y + side, y])
+                canvas.axes.fill(*half, color=FILLS["strong"][0], zorder=3)
         canvas.text((9.5, 34 - side * query), str(query), size=SMALL)
         canvas.text((14 + side * query, 38), str(query), size=SMALL)
     canvas.text((28, 41.5), "chunk of keys", size=SMALL)
     canvas.text((5, 20), "chunk\nof\nqueries", size=SMALL)
-    fills = ["light", "middle", "warm", "gray"]
     ways = {
         "neighbors": [chunk // 2 for chunk in range(2 * RANKS)],
         "zigzag": [min(chunk, 2 * RANKS - 1 - chunk) for chunk in range(2 * RANKS)],
@@ -61,7 +63,7 @@ def zigzag() -> Canvas:
         canvas.text((74, base + 15.5), f"{name}: owners of the chunks", bold=True)
         for chunk, owner in enumerate(owners):
             corner = (54 + 5 * chunk, base + 7.5)
-            canvas.box(corner, 5, 4.5, str(owner), fill=fills[owner], rounded=False)
+            canvas.box(corner, 5, 4.5, str(owner), fill=OF_RANKS[owner], rounded=False)
         work = [
             sum(chunk + 0.5 for chunk, owner in enumerate(owners) if owner == rank)
             for rank in range(RANKS)

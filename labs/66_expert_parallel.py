@@ -12,9 +12,9 @@
 #
 # In this lab we build a mixture-of-experts layer: a top-k router, capacities, and the two exchanges
 # around the experts, *dispatch* and *combine*, with `Alltoallv` on real ranks. We compare outputs
-# and gradients with one process, train the layer with and without a loss that balances the load, and
-# compare it with a layer whose experts are all cut, as in [lab 64](64_tensor_parallel.ipynb). On a virtual cluster we find out
-# which link decides. In an optional last part, a cost model chooses a layout for DeepSeek-V3.
+# and gradients with one process, train the layer with and without a loss that balances the load,
+# and compare it with a layer whose experts are all cut, as in [lab 64](64_tensor_parallel.ipynb). On a virtual cluster we find
+# out which link decides. In an optional last part, a cost model chooses a layout for DeepSeek-V3.
 #
 # **After this lab you can** (1) write a router, its load-balancing loss and its capacity, (2) write
 # dispatch and combine, and test that they compute what one device does, (3) say what imbalance
@@ -127,14 +127,13 @@ check("66.1", route, balance_loss)
 #
 # $$ \text{capacity} = \left\lceil \text{capacity factor} \cdot \frac{k \, T}{E} \right\rceil $$
 #
-# With a **capacity factor** of 1, all choices fit only if the load is perfectly even. Choices beyond
-# the capacity are **dropped**: the expert does not see this token, and its part of the weighted sum
-# is missing. The token itself survives, because a transformer adds the layer's result to what
-# entered it. T counts the tokens of one rank: each rank drops for itself before it sends, so an
-# expert on p ranks may get up to p times its capacity. Which choices are dropped is decided by
-# position: the first come, first served. If
-# experts 1, 0, 1, 1, 0 are chosen in this order and the capacity is 2, only the fourth choice is
-# dropped, because it is the third for expert 1.
+# With a **capacity factor** of 1, all choices fit only if the load is perfectly even. Choices
+# beyond the capacity are **dropped**: the expert does not see this token, and its part of the
+# weighted sum is missing. The token itself survives, because a transformer adds the layer's result
+# to what entered it. T counts the tokens of one rank: each rank drops for itself before it sends,
+# so an expert on p ranks may get up to p times its capacity. Which choices are dropped is decided
+# by position: the first come, first served. If experts 1, 0, 1, 1, 0 are chosen in this order and
+# the capacity is 2, only the fourth choice is dropped, because it is the third for expert 1.
 #
 # ### Exercise 66.2 · Capacity and dropped tokens
 # Write both functions. `one_hot(experts, count)` has a row for each choice, with a 1 in the column
@@ -172,8 +171,8 @@ check("66.2", capacity_of, kept)
 # %% [markdown]
 # ## 3. Rows that travel
 # Now the experts are distributed: rank 0 has the first E/p experts, rank 1 the next E/p, and so on,
-# for p ranks. This is **expert parallelism**. Tokens are distributed as in data parallelism, so each
-# rank has tokens of its own.
+# for p ranks. This is **expert parallelism**. Tokens are distributed as in data parallelism, so
+# each rank has tokens of its own.
 #
 # The collective for this is an **all-to-all**: every rank sends a different message to every rank.
 # `comm.Alltoall(a, b)` sends messages of equal length, where `a` has one equal part for each rank.
@@ -189,9 +188,9 @@ check("66.2", capacity_of, kept)
 # the rows came from. That is the same exchange with the counts in exchanged roles.
 #
 # ### Exercise 66.3 · Exchange and its gradient
-# Fill `arrived` with one call, and write `backward`. `sent[r]` is the number of rows for rank r, and
-# `received[r]` the number from rank r. As in [lab 64](64_tensor_parallel.ipynb), `backward` returns one value for each argument
-# of `forward`. About 4 lines. *(intermediate)*
+# Fill `arrived` with one call, and write `backward`. `sent[r]` is the number of rows for rank r,
+# and `received[r]` the number from rank r. As in [lab 64](64_tensor_parallel.ipynb), `backward` returns one value for each
+# argument of `forward`. About 4 lines. *(intermediate)*
 #
 # <details><summary>Hint 1: rows and numbers</summary>
 #
@@ -238,8 +237,8 @@ check("66.3", exchange, Exchange)
 # %% [markdown]
 # ### Dispatch and combine
 # Before the exchange, the rows have to be sorted by expert, so that those for one rank stand
-# together. Take rank 0 of two ranks with two experts each, and five choices for the experts 2, 0, 3,
-# 0, 1:
+# together. Take rank 0 of two ranks with two experts each, and five choices for the experts 2, 0,
+# 3, 0, 1:
 #
 # | place | 0 | 1 | 2 | 3 | 4 |
 # |---|---|---|---|---|---|
@@ -254,8 +253,8 @@ check("66.3", exchange, Exchange)
 # it, too: it tells them which rows are theirs.
 #
 # After the experts, the results go back by the same exchange in the other direction, and arrive in
-# the order in which the rows were sent. They are put back in the order of the choices, multiplied by
-# their weights, and added up for each token.
+# the order in which the rows were sent. They are put back in the order of the choices, multiplied
+# by their weights, and added up for each token.
 #
 # ### Exercise 66.4 · Dispatch and combine
 # Complete both functions. Sorting: `experts.argsort(stable=True)`, where
@@ -337,10 +336,10 @@ def moe(comm, x, scores, own, k, factor=None):
 
 # %% [markdown]
 # ### Predict
-# We now train the layer with 16 experts and k = 2 on Python's own source: without the load-balancing
-# loss, with α = 0.01, which Switch Transformers used, and with α = 0.1. After training, how many
-# times the mean load does the busiest expert have without the loss, and with the largest α? 1 would
-# be even, and 8 is the most that is possible (why?).
+# We now train the layer with 16 experts and k = 2 on Python's own source: without the
+# load-balancing loss, with α = 0.01, which Switch Transformers used, and with α = 0.1. After
+# training, how many times the mean load does the busiest expert have without the loss, and with the
+# largest α? 1 would be even, and 8 is the most that is possible (why?).
 
 # %%
 predict("66.1", without_loss=..., with_loss=...)  # times the mean
@@ -391,17 +390,17 @@ plots.lines(
 # %% [markdown]
 # **Explain.** *Losses apart* compares each step's loss with that of one process, and the next row
 # the gradients of the router in the last step. You should see differences of rounding only, so the
-# ranks train the same network. Equal losses over all steps also show that the experts' gradients are
-# the same, because a single wrong update would change every later loss.
+# ranks train the same network. Equal losses over all steps also show that the experts' gradients
+# are the same, because a single wrong update would change every later loss.
 #
-# Without the load-balancing loss, the busiest expert should get more than twice its share. In so few
-# steps the imbalance does not grow: it comes from the random start. And at a
-# capacity factor of 1.25 many choices would be dropped. With α = 0.1, the load is clearly more even,
-# and the loss of the model is about the same. With α = 0.01, you should see little difference after
-# so few steps, which says nothing about Switch Transformers, which trained for days. (The drops are
-# computed from the routing of the last step. The training itself dropped nothing.) DeepSeek-V3
-# balances mostly by another method: it adds to each expert's score a bias that is adjusted after
-# every step, and drops no tokens.
+# Without the load-balancing loss, the busiest expert should get more than twice its share. In so
+# few steps the imbalance does not grow: it comes from the random start. And at a capacity factor of
+# 1.25 many choices would be dropped. With α = 0.1, the load is clearly more even, and the loss of
+# the model is about the same. With α = 0.01, you should see little difference after so few steps,
+# which says nothing about Switch Transformers, which trained for days. (The drops are computed from
+# the routing of the last step. The training itself dropped nothing.) DeepSeek-V3 balances mostly by
+# another method: it adds to each expert's score a bias that is adjusted after every step, and drops
+# no tokens.
 #
 # ## 4. Cut the experts, or distribute them?
 # There is another way to place the same layer on p ranks: cut *each* expert by columns and by rows,
@@ -428,11 +427,12 @@ predict("66.4", bytes_on_2=..., bytes_on_4=..., times_as_long=...)
 
 # %% [markdown]
 # ### Measure
-# Both layouts compute one forward and backward pass of the same layer, with an even routing and with
-# three skewed ones, in which the scores are set so that a share of the choices goes to rank 0. Bytes
-# are counted on 2 and 4 ranks. Times are measured on 2 ranks, so that each can have a core. We also
-# measure how much processor time each rank spends in its experts alone, which other programs on this
-# machine disturb less. *MB kept* is what autograd keeps for the backward pass. This takes about 35 s.
+# Both layouts compute one forward and backward pass of the same layer, with an even routing and
+# with three skewed ones, in which the scores are set so that a share of the choices goes to rank 0.
+# Bytes are counted on 2 and 4 ranks. Times are measured on 2 ranks, so that each can have a core.
+# We also measure how much processor time each rank spends in its experts alone, which other
+# programs on this machine disturb less. *MB kept* is what autograd keeps for the backward pass.
+# This takes about 35 s.
 
 # %%
 layouts = {
@@ -493,11 +493,11 @@ predict.compare("66.4", **ratios, times_as_long=longer)
 
 # %% [markdown]
 # **Explain.** On two ranks, both layouts send equally many bytes, apart from the scores, which the
-# tensor-parallel layer gathers as well. On four ranks, expert parallelism sends about half, which is
-# k/p = 2/4. Its advantage grows with the number of ranks, because a token visits k ranks at most,
-# while tensor parallelism brings it to all of them. What expert parallelism keeps for the backward
-# pass does not depend on the number of ranks. What tensor parallelism keeps grows with it, because
-# it keeps all gathered tokens. Both have the same share of the parameters.
+# tensor-parallel layer gathers as well. On four ranks, expert parallelism sends about half, which
+# is k/p = 2/4. Its advantage grows with the number of ranks, because a token visits k ranks at
+# most, while tensor parallelism brings it to all of them. What expert parallelism keeps for the
+# backward pass does not depend on the number of ranks. What tensor parallelism keeps grows with it,
+# because it keeps all gathered tokens. Both have the same share of the parameters.
 #
 # In time, the tensor-parallel layer does not depend on the routing: each rank does the same part of
 # every row's work. The expert-parallel layer waits for its busiest rank. With three quarters of the
@@ -529,7 +529,8 @@ predict.compare("66.4", **ratios, times_as_long=longer)
 
 # %%
 def two_hops(inside, across, blocks):
-    """An all-to-all of blocks (nodes, ranks of a node, values): between nodes first, then inside."""
+    """An all-to-all of blocks (nodes, ranks of a node, values): between nodes first, then
+    inside."""
     first = np.empty_like(blocks)
     # Across ranks: rank i of each node; first[a, j] comes from rank i of node a, for rank j here.
     across.Alltoall(blocks, first)
@@ -547,15 +548,17 @@ for nodes, g in ((2, 2), (3, 2), (4, 3)):
     )
 
 # %% [markdown]
-# A third way saves bytes as well. If several of a token's experts are on the same node, its row needs to go
-# there only once, and can be copied inside. DeepSeek-V3 goes further: its router uses experts of at
-# most 4 nodes for each token. If a token's 8 experts are spread at random over 4 nodes, the first hop
-# sends 3.6 rows on average in place of 8. The library [DeepEP](https://github.com/deepseek-ai/DeepEP) does this.
+# A third way saves bytes as well. If several of a token's experts are on the same node, its row
+# needs to go there only once, and can be copied inside. DeepSeek-V3 goes further: its router uses
+# experts of at most 4 nodes for each token. If a token's 8 experts are spread at random over 4
+# nodes, the first hop sends 3.6 rows on average in place of 8. The library [DeepEP](https://github.com/deepseek-ai/DeepEP) does
+# this.
 #
 # ### Measure
 # We compare on the virtual cluster, the simulator that [lab 23](23_ring_allreduce.ipynb) introduced, with 8 nodes of 8 H100
 # GPUs, one NIC of 400 Gb/s each. Every rank has 8 to 4,096 tokens with 8 experts each, 7,168 bytes
-# per row (FP8, one byte per number). The control is a single node of the same GPUs. This takes a few seconds.
+# per row (FP8, one byte per number). The control is a single node of the same GPUs. This takes a
+# few seconds.
 
 # %%
 machine = virtual.machine("h100_ndr")
@@ -585,8 +588,8 @@ print(pandas.DataFrame(dispatched).mul(1e6).map("{:.0f}".format).to_string())
 
 # %% [markdown]
 # ### What does a hot expert cost?
-# Now one rank receives more rows than the others, because one of its experts is popular (*hot*). The rows
-# of each source are sent by `Alltoallv`, with 4,096 tokens per rank.
+# Now one rank receives more rows than the others, because one of its experts is popular (*hot*).
+# The rows of each source are sent by `Alltoallv`, with 4,096 tokens per rank.
 
 # %%
 hot = {}
@@ -613,9 +616,9 @@ print({where: {x: round(y, 2) for x, y in row.items()} for where, row in hot.ite
 # The single node is far faster at every size, although each of its ranks receives as many rows. So
 # the network decides, and what pays off saves messages or bytes on it.
 #
-# The second plot shows what imbalance costs in communication. The busiest rank receives all its rows
-# through its own link, so a rank with 4 times the mean load makes the whole exchange 3.3 to 3.7
-# times as long. (Both plots are simulated. The sources of the machine's numbers are in
+# The second plot shows what imbalance costs in communication. The busiest rank receives all its
+# rows through its own link, so a rank with 4 times the mean load makes the whole exchange 3.3 to
+# 3.7 times as long. (Both plots are simulated. The sources of the machine's numbers are in
 # `machine.sources`.)
 #
 # ### What you take away
@@ -623,8 +626,8 @@ print({where: {x: round(y, 2) for x, y in row.items()} for where, row in hot.ite
 #   than others, and a capacity then drops tokens.
 # - Dispatch and combine are all-to-alls with lengths that are known only at run time. The backward
 #   pass is the same exchange with the counts exchanged.
-# - Expert parallelism sends k/p of what tensor parallelism sends, but it waits for the busiest rank,
-#   in its arithmetic and on its link.
+# - Expert parallelism sends k/p of what tensor parallelism sends, but it waits for the busiest
+#   rank, in its arithmetic and on its link.
 # - Between nodes, an all-to-all in two hops saves messages, and sending a row once per node saves
 #   bytes.
 #
@@ -636,10 +639,10 @@ print({where: {x: round(y, 2) for x, y in row.items()} for where, row in hot.ite
 # share a stage of 3.6 MoE layers (58/16).
 #
 # A **layout** of the MoE layers is a pair (tensor, expert): each expert is cut into `tensor` parts
-# on neighboring GPUs, and the experts are distributed over `expert` such groups of `tensor` GPUs. The tensor · expert
-# GPUs hold all 256 experts once, and there are 128/(tensor · expert) replicas, which add up their
-# gradients in each step. The cost model counts for each token how many rows one exchange moves, in
-# two hops, sent once per node:
+# on neighboring GPUs, and the experts are distributed over `expert` such groups of `tensor` GPUs.
+# The tensor · expert GPUs hold all 256 experts once, and there are 128/(tensor · expert) replicas,
+# which add up their gradients in each step. The cost model counts for each token how many rows one
+# exchange moves, in two hops, sent once per node:
 #
 # 1. The GPUs are on n = tensor · expert / 8 nodes, or 1 if there are fewer than 8 GPUs.
 # 2. *Between nodes:* a token needs `net.nodes_of_a_token(n)` nodes on average, of which the share
@@ -649,8 +652,8 @@ print({where: {x: round(y, 2) for x, y in row.items()} for where, row in hot.ite
 #    each. Of g = 8 GPUs (or tensor · expert, if there are fewer), one has the row already, so
 #    multiply by (g − 1)/g.
 # 4. Both hops overlap, so an exchange takes as long as the slower one: rows · bytes / bandwidth.
-# 5. Dispatch sends 1 byte per number (FP8) and combine 2 bytes (BF16, a 16-bit format), in the forward pass and again
-#    in the backward pass.
+# 5. Dispatch sends 1 byte per number (FP8) and combine 2 bytes (BF16, a 16-bit format), in the
+#    forward pass and again in the backward pass.
 #
 # For example, with (2, 4) all is on one node, so nothing is sent between nodes. With 3.6 groups per
 # token, 3.6 · 2 · 7/8 = 6.3 rows per token would be sent inside.
@@ -666,9 +669,9 @@ print({where: {x: round(y, 2) for x, y in row.items()} for where, row in hot.ite
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
-# `between = net.nodes_of_a_token(nodes) * (nodes - 1) / nodes`. A row in all four exchanges together
-# has 2 · (1 + 2) · hidden bytes, and the time is that many bytes, times `net.tokens`, times
-# `max(between / gpus.between, inside / gpus.inside)`.
+# `between = net.nodes_of_a_token(nodes) * (nodes - 1) / nodes`. A row in all four exchanges
+# together has 2 · (1 + 2) · hidden bytes, and the time is that many bytes, times `net.tokens`,
+# times `max(between / gpus.between, inside / gpus.inside)`.
 # </details>
 
 # %%
@@ -751,16 +754,17 @@ predict.right("66.5", tensor_of_64=fastest.tensor, ranks=choice[80].tensor * cho
 # parallelism.
 #
 # With much memory, the model keeps all experts inside one node, and pays with larger gradients to
-# add up. More GPUs save memory and cost time, but from 32 to 128 GPUs only about 20 % more, because of the
-# limit of 4 nodes per token. The published layout, 64 GPUs on 8 nodes, is what our model chooses if
-# about 30 of 80 GB are left for the experts. It does not count what else needs memory, so it cannot
-# decide how much is left.
+# add up. More GPUs save memory and cost time, but from 32 to 128 GPUs only about 20 % more, because
+# of the limit of 4 nodes per token. The published layout, 64 GPUs on 8 nodes, is what our model
+# chooses if about 30 of 80 GB are left for the experts. It does not count what else needs memory,
+# so it cannot decide how much is left.
 #
-# The last line suggests why a slower exchange was acceptable. It is about a quarter of the published
-# time of a micro-batch, and the report says that exchanges are hidden behind the computation of
-# another micro-batch, which our model leaves out. Our bandwidths can be compared with measurements:
-# DeepEP reached 153 to 158 GB/s inside a node and 43 to 58 GB/s between nodes on such GPUs. The times
-# of the layouts are computed, and we know of no published measurements of the other layouts.
+# The last line suggests why a slower exchange was acceptable. It is about a quarter of the
+# published time of a micro-batch, and the report says that exchanges are hidden behind the
+# computation of another micro-batch, which our model leaves out. Our bandwidths can be compared
+# with measurements: DeepEP reached 153 to 158 GB/s inside a node and 43 to 58 GB/s between nodes on
+# such GPUs. The times of the layouts are computed, and we know of no published measurements of the
+# other layouts.
 #
 # For a layout, therefore, do not cut experts if there are enough of them, use as few nodes as the
 # memory allows, and hide the exchanges behind computation.
@@ -771,5 +775,6 @@ predict.right("66.5", tensor_of_64=fastest.tensor, ranks=choice[80].tensor * cho
 # - W. Fedus, B. Zoph and N. Shazeer, *[Switch Transformers: Scaling to Trillion Parameter Models with Simple and Efficient Sparsity](https://arxiv.org/abs/2101.03961)*, 2021. One expert per token, the capacity factor, and the loss of this lab.
 # - S. Rajbhandari et al., *[DeepSpeed-MoE: Advancing Mixture-of-Experts Inference and Training to Power Next-Generation AI Scale](https://arxiv.org/abs/2201.05596)*, ICML, 2022. Expert parallelism combined with other kinds, and a hierarchical all-to-all.
 # - C. Hwang et al., *[Tutel: Adaptive Mixture-of-Experts at Scale](https://arxiv.org/abs/2206.03382)*, 2022. A layout that changes at run time, and the two-dimensional all-to-all.
-# - DeepSeek-AI, *[DeepSeek-V3 Technical Report](https://arxiv.org/abs/2412.19437)*, 2024. The network of the optional part, with its routing limited to four nodes, and DualPipe.
+# - DeepSeek-AI, *[DeepSeek-V3 Technical Report](https://arxiv.org/abs/2412.19437)*, 2024. The network of the optional part, with its routing limited to four nodes, and
+#   DualPipe.
 # - [DeepEP: an efficient expert-parallel communication library](https://github.com/deepseek-ai/DeepEP). Dispatch and combine as a library, with measured bandwidths.

@@ -403,7 +403,7 @@ over = launch.run(
 same = all(result.tokens == cached.tolist() for result in over)
 print(f"{size} ranks on {over[0].device} choose the tokens of one device: {same}")
 print(f"in a step: {over[0].calls:g} allreduces, {over[0].nbytes:g} bytes in all")
-record.add("tokens", ranks=size, same=same, trained_on=over[0].device, calls=over[0].calls)
+record.add("tokens", ranks=size, same=same, trained_on=over[0].device, allreduces=over[0].calls)
 predict.right("68.3", allreduces=2 * layers, nbytes=4 * wide)
 
 

@@ -774,8 +774,8 @@ for name, rows in (("one node", one_node), ("several nodes", several_nodes)):
 # %% [markdown]
 # **Explain.** On several nodes the error is moderate. On one node nearly every step takes longer
 # than predicted, and the factor is largest where one GPU has little work: with fewer features, with
-# micro-batches of one sequence, and with many tensor ranks. With 8 tensor ranks a step takes several
-# times as long as predicted. So the model lacks something that does *not* shrink with the
+# micro-batches of one sequence, and with many tensor ranks. With 8 tensor ranks a step takes
+# several times as long as predicted. So the model lacks something that does *not* shrink with the
 # arithmetic.
 #
 # There are three candidates. Each has one number, which we do not know and will fit:
@@ -911,15 +911,15 @@ plots.lines(
 # %% [markdown]
 # **Explain.** With the kit's sample, the mean error on one node falls from 52 % to 8 %, and on
 # several nodes from 13 % to 8 %, although no step on several nodes was fitted. With all of vTrain's
-# rows (1,296 that were not fitted, and 109), we computed 7.7 and 8.4 %, where the model of section 5
-# has 51.5 and 14.0 %. For its own simulator, which measures every operation on a GPU first,
+# rows (1,296 that were not fitted, and 109), we computed 7.7 and 8.4 %, where the model of section
+# 5 has 51.5 and 14.0 %. For its own simulator, which measures every operation on a GPU first,
 # vTrain's paper states 8.4 % on one node and 14.7 % on several.
 #
 # The controls show what matters. A better share does not help: fitted to one node, the model of
-# section 5 is still off by 41 % there, and by 55 % on several nodes. Without launches, your model is
-# off by 35 % on one node, while on several nodes hardly anything changes. Without the bytes, it is
-# off by 10 % on one node, but by 22 % on several. Launches are therefore what small models lose, and
-# the bytes make the numbers hold for large ones. With 3.6 ms of launches for each layer and
+# section 5 is still off by 41 % there, and by 55 % on several nodes. Without launches, your model
+# is off by 35 % on one node, while on several nodes hardly anything changes. Without the bytes, it
+# is off by 10 % on one node, but by 22 % on several. Launches are therefore what small models lose,
+# and the bytes make the numbers hold for large ones. With 3.6 ms of launches for each layer and
 # micro-batch, a network of 24 layers cannot finish a micro-batch in less than 85 ms on one stage,
 # whatever the number of tensor ranks.
 #
@@ -930,12 +930,12 @@ plots.lines(
 #   They take longer than predicted even where launches take most of the time. On several nodes, the
 #   worst steps have micro-batches of 2 or 3 sequences, 16 tensor ranks, whose allreduces leave the
 #   node, or 64 sequences in a micro-batch.
-# - **The numbers are less certain than the predictions.** Fitted to ten other tenths of the one-node
-#   rows, the mean errors stay between 7.7 and 8.1 % on one node and between 7.9 and 9.5 % on several,
-#   but the share varies from 71 to 89 %, and the moves from 11 to 16. The numbers also stand for
-#   more than their names say. 14 moves are probably more than the kernels of a layer need.
-#   Attention's matrices, which are slow because they are thin, grow in the same way, so the number
-#   may include them. And we took the links of Selene, while vTrain's machine is another one.
+# - **The numbers are less certain than the predictions.** Fitted to ten other tenths of the
+#   one-node rows, the mean errors stay between 7.7 and 8.1 % on one node and between 7.9 and 9.5 %
+#   on several, but the share varies from 71 to 89 %, and the moves from 11 to 16. The numbers also
+#   stand for more than their names say. 14 moves are probably more than the kernels of a layer
+#   need. Attention's matrices, which are slow because they are thin, grow in the same way, so the
+#   number may include them. And we took the links of Selene, while vTrain's machine is another one.
 # - **The rows were unseen, but the form was not.** Whoever wrote these formulas tried several, such
 #   as one maximum for the whole layer, with both tables at hand (as in lab 52). The rows on several
 #   nodes have other sizes than the fitted ones, which makes them the harder test. Rows on one node

@@ -97,8 +97,8 @@ print(f"Filled again: {storage.nbytes()} bytes, the view contains {weight.tolist
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
-# `pad(flat, (0, -len(flat) % ranks)).chunk(ranks)[rank].clone()` is the shard. In `launch_gather`, return
-# if `unit.gathered`. Then resize the storage as above, and give `unit.shard.detach()` to the
+# `pad(flat, (0, -len(flat) % ranks)).chunk(ranks)[rank].clone()` is the shard. In `launch_gather`,
+# return if `unit.gathered`. Then resize the storage as above, and give `unit.shard.detach()` to the
 # gather. After waiting, set `unit.work` to `None`.
 # </details>
 
@@ -424,19 +424,20 @@ lab69.draw_memory(used, "Memory of one rank's tensors in a step")
 # <details><summary>Answer</summary> Each gather has its overhead (lab 22), and short messages do not reach the bandwidth of the link. In practice a unit is one transformer block.</details>
 #
 # ## 6. What FSDP2 does differently
-# PyTorch's first FSDP, `FullyShardedDataParallel`, had flat tensors like ours. FSDP2, `fully_shard`,
-# cuts each parameter by its first dimension instead, and keeps the shards as DTensors (lab 64). A
-# checkpoint then contains parameters with their names and shapes, and frozen parameters or several
-# data types do not disturb each other. The price is a copy before and after each collective,
-# because the shards of several parameters have to be sent together. In its plot you may see these
-# copies as additional computation.
+# PyTorch's first FSDP, `FullyShardedDataParallel`, had flat tensors like ours. FSDP2,
+# `fully_shard`, cuts each parameter by its first dimension instead, and keeps the shards as
+# DTensors (lab 64). A checkpoint then contains parameters with their names and shapes, and frozen
+# parameters or several data types do not disturb each other. The price is a copy before and after
+# each collective, because the shards of several parameters have to be sent together. In its plot
+# you may see these copies as additional computation.
 #
 # On GPUs both use several CUDA streams: collectives run on streams of their own, and events make
 # sure that nothing is read too early or freed too early. The order of launches decides what
 # overlaps, as it does in your `prefetch`. In the backward pass, FSDP2 finds the next layer from the
 # order of the forward pass, and `set_modules_to_forward_prefetch` and
-# `set_modules_to_backward_prefetch` prefetch more layers than one. With `reshard_after_forward=False`
-# the second half of the gathers is saved for the memory of all parameters (stage 2 in lab 60).
+# `set_modules_to_backward_prefetch` prefetch more layers than one. With
+# `reshard_after_forward=False` the second half of the gathers is saved for the memory of all
+# parameters (stage 2 in lab 60).
 #
 # ### What you take away
 # - FSDP gathers a layer's parameters before each use, and empties their storage after it, so that

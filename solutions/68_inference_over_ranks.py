@@ -25,7 +25,7 @@
 # *One request. The prefill processes the whole prompt and produces the first token. Each step of
 # decode then processes one token, and reads the KV cache, which grows by a position per step.*
 #
-# Needs: mpi, torch · Ranks: 2 · Minutes: 60 · Level: advanced · Before: 10, 12, 22, 64
+# Needs: mpi, torch · Ranks: 2 · Minutes: 90 · Level: advanced · Before: 10, 12, 22, 64
 
 # %%
 from collections import deque
@@ -98,7 +98,8 @@ print("the same labels:", np.array_equal(served[1].labels, served[size].labels))
 # for an image of 256 bytes, it may take longer to send an image than to classify it. A service
 # avoids the scatter with a *load balancer*, which passes each request to one of the replicas. The
 # latency of a single image does not improve in any case, since one replica still does the whole
-# forward pass. Replicas improve *throughput*. Only a partitioned model can improve *latency*.
+# forward pass. Replicas improve *throughput*. Of these two ways to use several devices, only a
+# partitioned model can improve *latency*.
 #
 # ## 2. Prefill, decode and the KV cache
 # A GPT that has read the first *n* tokens of a text returns scores for token *n* + 1. We choose the
@@ -160,7 +161,8 @@ check("68.1", attend)
 # ### Predict
 # A prompt has 40 tokens and we generate 40. How many times as many positions does a program compute
 # that starts again for each token, compared with one that has a cache? (It computes 40 positions
-# for the first token, 41 for the second, and so on.) And how many times as long does it take?
+# for the first token, 41 for the second, and so on.) And how many times as long does it take, for a
+# GPT with 75 MB of weights?
 
 # %%
 predict("68.1", positions=..., time=...)
@@ -204,10 +206,11 @@ predict.right("68.1", positions=positions, time=ratios["large"].median)
 # %% [markdown]
 # **Explain.** The tokens are the same, and this is the control of everything that follows. (The
 # text resembles Python only from far away: the model is tiny and was trained for seconds.) The
-# cache saves much less time than the number of positions suggests. In the small GPT a step mostly
-# consists of the start of its operations, which costs the same for 1 position and for 100. In the
-# large one a step with one position reads the same weights as a step with 100. What limits a step
-# of decode is therefore not its arithmetic, and the next section counts what does.
+# cache saves much less time than the number of positions suggests. In the small GPT, the
+# start of its operations is a large part of a step with one position. In the large one, such a step
+# must still read all weights, while a pass over 60 positions is limited by its arithmetic. A step
+# that computes 60 times less is therefore only a few times faster. What limits a step of decode is
+# not its arithmetic, and the next section counts what does.
 #
 # ## 3. Arithmetic intensity of both phases
 # Lab 12 compared the flops (floating-point operations) of a layer with its bytes. A layer of this
@@ -333,15 +336,17 @@ plots.lines(
 # sequence adds throughput, but the step becomes longer for all of them. Beyond the ridge a step
 # grows as fast as its sequences, and batching gains little more.
 #
-# The steps of decode stay well below the slanted roof, by a factor of two to four on the machine
-# where this was written, because a product with few rows reaches less of the memory bandwidth than
+# The steps of decode stay well below the slanted roof, by a factor of 1.3 to 4 in our runs on two
+# cores, because a product with few rows reaches less of the memory bandwidth than
 # the copy by which the roof was measured. (One sequence has a routine of its own, the product of a
 # matrix and a vector, and can take half as long as two.)
 #
 # An H100 does 989 Tflop/s and reads 3.35 TB/s (NVIDIA's data sheet, dense products in BF16), so its
 # ridge is at 295 flops per byte. The predicted model with one sequence, at one flop per byte,
 # reaches 1/295 of this peak at best. With 64 sequences, the cache has more bytes than the weights,
-# and each sequence reads its own. Long contexts therefore keep decode memory-bound in any batch.
+# and each sequence reads its own. Long contexts therefore keep the decode of
+# such a model memory-bound in any batch. Many newer models share keys and values between heads, so
+# that the cache is smaller.
 #
 # ## 4. Tensor parallelism for one request
 # A batch does not make a single request faster. If its latency counts, or if the weights do not fit
@@ -410,7 +415,8 @@ over = launch.run(
 )
 same = all(result.tokens == cached.tolist() for result in over)
 print(f"{size} ranks on {over[0].device} choose the tokens of one device: {same}")
-print(f"in a step: {over[0].calls:g} allreduces, {over[0].nbytes:g} bytes in all")
+each = over[0].nbytes / over[0].calls if over[0].calls else 0
+print(f"in a step of the small GPT: {over[0].calls:g} allreduces of {each:g} bytes each")
 record.add("tokens", ranks=size, same=same, trained_on=over[0].device, allreduces=over[0].calls)
 predict.right("68.3", allreduces=2 * layers, nbytes=4 * wide)
 
@@ -418,10 +424,10 @@ predict.right("68.3", allreduces=2 * layers, nbytes=4 * wide)
 # Could one allreduce at the end of the layer add up both terms?
 # <details><summary>Answer</summary> No. The MLP needs the norm of the complete <code>middle</code>, and the norm of a sum is not the sum of norms. Some models compute the attention and the MLP from the same input, and they do with one allreduce per layer.</details>
 #
-# **Explain.** The small GPT has 2 layers, and makes 4 allreduces of 64 numbers of 8 bytes. In the
-# large one there are 12 allreduces of 2 KB each. For messages of this length the time is nearly all
-# latency, α, so that it does not matter how fast the link is, but how soon it answers. Nothing can
-# overlap either, because each part of the layer needs the sum before it.
+# **Explain.** The small GPT has 2 layers, and makes 4 allreduces of 64 numbers of 8 bytes. The
+# large one makes 12, each of 512 numbers of 4 bytes. For messages of this length the time is nearly
+# all latency, α, so that it does not matter how fast the link is, but how soon it answers. Nothing
+# can overlap either, because each part of the layer needs the sum before it.
 #
 # ## 5. Replicas or tensor parallelism?
 # The same *p* devices can work in two ways on the same requests:
@@ -528,11 +534,13 @@ predict.right(
 
 # %% [markdown]
 # **Explain.** With few requests a step is limited by memory, and tensor parallelism has an
-# advantage: each replica reads 75 MB of weights in a step, and each tensor rank half of them. On a
-# quiet machine with 2 cores we measured 9.7 ms for 8 requests, and 12.4 ms with replicas. With more
-# requests arithmetic gains in weight, which both ways share equally: 22.6 and 24.3 ms for 32
-# requests. With 2 requests the two hardly differ (7.5 and 7.8 ms), because each replica has a
-# single sequence and uses the fast routine of section 3.
+# advantage: each replica reads 75 MB of weights in a step, and each tensor rank half of them. In
+# the quietest of three runs on 2 cores, a step for 8 requests took 9.7 ms with tensor parallelism
+# and 12.4 ms with replicas. With more requests arithmetic gains in weight, which both ways share
+# equally, so that a step for 32 requests took 22.6 ms with tensor parallelism and 24.3 ms with
+# replicas. With 2 requests the two hardly differ (7.5 and 7.8 ms), because each replica has a
+# single sequence and uses the fast routine of section 3. Which of the two was faster there changed
+# from run to run.
 #
 # The prediction leaves out three things. Both cores share one memory, so replicas that read weights
 # at the same time can take longer than one alone. The start of operations is not shared by tensor
@@ -606,8 +614,9 @@ plots.lines(
 #
 # A scheduler is a function that is called before each step. `waiting` is a `deque` of requests, the
 # earliest first, and `running` is the list of requests in the batch. `request.left` is the number
-# of tokens that a request still needs. The function changes both and returns the requests that
-# leave. This is static batching:
+# of tokens that a request still needs. The server lowers it by one after each step, and a scheduler
+# only reads it. The function changes both lists and returns the requests that leave. This is static
+# batching:
 
 
 # %%
@@ -717,7 +726,7 @@ plots.lines(
     curves,
     xlabel="tokens per second",
     ylabel="seconds of a request, median",
-    title="Continuous batching: more throughput at less latency",
+    title="A server with two schedulers, at four loads",
     name="schedulers",
 )
 
@@ -725,8 +734,9 @@ plots.lines(
 # **Explain.** With static batching a request that arrives just after a batch has begun waits for
 # its end, even at a low load. With continuous batching it gets its first token after one step and
 # its own prefill. At a high load continuous batching also reaches more tokens per second, because
-# no slot computes for finished requests. In the plot this is the better curve: less latency at each
-# throughput. Each point is one run, so differences of ten percent mean nothing here.
+# no slot computes for finished requests. In the plot this should be the better curve: less latency
+# at each throughput. Each point is one run, so differences of ten percent mean nothing here. If the
+# machine was busy and the curves cross, run the cell again.
 #
 # The last column shows what remains. The time between two tokens is usually that of a step of
 # decode, but whenever a request is admitted, its prefill comes first, and all others wait. (In a
@@ -767,10 +777,11 @@ print(pandas.DataFrame(table).T.map("{:.3g}".format).to_string())
 
 # %% [markdown]
 # **Explain.** With four devices for both phases, one in a hundred gaps between tokens is longer
-# than a prefill: the user sees the text stop. With two pools the 99th percentile drops to little
-# more than an ordinary step. The ordinary step itself becomes longer, because two devices decode
-# what four decoded before. The time to the first token becomes less predictable, because two
-# devices have to do all prefills, and requests wait for each other.
+# than a prefill: the user sees the text stop. With two pools on NVLink the 99th percentile drops to
+# little more than an ordinary step, and on InfiniBand to three of them. The ordinary step itself
+# becomes longer, because two devices decode what four decoded before. The time to the first token
+# becomes less predictable, because two devices have to do all prefills, and requests wait for each
+# other.
 #
 # The time to the *second token* contains the message, which carries 1.64 GB. NVLink moves it in
 # less than a step, and InfiniBand in about two. As an answer has about 100 tokens, one gap in a
@@ -792,7 +803,8 @@ print(pandas.DataFrame(table).T.map("{:.3g}".format).to_string())
 # - More sequences in a batch give more throughput at a longer step. Continuous batching lets
 #   requests use the batch without waiting for each other.
 # - Tensor parallelism is what makes a single request faster. Its two allreduces per layer are
-#   short, so the latency of the links decides, and tensor ranks stay inside a node.
+#   short. Latency decides for few requests and bandwidth for many, so tensor ranks stay inside a
+#   node.
 # - Replicas send nothing. For many requests they have the most throughput, provided that the model
 #   fits into one device.
 # - A pool for prefill removes the pauses between tokens and costs the transfer of the cache.
@@ -804,9 +816,9 @@ print(pandas.DataFrame(table).T.map("{:.3g}".format).to_string())
 #   of section 5 such a step takes no longer, so each right proposal is a gain, minus the time of
 #   the small model. Your `attend` would need another mask, because several new positions then meet
 #   a cache that is not empty: position *i* of them may use the cache and the new ones up to itself.
-# - Compare the memory of the caches in section 6 with that of a server that reserves `places`
-#   positions for each slot. [PagedAttention](@kwon2023) allocates the cache in small blocks, as an
-#   operating system does with pages.
+# - Compare the memory of the caches in section 6 with that of a server that reserves, for each
+#   slot, the positions of the longest possible request. [PagedAttention](@kwon2023) allocates the
+#   cache in small blocks, as an operating system does with pages.
 #
 # ### Further reading
 # - [@yu2022] Scheduling by iterations, and selective batching.

@@ -160,9 +160,19 @@ def _tried_inputs(ranks: int) -> list[torch.Tensor]:
 def _tried_part(rank: int, ranks: int) -> Part:
     """A rank's part of a layer with two heads for each rank, and an empty cache."""
     net = GPT(Sizes(characters=5, hidden=4 * ranks, heads=2 * ranks, layers=1, places=8)).double()
+    _tell_norms_apart(net.layers[0])
     part = net.parts(rank, ranks)[0]
     part.begin(2, cached_attention)
     return part
+
+
+@torch.no_grad()
+def _tell_norms_apart(layer: Layer) -> None:
+    """Weights as after a training, so that one norm in place of the other is noticed."""
+    generator = torch.Generator().manual_seed(2)
+    for name in ("norm1", "norm2"):
+        for values in layer.pair(name):
+            values += torch.rand(values.shape, generator=generator, dtype=values.dtype)
 
 
 def _try_layer(comm, parallel_layer: Callable) -> dict[int, list]:
@@ -291,7 +301,8 @@ def _rows(schedule: Callable, slots: int, lengths: Sequence[int]) -> list[Row]:
     while len(rows) <= 2 * sum(lengths):
         finished = {request.name for request in requests if request.left == 0}
         retired = schedule(waiting, running, slots)
-        returned = isinstance(retired, list) and all(isinstance(one, Request) for one in retired)
+        several = isinstance(retired, Sequence)
+        returned = several and all(isinstance(one, Request) for one in retired)
         expect(returned, f"Return the list of requests that leave, not {retired!r}.")
         rows.append(
             Row([one.name for one in running], sorted(one.name for one in retired), finished)

@@ -72,6 +72,7 @@ WRONG = [
           "What entered was added up"),
     Wrong("68.3", "the MLP sees what entered", _LEAVING, _LEAVING.replace("norm2(middle)", "norm2(entering)"),
           "what leaves"),
+    Wrong("68.3", "the first norm for both", _LEAVING, _LEAVING.replace("norm2", "norm1"), "what leaves"),
     Wrong("68.3", "no residual", _LEAVING, _LEAVING.replace("middle + added", "added"), "what leaves"),
     Wrong("68.3", "the mean", _MIDDLE, _MIDDLE.replace("(entering)))", "(entering))) / comm.size"), "what leaves"),
     Wrong("68.3", "the sum of entering, too", _MIDDLE,
@@ -129,6 +130,8 @@ RIGHT = [
     Right("68.4", "an array", _BOTH,
           "    tensor = step(requests) / devices\n    tensor += layers * (allreduce(nbytes) + allreduce(nbytes))\n"
           "    return np.array([replicas, tensor])"),
+    Right("68.5", "a tuple of those that leave", _RETIRED,
+          "    retired = tuple(request for request in running if request.left == 0)"),
     Right("68.5", "remove one by one", [_RETIRED, _STAY], [
         "    retired = []",
         "    for request in list(running):\n        if not request.left:\n"

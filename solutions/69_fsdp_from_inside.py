@@ -36,7 +36,7 @@ ranks = 2
 
 # %% tags=["parameters"]
 width = 768  # numbers between two layers
-layers = 8  # layers of the network
+layers = 8  # a small first layer, six of width × width, and a small last one
 samples = 128  # of each rank, in a step
 steps = 5  # steps whose losses are compared
 repeat = 6  # steps that are traced
@@ -68,9 +68,9 @@ patience = 60  # seconds after which a check calls a program stuck
 full = torch.arange(6.0)
 weight = full[:4].view(2, 2)  # a view, as a layer's parameter is one
 storage = full.untyped_storage()
-storage.resize_(0)  # the memory is freed; both tensors still exist, and must not be read now
+storage.resize_(0)  # the memory is freed; both tensors still exist; reading one now may crash
 print(f"Released: {storage.nbytes()} bytes, the view has the shape {tuple(weight.shape)}")
-storage.resize_(full.nbytes)  # new memory, whose content is undefined
+storage.resize_(full.nbytes)  # new memory, with undefined content until it is filled
 full.copy_(torch.arange(10.0, 16.0))
 print(f"Filled again: {storage.nbytes()} bytes, the view contains {weight.tolist()}")
 
@@ -80,15 +80,16 @@ print(f"Filled again: {storage.nbytes()} bytes, the view contains {weight.tolist
 #
 # - `unit.layer`, the layer, whose parameters are views of `unit.full`;
 # - `unit.full`, the flat tensor for all (padded) parameters, whose storage is empty at first;
-# - `unit.shard`, this rank's shard of them, a parameter of its own, which the optimizer updates;
+# - `unit.shard`, this rank's shard of them, a parameter of its own, which the optimizer updates
+#   (collectives get `unit.shard.detach()`, because autograd must not record them);
 # - `unit.work`, the handle of a gather that has been launched and not awaited, or `None`;
 # - `unit.gathered`, which is true if the storage of `unit.full` has memory.
 #
 # ### Exercise 69.1 · Shard and gather
 # `shard_of` returns a rank's shard of a flat tensor, in memory of its own, so that the rest can be
-# freed. `launch` gives the storage of `unit.full` its memory, launches the gather, and keeps its
-# handle. It does nothing if the unit is gathered, or its gather is in flight. `wait` waits for the
-# gather, if there is one. 2, 4 and 3 lines. *(intermediate)*
+# freed. `launch_gather` gives the storage of `unit.full` its memory, launches the gather, and keeps
+# its handle. It does nothing if the unit is gathered, or its gather is in flight. `wait` waits for
+# the gather, if there is one. 2, 4 and 3 lines. *(intermediate)*
 #
 # <details><summary>Hint 1: padding</summary>
 #
@@ -148,7 +149,8 @@ check("69.1", shard_of, launch_gather, wait)
 #
 # The third argument is the direction in which the pass goes through the stack: the layer that
 # follows layer i has the number i + direction. To free the parameters between the two passes is
-# called **resharding after forward**, and costs a second gather.
+# called **resharding after forward**, and costs a second gather. Here even the last layer is
+# released and gathered again at once, for simplicity. In practice it is often kept.
 #
 # ### Exercise 69.2 · Gather before use, release after it
 # `release` frees the memory of the unit's full parameters. `before` makes sure that the parameters
@@ -198,7 +200,8 @@ check("69.2", release, before, after)
 # that we have just saved.
 #
 # `lab69.Sharded` calls your `start(unit)` when all gradients of a layer are there, and
-# `finish(unit, started)` with its result when those of the next layer are there. The collective
+# `finish(unit, started)` with its result when the gradients of the next layer in the
+# backward pass (*i* − 1) are there, and for layer 0 at the end of the pass. The collective
 # thus has the time of one layer to complete, and the full gradients of at most two layers exist.
 #
 # The **norm of the gradients**, by which training runs clip them and notice that something goes
@@ -334,8 +337,9 @@ print(pandas.DataFrame(apart).to_string(float_format="{:.6g}".format))
 #
 # ### Predict
 # In FSDP, how many gathers and how many reduce-scatters does a step of a network with 8 layers
-# need? And how many megabytes (10⁶ bytes) does each of two ranks need for its parameters, gradients
-# and Adam's averages, if the network has 3.6 million parameters? Lab 60 has the formula.
+# need, if each layer is released after its forward pass? And how many megabytes (10⁶ bytes) does
+# each of two ranks need for its parameters, gradients and Adam's averages, if the network has 3.6
+# million parameters? Lab 60 has the formula.
 
 # %%
 predict("69.4", gathers=..., reduce_scatters=..., megabytes=...)
@@ -411,7 +415,8 @@ lab69.draw_memory(used, "Memory of one rank's tensors in a step")
 # **Explain.** Between two steps, a rank with your functions keeps 16 / *p* bytes for each
 # parameter, as lab 60 computes, and DDP 16. At the peak of a step yours needs more than between the
 # steps: the full parameters of one layer, the full gradients of one or two, the copies that go into
-# the reduce-scatter, and the activations. Prefetch adds the parameters of one more layer. What the
+# the reduce-scatter, and the activations. Prefetch adds the parameters of one more layer (up
+# to 2.4 MB here, and the profiler may show some MB more). What the
 # step adds does not depend on the number of layers, apart from the activations, whereas DDP's bytes
 # all do. So the deeper the network, the more sharding saves. (The profiler does not see what the
 # threads of Gloo release until the memory is used again, so the peaks may be some MB too high, and
@@ -419,7 +424,8 @@ lab69.draw_memory(used, "Memory of one rank's tensors in a step")
 #
 # The largest *layer* limits FSDP, because its full parameters and gradients must fit. Therefore
 # units should be neither too large nor too small: `fully_shard` on the whole network alone makes
-# one unit, whose gather nothing can hide, and which saves nothing at the peak. What happens with
+# one unit, whose gather nothing can hide, and which keeps the full parameters and gradients of the
+# whole network at the peak, so that only Adam's averages remain sharded. What happens with
 # units that are very small?
 # <details><summary>Answer</summary> Each gather has its overhead (lab 22), and short messages do not reach the bandwidth of the link. In practice a unit is one transformer block.</details>
 #

@@ -29,7 +29,7 @@ warnings.filterwarnings(
     "ignore", r".*(all_gather_into|reduce_scatter)_tensor` is deprecated", FutureWarning
 )
 
-WIDTHS = (5, 7, 9, 7, 3)  # of the checks' stack: 42, 72, 70 and 24 parameters
+WIDTHS = (5, 7, 8, 7, 3)  # of the checks' stack: 42, 64, 63 and 24 parameters
 
 
 # -- checks
@@ -46,6 +46,9 @@ def gathered_again(shard_of, launch_gather, wait, patience, ranks):
             shards = [shard_of(flat, rank, size) for rank in range(size)]
             expect.unchanged(before, flat, "The flat tensor")
             _expect_shards(shards, flat, size)
+    double = shard_of(torch.ones(6, dtype=torch.float64), 1, 4).dtype
+    told = f"The shard of a flat tensor of float64 has {double}. Keep the type."
+    expect(double == torch.float64, told)
     for size in (ranks, 1):
         tried = _run(gathers, shard_of, launch_gather, wait, ranks=size, timeout=patience)
         for rank, got in enumerate(tried):
@@ -98,6 +101,9 @@ def only_what_is_used(release, before, after, shard_of, patience, ranks):
             _expect_released(got, where)
             what = f"{where}: gathers in two forward and two backward passes of 4 layers"
             expect.equal(got["launches"], 16, what)
+    left = _run(beside_another, parts, ranks=1, timeout=patience)[0]
+    told = "Layers 0 and 1 are gathered, then `after(units, 0, 1)` is called. Layers that are left"
+    expect.equal(left, [1], told, because="only the layer that was used is released")
 
 
 @check.exercise("69.3")
@@ -160,6 +166,12 @@ def next_one_in_flight(prefetch, after, shard_of, patience, ranks):
             _expect_released(got, where)
             what = f"{where}: gathers in two forward and two backward passes of 4 layers"
             expect.equal(got["launches"], 16, what)
+            what = (
+                f"{where}: layers whose gathers are launched, in order, in a forward and a backward"
+            )
+            because = "a layer's own gather is launched before that of the next layer"
+            in_turn = [0, 1, 2, 3, 3, 2, 1, 0]
+            expect.equal(got["order"][:8], in_turn, f"{what} pass", because=because)
             _expect_gradients(got, where)
 
 
@@ -243,8 +255,19 @@ def passes(parts: Parts) -> dict:
         "own": [gradient.cpu().numpy() for layer in _alone() for gradient in layer],
         "events": net.log.events,
         "launches": net.log.launches,
+        "order": net.log.order,
         "left": left,
     }
+
+
+@launch.in_group()
+def beside_another(parts: Parts) -> list[int]:
+    """Layers that are there when layer 0 was used, and layer 1 was gathered, too."""
+    net = Sharded(_small()[0], parts)
+    for number in (0, 1):
+        parts.before(net.units, number, 1)
+    parts.after(net.units, 0, 1)
+    return net.there()
 
 
 @launch.in_group()
@@ -270,11 +293,11 @@ def averages(parts: Parts, norm: Callable) -> dict:
         late = _late(lambda: started.append(parts.start(unit)))
         seen.names = [name for name in seen.names if "barrier" not in name]
     freed = all(weights.grad is None for weights in unit.layer.parameters())
-    kept = unit.shard.grad
-    parts.finish(unit, started[0])
-    unit.shard.grad = kept
+    grads = [None if unit.shard.grad is None else unit.shard.grad.clone() for unit in net.units]
+    parts.finish(unit, started[0])  # may write into the gradient that is there
+    for sharded, grad in zip(net.units, grads, strict=True):
+        sharded.shard.grad = grad
     rank = distributed.get_rank()
-    grads = [unit.shard.grad for unit in net.units]
     there = all(grad is not None for grad in grads)
     squares = torch.tensor(sum(float(grad.square().sum()) for grad in grads if grad is not None))
     norms = squares.sqrt().to(world.device())
@@ -325,10 +348,12 @@ class Event(NamedTuple):
 
 
 class Log:
-    """events: computations in order. launches, waits: of gathers."""
+    """events: computations in order. order: layers whose gathers were launched. launches, waits:
+    of gathers."""
 
     def __init__(self):
         self.events: list[Event] = []
+        self.order: list[int] = []
         self.launches = 0
         self.waits = 0
 
@@ -398,6 +423,7 @@ class Unit:
     @work.setter
     def work(self, work) -> None:
         self._log.launches += work is not None
+        self._log.order += [self.number] if work is not None else []
         self._work = None if work is None else _Handle(work, self._log)
 
 

@@ -38,7 +38,14 @@ def content() -> dict:
 
 def test_every_timetable_of_the_kit_is_closed_and_ends_in_time(lessons):
     tables = timetable.plan(CONTENT, lessons)
-    assert [table.key for table in tables] == ["half_day", "one_day", "two_days", "ppopp", "surf"]
+    assert [table.key for table in tables] == [
+        "half_day",
+        "one_day",
+        "two_days",
+        "ppopp",
+        "surf",
+        "llm",
+    ]
     for table in tables:
         assert timetable.gaps(table, lessons) == []
         kinds = {slot.kind for day in table.days for slot in day}

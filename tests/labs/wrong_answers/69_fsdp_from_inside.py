@@ -33,6 +33,7 @@ WRONG = [
     Wrong("69.1", "dealt out like cards", _SHARD, "    return padded[rank::ranks].clone()",
           "not every so many-th"),
     Wrong("69.1", "a view", _SHARD, "    return padded.chunk(ranks)[rank]", "because it is a view of all"),
+    Wrong("69.1", "always float32", _SHARD, "    return padded.chunk(ranks)[rank].float().clone()", "Keep the type"),
     Wrong("69.1", "always rank 0's", _SHARD, "    return padded.chunk(ranks)[0].clone()", "All shards"),
     Wrong("69.1", "waits at once", _GATHER, _GATHER + "\n        unit.work.wait()", "waits for a rank that comes late"),
     Wrong("69.1", "not asynchronous", "unit.shard.detach(), async_op=True)", "unit.shard.detach())",
@@ -49,12 +50,16 @@ WRONG = [
           "layers whose full parameters take memory"),
     Wrong("69.2", "only backward", _AFTER, "    if direction == -1:\n        release(units[i])",
           "layers whose full parameters take memory"),
+    Wrong("69.2", "all are released", _AFTER, "    for unit in units:\n        release(unit)",
+          "Only the layer that was used"),
     Wrong("69.2", "no wait", _BEFORE, "    launch_gather(units[i])", "is not awaited"),
     Wrong("69.2", "all at once", _BEFORE,
           "    for unit in units:\n        launch_gather(unit)\n    for unit in units:\n        wait(unit)",
           "layers whose full parameters take memory"),
     Wrong("69.2", "no gather in the backward pass", _BEFORE,
           "    if direction == 1:\n        launch_gather(units[i])\n        wait(units[i])", "not gathered"),
+    Wrong("69.3", "padded in front", "pad(flat, (0, len(unit.full) - len(flat)))",
+          "pad(flat, (len(unit.full) - len(flat), 0))", "the gradient of layer 2's shard"),
     Wrong("69.3", "the sums", _AVERAGE, "    unit.shard.grad = part", "the sums, not the averages"),
     Wrong("69.3", "no communication", _REDUCE,
           "    part = flat.chunk(dist.get_world_size())[dist.get_rank()] * dist.get_world_size()\n"
@@ -72,6 +77,9 @@ WRONG = [
     Wrong("69.3", "norms added up", _NORM,
           "    total = total.sqrt()\n    dist.all_reduce(total)\n    return total", "their squares do"),
     Wrong("69.3", "no root", _NORM, "    dist.all_reduce(total)\n    return total", "the square of the norm"),
+    Wrong("69.4", "the next one first", _PREFETCH + "\n" + _NEXT,
+          "    following = i + direction\n" + _NEXT + "\n    launch_gather(units[i])\n    wait(units[i])",
+          "own gather is launched before"),
     Wrong("69.4", "no prefetch", _NEXT, "    pass", "do not wait for it"),
     Wrong("69.4", "awaited at once", _NEXT, _NEXT + "\n        wait(units[following])",
           "do not wait for it"),
@@ -87,6 +95,9 @@ WRONG = [
 ]
 
 RIGHT = [
+    Right("69.3", "into the gradient that is there", _AVERAGE,
+          "    if unit.shard.grad is None:\n        unit.shard.grad = torch.empty_like(part)\n"
+          "    unit.shard.grad.copy_(part).div_(dist.get_world_size())"),
     Right("69.1", "zeros and slices", [_PADDED, _SHARD], [
         "    each = (len(flat) + ranks - 1) // ranks",
         "    part = flat.new_zeros(each)\n    own = flat[rank * each : (rank + 1) * each]\n"

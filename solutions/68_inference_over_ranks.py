@@ -445,8 +445,9 @@ predict.right("68.3", allreduces=2 * layers, nbytes=4 * wide)
 # ### Exercise 68.4 · Seconds of both
 # `step(n)` returns the seconds of a step of decode for *n* requests on one device, and
 # `allreduce(nbytes)` those of an allreduce over the devices. Return the seconds of a step with
-# replicas, and with tensor parallelism. For example, 12 requests on 4 replicas are 3 per device. 3
-# or 4 lines. *(intermediate)*
+# replicas, and with tensor parallelism. For example, 12 requests on 4 replicas are 3 per device.
+# (The number of requests is always a multiple of the number of devices.) 3 or 4 lines.
+# *(intermediate)*
 #
 # <details><summary>Hint 1: replicas</summary>
 #
@@ -731,7 +732,9 @@ plots.lines(
 )
 
 # %% [markdown]
-# **Explain.** With static batching a request that arrives just after a batch has begun waits for
+# **Explain.** Continuous batching needed 76 steps with these requests, and not the least possible
+# 65, because nobody waits any more from step 50 on, and the last long requests leave slots empty.
+# With static batching a request that arrives just after a batch has begun waits for
 # its end, even at a low load. With continuous batching it gets its first token after one step and
 # its own prefill. At a high load continuous batching also reaches more tokens per second, because
 # no slot computes for finished requests. In the plot this should be the better curve: less latency

@@ -12,22 +12,22 @@ import torch
 
 
 def _gathered(comm, part: torch.Tensor) -> torch.Tensor:
-    """All ranks' places, behind each other: (ranks * n, …) of (n, …)."""
+    """The positions of all ranks, one rank after the other: (ranks * n, …) of (n, …)."""
     whole = part.new_empty(comm.size * len(part), *part.shape[1:])
     comm.Allgather(part.detach().contiguous(), whole)
     return whole
 
 
 def _added_part(comm, whole: torch.Tensor) -> torch.Tensor:
-    """This rank's places of the sum over all ranks: (n, …) of (ranks * n, …)."""
+    """This rank's positions of the sum over all ranks: (n, …) of (ranks * n, …)."""
     part = whole.new_empty(len(whole) // comm.size, *whole.shape[1:])
     comm.Reduce_scatter_block(whole.detach().contiguous(), part)
     return part
 
 
 class Gather(torch.autograd.Function):
-    """f: all places of what has been dealt out; on the way back the sum, of which each rank keeps
-    its own."""
+    """f: the positions of all ranks; in the backward pass the sum, of which each rank keeps its own
+    positions."""
 
     @staticmethod
     def forward(ctx, part, comm):
@@ -40,8 +40,8 @@ class Gather(torch.autograd.Function):
 
 
 class Scatter(torch.autograd.Function):
-    """g: the sum of the ranks' terms, of which each keeps its own places; on the way back all
-    places."""
+    """g: the sum of the ranks' terms, of which each keeps its own positions; in the backward pass
+    the positions of all ranks."""
 
     @staticmethod
     def forward(ctx, terms, comm):

@@ -413,7 +413,7 @@ print(before, before.operators(12).to_string(), sep="\n")
 predict("12.4", times_as_fast=4)
 
 # %% [markdown]
-# ### Exercise 12.4 · Mend it
+# ### Exercise 12.4 · Remove both faults
 # Write a step with the same loss and the same weights after it, without these two faults. `prepare`
 # is called *once*, before training, and its result is passed to each `quick_step` in place of the
 # pixels. No work may be done image by image, and none for the whole dataset in each step. 2 and 5
@@ -459,9 +459,9 @@ def quick_step(net, optimizer, prepared, labels, rows):
 check("12.4", prepare, quick_step)
 
 # %%
-mended = partial(quick_step, net, optimizer, prepare(pixels), labels, chosen)
-after = profiling.record(mended, kind="torch", device=device)
-after.show("The step, mended")
+fixed = partial(quick_step, net, optimizer, prepare(pixels), labels, chosen)
+after = profiling.record(fixed, kind="torch", device=device)
+after.show("The step without the two faults")
 print(after, after.operators(12).to_string(), sep="\n")
 every_operator = after.operators(1000)
 of_convolutions = every_operator[every_operator.name.str.contains("conv")]
@@ -483,20 +483,20 @@ one_by_one = partial(
 
 
 def all_again():
-    """The mended step, with the data set prepared anew."""
+    """The fixed step, with the data set prepared anew."""
     return quick_step(net, optimizer, prepare(pixels), labels, chosen)
 
 
-steps = {"as found": as_found, "one_by_one": one_by_one, "all_again": all_again, "mended": mended}
+steps = {"as found": as_found, "one_by_one": one_by_one, "all_again": all_again, "fixed": fixed}
 times = timing.in_turns(steps, device=device, repeat=9, warmup=1)
-plots.spread(times, title=f"Both mends count (a training step, {batch} images)", name="steps")
-work = lab12.flops(mended)
+plots.spread(times, title=f"Both corrections count (a training step, {batch} images)", name="steps")
+work = lab12.flops(fixed)
 for name, took in times.items():
     print(
         f"{name:10} {took.rate(work) / 1e9:7.3g} Gflop/s, {took.rate(work) / peak:6.1%} of the peak"
     )
     record.add("step", step=name, batch=batch, flops=work, seconds=took, **where)
-gain = np.median(times["as found"].samples / times["mended"].samples)
+gain = np.median(times["as found"].samples / times["fixed"].samples)
 predict.compare("12.4", times_as_fast=gain)
 
 # %% [markdown]

@@ -383,7 +383,7 @@ predict("14.3", activations_percent=...)
 
 
 # %% [markdown]
-# ### Exercise 14.3 · What forward keeps
+# ### Exercise 14.3 · What the forward pass keeps
 # Write the count of the example above for any network. `layers` is a table (pandas) with one row
 # per layer. Its columns are `kind` ("conv", "linear", "relu", "pool"), `parameters`, and
 # `activations`, the numbers in the layer's output for *one* image. `image` is the number of values
@@ -406,9 +406,9 @@ predict("14.3", activations_percent=...)
 
 # %%
 def kept_bytes(layers, image, batch, value=4):
-    """Bytes that forward keeps for backward. value: bytes of a number, 4 for float32, 2 for
-    bfloat16."""
-    raise NotImplementedError("exercise 14.3: What forward keeps")
+    """Bytes that the forward pass keeps for the backward pass. value: bytes of a number, 4 for
+    float32, 2 for bfloat16."""
+    raise NotImplementedError("exercise 14.3: What the forward pass keeps")
 
 
 # %%
@@ -507,17 +507,17 @@ check("14.4", checkpointed)
 # ### Measure: memory and time
 # The next cell runs the deep network in 1 to 32 segments, and without checkpointing. It counts how
 # many tensors are kept at the peak, and times a step. The steps take turns. As a control, the
-# forward pass and the backward pass are also timed separately, which tells how much one additional
-# forward pass should cost.
+# forward pass is also timed by itself, which tells how much one additional forward pass should
+# cost.
 
 # %%
 trade = lab14.trade(checkpointed, pairs, rows, runs, device)
 title = f"Fewest are held near √{pairs} segments"
 axes = {"xlabel": "segments", "logx": True}
 plots.lines(trade["held"], ylabel="tensors held at the peak", title=title, **axes, name="held")
-title = "The price is at least one more forward"
+title = "The price is at least one more forward pass"
 plots.lines(trade["longer"], ylabel="times as long as without", title=title, **axes, name="price")
-print(f"forward is {trade['forward_share']:.0%} of a step without checkpoints")
+print(f"the forward pass is {trade['forward_share']:.0%} of a step without checkpoints")
 cut = trade["cut"]
 print(
     f"compared with the predictions: {cut} segments, {trade['peaks'][cut]:.1f} tensors at the peak"

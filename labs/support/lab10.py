@@ -52,15 +52,16 @@ def expect_move(step, net, twin, before, older):
         "The weights do not move: backward, then optimizer.step(), and clear before both.",
     )
     gradient = torch.cat([weight.grad.flatten() for weight in twin.parameters()])
+    right = RATE * gradient
     slips = {
-        "this is 8 times the right one: backward of the mean loss, not of the sum": 8 * RATE * gradient,
-        "the update was made twice": 2 * RATE * gradient,
+        "this is 8 times the right one: backward of the mean loss, not of the sum": 8 * right,
+        "the update was made twice": 2 * right,
     }
     if older is not None:
         added = "gradients of the steps before are still in .grad: clear them first"
         slips[added] = RATE * (gradient + older)
     what = f"how far step {step} moved the weights"
-    expect.close(moved, RATE * gradient, what, rtol=1e-3, atol=1e-6, slips=slips)
+    expect.close(moved, right, what, rtol=1e-3, atol=1e-6, slips=slips)
     return gradient if older is None else older + gradient
 
 
@@ -185,7 +186,7 @@ def step_in_pytorch(train_step, new_net, train_x, train_y):
             "this is the loss after the update": F.cross_entropy(net(images), labels).item(),
         }
         expect.close(got, loss.item(), f"the loss of step {step}", slips=slips)
-        expect(count <= 1, f"A step needs one forward pass, but yours called the net {count} times.")
+        expect(count <= 1, f"A step has one forward pass, but yours called the net {count} times.")
         expect(net.training, "Your step left the net in evaluation mode, where dropout is off.")
         older = expect_move(step, net, twin, before, older)
         by_another = "The weights moved rightly, but the given optimizer did not move them"

@@ -147,10 +147,11 @@ def mixed_steps_beside_float32(mixed_step, device):
         kinds = _kinds(net.parameters())
         expect(kinds == "float32", f"The weights should stay float32; here it is {kinds}.")
         runs = len(outputs) // len(linear)
-        again = f"net ran {runs} times in a step. Return the loss that backward started from."
+        again = f"net ran {runs} times in a step. Return the loss on which you call backward."
         expect(runs == 1, again)
-        page = "It should wrap forward and loss alone: its page says so."
-        expect(not any(inside), f"backward ran inside torch.autocast. {page}")
+        expect(net.training, "Your step left the net in evaluation mode, where dropout is off.")
+        page = "It should contain only the forward pass and the loss, as its page says."
+        expect(not any(inside), f"The backward pass ran inside torch.autocast. {page}")
         exact = functional.cross_entropy(outputs[-1].float(), labels).item()
         near = abs(loss - exact) < 0.05 * exact
         because = "compute the loss in float32" if near else "is it the mean over the images?"
@@ -191,9 +192,8 @@ def bytes_kept_for_backward(kept_bytes, device):
     bfloat16."""
     for name, make, shape, batch, kind in (
         ("digits", nets.torch_digits, (64,), 8, torch.float32),
-        ("small VGG", small_vgg, (3, 16, 16), 8, torch.float32),
-        ("small VGG", small_vgg, (3, 16, 16), 24, torch.bfloat16),
-        ("VGG, 400 classes", partial(small_vgg, classes=400), (3, 16, 16), 8, torch.float32),
+        ("small VGG", small_vgg, (3, 16, 16), 12, torch.float32),
+        ("VGG, 400 classes", partial(small_vgg, classes=400), (3, 16, 16), 24, torch.bfloat16),
     ):
         net = make().to(device, kind)
         images = torch.rand(batch, *shape, device=device, dtype=kind)
@@ -242,19 +242,19 @@ def _loss(net, images, labels) -> torch.Tensor:
 def checkpoints_by_segment(checkpointed):
     """Only the segments' inputs are kept, each layer runs twice, gradients are right; for several
     cuts."""
-    for pairs, segments in [(1, 1), (3, 2), (8, 2), (8, 5), (12, 4)]:
+    for pairs, segments in [(1, 1), (3, 2), (8, 2), (5, 3), (8, 5), (12, 4)]:
         net, twin = deep(pairs), deep(pairs)
         x, labels = torch.randn(512, 64), torch.arange(512) % 10
         forward = partial(checkpointed, net, x, segments)
         longest = math.ceil(len(net) / segments)  # layers of a segment
         with check.case(f"{len(net)} layers, {counted(segments, 'segment')}"):
             held = kept(forward, *net.parameters()) / x.nbytes
-            more = f"forward keeps {held:.1f} times x for backward. Keep the segments' inputs alone"
+            more = f"the forward pass keeps {held:.1f} times x. Keep the segments' inputs alone"
             expect(
                 held < segments + 0.5,
                 f"{more}: checkpoint each, the last too, {longest} layers long.",
             )
-            few = f"forward keeps only {held:.0f} times x. Is there an input for each segment"
+            few = f"the forward pass keeps only {held:.0f} times x. Is there one for each segment"
             expect(held > math.ceil(len(net) / longest) - 0.5, f"{few}? Is use_reentrant=False?")
             ran = Counter()
             for place in range(0, len(net), 2):
@@ -275,7 +275,7 @@ def checkpoints_by_segment(checkpointed):
                     "does a function that you made in a loop look up a name which has changed"
                     " since?"
                 )
-                what = "backward did not run the same layers again"
+                what = "the backward pass did not run the same layers again"
                 raise CheckFailed(f"{what}: {cure} ({str(error)[:70]}…)") from None
             for number, (weight, right) in enumerate(
                 zip(net.parameters(), twin.parameters(), strict=True)
@@ -287,7 +287,7 @@ def checkpoints_by_segment(checkpointed):
                 what = f"gradient of parameter {number}"
                 expect.close(weight.grad, right.grad, what, rtol=1e-4, atol=1e-7)
             runs = [ran[place] for place in range(0, len(net), 2)]
-            expect(set(runs) == {2}, f"linear layers ran {runs} times; forward and again makes 2.")
+            expect(set(runs) == {2}, f"linear layers ran {runs} times; each should run twice.")
             most = peak(lambda forward=forward: forward().sum().backward())
             most = (most - sum(weight.nbytes for weight in net.parameters())) / x.nbytes
             uneven = f"{most:.0f} times x at the peak: the segments are not equally long."
@@ -598,8 +598,8 @@ def trade(checkpointed, pairs: int, rows: int, runs: int, device) -> dict:
         },
         "longer": {
             "measured": longer,
-            "4/3: backward takes twice forward": dict.fromkeys(cuts, 4 / 3),
-            "1 + forward's measured share": dict.fromkeys(cuts, 1 + share),
+            "4/3: backward pass = 2 forward passes": dict.fromkeys(cuts, 4 / 3),
+            "1 + measured share of the forward pass": dict.fromkeys(cuts, 1 + share),
         },
         "peaks": peaks,
         "forward_share": share,

@@ -27,7 +27,7 @@ def bits() -> Canvas:
 def segments() -> Canvas:
     """Three segments of three layers: after the forward pass, and within the backward pass."""
     canvas = Canvas(36)
-    rows = ((22, "forward", ("", "", "")), (6, "backward", ("", "again", "freed")))
+    rows = ((22, "forward\npass", ("", "", "")), (6, "backward\npass", ("", "again", "freed")))
     for y, name, states in rows:
         canvas.text((13, y + 3), name, align="right", bold=True)
         for segment in range(3):

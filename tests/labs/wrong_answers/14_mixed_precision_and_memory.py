@@ -43,6 +43,8 @@ WRONG = [
           "    with torch.no_grad():\n        for weight in net.parameters():\n"
           "            weight -= optimizer.param_groups[0]['lr'] * weight.grad\n",
           "the given optimizer made 0 steps"),
+    Wrong("14.2", "trains in evaluation mode", "    optimizer.zero_grad()\n",
+          "    net.eval()\n    optimizer.zero_grad()\n", "left the net in evaluation mode"),
     Wrong("14.2", "weights become bfloat16", "    optimizer.zero_grad()", """\
     net.bfloat16()
     images = images.bfloat16()
@@ -68,7 +70,7 @@ with torch.autocast(images.device.type, torch.bfloat16):
     Wrong("14.2", "backward inside autocast",
           ["    loss = F.cross_entropy(logits.float(), labels)\n    loss.backward()\n"],
           ["        loss = F.cross_entropy(logits.float(), labels)\n        loss.backward()\n"],
-          "ackward ran inside torch.autocast"),
+          "backward pass ran inside torch.autocast"),
     Wrong("14.1", "no answer whether the step was taken", "return True", "return None",
           "whether the step was taken"),
     Wrong("14.3", "a column put into the caller's table", "    relu = layers",
@@ -85,12 +87,16 @@ with torch.autocast(images.device.type, torch.bfloat16):
           "needs no output of its own"),
     Wrong("14.3", "the input is forgotten", "numbers = image + ", "numbers = ", "The images are missing"),
     Wrong("14.3", "always ten classes", "layers.activations.iloc[-1]", "10", "VGG, 400 classes"),
+    Wrong("14.3", "the loss always in float32", [" + layers.activations.iloc[-1]", "value * numbers"],
+          ["", "value * numbers + 4 * layers.activations.iloc[-1]"], "24 images, bfloat16"),
     Wrong("14.3", "nothing kept by the loss", " + layers.activations.iloc[-1]", "",
           "Digits, 8 images, float32: bytes kept"),
     Wrong("14.4", "nothing is checkpointed",
-          CHECKPOINT, "x = net[start : start + length](x)", "forward keeps"),
+          CHECKPOINT, "x = net[start : start + length](x)", "forward pass keeps"),
     Wrong("14.4", "the rest is dropped", ["-(-len(net) // segments)", "range(0, len(net), length)"],
           ["len(net) // segments", "range(0, segments * length, length)"], "did every layer run"),
+    Wrong("14.4", "a shorter last segment is dropped", "range(0, len(net), length)",
+          "range(0, len(net) - length + 1, length)", "Is there one for each segment"),
     Wrong("14.4", "a lambda that finds another part later", CHECKPOINT, """\
 part = net[start : start + length]
         x = checkpoint(lambda h: part(h), x, use_reentrant=False)""", "did not run the same layers"),

@@ -404,7 +404,7 @@ predict.right("21.3", chunks_lead_from_kB=chunks_lead[min(chunks_lead)])
 #
 # <details><summary>Hint 1: where does the result go?</summary>
 #
-# Into another array of the same length and dtype: `np.empty_like(gradient)`.
+# Into another array of the same shape and dtype: `np.empty_like(gradient)`.
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #

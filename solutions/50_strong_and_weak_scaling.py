@@ -210,7 +210,7 @@ for kind in jobs:
         step = job[0]["step"]
         loss = job[0]["loss"]
         place = job[0]["place"]
-        print(f"{kind:6} {ranks} ranks: {step}; loss {loss:.3f}")
+        print(f"{kind:6} ranks {ranks}: {step}; loss {loss:.3f}")
         record.add(kind, seconds=step, ranks=ranks, images=batch, **place.fields())
         jobs[kind][ranks] = job
         measured[kind][ranks] = step

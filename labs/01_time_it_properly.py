@@ -423,7 +423,7 @@ print("One against one:", timing.ratio(convolution, convolution, device=device))
 # which has an overhead of its own, and the two convolutions share one wait.
 #
 # ## 5. Many ranks wait for the slowest one
-# A *rank* is one of many processes that train together ([lab 20](20_ranks_and_messages.ipynb)). A training step on many ranks ends
+# A *[rank](../labs/GLOSSARY.md#rank)* is one of many processes that train together ([lab 20](20_ranks_and_messages.ipynb)). A training step on many ranks ends
 # only when its slowest rank has finished. Suppose that every rank is disturbed in 2 % of its steps,
 # independently of the other ranks, and that a disturbed step takes 15 ms instead of 10 ms. The
 # median of every single rank is 10 ms. The next cell draws random numbers for 10,000 steps to find

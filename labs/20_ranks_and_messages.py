@@ -426,11 +426,11 @@ predict.compare("20.3", short_us=short * 1e6, long_GB_per_s=sizes[-1] / long / 1
 # processor's cache, or that other programs use the memory, too.
 #
 # A point is the median of many samples, and its bar contains the middle half of them (the
-# *interquartile range*). Where the bar is long, the printed line says *not steady* ([lab 01](01_time_it_properly.ipynb)), and
+# *[interquartile range](../labs/GLOSSARY.md#interquartile-range)*). Where the bar is long, the printed line says *not steady* ([lab 01](01_time_it_properly.ipynb)), and
 # you should not quote such a number.
 #
 # Between two machines a message might have a latency of 2 µs and a bandwidth of 12 GB/s. Which of
-# the two numbers matters for a message of 8 bytes, and which for a gradient of 100 MB?
+# the two numbers matters for a message of 8 bytes, and which for a [gradient](../labs/GLOSSARY.md#gradient) of 100 MB?
 # <details><summary>Answer</summary> The 8 bytes take 2 µs, nearly all of it latency. The bytes of
 # 100 MB take 8,300 µs, so the latency of 2 µs does not matter.</details>
 #
@@ -444,7 +444,7 @@ predict.compare("20.3", short_us=short * 1e6, long_GB_per_s=sizes[-1] / long / 1
 # - The time of a message is a fixed latency plus its bytes divided by the bandwidth. A few long
 #   messages are therefore faster than many short ones.
 #
-# [Lab 21](21_collectives.ipynb) builds collectives, such as the allreduce that averages gradients, from these calls.
+# [Lab 21](21_collectives.ipynb) builds [collectives](../labs/GLOSSARY.md#collective), such as the [allreduce](../labs/GLOSSARY.md#allreduce) that averages gradients, from these calls.
 #
 # ## Going further (optional)
 # These two parts take about 15 minutes each. [Lab 22](22_latency_and_bandwidth.ipynb) uses the eager limit, if you have measured it.

@@ -2,10 +2,10 @@
 # <!-- Generated from solutions/21_collectives.py by `make labs`. Learners work on a copy in work/. -->
 # # 21 Collectives
 #
-# Data-parallel training needs only a few kinds of communication. At the start all ranks have to get
-# the same weights, and after every backward pass all ranks need the average of their gradients. If
+# Data-parallel training needs only a few kinds of communication. At the start all [ranks](../labs/GLOSSARY.md#rank) have to get
+# the same weights, and after every [backward pass](../labs/GLOSSARY.md#backward-pass) all ranks need the average of their [gradients](../labs/GLOSSARY.md#gradient). If
 # you wrote such an exchange with single messages in your training script, it would be long, slow
-# and different for every number of ranks. MPI (Message Passing Interface) therefore offers
+# and different for every number of ranks. [MPI](../labs/GLOSSARY.md#MPI) (Message Passing Interface) therefore offers
 # **collectives**, which are operations in which all ranks of a group take part. Nearly all
 # communication of data-parallel training consists of five of them.
 #
@@ -299,7 +299,7 @@ print(f"Steps on four ranks: tree {max(tree.steps)}, chunks {max(chunks.steps)}.
 # vectors. The 6 steps of the chunks send a quarter each, which takes as long as 1.5 vectors.
 #
 # ### Which one is faster, computed
-# Suppose that a message of n bytes takes α + nβ seconds, with a latency α = 2 µs and a bandwidth
+# Suppose that a message of n bytes takes α + nβ seconds, with a [latency](../labs/GLOSSARY.md#latency) α = 2 µs and a [bandwidth](../labs/GLOSSARY.md#bandwidth)
 # 1/β = 12 GB/s, as between machines with a fast network. On 4 ranks the two algorithms then take
 #
 # | | steps | bytes in each | seconds |
@@ -365,7 +365,7 @@ predict.right("21.3", chunks_lead_from_kB=chunks_lead[min(chunks_lead)])
 # α more and 12 − 126/64 = 10.03 nβ less, so n = 11.4 α/β = 273 kB.
 #
 # Which algorithm should sum the gradients of a network of 100 MB, and which a single number such as
-# a loss?
+# a [loss](../labs/GLOSSARY.md#loss)?
 # <details><summary>Answer</summary> Chunks for the gradients, and the tree for the loss. Libraries choose by size, and [lab 24](24_trees_and_halving.ipynb) builds such a choice.</details>
 #
 # ### MPI's own collectives
@@ -463,7 +463,7 @@ for name, row in times.items():
 #
 # You might see wide bars instead, in which case the cores are most likely busy with other programs.
 # You might also see curves that cross twice, perhaps for the same reason, perhaps because longer
-# messages use rendezvous instead of eager ([lab 20](20_ranks_and_messages.ipynb)). Points that are listed as *not steady* varied
+# messages use [rendezvous](../labs/GLOSSARY.md#rendezvous) instead of eager ([lab 20](20_ranks_and_messages.ipynb)). Points that are listed as *not steady* varied
 # much from sample to sample ([lab 01](01_time_it_properly.ipynb)) and mean nothing, so run the cell again. For a network between
 # machines, look at the computed curves above, because here all messages go through memory.
 #
@@ -471,7 +471,7 @@ for name, row in times.items():
 # - Broadcast makes all ranks equal, and allreduce adds up vectors and gives the sum to all ranks.
 #   Data-parallel training needs little else.
 # - A tree takes few steps, which is good for short vectors. Chunks send few bytes, which is good
-#   for long ones. MPI and NCCL choose by size ([lab 24](24_trees_and_halving.ipynb)).
+#   for long ones. MPI and [NCCL](../labs/GLOSSARY.md#NCCL) choose by size ([lab 24](24_trees_and_halving.ipynb)).
 # - `Allreduce` adds, so you have to divide to get the mean. MPI requires the same call, root,
 #   length and dtype on every rank.
 #

@@ -3,20 +3,20 @@
 # # 68 Inference over ranks
 #
 # A network is trained once and then used for months, so most of the devices of a large service do
-# *inference*. For a language model this is harder than one forward pass. The model produces a text
+# *[inference](../labs/GLOSSARY.md#inference)*. For a language model this is harder than one [forward pass](../labs/GLOSSARY.md#forward-pass). The model produces a text
 # token by token, every token waits for the one before it, and each step reads all weights from
 # memory to do very little arithmetic. A GPU that training keeps busy can reach less than a
 # hundredth of its peak when it generates text for one user, and more GPUs do not help by
 # themselves.
 #
 # In this lab we generate text with the GPT (generative pre-trained transformer) of [lab 64](64_tensor_parallel.ipynb), on one
-# device and over ranks. We write the cache that avoids computing everything again, count what a
-# step costs, partition the model over ranks, and write the scheduler that batches the requests of
+# device and over [ranks](../labs/GLOSSARY.md#rank). We write the cache that avoids computing everything again, count what a
+# step costs, partition the model over ranks, and write the [scheduler](../labs/GLOSSARY.md#scheduler) that batches the requests of
 # many users. At each point we predict the two times that a user notices, and compare them with
 # measurements.
 #
 # **After this lab you can** (1) write attention with a KV cache and prove that it chooses the same
-# tokens, (2) compute the arithmetic intensity of prefill and decode, (3) place the two allreduces
+# tokens, (2) compute the arithmetic intensity of prefill and decode, (3) place the two [allreduces](../labs/GLOSSARY.md#allreduce)
 # of a tensor-parallel layer, (4) decide between replicas and tensor parallelism for given devices,
 # (5) write the step of a scheduler for continuous batching, and (6) say what a separate pool of
 # devices for prefill changes.
@@ -99,8 +99,8 @@ print("the same labels:", np.array_equal(served[1].labels, served[size].labels))
 # of the images. Whether the whole call is faster depends on the images: with only 34,000 operations
 # for an image of 256 bytes, it may take longer to send an image than to classify it. A service
 # avoids the scatter with a *load balancer*, which passes each request to one of the replicas. The
-# latency of a single image does not improve in any case, since one replica still does the whole
-# forward pass. Replicas improve *throughput*. Of these two ways to use several devices, only a
+# [latency](../labs/GLOSSARY.md#latency) of a single image does not improve in any case, since one replica still does the whole
+# forward pass. Replicas improve *[throughput](../labs/GLOSSARY.md#throughput)*. Of these two ways to use several devices, only a
 # partitioned model can improve *latency*.
 #
 # ## 2. Prefill, decode and the KV cache
@@ -226,7 +226,7 @@ predict.right("68.1", positions=positions, time=ratios["large"].median)
 # - The keys and the values of a position are `hidden` numbers each, in every layer. Each sequence
 #   reads those of its own `context` positions.
 #
-# The activations of one layer are small and stay in caches, so they are left out. As an example,
+# The [activations](../labs/GLOSSARY.md#activation) of one layer are small and stay in caches, so they are left out. As an example,
 # the last matrix of the model, which returns a score for each of the *v* characters, has hidden ·
 # *v* weights. For 8 sequences it does 2 · 8 · hidden · *v* flops and reads hidden · *v* numbers of
 # `size` bytes, so that its intensity is 16 / `size` flops per byte.
@@ -332,7 +332,7 @@ plots.lines(
 # grows as fast as its sequences, and batching gains little more.
 #
 # The steps of decode stay well below the slanted roof, by a factor of 1.3 to 4 in our runs on two
-# cores, because a product with few rows reaches less of the memory bandwidth than
+# cores, because a product with few rows reaches less of the memory [bandwidth](../labs/GLOSSARY.md#bandwidth) than
 # the copy by which the roof was measured. (One sequence has a routine of its own, the product of a
 # matrix and a vector, and can take half as long as two.)
 #
@@ -347,7 +347,7 @@ plots.lines(
 # A batch does not make a single request faster. If its latency counts, or if the weights do not fit
 # into one device, the layers have to be partitioned. We use the cuts of [lab 64](64_tensor_parallel.ipynb): a rank has some
 # heads of the attention, *with their part of the KV cache*, and some columns and rows of the MLP.
-# Each rank then reads only its part of the weights and of the cache. There is no backward pass, so
+# Each rank then reads only its part of the weights and of the cache. There is no [backward pass](../labs/GLOSSARY.md#backward-pass), so
 # of the pair f and g in [lab 64](64_tensor_parallel.ipynb) only g remains, the allreduce that adds up the terms of all ranks:
 
 # %%
@@ -539,15 +539,15 @@ predict.right(
 # ranks. And at every allreduce the ranks wait for the later one, which is why the column *in
 # allreduces* is larger than 12 times α would be. If another program runs on one of the cores,
 # tensor parallelism suffers in all of its allreduces, so on a busy machine you may see the replicas
-# win everywhere. This is the effect of a straggler ([lab 53](53_straggler_hunt.ipynb)). A prediction is also no better than
+# win everywhere. This is the effect of a [straggler](../labs/GLOSSARY.md#straggler) ([lab 53](53_straggler_hunt.ipynb)). A prediction is also no better than
 # the step of section 3 that it is made from: if that cell ran while the machine was busy, run it
 # again.
 #
 # ### The same question for eight GPUs
 # Your two functions also answer the question for hardware that is not here. Take a model with 40
 # layers and hidden size 5,120 (12.6 billion weights, 25 GB in 16 bits), with 1,000 positions in
-# each cache. We compute the *least* time of a step by the roofline of an H100. The allreduces run
-# on the virtual cluster, our simulator, for eight GPUs in one node, and for eight nodes with one
+# each cache. We compute the *least* time of a step by the [roofline](../labs/GLOSSARY.md#roofline) of an H100. The allreduces run
+# on the [virtual cluster](../labs/GLOSSARY.md#virtual-cluster), our simulator, for eight GPUs in one node, and for eight nodes with one
 # GPU each, connected by InfiniBand NDR.
 
 # %%

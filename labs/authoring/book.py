@@ -20,13 +20,13 @@ from labkit.errors import LabError, exit_status
 from authoring import links, overview, tour
 
 MARK = "book.json"
-PAGES = {"glossary": "labs/GLOSSARY.md", "formulas": "docs/FORMULAS.md"}
+PAGES = {"glossary": links.GLOSSARY, "formulas": "docs/FORMULAS.md"}
 # Where the text points from notebooks/, and where that lies in the book.
 _MOVED = {
     f"../{links.FIGURES}/": "figures/",
     "../notebooks/": "",
     "../docs/FORMULAS.md": "formulas.md",
-    "../labs/GLOSSARY.md": "glossary.md",
+    f"../{links.GLOSSARY}": "glossary.md",
 }
 _BESIDE = re.compile(r"\[(?P<words>[^\]]*)\]\((?P<target>\.\./[^)]+|\d\d_\w+\.ipynb)\)")
 _SETTINGS = {
@@ -40,12 +40,18 @@ _SETTINGS = {
     "extensions": ["myst_nb", "sphinx-mathjax-offline"],
     "myst_enable_extensions": ["dollarmath"],
     "myst_heading_anchors": 3,
+    "myst_heading_slug_func": "authoring.book.anchor",
     "nb_execution_mode": "off",
     "nb_merge_streams": True,
     "suppress_warnings": ["misc.highlighting_failure", "myst.header"],  # a program may have … in it
     "nb_code_prompt_show": "Show the answer",
     "nb_code_prompt_hide": "Hide the answer",
 }
+
+
+def anchor(heading: str) -> str:
+    """A heading's name in links, as JupyterLab has it."""
+    return heading.replace(" ", "-")
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -45,12 +45,15 @@ def _written(lab: Lab, texts: list[str]) -> list[Cell]:
     out."""
     texts = list(texts)
     root = lab.path.parents[1]
-    for place, cell in enumerate(lab.cells):
-        if cell.kind == "markdown":
-            try:
-                texts[place] = links.expand(texts[place], lab.stem, root)
-            except LabError as error:
-                raise lab.wrong(cell.line, str(error)) from None
+    prose = [place for place, cell in enumerate(lab.cells) if cell.kind == "markdown"]
+    for place in prose:
+        try:
+            texts[place] = links.expand(texts[place], lab.stem, root)
+        except LabError as error:
+            raise lab.wrong(lab.cells[place].line, str(error)) from None
+    linked = links.to_glossary([texts[place] for place in prose], lab.stem, root)
+    for place, text in zip(prose, linked, strict=True):
+        texts[place] = text
     for exercise in lab.exercises:
         asked = tries.asked(lab, exercise.number)
         if asked and exercise.check is not None:

@@ -15,7 +15,7 @@
 #
 # **After this lab you can** (1) write the loss, the gradient and the SGD step yourself, (2) write a
 # correct training step in PyTorch, (3) measure accuracy without side effects, (4) say where the
-# time of a step goes, and, in the optional parts, and (5) tell from its loss whether a learning
+# time of a step goes, and, from the optional parts, (5) tell from its loss whether a learning
 # rate is too low or too high.
 #
 # ![A training step as a cycle: forward pass, loss, backward pass, update of the weights; the next batch begins a new step](../notebooks/figures/10_step.svg)
@@ -327,7 +327,7 @@ def train_step(net, optimizer, images, labels) -> float:
 
 
 # %%
-# Asked: What is asked, of four steps: the loss before the update, and weights
+# Asked: Four steps: the loss before the update, one forward pass, and weights
 # that move by rate times gradient.
 check("10.3", train_step)
 
@@ -441,7 +441,7 @@ for seed in seeds:
     curves.append(losses)
 
 # %%
-title = f"In as many steps three layers get lower than one (seed {seeds[0]})"
+title = f"Three layers reach a lower loss in as many steps (seed {seeds[0]})"
 both = {"one layer, by hand": by_hand[0][0], "three layers, PyTorch": curves[0]}
 plots.loss(both, title=title, name="loss")
 
@@ -501,7 +501,7 @@ record.add("accuracy", unit="%", one_layer=shares["one layer"], three_layers=sha
 plots.bars(
     bars,
     ylabel="test digits right (%)",
-    title="After as many steps three layers get more right",
+    title="Three layers get more test digits right after as many steps",
     name="accuracy",
 )
 
@@ -513,8 +513,8 @@ plots.bars(
 # ### What you take away
 # - The loss of a batch is a **mean**, so N images on one device can become N/4 images on each of
 #   four devices, with averaged gradients ([lab 30](30_average_gradients.ipynb)).
-# - If the loss falls very slowly, the learning rate is too low. If it jumps up or stays near ln 10,
-#   the rate is too high (see the first optional part).
+# - If the loss falls very slowly, the learning rate is too low. If it jumps up and then stays near
+#   ln 10, the rate is too high (see the first optional part).
 # - A training step clears the gradients, computes forward pass, loss and backward pass, and updates
 #   the weights. If you forget to clear, PyTorch reports no error. Try it in 10.3, where the check
 #   detects it.
@@ -731,6 +731,7 @@ for name in workloads.chosen(workload):
 
 # %% [markdown]
 # ### Further reading
+# - K. He, X. Zhang, S. Ren and J. Sun, *[Delving Deep into Rectifiers: Surpassing Human-Level Performance on ImageNet Classification](https://arxiv.org/abs/1502.01852)*, ICCV, 2015. Why the variance of the initial weights is 2 / inputs where ReLU follows.
 # - D. Rumelhart, G. Hinton and R. Williams, *[Learning representations by back-propagating errors](https://doi.org/10.1038/323533a0)*, Nature 323, 1986. The paper that made backpropagation known.
 # - [PyTorch documentation](https://docs.pytorch.org/docs/stable/). PyTorch's documentation. The tutorial on `torch.autograd` explains what `backward`
 #   records.

@@ -293,8 +293,9 @@ predict.compare("50.1", speedup_strong=speedup_here, efficiency_weak=efficiency_
 #
 # On your machine, a curve may also lie above the ideal. In that case, the smaller share of the
 # images may fit into a cache (*super-linear* speed-up), or another program disturbed the run on one
-# rank. Wide bars, and "not steady" in a title, mean that the machine was busy. You cannot conclude
-# anything from such a curve, so measure again.
+# rank. Wide bars, and "not steady" in a title, mean that the machine was busy. A speed-up below 1
+# on two ranks usually means the same, even with narrow bars, if other programs use the cores all
+# the time. You cannot conclude anything from such a curve, so measure again.
 #
 # A colleague's program computes four times as slowly as yours, and yet it scales better. How is
 # this possible?
@@ -369,7 +370,9 @@ if largest > 1:  # a batch job of one rank is only the first point of a study
 # errors in percent of each time and also fits t(1), while your fit takes t(1) as exact.
 #
 # On two cores there are only two points, and **two points fit any line**, so the curve goes through
-# both of them whether the law holds or not. To test a law, you need at least a third point.
+# both of them whether the law holds or not. To test a law, you need at least a third point. (If s by
+# hand is above 100 % or below 0, two ranks were slower than one or more than twice as fast, which no
+# s can express. The fit of labkit then stops at 100 % or 0, and its curve misses the second point.)
 #
 # ### Measure where the law ends
 # Two cores cannot show what happens on many ranks, but the formula of [lab 23](23_ring_allreduce.ipynb) can. The next cell
@@ -532,7 +535,7 @@ def split(job):
     """{"compute", "wait", "communicate"}: ms of each step, of a job's results by rank."""
     compute = np.stack([of_rank["compute"] for of_rank in job], axis=1)
     allreduce = np.stack([of_rank["allreduce"] for of_rank in job], axis=1)
-    return {name: 1e3 * seconds for name, seconds in where(compute, allreduce).items()}
+    return {name: 1e3 * np.array(seconds) for name, seconds in where(compute, allreduce).items()}
 
 
 parts = {}

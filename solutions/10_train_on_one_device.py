@@ -14,7 +14,7 @@
 #
 # **After this lab you can** (1) write the loss, the gradient and the SGD step yourself, (2) write a
 # correct training step in PyTorch, (3) measure accuracy without side effects, (4) say where the
-# time of a step goes, and, in the optional parts, and (5) tell from its loss whether a learning
+# time of a step goes, and, from the optional parts, (5) tell from its loss whether a learning
 # rate is too low or too high.
 #
 # ![A training step as a cycle: forward pass, loss, backward pass, update of the weights; the next batch begins a new step](10_step.svg)
@@ -453,7 +453,7 @@ for seed in seeds:
     curves.append(losses)
 
 # %%
-title = f"In as many steps three layers get lower than one (seed {seeds[0]})"
+title = f"Three layers reach a lower loss in as many steps (seed {seeds[0]})"
 both = {"one layer, by hand": by_hand[0][0], "three layers, PyTorch": curves[0]}
 plots.loss(both, title=title, name="loss")
 
@@ -518,7 +518,7 @@ record.add("accuracy", unit="%", one_layer=shares["one layer"], three_layers=sha
 plots.bars(
     bars,
     ylabel="test digits right (%)",
-    title="After as many steps three layers get more right",
+    title="Three layers get more test digits right after as many steps",
     name="accuracy",
 )
 
@@ -530,8 +530,8 @@ plots.bars(
 # ### What you take away
 # - The loss of a batch is a **mean**, so N images on one device can become N/4 images on each of
 #   four devices, with averaged gradients (lab 30).
-# - If the loss falls very slowly, the learning rate is too low. If it jumps up or stays near ln 10,
-#   the rate is too high (see the first optional part).
+# - If the loss falls very slowly, the learning rate is too low. If it jumps up and then stays near
+#   ln 10, the rate is too high (see the first optional part).
 # - A training step clears the gradients, computes forward pass, loss and backward pass, and updates
 #   the weights. If you forget to clear, PyTorch reports no error. Try it in 10.3, where the check
 #   detects it.
@@ -748,6 +748,7 @@ for name in workloads.chosen(workload):
 
 # %% [markdown]
 # ### Further reading
+# - [@he2015] Why the variance of the initial weights is 2 / inputs where ReLU follows.
 # - [@rumelhart1986] The paper that made backpropagation known.
 # - [@pytorch] PyTorch's documentation. The tutorial on `torch.autograd` explains what `backward`
 #   records.

@@ -10,20 +10,31 @@ import platform
 import types
 
 from labkit import check, expect, launch, predict
+from labkit.errors import counted
 
 
 @check.exercise("00.1")
 def shares_of_a_machine(per_rank, ranks, report):
     """The shares of a machine with 6 cores and 2 GPUs, of 1 to 12 ranks; with one GPU, and none."""
-    # Another machine: 64 cores, of which a job may use 6; 256 GiB, of which 33.1 are free; 2 GPUs.
-    node = {
-        "machine": {"cores": 6, "cores_in_all": 64, "memory_gib": 256.0, "memory_free_gib": 33.1},
-        "gpu": {"devices": [{"name": "A100"}, {"name": "A100"}]},
-    }
-    for count, threads in ((1, 6), (3, 2), (4, 1), (12, 1)):
-        want = {"threads": threads, "memory_gib": 33.1 / count, "gpus": 2}
-        slips = {"`gpus` is not divided: every rank sees all of them": {**want, "gpus": 2 // count}}
-        with check.case(f"Ranks: {count}, 6 cores of 64, 33.1 GiB free of 256, 2 GPUs"):
+    # Another machine: 64 cores, of which a job may use 6; 256 GiB, of which 33.1 are free.
+    machine = {"cores": 6, "cores_in_all": 64, "memory_gib": 256.0, "memory_free_gib": 33.1}
+    two = [{"name": "A100"}, {"name": "A100"}]
+    for count, threads, devices in (
+        (1, 6, two),
+        (3, 2, two),
+        (2, 3, two[:1]),
+        (2, 3, None),
+        (4, 1, two),
+        (12, 1, two),
+    ):
+        node = {"machine": machine, "gpu": {"devices": devices}}
+        gpus = len(devices or [])
+        want = {"threads": threads, "memory_gib": 33.1 / count, "gpus": gpus}
+        slips = {
+            "`gpus` is not divided: every rank sees all of them": {**want, "gpus": gpus // count}
+        }
+        here = f"6 cores of 64, 33.1 GiB free of 256, {counted(gpus, 'GPU')}"
+        with check.case(f"Ranks: {count}, {here}"):
             given = copy.deepcopy(node)
             got = per_rank(given, count)
             expect.close(got, want, "your answer's", slips=slips)
@@ -31,12 +42,6 @@ def shares_of_a_machine(per_rank, ranks, report):
     for name in ("threads", "gpus"):
         whole = isinstance(got[name], numbers.Integral) and not isinstance(got[name], bool)
         expect(whole, f"`{name}` is {got[name]!r}, but it must be a whole number, an int.")
-    node["gpu"] = {"devices": [{"name": "H100"}]}
-    expect.equal(per_rank(node, 2)["gpus"], 1, "`gpus` of a machine with one GPU")
-    node["gpu"] = {"devices": None}
-    expect.equal(
-        per_rank(node, 2)["gpus"], 0, "`gpus` where the doctor found none (devices is None)"
-    )
     print(f"Each of {ranks} ranks may use here: {per_rank(report, ranks)}")
 
 
@@ -78,7 +83,7 @@ def who_the_ranks_are(who_am_i, ranks):
             is_text = isinstance(library, str)
             expect(is_text, f"`library` is {library}, but MPI.Get_library_version() gives text.")
             expect(
-                library == version,
+                library.strip() == version.strip(),
                 f"`library` is {library!r}: ask MPI.Get_library_version(), no quotes.",
             )
     print("Library:", library.splitlines()[0])

@@ -74,7 +74,7 @@ def right_and_cheap(
     by_size = launch.run(on_every_size, test, ranks=launch.ranks_here(5), timeout=patience)[0]
     for size, costs in by_size.items():
         for root, cost in costs.items():
-            where = f"with {counted(size, 'rank')} and root {root}"
+            where = f"with {counted(size, 'rank')}" + ("" if chunk else f" and root {root}")
             subject = f"{function.__name__} is right. But {where}, the number of"
             expect.equal(cost.values / LENGTHS[0], times * (size - 1), f"{subject} vectors sent")
             expect.equal(cost.rounds, times * steps(size), f"{subject} steps")
@@ -118,7 +118,7 @@ def expect_results(comm, function, want, chunk):
 
 
 def expect_mean(average, comm):
-    gradients = np.random.default_rng(comm.size).random((comm.size, 7)).astype(np.float32)
+    gradients = np.random.default_rng(comm.size).random((comm.size, 3, 2)).astype(np.float32)
     before = gradients[comm.rank]
     gradient = before.copy()
     log = CallLog(comm)
@@ -129,7 +129,7 @@ def expect_mean(average, comm):
         "this is the sum over the ranks, not the mean": comm.size * want,
         "this is the rank's own gradient: the others' are not in it": before,
         "this is one number for all positions; each position has its own mean": np.full(
-            7, want.mean()
+            want.shape, want.mean()
         ),
     }
     because = "Do all ranks call Allreduce, and is the result returned?"

@@ -62,6 +62,8 @@ def parts_of_a_step(where):
     given = computing.copy(), summing.copy()
     got = where(*given)
     expect(isinstance(got, dict), f"where returns a dict; it returned {got}.")
+    parts = ["communicate", "compute", "wait"]
+    expect.equal(sorted(got), parts, "the keys of the dict: these three and no other")
     slips = {
         "in the third step rank 1 computes longest, but rank 0 came last: it began late": [2, 3, 99]
     }

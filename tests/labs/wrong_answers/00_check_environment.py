@@ -36,6 +36,12 @@ WRONG = [
           "The report was changed"),
     Wrong("00.1", "threads as a float", 'max(1, machine["cores"] // ranks)',
           'max(1.0, machine["cores"] // ranks)', "`threads` is 1.0, but it must be a whole number"),
+    Wrong("00.1", "memory as text", '"memory_gib": machine["memory_free_gib"] / ranks',
+          '"memory_gib": str(machine["memory_free_gib"] / ranks)', "expected numbers, got '33.1'"),
+    Wrong("00.1", "an empty list written into the report where it has None",
+          '    machine = report["machine"]\n',
+          '    machine = report["machine"]\n    report["gpu"]["devices"] = report["gpu"]["devices"] or []\n',
+          "0 GPUs: The report was changed"),
     Wrong("00.2", "a number from the screen", "os.getpid()", "1234", "not all different"),
     Wrong("00.2", "a pid taken beforehand, by the notebook",
           ["def who_am_i(comm)", ": os.getpid()"], ["def who_am_i(comm, pid=os.getpid())", ": pid"],
@@ -90,6 +96,8 @@ RIGHT = [
           ], [
           "    import socket\n\n    me = dict(rank=comm.Get_rank(), ranks=comm.Get_size())\n"
           "    me.update(host=socket.gethostname(), pid=os.getpid())\n"]),
+    Right("00.2", "the library without its last line break", "MPI.Get_library_version()",
+          "MPI.Get_library_version().strip()"),
     Right("00.2", "one dict, the library first", "    return {**me, \"library\": MPI.Get_library_version()}",
           "    return dict(library=MPI.Get_library_version(), **me)"),
     Right("00.3", "sent first, received second: short messages are taken along", GREET, """\

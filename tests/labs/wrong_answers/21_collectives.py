@@ -179,8 +179,10 @@ WRONG = [
 
     comm.Allreduce(MPI.IN_PLACE, gradient)
     return gradient / comm.size""", "`gradient` was changed"),
-    Wrong("21.4", "result of another dtype", "np.empty_like(gradient)", "np.empty(len(gradient))",
+    Wrong("21.4", "result of another dtype", "np.empty_like(gradient)", "np.empty(gradient.shape)",
           "differ in dtype"),
+    Wrong("21.4", "flat, whatever the gradient's shape is", "np.empty_like(gradient)",
+          "np.empty(gradient.size, gradient.dtype)", "the mean: expected shape (3, 2), got (6,)"),
     Wrong("21.4", "small letters", "comm.Allreduce(gradient, mean)\n    return mean",
           "return comm.allreduce(gradient)",
           "the right mean, but by the calls"),

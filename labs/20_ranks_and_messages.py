@@ -21,8 +21,9 @@
 #
 # ![Two sequence diagrams of a sender and a receiver. Left, eager: Send copies the message and returns at once. Right, rendezvous: Send waits until the receiver has called Recv](../notebooks/figures/20_protocols.svg)
 #
-# *The two protocols for sending. A short message is sent eagerly: `Send` copies it and returns. A
-# long message waits for its receiver (rendezvous), and until then `Send` does not return.*
+# *The two protocols for sending; time runs downward. A short message is sent eagerly: `Send` copies
+# it and returns. A long message waits for its receiver (rendezvous), and until then `Send` does not
+# return.*
 #
 # Needs: mpi · Ranks: 4 · Minutes: 60 · Level: beginner · Before: 00
 
@@ -293,7 +294,7 @@ def blur(comm, strip):
 
 # %%
 # What your function blurs, whole and in strips.
-photo = load_sample_image("china.jpg").mean(axis=2)  # 427 rows of 640 grey values
+photo = load_sample_image("china.jpg").mean(axis=2)  # 427 rows of 640 gray values
 
 # %%
 # Asked: The blur of the whole photo, also where half of the ranks are late;
@@ -441,8 +442,8 @@ predict.compare("20.3", short_us=short * 1e6, long_GB_per_s=sizes[-1] / long / 1
 #   `Sendrecv`, or an order.
 # - `Isend` and `Irecv` let a rank compute instead of waiting. Until `Wait` returns, do not touch
 #   the buffers.
-# - The time of a message is a fixed latency plus its bytes divided by the bandwidth. A few long
-#   messages are therefore faster than many short ones.
+# - The time of a message is a fixed latency plus its bytes divided by the bandwidth. The same bytes
+#   therefore arrive sooner in a few long messages than in many short ones.
 #
 # [Lab 21](21_collectives.ipynb) builds [collectives](../labs/GLOSSARY.md#collective), such as the [allreduce](../labs/GLOSSARY.md#allreduce) that averages gradients, from these calls.
 #
@@ -474,7 +475,7 @@ for column, name in ((1, "each rank alone"), (0, "with halos")):
 plots.lines(
     curves,
     xlabel="row of the photo",
-    ylabel="difference from the next row (grey values)",
+    ylabel="difference from the next row (gray values)",
     title="Without halos the strips' borders show",
 )
 

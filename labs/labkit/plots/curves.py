@@ -123,12 +123,23 @@ def bandwidth(
 
 @styled
 def lines(
-    series, *, xlabel, ylabel, title, name=None, logx=False, logy=False, markers=None, xbytes=False
+    series,
+    *,
+    xlabel,
+    ylabel,
+    title,
+    name=None,
+    logx=False,
+    logy=False,
+    markers=None,
+    xbytes=False,
+    labels=None,
 ):
     """Curves over x. series: name -> values (x = 0, 1, …), (x, y), or a dict x -> y (with error
     bars).
 
     xbytes: x of a dict are bytes, powers of two, and are written as such: 8 B, 2 KiB, 1 MiB.
+    labels: name of a curve -> what stands beside each of its points, given as (x, y).
     """
     figure, axes = one_axes(title, xlabel, ylabel)
     axes.set(xscale="log" if logx else "linear", yscale="log" if logy else "linear")
@@ -145,6 +156,10 @@ def lines(
         if not (len(x) <= 30 if markers is None else markers):
             style["marker"] = None
         axes.plot(x, y, label=label, **style)
+        for place, words in zip(
+            zip(x, y, strict=True), (labels or {}).get(label, ()), strict=False
+        ):
+            axes.annotate(words, place, (6, -13), textcoords="offset points", fontsize=10)
     if logx:
         plain_log(axes.xaxis)
     if logy:

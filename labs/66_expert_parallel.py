@@ -287,13 +287,13 @@ def dispatch(comm, rows, experts, count):
     return arrived, arriving, (order, sent, received)
 
 
-def combine(comm, done, weights, token, tokens, trail):
+def combine(comm, done, weights, token, tokens, way_back):
     """Send the experts' results back, and add them up for each of `tokens` tokens.
 
     done: (arrived rows, width). weights, token: (choices,), a choice's weight, and its token's
     number.
     """
-    order, sent, received = trail
+    order, sent, received = way_back
     result = done.new_zeros(tokens, done.shape[1])
     raise NotImplementedError("exercise 66.4: Dispatch and combine")
 
@@ -329,9 +329,9 @@ def moe(comm, x, scores, own, k, factor=None):
     if factor is not None:
         stays = kept(experts, count, capacity_of(len(x), k, count, factor))
         weights, experts, token = weights[stays], experts[stays], token[stays]
-    arrived, arriving, trail = dispatch(comm, x[token], experts, count)
+    arrived, arriving, way_back = dispatch(comm, x[token], experts, count)
     done = by_experts(arrived, arriving, own)
-    return combine(comm, done, weights, token, len(x), trail)
+    return combine(comm, done, weights, token, len(x), way_back)
 
 
 # %% [markdown]
@@ -368,7 +368,7 @@ whole = launch.run(
 )
 table = lab66.training_table(on_ranks[0], whole[0], kept)
 for way, result in on_ranks[0].items():
-    losses = {"loss": result.losses[-1], "apart": table[way]["losses apart, at most"]}
+    losses = {"loss": result.losses[-1], "apart": table[way]["losses, difference to one process"]}
     record.add("trained", ranks=size, way=way, imbalance=result.imbalance, **losses)
 print(pandas.DataFrame(table).map("{:.3g}".format))
 predict.compare(
@@ -388,8 +388,9 @@ plots.lines(
 )
 
 # %% [markdown]
-# **Explain.** *Losses apart* compares each step's loss with that of one process, and the next row
-# the gradients of the router in the last step. You should see differences of rounding only, so the
+# **Explain.** The second row of the table is the largest difference between a step's loss and that of
+# one process, and the third row the largest difference between the router's gradients in the last
+# step. You should see differences of rounding only, so the
 # ranks train the same network. Equal losses over all steps also show that the experts' gradients
 # are the same, because a single wrong update would change every later loss.
 #
@@ -408,6 +409,19 @@ plots.lines(
 # so every rank needs all tokens: they are gathered first (an allgather), and at the end the partial
 # sums are added up, and each rank keeps those of its own tokens (a reduce-scatter).
 #
+# ### Predict
+# This prediction is about your layer of exercise 66.4, in comparison with the cut experts. With k = 2
+# on two ranks, and then on four: how many times as many bytes as tensor parallelism does expert
+# parallelism send in the forward pass? (Count the numbers that a rank sends, with T tokens of d
+# numbers.) And if the router sends three quarters of all choices to the experts of rank 0, how many
+# times as long do the experts of this rank compute as with an even load?
+
+# %%
+predict("66.4", bytes_on_2=..., bytes_on_4=..., times_as_long=...)
+
+# %% [markdown]
+# By counting, the two ways differ in this:
+#
 # | each of p ranks, with T tokens of d numbers | tensor parallel | expert parallel, even load |
 # |---|---|---|
 # | parameters | a p-th | a p-th |
@@ -417,21 +431,14 @@ plots.lines(
 #
 # In both ways the backward pass sends as much as the forward pass.
 #
-# ### Predict
-# With k = 2 on two ranks, and then on four: how many times as many bytes as tensor parallelism does
-# expert parallelism send? And if the router sends three quarters of all choices to the experts of
-# rank 0, how many times as long do the experts of this rank compute as with an even load?
-
-# %%
-predict("66.4", bytes_on_2=..., bytes_on_4=..., times_as_long=...)
-
-# %% [markdown]
 # ### Measure
 # Both layouts compute one forward and backward pass of the same layer, with an even routing and
 # with three skewed ones, in which the scores are set so that a share of the choices goes to rank 0.
 # Bytes are counted on 2 and 4 ranks. Times are measured on 2 ranks, so that each can have a core.
 # We also measure how much processor time each rank spends in its experts alone, which other
-# programs on this machine disturb less. *MB kept* is what autograd keeps for the backward pass.
+# programs on this machine disturb less. *MB kept* is what autograd keeps for the backward pass, *MB
+# of weights* the size of a rank's share of the experts, and *outputs, difference* the largest
+# difference between a layer's outputs and those of one process.
 # This takes about 35 s.
 
 # %%
@@ -468,6 +475,7 @@ plots.lines(
     xlabel="rows of the busiest rank / mean",
     ylabel="ms, forward and backward pass",
     title="Time of a layer, by the load of the busiest rank",
+    from_zero=True,
 )
 busy = launch.run(
     lab66.time_in_experts, dispatch, by_experts, route, sizes, shares, ranks=size, threads=1

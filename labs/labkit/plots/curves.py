@@ -134,12 +134,14 @@ def lines(
     markers=None,
     xbytes=False,
     labels=None,
+    from_zero=False,
 ):
     """Curves over x. series: name -> values (x = 0, 1, …), (x, y), or a dict x -> y (with error
     bars).
 
     xbytes: x of a dict are bytes, powers of two, and are written as such: 8 B, 2 KiB, 1 MiB.
-    labels: name of a curve -> what stands beside each of its points, given as (x, y).
+    labels: name of a curve -> what stands beside each of its points, given as (x, y). from_zero:
+    the y axis begins at 0.
     """
     figure, axes = one_axes(title, xlabel, ylabel)
     axes.set(xscale="log" if logx else "linear", yscale="log" if logy else "linear")
@@ -169,6 +171,8 @@ def lines(
         byte_ticks(axes, ticks)
     elif ticks:
         axes.set_xticks(ticks, [f"{x:g}" for x in ticks])
+    if from_zero:
+        axes.set_ylim(bottom=0)
     if len(series) > 1:
         _legend(figure, axes, len(series))
     return done(figure, name or title)

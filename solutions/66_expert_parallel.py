@@ -13,7 +13,8 @@
 # around the experts, *dispatch* and *combine*, with `Alltoallv` on real ranks. We compare outputs
 # and gradients with one process, train the layer with and without a loss that balances the load,
 # and compare it with a layer whose experts are all cut, as in lab 64. On a virtual cluster we find
-# out which link decides. In an optional last part, a cost model chooses a layout for DeepSeek-V3.
+# out which link decides. In an optional last part (about 20 minutes more), a cost model chooses a
+# layout for DeepSeek-V3.
 #
 # **After this lab you can** (1) write a router, its load-balancing loss and its capacity, (2) write
 # dispatch and combine, and test that they compute what one device does, (3) say what imbalance
@@ -26,7 +27,7 @@
 # which every rank sends rows to every other rank. The lengths of the messages depend on what the
 # router has chosen.*
 #
-# Needs: mpi, torch · Ranks: 4 · Minutes: 90 · Level: advanced · Before: 21, 26, 62, 64
+# Needs: mpi, torch · Ranks: 4 · Minutes: 75 · Level: advanced · Before: 21, 26, 62, 64
 
 # %%
 import math
@@ -620,26 +621,6 @@ plots.lines(
 print(pandas.DataFrame(dispatched).mul(1e6).map("{:.0f}".format).to_string())
 
 # %% [markdown]
-# ### What does a hot expert cost?
-# Now one rank receives more rows than the others, because one of its experts is popular (*hot*).
-# The rows of each source are sent by `Alltoallv`, with 4,096 tokens per rank.
-
-# %%
-hot = {}
-for where, ranks in (("eight nodes", ranks_of_map), ("one node", 8)):
-    slow = {}
-    for times_mean in (1.0, 2.0, 4.0):
-        slow[times_mean] = lab66.hot_dispatch(machine, ranks, 4096, times_mean)
-    hot[where] = {times_mean: time / slow[1.0] for times_mean, time in slow.items()}
-plots.lines(
-    hot,
-    xlabel="rows of the busiest rank / mean",
-    ylabel="time / time with an even load",
-    title="The busiest rank's link decides, simulated",
-)
-print({where: {x: round(y, 2) for x, y in row.items()} for where, row in hot.items()})
-
-# %% [markdown]
 # **Explain.** For 32 or 128 tokens, two hops are about three to four times as fast as the flat
 # all-to-all, because a rank sends 7 + 7 messages in place of 63, one after the other in the
 # simulator's `Alltoall`. (The step between 8 and 32 tokens comes from messages that are too long to
@@ -648,18 +629,15 @@ print({where: {x: round(y, 2) for x, y in row.items()} for where, row in hot.ite
 # The single node is far faster at every size, although each of its ranks receives as many rows. So
 # the network decides, and what pays off saves messages or bytes on it.
 #
-# The second plot shows what imbalance costs in communication. The busiest rank receives all its
-# rows through its own link, so a rank with 4 times the mean load makes the whole exchange 3.3 to
-# 3.7 times as long. (Both plots are simulated. The sources of the machine's numbers are in
-# `machine.sources`.)
+# The plot is simulated, and the sources of the machine's numbers are in `machine.sources`.
 #
 # ### What you take away
 # - A router sends each token to k experts. Without a load-balancing loss it may use some far more
 #   than others, and a capacity then drops tokens.
 # - Dispatch and combine are all-to-alls with lengths that are known only at run time. The backward
 #   pass is the same exchange with the counts exchanged.
-# - Expert parallelism sends k/p of what tensor parallelism sends, but it waits for the busiest
-#   rank, in its arithmetic and on its link.
+# - Expert parallelism sends k/p of what tensor parallelism sends, but it waits for the rank with
+#   most rows.
 # - Between nodes, an all-to-all in two hops saves messages, and sending a row once per node saves
 #   bytes.
 #
@@ -807,6 +785,31 @@ predict.right("66.5", tensor_of_64=fastest.tensor, ranks=choice[80].tensor * cho
 #
 # For a layout, therefore, do not cut experts if there are enough of them, use as few nodes as the
 # memory allows, and hide the exchanges behind computation.
+#
+# ### What does a hot expert cost on the link?
+# On the virtual cluster of section 5, one rank now receives more rows than the others, because one
+# of its experts is popular (*hot*). The rows of each source are sent by `Alltoallv`, with 4,096
+# tokens per rank.
+
+# %%
+hot = {}
+for where, ranks in (("eight nodes", ranks_of_map), ("one node", 8)):
+    slow = {}
+    for times_mean in (1.0, 2.0, 4.0):
+        slow[times_mean] = lab66.hot_dispatch(machine, ranks, 4096, times_mean)
+    hot[where] = {times_mean: time / slow[1.0] for times_mean, time in slow.items()}
+plots.lines(
+    hot,
+    xlabel="rows of the busiest rank / mean",
+    ylabel="time / time with an even load",
+    title="The busiest rank's link decides, simulated",
+)
+print({where: {x: round(y, 2) for x, y in row.items()} for where, row in hot.items()})
+
+# %% [markdown]
+# **Explain.** The busiest rank receives all its rows through its own link, so a rank with 4 times the
+# mean load makes the whole exchange 3.3 to 3.7 times as long. Imbalance therefore costs twice, in the
+# arithmetic that section 4 measured and on the link.
 #
 # ### Further reading
 # - [@shazeer2017] The sparsely gated MoE layer, and why its load must be balanced.

@@ -45,7 +45,7 @@ late_runs = 15  # how often each way is timed when a neighbor is late
 sizes = (8, 64, 512, 4096, 32768, 262144, 2097152, 8388608)  # bytes per message in the measurement
 
 # %% [markdown]
-# ### Meet the ranks
+# ## Meet the ranks
 # A *rank* is one running copy of the program: a process with its own memory. All ranks run the same
 # code. They differ only in `comm.rank`, a number from 0 to `comm.size - 1`. Here `comm` is the
 # *communicator*, which is the group of ranks that can exchange messages.
@@ -221,7 +221,7 @@ def shift_right(comm, own):
 check("20.2", shift_right)
 
 # %% [markdown]
-# ### Messages that you don't need to wait for
+# ## Messages that you don't need to wait for
 # `Isend` and `Irecv` take the same arguments as `Send` and `Recv`. The I stands for *immediate*:
 # these **non-blocking** calls only start a message and return a *request*, and `request.Wait()`
 # completes it. Between the two calls the rank can compute.
@@ -387,7 +387,7 @@ predict.compare("20.3", blocking=blocking / alone, yours=yours / alone)
 # interface card can. Between two ranks on one machine a core has to copy the message, and this core
 # is your own, inside a call of MPI. Lab 32 measures that.</details>
 #
-# ### Measure: what does a message cost?
+# ## Measure: what does a message cost?
 # Two ranks play *ping-pong*: one sends a message, and the other sends it back. Half of such a round
 # trip is the time of one message. Guess how many µs 8 bytes take, and how many GB/s 8 MB reach.
 

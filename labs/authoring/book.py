@@ -43,7 +43,7 @@ _SETTINGS = {
     "myst_heading_slug_func": "authoring.book.anchor",
     "nb_execution_mode": "off",
     "nb_merge_streams": True,
-    "suppress_warnings": ["misc.highlighting_failure", "myst.header"],  # a program may have … in it
+    "suppress_warnings": ["misc.highlighting_failure"],  # a program may have … in it
     "nb_code_prompt_show": "Show the answer",
     "nb_code_prompt_hide": "Hide the answer",
 }

@@ -53,7 +53,9 @@ def expect_move(step, net, twin, before, older):
     )
     gradient = torch.cat([weight.grad.flatten() for weight in twin.parameters()])
     slips = {
-        "this is 8 times the right one: backward of the mean loss, not of the sum": 8 * RATE * gradient,
+        "this is 8 times the right one: backward of the mean loss, not of the sum": 8
+        * RATE
+        * gradient,
         "the update was made twice": 2 * RATE * gradient,
     }
     if older is not None:
@@ -185,7 +187,9 @@ def step_in_pytorch(train_step, new_net, train_x, train_y):
             "this is the loss after the update": F.cross_entropy(net(images), labels).item(),
         }
         expect.close(got, loss.item(), f"the loss of step {step}", slips=slips)
-        expect(count <= 1, f"A step needs one forward pass, but yours called the net {count} times.")
+        expect(
+            count <= 1, f"A step needs one forward pass, but yours called the net {count} times."
+        )
         expect(net.training, "Your step left the net in evaluation mode, where dropout is off.")
         older = expect_move(step, net, twin, before, older)
         by_another = "The weights moved rightly, but the given optimizer did not move them"

@@ -57,6 +57,7 @@ board: ## where the class is stuck, of those who share: make board DIR=folder [H
 guide: ## the instructor's guide: guide/index.html, offline; slides of each lab [LEARNERS=40]
 rehearse: ## the jobs of the track "PPoPP hands-on", before a class does them [SITE=x] [NODES=2] [LABS=40,46]
 tour: ## run every solved lab, then write report/index.html [LABS=10,20] [SMALL=1]
+book: ## the labs of a tour as a web book, offline: book/index.html
 release: ## archives of the last commit, for learners and instructors: release/*.tar.gz [KEEP_ANSWERS=1]
 container: ## the labs as a container image [EDITION=instructors] [ARCHIVE=labs.tar.gz] [BASE=image] [OPTIONS=…]
 
@@ -66,7 +67,7 @@ labs: ## write the learner's files and the README's table from solutions/
 
 GOALS := lab run reset solve progress share unshare doctor trace verdict report tabletop tabletop-status tabletop-down \
 	tabletop-fail tabletop-heal tabletop-slow submit results scaling kernel site mvapich2 hub hub-status hub-stop \
-	hub-forget board guide rehearse tour release new labs container
+	hub-forget board guide rehearse tour book release new labs container
 $(GOALS):
 	$(RUN) $@
 $(filter-out container,$(GOALS)): setup
@@ -90,7 +91,7 @@ lint: setup
 	@.venv/bin/ruff check . && .venv/bin/ruff format --check . && $(PY) -m authoring labs --check
 
 clean: ## remove .venv, the report and caches; your notebooks and .labkit/ stay
-	rm -rf .venv report guide .pytest_cache .ruff_cache labs/*.egg-info
+	rm -rf .venv report book guide .pytest_cache .ruff_cache labs/*.egg-info
 	find . -name __pycache__ -prune -exec rm -rf {} +
 
 .PHONY: help setup setup-tests $(GOALS) test test-fast test-gpu lint clean

@@ -12,7 +12,7 @@
 # processes that work together, prove that they share nothing, and cause two typical failures on
 # purpose, so that you recognize them when you meet them later.
 #
-# **After this lab you can** (1) read the doctor's report, (2) start ranks and prove that they are
+# **After this lab you can** (1) read the doctor's report, (2) start [ranks](../labs/GLOSSARY.md#rank) and prove that they are
 # separate processes, and (3) read the messages of a run that failed and of a run that hangs.
 #
 # ![One computer with eight cores. A notebook process starts four ranks, each with its own memory and two cores, which exchange messages](../notebooks/figures/00_ranks.svg)
@@ -52,6 +52,9 @@ patience = 5  # seconds after which a run without an end counts as stuck
 #   `make unshare` withdraws what you shared.
 # - **Explain** says what you should have seen and what you might see instead. Think about its
 #   questions before you unfold the answers.
+# - **Words** of the field that another lab introduces are links to the
+#   [glossary](../labs/GLOSSARY.md) where they first occur. The formulas of all labs are on
+#   [one page](../docs/FORMULAS.md).
 #
 # Run a cell with Shift+Enter, from top to bottom. To see what a check tries, run
 # `check.show("00.1")` in a new cell.
@@ -166,7 +169,7 @@ check("00.1", per_rank)
 # ## 2. Ranks are processes
 # A *rank* is one of several processes that run the same function. `launch.run` starts the ranks,
 # shows the lines that they print with the rank's number in front, and returns the list of their
-# results. (On a cluster, a *launcher* such as `mpiexec` or `srun` has already started the ranks,
+# results. (On a cluster, a *[launcher](../labs/GLOSSARY.md#launcher)* such as `mpiexec` or `srun` has already started the ranks,
 # and the same call then uses those.)
 
 # %%
@@ -201,7 +204,7 @@ predict("00.2", processes=...)
 # | `pid` | the number that the operating system gave this process (process identifier): `os.getpid()` |
 # | `library` | the text with which the MPI library describes itself: `MPI.Get_library_version()` |
 #
-# `MPI` comes from `from mpi4py import MPI` ([mpi4py](https://mpi4py.readthedocs.io) is MPI for Python). Write this line
+# `MPI` comes from `from mpi4py import MPI` ([mpi4py](https://mpi4py.readthedocs.io) is [MPI](../labs/GLOSSARY.md#MPI) for Python). Write this line
 # *inside* the function, so that only the ranks load MPI and never the notebook. About 3 lines.
 # *(beginner)*
 #
@@ -273,7 +276,7 @@ except RankFailed as failure:  # caught here only so that the notebook can go on
 # </details>
 #
 # In the second kind no rank fails, and yet nothing happens. Each rank waits for a message that
-# another rank would send only after its own wait, which is called a *deadlock*. `launch.run` stops
+# another rank would send only after its own wait, which is called a *[deadlock](../labs/GLOSSARY.md#deadlock)*. `launch.run` stops
 # such a run after `timeout` seconds and reports which ranks wait, and where. In the next cell the
 # ranks form a ring, so that each has a left and a right neighbor. Two calls move the messages:
 #
@@ -350,6 +353,6 @@ check("00.3", pass_on)
 #
 # ### Further reading
 # - [MPI for Python (mpi4py)](https://mpi4py.readthedocs.io). The tutorial shows `send`, `recv` and `sendrecv` in a few lines each.
-# - [MPI: A Message-Passing Interface Standard](https://www.mpi-forum.org/docs/). The chapter on point-to-point communication says when a send may wait for its
+# - [MPI: A Message-Passing Interface Standard](https://www.mpi-forum.org/docs/). The chapter on [point-to-point](../labs/GLOSSARY.md#point-to-point) communication says when a send may wait for its
 #   receiver.
 # - [Slurm: srun](https://slurm.schedmd.com/srun.html). The manual page of the launcher that starts ranks on most clusters.

@@ -6,7 +6,7 @@
 # questions decide whether that is possible at all: how long will the training take, and does it fit
 # into the memory of the device? If the answer to the first is *years*, or the answer to the second
 # is *no*, you need more devices. Then a third question decides whether it is worth paying for them:
-# how much faster can a hundred devices be, at best, when they have to exchange their gradients over
+# how much faster can a hundred devices be, at best, when they have to exchange their [gradients](../labs/GLOSSARY.md#gradient) over
 # a network after every step?
 #
 # In this lab we answer the three questions with a pencil: we count the operations, the bytes and
@@ -16,7 +16,7 @@
 #
 # **After this lab you can** (1) count the operations of a training run and convert them to days,
 # (2) count the bytes that a training step needs and see what does not fit, and (3) derive an upper
-# bound for the speed-up of many devices.
+# bound for the [speed-up](../labs/GLOSSARY.md#speed-up) of many devices.
 #
 # ![Four images go into a device that computes the forward and the backward pass; the operations give the time, the parameters and activations give the memory, and the gradients give the message to other devices](../notebooks/figures/02_costs.svg)
 #
@@ -63,7 +63,7 @@ print(f"… {len(vgg16)} rows; parameters {vgg16.parameters.sum():,}, flops {vgg
 # operations.
 #
 # Training also needs the **backward pass**, which goes from the last layer to the first (in [lab 10](10_train_on_one_device.ipynb)
-# you write it by hand). In each layer the backward pass computes two things: how the loss depends
+# you write it by hand). In each layer the backward pass computes two things: how the [loss](../labs/GLOSSARY.md#loss) depends
 # on the layer's parameters, and how it depends on the layer's input. Each of the two takes as many
 # operations as the forward pass. (Only the input of the first layer, the image, needs no gradient,
 # and we ignore this exception.) Therefore **a training step takes three times the operations of the
@@ -331,7 +331,7 @@ print(f"GPT-3, without any activation: {training_bytes(gpt3, 0) / 1e9:,.0f} GB; 
 # [Lab 14](14_mixed_precision_and_memory.ipynb) shows how to free memory on one device before you use a second one.
 #
 # ## 4. What could a hundred devices give, at best?
-# In data parallelism every device keeps a whole copy of the model and its own batch, as large as if
+# In [data parallelism](../labs/GLOSSARY.md#data-parallelism) every device keeps a whole copy of the model and its own batch, as large as if
 # it were alone, so p devices use p times as many images in a step. Then the devices average their
 # gradients, so that all of them have the same model again. The message for this average is as long
 # as the parameters of the model.
@@ -344,7 +344,7 @@ print(f"GPT-3, without any activation: {training_bytes(gpt3, 0) / 1e9:,.0f} GB; 
 #
 # The devices are in *nodes*, which are computers with one network interface card (NIC) each. Among
 # p devices each NIC has to send about 2 (p − 1) / p times the bytes of the gradients, unless the
-# switches add the gradients themselves, as switches with NVIDIA's SHARP do ([lab 23](23_ring_allreduce.ipynb) shows why). The
+# switches add the gradients themselves, as switches with NVIDIA's [SHARP](../labs/GLOSSARY.md#SHARP) do ([lab 23](23_ring_allreduce.ipynb) shows why). The
 # NIC can send while the backward pass still computes the gradients of earlier layers ([lab 32](32_buckets_and_overlap.ipynb)). **At
 # best**, a step therefore takes as long as the *longer* of two things: the computation or the
 # communication.
@@ -409,13 +409,13 @@ plots.lines(bounds | reached, **axes, title=title, name="bounds")
 # bytes reached 83 % (Inception v3) and 89 % (ResNet-101).
 #
 # The difference is due to effects that the bound leaves out. Communication cannot begin before the
-# first gradient has been computed, messages have a latency, and a processor has to add and copy the
+# first gradient has been computed, messages have a [latency](../labs/GLOSSARY.md#latency), and a processor has to add and copy the
 # values. Most of this kit is about this difference. (The formula also treats each GPU as a node. In
 # those servers four GPUs share a NIC. If they first add their gradients among themselves, the NIC
 # sends 1.88 times the bytes instead of 1.97 times, so the true bound is 5 % higher where the
 # communication takes longer.)
 #
-# *Source: [Horovod's README of 2017](https://github.com/horovod/horovod/blob/d54e3a88/README.md): Pascal GPUs, 4 per server, NCCL.*
+# *Source: [Horovod's README of 2017](https://github.com/horovod/horovod/blob/d54e3a88/README.md): Pascal GPUs, 4 per server, [NCCL](../labs/GLOSSARY.md#NCCL).*
 #
 # ## Half a page of history
 # In 2012 [AlexNet](https://doi.org/10.1145/3065386) won the ImageNet contest after a training run of five to six

@@ -20,8 +20,8 @@
 #
 # ![A training step as a cycle: forward pass, loss, backward pass, update of the weights; the next batch begins a new step](../notebooks/figures/10_step.svg)
 #
-# *A training step. The forward pass computes the logits of a batch, the loss compares them with the
-# labels, the backward pass computes a gradient for every weight, and the update changes the
+# *A training step. The [forward pass](../labs/GLOSSARY.md#forward-pass) computes the logits of a batch, the loss compares them with the
+# labels, the [backward pass](../labs/GLOSSARY.md#backward-pass) computes a gradient for every weight, and the update changes the
 # weights.*
 #
 # Needs: torch · Ranks: 1 · Minutes: 70 · Level: beginner · Before: 01
@@ -508,7 +508,7 @@ plots.bars(
 # %% [markdown]
 # **Explain.** With each seed, three layers should get more of the 261 test digits right than one
 # layer. One image is 0.4 %, and seeds differ by a few images. If the two ranges overlap, for
-# example after only a few epochs, these runs do not show a difference.
+# example after only a few [epochs](../labs/GLOSSARY.md#epoch), these runs do not show a difference.
 #
 # ### What you take away
 # - The loss of a batch is a **mean**, so N images on one device can become N/4 images on each of
@@ -609,7 +609,7 @@ plots.lines({"": at_the_end}, title="The higher the better, up to a cliff", **ax
 # factor of three, where nothing is learned any more. In practice one searches for this limit and
 # stays well below it, because it is not the same for each seed, network and batch size.
 #
-# If four ranks *add up* their gradients instead of averaging them, their steps are four times as
+# If four [ranks](../labs/GLOSSARY.md#rank) *add up* their gradients instead of averaging them, their steps are four times as
 # long. Is that too long here?
 #
 # <details><summary>Answer</summary>

@@ -3,7 +3,7 @@
 # # 11 The same network in TensorFlow
 #
 # If you port a model from one framework to another, you will want to know whether the new program
-# trains as the old one did. A loss that falls is not enough, because a program with a mistake in it
+# trains as the old one did. A [loss](../labs/GLOSSARY.md#loss) that falls is not enough, because a program with a mistake in it
 # can have a falling loss, too. The frameworks also differ in how they run a program. PyTorch runs
 # each operation as soon as Python reaches it, while TensorFlow can first make a *graph* of all
 # operations and then run the graph without Python, which may be several times as fast or make no
@@ -98,7 +98,7 @@ print(f"with the rows turned round:          {turned_curve[0]:.6f} -> {turned_cu
 # In today's TensorFlow, as in PyTorch, an operation runs as soon as Python reaches its line
 # (*eager* execution). Because the program itself defines what is computed while it runs, this is
 # called **define-by-run**. The two frameworks differ in how they record operations for the backward
-# pass. PyTorch records every operation on tensors that require a gradient, while TensorFlow records
+# pass. PyTorch records every operation on tensors that require a [gradient](../labs/GLOSSARY.md#gradient), while TensorFlow records
 # only what happens under a *tape*:
 #
 #     w = tf.Variable(3.0)
@@ -119,7 +119,7 @@ predict("11.1", relative_difference=...)  # a number
 
 # %% [markdown]
 # ### Exercise 11.1 · A step with GradientTape
-# Write one training step as in [lab 10](10_train_on_one_device.ipynb): forward pass, loss, gradients, update. You need these parts:
+# Write one training step as in [lab 10](10_train_on_one_device.ipynb): [forward pass](../labs/GLOSSARY.md#forward-pass), loss, gradients, update. You need these parts:
 #
 # - `net(images)` returns *logits*, one number of any size for each digit ([lab 10](10_train_on_one_device.ipynb));
 # - `keras.losses.SparseCategoricalCrossentropy(from_logits=True)` makes a loss function, which you
@@ -177,7 +177,7 @@ plots.loss(
 # This is how closely two correct programs agree over a hundred steps of a small network. (The
 # difference might be larger in a longer training run, which is not measured here.) If two curves
 # from the same weights and data differ by much more, look for a mistake, such as a different order
-# of batches, a different learning rate, or logits that are interpreted as probabilities.
+# of batches, a different [learning rate](../labs/GLOSSARY.md#learning-rate), or logits that are interpreted as probabilities.
 #
 # ## Define-and-run
 # The alternative is to make a **graph** of all operations first, and then to run the graph without
@@ -215,7 +215,7 @@ predict("11.2", traces=..., eager_over_graph=...)  # two numbers
 
 # %% [markdown]
 # ### Exercise 11.2 · One graph for every batch and every rate
-# In [lab 41](41_horovod_tensorflow.ipynb) the learning rate rises over the first steps, and the last batch of an epoch may be
+# In [lab 41](41_horovod_tensorflow.ipynb) the learning rate rises over the first steps, and the last batch of an [epoch](../labs/GLOSSARY.md#epoch) may be
 # smaller than the others. Write a step that is traced **once**, whatever the number of images and
 # whatever the learning rate.
 #
@@ -415,7 +415,7 @@ print("Keras, as reported by fit:    ", np.round(fit_losses(nets.keras_digits(),
 # ### Measure: what a compiler makes of a graph
 # The next cells run a chain of eighteen operations. Line by line, PyTorch reads a vector from
 # memory and writes one eighteen times. `torch.compile` makes a graph of the chain, and its
-# *backend* decides what becomes of the graph:
+# *[backend](../labs/GLOSSARY.md#backend)* decides what becomes of the graph:
 #
 # - `inductor` writes one C++ loop for all eighteen operations;
 # - `aot_eager`, the control, runs the operations of the graph one by one, as before.

@@ -15,7 +15,7 @@
 # show which library runs a layer, and what a compiler can save.
 #
 # **After this lab you can** (1) count the floating-point operations and the bytes of a layer, (2)
-# measure the peak arithmetic rate and the memory bandwidth of a machine, (3) compute the least time
+# measure the peak arithmetic rate and the memory [bandwidth](../labs/GLOSSARY.md#bandwidth) of a machine, (3) compute the least time
 # that a layer can take, and (4) find the bottleneck of a training step in a profile.
 #
 # ![The roofline: attainable speed rises with arithmetic intensity up to the ridge and is flat beyond it. Layers left of the ridge are memory-bound, layers right of it compute-bound](../notebooks/figures/12_roofline.svg)
@@ -81,7 +81,7 @@ predict("12.1", one_image=..., many_images=...)  # flops per byte
 
 # %% [markdown]
 # ### Exercise 12.1 · Flops and bytes
-# Count the flops and bytes of one forward pass of a layer without a bias. 2 and 5 lines.
+# Count the flops and bytes of one [forward pass](../labs/GLOSSARY.md#forward-pass) of a layer without a bias. 2 and 5 lines.
 # *(beginner)*
 #
 # Count the *least* number of bytes that is possible: images and weights are read once, and the
@@ -286,7 +286,7 @@ check("12.3", attainable, least_seconds)
 # %% [markdown]
 # ### Measure: layers under the roofline
 # The next cell times layers of several kinds, one after the other, and draws them into the roofline
-# of this machine. `torch.inference_mode()` leaves out what PyTorch would store for a backward pass.
+# of this machine. `torch.inference_mode()` leaves out what PyTorch would store for a [backward pass](../labs/GLOSSARY.md#backward-pass).
 # "linear, 8" is the linear layer with 8 images.
 
 # %%
@@ -356,7 +356,7 @@ predict.compare("12.3", times_as_long=with_many / with_one, percent_of_peak=perc
 #   again.</details>
 #
 # ## A training step that is too slow
-# The next cell contains a colleague's training step for a network with four convolutions. The loss
+# The next cell contains a colleague's training step for a network with four convolutions. The [loss](../labs/GLOSSARY.md#loss)
 # falls and the step computes the right result, but it is slow. We want to know where its time goes.
 #
 # [PyTorch's profiler](https://docs.pytorch.org/docs/stable/profiler.html) (`kind="torch"`) shows this. It lists the operators that

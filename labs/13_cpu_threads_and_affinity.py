@@ -12,7 +12,7 @@
 # threads gain, and measure all combinations of processes and threads. At the end we bind a process
 # with all its threads to its cores, and measure what a wrong binding costs.
 #
-# **After this lab you can** (1) partition a node's cores among ranks, (2) tell which part of a step
+# **After this lab you can** (1) partition a node's cores among [ranks](../labs/GLOSSARY.md#rank), (2) tell which part of a step
 # does not become faster with more threads, (3) measure threads × processes, and (4) bind a rank
 # with all its threads, and prove it.
 #
@@ -20,7 +20,7 @@
 #
 # *A training step on four cores. Above: in one process with four threads, one core does the serial
 # part alone. Below: four processes divide the serial part as well, if it consists of loops over
-# images, but they have to add up their gradients (allreduce). The lengths are chosen, not
+# images, but they have to add up their [gradients](../labs/GLOSSARY.md#gradient) ([allreduce](../labs/GLOSSARY.md#allreduce)). The lengths are chosen, not
 # measured.*
 #
 # Needs: mpi, torch · Ranks: 4 · Minutes: 45 · Level: intermediate · Before: 10, 20
@@ -141,7 +141,7 @@ for share in (0.5, 0.1, 0.01):
 # (**data parallelism**). All loops over images then run in parallel on the processes, and fewer
 # threads wait for each other.
 #
-# The price is that the ranks have to add up their gradients once in each step. MPI (Message Passing
+# The price is that the ranks have to add up their gradients once in each step. [MPI](../labs/GLOSSARY.md#MPI) (Message Passing
 # Interface) does this with `comm.Allreduce(own, total)`, which leaves the sum of all ranks' `own`
 # in `total`, on every rank ([lab 21](21_collectives.ipynb)). Both are NumPy arrays of the same shape. The next cell
 # contains this allreduce for all gradients of a network.
@@ -159,7 +159,7 @@ def add_up(comm, net):
 
 # %% [markdown]
 # ### Exercise 13.2 · The same step on several ranks
-# Write a step that leaves in `.grad` the gradient of the mean loss over the *whole* batch, on every
+# Write a step that leaves in `.grad` the gradient of the mean [loss](../labs/GLOSSARY.md#loss) over the *whole* batch, on every
 # rank. The weights do not change. 3 lines. *(intermediate)*
 #
 # * `.grad` still contains the gradient of the previous step, and `net.zero_grad()` clears it.
@@ -204,7 +204,7 @@ check("13.2", step)
 # busy and can continue at once. If it waits *passively*, it sleeps and leaves the core to others.
 # The threads of PyTorch belong to OpenMP, a library that divides loops among threads. OpenMP reads
 # the environment variable `OMP_WAIT_POLICY` when a process starts. `launch.run` sets this variable
-# for the ranks that it starts, while under a launcher such as `srun` you have to set it yourself.
+# for the ranks that it starts, while under a [launcher](../labs/GLOSSARY.md#launcher) such as `srun` you have to set it yourself.
 
 # %%
 # About a minute: each way of waiting, each split.
@@ -333,7 +333,7 @@ else:
 #
 # Intel-Caffe sent its gradients through MLSL, a layer on top of Intel MPI that uses some cores only
 # for communication (Sridharan and others, 2018). It trained ResNet-50 in 28 minutes, with an
-# efficiency above 90 % on up to 104,000 cores (Codreanu and others, 2017). The successor of MLSL is
+# [efficiency](../labs/GLOSSARY.md#efficiency) above 90 % on up to 104,000 cores (Codreanu and others, 2017). The successor of MLSL is
 # [oneCCL](https://uxlfoundation.github.io/oneCCL/), whose workers need their own cores, too (`CCL_WORKER_AFFINITY`;
 # `env/HOROVOD.md` describes a Horovod with oneCCL).
 # </details>

@@ -15,7 +15,7 @@
 #
 # **After this lab you can** (1) say what float16 and bfloat16 lack, (2) write loss scaling and say
 # when it is needed, (3) write a mixed-precision training step, (4) predict how many bytes a step
-# keeps for the backward pass, and (5) use activation checkpointing, and say what it saves and
+# keeps for the [backward pass](../labs/GLOSSARY.md#backward-pass), and (5) use activation checkpointing, and say what it saves and
 # costs.
 #
 # ![The bits of float32, float16 and bfloat16. All have one sign bit; float16 has a shorter exponent, and bfloat16 has the exponent of float32 and a shorter fraction](../notebooks/figures/14_bits.svg)
@@ -93,7 +93,7 @@ for number in (1.001, 1e-8, 1e5):
 #
 # ### Predict
 # We train the digits of [lab 10](10_train_on_one_device.ipynb). The loss is multiplied by `tiny`, which is about a millionth, and
-# the learning rate is divided by it. With exact arithmetic this changes nothing, and in float32 95
+# the [learning rate](../labs/GLOSSARY.md#learning-rate) is divided by it. With exact arithmetic this changes nothing, and in float32 95
 # to 97 % of the test images are recognized. What is the percentage in float16 without loss scaling,
 # and with it? (Guessing among ten digits gives 10 %. Without `tiny`, the gradient of each logit is
 # at most 1 / 128, because 128 images share the mean.)
@@ -208,7 +208,7 @@ predict.compare("14.2", sum_in_bfloat16=total.item())
 # %% [markdown]
 # For this reason **mixed precision** keeps **master weights** in float32, in which small updates
 # add up, and uses 16-bit numbers only for the arithmetic of the layers. In PyTorch,
-# `with torch.autocast("cpu", torch.bfloat16):` (or `"cuda"`) does this for the forward pass: inside
+# `with torch.autocast("cpu", torch.bfloat16):` (or `"cuda"`) does this for the [forward pass](../labs/GLOSSARY.md#forward-pass): inside
 # the block the inputs and weights of each matrix product and convolution are rounded to bfloat16.
 # For example, if `a` and `b` are float32 matrices, then `a @ b` is a bfloat16 matrix inside the
 # block, while `a` and `b` stay float32. The backward pass uses the same types as the forward pass
@@ -445,7 +445,7 @@ predict.right("14.3", activations_percent=100 * of_32["activations"] / sum(of_32
 # Which part would need most of the memory in a network with 100 times as many parameters and a
 # batch of one image?
 # <details><summary>Answer</summary> Parameters, gradients and optimizer, with 16 bytes per
-# parameter. Activation checkpointing, which follows below, does not reduce these. Sharding the
+# parameter. Activation checkpointing, which follows below, does not reduce these. [Sharding](../labs/GLOSSARY.md#sharding) the
 # optimizer state across several processes does ([lab 60](60_ddp_and_fsdp.ipynb)).</details>
 #
 # ## Less memory for more time
@@ -475,7 +475,7 @@ predict("14.4", outputs_at_peak=..., time_ratio=...)
 # %% [markdown]
 # ### Exercise 14.4 · Checkpoints
 # `checkpoint(f, x, use_reentrant=False)` returns f(x) and keeps nothing but x. Cut `net` into
-# `segments` of equal length (the last one may be shorter) and checkpoint each of them, including
+# `segments` of equal length (the last one may be shorter) and [checkpoint](../labs/GLOSSARY.md#checkpoint) each of them, including
 # the last. 4 lines. *(beginner)*
 #
 # For example, `checkpoint(net[3:6], x, use_reentrant=False)` checkpoints one segment that consists
@@ -538,7 +538,7 @@ predict.compare("14.4", **found)
 # see higher ratios, already with one segment. A likely cause is that PyTorch does some additional
 # work for each tensor that it does not keep, which counts if layers are as small as here. Each
 # segment also costs some calls, so the curve rises with the number of segments. On a busy machine
-# the lines at the points, which show the interquartile range, are long, and you can only conclude
+# the lines at the points, which show the [interquartile range](../labs/GLOSSARY.md#interquartile-range), are long, and you can only conclude
 # that the ratio is above 1.
 #
 # Why does a single segment save hardly any memory? <details><summary>Answer</summary> It keeps only
@@ -555,7 +555,7 @@ predict.compare("14.4", **found)
 # trains in three ways: in float32, with your mixed step, and with your mixed step and checkpointing
 # in 4 segments. In the two mixed ways the images are stored channels-last.
 #
-# [Lab 10](10_train_on_one_device.ipynb) explains MFU (model FLOPs utilization), the share of the device's peak that the model's
+# [Lab 10](10_train_on_one_device.ipynb) explains [MFU](../labs/GLOSSARY.md#MFU) (model FLOPs utilization), the share of the device's peak that the model's
 # operations reach. Each type has a peak of its own. The operations that checkpointing repeats do
 # not count, because the model does not require them, so checkpointing lowers the MFU. The parameter
 # `workload` chooses the networks as in [lab 10](10_train_on_one_device.ipynb), and `"tiny"` tests the code on any device.

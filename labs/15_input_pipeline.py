@@ -72,7 +72,7 @@ print(
 # ## Who reads what?
 # Several processes, the **ranks**, train one network together. They are numbered from 0 to ranks
 # − 1. In each **epoch** every sample should be read once, by one of the ranks. After each step all
-# ranks average their gradients ([lab 30](30_average_gradients.ipynb)), for which each rank waits for all others. If one rank had
+# ranks average their [gradients](../labs/GLOSSARY.md#gradient) ([lab 30](30_average_gradients.ipynb)), for which each rank waits for all others. If one rank had
 # one step more than the others, it would wait forever.
 #
 # ### Predict
@@ -209,7 +209,7 @@ predict("15.2", shards_times_as_fast=...)
 # %% [markdown]
 # ### Measure: files and shards
 # `lab15.Storage` emulates a slow storage system, with real waiting times. It reads from your disk
-# and then sleeps until a storage system of the given bandwidth and latency would have delivered the
+# and then sleeps until a storage system of the given [bandwidth](../labs/GLOSSARY.md#bandwidth) and [latency](../labs/GLOSSARY.md#latency) would have delivered the
 # data. As a control, the same data is read from a storage system whose opens take no time.
 
 # %%
@@ -475,7 +475,7 @@ predict.compare("15.4", exposed_at_2=at_2, exposed_at_half=at_half)
 # longer than decoding it.
 #
 # **Be careful with fork on ranks.** On Linux, workers are **forked** by default (before Python
-# 3.14), so they are copies of a process in which MPI is already running. Some MPI libraries on
+# 3.14), so they are copies of a process in which [MPI](../labs/GLOSSARY.md#MPI) is already running. Some MPI libraries on
 # InfiniBand do not tolerate this: memory was corrupted from 64 GPUs on ([Horovod's pull request
 # 1824](https://github.com/horovod/horovod/pull/1824), 2020). Horovod's examples therefore adopted
 # `multiprocessing_context="forkserver"`, with which the workers come from a process without MPI.

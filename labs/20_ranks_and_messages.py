@@ -21,8 +21,9 @@
 #
 # ![Two sequence diagrams of a sender and a receiver. Left, eager: Send copies the message and returns at once. Right, rendezvous: Send waits until the receiver has called Recv](../notebooks/figures/20_protocols.svg)
 #
-# *The two protocols for sending. A short message is sent eagerly: `Send` copies it and returns. A
-# long message waits for its receiver (rendezvous), and until then `Send` does not return.*
+# *The two protocols for sending; time runs downward. A short message is sent eagerly: `Send` copies
+# it and returns. A long message waits for its receiver (rendezvous), and until then `Send` does not
+# return.*
 #
 # Needs: mpi · Ranks: 4 · Minutes: 60 · Level: beginner · Before: 00
 
@@ -46,7 +47,7 @@ sizes = (8, 64, 512, 4096, 32768, 262144, 2097152, 8388608)  # bytes per message
 
 
 # %% [markdown]
-# ### Meet the ranks
+# ## Meet the ranks
 # A *rank* is one running copy of the program: a process with its own memory. All ranks run the same
 # code. They differ only in `comm.rank`, a number from 0 to `comm.size - 1`. Here `comm` is the
 # *communicator*, which is the group of ranks that can exchange messages.
@@ -213,7 +214,7 @@ check("20.2", shift_right)
 
 
 # %% [markdown]
-# ### Messages that you don't need to wait for
+# ## Messages that you don't need to wait for
 # `Isend` and `Irecv` take the same arguments as `Send` and `Recv`. The I stands for *immediate*:
 # these **non-blocking** calls only start a message and return a *request*, and `request.Wait()`
 # completes it. Between the two calls the rank can compute.
@@ -293,7 +294,7 @@ def blur(comm, strip):
 
 # %%
 # What your function blurs, whole and in strips.
-photo = load_sample_image("china.jpg").mean(axis=2)  # 427 rows of 640 grey values
+photo = load_sample_image("china.jpg").mean(axis=2)  # 427 rows of 640 gray values
 
 # %%
 # Asked: The blur of the whole photo, also where half of the ranks are late;
@@ -374,7 +375,7 @@ predict.compare("20.3", blocking=blocking / alone, yours=yours / alone)
 # interface card can. Between two ranks on one machine a core has to copy the message, and this core
 # is your own, inside a call of MPI. [Lab 32](32_buckets_and_overlap.ipynb) measures that.</details>
 #
-# ### Measure: what does a message cost?
+# ## Measure: what does a message cost?
 # Two ranks play *ping-pong*: one sends a message, and the other sends it back. Half of such a round
 # trip is the time of one message. Guess how many µs 8 bytes take, and how many GB/s 8 MB reach.
 
@@ -426,11 +427,11 @@ predict.compare("20.3", short_us=short * 1e6, long_GB_per_s=sizes[-1] / long / 1
 # processor's cache, or that other programs use the memory, too.
 #
 # A point is the median of many samples, and its bar contains the middle half of them (the
-# *interquartile range*). Where the bar is long, the printed line says *not steady* ([lab 01](01_time_it_properly.ipynb)), and
+# *[interquartile range](../labs/GLOSSARY.md#interquartile-range)*). Where the bar is long, the printed line says *not steady* ([lab 01](01_time_it_properly.ipynb)), and
 # you should not quote such a number.
 #
 # Between two machines a message might have a latency of 2 µs and a bandwidth of 12 GB/s. Which of
-# the two numbers matters for a message of 8 bytes, and which for a gradient of 100 MB?
+# the two numbers matters for a message of 8 bytes, and which for a [gradient](../labs/GLOSSARY.md#gradient) of 100 MB?
 # <details><summary>Answer</summary> The 8 bytes take 2 µs, nearly all of it latency. The bytes of
 # 100 MB take 8,300 µs, so the latency of 2 µs does not matter.</details>
 #
@@ -441,10 +442,10 @@ predict.compare("20.3", short_us=short * 1e6, long_GB_per_s=sizes[-1] / long / 1
 #   `Sendrecv`, or an order.
 # - `Isend` and `Irecv` let a rank compute instead of waiting. Until `Wait` returns, do not touch
 #   the buffers.
-# - The time of a message is a fixed latency plus its bytes divided by the bandwidth. A few long
-#   messages are therefore faster than many short ones.
+# - The time of a message is a fixed latency plus its bytes divided by the bandwidth. The same bytes
+#   therefore arrive sooner in a few long messages than in many short ones.
 #
-# [Lab 21](21_collectives.ipynb) builds collectives, such as the allreduce that averages gradients, from these calls.
+# [Lab 21](21_collectives.ipynb) builds [collectives](../labs/GLOSSARY.md#collective), such as the [allreduce](../labs/GLOSSARY.md#allreduce) that averages gradients, from these calls.
 #
 # ## Going further (optional)
 # These two parts take about 15 minutes each. [Lab 22](22_latency_and_bandwidth.ipynb) uses the eager limit, if you have measured it.
@@ -474,7 +475,7 @@ for column, name in ((1, "each rank alone"), (0, "with halos")):
 plots.lines(
     curves,
     xlabel="row of the photo",
-    ylabel="difference from the next row (grey values)",
+    ylabel="difference from the next row (gray values)",
     title="Without halos the strips' borders show",
 )
 

@@ -2,10 +2,10 @@
 # <!-- Generated from solutions/21_collectives.py by `make labs`. Learners work on a copy in work/. -->
 # # 21 Collectives
 #
-# Data-parallel training needs only a few kinds of communication. At the start all ranks have to get
-# the same weights, and after every backward pass all ranks need the average of their gradients. If
+# Data-parallel training needs only a few kinds of communication. At the start all [ranks](../labs/GLOSSARY.md#rank) have to get
+# the same weights, and after every [backward pass](../labs/GLOSSARY.md#backward-pass) all ranks need the average of their [gradients](../labs/GLOSSARY.md#gradient). If
 # you wrote such an exchange with single messages in your training script, it would be long, slow
-# and different for every number of ranks. MPI (Message Passing Interface) therefore offers
+# and different for every number of ranks. [MPI](../labs/GLOSSARY.md#MPI) (Message Passing Interface) therefore offers
 # **collectives**, which are operations in which all ranks of a group take part. Nearly all
 # communication of data-parallel training consists of five of them.
 #
@@ -44,7 +44,7 @@ moment = 1.0  # seconds for all ways together at one size of vector, in the meas
 
 
 # %% [markdown]
-# ### What each collective does
+# ## What each collective does
 # Every rank calls the collective, and each gets its part of the result. In this table every rank's
 # values use their own decimal digit, so a sum shows which ranks have contributed to it:
 #
@@ -61,7 +61,7 @@ moment = 1.0  # seconds for all ways together at one size of vector, in the meas
 # Training broadcasts once, so that all ranks start with equal weights, and then needs an
 # **allreduce** of the gradients in every step.
 #
-# ### Broadcast by doubling
+# ## Broadcast by doubling
 # In the simplest broadcast the root sends its vector to one rank after another. Let us count in
 # *steps*: in one step a rank sends at most one message and receives at most one. The simple
 # broadcast to 8 ranks then takes 7 steps. It is faster if all ranks that have the vector already
@@ -183,7 +183,7 @@ def allreduce_tree(comm, vector, root=0):
 check("21.2", reduce, allreduce_tree)
 
 # %% [markdown]
-# ### Chunks
+# ## Chunks
 # The tree sends *whole* vectors, one step after another, while most ranks wait. Instead we can cut
 # the vector into p chunks and make rank r responsible for chunk r. First each rank adds up its own
 # chunk, which is the reduce-scatter. Then the finished chunks are sent to all ranks, which is the
@@ -244,7 +244,7 @@ check("21.3", reduce_scatter)
 
 
 # %% [markdown]
-# ### Allgather
+# ## Allgather
 # Each rank now has one finished chunk, and all ranks need all chunks. In the allgather below the
 # ranks form a ring. In each of p − 1 steps every rank sends to the right the chunk that arrived
 # last from the left, and in the first step it sends its own chunk. With the chunks A, B, C, D of
@@ -298,8 +298,8 @@ print(f"Steps on four ranks: tree {max(tree.steps)}, chunks {max(chunks.steps)}.
 # the tree's 4 steps send a whole vector each, one after the other, which takes as long as 4
 # vectors. The 6 steps of the chunks send a quarter each, which takes as long as 1.5 vectors.
 #
-# ### Which one is faster, computed
-# Suppose that a message of n bytes takes α + nβ seconds, with a latency α = 2 µs and a bandwidth
+# ## Which one is faster, computed
+# Suppose that a message of n bytes takes α + nβ seconds, with a [latency](../labs/GLOSSARY.md#latency) α = 2 µs and a [bandwidth](../labs/GLOSSARY.md#bandwidth)
 # 1/β = 12 GB/s, as between machines with a fast network. On 4 ranks the two algorithms then take
 #
 # | | steps | bytes in each | seconds |
@@ -365,10 +365,10 @@ predict.right("21.3", chunks_lead_from_kB=chunks_lead[min(chunks_lead)])
 # α more and 12 − 126/64 = 10.03 nβ less, so n = 11.4 α/β = 273 kB.
 #
 # Which algorithm should sum the gradients of a network of 100 MB, and which a single number such as
-# a loss?
+# a [loss](../labs/GLOSSARY.md#loss)?
 # <details><summary>Answer</summary> Chunks for the gradients, and the tree for the loss. Libraries choose by size, and [lab 24](24_trees_and_halving.ipynb) builds such a choice.</details>
 #
-# ### MPI's own collectives
+# ## MPI's own collectives
 # Each of the five collectives is one call of MPI. As with messages, a capital letter means arrays,
 # and a small letter means Python objects:
 #
@@ -466,7 +466,7 @@ for name, row in times.items():
 #
 # You might see wide bars instead, in which case the cores are most likely busy with other programs.
 # You might also see curves that cross twice, perhaps for the same reason, perhaps because longer
-# messages use rendezvous instead of eager ([lab 20](20_ranks_and_messages.ipynb)). Points that are listed as *not steady* varied
+# messages use [rendezvous](../labs/GLOSSARY.md#rendezvous) instead of eager ([lab 20](20_ranks_and_messages.ipynb)). Points that are listed as *not steady* varied
 # much from sample to sample ([lab 01](01_time_it_properly.ipynb)) and mean nothing, so run the cell again. For a network between
 # machines, look at the computed curves above, because here all messages go through memory.
 #
@@ -474,7 +474,7 @@ for name, row in times.items():
 # - Broadcast makes all ranks equal, and allreduce adds up vectors and gives the sum to all ranks.
 #   Data-parallel training needs little else.
 # - A tree takes few steps, which is good for short vectors. Chunks send few bytes, which is good
-#   for long ones. MPI and NCCL choose by size ([lab 24](24_trees_and_halving.ipynb)).
+#   for long ones. MPI and [NCCL](../labs/GLOSSARY.md#NCCL) choose by size ([lab 24](24_trees_and_halving.ipynb)).
 # - `Allreduce` adds, so you have to divide to get the mean. MPI requires the same call, root,
 #   length and dtype on every rank.
 #

@@ -2,14 +2,14 @@
 # <!-- Generated from solutions/22_latency_and_bandwidth.py by `make labs`. Learners work on a copy in work/. -->
 # # 22 Latency and bandwidth
 #
-# Every allreduce and every broadcast consists of messages, so the cost of a message determines what
+# Every [allreduce](../labs/GLOSSARY.md#allreduce) and every [broadcast](../labs/GLOSSARY.md#broadcast) consists of messages, so the cost of a message determines what
 # communication costs in data-parallel training. Vendors and papers quote this cost as numbers such
 # as "1.5 µs" or "12 GB/s". Such a number means little, however, unless we know how it was measured.
 # Half a round trip and a whole round trip differ by a factor of two, one message at a time and 64
 # messages in flight differ by a factor of ten or more, and the same allreduce has two different
-# bandwidths, both of which are in use.
+# [bandwidths](../labs/GLOSSARY.md#bandwidth), both of which are in use.
 #
-# In this lab we write the benchmarks with which latency and bandwidth are usually measured, and run
+# In this lab we write the benchmarks with which [latency](../labs/GLOSSARY.md#latency) and bandwidth are usually measured, and run
 # them on this machine. First we measure latency with a ping-pong and bandwidth with many messages
 # in flight. Then we fit the two parameters α and β, with which the following labs predict the time
 # of whole algorithms. At the end we convert the time of an allreduce into the two bandwidths that
@@ -22,7 +22,7 @@
 #
 # ![In a round of ping-pong one ball goes from rank 0 to rank 1 and back. In a round of the bandwidth test many messages follow each other closely, and one reply comes back](../notebooks/figures/22_rounds.svg)
 #
-# *Left: in the latency test one message is in flight at any time. Right: in the bandwidth test rank
+# *Left: in the latency test one message is in flight at any time. Right: in the bandwidth test [rank](../labs/GLOSSARY.md#rank)
 # 0 starts many messages without waiting, and rank 1 replies when all of them have arrived.*
 #
 # Needs: mpi · Ranks: 2 · Minutes: 75 · Level: beginner · Before: 01, 20, 21
@@ -48,8 +48,8 @@ call_rounds = ((200, 20), (20, 3))  # the same for allreduces
 # %% [markdown]
 # ## Which benchmark printed the number?
 # Most published numbers come from one of two programs. The [OSU Micro-Benchmarks](https://mvapich.cse.ohio-state.edu/benchmarks/)
-# of Ohio State University measure an MPI (Message Passing Interface) library, and
-# [nccl-tests](https://github.com/NVIDIA/nccl-tests/blob/master/doc/PERFORMANCE.md) measures NCCL (NVIDIA Collective Communications Library). The table
+# of Ohio State University measure an [MPI](../labs/GLOSSARY.md#MPI) (Message Passing Interface) library, and
+# [nccl-tests](https://github.com/NVIDIA/nccl-tests/blob/master/doc/PERFORMANCE.md) measures [NCCL](../labs/GLOSSARY.md#NCCL) (NVIDIA [Collective](../labs/GLOSSARY.md#collective) Communications Library). The table
 # shows the columns that they print and what each program times.
 #
 # | program | columns | what is timed |
@@ -66,7 +66,7 @@ call_rounds = ((200, 20), (20, 3))  # the same for allreduces
 # <details><summary>How many rounds do these programs take?</summary>
 #
 # The first number in each pair applies to messages of up to 8 KiB, and the second to longer ones;
-# the numbers of warm-up rounds are in parentheses. `osu_latency` takes 10,000 (100) and 1,000 (10)
+# the numbers of [warm-up](../labs/GLOSSARY.md#warm-up) rounds are in parentheses. `osu_latency` takes 10,000 (100) and 1,000 (10)
 # rounds, `osu_bw` 100 (10) and 20 (2), and `osu_allreduce` 1,000 (100) and 100 (10). nccl-tests
 # takes 20 (1, and 5 until August 2025) for all sizes. `python -m mpi4py.bench pingpong`, which
 # times the same as `osu_latency`, takes 10,000 (100) rounds up to 16 KiB and 10 (1) above 1 MiB.
@@ -240,7 +240,7 @@ check("22.2", bandwidth)
 # ### Measure: one message or many?
 # Now we compare a window of 64 messages with the ping-pong from above. As a control, the same
 # window runs once more with all messages received into one row of `inbox`. The second cell runs the
-# same two functions on the virtual cluster with `k80_edr`, a model of nodes that are connected by
+# same two functions on the [virtual cluster](../labs/GLOSSARY.md#virtual-cluster) with `k80_edr`, a model of nodes that are connected by
 # EDR (Enhanced Data Rate) InfiniBand. Both together take about 15 s.
 
 # %%
@@ -387,7 +387,7 @@ predict.compare("22.3", half_at_bytes=half)
 
 # %% [markdown]
 # **Explain.** You should see that one line misses the middle sizes, while two lines can bend there.
-# The bend might be the change from *eager* messages to *rendezvous* ([lab 20](20_ranks_and_messages.ipynb)). If you measured the
+# The bend might be the change from *eager* messages to *[rendezvous](../labs/GLOSSARY.md#rendezvous)* ([lab 20](20_ranks_and_messages.ipynb)). If you measured the
 # eager limit in [lab 20](20_ranks_and_messages.ipynb), compare it with the size of the bend, which is printed; otherwise the cause
 # remains open. If the two sizes are far apart, the cache might be the cause. For the longest
 # messages no line fits well. Likely causes, which are not measured here, are that MPI copies long

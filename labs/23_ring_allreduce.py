@@ -2,7 +2,7 @@
 # <!-- Generated from solutions/23_ring_allreduce.py by `make labs`. Learners work on a copy in work/. -->
 # # 23 Ring allreduce
 #
-# In data-parallel training every worker computes a gradient on its own part of the batch, and
+# In data-parallel training every worker computes a [gradient](../labs/GLOSSARY.md#gradient) on its own part of the batch, and
 # before the next update all workers need the sum of these gradients. The obvious solution is to
 # send all gradients to one worker, which adds them up and sends the sum back. Suppose that sixteen
 # workers hold a gradient of 100 MB each. The link of the collecting worker then has to transfer 1.5
@@ -11,10 +11,10 @@
 #
 # In this lab we write the **ring allreduce**, in which every worker talks only to its two neighbors
 # and all links transfer the same number of bytes. This algorithm made data-parallel training cheap,
-# and the first versions of [NCCL](https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/index.html) (NVIDIA Collective Communications Library) and
+# and the first versions of [NCCL](https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/index.html) (NVIDIA [Collective](../labs/GLOSSARY.md#collective) Communications Library) and
 # [Horovod](https://horovod.readthedocs.io) were built on it. It is not always the right choice, however, because a ring
 # sends many messages one after the other. We therefore derive its cost, compare the formula with
-# simulated runs on up to 64 ranks, and find out for which vectors a tree is faster, in a model of a
+# simulated runs on up to 64 [ranks](../labs/GLOSSARY.md#rank), and find out for which vectors a tree is faster, in a model of a
 # GPU cluster and on your own machine.
 #
 # **After this lab you can** (1) write a ring allreduce with `Sendrecv` for any number of ranks and
@@ -50,7 +50,7 @@ patience = 20  # seconds after which a check calls a program on real ranks stuck
 # %% [markdown]
 # ## Terms, and where your code runs
 # The vectors in this lab are gradients, flattened into one array per rank. A *rank* is one process
-# of a program that uses MPI (Message Passing Interface). An **allreduce** leaves the sum of all
+# of a program that uses [MPI](../labs/GLOSSARY.md#MPI) (Message Passing Interface). An **allreduce** leaves the sum of all
 # vectors on every rank. It can be composed of two collectives from [lab 21](21_collectives.ipynb): a **reduce-scatter**
 # leaves one chunk of the sum on each rank, and an **allgather** then brings the chunks of all ranks
 # to every rank.
@@ -99,7 +99,7 @@ patience = 20  # seconds after which a check calls a program on real ranks stuck
 #
 # <details><summary>Whose idea was it?</summary>
 #
-# Patarasuk and Yuan described the ring for clusters in 2009 (see *Further reading*). NVIDIA's NCCL
+# Patarasuk and Yuan described the ring for clusters in 2009 (see *Further reading*). NVIDIA's [NCCL](../labs/GLOSSARY.md#NCCL)
 # used rings from its first published version, which appeared in November 2015. Baidu introduced the
 # ring to deep learning with an article in February 2017 and published [its code](https://github.com/baidu-research/baidu-allreduce).
 # Horovod started from Baidu's code in the same year, and soon let NCCL perform the allreduce on
@@ -263,13 +263,13 @@ print(f"{run.time:.4f} s with additions at 4 GB/s, {free.time:.4f} s if they tak
 # </details>
 #
 # ## What a ring costs
-# The timeline shows the cost for four ranks on one machine model. For other numbers of ranks, other
+# The [timeline](../labs/GLOSSARY.md#timeline) shows the cost for four ranks on one machine model. For other numbers of ranks, other
 # vectors and other networks we need a formula. A message of m bytes takes α + mβ seconds ([lab 22](22_latency_and_bandwidth.ipynb)).
 # To get the cost of a collective, we count its steps, work out how long one step takes, and
 # multiply.
 #
 # As an example, take the other allreduce from [lab 21](21_collectives.ipynb), which reduces along a tree and then
-# broadcasts along the same tree. Both parts take L = ⌈log₂ p⌉ steps, and every step sends whole
+# [broadcasts](../labs/GLOSSARY.md#broadcast) along the same tree. Both parts take L = ⌈log₂ p⌉ steps, and every step sends whole
 # vectors, so the tree takes 2L(α + nβ) seconds. On four ranks L is 2. With n = 100 MB, α = 1 µs and
 # β = 1 ns per byte (1 GB/s), one step takes about 0.1 s, and the four steps take 0.4 s.
 #
@@ -305,7 +305,7 @@ check("23.3", ring_cost)
 # %% [markdown]
 # As long as the ranks do the additions themselves, no allreduce lets the busiest rank send less
 # than the ring does. Patarasuk and Yuan (2009) derived 2n(p − 1)/p bytes as a lower bound. Because
-# the ring reaches this bound, they call it *bandwidth optimal*.
+# the ring reaches this bound, they call it *[bandwidth](../labs/GLOSSARY.md#bandwidth) optimal*.
 #
 # <details><summary>And if the switch adds?</summary>
 #
@@ -406,7 +406,7 @@ check("23.4", ring_wins_from)
 # bandwidth**, which is the number of bytes that a ring has to send, 2n(p − 1)/p, divided by the
 # time. Higher is faster, and the ring's curve can rise at most to the 11 GB/s of the links.
 #
-# In this model a message above 12 KiB waits until its receiver is ready (*rendezvous*, [lab 20](20_ranks_and_messages.ipynb)),
+# In this model a message above 12 KiB waits until its receiver is ready (*[rendezvous](../labs/GLOSSARY.md#rendezvous)*, [lab 20](20_ranks_and_messages.ipynb)),
 # which costs two more latencies. As a control, both algorithms also run without rendezvous.
 
 # %%
@@ -511,7 +511,7 @@ print(f"The ring takes {shortest:.1f} µs for {sizes[0]} bytes, {longest:.0f} µ
 # - With more ranks the number of bytes hardly grows, but the number of messages does. The ring is
 #   therefore right for long vectors and wrong for short ones. For this reason libraries choose an
 #   algorithm by size ([lab 24](24_trees_and_halving.ipynb)), and Horovod fuses small gradients into one long vector ([lab 44](44_timeline_and_fusion.ipynb)).
-# - In the models of this lab every rank has its own link. If four GPUs share one NIC (network
+# - In the models of this lab every rank has its own link. If four GPUs share one [NIC](../labs/GLOSSARY.md#NIC) (network
 #   interface card), it matters whose link the ring uses, which is the subject of [lab 26](26_hierarchical_allreduce.ipynb).
 #
 # ### Going further (optional)

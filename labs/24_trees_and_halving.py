@@ -2,14 +2,14 @@
 # <!-- Generated from solutions/24_trees_and_halving.py by `make labs`. Learners work on a copy in work/. -->
 # # 24 Trees and halving
 #
-# A training program allreduces vectors of very different lengths: the loss is a single number, the
-# gradient of one layer can have a few kilobytes, and all gradients together have a hundred
+# A training program [allreduces](../labs/GLOSSARY.md#allreduce) vectors of very different lengths: the [loss](../labs/GLOSSARY.md#loss) is a single number, the
+# [gradient](../labs/GLOSSARY.md#gradient) of one layer can have a few kilobytes, and all gradients together have a hundred
 # megabytes or more. In [lab 23](23_ring_allreduce.ipynb) the tree was the faster algorithm for short vectors and the ring for
-# long ones. Both waste something, however. In the tree most ranks are idle most of the time, and
+# long ones. Both waste something, however. In the tree most [ranks](../labs/GLOSSARY.md#rank) are idle most of the time, and
 # the ring sends so many messages that on 64 ranks it takes several times as long as necessary for
 # vectors of medium length.
 #
-# In this lab we build the two allreduces that MPI libraries actually use, recursive doubling and
+# In this lab we build the two allreduces that [MPI](../labs/GLOSSARY.md#MPI) libraries actually use, recursive doubling and
 # Rabenseifner's algorithm, and choose between four algorithms by size. First we write both for a
 # power of two of ranks, and an adapter extends them to any number of ranks. Then we map which
 # algorithm is fastest on a modeled cluster, derive from a cost formula why, and measure a tuning
@@ -33,7 +33,19 @@ from functools import lru_cache, partial
 
 import numpy as np
 import virtual
-from labkit import check, hint, lab, launch, nets, plots, predict, record, timing, world
+from labkit import (
+    check,
+    hint,
+    lab,
+    launch,
+    nets,
+    plots,
+    predict,
+    record,
+    scaling,
+    timing,
+    world,
+)
 from labkit.collectives import doublings, ring_allreduce, tree_allreduce
 from support import lab24
 
@@ -179,10 +191,10 @@ WAYS = {
 # %% [markdown]
 # ## Halving, then doubling
 # Recursive doubling sends the *whole* vector in each of its log₂ p steps. Rabenseifner (2004) found
-# an algorithm that sends less. In its first half, which is a reduce-scatter, partners exchange
+# an algorithm that sends less. In its first half, which is a [reduce-scatter](../labs/GLOSSARY.md#reduce-scatter), partners exchange
 # *halves* of their vectors: each rank gives away one half and keeps the other one, so each half is
 # added by only one of the two partners. In the next step they halve what they have kept, and at the
-# end each rank has one p-th of the sum. In the second half, which is an allgather, the same
+# end each rank has one p-th of the sum. In the second half, which is an [allgather](../labs/GLOSSARY.md#allgather), the same
 # partners exchange their finished parts in the opposite order.
 #
 # | | rank 0 | rank 1 | rank 2 | rank 3 |
@@ -302,7 +314,7 @@ predict("24.2", size_kB=...)
 # Your functions now run on the **virtual cluster**, the simulator that [lab 23](23_ring_allreduce.ipynb) introduced. The
 # machine is a model of nodes with K80 GPUs and EDR (Enhanced Data Rate) InfiniBand. In this model a
 # message of up to `eager` bytes is sent at once, while a longer one first waits for a *handshake*
-# with the receiver (the rendezvous of [lab 20](20_ranks_and_messages.ipynb)). The map shows the fastest algorithm for each size
+# with the receiver (the [rendezvous](../labs/GLOSSARY.md#rendezvous) of [lab 20](20_ranks_and_messages.ipynb)). The map shows the fastest algorithm for each size
 # and number of ranks, with a letter and a color for each algorithm that are the same in all maps of
 # this lab. `Ra=Ri` means that both take equally long. This takes about 20 s.
 
@@ -333,6 +345,35 @@ for label, model in (("with", as_it_is), ("without", as_it_is.but(eager=float("i
     print(f"{label} a handshake:", ", ".join(f"{way} {us:.1f} µs" for way, us in took.items()))
 
 
+# %%
+# The formulas of the table above, for any link. Which sliders move the crossings to the right?
+def draw_costs(ranks, latency_us, gigabytes_per_s):
+    formulas = {
+        "doubling": scaling.costs.recursive_doubling_allreduce_time,
+        "Rabenseifner": scaling.costs.rabenseifner_allreduce_time,
+        "ring": scaling.costs.ring_allreduce_time,
+    }
+    link = {"alpha": latency_us * 1e-6, "beta": 1e-9 / gigabytes_per_s}
+    bytes_of_vector = [4**k for k in range(3, 14)]
+    plots.lines(
+        {
+            way: {n: 1e6 * cost(n, ranks, **link) for n in bytes_of_vector}
+            for way, cost in formulas.items()
+        },
+        xlabel="bytes of the vector",
+        ylabel="time (µs)",
+        title=f"{ranks} ranks, {latency_us} µs, {gigabytes_per_s} GB/s",
+        logx=True,
+        logy=True,
+        name="costs",
+    )
+
+
+plots.slider(
+    draw_costs, ranks=(4, 8, 16, 24, 64), latency_us=(1, 2, 5, 20), gigabytes_per_s=(1, 3, 10)
+)
+
+
 # %% [markdown]
 # **Explain.** From left to right in the rows of 4, 8, 16, … ranks you should see doubling and then
 # Rabenseifner. With p = 2 the ring and Rabenseifner send the same messages. With 3, 6, 12, 24 and
@@ -342,6 +383,10 @@ for label, model in (("with", as_it_is), ("without", as_it_is.but(eager=float("i
 # With these numbers of ranks Rabenseifner pays for handing in and handing back, which are two whole
 # vectors, and the ring pays nothing extra.
 # </details>
+#
+# The curves of two algorithms cross where the messages that one of them saves cost as much as the
+# bytes that the other one saves. The crossing is therefore proportional to α/β, and a larger
+# [latency](../labs/GLOSSARY.md#latency) and a larger [bandwidth](../labs/GLOSSARY.md#bandwidth) both move it to the right.
 #
 # At 16 KiB Rabenseifner is fastest, but on 4 to 16 nodes it is no longer the fastest in the next
 # column.
@@ -405,7 +450,7 @@ check("24.3", choose, allreduce_tuned)
 # ### Measure: a tuning table for this machine
 # All algorithms take turns, so that interference from other programs affects all of them. The cell
 # starts no more ranks than there are cores (but at least two). Additional ranks would wait for a
-# core and not for a message, so the table would describe the scheduler of the operating system.
+# core and not for a message, so the table would describe the [scheduler](../labs/GLOSSARY.md#scheduler) of the operating system.
 # This takes about 15 s for each number of ranks.
 
 # %%
@@ -448,7 +493,7 @@ plots.bandwidth(curves, title=f"Allreduce on {most} real ranks of this machine")
 
 
 # %% [markdown]
-# **Explain.** A field with `=` has no single fastest algorithm, because the interquartile ranges of
+# **Explain.** A field with `=` has no single fastest algorithm, because the [interquartile ranges](../labs/GLOSSARY.md#interquartile-range) of
 # the measurements overlap. On 2 ranks, ring and Rabenseifner send exactly the same messages. If one
 # of them seems to be faster there, you see how large the noise and Python's own time are, and you
 # should trust only larger differences.
@@ -558,7 +603,7 @@ predict.compare("24.3", ring_latency_ms=1e3 * len(layers) * seconds("ring", node
 # long as either rule. More than half of its latency is spent on the 61 short layers of up to 64
 # KiB, which have 0.6 % of the bytes. Doubling is good for these layers and bad for the other ones.
 # Rabenseifner alone is nearly as good as both rules, so on this cluster the one mistake to avoid is
-# the ring for short vectors. On GPUs there was no other choice at that time, because NCCL had only
+# the ring for short vectors. On GPUs there was no other choice at that time, because [NCCL](../labs/GLOSSARY.md#NCCL) had only
 # rings until version 2.4.
 #
 # A single vector with all layers takes even less time, because it pays for latency only once. Why
@@ -623,7 +668,7 @@ print(
 # </details>
 #
 # ### NCCL's two trees
-# [NCCL](https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/index.html) (NVIDIA Collective Communications Library) performs an allreduce over *m* nodes by a
+# [NCCL](https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/index.html) (NVIDIA [Collective](../labs/GLOSSARY.md#collective) Communications Library) performs an allreduce over *m* nodes by a
 # ring or by **two trees**, each of which handles half of the vector. The GPUs of a node form a
 # chain, and the first GPUs of all nodes form a tree. Partial sums go up the chain and the tree, and
 # the result comes down again. For 8 nodes the first tree looks like this, with node 0 as its root:
@@ -646,7 +691,7 @@ print(
 # vectors and need not be slow for long ones. An allreduce in two dimensions, first inside the nodes
 # and then between them ([lab 26](26_hierarchical_allreduce.ipynb); `HOROVOD_TORUS_ALLREDUCE=1` in a [Horovod](https://horovod.readthedocs.io) that was built
 # for NCCL), has 2 · 3 + 2 · 15 = 36 messages one after another. It sends 1.875 vectors through the
-# NIC (network interface card) of a node, where the ring sends 1.97.
+# [NIC](../labs/GLOSSARY.md#NIC) (network interface card) of a node, where the ring sends 1.97.
 #
 # NCCL prints what it has chosen (since version 2.20, with `NCCL_DEBUG_SUBSYS=TUNING`). On three
 # hosts with 8 H100 each it chose the tree up to 256 KiB. From 512 KiB on it chose a tree in which

@@ -2,8 +2,8 @@
 # <!-- Generated from solutions/25_broadcast_for_deep_learning.py by `make labs`. Learners work on a copy in work/. -->
 # # 25 Broadcast for deep learning
 #
-# Before allreduce became the rule, many training programs let one rank update the parameters and
-# send them to all ranks, in every training step. Such a program needs a broadcast for each layer,
+# Before [allreduce](../labs/GLOSSARY.md#allreduce) became the rule, many training programs let one [rank](../labs/GLOSSARY.md#rank) update the parameters and
+# send them to all ranks, in every training step. Such a program needs a [broadcast](../labs/GLOSSARY.md#broadcast) for each layer,
 # and the time of these broadcasts grows with the number of GPUs while the computation of a GPU
 # stays the same. In our model of VGG-16 on 128 GPUs, a plain tree spends half of the training time
 # on broadcasts. Most data-parallel jobs of today still broadcast their parameters once, at the
@@ -55,11 +55,11 @@ sizes_here = (4096, 65536, 1048576, 16777216)  # bytes per broadcast on real ran
 # %% [markdown]
 # ## A broadcast for each layer, in every training step
 # A *root solver* is a training program in which one rank, the root, does the update. It collects
-# the gradients of all ranks, updates the parameters, and broadcasts them with one message for each
+# the [gradients](../labs/GLOSSARY.md#gradient) of all ranks, updates the parameters, and broadcasts them with one message for each
 # layer. S-Caffe (Awan et al., 2017), a version of Caffe for many GPUs, was such a program. Its
 # authors belong to the group at Ohio State University that develops [MVAPICH2-GDR](https://mvapich.cse.ohio-state.edu/userguide/gdr/),
-# an MPI (Message Passing Interface) library for GPUs, and they made these broadcasts fast. GDR
-# stands for GPUDirect RDMA (remote direct memory access), with which a network card reads and
+# an [MPI](../labs/GLOSSARY.md#MPI) (Message Passing Interface) library for GPUs, and they made these broadcasts fast. GDR
+# stands for [GPUDirect RDMA](../labs/GLOSSARY.md#GPUDirect-RDMA) (remote direct memory access), with which a network card reads and
 # writes the memory of a GPU.
 #
 # The next cell prints the sizes of the messages. In this lab p is the number of ranks, and a
@@ -260,10 +260,10 @@ print(f"Your chain is fastest with {min(measured, key=measured.get)} chunks.")
 # ## Two levels
 # On nodes with several GPUs, a broadcast can be *hierarchical*: it first goes from node to node and
 # then to all ranks inside each node. An earlier design of MVAPICH2-GDR worked in this way. It used
-# MPI's tree between the nodes, and inside each node [NCCL](https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/index.html) (NVIDIA Collective Communications
+# MPI's tree between the nodes, and inside each node [NCCL](https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/index.html) (NVIDIA [Collective](../labs/GLOSSARY.md#collective) Communications
 # Library), which runs a ring over PCI Express.
 #
-# The next cell contains such a broadcast. The communicator `node` contains the ranks of one node,
+# The next cell contains such a broadcast. The [communicator](../labs/GLOSSARY.md#communicator) `node` contains the ranks of one node,
 # and `across` contains the ranks that have the same place in their nodes ([lab 26](26_hierarchical_allreduce.ipynb) builds such
 # groups). First the ranks at the root's place receive the vector by the tree, one rank per node.
 # Then each of these ranks broadcasts it inside its node with the function `inside`.
@@ -296,7 +296,7 @@ print(machine)
 
 # %% [markdown]
 # We compare five broadcasts: the tree, scatter-allgather, the chain over all ranks with your best
-# k, two levels with a chain inside, and two levels with NCCL inside. The chains use at most 256
+# k, two levels with a chain inside, and two levels with [NCCL](../labs/GLOSSARY.md#NCCL) inside. The chains use at most 256
 # chunks, because a simulation with more chunks takes long. A call of NCCL takes 8.4 µs to start
 # (according to NCCL's tuning model in `src/graph/tuning.cc`), but its messages do not wait for a
 # handshake, as the long messages of MPI do ([lab 20](20_ranks_and_messages.ipynb)).
@@ -472,9 +472,9 @@ for name, (changed, start) in changes.items():
 # ### Measure: what does a training run gain?
 # The authors of the pipelined chain trained VGG with Microsoft's framework CNTK on 2 to 128 GPUs,
 # once with the broadcasts based on NCCL and once with their own. We compute the same comparison
-# from our model. It is an epoch of ImageNet with 1.28 million images, of which each GPU processes
-# 32 in a training step. A training step consists of the arithmetic (the forward pass, and twice as
-# much for the backward pass) and a broadcast for each layer. The model leaves out the way of the
+# from our model. It is an [epoch](../labs/GLOSSARY.md#epoch) of ImageNet with 1.28 million images, of which each GPU processes
+# 32 in a training step. A training step consists of the arithmetic (the [forward pass](../labs/GLOSSARY.md#forward-pass), and twice as
+# much for the [backward pass](../labs/GLOSSARY.md#backward-pass)) and a broadcast for each layer. The model leaves out the way of the
 # gradients to the root, the input, and any overlap.
 #
 # A tuned library uses for each layer the way that is fastest *at that number of GPUs*, which is

@@ -2,9 +2,9 @@
 # <!-- Generated from solutions/26_hierarchical_allreduce.py by `make labs`. Learners work on a copy in work/. -->
 # # 26 Hierarchical allreduce
 #
-# In [lab 23](23_ring_allreduce.ipynb) every rank had its own link to the network. On a GPU cluster this is rarely so. A node
+# In [lab 23](23_ring_allreduce.ipynb) every [rank](../labs/GLOSSARY.md#rank) had its own link to the network. On a GPU cluster this is rarely so. A node
 # contains four or eight GPUs, which are connected by fast links, and they share one or a few NICs
-# (network interface cards) to the other nodes, which are often ten times slower. An allreduce that
+# (network interface cards) to the other nodes, which are often ten times slower. An [allreduce](../labs/GLOSSARY.md#allreduce) that
 # ignores the nodes can send the same bytes through the slow NIC several times, while the fast links
 # are idle. A bad order of the ranks in a ring is enough to make it four times as slow as necessary.
 #
@@ -79,9 +79,9 @@ patience = 20  # seconds after which a check calls a program on real ranks stuck
 #
 # <details><summary>Which programs use these algorithms?</summary>
 #
-# [ChainerMN](https://docs.chainer.org/en/v6.2.0/chainermn/reference/index.html) had both as communicators. Until its version 6 it recommended
+# [ChainerMN](https://docs.chainer.org/en/v6.2.0/chainermn/reference/index.html) had both as [communicators](../labs/GLOSSARY.md#communicator). Until its version 6 it recommended
 # `hierarchical` for one NIC per node and `two_dimensional` for several. Version 7 lists neither,
-# because NCCL (NVIDIA Collective Communications Library) does all of it. The hierarchical allreduce
+# because [NCCL](../labs/GLOSSARY.md#NCCL) (NVIDIA [Collective](../labs/GLOSSARY.md#collective) Communications Library) does all of it. The hierarchical allreduce
 # of [Horovod](https://horovod.readthedocs.io) has two dimensions, and so has Sony's 2D-torus, which trained ResNet-50 in
 # 224 s (Mikami et al., 2018). IBM's PowerAI DDL has more than two dimensions (Cho et al., 2017).
 # </details>
@@ -271,8 +271,8 @@ print(machine)
 
 # %% [markdown]
 # ## What it costs
-# Before we measure, we estimate the times on paper. Let αᵢ and βᵢ be the latency and the seconds
-# per byte (1/bandwidth) inside a node, and αₑ and βₑ those of the network. There are m nodes of g
+# Before we measure, we estimate the times on paper. Let αᵢ and βᵢ be the [latency](../labs/GLOSSARY.md#latency) and the seconds
+# per byte (1/[bandwidth](../labs/GLOSSARY.md#bandwidth)) inside a node, and αₑ and βₑ those of the network. There are m nodes of g
 # ranks, and k ranks share a NIC.
 #
 # | way | seconds |
@@ -392,7 +392,7 @@ for kind in (machine, at_once):
 # The minutes of this lab do not include the following two parts, which take about 12 minutes.
 #
 # ### Measure: which ranks wait for the NIC, and which way is fastest where?
-# The first plot is a timeline of two nodes whose four ranks share a NIC. The second one is a map of
+# The first plot is a [timeline](../labs/GLOSSARY.md#timeline) of two nodes whose four ranks share a NIC. The second one is a map of
 # the fastest way for each length and number of nodes.
 
 # %%

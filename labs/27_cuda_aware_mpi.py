@@ -2,7 +2,7 @@
 # <!-- Generated from solutions/27_cuda_aware_mpi.py by `make labs`. Learners work on a copy in work/. -->
 # # 27 CUDA-aware MPI
 #
-# When a network is trained on GPUs, its gradients are in the memory of a GPU, and a plain MPI
+# When a network is trained on GPUs, its [gradients](../labs/GLOSSARY.md#gradient) are in the memory of a GPU, and a plain [MPI](../labs/GLOSSARY.md#MPI)
 # library (MPI is the Message Passing Interface) cannot read that memory. The simplest solution is
 # to copy the gradients to the host, send them from there, and copy what arrives back to the GPU.
 # This works everywhere, but it takes three steps, of which two are copies, and each byte passes
@@ -49,7 +49,7 @@ slow_read = 1e9  # bytes per second of a network card that reads a GPU slowly (l
 
 # %% [markdown]
 # ## The device, and what takes its place
-# The variable `device` is the GPU of this rank. Where there is no GPU, it is an **emulated
+# The variable `device` is the GPU of this [rank](../labs/GLOSSARY.md#rank). Where there is no GPU, it is an **emulated
 # device**, which plots and records call a *stand-in*. Its memory cannot be touched by the host, and
 # its copies really move the bytes, at about a fortieth of the speed of a GPU. Every plot and every
 # record says which of the two was used.
@@ -253,7 +253,7 @@ print("May it have device memory?", f"No: {reason}." if reason else "Yes.")
 
 # %% [markdown]
 # ### Measure: staged, pipelined, and direct
-# The next cell times all ways between two ranks, and also each step of staging alone. If the answer
+# The next cell times all ways between two ranks, and also each step of [staging](../labs/GLOSSARY.md#staging) alone. If the answer
 # above was yes and there is a GPU, it also times `lab27.direct`, a `Sendrecv` of device memory. MPI
 # does not know which work the GPU still has to finish, so `direct` first waits until the GPU is
 # idle. The question is from which size on cutting the message is worth it. This takes about half a
@@ -381,7 +381,7 @@ for where, times in races.items():
 # reason libraries can use one fixed length.
 #
 # ## Ways that avoid host memory
-# With **GPUDirect RDMA** (remote direct memory access) the NIC (network interface card, *card* in
+# With **GPUDirect RDMA** (remote direct memory access) the [NIC](../labs/GLOSSARY.md#NIC) (network interface card, *card* in
 # the names below) reads and writes the memory of the GPU, so a message takes only one step. NVIDIA
 # measured 6.39 GB/s in this way (manual of [GPUDirect RDMA](https://docs.nvidia.com/cuda/gpudirect-rdma/) 1.8). It does not name
 # the NIC, and we assume FDR (Fourteen Data Rate) InfiniBand, which transfers 6.8 GB/s. On some
@@ -399,7 +399,7 @@ for where, times in races.items():
 #
 # ### Predict
 # Up to which power of two of bytes does the CPU copy faster to the host than a copy engine? And up
-# to which power of two is RDMA at `slow_read`, 1 ns per byte, faster than the best chunks? (A short
+# to which power of two is [RDMA](../labs/GLOSSARY.md#RDMA) at `slow_read`, 1 ns per byte, faster than the best chunks? (A short
 # message is one chunk, which takes two copies and a message.)
 
 # %%

@@ -5,11 +5,11 @@
 # Anyone who buys a cluster for training, or who asks for time on one, has to choose: InfiniBand or
 # Ethernet, one network card per node or eight, and which processor. The data sheets contain large
 # numbers for everything, but they do not say which number determines the time of a training step. A
-# network with four times the bandwidth makes some allreduces four times as fast and others not
+# network with four times the [bandwidth](../labs/GLOSSARY.md#bandwidth) makes some [allreduces](../labs/GLOSSARY.md#allreduce) four times as fast and others not
 # faster at all, and a network that was fast enough for the GPUs of 2016 can be far too slow for
 # those of today.
 #
-# In this lab we predict how nine networks rank before we simulate them, and find out when latency
+# In this lab we predict how nine networks [rank](../labs/GLOSSARY.md#rank) before we simulate them, and find out when [latency](../labs/GLOSSARY.md#latency)
 # determines the time of an allreduce, when bandwidth does, and when neither matters. We begin with
 # a cost formula for one allreduce, then compute the size at which latency and bandwidth matter
 # equally, and count network cards. After that we compute the share of a training step that waits
@@ -23,7 +23,7 @@
 # ![With TCP a message passes from memory through the operating system and the NIC of one node to the NIC, the operating system and the memory of another. With RDMA it bypasses the operating system, and NVLink connects GPUs through a switch](../notebooks/figures/28_paths.svg)
 #
 # *Three kinds of connection. With TCP the operating system handles every message, which costs
-# latency at both ends. With RDMA the network cards (NICs) read and write the memory themselves.
+# latency at both ends. With RDMA the network cards ([NICs](../labs/GLOSSARY.md#NIC)) read and write the memory themselves.
 # NVLink connects GPUs that are close to each other.*
 #
 # Needs: cpu · Ranks: 1 · Minutes: 60 · Level: intermediate · Before: 22, 24, 26
@@ -89,8 +89,8 @@ print(
 # GbE. For short messages, therefore, the networks of a group cannot differ in this lab.
 #
 # **Do not compare the latency of NVLink with that of RDMA.** The first one is a constant from the
-# tuning model of NCCL (NVIDIA Collective Communications Library), and the second one was measured
-# by a ping-pong with MPI (Message Passing Interface). NCCL's model contains both, and there a step
+# tuning model of [NCCL](../labs/GLOSSARY.md#NCCL) (NVIDIA [Collective](../labs/GLOSSARY.md#collective) Communications Library), and the second one was measured
+# by a ping-pong with [MPI](../labs/GLOSSARY.md#MPI) (Message Passing Interface). NCCL's model contains both, and there a step
 # over the network takes about 3 to 6 times as long as one over NVLink (9.6 and 3.4 µs in the
 # protocol Simple, 2.7 and 0.47 µs in LL, which is for short messages).
 
@@ -123,7 +123,7 @@ predict(
 # %% [markdown]
 # ### Exercise 28.1 · The time of an allreduce
 # [Lab 24](24_trees_and_halving.ipynb) derived what an allreduce costs. For a long time MPICH used one of two algorithms, and the
-# virtual cluster still does. Let the number of ranks p be a power of two, and let log₂ p be its
+# [virtual cluster](../labs/GLOSSARY.md#virtual-cluster) still does. Let the number of ranks p be a power of two, and let log₂ p be its
 # logarithm to base 2, `math.log2(p)` (the messages of the checks write lg p).
 #
 # | vectors | algorithm | messages, one after the other | bytes of each rank |
@@ -329,7 +329,7 @@ predict.right("28.2", network=largest, kilobytes=balances[largest])
 # before its bandwidth helps. On NVLink, latency is the larger part of the time for everything below
 # some megabytes. 100 GbE is second because of the high latency of TCP.
 #
-# For this reason PyTorch's DDP (DistributedDataParallel) and [Horovod](https://horovod.readthedocs.io) combine gradients
+# For this reason PyTorch's [DDP](../labs/GLOSSARY.md#DDP) (DistributedDataParallel) and [Horovod](https://horovod.readthedocs.io) combine [gradients](../labs/GLOSSARY.md#gradient)
 # into longer messages (labs [32](32_buckets_and_overlap.ipynb) and [44](44_timeline_and_fusion.ipynb)).
 #
 # ## 3. How many network cards?
@@ -412,7 +412,7 @@ predict.right(
 # floating-point numbers). We now ask which share of a training step is spent waiting for the
 # allreduce of these gradients, which the code calls the *exchange*.
 #
-# An allreduce can run while the backward pass still computes ([lab 32](32_buckets_and_overlap.ipynb)). Suppose that it can overlap
+# An allreduce can run while the [backward pass](../labs/GLOSSARY.md#backward-pass) still computes ([lab 32](32_buckets_and_overlap.ipynb)). Suppose that it can overlap
 # with a share `hidden` of the computation. The part of the allreduce that is longer than this is
 # *exposed*, which means that all GPUs wait for it.
 #
@@ -465,7 +465,7 @@ predict("28.3", percent_A100=..., percent_P100=..., networks_without_waiting=...
 # %% [markdown]
 # ### Measure: the share that waits
 # The time of the allreduce is simulated. The time of the computation comes from the published
-# throughput of training ResNet-50 on **one** GPU, as 64 images divided by the images per second.
+# [throughput](../labs/GLOSSARY.md#throughput) of training ResNet-50 on **one** GPU, as 64 images divided by the images per second.
 # (NVIDIA's runs used larger batches, so a step of 64 images might take a little longer than that.)
 
 # %%
@@ -667,7 +667,7 @@ predict.right("28.3", operations_a_byte=place, percent_H100=reached)
 # <details><summary>Answer</summary>
 #
 # This memory holds only 0.3 GB. The 16-bit weights of fc6 fit (0.2 GB), and those of VGG-16 (0.28
-# GB) barely fit, without any activations. A larger network has to be distributed over many IPUs, so
+# GB) barely fit, without any [activations](../labs/GLOSSARY.md#activation). A larger network has to be distributed over many IPUs, so
 # that the links between the chips determine its speed.
 # </details>
 #
@@ -742,7 +742,7 @@ for gpu in lab28.GPUS:
 # ### Further reading
 # - R. Thakur, R. Rabenseifner and W. Gropp, *[Optimization of Collective Communication Operations in MPICH](https://doi.org/10.1177/1094342005051521)*, International Journal of High Performance Computing Applications 19(1), 2005. The two allreduce algorithms of this lab, and MPICH's limits between them.
 # - S. Williams, A. Waterman and D. Patterson, *[Roofline: An Insightful Visual Performance Model for Multicore Architectures](https://doi.org/10.1145/1498765.1498785)*, Communications of the ACM 52(4), 2009. The roofline model.
-# - A. Awan, J. Bédorf, C. Chu, H. Subramoni and D. Panda, *[Scalable Distributed DNN Training using TensorFlow and CUDA-Aware MPI](https://arxiv.org/abs/1810.11112)*, CCGRID, 2019. Allreduce for training on GPU clusters, by CUDA-aware MPI and by NCCL.
+# - A. Awan, J. Bédorf, C. Chu, H. Subramoni and D. Panda, *[Scalable Distributed DNN Training using TensorFlow and CUDA-Aware MPI](https://arxiv.org/abs/1810.11112)*, CCGRID, 2019. Allreduce for training on GPU clusters, by [CUDA-aware MPI](../labs/GLOSSARY.md#CUDA-aware-MPI) and by NCCL.
 # - X. Jia et al., *[Highly Scalable Deep Learning Training System with Mixed-Precision: Training ImageNet in Four Minutes](https://arxiv.org/abs/1807.11205)*, 2018. How hierarchical allreduces of fused gradients helped to train on ImageNet in
 #   minutes.
 # - [NCCL tests: Performance reported](https://github.com/NVIDIA/nccl-tests/blob/master/doc/PERFORMANCE.md). How NCCL's bandwidth is measured and compared with that of the links.

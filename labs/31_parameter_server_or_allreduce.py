@@ -2,7 +2,7 @@
 # <!-- Generated from solutions/31_parameter_server_or_allreduce.py by `make labs`. Learners work on a copy in work/. -->
 # # 31 Parameter server or allreduce
 #
-# Before allreduce became the usual way to average gradients, most distributed training used a
+# Before [allreduce](../labs/GLOSSARY.md#allreduce) became the usual way to average [gradients](../labs/GLOSSARY.md#gradient), most distributed training used a
 # *parameter server*, a process that collects the gradients of all workers, updates the parameters,
 # and sends them back. This is easy to understand and to build, but its speed depends on details
 # that the training script does not show. In a well-known benchmark of 2017, 64 GPUs with parameter
@@ -20,7 +20,7 @@
 # ![Left, four workers exchange whole vectors with one server. Center, four workers exchange half vectors with each of two servers. Right, four ranks form a ring](../notebooks/figures/31_servers.svg)
 #
 # *With one server, all vectors pass through that server's link. Two servers hold half of the
-# parameters each, so the link of each server transfers half as much. In a ring allreduce there is
+# parameters each, so the link of each server transfers half as much. In a [ring allreduce](../labs/GLOSSARY.md#ring-allreduce) there is
 # no server, and all links transfer the same number of bytes.*
 #
 # Needs: mpi, torch · Ranks: 4 · Minutes: 60 · Level: intermediate · Before: 20, 23, 30
@@ -45,7 +45,7 @@ patience = 30  # seconds after which a check calls the ranks stuck
 
 # %% [markdown]
 # ## Two kinds of ranks
-# In [lab 30](30_average_gradients.ipynb) every rank computed gradients and took part in the allreduce. The older approach has two
+# In [lab 30](30_average_gradients.ipynb) every [rank](../labs/GLOSSARY.md#rank) computed gradients and took part in the allreduce. The older approach has two
 # kinds of ranks. A **parameter server** holds the parameters. In each step every **worker**
 # *pushes* its gradient to the server, the server takes the mean and updates the parameters, and
 # then the workers *pull* the new parameters. We study the **synchronous** form, in which the server
@@ -55,7 +55,7 @@ patience = 30  # seconds after which a check calls the ranks stuck
 # this approach **centralized** and the approach of [lab 30](30_average_gradients.ipynb) **decentralized**. The two words say
 # whether the gradients are added in one central place or by all ranks.
 #
-# A small example with two workers shows a whole step. The parameter is 10, the learning rate is
+# A small example with two workers shows a whole step. The parameter is 10, the [learning rate](../labs/GLOSSARY.md#learning-rate) is
 # 0.5, and the gradients are 2 and 4. The workers push 2 and 4, the server computes the mean 3 and
 # the new parameter 10 − 0.5 · 3 = 8.5, and both workers pull 8.5.
 #
@@ -118,7 +118,7 @@ predict("31.2", one_server=..., ring=..., percent_on_fullest=...)
 
 # %% [markdown]
 # ### Measure: who waits for whom?
-# We run one step with one server and 4 workers on the virtual cluster, the simulator of [lab 23](23_ring_allreduce.ipynb). The
+# We run one step with one server and 4 workers on the [virtual cluster](../labs/GLOSSARY.md#virtual-cluster), the simulator of [lab 23](23_ring_allreduce.ipynb). The
 # vectors count as long as those of VGG-16.
 
 # %%
@@ -378,11 +378,11 @@ plots.compare(ours, published, unit="seconds a step", title=title, names=("our l
 # its tensors with [gRPC](https://grpc.io/docs/), a library for remote procedure calls. It packs each tensor into a
 # message, divides the message into frames, copies the frames through TCP, and unpacks them. A study
 # of 2019 (Awan and others, under *Further reading*) compared gRPC alone, gRPC with InfiniBand or
-# MPI below it, and allreduces without gRPC. The allreduces were the fastest.
+# [MPI](../labs/GLOSSARY.md#MPI) below it, and allreduces without gRPC. The allreduces were the fastest.
 # </details>
 #
 # Using Horovod does not guarantee a faster run either. The same README also reports Horovod without
-# [NCCL](https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/index.html) (NVIDIA Collective Communications Library), using MPI's allreduce on CPUs.
+# [NCCL](https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/index.html) (NVIDIA [Collective](../labs/GLOSSARY.md#collective) Communications Library), using MPI's allreduce on CPUs.
 # ResNet-101 then ran at 3,762 images/s, which is slower than with TensorFlow's servers and
 # variables on the CPU (4,269 images/s).
 #
@@ -397,7 +397,7 @@ plots.compare(ours, published, unit="seconds a step", title=title, names=("our l
 #   no extra machines.
 # - An asynchronous server does not wait for all workers, but it applies gradients that were
 #   computed with old parameters. (This lab has not shown it.)
-# - [Lab 32](32_buckets_and_overlap.ipynb) hides communication behind the backward pass, and in [lab 33](33_gossip_topologies.ipynb) each rank communicates only
+# - [Lab 32](32_buckets_and_overlap.ipynb) hides communication behind the [backward pass](../labs/GLOSSARY.md#backward-pass), and in [lab 33](33_gossip_topologies.ipynb) each rank communicates only
 #   with its neighbors.
 #
 # ## Going further (optional): your own ranks

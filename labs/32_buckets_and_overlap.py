@@ -2,11 +2,11 @@
 # <!-- Generated from solutions/32_buckets_and_overlap.py by `make labs`. Learners work on a copy in work/. -->
 # # 32 Buckets and overlap
 #
-# In data-parallel training every step contains an allreduce of all gradients. If it starts only
-# after the backward pass, the GPUs are idle while the messages travel, and on 160 GPUs this can
+# In data-parallel training every step contains an [allreduce](../labs/GLOSSARY.md#allreduce) of all [gradients](../labs/GLOSSARY.md#gradient). If it starts only
+# after the [backward pass](../labs/GLOSSARY.md#backward-pass), the GPUs are idle while the messages travel, and on 160 GPUs this can
 # take longer than the computation. Most of the waiting is unnecessary, because the gradients of the
 # last layers are complete early in the backward pass. Their allreduce can run while the earlier
-# layers still compute. PyTorch's [DistributedDataParallel](https://docs.pytorch.org/docs/stable/notes/ddp.html) (DDP) and
+# layers still compute. PyTorch's [DistributedDataParallel](https://docs.pytorch.org/docs/stable/notes/ddp.html) ([DDP](../labs/GLOSSARY.md#DDP)) and
 # [Horovod](https://horovod.readthedocs.io) both work in this way.
 #
 # In this lab we write gradient averaging in three ways, namely with one allreduce at the end, with
@@ -14,10 +14,10 @@
 # *bucket*. We then measure on 160 virtual GPUs what each of them gains, why tiny buckets can be
 # slower than no overlap at all, and for which networks overlap matters.
 #
-# **After this lab you can** (1) launch a collective at the moment when a gradient is complete, (2)
+# **After this lab you can** (1) launch a [collective](../labs/GLOSSARY.md#collective) at the moment when a gradient is complete, (2)
 # fuse gradients into buckets, and say what too small and too large buckets cost, (3) say for which
-# networks overlap matters, and, if you have time, (4) hide a broadcast of parameters behind the
-# next forward pass, as S-Caffe does.
+# networks overlap matters, and, if you have time, (4) hide a [broadcast](../labs/GLOSSARY.md#broadcast) of parameters behind the
+# next [forward pass](../labs/GLOSSARY.md#forward-pass), as S-Caffe does.
 #
 # ![Two timelines of one training step with three layers. Above, the allreduce of all gradients follows the backward pass. Below, an allreduce per layer starts as soon as that layer's gradient is complete, and the step ends earlier](../notebooks/figures/32_overlap.svg)
 #
@@ -50,9 +50,9 @@ patience = 60  # seconds after which a check calls the ranks stuck
 
 # %% [markdown]
 # ## A gradient does not have to wait for the others
-# In [lab 30](30_average_gradients.ipynb) all ranks finished the backward pass and then averaged all gradients. However, the
+# In [lab 30](30_average_gradients.ipynb) all [ranks](../labs/GLOSSARY.md#rank) finished the backward pass and then averaged all gradients. However, the
 # backward pass runs from the last layer to the first, so the gradient of the last layer is complete
-# when most of the computation is still to come. The lower timeline in the figure shows how this
+# when most of the computation is still to come. The lower [timeline](../labs/GLOSSARY.md#timeline) in the figure shows how this
 # time can be used. While layer 1 computes its gradient, the allreduce of layer 2 is already in
 # progress.
 #
@@ -123,13 +123,13 @@ check("32.1", at_the_end, watch)
 # %% [markdown]
 # ## A machine with 160 GPUs
 # S-Caffe, a version of the Caffe library for clusters, was used in 2017 to train on 160 K80 GPUs,
-# 16 in each node. We use a machine model of such a cluster and run it on the virtual cluster, the
+# 16 in each node. We use a machine model of such a cluster and run it on the [virtual cluster](../labs/GLOSSARY.md#virtual-cluster), the
 # simulator of [lab 23](23_ring_allreduce.ipynb). Its **virtual ranks** are functions in one process, and each of them has its
 # own clock. `comm.compute(seconds)` advances this clock, and a message takes the time that follows
-# from latency and bandwidth.
+# from [latency](../labs/GLOSSARY.md#latency) and [bandwidth](../labs/GLOSSARY.md#bandwidth).
 #
 # On the virtual cluster a launched message makes progress by itself, as if the network interface
-# card (NIC) did all the work. On your machine this is not guaranteed, and [lab 36](36_progress.ipynb) shows what happens
+# card ([NIC](../labs/GLOSSARY.md#NIC)) did all the work. On your machine this is not guaranteed, and [lab 36](36_progress.ipynb) shows what happens
 # there.
 #
 # The printed lines say for each number whether it was published, computed or estimated. They call
@@ -179,7 +179,7 @@ predict.compare("32.1", percent_for_sum=100 - 100 * alexnet.seconds / step)
 # for nearly all of the computation, are still to come.
 #
 # ### Exercise 32.2 · Layer by layer
-# `comm.Iallreduce` is the non-blocking version of `Allreduce`. It launches the collective and
+# `comm.Iallreduce` is the [non-blocking](../labs/GLOSSARY.md#non-blocking) version of `Allreduce`. It launches the collective and
 # returns immediately, and you wait for the result later:
 #
 #     request = comm.Iallreduce(own, total)   # launches the allreduce and returns immediately
@@ -216,7 +216,7 @@ def one_by_one(comm, net):
 check("32.2", one_by_one)
 
 # %% [markdown]
-# **All ranks must launch their collectives in the same order.** MPI combines the first allreduce of
+# **All ranks must launch their collectives in the same order.** [MPI](../labs/GLOSSARY.md#MPI) combines the first allreduce of
 # one rank with the first allreduce of the others, whatever the program intended. Suppose that two
 # gradients become ready in the opposite order on rank 1. The virtual cluster notices the mismatch
 # and reports which rank called what. A real MPI library may not notice. It may add vectors that do
@@ -274,7 +274,7 @@ predict("32.2", a_ms=..., b_one_after_other_ms=...)
 # Take care of the last bucket, which is rarely full at the end of the backward pass.
 #
 # A rule such as "send what has become ready within 5 ms" would not work here, because every rank
-# would look at its own clock and the ranks would form different buckets. Horovod's cycle time *is*
+# would look at its own clock and the ranks would form different buckets. Horovod's [cycle time](../labs/GLOSSARY.md#cycle-time) *is*
 # given in milliseconds, and this is one reason why Horovod needs a coordinator.
 #
 # <details><summary>Hint 1: a bucket, and when it goes</summary>
@@ -398,7 +398,7 @@ predict.compare("32.3", efficiency_of_a=efficiency["(a) at the end"], efficiency
 # **Explain.** The difference between (a) and the curves (b) and (c) shows the gain. "(b) not
 # overlapped" makes the same calls as (b) but launches them after the backward pass, so the distance
 # between these two curves shows what overlap alone contributes. Way (c) is hardly better than (b)
-# here, because AlexNet has only 8 layers and no short ones that would benefit from fusion.
+# here, because AlexNet has only 8 layers and no short ones that would benefit from [fusion](../labs/GLOSSARY.md#fusion).
 #
 # Although nothing is hidden in "(b) not overlapped", it is still better than (a). To find the
 # reason, the next cell measures AlexNet's messages alone, without computation.

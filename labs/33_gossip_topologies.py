@@ -2,7 +2,7 @@
 # <!-- Generated from solutions/33_gossip_topologies.py by `make labs`. Learners work on a copy in work/. -->
 # # 33 Gossip topologies
 #
-# An allreduce makes all ranks agree in every step, so every rank has to wait until data from all
+# An [allreduce](../labs/GLOSSARY.md#allreduce) makes all [ranks](../labs/GLOSSARY.md#rank) agree in every step, so every rank has to wait until data from all
 # other ranks has arrived, and a single slow rank or link delays everyone. On slow networks this can
 # take longer than the computation. **Gossip** algorithms relax the requirement. In each step a rank
 # averages its vector only with a few neighbors, and the ranks approach the common average over many
@@ -11,7 +11,7 @@
 #
 # In this lab we write a gossip step for any arrangement of ranks, and use it on a ring, a wheel and
 # a random graph. We predict from an eigenvalue how many steps agreement takes, measure its cost on
-# a virtual cluster, and compare gossip with the allreduce that it replaces.
+# a [virtual cluster](../labs/GLOSSARY.md#virtual-cluster), and compare gossip with the allreduce that it replaces.
 #
 # **After this lab you can** (1) write the mixing matrix of any topology, and a gossip step that
 # uses it, (2) say from an eigenvalue how many steps agreement takes, and (3) say when gossip is
@@ -47,7 +47,7 @@ patience = 30  # seconds after which a check calls the ranks stuck
 # | courses such as those of SURF | centralized | decentralized | decentralized |
 # | papers on gossip | centralized | centralized | decentralized |
 #
-# The courses distinguish whether one central place or all ranks add the gradients. The papers on
+# The courses distinguish whether one central place or all ranks add the [gradients](../labs/GLOSSARY.md#gradient). The papers on
 # gossip distinguish whether all ranks have the same parameters after a step. In this lab
 # *decentralized* has the narrower meaning of the papers, which applies only to the last column.
 #
@@ -174,7 +174,7 @@ predict("33.2", ring_of_16=..., ring_of_32=...)
 # %% [markdown]
 # ### Measure: agreement
 # We apply your gossip steps on 32 virtual ranks, starting from random vectors, until the distance
-# should be a hundredth of what it was. Each rank has a link of 10 Gb/s with a latency of 30 µs, in
+# should be a hundredth of what it was. Each rank has a link of 10 Gb/s with a [latency](../labs/GLOSSARY.md#latency) of 30 µs, in
 # the virtual cluster that [lab 23](23_ring_allreduce.ipynb) introduced. The vectors have 69 kB, as the parameters of [lab 30](30_average_gradients.ipynb)
 # have. Before you run the cell, guess which topology mixes most in a step, and which in a
 # millisecond.
@@ -256,21 +256,21 @@ predict.compare("33.2", ring_of_16=rings[16], ring_of_32=rings[32])
 # <details><summary>Answer</summary>
 #
 # It does not pay off here. The best allreduce leads to exact agreement in less time than two gossip
-# steps on the random graph. (It is also much faster than the ring allreduce, which has 62 steps
+# steps on the random graph. (It is also much faster than the [ring allreduce](../labs/GLOSSARY.md#ring-allreduce), which has 62 steps
 # with a latency of 30 µs each.) However, a *single* gossip step on the ring or the random graph is
 # faster than both allreduces, and a rank waits only for its neighbors. The question is therefore
 # whether training needs agreement in every step.
 # </details>
 #
 # These results come from a model in which all links are equally fast and no rank is delayed. On a
-# real cluster the times depend on the network and on stragglers, while the numbers of steps depend
+# real cluster the times depend on the network and on [stragglers](../labs/GLOSSARY.md#straggler), while the numbers of steps depend
 # only on W.
 #
 # ## What does gossip do to training?
 # In **D-PSGD** (decentralized parallel stochastic gradient descent, 2017) every rank has its own
 # parameters. A step has three parts. First the rank computes the gradient at its own parameters, on
 # its own images. Then it mixes its parameters with those of its neighbors in one gossip step.
-# Finally it subtracts the learning rate times its gradient. Because the gradient does not depend on
+# Finally it subtracts the [learning rate](../labs/GLOSSARY.md#learning-rate) times its gradient. Because the gradient does not depend on
 # the mixing, both can run at the same time.
 #
 # The ranks never have to agree exactly. One gossip step per training step is enough to keep the

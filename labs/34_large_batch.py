@@ -3,18 +3,18 @@
 # # 34 Large batch
 #
 # If every GPU keeps its share of the batch, more GPUs mean more images in each step and therefore
-# fewer steps in each epoch. An epoch becomes faster, but the network gets fewer updates, and above
+# fewer steps in each [epoch](../labs/GLOSSARY.md#epoch). An epoch becomes faster, but the network gets fewer updates, and above
 # some batch size it no longer reaches the accuracy of a small batch. A training job that processes
 # images 40 times as fast is of little use if it needs many more epochs, or never gets there.
 #
 # In this lab we write the usual remedies for large batches, namely linear scaling of the learning
-# rate, warm-up, and optimizers with a learning rate for each layer, and increase the batch until
+# rate, [warm-up](../labs/GLOSSARY.md#warm-up), and optimizers with a [learning rate](../labs/GLOSSARY.md#learning-rate) for each layer, and increase the batch until
 # the accuracy breaks. Every remedy is compared with a control, and at the end we measure how many
 # GPUs shorten the time to a given accuracy, and not only the time of an epoch.
 #
 # **After this lab you can** (1) scale a learning rate with the batch and warm it up, (2) write the
-# optimizer LARS (and LAMB, if you have time), and say what it adds to SGD (stochastic gradient
-# descent), (3) take its step on many ranks, so that the result is the same as on one, (4)
+# optimizer LARS (and LAMB, if you have time), and say what it adds to SGD (stochastic [gradient](../labs/GLOSSARY.md#gradient)
+# descent), (3) take its step on many [ranks](../labs/GLOSSARY.md#rank), so that the result is the same as on one, (4)
 # distinguish time to accuracy from time per epoch, and (5) say where Adasum lies between the sum
 # and the mean of gradients.
 #
@@ -337,7 +337,7 @@ predict.compare(
 #
 # All ways break in the end. A study of 2021 (Nado and others) had similar findings at full size,
 # where well-tuned SGD with Nesterov momentum matched LARS on ResNet-50, and well-tuned Adam matched
-# LAMB on BERT. The largest batches reported without a loss of accuracy are 8,192 for ResNet-50 with
+# LAMB on BERT. The largest batches reported without a [loss](../labs/GLOSSARY.md#loss) of accuracy are 8,192 for ResNet-50 with
 # SGD (in one hour on 256 GPUs, Goyal and others), 32K for ResNet-50 with LARS, and 64K followed by
 # 32K for BERT with LAMB (in 76 minutes).
 #
@@ -437,7 +437,7 @@ print(
 # ### Exercise 34.4 · Average, then take the norm
 # Write `parallel_step`. Each rank has an equal part of the batch, and all ranks must take the step
 # that one process would take for the whole batch. Decide what must be averaged, and when. 4 lines,
-# one call of MPI (Message Passing Interface). *(intermediate)*
+# one call of [MPI](../labs/GLOSSARY.md#MPI) (Message Passing Interface). *(intermediate)*
 #
 # | | |
 # |---|---|
@@ -474,7 +474,7 @@ check("34.4", parallel_step)
 # an epoch has 1 step instead of 48.
 #
 # A "GPU" here is a core of this machine, on which we measure the time of a step. The time for the
-# allreduce of the gradients is computed for the links of a virtual cluster, the simulator that
+# [allreduce](../labs/GLOSSARY.md#allreduce) of the gradients is computed for the links of a [virtual cluster](../labs/GLOSSARY.md#virtual-cluster), the simulator that
 # comes with these labs. The choice of core and of machine model is arbitrary, because we only need
 # a plausible time for computation and for communication.
 
@@ -616,7 +616,7 @@ plots.lines(learned, xlabel="ranks", ylabel="test images right (%)", title=title
 # 0.2 to see this), so what Adasum saves is *tuning the rate*. Nothing here shows that it is better
 # than the mean with a tuned rate.
 #
-# With GPUs and a Horovod that was built for NCCL (NVIDIA Collective Communications Library), Adasum
+# With GPUs and a Horovod that was built for [NCCL](../labs/GLOSSARY.md#NCCL) (NVIDIA [Collective](../labs/GLOSSARY.md#collective) Communications Library), Adasum
 # is applied only *between* nodes. On a single node you silently get the mean
 # (`adasum_gpu_operations.cc`, 0.28.1).
 #

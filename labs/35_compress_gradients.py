@@ -2,14 +2,14 @@
 # <!-- Generated from solutions/35_compress_gradients.py by `make labs`. Learners work on a copy in work/. -->
 # # 35 Compress gradients
 #
-# On a slow network, data-parallel training spends most of its time sending gradients. If the
+# On a slow network, data-parallel training spends most of its time sending [gradients](../labs/GLOSSARY.md#gradient). If the
 # network cannot be made faster, you can send fewer bytes: half of the bits of each value, a single
 # bit of each value, or only the few values that matter most. Such methods lose information, and it
 # is not obvious whether a network still learns from what remains. They also take time themselves,
 # because the values have to be packed and unpacked, so on a fast network they make a step slower.
 #
 # In this lab we send gradients in three compressed forms, count the bytes, see what is lost, and
-# recover it with error feedback. Then we compute below which bandwidth each form is worth its cost.
+# recover it with error feedback. Then we compute below which [bandwidth](../labs/GLOSSARY.md#bandwidth) each form is worth its cost.
 #
 # **After this lab you can** (1) send gradients as float16, as bits and as the top k values, and
 # count the bytes, (2) keep the error for the next step, and say why training fails without it, and
@@ -42,7 +42,7 @@ patience = 30  # seconds after which a check calls the ranks stuck
 
 # %% [markdown]
 # ## Fewer bytes
-# A gradient of n float32 values has 4n bytes. All p ranks need the mean of their gradients. Here
+# A gradient of n float32 values has 4n bytes. All p [ranks](../labs/GLOSSARY.md#rank) need the mean of their gradients. Here
 # are two ways to get it:
 #
 # | way | a rank sends |
@@ -67,11 +67,11 @@ predict.right("35.1", fewer_with_4=fewer[4], fewer_with_64=fewer[64])
 
 
 # %% [markdown]
-# **Explain.** The bytes of a ring hardly grow with p, while those of an allgather do. Therefore
+# **Explain.** The bytes of a ring hardly grow with p, while those of an [allgather](../labs/GLOSSARY.md#allgather) do. Therefore
 # bits take 64 / p times fewer bytes.
 #
 # ### Exercise 35.1 · Half precision
-# **float16** (FP16) has 2 bytes, 11 significant bits and a narrow range: magnitudes below 3e-8
+# **float16** ([FP16](../labs/GLOSSARY.md#FP16)) has 2 bytes, 11 significant bits and a narrow range: magnitudes below 3e-8
 # become 0, and from 65,520 on they become `inf`. The mean of all ranks' gradients takes five steps,
 # with only float16 values on the wire:
 #
@@ -91,7 +91,7 @@ predict.right("35.1", fewer_with_4=fewer[4], fewer_with_64=fewer[64])
 # not. And `inf` is not handled, because it reaches *all* ranks, so that all of them can skip the
 # step and halve the scale. If it were clipped to 65,504, the result would be silently wrong.
 #
-# (An MPI library may not know float16, but it can send 16 bits of any kind: `array.view(np.uint16)`
+# (An [MPI](../labs/GLOSSARY.md#MPI) library may not know float16, but it can send 16 bits of any kind: `array.view(np.uint16)`
 # is the same memory.)
 #
 # <details><summary>Hint 1: there</summary>
@@ -140,7 +140,7 @@ check("35.1", half_average)
 # |---|---|---|---|---|
 # | float16 sends | 0.50 | 0.67 | 0.86 | 1.52 |
 #
-# Only on two nodes does float16 send half of the bytes. Counted at the NICs (network interface
+# Only on two nodes does float16 send half of the bytes. Counted at the [NICs](../labs/GLOSSARY.md#NIC) (network interface
 # cards) of 2, 4 and 8 nodes over 200 Mb/s, the ratios were the same to a hundredth. Horovod also
 # adds in float16, so sums above 65,504 are `inf`. Your `half_average` sends half of the bytes on
 # any number of nodes, and adds in float32.
@@ -245,7 +245,7 @@ check("35.3", feedback_average)
 
 # %% [markdown]
 # ### Predict
-# A network that trains with float32 gets about 97 % of the test images right after ten epochs. How
+# A network that trains with float32 gets about 97 % of the test images right after ten [epochs](../labs/GLOSSARY.md#epoch). How
 # many percent does it get right with bits, if the error is kept for the next step? And how many if
 # the error is dropped? (Both are guesses.)
 
@@ -255,7 +255,7 @@ predict("35.3", kept=..., lost=...)
 # %% [markdown]
 # ### Measure: what does a network learn from bits?
 # We train ten epochs of the digits on 4 virtual ranks ([lab 23](23_ring_allreduce.ipynb)), with three seeds, and, as a
-# control, with a tenth of the learning rate. This takes about a minute.
+# control, with a tenth of the [learning rate](../labs/GLOSSARY.md#learning-rate). This takes about a minute.
 
 # %%
 right = {
@@ -368,7 +368,7 @@ for name, row in right.items():
 
 # %% [markdown]
 # **Explain.** You should see that the top 1 % with the error kept is as good as float32. If the
-# error is dropped, it costs only a few points, not everything. Why does this form tolerate the loss
+# error is dropped, it costs only a few points, not everything. Why does this form tolerate the [loss](../labs/GLOSSARY.md#loss)
 # so much better than bits do?
 # <details><summary>Answer</summary>
 #
@@ -496,5 +496,5 @@ predict.compare(
 # - F. Seide, H. Fu, J. Droppo, G. Li and D. Yu, *[1-bit stochastic gradient descent and its application to data-parallel distributed training of speech DNNs](https://doi.org/10.21437/Interspeech.2014-274)*, Interspeech, 2014. 1-bit SGD with error feedback.
 # - Y. Lin, S. Han, H. Mao, Y. Wang and W. Dally, *[Deep Gradient Compression: Reducing the Communication Bandwidth for Distributed Training](https://arxiv.org/abs/1712.01887)*, ICLR, 2018. Deep Gradient Compression, which sends 0.1 % of the values.
 # - S. Stich, J. Cordonnier and M. Jaggi, *[Sparsified SGD with Memory](https://arxiv.org/abs/1809.07599)*, NeurIPS, 2018. Why error feedback works, with a proof.
-# - T. Vogels, S. Karimireddy and M. Jaggi, *[PowerSGD: Practical Low-Rank Gradient Compression for Distributed Optimization](https://arxiv.org/abs/1905.13727)*, NeurIPS, 2019. PowerSGD, a compression that can be added up in an allreduce.
+# - T. Vogels, S. Karimireddy and M. Jaggi, *[PowerSGD: Practical Low-Rank Gradient Compression for Distributed Optimization](https://arxiv.org/abs/1905.13727)*, NeurIPS, 2019. PowerSGD, a compression that can be added up in an [allreduce](../labs/GLOSSARY.md#allreduce).
 # - D. Alistarh, D. Grubic, J. Li, R. Tomioka and M. Vojnovic, *[QSGD: Communication-Efficient SGD via Gradient Quantization and Encoding](https://arxiv.org/abs/1610.02132)*, NeurIPS, 2017. QSGD, which rounds randomly instead of keeping the error.

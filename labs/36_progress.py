@@ -2,14 +2,14 @@
 # <!-- Generated from solutions/36_progress.py by `make labs`. Learners work on a copy in work/. -->
 # # 36 Progress
 #
-# [Lab 32](32_buckets_and_overlap.ipynb) launches an allreduce during the backward pass and continues to compute, in the hope that
-# the allreduce runs in the background. Often it does not. An MPI library (Message Passing
+# [Lab 32](32_buckets_and_overlap.ipynb) launches an [allreduce](../labs/GLOSSARY.md#allreduce) during the [backward pass](../labs/GLOSSARY.md#backward-pass) and continues to compute, in the hope that
+# the allreduce runs in the background. Often it does not. An [MPI](../labs/GLOSSARY.md#MPI) library (Message Passing
 # Interface) moves data only when it gets processor time, and by default it gets it only while your
 # own process is inside an MPI call. If your process computes, the allreduce stands still, and all
 # of its time is paid at the end, in `Wait`. The program is correct and looks as if it overlapped
 # communication with computation, but it is no faster.
 #
-# In this lab we find out what moves a message while a rank computes, move it ourselves with `Test`,
+# In this lab we find out what moves a message while a [rank](../labs/GLOSSARY.md#rank) computes, move it ourselves with `Test`,
 # and measure what that gains, on this machine and over a slow link.
 #
 # **After this lab you can** (1) explain why an operation that was launched may make no progress,
@@ -147,8 +147,8 @@ predict.compare("36.1", left=left, tested_every_20_ms=carried[20], tested_every_
 # microseconds.
 #
 # ## On real ranks
-# Now two real ranks use a network of 12 linear layers with 3 MB of gradients, and so many images
-# that the backward pass takes as long as the allreduce. The forward pass takes half as long as the
+# Now two real ranks use a network of 12 linear layers with 3 MB of [gradients](../labs/GLOSSARY.md#gradient), and so many images
+# that the backward pass takes as long as the allreduce. The [forward pass](../labs/GLOSSARY.md#forward-pass) takes half as long as the
 # backward pass. (There are at least 16 images. If the allreduce is very short, as in the memory of
 # one machine, the backward pass therefore takes longer than the allreduce.)
 #
@@ -188,7 +188,7 @@ plots.spread(times, title=f"A step on {ranks} real ranks, on {world.cores()} cor
 predict.right("36.1", at_best_times_as_fast=2.5 / 1.5)
 
 # %% [markdown]
-# **Explain.** On a single machine you should see **no** gain, and rather a loss. Here a message is
+# **Explain.** On a single machine you should see **no** gain, and rather a [loss](../labs/GLOSSARY.md#loss). Here a message is
 # not bytes on a wire but a copy in memory, which a core has to make, and it is the same core that
 # computes. Nothing else could do this work in the meantime. *Begun* is even slower than *at the
 # end*. A likely reason is that it has 24 allreduces, for the weights and biases of 12 layers,
@@ -199,7 +199,7 @@ predict.right("36.1", at_best_times_as_fast=2.5 / 1.5)
 # few percent.
 #
 # ### Measure: over a slow link
-# Between two nodes, the kernel and the NIC move bytes while your core computes. This cell shows
+# Between two nodes, the kernel and the [NIC](../labs/GLOSSARY.md#NIC) move bytes while your core computes. This cell shows
 # what your most recent job measured. `make submit LAB=36 NODES=2` runs the lab on two nodes, which
 # can be those of `make tabletop`. Without a job it shows the kit's reference.
 
@@ -223,7 +223,7 @@ predict.compare("36.1", at_best_times_as_fast=gain)
 # Tests in hooks are work for the programmer, and a long layer has no hook in its middle. Instead, a
 # **thread** can call MPI every millisecond and sleep in between. The MPI libraries of this kit move
 # *all* messages in *any* call, so a cheap call is enough: `comm.Iprobe()` asks whether a message
-# has arrived, and returns at once. (Two threads that call MPI need its highest thread level,
+# has arrived, and returns at once. (Two threads that call MPI need its highest [thread level](../labs/GLOSSARY.md#thread-level),
 # `MULTIPLE`, which mpi4py requests; see [lab 42](42_horovod_mvapich2_gdr.ipynb).)
 #
 # Such a thread has a cost, although it does almost nothing. It takes turns with the rank's own
@@ -239,7 +239,7 @@ predict.compare("36.1", at_best_times_as_fast=gain)
 #
 # ### What you take away
 # - An operation that was launched does not necessarily make progress. MPI may move messages only in
-#   its calls, and a collective needs a call for each of its steps.
+#   its calls, and a [collective](../labs/GLOSSARY.md#collective) needs a call for each of its steps.
 # - Call Test in hooks, for *all* allreduces in flight, at least once per step.
 # - A thread can make progress, too, but it takes turns with your own thread on the core.
 # - On a single machine, messages are work for the cores, so measure overlap between nodes.

@@ -6,13 +6,13 @@
 # process has to find the others, take its own GPU and its own part of each batch, start from the
 # same weights, and average its gradients with those of all other processes before each update.
 # [Horovod](https://horovod.readthedocs.io) reduces these changes to a handful of calls. The difficulty is that the script
-# still runs when one of the calls is missing: the loss falls, only more slowly, or each GPU
+# still runs when one of the calls is missing: the [loss](../labs/GLOSSARY.md#loss) falls, only more slowly, or each GPU
 # silently trains a different model, and you notice it weeks later, when the accuracy is compared
 # with that of another run.
 #
 # In this lab we convert the training script of [lab 10](10_train_on_one_device.ipynb) to Horovod, one change at a time. After each
 # change we compare the result with a single process that sees the whole batch, because only this
-# comparison proves that many ranks compute what one process would compute. At the end we leave the
+# comparison proves that many [ranks](../labs/GLOSSARY.md#rank) compute what one process would compute. At the end we leave the
 # changes out one by one and find out which mistakes stay silent.
 #
 # **After this lab you can** (1) turn a PyTorch script for one process into one for any number of
@@ -21,7 +21,7 @@
 #
 # ![A data-parallel step on four ranks: each computes gradients of its own images, an allreduce averages them, and all apply the same update](../notebooks/figures/40_step.svg)
 #
-# *One step of data-parallel training. Only the allreduce in the middle needs the network.*
+# *One step of data-parallel training. Only the [allreduce](../labs/GLOSSARY.md#allreduce) in the middle needs the network.*
 #
 # Needs: horovod, torch · Ranks: 4 · Minutes: 75 · Level: beginner · Before: 10, 30
 
@@ -65,7 +65,7 @@ workload = "auto"  # on a GPU ResNet-50 and GPT-2, too; or "tiny", "resnet50", "
 #
 # ## The script for one process
 # We start with the network, the data and the training loop of [lab 10](10_train_on_one_device.ipynb). The function `make_step`
-# takes one training step, and `train_alone` calls it for every batch of every epoch. A batch is an
+# takes one training step, and `train_alone` calls it for every batch of every [epoch](../labs/GLOSSARY.md#epoch). A batch is an
 # array of row numbers, `rows`.
 
 # %%
@@ -120,7 +120,7 @@ print(f"one process, {whole_batch} images per step: loss from {alone[0]:.3f} to 
 # and returns the list of the results, ordered by rank.
 #
 # Horovod is a layer between your script and the network. Its ranks tell each other which gradients
-# are ready, and then let a communication library (MPI, Gloo or NCCL) average them with an
+# are ready, and then let a communication library ([MPI](../labs/GLOSSARY.md#MPI), Gloo or [NCCL](../labs/GLOSSARY.md#NCCL)) average them with an
 # allreduce. [Lab 46](46_three_libraries.ipynb) compares these libraries.
 #
 # | call | what it does or returns |
@@ -137,7 +137,7 @@ print(f"one process, {whole_batch} images per step: loss from {alone[0]:.3f} to 
 # | `hvd.rank()` | 0 | 1 | 2 | 3 |
 # | `hvd.local_rank()` | 0 | 1 | 0 | 1 |
 #
-# The functions of [lab 30](30_average_gradients.ipynb) had a communicator as their first argument, `comm`. Horovod has one
+# The functions of [lab 30](30_average_gradients.ipynb) had a [communicator](../labs/GLOSSARY.md#communicator) as their first argument, `comm`. Horovod has one
 # communicator that contains all ranks, so the functions of this lab don't need that argument.
 #
 # ### Exercise 40.1 · Begin: your GPU, your images
@@ -198,7 +198,7 @@ check("40.1", begin, my_rows)
 # %% [markdown]
 # ### Exercise 40.2 · Begin equal
 # Each rank creates its own network with its own random weights. Suppose in addition that rank 0 has
-# read a checkpoint, which is a file from an earlier training run. Then only the optimizer of rank 0
+# read a [checkpoint](../labs/GLOSSARY.md#checkpoint), which is a file from an earlier training run. Then only the optimizer of rank 0
 # has the learning rate and the momentum of that run. Before the first step, all ranks must have the
 # same state as rank 0. Horovod has two calls for this, and **all ranks** make both of them:
 #
@@ -410,7 +410,7 @@ WAYS = {
 # ### Predict
 # Every rank starts with its own random weights. After each of these runs, how many *different*
 # networks are there? The number of ranks on your machine is in the output of the first cell that
-# trained. (All runs except the first one call `begin_equal`.)
+# trained. (All runs except *start_as_you_are* call `begin_equal`.)
 
 # %%
 predict(
@@ -426,8 +426,9 @@ predict(
 # %% [markdown]
 # ### Measure
 # All six runs use the same ranks, one run after the other, and then we measure the time of a step.
-# Two networks count as different if the sums of their weights differ when rounded to 3 digits. This
-# takes about 15 s.
+# Two networks count as different if the sums of their weights differ when rounded to 3 digits. In
+# the table, *off one process* is the largest relative difference of a step's loss from the loss of
+# one process in that step. This takes about 15 s.
 
 # %%
 def train_in_all_ways():
@@ -504,9 +505,10 @@ plots.loss(
 # - *complete*: there is one network, and in every step the loss equals that of one process, except
 #   for the last bits. This agreement is the proof.
 # - *start_as_you_are*: there are as many networks as ranks. Equal gradients keep equal networks
-#   equal, but they do not make different networks equal.
-# - *first_rows*: there is one network, and its loss looks right. But all ranks compute the same
-#   gradients. With four ranks, three of four images of each batch are not used in this step, and
+#   equal, but they do not make different networks equal. Only a share of 1/p of the mean gradient
+#   belongs to a network's own loss, which is a likely reason why the loss falls slowly.
+# - *first_rows*: there is one network, and its loss looks right, although it varies more from step
+#   to step. But all ranks compute the same gradients. With four ranks, three of four images of each batch are not used in this step, and
 #   four ranks do the work of one.
 # - *own_gradients*: there are as many networks as ranks, each trained on its own images. Their mean
 #   loss falls nevertheless.
@@ -523,7 +525,7 @@ plots.loss(
 # <details><summary>Answer</summary>
 #
 # The first is the number of different networks, which you get for instance by comparing the sum of
-# the weights over the ranks. It reveals a missing broadcast and a missing average. The second is
+# the weights over the ranks. It reveals a missing [broadcast](../labs/GLOSSARY.md#broadcast) and a missing average. The second is
 # the loss of one process with the same global batches and the learning rate that you want for them.
 # It reveals the other mistakes.
 # </details>
@@ -553,9 +555,9 @@ plots.loss(
 # The network for the digits is far too small to judge Horovod by. Your functions `begin`,
 # `begin_equal` and `make_optimizer` work for any network, so here they train the two workloads of
 # [lab 10](10_train_on_one_device.ipynb): ResNet-50 on images of 224 × 224 pixels, and GPT-2 with 124 million parameters on texts of
-# 1,024 tokens. There is one rank for each GPU, and each has its own batch (weak scaling). As a
+# 1,024 tokens. There is one rank for each GPU, and each has its own batch ([weak scaling](../labs/GLOSSARY.md#weak-scaling)). As a
 # control, a copy of the network takes the same step with a plain optimizer, so the difference
-# between the two is the cost of communication. [Lab 10](10_train_on_one_device.ipynb) explains MFU (model FLOPs utilization), which
+# between the two is the cost of communication. [Lab 10](10_train_on_one_device.ipynb) explains [MFU](../labs/GLOSSARY.md#MFU) (model FLOPs utilization), which
 # is the share of the device's peak performance that a step reaches.
 #
 # The parameter `workload` chooses the networks as in [lab 10](10_train_on_one_device.ipynb), and `"tiny"` tests the code on any
@@ -591,7 +593,7 @@ for name in workloads.chosen(workload):
         record.add("workload", way=way, **where.fields() | speed.fields())
 
 # %% [markdown]
-# **Explain.** Horovod averages a gradient while the backward pass still computes the next ones.
+# **Explain.** Horovod averages a gradient while the [backward pass](../labs/GLOSSARY.md#backward-pass) still computes the next ones.
 # With NCCL on the GPUs of one node, the control should therefore take nearly as long as the step
 # with Horovod. If communication takes a large share of the time, look at `device` and `library` in
 # the record. A build of Horovod that does not accept GPU memory copies everything through the
@@ -627,7 +629,7 @@ else:
 # %% [markdown]
 # **Explain.** You should see that the ranks take several times longer. This network computes
 # for less than a millisecond. Horovod's background thread wakes up only once per millisecond (its
-# *cycle time*) to look for gradients that are ready, and then the messages follow. If there are
+# *[cycle time](../labs/GLOSSARY.md#cycle-time)*) to look for gradients that are ready, and then the messages follow. If there are
 # fewer cores than ranks, the ranks also have to take turns. These two numbers do not show which of
 # the three effects costs most. More ranks only pay off for a network that computes for longer, as
 # in labs [41](41_horovod_tensorflow.ipynb), [46](46_three_libraries.ipynb) and [50](50_strong_and_weak_scaling.ipynb).

@@ -6,17 +6,17 @@
 # a script needs are the same as in PyTorch ([lab 40](40_horovod_pytorch.ipynb)). There are two places for them, because
 # TensorFlow programs come in two styles: a training loop that you write yourself with
 # `GradientTape`, and Keras' `fit`, which hides the loop. Both styles have a trap. The optimizer
-# creates part of its state only in the first step, so a broadcast that comes too early sends too
-# little, and one that comes too late leaves the ranks with different models for a step.
+# creates part of its state only in the first step, so a [broadcast](../labs/GLOSSARY.md#broadcast) that comes too early sends too
+# little, and one that comes too late leaves the [ranks](../labs/GLOSSARY.md#rank) with different models for a step.
 #
 # In this lab we write both styles for any number of ranks, prove that they compute what one process
 # computes, and see what the late broadcast costs. Then we measure how many images per second
-# several ranks train with ResNet-50, and which part of the loss is due to communication.
+# several ranks train with ResNet-50, and which part of the [loss](../labs/GLOSSARY.md#loss) is due to communication.
 #
 # **After this lab you can** (1) run a `GradientTape` loop and a Keras `fit` on any number of ranks,
 # (2) say which variables Horovod's callback makes equal, and when, (3) resume the training of a
 # saved network on all ranks, and (4) measure images per second of ResNet-50, and explain how they
-# depend on ranks, threads and the size of the gradients.
+# depend on ranks, threads and the size of the [gradients](../labs/GLOSSARY.md#gradient).
 #
 # ![Keras' fit as a timeline on two ranks: without begin_equal the broadcast comes after the first step, with it before](../notebooks/figures/41_broadcast.svg)
 #
@@ -190,7 +190,7 @@ check("41.1", begin, my_part)
 #
 # There is a trap. A Keras optimizer creates its momentum only in its first step, with one variable
 # for each array of weights, here 6. A new optimizer has 2 variables, the number of its steps and
-# the learning rate. After rank 0 has read a file, its optimizer has 8. Rank 0 would then send 8
+# the [learning rate](../labs/GLOSSARY.md#learning-rate). After rank 0 has read a file, its optimizer has 8. Rank 0 would then send 8
 # variables while the other ranks expect 2, and all would wait forever.
 # `optimizer.build(net.trainable_variables)` creates the missing variables, and does not change an
 # optimizer that already has them. 3 lines. *(beginner)*
@@ -283,7 +283,7 @@ check("41.3", by_tape)
 #
 # - `hvd_keras.DistributedOptimizer(optimizer)` is an optimizer around yours, which applies mean
 #   gradients.
-# - **Callbacks** are objects whose methods `fit` calls before and after each step and epoch. Two
+# - **Callbacks** are objects whose methods `fit` calls before and after each step and [epoch](../labs/GLOSSARY.md#epoch). Two
 #   callbacks of Horovod do the rest: `hvd_keras.callbacks.BroadcastGlobalVariablesCallback(0)`
 #   gives all ranks the variables of rank 0, and `hvd_keras.callbacks.MetricAverageCallback()`
 #   averages the losses.
@@ -350,7 +350,7 @@ check("41.4", fit)
 # ### Predict
 # All ranks begin with different random weights and do not call `begin_equal`. (a) In how many steps
 # of `fit` do the ranks compute the gradients of different networks? (b) How many different networks
-# are there at the end, on 4 ranks (or as many as a launcher has started)? Then all ranks read the
+# are there at the end, on 4 ranks (or as many as a [launcher](../labs/GLOSSARY.md#launcher) has started)? Then all ranks read the
 # file and train one more epoch on their own images. How many different networks are there
 # afterwards, (c) with Horovod's `load_model`, (d) with that of Keras?
 
@@ -529,7 +529,7 @@ predict("41.4", megabytes=..., times_one_rank=...)  # two numbers
 # The first two are the controls. Every kind takes as long as its slowest rank. Between *alone* and
 # *side by side*, a rank loses speed because the other ranks use caches and memory, and because the
 # slowest rank determines the time. Between *side by side* and *together*, it loses the time of the
-# allreduce.
+# [allreduce](../labs/GLOSSARY.md#allreduce).
 #
 # This takes about a minute on two cores, mostly before the first step, because TensorFlow converts
 # 175 layers and their gradients to a graph, once with Horovod and once without.
@@ -596,8 +596,8 @@ lab41.draw_rates(times, network, images, workers, crowd)
 # (b) On two cores you should see between 1.2 and 1.8 times the images per second, so a rank keeps
 # 60 to 90 % of its own speed. The bars show where the rest is lost. Between *alone* and *side by
 # side* it is lost to contention: the ranks share the memory, the two "cores" of many laptops are
-# two hyper-threads of one, and the slowest rank determines the time of the step. Between *side by
-# side* and *together* it is lost to communication: MPI adds up 102 MB on the same cores.
+# two [hyper-threads](../labs/GLOSSARY.md#hyper-threads) of one, and the slowest rank determines the time of the step. Between *side by
+# side* and *together* it is lost to communication: [MPI](../labs/GLOSSARY.md#MPI) adds up 102 MB on the same cores.
 #
 # You might see a value below 1. In this case other programs use the cores. The words "do not quote"
 # mean the same, so run the cell again. If ranks share a core, they take turns and cannot gain
@@ -709,7 +709,7 @@ else:
 # ## On several nodes
 # `make scaling LAB=41 NODES=1,2,4` submits this lab once for each number of nodes, and
 # `make scaling LAB=41` shows the table when the jobs have ended. Its row `weak` contains the time
-# of a step, the speed-up and the efficiency. Without a cluster, `make tabletop NODES=2` starts a
+# of a step, the [speed-up](../labs/GLOSSARY.md#speed-up) and the [efficiency](../labs/GLOSSARY.md#efficiency). Without a cluster, `make tabletop NODES=2` starts a
 # small one on this machine. Its nodes share this machine's cores, so it cannot be faster than one
 # node, but it shows that the same file runs on many nodes.
 

@@ -2,16 +2,16 @@
 # <!-- Generated from solutions/42_horovod_mvapich2_gdr.py by `make labs`. Learners work on a copy in work/. -->
 # # 42 Horovod over MVAPICH2-GDR
 #
-# MVAPICH2-GDR is an MPI library that can send a gradient directly from the memory of one GPU to
+# MVAPICH2-GDR is an [MPI](../labs/GLOSSARY.md#MPI) library that can send a [gradient](../labs/GLOSSARY.md#gradient) directly from the memory of one GPU to
 # that of another. GDR stands for GPUDirect RDMA (remote direct memory access), the technique in
-# which a network interface card (NIC) reads and writes GPU memory itself. Many environment
+# which a network interface card ([NIC](../labs/GLOSSARY.md#NIC)) reads and writes GPU memory itself. Many environment
 # variables, modules and options have to be right before a job really uses it. If one of them is
 # wrong, the job usually still runs. It is only slower, because the gradients take a detour through
 # another library or through the host's memory, or it has two threads inside an MPI library that was
 # started for one, which can crash the job weeks later.
 #
 # In this lab we learn to *prove* what a job does: which MPI library a process has loaded, which
-# thread level Horovod was granted, which library performed the allreduce, and whether the gradients
+# thread level Horovod was granted, which library performed the [allreduce](../labs/GLOSSARY.md#allreduce), and whether the gradients
 # stayed on the GPU. On the way we write and start the command that launches a job with
 # MVAPICH2-GDR.
 #
@@ -20,11 +20,11 @@
 # from a timeline which library performed the allreduce, and (4) prove whether the gradients stayed
 # on the GPU.
 #
-# ![Four paths of a gradient from a GPU of one node to a GPU of another: staged through the memory of both hosts, in chunks through pinned buffers, directly between GPU memory and the network card, and by NCCL](../notebooks/figures/42_paths.svg)
+# ![Four paths of a gradient from a GPU of one node to a GPU of another: staged through the memory of both hosts, in chunks through pinned buffers, directly between GPU memory and the NIC, and by NCCL](../notebooks/figures/42_paths.svg)
 #
 # *Four paths from GPU to GPU. On the first, Horovod copies the gradient to host memory before MPI
 # sees it. On the others, Horovod passes the address in GPU memory to MPI (second and third) or to
-# NCCL.*
+# [NCCL](../labs/GLOSSARY.md#NCCL).*
 #
 # Needs: horovod, torch · Ranks: 2 · Minutes: 80 · Level: intermediate · Before: 40
 
@@ -136,7 +136,7 @@ def which_mpi(text, mpiname=""):
 
 
 # %%
-# Asked: Family and version of eight texts, and of the libraries here.
+# Asked: Family and version of nine texts, and of the libraries here.
 check("42.1", which_mpi)
 
 # %% [markdown]
@@ -154,7 +154,7 @@ check("42.1", which_mpi)
 # corrupt its internal lists. The result can be a crash, a job that hangs, or no visible effect for
 # a long time. Horovod requests MULTIPLE.
 #
-# MVAPICH2 **binds** ranks to cores, which means that the threads of a rank may run only on the
+# MVAPICH2 **binds** [ranks](../labs/GLOSSARY.md#rank) to cores, which means that the threads of a rank may run only on the
 # rank's cores. It provides MULTIPLE to ranks that are not bound, or that are bound to several
 # cores. By default it binds each rank to **one** core and provides SINGLE.
 #
@@ -214,7 +214,7 @@ predict.compare("42.1", unset=mrail["affinity on"], socket=mrail["affinity on, s
 
 # %% [markdown]
 # **Explain.** Among all lines in which Horovod requests MULTIPLE, you should see a lower level only
-# for `ch3:mrail` with affinity on. With `socket` the rank is also bound, but to several cores, and
+# for `ch3:mrail` with [affinity](../labs/GLOSSARY.md#affinity) on. With `socket` the rank is also bound, but to several cores, and
 # gets MULTIPLE. (The setting `hybrid` is not in the measured table. Its row above is based on the
 # source code of MVAPICH2 and on one run of ours.)
 #
@@ -234,7 +234,7 @@ predict.compare("42.1", unset=mrail["affinity on"], socket=mrail["affinity on, s
 #
 # ## The command that starts a job
 # Suppose that a job has 2 nodes with 4 GPUs each, one rank for each GPU, and 14 cores for each
-# rank. The launcher of [Slurm](https://slurm.schedmd.com/srun.html), the scheduler of most clusters, is `srun`, and
+# rank. The [launcher](../labs/GLOSSARY.md#launcher) of [Slurm](https://slurm.schedmd.com/srun.html), the [scheduler](../labs/GLOSSARY.md#scheduler) of most clusters, is `srun`, and
 # MVAPICH2's own launcher is `mpirun_rsh`. These are the two commands:
 #
 #     env MV2_USE_CUDA=1 MV2_SUPPORT_DL=1 MV2_ENABLE_AFFINITY=0 srun --mpi=pmi2 --nodes=2 --ntasks-per-node=4
@@ -264,7 +264,7 @@ predict.compare("42.1", unset=mrail["affinity on"], socket=mrail["affinity on, s
 # in `LD_LIBRARY_PATH`. And the guide says about Horovod: "do not use the LD_PRELOAD option".
 # </details>
 #
-# ### Exercise 42.2 · Write the line, and start it
+# ### Exercise 42.2 · Write the command, and start it
 # `variables` returns the environment variables for a flavor of MVAPICH, as a dictionary of strings:
 #
 # | flavor | variables |
@@ -294,27 +294,27 @@ predict.compare("42.1", unset=mrail["affinity on"], socket=mrail["affinity on, s
 # </details>
 
 # %%
-def variables(flavour):
-    """flavour: "mvapich2", "mvapich2-gdr" or "mvapich-plus". Returns {name of a variable: its
+def variables(flavor):
+    """flavor: "mvapich2", "mvapich2-gdr" or "mvapich-plus". Returns {name of a variable: its
     text}."""
-    raise NotImplementedError("exercise 42.2: Write the line, and start it")
+    raise NotImplementedError("exercise 42.2: Write the command, and start it")
 
 
 def command(launcher, job, variables, program):
-    """The words that start program (a list). launcher: "srun", "mpirun_rsh" or "mpiexec"."""
+    """The strings that start program (a list). launcher: "srun", "mpirun_rsh" or "mpiexec"."""
     pairs = [f"{name}={value}" for name, value in variables.items()]
     threads = f"OMP_NUM_THREADS={job.cores}"
     ranks = str(job.nodes * job.ranks)
     if launcher == "mpiexec":
         bound = ["-bind-to", f"core:{job.cores}"]
         return ["env", *pairs, threads, "mpiexec", "-n", ranks, *bound, *program]
-    raise NotImplementedError("exercise 42.2: Write the line, and start it")
+    raise NotImplementedError("exercise 42.2: Write the command, and start it")
 
 
 # %%
-# Asked: The variables of each flavour, and five lines in which each word of the
-# table stands in its place. Further options that do no harm, such as --cpu-
-# bind=cores, are welcome.
+# Asked: The variables of each flavor, and six commands in which each argument
+# of the table stands in its place. Further options that do no harm, such as
+# --cpu-bind=cores, are accepted.
 check("42.2", variables, command)
 
 # %% [markdown]
@@ -330,12 +330,12 @@ check("42.2", variables, command)
 launcher = lab42.launcher_here() if free else None
 if launcher is None:
     print(
-        "No line can be started from here: this is a job already, or its launcher is another one."
+        "No command can be started here: this is a job already, or its launcher is another one."
     )
 job = lab42.job_here(cores=1) if launcher else None
 for mpi in mpis if launcher else []:
-    flavour = "mvapich2-gdr" if job.gpus else "mvapich2"
-    line = command(launcher, job, variables(flavour), lab42.PROGRAM)
+    flavor = "mvapich2-gdr" if job.gpus else "mvapich2"
+    line = command(launcher, job, variables(flavor), lab42.PROGRAM)
     print(*line)
     answers = lab42.start(line, mpi)
     columns = ["rank", "host", "cores", "threads", "device", "staged", "MB/s", "mpi", "level"]
@@ -421,14 +421,14 @@ def carried(events):
 
 
 # %%
-# Asked: Calls and tensors of three made up timelines, and calls of the one
+# Asked: Calls and tensors of four made-up timelines, and calls of the one
 # above.
 check("42.3", carried)
 
 # %% [markdown]
 # ### Predict
 # A step of the network below averages 12 gradients of 256 KiB each. How many calls of MPI's
-# allreduce does it take with `HOROVOD_FUSION_THRESHOLD=0`, which switches the fusion buffer off?
+# allreduce does it take with `HOROVOD_FUSION_THRESHOLD=0`, which switches the [fusion](../labs/GLOSSARY.md#fusion) buffer off?
 # And how many does it take at best with the default buffer of 128 MiB?
 
 # %%
@@ -543,7 +543,7 @@ def way_of(activities, device, build):
 
 
 # %%
-# Asked: The way of eleven gradients, and of those that were trained above.
+# Asked: The way of twelve gradients, and of those that were trained above.
 check("42.4", way_of)
 
 # %%
@@ -561,7 +561,7 @@ for library in libraries.values():
 # gradients do not stay on the GPU, ask in the order of the exercise: the device, the host buffer,
 # NCCL, the build.
 #
-# Does "CUDA-aware MPI" mean that no data passes through host memory?
+# Does "[CUDA-aware MPI](../labs/GLOSSARY.md#CUDA-aware-MPI)" mean that no data passes through host memory?
 # <details><summary>Answer</summary>
 #
 # No. The timeline does not show what MPI does with GPU memory. MVAPICH2-GDR's guide (13) describes
@@ -630,7 +630,7 @@ plots.spread(times, title="A step by library: compare what is steady")
 
 # %% [markdown]
 # **Explain.** Twelve calls cost eleven more latencies than one call, while one fused call costs two
-# more copies of all gradients. On one node, where messages go through memory, a latency is a few
+# more copies of all gradients. On one node, where messages go through memory, a [latency](../labs/GLOSSARY.md#latency) is a few
 # microseconds, so the two times should be close, and either can be smaller. If the boxes overlap,
 # or if a line says *not steady*, the measurement does not show a difference. One of them might be
 # many times slower. Then ranks and Horovod's threads wait for cores in each call. [Lab 44](44_timeline_and_fusion.ipynb) examines
@@ -649,7 +649,7 @@ print(f"These are {whose}:", table.reindex(columns=columns).to_string(index=Fals
 
 # %% [markdown]
 # **Explain.** `ms` is the median time of a step, and the range from `ms_q1` to `ms_q3` contains the
-# middle half of the times (the interquartile range). Compare only rows with the same numbers of
+# middle half of the times (the [interquartile range](../labs/GLOSSARY.md#interquartile-range)). Compare only rows with the same numbers of
 # nodes and ranks, and only rows in which `seconds_steady` is True. If there are more ranks than
 # cores, as in a tabletop cluster on a laptop, ranks wait for cores most of the time, and
 # differences between libraries mean little.

@@ -2,10 +2,10 @@
 # <!-- Generated from solutions/43_horovod_nccl2.py by `make labs`. Learners work on a copy in work/. -->
 # # 43 Horovod with NCCL
 #
-# On NVIDIA GPUs, Horovod usually lets [NCCL](https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/index.html) (NVIDIA Collective Communications Library)
+# On NVIDIA GPUs, Horovod usually lets [NCCL](https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/index.html) (NVIDIA [Collective](../labs/GLOSSARY.md#collective) Communications Library)
 # perform its collectives. NCCL is fast because it finds its own path between any two GPUs: over
 # NVLink, over PCI Express (PCIe), or over the network. But it finds only the paths that the job
-# leaves open. If a container or a scheduler hides a GPU, if a driver module is missing, or if
+# leaves open. If a container or a [scheduler](../labs/GLOSSARY.md#scheduler) hides a GPU, if a driver module is missing, or if
 # Horovod was built with the wrong options, NCCL silently takes a slower path or Horovod silently
 # does without it, and a job that should scale does not.
 #
@@ -14,7 +14,7 @@
 # Horovod will use for each operation. At the end we measure which library this machine's Horovod
 # uses.
 #
-# **After this lab you can** (1) tell from a log how ranks are connected and whether GPUDirect RDMA
+# **After this lab you can** (1) tell from a log how ranks are connected and whether [GPUDirect RDMA](../labs/GLOSSARY.md#GPUDirect-RDMA)
 # is used, (2) recognize a wrong mapping of ranks to GPUs before NCCL refuses it, and (3) predict
 # what a set of build options builds.
 #
@@ -47,7 +47,7 @@ lengths = (1e4, 1e6, 1e8)  # bytes of the tensors that NCCL sums, where there ar
 # Horovod has two tasks, and it can use a different library for each of them:
 #
 # - Its **controller** determines which tensors are ready on all ranks, by short messages between
-#   the hosts. It uses MPI (for example MVAPICH2-GDR) or Gloo, Horovod's own library for TCP.
+#   the hosts. It uses [MPI](../labs/GLOSSARY.md#MPI) (for example MVAPICH2-GDR) or Gloo, Horovod's own library for TCP.
 # - Its **operations** transfer the tensors. For tensors on GPUs they use NCCL, if Horovod was built
 #   for it, and for tensors on CPUs they use MPI or Gloo.
 #
@@ -97,7 +97,7 @@ for job, name in jobs_shown.items():
 
 # %% [markdown]
 # ### Predict
-# In how many of these five jobs do NICs read GPU memory themselves? In how many do GPUs of one host
+# In how many of these five jobs do [NICs](../labs/GLOSSARY.md#NIC) read GPU memory themselves? In how many do GPUs of one host
 # communicate through the host's memory?
 
 # %%
@@ -194,7 +194,7 @@ for name in ("duplicate_gpu", "2.12.12_hidden_gpus"):
 # `--gpus-per-node=4` requests 4 GPUs on each node. The site then decides which of these GPUs a rank
 # may open. Linux enforces this with a *cgroup* (control group). With `--gpu-bind=none` a rank may
 # open all GPUs of its node that the job has. With `--gpus-per-task=1` each rank gets one GPU, and
-# on most clusters a cgroup that contains only this one. The *local rank* is the rank's number on
+# on most clusters a cgroup that contains only this one. The *[local rank](../labs/GLOSSARY.md#local-rank)* is the rank's number on
 # its node: 0, 1, 2, 3.
 #
 # NCCL refuses **two ranks on one GPU**, as the first log shows.

@@ -3,13 +3,13 @@
 # # 44 Timeline and fusion
 #
 # When training with Horovod is slower than expected, your own code does not show why. Between your
-# gradients and the network runs Horovod's background thread, which decides when a gradient is sent
-# and together with which others. It can wait for a straggler, wake up too seldom, or send hundreds
+# [gradients](../labs/GLOSSARY.md#gradient) and the network runs Horovod's background thread, which decides when a gradient is sent
+# and together with which others. It can wait for a [straggler](../labs/GLOSSARY.md#straggler), wake up too seldom, or send hundreds
 # of small messages where one would do. Horovod writes all of this to a file, the timeline, and it
 # has settings for each of these decisions. To use them you need to read the timeline and to know
 # what each setting does.
 #
-# In this lab we read a timeline and find out which rank the others waited for, write a model of the
+# In this lab we read a timeline and find out which [rank](../labs/GLOSSARY.md#rank) the others waited for, write a model of the
 # background thread that predicts the time of a step from two settings, and then measure whether the
 # model is right, on this machine and over a slow link.
 #
@@ -55,7 +55,7 @@ rounds = 3  # turns of each way of a step, 5 steps each
 # 3. **Fusion.** Tensors that can be sent are fused into messages of at most
 #    `HOROVOD_FUSION_THRESHOLD` bytes. The default is 128 MiB.
 # 4. **Allreduce.** The messages are processed one after the other. Each is one call of a library,
-#    which is MPI, NCCL or Gloo.
+#    which is [MPI](../labs/GLOSSARY.md#MPI), [NCCL](../labs/GLOSSARY.md#NCCL) or Gloo.
 #
 # Rank 0 writes down what happened to each tensor, and when. This file is the **timeline**. The next
 # cell lets real ranks record several timelines. In all of them a rank submits the tensors of a step
@@ -227,7 +227,7 @@ predict.compare("44.1", ms_lost=lost.get(late_rank, 0) / 1000)
 # | b, 40, float64 | a: 40 | another type, and 40 + 40 is at most 100, so b is skipped |
 # | c, 40 | a: 40 | 40 + 40 is at most 100, so c joins |
 #
-# The result is `a c|b`. This is the purpose of skipping, because in mixed precision the types
+# The result is `a c|b`. This is the purpose of skipping, because in [mixed precision](../labs/GLOSSARY.md#mixed-precision) the types
 # alternate.
 #
 # The `limit` is the threshold, rounded **up** to a multiple of 512 bytes times the number of ranks
@@ -290,7 +290,7 @@ predict.compare("44.2", messages_0=none, messages_128_MiB=most)
 # </details>
 #
 # ## What does a step cost?
-# Now tensors become ready one by one, as in a backward pass. For a model of the background thread,
+# Now tensors become ready one by one, as in a [backward pass](../labs/GLOSSARY.md#backward-pass). For a model of the background thread,
 # three rules are enough:
 #
 # - The negotiation in a cycle takes as long as a message of 0 bytes, because the ranks compare what
@@ -491,7 +491,7 @@ print(
 # | 60 without names | a cache, but new names in each step |
 # | 1 of 15 KiB | the control: the same bytes as one tensor |
 #
-# All of them take turns. Bars show the median, and a line shows the interquartile range of the
+# All of them take turns. Bars show the median, and a line shows the [interquartile range](../labs/GLOSSARY.md#interquartile-range) of the
 # steps. This takes about 20 s.
 
 # %%

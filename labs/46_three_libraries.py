@@ -2,19 +2,19 @@
 # <!-- Generated from solutions/46_three_libraries.py by `make labs`. Learners work on a copy in work/. -->
 # # 46 One job, three libraries
 #
-# A training job does not say which library averages its gradients. The same script, submitted with
-# the same batch script, can use host MPI, a CUDA-aware MPI such as MVAPICH2-GDR, or NCCL, depending
+# A training job does not say which library averages its [gradients](../labs/GLOSSARY.md#gradient). The same script, submitted with
+# the same batch script, can use host [MPI](../labs/GLOSSARY.md#MPI), a [CUDA-aware MPI](../labs/GLOSSARY.md#CUDA-aware-MPI) such as MVAPICH2-GDR, or [NCCL](../labs/GLOSSARY.md#NCCL), depending
 # on how Horovod was built and on a few environment variables. The choice can change the speed by a
 # factor of three on one cluster and hardly matter on another. It depends on how many bytes a model
-# sends for the time that it computes, and on how much of the communication the backward pass hides.
+# sends for the time that it computes, and on how much of the communication the [backward pass](../labs/GLOSSARY.md#backward-pass) hides.
 #
 # In this lab we run one training script with every communication library that your machine offers,
-# and prove from Horovod's timeline that the job used the library that it asked for. We then turn
+# and prove from Horovod's [timeline](../labs/GLOSSARY.md#timeline) that the job used the library that it asked for. We then turn
 # the measured times into the three numbers of a report, and predict from the bytes and the link
 # between which bounds a step must lie.
 #
 # **After this lab you can** (1) say what each library needs, (2) prove from Horovod's timeline
-# which library performed the allreduce, (3) measure images per second, efficiency, and the share of
+# which library performed the [allreduce](../labs/GLOSSARY.md#allreduce), (3) measure images per second, efficiency, and the share of
 # communication in a step, and (4) predict from calls and bytes between which bounds a step will
 # lie.
 #
@@ -54,7 +54,7 @@ limit = 300  # seconds for one run, and for a cluster job
 # ## 1. Which library negotiates, and which one transfers?
 # Between your gradients and the network, Horovod does two things:
 #
-# 1. It **negotiates**: the ranks tell each other which gradients are ready. The part of Horovod
+# 1. It **negotiates**: the [ranks](../labs/GLOSSARY.md#rank) tell each other which gradients are ready. The part of Horovod
 #    that does this is called the *controller*. Here it uses MPI (Message Passing Interface), which
 #    also starts the ranks.
 # 2. It **performs the allreduce**, which adds up the gradients of all ranks. For this it can use
@@ -129,13 +129,13 @@ for way in lab46.ways():
 # All ranks run both steps, in turns. A disturbance that slows the machine for a moment then slows a
 # step and its control alike, and the difference between them is the cost of communication.
 #
-# We measure in two ways. In *weak scaling*, each rank has `images` images per step. In *strong
+# We measure in two ways. In *[weak scaling](../labs/GLOSSARY.md#weak-scaling)*, each rank has `images` images per step. In *strong
 # scaling*, all ranks together have this number of images.
 #
 # Here is the step in PyTorch ([lab 40](40_horovod_pytorch.ipynb)), and below it in Keras ([lab 41](41_horovod_tensorflow.ipynb)). Read the one for the
 # framework that you know. The parameter `framework` chooses between them. The argument `where`
 # knows on which device the tensors are, and stages them where Horovod cannot ([lab 27](27_cuda_aware_mpi.ipynb)), which is
-# rarely necessary. On a GPU the networks compute in bf16 ([lab 14](14_mixed_precision_and_memory.ipynb)), as training jobs usually do,
+# rarely necessary. On a GPU the networks compute in [bf16](../labs/GLOSSARY.md#bf16) ([lab 14](14_mixed_precision_and_memory.ipynb)), as training jobs usually do,
 # while weights and gradients stay in 32 bits. The computation then takes less time and the messages
 # do not, so communication becomes a larger share of the step. The parameter `precision` chooses
 # another format.
@@ -286,7 +286,7 @@ ran = {name: run for (name, size), run in runs.items() if size == ranks}
 #     call.seconds   0.003
 #
 # Be careful with two points. First, a timeline contains more than gradients, because ranks also
-# average their loss, and rank 0 sends its weights at the start. Second, the 3 ms above are the time
+# average their [loss](../labs/GLOSSARY.md#loss), and rank 0 sends its weights at the start. Second, the 3 ms above are the time
 # of **one** call, not of each tensor in it. Therefore `carriers` counts the calls that contain **a
 # gradient**, alone or with other tensors. (You wrote such a count in [lab 42](42_horovod_mvapich2_gdr.ipynb).)
 
@@ -402,7 +402,7 @@ if not world.launcher():
 #   A step of 50 ms whose control takes 40 ms has a share of 20 %.
 #
 # Horovod's timeline does not help with the last number. Some of its calls run while the backward
-# pass still computes, so they cost no additional time. And the cost of a straggler is not in the
+# pass still computes, so they cost no additional time. And the cost of a [straggler](../labs/GLOSSARY.md#straggler) is not in the
 # calls: Horovod begins a call only when all ranks have the gradient, so the other ranks wait before
 # it, in `NEGOTIATE` ([lab 44](44_timeline_and_fusion.ipynb)). For this reason the lab measured the control, and always measured a
 # step and its control directly after each other, as a pair. If another program slows the machine
@@ -545,8 +545,8 @@ predict.compare("46.1", **measured)
 # <details><summary>Answer</summary> The uppermost. The middle part is Horovod's own time. It depends on the library only because libraries differ in how their ranks wait, as explained below.</details>
 #
 # *Computing* is the step without Horovod. On two ranks it can take longer than on one, although
-# each rank has as many images as before. The ranks might share the memory's bandwidth, or their two
-# "cores" might be two hyper-threads of one core. This measurement does not show which.
+# each rank has as many images as before. The ranks might share the memory's [bandwidth](../labs/GLOSSARY.md#bandwidth), or their two
+# "cores" might be two [hyper-threads](../labs/GLOSSARY.md#hyper-threads) of one core. This measurement does not show which.
 #
 # *Horovod's thread* is the additional time of the control while Horovod runs and has nothing to
 # send. The control without Horovod is timed later, not in pairs, so believe this part only if it is
@@ -558,7 +558,7 @@ predict.compare("46.1", **measured)
 # *Communication* is the part on top. Within one machine, host MPI sends through shared memory, and
 # Gloo sends through TCP.
 #
-# In the table, strong scaling has a larger share of communication, because each rank computes half
+# In the table, [strong scaling](../labs/GLOSSARY.md#strong-scaling) has a larger share of communication, because each rank computes half
 # as many images and sends as many bytes.
 #
 # You might see a negative share, or a line "do not quote". In this case other programs are
@@ -577,7 +577,7 @@ for line in lab46.published(gpus=16):
 # Inception V3 sends 95 MB in a step that computes for 476 ms, so the choice of the library hardly
 # matters.
 #
-# VGG-16 sends 553 MB in a step that computes for 489 ms. Its efficiency is 85 % with NCCL over RDMA
+# VGG-16 sends 553 MB in a step that computes for 489 ms. Its efficiency is 85 % with NCCL over [RDMA](../labs/GLOSSARY.md#RDMA)
 # (remote direct memory access), and 30 % with the host. Therefore ask first how much a model sends
 # for the time that it computes.
 #
@@ -678,7 +678,7 @@ predict.compare("46.2", all_hidden=1e3 * low, nothing_hidden=1e3 * high, share_h
 
 # %% [markdown]
 # **Explain.** Begin with VGG-16 on 16 GPUs. The link is the same in all four rows. NCCL over RDMA
-# is in the left part of its bar: the NIC (network interface card) moves the bytes while the GPU
+# is in the left part of its bar: the [NIC](../labs/GLOSSARY.md#NIC) (network interface card) moves the bytes while the GPU
 # computes, and three quarters of the communication is hidden. NCCL over TCP is near the right end
 # of its bar. Either hardly any communication is hidden, or TCP does not reach 25 Gb/s. The position
 # in the bar cannot distinguish these two causes.

@@ -4,7 +4,7 @@
 #
 # If you train on eight GPUs instead of one, you pay eight times as much per hour, but training
 # rarely becomes eight times as fast. A statement such as "it scales with 90 % efficiency" can mean
-# very different things, because it depends on whether the work grows with the number of ranks, on
+# very different things, because it depends on whether the work grows with the number of [ranks](../labs/GLOSSARY.md#rank), on
 # the run with which you compare, and on how slow the program was to begin with. If you know where
 # the missing time goes, you also know whether a faster network or another batch size would help.
 #
@@ -75,7 +75,7 @@ channels = width or size
 #   100 %.
 #
 # For example, suppose that one rank computes a step in 40 ms, and that two ranks need 4 ms to
-# allreduce their gradients.
+# [allreduce](../labs/GLOSSARY.md#allreduce) their [gradients](../labs/GLOSSARY.md#gradient).
 #
 # | on two ranks | a step takes | speed-up | efficiency |
 # |---|---|---|---|
@@ -110,7 +110,7 @@ def share(kind, images, rank, ranks):
 
 # %% [markdown]
 # ### Measure: steps on more and more ranks
-# The step is that of [lab 30](30_average_gradients.ipynb), which consists of the forward pass, the backward pass, the allreduce
+# The step is that of [lab 30](30_average_gradients.ipynb), which consists of the [forward pass](../labs/GLOSSARY.md#forward-pass), the [backward pass](../labs/GLOSSARY.md#backward-pass), the allreduce
 # of the gradients, and the update. It records two times:
 #
 # - *compute* lasts until this rank has its own gradient;
@@ -124,7 +124,7 @@ def share(kind, images, rank, ranks):
 # already used.
 #
 # `place` says where the network is, on a GPU or in host memory. `place.allreduce(comm, gradient)`
-# adds the gradients up in place, in the way that this MPI (Message Passing Interface) library
+# adds the gradients up in place, in the way that this [MPI](../labs/GLOSSARY.md#MPI) (Message Passing Interface) library
 # allows. `device_sync` waits for a GPU, as in [lab 01](01_time_it_properly.ipynb).
 
 # %%
@@ -222,7 +222,7 @@ assert np.allclose(losses, losses[0], rtol=near), f"Strong scaling changed the l
 
 # %% [markdown]
 # **Explain.** Look at the losses first. In strong scaling, any number of ranks has the same images,
-# so the loss is the same up to rounding, and only the time differs. In weak scaling, more ranks
+# so the [loss](../labs/GLOSSARY.md#loss) is the same up to rounding, and only the time differs. In weak scaling, more ranks
 # have a larger batch, so the loss is another one. Whether training with this larger batch still
 # works is the question of [lab 34](34_large_batch.ipynb).
 #
@@ -286,7 +286,7 @@ efficiency_here = scaling.efficiency(measured["weak"], weak=True)[largest]
 predict.compare("50.1", speedup_strong=speedup_here, efficiency_weak=efficiency_here)
 
 # %% [markdown]
-# **Explain.** The gray line is the ideal, and the bars show the interquartile range of the steps.
+# **Explain.** The gray line is the ideal, and the bars show the [interquartile range](../labs/GLOSSARY.md#interquartile-range) of the steps.
 # You should see both curves below the ideal, provided that the machine runs no other programs. The
 # missing part is communication, waiting, and computing that became slower. Section 3 distinguishes
 # these three.
@@ -404,6 +404,7 @@ print(f"s = {share_of_first:.1%}, so at most {1 / share_of_first:.1f} times as f
 best = min(strong, key=strong.get)
 print(f"computed: at best {strong[1] / strong[best]:.1f} times as fast, on {best} ranks")
 
+
 # %% [markdown]
 # **Explain.** Up to some hundred ranks the law and the computed steps agree, although no part of
 # the program is serial. A rank of the ring sends 2(p - 1)/p · n bytes, and this number grows
@@ -411,6 +412,35 @@ print(f"computed: at best {strong[1] / strong[best]:.1f} times as fast, on {best
 # messages, 2(p - 1), grows without limit. No share s can express this growth, so the law promises
 # too much, and in the end more ranks are *slower*.
 #
+# Move the sliders below. Does a faster link change the best number of ranks, or only the speed-up
+# there?
+# <details><summary>Answer</summary>
+#
+# Mostly the speed-up. Of the time 1/p + 2(p − 1)α + 2(p − 1)/p · nβ, the bytes cost nearly the same
+# on any large number of ranks. Where 1/p falls as fast as 2pα rises, p is about √(1/(2α)), which is
+# 316 for 5 µs. But if the bytes alone take longer than the second of work, no number of ranks helps.
+# </details>
+
+# %%
+def draw_limit(megabytes, gigabits):
+    steps = {
+        p: 1 / p + scaling.costs.ring_allreduce_time(megabytes * 1e6, p, 5e-6, 8e-9 / gigabits)
+        for p in many
+    }
+    plots.lines(
+        {"computed": scaling.speedup(steps), "ideal": {p: p for p in many}},
+        xlabel="ranks",
+        ylabel="speed-up",
+        title=f"1 s of work, {megabytes} MB of gradients, {gigabits} Gb/s",
+        logx=True,
+        logy=True,
+        name="scaling_limit",
+    )
+
+
+plots.slider(draw_limit, megabytes=(1, 10, 100, 1000), gigabits=(10, 25, 100, 400))
+
+# %% [markdown]
 # ### Going further (optional): weak scaling by the formula
 # The share s limits strong scaling, where the work stays the same. To see what limits weak scaling,
 # the next cell gives *every* rank 1 s of work and uses the same ring:
@@ -530,7 +560,7 @@ predict.compare("50.1", communication_strong=medians["communicate"] / sum(median
 #
 # <details><summary>Answer</summary>
 #
-# Often it does by some percent, although each rank computes the same. The ranks share the bandwidth
+# Often it does by some percent, although each rank computes the same. The ranks share the [bandwidth](../labs/GLOSSARY.md#bandwidth)
 # of the memory, and two "cores" of a virtual machine may be two threads of one core. This
 # measurement does not distinguish the two causes. In either case, a faster network does not bring
 # that time back.

@@ -2,15 +2,15 @@
 # <!-- Generated from solutions/51_mpi_against_nccl.py by `make labs`. Learners work on a copy in work/. -->
 # # 51 MPI against NCCL
 #
-# Several libraries can perform the allreduce of your gradients, and published benchmarks disagree
+# Several libraries can perform the [allreduce](../labs/GLOSSARY.md#allreduce) of your [gradients](../labs/GLOSSARY.md#gradient), and published benchmarks disagree
 # about which of them is the fastest. Which one is the fastest for you depends on your machine, on
 # the sizes of your messages, and on the program that calls the library. Often the benchmarks are
 # not comparable, because one measures a barrier or a slow first call that another leaves out.
 # Before you install a second library, you want to know whether it gains anything.
 #
 # In this lab we write one benchmark for all of these libraries, and let its numbers decide which of
-# them to use. We start the ranks of each library from the same launcher, time allreduces of 4 bytes
-# to 256 MiB, and compare sending gradients one by one with fusing them into buckets. At the end we
+# them to use. We start the [ranks](../labs/GLOSSARY.md#rank) of each library from the same [launcher](../labs/GLOSSARY.md#launcher), time allreduces of 4 bytes
+# to 256 MiB, and compare sending gradients one by one with fusing them into [buckets](../labs/GLOSSARY.md#bucket). At the end we
 # write a rule that names the best library for each size, or says "either" if the measurements do
 # not decide.
 #
@@ -21,7 +21,7 @@
 # ![Arrows lead from mpi4py to MPI, from Horovod to MPI, Gloo and NCCL, and from torch.distributed to Gloo and NCCL. Below each library are the memory and the networks that it uses](../notebooks/figures/51_libraries.svg)
 #
 # *A program calls mpi4py, Horovod or `torch.distributed` (top), and each of them passes the vectors
-# to MPI, Gloo or NCCL (bottom). Each arrow is a combination that this lab can time, if it is
+# to [MPI](../labs/GLOSSARY.md#MPI), Gloo or [NCCL](../labs/GLOSSARY.md#NCCL) (bottom). Each arrow is a combination that this lab can time, if it is
 # installed.*
 #
 # Needs: mpi, torch · Ranks: 2 · Minutes: 40 · Level: intermediate · Before: 01, 22, 23, 32, 40
@@ -66,7 +66,7 @@ bucket = 25 << 20  # bytes of a bucket at most (25 MiB, as in PyTorch's Distribu
 limit = 900  # seconds for one library's measurements
 
 # %% [markdown]
-# ### Which library performs the allreduce?
+# ## Which library performs the allreduce?
 # | library | memory | between nodes | called by |
 # |---|---|---|---|
 # | MPI (Message Passing Interface) | host memory; GPU memory if it is CUDA-aware (MVAPICH2-GDR) | the networks of clusters, for which it was designed | [mpi4py](https://mpi4py.readthedocs.io), Horovod |
@@ -93,7 +93,7 @@ for name in lab51.NAMES:
 
 # %% [markdown]
 # ### Predict
-# (a) 4 ranks perform an allreduce of 100 MB (10^8 bytes) in 50 ms. Which *busbw* (bus bandwidth) is
+# (a) 4 ranks perform an allreduce of 100 MB (10^8 bytes) in 50 ms. Which *busbw* ([bus bandwidth](../labs/GLOSSARY.md#bus-bandwidth)) is
 # this, in GB/s? In [lab 22](22_latency_and_bandwidth.ipynb), algbw is bytes / time, and busbw = algbw · 2(n - 1)/n on n ranks. For
 # example, 2 ranks with 100 MB in 50 ms have an algbw of 2 GB/s and also a busbw of 2 GB/s.
 #
@@ -107,7 +107,7 @@ predict("51.1", busbw=..., gloo_over_mpi=...)
 
 
 # %% [markdown]
-# ### One loop for all
+# ## One loop for all
 # `time_calls` measures several times how long a call takes, once *all* ranks have arrived (labs [01](01_time_it_properly.ipynb)
 # and [22](22_latency_and_bandwidth.ipynb) asked you to write such loops). A barrier comes before each call, and each rank starts its
 # clock after this barrier. Without the barrier, you would measure how late the last rank is. There
@@ -181,7 +181,7 @@ check("51.1", meeting)
 
 
 # %% [markdown]
-# ### Measure: every library
+# ## Measure: every library
 # The next cells measure every library with the same loop, from 4 bytes to `longest`. Before you
 # look at the plot, think about which library will be the fastest for short vectors (on the left),
 # and which for long ones (on the right). This takes about a minute.
@@ -290,9 +290,9 @@ predict("51.2", times_as_fast=...)
 
 
 # %% [markdown]
-# ### From gradients to messages
+# ## From gradients to messages
 # You know buckets from [lab 32](32_buckets_and_overlap.ipynb). `lab51.buckets(sizes, limit)` plans them. It begins with the last
-# layer, because the backward pass computes its gradient first, and starts a new bucket when the
+# layer, because the [backward pass](../labs/GLOSSARY.md#backward-pass) computes its gradient first, and starts a new bucket when the
 # next gradient would not fit into `limit` bytes. `exchange` copies the gradients of a bucket one
 # behind the other into one vector, calls `link.sum` **once** for it, and copies the sums back
 # **into** the same tensors, where the optimizer reads them.
@@ -311,7 +311,7 @@ def exchange(link, gradients, plan):
 
 
 # %% [markdown]
-# ### Measure: one by one, and fused
+# ## Measure: one by one, and fused
 # The next cells time all gradients of a network, one by one and fused. As a control, `exchange`
 # also runs over a link that does nothing, so that only the two copies remain. This takes one to two
 # minutes.
@@ -383,7 +383,7 @@ if ("horovod-mpi", "resnet50", "fused") in took:
 # more than all the calls. With VGG-16 no library gains. It has only 16 gradients, and one of them,
 # with 411 MB, is alone in its bucket and is copied nevertheless.
 #
-# On your machine, the marks of two bars (their interquartile ranges) may overlap. In this case, the
+# On your machine, the marks of two bars (their [interquartile ranges](../labs/GLOSSARY.md#interquartile-range)) may overlap. In this case, the
 # measurement does not decide between them.
 #
 # (a) How would you improve `exchange` for VGG-16?
@@ -417,7 +417,7 @@ if ("horovod-mpi", "resnet50", "fused") in took:
 #
 # ### Exercise 51.2 · Which is best
 # Two medians are never exactly equal, so we need a rule for when one library is really better.
-# Write `best(row)`, where `row` is {backend: (q1, median, q3)} in seconds. The interval from q1 to
+# Write `best(row)`, where `row` is {[backend](../labs/GLOSSARY.md#backend): (q1, median, q3)} in seconds. The interval from q1 to
 # q3 is the interquartile range, which contains the middle half of the calls.
 #
 # The first backend is the one with the smallest median. Return its name only if it is clearly
@@ -451,7 +451,7 @@ def best(row):
 check("51.2", best)
 
 # %% [markdown]
-# ### Measure: which library here
+# ## Measure: which library here
 # Your `best` now chooses a library for each size that was measured. For sizes beyond them, the
 # table says nothing.
 
@@ -482,9 +482,9 @@ print(f"Measured now, {ranks} ranks:", shown.to_string(), sep="\n")
 # machines. Run this file on a machine with GPUs.
 # </details>
 #
-# ### One runtime for all?
+# ## One runtime for all?
 # The authors of [MVAPICH2-GDR](https://mvapich.cse.ohio-state.edu/userguide/gdr/) at Ohio State University argue in their tutorial for
-# a **unified communication runtime**. This is a single CUDA-aware MPI, designed together with the
+# a **unified communication runtime**. This is a single [CUDA-aware MPI](../labs/GLOSSARY.md#CUDA-aware-MPI), designed together with the
 # frameworks, which communicates vectors in host and in GPU memory, short and long ones, inside a
 # node and between nodes. The usual alternative today is one library for each of these jobs, such as
 # MPI or Gloo for the negotiation and NCCL for the vectors. With labs [46](46_three_libraries.ipynb) and 51 you can compare the
@@ -518,7 +518,7 @@ print(f"Measured now, {ranks} ranks:", shown.to_string(), sep="\n")
 # </details>
 #
 # ### What you take away
-# - Without a barrier you measure which rank is late, and without warm-up you measure slow first
+# - Without a barrier you measure which rank is late, and without [warm-up](../labs/GLOSSARY.md#warm-up) you measure slow first
 #   calls. Report the median of the slowest rank.
 # - One rank tells all others where to meet. With this address, any launcher can start any library.
 # - Fuse gradients if a call is expensive. If it is cheap, the copies cost more.
@@ -553,14 +553,14 @@ print(verdict.of_text(published, nic="200Gb/s", nics="4", nodes="3", gpus="8"))
 # %% [markdown]
 # **Explain.** You should see *as expected*, and a maintainer of NCCL came to the same result in the
 # thread: with 24 GB/s for each card, four cards reach 96 GB/s. The user had compared the printed *average* of 84.9
-# GB/s with 100 GB/s, but this average includes short messages, whose time the latency decides.
+# GB/s with 100 GB/s, but this average includes short messages, whose time the [latency](../labs/GLOSSARY.md#latency) decides.
 # `make verdict FILE=.labkit/records/51_mpi_against_nccl.jsonl MACHINE=here` judges your own table in
 # the same way, by the link that you measured in [lab 22](22_latency_and_bandwidth.ipynb).
 #
 # ### Further reading
 # - A. Awan, J. Bédorf, C. Chu, H. Subramoni and D. Panda, *[Scalable Distributed DNN Training using TensorFlow and CUDA-Aware MPI](https://arxiv.org/abs/1810.11112)*, CCGRID, 2019. Measures the training of TensorFlow models with MPI, NCCL and gRPC, and improves the
 #   allreduce of MPI.
-# - A. Awan, C. Chu, H. Subramoni and D. Panda, *[Optimized Broadcast for Deep Learning Workloads on Dense-GPU InfiniBand Clusters: MPI or NCCL?](https://arxiv.org/abs/1707.09414)*, EuroMPI, 2018. Compares broadcasts by MPI and by NCCL.
+# - A. Awan, C. Chu, H. Subramoni and D. Panda, *[Optimized Broadcast for Deep Learning Workloads on Dense-GPU InfiniBand Clusters: MPI or NCCL?](https://arxiv.org/abs/1707.09414)*, EuroMPI, 2018. Compares [broadcasts](../labs/GLOSSARY.md#broadcast) by MPI and by NCCL.
 # - [NCCL tests: Performance reported](https://github.com/NVIDIA/nccl-tests/blob/master/doc/PERFORMANCE.md). The definition of algbw and busbw.
 # - S. Li et al., *[PyTorch Distributed: Experiences on Accelerating Data Parallel Training](https://arxiv.org/abs/2006.15704)*, VLDB, 2020. How PyTorch's buckets work, and how their size affects the time of a step.
 # - [PyTorch: torch.distributed](https://docs.pytorch.org/docs/stable/distributed.html). The backends of `torch.distributed`, and the variables by which ranks

@@ -9,8 +9,8 @@
 # and a prediction without a range tells you little.
 #
 # In this lab we write a model of a training step in about 25 lines, fit it to published runs, and
-# test it on systems that it has not seen. We build it from the buckets of gradients, the cost of an
-# allreduce on links that may be shared, and overlap. We then compare it with rivals that know much
+# test it on systems that it has not seen. We build it from the buckets of [gradients](../labs/GLOSSARY.md#gradient), the cost of an
+# [allreduce](../labs/GLOSSARY.md#allreduce) on links that may be shared, and overlap. We then compare it with rivals that know much
 # less, look for the runs on which it fails, and finally ask it for 1,024 and 10,000 GPUs.
 #
 # **After this lab you can** (1) write down the parts of a training step on many GPUs, (2) fit a
@@ -41,7 +41,7 @@ bucket_mib = 64  # MiB of gradients that are sent together; Horovod's default in
 # %% [markdown]
 # ## 1. When gradients are ready
 # A single GPU takes some time for a training step. We assume that a third of it is the forward
-# pass, and that two thirds are the backward pass, which goes through the layers from the **last to
+# pass, and that two thirds are the [backward pass](../labs/GLOSSARY.md#backward-pass), which goes through the layers from the **last to
 # the first**. In both passes, each layer takes the share of the time that corresponds to its share
 # of the operations ([lab 02](02_why_parallel.ipynb)).
 #
@@ -118,7 +118,7 @@ predict.right("52.1", share=1 / 3 + 2 / 3 * last_three.flops.sum() / vgg16.flops
 # | `algorithm` | `"ring"`, `"tree"`, `"halving"`, `"server"` |
 # | `senders`, `busiest` | for `"server"`: how many send, and the busiest server's share of the bytes |
 #
-# Bytes are never sent at the full speed of the NIC, because software adds some time to each byte.
+# Bytes are never sent at the full speed of the [NIC](../labs/GLOSSARY.md#NIC), because software adds some time to each byte.
 # We do not know how much, so this is what the fit will find out. Its numbers come in a dict,
 # `learned`:
 #
@@ -265,10 +265,10 @@ check("52.2", step)
 # estimate, and for two systems the number of servers is. The column `source` marks these estimates.
 #
 # We also had to guess some algorithms, and `source` says for which runs. We use halving for the
-# runs with MPI on the host, but the README from which they are taken installs Open MPI, whose
+# runs with [MPI](../labs/GLOSSARY.md#MPI) on the host, but the README from which they are taken installs Open MPI, whose
 # versions of that time reduced long vectors in a ring. Of the 15 runs of the DGX-1, the nine with
 # Inception V3 and the ResNets kept their variables on the CPU, and only those with AlexNet and
-# VGG-16 used NCCL, yet we use rings for all of them. Facebook's GPUs used NCCL inside a node and
+# VGG-16 used [NCCL](../labs/GLOSSARY.md#NCCL), yet we use rings for all of them. Facebook's GPUs used NCCL inside a node and
 # halving between nodes, for which we use a ring, too.
 #
 # | system | what it contains | sources |
@@ -459,7 +459,7 @@ lab52.draw(
 # Would a fit to other systems do as well?
 # <details><summary>Answer</summary>
 #
-# The next cell leaves out each system in turn. Without "Horovod 25 Gb/s", no row shows what RDMA
+# The next cell leaves out each system in turn. Without "Horovod 25 Gb/s", no row shows what [RDMA](../labs/GLOSSARY.md#RDMA)
 # (remote direct memory access) costs on a slow link, and the errors on this system are several
 # times as large. A fit cannot learn what it was never shown.
 # </details>

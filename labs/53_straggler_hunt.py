@@ -2,20 +2,20 @@
 # <!-- Generated from solutions/53_straggler_hunt.py by `make labs`. Learners work on a copy in work/. -->
 # # 53 Straggler hunt
 #
-# In synchronous training, all ranks wait in every step for the slowest one. A single node with a
+# In synchronous training, all [ranks](../labs/GLOSSARY.md#rank) wait in every step for the slowest one. A single node with a
 # hot processor, a slow disk or a bad cable can therefore slow down a thousand healthy GPUs. Even if
 # all nodes are healthy, their times vary a little, and with more ranks it becomes more likely that
 # one of them is slow. The usual timers do not help to find the cause, because the healthy ranks
 # seem to have the slow network.
 #
-# In this lab we predict how slow the slowest of many ranks is, find out from timelines which rank
+# In this lab we predict how slow the slowest of many ranks is, find out from [timelines](../labs/GLOSSARY.md#timeline) which rank
 # is late and why, and see what helps if the cause is only chance. We first derive a prediction from
 # the times of a single rank, then write a function that finds the late rank and the cause in
 # recorded timelines, and finally compare two methods that wait for fewer ranks or wait less often.
 #
 # **After this lab you can** (1) predict the step time of p ranks from the times of one, (2) name a
 # late rank and its cause from a timeline, and (3) say what backup workers and local SGD (stochastic
-# gradient descent) gain, and what they cost.
+# [gradient](../labs/GLOSSARY.md#gradient) descent) gain, and what they cost.
 #
 # ![Timeline of four ranks over three steps. In each step another rank computes longest, and the other ranks wait until it has finished](../notebooks/figures/53_jitter.svg)
 #
@@ -112,7 +112,7 @@ check("53.1", expected_slowest)
 
 # %% [markdown]
 # ### Measure: the slowest of 1 to 64 ranks
-# Now real ranks make steps in which the work is a nap of random length, followed by an allreduce.
+# Now real ranks make steps in which the work is a nap of random length, followed by an [allreduce](../labs/GLOSSARY.md#allreduce).
 # They *sleep* instead of computing, because your computer may have fewer cores than ranks, and a
 # rank that sleeps does not disturb the others. The control is "steady", with naps of exactly 20 ms.
 # Your function gets only the measured steps of one rank.
@@ -173,7 +173,7 @@ predict.compare("53.1", normal_4=normal_4, normal_64=step["normal", 64], heavy_6
 # Suppose that your job is slower than predicted, and that you want to know which rank is
 # responsible. A step of one rank has three parts, which the timelines of this lab call **input**
 # (the rank reads its images), **compute**, and **exchange** (the rank is in the allreduce). The
-# next cell draws such a step of four ranks, simulated by the rules of the ring allreduce of [lab 23](23_ring_allreduce.ipynb).
+# next cell draws such a step of four ranks, simulated by the rules of the [ring allreduce](../labs/GLOSSARY.md#ring-allreduce) of [lab 23](23_ring_allreduce.ipynb).
 # Rank 2 computes longer than the other ranks.
 
 # %%
@@ -399,7 +399,7 @@ print(f"Nobody late: {blamed:.0%} of the cases blame a rank.")
 #   deviation that is √16 = 4 times as large as that of one time, and not 16 times as large.
 #   Relative to the mean, the slowest sum is therefore closer to it.
 #
-# The following table compares both methods on ten ranks of the virtual cluster (the simulator of
+# The following table compares both methods on ten ranks of the [virtual cluster](../labs/GLOSSARY.md#virtual-cluster) (the simulator of
 # [lab 23](23_ring_allreduce.ipynb)), with H = 16. In the first two rows there is jitter of the two shapes. In the last row,
 # rank 7 takes 1.5 times as long in every step. The values are milliseconds per step:
 #

@@ -2,8 +2,8 @@
 # <!-- Generated from solutions/60_ddp_and_fsdp.py by `make labs`. Learners work on a copy in work/. -->
 # # 60 DDP and FSDP
 #
-# PyTorch has its own library for data parallelism. Its class DistributedDataParallel (DDP) keeps a
-# full copy of the model on every rank, and averages the gradients while the backward pass still
+# PyTorch has its own library for [data parallelism](../labs/GLOSSARY.md#data-parallelism). Its class DistributedDataParallel (DDP) keeps a
+# full copy of the model on every [rank](../labs/GLOSSARY.md#rank), and averages the [gradients](../labs/GLOSSARY.md#gradient) while the [backward pass](../labs/GLOSSARY.md#backward-pass) still
 # computes. This is simple and fast, but every rank keeps the same parameters, gradients and
 # optimizer state, which is 16 bytes for each parameter with Adam. A model with 7 billion parameters
 # then needs 112 GB on every GPU, and most GPUs do not have that much memory. The ZeRO method (Zero
@@ -30,7 +30,7 @@ import numpy as np
 import pandas
 import torch
 import torch.distributed as dist
-from labkit import check, hint, home, lab, launch, predict, record, workloads
+from labkit import check, hint, home, lab, launch, plots, predict, record, workloads
 from support import lab60
 from torch.nn.functional import cross_entropy
 
@@ -51,14 +51,14 @@ workload = "auto"  # on a GPU ResNet-50 and GPT-2, too; or "tiny", "resnet50", "
 # [`torch.distributed`](https://docs.pytorch.org/docs/stable/distributed.html) is PyTorch's layer for several processes ([lab 51](51_mpi_against_nccl.ipynb)).
 # Each process finds its identity in environment variables, `RANK`, `WORLD_SIZE` and `LOCAL_RANK`,
 # and the address at which the processes meet in `MASTER_ADDR` and `MASTER_PORT`. PyTorch's
-# launcher, [torchrun](https://docs.pytorch.org/docs/stable/elastic/run.html), sets them:
+# [launcher](../labs/GLOSSARY.md#launcher), [torchrun](https://docs.pytorch.org/docs/stable/elastic/run.html), sets them:
 #
 #     torchrun --nproc-per-node=4 train.py
 #     srun --ntasks-per-node=1 torchrun --nnodes=2 --nproc-per-node=4 --rdzv-backend=c10d \
 #         --rdzv-id=$SLURM_JOB_ID --rdzv-endpoint=$(scontrol show hostnames | head -n1):29500 train.py
 #
 # Here `launch.run(…, controller="torch")` does the same. On CPUs the communication library is
-# **Gloo**, and on GPUs it is NCCL.
+# **Gloo**, and on GPUs it is [NCCL](../labs/GLOSSARY.md#NCCL).
 #
 # On one machine a program can also start its own ranks:
 # `torch.multiprocessing.spawn(work, args=(data,), nprocs=4)` starts four new Python processes, and
@@ -75,7 +75,7 @@ workload = "auto"  # on a GPU ResNet-50 and GPT-2, too; or "tiny", "resnet50", "
 # 1. At the beginning it gives every rank the weights of rank 0 ([lab 30](30_average_gradients.ipynb)).
 # 2. It groups the parameters into **buckets**, from the last layer to the first, which is the order
 #    in which the backward pass computes their gradients.
-# 3. As soon as all gradients of a bucket are ready, it launches an allreduce that averages them,
+# 3. As soon as all gradients of a bucket are ready, it launches an [allreduce](../labs/GLOSSARY.md#allreduce) that averages them,
 #    while the backward pass continues.
 # 4. At the end of the backward pass it waits until all allreduces have completed.
 #
@@ -89,7 +89,7 @@ workload = "auto"  # on a GPU ResNet-50 and GPT-2, too; or "tiny", "resnet50", "
 #
 # - `work = dist.all_reduce(tensor, async_op=True)` launches an allreduce that adds `tensor` over
 #   all ranks in place, and returns at once. The numbers may be used after `work.wait()`.
-# - `torch.cat([a.flatten(), b.flatten()])` is one flat tensor with the numbers of several tensors.
+# - `torch.cat([a.flatten(), b.flatten()])` is one [flat tensor](../labs/GLOSSARY.md#flat-tensor) with the numbers of several tensors.
 # - `dist.get_world_size()` is the number of ranks.
 #
 # ### Exercise 60.1 · The heart of DDP
@@ -196,7 +196,7 @@ predict.compare("60.1", yours=own, a_bucket_each=each)
 # A batch that does not fit into memory is divided into parts whose gradients add up, because
 # `backward()` *adds* to `weights.grad`. However, DDP would average after every part.
 # `with model.no_sync():` switches this off: inside it, gradients stay on the rank, provided that
-# the forward pass of the part is inside, too. Only the last part is computed outside.
+# the [forward pass](../labs/GLOSSARY.md#forward-pass) of the part is inside, too. Only the last part is computed outside.
 #
 # ### Exercise 60.2 · One average for all parts
 # `model` is a DDP model, and `batches` is a list of pairs (images, labels) of equal length.
@@ -246,8 +246,8 @@ check("60.2", accumulate)
 # rank sends in each step
 #
 # - in stages 0 to 2 as much as for one allreduce, which is n (p − 1) / p numbers twice;
-# - in stage 3 an allgather of the parameters for the forward pass, another one for the backward
-#   pass, and a reduce-scatter of the gradients, which is n (p − 1) / p numbers three times. (An
+# - in stage 3 an [allgather](../labs/GLOSSARY.md#allgather) of the parameters for the forward pass, another one for the backward
+#   pass, and a [reduce-scatter](../labs/GLOSSARY.md#reduce-scatter) of the gradients, which is n (p − 1) / p numbers three times. (An
 #   allreduce is a reduce-scatter and an allgather, so it counts twice.)
 #
 # For example, on 2 ranks a rank sends n numbers per step in stages 0 to 2, and 1.5 n in stage 3.
@@ -296,7 +296,28 @@ predict("60.3", gigabytes_stage_0=..., gigabytes_stage_3=...)
 gigabytes = {stage: bytes_held(stage, 7e9, 64) / 1e9 for stage in range(4)}
 predict.right("60.3", gigabytes_stage_0=gigabytes[0], gigabytes_stage_3=gigabytes[3])
 
+
+# %%
+# Move the sliders. From how many GPUs on do 13 billion parameters fit into 80 GB in each stage?
+def draw_memory(billions, gpus):
+    kept = {f"stage {stage}": bytes_held(stage, billions * 1e9, gpus) / 1e9 for stage in range(4)}
+    plots.bars(
+        {stage: {"kept by each GPU": gigabytes} for stage, gigabytes in kept.items()},
+        ylabel="GB on each GPU, without activations",
+        title=f"{billions} billion parameters on {gpus} GPUs",
+        name="zero_memory",
+    )
+
+
+plots.slider(draw_memory, billions=(1, 3, 7, 13, 70, 405), gpus=(1, 2, 3, 4, 6, 8, 64, 512))
+
 # %% [markdown]
+# <details><summary>In which stage do 13 billion parameters fit into 80 GB?</summary>
+#
+# In stages 0 and 1 on no number of GPUs, because parameters and gradients alone are 104 GB. In
+# stage 2 from 6 GPUs on (52 GB and a sixth of 156 GB), and in stage 3 from 3 on.
+# </details>
+#
 # ## 4. FSDP
 # In PyTorch, [FSDP](https://docs.pytorch.org/docs/stable/distributed.fsdp.fully_shard.html) takes three lines before the optimizer is created:
 #
@@ -304,13 +325,13 @@ predict.right("60.3", gigabytes_stage_0=gigabytes[0], gigabytes_stage_3=gigabyte
 #         fully_shard(block)   # reshard_after_forward=False keeps its parameters until backward
 #     fully_shard(net)
 #
-# From then on every parameter is a *DTensor* (distributed tensor), of which each rank has a shard.
+# From then on every parameter is a *[DTensor](../labs/GLOSSARY.md#DTensor)* (distributed tensor), of which each rank has a shard.
 # Before a block computes, its shards are gathered from all ranks, and afterwards the gathered
 # parameters are freed. (In [lab 69](69_fsdp_from_inside.ipynb) you write this yourself.)
 #
 # ### Measure
 # A network trains on two ranks for three steps in each of four ways. The table shows the bytes that
-# a rank keeps after the last step, and the numbers that its collectives sent. Both are counted, not
+# a rank keeps after the last step, and the numbers that its [collectives](../labs/GLOSSARY.md#collective) sent. Both are counted, not
 # timed: the bytes of this rank's tensors, and the lengths of the collectives' arrays, as rings send
 # them. This takes about 15 s.
 
@@ -346,7 +367,7 @@ for way in stage_of:
     print(f"Calls in a step, {way}: {results[0][way]['calls']}")
 
 # %% [markdown]
-# **Explain.** The last column is the control, the loss of the third step. All four ways should
+# **Explain.** The last column is the control, the [loss](../labs/GLOSSARY.md#loss) of the third step. All four ways should
 # train identically, to the last digit shown. The bytes agree with your formula, and so does most of
 # the traffic. Two rows need an explanation:
 #
@@ -355,7 +376,7 @@ for way in stage_of:
 #   not show that, but the traffic does, because the second allgather is missing.
 # - ZeRO-1 sends more than the formula says. The paper shards the *sums* of the gradients. PyTorch's
 #   `ZeroRedundancyOptimizer` gives all sums to every rank, as DDP does, and then sends the new
-#   parameters to all ranks, which are the allreduce and the broadcasts in the last lines. It also
+#   parameters to all ranks, which are the allreduce and the [broadcasts](../labs/GLOSSARY.md#broadcast) in the last lines. It also
 #   assigns whole tensors to ranks, so one rank may keep slightly more than its share.
 #
 # Stage 3 therefore sends three parts instead of two, which is half as many bytes again. How much
@@ -399,7 +420,7 @@ print(f"Loaded in one process: every weight as it was saved: {same}")
 # (your `start` and `finish`, PyTorch's DDP, FSDP, and no communication as a control) train the two
 # workloads of [lab 10](10_train_on_one_device.ipynb): ResNet-50 on images of 224 × 224 pixels, and GPT-2 with 124 million
 # parameters on texts of 1,024 tokens. There is one rank for each GPU, and each has its own batch. A
-# bucket has 25 MiB, which is DDP's own default. [Lab 10](10_train_on_one_device.ipynb) explains MFU (model FLOPs utilization), the
+# bucket has 25 MiB, which is DDP's own default. [Lab 10](10_train_on_one_device.ipynb) explains [MFU](../labs/GLOSSARY.md#MFU) (model FLOPs utilization), the
 # share of the device's peak that a step reaches.
 #
 # The parameter `workload` chooses the networks as in [lab 10](10_train_on_one_device.ipynb), and `"tiny"` tests the code on any

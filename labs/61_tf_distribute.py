@@ -2,7 +2,7 @@
 # <!-- Generated from solutions/61_tf_distribute.py by `make labs`. Learners work on a copy in work/. -->
 # # 61 TensorFlow's own distribution
 #
-# TensorFlow can train on many machines without Horovod. It comes with parameter servers, which keep
+# TensorFlow can train on many machines without Horovod. It comes with [parameter servers](../labs/GLOSSARY.md#parameter-server), which keep
 # the variables for all workers, and with a ring among the workers, and both send their tensors with
 # gRPC, a library for remote procedure calls. In the first years of distributed deep learning this
 # was the usual setup, and it disappointed many users: with some models, 64 GPUs were slower than
@@ -20,7 +20,7 @@
 #
 # ![Left: two workers and two parameter servers, one of which keeps the large variable fc6 and sends most bytes. Right: two workers in a ring send equally many bytes](../notebooks/figures/61_servers.svg)
 #
-# *Two ways to exchange gradients. A server sends its variables to every worker (left), so the
+# *Two ways to exchange [gradients](../labs/GLOSSARY.md#gradient). A server sends its variables to every worker (left), so the
 # server with the largest variable becomes the bottleneck. In a ring (right) all workers send the
 # same number of bytes.*
 #
@@ -81,7 +81,7 @@ print(second.device)
 # | no gRPC | Horovod's allreduce, over MPI, NCCL or Gloo | no, it is a separate package |
 #
 # These three kinds come from [Awan et al. (2019)](https://arxiv.org/abs/1810.11112), who measured all of them. In most of
-# their configurations "no gRPC" was the fastest, and how much faster depended on its allreduce.
+# their configurations "no gRPC" was the fastest, and how much faster depended on its [allreduce](../labs/GLOSSARY.md#allreduce).
 #
 # <details><summary>What happened to gRPC+X? (history)</summary>
 #
@@ -183,7 +183,7 @@ check("61.1", tf_config)
 # supported in Keras 3, generally speaking" (its author, Keras issue 18624). Layers and optimizers
 # of Keras 3 do work in a training loop that you write yourself.
 #
-# Because the optimizer adds, the loss of each replica has to be divided by a number, so that the
+# Because the optimizer adds, the [loss](../labs/GLOSSARY.md#loss) of each replica has to be divided by a number, so that the
 # sum of the gradients is the mean over all images of all replicas. By which number?
 # <details><summary>Answer</summary>
 #
@@ -394,8 +394,8 @@ for servers in (1, 2, 3, 6):
 #
 # ## 6. Without gRPC
 # Horovod's ring ([lab 41](41_horovod_tensorflow.ipynb)) sends as many bytes as TensorFlow's. But it fuses gradients, and passes
-# them to a library that was made for long messages. Here this is Gloo, because MPI would use the
-# memory that the ranks share on one machine. In a job it is MPI.
+# them to a library that was made for long messages. Here this is Gloo, because [MPI](../labs/GLOSSARY.md#MPI) would use the
+# memory that the [ranks](../labs/GLOSSARY.md#rank) share on one machine. In a job it is MPI.
 #
 # ### Predict
 # Guess for each network which share of its speed a worker keeps in the ring over gRPC, in percent.
@@ -407,7 +407,7 @@ predict("61.3", percent_vgg=..., percent_resnet=...)
 
 # %% [markdown]
 # ### Measure
-# This takes about 20 s. *Efficiency* is the images per second of all workers, divided by the number
+# This takes about 20 s. *[Efficiency](../labs/GLOSSARY.md#efficiency)* is the images per second of all workers, divided by the number
 # of workers times the images per second of a single one. In the ring, and with Horovod, the step of
 # a single worker is timed in between, in the same processes. With servers it is not timed, so their
 # rows use the time of the ring's workers.

@@ -2,14 +2,14 @@
 # <!-- Generated from solutions/62_model_parallel.py by `make labs`. Learners work on a copy in work/. -->
 # # 62 Model parallelism
 #
-# Data parallelism needs a full copy of the model on every device. If the model does not fit into
+# [Data parallelism](../labs/GLOSSARY.md#data-parallelism) needs a full copy of the model on every device. If the model does not fit into
 # the memory of one device, this is impossible, and the model itself has to be partitioned. The
-# simplest partition cuts the network between its layers into **stages**, one for each rank. The
-# activations then travel from stage to stage in the forward pass, and their gradients travel back.
+# simplest partition cuts the network between its layers into **stages**, one for each [rank](../labs/GLOSSARY.md#rank). The
+# [activations](../labs/GLOSSARY.md#activation) then travel from stage to stage in the [forward pass](../labs/GLOSSARY.md#forward-pass), and their [gradients](../labs/GLOSSARY.md#gradient) travel back.
 # This solves the memory problem, but it creates another one: while one rank computes, the others
 # wait.
 #
-# In this lab we partition a network into stages, write the forward and the backward pass across the
+# In this lab we partition a network into stages, write the forward and the [backward pass](../labs/GLOSSARY.md#backward-pass) across the
 # ranks, prove that the network learns exactly as before, and measure how much memory each rank
 # saves and how long it is idle.
 #
@@ -154,7 +154,7 @@ check("62.2", forward)
 
 # %% [markdown]
 # ## 3. The backward pass
-# The last rank has the loss. `loss.backward()` computes the gradients of its parameters, and the
+# The last rank has the [loss](../labs/GLOSSARY.md#loss). `loss.backward()` computes the gradients of its parameters, and the
 # gradient of the tensor that entered its stage: `entering.grad`. This gradient is sent to the
 # previous rank, where it is the gradient of the tensor that *left* that stage, and
 # `leaving.backward(gradient)` continues from it.
@@ -206,7 +206,7 @@ predict("62.3", bytes_share=..., busy_share=...)  # two numbers between 0 and 1
 #
 # `launch.on_devices` lets the same functions run on GPUs. If each rank has its own GPU, stages and
 # images are on it, and `comm` passes tensors to [NCCL](https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/index.html), NVIDIA's library for messages
-# between GPUs. Otherwise tensors stay in host memory, and MPI sends them.
+# between GPUs. Otherwise tensors stay in host memory, and [MPI](../labs/GLOSSARY.md#MPI) sends them.
 
 # %%
 @launch.on_devices()
@@ -294,7 +294,7 @@ lab62.draw_busy(spans, "One stage computes, the others wait")
 # rank the number of bytes in the first line of the table.
 #
 # What could the ranks do in their idle time?
-# <details><summary>Answer</summary> They could process other images. While rank 1 computes with the first images, rank 0 could begin with the next ones. This is pipeline parallelism ([lab 63](63_pipeline_parallel.ipynb)).</details>
+# <details><summary>Answer</summary> They could process other images. While rank 1 computes with the first images, rank 0 could begin with the next ones. This is [pipeline parallelism](../labs/GLOSSARY.md#pipeline-parallelism) ([lab 63](63_pipeline_parallel.ipynb)).</details>
 #
 # If all devices belong to **one** process, for example the GPUs of one node, you don't need to
 # write messages. The program says where each part is computed, and the framework copies the

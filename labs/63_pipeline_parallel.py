@@ -2,7 +2,7 @@
 # <!-- Generated from solutions/63_pipeline_parallel.py by `make labs`. Learners work on a copy in work/. -->
 # # 63 Pipeline parallelism
 #
-# If a network is partitioned into stages, as in [lab 62](62_model_parallel.ipynb), only one rank computes at a time while all
+# If a network is partitioned into stages, as in [lab 62](62_model_parallel.ipynb), only one [rank](../labs/GLOSSARY.md#rank) computes at a time while all
 # others wait. **Pipeline parallelism** reduces the waiting. The batch is divided into several small
 # batches, so that a rank can process one of them while the next rank processes the previous one.
 # How much idle time remains, and how much memory is needed, depends on the **schedule**, the order
@@ -43,15 +43,15 @@ patience = 20  # seconds after which a check calls a program stuck
 # %% [markdown]
 # ## 1. A schedule for every rank
 # The batch of a step is divided into **micro-batches**, numbered from 0. When rank 0 has sent the
-# first one to rank 1, it can begin with the next. The gradients of all micro-batches are added up,
+# first one to rank 1, it can begin with the next. The [gradients](../labs/GLOSSARY.md#gradient) of all micro-batches are added up,
 # and the weights change once, at the end of the step. Up to rounding, our network therefore learns
 # the same as without micro-batches. (With batch normalization or dropout it would not.)
 #
 # The schedule of a rank is written as a list of actions, called a **plan** in the code. `("F", 0)`
-# is the forward pass of micro-batch 0 through this rank's stage, and `("B", 0)` is its backward
+# is the [forward pass](../labs/GLOSSARY.md#forward-pass) of micro-batch 0 through this rank's stage, and `("B", 0)` is its backward
 # pass. A rank does its actions in order, and waits for data that is not there yet:
 #
-# - F of a micro-batch needs the activations from the *previous* rank.
+# - F of a micro-batch needs the [activations](../labs/GLOSSARY.md#activation) from the *previous* rank.
 # - B needs the gradient from the *next* rank. On the last rank it needs only the F of the same
 #   micro-batch.
 #
@@ -114,15 +114,26 @@ print("Played:  ", {micro: round(idle, 3) for micro, idle in played.items()})
 print("Formula: ", {micro: round(3 / (micro + 3), 3) for micro in played}, "(p - 1) / (m + p - 1)")
 
 
+# %%
+# Move the sliders: which pairs have the same share of idle time?
+def draw_schedule(ranks, micro):
+    title = f"{ranks} ranks, micro-batches: {micro}"
+    lab63.draw({title: lab63.play(gpipe(ranks, micro))}, name="chosen_schedule")
+
+
+plots.slider(draw_schedule, ranks=(2, 3, 4, 6, 8), micro=(1, 2, 4, 8, 16))
+
+
 # %% [markdown]
-# **Explain.** The formula follows from the text: p − 1 parts of waiting and m parts of work. More
+# **Explain.** The formula follows from the text: p − 1 parts of waiting and m parts of work. Only
+# the ratio (p − 1)/m counts, so twice as many micro-batches help as much as half of p − 1. More
 # micro-batches make the bubble smaller, but it never disappears. Why not divide the batch into
 # single images, then?
 # <details><summary>Answer</summary> Small micro-batches compute less efficiently, because a matrix product with one row moves as many weights as one with a hundred rows ([lab 12](12_find_the_bottleneck.ipynb)). In addition, a layer such as batch normalization sees only its micro-batch.</details>
 #
 # ## 2. Memory: one forward, one backward
 # From its F until its B, a micro-batch occupies memory for its saved activations, which the
-# backward pass needs ([lab 02](02_why_parallel.ipynb)). Such a micro-batch is **in flight**.
+# [backward pass](../labs/GLOSSARY.md#backward-pass) needs ([lab 02](02_why_parallel.ipynb)). Such a micro-batch is **in flight**.
 #
 # How many micro-batches are in flight at once, at most? Each F adds one, and each B removes one:
 
@@ -145,7 +156,7 @@ def most_in_flight(plan):
 # here with a flush at the end of the step) begins each backward pass as early as possible. Rank r
 # of p does:
 #
-# 1. a *warm-up* of as many F as there are ranks after it, p − 1 − r (or m, if that is less);
+# 1. a *[warm-up](../labs/GLOSSARY.md#warm-up)* of as many F as there are ranks after it, p − 1 − r (or m, if that is less);
 # 2. then alternately one F and one B, as long as there are F left;
 # 3. then the remaining B.
 #
@@ -244,7 +255,7 @@ print(f"Messages in a step: {messages}")
 # starts up to twelve small jobs, which takes half a minute.
 #
 # When it passes, replace **both** `pending.append(comm.Isend(…))` by `comm.Send(…)` and run it
-# again. With long messages this is the deadlock described above. Replacing only one of them is not
+# again. With long messages this is the [deadlock](../labs/GLOSSARY.md#deadlock) described above. Replacing only one of them is not
 # enough, because then only one of two neighbors waits. Afterwards restore the two `Isend`.
 #
 # <details><summary>Hint 1: one action</summary>
@@ -290,7 +301,7 @@ predict("63.3", bytes_gpipe_over_1f1b=..., idle=...)  # two numbers
 # This run does real arithmetic, and asks PyTorch for every tensor that it keeps for the backward
 # pass. If each rank has its own GPU, the stages are on it, and [NCCL](https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/index.html), NVIDIA's library for
 # messages between GPUs, sends the messages of `run_plan`. Otherwise tensors stay in host memory and
-# MPI sends them.
+# [MPI](../labs/GLOSSARY.md#MPI) sends them.
 
 # %%
 size = min(ranks, 4)
@@ -376,5 +387,5 @@ lab63.draw({f"Measured, 1F1B, {max(counts)} micro-batches": last}, unit="seconds
 # ### Further reading
 # - Y. Huang et al., *[GPipe: Efficient Training of Giant Neural Networks using Pipeline Parallelism](https://arxiv.org/abs/1811.06965)*, NeurIPS, 2019. GPipe: micro-batches, and recomputation of activations.
 # - A. Harlap et al., *[PipeDream: Fast and Efficient Pipeline Parallel DNN Training](https://arxiv.org/abs/1806.03377)*, 2018. PipeDream, where 1F1B comes from.
-# - D. Narayanan et al., *[Efficient Large-Scale Language Model Training on GPU Clusters Using Megatron-LM](https://arxiv.org/abs/2104.04473)*, SC, 2021. Interleaved 1F1B, and how pipelines combine with tensor and data parallelism.
+# - D. Narayanan et al., *[Efficient Large-Scale Language Model Training on GPU Clusters Using Megatron-LM](https://arxiv.org/abs/2104.04473)*, SC, 2021. Interleaved 1F1B, and how pipelines combine with tensor and [data parallelism](../labs/GLOSSARY.md#data-parallelism).
 # - [PyTorch: pipeline parallelism](https://docs.pytorch.org/docs/stable/distributed.pipelining.html). PyTorch's schedules, with the newer ones.

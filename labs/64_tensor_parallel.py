@@ -3,7 +3,7 @@
 # # 64 Tensor parallelism
 #
 # Partitioning a network between its layers, as in [lab 62](62_model_parallel.ipynb), does not help if a single layer is too
-# large, and it leaves ranks idle. In large language models, a single matrix can have hundreds of
+# large, and it leaves [ranks](../labs/GLOSSARY.md#rank) idle. In large language models, a single matrix can have hundreds of
 # millions of parameters. **Tensor parallelism** partitions each matrix among the ranks, so that all
 # ranks work on the same layer at the same time. The ranks then have to add up their partial results
 # within every layer, and the next computation waits for these sums. Whether this pays off depends
@@ -23,8 +23,8 @@
 # ![An MLP on two ranks: both have all of x, each has half of the first matrix by columns and half of the second by rows; their partial sums are added by an allreduce](../notebooks/figures/64_mlp.svg)
 #
 # *An MLP on two ranks. The first matrix is cut by columns and the second by rows, so that nothing
-# is sent between them. One allreduce (g) adds the partial sums. In the backward pass, f adds up the
-# gradients of x.*
+# is sent between them. One [allreduce](../labs/GLOSSARY.md#allreduce) (g) adds the partial sums. In the [backward pass](../labs/GLOSSARY.md#backward-pass), f adds up the
+# [gradients](../labs/GLOSSARY.md#gradient) of x.*
 #
 # Needs: mpi, torch · Ranks: 2 · Minutes: 70 · Level: advanced · Before: 21, 30, 62, 63
 
@@ -73,7 +73,7 @@ patience = 20  # seconds after which a check calls a program stuck
 #
 #     x → [columns] → a part of the hidden activation → GELU → [rows] → a partial sum → allreduce → y
 #
-# The part of the hidden activation that a rank computes is exactly the input of its part of the
+# The part of the hidden [activation](../labs/GLOSSARY.md#activation) that a rank computes is exactly the input of its part of the
 # second layer. Nothing has to be sent in between, and **one allreduce** is enough. GELU works on
 # each number separately, so it can be applied to parts.
 #
@@ -110,7 +110,7 @@ check("64.1", column, row)
 
 # %% [markdown]
 # Why is the first layer not cut by rows and the second by columns?
-# <details><summary>Answer</summary> Then the hidden activation would be a sum over the ranks, and the GELU of a sum is not the sum of GELUs. The partial sums would have to be added before the GELU, and in a GPT the hidden activation is four times as long as y. After the second layer, each rank would have its part of y, so an allgather would be needed instead of the allreduce.</details>
+# <details><summary>Answer</summary> Then the hidden activation would be a sum over the ranks, and the GELU of a sum is not the sum of GELUs. The partial sums would have to be added before the GELU, and in a GPT the hidden activation is four times as long as y. After the second layer, each rank would have its part of y, so an [allgather](../labs/GLOSSARY.md#allgather) would be needed instead of the allreduce.</details>
 #
 # ## 2. The pair f and g
 # Training also needs the backward pass. Let **f** be the function before the cut layers, and **g**
@@ -118,9 +118,9 @@ check("64.1", column, row)
 #
 #     x → f → columns → GELU → rows → g → y
 #
-# *Forward pass*: every rank has all of x, so f has nothing to do. g adds up the partial sums.
+# *[Forward pass](../labs/GLOSSARY.md#forward-pass)*: every rank has all of x, so f has nothing to do. g adds up the partial sums.
 #
-# *Backward pass*: every rank has all of y and computes the same loss, so it also has the same
+# *Backward pass*: every rank has all of y and computes the same [loss](../labs/GLOSSARY.md#loss), so it also has the same
 # gradient of y. The gradient of each term of a sum is the gradient of the sum, so g has nothing to
 # do. But all ranks used x, and each rank only finds the effect of x through *its own* part.
 # Therefore f adds up the gradients.
@@ -159,7 +159,7 @@ def added(comm, tensor):
 
 # %% [markdown]
 # ### Exercise 64.2 · f and g
-# Write both directions of both functions. `comm` is the communicator, which has no gradient. 1 or 2
+# Write both directions of both functions. `comm` is the [communicator](../labs/GLOSSARY.md#communicator), which has no gradient. 1 or 2
 # lines each. *(intermediate)*
 #
 # <details><summary>Hint 1: f</summary>
@@ -312,7 +312,7 @@ predict("64.3", sums=..., megabytes=..., share=...)
 #
 # If each rank has its own GPU, the GPT is trained there, and `comm` passes tensors to
 # [NCCL](https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/index.html), NVIDIA's library for messages between GPUs. Otherwise tensors stay in host memory,
-# and MPI sends them. Your functions are the same in both cases.
+# and [MPI](../labs/GLOSSARY.md#MPI) sends them. Your functions are the same in both cases.
 
 # %%
 def nothing(tensor, comm):
@@ -391,7 +391,7 @@ print(
 # cut. *Share of the net* is larger still, because this lab does not cut the layers that convert
 # characters to numbers and back. (Megatron-LM cuts them by the entries of its vocabulary.)
 #
-# Data parallelism would instead add up the gradients, which are 12 hidden² numbers per layer,
+# [Data parallelism](../labs/GLOSSARY.md#data-parallelism) would instead add up the gradients, which are 12 hidden² numbers per layer,
 # whatever the texts. When does tensor parallelism add up less?
 # <details><summary>Answer</summary> Four allreduces of positions × sequences × hidden numbers are less than 12 hidden² if positions × sequences, which is the number of tokens in a step, is less than 3 hidden. Here 1,024 is more than 192. But the number of bytes is not all that matters. The allreduce of a gradient can overlap with the computation of other gradients ([lab 32](32_buckets_and_overlap.ipynb)), while the next layer waits for each allreduce of f and g. Only the allreduce of f, in the backward pass, can overlap: with the gradients of the same layer's weights, as in Megatron-LM. Tensor parallelism therefore needs the fastest links.</details>
 #
@@ -401,7 +401,7 @@ print(
 # ([Korthikanti et al., 2022](https://arxiv.org/abs/2205.05198)) shards this part, too: each rank has some of the
 # *positions* there.
 #
-# An allreduce is a reduce-scatter followed by an allgather ([lab 21](21_collectives.ipynb)). So g becomes the first half,
+# An allreduce is a [reduce-scatter](../labs/GLOSSARY.md#reduce-scatter) followed by an allgather ([lab 21](21_collectives.ipynb)). So g becomes the first half,
 # and the next f the second. In the backward pass each does the opposite:
 #
 #     g' forward:  sum, keep own positions    f' forward:  gather all positions
@@ -455,12 +455,12 @@ print("Calls in a step, by places:", by_places[0].calls)
 # | data | the batch | the gradients, with an allreduce | once per step |
 #
 # A **layout** consists of three numbers of ranks, whose product is the number of GPUs, and of
-# `micro`, the number of sequences in a micro-batch. GPUs are numbered so that tensor ranks are
+# `micro`, the number of sequences in a [micro-batch](../labs/GLOSSARY.md#micro-batch). GPUs are numbered so that tensor ranks are
 # neighbors, and those of data parallelism are `tensor` apart. (A *sequence* is one text, here with
 # 2,048 positions.)
 #
 # The model is a GPT from [Narayanan et al. (2021)](https://arxiv.org/abs/2104.04473), table 1. They trained it on
-# Selene, whose nodes have 8 A100 GPUs with NVLink inside, and one NIC (network interface card) of
+# Selene, whose nodes have 8 A100 GPUs with NVLink inside, and one [NIC](../labs/GLOSSARY.md#NIC) (network interface card) of
 # 200 Gb/s for each GPU. A model of the time of a step takes five statements:
 #
 # 1. A pipeline processes batch / (data · micro) micro-batches per step.
@@ -469,7 +469,7 @@ print("Calls in a step, by places:", by_places[0].calls)
 #    hidden bytes (16-bit numbers) over the tensor ranks: 4 as in your layer, and 2 because the
 #    forward pass is computed twice, in order to keep less ([lab 14](14_mixed_precision_and_memory.ipynb)).
 # 4. Arithmetic and allreduces occur once for each micro-batch, and pipeline − 1 times more, which
-#    is the bubble.
+#    is the [bubble](../labs/GLOSSARY.md#bubble).
 # 5. At the end the gradients, 2 · parameters / (tensor · pipeline) bytes, are added up over the
 #    data ranks.
 #
@@ -682,7 +682,7 @@ predict("64.5", forward=..., back=...)  # two whole numbers
 # ### Measure
 # Both compute one forward and one backward pass, with the sizes of the training above and the same
 # weights. The communicator counts the calls of yours, and PyTorch's `CommDebugMode` counts those of
-# DTensor. On CPUs DTensor uses Gloo, and on GPUs NCCL. This takes about 5 s.
+# DTensor. On CPUs DTensor uses Gloo, and on GPUs [NCCL](../labs/GLOSSARY.md#NCCL). This takes about 5 s.
 
 # %%
 beside = launch.run(
@@ -763,7 +763,7 @@ for name, rows in (("one node", one_node), ("several nodes", several_nodes)):
 #
 # 1. **Matrices.** As before, they reach some `share` of the peak.
 # 2. **Bytes moved.** Softmax, dropout, GELU and normalization compute little for each byte, so the
-#    memory's bandwidth limits them ([lab 12](12_find_the_bottleneck.ipynb)). A layer has `lab64.bytes_of_layer(net, layout)` bytes
+#    memory's [bandwidth](../labs/GLOSSARY.md#bandwidth) limits them ([lab 12](12_find_the_bottleneck.ipynb)). A layer has `lab64.bytes_of_layer(net, layout)` bytes
 #    of activations on one GPU. Each byte is written and read several times in a step: the number of
 #    `moves`.
 # 3. **Launches.** The CPU launches every kernel of a layer, and this takes it `launches` seconds

@@ -9,7 +9,7 @@
 # all candidates, measurements that mean the same for all of them, and a rule that says when a
 # difference is large enough to matter.
 #
-# In this lab we train the same network on the same images in five different ways, on two ranks. We
+# In this lab we train the same network on the same images in five different ways, on two [ranks](../labs/GLOSSARY.md#rank). We
 # count how much of a script each of them changes, measure start-up, speed and memory from outside
 # of the frameworks, and decide by ranges instead of single numbers. At the end we score a benchmark
 # by the rule of MLPerf.
@@ -61,7 +61,7 @@ rounds = 2  # all ways one after the other, so many times
 # | `tf.distribute` | TensorFlow | you, with a `TF_CONFIG` for each; `srun`, with a `SlurmClusterResolver` | 61 |
 #
 # Each is a plain script of about 40 lines, in `labs/support/lab65_scripts`. It trains, and after
-# each step it prints the step's number, the time, and the loss. Here is one of them, next to the
+# each step it prints the step's number, the time, and the [loss](../labs/GLOSSARY.md#loss). Here is one of them, next to the
 # script for a single device:
 
 # %%
@@ -146,7 +146,7 @@ for way in ("Horovod on PyTorch", "FSDP2", "tf.distribute"):
 
 # %% [markdown]
 # **Explain.** All five scripts do the same four things: they find the other ranks, take this rank's
-# part of the batch, average gradients, and begin with equal weights. For most of them this takes a
+# part of the batch, average [gradients](../labs/GLOSSARY.md#gradient), and begin with equal weights. For most of them this takes a
 # handful of lines. Only two have to change the network itself: FSDP2 has to know which layers to
 # shard, and `tf.distribute` has to be active when a variable is created. For `tf.distribute` the
 # network is indented, and every line of it counts.
@@ -208,13 +208,13 @@ check("65.2", read_run)
 # %% [markdown]
 # ## 3. Measure
 # Each of the five ways runs on two real processes with one thread each. One device of either
-# framework runs as one such process. [Gloo](https://github.com/pytorch/gloo) performs the allreduce for all of them except
+# framework runs as one such process. [Gloo](https://github.com/pytorch/gloo) performs the [allreduce](../labs/GLOSSARY.md#allreduce) for all of them except
 # `tf.distribute`, which has its own ring over gRPC ([lab 61](61_tf_distribute.ipynb)). After 60 steps the lab measures the
 # memory of each process and ends it.
 #
 # ### Predict
 # Make two guesses: how many seconds pass from the start to the end of the first step, for PyTorch
-# DDP and for `tf.distribute`?
+# [DDP](../labs/GLOSSARY.md#DDP) and for `tf.distribute`?
 
 # %%
 predict("65.2", ddp_start=..., tf_distribute_start=...)
@@ -287,7 +287,7 @@ predict.compare("65.2", **{name: value for name, value in answers.items() if val
 # visible, and exercise 61.2 checks it.
 #
 # Each entry of the table is a **range**, called `span` in the code. For images/s it contains the
-# middle half of all steps (the interquartile range), and for the other columns the lowest and
+# middle half of all steps (the [interquartile range](../labs/GLOSSARY.md#interquartile-range)), and for the other columns the lowest and
 # highest value of the rounds and ranks.
 #
 # A range of two rounds is a poor one. Compare the start-ups of your rounds in the second table.
@@ -295,7 +295,7 @@ predict.compare("65.2", **{name: value for name, value in answers.items() if val
 # matters, use `rounds=5`.
 #
 # - *images/s*. Two ranks share a batch that a single device had for itself, on cores that may be
-#   shared with other programs. Expect no speed-up here, and a wide range.
+#   shared with other programs. Expect no [speed-up](../labs/GLOSSARY.md#speed-up) here, and a wide range.
 # - *start-up*. Look at the two rows of a single device first. Most of the time is the framework's
 #   own, and the way adds the rest. If you train for days, it does not matter. If you debug, you
 #   wait for it fifty times a day.
@@ -380,7 +380,7 @@ print(pandas.Series(rows, name="still in").to_string())
 # rule tells you what was observed, not what you need.
 #
 # The most important reasons may be in no column. Your model may already be written in one of the
-# frameworks. The staff of your site may know one launcher. FSDP2 is made for models that do not
+# frameworks. The staff of your site may know one [launcher](../labs/GLOSSARY.md#launcher). FSDP2 is made for models that do not
 # fit, and for such a model nothing else in the table matters. Horovod 0.28.1, from 2023, is its
 # last release.
 #
@@ -423,8 +423,8 @@ check("65.4", score)
 
 # %% [markdown]
 # ### Predict
-# [Lab 34](34_large_batch.ipynb) trained with seven recipes (an optimizer and a rule for its learning rate), each with eight
-# batch sizes and five seeds, which makes 56 benchmarks. Its epochs were measured, and its seconds
+# [Lab 34](34_large_batch.ipynb) trained with seven recipes (an optimizer and a rule for its [learning rate](../labs/GLOSSARY.md#learning-rate)), each with eight
+# batch sizes and five seeds, which makes 56 benchmarks. Its [epochs](../labs/GLOSSARY.md#epoch) were measured, and its seconds
 # are those of modeled GPUs. Guess how many of the 56 have a valid result.
 
 # %%
@@ -526,7 +526,7 @@ print(
 # manual. (ATen, "A Tensor library", replaced Torch's C code.) Gloo performed most allreduces of
 # this lab.
 #
-# This lab does not show GPUs, where NCCL would perform the allreduce for all five ways, and it does
+# This lab does not show GPUs, where [NCCL](../labs/GLOSSARY.md#NCCL) would perform the allreduce for all five ways, and it does
 # not show more than one node, unless you run it as a job (`make submit LAB=65 NODES=2`).
 #
 # ### Further reading

@@ -6,19 +6,20 @@
 # gets more expensive. A **mixture of experts** (MoE) breaks this link: a layer has many small MLPs,
 # the *experts*, and a *router* sends each token to only a few of them. DeepSeek-V3 has 671 billion
 # parameters, of which a token uses 37 billion. No GPU can hold all experts, so they are distributed
-# over the ranks, and the tokens have to travel: to the ranks of their experts and back, in every
+# over the [ranks](../labs/GLOSSARY.md#rank), and the tokens have to travel: to the ranks of their experts and back, in every
 # layer. Which expert a token needs is known only during the step, so nobody knows in advance how
 # many bytes a rank will send, or whether one rank will get most of the work.
 #
-# In this lab we build a mixture-of-experts layer: a top-k router, capacities, and the two exchanges
+# In this lab we build a mixture-of-experts layer: a [top-k](../labs/GLOSSARY.md#top-k) router, capacities, and the two exchanges
 # around the experts, *dispatch* and *combine*, with `Alltoallv` on real ranks. We compare outputs
-# and gradients with one process, train the layer with and without a loss that balances the load,
-# and compare it with a layer whose experts are all cut, as in [lab 64](64_tensor_parallel.ipynb). On a virtual cluster we find
-# out which link decides. In an optional last part, a cost model chooses a layout for DeepSeek-V3.
+# and [gradients](../labs/GLOSSARY.md#gradient) with one process, train the layer with and without a [loss](../labs/GLOSSARY.md#loss) that balances the load,
+# and compare it with a layer whose experts are all cut, as in [lab 64](64_tensor_parallel.ipynb). On a [virtual cluster](../labs/GLOSSARY.md#virtual-cluster) we find
+# out which link decides. In an optional last part (about 20 minutes more), a cost model chooses a
+# layout for DeepSeek-V3.
 #
 # **After this lab you can** (1) write a router, its load-balancing loss and its capacity, (2) write
 # dispatch and combine, and test that they compute what one device does, (3) say what imbalance
-# costs, (4) compare expert parallelism with tensor parallelism in bytes, time and memory, and (5)
+# costs, (4) compare expert parallelism with [tensor parallelism](../labs/GLOSSARY.md#tensor-parallelism) in bytes, time and memory, and (5)
 # explain which link decides, and how an all-to-all in two hops helps.
 #
 # ![Two ranks with two experts each: each token's router chooses an expert, dispatch brings the token to the rank of that expert, combine brings the result back](../notebooks/figures/66_layer.svg)
@@ -27,7 +28,7 @@
 # which every rank sends rows to every other rank. The lengths of the messages depend on what the
 # router has chosen.*
 #
-# Needs: mpi, torch · Ranks: 4 · Minutes: 90 · Level: advanced · Before: 21, 26, 62, 64
+# Needs: mpi, torch · Ranks: 4 · Minutes: 75 · Level: advanced · Before: 21, 26, 62, 64
 
 # %%
 import math
@@ -171,20 +172,20 @@ check("66.2", capacity_of, kept)
 # %% [markdown]
 # ## 3. Rows that travel
 # Now the experts are distributed: rank 0 has the first E/p experts, rank 1 the next E/p, and so on,
-# for p ranks. This is **expert parallelism**. Tokens are distributed as in data parallelism, so
+# for p ranks. This is **expert parallelism**. Tokens are distributed as in [data parallelism](../labs/GLOSSARY.md#data-parallelism), so
 # each rank has tokens of its own.
 #
-# The collective for this is an **all-to-all**: every rank sends a different message to every rank.
+# The [collective](../labs/GLOSSARY.md#collective) for this is an **all-to-all**: every rank sends a different message to every rank.
 # `comm.Alltoall(a, b)` sends messages of equal length, where `a` has one equal part for each rank.
 # If the lengths differ, `comm.Alltoallv` needs them from both sides. For example, this sends 1
 # number to rank 0 and 3 to rank 1, and receives 2 from rank 0 and none from rank 1:
 #
 #     comm.Alltoallv([numbers, [1, 3]], [box, [2, 0]])
 #
-# MPI counts *numbers*. A *row* is the vector of one token for one of its choices, `width` numbers,
+# [MPI](../labs/GLOSSARY.md#MPI) counts *numbers*. A *row* is the vector of one token for one of its choices, `width` numbers,
 # so n rows are n · width numbers. What is received stands in `box` in the order of the ranks.
 #
-# An exchange only moves rows, so its backward pass moves the gradients of the rows back to where
+# An exchange only moves rows, so its [backward pass](../labs/GLOSSARY.md#backward-pass) moves the gradients of the rows back to where
 # the rows came from. That is the same exchange with the counts in exchanged roles.
 #
 # ### Exercise 66.3 · Exchange and its gradient
@@ -287,13 +288,13 @@ def dispatch(comm, rows, experts, count):
     return arrived, arriving, (order, sent, received)
 
 
-def combine(comm, done, weights, token, tokens, trail):
+def combine(comm, done, weights, token, tokens, way_back):
     """Send the experts' results back, and add them up for each of `tokens` tokens.
 
     done: (arrived rows, width). weights, token: (choices,), a choice's weight, and its token's
     number.
     """
-    order, sent, received = trail
+    order, sent, received = way_back
     result = done.new_zeros(tokens, done.shape[1])
     raise NotImplementedError("exercise 66.4: Dispatch and combine")
 
@@ -329,9 +330,9 @@ def moe(comm, x, scores, own, k, factor=None):
     if factor is not None:
         stays = kept(experts, count, capacity_of(len(x), k, count, factor))
         weights, experts, token = weights[stays], experts[stays], token[stays]
-    arrived, arriving, trail = dispatch(comm, x[token], experts, count)
+    arrived, arriving, way_back = dispatch(comm, x[token], experts, count)
     done = by_experts(arrived, arriving, own)
-    return combine(comm, done, weights, token, len(x), trail)
+    return combine(comm, done, weights, token, len(x), way_back)
 
 
 # %% [markdown]
@@ -368,7 +369,7 @@ whole = launch.run(
 )
 table = lab66.training_table(on_ranks[0], whole[0], kept)
 for way, result in on_ranks[0].items():
-    losses = {"loss": result.losses[-1], "apart": table[way]["losses apart, at most"]}
+    losses = {"loss": result.losses[-1], "apart": table[way]["losses, difference to one process"]}
     record.add("trained", ranks=size, way=way, imbalance=result.imbalance, **losses)
 print(pandas.DataFrame(table).map("{:.3g}".format))
 predict.compare(
@@ -388,8 +389,9 @@ plots.lines(
 )
 
 # %% [markdown]
-# **Explain.** *Losses apart* compares each step's loss with that of one process, and the next row
-# the gradients of the router in the last step. You should see differences of rounding only, so the
+# **Explain.** The second row of the table is the largest difference between a step's loss and that of
+# one process, and the third row the largest difference between the router's gradients in the last
+# step. You should see differences of rounding only, so the
 # ranks train the same network. Equal losses over all steps also show that the experts' gradients
 # are the same, because a single wrong update would change every later loss.
 #
@@ -405,8 +407,21 @@ plots.lines(
 # ## 4. Cut the experts, or distribute them?
 # There is another way to place the same layer on p ranks: cut *each* expert by columns and by rows,
 # as in [lab 64](64_tensor_parallel.ipynb). Every rank then has a p-th of every expert. A token needs all parts of its experts,
-# so every rank needs all tokens: they are gathered first (an allgather), and at the end the partial
-# sums are added up, and each rank keeps those of its own tokens (a reduce-scatter).
+# so every rank needs all tokens: they are gathered first (an [allgather](../labs/GLOSSARY.md#allgather)), and at the end the partial
+# sums are added up, and each rank keeps those of its own tokens (a [reduce-scatter](../labs/GLOSSARY.md#reduce-scatter)).
+#
+# ### Predict
+# This prediction is about your layer of exercise 66.4, in comparison with the cut experts. With k = 2
+# on two ranks, and then on four: how many times as many bytes as tensor parallelism does expert
+# parallelism send in the [forward pass](../labs/GLOSSARY.md#forward-pass)? (Count the numbers that a rank sends, with T tokens of d
+# numbers.) And if the router sends three quarters of all choices to the experts of rank 0, how many
+# times as long do the experts of this rank compute as with an even load?
+
+# %%
+predict("66.4", bytes_on_2=..., bytes_on_4=..., times_as_long=...)
+
+# %% [markdown]
+# By counting, the two ways differ in this:
 #
 # | each of p ranks, with T tokens of d numbers | tensor parallel | expert parallel, even load |
 # |---|---|---|
@@ -417,21 +432,14 @@ plots.lines(
 #
 # In both ways the backward pass sends as much as the forward pass.
 #
-# ### Predict
-# With k = 2 on two ranks, and then on four: how many times as many bytes as tensor parallelism does
-# expert parallelism send? And if the router sends three quarters of all choices to the experts of
-# rank 0, how many times as long do the experts of this rank compute as with an even load?
-
-# %%
-predict("66.4", bytes_on_2=..., bytes_on_4=..., times_as_long=...)
-
-# %% [markdown]
 # ### Measure
 # Both layouts compute one forward and backward pass of the same layer, with an even routing and
 # with three skewed ones, in which the scores are set so that a share of the choices goes to rank 0.
 # Bytes are counted on 2 and 4 ranks. Times are measured on 2 ranks, so that each can have a core.
 # We also measure how much processor time each rank spends in its experts alone, which other
-# programs on this machine disturb less. *MB kept* is what autograd keeps for the backward pass.
+# programs on this machine disturb less. *MB kept* is what [autograd](../labs/GLOSSARY.md#autograd) keeps for the backward pass, *MB
+# of weights* the size of a rank's share of the experts, and *outputs, difference* the largest
+# difference between a layer's outputs and those of one process.
 # This takes about 35 s.
 
 # %%
@@ -468,6 +476,7 @@ plots.lines(
     xlabel="rows of the busiest rank / mean",
     ylabel="ms, forward and backward pass",
     title="Time of a layer, by the load of the busiest rank",
+    from_zero=True,
 )
 busy = launch.run(
     lab66.time_in_experts, dispatch, by_experts, route, sizes, shares, ranks=size, threads=1
@@ -510,13 +519,13 @@ predict.compare("66.4", **ratios, times_as_long=longer)
 # which computes less efficiently ([lab 12](12_find_the_bottleneck.ipynb)).
 #
 # ## 5. Which link decides?
-# Inside a node, GPUs exchange rows by NVLink. Between nodes they use NICs, which are several times
+# Inside a node, GPUs exchange rows by NVLink. Between nodes they use [NICs](../labs/GLOSSARY.md#NIC), which are several times
 # slower. In an all-to-all over m nodes of g ranks, a rank sends (m − 1)·g messages through its NIC.
 # If 64 ranks have 8 tokens each, with 8 experts per token, each of these messages is one row on
 # average.
 #
 # A **hierarchical all-to-all** goes in two hops. We show one order: first between nodes, then
-# inside. It uses the communicators `inside` and `across` of
+# inside. It uses the [communicators](../labs/GLOSSARY.md#communicator) `inside` and `across` of
 # [lab 26](26_hierarchical_allreduce.ipynb). First, rank i of each node sends to rank i of node b, in one message, everything that goes
 # to *any* rank of node b. Then each rank passes on what has arrived to the ranks of its own node. A
 # rank thus sends m − 1 large messages through its NIC in place of (m − 1)·g small ones, and in
@@ -586,26 +595,6 @@ plots.lines(
 )
 print(pandas.DataFrame(dispatched).mul(1e6).map("{:.0f}".format).to_string())
 
-# %% [markdown]
-# ### What does a hot expert cost?
-# Now one rank receives more rows than the others, because one of its experts is popular (*hot*).
-# The rows of each source are sent by `Alltoallv`, with 4,096 tokens per rank.
-
-# %%
-hot = {}
-for where, ranks in (("eight nodes", ranks_of_map), ("one node", 8)):
-    slow = {}
-    for times_mean in (1.0, 2.0, 4.0):
-        slow[times_mean] = lab66.hot_dispatch(machine, ranks, 4096, times_mean)
-    hot[where] = {times_mean: time / slow[1.0] for times_mean, time in slow.items()}
-plots.lines(
-    hot,
-    xlabel="rows of the busiest rank / mean",
-    ylabel="time / time with an even load",
-    title="The busiest rank's link decides, simulated",
-)
-print({where: {x: round(y, 2) for x, y in row.items()} for where, row in hot.items()})
-
 
 # %% [markdown]
 # **Explain.** For 32 or 128 tokens, two hops are about three to four times as fast as the flat
@@ -616,18 +605,15 @@ print({where: {x: round(y, 2) for x, y in row.items()} for where, row in hot.ite
 # The single node is far faster at every size, although each of its ranks receives as many rows. So
 # the network decides, and what pays off saves messages or bytes on it.
 #
-# The second plot shows what imbalance costs in communication. The busiest rank receives all its
-# rows through its own link, so a rank with 4 times the mean load makes the whole exchange 3.3 to
-# 3.7 times as long. (Both plots are simulated. The sources of the machine's numbers are in
-# `machine.sources`.)
+# The plot is simulated, and the sources of the machine's numbers are in `machine.sources`.
 #
 # ### What you take away
 # - A router sends each token to k experts. Without a load-balancing loss it may use some far more
 #   than others, and a capacity then drops tokens.
 # - Dispatch and combine are all-to-alls with lengths that are known only at run time. The backward
 #   pass is the same exchange with the counts exchanged.
-# - Expert parallelism sends k/p of what tensor parallelism sends, but it waits for the busiest
-#   rank, in its arithmetic and on its link.
+# - Expert parallelism sends k/p of what tensor parallelism sends, but it waits for the rank with
+#   most rows.
 # - Between nodes, an all-to-all in two hops saves messages, and sending a row once per node saves
 #   bytes.
 #
@@ -640,7 +626,7 @@ print({where: {x: round(y, 2) for x, y in row.items()} for where, row in hot.ite
 #
 # A **layout** of the MoE layers is a pair (tensor, expert): each expert is cut into `tensor` parts
 # on neighboring GPUs, and the experts are distributed over `expert` such groups of `tensor` GPUs.
-# The tensor · expert GPUs hold all 256 experts once, and there are 128/(tensor · expert) replicas,
+# The tensor · expert GPUs hold all 256 experts once, and there are 128/(tensor · expert) [replicas](../labs/GLOSSARY.md#replica),
 # which add up their gradients in each step. The cost model counts for each token how many rows one
 # exchange moves, in two hops, sent once per node:
 #
@@ -651,7 +637,7 @@ print({where: {x: round(y, 2) for x, y in row.items()} for where, row in hot.ite
 #    one of its experts), and all `tensor` GPUs of
 #    each. Of g = 8 GPUs (or tensor · expert, if there are fewer), one has the row already, so
 #    multiply by (g − 1)/g.
-# 4. Both hops overlap, so an exchange takes as long as the slower one: rows · bytes / bandwidth.
+# 4. Both hops overlap, so an exchange takes as long as the slower one: rows · bytes / [bandwidth](../labs/GLOSSARY.md#bandwidth).
 # 5. Dispatch sends 1 byte per number (FP8) and combine 2 bytes (BF16, a 16-bit format), in the
 #    forward pass and again in the backward pass.
 #
@@ -698,11 +684,11 @@ predict("66.5", tensor_of_64=..., ranks=...)
 
 # %% [markdown]
 # ### Compute
-# The next cell adds the other two costs of a layout, for a micro-batch of one sequence (4,096
-# tokens) on each GPU of a stage: the allreduce of the experts' gradients, shared by the 120
+# The next cell adds the other two costs of a layout, for a [micro-batch](../labs/GLOSSARY.md#micro-batch) of one sequence (4,096
+# tokens) on each GPU of a stage: the [allreduce](../labs/GLOSSARY.md#allreduce) of the experts' gradients, shared by the 120
 # micro-batches of a step, and memory. `lab66.bytes_of_experts` counts what the report says: two
 # copies of the weights in BF16 (for its pipeline schedule, DualPipe), gradients in FP32, 8 bytes
-# for the optimizer, sharded over the replicas, and the activations of 17 micro-batches. Everything
+# for the optimizer, sharded over the replicas, and the [activations](../labs/GLOSSARY.md#activation) of 17 micro-batches. Everything
 # outside of the experts, such as attention, comes on top and is not counted.
 
 # %%
@@ -768,6 +754,31 @@ predict.right("66.5", tensor_of_64=fastest.tensor, ranks=choice[80].tensor * cho
 #
 # For a layout, therefore, do not cut experts if there are enough of them, use as few nodes as the
 # memory allows, and hide the exchanges behind computation.
+#
+# ### What does a hot expert cost on the link?
+# On the virtual cluster of section 5, one rank now receives more rows than the others, because one
+# of its experts is popular (*hot*). The rows of each source are sent by `Alltoallv`, with 4,096
+# tokens per rank.
+
+# %%
+hot = {}
+for where, ranks in (("eight nodes", ranks_of_map), ("one node", 8)):
+    slow = {}
+    for times_mean in (1.0, 2.0, 4.0):
+        slow[times_mean] = lab66.hot_dispatch(machine, ranks, 4096, times_mean)
+    hot[where] = {times_mean: time / slow[1.0] for times_mean, time in slow.items()}
+plots.lines(
+    hot,
+    xlabel="rows of the busiest rank / mean",
+    ylabel="time / time with an even load",
+    title="The busiest rank's link decides, simulated",
+)
+print({where: {x: round(y, 2) for x, y in row.items()} for where, row in hot.items()})
+
+# %% [markdown]
+# **Explain.** The busiest rank receives all its rows through its own link, so a rank with 4 times the
+# mean load makes the whole exchange 3.3 to 3.7 times as long. Imbalance therefore costs twice, in the
+# arithmetic that section 4 measured and on the link.
 #
 # ### Further reading
 # - N. Shazeer et al., *[Outrageously Large Neural Networks: The Sparsely-Gated Mixture-of-Experts Layer](https://arxiv.org/abs/1701.06538)*, ICLR, 2017. The sparsely gated MoE layer, and why its load must be balanced.

@@ -3,14 +3,14 @@
 # # 67 Context parallelism: ring attention
 #
 # A language model that reads a whole book or a code base needs sequences of a million tokens. The
-# activations of such a sequence do not fit into one GPU, even if the model does, and the work of
-# attention grows with the square of the length. Data parallelism does not help, because there is
-# only one sequence. Tensor parallelism partitions the matrices, but each attention head needs all
+# [activations](../labs/GLOSSARY.md#activation) of such a sequence do not fit into one GPU, even if the model does, and the work of
+# attention grows with the square of the length. [Data parallelism](../labs/GLOSSARY.md#data-parallelism) does not help, because there is
+# only one sequence. [Tensor parallelism](../labs/GLOSSARY.md#tensor-parallelism) partitions the matrices, but each attention head needs all
 # positions. Therefore the positions themselves have to be partitioned, although in attention each
 # of them needs the keys and values of the others.
 #
 # In this lab we compute attention block by block with an online softmax, and send the keys and
-# values around a ring of ranks while each rank computes. We check the forward and the backward pass
+# values around a ring of [ranks](../labs/GLOSSARY.md#rank) while each rank computes. We check the forward and the [backward pass](../labs/GLOSSARY.md#backward-pass)
 # against full attention, balance the work of the causal mask, count the bytes of the ring, of an
 # allgather and of Ulysses, and find the length of sequence from which the ring's communication is
 # hidden behind its computing.
@@ -18,7 +18,7 @@
 # **After this lab you can** (1) merge partial results of attention without overflow, (2) pass
 # blocks around a ring while computing, forward and backward, (3) assign positions to ranks so that
 # all of them have equal work under a causal mask, and (4) compute from a machine's flop/s and
-# bandwidth from which length on the communication is hidden.
+# [bandwidth](../labs/GLOSSARY.md#bandwidth) from which length on the communication is hidden.
 #
 # ![Four ranks in a ring, each with its own queries, pass blocks of keys and values to the right; on the timeline of rank 0 the next block arrives while the present one is used](../notebooks/figures/67_ring.svg)
 #
@@ -76,7 +76,7 @@ patience = 20  # seconds after which a check calls a program stuck
 # | **log-sum-exp** | `largest` + log(`total`), the logarithm of the sum of all exp(s) |
 # | **context parallelism** | each rank has some of the positions in the whole model, attention included |
 #
-# (*Sequence parallelism* is an older term with two meanings. In Megatron-LM, positions are
+# (*[Sequence parallelism](../labs/GLOSSARY.md#sequence-parallelism)* is an older term with two meanings. In Megatron-LM, positions are
 # partitioned only between the layers of tensor parallelism ([lab 64](64_tensor_parallel.ipynb)). In DeepSpeed-Ulysses it means
 # what is called context parallelism here.) The next cell computes the three parts for some keys,
 # and the output when all keys have been seen. Each query has its own largest score. (`k.mT`
@@ -293,7 +293,7 @@ print(f"{ranks} real ranks: largest relative error {compared.errors['output']:.1
 
 # %% [markdown]
 # ## 3. The backward pass
-# For training we need the gradients of the queries, keys and values. With the weights *P* =
+# For training we need the [gradients](../labs/GLOSSARY.md#gradient) of the queries, keys and values. With the weights *P* =
 # exp(*s* − log-sum-exp) of a block, and the gradient d*O* of the output *O*, they are
 # ([FlashAttention](https://arxiv.org/abs/2205.14135) has the derivation):
 #
@@ -332,7 +332,7 @@ def back(q, k, v, gradient, log_sum, delta, mask=None):
 #
 # ### Predict
 # The gradient of a block has as many bytes as the block. There are four ranks. Divide the bytes
-# that one of them sends in the backward pass by those of the forward pass. Count the messages of
+# that one of them sends in the backward pass by those of the [forward pass](../labs/GLOSSARY.md#forward-pass). Count the messages of
 # both.
 
 # %%
@@ -384,13 +384,13 @@ check("67.3", pass_on)
 # %% [markdown]
 # ### Measure: forward and backward against one process
 # Real ranks run both passes with your functions in 64-bit numbers. Every rank also computes full
-# attention, and its gradients by PyTorch's autograd. The table shows the largest relative error,
+# attention, and its gradients by PyTorch's [autograd](../labs/GLOSSARY.md#autograd). The table shows the largest relative error,
 # which is the largest difference divided by the largest right value. In the control the gradients
 # stay where they are: each rank adds up the shares of all blocks that pass.
 #
 # `lab67.forward` and `lab67.backward` are like `ring_attention`, but a rank owns two chunks of the
 # positions, which we need in the next section. Here these are two neighboring chunks. If each rank
-# has its own GPU, tensors stay there, and NCCL sends them ([lab 64](64_tensor_parallel.ipynb)).
+# has its own GPU, tensors stay there, and [NCCL](../labs/GLOSSARY.md#NCCL) sends them ([lab 64](64_tensor_parallel.ipynb)).
 
 # %%
 def neighbors(rank, ranks):
@@ -515,7 +515,7 @@ predict("67.4", on_2_ranks=..., on_64_ranks=...)
 # ### Measure: on the virtual cluster
 # Rings of virtual ranks compute 1 ms for a pair of chunks, and their messages take 1 ms. The
 # control is a ring without a mask, whose ranks all compute four pairs in each step. In the
-# timelines, a rank is white as soon as it has finished.
+# [timelines](../labs/GLOSSARY.md#timeline), a rank is white as soon as it has finished.
 
 # %%
 counts = [p for p in (2, 4, 8, 16, 32, 64) if p <= many]
@@ -655,7 +655,7 @@ predict("67.5", ring_over_ulysses=...)
 # (which sends as much as a ring of blocks) and `"Ulysses"`. `hides_from` returns the positions *n*
 # of the whole sequence from which a step computes at least as long as its message takes. `flops` is
 # the number of operations per second of a rank, and `bandwidth` that of bytes per second. Neglect
-# the latency. About 7 lines in all. *(intermediate)*
+# the [latency](../labs/GLOSSARY.md#latency). About 7 lines in all. *(intermediate)*
 #
 # <details><summary>Hint 1: bytes</summary>
 #
@@ -795,13 +795,13 @@ print(f"An H100 computes {faster[0]:,.0f} times as fast, its NIC is {faster[1]:.
 # call, which the formula leaves out, so the shares do not fall as fast there, and messages may take
 # longer than computing even beyond the printed length. Trust the shares. The printed length is
 # short, because what matters is flop/s *divided by* bandwidth. The last line compares both with the
-# virtual cluster above: the computing of an H100 exceeds that of a core by a much larger factor
+# [virtual cluster](../labs/GLOSSARY.md#virtual-cluster) above: the computing of an H100 exceeds that of a core by a much larger factor
 # than its link exceeds messages in the memory of one machine. A fast GPU therefore needs a much
 # longer sequence to hide its messages.
 #
 # The times of the curve *both* may exceed the sum of the other two, because a rank of a ring also
 # waits for the other one, which other programs may have interrupted. This measurement does not show
-# overlap. On one machine a message is a copy that a core has to make, and MPI makes progress only
+# overlap. On one machine a message is a copy that a core has to make, and [MPI](../labs/GLOSSARY.md#MPI) makes progress only
 # in its calls ([lab 36](36_progress.ipynb)).
 #
 # ### What you take away

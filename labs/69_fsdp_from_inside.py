@@ -2,14 +2,14 @@
 # <!-- Generated from solutions/69_fsdp_from_inside.py by `make labs`. Learners work on a copy in work/. -->
 # # 69 FSDP from the inside
 #
-# Fully Sharded Data Parallel (FSDP) trains networks that do not fit into one GPU, and from the
+# Fully Sharded Data Parallel ([FSDP](../labs/GLOSSARY.md#FSDP)) trains networks that do not fit into one GPU, and from the
 # outside it takes three lines ([lab 60](60_ddp_and_fsdp.ipynb)). When it runs out of memory or wastes half of the step in
 # communication, however, you have to know what happens inside: when the parameters of a layer
-# exist, who frees them, which messages are in flight while the GPU computes, and where a gradient
-# is when the backward pass has left its layer.
+# exist, who frees them, which messages are in flight while the GPU computes, and where a [gradient](../labs/GLOSSARY.md#gradient)
+# is when the [backward pass](../labs/GLOSSARY.md#backward-pass) has left its layer.
 #
 # In this lab we build FSDP for a stack of layers: the gather before a layer's use, the release
-# after it, the reduce-scatter of the gradients, and the prefetch. We check its losses and the norm
+# after it, the [reduce-scatter](../labs/GLOSSARY.md#reduce-scatter) of the gradients, and the prefetch. We check its losses and the norm
 # of its gradients against one device, prove the overlap from a trace and the memory from the
 # profiler's record of allocations, and compare all of this with PyTorch's own `fully_shard`.
 #
@@ -19,7 +19,7 @@
 #
 # ![A forward pass of three layers on a time axis. Without prefetch, each gather is followed by its layer's computation. With prefetch, the gather of the next layer takes place while a layer computes, and the parameters of two layers are in memory](../notebooks/figures/69_fsdp.svg)
 #
-# *The forward pass of three sharded layers. With prefetch the link and the processor work at the
+# *The [forward pass](../labs/GLOSSARY.md#forward-pass) of three sharded layers. With prefetch the link and the processor work at the
 # same time, and the full parameters of two layers are in memory instead of those of one.*
 #
 # Needs: mpi, torch · Ranks: 2 · Minutes: 75 · Level: advanced · Before: 32, 60
@@ -45,9 +45,9 @@ patience = 60  # seconds after which a check calls a program stuck
 
 # %% [markdown]
 # ## 1. A flat tensor, and an empty storage
-# [Lab 60](60_ddp_and_fsdp.ipynb) computes what sharding saves. To shard a layer, FSDP puts all its parameters into one
-# **flat tensor**, and each rank keeps a **shard**, which is one of *p* consecutive parts of equal
-# length. Two collectives ([lab 21](21_collectives.ipynb)) connect shards and full tensors. An *allgather* joins the shards
+# [Lab 60](60_ddp_and_fsdp.ipynb) computes what [sharding](../labs/GLOSSARY.md#sharding) saves. To shard a layer, FSDP puts all its parameters into one
+# **flat tensor**, and each [rank](../labs/GLOSSARY.md#rank) keeps a **shard**, which is one of *p* consecutive parts of equal
+# length. Two [collectives](../labs/GLOSSARY.md#collective) ([lab 21](21_collectives.ipynb)) connect shards and full tensors. An *[allgather](../labs/GLOSSARY.md#allgather)* joins the shards
 # of all ranks on every rank, and a *reduce-scatter* adds up full tensors and leaves one part of the
 # sum on each rank. In `torch.distributed` they take flat tensors:
 #
@@ -58,7 +58,7 @@ patience = 60  # seconds after which a check calls a program stuck
 # (PyTorch 2.13 also calls them `all_gather_single` and `reduce_scatter_single`.) Both need parts of
 # equal length, so a flat tensor whose length *p* does not divide is **padded** with zeros.
 #
-# The parameters of the layer are views of the flat tensor, and autograd keeps references to them
+# The parameters of the layer are views of the flat tensor, and [autograd](../labs/GLOSSARY.md#autograd) keeps references to them
 # for the backward pass. The flat tensor therefore cannot simply be deleted after the forward pass,
 # because the views would keep its memory alive. FSDP uses a trick instead. A tensor and all its
 # views share one *storage*, which is the object that owns the memory, and the size of a storage can
@@ -236,7 +236,7 @@ check("69.3", start, finish, norm)
 
 # %% [markdown]
 # Why may the optimizer work on shards without any communication?
-# <details><summary>Answer</summary> SGD and Adam treat each parameter separately, so the update of a shard needs only the gradients and averages of that shard. An optimizer that uses whole matrices (Muon, Shampoo) or a norm of each layer (LARS, [lab 34](34_large_batch.ipynb)) would need communication.</details>
+# <details><summary>Answer</summary> SGD and Adam treat each parameter separately, so the update of a shard needs only the gradients and averages of that shard. An optimizer that uses whole matrices (Muon, Shampoo) or a norm of each layer ([LARS](../labs/GLOSSARY.md#LARS), [lab 34](34_large_batch.ipynb)) would need communication.</details>
 #
 # ## 4. Prefetch
 # So far, the processor is idle during each gather, and the link is idle while a layer computes. To
@@ -274,7 +274,7 @@ check("69.4", prefetch)
 # %% [markdown]
 # ## 5. Does it train like one device?
 # The next cell trains the same network in five ways, from the same weights: on one device with the
-# batches of all ranks, and on two ranks with DDP, with your functions with and without prefetch,
+# batches of all ranks, and on two ranks with [DDP](../labs/GLOSSARY.md#DDP), with your functions with and without prefetch,
 # and with FSDP2, which is `fully_shard` for each layer and for the whole network. The optimizer is
 # Adam. The table compares losses and norms of the gradients with those of one device. This takes
 # about 10 s.
@@ -312,7 +312,7 @@ predict("69.4", gathers=..., reduce_scatters=..., megabytes=...)
 
 # %% [markdown]
 # ### Measure: a trace
-# PyTorch's profiler ([lab 12](12_find_the_bottleneck.ipynb)) records the operators of this rank and the collectives of Gloo or NCCL
+# PyTorch's profiler ([lab 12](12_find_the_bottleneck.ipynb)) records the operators of this rank and the collectives of Gloo or [NCCL](../labs/GLOSSARY.md#NCCL)
 # in each step. We count the collectives. Of the gathers we compute which share of their time, from
 # launch to completion, lies under operators that compute. The control is the way without prefetch.
 # Each way's trace is written to a file, which `make trace FILE=…` opens in the viewer Perfetto.
@@ -344,7 +344,7 @@ lab69.draw_steps(
 # FSDP2 launches as many collectives as your functions. On CPUs it hides nothing, however, because
 # it leaves the waiting to streams of a GPU: its gathers are launched without `async_op`, so that on
 # a GPU only a stream waits for them, while the program goes on. A CPU has no such streams, and each
-# gather blocks it. (The *allreduces* are those of DDP's buckets. Gloo itself makes a reduce-scatter
+# gather blocks it. (The *[allreduces](../labs/GLOSSARY.md#allreduce)* are those of DDP's [buckets](../labs/GLOSSARY.md#bucket). Gloo itself makes a reduce-scatter
 # from an allreduce, as the names in the trace show, and so sends more than necessary. NCCL has a
 # reduce-scatter of its own.)
 #
@@ -357,7 +357,7 @@ lab69.draw_steps(
 # ### Measure: memory
 # The same profiler also records each allocation and each release. We count the bytes of one rank's
 # parameters, gradients and Adam's averages between two steps, and add up what one more step
-# allocates and releases: full parameters, gradients, activations, and the buffers of collectives.
+# allocates and releases: full parameters, gradients, [activations](../labs/GLOSSARY.md#activation), and the buffers of collectives.
 # The control is DDP, which keeps everything. This takes about 15 s.
 
 # %%
@@ -378,8 +378,10 @@ predict.right(
 lab69.draw_memory(used, "Memory of one rank's tensors in a step")
 
 # %% [markdown]
-# **Explain.** Between two steps, a rank with your functions keeps 16 / *p* bytes for each
-# parameter, as [lab 60](60_ddp_and_fsdp.ipynb) computes, and DDP 16. At the peak of a step yours needs more than between the
+# **Explain.** Between two steps (dashed), a rank with your functions keeps 16 / *p* bytes for each
+# parameter, as [lab 60](60_ddp_and_fsdp.ipynb) computes, and DDP 16. A step begins by freeing the gradients of the one before
+# (`zero_grad`), a quarter of these bytes, so the sharded curves fall from 28.8 to 21.6 MB at once.
+# DDP's curve does not, because its gradients are views of buckets, which stay. At the peak of a step yours needs more than between the
 # steps: the full parameters of one layer, the full gradients of one or two, the copies that go into
 # the reduce-scatter, and the activations. Prefetch adds the parameters of one more layer (up
 # to 2.4 MB here, and the profiler may show some MB more). What the
@@ -393,12 +395,12 @@ lab69.draw_memory(used, "Memory of one rank's tensors in a step")
 # one unit, whose gather nothing can hide, and which keeps the full parameters and gradients of the
 # whole network at the peak, so that only Adam's averages remain sharded. What happens with
 # units that are very small?
-# <details><summary>Answer</summary> Each gather has its overhead ([lab 22](22_latency_and_bandwidth.ipynb)), and short messages do not reach the bandwidth of the link. In practice a unit is one transformer block.</details>
+# <details><summary>Answer</summary> Each gather has its overhead ([lab 22](22_latency_and_bandwidth.ipynb)), and short messages do not reach the [bandwidth](../labs/GLOSSARY.md#bandwidth) of the link. In practice a unit is one transformer block.</details>
 #
 # ## 6. What FSDP2 does differently
 # PyTorch's first FSDP, `FullyShardedDataParallel`, had flat tensors like ours. FSDP2,
 # `fully_shard`, cuts each parameter by its first dimension instead, and keeps the shards as
-# DTensors ([lab 64](64_tensor_parallel.ipynb)). A checkpoint then contains parameters with their names and shapes, and frozen
+# [DTensors](../labs/GLOSSARY.md#DTensor) ([lab 64](64_tensor_parallel.ipynb)). A [checkpoint](../labs/GLOSSARY.md#checkpoint) then contains parameters with their names and shapes, and frozen
 # parameters or several data types do not disturb each other. The price is a copy before and after
 # each collective, because the shards of several parameters have to be sent together. In its plot
 # you may see these copies as additional computation.
@@ -423,7 +425,7 @@ lab69.draw_memory(used, "Memory of one rank's tensors in a step")
 #
 # ### Further reading
 # - Y. Zhao et al., *[PyTorch FSDP: Experiences on Scaling Fully Sharded Data Parallel](https://arxiv.org/abs/2304.11277)*, VLDB, 2023. FSDP with flat parameters, prefetching and its limits, by those who built it.
-# - S. Rajbhandari, J. Rasley, O. Ruwase and Y. He, *[ZeRO: Memory Optimizations Toward Training Trillion Parameter Models](https://arxiv.org/abs/1910.02054)*, SC, 2020. ZeRO, whose stage 3 this lab builds.
+# - S. Rajbhandari, J. Rasley, O. Ruwase and Y. He, *[ZeRO: Memory Optimizations Toward Training Trillion Parameter Models](https://arxiv.org/abs/1910.02054)*, SC, 2020. [ZeRO](../labs/GLOSSARY.md#ZeRO), whose stage 3 this lab builds.
 # - [PyTorch: fully_shard (FSDP2)](https://docs.pytorch.org/docs/stable/distributed.fsdp.fully_shard.html). The documentation of `fully_shard`.
 # - R. Zhang et al., *[SimpleFSDP: Simpler Fully Sharded Data Parallel with torch.compile](https://arxiv.org/abs/2411.00284)*, arXiv, 2024. The same as ordinary PyTorch operations, which a compiler reorders.
 # - W. Liang et al., *[TorchTitan: One-stop PyTorch native solution for production ready LLM pre-training](https://arxiv.org/abs/2410.06511)*, ICLR, 2025. FSDP2 together with the other kinds of parallelism, for training Llama.

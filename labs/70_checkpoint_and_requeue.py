@@ -11,14 +11,14 @@
 # In this lab we save everything that an exact resume needs, in a way that no kill can spoil, and
 # let Slurm continue the job with the same losses, bit for bit. We find out what is lost without
 # each part of the state, write a file that is always complete, check it before we use it, compute
-# how often to save, and stop all ranks after the same step when Slurm asks for it. In the last,
+# how often to save, and stop all [ranks](../labs/GLOSSARY.md#rank) after the same step when Slurm asks for it. In the last,
 # optional part a job continues with fewer ranks than it began with.
 #
 # **After this lab you can** (1) say what a resume needs, and what is lost without each part, (2)
 # write a file that no kill can tear, and check it before you trust it, (3) compute how often to
 # save, (4) write a loop that saves when it is asked to stop, and read the script by which Slurm
 # continues it, and (5, for those who have time) divide the data so that no sample is lost or
-# repeated when the number of ranks changes, and set the batch size and learning rate.
+# repeated when the number of ranks changes, and set the batch size and [learning rate](../labs/GLOSSARY.md#learning-rate).
 #
 # ![A job saves after steps 5 and 10 and is killed after step 13. Its second life reads the checkpoint of step 10 and computes steps 11 to 13 again](../notebooks/figures/70_lives.svg)
 #
@@ -70,9 +70,9 @@ patience = 60  # seconds after which a check calls a program stuck
 # | PyTorch's random numbers, for dropout | `torch.get_rng_state()`, `torch.set_rng_state(…)` |
 # | NumPy's random numbers, for noise in the pixels | read, or assign, `training.noise.bit_generator.state` |
 #
-# The order of the data follows from the number of the epoch, so it does not have to be saved.
+# The order of the data follows from the number of the [epoch](../labs/GLOSSARY.md#epoch), so it does not have to be saved.
 #
-# *Dropout* sets some of the activations in the network to zero, at random, in every step. A
+# *Dropout* sets some of the [activations](../labs/GLOSSARY.md#activation) in the network to zero, at random, in every step. A
 # **random state** is what a generator needs to draw the same numbers again. Each rank has two
 # random states of its own. Rank 0, which writes the file, therefore collects them from all ranks
 # first: `comm.gather(value)` returns the list of all ranks' values on rank 0, and `None` on all
@@ -126,8 +126,8 @@ check("70.1", capture, restore)
 
 # %% [markdown]
 # ### Predict
-# Suppose that one part is forgotten. A step takes the images and adds noise, computes the loss
-# through dropout, computes the gradients, and steps the optimizer. Then the schedule sets the rate
+# Suppose that one part is forgotten. A step takes the images and adds noise, computes the [loss](../labs/GLOSSARY.md#loss)
+# through dropout, computes the [gradients](../labs/GLOSSARY.md#gradient), and steps the optimizer. Then the schedule sets the rate
 # of the *next* step, in the optimizer's state. Which is the first loss after the resume that
 # differs: the first, the second, or the third?
 
@@ -168,7 +168,7 @@ predict.right(
 # %% [markdown]
 # **Explain.** With all parts, no loss differs by even one bit. (This holds for the same number of
 # ranks and threads on the same kind of processor, because others add in another order.) The random
-# states and the position affect the forward pass, so they show in the first loss. The same is true
+# states and the position affect the [forward pass](../labs/GLOSSARY.md#forward-pass), so they show in the first loss. The same is true
 # for the last row, in which rank 1 draws rank 0's numbers, because a loss is the mean over all
 # ranks. The optimizer's state shows one step later, through the weights. The schedule shows last,
 # because the rate of the first step is part of the optimizer's state.
@@ -437,14 +437,14 @@ print(
 #
 # The loop calls `stopped()` after each step. But the ranks do not receive the signal at the same
 # time. If rank 1 leaves after step 7 while rank 0 begins step 8, rank 0 waits forever, because its
-# allreduce needs rank 1's gradients. All ranks therefore have to leave after the same step, so they
+# [allreduce](../labs/GLOSSARY.md#allreduce) needs rank 1's gradients. All ranks therefore have to leave after the same step, so they
 # ask each other: `comm.allgather(value)` returns the list of all ranks' values on every rank.
 #
 # ### Exercise 70.5 · The loop
 # Three lines of `train` are given. `training.done` counts the steps of the whole training run.
 # Because it is computed from `epoch` and `step`, the count continues after `restore`. After each
 # step, ask the ranks once. Call `save(training)`, once, if **any** rank was asked to stop, or if a
-# save is `due`. If any rank was asked to stop, return after that. The communicator is
+# save is `due`. If any rank was asked to stop, return after that. The [communicator](../labs/GLOSSARY.md#communicator) is
 # `training.comm`. 5 lines. *(intermediate)*
 #
 # <details><summary>Hint 1: one question in each step</summary>
@@ -662,7 +662,7 @@ check("70.6", own_part, after_resize)
 
 # %% [markdown]
 # ### Predict
-# PyTorch's launcher for elastic jobs is [`torchrun`](https://docs.pytorch.org/docs/stable/elastic/run.html). On each node it starts an
+# PyTorch's [launcher](../labs/GLOSSARY.md#launcher) for elastic jobs is [`torchrun`](https://docs.pytorch.org/docs/stable/elastic/run.html). On each node it starts an
 # **agent**, which starts the node's ranks and monitors them. The agents find each other through a
 # store, which here runs on node 1:
 #
@@ -685,7 +685,7 @@ predict("70.6", done_again=..., new_processes=...)
 # ### Measure: a node is lost
 # The next cell runs real processes on this machine and, as a control, the same training run in a
 # single process that is not killed. It takes about half a minute, because an agent is considered
-# dead after 5 s without a sign of life, and a rendezvous that has enough nodes waits 5 s more for
+# dead after 5 s without a sign of life, and a [rendezvous](../labs/GLOSSARY.md#rendezvous) that has enough nodes waits 5 s more for
 # others. (The lab sets these values. PyTorch's defaults are 15 s and 30 s.)
 
 # %%
@@ -725,7 +725,7 @@ if ran is not None:  # in a batch job nobody is killed
 #
 # A killed process is noticed at once, because its kernel closes its connections. When a node is
 # unplugged, no connection is closed, and a silent node looks like a slow one. Ranks wait for it as
-# long as they would wait for a straggler, which is 30 s with Horovod's Gloo, and up to half an hour
+# long as they would wait for a [straggler](../labs/GLOSSARY.md#straggler), which is 30 s with Horovod's Gloo, and up to half an hour
 # with PyTorch's, unless you set another value. (A rank that is sending notices sooner, because
 # Linux gives up a TCP connection after about a quarter of an hour.) On Slurm, `sbatch --no-kill`
 # and `srun --no-kill` keep a job that has lost a node. A lost node does not come back to this job,
@@ -787,7 +787,7 @@ if ran is not None:  # in a batch job nobody is killed
 # </details>
 #
 # Such a job is started by `horovodrun --min-np 1 --host-discovery-script ./hosts.sh …`. It always
-# runs over Gloo, with which Horovod must have been built, because an ordinary MPI job ends as soon
+# runs over Gloo, with which Horovod must have been built, because an ordinary [MPI](../labs/GLOSSARY.md#MPI) job ends as soon
 # as one of its ranks dies. This kit's Horovod has no servers, and so no elastic jobs
 # (`env/HOROVOD.md`).
 #
@@ -834,10 +834,10 @@ with tempfile.TemporaryDirectory() as name:
 
 # %% [markdown]
 # ### In pieces, and in the background
-# In this lab, rank 0 writes for all ranks. With FSDP (fully sharded data parallel), rank 0 does not
+# In this lab, rank 0 writes for all ranks. With [FSDP](../labs/GLOSSARY.md#FSDP) (fully sharded data parallel), rank 0 does not
 # even have the whole network. PyTorch's [distributed checkpoint](https://docs.pytorch.org/docs/stable/distributed.checkpoint.html) ([lab 60](60_ddp_and_fsdp.ipynb)) lets each
 # rank write its own shards, and `async_save` returns as soon as the state has been copied. (It
-# needs a backend for CPUs. On GPUs, begin with `init_process_group("cpu:gloo,cuda:nccl")`.) It
+# needs a [backend](../labs/GLOSSARY.md#backend) for CPUs. On GPUs, begin with `init_process_group("cpu:gloo,cuda:nccl")`.) It
 # lacks two precautions of your `write` (PyTorch 2.13). It renames `.metadata` without an fsync of
 # the folder. And in a folder that has an older checkpoint, it *removes* the old `.metadata` before
 # it renames the new one. Therefore use a new folder for each checkpoint, and remove the older one

@@ -2,8 +2,8 @@
 # <!-- Generated from solutions/72_hangs_and_failures.py by `make labs`. Learners work on a copy in work/. -->
 # # 72 Hangs and failures
 #
-# A training job on many ranks often fails without an error message. One rank waits for a disk or
-# takes another branch of the code, all other ranks wait for it in a collective, and the job stands
+# A training job on many [ranks](../labs/GLOSSARY.md#rank) often fails without an error message. One rank waits for a disk or
+# takes another branch of the code, all other ranks wait for it in a [collective](../labs/GLOSSARY.md#collective), and the job stands
 # still until its time is over. With a hundred ranks, a hundred programs look equally guilty, and
 # the one with the cause is silent. In other failures the job does not stop at all and computes with
 # wrong numbers.
@@ -44,13 +44,13 @@ patience = 40  # seconds after which a check calls a program stuck
 
 # %% [markdown]
 # The failures in this lab are real. `lab72.play` starts three ranks on this computer, which form a
-# process group of [`torch.distributed`](https://docs.pytorch.org/docs/stable/distributed.html) over the backend [Gloo](https://github.com/pytorch/gloo). It
+# process group of [`torch.distributed`](https://docs.pytorch.org/docs/stable/distributed.html) over the [backend](../labs/GLOSSARY.md#backend) [Gloo](https://github.com/pytorch/gloo). It
 # lets the ranks fail, inspects them from outside, and ends them. The rank, the step and the line at
 # fault are drawn from your user name, your computer and `mystery`. The programs do not print them,
 # and your neighbor gets other faults.
 #
 # ## 1. All ranks wait: who is missing?
-# The function `epoch` below is one epoch of data-parallel training, in which each rank reads its
+# The function `epoch` below is one [epoch](../labs/GLOSSARY.md#epoch) of data-parallel training, in which each rank reads its
 # own shard, a list of files. After each step it prints to a log and appends a row to a table. Other
 # programs write to this table, too, so `flock` waits until no other program holds a lock on that
 # file.
@@ -176,7 +176,7 @@ check("72.1", odd_one_out, mend)
 # any other line keeps it waiting. If both ranks wait in collectives, you need the next section.
 #
 # ## 2. All ranks are in a collective, and wait
-# MPI (Message Passing Interface) and `torch.distributed` do not identify tensors by name. They pair
+# [MPI](../labs/GLOSSARY.md#MPI) (Message Passing Interface) and `torch.distributed` do not identify tensors by name. They pair
 # **the first call of each rank, then the second call of each rank, and so on**. A rank that makes
 # one call too many or too few, or makes two calls in another order, is therefore out of step from
 # that call on. In the function below, two conditions decide which collectives a rank calls.
@@ -207,7 +207,7 @@ def train(batches):
 # lengths of the tensors and the line of each call, and `lab72.play` asks for these records.
 #
 # The next cell prints the last calls of three ranks that hang. For example, `all_reduce(6) line 7`
-# is an allreduce of 6 numbers that was called in line 7. The cell again runs further jobs for your
+# is an [allreduce](../labs/GLOSSARY.md#allreduce) of 6 numbers that was called in line 7. The cell again runs further jobs for your
 # exercise.
 
 # %%
@@ -248,7 +248,7 @@ predict.right("72.2", rank=disorders[0].rank, line=lab72.line_of(train, disorder
 #   simply stopped, as in section 1.)
 # - `agree(batch)` runs on each rank, for each batch in turn. `everybody`, the list of all ranks'
 #   batches, is given. Return a new dict that is the same on all ranks. Its `"loss"` is the largest
-#   loss of all ranks, and its `"statistics"` are all statistics that at least one rank wants, once
+#   [loss](../labs/GLOSSARY.md#loss) of all ranks, and its `"statistics"` are all statistics that at least one rank wants, once
 #   each, in alphabetical order.
 #
 # 4 lines and 2. *(intermediate)*
@@ -358,7 +358,7 @@ predict.right("72.3", rank=lengths.index(min(lengths)), batches=min(lengths))
 # ### Exercise 72.3 · Averages over those who are still there
 # `gradients` is this rank's list of tensors of 3 numbers each, one tensor for each of its batches.
 # Another rank may have more tensors, or none at all. Put into `results` the average of each of
-# *this rank's* gradients, over the ranks that have a gradient in that step. No rank may hang. The
+# *this rank's* [gradients](../labs/GLOSSARY.md#gradient), over the ranks that have a gradient in that step. No rank may hang. The
 # loop is given. Write 2 or 3 lines in it, in place of the first `raise`, and one line below it, in
 # place of the second. *(intermediate)*
 #
@@ -522,7 +522,7 @@ check("72.4", first_bad, average)
 # on a cluster their messages may be the first that you read. **A message with "by peer" is seldom
 # the cause, so look for a rank with a different message.**
 #
-# Two of the symptoms vary. From NCCL 2.30 on, the message in the second row is "Multiple Ranks are
+# Two of the symptoms vary. From [NCCL](../labs/GLOSSARY.md#NCCL) 2.30 on, the message in the second row is "Multiple Ranks are
 # using the same GPU". And when memory runs out, Linux usually ends the process that uses most of
 # it, which may be the rank itself or a worker of its DataLoader.
 #
@@ -560,7 +560,7 @@ check("72.4", first_bad, average)
 # RAS (reliability, availability and serviceability) is a thread that NCCL itself starts in each
 # process. These threads exchange keep-alive messages, so the client `ncclras` can ask any one of
 # them, while the job runs or hangs, which processes of the whole job no longer answer. The
-# Inspector writes a JSON record per communicator and collective, with which you can find a slow
+# Inspector writes a JSON record per [communicator](../labs/GLOSSARY.md#communicator) and collective, with which you can find a slow
 # link in a job that does not hang. You load it with `NCCL_PROFILER_PLUGIN` and switch it on with
 # `NCCL_INSPECTOR_ENABLE=1`.
 #
@@ -598,7 +598,7 @@ for rank in ranks:
 # - [PyTorch: torch.distributed](https://docs.pytorch.org/docs/stable/distributed.html). The section on debugging describes `TORCH_DISTRIBUTED_DEBUG` and the
 #   environment variables of section 6.
 # - [Horovod: API](https://horovod.readthedocs.io/en/stable/api.html). The reference describes `join` and the operations of `allreduce`.
-# - [PyTorch tutorial: Distributed Training with Uneven Inputs Using the Join Context Manager](https://docs.pytorch.org/tutorials/advanced/generic_join.html). A tutorial on uneven inputs with DDP, which is PyTorch's counterpart of
+# - [PyTorch tutorial: Distributed Training with Uneven Inputs Using the Join Context Manager](https://docs.pytorch.org/tutorials/advanced/generic_join.html). A tutorial on uneven inputs with [DDP](../labs/GLOSSARY.md#DDP), which is PyTorch's counterpart of
 #   `hvd.join()`.
 # - [NCCL: Environment Variables](https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html). The meaning of `NCCL_DEBUG` and of NCCL's other environment variables.
 # - [py-spy: Sampling profiler for Python programs](https://github.com/benfred/py-spy). The page of py-spy explains which rights it needs and how to use it in containers.

@@ -9,8 +9,8 @@
 # compares the result with a prediction, and lets every reader trace each number to its measurement.
 #
 # In this lab we plan, measure and write such a report for data-parallel training. We ask a question
-# about scaling, predict the answer with a model, measure it on the virtual cluster or on real
-# ranks, find out where time was lost and what it costs, and write a text in which every number
+# about scaling, predict the answer with a model, measure it on the [virtual cluster](../labs/GLOSSARY.md#virtual-cluster) or on real
+# [ranks](../labs/GLOSSARY.md#rank), find out where time was lost and what it costs, and write a text in which every number
 # refers to its record. `make report` refuses any other number.
 #
 # **After this lab you can** (1) ask a question that a measurement can answer, (2) plan runs so that
@@ -54,7 +54,7 @@ epoch = 1281167  # images of an epoch, for the cost: ImageNet's training set
 # enough.
 #
 # Our question is in the parameters: up to how many ranks is it worth sharing one batch? Our rule
-# says that it is worth it as long as the efficiency ([lab 50](50_strong_and_weak_scaling.ipynb)) is at least `enough`. You can change
+# says that it is worth it as long as the [efficiency](../labs/GLOSSARY.md#efficiency) ([lab 50](50_strong_and_weak_scaling.ipynb)) is at least `enough`. You can change
 # `enough`, and the rest of the lab follows. (Another question would need its own rule in the code.)
 #
 # By default all runs use the virtual cluster, a simulator, so a study takes seconds and 32 GPUs
@@ -73,17 +73,17 @@ print(setup)
 
 # %% [markdown]
 # This line contains the numbers that a prediction needs. A *message* costs `latency` seconds, a few
-# microseconds, whatever its size. A *byte* costs `beta` seconds, which is one over the bandwidth.
+# microseconds, whatever its size. A *byte* costs `beta` seconds, which is one over the [bandwidth](../labs/GLOSSARY.md#bandwidth).
 #
 # The simplest model of a step has two parts. First the rank computes its own images. Then a ring
-# performs the allreduce of the gradients ([lab 23](23_ring_allreduce.ipynb)), whose seconds are
+# performs the [allreduce](../labs/GLOSSARY.md#allreduce) of the [gradients](../labs/GLOSSARY.md#gradient) ([lab 23](23_ring_allreduce.ipynb)), whose seconds are
 # `scaling.costs.ring_allreduce_time(nbytes, ranks, latency, beta)`. In this model computation and
 # communication do not overlap, and no rank is ever late.
 #
-# - Strong scaling: the ranks share `images`. If the number of images is not divisible by the number
+# - [Strong scaling](../labs/GLOSSARY.md#strong-scaling): the ranks share `images`. If the number of images is not divisible by the number
 #   of ranks, all ranks wait for those that have one image more, so a share is `images / ranks`,
 #   **rounded up**.
-# - Weak scaling: each rank has all of `images`.
+# - [Weak scaling](../labs/GLOSSARY.md#weak-scaling): each rank has all of `images`.
 #
 # For example, take 10 images on 4 ranks, 2 ms per image, and a ring of 5 ms. Strong scaling takes 3
 # · 2 + 5 = 11 ms, and weak scaling takes 10 · 2 + 5 = 25 ms.
@@ -250,7 +250,7 @@ predict.compare(
 # and `alone` in weak scaling.
 #
 # For example, take strong scaling on 4 ranks: alone 40 ms, so ideally 10 ms. Measured are 11 ms of
-# computation, 2 ms of waiting and 3 ms of communication, so t = 16 ms. The loss is 3/16 to
+# computation, 2 ms of waiting and 3 ms of communication, so t = 16 ms. The [loss](../labs/GLOSSARY.md#loss) is 3/16 to
 # communication, 2/16 to waiting and 1/16 to slower computation. Together this is 6/16, and the
 # efficiency is 10/16. Computation can also be *faster* than ideal, and then `slower` is negative.
 #
@@ -259,7 +259,7 @@ predict.compare(
 # node cost 2 nodes · 0.5 hours = 1 node-hour.
 #
 # ### Predict
-# Which number of ranks gives the cheapest epoch in strong scaling? A node of the default machine
+# Which number of ranks gives the cheapest [epoch](../labs/GLOSSARY.md#epoch) in strong scaling? A node of the default machine
 # has 4 GPUs. Compute the answer from the times that your model predicted: 1, 4 or 32 ranks?
 
 # %%
@@ -492,11 +492,11 @@ lab80.publish(lab80.assemble("A scaling study", sections, study), study)
 # **Convergence.** Supercomputers train networks on simulations, and networks replace parts of
 # simulations. [Kurth et al.](https://arxiv.org/abs/1810.01993) trained on climate data with 27,360 GPUs. [Ben-Nun and
 # Hoefler](https://arxiv.org/abs/1802.09941) survey what deep learning adopted from high-performance computing (HPC):
-# collectives, overlap, and cost models.
+# [collectives](../labs/GLOSSARY.md#collective), overlap, and cost models.
 #
 # **How to report.** [Hoefler and Belli](https://doi.org/10.1145/2807591.2807644) examined 120 papers and found that often one
 # cannot distinguish progress from chance. They give twelve rules. The first asks authors to report
-# the base case of a speed-up, which you know from [lab 50](50_strong_and_weak_scaling.ipynb).
+# the base case of a [speed-up](../labs/GLOSSARY.md#speed-up), which you know from [lab 50](50_strong_and_weak_scaling.ipynb).
 #
 # **Benchmarks.** Different benchmarks answer different questions:
 #
@@ -529,7 +529,7 @@ lab80.publish(lab80.assemble("A scaling study", sections, study), study)
 # <details><summary>Answer</summary>
 #
 # MLPerf Training or MLPerf HPC with such a network, and none of the others reliably. HPL-MxP
-# computes far more than it sends. Graph500 sends small messages, so it depends on latency, while
+# computes far more than it sends. Graph500 sends small messages, so it depends on [latency](../labs/GLOSSARY.md#latency), while
 # VGG-16 needs bandwidth.
 # </details>
 #

@@ -51,6 +51,9 @@ patience = 5  # seconds after which a run without an end counts as stuck
 #   `make unshare` withdraws what you shared.
 # - **Explain** says what you should have seen and what you might see instead. Think about its
 #   questions before you unfold the answers.
+# - **Words** of the field that another lab introduces are links to the
+#   [glossary](../labs/GLOSSARY.md) where they first occur. The formulas of all labs are on
+#   [one page](../docs/FORMULAS.md).
 #
 # Run a cell with Shift+Enter, from top to bottom. To see what a check tries, run
 # `check.show("00.1")` in a new cell.

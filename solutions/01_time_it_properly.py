@@ -1,7 +1,7 @@
 # %% [markdown]
 # # 01 Time it properly
 #
-# Whoever wants to make training faster has to time it, and the obvious way to do so, which is to
+# Anyone who wants to make training faster has to time it, and the obvious way to do so, which is to
 # read the clock, call, and read the clock again, gives wrong answers. The first call may take many
 # times as long as later ones, a GPU still computes when the call has returned, and another program
 # on the machine can slow down any single call. The result of such a timing looks like any other
@@ -40,8 +40,8 @@ lab.start("01_time_it_properly")
 repeat = 30  # timed calls
 warmup = 5  # calls before the first timed one
 images = 1  # images per call of the convolution
-device_work = 0.002  # seconds of work per call of our stand-in for a device
-steps = 10_000  # training steps in the last cell's throw of the dice
+device_work = 0.002  # seconds of work per call of the emulated device
+steps = 10_000  # training steps of each job that section 5 simulates
 
 # %% [markdown]
 # ## 1. The first call is slower
@@ -291,10 +291,11 @@ print(f"With a single wait, 0.1 s of work seems to take {machine.clock() - begin
 # A sample is the time of your program plus the time of whatever else happened, for example another
 # program on this machine (a *noisy neighbor*), an interrupt, or a page of memory that had to be
 # fetched. A single disturbance of this kind changes the *mean* of all samples. The **median**,
-# which is the middle one of all samples in order, stays nearly the same.
+# which is the middle one of all samples in order (or the mean of the middle two), stays nearly the
+# same.
 #
 # To describe how much the samples differ, we use the **quartiles**: a quarter of the samples are
-# below q1, and a quarter are above q3. Half of the samples are between the two, in the
+# below q1, and a quarter are above q3. The middle half of the samples is between the two, in the
 # **interquartile range**. If this range is wide compared with the median, a single number would
 # describe the calls badly, and the honest answer is not to give one yet.
 #
@@ -463,12 +464,12 @@ predict("01.3", disturbed_percent=73)  # a number from 0 to 100
 # %%
 dice = np.random.default_rng(0)
 for ranks in (1, 4, 16, 64):
-    hiccups = dice.random((steps, ranks)) < 0.02  # by step and rank
-    milliseconds = np.where(hiccups, 15, 10)
+    disturbed = dice.random((steps, ranks)) < 0.02  # by step and rank
+    milliseconds = np.where(disturbed, 15, 10)
     slowest = milliseconds.max(axis=1)  # of each step
     share = np.mean(slowest > 10)
     print(
-        f"{ranks:3} ranks: {share:4.0%} of the steps hold a hiccup, median"
+        f"ranks = {ranks:2}: {share:4.0%} of the steps are disturbed, median"
         f" {np.median(slowest):.0f} ms"
     )
 predict.right("01.3", disturbed_percent=100 * (1 - 0.98**64))
@@ -476,8 +477,8 @@ predict.right("01.3", disturbed_percent=100 * (1 - 0.98**64))
 # %% [markdown]
 # **Explain.** A disturbance that hardly matters on one device determines the speed of many. A step
 # of 64 ranks is undisturbed only if all 64 ranks are, which happens in 0.98⁶⁴ = 27 % of the steps.
-# The other 73 % of the steps contain a disturbance (the program prints "hold a hiccup"), so the
-# median of the job is 15 ms although the median of every rank is 10 ms.
+# The other 73 % of the steps contain a disturbance, so the median of the job is 15 ms although the
+# median of every rank is 10 ms.
 #
 # When several ranks are timed, we therefore take the longest time of each step first, and then the
 # median over the steps. This is what `timing.measure(call, comm=comm)` does.

@@ -42,7 +42,7 @@ sizes = (1, 64, 4096, 65536, 1048576)  # values (float32, 4 bytes) per vector in
 moment = 1.0  # seconds for all ways together at one size of vector, in the measurement
 
 # %% [markdown]
-# ### What each collective does
+# ## What each collective does
 # Every rank calls the collective, and each gets its part of the result. In this table every rank's
 # values use their own decimal digit, so a sum shows which ranks have contributed to it:
 #
@@ -59,7 +59,7 @@ moment = 1.0  # seconds for all ways together at one size of vector, in the meas
 # Training broadcasts once, so that all ranks start with equal weights, and then needs an
 # **allreduce** of the gradients in every step.
 #
-# ### Broadcast by doubling
+# ## Broadcast by doubling
 # In the simplest broadcast the root sends its vector to one rank after another. Let us count in
 # *steps*: in one step a rank sends at most one message and receives at most one. The simple
 # broadcast to 8 ranks then takes 7 steps. It is faster if all ranks that have the vector already
@@ -194,7 +194,7 @@ def allreduce_tree(comm, vector, root=0):
 check("21.2", reduce, allreduce_tree)
 
 # %% [markdown]
-# ### Chunks
+# ## Chunks
 # The tree sends *whole* vectors, one step after another, while most ranks wait. Instead we can cut
 # the vector into p chunks and make rank r responsible for chunk r. First each rank adds up its own
 # chunk, which is the reduce-scatter. Then the finished chunks are sent to all ranks, which is the
@@ -258,7 +258,7 @@ def reduce_scatter(comm, vector):
 check("21.3", reduce_scatter)
 
 # %% [markdown]
-# ### Allgather
+# ## Allgather
 # Each rank now has one finished chunk, and all ranks need all chunks. In the allgather below the
 # ranks form a ring. In each of p − 1 steps every rank sends to the right the chunk that arrived
 # last from the left, and in the first step it sends its own chunk. With the chunks A, B, C, D of
@@ -313,7 +313,7 @@ print(f"Steps on four ranks: tree {max(tree.steps)}, chunks {max(chunks.steps)}.
 # the tree's 4 steps send a whole vector each, one after the other, which takes as long as 4
 # vectors. The 6 steps of the chunks send a quarter each, which takes as long as 1.5 vectors.
 #
-# ### Which one is faster, computed
+# ## Which one is faster, computed
 # Suppose that a message of n bytes takes α + nβ seconds, with a latency α = 2 µs and a bandwidth
 # 1/β = 12 GB/s, as between machines with a fast network. On 4 ranks the two algorithms then take
 #
@@ -382,7 +382,7 @@ predict.right("21.3", chunks_lead_from_kB=chunks_lead[min(chunks_lead)])
 # a loss?
 # <details><summary>Answer</summary> Chunks for the gradients, and the tree for the loss. Libraries choose by size, and lab 24 builds such a choice.</details>
 #
-# ### MPI's own collectives
+# ## MPI's own collectives
 # Each of the five collectives is one call of MPI. As with messages, a capital letter means arrays,
 # and a small letter means Python objects:
 #

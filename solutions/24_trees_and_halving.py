@@ -32,7 +32,19 @@ from functools import lru_cache, partial
 
 import numpy as np
 import virtual
-from labkit import check, hint, lab, launch, nets, plots, predict, record, timing, world
+from labkit import (
+    check,
+    hint,
+    lab,
+    launch,
+    nets,
+    plots,
+    predict,
+    record,
+    scaling,
+    timing,
+    world,
+)
 from labkit.collectives import doublings, ring_allreduce, tree_allreduce
 from support import lab24
 
@@ -345,6 +357,35 @@ for label, model in (("with", as_it_is), ("without", as_it_is.but(eager=float("i
     took = {way: seconds(way, 16, 16384, model) * 1e6 for way in ("doubling", "Rabenseifner")}
     print(f"{label} a handshake:", ", ".join(f"{way} {us:.1f} µs" for way, us in took.items()))
 
+
+# %%
+# The formulas of the table above, for any link. Which sliders move the crossings to the right?
+def draw_costs(ranks, latency_us, gigabytes_per_s):
+    formulas = {
+        "doubling": scaling.costs.recursive_doubling_allreduce_time,
+        "Rabenseifner": scaling.costs.rabenseifner_allreduce_time,
+        "ring": scaling.costs.ring_allreduce_time,
+    }
+    link = {"alpha": latency_us * 1e-6, "beta": 1e-9 / gigabytes_per_s}
+    bytes_of_vector = [4**k for k in range(3, 14)]
+    plots.lines(
+        {
+            way: {n: 1e6 * cost(n, ranks, **link) for n in bytes_of_vector}
+            for way, cost in formulas.items()
+        },
+        xlabel="bytes of the vector",
+        ylabel="time (µs)",
+        title=f"{ranks} ranks, {latency_us} µs, {gigabytes_per_s} GB/s",
+        logx=True,
+        logy=True,
+        name="costs",
+    )
+
+
+plots.slider(
+    draw_costs, ranks=(4, 8, 16, 24, 64), latency_us=(1, 2, 5, 20), gigabytes_per_s=(1, 3, 10)
+)
+
 # %% [markdown]
 # **Explain.** From left to right in the rows of 4, 8, 16, … ranks you should see doubling and then
 # Rabenseifner. With p = 2 the ring and Rabenseifner send the same messages. With 3, 6, 12, 24 and
@@ -354,6 +395,10 @@ for label, model in (("with", as_it_is), ("without", as_it_is.but(eager=float("i
 # With these numbers of ranks Rabenseifner pays for handing in and handing back, which are two whole
 # vectors, and the ring pays nothing extra.
 # </details>
+#
+# The curves of two algorithms cross where the messages that one of them saves cost as much as the
+# bytes that the other one saves. The crossing is therefore proportional to α/β, and a larger
+# latency and a larger bandwidth both move it to the right.
 #
 # At 16 KiB Rabenseifner is fastest, but on 4 to 16 nodes it is no longer the fastest in the next
 # column.

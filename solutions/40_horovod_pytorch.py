@@ -436,7 +436,7 @@ WAYS = {
 # ### Predict
 # Every rank starts with its own random weights. After each of these runs, how many *different*
 # networks are there? The number of ranks on your machine is in the output of the first cell that
-# trained. (All runs except the first one call `begin_equal`.)
+# trained. (All runs except *start_as_you_are* call `begin_equal`.)
 
 # %%
 predict(
@@ -451,8 +451,9 @@ predict(
 # %% [markdown]
 # ### Measure
 # All six runs use the same ranks, one run after the other, and then we measure the time of a step.
-# Two networks count as different if the sums of their weights differ when rounded to 3 digits. This
-# takes about 15 s.
+# Two networks count as different if the sums of their weights differ when rounded to 3 digits. In
+# the table, *off one process* is the largest relative difference of a step's loss from the loss of
+# one process in that step. This takes about 15 s.
 
 
 # %%
@@ -529,9 +530,10 @@ plots.loss(
 # - *complete*: there is one network, and in every step the loss equals that of one process, except
 #   for the last bits. This agreement is the proof.
 # - *start_as_you_are*: there are as many networks as ranks. Equal gradients keep equal networks
-#   equal, but they do not make different networks equal.
-# - *first_rows*: there is one network, and its loss looks right. But all ranks compute the same
-#   gradients. With four ranks, three of four images of each batch are not used in this step, and
+#   equal, but they do not make different networks equal. Only a share of 1/p of the mean gradient
+#   belongs to a network's own loss, which is a likely reason why the loss falls slowly.
+# - *first_rows*: there is one network, and its loss looks right, although it varies more from step
+#   to step. But all ranks compute the same gradients. With four ranks, three of four images of each batch are not used in this step, and
 #   four ranks do the work of one.
 # - *own_gradients*: there are as many networks as ranks, each trained on its own images. Their mean
 #   loss falls nevertheless.

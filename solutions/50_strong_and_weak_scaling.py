@@ -419,6 +419,36 @@ print(f"computed: at best {strong[1] / strong[best]:.1f} times as fast, on {best
 # messages, 2(p - 1), grows without limit. No share s can express this growth, so the law promises
 # too much, and in the end more ranks are *slower*.
 #
+# Move the sliders below. Does a faster link change the best number of ranks, or only the speed-up
+# there?
+# <details><summary>Answer</summary>
+#
+# Mostly the speed-up. Of the time 1/p + 2(p − 1)α + 2(p − 1)/p · nβ, the bytes cost nearly the same
+# on any large number of ranks. Where 1/p falls as fast as 2pα rises, p is about √(1/(2α)), which is
+# 316 for 5 µs. But if the bytes alone take longer than the second of work, no number of ranks helps.
+# </details>
+
+
+# %%
+def draw_limit(megabytes, gigabits):
+    steps = {
+        p: 1 / p + scaling.costs.ring_allreduce_time(megabytes * 1e6, p, 5e-6, 8e-9 / gigabits)
+        for p in many
+    }
+    plots.lines(
+        {"computed": scaling.speedup(steps), "ideal": {p: p for p in many}},
+        xlabel="ranks",
+        ylabel="speed-up",
+        title=f"1 s of work, {megabytes} MB of gradients, {gigabits} Gb/s",
+        logx=True,
+        logy=True,
+        name="scaling_limit",
+    )
+
+
+plots.slider(draw_limit, megabytes=(1, 10, 100, 1000), gigabits=(10, 25, 100, 400))
+
+# %% [markdown]
 # ### Going further (optional): weak scaling by the formula
 # The share s limits strong scaling, where the work stays the same. To see what limits weak scaling,
 # the next cell gives *every* rank 1 s of work and uses the same ring:

@@ -65,7 +65,7 @@ bucket = 25 << 20  # bytes of a bucket at most (25 MiB, as in PyTorch's Distribu
 limit = 900  # seconds for one library's measurements
 
 # %% [markdown]
-# ### Which library performs the allreduce?
+# ## Which library performs the allreduce?
 # | library | memory | between nodes | called by |
 # |---|---|---|---|
 # | MPI (Message Passing Interface) | host memory; GPU memory if it is CUDA-aware (MVAPICH2-GDR) | the networks of clusters, for which it was designed | [mpi4py](@mpi4py), Horovod |
@@ -105,7 +105,7 @@ for name in lab51.NAMES:
 predict("51.1", busbw=3.0, gloo_over_mpi=30)
 
 # %% [markdown]
-# ### One loop for all
+# ## One loop for all
 # `time_calls` measures several times how long a call takes, once *all* ranks have arrived (labs 01
 # and 22 asked you to write such loops). A barrier comes before each call, and each rank starts its
 # clock after this barrier. Without the barrier, you would measure how late the last rank is. There
@@ -182,7 +182,7 @@ def meeting(comm, host, port):
 check("51.1", meeting)
 
 # %% [markdown]
-# ### Measure: every library
+# ## Measure: every library
 # The next cells measure every library with the same loop, from 4 bytes to `longest`. Before you
 # look at the plot, think about which library will be the fastest for short vectors (on the left),
 # and which for long ones (on the right). This takes about a minute.
@@ -291,7 +291,7 @@ for name, by_rank in hurried.items():
 predict("51.2", times_as_fast=2.0)
 
 # %% [markdown]
-# ### From gradients to messages
+# ## From gradients to messages
 # You know buckets from lab 32. `lab51.buckets(sizes, limit)` plans them. It begins with the last
 # layer, because the backward pass computes its gradient first, and starts a new bucket when the
 # next gradient would not fit into `limit` bytes. `exchange` copies the gradients of a bucket one
@@ -313,7 +313,7 @@ def exchange(link, gradients, plan):
 
 
 # %% [markdown]
-# ### Measure: one by one, and fused
+# ## Measure: one by one, and fused
 # The next cells time all gradients of a network, one by one and fused. As a control, `exchange`
 # also runs over a link that does nothing, so that only the two copies remain. This takes one to two
 # minutes.
@@ -460,7 +460,7 @@ def best(row):
 check("51.2", best)
 
 # %% [markdown]
-# ### Measure: which library here
+# ## Measure: which library here
 # Your `best` now chooses a library for each size that was measured. For sizes beyond them, the
 # table says nothing.
 
@@ -491,7 +491,7 @@ print(f"Measured now, {ranks} ranks:", shown.to_string(), sep="\n")
 # machines. Run this file on a machine with GPUs.
 # </details>
 #
-# ### One runtime for all?
+# ## One runtime for all?
 # The authors of [MVAPICH2-GDR](@mvapich2_gdr) at Ohio State University argue in their tutorial for
 # a **unified communication runtime**. This is a single CUDA-aware MPI, designed together with the
 # frameworks, which communicates vectors in host and in GPU memory, short and long ones, inside a

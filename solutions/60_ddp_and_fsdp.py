@@ -29,7 +29,7 @@ import numpy as np
 import pandas
 import torch
 import torch.distributed as dist
-from labkit import check, hint, home, lab, launch, predict, record, workloads
+from labkit import check, hint, home, lab, launch, plots, predict, record, workloads
 from support import lab60
 from torch.nn.functional import cross_entropy
 
@@ -317,7 +317,28 @@ predict("60.3", gigabytes_stage_0=..., gigabytes_stage_3=...)
 gigabytes = {stage: bytes_held(stage, 7e9, 64) / 1e9 for stage in range(4)}
 predict.right("60.3", gigabytes_stage_0=gigabytes[0], gigabytes_stage_3=gigabytes[3])
 
+
+# %%
+# Move the sliders. From how many GPUs on do 13 billion parameters fit into 80 GB in each stage?
+def draw_memory(billions, gpus):
+    kept = {f"stage {stage}": bytes_held(stage, billions * 1e9, gpus) / 1e9 for stage in range(4)}
+    plots.bars(
+        {stage: {"kept by each GPU": gigabytes} for stage, gigabytes in kept.items()},
+        ylabel="GB on each GPU, without activations",
+        title=f"{billions} billion parameters on {gpus} GPUs",
+        name="zero_memory",
+    )
+
+
+plots.slider(draw_memory, billions=(1, 3, 7, 13, 70, 405), gpus=(1, 2, 3, 4, 6, 8, 64, 512))
+
 # %% [markdown]
+# <details><summary>In which stage do 13 billion parameters fit into 80 GB?</summary>
+#
+# In stages 0 and 1 on no number of GPUs, because parameters and gradients alone are 104 GB. In
+# stage 2 from 6 GPUs on (52 GB and a sixth of 156 GB), and in stage 3 from 3 on.
+# </details>
+#
 # ## 4. FSDP
 # In PyTorch, [FSDP](@pytorch_fsdp2) takes three lines before the optimizer is created:
 #

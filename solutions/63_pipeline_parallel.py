@@ -114,8 +114,19 @@ predict.right("63.1", idle_1=played[1], idle_4=played[4], idle_16=played[16])
 print("Played:  ", {micro: round(idle, 3) for micro, idle in played.items()})
 print("Formula: ", {micro: round(3 / (micro + 3), 3) for micro in played}, "(p - 1) / (m + p - 1)")
 
+
+# %%
+# Move the sliders: which pairs have the same share of idle time?
+def draw_schedule(ranks, micro):
+    title = f"{ranks} ranks, micro-batches: {micro}"
+    lab63.draw({title: lab63.play(gpipe(ranks, micro))}, name="chosen_schedule")
+
+
+plots.slider(draw_schedule, ranks=(2, 3, 4, 6, 8), micro=(1, 2, 4, 8, 16))
+
 # %% [markdown]
-# **Explain.** The formula follows from the text: p − 1 parts of waiting and m parts of work. More
+# **Explain.** The formula follows from the text: p − 1 parts of waiting and m parts of work. Only
+# the ratio (p − 1)/m counts, so twice as many micro-batches help as much as half of p − 1. More
 # micro-batches make the bubble smaller, but it never disappears. Why not divide the batch into
 # single images, then?
 # <details><summary>Answer</summary> Small micro-batches compute less efficiently, because a matrix product with one row moves as many weights as one with a hundred rows (lab 12). In addition, a layer such as batch normalization sees only its micro-batch.</details>

@@ -13,7 +13,8 @@
 # around the experts, *dispatch* and *combine*, with `Alltoallv` on real ranks. We compare outputs
 # and gradients with one process, train the layer with and without a loss that balances the load,
 # and compare it with a layer whose experts are all cut, as in lab 64. On a virtual cluster we find
-# out which link decides. In an optional last part, a cost model chooses a layout for DeepSeek-V3.
+# out which link decides. In an optional last part (about 20 minutes more), a cost model chooses a
+# layout for DeepSeek-V3.
 #
 # **After this lab you can** (1) write a router, its load-balancing loss and its capacity, (2) write
 # dispatch and combine, and test that they compute what one device does, (3) say what imbalance
@@ -26,7 +27,7 @@
 # which every rank sends rows to every other rank. The lengths of the messages depend on what the
 # router has chosen.*
 #
-# Needs: mpi, torch · Ranks: 4 · Minutes: 90 · Level: advanced · Before: 21, 26, 62, 64
+# Needs: mpi, torch · Ranks: 4 · Minutes: 75 · Level: advanced · Before: 21, 26, 62, 64
 
 # %%
 import math
@@ -310,13 +311,13 @@ def dispatch(comm, rows, experts, count):
     return arrived, arriving, (order, sent, received)
 
 
-def combine(comm, done, weights, token, tokens, trail):
+def combine(comm, done, weights, token, tokens, way_back):
     """Send the experts' results back, and add them up for each of `tokens` tokens.
 
     done: (arrived rows, width). weights, token: (choices,), a choice's weight, and its token's
     number.
     """
-    order, sent, received = trail
+    order, sent, received = way_back
     result = done.new_zeros(tokens, done.shape[1])
     ### BEGIN SOLUTION
     back = Exchange.apply(done, comm, received, sent)
@@ -354,9 +355,9 @@ def moe(comm, x, scores, own, k, factor=None):
     if factor is not None:
         stays = kept(experts, count, capacity_of(len(x), k, count, factor))
         weights, experts, token = weights[stays], experts[stays], token[stays]
-    arrived, arriving, trail = dispatch(comm, x[token], experts, count)
+    arrived, arriving, way_back = dispatch(comm, x[token], experts, count)
     done = by_experts(arrived, arriving, own)
-    return combine(comm, done, weights, token, len(x), trail)
+    return combine(comm, done, weights, token, len(x), way_back)
 
 
 # %% [markdown]
@@ -393,7 +394,7 @@ whole = launch.run(
 )
 table = lab66.training_table(on_ranks[0], whole[0], kept)
 for way, result in on_ranks[0].items():
-    losses = {"loss": result.losses[-1], "apart": table[way]["losses apart, at most"]}
+    losses = {"loss": result.losses[-1], "apart": table[way]["losses, difference to one process"]}
     record.add("trained", ranks=size, way=way, imbalance=result.imbalance, **losses)
 print(pandas.DataFrame(table).map("{:.3g}".format))
 predict.compare(
@@ -413,8 +414,9 @@ plots.lines(
 )
 
 # %% [markdown]
-# **Explain.** *Losses apart* compares each step's loss with that of one process, and the next row
-# the gradients of the router in the last step. You should see differences of rounding only, so the
+# **Explain.** The second row of the table is the largest difference between a step's loss and that of
+# one process, and the third row the largest difference between the router's gradients in the last
+# step. You should see differences of rounding only, so the
 # ranks train the same network. Equal losses over all steps also show that the experts' gradients
 # are the same, because a single wrong update would change every later loss.
 #
@@ -433,6 +435,19 @@ plots.lines(
 # so every rank needs all tokens: they are gathered first (an allgather), and at the end the partial
 # sums are added up, and each rank keeps those of its own tokens (a reduce-scatter).
 #
+# ### Predict
+# This prediction is about your layer of exercise 66.4, in comparison with the cut experts. With k = 2
+# on two ranks, and then on four: how many times as many bytes as tensor parallelism does expert
+# parallelism send in the forward pass? (Count the numbers that a rank sends, with T tokens of d
+# numbers.) And if the router sends three quarters of all choices to the experts of rank 0, how many
+# times as long do the experts of this rank compute as with an even load?
+
+# %%
+predict("66.4", bytes_on_2=..., bytes_on_4=..., times_as_long=...)
+
+# %% [markdown]
+# By counting, the two ways differ in this:
+#
 # | each of p ranks, with T tokens of d numbers | tensor parallel | expert parallel, even load |
 # |---|---|---|
 # | parameters | a p-th | a p-th |
@@ -442,21 +457,14 @@ plots.lines(
 #
 # In both ways the backward pass sends as much as the forward pass.
 #
-# ### Predict
-# With k = 2 on two ranks, and then on four: how many times as many bytes as tensor parallelism does
-# expert parallelism send? And if the router sends three quarters of all choices to the experts of
-# rank 0, how many times as long do the experts of this rank compute as with an even load?
-
-# %%
-predict("66.4", bytes_on_2=..., bytes_on_4=..., times_as_long=...)
-
-# %% [markdown]
 # ### Measure
 # Both layouts compute one forward and backward pass of the same layer, with an even routing and
 # with three skewed ones, in which the scores are set so that a share of the choices goes to rank 0.
 # Bytes are counted on 2 and 4 ranks. Times are measured on 2 ranks, so that each can have a core.
 # We also measure how much processor time each rank spends in its experts alone, which other
-# programs on this machine disturb less. *MB kept* is what autograd keeps for the backward pass.
+# programs on this machine disturb less. *MB kept* is what autograd keeps for the backward pass, *MB
+# of weights* the size of a rank's share of the experts, and *outputs, difference* the largest
+# difference between a layer's outputs and those of one process.
 # This takes about 35 s.
 
 # %%
@@ -493,6 +501,7 @@ plots.lines(
     xlabel="rows of the busiest rank / mean",
     ylabel="ms, forward and backward pass",
     title="Time of a layer, by the load of the busiest rank",
+    from_zero=True,
 )
 busy = launch.run(
     lab66.time_in_experts, dispatch, by_experts, route, sizes, shares, ranks=size, threads=1
@@ -612,26 +621,6 @@ plots.lines(
 print(pandas.DataFrame(dispatched).mul(1e6).map("{:.0f}".format).to_string())
 
 # %% [markdown]
-# ### What does a hot expert cost?
-# Now one rank receives more rows than the others, because one of its experts is popular (*hot*).
-# The rows of each source are sent by `Alltoallv`, with 4,096 tokens per rank.
-
-# %%
-hot = {}
-for where, ranks in (("eight nodes", ranks_of_map), ("one node", 8)):
-    slow = {}
-    for times_mean in (1.0, 2.0, 4.0):
-        slow[times_mean] = lab66.hot_dispatch(machine, ranks, 4096, times_mean)
-    hot[where] = {times_mean: time / slow[1.0] for times_mean, time in slow.items()}
-plots.lines(
-    hot,
-    xlabel="rows of the busiest rank / mean",
-    ylabel="time / time with an even load",
-    title="The busiest rank's link decides, simulated",
-)
-print({where: {x: round(y, 2) for x, y in row.items()} for where, row in hot.items()})
-
-# %% [markdown]
 # **Explain.** For 32 or 128 tokens, two hops are about three to four times as fast as the flat
 # all-to-all, because a rank sends 7 + 7 messages in place of 63, one after the other in the
 # simulator's `Alltoall`. (The step between 8 and 32 tokens comes from messages that are too long to
@@ -640,18 +629,15 @@ print({where: {x: round(y, 2) for x, y in row.items()} for where, row in hot.ite
 # The single node is far faster at every size, although each of its ranks receives as many rows. So
 # the network decides, and what pays off saves messages or bytes on it.
 #
-# The second plot shows what imbalance costs in communication. The busiest rank receives all its
-# rows through its own link, so a rank with 4 times the mean load makes the whole exchange 3.3 to
-# 3.7 times as long. (Both plots are simulated. The sources of the machine's numbers are in
-# `machine.sources`.)
+# The plot is simulated, and the sources of the machine's numbers are in `machine.sources`.
 #
 # ### What you take away
 # - A router sends each token to k experts. Without a load-balancing loss it may use some far more
 #   than others, and a capacity then drops tokens.
 # - Dispatch and combine are all-to-alls with lengths that are known only at run time. The backward
 #   pass is the same exchange with the counts exchanged.
-# - Expert parallelism sends k/p of what tensor parallelism sends, but it waits for the busiest
-#   rank, in its arithmetic and on its link.
+# - Expert parallelism sends k/p of what tensor parallelism sends, but it waits for the rank with
+#   most rows.
 # - Between nodes, an all-to-all in two hops saves messages, and sending a row once per node saves
 #   bytes.
 #
@@ -799,6 +785,31 @@ predict.right("66.5", tensor_of_64=fastest.tensor, ranks=choice[80].tensor * cho
 #
 # For a layout, therefore, do not cut experts if there are enough of them, use as few nodes as the
 # memory allows, and hide the exchanges behind computation.
+#
+# ### What does a hot expert cost on the link?
+# On the virtual cluster of section 5, one rank now receives more rows than the others, because one
+# of its experts is popular (*hot*). The rows of each source are sent by `Alltoallv`, with 4,096
+# tokens per rank.
+
+# %%
+hot = {}
+for where, ranks in (("eight nodes", ranks_of_map), ("one node", 8)):
+    slow = {}
+    for times_mean in (1.0, 2.0, 4.0):
+        slow[times_mean] = lab66.hot_dispatch(machine, ranks, 4096, times_mean)
+    hot[where] = {times_mean: time / slow[1.0] for times_mean, time in slow.items()}
+plots.lines(
+    hot,
+    xlabel="rows of the busiest rank / mean",
+    ylabel="time / time with an even load",
+    title="The busiest rank's link decides, simulated",
+)
+print({where: {x: round(y, 2) for x, y in row.items()} for where, row in hot.items()})
+
+# %% [markdown]
+# **Explain.** The busiest rank receives all its rows through its own link, so a rank with 4 times the
+# mean load makes the whole exchange 3.3 to 3.7 times as long. Imbalance therefore costs twice, in the
+# arithmetic that section 4 measured and on the link.
 #
 # ### Further reading
 # - [@shazeer2017] The sparsely gated MoE layer, and why its load must be balanced.

@@ -54,7 +54,7 @@ batches = (1, 2, 4, 8, 16, 32)  # sequences in a step of decode
 both = (2, 8, 32)  # requests for replicas and tensor parallelism
 asked = 24  # requests to the server
 slots = 8  # requests in a batch of the server
-loads = (0.3, 0.6, 0.9, 1.5)  # requests to the server, as a share of what it can do at best
+loads = (0.3, 0.6, 0.9, 1.5)  # arrival rates of requests; 1 keeps all slots of the server busy
 seconds = 1.0  # spent on a measurement, about
 most = 3  # ranks on which a layer is tried, where no launcher says how many there are
 patience = 20  # seconds after which a check calls a program stuck
@@ -215,8 +215,9 @@ predict.right("68.1", positions=positions, time=ratios["large"].median)
 # ## 3. Arithmetic intensity of both phases
 # Lab 12 compared the flops (floating-point operations) of a layer with its bytes. A layer of this
 # GPT has 12 · hidden² weights: 3 hidden² for queries, keys and
-# values, hidden² for the output of the attention, and 8 hidden² for the MLP. Consider a step in
-# which each of some `sequences` has `new` new tokens, each of which attends to `context` positions:
+# values, hidden² for the output of the attention, and 8 hidden² for the MLP (multilayer perceptron:
+# two linear layers with an activation function between them). Consider a step in which each of some
+# `sequences` has `new` new tokens, each of which attends to `context` positions:
 #
 # - A token does a multiply-add, which counts as two flops, with every weight.
 # - For each position that it attends to, a token does 4 · hidden flops in a layer: 2 · hidden for
@@ -308,7 +309,7 @@ for name, (took, shape) in rows.items():
 print(pandas.DataFrame(table).T.to_string(float_format="{:.3g}".format))
 
 # %%
-reach = np.array([0.3, roofs.peak / roofs.bandwidth, 200])
+reach = np.geomspace(0.3, 200, 200)
 roof = (reach, np.minimum(roofs.peak, reach * roofs.bandwidth) / 1e9)
 plots.lines(
     {"roof": roof, **points},
@@ -316,20 +317,23 @@ plots.lines(
     ylabel="Gflop/s",
     logx=True,
     logy=True,
-    title="Decode begins left of the ridge, prefill is right of it",
+    title="A prefill, and decode of several sequences, below the roof",
     name="roofline",
+    labels={"decode": batches},
 )
 latency = [1e3 * took.median for took in decode.values()]
 plots.lines(
     {"measured": (latency, [took.rate(n) for n, took in decode.items()])},
     xlabel="inter-token latency (ms)",
     ylabel="tokens per second, of all sequences",
-    title="More sequences: more throughput, longer steps",
+    title=f"Steps of decode for {min(batches)} to {max(batches)} sequences",
     name="batching",
+    labels={"measured": batches},
 )
 
 # %% [markdown]
-# **Explain.** The prefill uses each weight for 128 tokens. It is right of the ridge, so its time is
+# **Explain.** The number beside a point counts its sequences. The prefill uses each weight for 128
+# tokens. It is right of the ridge, so its time is
 # near that of the arithmetic. A step of decode for one sequence uses each weight once, at half a
 # flop per byte, and is limited by memory. More sequences share the same read of the weights, so the
 # points move to the right and upward, and the last plot shows what this costs: each additional
@@ -341,8 +345,8 @@ plots.lines(
 # the copy by which the roof was measured. (One sequence has a routine of its own, the product of a
 # matrix and a vector, and can take half as long as two.)
 #
-# An H100 does 989 Tflop/s and reads 3.35 TB/s (NVIDIA's data sheet, dense products in BF16), so its
-# ridge is at 295 flops per byte. The predicted model with one sequence, at one flop per byte,
+# An H100 does 989 Tflop/s and reads 3.35 TB/s (NVIDIA's data sheet, dense products in BF16, a
+# floating-point format of 16 bits), so its ridge is at 295 flops per byte. The predicted model with one sequence, at one flop per byte,
 # reaches 1/295 of this peak at best. With 64 sequences, the cache has more bytes than the weights,
 # and each sequence reads its own. Long contexts therefore keep the decode of
 # such a model memory-bound in any batch. Many newer models share keys and values between heads, so
@@ -556,8 +560,9 @@ predict.right(
 # Your two functions also answer the question for hardware that is not here. Take a model with 40
 # layers and hidden size 5,120 (12.6 billion weights, 25 GB in 16 bits), with 1,000 positions in
 # each cache. We compute the *least* time of a step by the roofline of an H100. The allreduces run
-# on the virtual cluster, our simulator, for eight GPUs in one node, and for eight nodes with one
-# GPU each, connected by InfiniBand NDR.
+# on the virtual cluster, our simulator, for eight GPUs in one node, which are connected by NVLink
+# (NVIDIA's links between GPUs), and for eight nodes with one GPU each, connected by InfiniBand NDR
+# (a network with 400 Gbit/s per port).
 
 
 # %%
@@ -571,24 +576,22 @@ links = {
     "tensor parallel, 8 in a node": lab68.allreduce_on(virtual.Cluster(1, 8, "h100_ndr")),
     "tensor parallel, 8 nodes": lab68.allreduce_on(virtual.Cluster(8, 1, "h100_ndr")),
 }
-curves = {name: ([], []) for name in ("8 replicas", *links)}
-for requests in (8, 16, 32, 64, 128, 256, 512):
-    took = {}
-    for name, allreduce in links.items():
-        replicas, tensor = seconds_of_both(h100, allreduce, requests, 8, 40, 5120, 2)
-        took |= {"8 replicas": replicas, name: tensor}
-    for name, (latency, throughput) in curves.items():
-        latency.append(1e3 * took[name])
-        throughput.append(requests / took[name])
-for name, (latency, _) in curves.items():
-    print(f"{name:30} 8 requests: {latency[0]:.1f} ms, 512: {latency[-1]:.1f} ms")
-    record.add("h100", ranks=8, way=name, milliseconds=[float(one) for one in latency])
+at_once = (8, 16, 32, 64, 128, 256, 512)  # requests
+took = {name: [] for name in ("8 replicas", *links)}
+for name, allreduce in links.items():
+    pairs = [seconds_of_both(h100, allreduce, many, 8, 40, 5120, 2) for many in at_once]
+    took["8 replicas"], took[name] = np.transpose(pairs)
+for name, times in took.items():
+    record.add("h100", ranks=8, way=name, milliseconds=(1e3 * times).tolist())
+print("milliseconds of a step, computed, by requests:")
+print(pandas.DataFrame(took, at_once).mul(1e3).T.to_string(float_format="{:.1f}".format))
 plots.lines(
-    curves,
+    {name: (1e3 * times, at_once / times) for name, times in took.items()},
     xlabel="inter-token latency (ms)",
     ylabel="tokens per second",
     title="8 to 512 requests on eight GPUs, computed",
     name="eight_gpus",
+    labels={name: ["", "", "", "", "", *at_once[5:]] for name in took},
 )
 
 # %% [markdown]
@@ -610,8 +613,9 @@ plots.lines(
 #
 # ![Rows of spans for three slots. With static batching, slots stay empty until the longest request is finished. With continuous batching the next request takes a slot in the step after it became free](68_batching.svg)
 #
-# *Six requests, A to F, in three slots. With static batching (top) a slot is idle (hatched) until
-# the whole batch is finished.*
+# *Six requests, A to F, in three slots; D, E and F (dark) wait for a slot. With static batching
+# (top) a slot is idle (hatched) until the whole batch is finished. With continuous batching slots
+# are idle only when nobody waits any more.*
 #
 # A scheduler is a function that is called before each step. `waiting` is a `deque` of requests, the
 # earliest first, and `running` is the list of requests in the batch. `request.left` is the number
@@ -705,30 +709,32 @@ alone = [
 print("the same tokens as alone:", [request.tokens for request in together] == alone)
 
 # %%
-best = slots / float(step(slots)) / np.mean(lengths)  # requests per second
+tokens_per_second = slots / float(step(slots))  # with all slots busy in every step
+capacity = tokens_per_second / np.mean(lengths)  # requests per second, the arrival rate at load 1
 table = {}
 curves = {name: ([], []) for name in schedulers}
 for share in loads:
     for name, way in schedulers.items():
-        coming = lab68.requests(large, lengths, 16, share * best, device)
+        coming = lab68.requests(large, lengths, 16, share * capacity, device)
         result = lab68.service(coming, lab68.serve(large, coming, way, slots, attend))
         curves[name][0].append(result.throughput)
         curves[name][1].append(result.latency)
         table[f"load {share:g}, {name}"] = {
             "tokens/s": result.throughput,
-            "first token, ms": 1e3 * result.first,
+            "first token, ms": 1e3 * result.first,  # medians, in all columns but the last
             "request, ms": 1e3 * result.latency,
             "between tokens, ms": 1e3 * result.gap,
             "99 %, ms": 1e3 * result.worst_gap,
         }
         record.add("served", load=share, scheduler=name, **result._asdict())
-print(pandas.DataFrame(table).T.map("{:.3g}".format))
+print(pandas.DataFrame(table).T.to_string(float_format="{:.3g}".format))
 plots.lines(
     curves,
     xlabel="tokens per second",
-    ylabel="seconds of a request, median",
-    title="A server with two schedulers, at four loads",
+    ylabel="median time of a request (s)",
+    title="A server with two schedulers; beside each point, its load",
     name="schedulers",
+    labels=dict.fromkeys(curves, loads),
 )
 
 # %% [markdown]
@@ -762,17 +768,17 @@ plots.lines(
 # %%
 cache = 2 * 2000 * 5120 * 40 * 2  # bytes: keys and values of each position, in each layer
 work = lab68.Work(h100(1, 2000, 2000), lambda running: h100(running, 1, 2000), cache)
-load = lab68.load(400, 24, 100)
+demand = lab68.demand(400, 24, 100)
 print(f"a prefill {1e3 * work.prefill:.0f} ms, a step for 16 requests {1e3 * work.step(16):.0f} ms")
 print(f"a cache {cache / 1e9:.2f} GB, so all requests send {24 * cache / 1e9:.0f} GB per second")
 node, nodes = virtual.Cluster(1, 4, "h100_ndr"), virtual.Cluster(4, 1, "h100_ndr")
 runs = {
-    "4 for both": node.run(lab68.together, load, work),
-    "2 + 2, NVLink": node.run(lab68.two_pools, load, work, 2),
-    "2 + 2, InfiniBand": nodes.run(lab68.two_pools, load, work, 2),
-    "1 + 3, NVLink": node.run(lab68.two_pools, load, work, 1),
+    "4 for both": node.run(lab68.one_pool, demand, work),
+    "2 + 2, NVLink": node.run(lab68.two_pools, demand, work, 2),
+    "2 + 2, InfiniBand": nodes.run(lab68.two_pools, demand, work, 2),
+    "1 + 3, NVLink": node.run(lab68.two_pools, demand, work, 1),
 }
-table = {name: lab68.seen(run, load) for name, run in runs.items()}
+table = {name: lab68.seen(run, demand) for name, run in runs.items()}
 for name, noticed in table.items():
     record.add("pools", way=name, **noticed)
 print("milliseconds, computed:")

@@ -412,8 +412,10 @@ predict.right(
 lab69.draw_memory(used, "Memory of one rank's tensors in a step")
 
 # %% [markdown]
-# **Explain.** Between two steps, a rank with your functions keeps 16 / *p* bytes for each
-# parameter, as lab 60 computes, and DDP 16. At the peak of a step yours needs more than between the
+# **Explain.** Between two steps (dashed), a rank with your functions keeps 16 / *p* bytes for each
+# parameter, as lab 60 computes, and DDP 16. A step begins by freeing the gradients of the one before
+# (`zero_grad`), a quarter of these bytes, so the sharded curves fall from 28.8 to 21.6 MB at once.
+# DDP's curve does not, because its gradients are views of buckets, which stay. At the peak of a step yours needs more than between the
 # steps: the full parameters of one layer, the full gradients of one or two, the copies that go into
 # the reduce-scatter, and the activations. Prefetch adds the parameters of one more layer (up
 # to 2.4 MB here, and the profiler may show some MB more). What the

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from labkit import edition, labfile, paths
 from labkit.errors import exit_status
 
-from authoring import figures, generate, guide, learner, rehearsal, release, skeleton, tour
+from authoring import book, figures, generate, guide, learner, rehearsal, release, skeleton, tour
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -18,7 +18,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if edition.is_learners(paths.root()):
         what = f"`authoring {verb_and_options[0]}`" if verb_and_options else "This command"
         return exit_status(lambda: edition.need_solutions(what, paths.root()))
-    parts = {"tour": tour, "guide": guide, "rehearse": rehearsal, "release": release}
+    parts = {
+        "tour": tour,
+        "book": book,
+        "guide": guide,
+        "rehearse": rehearsal,
+        "release": release,
+    }
     for verb, part in parts.items():
         if verb_and_options[:1] == [verb]:
             return part.main(verb_and_options[1:])
@@ -49,6 +55,7 @@ def _parser() -> argparse.ArgumentParser:
     solve.set_defaults(call=_solve)
 
     verbs.add_parser("tour", help="run every solved lab and write a report")
+    verbs.add_parser("book", help="write the labs of a tour as a web book")
     verbs.add_parser("guide", help="write the instructor's guide, and slides")
     verbs.add_parser("rehearse", help="the jobs of the GPU track, before a class does them")
     verbs.add_parser("release", help="write the learners' and the instructors' archive")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import textwrap
+from dataclasses import replace
 
 from labkit.errors import LabError
 from labkit.labfile import replaced
@@ -13,6 +14,7 @@ from authoring.cell import Cell
 from authoring.rules import BEGIN, END, is_marked
 from authoring.source import Lab
 
+FOLDED = "hide-input"  # the tag by which myst-nb folds a cell
 _ORIGIN = (
     "<!-- Generated from solutions/{stem}.py by `make labs`. Learners work on a copy in work/. -->"
 )
@@ -30,8 +32,12 @@ def learner_cells(lab: Lab) -> list[Cell]:
 
 
 def solved_cells(lab: Lab) -> list[Cell]:
-    """The cells with their answers and without marks."""
-    return _written(lab, [solved(cell) for cell in lab.cells])
+    """The cells with their answers and without marks; the book folds what is tagged."""
+    cells = _written(lab, [solved(cell) for cell in lab.cells])
+    return [
+        replace(cell, tags=(*cell.tags, FOLDED)) if is_marked(source) else cell
+        for cell, source in zip(cells, lab.cells, strict=True)
+    ]
 
 
 def _written(lab: Lab, texts: list[str]) -> list[Cell]:
@@ -39,12 +45,15 @@ def _written(lab: Lab, texts: list[str]) -> list[Cell]:
     out."""
     texts = list(texts)
     root = lab.path.parents[1]
-    for place, cell in enumerate(lab.cells):
-        if cell.kind == "markdown":
-            try:
-                texts[place] = links.expand(texts[place], lab.stem, root)
-            except LabError as error:
-                raise lab.wrong(cell.line, str(error)) from None
+    prose = [place for place, cell in enumerate(lab.cells) if cell.kind == "markdown"]
+    for place in prose:
+        try:
+            texts[place] = links.expand(texts[place], lab.stem, root)
+        except LabError as error:
+            raise lab.wrong(lab.cells[place].line, str(error)) from None
+    linked = links.to_glossary([texts[place] for place in prose], lab.stem, root)
+    for place, text in zip(prose, linked, strict=True):
+        texts[place] = text
     for exercise in lab.exercises:
         asked = tries.asked(lab, exercise.number)
         if asked and exercise.check is not None:

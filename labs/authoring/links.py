@@ -1,13 +1,14 @@
 """What a lab's prose points to: other labs, documentation and papers, concept figures.
 
 In a source stand `lab 23`, `[Horovod](@horovod)`, `[@goyal2017]` and `![A ring of …](23_ring.svg)`.
-The keys are those of solutions/bibliography.yaml, which is the one list of external links.
+The keys are those of solutions/bibliography.yaml, which is the one list of external links. The
+first use of a word that another lab introduces leads to the glossary.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import cache
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from labkit.errors import LabError
 
 BIBLIOGRAPHY = "solutions/bibliography.yaml"
 FIGURES = "notebooks/figures"
+GLOSSARY = "labs/GLOSSARY.md"
 SHORTEST_ALT = 5  # words
 
 _KEY = re.compile(r"\]\(@(\w+)\)|\[@(\w+)\]")
@@ -33,6 +35,9 @@ _LEFT = (
 _NEXT = r"(?:,\s+(?:and\s+)?|\s+(?:and|or|to)\s+|–)"
 _LABS = rf"\b(?P<word>[Ll]abs?)\s+(?P<numbers>\d\d(?:{_NEXT}\d\d)*)\b"
 _LAB = re.compile(f"{_LEFT}|{_LABS}", re.MULTILINE | re.DOTALL)
+_TERM = re.compile(r"^## (?P<term>.+)\n(?:.+\n|\n(?!## ))*?.*\[(?P<lab>\d\d)\]", re.MULTILINE)
+# Everyday words, too: in a lab that does not introduce them they mostly mean something else.
+_EVERYDAY = {"batch", "decode", "eager", "expert", "overlap", "padding", "progress", "stage"}
 
 
 @cache
@@ -73,6 +78,44 @@ def expand(text: str, stem: str, root: Path) -> str:
         return _labs(found["word"], found["numbers"], stems)
 
     return _LAB.sub(link, text)
+
+
+@cache
+def glossary(root: Path) -> Mapping[str, str]:
+    """Term -> number of the lab that introduces it; empty where there is no glossary."""
+    path = root / GLOSSARY
+    text = path.read_text(encoding="utf-8") if path.exists() else ""
+    return {found["term"]: found["lab"] for found in _TERM.finditer(text)}
+
+
+def to_glossary(texts: Iterable[str], stem: str, root: Path) -> list[str]:
+    """A lab's prose, cell by cell, with a link at the first use of each word of the glossary.
+
+    Left out are words that this lab introduces, or prints in bold as its own.
+    """
+    texts = list(texts)
+    if not glossary(root):
+        return texts
+    whole = "\n".join(texts).lower()
+    terms = {}
+    for term, lab in glossary(root).items():
+        own = lab == stem[:2] or term in _EVERYDAY or f"**{term.lower()}" in whole
+        terms[term] = terms[term[0].upper() + term[1:]] = None if own else term
+    words = "|".join(re.escape(term) for term in sorted(terms, key=len, reverse=True))
+    pattern = re.compile(
+        rf"{_LEFT}|\*\*.*?\*\*|^\|[^\n]*|(?<![\w-])(?P<term>{words})s?(?![\w-])",
+        re.MULTILINE | re.DOTALL,
+    )
+    linked = set()
+
+    def link(found: re.Match) -> str:
+        term = terms[found["term"]] if found["term"] else None
+        if term is None or term in linked:
+            return found[0]
+        linked.add(term)
+        return f"[{found[0]}](../{GLOSSARY}#{term.replace(' ', '-')})"
+
+    return [pattern.sub(link, text) for text in texts]
 
 
 def cited(text: str) -> set[str]:

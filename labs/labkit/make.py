@@ -55,6 +55,7 @@ GOALS = {
     "doctor SITE": "slurm.doctor <SITE> NODES PATIENCE",
     "site": "slurm.new_site <NAME!>",
     "tour": "authoring tour LABS SMALL?",
+    "book": "authoring book",
     "guide": "authoring guide LEARNERS",
     "rehearse": "authoring rehearse SITE NODES LABS PATIENCE",
     "release": "authoring release KEEP_ANSWERS?",
@@ -75,7 +76,7 @@ GOALS = {
 }
 _ON_ANY_PYTHON = ("container",)
 # The learners' archive (make release) has no solutions and no tests.
-_NEED_SOLUTIONS = ("labs", "new", "solve", "tour", "guide", "rehearse", "release")
+_NEED_SOLUTIONS = ("labs", "new", "solve", "tour", "book", "guide", "rehearse", "release")
 _NEED_TESTS = ("test", "test-fast", "test-gpu", "lint", "setup-tests")
 _WORD = re.compile(r"(?P<value><)?(?P<name>[A-Z_]+)(?P<kind>[?*!]?)(?::(?P<option>[a-z-]+))?>?")
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import reprlib
+
 import numpy as np
 from labkit import check, expect, predict
 
@@ -10,11 +12,13 @@ from labkit import check, expect, predict
 def samples_after_a_warmup(sample, PretendMachine):
     """A duration for each of the calls after the warm-up, by the clock that is handed in."""
 
+    want = [0.1234, 0.2] * 3  # not whole milliseconds: nothing may be rounded away
+
     def samples(slow, repeat=6):
         """Your durations of so many calls on a pretend machine, after slow ones; and how many were
         made."""
         machine = PretendMachine()
-        durations = slow + [0.1, 0.2] * 50  # then 0.1 s and 0.2 s in turn
+        durations = slow + want * 10  # then these in turn
         made = []
 
         def call():
@@ -28,39 +32,43 @@ def samples_after_a_warmup(sample, PretendMachine):
         asked = len(slow) + 6
         expect(
             np.shape(got) == (6,),
-            f"repeat=6 asks for a list of six durations; sample returned {got}.",
+            f"repeat=6 asks for a list of six durations; sample returned {reprlib.repr(got)}.",
         )
         expect(
             made == asked,
             f"With warmup={len(slow)}, repeat=6 `call` ran {made} times, not {asked}.",
         )
-        expect(
-            max(got) > 0.09,
-            "The samples are nearly zero. Read the clock that was handed in: `clock()`.",
-        )
-        expect(
-            got[0] < 0.25,
-            f"The first sample is {got[0]:.1f} s, a warm call takes 0.1 s: warm up first.",
-        )
-        expect(
-            got[-1] < 0.25,
-            f"The samples grow, up to {got[-1]:.1f} s: each holds all calls before it.",
-        )
-        expect.close(got, [0.1, 0.2] * 3, "the six durations")
+        cold = {"the first calls are among them: warm up first": (slow + want)[:6]}
+        expect.close(got, want, "The six durations", slips=cold | _slips(got, want))
     few = "how many durations there are with repeat=3"
     expect.equal(len(samples([0.9], repeat=3)[0]), 3, few)
 
 
+def _slips(got, want) -> dict:
+    """Sentences for what is wrong with all samples, and the samples that this mistake gives."""
+    want = np.array(want)
+    nearly_zero = np.abs(got).max() < 0.001
+    return {
+        "read the clock that was handed in: `clock()`": got if nearly_zero else want,
+        "these are milliseconds: return seconds": 1000 * want,
+        "these are negative: subtract the first reading from the second": -want,
+        "the samples grow: each holds all calls before it": got[0] + np.cumsum(want) - want[0],
+        "all are equal to their mean: time the calls one by one": np.full(len(want), want.mean()),
+    }
+
+
 @check.exercise("01.2")
 def samples_on_a_device(sample_device, PretendMachine):
-    """Each of four durations is 0.1 s of work and its launch, whatever is in the queue before."""
+    """Each of four durations is the call's work and its launch, whatever is in the queue
+    before."""
+    want = [0.1 + 10e-6, 0.2 + 10e-6] * 2
 
     def samples(slow, repeat=4):
-        """Your durations of so many calls with 0.1 s of work each, after slow ones; and how many
-        were made."""
+        """Your durations of so many calls with 0.1 s or 0.2 s of work, after slow ones; and how
+        many were made."""
         machine = PretendMachine()
         machine.launch(0.5)  # the program before yours has left work in the queue
-        work = slow + [0.1] * 50
+        work = slow + [0.1, 0.2] * 25
         made = []
 
         def call():
@@ -75,22 +83,18 @@ def samples_on_a_device(sample_device, PretendMachine):
         case = f"With warmup={len(slow)}"
         expect(
             np.shape(got) == (4,),
-            f"repeat=4 asks for a list of four durations; you returned {got}.",
+            f"repeat=4 asks for a list of four durations; you returned {reprlib.repr(got)}.",
         )
         expect(
             made == len(slow) + 4, f"{case}, repeat=4 `call` ran {made} times, not {len(slow) + 4}."
         )
         launch_alone = abs(got[1] - 10e-6) < 1e-9
-        expect(not launch_alone, "A sample says 10 µs for 0.1 s of work: the launch alone.")
-        expect(
-            got[1] > 0.09,
-            "The samples are nearly zero. Read the clock that was handed in: `clock()`.",
-        )
-        first = f"{case} the first sample is {got[0]:.1f} s, the second {got[1]:.1f} s"
-        expect(
-            got[0] < 0.11, f"{first}: the first also holds work that was in the queue before it."
-        )
-        expect.close(got, [0.1 + 10e-6] * 4, "the durations (10 µs of launch and 0.1 s of work)")
+        expect(not launch_alone, "A sample says 10 µs for 0.2 s of work: the launch alone.")
+        first = f"{case} the first sample is {got[0]:.1f} s for 0.1 s of work"
+        first_alone = got[0] > want[0] + 0.1 and np.allclose(got[1:], want[1:])
+        expect(not first_alone, f"{first}: it also holds work that was in the queue before it.")
+        what = "The durations (10 µs of launch and 0.1 or 0.2 s of work)"
+        expect.close(got, want, what, slips=_slips(got, want))
     few = "how many durations there are with repeat=3"
     expect.equal(len(samples([0.9], repeat=3)[0]), 3, few)
 
@@ -101,6 +105,8 @@ def summary_of_samples(summarize):
     hiccup = [10, 10, 10, 10, 110]
     got = summarize(hiccup)
     expect(isinstance(got, dict), f"summarize returns a dict; it returned {got}.")
+    missing = sorted({"median", "q1", "q3", "spread", "steady"} - set(got))
+    expect(not missing, f"The dict has no entry {', '.join(missing)}.")
     expect.close(
         got["median"], np.median(hiccup), "the median of 10, 10, 10, 10 and 110 (30 is their mean)"
     )
@@ -128,13 +134,13 @@ def summary_of_samples(summarize):
         summarize([1, 5, 2, 3, 4], widest=0.7)["steady"],
         "A spread of 67 % is steady at widest=0.7.",
     )
-    expect(
-        summarize([3, 4, 5], widest=0.25)["steady"],
-        "A spread of 25 % is steady at widest=0.25: at most.",
-    )
     four = summarize([1, 2, 3, 6])
     expect.close(four["median"], 2.5, "the median of four samples, 1, 2, 3 and 6")
     expect.close([four["q1"], four["q3"]], [1.75, 3.75], "q1 and q3 of four samples, 1, 2, 3 and 6")
     of_mean = {"this is a share of their mean, 3, not of their median, 2.5": 2 / 3}
     expect.close(four["spread"], 0.8, "the spread of four samples, 1, 2, 3 and 6", slips=of_mean)
+    expect(
+        summarize([3, 4, 5], widest=0.25)["steady"],
+        "A spread of 25 % is steady at widest=0.25: at most.",
+    )
     predict.right("01.3", mean_ms=(10 + 10 + 10 + 10 + 110) / 5, median_ms=10)

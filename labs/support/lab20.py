@@ -84,7 +84,7 @@ def check_pass_token(pass_token, patience):
         arrived = pass_token(log)
         want = sum(range((comm.rank - 1) % comm.size + 1))
         subject = f"With {comm.size} ranks, sent to the right:"
-        slips = {"that is what it passes on": want + comm.rank} if comm.rank else {}
+        slips = {"that is the number to pass on": want + comm.rank} if comm.rank else {}
         expect.equal(arrived, want, f"{subject} what arrived at rank {comm.rank}", slips=slips)
         sent = sum("send" in name.lower() for name in log.calls)
         expect.equal(sent, int(comm.size > 1), f"{subject} messages that rank {comm.rank} sends")
@@ -116,6 +116,10 @@ def check_shift_right(shift_right, few, many, patience):
             expect.unchanged(before, own, f"{subject}: `own`", because="Receive into another array")
             left = vector_of((comm.rank - 1) % comm.size, length)
             expect.equal(theirs, left, f"{subject}: what came from the left")
+            expect(
+                getattr(theirs, "dtype", None) == own.dtype,
+                f"{subject}: right values, but not in an array of `own`'s dtype, {own.dtype}.",
+            )
             small = ", ".join(SMALL & set(log.calls))
             expect(
                 not small,

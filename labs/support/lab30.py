@@ -26,6 +26,8 @@ def equal_shares(my_share, batch, to_vector, new_net):
         if images != batch:
             ranks += f" and a batch of {images} images"
         expect.unchanged(rows[:images], given, f"With {ranks}, the array `rows`")
+        numbers = all(share.ndim == 1 and share.dtype.kind in "iu" for share in shares)
+        expect(numbers, "`my_share` has to return image numbers: a list or an array of integers.")
         lengths = [len(share) for share in shares]
         expect.equal(lengths, [images // size] * size, f"Images on each of {ranks}")
         together = np.concatenate(shares)
@@ -102,11 +104,13 @@ def trains_as_one_process(train, average_gradients, alone, batch, ranks, patienc
         what = f"At the end, rank {rank}'s weights against rank 0's"
         expect.equal(trained[rank].weights, trained[0].weights, what)
     in_groups_of_one = launch.run(
-        watched_alone, train, average_gradients, ranks=ranks, timeout=patience
+        watched_alone, train, average_gradients, ranks=ranks, timeout=patience, rate=0.0
     )
     fewer = "Where comm is a group of 1 rank, the loss of the first step"
     size = "is something divided by a number of ranks other than comm.size?"
     expect.close(in_groups_of_one[0].losses[0], alone[0], fewer, because=size)
+    moves = "With rate=0.0 the weights still move: the update has to use `rate`."
+    expect(not in_groups_of_one[0].moved, moves)
 
 
 def expect_step(seen: Seen, steps: int, part: int) -> None:
@@ -161,8 +165,10 @@ def expect_average(comm, average: Callable) -> list[str]:
     average(log, net)
     for name, weight in net.named_parameters():
         total = sum(comm.allgather(own[name]))
+        factor = flat(weight.grad).sum() / total.sum()
         slips = {
             "this is the sum, not the mean": total,
+            "this is the mean times one factor: divide the sum by comm.size, once": factor * total,
             f"the gradient of {name} is still this rank's own": own[name],
         }
         what = f"{ranks}, rank {comm.rank}, gradient of {name}"
@@ -221,9 +227,9 @@ def watched(comm, train: Callable, average: Callable, **options) -> Seen:
     return Seen(losses, weights, len(weights_seen), missing[0], images, moved, gradient)
 
 
-def watched_alone(comm, train: Callable, average: Callable) -> Seen:
+def watched_alone(comm, train: Callable, average: Callable, **options) -> Seen:
     """The same, where every rank is a group of its own."""
-    return watched(comm.Split(comm.rank), train, average)
+    return watched(comm.Split(comm.rank), train, average, **options)
 
 
 def by_name(net) -> dict[str, np.ndarray]:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import ModuleType
 
 import horovod.torch as hvd
 import numpy as np
@@ -76,6 +77,12 @@ def begins(begin, my_rows, ranks, patience):
 # ------------------------------------------------------------------------------------------ 40.2
 
 
+def net_with_running_mean(seed=0):
+    """A network whose state_dict has more than its parameters."""
+    digits = nets.torch_digits(nets.start_weights(seed))
+    return torch.nn.Sequential(torch.nn.BatchNorm1d(64), digits)
+
+
 def sums(net, optimizer):
     """What a rank has, each as one number."""
     return {
@@ -92,9 +99,7 @@ def before_and_after(begin_equal, begin):
     """What this rank had, and what it has then. Each has other weights, rate and running mean; rank
     0 has momentum, as if it had read a checkpoint."""
     begin(0)
-    net = torch.nn.Sequential(
-        torch.nn.BatchNorm1d(64), nets.torch_digits(nets.start_weights(hvd.rank()))
-    )
+    net = net_with_running_mean(hvd.rank())
     rate = 0.1 * (1 + hvd.rank())
     optimizer = torch.optim.SGD(net.parameters(), lr=rate, momentum=0.9, weight_decay=0.1)
     pictures = torch.arange(128.0).reshape(2, 64) * (1 + hvd.rank())
@@ -116,11 +121,8 @@ def begins_equal(begin_equal, begin, ranks, patience):
             "nothing was sent, so each rank kept its own": own,
             "these are another rank's": [own[-1]] * ranks,
         }
-        because = (
-            ""
-            if name != "weights"
-            else "broadcast_optimizer_state can change weights, so call it first"
-        )
+        order = "send the tensors last, because broadcast_optimizer_state can change weights"
+        because = order if name == "weights" else ""
         subject = f"The {name} by rank (expected: that of rank 0)"
         by_rank = [after[name] for _, after in results]
         expect.close(by_rank, [of_rank_0] * ranks, subject, slips=slips, because=because)
@@ -190,14 +192,14 @@ def report_and_save(mean_over_ranks, save, begin, checkpoint):
     Every rank gives `save` another file name: that shows who wrote.
     """
     begin(0)
-    net = nets.torch_digits()
+    net = net_with_running_mean()
     optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
     path = checkpoint.with_suffix(f".try{hvd.rank()}")
     path.unlink(missing_ok=True)
     with nodes_of(2):
         save(net, optimizer, path)
     want = summary({"net": net.state_dict(), "optimizer": optimizer.state_dict()})
-    with calls_of("allreduce") as allreduce:
+    with calls_of(hvd, "allreduce") as allreduce:
         means = mean_over_ranks([1.0 * hvd.rank(), 5.0])
     of_seven = [3.0, 5.0]
     if allreduce.calls:
@@ -214,12 +216,14 @@ def reports_once(mean_over_ranks, save, begin, checkpoint, ranks, patience):
     means, calls, of_seven, files, right = zip(*results, strict=True)
     tensors = any(torch.is_tensor(of_rank) for of_rank in means)
     expect(not tensors, "`mean_over_ranks` returns a tensor, not a list. Call its .tolist().")
-    want = np.array([[(ranks - 1) / 2, 5.0]] * ranks)
+    want = np.array([(ranks - 1) / 2, 5.0])
     slips = {
         "This is the sum over the ranks, not the mean": ranks * want,
         "This was divided by the number of ranks twice": want / ranks,
     }
-    expect.close(np.array(means), want, "mean_over_ranks([rank, 5]), by rank", slips=slips)
+    for rank, of_rank in enumerate(means):
+        subject = f"mean_over_ranks([rank, 5]) on rank {rank}"
+        expect.close(of_rank, want, subject, slips=slips)
     subject = "Means of [3, 5] over seven ranks that all hold these"
     expect.close(
         of_seven[0], [3.0, 5.0], subject, because="hvd.size() tells how many ranks there are"
@@ -246,8 +250,8 @@ def reports_once(mean_over_ranks, save, begin, checkpoint, ranks, patience):
 
 
 def one_training(train, pieces, begin, new_net, checkpoint, dataset, images_per_rank):
-    """Losses, calls of each piece, calls of allreduce, weights in the file and in the net; steps of
-    many.
+    """Losses, calls of each piece, did `start` get the optimizer of `optimize`, calls of allreduce
+    and of torch.save, weights in the file and in the net; steps of many.
 
     pieces: those that `train` gets as arguments; they are counted.
     """
@@ -258,9 +262,10 @@ def one_training(train, pieces, begin, new_net, checkpoint, dataset, images_per_
     counted = {name: Counted(piece) for name, piece in pieces.items()}
     net = new_net(seed=hvd.rank())
     images, labels = (torch.tensor(part) for part in data.load(dataset)[:2])
-    with calls_of("allreduce") as allreduce:
+    with calls_of(hvd, "allreduce") as allreduce, calls_of(torch, "save") as saves:
         losses = train(net, images, labels, path, **counted)
     calls = {name: piece.calls for name, piece in counted.items()}
+    in_order = any(given is counted["optimize"].returned for given in counted["start"].given)
     # Rank 0 wrote the file; another rank may come here while it still does.
     saved = read_checkpoint(path).get("net") if hvd.rank() == 0 else None
     trained = summary({"net": net.state_dict()})["net"]
@@ -272,7 +277,7 @@ def one_training(train, pieces, begin, new_net, checkpoint, dataset, images_per_
         train(
             new_net(), blank, labels.new_zeros(count), checkpoint.with_suffix(".many"), part=of_many
         )
-    return losses, calls, allreduce.calls, saved, trained, of_many.calls
+    return losses, calls, in_order, allreduce.calls, saves.calls, saved, trained, of_many.calls
 
 
 @check.exercise("40.5")
@@ -295,7 +300,7 @@ def trains(
     pieces = {"optimize": make_optimizer, "start": begin_equal, "part": my_rows}
     what = train, pieces, begin, new_net, checkpoint, dataset, images_per_rank
     by_rank = launch.run(one_training, *what, ranks=ranks, timeout=4 * patience)
-    losses, calls, messages, saved, trained, of_many = by_rank[0]
+    losses, calls, in_order, messages, saves, saved, trained, of_many = by_rank[0]
     expect(losses is not None, "train returned nothing. It has to return the losses.")
     of_one_rank = epochs * (len(data.load(dataset).train_x) // images_per_rank)
     slips = {"the global batch has images_per_rank images for each of all ranks": of_one_rank}
@@ -303,6 +308,10 @@ def trains(
     want = {"optimize": 1, "start": 1, "part": len(alone)}
     because = "train has to call its arguments, not make_optimizer, begin_equal or my_rows by name"
     expect.equal(calls, want, "Calls of the pieces that train was given", because=because)
+    expect(
+        in_order,
+        "`start` did not get the optimizer that `optimize` returns. Create that optimizer first.",
+    )
     expect(
         messages <= 1,
         "Average the losses of a whole run in one call after the last step, because each call sends"
@@ -322,6 +331,7 @@ def trains(
     expect.close(losses, alone, subject, rtol=1e-3)
     expect(saved, "No rank saved. Call save(net, optimizer, path) after the last step.")
     because = "call save(net, optimizer, path) after the last step, when the network is trained"
+    expect.equal(saves, 1, "Files that rank 0 wrote", because=because)
     expect.equal(saved, trained, "Sums of the tensors in the file", because=because)
 
 
@@ -406,27 +416,32 @@ def name_of(device) -> str:
 
 
 class Counted:
-    """Calls `piece` and returns what it returns. calls: how often that was."""
+    """Calls `piece` and returns what it returns. calls: how often that was. given, returned: of the
+    last call."""
 
     def __init__(self, piece: Callable):
         self.piece = piece
         self.calls = 0
+        self.given = []
+        self.returned = None
 
     def __call__(self, *arguments, **options):
         self.calls += 1
-        return self.piece(*arguments, **options)
+        self.given = [*arguments, *options.values()]
+        self.returned = self.piece(*arguments, **options)
+        return self.returned
 
 
 @contextmanager
-def calls_of(name: str) -> Iterator[Counted]:
-    """On a rank: the function hvd.<name> as a Counted, in its place while the block runs."""
-    own = getattr(hvd, name)
+def calls_of(module: ModuleType, name: str) -> Iterator[Counted]:
+    """On a rank: this function of a module as a Counted, in its place while the block runs."""
+    own = getattr(module, name)
     counted = Counted(own)
-    setattr(hvd, name, counted)
+    setattr(module, name, counted)
     try:
         yield counted
     finally:
-        setattr(hvd, name, own)
+        setattr(module, name, own)
 
 
 def summary(saved: object) -> dict:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import copy
 import time
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -86,7 +86,7 @@ def work_of_a_step(step_cost):
     numbers.
     """
     for sequences, new, context, hidden, layers, size in (
-        (1, 1, 100, 64, 2, 4),
+        (1, 1, 100, 64, 5, 4),
         (8, 1, 300, 64, 3, 4),
         (1, 128, 128, 512, 6, 4),
         (4, 50, 50, 96, 1, 2),
@@ -106,23 +106,30 @@ def work_of_a_step(step_cost):
             slips = {
                 "a multiply-add counts as two": flops / 2,
                 "the flops of the attention are missing": flops - attention,
+                "every sequence does this work": flops / sequences,
+                "each new token does this work": flops / new,
+                "a token attends to all `context` positions, not only to new ones": (
+                    2 * weights * tokens + attention * new / context
+                ),
+                "attention has two products, of queries and keys and with the values": (
+                    flops - attention / 2
+                ),
+                "every layer has an attention": 2 * weights * tokens + attention / layers,
             }
-            if sequences > 1:
-                slips["every sequence does this work"] = flops / sequences
-            if new > 1:
-                slips["each new token does this work"] = flops / new
             expect.close(got[0], flops, "flops", slips=slips)
             slips = {
                 "the cache is missing": size * weights,
                 "keys and values are two tensors": size * (weights + cache / 2),
+                "weights are read once for all sequences": size * (sequences * weights + cache),
+                "each sequence has a cache": size * (weights + cache / sequences),
+                "weights are read once for all new tokens": size * (new * weights + cache),
+                "every layer has a cache": size * (weights + cache / layers),
+                "all `context` positions of the cache are read, not only new ones": (
+                    size * (weights + cache * new / context)
+                ),
+                "bytes are asked, and each number has `size` of them": weights + cache,
+                "a number in the cache has `size` bytes, too": size * weights + cache,
             }
-            if sequences > 1:
-                slips["weights are read once for all sequences"] = size * (
-                    sequences * weights + cache
-                )
-                slips["each sequence has a cache"] = size * (weights + cache / sequences)
-            if new > 1:
-                slips["weights are read once for all new tokens"] = size * (new * weights + cache)
             expect.close(got[1], size * (weights + cache), "bytes", slips=slips)
 
 
@@ -142,9 +149,8 @@ def layer_over_ranks(parallel_layer, most, patience):
                 names = ", ".join(calls) or "none"
                 two = f"{where}: collectives {names}. A layer takes two, one for the attention and"
                 expect(len(calls) == 2, f"{two} one for the MLP.")
-                wrong = slips[step] if size > 1 else {}
-                want = slips[step]["right"]
-                wrong = {words: value for words, value in wrong.items() if words != "right"}
+                want = slips["right"][step]
+                wrong = {words: steps[step] for words, steps in slips.items()}
                 expect.close(got, want, f"{where}: what leaves", rtol=1e-6, slips=wrong)
 
 
@@ -195,24 +201,52 @@ def _steps_of_a_layer(parallel_layer: Callable, comm) -> list:
 
 
 @torch.inference_mode()
-def _layer_slips(size: int) -> list[dict[str, np.ndarray]]:
-    """By step: what leaves a layer of the check, "right" and by mistakes, in a group of ranks."""
-    results = []
-    for bias, own in ((1, 1), (size, 1), (1, size)):
-        parts = [_tried_part(rank, size) for rank in range(size)]
-        steps = []
-        for entering in _tried_inputs(size):
-            terms = sum(part.attention(part.norm1(entering)) for part in parts)
-            middle = own * entering + terms + bias * parts[0].out_bias
-            terms = sum(part.mlp(part.norm2(middle)) for part in parts)
-            steps.append((own * middle + terms + bias * parts[0].down_bias).numpy())
-        results.append(steps)
-    words = (
-        "right",
-        "each rank's bias was added up. Add it after the allreduce",
-        "what entered was added up with the terms. Add it after the allreduce",
-    )
-    return [dict(zip(words, step, strict=True)) for step in zip(*results, strict=True)]
+def _layer_slips(size: int) -> dict[str, list[np.ndarray]]:
+    """What leaves a layer of the check in each step, "right" and by mistakes, in `size` ranks."""
+    bias = "each rank's bias was added up. Add it after the allreduce"
+    own = "what entered was added up with the terms. Add it after the allreduce"
+    mistakes: dict[str, dict] = {
+        "right": {},
+        bias: {"out_bias": size, "down_bias": size},
+        f"of the attention, {bias}": {"out_bias": size},
+        f"of the MLP, {bias}": {"down_bias": size},
+        own: {"entering": size, "middle": size},
+        f"in the attention, {own}": {"entering": size},
+        "`middle` was added up with the terms of the MLP. Add it after the allreduce": {
+            "middle": size
+        },
+        "`entering` is missing in `middle`": {"entering": 0},
+        "`middle` is missing in what leaves: both parts of a layer are added to what is there": {
+            "middle": 0
+        },
+        "`part.out_bias` is missing": {"out_bias": 0},
+        "`part.down_bias` is missing": {"down_bias": 0},
+        "the MLP takes `middle`, not `entering`": {"fed": "entering"},
+        "`entering` and not `middle` was added to the terms of the MLP": {"kept": "entering"},
+        "the MLP has a norm of its own, `part.norm2`": {"norm": "norm1"},
+        "the terms of the MLP need `part.norm2` before them": {"norm": None},
+        "the terms of the ranks are added up. This is their mean": {"terms": 1 / size},
+    }
+    return {words: _steps_with(size, **mistake) for words, mistake in mistakes.items()}
+
+
+def _steps_with(size: int, *, fed="middle", kept="middle", norm="norm2", **times: float) -> list:
+    """A layer of `size` ranks with a mistake; times: how often something is in a sum."""
+    parts = [_tried_part(rank, size) for rank in range(size)]
+    scale = defaultdict(lambda: 1.0, times)
+    steps = []
+    for entering in _tried_inputs(size):
+        values = {"entering": entering}
+        terms = sum(part.attention(part.norm1(entering)) for part in parts)
+        values["middle"] = (
+            scale["entering"] * entering
+            + scale["terms"] * terms
+            + scale["out_bias"] * parts[0].out_bias
+        )
+        into = values[fed] if norm is None else getattr(parts[0], norm)(values[fed])
+        leaving = scale["middle"] * values[kept] + scale["down_bias"] * parts[0].down_bias
+        steps.append((leaving + scale["terms"] * sum(part.mlp(into) for part in parts)).numpy())
+    return steps
 
 
 @check.exercise("68.4")
@@ -221,7 +255,7 @@ def two_ways(seconds_of_both):
     its requests and an allreduce that grows with its bytes.
     """
     for requests, devices, layers, hidden, size in (
-        (8, 2, 6, 512, 4),
+        (8, 4, 6, 512, 2),
         (64, 8, 40, 5120, 2),
         (4, 4, 2, 64, 4),
     ):
@@ -231,27 +265,35 @@ def two_ways(seconds_of_both):
             got = seconds_of_both(step, allreduce, requests, devices, layers, hidden, size)
             expect(np.shape(got) == (2,), f"Return two numbers of seconds, not {got!r}.")
             replicas = step(requests / devices)
-            slips = {
-                "a replica serves requests / devices": step(requests),
-                "a replica does a step of its own, whose weights it reads alone": step(requests)
-                / devices,
-            }
-            expect.close(got[0], replicas, "seconds of replicas", slips=slips)
             nbytes = requests * hidden * size
             compute = step(requests) / devices
-            want = compute + 2 * layers * allreduce(nbytes)
+            sums = 2 * layers * allreduce(nbytes)
             slips = {
-                "a layer has two allreduces": compute + layers * allreduce(nbytes),
-                "the allreduces are missing": compute,
-                "every layer has two allreduces": compute + 2 * allreduce(nbytes),
-                "each request has a row in the allreduce": compute
-                + 2 * layers * allreduce(hidden * size),
-                "with tensor parallelism every device works on all requests": step(
-                    requests / devices
-                )
-                + 2 * layers * allreduce(nbytes),
+                "a replica serves requests / devices": step(requests),
+                "a replica does a step of its own, whose weights it reads alone": compute,
+                "replicas come first, then tensor parallelism": compute + sums,
             }
-            expect.close(got[1], want, "seconds of tensor parallelism", slips=slips)
+            expect.close(got[0], replicas, "seconds of replicas", slips=slips)
+            slips = {
+                "a layer has two allreduces": compute + sums / 2,
+                "the allreduces are missing": compute,
+                "every layer has two allreduces": compute + sums / layers,
+                "each request has a row in the allreduce": (
+                    compute + 2 * layers * allreduce(hidden * size)
+                ),
+                "with tensor parallelism every device works on all requests": (
+                    step(requests / devices) + sums
+                ),
+                "a device has 1 / devices of the weights": step(requests) + sums,
+                "`allreduce` takes bytes, and each number has `size` of them": (
+                    compute + 2 * layers * allreduce(requests * hidden)
+                ),
+                "each rank adds up the complete array, not its share": (
+                    compute + 2 * layers * allreduce(nbytes / devices)
+                ),
+                "every device takes part in all allreduces": compute + sums / devices,
+            }
+            expect.close(got[1], compute + sums, "seconds of tensor parallelism", slips=slips)
 
 
 @check.exercise("68.5")
@@ -875,22 +917,22 @@ class Work(NamedTuple):
     cache: float
 
 
-class Load(NamedTuple):
+class Demand(NamedTuple):
     """arrivals: seconds, in order. lengths: tokens to generate."""
 
     arrivals: list[float]
     lengths: list[int]
 
 
-def load(count: int, rate: float, tokens: int) -> Load:
+def demand(count: int, rate: float, tokens: int) -> Demand:
     """Requests of a Poisson process, with lengths of half to one and a half times `tokens`."""
     random = np.random.default_rng(0)
     arrivals = np.cumsum(random.exponential(1 / rate, count))
     lengths = random.integers(tokens // 2, 3 * tokens // 2, count)
-    return Load(arrivals.tolist(), lengths.tolist())
+    return Demand(arrivals.tolist(), lengths.tolist())
 
 
-def together(comm, asked: Load, work: Work) -> dict[int, list[float]]:
+def one_pool(comm, asked: Demand, work: Work) -> dict[int, list[float]]:
     """Every rank does prefill and decode of its share of the requests: times of their tokens.
 
     A prefill goes first, as the request waits for its first token.
@@ -920,7 +962,7 @@ def _decode(comm, running: dict[int, int], times: dict[int, list[float]], work: 
             del running[name]
 
 
-def two_pools(comm, asked: Load, work: Work, pool: int) -> dict[int, list[float]]:
+def two_pools(comm, asked: Demand, work: Work, pool: int) -> dict[int, list[float]]:
     """The first `pool` ranks do all prefill and send the caches to the others, which decode."""
     names = range(len(asked.arrivals))
     decoders = comm.size - pool
@@ -963,7 +1005,7 @@ def _decode_rank(comm, asked, work, own, pool: int) -> dict[int, list[float]]:
     return times
 
 
-def seen(run: virtual.Run, asked: Load) -> dict[str, float]:
+def seen(run: virtual.Run, asked: Demand) -> dict[str, float]:
     """What requests have seen in a run, in milliseconds: first token, and time between tokens."""
     times: dict[int, list[float]] = {}
     for of_rank in run.results:

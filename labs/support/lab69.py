@@ -90,6 +90,11 @@ def only_what_is_used(release, before, after, shard_of, patience, ranks):
     """A forward and a backward pass, twice. Where a layer computes, its own parameters are there,
     and no others; in the end none are."""
     parts = Parts(shard_of, before, after, _keep, _nothing)
+    left = _run(emptied, parts, release, ranks=1, timeout=patience)[0]
+    told = (
+        f"`release` leaves {left} bytes in the storage of `unit.full`. Zeros need as much memory,"
+    )
+    expect(not left, f"{told} and other tensors keep the storage: resize it to 0.")
     for size in (ranks, 1):
         for rank, got in enumerate(_run(passes, parts, ranks=size, timeout=patience)):
             where = f"{counted(size, 'rank')}, rank {rank}"
@@ -117,8 +122,8 @@ def averaged_in_shards(start, finish, norm, before, after, shard_of, patience, r
             where = f"{counted(size, 'rank')}, rank {rank}"
             told = "`start` waits for a rank that comes late. Use async_op=True."
             expect(got["late"] < 0.7, told)
-            told = f"{where}: `start` leaves the full gradients. Set weights.grad = None."
-            expect(got["freed"], told)
+            told = f"{where}: `start` leaves the full gradients, and zeros need as much memory."
+            expect(got["freed"], f"{told} Set weights.grad = None.")
             if size > 1:
                 others = [name for name in got["collectives"] if "reduce_scatter" not in name]
                 told = f"{where}: {others[:1]} was called. A reduce-scatter alone is enough."
@@ -132,13 +137,8 @@ def averaged_in_shards(start, finish, norm, before, after, shard_of, patience, r
                 what = f"{where}: the gradient of layer {layer}'s shard"
                 slips = slips if size > 1 else {}
                 expect.close(ours, mean, what, rtol=1e-4, atol=1e-6, slips=slips)
-            slips = {
-                "this is the norm of this rank's shards": got["norm of shards"],
-                "this is the square of the norm": got["want norm"] ** 2,
-                "norms of parts do not add up, their squares do": got["sum of norms"],
-            }
-            slips = {words: value for words, value in slips.items() if value != got["want norm"]}
             what = f"{where}: the norm of all gradients"
+            slips = got["wrong norms"]
             expect.close(got["norm"], got["want norm"], what, rtol=1e-4, slips=slips)
 
 
@@ -261,6 +261,16 @@ def passes(parts: Parts) -> dict:
 
 
 @launch.in_group()
+def emptied(parts: Parts, release: Callable) -> int:
+    """Bytes that `release` leaves in the storage of a layer that was gathered."""
+    unit = Sharded(_small()[0], parts).units[0]
+    storage = unit.full.untyped_storage()
+    storage.resize_(unit.full.nbytes)
+    release(unit)
+    return storage.nbytes()
+
+
+@launch.in_group()
 def beside_another(parts: Parts) -> list[int]:
     """Layers that are there when layer 0 was used, and layer 1 was gathered, too."""
     net = Sharded(_small()[0], parts)
@@ -299,9 +309,6 @@ def averages(parts: Parts, norm: Callable) -> dict:
         sharded.shard.grad = grad
     rank = distributed.get_rank()
     there = all(grad is not None for grad in grads)
-    squares = torch.tensor(sum(float(grad.square().sum()) for grad in grads if grad is not None))
-    norms = squares.sqrt().to(world.device())
-    distributed.all_reduce(norms)
     return {
         "late": late,
         "freed": freed,
@@ -311,8 +318,28 @@ def averages(parts: Parts, norm: Callable) -> dict:
         "own": [parts.shard_of(gradient, rank, ranks).cpu().numpy() for gradient in own],
         "norm": float(norm(net.units)) if there else 0.0,
         "want norm": float(torch.cat(means).norm()),
-        "norm of shards": float(squares.sqrt()),
-        "sum of norms": float(norms),
+        "wrong norms": _wrong_norms(grads, means) if there else {},
+    }
+
+
+def _wrong_norms(grads: Sequence[torch.Tensor], means: Sequence[torch.Tensor]) -> dict[str, float]:
+    """grads: of this rank's shards. means: of all layers."""
+    everything = torch.cat(means)
+    own = torch.cat(list(grads))
+    values = torch.stack([own.norm(), own.sum(), *[grad.norm() for grad in grads]])
+    distributed.all_reduce(values)
+    norm, total, *of_layers = values.tolist()
+    right = float(everything.norm())
+    return {
+        "this is the norm of this rank's shards": float(own.norm()),
+        "this is the square of the norm": right**2,
+        "norms of parts do not add up, their squares do": norm,
+        "norms of layers do not add up, their squares do": sum(float(m.norm()) for m in means),
+        "norms of shards do not add up, their squares do": sum(of_layers),
+        "squares of all ranks are added up, not averaged": right
+        / distributed.get_world_size() ** 0.5,
+        "this is the root of the sum of the gradients, without squares": abs(total) ** 0.5,
+        "absolute values are added up here, not squares": float(everything.abs().sum()),
     }
 
 
@@ -710,15 +737,20 @@ def draw_steps(traced: dict[str, Traced], title: str):
     return plots.done(figure, title)
 
 
+@plots.styled
 def draw_memory(used: dict[str, Memory], title: str):
-    """The bytes of one rank's tensors during a step of each way."""
-    curves = {}
-    for way, each in used.items():
-        parts = np.repeat(each.seconds, 2)[1:] / each.seconds[-1]
-        curves[way] = (parts, np.repeat(each.nbytes, 2)[:-1] / 1e6)
-    return plots.lines(
-        curves, xlabel="part of the step", ylabel="MB of tensors", title=title, markers=False
-    )
+    """The bytes of one rank's tensors during a step of each way, and between steps (dashed)."""
+    figure = plots.new_figure(width=9, height=3.2)
+    panels = figure.subplots(1, len(used), sharey=True)
+    for axes, (way, each) in zip(panels, used.items(), strict=True):
+        milliseconds, megabytes = 1e3 * np.array(each.seconds), np.array(each.nbytes) / 1e6
+        axes.step(milliseconds, megabytes, where="post", color=plots.COLORS[0])
+        axes.axhline(megabytes[0], color=plots.INK, linestyle="--", linewidth=1)
+        axes.set(xlabel="ms", ylim=(0, None))
+        axes.set_title(way, fontsize=11)
+    panels[0].set_ylabel("MB of tensors")
+    figure.suptitle(title, x=0.01, ha="left", fontsize=13, fontweight="bold")
+    return plots.done(figure, title)
 
 
 @launch.in_group()

@@ -143,6 +143,7 @@ def install(count: int) -> None:
     torch.Tensor.record_stream = lambda tensor, stream: None
     nccl.install()
     _let_autocast_reach_the_host()
+    _let_the_profiler_see_the_host()
     device.change_tensors()
     device.enter_modes()
     run = threading.Thread.run
@@ -152,6 +153,18 @@ def install(count: int) -> None:
         run(thread)
 
     threading.Thread.run = run_with_modes
+
+
+def _let_the_profiler_see_the_host() -> None:
+    """A PyTorch without CUDA that is asked to profile CUDA prints a stack of C++ for each
+    operation."""
+    kinds = torch.profiler.ProfilerActivity
+    begin = torch.profiler.profile.__init__
+
+    def begin_on_host(self, *, activities=(kinds.CPU,), **kwargs):
+        begin(self, activities=[each for each in activities if each != kinds.CUDA], **kwargs)
+
+    torch.profiler.profile.__init__ = begin_on_host
 
 
 def _let_autocast_reach_the_host() -> None:

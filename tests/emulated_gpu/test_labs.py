@@ -14,7 +14,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(960)]
 # Lab 10 is not among them: its check replaces F.cross_entropy, which the emulation calls by name.
 @pytest.mark.parametrize(
     ("lab", "gpus"),
-    [(30, 2), (40, 1), (42, 2), (46, 2), (50, 2), (60, 1), (60, 2), (64, 1)],
+    [(30, 2), (40, 1), (42, 2), (46, 2), (50, 2), (60, 1), (60, 2), (64, 1), (69, 2)],
 )
 def test_a_solved_lab_runs(lab, gpus, tmp_path, monkeypatch):
     for name, value in emulated_gpu.environment(gpus).items():

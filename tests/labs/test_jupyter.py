@@ -161,8 +161,21 @@ def test_a_failed_check_a_hint_and_the_answer(learners_copy, tmp_path):
                 break
             time.sleep(0.1)
         assert "hvd.init()" in script.read_text()
+        _move_a_slider(notebook, check)
+        page.locator(".jp-Notebook a", has_text="ranks").first.click()
+        glossary = page.locator(".jp-MarkdownViewer")  # rendered, not as text to edit
+        glossary.get_by_role("heading", name="rank", exact=True).wait_for(timeout=60_000)
     events = map(json.loads, (tmp_path / "home" / "events.jsonl").read_text().splitlines())
     assert EXERCISE in [event["exercise"] for event in events if event["event"] == "passed"]
+
+
+def _move_a_slider(notebook: browser.Notebook, below: int) -> None:
+    code = 'plots.slider(lambda place: print("it stands at", place), place=(1, 2, 3))'
+    notebook.add_below(below, f"from labkit import plots\n\n{code}")
+    notebook.run(below + 1, until="it stands at 2")
+    cell = notebook.cell(below + 1)
+    cell.locator(".noUi-handle").press("ArrowRight")
+    cell.get_by_text("it stands at 3").wait_for(timeout=60_000)
 
 
 def test_make_lab_opens_the_first_lab_and_shows_the_whole_checkout(tmp_path):

@@ -14,12 +14,12 @@ def step() -> Canvas:
     for rank in range(4):
         y = 23 - 6 * rank
         canvas.lane(y, f"rank {rank}", phases, left=15)
-        canvas.text((87, y + 2.1), "the same\nweights" if rank == 0 else "", size=9, align="left")
     canvas.box((54, 4.2), 14, 23.8, "allreduce:\nmean of the\nfour gradients", fill="strong")
     for rank in range(4):
         y = 25.1 - 6 * rank
         canvas.arrow((52, y), (54, y))
         canvas.arrow((68, y), (70, y))
+    canvas.text((85, 16.1), "the same\nweights on\nall ranks", size=9, align="left")
     canvas.bracket(17, 52, 29.5, "on this rank's own images; no communication")
     canvas.bracket(54, 68, 29.5, "over the network")
     canvas.arrow((17, 2.2), (83, 2.2), width=1.2)

@@ -16,7 +16,8 @@ def request() -> Canvas:
     canvas.text((14, 39.5), "request arrives", size=9)
     canvas.text((12.5, 27), "device", align="right")
     canvas.text((12.5, 11), "KV cache", align="right")
-    canvas.box((17, 23), 28, 8, "prefill: all positions\nof the prompt", fill="middle")
+    canvas.box((14, 23), 9, 8, "waiting", fill="plain", size=9, rounded=False, dashed=True)
+    canvas.box((23, 23), 22, 8, "prefill: all positions\nof the prompt", fill="middle", size=9)
     for step in range(STEPS):
         x = 45 + 9.5 * step
         canvas.box((x, 23), 9.5, 8, "decode", fill="light", size=9, rounded=False)
@@ -33,23 +34,30 @@ def request() -> Canvas:
 
 def batching() -> Canvas:
     """Static and continuous batching of six requests in three slots."""
-    canvas = Canvas(48)
-    for base, name, rows in (
-        (26, "static", _static()),
-        (2.5, "continuous", _continuous()),
-    ):
+    canvas = Canvas(56)
+    for base, name, rows in ((34, "static", _static()), (5.5, "continuous", _continuous())):
         canvas.text((1, base + 18), f"{name} batching", align="left", bold=True)
-        for slot in range(SLOTS):
-            y = base + 11 - 5.2 * slot
-            spans = []
-            for begin, end, request_name in rows[slot]:
-                fill = (
-                    "striped" if not request_name else "light" if request_name < "D" else "middle"
-                )
-                spans.append((16 + 8 * begin, 16 + 8 * end, request_name, fill))
-            canvas.lane(y, f"slot {slot}", spans, left=15)
-    canvas.text((88, 2.8), "steps →", size=9)
+        end = max(spans[-1][1] for spans in rows)
+        for slot, spans in enumerate(rows):
+            if spans[-1][1] < end:
+                spans.append((spans[-1][1], end, ""))
+            drawn = [(_x(begin), _x(done), name, _fill(name)) for begin, done, name in spans]
+            canvas.lane(base + 11 - 5.2 * slot, f"slot {slot}", drawn, left=15)
+        for step in range(end + 1):
+            canvas.text((_x(step), base - 1.4), str(step), size=9)
+        canvas.text((_x(end) + 2, base - 1.4), "steps done", size=9, align="left")
     return canvas
+
+
+def _x(step: int) -> float:
+    return 16 + 7.6 * step
+
+
+def _fill(request: str) -> str:
+    """A to C are the first batch, D to F those that wait for a slot; "" is an idle slot."""
+    if not request:
+        return "striped"
+    return "light" if request < "D" else "strong"
 
 
 def _static() -> list[list[tuple[int, int, str]]]:

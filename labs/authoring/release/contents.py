@@ -26,8 +26,9 @@ _FOLDED = re.compile(r"<details>\s*<summary>Answers?</summary>.*?</details>", re
 WITHOUT = "*(Your instructor has the answer.)*"
 NOTE = """\
 This is the learners' archive, version {version}, revision {revision}. It has all labs, and
-neither solutions nor tests: what this page says of `make solve`, `make test`, `make tour` and
-`SOLVED=1` is for those who have the whole kit, as your instructor does. `make lab` begins.
+neither solutions nor tests: what this page says of `make solve`, `make test`, `make tour`,
+`make book` and `SOLVED=1` is for those who have the whole kit, as your instructor does. `make lab`
+begins.
 """
 
 

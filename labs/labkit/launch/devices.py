@@ -152,7 +152,8 @@ class DeviceComm:
             if _on_gpu(*args, *options.values()):
                 raise LabError(
                     f"comm.{name} takes no tensor on {world.device()} here. Send, Isend, Recv,"
-                    " Irecv, Bcast, Allreduce, Allgather and Reduce_scatter_block do."
+                    " Irecv, Bcast, Allreduce, Allgather, Alltoall, Alltoallv and"
+                    " Reduce_scatter_block do."
                 )
             return method(*args, **options)
 
@@ -223,6 +224,32 @@ class DeviceComm:
             distributed.reduce_scatter_tensor(recvbuf.detach(), whole, group=self._all)
         else:
             self.comm.Reduce_scatter_block(sendbuf, recvbuf)
+
+    def Alltoall(self, sendbuf, recvbuf) -> None:
+        from torch import distributed
+
+        if self._by_nccl("Alltoall", sendbuf, recvbuf):
+            parts = sendbuf.detach().contiguous()
+            distributed.all_to_all_single(recvbuf.detach(), parts, group=self._all)
+        else:
+            self.comm.Alltoall(sendbuf, recvbuf)
+
+    def Alltoallv(self, sendbuf, recvbuf) -> None:
+        """sendbuf, recvbuf: a tensor and the count of its numbers for each rank, one behind the
+        other."""
+        from torch import distributed
+
+        (send, outgoing), (receive, incoming) = sendbuf, recvbuf
+        if self._by_nccl("Alltoallv", send, receive):
+            distributed.all_to_all_single(
+                receive.detach().view(-1),
+                send.detach().contiguous().view(-1),
+                [int(count) for count in incoming],
+                [int(count) for count in outgoing],
+                group=self._all,
+            )
+        else:
+            self.comm.Alltoallv(sendbuf, recvbuf)
 
     def _by_nccl(self, name: str, *buffers: object) -> bool:
         """Whether a collective is NCCL's. LabError for a host tensor: the others' are on GPUs."""

@@ -11,6 +11,7 @@ a script.
 | `crossover` | a map of message sizes and ranks: which algorithm is best where |
 | `ring`, `messages` | ranks as circles, messages as arrows |
 | `timeline`, `lanes` | what ranks of a virtual run do when; which part of a machine is busy when |
+| `slider` | calls a drawing function anew whenever the reader moves a slider |
 | `show` | any matplotlib figure, as the kit's own |
 
 For plots of one's own: `styled` (the kit's style), `new_figure`, `one_axes`, `points`, `plain_log`,
@@ -31,5 +32,6 @@ from labkit.plots.curves import (
     spread,
 )
 from labkit.plots.diagrams import messages, ring
+from labkit.plots.sliders import slider
 from labkit.plots.spans import Look, draw_rows, lanes, timeline
 from labkit.plots.style import COLORS, FAINT, INK, new_figure, show, styled

@@ -123,12 +123,25 @@ def bandwidth(
 
 @styled
 def lines(
-    series, *, xlabel, ylabel, title, name=None, logx=False, logy=False, markers=None, xbytes=False
+    series,
+    *,
+    xlabel,
+    ylabel,
+    title,
+    name=None,
+    logx=False,
+    logy=False,
+    markers=None,
+    xbytes=False,
+    labels=None,
+    from_zero=False,
 ):
     """Curves over x. series: name -> values (x = 0, 1, …), (x, y), or a dict x -> y (with error
     bars).
 
     xbytes: x of a dict are bytes, powers of two, and are written as such: 8 B, 2 KiB, 1 MiB.
+    labels: name of a curve -> what stands beside each of its points, given as (x, y). from_zero:
+    the y axis begins at 0.
     """
     figure, axes = one_axes(title, xlabel, ylabel)
     axes.set(xscale="log" if logx else "linear", yscale="log" if logy else "linear")
@@ -145,6 +158,10 @@ def lines(
         if not (len(x) <= 30 if markers is None else markers):
             style["marker"] = None
         axes.plot(x, y, label=label, **style)
+        for place, words in zip(
+            zip(x, y, strict=True), (labels or {}).get(label, ()), strict=False
+        ):
+            axes.annotate(words, place, (6, -13), textcoords="offset points", fontsize=10)
     if logx:
         plain_log(axes.xaxis)
     if logy:
@@ -154,6 +171,8 @@ def lines(
         byte_ticks(axes, ticks)
     elif ticks:
         axes.set_xticks(ticks, [f"{x:g}" for x in ticks])
+    if from_zero:
+        axes.set_ylim(bottom=0)
     if len(series) > 1:
         _legend(figure, axes, len(series))
     return done(figure, name or title)

@@ -44,6 +44,13 @@ def each_call(comm) -> dict:
     got["gathered"] = whole.tolist()
     comm.Reduce_scatter_block(whole, room)
     got["scattered"] = room.tolist()
+    swapped = torch.empty_like(whole[:4])
+    comm.Alltoall(whole[:4] + comm.rank, swapped)
+    got["swapped"] = swapped.tolist()
+    outgoing, incoming = ([1, 3], [1, 2]) if comm.rank == 0 else ([2, 1], [3, 1])
+    uneven = torch.empty(sum(incoming), device=world.device())
+    comm.Alltoallv([whole[: sum(outgoing)], outgoing], [uneven, incoming])
+    got["uneven"] = uneven.tolist()
     comm.Bcast(own, root=1)
     got["root's"] = own.tolist()
     vector = np.ones(2)
@@ -58,6 +65,8 @@ RIGHT = {
     "sum later": lambda rank: [3.0] * 3,
     "gathered": lambda rank: [1.0] * 3 + [2.0] * 3,
     "scattered": lambda rank: [2.0 + 2 * rank] * 3,
+    "swapped": lambda rank: [[1.0, 1.0, 2.0, 2.0], [1.0, 2.0, 2.0, 3.0]][rank],
+    "uneven": lambda rank: [[1.0] * 3, [1.0, 1.0, 2.0, 1.0]][rank],
     "root's": lambda rank: [2.0] * 3,
     "by MPI": lambda rank: (1, None, 2.0),
 }
@@ -109,7 +118,7 @@ def into_host_memory(comm) -> None:
 
 @launch.on_devices()
 def a_call_that_is_not_there(comm) -> None:
-    comm.Alltoall(a_number(0), a_number(0))
+    comm.Scan(a_number(0), a_number(0))
 
 
 @pytest.mark.parametrize(
@@ -117,7 +126,7 @@ def a_call_that_is_not_there(comm) -> None:
     [
         (by_numpy, r"where `.numpy\(\)` cannot reach"),
         (into_host_memory, "was given memory of the host"),
-        (a_call_that_is_not_there, "comm.Alltoall takes no tensor on cuda:"),
+        (a_call_that_is_not_there, "comm.Scan takes no tensor on cuda:"),
     ],
 )
 def test_what_a_gpu_refuses_gets_a_sentence(program, says, monkeypatch):

@@ -43,6 +43,15 @@ RIGHT = [
 from mpi4py import MPI
 
     MPI.Request.Waitall([comm.Irecv(theirs, left), comm.Isend(own, right)])'''),
+    Right("20.2", "an order, in which rank 0 sends first, and a copy for a rank alone", SENDRECV, '''\
+if comm.size == 1:
+        theirs = own.copy()
+    elif comm.rank == 0:
+        comm.Send(own, dest=right)
+        comm.Recv(theirs, source=left)
+    else:
+        comm.Recv(theirs, source=left)
+        comm.Send(own, dest=right)'''),
     Right("20.2", "names for both calls, of which one alone is called", SENDRECV, '''\
 first, second = comm.Send, comm.Sendrecv
     second(sendbuf=own, dest=right, sendtag=0, recvbuf=theirs, source=left)'''),
@@ -73,7 +82,7 @@ WRONG = [
     Wrong("20.1", "the ring is not closed", "(comm.rank + 1) % comm.size", "comm.rank + 1",
           "there is no such rank"),
     Wrong("20.1", "returns what it passes on instead of what arrived",
-          "    return token", "    return token + comm.rank", "That is what it passes on"),
+          "    return token", "    return token + comm.rank", "That is the number to pass on"),
     Wrong("20.1", "array call for an object",
           "comm.send(0, dest=right)", "comm.Send(0, dest=right)", "Send was not given an array"),
     Wrong("20.1", "computed, without any message",
@@ -113,6 +122,8 @@ if comm.rank % 2 == 0:
     Wrong("20.2", "receives into its own vector", "recvbuf=theirs", "recvbuf=own",
           "`own` was changed; it belongs to the caller. Receive into another array"),
     Wrong("20.2", "returns what it sent", "return theirs", "return own", "what came from the left"),
+    Wrong("20.2", "a vector of another dtype", "return theirs", "return theirs.astype(float)",
+          "right values, but not in an array of `own`'s dtype, int64"),
     Wrong("20.2", "everybody gets everything",
           SENDRECV, "everything = np.empty((comm.size, own.size), own.dtype)\n"
           "    comm.Allgather(own, everything)\n    theirs = everything[left]",

@@ -20,7 +20,7 @@
 # from a timeline which library performed the allreduce, and (4) prove whether the gradients stayed
 # on the GPU.
 #
-# ![Four paths of a gradient from a GPU of one node to a GPU of another: staged through the memory of both hosts, in chunks through pinned buffers, directly between GPU memory and the network card, and by NCCL](../notebooks/figures/42_paths.svg)
+# ![Four paths of a gradient from a GPU of one node to a GPU of another: staged through the memory of both hosts, in chunks through pinned buffers, directly between GPU memory and the NIC, and by NCCL](../notebooks/figures/42_paths.svg)
 #
 # *Four paths from GPU to GPU. On the first, Horovod copies the gradient to host memory before MPI
 # sees it. On the others, Horovod passes the address in GPU memory to MPI (second and third) or to
@@ -136,7 +136,7 @@ def which_mpi(text, mpiname=""):
 
 
 # %%
-# Asked: Family and version of eight texts, and of the libraries here.
+# Asked: Family and version of nine texts, and of the libraries here.
 check("42.1", which_mpi)
 
 # %% [markdown]
@@ -264,7 +264,7 @@ predict.compare("42.1", unset=mrail["affinity on"], socket=mrail["affinity on, s
 # in `LD_LIBRARY_PATH`. And the guide says about Horovod: "do not use the LD_PRELOAD option".
 # </details>
 #
-# ### Exercise 42.2 · Write the line, and start it
+# ### Exercise 42.2 · Write the command, and start it
 # `variables` returns the environment variables for a flavor of MVAPICH, as a dictionary of strings:
 #
 # | flavor | variables |
@@ -294,27 +294,27 @@ predict.compare("42.1", unset=mrail["affinity on"], socket=mrail["affinity on, s
 # </details>
 
 # %%
-def variables(flavour):
-    """flavour: "mvapich2", "mvapich2-gdr" or "mvapich-plus". Returns {name of a variable: its
+def variables(flavor):
+    """flavor: "mvapich2", "mvapich2-gdr" or "mvapich-plus". Returns {name of a variable: its
     text}."""
-    raise NotImplementedError("exercise 42.2: Write the line, and start it")
+    raise NotImplementedError("exercise 42.2: Write the command, and start it")
 
 
 def command(launcher, job, variables, program):
-    """The words that start program (a list). launcher: "srun", "mpirun_rsh" or "mpiexec"."""
+    """The strings that start program (a list). launcher: "srun", "mpirun_rsh" or "mpiexec"."""
     pairs = [f"{name}={value}" for name, value in variables.items()]
     threads = f"OMP_NUM_THREADS={job.cores}"
     ranks = str(job.nodes * job.ranks)
     if launcher == "mpiexec":
         bound = ["-bind-to", f"core:{job.cores}"]
         return ["env", *pairs, threads, "mpiexec", "-n", ranks, *bound, *program]
-    raise NotImplementedError("exercise 42.2: Write the line, and start it")
+    raise NotImplementedError("exercise 42.2: Write the command, and start it")
 
 
 # %%
-# Asked: The variables of each flavour, and five lines in which each word of the
-# table stands in its place. Further options that do no harm, such as --cpu-
-# bind=cores, are welcome.
+# Asked: The variables of each flavor, and six commands in which each argument
+# of the table stands in its place. Further options that do no harm, such as
+# --cpu-bind=cores, are accepted.
 check("42.2", variables, command)
 
 # %% [markdown]
@@ -329,13 +329,11 @@ check("42.2", variables, command)
 # %%
 launcher = lab42.launcher_here() if free else None
 if launcher is None:
-    print(
-        "No line can be started from here: this is a job already, or its launcher is another one."
-    )
+    print("No command can be started here: this is a job already, or its launcher is another one.")
 job = lab42.job_here(cores=1) if launcher else None
 for mpi in mpis if launcher else []:
-    flavour = "mvapich2-gdr" if job.gpus else "mvapich2"
-    line = command(launcher, job, variables(flavour), lab42.PROGRAM)
+    flavor = "mvapich2-gdr" if job.gpus else "mvapich2"
+    line = command(launcher, job, variables(flavor), lab42.PROGRAM)
     print(*line)
     answers = lab42.start(line, mpi)
     columns = ["rank", "host", "cores", "threads", "device", "staged", "MB/s", "mpi", "level"]
@@ -421,7 +419,7 @@ def carried(events):
 
 
 # %%
-# Asked: Calls and tensors of three made up timelines, and calls of the one
+# Asked: Calls and tensors of four made-up timelines, and calls of the one
 # above.
 check("42.3", carried)
 
@@ -543,7 +541,7 @@ def way_of(activities, device, build):
 
 
 # %%
-# Asked: The way of eleven gradients, and of those that were trained above.
+# Asked: The way of twelve gradients, and of those that were trained above.
 check("42.4", way_of)
 
 # %%

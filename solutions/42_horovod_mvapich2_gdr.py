@@ -19,7 +19,7 @@
 # from a timeline which library performed the allreduce, and (4) prove whether the gradients stayed
 # on the GPU.
 #
-# ![Four paths of a gradient from a GPU of one node to a GPU of another: staged through the memory of both hosts, in chunks through pinned buffers, directly between GPU memory and the network card, and by NCCL](42_paths.svg)
+# ![Four paths of a gradient from a GPU of one node to a GPU of another: staged through the memory of both hosts, in chunks through pinned buffers, directly between GPU memory and the NIC, and by NCCL](42_paths.svg)
 #
 # *Four paths from GPU to GPU. On the first, Horovod copies the gradient to host memory before MPI
 # sees it. On the others, Horovod passes the address in GPU memory to MPI (second and third) or to
@@ -268,7 +268,7 @@ predict.compare("42.1", unset=mrail["affinity on"], socket=mrail["affinity on, s
 # in `LD_LIBRARY_PATH`. And the guide says about Horovod: "do not use the LD_PRELOAD option".
 # </details>
 #
-# ### Exercise 42.2 · Write the line, and start it
+# ### Exercise 42.2 · Write the command, and start it
 # `variables` returns the environment variables for a flavor of MVAPICH, as a dictionary of strings:
 #
 # | flavor | variables |
@@ -299,20 +299,20 @@ predict.compare("42.1", unset=mrail["affinity on"], socket=mrail["affinity on, s
 
 
 # %%
-def variables(flavour):
-    """flavour: "mvapich2", "mvapich2-gdr" or "mvapich-plus". Returns {name of a variable: its
+def variables(flavor):
+    """flavor: "mvapich2", "mvapich2-gdr" or "mvapich-plus". Returns {name of a variable: its
     text}."""
     ### BEGIN SOLUTION
-    if flavour == "mvapich-plus":
+    if flavor == "mvapich-plus":
         return {"MVP_ENABLE_GPU": "1"}
-    if flavour == "mvapich2":
+    if flavor == "mvapich2":
         return {"MV2_ENABLE_AFFINITY": "0"}
     return {"MV2_USE_CUDA": "1", "MV2_SUPPORT_DL": "1", "MV2_ENABLE_AFFINITY": "0"}
     ### END SOLUTION
 
 
 def command(launcher, job, variables, program):
-    """The words that start program (a list). launcher: "srun", "mpirun_rsh" or "mpiexec"."""
+    """The strings that start program (a list). launcher: "srun", "mpirun_rsh" or "mpiexec"."""
     pairs = [f"{name}={value}" for name, value in variables.items()]
     threads = f"OMP_NUM_THREADS={job.cores}"
     ranks = str(job.nodes * job.ranks)
@@ -345,13 +345,11 @@ check("42.2", variables, command)
 # %%
 launcher = lab42.launcher_here() if free else None
 if launcher is None:
-    print(
-        "No line can be started from here: this is a job already, or its launcher is another one."
-    )
+    print("No command can be started here: this is a job already, or its launcher is another one.")
 job = lab42.job_here(cores=1) if launcher else None
 for mpi in mpis if launcher else []:
-    flavour = "mvapich2-gdr" if job.gpus else "mvapich2"
-    line = command(launcher, job, variables(flavour), lab42.PROGRAM)
+    flavor = "mvapich2-gdr" if job.gpus else "mvapich2"
+    line = command(launcher, job, variables(flavor), lab42.PROGRAM)
     print(*line)
     answers = lab42.start(line, mpi)
     columns = ["rank", "host", "cores", "threads", "device", "staged", "MB/s", "mpi", "level"]

@@ -29,7 +29,7 @@ from labkit.horovod import Training, timeline
 
 @check.exercise("42.1")
 def family_and_version(which_mpi, inside):
-    """Family and version of eight texts, and of the libraries here."""
+    """Family and version of nine texts, and of the libraries here."""
     for text, tool, want in LIBRARIES:
         expect.equal(
             which_mpi(text, tool), want, f"Text {text.splitlines()[0]!r}, mpiname {tool[:18]!r}"
@@ -41,11 +41,11 @@ def family_and_version(which_mpi, inside):
 
 @check.exercise("42.2")
 def lines_that_start_jobs(variables, command):
-    """The variables of each flavour, and five lines in which each word of the table stands in its
-    place. Further options that do no harm, such as --cpu-bind=cores, are welcome.
+    """The variables of each flavor, and six commands in which each argument of the table stands in
+    its place. Further options that do no harm, such as --cpu-bind=cores, are accepted.
     """
-    for flavour, want in VARIABLES.items():
-        expect.equal(variables(flavour), want, f"Variables of {flavour}")
+    for flavor, want in VARIABLES.items():
+        expect.equal(variables(flavor), want, f"Variables of {flavor}")
     program = ["python", "train.py", "--name=a=b"]
     for launcher, job in JOBS:
         needed = variables("mvapich2-gdr" if job.gpus else "mvapich2")
@@ -60,7 +60,7 @@ def lines_that_start_jobs(variables, command):
 
 @check.exercise("42.3")
 def calls_and_tensors(carried, activities, short_run):
-    """Calls and tensors of three made up timelines, and calls of the one above."""
+    """Calls and tensors of four made-up timelines, and calls of the one above."""
     for calls, want in TIMELINES:
         expect.equal(carried(timeline_of(*calls)), want, f"The timeline of {calls}")
     if short_run:
@@ -72,13 +72,13 @@ def calls_and_tensors(carried, activities, short_run):
 
 @check.exercise("42.4")
 def way_of_each_gradient(way_of, libraries, results):
-    """The way of eleven gradients, and of those that were trained above."""
+    """The way of twelve gradients, and of those that were trained above."""
     for journey in JOURNEYS:
         row = (
             f"{journey.told}, {journey.device}, build {journey.build!r}:"
             f" {' '.join(journey.activities[2:])}"
         )
-        got = way_of(journey.activities, journey.device, journey.build)
+        got = way_of(list(journey.activities), journey.device, journey.build)
         expect.equal(got, journey.verdict, row, because=journey.because)
     for library in libraries.values():
         training = results[library]["fused"]
@@ -225,9 +225,9 @@ class Job(NamedTuple):
         return f"{size}, {counted(self.cores, 'core')} a rank"
 
 
-# What Horovod needs, by flavour.
+# What Horovod needs, by flavor.
 VARIABLES = {
-    flavour: mpis.switches(flavour, {}) for flavour in ("mvapich-plus", "mvapich2", "mvapich2-gdr")
+    flavor: mpis.switches(flavor, {}) for flavor in ("mvapich-plus", "mvapich2", "mvapich2-gdr")
 }
 
 # Jobs whose lines are checked, by launcher.
@@ -248,25 +248,27 @@ def words_needed(launcher: str, job: Job) -> dict[str, str]:
     if launcher == "mpirun_rsh":
         return {
             f"-np {ranks}": (
-                f"it is the number of all ranks, {counted(job.nodes, 'node')} times {job.ranks}"
+                f"the job does not get {ranks} ranks, {job.ranks} on each of {job.nodes} nodes"
             ),
-            "-hostfile hosts": f"the next {ranks} words are taken for hosts",
-            "-export-all": "the ranks miss your environment, such as PATH",
+            "-hostfile hosts": f"the next {ranks} arguments are taken for host names",
+            "-export-all": "ranks on other nodes do not get your environment, such as PATH",
             threads: (
-                "mpirun_rsh binds nobody, and each rank starts a thread for every core of the node"
+                "each rank starts a thread for every core of the node, as mpirun_rsh binds no ranks"
             ),
         }
     words = {
-        "--mpi=pmi2": "the programs do not know of each other: every one is rank 0",
-        f"--nodes={job.nodes}": f"the job has {counted(job.nodes, 'node')}",
-        f"--ntasks-per-node={job.ranks}": f"a node has {counted(job.ranks, 'rank')}",
+        "--mpi=pmi2": "the programs do not know of each other, and every one is rank 0",
+        f"--nodes={job.nodes}": f"the job does not get {counted(job.nodes, 'node')}",
+        f"--ntasks-per-node={job.ranks}": f"a node does not get {counted(job.ranks, 'rank')}",
         f"--cpus-per-task={job.cores}": (
             "Slurm gives a rank ONE core, which it shares with Horovod's thread and the loaders"
         ),
     }
     if job.gpus:
-        words[f"--gpus-per-node={job.gpus}"] = f"a node has {counted(job.gpus, 'GPU')}"
-        words["--gpu-bind=none"] = "a site may show a rank only its own GPU, and CUDA IPC fails"
+        words[f"--gpus-per-node={job.gpus}"] = f"a node does not get {counted(job.gpus, 'GPU')}"
+        words["--gpu-bind=none"] = (
+            "a site might show a rank only its own GPU, and CUDA IPC then fails"
+        )
     return words
 
 
@@ -275,16 +277,19 @@ def shortcoming(
 ) -> str:
     """What is wrong with a line for this job, in a sentence with its reason; "" if it will do."""
     if isinstance(words, str) or not words or not all(isinstance(word, str) for word in words):
-        return 'The line must be a list of words, all of them text: ["mpirun_rsh", "-np", "4", …].'
+        return 'The command must be a list of strings: ["mpirun_rsh", "-np", "4", …].'
     words = list(words)
     if launcher not in words:
-        return f"It is not started by {launcher}."
+        return f"The command does not start {launcher}."
     found = [at for at in range(len(words)) if words[at : at + len(program)] == program]
     if not found:
-        return f"The program should be {program}; the line is {words}."
+        return f"The program should be {program}; the command is {words}."
     before, behind = words[: found[0]], words[found[0] + len(program) :]
     if behind:
         return f"{behind} stand behind the program, which takes them for arguments of its own."
+    joined = [word for word in before if " " in word]
+    if joined:
+        return f"{joined[0]!r} has to be two strings: an option, and its value."
     at = before.index(launcher)
     options = before[at + 1 :]
     pairs = [word for word in options if "=" in word and not word.startswith("-")]
@@ -305,10 +310,14 @@ def shortcoming(
                 " before it."
             )
     if before[0] != start:
-        return f"The line must begin with {start}, not with {before[0]!r}."
+        return f"The command must begin with {start}, not with {before[0]!r}."
     for name, value in variables.items():
         if f"{name}={value}" not in place:
             return f"{name}={value} is missing before the program, or has another value there."
+    others = [pair for pair in place if pair.partition("=")[0] not in variables]
+    strays = [pair for pair in others if pair.startswith(("MV2_", "MVP_"))]
+    if strays:
+        return f"{strays[0]} is not among the given `variables`."
     line = f" {_spaced(before)} "
     if "--gpus-per-task" in line:
         return (
@@ -317,7 +326,7 @@ def shortcoming(
         )
     for word, without in words_needed(launcher, job).items():
         if f" {_spaced(word.split())} " not in line:
-            return f"{word} is missing. Without it: {without}."
+            return f"{word} is missing. Without it, {without}."
     asked = [word for word in options if "gpu" in word]
     return f"This job has no GPUs, and asks for some: {asked}." if asked and not job.gpus else ""
 
@@ -549,6 +558,14 @@ JOURNEYS = (
         _row(*_WAIT, _IN, "MPI_ALLREDUCE", _OUT),
         STAGED,
         "the build `host` copies a GPU tensor to host memory before MPI sees it",
+    ),
+    Journey(
+        "NCCL named for broadcasts only",
+        "cuda:0",
+        "nccl",
+        _row(*_WAIT, _IN, "MPI_ALLREDUCE", _OUT),
+        STAGED,
+        "a build `nccl` copies to host memory in operations for which no library was named",
     ),
     Journey(
         "NCCL inside the nodes, MPI between them (hierarchical)",

@@ -13,8 +13,8 @@ ROWS = (
 def paths() -> Canvas:
     """Four ways of a gradient from the GPU of one node to the GPU of another."""
     canvas = Canvas(62)
-    for left, title in ((18, "node A"), (58, "node B")):
-        canvas.group((left, 2), 36, 58, title)
+    for left, title in ((18, "node A"), (58.5, "node B")):
+        canvas.group((left, 2), 35.5, 58, title)
     for row, (name, words, hosts, library, whole) in enumerate(ROWS):
         y = 45 - 14 * row
         canvas.text((16.5, y + 5), name, align="right", bold=True)

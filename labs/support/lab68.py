@@ -477,18 +477,13 @@ def whole_layer(entering: torch.Tensor, part: Part) -> torch.Tensor:
     return middle + part.mlp(part.norm2(middle)) + part.down_bias
 
 
-@torch.inference_mode()
 def recompute(net: GPT, prompt: torch.Tensor, count: int) -> torch.Tensor:
     """The `count` most likely next tokens of each sequence; each step computes all positions
     again."""
     tokens = prompt
+    decoder = Decoder(net, _without_cache)
     for _ in range(count):
-        parts = net.parts()
-        for part in parts:
-            part.begin(len(tokens), _without_cache)
-        places = torch.arange(tokens.shape[1], device=tokens.device)
-        scores = net(tokens, places.expand_as(tokens), parts, whole_layer)
-        tokens = torch.cat([tokens, scores[:, -1:].argmax(-1)], dim=1)
+        tokens = torch.cat([tokens, decoder.prefill(tokens)], dim=1)
     return tokens[:, prompt.shape[1] :]
 
 

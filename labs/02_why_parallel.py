@@ -18,7 +18,7 @@
 # (2) count the bytes that a training step needs and see what does not fit, and (3) derive an upper
 # bound for the [speed-up](../labs/GLOSSARY.md#speed-up) of many devices.
 #
-# ![Four images go into a device that computes the forward and the backward pass; the operations give the time, the parameters and activations give the memory, and the gradients give the message to other devices](../notebooks/figures/02_costs.svg)
+# ![A batch of images goes into a device that computes the forward and the backward pass; the operations give the time, the parameters and activations give the memory, and the gradients give the message to other devices](../notebooks/figures/02_costs.svg)
 #
 # *The three costs of a training step. The operations determine the time, the parameters and the
 # activations determine the memory, and the gradients are what devices have to exchange.*
@@ -71,7 +71,7 @@ print(f"… {len(vgg16)} rows; parameters {vgg16.parameters.sum():,}, flops {vgg
 #
 # One *epoch* uses every image of the dataset once.
 #
-# ### Exercise 02.1 · Count the operations of a training
+# ### Exercise 02.1 · Count the operations of a training run
 # `table` is a table of layers as above, for one image. How many operations does a training run take
 # that uses `pictures` images in each of `epochs` epochs? For example, a network with 10 operations
 # in its forward pass takes 30 operations for each image, and 600 for 5 images in 4 epochs. 1 line.
@@ -90,7 +90,7 @@ print(f"… {len(vgg16)} rows; parameters {vgg16.parameters.sum():,}, flops {vgg
 def training_flops(table, pictures, epochs):
     """Floating-point operations of a whole training run. table: a pandas.DataFrame with a column
     flops."""
-    raise NotImplementedError("exercise 02.1: Count the operations of a training")
+    raise NotImplementedError("exercise 02.1: Count the operations of a training run")
 
 
 # %%
@@ -194,7 +194,8 @@ for net, images_per_second in lab02.P100.items():
         }
     )
 days = pandas.DataFrame(rows).set_index("net")
-print("Days of training:", days.map("{:.3g}".format), sep="\n")
+shown = days.map(np.format_float_positional, precision=3, fractional=False, trim="-")
+print("Days of training:", shown, sep="\n")
 
 
 # %% [markdown]
@@ -291,7 +292,7 @@ print(f"{'together':<16} {sum(held.values()) / parameters:.2f}")
 # %%
 kept = {batch: lab02.kept(net, torch.rand(batch, 1000)) for batch in (1, 8, 64)}
 for batch, size in kept.items():
-    print(f"{batch:>2} images: {size:>7} bytes, {size / batch:.0f} for each image")
+    print(f"batch of {batch:>2}: {size:>7} bytes, {size / batch:.0f} for each image")
 
 # %% [markdown]
 # **Explain.** You should see 16 bytes for each parameter, and activations that grow in proportion
@@ -306,7 +307,7 @@ for net_name in ("alexnet", "resnet50", "vgg16"):
     table = layers(net_name)
     rows.append(
         {"net": net_name}
-        | {f"{batch} images": training_bytes(table, batch) / 1e9 for batch in (1, 32, 256)}
+        | {f"batch of {batch}": training_bytes(table, batch) / 1e9 for batch in (1, 32, 256)}
     )
 print("Gigabytes (a P100 has 16):", pandas.DataFrame(rows).set_index("net").round(1), sep="\n")
 gpt3 = pandas.DataFrame({"parameters": [175_000_000_000], "flops": [0.0], "activations": [0]})

@@ -329,9 +329,7 @@ check("42.2", variables, command)
 # %%
 launcher = lab42.launcher_here() if free else None
 if launcher is None:
-    print(
-        "No command can be started here: this is a job already, or its launcher is another one."
-    )
+    print("No command can be started here: this is a job already, or its launcher is another one.")
 job = lab42.job_here(cores=1) if launcher else None
 for mpi in mpis if launcher else []:
     flavor = "mvapich2-gdr" if job.gpus else "mvapich2"

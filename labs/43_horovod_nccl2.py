@@ -206,8 +206,8 @@ for name in ("duplicate_gpu", "2.12.12_hidden_gpus"):
 # <details><summary>And CUDA_VISIBLE_DEVICES?</summary>
 #
 # This variable tells CUDA in one process which GPUs to use, and in which order. It is not a cgroup.
-# Since CUDA 10.1, NCCL reaches GPUs that the variable leaves out, and before it went through host
-# memory (its `p2p.cc`).
+# Since CUDA 10.1, NCCL reaches GPUs that the variable leaves out; with older versions of CUDA it
+# went through host memory (its `p2p.cc`).
 # </details>
 #
 # Therefore start the job with `srun --gpus-per-node=4 --gpu-bind=none`. Every rank then sees four
@@ -241,7 +241,7 @@ def trouble(job):
 
 
 # %%
-# Asked: Of each of 15 jobs it is said what is wrong, if anything is: doubles
+# Asked: Of each of 16 jobs it is said what is wrong, if anything is: doubles
 # first, then hidden peers.
 check("43.2", trouble)
 
@@ -303,7 +303,7 @@ def build(switches):
 
 
 # %%
-# Asked: It is built what Horovod's CMake files make of 16 sets of switches, and
+# Asked: It is built what Horovod's CMake files make of 17 sets of switches, and
 # refused what they refuse.
 check("43.3", build)
 
@@ -348,8 +348,8 @@ for flavour in [builds.current_horovod()] if world.launcher() else builds.horovo
 # ### What you take away
 # - Set `NCCL_DEBUG=INFO` before you believe a number, and look for P2P within a node and GDRDMA
 #   between nodes.
-# - Each rank needs its own GPU, chosen by its local rank, and must see all GPUs of its node
-#   (`--gpu-bind=none`).
+# - Each rank needs its own GPU, chosen by its local rank, and must see the GPUs of all ranks on its
+#   node (`--gpu-bind=none`).
 # - Build Horovod with `HOROVOD_GPU_OPERATIONS=NCCL`, and never mix libraries. The controller still
 #   uses MPI or Gloo.
 # - NCCL chooses between rings and trees by size (see the end of [lab 24](24_trees_and_halving.ipynb)).

@@ -330,12 +330,12 @@ predict("46.1", calls_a_step=...)
 
 # %%
 def proof_of(library, watched, staged):
-    """A line of the table: which library carried the gradients, and was it the one asked for?"""
+    """A line of the table: which library performed the allreduces, and was it the one asked for?"""
     proof = carriers(watched.calls, watched.gradients, watched.steps)
     calls = sum(count for count, _ in proof.values())
     milliseconds = 1e3 * sum(seconds for _, seconds in proof.values())
     return {
-        "carried by": sorted(proof),
+        "allreduce by": sorted(proof),
         "calls a step": round(calls, 1),
         "ms in them": round(milliseconds, 1),
         "staged": staged,
@@ -352,7 +352,7 @@ print(pd.DataFrame(proofs).T)
 for name, why in shut.items():
     print(f"{name} cannot run here: {why}")
 if ranks == 1:
-    print("One rank has nothing to carry: start two.")
+    print("One rank needs no allreduce: start two ranks.")
 first = next(iter(ran))  # the first way that ran: host MPI, where it can run at all
 predict.compare("46.1", calls_a_step=proofs[first]["calls a step"])
 
@@ -425,8 +425,8 @@ predict("46.1", efficiency_weak=..., share_host_mpi=..., share_gloo=...)
 # *(intermediate)*
 #
 # - `images_per_second(images_by_rank, seconds)`: `images_by_rank` is a list of the number of images
-#   of each rank in a step, and `seconds` is an array with one value for each timed step. Use the
-#   median.
+#   of each rank in a step, and `seconds` is an array with one value for each timed step. Divide
+#   by the median of `seconds`.
 # - `efficiency(rates)`: `rates` is `{ranks: images per second of the job}`. Return
 #   `{ranks: efficiency}`, where the fewest ranks have 1.0.
 # - `share(step, alone)`: two arrays of seconds, where `step[i]` and `alone[i]` were measured
@@ -504,7 +504,7 @@ for name, run in ran.items():
             nodes=run.nodes,
             ranks=run.ranks,
             way=name,
-            carried_by=proofs[name]["carried by"],
+            carried_by=proofs[name]["allreduce by"],
             calls_a_step=proofs[name]["calls a step"],
             gradient_bytes=run.nbytes,
             framework=framework,
@@ -559,7 +559,7 @@ predict.compare("46.1", **measured)
 # Gloo sends through TCP.
 #
 # In the table, [strong scaling](../labs/GLOSSARY.md#strong-scaling) has a larger share of communication, because each rank computes half
-# as many images and sends as many bytes.
+# as many images but sends the same number of bytes.
 #
 # You might see a negative share, or a line "do not quote". In this case other programs are
 # computing on this machine. Repeat the measurement of section 2 when the machine is idle.

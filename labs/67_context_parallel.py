@@ -802,7 +802,12 @@ print(f"An H100 computes {faster[0]:,.0f} times as fast, its NIC is {faster[1]:.
 # The times of the curve *both* may exceed the sum of the other two, because a rank of a ring also
 # waits for the other one, which other programs may have interrupted. This measurement does not show
 # overlap. On one machine a message is a copy that a core has to make, and [MPI](../labs/GLOSSARY.md#MPI) makes progress only
-# in its calls ([lab 36](36_progress.ipynb)).
+# in its calls ([lab 36](36_progress.ipynb)). A thread that waits for the messages while PyTorch computes does not change
+# this: on two busy cores, messages of 128 MB had 40, 9 and 1 % of their time hidden in three runs
+# with such a thread, and 9, −14 and −30 % without it, so differences of this size are noise. With
+# MPICH's own progress threads (`MPICH_ASYNC_PROGRESS=1`) the computing alone took 174 and 236 ms,
+# in place of 63 to 99 ms, because these threads need the same cores. Overlap needs a link that moves
+# bytes without the cores: the virtual cluster above has one, and [lab 36](36_progress.ipynb) measures it between two nodes.
 #
 # ### What you take away
 # - Partial results of attention are merged exactly, if each of them carries its largest score, its

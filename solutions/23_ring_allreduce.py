@@ -449,8 +449,8 @@ plots.bandwidth(modelled, factor=2 * (many - 1) / many, what="busbw", title=titl
 # The last measurement compares your ring, the tree, and MPI's own allreduce, which chooses its
 # algorithm by message size. It uses real ranks, one per core, but at least two and at most four. On
 # a cluster, start this file with `srun`, and the cell uses the ranks that `srun` started. The three
-# take turns, so that interference from other programs affects all of them. This takes about half a
-# minute.
+# take turns, so that interference from other programs affects all of them. This takes about ten
+# seconds.
 
 
 # %%

@@ -60,8 +60,8 @@ images_per_rank = 32  # images per step on each rank
 rate_per_rank = 0.05  # SGD's learning rate for those images
 epochs = 10  # passes over the training images
 network = "ResNet50"  # of keras.applications
-sides = (64, 224)  # pixels of a picture's side: on CPUs, on GPUs
-pictures = (8, 64)  # of ResNet-50, per step on each rank: on CPUs, on GPUs
+sides = (64, 224)  # pixels of an image's side: on CPUs, on GPUs
+pictures = (8, 64)  # images for ResNet-50, per step on each rank: on CPUs, on GPUs
 inter_op = (1,)  # inter-op threads to try for one rank with all cores
 repeat = 7  # timed steps of ResNet-50
 most = (
@@ -585,7 +585,7 @@ times, facts = launch.run(measure, images, control=True, ranks=workers, timeout=
 kept = timing.Ratio(times["alone"], times["together"])
 job_rate = times["together"].rate(images * workers)
 side, crowd = facts["side"], facts["crowd"]
-print(f"{network}, {side} × {side} pixels, {images} pictures a rank, on {facts['device']}")
+print(f"{network}, {side} × {side} pixels, {images} images per rank, on {facts['device']}")
 for kind in ("alone", "side by side", "together"):
     print(f"{kind:13} a step takes {times[kind]}")
 print(f"{workers} ranks: {job_rate:.1f} images/s. Share of its own speed that a rank keeps: {kept}")
@@ -637,7 +637,7 @@ sums = max(0.0, times["together"].median - times["side by side"].median)
 larger = 4 * times["side by side"].median
 kept_of_larger = 4 * times["alone"].median / (larger + sums)
 print(
-    f"Share of its own speed that a rank keeps: measured {kept.median:.0%} with pictures of {side}"
+    f"Share of its own speed that a rank keeps: measured {kept.median:.0%} with images of {side}"
     f" × {side},"
 )
 print(f"predicted {kept_of_larger:.0%} with {2 * side} × {2 * side}")
@@ -722,9 +722,9 @@ else:
 # Why does Intel's script leave four cores of a socket unused?
 # <details><summary>Answer</summary>
 #
-# Probably for other threads, which we did not measure. Horovod's background thread looks for
-# finished gradients every millisecond and calls MPI, and MPI adds and copies. On their own cores
-# they would not interrupt the threads that compute.
+# Probably for other threads, which we did not measure. Horovod's background thread wakes up every
+# millisecond, looks for gradients that are ready and calls MPI, and MPI adds and copies. With cores
+# of their own, these threads would not interrupt the threads that compute.
 # </details>
 #
 # ## On several nodes

@@ -207,8 +207,8 @@ for name in ("duplicate_gpu", "2.12.12_hidden_gpus"):
 # <details><summary>And CUDA_VISIBLE_DEVICES?</summary>
 #
 # This variable tells CUDA in one process which GPUs to use, and in which order. It is not a cgroup.
-# Since CUDA 10.1, NCCL reaches GPUs that the variable leaves out, and before it went through host
-# memory (its `p2p.cc`).
+# Since CUDA 10.1, NCCL reaches GPUs that the variable leaves out; with older versions of CUDA it
+# went through host memory (its `p2p.cc`).
 # </details>
 #
 # Therefore start the job with `srun --gpus-per-node=4 --gpu-bind=none`. Every rank then sees four
@@ -363,8 +363,8 @@ for flavour in [builds.current_horovod()] if world.launcher() else builds.horovo
 # ### What you take away
 # - Set `NCCL_DEBUG=INFO` before you believe a number, and look for P2P within a node and GDRDMA
 #   between nodes.
-# - Each rank needs its own GPU, chosen by its local rank, and must see all GPUs of its node
-#   (`--gpu-bind=none`).
+# - Each rank needs its own GPU, chosen by its local rank, and must see the GPUs of all ranks on its
+#   node (`--gpu-bind=none`).
 # - Build Horovod with `HOROVOD_GPU_OPERATIONS=NCCL`, and never mix libraries. The controller still
 #   uses MPI or Gloo.
 # - NCCL chooses between rings and trees by size (see the end of lab 24).

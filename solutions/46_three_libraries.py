@@ -329,12 +329,12 @@ predict("46.1", calls_a_step=4)
 
 # %%
 def proof_of(library, watched, staged):
-    """A line of the table: which library carried the gradients, and was it the one asked for?"""
+    """A line of the table: which library performed the allreduces, and was it the one asked for?"""
     proof = carriers(watched.calls, watched.gradients, watched.steps)
     calls = sum(count for count, _ in proof.values())
     milliseconds = 1e3 * sum(seconds for _, seconds in proof.values())
     return {
-        "carried by": sorted(proof),
+        "allreduce by": sorted(proof),
         "calls a step": round(calls, 1),
         "ms in them": round(milliseconds, 1),
         "staged": staged,
@@ -351,7 +351,7 @@ print(pd.DataFrame(proofs).T)
 for name, why in shut.items():
     print(f"{name} cannot run here: {why}")
 if ranks == 1:
-    print("One rank has nothing to carry: start two.")
+    print("One rank needs no allreduce: start two ranks.")
 first = next(iter(ran))  # the first way that ran: host MPI, where it can run at all
 predict.compare("46.1", calls_a_step=proofs[first]["calls a step"])
 
@@ -423,8 +423,8 @@ predict("46.1", efficiency_weak=0.8, share_host_mpi=0.15, share_gloo=0.2)
 # *(intermediate)*
 #
 # - `images_per_second(images_by_rank, seconds)`: `images_by_rank` is a list of the number of images
-#   of each rank in a step, and `seconds` is an array with one value for each timed step. Use the
-#   median.
+#   of each rank in a step, and `seconds` is an array with one value for each timed step. Divide
+#   by the median of `seconds`.
 # - `efficiency(rates)`: `rates` is `{ranks: images per second of the job}`. Return
 #   `{ranks: efficiency}`, where the fewest ranks have 1.0.
 # - `share(step, alone)`: two arrays of seconds, where `step[i]` and `alone[i]` were measured
@@ -509,7 +509,7 @@ for name, run in ran.items():
             nodes=run.nodes,
             ranks=run.ranks,
             way=name,
-            carried_by=proofs[name]["carried by"],
+            carried_by=proofs[name]["allreduce by"],
             calls_a_step=proofs[name]["calls a step"],
             gradient_bytes=run.nbytes,
             framework=framework,
@@ -564,7 +564,7 @@ predict.compare("46.1", **measured)
 # Gloo sends through TCP.
 #
 # In the table, strong scaling has a larger share of communication, because each rank computes half
-# as many images and sends as many bytes.
+# as many images but sends the same number of bytes.
 #
 # You might see a negative share, or a line "do not quote". In this case other programs are
 # computing on this machine. Repeat the measurement of section 2 when the machine is idle.

@@ -31,7 +31,7 @@ def test_the_example_of_the_virtual_cluster_runs(capsys):
     exec(compile(example("virtual.Cluster"), "docs/TOOLS.md", "exec"), {})
     said = capsys.readouterr().out
     assert "8 ranks" in said
-    assert "14 rounds" in said
+    assert "14 steps" in said
 
 
 @pytest.mark.slow

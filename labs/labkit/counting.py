@@ -4,6 +4,7 @@ when.
     MessageCounter       messages of arrays alone, with rounds and messages counted (labs 21 to 24)
     CallLog              every call, by its name, requests and what is computed meanwhile (labs 20,
                          30, 34)
+    PassOn               nothing: what a class of its own counts, it adds (labs 66 to 68)
 
 and what tries a function with them on real ranks: `on_every_size` (on the numbers of ranks that
 `sizes_of_groups` gives), `count`, `expect_sum`.
@@ -226,7 +227,21 @@ class MessageCounter:
         )
 
 
-class CallLog:
+class PassOn:
+    """A communicator that passes everything on, except what a subclass does itself."""
+
+    def __init__(self, comm):
+        self.comm = comm
+        self.rank = comm.rank
+        self.size = comm.size
+
+    def __getattr__(self, name: str):
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return getattr(self.comm, name)
+
+
+class CallLog(PassOn):
     """A communicator that passes everything on and notes what is called, and what is done to the
     requests.
 
@@ -238,18 +253,14 @@ class CallLog:
     STARTING = ("Isend", "Irecv", "isend", "irecv")
 
     def __init__(self, comm):
-        self.comm = comm
-        self.rank = comm.rank
-        self.size = comm.size
+        super().__init__(comm)
         self.calls: list[str] = []
         self.requests: list = []
         self.computed: list[Computed] = []
         self.written: list[Computed] = []
 
     def __getattr__(self, name: str):
-        if name.startswith("__"):
-            raise AttributeError(name)
-        method = getattr(self.comm, name)
+        method = super().__getattr__(name)
         if name in ("Get_rank", "Get_size") or not callable(method):
             return method
 

@@ -160,7 +160,7 @@ def draw_costs(costs: Sequence[Cost], own: Mapping[str, float]):
     published point.
     """
     figure, axes = plots.one_axes(
-        "Training costs more every year", "year", "petaflop/s-days", height=4.8
+        "The cost of the largest training runs grew", "year", "petaflop/s-days", height=4.8
     )
     for counted, marker, label in (
         (True, "o", "operations counted"),

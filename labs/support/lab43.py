@@ -88,6 +88,10 @@ JOBS = {  # job: (by rank: host, GPU, GPUs visible), what is wrong
         HIDDEN,
     ),
     "only one rank sees too little": ([("node1", 0, [0, 1, 2]), ("node1", 1, [1, 2, 3])], HIDDEN),
+    "only the first rank sees too little": (
+        [("node1", 0, [0, 2, 3]), ("node1", 1, [0, 1, 2])],
+        HIDDEN,
+    ),
     "two of four GPUs, but both ranks on one": ([("node1", 0, FOUR), ("node1", 0, FOUR)], DOUBLE),
     "doubles on the second node alone": (_job(NODES, [*FOUR, 0, 1, 2, 2], [FOUR] * 8), DOUBLE),
     "doubles and hidden peers": ([("node1", 0, [0]), ("node1", 0, [0]), ("node1", 1, [1])], DOUBLE),
@@ -96,7 +100,7 @@ JOBS = {  # job: (by rank: host, GPU, GPUs visible), what is wrong
 
 @check.exercise("43.2")
 def trouble_is_found(trouble):
-    """Of each of 15 jobs it is said what is wrong, if anything is: doubles first, then hidden
+    """Of each of 16 jobs it is said what is wrong, if anything is: doubles first, then hidden
     peers."""
     for name, (job, wrong) in JOBS.items():
         given = copy.deepcopy(job)
@@ -125,12 +129,13 @@ SWITCHES = {
     "GPU_ALLREDUCE=NCCL GPU_REDUCESCATTER=MPI": "mixed",
     "GPU_OPERATIONS=NCCL GPU_ALLREDUCE=NCCL": "both",
     "GPU_OPERATIONS=NCCL GPU_ALLTOALL=MPI": "both",
+    "GPU_OPERATIONS=NCCL GPU_ALLTOALL=MPI ALLOW_MIXED_GPU_IMPL=1": "both",
 }
 
 
 @check.exercise("43.3")
 def built_as_cmake_does(build):
-    """It is built what Horovod's CMake files make of 16 sets of switches, and refused what they
+    """It is built what Horovod's CMake files make of 17 sets of switches, and refused what they
     refuse."""
     for text, says in SWITCHES.items():
         if says.islower():

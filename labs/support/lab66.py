@@ -12,7 +12,7 @@ import numpy as np
 import torch
 import virtual
 from labkit import check, data, expect, launch, timing
-from labkit.counting import on_every_size
+from labkit.counting import PassOn, on_every_size
 from labkit.errors import CheckFailed, counted
 from labkit.sequence_parallel import Gather, Scatter
 from torch.nn import functional
@@ -108,14 +108,12 @@ def first_come_first_served(capacity_of, kept):
         expect.equal(given.tolist(), experts, "`experts` after the call")
 
 
-class Agreed:
+class Agreed(PassOn):
     """A communicator that looks at the counts of all ranks before an Alltoallv, as MPI would end
     them without a reason. asked: whether the ranks have told each other anything before."""
 
     def __init__(self, comm):
-        self.comm = comm
-        self.rank = comm.rank
-        self.size = comm.size
+        super().__init__(comm)
         self.asked = False
 
     def Alltoall(self, give, take) -> None:
@@ -151,10 +149,9 @@ class Agreed:
         self.comm.Alltoallv(give, take)
 
     def __getattr__(self, name: str):
-        if name.startswith("__"):
-            raise AttributeError(name)
+        method = super().__getattr__(name)
         self.asked = True
-        return getattr(self.comm, name)
+        return method
 
 
 class Rows(NamedTuple):
@@ -561,14 +558,10 @@ def tensor_layer(route: Callable, comm, x, scores, own, k) -> torch.Tensor:
     return Scatter.apply(_by_all_experts(everything, weights, experts, own), comm)
 
 
-class Sent:
+class Sent(PassOn):
     """A communicator that passes everything on and adds up what this rank sends to others."""
 
-    def __init__(self, comm):
-        self.comm = comm
-        self.rank = comm.rank
-        self.size = comm.size
-        self.nbytes = 0.0
+    nbytes = 0.0
 
     def Alltoall(self, give, take) -> None:
         self.nbytes += give.nbytes * (self.size - 1) / self.size
@@ -747,13 +740,11 @@ def flat(comm, blocks) -> np.ndarray:
     return arrived
 
 
-class Less:
+class Less(PassOn):
     """A communicator whose Alltoall sends a share of the bytes: rows of which others are copies."""
 
     def __init__(self, comm, share: float):
-        self.comm = comm
-        self.rank = comm.rank
-        self.size = comm.size
+        super().__init__(comm)
         self.share = share
 
     def Alltoall(self, blocks, arrived) -> None:

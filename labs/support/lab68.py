@@ -15,17 +15,10 @@ import numpy as np
 import torch
 import virtual
 from labkit import check, expect, launch, nets, timing, world
-from labkit.counting import CallLog, on_every_size
+from labkit.counting import CallLog, PassOn, on_every_size
 from labkit.errors import LabError, counted
 from labkit.scaling import fit_alpha_beta
-from torch.nn.functional import (
-    cross_entropy,
-    embedding,
-    gelu,
-    layer_norm,
-    linear,
-    scaled_dot_product_attention,
-)
+from torch.nn.functional import cross_entropy, gelu, linear, scaled_dot_product_attention
 
 
 @check.exercise("68.1")
@@ -166,19 +159,13 @@ def _tried_inputs(ranks: int) -> list[torch.Tensor]:
 def _tried_part(rank: int, ranks: int) -> Part:
     """A rank's part of a layer with two heads for each rank, and an empty cache."""
     net = GPT(Sizes(characters=5, hidden=4 * ranks, heads=2 * ranks, layers=1, places=8)).double()
-    _tell_norms_apart(net.layers[0])
+    generator = torch.Generator().manual_seed(2)
+    for name, values in net.named_parameters():
+        if "norm" in name:  # as after a training, so that one in place of the other is noticed
+            values.data += torch.rand(values.shape, generator=generator, dtype=values.dtype)
     part = net.parts(rank, ranks)[0]
     part.begin(2, cached_attention)
     return part
-
-
-@torch.no_grad()
-def _tell_norms_apart(layer: Layer) -> None:
-    """Weights as after a training, so that one norm in place of the other is noticed."""
-    generator = torch.Generator().manual_seed(2)
-    for name in ("norm1", "norm2"):
-        for values in layer.pair(name):
-            values += torch.rand(values.shape, generator=generator, dtype=values.dtype)
 
 
 def _try_layer(comm, parallel_layer: Callable) -> dict[int, list]:
@@ -379,26 +366,17 @@ class Sizes(NamedTuple):
         return self.hidden // self.heads
 
 
-_NAMES = ("norm1", "qkv", "out", "norm2", "up", "down")
-
-
 class Layer(torch.nn.Module):
-    """Weights of a layer: norm1, qkv, out, norm2, up, down, each (weight, bias)."""
+    """Weights and biases of a layer."""
 
-    def __init__(self, hidden: int, draw: Callable):
+    def __init__(self, hidden: int):
         super().__init__()
-        shapes = {"qkv": (3, 1), "out": (1, 1), "up": (4, 1), "down": (1, 4)}
-        for name in _NAMES:
-            if name in shapes:
-                outputs, inputs = shapes[name]
-                weight, bias = draw(outputs * hidden, inputs * hidden), draw(outputs * hidden)
-            else:
-                weight, bias = torch.ones(hidden), torch.zeros(hidden)
-            self.register_parameter(f"{name}_weight", torch.nn.Parameter(weight))
-            self.register_parameter(f"{name}_bias", torch.nn.Parameter(bias))
-
-    def pair(self, name: str) -> tuple[torch.Tensor, torch.Tensor]:
-        return getattr(self, f"{name}_weight"), getattr(self, f"{name}_bias")
+        self.norm1 = torch.nn.LayerNorm(hidden)
+        self.qkv = torch.nn.Linear(hidden, 3 * hidden)
+        self.out = torch.nn.Linear(hidden, hidden)
+        self.norm2 = torch.nn.LayerNorm(hidden)
+        self.up = torch.nn.Linear(hidden, 4 * hidden)
+        self.down = torch.nn.Linear(4 * hidden, hidden)
 
 
 class GPT(torch.nn.Module):
@@ -407,26 +385,25 @@ class GPT(torch.nn.Module):
     def __init__(self, sizes: Sizes, seed: int = 0):
         super().__init__()
         self.sizes = sizes
-        generator = torch.Generator().manual_seed(seed)
-
-        def draw(*shape: int) -> torch.Tensor:
-            return 0.05 * torch.randn(*shape, generator=generator)
-
-        self.characters = torch.nn.Parameter(draw(sizes.characters, sizes.hidden))
-        self.places = torch.nn.Parameter(draw(sizes.places, sizes.hidden))
-        self.layers = torch.nn.ModuleList([Layer(sizes.hidden, draw) for _ in range(sizes.layers)])
+        self.characters = torch.nn.Embedding(sizes.characters, sizes.hidden)
+        self.places = torch.nn.Embedding(sizes.places, sizes.hidden)
+        self.layers = torch.nn.ModuleList([Layer(sizes.hidden) for _ in range(sizes.layers)])
         self.norm = torch.nn.LayerNorm(sizes.hidden)
-        self.head = torch.nn.Parameter(draw(sizes.characters, sizes.hidden))
+        self.head = torch.nn.Linear(sizes.hidden, sizes.characters, bias=False)
+        generator = torch.Generator().manual_seed(seed)
+        for name, values in self.named_parameters():
+            if "norm" not in name:
+                torch.nn.init.normal_(values, std=0.05, generator=generator)
 
     def parts(self, rank: int = 0, ranks: int = 1) -> list[Part]:
         return [Part(layer, self.sizes.head, rank, ranks) for layer in self.layers]
 
     def forward(self, tokens, places, parts: Sequence[Part], layer: Callable) -> torch.Tensor:
         """Scores of the next token at each position. tokens, places: (sequences, new)."""
-        values = embedding(tokens, self.characters) + self.places[places]
+        values = self.characters(tokens) + self.places(places)
         for part in parts:
             values = layer(values, part)
-        return linear(self.norm(values), self.head)
+        return self.head(self.norm(values))
 
 
 class Part:
@@ -438,14 +415,19 @@ class Part:
 
     def __init__(self, layer: Layer, head: int, rank: int = 0, ranks: int = 1):
         self.head_size = head
-        thirds = [[third.chunk(ranks)[rank] for third in t.chunk(3)] for t in layer.pair("qkv")]
+        self.norm1, self.norm2 = layer.norm1, layer.norm2
+        thirds = [
+            [third.chunk(ranks)[rank] for third in tensor.chunk(3)]
+            for tensor in (layer.qkv.weight, layer.qkv.bias)
+        ]
         self._qkv = [torch.cat(own) for own in thirds]
-        self._up = [tensor.chunk(ranks)[rank].contiguous() for tensor in layer.pair("up")]
+        self._up = [
+            tensor.chunk(ranks)[rank].contiguous() for tensor in (layer.up.weight, layer.up.bias)
+        ]
         self._out, self._down = (
-            layer.pair(name)[0].chunk(ranks, dim=1)[rank].contiguous() for name in ("out", "down")
+            whole.weight.chunk(ranks, dim=1)[rank].contiguous() for whole in (layer.out, layer.down)
         )
-        self._norms = layer.pair("norm1"), layer.pair("norm2")
-        self.out_bias, self.down_bias = (layer.pair(name)[1] for name in ("out", "down"))
+        self.out_bias, self.down_bias = layer.out.bias, layer.down.bias
         self.attend: Callable = cached_attention
         self.caches: list[dict] = []
 
@@ -461,12 +443,6 @@ class Part:
     def empty(self, sequences: int) -> dict[str, torch.Tensor]:
         like = self._qkv[0]
         return empty_cache(sequences, self.heads, self.head_size, like)
-
-    def norm1(self, values: torch.Tensor) -> torch.Tensor:
-        return layer_norm(values, values.shape[-1:], *self._norms[0])
-
-    def norm2(self, values: torch.Tensor) -> torch.Tensor:
-        return layer_norm(values, values.shape[-1:], *self._norms[1])
 
     def attention(self, values: torch.Tensor) -> torch.Tensor:
         """values: (sequences, new, hidden). Each cache serves an equal share of the sequences."""
@@ -501,18 +477,13 @@ def whole_layer(entering: torch.Tensor, part: Part) -> torch.Tensor:
     return middle + part.mlp(part.norm2(middle)) + part.down_bias
 
 
-@torch.inference_mode()
 def recompute(net: GPT, prompt: torch.Tensor, count: int) -> torch.Tensor:
     """The `count` most likely next tokens of each sequence; each step computes all positions
     again."""
     tokens = prompt
+    decoder = Decoder(net, _without_cache)
     for _ in range(count):
-        parts = net.parts()
-        for part in parts:
-            part.begin(len(tokens), _without_cache)
-        places = torch.arange(tokens.shape[1], device=tokens.device)
-        scores = net(tokens, places.expand_as(tokens), parts, whole_layer)
-        tokens = torch.cat([tokens, scores[:, -1:].argmax(-1)], dim=1)
+        tokens = torch.cat([tokens, decoder.prefill(tokens)], dim=1)
     return tokens[:, prompt.shape[1] :]
 
 
@@ -680,16 +651,12 @@ def classifier(samples, epochs: int = 10) -> torch.nn.Module:
     return net
 
 
-class Traffic:
+class Traffic(PassOn):
     """A communicator that counts allreduces, their bytes, and the seconds spent in them."""
 
-    def __init__(self, comm):
-        self.comm = comm
-        self.rank = comm.rank
-        self.size = comm.size
-        self.calls = 0
-        self.nbytes = 0
-        self.seconds = 0.0
+    calls = 0
+    nbytes = 0
+    seconds = 0.0
 
     def Allreduce(self, own, total) -> None:
         begin = time.perf_counter()
@@ -697,11 +664,6 @@ class Traffic:
         self.seconds += time.perf_counter() - begin
         self.calls += 1
         self.nbytes += total.nbytes
-
-    def __getattr__(self, name: str):
-        if name.startswith("__"):
-            raise AttributeError(name)
-        return getattr(self.comm, name)
 
 
 class Generated(NamedTuple):

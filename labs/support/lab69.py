@@ -78,7 +78,6 @@ def _expect_shards(shards: Sequence[torch.Tensor], flat: torch.Tensor, size: int
     want = torch.cat([flat, torch.zeros(size * each - n)])
     rows = want.view(each, size).T.flatten()
     slips = {"each rank has consecutive numbers, not every so many-th": rows}
-    slips = slips if not torch.equal(rows, want) else {}
     expect.close(together, want, "All shards, one after the other", slips=slips)
     kept = max(shard.untyped_storage().nbytes() for shard in shards)
     told = f"A shard of {each} numbers keeps {kept} bytes of memory, because it is a view of all"
@@ -135,7 +134,6 @@ def averaged_in_shards(start, finish, norm, before, after, shard_of, patience, r
                     "this is the shard of the rank's own gradient": got["own"][layer],
                 }
                 what = f"{where}: the gradient of layer {layer}'s shard"
-                slips = slips if size > 1 else {}
                 expect.close(ours, mean, what, rtol=1e-4, atol=1e-6, slips=slips)
             what = f"{where}: the norm of all gradients"
             slips = got["wrong norms"]
@@ -158,7 +156,6 @@ def next_one_in_flight(prefetch, after, shard_of, patience, ranks):
                     "launch the next gather, of layer i + direction, and do not wait for it": [],
                     "in the backward pass the next layer is i - 1": other,
                 }
-                slips = {words: slip for words, slip in slips.items() if slip != following}
                 told = f"{where}, {event.where}: gathers in flight"
                 expect.equal(event.in_flight, following, told, slips=slips)
                 told = f"{where}, {event.where}: layers whose full parameters take memory"
@@ -687,7 +684,8 @@ def _traced(profile: profiling.Profile, file: Path) -> Traced:
     for number in profile.middle:
         rows = rows_of(rank.spans[number])
         lasts += sum(end - begin for begin, end in rows["gathers"])
-        hidden += sum(shared(gather, rows["computes"]) for gather in rows["gathers"])
+        for gather in rows["gathers"]:
+            hidden += profiling.length(profiling.common([gather], rows["computes"]))
     median = profile.middle[0]
     zero = rank.steps[median][0]
     rows = {
@@ -704,24 +702,18 @@ def rows_of(spans: Sequence) -> dict[str, list[Interval]]:
     spans are not counted, as hooks wait in them. And its collectives."""
     # A fork's own thread is not in Python's list by its number.
     here = (threading.current_thread().name, f"thread {threading.get_native_id()}")
-    computes: list[Interval] = []
-    for span in sorted(spans, key=lambda span: span.begin):
-        operator = span.name.startswith("aten::") and span.thread in here
-        if span.kind == "compute" and (operator or span.thread.startswith("GPU")):
-            if computes and span.begin <= computes[-1][1]:
-                computes[-1] = (computes[-1][0], max(computes[-1][1], span.end))
-            else:
-                computes.append((span.begin, span.end))
-    rows = {"computes": computes}
+    computes = [
+        (span.begin, span.end)
+        for span in spans
+        if span.kind == "compute"
+        and (
+            span.thread.startswith("GPU") or span.name.startswith("aten::") and span.thread in here
+        )
+    ]
+    rows = {"computes": profiling.union(computes)}
     for name, pattern in _SPANS.items():
         rows[name] = [(span.begin, span.end) for span in spans if pattern.search(span.name)]
     return rows
-
-
-def shared(interval: Interval, others: Sequence[Interval]) -> float:
-    """Seconds of the interval that lie in the others, which are disjoint."""
-    begin, end = interval
-    return sum(max(0.0, min(end, after) - max(begin, before)) for before, after in others)
 
 
 def draw_steps(traced: dict[str, Traced], title: str):

@@ -75,9 +75,7 @@ class Run:
             f"at most {max(self.sent)} messages and {_bytes(max(self.sent_bytes))} sent per rank"
         )
         cluster = f"{counted(self.ranks, 'rank')} of {self.cluster.machine.name}"
-        return (
-            f"<{self.name} on {cluster}: {human(self.time)}, {busiest}, {max(self.steps)} rounds>"
-        )
+        return f"<{self.name} on {cluster}: {human(self.time)}, {busiest}, {max(self.steps)} steps>"
 
     def spans(self) -> list[list[trace.Span]]:
         """By rank, in order: what it did when. The run must have been made with trace=True."""
@@ -145,10 +143,10 @@ class Run:
         self._count("sent", self.sent, "messages", "sends", at_most, exactly, named)
 
     def expect_steps(self, at_most=None, *, exactly=None, named: str = "") -> None:
-        """Fail unless the run took at most (or exactly) so many rounds, on the rank that took the
+        """Fail unless the run took at most (or exactly) so many steps, on the rank that took the
         most."""
         steps = [max(self.steps)]
-        self._count("took", steps, "rounds", "takes", at_most, exactly, named)
+        self._count("took", steps, "steps", "takes", at_most, exactly, named)
 
     def _count(self, did, counts, noun, does, at_most, exactly, named, slack=0.0) -> None:
         if (at_most is None) == (exactly is None):

@@ -55,10 +55,10 @@ def test_static_batches_take_as_long_as_their_longest():
 
 @pytest.mark.parametrize(
     ("program", "arguments"),
-    [(lab68.together, ()), (lab68.two_pools, (1,)), (lab68.two_pools, (2,))],
+    [(lab68.one_pool, ()), (lab68.two_pools, (1,)), (lab68.two_pools, (2,))],
 )
 def test_pools_make_every_token_once_and_in_time(program, arguments):
-    asked = lab68.load(40, 10.0, 8)
+    asked = lab68.demand(40, 10.0, 8)
     run = virtual.Cluster(1, 3, "h100_ndr").run(program, asked, WORK, *arguments)
     counts = np.zeros(40, int)
     for of_rank in run.results:
@@ -71,6 +71,6 @@ def test_pools_make_every_token_once_and_in_time(program, arguments):
 
 
 def test_an_idle_rank_sees_a_prefill_and_then_steps():
-    asked = lab68.Load([1.0], [3])
-    (times,) = virtual.Cluster(1, 1, "h100_ndr").run(lab68.together, asked, WORK).results
+    asked = lab68.Demand([1.0], [3])
+    (times,) = virtual.Cluster(1, 1, "h100_ndr").run(lab68.one_pool, asked, WORK).results
     assert times[0] == pytest.approx([1.05, 1.061, 1.072])

@@ -46,7 +46,7 @@ def test_counters_links_and_node_links():
 def test_a_run_says_in_a_line_what_it_was():
     line = (
         "<ring_sum on 8 ranks of ideal: 14.2 µs, at most 14 messages and 224 bytes sent per rank,"
-        " 14 rounds>"
+        " 14 steps>"
     )
     assert repr(ran(ring_sum)) == line
     assert "1.23 MB" in repr(
@@ -150,7 +150,7 @@ SENTENCES = [  # a run, what is expected of it, and what is said: "" where it is
     (WHOLE, lambda run: (run.expect_results(SUM), run.expect_sent(1.75, unit=128, named="a ring")),
      f"{RIGHT}each rank sent 7.00 vectors; a ring sends 1.75."),
     (WHOLE, lambda run: (run.expect_results(SUM), run.expect_steps(3, named="a tree")),
-     f"{RIGHT}it took 7 rounds; a tree takes 3."),
+     f"{RIGHT}it took 7 steps; a tree takes 3."),
     (WHOLE, lambda run: (run.expect_results(SUM), run.expect_messages(exactly=14)),
      f"{RIGHT}each rank sent 7 messages; it should be 14."),
     (TREE, lambda run: run.expect_sent(2, unit=128),

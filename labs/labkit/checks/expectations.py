@@ -189,7 +189,7 @@ def _first_difference(got, want, where: str = "") -> str | None:
     at = f" at {where}" if where else ""
     if isinstance(want, dict) and isinstance(got, dict):
         if set(got) != set(want):
-            return f"expected the keys {sorted(want, key=str)}{at}, got {sorted(got, key=str)}."
+            return f"expected the keys {sorted(map(str, want))}{at}, got {sorted(map(str, got))}."
         pairs = [(f"[{key!r}]", got[key], want[key]) for key in want]
     elif isinstance(want, (list, tuple)) and isinstance(got, (list, tuple)):
         if len(got) != len(want):
@@ -233,7 +233,7 @@ def _close(got, want, what: str, rtol: float, atol: float) -> None:
     if isinstance(want, dict) and isinstance(got, dict):
         if set(got) != set(want):
             raise CheckFailed(
-                f"{what}: expected the keys {sorted(want, key=str)}, got {sorted(got, key=str)}."
+                f"{what}: expected the keys {sorted(map(str, want))}, got {sorted(map(str, got))}."
             )
         for key in want:
             _close(got[key], want[key], f"{what} [{key!r}]", rtol, atol)
@@ -248,8 +248,8 @@ def _close(got, want, what: str, rtol: float, atol: float) -> None:
     # and inf.
     with np.errstate(all="ignore"):
         try:
-            if np.asarray(got).dtype.kind in "US":
-                raise TypeError("digits in quotes are text")
+            if np.asarray(got).dtype.kind in "US":  # numpy would read numbers in strings
+                raise TypeError
             got = np.asarray(got, dtype=float)
             want = np.asarray(want, dtype=float)
         except (TypeError, ValueError):

@@ -10,8 +10,10 @@ rank.
 | `record` | runs a step several times and gives the `Profile` |
 | `Profile` | the table of the parts of a step, its operators, its picture, its trace for Perfetto |
 | `span`, `mark` | what a thread does in a block; a request, from its start to its end |
+| `union`, `common`, `length` | of intervals: disjoint ones, the moments in two unions, seconds |
 """
 
+from labkit.profiling.parts import common, length, union
 from labkit.profiling.profile import Profile
 from labkit.profiling.recording import record
 from labkit.profiling.spans import mark, span

@@ -23,6 +23,8 @@ WRONG = [
           "expected"),
     Wrong("02.1", "the operations of both ways written into the table", _FLOPS,
           'table["flops"] *= 3\n    return table.flops.sum() * pictures * epochs', "`table` was changed"),
+    Wrong("02.1", "a string", _FLOPS, "return f'{3 * table.flops.sum() * pictures * epochs}'",
+          "expected numbers, got '1200.0'"),
     Wrong("02.2", "a column of bytes put into the table", [_NUMBERS, "return 4 * numbers"],
           ['table["bytes"] = 16 * table.parameters + 4 * batch * table.activations',
            "return table.bytes.sum()"], "`table` was changed"),

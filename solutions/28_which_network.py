@@ -41,8 +41,8 @@ lab.start("28_which_network")
 
 # %% tags=["parameters"]
 gpus = 8  # on each network, a power of two
-nodes = 8  # of 8 GPUs, where nodes have several cards
-pictures = 64  # of each GPU in a training step
+nodes = 8  # of 8 GPUs, where nodes have several NICs
+images = 64  # of each GPU in a training step
 
 # %% [markdown]
 # ## 1. The same GPUs, nine networks
@@ -218,7 +218,7 @@ plots.lines(
     curves,
     xlabel="bytes of the vector",
     ylabel="ms, simulated",
-    title="Left latency parts the networks, right bandwidth",
+    title="Latency separates the networks for short vectors, bandwidth for long ones",
     logx=True,
     logy=True,
     xbytes=True,
@@ -335,9 +335,8 @@ predict.right("28.2", network=largest, kilobytes=balances[largest])
 # For this reason PyTorch's DDP (DistributedDataParallel) and [Horovod](@horovod) combine gradients
 # into longer messages (labs 32 and 44).
 #
-# ## 3. How many network cards?
-# A node can have several NICs, which names and plots in this lab call *cards*. A DGX H100 has eight
-# GPUs and eight NICs of 400 Gb/s.
+# ## 3. How many NICs?
+# A node can have several NICs. A DGX H100 has eight GPUs and eight NICs of 400 Gb/s.
 #
 # Now we take 8 nodes of 8 GPUs. `lab28.torus_allreduce` is the allreduce in two dimensions from lab
 # 26: each GPU of a node sends one part of the vector to the other nodes, and the GPUs share the
@@ -356,9 +355,9 @@ predict("28.2", torus_gain=6, ring_gain=1, longer="one NDR")  # two numbers, and
 
 
 # %%
-def on_cards(network, cards, nbytes, flat=False):
-    """Simulated seconds on nodes of 8 GPUs with so many cards each."""
-    numbers = virtual.machine(lab28.NETWORKS[network]).but(nics=cards, handshake=0.0)
+def over_nics(network, nics, nbytes, flat=False):
+    """Simulated seconds on nodes of 8 GPUs with so many NICs each."""
+    numbers = virtual.machine(lab28.NETWORKS[network]).but(nics=nics, handshake=0.0)
     cluster = virtual.Cluster(nodes, 8, numbers)
     vector = virtual.vector(np.ones(8 * nodes), stands_for=nbytes)
     if flat:
@@ -366,24 +365,24 @@ def on_cards(network, cards, nbytes, flat=False):
     return cluster.run(lab28.torus_allreduce, vector, 8).time
 
 
-cards = (1, 2, 4, 8)
+nics = (1, 2, 4, 8)
 times = {}
 for name in ("10 GbE", "EDR", "NDR"):
-    times[name] = {count: 1e3 * on_cards(name, count, 1e8) for count in cards}
-times["EDR, flat ring"] = {count: 1e3 * on_cards("EDR", count, 1e8, flat=True) for count in cards}
+    times[name] = {count: 1e3 * over_nics(name, count, 1e8) for count in nics}
+times["EDR, flat ring"] = {count: 1e3 * over_nics("EDR", count, 1e8, flat=True) for count in nics}
 short = {
-    f"{name}, 4 B": {count: 1e3 * on_cards(name, count, 4) for count in cards}
+    f"{name}, 4 B": {count: 1e3 * over_nics(name, count, 4) for count in nics}
     for name in ("EDR", "NDR")
 }
 table = pandas.DataFrame({**times, **short}).T
-print("ms, simulated, by cards of a node:", table.to_string(float_format="{:.3g}".format), sep="\n")
+print("ms, simulated, by NICs of a node:", table.to_string(float_format="{:.3g}".format), sep="\n")
 
 # %%
 plots.lines(
     times,
-    xlabel="cards of a node",
+    xlabel="NICs of a node",
     ylabel="ms, simulated",
-    title="More cards help the way that uses them (100 MB)",
+    title="More NICs help the algorithm that uses them (100 MB)",
     logx=True,
     logy=True,
 )
@@ -477,24 +476,24 @@ predict("28.3", percent_A100=84, percent_P100=0, networks_without_waiting=5)
 # %%
 for gpu in lab28.GPUS:
     print(
-        f"{gpu.name}: {gpu.images:g} images/s, a step of {1e3 * pictures / gpu.images:.0f} ms."
+        f"{gpu.name}: {gpu.images:g} images/s, a step of {1e3 * images / gpu.images:.0f} ms."
         f" {gpu.source}"
     )
 rows = {}
-shares = {}  # (network, GPU) -> share of the step, with the whole way back as cover
+shares = {}  # (network, GPU) -> share of the step, with the whole backward pass hidden
 for name in lab28.NETWORKS:
     if name == "NVLink":
         continue  # here it ends at the node
-    exchange = on_cards(name, 1, lab28.RESNET50.gradient)
+    exchange = over_nics(name, 1, lab28.RESNET50.gradient)
     rows[name] = {"exchange, ms": f"{1e3 * exchange:.1f}"}
     for gpu in lab28.GPUS:
-        bare = waiting(pictures / gpu.images, exchange, 0)
-        shares[name, gpu.name] = waiting(pictures / gpu.images, exchange, 2 / 3)
+        bare = waiting(images / gpu.images, exchange, 0)
+        shares[name, gpu.name] = waiting(images / gpu.images, exchange, 2 / 3)
         rows[name][gpu.name] = f"{bare:.0%} to {shares[name, gpu.name]:.0%}"
-    record.add("simulated step", network=name, exchange=exchange, pictures=pictures)
+    record.add("simulated step", network=name, exchange=exchange, images=images)
 table = pandas.DataFrame(rows).T
 print(
-    "\nShare of the step that waits, nothing hidden to all of the way back:",
+    "\nShare of the step that waits, from nothing hidden to the whole backward pass hidden:",
     table.to_string(),
     sep="\n",
 )
@@ -553,9 +552,9 @@ print(point.source)
 #
 # For the results above this means that a factor of ten between two networks for long vectors is
 # reliable, but a difference of ten percent says nothing. That an A100 can "just" hide its allreduce
-# at 100 Gb/s is therefore not certain: it has 17 ms in which to hide 16 or 17 ms. That it cannot do
+# at 100 Gb/s is therefore not certain: it has 17 ms in which to hide 15 to 17 ms. That it cannot do
 # so at 10 Gb/s is certain. This control did not cover TCP, nor messages of a few bytes. That TCP
-# takes nine times as long for 4 B is only as reliable as the latency that we estimated.
+# takes seven times as long as RDMA for 4 B is only as reliable as the latency that we estimated.
 #
 # ## 5. Which processor?
 # The network is one limit of a processor, and its memory is another one. The **roofline** model
@@ -606,7 +605,7 @@ predict("28.3", operations_a_byte=1, percent_H100=0.34)
 # which came from Habana.)
 #
 # We compare the processors in three cases from VGG-16: the layer fc6 with 1 image and with 256
-# images, and the convolution conv4_2 with 32 images. (The tables call images *pictures*.)
+# images, and the convolution conv4_2 with 32 images.
 
 # %%
 rows = {}
@@ -633,7 +632,7 @@ for device in lab28.DEVICES[:7]:
     roofs[device.name] = (intensities, most)
 plots.lines(
     roofs,
-    xlabel="operations a byte",
+    xlabel="operations per byte",
     ylabel="10¹² operations/s, by the data sheet",
     title="Left of the ridge memory decides, right of it the peak",
     logx=True,
@@ -649,7 +648,7 @@ for device in lab28.DEVICES:
         place = lab28.intensity(layer, count, device.size)
         most = attainable(place, device.peak, device.bandwidth)
         text = f"{most / 1e12:.3g} ({most / device.peak:.1%})"
-        rows[device.name][f"{layer}, pictures: {count}"] = text
+        rows[device.name][f"{layer}, images: {count}"] = text
 print("At most, 10¹² operations/s (of the peak), by the data sheets:")
 print(pandas.DataFrame(rows).T.to_string())
 h100 = next(device for device in lab28.DEVICES if device.name == "H100")
@@ -727,8 +726,8 @@ for gpu in lab28.GPUS:
 # byte that are necessary if the network should not be the limit. This takes about 5 minutes.
 
 # %%
-step = pictures * lab28.RESNET50.flops / (2 * lab28.RESNET50.gradient)
-print(f"ResNet-50, {pictures} pictures a step: {step:,.0f} operations for each byte sent")
+step = images * lab28.RESNET50.flops / (2 * lab28.RESNET50.gradient)
+print(f"ResNet-50, {images} images a step: {step:,.0f} operations for each byte sent")
 for gpu in lab28.GPUS:
     speed = gpu.images * lab28.RESNET50.flops  # operations/s that training reaches, not the peak
     needed = {

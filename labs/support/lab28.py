@@ -24,7 +24,7 @@ def time_of_an_allreduce(allreduce_time):
                 vector = virtual.vector(np.ones(64), stands_for=nbytes)
                 want = 1e6 * virtual.Cluster(p, 1, machine).run(allreduce, vector).time
                 lg = math.log2(p)
-                # Μs; of the whole vector, once.
+                # In µs; `transfer` is that of the whole vector, once.
                 latency, transfer = 1e6 * alpha, 1e6 * nbytes / rate
                 share = (p - 1) / p
                 if nbytes <= 2048:
@@ -48,7 +48,9 @@ def time_of_an_allreduce(allreduce_time):
                 with check.case(where):
                     got = allreduce_time(nbytes, p, alpha, 1 / rate)
                     expect(got is not None, "allreduce_time returns nothing. Add a `return`.")
-                    expect.close(1e6 * got, want, "µs, beside the virtual cluster's", slips=slips)
+                    expect.close(
+                        1e6 * got, want, "µs, compared with the virtual cluster's", slips=slips
+                    )
 
 
 @check.exercise("28.2")
@@ -82,19 +84,21 @@ def share_that_waits(waiting):
     ):
         uncovered = exchange - hidden * compute
         exposed = max(0, uncovered)
-        with check.case(f"{compute} s of computing, {exchange} s of exchange, hidden {hidden:.2f}"):
+        with check.case(
+            f"{compute} s of computation, {exchange} s of exchange, hidden {hidden:.2f}"
+        ):
             expect.close(
                 waiting(compute, exchange, hidden),
                 exposed / (compute + exposed),
                 "the share that waits",
                 slips={
-                    "where all is covered nobody waits: it is 0, not less": (
+                    "where all of the exchange is hidden the share is 0, not less": (
                         uncovered / (compute + uncovered)
                     ),
-                    "hidden is a share of the computing, not of the exchange": (
+                    "hidden is a share of the computation, not of the exchange": (
                         (1 - hidden) * exchange / (compute + (1 - hidden) * exchange)
                     ),
-                    "that is a share of the computing; a step is longer": exposed / compute,
+                    "that is a share of the computation; a step is longer": exposed / compute,
                 },
             )
 
@@ -277,18 +281,18 @@ DEVICES = (
 
 # Numbers in and out, a picture.
 _SHAPES = {"fc6": (25088, 4096), "conv4_2": (512 * 28 * 28, 512 * 28 * 28)}
-LAYERS = (("fc6", 1), ("fc6", 256), ("conv4_2", 32))  # of VGG-16, with so many pictures
+LAYERS = (("fc6", 1), ("fc6", 256), ("conv4_2", 32))  # of VGG-16, with so many images
 
 
-def intensity(layer: str, pictures: int, size: int) -> float:
+def intensity(layer: str, images: int, size: int) -> float:
     """Operations of a layer of VGG-16 on its way forward, for each byte that it moves at least.
 
     It reads its parameters once and each picture's numbers, and writes each picture's numbers.
     size: bytes of a number.
     """
     (row,) = nets.layer_table("vgg16").query("layer == @layer").itertuples()
-    moved = row.parameters + pictures * sum(_SHAPES[layer])
-    return pictures * row.flops / (size * moved)
+    moved = row.parameters + images * sum(_SHAPES[layer])
+    return images * row.flops / (size * moved)
 
 
 _NVIDIA = (

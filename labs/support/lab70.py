@@ -149,7 +149,6 @@ def watch_saves(write):
                 patches.enter_context(
                     patch.object(pathlib._NormalAccessor, name, staticmethod(noted))
                 )
-        before = len(os.listdir("/proc/self/fd"))
         for _ in range(2):
             path.write_bytes(OLD)
             for source in sources:
@@ -162,7 +161,9 @@ def watch_saves(write):
             finally:
                 sys.settrace(tracer)
             sources |= {call[1] for call in calls if call[0] == "rename"}
-        left_open = len(os.listdir("/proc/self/fd")) - before
+        # Of this folder alone: other threads of a notebook open and close files meanwhile.
+        links = map(os.path.realpath, Path("/proc/self/fd").iterdir())
+        left_open = any(link.startswith(str(path.parent)) for link in links)
         return SimpleNamespace(
             path=str(path),
             moments=moments,
@@ -216,7 +217,7 @@ def youngs_interval(interval, lost):
         for seconds in (right / 3, right, 3 * right):
             share = save / seconds + seconds / mtbf / 2
             slips = {
-                "a failure costs half an interval in the mean": save / seconds + seconds / mtbf,
+                "a failure costs half an interval on average": save / seconds + seconds / mtbf,
                 "this is the saving alone": save / seconds,
                 "this is the repeating alone": seconds / mtbf / 2,
                 "you divided by `every + save`; `save / every` is asked": (
@@ -551,9 +552,14 @@ def _try_at(comm, capture: Callable, restore: Callable, stop: int) -> dict:
     result["after"] = [training.advance() for _ in range(LAST - stop)]
     if stored or result["holders"] != [0]:
         return result
+    if "random" not in state:
+        raise LabError('The dict that `capture` returns has no key "random".')
     fresh = Training(comm, seed=7, batch=BATCH)
     fresh.advance()
+    keys = set(state)
     restore(fresh, state, comm)
+    if set(state) != keys:
+        raise LabError("`restore` has changed the keys of the dict; it belongs to the caller.")
     if not isinstance(fresh.noise, np.random.Generator):
         raise LabError(
             "training.noise is no generator any more: assign training.noise.bit_generator.state."

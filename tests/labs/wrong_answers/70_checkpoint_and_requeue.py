@@ -29,6 +29,10 @@ WRONG = [
           "cannot be stored and read again"),
     Wrong("70.1", "capture draws", "    everybody =", "    training.noise.normal()\n    everybody =",
           "has changed the training"),
+    Wrong("70.1", "another key", ['state["random"] = everybody', 'state["random"][comm.rank]'],
+          ['state["states"] = everybody', 'state["states"][comm.rank]'], 'has no key "random"'),
+    Wrong("70.1", "takes the random states out of the dict", 'state["random"][comm.rank]',
+          'state.pop("random")[comm.rank]', "has changed the keys of the dict"),
     Wrong("70.2", "into the file itself", ["open(temporary", "    os.replace(temporary, path)\n"],
           ["open(path", ""], "the file is empty"),
     Wrong("70.2", "appends", '"wb"', '"ab"', "behind what a killed save had left"),
@@ -69,7 +73,7 @@ WRONG = [
           "The 2 is missing"),
     Wrong("70.4", "no root", "math.sqrt(2 * save * mtbf)", "2 * save * mtbf", "its square"),
     Wrong("70.4", "a whole interval is lost", "every / (2 * mtbf)", "every / mtbf",
-          "half an interval in the mean"),
+          "half an interval on average"),
     Wrong("70.4", "only the saves", " + every / (2 * mtbf)", "", "the saving alone"),
     Wrong("70.4", "only the repeating", "save / every + every", "every", "the repeating alone"),
     Wrong("70.4", "saves against the mtbf", "save / every", "save / mtbf", "the share that is lost"),
@@ -142,6 +146,11 @@ RIGHT = [
     Right("70.2", "paths' methods, no buffer", [
         'with open(temporary, "wb") as file', "        file.flush()\n", "os.replace(temporary, path)"], [
         'with temporary.open("wb", buffering=0) as file', "", "temporary.replace(path)"]),
+    Right("70.2", "renamed before the file is closed, and the same name for all files", [
+        'path.with_name(path.name + ".new")', "    os.replace(temporary, path)\n",
+        "        os.fsync(file.fileno())\n"], [
+        'path.parent / "a.new"', "",
+        "        os.fsync(file.fileno())\n        os.replace(temporary, path)\n"]),
     Right("70.2", "os.rename, suffix", [
         'path.with_name(path.name + ".new")', "os.replace(temporary, path)"], [
         'path.with_suffix(".tmp")', "os.rename(str(temporary), str(path))"]),

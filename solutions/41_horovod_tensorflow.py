@@ -269,7 +269,8 @@ def step_of_all(net):
     Before the first step all nets are rank 0's.
     """
     ### BEGIN SOLUTION
-    # Across ranks: the rate grows with them, all begin with rank 0's variables, and share their gradients.
+    # Across ranks: the rate grows with them, all begin with rank 0's variables, and share their
+    # gradients.
     optimizer = keras.optimizers.SGD(rate_per_rank * hvd.size())
     begin_equal(net, optimizer)
     return make_step(net, optimizer, hvd.DistributedGradientTape)

@@ -441,7 +441,8 @@ minutes = interval(own_save, mtbf) / 60
 percent = 100 * lost(60 * minutes, own_save, mtbf)
 record.add("save", seconds=took, bytes=len(content), bytes_per_second=rate)
 print(
-    f"12 GB at this rate: {own_save:.0f} s; one save every {minutes:.0f} minutes, {percent:.1f} % lost"
+    f"12 GB at this rate: {own_save:.0f} s; one save every {minutes:.0f} minutes,"
+    f" {percent:.1f} % lost"
 )
 
 # %% [markdown]

@@ -282,7 +282,8 @@ check("41.3", by_tape)
 # Keras' `fit` hides the training loop, so the changes go into its arguments.
 #
 # - `hvd_keras.DistributedOptimizer(optimizer)` is an optimizer around yours, which applies mean
-#   gradients.
+#   gradients. It takes the place of the tape of 41.3: with both, each gradient would be averaged
+#   twice.
 # - **Callbacks** are objects whose methods `fit` calls before and after each step and [epoch](../labs/GLOSSARY.md#epoch). Two
 #   callbacks of Horovod do the rest: `hvd_keras.callbacks.BroadcastGlobalVariablesCallback(0)`
 #   gives all ranks the variables of rank 0, and `hvd_keras.callbacks.MetricAverageCallback()`

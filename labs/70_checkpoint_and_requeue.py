@@ -414,7 +414,8 @@ minutes = interval(own_save, mtbf) / 60
 percent = 100 * lost(60 * minutes, own_save, mtbf)
 record.add("save", seconds=took, bytes=len(content), bytes_per_second=rate)
 print(
-    f"12 GB at this rate: {own_save:.0f} s; a save each {minutes:.0f} minutes, {percent:.1f} % lost"
+    f"12 GB at this rate: {own_save:.0f} s; one save every {minutes:.0f} minutes,"
+    f" {percent:.1f} % lost"
 )
 
 
@@ -433,7 +434,7 @@ print(
 #     heard = []
 #     before = signal.signal(signal.SIGUSR1, lambda number, frame: heard.append(number))
 #     …                                       # the training; stopped() returns bool(heard)
-#     signal.signal(signal.SIGUSR1, before)   # the end: the signal does again what it did
+#     signal.signal(signal.SIGUSR1, before)   # at the end: the earlier handler again
 #
 # The loop calls `stopped()` after each step. But the ranks do not receive the signal at the same
 # time. If rank 1 leaves after step 7 while rank 0 begins step 8, rank 0 waits forever, because its

@@ -269,7 +269,8 @@ def step_of_all(net):
     Before the first step all nets are rank 0's.
     """
     ### BEGIN SOLUTION
-    # Across ranks: the rate grows with them, all begin with rank 0's variables, and share their gradients.
+    # Across ranks: the rate grows with them, all begin with rank 0's variables, and share their
+    # gradients.
     optimizer = keras.optimizers.SGD(rate_per_rank * hvd.size())
     begin_equal(net, optimizer)
     return make_step(net, optimizer, hvd.DistributedGradientTape)
@@ -295,7 +296,8 @@ check("41.3", by_tape)
 # Keras' `fit` hides the training loop, so the changes go into its arguments.
 #
 # - `hvd_keras.DistributedOptimizer(optimizer)` is an optimizer around yours, which applies mean
-#   gradients.
+#   gradients. It takes the place of the tape of 41.3: with both, each gradient would be averaged
+#   twice.
 # - **Callbacks** are objects whose methods `fit` calls before and after each step and epoch. Two
 #   callbacks of Horovod do the rest: `hvd_keras.callbacks.BroadcastGlobalVariablesCallback(0)`
 #   gives all ranks the variables of rank 0, and `hvd_keras.callbacks.MetricAverageCallback()`

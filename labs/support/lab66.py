@@ -123,7 +123,10 @@ class Agreed(PassOn):
         self.comm.Alltoall(give, take)
 
     def Alltoallv(self, give, take) -> None:
-        counts = [[int(number) for number in side[1]] for side in (give, take)]
+        if not all(isinstance(side, list | tuple) for side in (give, take)):
+            told = "Alltoallv takes [tensor, counts] from both sides, or it sends equal parts."
+            raise CheckFailed(told)
+        counts = [_counts(side[1]) for side in (give, take)]
         for does, numbers, side in zip(("sends", "receives"), counts, (give, take), strict=True):
             size = math.prod(side[0].shape)
             what = (
@@ -152,6 +155,11 @@ class Agreed(PassOn):
         method = super().__getattr__(name)
         self.asked = True
         return method
+
+
+def _counts(given) -> list[int]:
+    """The counts of mpi4py's `counts`, or of its `(counts, displacements)`."""
+    return [int(number) for number in (given[0] if np.ndim(given[0]) else given)]
 
 
 class Rows(NamedTuple):

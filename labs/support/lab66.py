@@ -123,7 +123,10 @@ class Agreed(PassOn):
         self.comm.Alltoall(give, take)
 
     def Alltoallv(self, give, take) -> None:
-        counts = [[int(number) for number in side[1]] for side in (give, take)]
+        if not all(isinstance(side, list | tuple) for side in (give, take)):
+            told = "Alltoallv takes [tensor, counts] from both sides, or it sends equal parts."
+            raise CheckFailed(told)
+        counts = [_counts(side[1]) for side in (give, take)]
         for does, numbers, side in zip(("sends", "receives"), counts, (give, take), strict=True):
             size = math.prod(side[0].shape)
             what = (
@@ -152,6 +155,11 @@ class Agreed(PassOn):
         method = super().__getattr__(name)
         self.asked = True
         return method
+
+
+def _counts(given) -> list[int]:
+    """The counts of mpi4py's `counts`, or of its `(counts, displacements)`."""
+    return [int(number) for number in (given[0] if np.ndim(given[0]) else given)]
 
 
 class Rows(NamedTuple):
@@ -586,19 +594,12 @@ def scores_for(sizes: Sizes, ranks: int, share: float) -> torch.Tensor:
     are spread evenly."""
     first = sizes.count // ranks
     scores = torch.randn(sizes.tokens, sizes.count, generator=torch.Generator().manual_seed(2))
-    near = far = 0
-    for token in range(sizes.tokens):
-        here = math.floor((token + 1) * share * sizes.chosen) - math.floor(
-            token * share * sizes.chosen
-        )
-        for choice in range(sizes.chosen):
-            if choice < here or first == sizes.count:
-                number = near % first
-                near += 1
-            else:
-                number = first + far % (sizes.count - first)
-                far += 1
-            scores[token, number] += 10
+    edges = np.floor(np.arange(sizes.tokens + 1) * share * sizes.chosen)
+    here = np.arange(sizes.chosen) < np.diff(edges)[:, None]
+    here |= first == sizes.count
+    near, far = (np.cumsum(which).reshape(here.shape) - 1 for which in (here, ~here))
+    numbers = np.where(here, near % first, first + far % max(1, sizes.count - first))
+    scores[torch.arange(sizes.tokens)[:, None], torch.from_numpy(numbers)] += 10
     return scores
 
 

@@ -86,6 +86,7 @@ WRONG = [
           _GRADIENT.replace("ctx.received, ctx.sent", "ctx.sent, ctx.received"), "Are `sent` and `received` exchanged"),
     Wrong("66.3", "counts in exchanged roles", _CALL,
           "    comm.Alltoallv([rows, incoming], [arrived, outgoing])", "Are `sent` and `received` exchanged"),
+    Wrong("66.3", "no counts", _CALL, "    comm.Alltoallv(rows, arrived)", "takes [tensor, counts]"),
     Wrong("66.3", "parts of one length", _CALL, "    comm.Alltoall(rows, arrived)", "use Alltoallv"),
     Wrong("66.3", "numbers are sent, rows received", _INCOMING, "    incoming = received", "MPI counts numbers"),
     Wrong("66.3", "receives as many as it sends", _CALL,
@@ -147,6 +148,9 @@ RIGHT = [
     Right("66.2", "by indices", _OWN, "    own = places[range(len(experts)), experts]"),
     Right("66.3", "NumPy's counts", [_OUTGOING, _INCOMING], [
         "    outgoing = np.multiply(sent, width)", "    incoming = np.multiply(received, width)"]),
+    Right("66.3", "with displacements", _CALL,
+          "    give, take = ([0, *np.cumsum(each)[:-1].tolist()] for each in (outgoing, incoming))\n"
+          "    comm.Alltoallv([rows, (outgoing, give)], [arrived, (incoming, take)])"),
     Right("66.3", "messages by hand", _CALL,
           "    flat, box = rows.flatten().numpy(), arrived.view(-1).numpy()\n"
           "    begins = np.cumsum([0, *outgoing])\n    places = np.cumsum([0, *incoming])\n"

@@ -377,9 +377,9 @@ predict.compare("20.3", blocking=blocking / alone, yours=yours / alone)
 # %% [markdown]
 # **Explain.** With blocking calls rank 0 first waits and then computes, so you should see about 2
 # units. Your blur computes while it waits, and should take hardly more than the control. This is
-# the purpose of non-blocking calls: they hide *waiting*. If all three distributions are wide and
-# close together instead, other programs most likely keep the cores busy, so run the cell again. If
-# your blur takes about 2 units, too, this MPI probably sends a row of 5,120 bytes with rendezvous,
+# the purpose of non-blocking calls: they hide *waiting*. If the distributions are wide and your
+# blur lies between 1 and 2 units, other programs most likely keep the cores busy, so run the cell
+# again. If your blur always takes about 2 units, this MPI probably sends a row of 5,120 bytes with rendezvous,
 # so the message might move only when rank 1 waits for it.
 #
 # Does overlap also hide the time that it takes to *move* a long message?

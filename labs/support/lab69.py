@@ -801,7 +801,11 @@ def _memory(way: str, ours: Ours, setting: Setting) -> Memory:
     kinds = torch.profiler.ProfilerActivity
     activities = [kinds.CPU, kinds.CUDA] if gpu else [kinds.CPU]
     gc.collect()
-    profiler = torch.profiler.profile(activities=activities, profile_memory=True)
+    profiler = torch.profiler.profile(
+        activities=activities,
+        profile_memory=True,
+        acc_events=True,  # without it PyTorch 2.10 warns
+    )
     with without_lines(_NOISE), profiler:
         training = Training(way, ours, setting)
         for _ in range(2):

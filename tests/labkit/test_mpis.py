@@ -281,6 +281,8 @@ def test_an_mpi_gets_the_environments_cuda_runtime(tmp_path):
     first."""
     version = "int runtime_version(void) { return %d; }"
     compiled(tmp_path / "own/nvidia/cuda_runtime/lib", "libcudart.so.12", version % 8)
+    # Where NVIDIA's packages are installed, theirs is a package with this file, which goes first.
+    (tmp_path / "own/nvidia/__init__.py").touch()
     site = compiled(tmp_path / "site", "libcudart.so.12", version % 4)
     calls = "int runtime_version(void); int runtime_of_mpi(void) { return runtime_version(); }"
     mpi = compiled(tmp_path / "mpi", "libmpi.so", calls, str(site), f"-Wl,-rpath,{site.parent}")
@@ -303,6 +305,7 @@ def test_an_mpi_gets_the_environments_cuda_runtime(tmp_path):
 def test_a_rank_loads_it_before_mpi(tmp_path, monkeypatch):
     nothing = "int nothing(void) { return 0; }"
     own = compiled(tmp_path / "own/nvidia/cuda_runtime/lib", "libcudart.so.12", nothing)
+    (own.parents[2] / "__init__.py").touch()
     monkeypatch.syspath_prepend(str(own.parents[3]))
     monkeypatch.setenv("LABKIT_FORKS", "0")  # as where a GPU is: ranks are no forks there
     assert launch.run(order_of_libraries, ranks=1) == [["libcudart", "libmpi"]]

@@ -49,7 +49,9 @@ class Recorder:
     def start(self) -> None:
         # Writing down what goes into each operator costs about half of all recording: once will do.
         profiler = self._torch.profiler.profile(
-            activities=self._activities, record_shapes=self._types is None
+            activities=self._activities,
+            record_shapes=self._types is None,
+            acc_events=True,  # without it PyTorch 2.10 warns of each profile
         )
         with without_lines(_NOISE):
             profiler.start()

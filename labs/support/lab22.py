@@ -37,7 +37,7 @@ def check_latency(latency):
             answer, read = run.results[0]
             expect(read, "`clock()` was never called; take the time from no other clock.")
             pair = isinstance(answer, (tuple, list)) and [np.ndim(part) for part in answer]
-            expect(pair == [0, 1], "Return two things: the median, and then the list of all halves.")
+            expect(pair == [0, 1], "Return the median first, and then the list of all halves.")
             got, seconds = answer
             want = alpha + nbytes / rate
             link = f"On a virtual link where {nbytes} bytes take {want * 1e6:g} µs"

@@ -57,8 +57,8 @@ def doubling_in_seats(doubling):
 
 @check.exercise("24.2")
 def halving_and_back(halving, for_any, patience):
-    """The sum is right on any number of ranks, after 2 log₂ p steps with 2 (p - 1)/p vectors sent by
-    each (for other p two steps and a vector more), and no rank adds more than it keeps.
+    """The sum is right on any number of ranks, after 2 log₂ p steps with 2 (p - 1)/p vectors sent
+    by each (for other p two steps and a vector more), and no rank adds more than it keeps.
     """
     allreduce = partial(for_any, among=halving)
     numbers = (1, 2, 4, 8, 16, 3, 5, 6, 7, 12)

@@ -265,7 +265,7 @@ for where, rates in all_rates.items():
     for rows, measured in ((f"{window} rows", rates), ("one row", row_rates[where])):
         label = f"{window} in flight, {rows}"
         curves[label] = {n: n / 1e6 / np.array(measured[n]) for n in some}  # seconds per message
-    plots.bandwidth(curves, title=f"One message under way, or many, {where}")
+    plots.bandwidth(curves, title=f"One message in flight, or many, {where}")
 
 # %%
 # The same on a virtual network.
@@ -362,7 +362,8 @@ check("22.3", fit)
 # %% [markdown]
 # ### Measure: does one line fit?
 # The next cell fits one line to all times of your ping-pong. For comparison, it also fits two
-# lines, one up to the size at which a bend fits best and the other one above it.
+# lines, one up to the size at which a bend fits best and the other one above it. It prints α with
+# its 95 % interval in parentheses. The *misfit* is the root mean square of the relative errors.
 
 # %%
 # Fitting and drawing. What is printed last is of the last place: between nodes, if any.

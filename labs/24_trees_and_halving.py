@@ -73,8 +73,8 @@ patience = 20  # seconds after which a check calls a program on real ranks stuck
 # |---|---|
 # | p, n | number of ranks, and bytes in the vector of one rank |
 # | α, β, γ | seconds per message, per byte sent, and per byte added ([lab 22](22_latency_and_bandwidth.ipynb)) |
-# | log₂ p | logarithm to base 2, written lg p in the messages of the checks |
-# | step | a rank sends at most one message and receives at most one; plots and checks in this lab say *round* |
+# | log₂ p | logarithm to base 2 |
+# | step | a rank sends at most one message and receives at most one |
 # | seat | the number of a rank among those that take part, counted from 0 without gaps (papers say *virtual* or *compacted rank*) |
 #
 # ## Recursive doubling
@@ -100,7 +100,7 @@ arrows = []
 for step, distance in enumerate(doublings(8)):
     for rank in range(8):
         arrows.append((rank, rank ^ distance, "", step))
-plots.messages(arrows, 8, title="Recursive doubling: every rank swaps in every round")
+plots.messages(arrows, 8, title="Recursive doubling: every rank exchanges in every step")
 
 
 # %% [markdown]
@@ -132,8 +132,8 @@ def doubling(comm, vector, seats, me):
 
 
 # %%
-# Asked: The sum is right on 1 to 16 ranks after lg p rounds, with lg p vectors
-# sent by each, and partners are found by seats, not by ranks.
+# Asked: The sum is right on 1 to 16 ranks after log₂ p steps, with log₂ p
+# vectors sent by each, and partners are found by seats, not by ranks.
 check("24.1", doubling)
 
 
@@ -167,7 +167,7 @@ def for_any(comm, vector, among):
     the sum."""
     seats = seats_of(comm.size)
     if comm.rank not in seats:
-        # Across ranks: one too many for a power of two, so the right neighbour works for both.
+        # Across ranks: one too many for a power of two, so the right neighbor works for both.
         comm.Send(vector, dest=comm.rank + 1)
         comm.Recv(vector, source=comm.rank + 1)
         return
@@ -212,13 +212,13 @@ WAYS = {
 # before. Nothing is added on the way back, because all parts are finished.
 #
 # ### Predict
-# How many steps (`rounds`) do 16 ranks need in both halves together? How many vectors' worth of
+# How many steps do 16 ranks need in both halves together? How many vectors' worth of
 # bytes does each of them send, which is 1/2 + 1/4 + … in each half? And how many vectors does a
 # rank send if there are 17 ranks and it works for two, including the sum that it hands back? For
 # four ranks the table gives 4 steps and 1.5 vectors.
 
 # %%
-predict("24.2", rounds=..., vectors_sent=..., sent_for_two=...)
+predict("24.2", steps=..., vectors_sent=..., sent_for_two=...)
 
 
 # %% [markdown]
@@ -255,7 +255,7 @@ def halving(comm, vector, seats, me):
     seat."""
     box = np.empty_like(vector)
     low, high = 0, len(vector)
-    trail = []  # (partner, keep, give) of each round
+    trail = []  # (partner, keep, give) of each step
     for distance in doublings(len(seats)):
         partner = seats[me ^ distance]
         middle = (low + high) // 2  # the same on both partners, for any length
@@ -265,8 +265,8 @@ def halving(comm, vector, seats, me):
 
 
 # %%
-# Asked: The sum is right on any number of ranks, after 2 lg p rounds with 2 (p
-# - 1)/p vectors sent by each (for other p two rounds and a vector more), and no
+# Asked: The sum is right on any number of ranks, after 2 log₂ p steps with 2 (p
+# - 1)/p vectors sent by each (for other p two steps and a vector more), and no
 # rank adds more than it keeps.
 check("24.2", halving)
 
@@ -276,7 +276,7 @@ near = [0, 1, 2, 3, 4, 5, 6, 7]  # 8 ranks, 2 a node: seats 0 and 1 on one node
 far = [0, 4, 2, 6, 1, 5, 3, 7]  # seats 0 and 1 on two nodes
 for where, seats in (("one node", near), ("two nodes", far)):
     crossed = lab24.vectors_between_nodes(halving, seats)
-    print(f"Neighbours on {where}: {crossed:g} vectors cross between the nodes.")
+    print(f"Neighbors on {where}: {crossed:g} vectors cross between the nodes.")
 
 # %% [markdown]
 # **Explain.** The order of the seats matters although each rank sends 1.75 vectors in the same
@@ -388,8 +388,7 @@ plots.slider(
 # bytes that the other one saves. The crossing is therefore proportional to α/β, and a larger
 # [latency](../labs/GLOSSARY.md#latency) and a larger [bandwidth](../labs/GLOSSARY.md#bandwidth) both move it to the right.
 #
-# At 16 KiB Rabenseifner is fastest, but on 4 to 16 nodes it is no longer the fastest in the next
-# column.
+# On 4, 8, 12, 16 and 24 nodes Rabenseifner is fastest at 16 KiB, but not in the next column.
 # <details><summary>Why is Rabenseifner faster than doubling at 16 KiB and not at 64 KiB?</summary>
 #
 # In this model `eager` is 12 KiB. At 16 KiB doubling's whole vectors wait for a handshake, while
@@ -560,7 +559,7 @@ for p in (4, 16, 64):
 predict("24.3", ring_latency_ms=...)
 
 # %%
-# Each layer's sum on the virtual cluster, alone. About 5 s.
+# Each layer's allreduce on the virtual cluster, alone. About 5 s.
 nodes = max(map_ranks)
 layers = 4 * nets.layer_table("resnet50").query("parameters > 0").parameters  # bytes of each
 short = 65536  # bytes
@@ -569,7 +568,7 @@ alone = {(way, n): seconds(way, nodes, n, as_it_is) for way in names for n in so
 
 
 def of_layers(choose_way):
-    """Milliseconds of the sums of all layers, {"short": …, "long": …}. choose_way(bytes): a
+    """Milliseconds of all layers' allreduces, {"short": …, "long": …}. choose_way(bytes): a
     name."""
     parts = {"short": 0.0, "long": 0.0}
     for n in layers:
@@ -585,7 +584,7 @@ totals["Aluminum's"] = of_layers(lambda n: "doubling" if n <= 4 * 512 else "Rabe
 plots.bars(
     totals,
     ylabel="ms",
-    title=f"{len(layers)} sums on {nodes} nodes: short ones count",
+    title=f"{len(layers)} allreduces on {nodes} nodes: short ones count",
     name="layers",
 )
 for name, parts in totals.items():

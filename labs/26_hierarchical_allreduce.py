@@ -52,10 +52,9 @@ patience = 20  # seconds after which a check calls a program on real ranks stuck
 # %% [markdown]
 # ## Two kinds of link
 # Inside a node, ranks communicate over NVLink, PCIe or shared memory. Between nodes they share one
-# or a few NICs, which the names and plots in this lab call *cards*. An allreduce for such a machine
-# should therefore send as few bytes as possible from node to node. Think of m nodes with g ranks
-# each as a table in which each row is a node, and each column contains one rank of every node.
-# There are two ways to use this table:
+# or a few NICs. An allreduce for such a machine should therefore send as few bytes as possible from
+# node to node. Think of m nodes with g ranks each as a table in which each row is a node, and each
+# column contains one rank of every node. There are two ways to use this table:
 #
 # | | in each row | between the nodes | in each row |
 # |---|---|---|---|
@@ -238,10 +237,10 @@ def run_on(machine, way, nodes, nbytes, **options):
     )
 
 
-card = {way: lab26.leaving(run_on(None, way, 4, 1.0))[1] for way in ways}
-predict.compare("26.3", **card)
+leaving = {way: lab26.leaving(run_on(None, way, 4, 1.0))[1] for way in ways}
+predict.compare("26.3", **leaving)
 plots.compare(
-    predict.recall("26.3"), card, unit="vectors that leave a node", title="Through the card"
+    predict.recall("26.3"), leaving, unit="vectors that leave a node", title="Through the NIC"
 )
 
 # %% [markdown]
@@ -253,11 +252,11 @@ plots.compare(
 #
 # <details><summary>Which other advantages do the hierarchical ways have?</summary>
 #
-# The first one is the number of **steps** (the checks call them rounds): a flat ring of p ranks has
-# 2(p − 1), and the hierarchical ways have far fewer. The second one is the number of **NICs** in
-# use: if a node has several, a flat ring sends through only one of them, because only one rank of
-# the node sends to another node. Two dimensions use all of them. (NCCL builds several rings, each
-# of which leaves the node through another NIC.)
+# The first one is the number of **steps**: a flat ring of p ranks has 2(p − 1), and the hierarchical
+# ways have far fewer. The second one is the number of **NICs** in use: if a node has several, a flat
+# ring sends through only one of them, because only one rank of the node sends to another node. Two
+# dimensions use all of them. (NCCL builds several rings, each of which leaves the node through
+# another NIC.)
 # </details>
 #
 # ### The machine
@@ -293,50 +292,52 @@ print(machine)
 # nβᵢ = 9 ms, only the β terms of the table remain.
 
 # %%
-predict("26.2", one_card=..., four_cards=...)
-predict("26.3", one_card=..., four_cards=...)
+predict("26.2", one_nic=..., four_nics=...)
+predict("26.3", one_nic=..., four_nics=...)
 
 # %%
 # All ways and lengths, on both machines: about 10 s.
-four_cards = machine.but(name="ethernet10_4gpu with four cards", nics=4)
-runs = {"one_card": {}, "four_cards": {}}
+four_nics = machine.but(name="ethernet10_4gpu with four NICs", nics=4)
+runs = {"one_nic": {}, "four_nics": {}}
 for way in ways:
-    runs["one_card"][way] = {n: run_on(machine, way, nodes, n) for n in lengths}
+    runs["one_nic"][way] = {n: run_on(machine, way, nodes, n) for n in lengths}
 for way in ("flat", "two_level", "two_dimensional"):
-    runs["four_cards"][way] = {n: run_on(four_cards, way, nodes, n) for n in lengths}
+    runs["four_nics"][way] = {n: run_on(four_nics, way, nodes, n) for n in lengths}
 
 
-def gain(cards, way, n):
+def gain(nics, way, n):
     """How many times as fast as the flat ring."""
-    return runs[cards]["flat"][n].time / runs[cards][way][n].time
+    return runs[nics]["flat"][n].time / runs[nics][way][n].time
 
 
 # %%
-times = {way: {n: run.time for n, run in row.items()} for way, row in runs["one_card"].items()}
+times = {way: {n: run.time for n, run in row.items()} for way, row in runs["one_nic"].items()}
 plots.bandwidth(times, what="algbw", title=f"{nodes} nodes of {machine.name}")
-curves = {"two levels, one card": {n / 1e3: gain("one_card", "two_level", n) for n in lengths}}
-curves["two levels, four cards"] = {n / 1e3: gain("four_cards", "two_level", n) for n in lengths}
-curves["two dimensions, one card"] = {
-    n / 1e3: gain("one_card", "two_dimensional", n) for n in lengths
+curves = {"two levels, one NIC": {n / 1e3: gain("one_nic", "two_level", n) for n in lengths}}
+curves["two levels, four NICs"] = {n / 1e3: gain("four_nics", "two_level", n) for n in lengths}
+curves["two dimensions, one NIC"] = {
+    n / 1e3: gain("one_nic", "two_dimensional", n) for n in lengths
 }
-curves["two dimensions, four cards"] = {
-    n / 1e3: gain("four_cards", "two_dimensional", n) for n in lengths
+curves["two dimensions, four NICs"] = {
+    n / 1e3: gain("four_nics", "two_dimensional", n) for n in lengths
 }
 title = "What groups gain over a flat ring"
-plots.lines(curves, xlabel="kB", ylabel="times as fast as a flat ring", title=title, logx=True)
-predict.compare("26.2", **{cards: gain(cards, "two_level", lengths[-1]) for cards in runs})
-predict.compare("26.3", **{cards: gain(cards, "two_dimensional", lengths[-1]) for cards in runs})
-for cards, row in runs.items():
+plots.lines(
+    curves, xlabel="vector (kB)", ylabel="times as fast as a flat ring", title=title, logx=True
+)
+predict.compare("26.2", **{nics: gain(nics, "two_level", lengths[-1]) for nics in runs})
+predict.compare("26.3", **{nics: gain(nics, "two_dimensional", lengths[-1]) for nics in runs})
+for nics, row in runs.items():
     took = ", ".join(
         f"{way} {1e3 * by_length[lengths[-1]].time:.0f} ms" for way, by_length in row.items()
     )
-    print(f"{cards}, {lengths[-1] / 1e6:g} MB: {took}")
+    print(f"{nics}, {lengths[-1] / 1e6:g} MB: {took}")
 
 # %%
 # A control for 1,000 kB: the same machine, where no message waits for its receiver.
 at_once = machine.but(name="ethernet10_4gpu without rendezvous", eager=float("inf"))
 for kind in (machine, at_once):
-    seconds = {way: run_on(kind, way, nodes, 1e6).time for way in runs["four_cards"]}
+    seconds = {way: run_on(kind, way, nodes, 1e6).time for way in runs["four_nics"]}
     print(f"{kind.name}, 1,000 kB:")
     for way, took in seconds.items():
         print(
@@ -397,7 +398,7 @@ for kind in (machine, at_once):
 
 # %%
 run = run_on(machine, "two_dimensional", 2, 1e7, trace=True)
-plots.timeline(run, title="Two dimensions: four ranks share one card")
+plots.timeline(run, title="Two dimensions: four ranks share one NIC")
 
 
 def longest_send(run):
@@ -409,18 +410,22 @@ def longest_send(run):
     return longest
 
 
-own_cards = run_on(four_cards, "two_dimensional", 2, 1e7, trace=True)
-sends = longest_send(run), longest_send(own_cards)
-print("a message from node to node: {:.2f} ms; with a card for each rank: {:.2f} ms".format(*sends))
+own_nics = run_on(four_nics, "two_dimensional", 2, 1e7, trace=True)
+sends = longest_send(run), longest_send(own_nics)
+print("a message from node to node: {:.2f} ms; with a NIC for each rank: {:.2f} ms".format(*sends))
 
 # %%
 places = [(n, m) for n in lengths for m in (2, 4, 8) if m <= nodes]
-best = {way: {(n, m): run_on(machine, way, m, n).time for n, m in places} for way in ways}
+kinds = {"flat": "flat", "levels": "two_level", "dimensions": "two_dimensional"}
+best = {
+    kind: {(n, m): run_on(machine, way, m, n).time for n, m in places}
+    for kind, way in kinds.items()
+}
 plots.crossover(best, ylabel="nodes", title=f"Who is fastest on {machine.name}")
 print(f"{lengths[-1]:.0e} bytes, two dimensions against a flat ring:")
 for m in sorted({m for _, m in places}):
     at = (lengths[-1], m)
-    print(f"  {m} nodes: {best['flat'][at] / best['two_dimensional'][at]:.2f} times as fast")
+    print(f"  {m} nodes: {best['flat'][at] / best['dimensions'][at]:.2f} times as fast")
 
 
 # %% [markdown]

@@ -106,7 +106,7 @@ patience = 60  # seconds after which a check calls the ranks stuck
 
 # %%
 def at_the_end(comm, net):
-    """Way (a): one sum of all gradients, after the backward pass."""
+    """Way (a): one allreduce of all gradients, after the backward pass."""
     raise NotImplementedError("exercise 32.1: All at the end, and a hook")
 
 
@@ -132,8 +132,7 @@ check("32.1", at_the_end, watch)
 # card ([NIC](../labs/GLOSSARY.md#NIC)) did all the work. On your machine this is not guaranteed, and [lab 36](36_progress.ipynb) shows what happens
 # there.
 #
-# The printed lines say for each number whether it was published, computed or estimated. They call
-# an allreduce a *sum*, and the time for the forward and backward pass *arithmetic*.
+# The printed lines say for each number whether it was published, computed or estimated.
 
 # %%
 machine = virtual.machine("k80_fdr")
@@ -141,21 +140,21 @@ largest = max(gpus)
 print(machine)
 nets = {net: lab32.table(net, images, flops) for net in ("alexnet", "googlenet", "vgg16")}
 for name, net in nets.items():
-    arithmetic = f"{1e3 * net.seconds:.0f} ms of arithmetic a step"
+    computes = f"{1e3 * net.seconds:.0f} ms of computation a step"
     print(
-        f"{name:>10}: {len(net.sizes)} layers, {net.nbytes / 1e6:.0f} MB of gradients, {arithmetic}"
+        f"{name:>10}: {len(net.sizes)} layers, {net.nbytes / 1e6:.0f} MB of gradients, {computes}"
     )
 alexnet = nets["alexnet"]
 alone = lab32.messages_alone(at_the_end, alexnet, largest, machine)
 print(
-    f"a sum of AlexNet's {alexnet.nbytes / 1e6:.0f} MB on {largest} GPUs takes {1e3 * alone:.0f} ms"
-    " alone"
+    f"an allreduce of AlexNet's {alexnet.nbytes / 1e6:.0f} MB on {largest} GPUs takes"
+    f" {1e3 * alone:.0f} ms alone"
 )
 in_last_three = 100 * sum(alexnet.sizes[-3:]) / sum(alexnet.sizes)
 print(f"{in_last_three:.0f} % of these bytes are in its last three layers")
 
 # %% [markdown]
-# The time for the arithmetic is an estimate. A layer needs a certain number of floating-point
+# The time for the computation is an estimate. A layer needs a certain number of floating-point
 # operations (flops) in the forward pass and twice as many in the backward pass, and we assume 1.3
 # Tflop/s. This rate comes from TensorFlow's benchmarks of May 2017, which report 52.4 images per
 # second for training ResNet-50 on one such GPU, where an image takes 3 times 8.2 Gflop.
@@ -165,11 +164,11 @@ print(f"{in_last_three:.0f} % of these bytes are in its last three layers")
 # need was printed above.
 
 # %%
-predict("32.1", percent_for_sum=...)
+predict("32.1", percent_for_allreduce=...)
 
 # %%
 step = lab32.on_gpus(at_the_end, alexnet, largest, machine).time
-predict.compare("32.1", percent_for_sum=100 - 100 * alexnet.seconds / step)
+predict.compare("32.1", percent_for_allreduce=100 - 100 * alexnet.seconds / step)
 
 
 # %% [markdown]
@@ -206,13 +205,13 @@ predict.compare("32.1", percent_for_sum=100 - 100 * alexnet.seconds / step)
 
 # %%
 def one_by_one(comm, net):
-    """Way (b): the sum of each tensor begins when its gradient is there."""
+    """Way (b): the allreduce of each tensor is launched when its gradient is complete."""
     raise NotImplementedError("exercise 32.2: Layer by layer")
 
 
 # %%
-# Asked: One Iallreduce for each gradient, begun when it is there; waited for
-# after backward.
+# Asked: One Iallreduce for each gradient, launched when it is complete, and
+# waited for in finish.
 check("32.2", one_by_one)
 
 # %% [markdown]
@@ -247,10 +246,10 @@ check("32.2", one_by_one)
 # %%
 few = lab32.table("googlenet", 1, flops)
 few_alone = lab32.messages_alone(at_the_end, few, largest, machine)
-arithmetic = 1e3 * few.seconds
-print(f"{arithmetic:.1f} ms of arithmetic, of which forward {arithmetic / 3:.1f} ms")
+computation = 1e3 * few.seconds
+print(f"{computation:.1f} ms of computation, of which forward {computation / 3:.1f} ms")
 print(
-    f"the sum of {few.nbytes / 1e6:.0f} MB on {largest} GPUs takes {1e3 * few_alone:.1f} ms alone"
+    f"the allreduce of {few.nbytes / 1e6:.0f} MB on {largest} GPUs takes {1e3 * few_alone:.1f} ms alone"
 )
 
 # %% [markdown]
@@ -300,8 +299,8 @@ def in_buckets(comm, net, size, most=1000):
 
 
 # %%
-# Asked: Buckets that close at `size` bytes or `most` tensors, each begun as
-# soon as it is full.
+# Asked: Buckets that close at `size` bytes or `most` tensors, each sent as soon
+# as it is full.
 check("32.3", in_buckets)
 
 # %% [markdown]
@@ -332,8 +331,9 @@ predict.compare(
 # few megabytes are faster than both (a) and (b). With allreduces side by side, buckets bring
 # little.
 #
-# The plot does not show which of the middle sizes is best. Their times hardly differ, and they
-# depend on where a size happens to divide this particular network.
+# Which of the middle sizes is best depends on the library: 2 MB with allreduces side by side, and 8
+# MB with one after the other. It also depends on where a size happens to divide this particular
+# network.
 #
 # ### Measure: latency can be hidden, too
 # [Aluminum](https://doi.org/10.1109/MLHPC.2018.8638639), a library of Lawrence Livermore National Laboratory (2018), takes the
@@ -344,15 +344,15 @@ predict.compare(
 
 # %%
 by_layer = partial(in_buckets, size=min(bucket_sizes))
-blocking = arithmetic + 1e3 * lab32.messages_alone(by_layer, few, largest, machine, queued=True)
+blocking = computation + 1e3 * lab32.messages_alone(by_layer, few, largest, machine, queued=True)
 steps = {"waited for at once": blocking}
 for kind, row in swept.items():
     steps[kind] = row[min(bucket_sizes)]
 for kind, ms in steps.items():
-    hidden = 100 * (blocking - ms) / (blocking - arithmetic)
+    hidden = 100 * (blocking - ms) / (blocking - computation)
     print(
-        f"{kind:>20}: {ms:5.1f} ms a step, {ms - arithmetic:5.1f} of them the sums; {hidden:3.0f} %"
-        " hidden"
+        f"{kind:>20}: {ms:5.1f} ms a step, {ms - computation:5.1f} of them for allreduces;"
+        f" {hidden:3.0f} % hidden"
     )
 
 # %% [markdown]
@@ -406,8 +406,8 @@ predict.compare("32.3", efficiency_of_a=efficiency["(a) at the end"], efficiency
 # %%
 print(f"AlexNet's messages alone, {largest} GPUs (ms)")
 apart = {
-    "(a), one sum": lab32.messages_alone(at_the_end, alexnet, largest, machine),
-    "(b), sums side by side": lab32.messages_alone(one_by_one, alexnet, largest, machine),
+    "(a), one allreduce": lab32.messages_alone(at_the_end, alexnet, largest, machine),
+    "(b), side by side": lab32.messages_alone(one_by_one, alexnet, largest, machine),
     "(b), one after the other": lab32.messages_alone(
         one_by_one, alexnet, largest, machine, queued=True
     ),
@@ -515,9 +515,9 @@ def two_sides(comm, net):
 
 
 # %%
-# Asked: One Ireduce for each gradient, begun when it is there; one Ibcast for
-# each tensor and step; a forward pass whose layers wait for their own
-# parameters alone.
+# Asked: One Ireduce for each gradient, launched when it is complete; one Ibcast
+# for each tensor and step; a forward pass in which each layer waits only for
+# its own parameters.
 check("32.4", two_sides)
 
 # %% [markdown]

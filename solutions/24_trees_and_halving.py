@@ -72,8 +72,8 @@ patience = 20  # seconds after which a check calls a program on real ranks stuck
 # |---|---|
 # | p, n | number of ranks, and bytes in the vector of one rank |
 # | α, β, γ | seconds per message, per byte sent, and per byte added (lab 22) |
-# | log₂ p | logarithm to base 2, written lg p in the messages of the checks |
-# | step | a rank sends at most one message and receives at most one; plots and checks in this lab say *round* |
+# | log₂ p | logarithm to base 2 |
+# | step | a rank sends at most one message and receives at most one |
 # | seat | the number of a rank among those that take part, counted from 0 without gaps (papers say *virtual* or *compacted rank*) |
 #
 # ## Recursive doubling
@@ -100,7 +100,7 @@ arrows = []
 for step, distance in enumerate(doublings(8)):
     for rank in range(8):
         arrows.append((rank, rank ^ distance, "", step))
-plots.messages(arrows, 8, title="Recursive doubling: every rank swaps in every round")
+plots.messages(arrows, 8, title="Recursive doubling: every rank exchanges in every step")
 
 # %% [markdown]
 # ### Exercise 24.1 · Recursive doubling
@@ -170,7 +170,7 @@ def for_any(comm, vector, among):
     the sum."""
     seats = seats_of(comm.size)
     if comm.rank not in seats:
-        # Across ranks: one too many for a power of two, so the right neighbour works for both.
+        # Across ranks: one too many for a power of two, so the right neighbor works for both.
         comm.Send(vector, dest=comm.rank + 1)
         comm.Recv(vector, source=comm.rank + 1)
         return
@@ -215,13 +215,13 @@ WAYS = {
 # before. Nothing is added on the way back, because all parts are finished.
 #
 # ### Predict
-# How many steps (`rounds`) do 16 ranks need in both halves together? How many vectors' worth of
+# How many steps do 16 ranks need in both halves together? How many vectors' worth of
 # bytes does each of them send, which is 1/2 + 1/4 + … in each half? And how many vectors does a
 # rank send if there are 17 ranks and it works for two, including the sum that it hands back? For
 # four ranks the table gives 4 steps and 1.5 vectors.
 
 # %%
-predict("24.2", rounds=8, vectors_sent=1.875, sent_for_two=2.875)
+predict("24.2", steps=8, vectors_sent=1.875, sent_for_two=2.875)
 
 # %% [markdown]
 # ### Exercise 24.2 · Halving
@@ -258,7 +258,7 @@ def halving(comm, vector, seats, me):
     seat."""
     box = np.empty_like(vector)
     low, high = 0, len(vector)
-    trail = []  # (partner, keep, give) of each round
+    trail = []  # (partner, keep, give) of each step
     for distance in doublings(len(seats)):
         partner = seats[me ^ distance]
         middle = (low + high) // 2  # the same on both partners, for any length
@@ -289,7 +289,7 @@ near = [0, 1, 2, 3, 4, 5, 6, 7]  # 8 ranks, 2 a node: seats 0 and 1 on one node
 far = [0, 4, 2, 6, 1, 5, 3, 7]  # seats 0 and 1 on two nodes
 for where, seats in (("one node", near), ("two nodes", far)):
     crossed = lab24.vectors_between_nodes(halving, seats)
-    print(f"Neighbours on {where}: {crossed:g} vectors cross between the nodes.")
+    print(f"Neighbors on {where}: {crossed:g} vectors cross between the nodes.")
 
 # %% [markdown]
 # **Explain.** The order of the seats matters although each rank sends 1.75 vectors in the same
@@ -400,8 +400,7 @@ plots.slider(
 # bytes that the other one saves. The crossing is therefore proportional to α/β, and a larger
 # latency and a larger bandwidth both move it to the right.
 #
-# At 16 KiB Rabenseifner is fastest, but on 4 to 16 nodes it is no longer the fastest in the next
-# column.
+# On 4, 8, 12, 16 and 24 nodes Rabenseifner is fastest at 16 KiB, but not in the next column.
 # <details><summary>Why is Rabenseifner faster than doubling at 16 KiB and not at 64 KiB?</summary>
 #
 # In this model `eager` is 12 KiB. At 16 KiB doubling's whole vectors wait for a handshake, while
@@ -577,7 +576,7 @@ for p in (4, 16, 64):
 predict("24.3", ring_latency_ms=67)
 
 # %%
-# Each layer's sum on the virtual cluster, alone. About 5 s.
+# Each layer's allreduce on the virtual cluster, alone. About 5 s.
 nodes = max(map_ranks)
 layers = 4 * nets.layer_table("resnet50").query("parameters > 0").parameters  # bytes of each
 short = 65536  # bytes
@@ -586,7 +585,7 @@ alone = {(way, n): seconds(way, nodes, n, as_it_is) for way in names for n in so
 
 
 def of_layers(choose_way):
-    """Milliseconds of the sums of all layers, {"short": …, "long": …}. choose_way(bytes): a
+    """Milliseconds of all layers' allreduces, {"short": …, "long": …}. choose_way(bytes): a
     name."""
     parts = {"short": 0.0, "long": 0.0}
     for n in layers:
@@ -602,7 +601,7 @@ totals["Aluminum's"] = of_layers(lambda n: "doubling" if n <= 4 * 512 else "Rabe
 plots.bars(
     totals,
     ylabel="ms",
-    title=f"{len(layers)} sums on {nodes} nodes: short ones count",
+    title=f"{len(layers)} allreduces on {nodes} nodes: short ones count",
     name="layers",
 )
 for name, parts in totals.items():

@@ -68,7 +68,7 @@ patience = 30  # seconds after which a check calls the ranks stuck
 #
 # The update is `parameters -= rate * mean`. It writes into the existing array, while
 # `parameters = …` would create another one. `comm.Recv(box)` without a `source` accepts whichever
-# message arrives first. About 10 lines. *(beginner)*
+# message arrives first. This takes about 10 lines. *(beginner)*
 #
 # <details><summary>Hint 1: a worker</summary>
 #
@@ -158,8 +158,8 @@ plots.timeline(run, title="One server (rank 0), 4 workers, VGG-16: all wait for 
 # Because one link is too slow, we take S servers, and each of them holds a piece of the parameters.
 # If every server got whole layers, the pieces would have very different sizes. Cut the flat vector
 # of all parameters instead, so that all servers hold the same number of *values*, or one more. For
-# example, 10 values on 4 servers can be cut into pieces of 2, 3, 2 and 3 values. 3 lines.
-# *(beginner)*
+# example, 10 values on 4 servers can be cut into pieces of 2, 3, 2 and 3 values. This takes 3
+# lines. *(beginner)*
 #
 # <details><summary>Hint 1: what counts</summary>
 #
@@ -208,7 +208,7 @@ check("31.2", cut)
 # The expression `own = parameters[pieces[comm.rank]]` is a view, so an in-place change of `own`
 # also changes `parameters`. The boxes of a server are
 # `boxes = [np.empty_like(own) for worker in range(servers, comm.size)]`, and their sum is
-# `sum(boxes)`. About 13 lines. *(intermediate)*
+# `sum(boxes)`. This takes about 13 lines. *(intermediate)*
 #
 # <details><summary>Hint 1: a server</summary>
 #

@@ -105,7 +105,7 @@ patience = 60  # seconds after which a check calls the ranks stuck
 
 # %%
 def at_the_end(comm, net):
-    """Way (a): one sum of all gradients, after the backward pass."""
+    """Way (a): one allreduce of all gradients, after the backward pass."""
     ### BEGIN SOLUTION
 
     def ready(i):
@@ -114,7 +114,7 @@ def at_the_end(comm, net):
     def finish():
         own = net.join(net.numbers)
         total = np.empty_like(own)
-        # Across ranks: one sum for all gradients.
+        # Across ranks: one allreduce for all gradients.
         comm.Allreduce(own, total)
         for i, piece in net.cut(total, net.numbers):
             net.update(i, piece / comm.size)
@@ -146,8 +146,7 @@ check("32.1", at_the_end, watch)
 # card (NIC) did all the work. On your machine this is not guaranteed, and lab 36 shows what happens
 # there.
 #
-# The printed lines say for each number whether it was published, computed or estimated. They call
-# an allreduce a *sum*, and the time for the forward and backward pass *arithmetic*.
+# The printed lines say for each number whether it was published, computed or estimated.
 
 # %%
 machine = virtual.machine("k80_fdr")
@@ -155,21 +154,21 @@ largest = max(gpus)
 print(machine)
 nets = {net: lab32.table(net, images, flops) for net in ("alexnet", "googlenet", "vgg16")}
 for name, net in nets.items():
-    arithmetic = f"{1e3 * net.seconds:.0f} ms of arithmetic a step"
+    computes = f"{1e3 * net.seconds:.0f} ms of computation a step"
     print(
-        f"{name:>10}: {len(net.sizes)} layers, {net.nbytes / 1e6:.0f} MB of gradients, {arithmetic}"
+        f"{name:>10}: {len(net.sizes)} layers, {net.nbytes / 1e6:.0f} MB of gradients, {computes}"
     )
 alexnet = nets["alexnet"]
 alone = lab32.messages_alone(at_the_end, alexnet, largest, machine)
 print(
-    f"a sum of AlexNet's {alexnet.nbytes / 1e6:.0f} MB on {largest} GPUs takes {1e3 * alone:.0f} ms"
-    " alone"
+    f"an allreduce of AlexNet's {alexnet.nbytes / 1e6:.0f} MB on {largest} GPUs takes"
+    f" {1e3 * alone:.0f} ms alone"
 )
 in_last_three = 100 * sum(alexnet.sizes[-3:]) / sum(alexnet.sizes)
 print(f"{in_last_three:.0f} % of these bytes are in its last three layers")
 
 # %% [markdown]
-# The time for the arithmetic is an estimate. A layer needs a certain number of floating-point
+# The time for the computation is an estimate. A layer needs a certain number of floating-point
 # operations (flops) in the forward pass and twice as many in the backward pass, and we assume 1.3
 # Tflop/s. This rate comes from TensorFlow's benchmarks of May 2017, which report 52.4 images per
 # second for training ResNet-50 on one such GPU, where an image takes 3 times 8.2 Gflop.
@@ -179,11 +178,11 @@ print(f"{in_last_three:.0f} % of these bytes are in its last three layers")
 # need was printed above.
 
 # %%
-predict("32.1", percent_for_sum=50)
+predict("32.1", percent_for_allreduce=50)
 
 # %%
 step = lab32.on_gpus(at_the_end, alexnet, largest, machine).time
-predict.compare("32.1", percent_for_sum=100 - 100 * alexnet.seconds / step)
+predict.compare("32.1", percent_for_allreduce=100 - 100 * alexnet.seconds / step)
 
 # %% [markdown]
 # **Explain.** AlexNet gains more from overlap than most networks because its bytes and its
@@ -220,13 +219,13 @@ predict.compare("32.1", percent_for_sum=100 - 100 * alexnet.seconds / step)
 
 # %%
 def one_by_one(comm, net):
-    """Way (b): the sum of each tensor begins when its gradient is there."""
+    """Way (b): the allreduce of each tensor is launched when its gradient is complete."""
     ### BEGIN SOLUTION
     sums = [np.empty_like(part) for part in net.gradients]
     requests = {}
 
     def ready(i):
-        # Across ranks: begin to sum gradient i, and go on with the backward pass.
+        # Across ranks: launch the allreduce of gradient i, and go on with the backward pass.
         requests[i] = comm.Iallreduce(net.gradients[i], sums[i])
 
     def finish():
@@ -275,10 +274,10 @@ check("32.2", one_by_one)
 # %%
 few = lab32.table("googlenet", 1, flops)
 few_alone = lab32.messages_alone(at_the_end, few, largest, machine)
-arithmetic = 1e3 * few.seconds
-print(f"{arithmetic:.1f} ms of arithmetic, of which forward {arithmetic / 3:.1f} ms")
+computation = 1e3 * few.seconds
+print(f"{computation:.1f} ms of computation, of which forward {computation / 3:.1f} ms")
 print(
-    f"the sum of {few.nbytes / 1e6:.0f} MB on {largest} GPUs takes {1e3 * few_alone:.1f} ms alone"
+    f"the allreduce of {few.nbytes / 1e6:.0f} MB on {largest} GPUs takes {1e3 * few_alone:.1f} ms alone"
 )
 
 # %% [markdown]
@@ -331,7 +330,7 @@ def in_buckets(comm, net, size, most=1000):
     def send():
         own = net.join(waiting)
         total = np.empty_like(own)
-        # Across ranks: one sum for the whole bucket.
+        # Across ranks: one allreduce for the whole bucket.
         flying.append((comm.Iallreduce(own, total), total, list(waiting)))
         waiting.clear()
 
@@ -384,8 +383,9 @@ predict.compare(
 # few megabytes are faster than both (a) and (b). With allreduces side by side, buckets bring
 # little.
 #
-# The plot does not show which of the middle sizes is best. Their times hardly differ, and they
-# depend on where a size happens to divide this particular network.
+# Which of the middle sizes is best depends on the library: 2 MB with allreduces side by side, and 8
+# MB with one after the other. It also depends on where a size happens to divide this particular
+# network.
 #
 # ### Measure: latency can be hidden, too
 # [Aluminum](@dryden2018), a library of Lawrence Livermore National Laboratory (2018), takes the
@@ -396,15 +396,15 @@ predict.compare(
 
 # %%
 by_layer = partial(in_buckets, size=min(bucket_sizes))
-blocking = arithmetic + 1e3 * lab32.messages_alone(by_layer, few, largest, machine, queued=True)
+blocking = computation + 1e3 * lab32.messages_alone(by_layer, few, largest, machine, queued=True)
 steps = {"waited for at once": blocking}
 for kind, row in swept.items():
     steps[kind] = row[min(bucket_sizes)]
 for kind, ms in steps.items():
-    hidden = 100 * (blocking - ms) / (blocking - arithmetic)
+    hidden = 100 * (blocking - ms) / (blocking - computation)
     print(
-        f"{kind:>20}: {ms:5.1f} ms a step, {ms - arithmetic:5.1f} of them the sums; {hidden:3.0f} %"
-        " hidden"
+        f"{kind:>20}: {ms:5.1f} ms a step, {ms - computation:5.1f} of them for allreduces;"
+        f" {hidden:3.0f} % hidden"
     )
 
 # %% [markdown]
@@ -458,8 +458,8 @@ predict.compare("32.3", efficiency_of_a=efficiency["(a) at the end"], efficiency
 # %%
 print(f"AlexNet's messages alone, {largest} GPUs (ms)")
 apart = {
-    "(a), one sum": lab32.messages_alone(at_the_end, alexnet, largest, machine),
-    "(b), sums side by side": lab32.messages_alone(one_by_one, alexnet, largest, machine),
+    "(a), one allreduce": lab32.messages_alone(at_the_end, alexnet, largest, machine),
+    "(b), side by side": lab32.messages_alone(one_by_one, alexnet, largest, machine),
     "(b), one after the other": lab32.messages_alone(
         one_by_one, alexnet, largest, machine, queued=True
     ),

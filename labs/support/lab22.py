@@ -21,13 +21,24 @@ def check_latency(latency):
 
     def try_trips(comm, nbytes, held_up):
         comm = Interrupted(comm, held_up) if held_up else comm
-        return latency(comm, nbytes, rounds=40, skip=10, clock=comm.Wtime)
+        times = []  # what the function reads
+
+        def clock():
+            times.append(comm.Wtime())
+            return times[-1]
+
+        answer = latency(comm, nbytes, rounds=40, skip=10, clock=clock)
+        return answer, bool(times)
 
     for alpha, rate in ((1e-6, 1e9), (20e-6, 1e8)):
         two = virtual.Cluster(nodes=2, machine=virtual.ideal(alpha, rate))
         for nbytes, held_up in ((0, 0), (1000, 0), (100_000, 0), (1000, 10)):
             run = two.run(try_trips, nbytes, held_up)
-            got, seconds = run.results[0]
+            answer, read = run.results[0]
+            expect(read, "`clock()` was never called; take the time from no other clock.")
+            pair = isinstance(answer, (tuple, list)) and [np.ndim(part) for part in answer]
+            expect(pair == [0, 1], "Return the median first, and then the list of all halves.")
+            got, seconds = answer
             want = alpha + nbytes / rate
             link = f"On a virtual link where {nbytes} bytes take {want * 1e6:g} µs"
             if held_up:
@@ -110,6 +121,7 @@ def check_fit(fit):
         given = n.copy(), times.copy()
         answer = fit(*given)
         expect.unchanged((n, times), given, "An array of sizes or seconds")
+        expect(np.shape(answer) == (3,), "Return three numbers: α, β and n½.")
         for name, got, want in zip(("α", "β", "n½"), answer, wanted, strict=True):
             expect.close(
                 got, want, f"1/β = {rate:g} bytes/s, {kind}: your {name}", rtol=1e-3, atol=0

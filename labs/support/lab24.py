@@ -36,12 +36,12 @@ FASTEST = [  # bytes, ranks, and the fastest way by TABLE
 
 @check.exercise("24.1")
 def doubling_in_seats(doubling):
-    """The sum is right on 1 to 16 ranks after lg p rounds, with lg p vectors sent by each, and
+    """The sum is right on 1 to 16 ranks after log₂ p steps, with log₂ p vectors sent by each, and
     partners are found by seats, not by ranks.
     """
     in_order = seated(doubling, lambda comm: range(comm.size))
     expect_in_place(in_order)
-    runs = virtual.trials(in_order, sum, ranks=(1, 2, 4, 8, 16), machine=STRICT, what="the sum")
+    runs = virtual.trials(in_order, sum, ranks=(2, 4, 8, 16, 1), machine=STRICT, what="the sum")
     expect_price(runs, np.log2, np.log2, "recursive doubling")
     shifted = seated(doubling, lambda comm: [*range(1, comm.size), 0])
     what = "with seats 1, 2, … and rank 0 in the last, the sum"
@@ -57,8 +57,8 @@ def doubling_in_seats(doubling):
 
 @check.exercise("24.2")
 def halving_and_back(halving, for_any, patience):
-    """The sum is right on any number of ranks, after 2 lg p rounds with 2 (p - 1)/p vectors sent by
-    each (for other p two rounds and a vector more), and no rank adds more than it keeps.
+    """The sum is right on any number of ranks, after 2 log₂ p steps with 2 (p - 1)/p vectors sent
+    by each (for other p two steps and a vector more), and no rank adds more than it keeps.
     """
     allreduce = partial(for_any, among=halving)
     numbers = (1, 2, 4, 8, 16, 3, 5, 6, 7, 12)
@@ -74,7 +74,7 @@ def halving_and_back(halving, for_any, patience):
     sixteen, seventeen = (virtual.Cluster(p).run(allreduce, vector) for p in (16, 17))
     predict.right(
         "24.2",
-        rounds=max(sixteen.steps),
+        steps=max(sixteen.steps),
         vectors_sent=sixteen.sent_bytes[0] / vector.nbytes,
         sent_for_two=max(seventeen.sent_bytes) / vector.nbytes,
     )
@@ -99,10 +99,13 @@ def choice_by_a_table(choose, allreduce_tuned, WAYS):
         asked.add((nbytes, ranks))
         return "tree"
 
-    virtual.Cluster(3).run(allreduce_tuned, np.ones(5, np.float32), note_and_pick_tree)
-    expect.equal(
-        asked, {(20, 3)}, "3 ranks, 5 values of 4 bytes: (bytes, ranks) that `pick` was given"
-    )
+    for kind in (np.float32, np.float64):
+        asked.clear()
+        vector = np.ones(5, kind)
+        virtual.Cluster(3).run(allreduce_tuned, vector, note_and_pick_tree)
+        case = f"3 ranks, 5 values of {vector.itemsize} bytes"
+        given = f"{case}: (bytes, ranks) that `pick` was given"
+        expect.equal(asked, {(vector.nbytes, 3)}, given)
     tuned = partial(allreduce_tuned, pick=partial(choose, TABLE))
     for nbytes, p, way in FASTEST:
         got, want = (bytes_sent(function, p, nbytes // 8) for function in (tuned, WAYS[way]))
@@ -140,16 +143,16 @@ def expect_in_place(function):
     expect(not untouched, f"{where}. The sum must lie in this array, not in a new one.")
 
 
-def expect_price(runs, rounds, sent, named):
-    """The price of the closed forms. rounds, sent (vectors): of a power of two of ranks."""
+def expect_price(runs, steps, sent, named):
+    """The price of the closed forms. steps, sent (vectors): of a power of two of ranks."""
     for (p, length), run in runs.items():
         power = 2 ** (p.bit_length() - 1)  # so many values more may be sent where parts are uneven
-        extra = int(p > power)  # who works for two sends a vector more; there are two rounds more
+        extra = int(p > power)  # who works for two sends a vector more; there are two steps more
         run.expect_sent(
             at_most=sent(power) + extra, unit=8 * length, named=named, rounding=8 * power
         )
-        run.expect_messages(at_most=rounds(power) + extra, named=named)
-        run.expect_steps(exactly=rounds(power) + 2 * extra, named=named)
+        run.expect_messages(at_most=steps(power) + extra, named=named)
+        run.expect_steps(exactly=steps(power) + 2 * extra, named=named)
 
 
 def sums_of_groups(vectors):

@@ -29,7 +29,7 @@ def leaders_alone(two_level, groups, patience):
     expect_allreduce(
         partial(by_node, two_level, groups),
         rings=lambda g: 1,
-        rounds=lambda m, g: 2 * (m - 1) + 2 * (g - 1).bit_length(),
+        steps=lambda m, g: 2 * (m - 1) + 2 * (g - 1).bit_length(),
         patience=patience,
     )
 
@@ -42,7 +42,7 @@ def chunks_across(two_dimensional, groups, patience):
     expect_allreduce(
         partial(by_node, two_dimensional, groups),
         rings=lambda g: g,
-        rounds=lambda m, g: 2 * (m - 1) + 2 * (g - 1),
+        steps=lambda m, g: 2 * (m - 1) + 2 * (g - 1),
         patience=patience,
     )
 
@@ -69,20 +69,20 @@ def expect_groups(groups, rows):
             expect(got == want, f"{subject} should be {want}, not {got}.")
 
 
-def expect_allreduce(function, rings, rounds, patience):
+def expect_allreduce(function, rings, steps, patience):
     """function(comm, vector, g) on 1 to 4 nodes of g ranks: the sum; what leaves a node, in
-    rings(g) rings; rounds(m, g).
+    rings(g) rings; steps(m, g).
     """
     for g in (1, 2, 3, 4):
         case = {"ranks_per_node": g, "args": (g,), "what": f"(nodes of {g}) the sum"}
         runs = virtual.trials(function, sum, [g, 2 * g, 3 * g, 4 * g], **case)
         for (p, length), run in runs.items():
             m = p // g
-            expect_traffic(run, length, m, g, rings(g), rounds(m, g))
+            expect_traffic(run, length, m, g, rings(g), steps(m, g))
     launch.run(expect_on_ranks, function, ranks=launch.ranks_here(4), timeout=patience)
 
 
-def expect_traffic(run, length, m, g, rings, rounds):
+def expect_traffic(run, length, m, g, rings, steps):
     """On m nodes of g, no more leaves a node than by so many rings, each with its part of the
     vector."""
     messages, nbytes, busiest = leaving(run)
@@ -96,7 +96,7 @@ def expect_traffic(run, length, m, g, rings, rounds):
         (nbytes / 8 / length, sum(sent), "vectors leave a node"),
         (messages, 2 * (m - 1) * rings, "messages leave a node"),
         (busiest / 8 / length, max(sent), "vectors leave a node from one rank"),
-        (max(run.steps), rounds, "rounds pass"),
+        (max(run.steps), steps, "steps pass"),
     ]:
         expect(got <= least + 1e-9, f"{subject} {got:.3g} {what}; {least:.3g} are enough.")
 

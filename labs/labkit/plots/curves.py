@@ -150,7 +150,7 @@ def lines(
         if isinstance(values, Mapping):
             points(axes, {x: quartiles(y) for x, y in values.items()}, label, index)
             # Numbers that somebody chose, as sizes and ranks; measured ones have more digits.
-            chosen = all(float(f"{x:.4g}") == x for x in values)
+            chosen = xbytes or all(float(f"{x:.4g}") == x for x in values)
             ticks = list(values) if len(values) <= 8 and chosen else []
             continue
         x, y = values if isinstance(values, tuple) else (np.arange(len(values)), values)

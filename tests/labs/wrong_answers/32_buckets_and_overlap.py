@@ -70,7 +70,7 @@ RIGHT = [
 """, "            filled[0] = 0\n            request.wait()\n            for"]),
     Right("32.3", "a box for each bucket's sum, in place", """\
         total = np.empty_like(own)
-        # Across ranks: one sum for the whole bucket.
+        # Across ranks: one allreduce for the whole bucket.
         flying.append((comm.Iallreduce(own, total), total, list(waiting)))
 """, """\
         from mpi4py import MPI
@@ -112,7 +112,7 @@ WRONG = [
     Wrong("32.1", "one sum for each tensor", """\
         own = net.join(net.numbers)
         total = np.empty_like(own)
-        # Across ranks: one sum for all gradients.
+        # Across ranks: one allreduce for all gradients.
         comm.Allreduce(own, total)
         for i, piece in net.cut(total, net.numbers):
             net.update(i, piece / comm.size)
@@ -124,6 +124,11 @@ WRONG = [
 """, "Allreduce is called for [3000, 10, 5000, 700, 1, 2500] values"),
     Wrong("32.1", "ready is called in place of the hook", "lambda weight, i=i: ready(i)", "ready(i)",
           "`watch` calls ready itself"),
+    Wrong("32.1", "counted from 1", "enumerate(module.parameters())", "enumerate(module.parameters(), 1)",
+          "ready was told of [6, 5, 4, 3, 2, 1]"),
+    Wrong("32.2", "updates before it waits", [BEGIN, "            request.Wait()\n            net.update(i, sums[i] / comm.size)\n"],
+          [BEGIN, "            net.update(i, sums[i] / comm.size)\n            request.Wait()\n"],
+          "A result was used before its request was waited for"),
     Wrong("32.2", "all sums begin with the first gradient",
           "        requests[i] = comm.Iallreduce(net.gradients[i], sums[i])\n",
           "        for j in reversed(net.numbers):\n            if j not in requests:\n"
@@ -133,7 +138,7 @@ WRONG = [
           BEGIN, BEGIN + "\n        requests[i].Wait()", "`ready` waits"),
     Wrong("32.2", "a blocking sum in the hook", [BEGIN, "            request.Wait()\n"],
           ["requests[i] = comm.Allreduce(net.gradients[i], sums[i])", ""],
-          "Allreduce is called; the sum should be made of Iallreduce"),
+          "comm.Allreduce is called; only Iallreduce should be used"),
     Wrong("32.2", "the sums begin only in finish",
           [BEGIN, "        for i, request in requests.items():\n            # Across ranks: until"],
           ["requests[i] = None", """\
@@ -174,9 +179,9 @@ WRONG = [
           CAST, "", "Ibcast is called for [] values"),
     Wrong("32.4", "all broadcasts are waited for before the first layer",
           BEFORE, "        for tensor in list(broadcasts):\n            broadcasts.pop(tensor).Wait()\n",
-          "for no other had to wait"),
+          "no later layer had to wait"),
     Wrong("32.4", "broadcast in the order of backward", "        for i in net.numbers:\n            # Across",
-          "        for i in reversed(net.numbers):\n            # Across", "those should be sent first"),
+          "        for i in reversed(net.numbers):\n            # Across", "they should be sent first"),
     Wrong("32.4", "only rank 0 waits for its reductions",
           "            request.Wait()\n            if comm.rank == 0:\n",
           "            if comm.rank == 0:\n                request.Wait()\n", "were never waited for"),

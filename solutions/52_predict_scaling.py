@@ -7,7 +7,7 @@
 # the GPUs and of the network. But a model that fits known runs well may still fail on a new system,
 # and a prediction without a range tells you little.
 #
-# In this lab we write a model of a training step in about 25 lines, fit it to published runs, and
+# In this lab we write a model of a training step in about 35 lines, fit it to published runs, and
 # test it on systems that it has not seen. We build it from the buckets of gradients, the cost of an
 # allreduce on links that may be shared, and overlap. We then compare it with rivals that know much
 # less, look for the runs on which it fails, and finally ask it for 1,024 and 10,000 GPUs.
@@ -113,6 +113,7 @@ predict.right("52.1", share=1 / 3 + 2 / 3 * last_three.flops.sum() / vgg16.flops
 # | `gpus`, `per_node`, `nodes` | number of GPUs in all, of GPUs in a node, and of nodes |
 # | `line` | seconds that a byte takes on a node's NIC (network interface card) |
 # | `inside` | seconds that a byte takes from a GPU to the next one in its node |
+# | `alone` | seconds that a training step takes on a single GPU |
 # | `network` | the software between nodes: `"RDMA"`, `"TCP"`, `"host"`, `"gRPC"`; in a single node, any word |
 # | `algorithm` | `"ring"`, `"tree"`, `"halving"`, `"server"` |
 # | `senders`, `busiest` | for `"server"`: how many send, and the busiest server's share of the bytes |
@@ -136,27 +137,28 @@ predict.right("52.1", share=1 / 3 + 2 / 3 * last_three.flops.sum() / vgg16.flops
 # | algorithm | seconds | why |
 # |---|---|---|
 # | ring (23) | 2 (p - 1) · (round + n/p · β) | one stream passes each NIC |
-# | tree (24) | 2 lg p · round + 2 n · β | up and down, in chunks that follow one another |
-# | halving (24) | 2 lg p · round + 2 n · (c · line + (p - 1)/p · software) | the GPUs of a node share its NIC |
+# | tree (24) | 2 log₂ p · round + 2 n · β | up and down, in chunks that follow one another |
+# | halving (24) | 2 log₂ p · round + 2 n · (c · line + (p - 1)/p · software) | the GPUs of a node share its NIC |
 # | server (31) | round + senders · busiest · n · β | all send to the busiest server |
 #
 # In a single node, we use the formula of the ring for every algorithm.
 #
-# In *halving*, c is how often the n bytes pass a node's NIC in one direction, and it depends on
-# which partner comes first. We assume that the **farthest** partner is first. Then c is
-# `per_node · (1 - 1/nodes)`, because each GPU sends halves of a whole vector out of the node. If
-# the nearest partner is first, as in [MPICH](@mpich) (lab 24), the GPUs of a node have added their
-# vectors before anything leaves the node, and c is only 1 - 1/nodes. Each GPU has a process of its
-# own, whose software handles only this GPU's bytes, and this is why `learned[row.network]` is
-# multiplied by (p - 1)/p and not by c.
+# In *halving*, *software* is `learned[row.network]`, and c is how often n bytes leave a node in the
+# reduce-scatter. As many leave it in the allgather, which is the second half of the algorithm. The
+# value of c depends on which partner comes first. We assume that the **farthest** partner is first.
+# Then c is `per_node · (1 - 1/nodes)`, because each GPU sends halves of a whole vector out of the
+# node. If the nearest partner is first, as in [MPICH](@mpich) (lab 24), the GPUs of a node have
+# added their vectors before anything leaves the node, and c is only 1 - 1/nodes. Each GPU has a
+# process of its own, whose software handles only this GPU's bytes, and this is why
+# `learned[row.network]` is multiplied by (p - 1)/p and not by c.
 #
 # With several servers, the busiest one has more than an equal share of the bytes, because
 # TensorFlow gives each *tensor* to one server. The largest tensor is not divided, and in VGG-16 it
 # has 411 of 553 MB.
 #
 # ### Predict
-# There are 16 GPUs in 4 nodes. How often do the n bytes pass a node's NIC, in both directions
-# together, (a) in a ring, (b) in halving with the farthest partner first?
+# There are 16 GPUs in 4 nodes. How many times n bytes leave a node in a whole allreduce, (a) in a
+# ring, (b) in halving with the farthest partner first?
 
 # %%
 predict("52.1", ring=..., halving=...)  # times n
@@ -179,7 +181,7 @@ predict("52.1", ring=..., halving=...)  # times n
 # <details><summary>Hint 2: one `if` for each line of the table</summary>
 #
 # `if row.nodes == 1 or row.algorithm == "ring": return 2 * (p - 1) * (learned["round"] + nbytes / p * beta)`,
-# and so on. lg p is `math.log2(p)`.
+# and so on. log₂ p is `math.log2(p)`.
 # </details>
 
 
@@ -210,9 +212,9 @@ check("52.1", exchange)
 predict.right("52.1", ring=2 * 15 / 16, halving=2 * 4 * (1 - 1 / 4))
 
 # %% [markdown]
-# **Explain.** In the ring, 15/16 of the bytes pass a NIC on the way out, and as many on the way in,
-# which is 1.875 n. In halving with the farthest partner first, all four GPUs send through the NIC
-# at the same time, 6 n in all. This is not the cost of halving as such, but of a shared NIC and of
+# **Explain.** In the ring, one GPU of each node sends to the next node. It sends 15/16 n in the
+# reduce-scatter and as many bytes in the allgather, which is 1.875 n. In halving with the farthest
+# partner first, all four GPUs send through the NIC at the same time, 6 n in all. This is not the cost of halving as such, but of a shared NIC and of
 # this order. With the nearest partner first it would be 1.5 n, which is less than the ring's 1.875
 # n. Lab 26 achieves the same by adding inside the node first.
 #
@@ -443,7 +445,7 @@ lab52.draw(
 # rule of thumb is about the same. Most published runs reach 80 to 95 % of the ideal, so anyone who
 # predicts 90 % is never far off. **A median over easy rows does not distinguish a good model from a
 # simple one.** The hard rows, which reach less than 75 % of the ideal, do. On these, the rule of
-# thumb is off by 73 % in the median, and at worst by a factor of 88. The model is off by 21 % in
+# thumb is off by 73 % in the median, and at worst by a factor of 89. The model is off by 21 % in
 # the median, and by 93 % at worst.
 #
 # The tables also show where the model fails, but not why. The following causes are likely and not

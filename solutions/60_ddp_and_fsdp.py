@@ -37,7 +37,7 @@ lab.start("60_ddp_and_fsdp")
 ranks = 2
 
 # %% tags=["parameters"]
-width = 512  # numbers between two blocks of the net
+width = 512  # input and output features of the inner blocks
 pictures = 64  # of each rank, in a step of the measurement
 repeat = 20  # timed steps of each way
 bucket_bytes = 4 * 2**20  # the most that a bucket holds
@@ -191,14 +191,14 @@ predict.compare("60.1", yours=own, a_bucket_each=each)
 
 # %% [markdown]
 # **Explain.** You should see that your DDP takes about as long as PyTorch's for the same gradients,
-# because the part that you wrote *is* the core of DDP. The line without communication is the time
-# of the computation. The rest of the step is the communication that the backward pass does not
-# hide.
+# because the part that you wrote *is* the core of DDP. The line *no exchange* is without
+# communication, so it is the time of the computation. The rest of the step is the communication
+# that the backward pass does not hide.
 #
 # One bucket per tensor takes longer, because each message has an overhead (lab 32). On the machine
 # on which this lab was written, a step with 12 messages instead of a few took 1.4 to 1.8 times as
-# long as PyTorch's, although half of the messages are long. Those timings were not steady. If yours
-# are not steady either, do not compare them, and run the cell again.
+# long as PyTorch's, although half of the messages, the weights, are long. Those timings were not
+# steady. If yours are not steady either, do not compare them, and run the cell again.
 #
 # ## 2. Accumulate gradients, and communicate once (optional)
 # A batch that does not fit into memory is divided into parts whose gradients add up, because
@@ -229,7 +229,7 @@ predict.compare("60.1", yours=own, a_bucket_each=each)
 
 # %%
 def accumulate(model, batches):
-    """Gradients of all batches together in the parameters of the DDP `model`, with one exchange."""
+    """Gradients of all batches together in the parameters of the DDP `model`, averaged once."""
     ### BEGIN SOLUTION
     with model.no_sync():
         for inputs, labels in batches[:-1]:
@@ -383,7 +383,7 @@ for way, stage in stage_of.items():
             "loss": results[0][way]["losses"][-1],
         }
     )
-print(pandas.DataFrame(rows).set_index("way").round(3))
+print(pandas.DataFrame(rows).set_index("way").round(3).to_string())
 for way in stage_of:
     print(f"Calls in a step, {way}: {results[0][way]['calls']}")
 

@@ -147,7 +147,8 @@ def _accumulated(accumulate: Callable, parts: int) -> dict:
 
 @check.exercise("60.1")
 def buckets_are_averaged(start, finish, patience, ranks):
-    """PyTorch's own gradients, by one sum for each bucket, all begun before any is waited for."""
+    """PyTorch's own gradients, by one allreduce for each bucket, all launched before the first
+    wait."""
     longest = (1, 6000, 2**20)  # bytes that a bucket holds at most
     for size in (ranks, 1):
         given = (try_averaging, start, finish, longest)
@@ -162,10 +163,14 @@ def buckets_are_averaged(start, finish, patience, ranks):
             got = results[most]
             who = f"{counted(size, 'rank')}, buckets of at most {most} bytes, rank {rank}"
             expect.equal(
-                got["calls ours"], got["buckets"], f"{who}: sums in a step, one for each bucket"
+                got["calls ours"],
+                got["buckets"],
+                f"{who}: allreduces in a step, one for each bucket",
             )
             expect.equal(
-                got["begun"], got["buckets"], f"{who}: sums begun by `start`, during backward"
+                got["begun"],
+                got["buckets"],
+                f"{who}: allreduces launched by `start`, in the backward pass",
             )
             gradients = zip(got["ours"], got["torch"], got["alone"], strict=True)
             for place, (ours, theirs, own) in enumerate(gradients):
@@ -181,12 +186,12 @@ def buckets_are_averaged(start, finish, patience, ranks):
             what = f"rank {rank}: averages of gradients 1 to {size}, where a rank comes late"
             averages = results["late"][1]
             want = [(size + 1) / 2] * len(averages)
-            expect.close(averages, want, what, because="`finish` has to wait for the sum first")
+            expect.close(averages, want, what, because="`finish` must wait for the allreduce first")
 
 
 @check.exercise("60.2")
 def one_exchange_for_all_parts(accumulate, patience, ranks):
-    """The gradients of one large batch, for one exchange."""
+    """The gradients of one large batch, with a single allreduce."""
     cuts = (1, 2, 4)  # parts of the batch
     by_rank = launch.run(
         try_accumulate, accumulate, cuts, ranks=ranks, controller="torch", timeout=patience
@@ -199,12 +204,12 @@ def one_exchange_for_all_parts(accumulate, patience, ranks):
             expect.equal(
                 got["allreduces"],
                 1,
-                f"{who}: exchanges",
-                because="all parts but the last belong into no_sync, the way forward, too",
+                f"{who}: allreduces",
+                because="all parts but the last belong inside no_sync, with their forward pass",
             )
-            expect.equal(got["lengths"], [8] * parts, f"{who}: pictures of each way forward")
+            expect.equal(got["lengths"], [8] * parts, f"{who}: images of each forward pass")
             why = "else the activations of all parts are held at once"
-            expect.equal(got["backwards"], parts, f"{who}: ways back", because=why)
+            expect.equal(got["backwards"], parts, f"{who}: backward passes", because=why)
             kept = "batches in the caller's list afterwards; it belongs to the caller"
             expect.equal(got["batches"], parts, f"{who}: {kept}")
             for place, (ours, want) in enumerate(zip(got["ours"], got["whole"], strict=True)):

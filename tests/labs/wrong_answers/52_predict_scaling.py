@@ -34,7 +34,7 @@ WRONG = [
     Wrong("52.1", "bytes in each round of the tree", "rounds + 2 * nbytes * beta",
           "rounds + 2 * math.log2(p) * nbytes * beta", "hunks follow one another"),
     Wrong("52.1", "a card for each GPU", "row.per_node * (1 - 1 / row.nodes)", "1 - 1 / row.nodes",
-          "share its card"),
+          "share its NIC"),
     Wrong("52.1", "nothing stays in the node", "row.per_node * (1 - 1 / row.nodes)", "row.per_node",
           "part of the bytes stays in the node"),
     Wrong("52.1", "shared software", HALVING, "2 * nbytes * crossing * (row.line + learned[row.network])",
@@ -43,6 +43,12 @@ WRONG = [
           "ms of 64 MB: expected"),
     Wrong("52.1", "nothing is returned", "return rounds + 2 * nbytes * (", "result = rounds + 2 * nbytes * (",
           "exchange returns None"),
+    Wrong("52.1", "the network of the ring", "row.line + learned[row.network])\n    if",
+          'row.line + learned["TCP"])\n    if', "software is that of row.network"),
+    Wrong("52.1", "the network of halving", HALVING, HALVING.replace("row.network", '"host"'),
+          "software is that of row.network"),
+    Wrong("52.1", "always 16 GPUs", HALVING, HALVING.replace("(p - 1) / p", "15 / 16"),
+          "Halving, 64 GPUs"),
     Wrong("52.2", "the check's stragglers", 'learned["straggler"]', "0.02", "a step in s"),
     Wrong("52.2", "nothing hidden", ARRIVES, "end = max(end, computing) + exchange(nbytes, row, learned)",
           "othing is hidden here"),
@@ -65,6 +71,9 @@ WRONG = [
           "a step in s"),
     Wrong("52.2", "nothing is returned", "return max(computing", "result = max(computing",
           "step returns None"),
+    Wrong("52.2", "the buckets are taken out", "for share, nbytes in READY[row.net]:",
+          "for share, nbytes in [READY[row.net].pop(0) for _ in range(len(READY[row.net]))]:",
+          "step changes READY"),
     Wrong("52.3", "the wrong way round",
           "return known, [row for row in rows if row.system not in seen]",
           "return [row for row in rows if row.system not in seen], known", "systems that are seen"),
@@ -85,6 +94,29 @@ WRONG = [
           "their errors"),
     Wrong("52.3", "one number for all", "[row.step / step(row, learned) - 1 for row in rows]",
           "rows[0].step / step(rows[0], learned) - 1", "their errors"),
+    Wrong("52.3", "the table, whatever is given", ["[row for row in rows if row.system in seen]",
+                                              "[row for row in rows if row.system not in seen]"],
+          ["[row for row in lab52.published() if row.system in seen]",
+           "[row for row in lab52.published() if row.system not in seen]"], "once and unchanged"),
+    Wrong("52.3", "one unseen row again and again", "[row for row in rows if row.system not in seen]",
+          "[[row for row in rows if row.system not in seen][0]] * (len(rows) - len(known))",
+          "once and unchanged"),
+    Wrong("52.3", "taken out of the list",
+          "return known, [row for row in rows if row.system not in seen]",
+          "for row in known:\n        rows.remove(row)\n    return known, rows", "changes the list"),
+    Wrong("52.3", "the first row's error for all", "[row.step / step(row, learned) - 1 for row in rows]",
+          "[rows[0].step / step(rows[0], learned) - 1] * len(rows)", "their errors"),
+    Wrong("52.3", "the error of the sum", "[row.step / step(row, learned) - 1 for row in rows]",
+          "[sum(row.step for row in rows) / sum(step(row, learned) for row in rows) - 1] * len(rows)",
+          "their errors"),
+    Wrong("52.3", "from the last row", "learned) - 1 for row in rows]", "learned) - 1 for row in rows[::-1]]",
+          "in the order of the rows"),
+    Wrong("52.3", "two rows", "learned) - 1 for row in rows]", "learned) - 1 for row in rows[:2]]",
+          "their errors"),
+    Wrong("52.3", "rounded", "row.step / step(row, learned) - 1",
+          "round(row.step / step(row, learned) - 1, 2)", "their errors"),
+    Wrong("52.3", "the check's numbers", "row.step / step(row, learned) - 1",
+          "row.step / step(row, lab52.LEARNED) - 1", "four times"),
 ]
 
 RIGHT = [
@@ -111,6 +143,9 @@ RIGHT = [
           "return [row.step / step(row, learned) - 1 for row in rows]"], [
           "    return known, tuple(filter(lambda row: row.system not in set(seen), rows))",
           "return np.array([row.step for row in rows]) / [step(row, learned) for row in rows] - 1"]),
+    Right("52.3", "two loops", ["    return known, [row for row in rows if row.system not in seen]"], [
+          "    others = []\n    for row in reversed(rows):\n        if row.system not in seen:\n"
+          "            others.append(row)\n    return [known, others]"]),
     Right("52.3", "one loop, images per second", [
           "return [row.step / step(row, learned) - 1 for row in rows]"], [
           "foretold = [row.images(step(row, learned)) for row in rows]\n"

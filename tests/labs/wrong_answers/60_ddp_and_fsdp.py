@@ -23,6 +23,10 @@ WRONG = [
           "dist.all_reduce(flat, async_op=True)\n    work.wait()", "waits for a rank that comes late"),
     Wrong("60.1", "no exchange", "    work = dist.all_reduce(flat, async_op=True)",
           "    work = torch.futures.Future()\n    work.set_result(None)", "one for each bucket"),
+    Wrong("60.1", "not asynchronous", "dist.all_reduce(flat, async_op=True)", "dist.all_reduce(flat)",
+          "has no attribute 'wait'"),
+    Wrong("60.1", "half precision", "torch.cat([weights.grad.flatten()",
+          "torch.cat([weights.grad.half().flatten()", "beside PyTorch's"),
     Wrong("60.1", "a sum for each tensor", [
         "    work = dist.all_reduce(flat, async_op=True)", "    flat, work = started\n    work.wait()\n"], [
         "    work = [dist.all_reduce(part, async_op=True) for part in"
@@ -35,7 +39,7 @@ WRONG = [
           ["    work = dist.all_reduce(flat, async_op=True)\n    return flat, work",
            "    flat, work = started\n    work.wait()\n"],
           ["    return flat, None", "    flat, _ = started\n    dist.all_reduce(flat)\n"],
-          "sums begun by"),
+          "allreduces launched by"),
     Wrong("60.1", "the first tensor for all", "for weights, part in zip(bucket, parts, strict=True)",
           "for weights, part in zip(bucket[:1], parts[:1], strict=True)", "gradient of parameter"),
     Wrong("60.2", "takes the last batch out of the caller's list",
@@ -46,10 +50,10 @@ WRONG = [
            "            (cross_entropy(model(inputs), labels) / count).backward()\n",
            _LAST.replace("batches[-1]", "last").replace("len(batches)", "count")],
           "it belongs to the caller"),
-    Wrong("60.2", "an exchange for each part", "    with model.no_sync():\n", "    if True:\n", "exchanges"),
+    Wrong("60.2", "an exchange for each part", "    with model.no_sync():\n", "    if True:\n", "allreduces: expected 1"),
     Wrong("60.2", "no exchange at all", _LAST,
           "    with model.no_sync():\n        inputs, labels = batches[-1]\n"
-          "        (cross_entropy(model(inputs), labels) / len(batches)).backward()", "exchanges"),
+          "        (cross_entropy(model(inputs), labels) / len(batches)).backward()", "allreduces: expected 1"),
     Wrong("60.2", "the sum of means",
           ["(cross_entropy(model(inputs), labels) / len(batches)).backward()\n    inputs",
                                       _LAST],
@@ -58,16 +62,16 @@ WRONG = [
           "sum of the parts' means"),
     Wrong("60.2", "all pictures at once", _WHOLE, """    inputs = torch.cat([inputs for inputs, _ in batches])
     labels = torch.cat([labels for _, labels in batches])
-    cross_entropy(model(inputs), labels).backward()""", "pictures of each way forward"),
+    cross_entropy(model(inputs), labels).backward()""", "images of each forward pass"),
     Wrong("60.2", "one way back for all", _WHOLE,
           """    losses = [cross_entropy(model(inputs), labels) for inputs, labels in batches]
-    (sum(losses) / len(losses)).backward()""", "ways back"),
+    (sum(losses) / len(losses)).backward()""", "backward passes"),
     Wrong("60.2", "only the last part", "for inputs, labels in batches[:-1]:", "for inputs, labels in []:",
-          "pictures of each way forward"),
+          "images of each forward pass"),
     Wrong("60.2", "the net inside",
           "        for inputs, labels in batches[:-1]:\n            (cross_entropy(model(",
           "        for inputs, labels in batches:\n            (cross_entropy(model(",
-          "pictures of each way forward"),
+          "images of each forward pass"),
     Wrong("60.3", "everything is dealt out", "8 * n / (ranks if stage >= 1 else 1)", "8 * n / ranks",
           "bytes on a rank"),
     Wrong("60.3", "whole numbers", "return times * n * (ranks - 1) / ranks",

@@ -652,7 +652,8 @@ def count_bytes(comm, layouts: Mapping[str, Callable], sizes: Sizes) -> dict[str
     device = world.device()
     x, parts = _prepared(comm, layouts, sizes, device)
     scores = scores_for(sizes, comm.size, 1 / comm.size).to(device)
-    everything = own_part(drawn_experts(sizes.count, sizes.wide, 2 * sizes.wide), 0, 1, device)
+    drawn = drawn_experts(sizes.count, sizes.wide, 2 * sizes.wide)
+    everything = [tuple(tensor.to(device) for tensor in pair) for pair in drawn]
     results = {}
     for layout, layer in layouts.items():
         sent = Sent(comm)

@@ -17,9 +17,9 @@
 # the ring, and we measure from which length messages are shorter than computing on your machine.
 #
 # **After this lab you can** (1) merge partial results of attention without overflow, (2) pass
-# blocks around a ring while computing, (3) assign positions to ranks so that
-# all of them have equal work under a causal mask, and (4) compute from a machine's flop/s and
-# [bandwidth](../labs/GLOSSARY.md#bandwidth) from which length on the communication is hidden.
+# blocks around a ring while computing, (3) assign positions to ranks so that all of them have equal
+# work under a causal mask, and (4) compute from a machine's flop/s and [bandwidth](../labs/GLOSSARY.md#bandwidth) from which length
+# on the communication is hidden.
 #
 # ![Four ranks in a ring, each with its own queries, pass blocks of keys and values to the right; on the timeline of rank 0 the next block arrives while the present one is used](../notebooks/figures/67_ring.svg)
 #

@@ -313,7 +313,7 @@ check("66.4", dispatch, combine)
 # %%
 def by_experts(arrived, arriving, own):
     """Apply to each row the expert that it came for. own: (up, down) of this rank's experts."""
-    numbers = torch.arange(arriving.shape[1]).repeat(len(arriving))
+    numbers = torch.arange(arriving.shape[1], device=arriving.device).repeat(len(arriving))
     expert_of_row = numbers.repeat_interleave(arriving.flatten())
     done = torch.zeros_like(arrived)
     for number, (up, down) in enumerate(own):
@@ -326,7 +326,7 @@ def moe(comm, x, scores, own, k, factor=None):
     """An MoE layer. x: this rank's tokens; scores: what the router gives them."""
     count = scores.shape[1]
     weights, experts = (both.flatten() for both in route(scores, k))
-    token = torch.arange(len(x)).repeat_interleave(k)
+    token = torch.arange(len(x), device=x.device).repeat_interleave(k)
     if factor is not None:
         stays = kept(experts, count, capacity_of(len(x), k, count, factor))
         weights, experts, token = weights[stays], experts[stays], token[stays]
@@ -356,7 +356,9 @@ predict("66.1", without_loss=..., with_loss=...)  # times the mean
 # are on all ranks, so their gradients are added up. Those of the experts are not: why?
 # <details><summary>Answer</summary> All tokens that an expert worked on, from whichever rank, were sent to it, and so are their gradients. The expert's gradient is therefore complete on its rank. The small matrices have seen only the tokens of their own rank.</details>
 #
-# This takes about 40 s. Tensors are in host memory here.
+# This takes about 40 s. If each rank has its own GPU, here and in section 4 tensors stay on it and
+# [NCCL](../labs/GLOSSARY.md#NCCL) sends them ([lab 64](64_tensor_parallel.ipynb)); otherwise, and always in the checks and where processor time is measured,
+# they are in host memory and MPI sends them.
 
 # %%
 size = min(launch.ranks_here(2), 2)
@@ -370,7 +372,10 @@ whole = launch.run(
 table = lab66.training_table(on_ranks[0], whole[0], kept)
 for way, result in on_ranks[0].items():
     losses = {"loss": result.losses[-1], "apart": table[way]["losses, difference to one process"]}
-    record.add("trained", ranks=size, way=way, imbalance=result.imbalance, **losses)
+    placed = {"ranks": size, "trained_on": result.device}
+    record.add("trained", way=way, imbalance=result.imbalance, **placed, **losses)
+places = [results["α = 0"].device for results in (on_ranks[0], whole[0])]
+print(f"Rank 0 of {size} on {places[0]}, one process on {places[1]}")
 print(pandas.DataFrame(table).map("{:.3g}".format))
 predict.compare(
     "66.1",
@@ -462,15 +467,17 @@ for number, results in counted.items():
             what: [getattr(result[layout], what) for result in results]
             for what in ("forward", "backward", "kept")
         }
-        record.add("bytes", ranks=number, layout=layout, **nbytes)
+        device = results[0][layout].device
+        record.add("bytes", ranks=number, layout=layout, trained_on=device, **nbytes)
 
 # %%
 times = {layout: {} for layout in layouts}
+placed = {"ranks": size, "trained_on": counted[size][0]["expert"].device}
 for share, measured in compared[0].items():
     uneven = size * share if size > 1 else 1.0
     for layout, measurement in measured.items():
         times[layout][uneven] = [1e3 * sample for sample in measurement.samples]
-        record.add("layer", layout=layout, ranks=size, busiest=uneven, seconds=measurement)
+        record.add("layer", layout=layout, busiest=uneven, seconds=measurement, **placed)
 plots.lines(
     times,
     xlabel="rows of the busiest rank / mean",
@@ -514,8 +521,9 @@ predict.compare("66.4", **ratios, times_as_long=longer)
 # compute about 1.5 times as long, while those of rank 1 compute half as long and then wait. With a
 # free core for each rank, the line of the expert-parallel layer rises with the load of the busiest
 # rank, though less than in proportion, because some of the time does not depend on the load. If
-# other programs need the cores (the printed spread is then wide), the line is nearly flat. Which
-# layout is faster at an even load depends on the matrices: a p-th of an expert is a smaller matrix,
+# other programs need the cores (the printed spread is then wide), the line is nearly flat. On GPUs
+# it may be flat as well, because launching the kernels of so small a layer can take longer than the
+# kernels. Which layout is faster at an even load depends on the matrices: a p-th of an expert is a smaller matrix,
 # which computes less efficiently ([lab 12](12_find_the_bottleneck.ipynb)).
 #
 # ## 5. Which link decides?

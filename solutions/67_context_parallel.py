@@ -9,15 +9,16 @@
 # of them needs the keys and values of the others.
 #
 # In this lab we compute attention block by block with an online softmax, and send the keys and
-# values around a ring of ranks while each rank computes. We check the forward and the backward pass
-# against full attention, balance the work of the causal mask, count the bytes of the ring, of an
-# allgather and of Ulysses, and find the length of sequence from which the ring's communication is
-# hidden behind its computing.
+# values around a ring of ranks while each rank computes. We compare the results with full attention,
+# balance the work of the causal mask, count the bytes of the ring, of an allgather and of Ulysses,
+# and find the length of sequence from which the ring's communication is hidden behind its
+# computing. In an optional last part (about 20 minutes more), gradients follow the blocks around
+# the ring, and we measure from which length messages are shorter than computing on your machine.
 #
 # **After this lab you can** (1) merge partial results of attention without overflow, (2) pass
-# blocks around a ring while computing, forward and backward, (3) assign positions to ranks so that
-# all of them have equal work under a causal mask, and (4) compute from a machine's flop/s and
-# bandwidth from which length on the communication is hidden.
+# blocks around a ring while computing, (3) assign positions to ranks so that all of them have equal
+# work under a causal mask, and (4) compute from a machine's flop/s and bandwidth from which length
+# on the communication is hidden.
 #
 # ![Four ranks in a ring, each with its own queries, pass blocks of keys and values to the right; on the timeline of rank 0 the next block arrives while the present one is used](67_ring.svg)
 #
@@ -268,7 +269,7 @@ predict.right("67.2", **right)
 # %% [markdown]
 # **Explain.** Your ring takes 4 visits of 2 ms. All messages are hidden, because each of them is
 # shorter than a visit. If a message takes longer than a visit, as in the printed line, every step
-# takes as long as a message, except for the last step, which has none: 3 · 2 ms + 1 ms. Section 5
+# takes as long as a message, except for the last step, which has none: 3 · 2 ms + 1 ms. Section 4
 # finds out when there is enough computing to hide the messages.
 #
 # Ring attention now takes only a few lines. `visit` merges what the queries get from each block.
@@ -302,149 +303,7 @@ print(f"{ranks} real ranks: largest relative error {compared.errors['output']:.1
 
 
 # %% [markdown]
-# ## 3. The backward pass
-# For training we need the gradients of the queries, keys and values. With the weights *P* =
-# exp(*s* − log-sum-exp) of a block, and the gradient d*O* of the output *O*, they are
-# ([FlashAttention](@dao2022) has the derivation):
-#
-# $$dV = P^T dO \qquad dS = P \circ (dO\,V^T - D) \qquad dQ = dS\,K/\sqrt{d} \qquad dK = dS^T Q/\sqrt{d}$$
-#
-# where *D* is the sum of d*O* ∘ *O* in each row, and ∘ multiplies element by element. Besides the
-# block, a rank needs only its own queries, d*O*, *D* and the log-sum-exp of *all* scores, which
-# `finish` has returned. With the log-sum-exp it can compute the weights of any block again, so no
-# weights have to be kept, and the blocks may come in any order.
-
-
-# %%
-def back(q, k, v, gradient, log_sum, delta, mask=None):
-    """(dQ, dK, dV) of some queries and some keys. gradient: dO. log_sum: of all scores of these
-    queries. delta: D."""
-    scale = 1 / math.sqrt(q.shape[-1])
-    scores = scale * q @ k.mT
-    if mask is not None:
-        scores = scores.masked_fill(~mask, -torch.inf)
-    weights = (scores - log_sum).exp()
-    of_scores = weights * (gradient @ v.mT - delta)
-    return scale * of_scores @ k, scale * of_scores.mT @ q, weights.mT @ gradient
-
-
-# %% [markdown]
-# The blocks travel around the ring once more. d*Q* belongs to a rank's own queries and is added up
-# where it is. d*K* and d*V* belong to the block. Every rank adds its **share** to them, so they
-# travel with the block, one step behind it. With four ranks, block 0 is visited by the ranks 0, 1,
-# 2 and 3, where it is not needed any more. Its gradient is complete when rank 3 has added its
-# share. It then makes one more step, from rank 3 to rank 0, which owns the block.
-#
-# Again we do not want to wait. A rank can compute its share before the shares of the other ranks
-# have arrived, because it only has to add them. It is like a collection box that is handed from
-# person to person: you count your coins while the box is still on its way, put them in when it
-# arrives, and hand it on. So in each step a rank computes its share, and *then* waits for the sum
-# that its left neighbor has launched one step earlier.
-#
-# ### Predict
-# The gradient of a block has as many bytes as the block. There are four ranks. Divide the bytes
-# that one of them sends in the backward pass by those of the forward pass. Count the messages of
-# both.
-
-# %%
-predict("67.3", back_over_forward=2.33)
-
-# %% [markdown]
-# ### Exercise 67.3 · Gradients travel with their block
-# `pass_on` is called after each of the *p* visits with this rank's `share` in the gradient of the
-# visited block. Wait for the requests that the previous call has launched. Then `arriving` contains
-# what the ranks before you have added up for this block. Add it to `share`, and launch two
-# messages: send `share` to the right, and receive the next sum from the left into `arriving`. Use
-# `tag=1` for both, which marks them as gradients. Return the list of the requests. About 4 lines.
-# *(advanced)*
-#
-# The caller makes the arrays. `share` is a new array in each call. `arriving` is the same one in
-# all calls. In the first call it contains zeros, and the list `launched` is empty.
-#
-# <details><summary>Hint 1: the order</summary>
-#
-# Wait, add, launch. You must not add before the wait, because `arriving` may still be incomplete,
-# and you must not receive before the addition, because this would overwrite `arriving`.
-# </details>
-# <details><summary>Hint 2: nearly the answer</summary>
-#
-# `for request in launched: request.Wait()`, then `share += arriving`, then return
-# `[comm.Irecv(arriving, source=left, tag=1), comm.Isend(…)]`.
-# </details>
-
-
-# %%
-def pass_on(comm, share, arriving, launched):
-    """Add what has arrived to `share`, and send the sum to the right.
-
-    share: this rank's part of the gradient of the block that it has visited, its to change.
-    arriving: into which the gradient of the next block is received. launched: list of the requests
-    of the previous call. Returns the list of the requests launched now.
-    """
-    right, left = (comm.rank + 1) % comm.size, (comm.rank - 1) % comm.size
-    ### BEGIN SOLUTION
-    for request in launched:
-        request.Wait()
-    share += arriving
-    # Across ranks: the gradient follows its block to the right.
-    return [comm.Irecv(arriving, source=left, tag=1), comm.Isend(share, dest=right, tag=1)]
-    ### END SOLUTION
-
-
-# %%
-check("67.3", pass_on)
-
-# %% [markdown]
-# ### Measure: forward and backward against one process
-# Real ranks run both passes with your functions in 64-bit numbers. Every rank also computes full
-# attention, and its gradients by PyTorch's autograd. The table shows the largest relative error,
-# which is the largest difference divided by the largest right value. In the control the gradients
-# stay where they are: each rank adds up the shares of all blocks that pass.
-#
-# `lab67.forward` and `lab67.backward` are like `ring_attention`, but a rank owns two chunks of the
-# positions, which we need in the next section. Here these are two neighboring chunks. If each rank
-# has its own GPU, tensors stay there, and NCCL sends them (lab 64).
-
-
-# %%
-def neighbors(rank, ranks):
-    """The chunks of a rank that has neighboring positions."""
-    return 2 * rank, 2 * rank + 1
-
-
-def stay(comm, share, arriving, launched):
-    """In place of pass_on: gradients do not travel."""
-    arriving += share
-    return []
-
-
-parts = lab67.Parts(partial, back, merge, ring, pass_on)
-ways = {
-    "your ring": (parts, neighbors, False),
-    "gradients stay": (parts._replace(pass_on=stay), neighbors, False),
-}
-results = launch.run(lab67.compare_ways, ways, heads, 16, size, ranks=ranks, threads=1)[0]
-for way, compared in results.items():
-    measured = {"errors": compared.errors, "sent": compared.sent, "trained_on": compared.device}
-    record.add("compared", ranks=ranks, way=way, **measured)
-table = {way: compared.errors for way, compared in results.items()}
-print(f"{ranks} real ranks, {results['your ring'].device}. Largest relative error:")
-print(pandas.DataFrame(table).T.map("{:.1e}".format))
-there, again = results["your ring"].sent
-print(f"A rank sends {there} bytes in the forward pass, {again} in the backward pass.")
-predict.compare("67.3", back_over_forward=again / there)
-
-# %% [markdown]
-# **Explain.** All four results agree with one process up to rounding. If the gradients stay, the
-# output and d*Q* are still right, and only d*K* and d*V* are wrong. Without the comparison, this
-# mistake would be hard to notice.
-#
-# In the forward pass a block makes *p* − 1 steps. In the backward pass it makes *p* − 1 steps
-# again, and its gradient *p*, so that four ranks send 7/3 as much. Are the messages of the backward
-# pass more difficult to hide?
-# <details><summary>Answer</summary> No. The backward pass also computes more: `partial` has two products of matrices, while `back` has five. In each step it computes 5/2 times as much and sends twice as much, so it hides these messages slightly better. Only the last step of the gradient has nothing to hide behind. (On GPUs gradients are often sent as 32-bit numbers, while blocks are sent as 16-bit numbers. Then it sends 3 times as much in each step.)</details>
-#
-# ## 4. The causal mask, and zigzag
+# ## 3. The causal mask, and zigzag
 # In a language model a position must not see later ones (lab 64). With this **causal mask**, about
 # half of all pairs of a query and a key are not needed. Cut the positions into 2*p* chunks,
 # numbered from 0. A pair of chunks is computed if the queries come after the keys. If both are the
@@ -469,7 +328,7 @@ predict.compare("67.3", back_over_forward=again / there)
 # (3, 3), which makes two pairs. Rank 0 has two pairs of its own, and nothing to do with the other
 # block.
 #
-# ### Exercise 67.4 · Equal work for all
+# ### Exercise 67.3 · Equal work for all
 # `zigzag` returns the two chunks of a rank. `work` returns how many pairs of chunks have to be
 # computed for some chunks of queries and some chunks of keys, where a pair of equal chunks counts a
 # half. 1 to 4 lines each. *(intermediate)*
@@ -505,10 +364,17 @@ def work(queries, keys):
 
 
 # %%
-check("67.4", zigzag, work)
+check("67.3", zigzag, work)
+
 
 # %%
-for name, owned in (("neighbors", neighbors), ("zigzag", zigzag)):
+def neighbors(rank, ranks):
+    """The chunks of a rank that has neighboring positions."""
+    return 2 * rank, 2 * rank + 1
+
+
+masked = {"neighbors": neighbors, "zigzag": zigzag}
+for name, owned in masked.items():
     table = {
         f"rank {rank}": [work(owned(rank, 4), owned((rank - step) % 4, 4)) for step in range(4)]
         for rank in range(4)
@@ -525,7 +391,7 @@ for name, owned in (("neighbors", neighbors), ("zigzag", zigzag)):
 # 2 ranks, and on 64 ranks?
 
 # %%
-predict("67.4", on_2_ranks=1.5, on_64_ranks=1.98)
+predict("67.3", on_2_ranks=1.5, on_64_ranks=1.98)
 
 # %% [markdown]
 # ### Measure: on the virtual cluster
@@ -535,7 +401,6 @@ predict("67.4", on_2_ranks=1.5, on_64_ranks=1.98)
 
 # %%
 counts = [p for p in (2, 4, 8, 16, 32, 64) if p <= many]
-masked = {"neighbors": neighbors, "zigzag": zigzag}
 times = {
     name: {p: lab67.balance_run(ring, owned, p).time for p in counts}
     for name, owned in masked.items()
@@ -548,7 +413,7 @@ faster = {
 axes = {"xlabel": "ranks", "ylabel": "times as fast as without a mask", "logx": True}
 plots.lines(faster, title="Only balanced work saves half of the time", **axes)
 gains = {p: times["neighbors"][p] / times["zigzag"][p] for p in counts}
-predict.right("67.4", on_2_ranks=gains[2], on_64_ranks=gains[counts[-1]])
+predict.right("67.3", on_2_ranks=gains[2], on_64_ranks=gains[counts[-1]])
 for name, owned in masked.items():
     run = lab67.balance_run(ring, owned, 4, trace=True)
     plots.timeline(run, title=f"Four ranks, causal, {name}: {1e3 * run.time:.0f} ms")
@@ -563,16 +428,19 @@ for name, owned in masked.items():
 # section.)
 #
 # ### Measure: on real ranks
-# First we compare the results of both assignments with full causal attention, forward and backward.
+# First we compare the outputs of both assignments with full causal attention. In `lab67.forward`,
+# which is like `ring_attention`, a rank owns two chunks. If each rank has its own GPU, tensors stay
+# there, and NCCL sends them (lab 64).
 
 # %%
+parts = lab67.Parts(partial, merge, ring)
 ways = {name: (parts, owned, True) for name, owned in masked.items()}
 results = launch.run(lab67.compare_ways, ways, heads, 16, size, ranks=ranks, threads=1)[0]
 for way, compared in results.items():
     measured = {"errors": compared.errors, "sent": compared.sent, "trained_on": compared.device}
     record.add("compared", ranks=ranks, way=f"causal, {way}", **measured)
 table = {way: compared.errors for way, compared in results.items()}
-print(f"{ranks} real ranks, causal. Largest relative error:")
+print(f"{ranks} real ranks, causal, {results['zigzag'].device}. Largest relative error:")
 print(pandas.DataFrame(table).T.map("{:.1e}".format))
 
 # %% [markdown]
@@ -600,7 +468,7 @@ for way in ("no mask", "neighbors"):
 # cores busy, sleeps end later, and the boxes become wide. Such a delay in every step is the same
 # for all ways, so it pulls both ratios toward 1, for example to 1.8 and 1.5.
 #
-# ## 5. Bytes, and when they are hidden
+# ## 4. Bytes, and when they are hidden
 # A ring is not the only way to bring queries and keys together:
 #
 # - **Allgather**: every rank receives all keys and values, and then computes. This is simple, and
@@ -648,9 +516,9 @@ print(f"Ulysses on {ranks} real ranks: largest relative error {compared.errors['
 # heads of queries share one head of keys and values, so `kv` is smaller. In Llama 3 with 405
 # billion parameters, it is 1/16 of `hidden` ([Grattafiori et al., 2024](@grattafiori2024)).
 #
-# As an example, take the gradients of a ring without a mask, in the backward pass. They are as long
-# as a block, 2 · `kv` · `size` · *n*/*p* bytes, and make *p* steps, so a rank sends 2 · `kv` ·
-# `size` · *n* bytes of gradients, however many ranks there are.
+# As an example, take the gradients of a ring in the backward pass (they are in the optional part).
+# They are as long as a block, 2 · `kv` · `size` · *n*/*p* bytes, and make *p* steps, so a rank sends
+# 2 · `kv` · `size` · *n* bytes of gradients, however many ranks there are.
 #
 # **When is a message hidden?** With zigzag, a rank computes two of the four pairs of chunks in each
 # step. These are (*n*/*p*)² / 2 pairs of positions. Each of them costs 4 · `hidden` operations: a
@@ -662,10 +530,10 @@ print(f"Ulysses on {ranks} real ranks: largest relative error {compared.errors['
 # forward pass? Ulysses exchanges four arrays, and a rank keeps 1/*p* of each.
 
 # %%
-predict("67.5", ring_over_ulysses=4)
+predict("67.4", ring_over_ulysses=4)
 
 # %% [markdown]
-# ### Exercise 67.5 · Bytes sent, and the length that hides them
+# ### Exercise 67.4 · Bytes sent, and the length that hides them
 # `bytes_sent` returns the bytes that one rank sends in the forward pass: `"ring"`, `"allgather"`
 # (which sends as much as a ring of blocks) and `"Ulysses"`. `hides_from` returns the positions *n*
 # of the whole sequence from which a step computes at least as long as its message takes. `flops` is
@@ -711,12 +579,12 @@ def hides_from(ranks, hidden, kv, size, flops, bandwidth):
 
 
 # %%
-check("67.5", bytes_sent, hides_from)
+check("67.4", bytes_sent, hides_from)
 
 # %%
 sent = bytes_sent(131_072, 8, 2048, 2048, 2)
 print({way: f"{nbytes / 1e6:.0f} MB" for way, nbytes in sent.items()})
-predict.right("67.5", ring_over_ulysses=sent["ring"] / sent["Ulysses"])
+predict.right("67.4", ring_over_ulysses=sent["ring"] / sent["Ulysses"])
 
 # %% [markdown]
 # The ring sends nearly 2 · `kv` · `size` · *n* bytes on any number of ranks, while Ulysses sends
@@ -777,9 +645,157 @@ for name, bandwidth in links.items():
 # twice as long for `kv` = `hidden`?
 # <details><summary>Answer</summary> Their attention has no mask, so a rank computes four pairs of chunks in each step, not two. The causal mask halves the computing behind which a message can hide.</details>
 #
+# ### What you take away
+# - Partial results of attention are merged exactly, if each of them carries its largest score, its
+#   sum of exponentials and its weighted values.
+# - In a ring, a block is sent on *before* it is used, so that its message is hidden behind the
+#   computing.
+# - A causal mask saves time only if the work is balanced in every step, as with zigzag.
+# - A ring hides its messages from *n* = *p* · (`kv` / `hidden`) · `size` · flop/s / bandwidth
+#   positions on. Below this length Ulysses sends fewer bytes if *p* > 1 + `hidden` / `kv` and there
+#   are enough heads. With grouped-query attention, even an exposed allgather costs little.
+#
+# ## Going further (optional): the backward pass, and this machine
+# For training we need the gradients of the queries, keys and values. With the weights *P* =
+# exp(*s* − log-sum-exp) of a block, and the gradient d*O* of the output *O*, they are
+# ([FlashAttention](@dao2022) has the derivation):
+#
+# $$dV = P^T dO \qquad dS = P \circ (dO\,V^T - D) \qquad dQ = dS\,K/\sqrt{d} \qquad dK = dS^T Q/\sqrt{d}$$
+#
+# where *D* is the sum of d*O* ∘ *O* in each row, and ∘ multiplies element by element. Besides the
+# block, a rank needs only its own queries, d*O*, *D* and the log-sum-exp of *all* scores, which
+# `finish` has returned. With the log-sum-exp it can compute the weights of any block again, so no
+# weights have to be kept, and the blocks may come in any order.
+
+
+# %%
+def back(q, k, v, gradient, log_sum, delta, mask=None):
+    """(dQ, dK, dV) of some queries and some keys. gradient: dO. log_sum: of all scores of these
+    queries. delta: D."""
+    scale = 1 / math.sqrt(q.shape[-1])
+    scores = scale * q @ k.mT
+    if mask is not None:
+        scores = scores.masked_fill(~mask, -torch.inf)
+    weights = (scores - log_sum).exp()
+    of_scores = weights * (gradient @ v.mT - delta)
+    return scale * of_scores @ k, scale * of_scores.mT @ q, weights.mT @ gradient
+
+
+# %% [markdown]
+# The blocks travel around the ring once more. d*Q* belongs to a rank's own queries and is added up
+# where it is. d*K* and d*V* belong to the block. Every rank adds its **share** to them, so they
+# travel with the block, one step behind it. With four ranks, block 0 is visited by the ranks 0, 1,
+# 2 and 3, where it is not needed any more. Its gradient is complete when rank 3 has added its
+# share. It then makes one more step, from rank 3 to rank 0, which owns the block.
+#
+# Again we do not want to wait. A rank can compute its share before the shares of the other ranks
+# have arrived, because it only has to add them. It is like a collection box that is handed from
+# person to person: you count your coins while the box is still on its way, put them in when it
+# arrives, and hand it on. So in each step a rank computes its share, and *then* waits for the sum
+# that its left neighbor has launched one step earlier.
+#
+# ### Predict
+# The gradient of a block has as many bytes as the block. There are four ranks. Divide the bytes
+# that one of them sends in the backward pass by those of the forward pass. Count the messages of
+# both.
+
+# %%
+predict("67.5", back_over_forward=2.33)
+
+# %% [markdown]
+# ### Exercise 67.5 · Gradients travel with their block
+# `pass_on` is called after each of the *p* visits with this rank's `share` in the gradient of the
+# visited block. Wait for the requests that the previous call has launched. Then `arriving` contains
+# what the ranks before you have added up for this block. Add it to `share`, and launch two
+# messages: send `share` to the right, and receive the next sum from the left into `arriving`. Use
+# `tag=1` for both, which marks them as gradients. Return the list of the requests. About 4 lines.
+# *(advanced)*
+#
+# The caller makes the arrays. `share` is a new array in each call. `arriving` is the same one in
+# all calls. In the first call it contains zeros, and the list `launched` is empty.
+#
+# <details><summary>Hint 1: the order</summary>
+#
+# Wait, add, launch. You must not add before the wait, because `arriving` may still be incomplete,
+# and you must not receive before the addition, because this would overwrite `arriving`.
+# </details>
+# <details><summary>Hint 2: nearly the answer</summary>
+#
+# `for request in launched: request.Wait()`, then `share += arriving`, then return
+# `[comm.Irecv(arriving, source=left, tag=1), comm.Isend(…)]`.
+# </details>
+
+
+# %%
+def pass_on(comm, share, arriving, launched):
+    """Add what has arrived to `share`, and send the sum to the right.
+
+    share: this rank's part of the gradient of the block that it has visited, its to change.
+    arriving: into which the gradient of the next block is received. launched: list of the requests
+    of the previous call. Returns the list of the requests launched now.
+    """
+    right, left = (comm.rank + 1) % comm.size, (comm.rank - 1) % comm.size
+    ### BEGIN SOLUTION
+    for request in launched:
+        request.Wait()
+    share += arriving
+    # Across ranks: the gradient follows its block to the right.
+    return [comm.Irecv(arriving, source=left, tag=1), comm.Isend(share, dest=right, tag=1)]
+    ### END SOLUTION
+
+
+# %%
+check("67.5", pass_on)
+
+# %% [markdown]
+# ### Measure: forward and backward against one process
+# Real ranks run both passes with your functions in 64-bit numbers. Every rank also computes full
+# attention, and its gradients by PyTorch's autograd. The table shows the largest relative error,
+# which is the largest difference divided by the largest right value. In the control the gradients
+# stay where they are: each rank adds up the shares of all blocks that pass.
+#
+# Tensors are where they were in section 3, and each rank again owns two chunks. The mask is causal
+# only in the row *causal, zigzag*.
+
+
+# %%
+def stay(comm, share, arriving, launched):
+    """In place of pass_on: gradients do not travel."""
+    arriving += share
+    return []
+
+
+both = parts._replace(back=back, pass_on=pass_on)
+ways = {
+    "your ring": (both, neighbors, False),
+    "gradients stay": (both._replace(pass_on=stay), neighbors, False),
+    "causal, zigzag": (both, zigzag, True),
+}
+results = launch.run(lab67.compare_ways, ways, heads, 16, size, ranks=ranks, threads=1)[0]
+for way, compared in results.items():
+    measured = {"errors": compared.errors, "sent": compared.sent, "trained_on": compared.device}
+    record.add("compared", ranks=ranks, way=f"both passes, {way}", **measured)
+table = {way: compared.errors for way, compared in results.items()}
+print(f"{ranks} real ranks, {results['your ring'].device}. Largest relative error:")
+print(pandas.DataFrame(table).T.map("{:.1e}".format))
+there, again = results["your ring"].sent
+print(f"A rank sends {there} bytes in the forward pass, {again} in the backward pass.")
+predict.compare("67.5", back_over_forward=again / there)
+
+# %% [markdown]
+# **Explain.** All four results of your ring agree with one process up to rounding, also with the
+# causal mask, for which nothing had to change in `pass_on`. If the gradients stay, the
+# output and d*Q* are still right, and only d*K* and d*V* are wrong. Without the comparison, this
+# mistake would be hard to notice.
+#
+# In the forward pass a block makes *p* − 1 steps. In the backward pass it makes *p* − 1 steps
+# again, and its gradient *p*, so that four ranks send 7/3 as much. Are the messages of the backward
+# pass more difficult to hide?
+# <details><summary>Answer</summary> No. The backward pass also computes more: `partial` has two products of matrices, while `back` has five. In each step it computes 5/2 times as much and sends twice as much, so it hides these messages slightly better. Only the last step of the gradient has nothing to hide behind. (On GPUs gradients are often sent as 32-bit numbers, while blocks are sent as 16-bit numbers. Then it sends 3 times as much in each step.)</details>
+#
 # ### Measure: this machine
-# Finally the same question for the ranks in front of you. We time a forward pass with zigzag for
-# several lengths, its computing alone, and its messages alone, in turns. From the longest sequence
+# From which length are messages hidden on the ranks in front of you? We time a forward pass with
+# zigzag for several lengths, its computing alone, and its messages alone, in turns. From the longest sequence
 # we take flop/s and bandwidth, and compute from which length the messages are shorter than the
 # computing.
 
@@ -830,16 +846,6 @@ print(f"An H100 computes {faster[0]:,.0f} times as fast, its NIC is {faster[1]:.
 # MPICH's own progress threads (`MPICH_ASYNC_PROGRESS=1`) the computing alone took 174 and 236 ms,
 # in place of 63 to 99 ms, because these threads need the same cores. Overlap needs a link that moves
 # bytes without the cores: the virtual cluster above has one, and lab 36 measures it between two nodes.
-#
-# ### What you take away
-# - Partial results of attention are merged exactly, if each of them carries its largest score, its
-#   sum of exponentials and its weighted values.
-# - In a ring, a block is sent on *before* it is used. In the backward pass its gradient follows it,
-#   one step later, and makes one step more.
-# - A causal mask saves time only if the work is balanced in every step, as with zigzag.
-# - A ring hides its messages from *n* = *p* · (`kv` / `hidden`) · `size` · flop/s / bandwidth
-#   positions on. Below this length Ulysses sends fewer bytes if *p* > 1 + `hidden` / `kv` and there
-#   are enough heads. With grouped-query attention, even an exposed allgather costs little.
 #
 # ### Further reading
 # - [@milakov2018] The online softmax.

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 import torch
 import virtual
-from labkit import check, data, expect, launch, timing
+from labkit import check, data, expect, launch, timing, world
 from labkit.counting import PassOn, on_every_size
 from labkit.errors import CheckFailed, counted
 from labkit.sequence_parallel import Gather, Scatter
@@ -406,7 +406,8 @@ class Trained(NamedTuple):
     """What came of a training.
 
     losses, imbalances: of each step; the busiest expert's load as a multiple of the mean. gradient:
-    of the router, in the last step. experts: the choices of each part in the last step.
+    of the router, in the last step. experts: the choices of each part in the last step. device:
+    where this rank's tensors were.
     """
 
     losses: list[float]
@@ -414,6 +415,7 @@ class Trained(NamedTuple):
     gradient: np.ndarray
     experts: list[np.ndarray]
     count: int
+    device: str
 
     @property
     def imbalance(self) -> float:
@@ -488,37 +490,43 @@ def drawn_experts(count: int, width: int, inner: int) -> list[tuple[torch.Tensor
     return pairs
 
 
-def own_part(whole: Sequence, rank: int, ranks: int) -> list:
-    """The experts of a rank, each a parameter of its own."""
+def own_part(whole: Sequence, rank: int, ranks: int, device: str) -> list:
+    """The experts of a rank, each a parameter of its own on this device."""
     each = len(whole) // ranks
     part = whole[rank * each : (rank + 1) * each]
-    return [tuple(tensor.clone().requires_grad_() for tensor in pair) for pair in part]
+    return [
+        tuple(tensor.to(device, copy=True).requires_grad_() for tensor in pair) for pair in part
+    ]
 
 
+@launch.on_devices()
 def train_ways(
     comm, functions: Functions, net: Net, ways: Mapping[str, float]
 ) -> dict[str, Trained]:
-    """Train the net with each of these factors of the load-balancing loss."""
+    """Train the net with each of these factors of the load-balancing loss, on world.device()."""
     return {way: _train(comm, functions, net, factor) for way, factor in ways.items()}
 
 
 def _train(comm, functions: Functions, net: Net, factor: float) -> Trained:
+    device = world.device()
     corpus = data.corpus(262_144)
     generator = torch.Generator().manual_seed(0)
     characters = len(corpus.vocabulary)
     shapes = ((characters, EMBEDDED), (net.count, WIDTH), (characters, WIDTH))
-    small = [(0.3 * torch.randn(shape, generator=generator)).requires_grad_() for shape in shapes]
+    small = [0.3 * torch.randn(shape, generator=generator) for shape in shapes]
+    small = [tensor.to(device).requires_grad_() for tensor in small]
     embedding, router, head = small
-    own = own_part(drawn_experts(net.count, WIDTH, INNER), comm.rank, comm.size)
+    own = own_part(drawn_experts(net.count, WIDTH, INNER), comm.rank, comm.size, device)
     optimizer = torch.optim.Adam([*small, *(tensor for pair in own for tensor in pair)], lr=3e-3)
     mine = [part for part in range(net.parts) if part * comm.size // net.parts == comm.rank]
     losses, imbalances = [], []
     for step in range(net.steps):
         optimizer.zero_grad()
-        loss = torch.zeros(())
+        loss = torch.zeros((), device=device)
         chosen = []
         for part in mine:
-            seen, following = _batch(corpus.tokens, step, part, net)
+            batch = _batch(corpus.tokens, step, part, net)
+            seen, following = (tensor.to(device) for tensor in batch)
             x = embedding[seen].flatten(1)
             scores = functional.linear(x, router)
             y = x + functions.moe(comm, x, scores, own, net.chosen)
@@ -527,7 +535,7 @@ def _train(comm, functions: Functions, net: Net, factor: float) -> Trained:
             loss = loss + wrong.detach() / net.parts
             balance = functions.balance_loss(scores, experts)
             (wrong / net.parts + factor * balance / net.parts).backward()
-            chosen.append(experts.flatten().numpy())
+            chosen.append(experts.flatten().cpu().numpy())
         for tensor in small:
             total = torch.empty_like(tensor)
             comm.Allreduce(tensor.grad, total)
@@ -537,7 +545,8 @@ def _train(comm, functions: Functions, net: Net, factor: float) -> Trained:
         everywhere = [experts for part in comm.allgather(chosen) for experts in part]
         load = np.bincount(np.concatenate(everywhere), minlength=net.count)
         imbalances.append(float(load.max() / load.mean()))
-    return Trained(losses, imbalances, router.grad.numpy(), everywhere, net.count)
+    gradient = router.grad.cpu().numpy()
+    return Trained(losses, imbalances, gradient, everywhere, net.count, device)
 
 
 def _batch(tokens: np.ndarray, step: int, part: int, net: Net) -> tuple[torch.Tensor, torch.Tensor]:
@@ -603,17 +612,20 @@ def scores_for(sizes: Sizes, ranks: int, share: float) -> torch.Tensor:
     return scores
 
 
-def _prepared(comm, layouts: Iterable[str], sizes: Sizes):
-    """This rank's tokens, and its part of all experts in each layout."""
+def _prepared(comm, layouts: Iterable[str], sizes: Sizes, device: str):
+    """This rank's tokens, and its part of all experts in each layout, on this device."""
     x = torch.randn(
         sizes.tokens, sizes.wide, generator=torch.Generator().manual_seed(3 + comm.rank)
-    )
+    ).to(device)
     everything = drawn_experts(sizes.count, sizes.wide, 2 * sizes.wide)
     cut = [
         (up.chunk(comm.size)[comm.rank], down.chunk(comm.size, dim=1)[comm.rank].contiguous())
         for up, down in everything
     ]
-    parts = {"expert": own_part(everything, comm.rank, comm.size), "tensor": own_part(cut, 0, 1)}
+    parts = {
+        "expert": own_part(everything, comm.rank, comm.size, device),
+        "tensor": own_part(cut, 0, 1, device),
+    }
     return x, {layout: parts[layout] for layout in layouts}
 
 
@@ -624,20 +636,24 @@ def _both_ways(comm, layer: Callable, x, scores, own, k) -> None:
 
 class Counted(NamedTuple):
     """Of a layer on a rank: bytes sent forward and back, kept for the backward pass, and of its
-    experts; how far its output is from that of one process, at most."""
+    experts; how far its output is from that of one process, at most. device: where all this was."""
 
     forward: float
     backward: float
     kept: int
     held: int
     apart: float
+    device: str
 
 
+@launch.on_devices()
 def count_bytes(comm, layouts: Mapping[str, Callable], sizes: Sizes) -> dict[str, Counted]:
     """What each layout sends and keeps, with an even load."""
-    x, parts = _prepared(comm, layouts, sizes)
-    scores = scores_for(sizes, comm.size, 1 / comm.size)
-    everything = drawn_experts(sizes.count, sizes.wide, 2 * sizes.wide)
+    device = world.device()
+    x, parts = _prepared(comm, layouts, sizes, device)
+    scores = scores_for(sizes, comm.size, 1 / comm.size).to(device)
+    drawn = drawn_experts(sizes.count, sizes.wide, 2 * sizes.wide)
+    everything = [tuple(tensor.to(device) for tensor in pair) for pair in drawn]
     results = {}
     for layout, layer in layouts.items():
         sent = Sent(comm)
@@ -660,7 +676,7 @@ def count_bytes(comm, layouts: Mapping[str, Callable], sizes: Sizes) -> dict[str
         best, experts = scores.softmax(dim=1).topk(sizes.chosen, dim=1)
         want = _by_all_experts(x, best / best.sum(dim=1, keepdim=True), experts, everything)
         apart = float((y.detach() - want).abs().max())
-        results[layout] = Counted(forward, sent.nbytes - forward, kept, held, apart)
+        results[layout] = Counted(forward, sent.nbytes - forward, kept, held, apart, device)
     return results
 
 
@@ -680,22 +696,25 @@ def table_of_bytes(counted: Mapping[int, Sequence[Mapping[str, Counted]]]) -> di
     return table
 
 
+@launch.on_devices()
 def compare(
     comm, layouts: Mapping[str, Callable], sizes: Sizes, shares: Sequence[float], seconds: float
 ) -> dict[float, dict[str, timing.Measurement]]:
-    """Times of each layout, forward and backward pass, for each share of the choices on rank 0.
+    """Times of each layout on world.device(), forward and backward pass, for each share of the
+    choices on rank 0.
 
     All take turns, so that other work on the machine slows all alike.
     """
-    x, parts = _prepared(comm, layouts, sizes)
+    device = world.device()
+    x, parts = _prepared(comm, layouts, sizes, device)
     calls = {}
     for share in shares:
-        scores = scores_for(sizes, comm.size, share)
+        scores = scores_for(sizes, comm.size, share).to(device)
         for layout, layer in layouts.items():
             calls[share, layout] = partial(
                 _both_ways, comm, layer, x, scores, parts[layout], sizes.chosen
             )
-    measured = timing.in_turns(calls, comm=comm, seconds=seconds)
+    measured = timing.in_turns(calls, comm=comm, device=device, seconds=seconds)
     return {share: {layout: measured[share, layout] for layout in layouts} for share in shares}
 
 
@@ -708,8 +727,9 @@ def time_in_experts(
     shares: Sequence[float],
     repeat: int = 15,
 ) -> dict[float, timing.Measurement]:
-    """This rank's processor time in its experts, forward and backward pass, for each share."""
-    x, parts = _prepared(comm, ("expert",), sizes)
+    """This rank's processor time in its experts, forward and backward pass, for each share. In host
+    memory, because a GPU's time is not a processor's."""
+    x, parts = _prepared(comm, ("expert",), sizes, "cpu")
     results = {}
     for share in shares:
         experts = route(scores_for(sizes, comm.size, share), sizes.chosen)[1].flatten()

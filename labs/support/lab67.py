@@ -221,63 +221,7 @@ def in_turns(comm, block, room, visit) -> None:
             block, room = room, block
 
 
-def shares_on_ranks(comm, pass_on: Callable, visit: float = 0.0) -> list[float]:
-    """On a rank, the gradient of its own block when it has come back. Rank r's share in that of
-    block b is 10^r (b + 1): its digits show who took part."""
-    arriving = np.zeros(3)
-    launched = []
-    for step in range(comm.size):
-        if visit:
-            comm.compute(visit)
-        owner = (comm.rank - step) % comm.size
-        share = np.full(3, 10.0**comm.rank * (owner + 1))
-        launched = pass_on(comm, share, arriving, list(launched))
-        if not isinstance(launched, list | tuple):
-            raise LabError("`pass_on` returns the list of the requests that it has launched.")
-    for request in launched:
-        request.Wait()
-    return arriving.tolist()
-
-
 @check.exercise("67.3")
-def gradients_come_home(pass_on, patience):
-    """The gradient of each block comes back to its owner with the shares of all ranks. A gradient
-    travels while the next share is computed. Virtual ranks, then real ones."""
-    for p in (1, 2, 3, 5):
-        machine = virtual.ideal(alpha=1e-3, bandwidth=1e12).but(eager=0)
-        run = virtual.Cluster(nodes=p, machine=machine).run(shares_on_ranks, pass_on, visit=2e-3)
-        _expect_home(run.results, f"{counted(p, 'virtual rank')}")
-        what = f"{counted(p, 'virtual rank')}, 2 ms for a share, 1 ms for a message: milliseconds"
-        slips = {"wait for the requests of the *previous* call, before you add": 3 * p}
-        expect.close(1e3 * run.time, 2 * p + 1, what, rtol=1e-3, slips=slips)
-    ranks = launch.ranks_here(3)
-    tried = launch.run(_shares_on_every_size, pass_on, ranks=ranks, timeout=patience)
-    for p in range(min(ranks, 8), 0, -1):
-        _expect_home([tried[rank][p] for rank in range(p)], counted(p, "real rank"))
-
-
-def _shares_on_every_size(comm, pass_on: Callable) -> dict[int, list[float]]:
-    return on_every_size(comm, lambda group: shares_on_ranks(group, pass_on))
-
-
-def _expect_home(results: Sequence, where: str) -> None:
-    p = len(results)
-    for rank, got in enumerate(results):
-        early = f"{where}, rank {rank}: `arriving` was read before its receive had completed."
-        expect(not np.isnan(got).any(), f"{early} First wait, then add, then launch.")
-        digits = [10.0**other * (rank + 1) for other in range(p)]
-        slips = {
-            "only the left neighbor's share arrives: add what has arrived to `share`": [
-                digits[rank - 1]
-            ]
-            * 3,
-            "nothing arrives: receive into `arriving`": [0.0] * 3,
-        }
-        what = f"{where}: rank {rank}'s gradient (a digit for each rank)"
-        expect.equal(got, [sum(digits)] * 3, what, slips=slips)
-
-
-@check.exercise("67.4")
 def equal_work(zigzag, work):
     """The work of some pairs of chunks. Then each chunk belongs to one rank, and in each step all
     ranks have as much to compute."""
@@ -319,7 +263,7 @@ def _work(queries: Sequence[int], keys: Sequence[int]) -> float:
     return sum((query > key) + 0.5 * (query == key) for query in queries for key in keys)
 
 
-@check.exercise("67.5")
+@check.exercise("67.4")
 def bytes_and_length(bytes_sent, hides_from, ring):
     """The bytes of virtual runs. Then 2 % more positions hide the messages, and 2 % fewer do
     not."""
@@ -372,17 +316,74 @@ def _length_slip(n: float, p: int, own: float) -> str:
     return ""
 
 
+def shares_on_ranks(comm, pass_on: Callable, visit: float = 0.0) -> list[float]:
+    """On a rank, the gradient of its own block when it has come back. Rank r's share in that of
+    block b is 10^r (b + 1): its digits show who took part."""
+    arriving = np.zeros(3)
+    launched = []
+    for step in range(comm.size):
+        if visit:
+            comm.compute(visit)
+        owner = (comm.rank - step) % comm.size
+        share = np.full(3, 10.0**comm.rank * (owner + 1))
+        launched = pass_on(comm, share, arriving, list(launched))
+        if not isinstance(launched, list | tuple):
+            raise LabError("`pass_on` returns the list of the requests that it has launched.")
+    for request in launched:
+        request.Wait()
+    return arriving.tolist()
+
+
+@check.exercise("67.5")
+def gradients_come_home(pass_on, patience):
+    """The gradient of each block comes back to its owner with the shares of all ranks. A gradient
+    travels while the next share is computed. Virtual ranks, then real ones."""
+    for p in (1, 2, 3, 5):
+        machine = virtual.ideal(alpha=1e-3, bandwidth=1e12).but(eager=0)
+        run = virtual.Cluster(nodes=p, machine=machine).run(shares_on_ranks, pass_on, visit=2e-3)
+        _expect_home(run.results, f"{counted(p, 'virtual rank')}")
+        what = f"{counted(p, 'virtual rank')}, 2 ms for a share, 1 ms for a message: milliseconds"
+        slips = {"wait for the requests of the *previous* call, before you add": 3 * p}
+        expect.close(1e3 * run.time, 2 * p + 1, what, rtol=1e-3, slips=slips)
+    ranks = launch.ranks_here(3)
+    tried = launch.run(_shares_on_every_size, pass_on, ranks=ranks, timeout=patience)
+    for p in range(min(ranks, 8), 0, -1):
+        _expect_home([tried[rank][p] for rank in range(p)], counted(p, "real rank"))
+
+
+def _shares_on_every_size(comm, pass_on: Callable) -> dict[int, list[float]]:
+    return on_every_size(comm, lambda group: shares_on_ranks(group, pass_on))
+
+
+def _expect_home(results: Sequence, where: str) -> None:
+    p = len(results)
+    for rank, got in enumerate(results):
+        early = f"{where}, rank {rank}: `arriving` was read before its receive had completed."
+        expect(not np.isnan(got).any(), f"{early} First wait, then add, then launch.")
+        digits = [10.0**other * (rank + 1) for other in range(p)]
+        slips = {
+            "only the left neighbor's share arrives: add what has arrived to `share`": [
+                digits[rank - 1]
+            ]
+            * 3,
+            "nothing arrives: receive into `arriving`": [0.0] * 3,
+        }
+        what = f"{where}: rank {rank}'s gradient (a digit for each rank)"
+        expect.equal(got, [sum(digits)] * 3, what, slips=slips)
+
+
 # -- attention on a ring of ranks
 
 
 class Parts(NamedTuple):
-    """The notebook's functions, of which attention on a ring is made."""
+    """The notebook's functions, of which attention on a ring is made; the last two for its backward
+    pass."""
 
     partial: Callable
-    back: Callable
     merge: Callable
     ring: Callable
-    pass_on: Callable
+    back: Callable | None = None
+    pass_on: Callable | None = None
 
 
 def pairs(own: Sequence[int], theirs: Sequence[int], causal: bool) -> Iterator[tuple]:
@@ -480,29 +481,33 @@ def _drawn(heads: int, positions: int, size: int) -> torch.Tensor:
 
 @launch.on_devices()
 def compare_ways(comm, ways: Mapping[str, tuple], heads: int, chunk: int, size: int) -> dict:
-    """Ways of attention over ranks, forward and back, each beside PyTorch's on all positions.
+    """Ways of attention over ranks, each beside PyTorch's on all positions.
 
-    ways: name -> (Parts, owned, causal). Returns name -> Compared.
+    ways: name -> (Parts, owned, causal), compared forward and back, or forward alone where the
+    parts have no `back`. Returns name -> Compared.
     """
     q, k, v, gradient = _drawn(heads, 2 * comm.size * chunk, size)
     results = {}
     for way, (parts, owned, causal) in ways.items():
         leaves = [tensor.clone().requires_grad_() for tensor in (q, k, v)]
         output = whole_attention(*leaves, causal)
-        output.backward(gradient)
         own = owned(comm.rank, comm.size)
         cut = partial(own_chunks, chunks=own, ranks=comm.size)
         counted_comm = Counted(comm)
         block = torch.stack([cut(k), cut(v)])
         finished = forward(counted_comm, parts, cut(q), block, owned, causal)
         there = counted_comm.sent
-        of_q, of_block = backward(
-            counted_comm, parts, cut(q), block, finished, cut(gradient), owned, causal
-        )
-        got = {"output": finished[0], "dQ": of_q, "dK": of_block[0], "dV": of_block[1]}
-        want = (output.detach(), *(leaf.grad for leaf in leaves))
+        beside = {"output": (finished[0], output.detach())}
+        if parts.back:
+            output.backward(gradient)
+            of_q, of_block = backward(
+                counted_comm, parts, cut(q), block, finished, cut(gradient), owned, causal
+            )
+            got = (of_q, *of_block)
+            for what, mine, leaf in zip(("dQ", "dK", "dV"), got, leaves, strict=True):
+                beside[what] = (mine, leaf.grad)
         errors = {}
-        for (what, mine), right in zip(got.items(), want, strict=True):
+        for what, (mine, right) in beside.items():
             off = float((mine - cut(right)).abs().max() / right.abs().max())
             errors[what] = max(comm.allgather(off))
         sent = (there, counted_comm.sent - there)
@@ -629,7 +634,7 @@ class Silent:
 def sleep_through(comm, ring, ways: Mapping[str, tuple], nap: float, repeat: int) -> dict:
     """Times of rings whose ranks sleep in place of computing, `nap` seconds for a pair of chunks.
 
-    ways: name -> (owned, work), functions as in 67.4.
+    ways: name -> (owned, work), functions as in 67.3.
     """
 
     def around(owned: Callable, work: Callable) -> None:

@@ -20,7 +20,10 @@ HOST = None
 UNKNOWN = -1
 SECONDS = float(os.environ.get("EMULATED_SECONDS", "0"))
 # Their tensors may be on different devices: copies, and an index from the host.
-ACROSS = ("aten::copy_", "aten::_to_copy", "aten::index", "aten::_index_put", "aten::lift_fresh")
+ACROSS = {
+    *("aten::copy", "aten::copy_", "aten::_to_copy", "aten::lift_fresh", "aten::lift_fresh_copy"),
+    *("aten::index", "aten::index_put", "aten::index_put_", "aten::_index_put_impl_"),
+}
 
 _DEVICE = torch.Tensor.device.__get__
 
@@ -97,7 +100,7 @@ class Operations(TorchDispatchMode):
         places = {place(tensor) for tensor in given}
         devices = {found for found in places if found not in (HOST, UNKNOWN)}
         on_host = [tensor for tensor in given if place(tensor) is HOST and tensor.dim() > 0]
-        if not name.startswith(ACROSS) and (len(devices) > 1 or (devices and on_host)):
+        if name not in ACROSS and (len(devices) > 1 or (devices and on_host)):
             found = sorted({f"cuda:{index}" for index in devices} | ({"cpu"} if on_host else set()))
             raise RuntimeError(
                 "Expected all tensors to be on the same device, but found at least two devices, "

@@ -26,6 +26,7 @@ REFUSED = {
     "np.dot(x, np.ones(3))": "can't convert cuda:1",
     "x + host": "Expected all tensors to be on the same device",
     "x + other": "at least two devices, cuda:0 and cuda:1",
+    "x.index_add(0, torch.tensor([0, 2]), x[:2])": "(in aten::index_add)",
     "net(host)": "Expected all tensors to be on the same device",
     "torch.zeros(2, device='cuda:2')": "invalid device ordinal",
     "torch.cuda.set_device(2)": "invalid device ordinal",

@@ -22,7 +22,7 @@ def test_a_solved_lab_runs(lab, gpus, tmp_path, monkeypatch):
     solved_runs.assert_solved(labfile.find(lab), tmp_path)
 
 
-@pytest.mark.parametrize(("lab", "gpus"), [(62, 4), (63, 4), (64, 2), (67, 4), (68, 2)])
+@pytest.mark.parametrize(("lab", "gpus"), [(62, 4), (63, 4), (64, 2), (66, 4), (67, 4), (68, 2)])
 def test_a_lab_trains_on_gpus_where_each_rank_has_one(lab, gpus, tmp_path, monkeypatch):
     for name, value in emulated_gpu.environment(gpus).items():
         monkeypatch.setenv(name, value)

@@ -69,6 +69,7 @@ LABS = (
     Lab("62_model_parallel", ("model",), gpus=4),
     Lab("63_pipeline_parallel", ("memory",), gpus=4),
     Lab("64_tensor_parallel", ("trained",), gpus=2),
+    Lab("66_expert_parallel", ("trained", "bytes", "layer"), gpus=4),
     Lab("67_context_parallel", ("compared",), gpus=4),
     Lab("68_inference_over_ranks", ("tokens",), gpus=2),
     Lab("69_fsdp_from_inside", ("traced", "memory")),

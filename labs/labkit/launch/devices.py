@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import gc
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache, wraps
 
@@ -244,8 +244,8 @@ class DeviceComm:
             distributed.all_to_all_single(
                 receive.detach().view(-1),
                 send.detach().contiguous().view(-1),
-                [int(count) for count in incoming],
-                [int(count) for count in outgoing],
+                _counts(incoming),
+                _counts(outgoing),
                 group=self._all,
             )
         else:
@@ -308,6 +308,16 @@ def _refuse_host_memory(name: str, *buffers: object) -> None:
         f"comm.{name} was given memory of the host, and this rank's tensors are on"
         f" {world.device()}. Give it a tensor there: torch.empty(…, device=…) makes one."
     )
+
+
+def _counts(numbers: Sequence) -> list[int]:
+    """Alltoallv's counts. LabError where places stand beside them, as MPI allows."""
+    if any(hasattr(number, "__len__") for number in numbers):
+        raise LabError(
+            f"comm.Alltoallv takes a tensor on {world.device()} with its counts, and no places."
+            " Its parts lie one behind the other: [tensor, counts]."
+        )
+    return [int(number) for number in numbers]
 
 
 def _given(**options: object) -> dict[str, object]:

@@ -121,12 +121,20 @@ def a_call_that_is_not_there(comm) -> None:
     comm.Scan(a_number(0), a_number(0))
 
 
+@launch.on_devices()
+def places_beside_counts(comm) -> None:
+    own = a_number(0)[:2]
+    counts = [1, 1]
+    comm.Alltoallv([own, (counts, [0, 1])], [own.clone(), (counts, [0, 1])])
+
+
 @pytest.mark.parametrize(
     ("program", "says"),
     [
         (by_numpy, r"where `.numpy\(\)` cannot reach"),
         (into_host_memory, "was given memory of the host"),
         (a_call_that_is_not_there, "comm.Scan takes no tensor on cuda:"),
+        (places_beside_counts, "with its counts, and no places"),
     ],
 )
 def test_what_a_gpu_refuses_gets_a_sentence(program, says, monkeypatch):

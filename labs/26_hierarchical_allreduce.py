@@ -421,7 +421,7 @@ best = {
     kind: {(n, m): run_on(machine, way, m, n).time for n, m in places}
     for kind, way in kinds.items()
 }
-plots.crossover(best, ylabel="nodes", title=f"Who is fastest on {machine.name}")
+plots.crossover(best, ylabel="nodes", title=f"The fastest allreduce on {machine.name}")
 print(f"{lengths[-1]:.0e} bytes, two dimensions against a flat ring:")
 for m in sorted({m for _, m in places}):
     at = (lengths[-1], m)

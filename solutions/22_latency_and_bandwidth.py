@@ -4,9 +4,9 @@
 # Every allreduce and every broadcast consists of messages, so the cost of a message determines what
 # communication costs in data-parallel training. Vendors and papers quote this cost as numbers such
 # as "1.5 µs" or "12 GB/s". Such a number means little, however, unless we know how it was measured.
-# Half a round trip and a whole round trip differ by a factor of two, one message at a time and 64
-# messages in flight differ by a factor of ten or more, and the same allreduce has two different
-# bandwidths, both of which are in use.
+# Half a round trip and a whole round trip differ by a factor of two, one short message at a time
+# and 64 in flight can differ by a factor of ten or more between nodes, and the same allreduce has
+# two different bandwidths, both of which are in use.
 #
 # In this lab we write the benchmarks with which latency and bandwidth are usually measured, and run
 # them on this machine. First we measure latency with a ping-pong and bandwidth with many messages

@@ -348,7 +348,7 @@ on_map = {}
 for way in WAYS:
     places = [(n, p) for p in map_ranks for n in map_sizes]
     on_map[way] = {(n, p): seconds(way, p, n, cluster) for n, p in places}
-plots.crossover(on_map, names=WAYS, title=f"Who leads on {cluster}, by virtual clock")
+plots.crossover(on_map, names=WAYS, title=f"The fastest allreduce on {cluster}, virtual time")
 
 # %%
 # A control: 16 KiB on 16 nodes, with that cluster's handshake and without one.
@@ -502,7 +502,7 @@ times = {
 table = {(n, p): choose(times, n, p) for p in times for n in sizes}
 record.add("tuning table", fastest=[[*place, way] for place, way in table.items()], seconds=times)
 measured = {way: {(n, p): row[way][n] for p, row in raced.items() for n in sizes} for way in WAYS}
-plots.crossover(measured, names=WAYS, title="Who leads on real ranks of this machine")
+plots.crossover(measured, names=WAYS, title="The fastest on real ranks of this machine")
 most = max(raced)
 curves = {way: raced[most][way] for way in [*WAYS, "MPI's own"]}
 plots.bandwidth(curves, title=f"Allreduce on {most} real ranks of this machine")
@@ -538,8 +538,7 @@ plots.bandwidth(curves, title=f"Allreduce on {most} real ranks of this machine")
 
 # %%
 def crossover(p, alpha, beta, gamma):
-    """Bytes from which Rabenseifner leads doubling. Seconds per message, per byte sent, per byte
-    added."""
+    """Bytes from which Rabenseifner is faster. Seconds per message, byte sent and byte added."""
     more_per_byte = (np.log2(p) - 2 * (p - 1) / p) * beta + (np.log2(p) - (p - 1) / p) * gamma
     return np.log2(p) * alpha / more_per_byte
 
@@ -549,7 +548,7 @@ link = as_it_is.between
 for p in (4, 16, 64):
     for label, alpha in (("without", link.alpha), ("with", link.alpha + as_it_is.handshake)):
         n = crossover(p, alpha, link.beta, as_it_is.gamma)
-        print(f"{p} nodes, α {label} the handshake: Rabenseifner leads from {n / 1024:.0f} KiB")
+        print(f"{p} nodes, α {label} the handshake: Rabenseifner is faster from {n / 1024:.0f} KiB")
 
 # %% [markdown]
 # **Explain.** Compare these sizes with the map. On 4 nodes the fastest algorithm changes between
@@ -657,7 +656,7 @@ plots.lines(
     xbytes=True,
     xlabel="size of the vector",
     ylabel="MPI's time / your choice's",
-    title=f"MPI on {ranks} ranks: above 1 your choice leads",
+    title=f"MPI on {ranks} ranks: above 1 your choice is faster",
 )
 print(
     f"Your choice on {ranks} ranks:",

@@ -324,8 +324,8 @@ predict.compare("31.2", **last, percent_on_fullest=100 * max(dealt(vgg)) / sum(v
 # %% [markdown]
 # **Explain.** You should see that the time of one server grows with the number of workers, and that
 # 16 servers with equal pieces take a 16th of this time once there are more workers than servers.
-# With whole layers, 16 servers take nearly as long as one, because a single server holds layer fc6,
-# three quarters of all values. At 64 workers, a server for each worker takes about as long as the
+# With whole layers, 16 servers still take three quarters of the time of one, because a single
+# server holds layer fc6, three quarters of all values. At 64 workers, a server for each worker takes about as long as the
 # ring, although a rank of the ring sends twice as many bytes. Before you open the answer, compare
 # the directions in which the bytes travel.
 #

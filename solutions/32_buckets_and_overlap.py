@@ -661,11 +661,11 @@ def tree_reduce(comm, vector):
 
 
 def chains_below_a_tree(comm, vector, count, group):
-    """The same: a chain in each `group` of neighbours, and a tree over the groups' first ranks."""
-    neighbours = comm.Split(comm.rank // group)
-    chain_reduce(neighbours, vector, count)
+    """The same: a chain in each `group` of neighbors, and a tree over the groups' first ranks."""
+    neighbors = comm.Split(comm.rank // group)
+    chain_reduce(neighbors, vector, count)
     heads = comm.Split(comm.rank % group)
-    if neighbours.rank == 0:
+    if neighbors.rank == 0:
         tree_reduce(heads, vector)
 
 

@@ -152,6 +152,14 @@ def expect_sums(seen: Steps, name: str, buckets: list[list[int]], late: bool = F
         expect(ms < 1.01 * AFTER_FIRST_MS, f"{waits}, without messages {AFTER_FIRST_MS:.2f} ms.")
     sums = [call for call in seen.calls if call.name == name]
     expect(sums, f"comm.{name}, which takes arrays, is never called.")
+    wanted = [sum(SIZES[i] for i in bucket) for bucket in buckets] * len(seen.ready)
+    values = [call.values for call in sums]
+    plan = f"gradients {buckets} of {wanted} values"
+    came = f"{name} is called for {values} values, one call after the other."
+    expect(
+        values == wanted,
+        f"{came} It should be called for {plan}, from the last tensor to the first.",
+    )
     if len(buckets) > 1:
         begins = (
             f"No overlap: backward ends {1e3 * seen.backward_ends[0]:.1f} ms after the start,"
@@ -161,14 +169,6 @@ def expect_sums(seen: Steps, name: str, buckets: list[list[int]], late: bool = F
             f"{begins} first {name} is called at {1e3 * sums[0].begin:.1f} ms. Call it in `ready`."
         )
         expect(sums[0].begin < seen.backward_ends[0] - 1e-9, first)
-    wanted = [sum(SIZES[i] for i in bucket) for bucket in buckets] * len(seen.ready)
-    values = [call.values for call in sums]
-    plan = f"gradients {buckets} of {wanted} values"
-    came = f"{name} is called for {values} values, one call after the other."
-    expect(
-        values == wanted,
-        f"{came} It should be called for {plan}, from the last tensor to the first.",
-    )
     for place, call in enumerate(sums):
         step, number = divmod(place, len(buckets))
         bucket = buckets[number]

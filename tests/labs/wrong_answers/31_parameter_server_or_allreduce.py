@@ -107,6 +107,8 @@ WRONG = [
           "servers: 1: pieces, and the last one's end: expected 138357544 at [1], got 138357545"),
     Wrong("31.2", "start and length instead of start and end",
           "slice(low, high)", "slice(low, high - low)", "pieces begin where the last ends"),
+    Wrong("31.2", "16 servers where there are many", ENDS, "    servers = 16 if servers > 4 else servers\n" + ENDS,
+          "pieces, and the last one's end: expected 7 at [0], got 16"),
     Wrong("31.2", "pairs of numbers", "slice(low, high)", "(low, high)", "Return a list of slices"),
     Wrong("31.2", "the caller's list is used up", "total = sum(sizes)",
           "total = 0\n    while sizes:\n        total += sizes.pop()", "The list `sizes` was changed"),

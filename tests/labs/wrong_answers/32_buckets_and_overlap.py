@@ -193,6 +193,8 @@ sums = [np.zeros_like(part) for part in net.gradients]
     reductions""",  # else NumPy may warn of what is there
            "            net.update(i, sums[i] / comm.size)\n"],
           "Ranks other than 0 call net.update"),
+    Wrong("32.3", "values for bytes", "net.gradients[j].nbytes for", "len(net.gradients[j]) for",
+          "Iallreduce is called for [11211, 11211] values"),
     Wrong("32.4", "the sum, not the mean", "net.update(i, sums[i] / comm.size)", "net.update(i, sums[i])",
           "This is with the sum of the gradients, not their mean"),
 ]

@@ -99,7 +99,7 @@ for name in lab51.NAMES:
 #
 # (b) Now the vector is a single number of 4 bytes, on the ranks of this machine. How many times as
 # long as `mpi` does `torch-gloo` take? MPI writes to shared memory, from which the other ranks
-# read, and takes some µs. Gloo uses TCP even inside one machine, and is called by a thread of
+# read, and takes 10 to 20 µs. Gloo uses TCP even inside one machine, and is called by a thread of
 # PyTorch. You cannot compute this ratio, so guess.
 
 # %%
@@ -251,8 +251,8 @@ for name, by_rank in hurried.items():
 # %% [markdown]
 # **Explain.** On the left of the plot the cost of a *call* determines the time, and on the right
 # the cost of a *byte*. If the ranks run inside one machine without GPUs, you should see `mpi` far
-# below all other curves on the left. It takes some µs, while the others take from tenths of a ms to
-# a few ms.
+# below all other curves on the left. It takes 10 to 20 µs, while the others take from tenths of a
+# ms to a few ms.
 #
 # Horovod's millisecond is the cycle of its background thread, which wakes up once per ms to look
 # for work ([lab 44](44_timeline_and_fusion.ipynb)). In the control the thread wakes up ten times as often, and Horovod should be
@@ -379,9 +379,11 @@ if ("horovod-mpi", "resnet50", "fused") in took:
 # bar.
 #
 # Inside one machine, you should see that fusing the 107 gradients of ResNet-50 pays with Horovod,
-# whose call takes a millisecond. With `mpi`, whose call takes only some µs here, the copies cost
-# more than all the calls. With VGG-16 no library gains. It has only 16 gradients, and one of them,
-# with 411 MB, is alone in its bucket and is copied nevertheless.
+# whose call takes a millisecond. With `mpi`, the per-call overhead of all 107 gradients is only
+# about 2 ms, and the copies alone cost far more. The calls themselves may also take longer than
+# before, because a byte costs more in a bucket of 25 MiB than in a vector of 1 MiB, as you can see
+# in the first table. With VGG-16 no library gains. It has only 16 gradients, and one of them, with
+# 411 MB, is alone in its bucket and is copied nevertheless.
 #
 # On your machine, the marks of two bars (their [interquartile ranges](../labs/GLOSSARY.md#interquartile-range)) may overlap. In this case, the
 # measurement does not decide between them.
@@ -499,7 +501,7 @@ print(f"Measured now, {ranks} ranks:", shown.to_string(), sep="\n")
 #
 # For measurements on CPUs, the argument holds. In the kit's reference (two ranks of one machine),
 # `mpi` takes 15 µs for 4 bytes, while `torch-gloo` takes 197 µs. For 256 MiB, `mpi` takes 0.12 s
-# and `torch-gloo` 0.21 s. On this machine, a second library therefore gains nothing.
+# and `torch-gloo` 0.21 s. On that machine, a second library therefore gains nothing.
 #
 # The kit's reference has no numbers from GPUs, and the published ones disagree. With NCCL, Horovod
 # trained VGG-16 twice as fast as with MPI, but that MPI worked on the host (see the table above).

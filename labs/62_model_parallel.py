@@ -38,7 +38,7 @@ lab.start("62_model_parallel")
 ranks = launch.ranks_here(4)
 
 # %% tags=["parameters"]
-width = 512  # numbers between two blocks
+width = 512  # input and output features of the inner blocks
 depth = 10  # blocks of the net, of which two are small: the first and the last
 images = 256  # pictures in a step
 repeat = 10  # timed steps
@@ -97,8 +97,8 @@ def cut(costs, stages):
 
 
 # %%
-# Asked: Whole, rising edges from 0 to the end, and no cut with a cheaper
-# dearest stage.
+# Asked: Whole, rising edges from 0 to the end, and no cut whose most expensive
+# stage is cheaper.
 check("62.1", cut)
 
 
@@ -142,13 +142,13 @@ check("62.1", cut)
 
 # %%
 def forward(comm, stage, pictures):
-    """This rank's part of the way forward. Returns (what entered the stage, what leaves it)."""
+    """This rank's part of the forward pass. Returns (what entered the stage, what leaves it)."""
     raise NotImplementedError("exercise 62.2: One stage forwards")
 
 
 # %%
-# Asked: On 1 to 4 ranks, the answer of one process, by Send and Recv, and open
-# for the way back.
+# Asked: On 1 to 4 ranks, the answer of one process, by Send and Recv, ready for
+# the backward pass.
 check("62.2", forward)
 
 
@@ -177,8 +177,8 @@ check("62.2", forward)
 
 # %%
 def backward(comm, entering, leaving, loss):
-    """This rank's part of the way back: gradients for its stage's parameters, and one for the rank
-    before."""
+    """This rank's part of the backward pass: gradients for its stage's parameters, and one for the
+    previous rank."""
     raise NotImplementedError("exercise 62.3: One stage back")
 
 

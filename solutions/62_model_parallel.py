@@ -37,7 +37,7 @@ lab.start("62_model_parallel")
 ranks = launch.ranks_here(4)
 
 # %% tags=["parameters"]
-width = 512  # numbers between two blocks
+width = 512  # input and output features of the inner blocks
 depth = 10  # blocks of the net, of which two are small: the first and the last
 images = 256  # pictures in a step
 repeat = 10  # timed steps
@@ -146,7 +146,7 @@ check("62.1", cut)
 
 # %%
 def forward(comm, stage, pictures):
-    """This rank's part of the way forward. Returns (what entered the stage, what leaves it)."""
+    """This rank's part of the forward pass. Returns (what entered the stage, what leaves it)."""
     ### BEGIN SOLUTION
     # Across ranks: activations go from each rank to the next.
     if comm.rank == 0:
@@ -191,8 +191,8 @@ check("62.2", forward)
 
 # %%
 def backward(comm, entering, leaving, loss):
-    """This rank's part of the way back: gradients for its stage's parameters, and one for the rank
-    before."""
+    """This rank's part of the backward pass: gradients for its stage's parameters, and one for the
+    previous rank."""
     ### BEGIN SOLUTION
     # Across ranks: gradients go from each rank to the one before.
     if comm.rank == comm.size - 1:

@@ -70,11 +70,14 @@ def clear_lead_or_either(best):
         ({"x": (1.05, 1.2, 1.3), "y": sharp}, "y"),  # x's median counts, not its q1
         ({"x": (2.0e-5, 2.1e-5, 2.2e-5), "y": (0.9e-5, 1.0e-5, 1.1e-5)}, "y"),  # some µs
         ({"y": fast}, "y"),
+        ({"y": fast, "x": slow}, "y"),  # in any order
         ({"x": (1.05, 1.3, 1.6), "y": fast}, "either"),  # not by the spread
         ({"x": (1.05, 1.05, 1.06), "y": sharp}, "either"),  # not by the medians
         ({"x": (1.085, 1.09, 1.1), "y": sharp}, "either"),  # not by the medians, either
         ({"x": (1.05, 1.08, 1.2), "y": sharp}, "either"),  # x's median counts, not its q3
         ({"x": (1.12, 1.13, 1.2), "y": fast, "z": (1.0, 3.0, 4.0)}, "either"),  # not before z
+        ({"x": (1.1, 1.3, 1.6), "y": fast}, "either"),  # q1 is not above q3
+        ({"x": (1.05, 1.1, 1.2), "y": sharp}, "either"),  # not above 1.1 times
         ({"x": fast, "y": fast}, "either"),  # the same
     ):
         given = dict(row)

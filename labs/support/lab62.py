@@ -100,14 +100,15 @@ def messages(calls):
 
 @check.exercise("62.1")
 def best_cut(cut):
-    """Whole, rising edges from 0 to the end, and no cut with a cheaper dearest stage."""
-    trials = (  # costs, stages, and what the dearest stage costs at best
+    """Whole, rising edges from 0 to the end, and no cut whose most expensive stage is cheaper."""
+    trials = (  # costs, stages, and what the most expensive stage costs at best
         ([1, 1, 1, 1], 2, 2),
         ([9, 1, 1, 1, 9], 3, 9),
         ([1, 2, 3, 4, 5, 6, 7], 3, 11),
         ([4, 1], 1, 5),
         ([7, 1, 1, 1], 3, 7),
         ([1, 5, 5, 1], 3, 6),
+        ([1, 6, 3, 3], 3, 6),  # 7, 3, 3 is more even, and worse
         ([2, 2, 5, 1], 2, 6),
         ([0.05, 0.02, 0.02, 0.06], 2, 0.08),
     )
@@ -126,16 +127,16 @@ def best_cut(cut):
         expect(
             edges == sorted(set(edges)), f"{what}. Each stage has one block or more, so edges rise."
         )
-        dearest = max(sum(costs[first:end]) for first, end in itertools.pairwise(edges))
+        most = max(sum(costs[first:end]) for first, end in itertools.pairwise(edges))
         expect(
-            dearest < best + 1e-9,
-            f"{what}. The dearest stage costs {dearest:g}; a better cut has {best}.",
+            most < best + 1e-9,
+            f"{what}. The most expensive stage costs {most:g}; a better cut has {best}.",
         )
 
 
 @check.exercise("62.2")
 def answer_of_one_process(forward, patience, ranks):
-    """On 1 to 4 ranks, the answer of one process, by Send and Recv, and open for the way back."""
+    """On 1 to 4 ranks, the answer of one process, by Send and Recv, ready for the backward pass."""
 
     def on_ranks(comm):
         return try_forward(comm, forward)
@@ -155,7 +156,7 @@ def answer_of_one_process(forward, patience, ranks):
             expect.equal(messages(got["calls"]), wanted, f"{where}: calls of Send, Recv")
             expect(
                 got["joined"],
-                f"{where}: what leaves has no past, so no gradient can come back through it.",
+                f"{where}: what leaves has no history, so no gradient can come back through it.",
             )
             if rank > 0:
                 expect(
@@ -194,7 +195,9 @@ def gradients_of_one_process(backward, forward, patience, ranks):
                     mine, theirs, f"{where}: the gradient of its {name}", rtol=1e-4, atol=1e-6
                 )
         for rank, got in enumerate(tried):
-            calls = f"{counted(size, 'rank')}, rank {rank}: calls of Send, Recv on the way back"
+            calls = (
+                f"{counted(size, 'rank')}, rank {rank}: calls of Send, Recv in the backward pass"
+            )
             wanted = [int(rank > 0), int(rank < size - 1)]
             expect.equal(messages(got["calls"]), wanted, calls)
 

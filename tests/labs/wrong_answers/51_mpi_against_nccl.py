@@ -53,6 +53,12 @@ WRONG = [
           "expected 'either', got 'y'"),
     Wrong("51.2", "only the first of the others is looked at",
           "    return first", "        return first", "got None"),
+    Wrong("51.2", "touching ranges are apart", CLEAR, CLEAR.replace("q1 <=", "q1 <"),
+          "expected 'either', got 'y'"),
+    Wrong("51.2", "exactly 1.1 times is enough", CLEAR, CLEAR.replace("median <=", "median <"),
+          "expected 'either', got 'y'"),
+    Wrong("51.2", "the fastest is expected last", "row.keys() - {first}", "list(row)[:-1]",
+          "'x': (1.8, 2.0, 2.1)}): expected 'y', got 'either'"),
     Wrong("51.2", "the largest", "first = min(row", "first = max(row", "expected 'y'"),
 ]
 

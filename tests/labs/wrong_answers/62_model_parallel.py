@@ -33,6 +33,9 @@ WRONG = [
             total = 0
     return edges + [len(costs)]""",
           "a better cut has"),
+    Wrong("62.1", "the most even costs", "max(sum(costs[first:end]) for first, end in itertools.pairwise(edges))",
+          "np.ptp([sum(costs[first:end]) for first, end in itertools.pairwise(edges)])",
+          "a better cut has 6"),
     Wrong("62.1", "the first cut", _BEST, "    return next([0, *places, len(costs)] for places in choices)",
           "a better cut has"),
     Wrong("62.1", "the worst cut", "return min(", "return max(", "a better cut has"),
@@ -54,7 +57,7 @@ WRONG = [
           _RECEIVE + "        entering = torch.ones(len(pictures), stage[0][0].in_features)\n",
           "what leaves the last rank"),
     Wrong("62.2", "computed without a past", "    leaving = stage(entering)",
-          "    with torch.no_grad():\n        leaving = stage(entering)", "has no past"),
+          "    with torch.no_grad():\n        leaving = stage(entering)", "has no history"),
     Wrong("62.2", "every rank receives, rank 0 from rank -1", [
         "    if comm.rank == 0:\n        entering = pictures\n    else:\n" + _RECEIVE], [
         "    entering = torch.empty(len(pictures), stage[0][0].in_features)\n"

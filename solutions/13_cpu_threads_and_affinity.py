@@ -131,7 +131,7 @@ def speedup(serial, parallel, threads):
 
 for share in (0.5, 0.1, 0.01):
     gains = ", ".join(f"{speedup(share, 1 - share, n):.1f} on {n}" for n in (2, 8, 56))
-    print(f"{share:.0%} serial: speed-up {gains} threads")
+    print(f"{share:.0%} serial: speedup {gains} threads")
 
 # %% [markdown]
 # You should see that one percent of serial work is enough to limit 56 threads to a speedup of 36.
@@ -270,10 +270,12 @@ for policy, grid in grids.items():
             "width": width,
         }
         record.add("step", seconds=whole, allreduce=allreduce.median, waiting=policy, **row)
-        mail = f"; allreduce {allreduce.median:.1e} s" if processes > 1 else ""
-        print(f"{policy}, {processes} × {threads}: {whole}{mail}")
+        added = f"; allreduce {allreduce.median:.1e} s" if processes > 1 else ""
+        print(f"{policy}, {processes} × {threads}: {whole}{added}")
     plots.spread(
-        steps, title=f"A step by processes × threads (they wait: {policy})", name=f"splits-{policy}"
+        steps,
+        title=f"A step by processes × threads (threads wait: {policy})",
+        name=f"splits-{policy}",
     )
 
 # %%
@@ -296,9 +298,9 @@ if cores > 1:
         f"{most} processes": {cores: alone[1] / last_grid[most, cores // most][0].median},
         "Amdahl's law": law,
     }
-    title = f"What threads gain, and what ranks do (wait: {last_policy})"
+    title = f"Speedup by threads and by ranks (threads wait: {last_policy})"
     plots.lines(
-        curves, xlabel="threads × processes", ylabel="speed-up", title=title, name="speed-up"
+        curves, xlabel="threads × processes", ylabel="speedup", title=title, name="speed-up"
     )
 else:
     print(
@@ -315,7 +317,7 @@ else:
 # It might come from serial loops, from parts of unequal size, or from caches. The time of Python
 # itself is the same on every rank and reduces the gain.
 #
-# You might see instead that one process is faster. In this case its threads wait actively and no
+# You might see instead that one process is faster, mostly where its threads wait actively and no
 # other program needs the cores. With two cores the law has two points, and its curve goes through
 # both whatever they are, so it tests nothing there. If lines say "do not quote", other programs
 # used the cores.
@@ -332,12 +334,12 @@ else:
 # <details><summary>Large machines</summary>
 #
 # ResNet-50 was trained in TensorFlow at 250,000 images/s on 2,048 nodes of Frontera with MVAPICH2.
-# The job had 8,192 processes, **four on each node** of 56 cores (TACC's user guide; Jain and
-# others, at the DLS workshop of SC19, compare different numbers of processes per node).
+# The job had 8,192 processes, **four on each node** of 56 cores (TACC's user guide; Jain
+# et al., at the DLS workshop of SC19, compare different numbers of processes per node).
 #
 # Intel-Caffe sent its gradients through MLSL, a layer on top of Intel MPI that uses some cores only
-# for communication (Sridharan and others, 2018). It trained ResNet-50 in 28 minutes, with an
-# efficiency above 90 % on up to 104,000 cores (Codreanu and others, 2017). The successor of MLSL is
+# for communication (Sridharan et al., 2018). It trained ResNet-50 in 28 minutes, with an
+# efficiency above 90 % on up to 104,000 cores (Codreanu et al., 2017). The successor of MLSL is
 # [oneCCL](@oneccl), whose workers need their own cores, too (`CCL_WORKER_AFFINITY`;
 # `env/HOROVOD.md` describes a Horovod with oneCCL).
 # </details>
@@ -408,7 +410,7 @@ predict.compare("13.3", one_core=times["all ranks on one core"].median / times["
 # **Explain.** On one core the ranks take turns. By arithmetic alone, a step should take as many
 # times as long as the number of cores that the ranks had before. You might see a smaller factor,
 # because the serial part did not use a second core anyway, or because other programs used the other
-# cores. You might also see a larger one, because MPI waits actively, so that a rank which has
+# cores (the factor may then even be below 1). You might also see a larger one, because MPI waits actively, so that a rank which has
 # finished keeps the core from a rank that still computes.
 #
 # Binding gains little on a quiet machine with one socket, because Linux distributes the threads

@@ -40,7 +40,7 @@ device = world.device()  # "cuda:0" where there is a GPU, else "cpu"
 torch.set_num_threads(1)  # the step has one core; another one reads
 
 # %% tags=["parameters"]
-images = 512  # JPEGs in the data set
+images = 512  # JPEGs in the dataset
 side = 128  # pixels
 shards = 16  # tar files that hold them
 rounds = 5  # timings of files and shards, cold and cached; and of each training
@@ -48,9 +48,9 @@ latency = 2e-3  # seconds for an open on the slow storage of 15.2
 batch = 16  # images per training step
 width = 48  # channels of the net
 shares = (0.5, 1, 2, 4)  # how long a batch's input is to take, over a step's arithmetic
-steps = 15  # of a training that is timed
+steps = 15  # of each timed training run
 repeats = 5  # timings on real ranks
-# Three storages, a thousand times slower than real ones, as our data set is so small: bytes/s of a
+# Three storages, a thousand times slower than real ones, as our dataset is so small: bytes/s of a
 # rank, bytes/s of all ranks together, seconds for an open.
 own_nvme = (2e6, 1e12, 0)  # a disk of its own for each rank
 burst_buffer = (2e6, 4e6, 1e-3)  # a fast store that the ranks share
@@ -131,7 +131,7 @@ for name, parts in {"own seeds": own, "one seed": alike}.items():
     unread[name] = float(100 * np.mean(readers == 0))
     several = 100 * np.mean(readers > 1)
     print(
-        f"{name}: {unread[name]:.1f} % of the samples are read by nobody, {several:.1f} % twice or"
+        f"{name}: {unread[name]:.1f} % of the samples are read by no rank, {several:.1f} % twice or"
         " more"
     )
 predict.right("15.1", percent_unread=unread["own seeds"])
@@ -234,8 +234,9 @@ predict.compare("15.2", shards_times_as_fast=ratio)
 # from a storage system whose opens take no time. You should see its ratio fall to about 1, or below
 # 1, because shards contain more bytes. The gain therefore comes from the opens that shards save.
 #
-# You might see that the two ratios are closer together. The 4.5 ms are the least time that the
-# emulated storage allows, and on a busy machine your own opening and reading takes longer.
+# You might see that the two ratios are closer together, and that the control is above 1. The 4.5 ms
+# are the least time that the emulated storage allows. On a busy machine your own opening and reading
+# takes longer, and so do the opens of 32 real files.
 #
 # **Shuffling a stream.** A stream cannot be shuffled as a whole, but part by part. Fill a buffer,
 # yield a random one of its items, put the next item of the stream in its place, and repeat. In our
@@ -538,7 +539,7 @@ for name, by_ranks in took.items():
     for p, time in by_ranks.items():
         row = {"ranks": p, "images": p * per_shard, "predicted": seconds[list(by_ranks).index(p)]}
         record.add("storage", way=name, seconds=time, **row)
-title = "A shared storage does not grow with the ranks"
+title = "A shared bandwidth does not grow with the ranks"
 plots.lines(measured, xlabel="ranks", ylabel="images/s, all ranks", title=title, name="ranks")
 
 # %%
@@ -562,7 +563,7 @@ if ranks == 4:
 # turns.
 #
 # What are these rates on a real machine? <details><summary>Answer</summary> The SSDs in the nodes
-# of Summit read 26.7 TB/s together, and its file system 2.5 TB/s (Oral and others, 2019). This is
+# of Summit read 26.7 TB/s together, and its file system 2.5 TB/s (Oral et al., 2019). This is
 # 970 and 90 MB/s for each of its 27,648 GPUs. A GPU that trains ResNet-50 on 1,000 images per
 # second, of 110 kB each, needs 110 MB/s. This is more than its part of the file system's bandwidth,
 # and far less than its part of the bandwidth of the node's own disk.</details>

@@ -30,13 +30,12 @@ MASKS = (
     {5},
     {0, 2, 4, 6},
 )
-IMAGES = 10
 LEFT_OVER = 1.0  # in .grad before the step, as of a step before
 
 
 @check.exercise("13.1")
 def pieces_of_cores(cores_of):
-    """Each of 1 to 8 ranks gets a fair piece of neighbouring cores, in the ranks' order, of 1 to 8
+    """Each of 1 to 8 ranks gets a fair part of neighboring cores, in the ranks' order, of 1 to 8
     cores that are numbered from 0, from 8, by twos, or on two sockets.
     """
     for numbers in MASKS:
@@ -50,14 +49,15 @@ def pieces_of_cores(cores_of):
                 )
                 for rank, share in enumerate(shares):
                     expect(
-                        np.iterable(share), f"cores_of returned {share}. Return a list of cores."
+                        hasattr(share, "__len__"),
+                        f"cores_of returned {share}. Return a list of cores.",
                     )
                     _one_piece(list(share), sorted(mask), f"rank {rank}")
                 _all_dealt_out([list(share) for share in shares], sorted(mask))
 
 
 def _one_piece(share: list, cores: list[int], subject: str) -> None:
-    """One rank's share: cores of the mask, at least one, none twice, neighbours."""
+    """One rank's share: cores of the mask, at least one, none twice, neighbors."""
     expect(share, f"{subject} gets no core. Every rank needs one.")
     kinds = ", ".join({type(core).__name__ for core in share} - {"int"})
     expect(
@@ -68,8 +68,8 @@ def _one_piece(share: list, cores: list[int], subject: str) -> None:
     expect(not strange, f"{subject} gets core {strange}, not one of these.")
     places = sorted(cores.index(core) for core in share)
     expect(len(set(places)) == len(places), f"{subject} gets {share}, one twice.")
-    neighbours = places == list(range(places[0], places[-1] + 1))
-    expect(neighbours, f"{subject} gets {share}. Take neighbours, one piece.")
+    neighbors = places == list(range(places[0], places[-1] + 1))
+    expect(neighbors, f"{subject} gets {share}. Take neighboring cores, in one part.")
 
 
 def _all_dealt_out(shares: list[list], cores: list[int]) -> None:
@@ -77,52 +77,56 @@ def _all_dealt_out(shares: list[list], cores: list[int]) -> None:
     order."""
     dealt = [core for share in shares for core in share]
     unused = [core for core in cores if core not in dealt]
-    expect(not unused, f"nobody gets core {unused}. Deal out all of them.")
+    expect(not unused, f"no rank gets core {unused}. Each core belongs to one of the ranks.")
     twice = sorted({core for core in dealt if dealt.count(core) > 1})
     expect(not twice, f"core {twice} belongs to two ranks, and there are enough for all.")
     lengths = [len(share) for share in shares]
     fair = max(lengths) - min(lengths) <= 1
-    expect(fair, f"shares of {lengths} cores. They may differ by one at most.")
+    expect(fair, f"parts of {lengths} cores. They may differ by one at most.")
     firsts = [min(share) for share in shares]
-    order = f"the pieces begin at cores {firsts}. Rank 0 gets the first piece, and so on."
+    order = f"the parts begin at cores {firsts}. Rank 0 gets the first part, and so on."
     expect(firsts == sorted(firsts), order)
 
 
 @check.exercise("13.2")
 def gradient_of_all(step):
-    """The gradient of 10 images is right on each of 1, 2, 3 and 4 virtual ranks (threads that stand
-    for ranks).
+    """The gradient of 7 images is right on one rank, and that of 10 on each of 2, 3 and 4 virtual
+    ranks (threads that stand for ranks); a rank computes only with its own images.
     """
-    images, labels = (torch.tensor(part[:IMAGES]) for part in data.digits()[:2])
+    images, labels = (torch.tensor(part[:10]) for part in data.digits()[:2])
 
-    def ten_images(comm):
-        own = part_of(IMAGES, comm.size, comm.rank)
+    def one_step(comm, count):
+        own = part_of(count, comm.size, comm.rank)
+        mine = images[own], labels[own]
         net = nets.torch_digits()
+        passed = []  # images of each forward pass
+        net.register_forward_pre_hook(lambda _, inputs: passed.append(len(inputs[0])))
         for weight in net.parameters():
             weight.grad = torch.full_like(weight, LEFT_OVER)
         before = [weight.detach().clone() for weight in net.parameters()]
         log = CallLog(comm)
-        step(log, net, images[own], labels[own], IMAGES)
+        step(log, net, *mine, count)
         moved = any(
             not torch.equal(old, new) for old, new in zip(before, net.parameters(), strict=True)
         )
-        return _gradient(net), moved, log.calls
+        written = not (torch.equal(mine[0], images[own]) and torch.equal(mine[1], labels[own]))
+        return _gradient(net), moved, written, sum(passed), log.calls
 
-    def alone(part):
+    def alone(part, count):
         """What a rank with these images has alone: the sum of its losses, divided by all images."""
         net = nets.torch_digits()
         loss = torch.nn.functional.cross_entropy(net(images[part]), labels[part], reduction="sum")
-        (loss / IMAGES).backward()
+        (loss / count).backward()
         return _gradient(net)
 
-    right = alone(np.arange(IMAGES))
-    for ranks in (1, 2, 3, 4):
-        parts = [part_of(IMAGES, ranks, rank) for rank in range(ranks)]
-        own = [alone(part) for part in parts]
-        means = sum(one * IMAGES / len(part) for one, part in zip(own, parts, strict=True))
-        results = virtual.Cluster(nodes=ranks).run(ten_images).results
-        for rank, (gradient, moved, calls) in enumerate(results):
-            with check.case(f"10 images, ranks: {ranks}, rank {rank}"):
+    for ranks, count in ((1, 7), (2, 10), (3, 10), (4, 10)):
+        right = alone(np.arange(count), count)
+        parts = [part_of(count, ranks, rank) for rank in range(ranks)]
+        own = [alone(part, count) for part in parts]
+        means = sum(one * count / len(part) for one, part in zip(own, parts, strict=True))
+        results = virtual.Cluster(nodes=ranks).run(one_step, count).results
+        for rank, (gradient, moved, written, passed, calls) in enumerate(results):
+            with check.case(f"{count} images, ranks: {ranks}, rank {rank}"):
                 lower = (
                     "`allreduce`, in lower case, goes by way of pickle, which copies and takes"
                     " longer"
@@ -131,13 +135,14 @@ def gradient_of_all(step):
                 expect(
                     not moved, "the weights changed. Only their .grad may, which an optimizer uses."
                 )
+                expect(not written, "the images or labels were changed; they belong to the caller.")
                 expect(
                     len(gradient) == len(right), "a gradient is missing. Did you call backward()?"
                 )
                 expect.close(
                     gradient,
                     right,
-                    "gradient of the mean over all 10 images",
+                    f"gradient of the mean over all {count} images",
                     rtol=1e-3,
                     atol=1e-5,
                     slips={
@@ -151,6 +156,11 @@ def gradient_of_all(step):
                     },
                     because=_times(gradient, right),
                 )
+                expect(
+                    passed <= len(parts[rank]),
+                    f"{passed} images passed through the net, and this rank has"
+                    f" {len(parts[rank])}. Each rank computes once, with its own images.",
+                )
 
 
 def _times(gradient, right) -> str:
@@ -158,7 +168,7 @@ def _times(gradient, right) -> str:
     times = float(gradient @ right / (right @ right))
     if not np.allclose(gradient, times * right, rtol=1e-3, atol=1e-5):
         return ""
-    return f"this is {times:.3g} times the right gradient. Divide once, by `batch`"
+    return f"this is {times:.3g} times the right gradient. Divide once, by `batch`, and add up once"
 
 
 def _gradient(net) -> np.ndarray:

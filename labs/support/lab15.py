@@ -33,7 +33,7 @@ PATIENCE = 5  # seconds for what threads do in milliseconds
 @check.exercise("15.1")
 def samples_dealt_to_ranks(my_samples):
     """Every rank reads n // ranks samples, none is read twice, and each epoch has another order and
-    deal."""
+    other parts."""
     for n, ranks, workers in itertools.product((96, 100, 7, 3), (1, 2, 3, 4, 8), (1, 2, 3)):
         with check.case(f"{n} samples, ranks: {ranks}, workers of each: {workers}"):
             _each_sample_at_most_once(my_samples, n, ranks, workers)
@@ -88,9 +88,14 @@ def _each_sample_at_most_once(my_samples, n, ranks, workers):
                 np.ndim(part) == 1,
                 f"give the numbers of the samples, an array; this is {part!r:.60}.",
             )
+            kinds = ", ".join({type(n).__name__ for n in part if not hasattr(n, "__index__")})
+            expect(not kinds, f"numbers of samples are whole numbers; these are {kinds}.")
         sizes = [len(part) for part in own]
         even = max(sizes) - min(sizes) <= 1
-        expect(even, f"the workers of rank {rank} read {sizes}: differ by one at most.")
+        expect(
+            even,
+            f"the workers of rank {rank} read {sizes} samples. They may differ by one at most.",
+        )
         by_rank.append([int(number) for part in own for number in part])
     times = Counter(itertools.chain(*by_rank))
     twice = [number for number in times if times[number] > 1]
@@ -137,7 +142,7 @@ def samples_of_a_shard(read_shard):
                 )
                 own = not lacking or dict(samples).get(pair[0], pair[1]) == pair[1]
                 neighbors = (
-                    "an image came with its neighbour's label. The files of a sample have one name"
+                    "an image came with its neighbor's label. The files of a sample have one name"
                 )
                 expect(own, f"{neighbors} and stand side by side.")
             _are_these(got, wanted)
@@ -269,20 +274,24 @@ def _errors_pass(work, take):
                 work(_failing(good, trouble), ready, threading.Event())
             except _NoImage:
                 sentence = (
-                    "the thread dies of the error, and the loop waits for ever. Put any error, as"
+                    "the thread dies of the error, and the loop waits forever. Put any error, as"
                     " Exception"
                 )
                 raise CheckFailed(f"{sentence}.") from None
             pairs = [("item", number) for number in range(good)] + [("error", trouble)]
             because = 'The error is put instead of ("end", None)'
             expect.equal(list(ready.queue), pairs, "what is in the queue", because=because)
-            items = []
+            outcome = "the items came without it"
             try:
-                items.extend(take(ready))
+                list(take(ready))
             except _NoImage:
                 continue
+            except CheckFailed:
+                raise
+            except Exception as error:
+                outcome = f"{type(error).__name__} came instead"
             raise CheckFailed(
-                f"its error should come out of take, but the items were {items}. Raise it."
+                f"the reader's own error must come out of take, but {outcome}. Use `raise value`."
             )
 
 
@@ -328,7 +337,7 @@ class _Patient(queue.Queue):
     def get(self, block=True, timeout=None):
         self._in_vain("get", queue.Empty, block and timeout is None)
         expect(
-            self.queue, "take waits for ever: it asks for more behind the end, or behind an error."
+            self.queue, "take waits forever: it asks for more behind the end, or behind an error."
         )
         return super().get()
 
@@ -396,7 +405,7 @@ def _reads_ahead(prefetch):
         thread.join(PATIENCE)
         with check.case(f"depth {depth}"):
             expect(
-                not thread.is_alive(), "it waits for ever. Who empties the queue, and who fills it?"
+                not thread.is_alive(), "it waits forever. Who empties the queue, and who fills it?"
             )
             expect.equal(got, list(range(40)), "the items, in order")
             expect(max(reads) > 1, "nothing is read ahead. Does a thread read?")
@@ -421,11 +430,11 @@ def input_on_paper(exposed, shard_seconds):
                 exposed(read, compute, True), max(0, read - compute), "prefetch", slips=slips
             )
     for nbytes, ranks, own, together, latency in (
-        (1000, 1, 10, 100, 0),
+        (1000, 1, 10, 100, 2),
         (1000, 20, 10, 100, 0),
         (1000, 10, 10, 100, 3),
         (400, 4, 100, 100, 1),
-        (1000, 20, 10, 50, 0),
+        (1001, 20, 10, 50, 0),  # no whole number of seconds
     ):
         right = latency + nbytes / min(own, together / ranks)
         expect.close(

@@ -18,11 +18,11 @@ WRONG = [
     Wrong("13.1", "cores are counted from 0, not taken from the mask",
           "    return cores[begin:end]", "    return list(range(begin, end))", "not one of these"),
     Wrong("13.1", "dealt out like cards", PIECE,
-          "    return sorted(cores)[local_rank::local_size]", "Take neighbours, one piece"),
-    Wrong("13.1", "a set as it comes", "sorted(cores)", "list(cores)", "Take neighbours, one piece"),
+          "    return sorted(cores)[local_rank::local_size]", "Take neighboring cores"),
+    Wrong("13.1", "a set as it comes", "sorted(cores)", "list(cores)", "Take neighboring cores"),
     Wrong("13.1", "the remainder is left over", PIECE, """\
     cores, n = sorted(cores), len(cores) // local_size
-    return cores[local_rank * n :][:n]""", "nobody gets core"),
+    return cores[local_rank * n :][:n]""", "no rank gets core"),
     Wrong("13.1", "the last rank takes all of the remainder", PIECE, """\
     cores, n = sorted(cores), len(cores) // local_size
     begin = local_rank * n
@@ -30,12 +30,14 @@ WRONG = [
     return cores[begin:][: None if last else n]""", "may differ by one at most"),
     Wrong("13.1", "the pieces in reverse order", "    cores = sorted(cores)",
           "    cores = sorted(cores)\n    local_rank = local_size - 1 - local_rank",
-          "Rank 0 gets the first piece"),
+          "Rank 0 gets the first part"),
     Wrong("13.1", "the mask itself is emptied", "    cores = sorted(cores)",
           "    cores = [cores.pop() for _ in range(len(cores))]\n    cores.sort()",
           "cores_of was given was changed"),
     Wrong("13.1", "NumPy's integers, which os.sched_setaffinity does not take", PIECE,
           "    return list(np.array_split(sorted(cores), local_size)[local_rank])", "cores of type int64"),
+    Wrong("13.1", "a generator", PIECE, PIECE.replace("return cores[begin:end]",
+          "return (core for core in cores[begin:end])"), "Return a list of cores"),
     Wrong("13.2", "each rank divides by its own images: a mean of every rank, added up",
           LOSS, MEAN, "times the right gradient"),
     Wrong("13.2", "the mean of means, of unequal parts", [LOSS, ADD],
@@ -44,9 +46,18 @@ WRONG = [
     Wrong("13.2", "gradients pile up", "    net.zero_grad()\n", "", "of the step before are still in it"),
     Wrong("13.2", "a weight update is made, too",
           ADD, ADD + EACH + "weight.data -= 0.1 * weight.grad", "the weights changed"),
-    Wrong("13.2", "a mean, divided by batch again", ', reduction="sum"', "", "0.1 times the right gradient"),
+    Wrong("13.2", "a mean, divided by batch again", ', reduction="sum"', "", "0.143 times the right gradient"),
     Wrong("13.2", "lower-case allreduce, which pickles",
           ADD, EACH + "weight.grad = comm.allreduce(weight.grad)", "goes by way of pickle"),
+    Wrong("13.2", "every rank computes with all images", LOSS + "\n" + ADD, """\
+both = comm.allgather((images, labels))
+    images, labels = (torch.cat(parts) for parts in zip(*both))
+    F.cross_entropy(net(images), labels).backward()""", "with its own images"),
+    Wrong("13.2", "two forward passes", "    net.zero_grad()", "    net.zero_grad()\n    net(images)",
+          "Each rank computes once"),
+    Wrong("13.2", "batch by heart", "/ batch", "/ 10", "0.7 times the right gradient"),
+    Wrong("13.2", "added up twice", ADD, ADD + "\n" + ADD, "and add up once"),
+    Wrong("13.2", "the labels are overwritten", ADD, ADD + "\n    labels.zero_()", "images or labels were changed"),
     Wrong("13.3", "only the calling thread is bound: the pool keeps the old mask",
           "    for thread in lab13.threads():\n        os.sched_setaffinity(thread, cores)",
           "    os.sched_setaffinity(0, cores)", "Move every thread"),
@@ -71,6 +82,9 @@ RIGHT = [
     return tuple(sorted(cores)[begin : begin + each + (local_rank < more)])"""),
     Right("13.2", "the mean loss, weighted", LOSS,
           "loss = F.cross_entropy(net(images), labels) * len(images) / batch\n    loss.backward()"),
+    Right("13.2", "image by image, log_softmax by hand", LOSS, """\
+for image, label in zip(images, labels):
+        (-torch.log_softmax(net(image[None]), 1)[0, label] / np.int64(batch)).backward()"""),
     Right("13.2", "one Allreduce for each weight", ["    net.zero_grad()\n    " + LOSS + "\n" + ADD], ["""\
     loss = F.cross_entropy(net(images), labels, reduction="sum") / batch
     for weight, own in zip(net.parameters(), torch.autograd.grad(loss, net.parameters())):

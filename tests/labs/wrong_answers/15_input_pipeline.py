@@ -35,6 +35,8 @@ WRONG = [
 np.roll(np.arange(n), epoch)[: n - n % ranks][rank::ranks]
     np.random.default_rng((seed, epoch, rank)).shuffle(order)""", "order[worker"],
           "stay together on one rank"),
+    Wrong("15.1", "the numbers as floats", "[worker::workers]", "[worker::workers].astype(float)",
+          "whole numbers; these are float64"),
     Wrong("15.2", "wants to go back in the stream", '"r|"', '"r:"', "only goes forward"),
     Wrong("15.2", "all samples of a shard at once",
           ["sample, part = None, {}", 'yield part["jpg"], int(part["cls"])'],
@@ -48,7 +50,7 @@ np.roll(np.arange(n), epoch)[: n - n % ranks][rank::ranks]
     Wrong("15.2", "parts of the sample before are kept", "sample, part = name, {}", "pass", "samples of a"),
     Wrong("15.2", "two parts are a sample, whatever their names",
           ["sample, part = name, {}", 'int(part["cls"])'],
-          ["pass", 'int(part["cls"])\n                    part = {}'], "neighbour's label"),
+          ["pass", 'int(part["cls"])\n                    part = {}'], "neighbor's label"),
     Wrong("15.2", "looks at the parts after every file",
           "                if len(part) == 2:\n                    yield",
           "            if len(part) == 2:\n                yield", "came twice"),
@@ -100,9 +102,11 @@ np.roll(np.arange(n), epoch)[: n - n % ranks][rank::ranks]
           "for item in items:", "for item in list(items):", "Put each as soon as it is read"),
     Wrong("15.3", "an error ends the thread, unseen",
           'ready.put(("error", error))', "print(error)", 'The error is put instead of'),
-    Wrong("15.3", "the error is yielded", "raise value", "yield value", "waits for ever"),
+    Wrong("15.3", "the error is yielded", "raise value", "yield value", "waits forever"),
     Wrong("15.3", "an error is taken for the end",
-          "raise value", "return", "its error should come out of take"),
+          "raise value", "return", "own error must come out of take"),
+    Wrong("15.3", "another error is raised", "raise value", "raise RuntimeError(str(value))",
+          "RuntimeError came instead"),
     Wrong("15.3", "an end behind an error, too", """\
         ready.put(("end", None))
     except Exception as error:
@@ -122,6 +126,9 @@ np.roll(np.arange(n), epoch)[: n - n % ranks][rank::ranks]
     Wrong("15.4", "a rank's own bandwidth forgotten", "min(own, together / ranks)", "(together / ranks)",
           "narrower pipe"),
     Wrong("15.4", "each gets all", "together / ranks", "together", "each gets an equal part"),
+    Wrong("15.4", "whole seconds only", "nbytes /", "nbytes //", "1001 bytes"),
+    Wrong("15.4", "one rank alone opens at once", "latency + nbytes", "latency * (ranks > 1) + nbytes",
+          "so add one latency"),
     Wrong("15.4", "no open", "latency + nbytes", "nbytes", "so add one latency"),
     Wrong("15.4", "an open after the other",
           "latency + nbytes", "ranks * latency + nbytes", "so add one latency"),

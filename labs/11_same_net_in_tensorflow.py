@@ -91,7 +91,7 @@ torch_curve = torch_losses(steps)
 turned = [(images[::-1].copy(), labels[::-1].copy()) for images, labels in steps]
 turned_curve = torch_losses(turned)
 print(f"PyTorch: {len(steps)} steps, loss {torch_curve[0]:.6f} -> {torch_curve[-1]:.6f}")
-print(f"with the rows turned round:          {turned_curve[0]:.6f} -> {turned_curve[-1]:.6f}")
+print(f"with the rows reversed:              {turned_curve[0]:.6f} -> {turned_curve[-1]:.6f}")
 
 # %% [markdown]
 # ## Define-by-run
@@ -164,9 +164,9 @@ eager = [train_step(net, optimizer, images, labels) for images, labels in steps]
 tensorflow_off = np.abs(np.array(eager) / torch_curve - 1).max()
 turned_off = np.abs(np.array(turned_curve) / torch_curve - 1).max()
 predict.compare("11.1", relative_difference=tensorflow_off)
-print(f"the control, PyTorch with the rows turned round: {turned_off:.2g}")
+print(f"the control, PyTorch with the rows reversed: {turned_off:.2g}")
 plots.loss(
-    {"PyTorch": torch_curve, "TensorFlow": eager}, title="One net, two frameworks, one curve"
+    {"PyTorch": torch_curve, "TensorFlow": eager}, title="One network, two frameworks, one curve"
 )
 
 # %% [markdown]

@@ -35,6 +35,11 @@ def step_with_a_tape(train_step, steps, torch_curve, batch, learning_rate):
         eager[:12], torch_curve[:12], "the losses of 12 steps, beside PyTorch's", rtol=5e-6
     )
     expect.close(eager, torch_curve, "the losses of all steps, beside PyTorch's", rtol=1e-5)
+    few, labels = images[: batch // 2], labels[: batch // 2]
+    net = nets.keras_digits()
+    want = keras.losses.SparseCategoricalCrossentropy(from_logits=True)(labels, net(few))
+    got = train_step(net, keras.optimizers.SGD(learning_rate), few, labels)
+    expect.close(got, want, f"the loss of {len(few)} images (is a number of images in your code?)")
 
 
 @check.exercise("11.2")
@@ -45,6 +50,7 @@ def one_graph(make_step, train_step, digits):
     given = nets.keras_digits()
     twin = nets.keras_digits()
     step = make_step(given)
+    expect(callable(step), f"make_step returned {step}. Return the step, a function.")
     traced = []  # the calls in which Python runs
     forward = given.call
 
@@ -54,14 +60,17 @@ def one_graph(make_step, train_step, digits):
 
     given.call = note_and_call
     calls = [(128, 0.2), (128, 0.1), (128, 0.05), (37, 0.05), (1, 0.2), (128, 0.2)]
+    ask = {
+        1: "the mean over the images, before the update",
+        2: "does call 1 change each weight by rate * gradient?",
+    }
+    later = "is the rate of the call before in the graph, or a number of images?"
     for call, (size, rate) in enumerate(calls, 1):
         images, labels = digits.train_x[:size], digits.train_y[:size]
         got = step(images, labels, rate)
         expect(traced, "Your net was not called: step works with the net that make_step is given.")
         want = train_step(twin, keras.optimizers.SGD(rate), images, labels)
-        expect.close(
-            got, want, f"loss of call {call} (is the rate of the call before in the graph?)"
-        )
+        expect.close(got, want, f"loss of call {call} ({ask.get(call, later)})")
     expect(
         len(traced) < 6, "Python ran in each of 6 calls: step must be one tf.function, made once."
     )
@@ -102,7 +111,8 @@ def curve_from_fit(fit_losses, orders, torch_curve, steps):
     off = abs(got[0] / want[0] - 1)
     expect(
         off < 0.05,
-        f"Epoch 1: {got[0]:.4f}, not {want[0]:.4f}. Another loss (logits?), rate or label.",
+        f"Epoch 1: {got[0]:.4f}, not {want[0]:.4f}. Another loss (logits?), optimizer, rate or"
+        " label.",
     )
     expect.close(got[0], want[0], "the loss of epoch 1 (does fit shuffle your order?)", rtol=1e-5)
     expect.close(got, want, "the losses of all epochs (each in its own order?)", rtol=1e-5)

@@ -38,7 +38,8 @@ TRAININGS = (
 
 @check.exercise("34.1")
 def rates_of_seven_trainings(learning_rate):
-    """The rates of seven training runs, at steps in the warm-up, at its end, later, and at the last."""
+    """The rates of seven training runs, at steps in the warm-up, at its end, later, and at the
+    last."""
     for batch, base, power, warm_up, epochs, images, base_batch in TRAININGS:
         peak = base * (batch / base_batch) ** power
         first = warm_up * (images // batch)

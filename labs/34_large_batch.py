@@ -40,12 +40,12 @@ batches = (32, 64, 128, 192, 256, 512, 768, 1536)  # images per step, over all r
 epochs = 10  # passes over the 1,536 training images: the same for every batch
 warm = 2  # of these epochs, for the warm-up
 goal = 95  # % of the test images: about 3 less than a batch of 32 gets right in the end
-seeds = (0, 1, 2, 3, 4)  # a training for each: start weights and order of the images
+seeds = (0, 1, 2, 3, 4)  # one training run each: start weights and order of images
 sgd_rate = 0.0125  # learning rates at a batch of 32; where they come from: see Scale the rate
 lars_rate = 0.025
 adam_rate = 0.002
 lamb_rate = 0.005
-machine = "h100_ndr"  # the virtual machine whose links sum the gradients
+machine = "h100_ndr"  # the machine model whose links perform the allreduce
 workers = 4  # real ranks in the checks, unless a launcher has started some
 patience = 30  # seconds after which a check calls the ranks stuck
 
@@ -96,7 +96,7 @@ def sgd(weights, gradients, state, rate, decay=1e-4, momentum=0.9):
 # ### Predict
 # All training runs have ten epochs. A batch of 32 classifies about 98 % of the test images
 # correctly. Which is the largest of the batches 32, 64, 128, 192, 256, 512, 768 and 1,536 that
-# loses less than 2 % compared with that result,
+# loses less than 2 percentage points compared with that result,
 #
 # - if the rate is kept as it is for a batch of 32?
 # - if the rate is scaled linearly?
@@ -137,12 +137,12 @@ predict("34.1", kept_up_to=..., linear_up_to=...)
 
 # %%
 def learning_rate(step, batch, base, power, warm_up, epochs, images=1536, base_batch=32):
-    """The rate of step 0, 1, … of a training with this batch."""
+    """The rate of step 0, 1, … of a training run with this batch."""
     raise NotImplementedError("exercise 34.1: The schedule")
 
 
 # %%
-# Asked: The rates of seven trainings, at steps in the warm-up, at its end,
+# Asked: The rates of seven training runs, at steps in the warm-up, at its end,
 # later, and at the last.
 check("34.1", learning_rate)
 
@@ -155,30 +155,30 @@ check("34.1", learning_rate)
 # range. (There are 261 test images, so one image is 0.4 %.) The cell takes about half a minute.
 
 # %%
-def plan(base, power, warm_up):
-    """rate(step, batch) of a training with these numbers."""
+def schedule(base, power, warm_up):
+    """rate(step, batch) of a training run with these numbers."""
     return lambda step, batch: learning_rate(step, batch, base, power, warm_up, epochs)
 
 
 ways = {
-    "SGD, rate kept": (sgd, plan(sgd_rate, 0, 0)),
-    "SGD, linear": (sgd, plan(sgd_rate, 1, 0)),
-    "SGD, linear, warm-up": (sgd, plan(sgd_rate, 1, warm)),
+    "SGD, rate kept": (sgd, schedule(sgd_rate, 0, 0)),
+    "SGD, linear": (sgd, schedule(sgd_rate, 1, 0)),
+    "SGD, linear, warm-up": (sgd, schedule(sgd_rate, 1, warm)),
 }
 trained = lab34.sweep(ways, batches, seeds, epochs, goal)
 
 # %%
 lab34.draw_wrong(trained, f"{epochs} epochs: a rate that is kept falls behind")
 holds = {way: lab34.holds(rows, least=2) for way, rows in trained.items()}
-print("loses less than 2 % up to a batch of:", holds)
+print("loses less than 2 points up to a batch of:", holds)
 kept, linear = (holds[f"SGD, {how}"] for how in ("rate kept", "linear"))
 predict.compare("34.1", kept_up_to=kept, linear_up_to=linear)
 
 # %% [markdown]
 # **Explain.** You should see that the kept rate falls behind early, and more with every doubling of
-# the batch. Linear scaling works for some doublings more. Then it breaks, too, and the bars become
-# long because some seeds still learn while others do not. The rule assumes that k small steps have
-# the same direction as one large step, and with a large k this is no longer true.
+# the batch. Linear scaling works for one or two doublings more. Then it breaks, too, and the bars
+# become long because some seeds still learn while others do not. The rule assumes that k small
+# steps have the same direction as one large step, and with a large k this is no longer true.
 #
 # The warm-up helps little here, and from a batch of 512 on it may even do harm. It takes two of
 # only ten epochs, during which the rate is low, and this network does not need it where the rule
@@ -249,7 +249,7 @@ def lars(weights, gradients, state, rate, trust=0.05, decay=1e-4, momentum=0.9):
 
 
 # %%
-# Asked: The gradient's size has no say in matrices; the weights after each
+# Asked: How far matrices move with larger gradients, and the weights after each
 # step, norms of 0 included.
 check("34.2", lars)
 
@@ -289,7 +289,7 @@ def adam(weights, gradients, state, rate, decay=1e-4):
 #
 # ### Predict
 # What percentage of the test images do LARS and Adam classify correctly at a batch of 768? Both
-# answers are guesses. (The last plot shows the result of SGD with linear scaling at this batch,
+# answers are guesses. (The plot above shows the result of SGD with linear scaling at this batch,
 # which you can use as a reference.)
 
 # %%
@@ -301,9 +301,9 @@ predict("34.2", lars_at_768=..., adam_at_768=...)
 
 # %%
 more = {
-    "SGD, square root": (sgd, plan(sgd_rate, 0.5, warm)),
-    "LARS, linear": (lars, plan(lars_rate, 1, warm)),
-    "Adam, square root": (adam, plan(adam_rate, 0.5, warm)),
+    "SGD, square root": (sgd, schedule(sgd_rate, 0.5, warm)),
+    "LARS, linear": (lars, schedule(lars_rate, 1, warm)),
+    "Adam, square root": (adam, schedule(adam_rate, 0.5, warm)),
 }
 trained |= lab34.sweep(more, batches, seeds, epochs, goal)
 updates = {"SGD": sgd, "LARS": lars, "Adam": adam}
@@ -330,8 +330,8 @@ predict.compare(
 #   later, by about one doubling. The plot does not show whether this is due to the rates of the
 #   individual layers, or only to the fact that no step is long.
 # - *SGD, square root* and *SGD, linear, warm-up* differ only in the rule. At batches of 512 and
-#   more, the lower rate alone gives SGD about the same gain as LARS. Part of the gain of LARS is
-#   therefore simply that it avoids rates that are too high.
+#   768, the lower rate alone gives SGD about the same gain as LARS, and at 1,536 a larger one. Part
+#   of the gain of LARS is therefore simply that it avoids rates that are too high.
 # - *Adam, square root* and *SGD, square root* use the same rule but different steps. At batches of
 #   512 and more you should see a distance between the two curves, which is due to Adam's step.
 #
@@ -392,13 +392,13 @@ check("34.3", lamb)
 predict("34.3", lamb_at_768=...)
 
 # %%
-with_ratio = {"LAMB, square root": (lamb, plan(lamb_rate, 0.5, warm))}
+with_ratio = {"LAMB, square root": (lamb, schedule(lamb_rate, 0.5, warm))}
 trained |= lab34.sweep(with_ratio, batches, seeds, epochs, goal)
 updates["LAMB"] = lamb
 
 # %%
 pair = ("Adam, square root", "LAMB, square root")
-lab34.draw_wrong({way: trained[way] for way in pair}, "LAMB goes as far as Adam")
+lab34.draw_wrong({way: trained[way] for way in pair}, "LAMB does about as well as Adam")
 predict.compare("34.3", lamb_at_768=middle_right("LAMB, square root"))
 
 # %% [markdown]
@@ -483,33 +483,33 @@ computing = lab34.step_times(updates, images=batches[0])
 gpus = batches[-1] // batches[0]
 summing = lab34.allreduce_seconds(gpus, machine)
 print(f"a step of SGD, {batches[0]} images, on one GPU: {1e3 * computing['SGD'].median:.3f} ms")
-print(f"the sum of the gradients on {gpus} GPUs: {1e3 * summing:.3f} ms")
+print(f"the allreduce of the gradients on {gpus} GPUs: {1e3 * summing:.3f} ms")
 
 # %% [markdown]
 # ### Predict
 # How many times as fast is an *epoch* with 48 GPUs as with one? You can compute this from the
 # printed times. (On one GPU an epoch has 48 steps and no allreduce.)
 #
-# How many times as soon are *95 % of the test images* classified correctly, with as many GPUs as
-# you like and in the best of the ways? A larger batch may need more epochs, or never get there, so
-# this answer is a guess.
+# How many times as fast does training reach *95 % of the test images*, with as many GPUs as you
+# like and in the best of the ways? A larger batch may need more epochs, or never get there, so this
+# answer is a guess.
 
 # %%
-predict("34.4", epoch_times_as_fast=..., goal_times_as_soon=...)
+predict("34.4", epoch_times_as_fast=..., goal_times_as_fast=...)
 
 # %%
 seconds = {way: computing[way.split(",")[0]].median for way in trained}
 times = lab34.times_to_goal(trained, seconds, batches[0], machine)
 # Against SGD with the rate kept, on one GPU: how many times as fast an epoch is, by batch; and how
-# many times as soon each way is at the goal, by way and batch.
+# many times as fast each way reaches the goal, by way and batch.
 epoch, goals = lab34.speed_ups(times, "SGD, rate kept")
 
 # %%
-# A curve less: it is like the one with warm-up.
+# One curve is left out: it is like the one with warm-up.
 shown = [way for way in goals if way != "SGD, linear"]
 curves = {f"{goal} %: {way}": goals[way] for way in shown} | {"an epoch": epoch}
 axes = {"xlabel": f"images per step, {batches[0]} a GPU", "ylabel": "times as fast as SGD on 1 GPU"}
-title = f"An epoch gets faster and faster, the way to {goal} % does not"
+title = f"Epochs get faster, the time to {goal} % improves less"
 plots.lines(curves, title=title, logx=True, logy=True, **axes)
 for name, time in computing.items():
     record.add("step", way=name, images=batches[0], seconds=time)
@@ -521,16 +521,16 @@ soonest = {way: max(row, key=row.get) for way, row in goals.items()}
 for way, batch in soonest.items():
     gain = goals[way][batch]
     used = batch // batches[0]
-    print(f"{way:>22}: {gain:4.1f} times as soon, with {used:2} GPUs: {gain / used:.2f} for each")
+    print(f"{way:>22}: {gain:4.1f} times as fast, with {used:2} GPUs: {gain / used:.2f} per GPU")
 best = max((row[soonest[way]] for way, row in goals.items()), default=0)
-predict.compare("34.4", epoch_times_as_fast=epoch[batches[-1]], goal_times_as_soon=best)
+predict.compare("34.4", epoch_times_as_fast=epoch[batches[-1]], goal_times_as_fast=best)
 
 
 # %% [markdown]
 # **Explain.** A curve ends where half of the seeds no longer reach the goal. The epoch becomes
-# faster with every GPU. The time to the goal improves far less, and then not at all. The last
-# printed column is well below 1 and the curves flatten, so each additional GPU contributes less. Do
-# not use these results to rank the ways, because five seeds are too few for that.
+# faster with every GPU. The time to the goal improves far less, and the largest batches never reach
+# the goal. The last printed column is well below 1, so each GPU contributes much less than a single
+# GPU does on its own. Do not use these results to rank the ways, because five seeds are too few.
 #
 # The time of a step is measured on your machine, so your figures differ from those of another
 # machine. The number of epochs to the goal does not depend on this time.
@@ -547,7 +547,7 @@ predict.compare("34.4", epoch_times_as_fast=epoch[batches[-1]], goal_times_as_so
 # These results have one important limitation. Every training run here uses the same schedule over
 # ten epochs, and the goal is often reached only when the rate has decreased nearly to 0. A schedule
 # designed for each batch might reach the goal sooner. We have not tested this, and it may be a
-# large part of the reason why the curves are flat.
+# large part of the reason why the curves stay so far below the curve for an epoch.
 #
 # ## Adding gradients with more care
 # Ranks can combine their gradients in other ways than by the sum or the mean. If two gradients are
@@ -638,4 +638,5 @@ plots.lines(learned, xlabel="ranks", ylabel="test images right (%)", title=title
 # - Y. You et al., *[Large Batch Optimization for Deep Learning: Training BERT in 76 minutes](https://arxiv.org/abs/1904.00962)*, ICLR, 2020. The paper on LAMB, with BERT in 76 minutes.
 # - Z. Nado, J. Gilmer, C. Shallue, R. Anil and G. Dahl, *[A Large Batch Optimizer Reality Check: Traditional, Generic Optimizers Suffice Across Batch Sizes](https://arxiv.org/abs/2102.06356)*, 2021. Well-tuned standard optimizers as controls for LARS and LAMB.
 # - S. McCandlish, J. Kaplan, D. Amodei et al., *[An Empirical Model of Large-Batch Training](https://arxiv.org/abs/1812.06162)*, 2018. The gradient noise scale, which predicts the largest useful batch.
-# - S. Maleki et al., *[Scaling Distributed Training with Adaptive Summation](https://arxiv.org/abs/2006.02924)*, MLSys, 2021. The paper on Adasum; [Horovod: AdaSum](https://horovod.readthedocs.io/en/stable/adasum_user_guide_include.html). its use in Horovod.
+# - S. Maleki et al., *[Scaling Distributed Training with Adaptive Summation](https://arxiv.org/abs/2006.02924)*, MLSys, 2021. The paper on Adasum.
+# - [Horovod: AdaSum](https://horovod.readthedocs.io/en/stable/adasum_user_guide_include.html). How Horovod uses Adasum.

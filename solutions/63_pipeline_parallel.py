@@ -34,8 +34,8 @@ ranks = launch.ranks_here(4)
 
 # %% tags=["parameters"]
 counts = (1, 2, 4, 8)  # micro-batches that are tried
-nap = 0.02  # seconds for which a stage of the measurement sleeps on its way forward
-width = 512  # numbers between two stages of the net in the check
+nap = 0.02  # seconds for which a stage of the measurement sleeps in a forward pass
+width = 512  # features between two stages of the network in the check
 patience = 20  # seconds after which a check calls a program stuck
 
 # %% [markdown]
@@ -45,9 +45,9 @@ patience = 20  # seconds after which a check calls a program stuck
 # and the weights change once, at the end of the step. Up to rounding, our network therefore learns
 # the same as without micro-batches. (With batch normalization or dropout it would not.)
 #
-# The schedule of a rank is written as a list of actions, called a **plan** in the code. `("F", 0)`
-# is the forward pass of micro-batch 0 through this rank's stage, and `("B", 0)` is its backward
-# pass. A rank does its actions in order, and waits for data that is not there yet:
+# The schedule of a rank is written as a list of actions. `("F", 0)` is the forward pass of
+# micro-batch 0 through this rank's stage, and `("B", 0)` is its backward pass. A rank does its
+# actions in order, and waits for data that is not there yet:
 #
 # - F of a micro-batch needs the activations from the *previous* rank.
 # - B needs the gradient from the *next* rank. On the last rank it needs only the F of the same
@@ -58,30 +58,31 @@ patience = 20  # seconds after which a check calls a program stuck
 # the same order, as in PyTorch's GPipe. In the paper's figure they begin with the last micro-batch,
 # which changes neither the idle time nor the memory.
 #
-# For example, with two micro-batches the plan of a rank is
+# For example, with two micro-batches the schedule of a rank is
 # `[("F", 0), ("F", 1), ("B", 0), ("B", 1)]`.
 #
-# ### Exercise 63.1 · GPipe's plan
-# Return a list with one plan for each of `ranks` ranks, for `micro` micro-batches. 2 or 3 lines.
-# *(beginner)*
+# ### Exercise 63.1 · GPipe's schedule
+# Return a list with one schedule for each of `ranks` ranks, for `micro` micro-batches. 2 or 3
+# lines. *(beginner)*
 #
 # <details><summary>Hint 1: one rank</summary>
 #
-# `[("F", number) for number in range(micro)]` is the first half of each rank's plan.
+# `[("F", number) for number in range(micro)]` is the first half of each rank's schedule.
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
-# Add the same list with "B". All ranks have the same plan, so return
-# `[plan for rank in range(ranks)]`.
+# Add the same list with "B". All ranks have the same schedule, so return
+# `[schedule for rank in range(ranks)]`.
 # </details>
 
 
 # %%
 def gpipe(ranks, micro):
-    """GPipe's plans: for each rank a list of ("F", number) and ("B", number)."""
+    """GPipe's schedules: for each rank a list of ("F", number) and ("B", number)."""
     ### BEGIN SOLUTION
-    plan = [("F", number) for number in range(micro)] + [("B", number) for number in range(micro)]
-    return [list(plan) for _ in range(ranks)]
+    schedule = [("F", number) for number in range(micro)]
+    schedule += [("B", number) for number in range(micro)]
+    return [list(schedule) for _ in range(ranks)]
     ### END SOLUTION
 
 
@@ -90,13 +91,13 @@ check("63.1", gpipe)
 
 # %% [markdown]
 # ### A plot of the schedule
-# `lab63.play` simulates the plans of all ranks. A forward pass takes 1 unit of time, a backward
+# `lab63.play` simulates the schedules of all ranks. A forward pass takes 1 unit of time, a backward
 # pass takes 2 (lab 02), and a message takes no time. Look at the empty spaces in the plot, which
 # are called the **bubble**.
 
 # %%
-pictures = {f"micro-batches: {micro}": lab63.play(gpipe(4, micro)) for micro in (1, 4)}
-lab63.draw(pictures, name="gpipe", idle=False)
+drawn = {f"micro-batches: {micro}": lab63.play(gpipe(4, micro)) for micro in (1, 4)}
+lab63.draw(drawn, name="gpipe", idle=False)
 
 # %% [markdown]
 # ### Predict
@@ -139,12 +140,12 @@ plots.slider(draw_schedule, ranks=(2, 3, 4, 6, 8), micro=(1, 2, 4, 8, 16))
 
 
 # %%
-def most_in_flight(plan):
-    """The most micro-batches that have gone forwards and not yet back, at any time of a rank's
-    plan."""
+def most_in_flight(schedule):
+    """The most micro-batches whose backward pass is still to come, at any time of a rank's
+    schedule."""
     now = 0
     most = 0
-    for kind, _ in plan:
+    for kind, _ in schedule:
         now += 1 if kind == "F" else -1
         most = max(most, now)
     return most
@@ -167,8 +168,8 @@ def most_in_flight(plan):
 #
 # For example, rank 1 of 3 with four micro-batches does F0, then F1 B0 F2 B1 F3 B2, and then B3.
 #
-# ### Exercise 63.2 · The plan 1F1B
-# Return the plans of all ranks. About 9 lines. *(intermediate)*
+# ### Exercise 63.2 · The 1F1B schedule
+# Return the schedules of all ranks. About 9 lines. *(intermediate)*
 #
 # <details><summary>Hint 1: three parts of a list</summary>
 #
@@ -176,25 +177,25 @@ def most_in_flight(plan):
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
-# The second part:
-# `for number in range(warm, micro): plan += [("F", number), ("B", number - warm)]`. The third part
-# is B of `micro - warm` to `micro - 1`.
+# The second part is
+# `for number in range(warm, micro): schedule += [("F", number), ("B", number - warm)]`, and the
+# third part is B of `micro - warm` to `micro - 1`.
 # </details>
 
 
 # %%
 def one_f_one_b(ranks, micro):
-    """1F1B's plans: for each rank a list of ("F", number) and ("B", number)."""
+    """1F1B's schedules: for each rank a list of ("F", number) and ("B", number)."""
     ### BEGIN SOLUTION
-    plans = []
+    schedules = []
     for rank in range(ranks):
         warm = min(micro, ranks - 1 - rank)
-        plan = [("F", number) for number in range(warm)]
+        schedule = [("F", number) for number in range(warm)]
         for number in range(warm, micro):
-            plan += [("F", number), ("B", number - warm)]
-        plan += [("B", number) for number in range(micro - warm, micro)]
-        plans.append(plan)
-    return plans
+            schedule += [("F", number), ("B", number - warm)]
+        schedule += [("B", number) for number in range(micro - warm, micro)]
+        schedules.append(schedule)
+    return schedules
     ### END SOLUTION
 
 
@@ -203,19 +204,21 @@ check("63.2", one_f_one_b)
 
 # %%
 both = {"GPipe": gpipe(4, 8), "1F1B": one_f_one_b(4, 8)}
-played = {name: lab63.play(plans) for name, plans in both.items()}
-# Two pieces of the net on each rank, so a way forward through one takes half as long.
-played["Interleaved, two pieces"] = lab63.play(
+played = {name: lab63.play(schedules) for name, schedules in both.items()}
+# Two model chunks on each rank, so a forward pass through one takes half as long.
+played["Interleaved, two chunks"] = lab63.play(
     lab63.interleaved(4, 8, 2), forward=0.5, backward=1.0
 )
-lab63.draw(played, name="three_plans")
-for name, plans in both.items():
-    print(f"{name:<6} in flight on ranks 0 to 3: {[most_in_flight(plan) for plan in plans]}")
-inter = [most_in_flight([action[:2] for action in plan]) for plan in lab63.interleaved(4, 8, 2)]
-print(f"Interleaved, in flight, pieces of half the size: {inter}")
-# Each action sends one message, but for the ways forward at the net's end and the ways back at its
-# beginning.
-messages = {name: sum(map(len, plans)) - 2 * 8 for name, plans in both.items()}
+lab63.draw(played, name="three_schedules")
+for name, schedules in both.items():
+    print(f"{name:<6} in flight on ranks 0 to 3: {[most_in_flight(own) for own in schedules]}")
+inter = [
+    most_in_flight([action[:2] for action in schedule]) for schedule in lab63.interleaved(4, 8, 2)
+]
+print(f"Interleaved, in flight, chunks of half the size: {inter}")
+# Each action sends one message, except the forward passes of the network's last stage and the
+# backward passes of its first.
+messages = {name: sum(map(len, schedules)) - 2 * 8 for name, schedules in both.items()}
 messages["Interleaved"] = sum(map(len, lab63.interleaved(4, 8, 2))) - 2 * 8
 print(f"Messages in a step: {messages}")
 
@@ -260,9 +263,9 @@ print(f"Messages in a step: {messages}")
 # The `tag` is a number that is sent with the message: `Recv(tensor, source=0, tag=3)` accepts only
 # a message with tag 3.
 #
-# ### Exercise 63.3 · Run a plan
-# Do the actions of `plan`, the list for this rank, in order. About 16 lines. *(advanced)* The check
-# starts up to twelve small jobs, which takes half a minute.
+# ### Exercise 63.3 · Run a schedule
+# Do the actions of `schedule`, the list for this rank, in order. About 16 lines. *(advanced)* The
+# check starts up to twelve small jobs, which can take half a minute.
 #
 # When it passes, replace **both** `pending.append(comm.Isend(…))` by `comm.Send(…)` and run it
 # again. With long messages this is the deadlock described above. Replacing only one of them is not
@@ -289,12 +292,12 @@ print(f"Messages in a step: {messages}")
 
 
 # %%
-def run_plan(comm, plan, work):
-    """Do this rank's plan, a list of ("F", number) and ("B", number), with its stage's `work`."""
+def run_schedule(comm, schedule, work):
+    """Do this rank's schedule, a list of ("F", number) and ("B", number), with `work`."""
     ### BEGIN SOLUTION
     # Across ranks: what leaves goes to the next rank, its gradient comes back from there.
     pending = []
-    for kind, number in plan:
+    for kind, number in schedule:
         if kind == "F":
             entering = None
             if comm.rank > 0:
@@ -317,7 +320,7 @@ def run_plan(comm, plan, work):
 
 
 # %%
-check("63.3", run_plan)
+check("63.3", run_schedule)
 
 # %% [markdown]
 # ### Predict
@@ -331,37 +334,48 @@ predict("63.3", bytes_gpipe_over_1f1b=..., idle=...)  # two numbers
 # ### Measure: memory
 # This run does real arithmetic, and asks PyTorch for every tensor that it keeps for the backward
 # pass. If each rank has its own GPU, the stages are on it, and [NCCL](@nccl), NVIDIA's library for
-# messages between GPUs, sends the messages of `run_plan`. Otherwise tensors stay in host memory and
-# MPI sends them.
+# messages between GPUs, sends the messages of `run_schedule`. Otherwise tensors stay in host memory
+# and MPI sends them.
 
 # %%
 size = min(ranks, 4)
 micro = max(counts)
 held = {}
-for name, plan_of in (("GPipe", gpipe), ("1F1B", one_f_one_b)):
+for name, schedule_of in (("GPipe", gpipe), ("1F1B", one_f_one_b)):
     results = launch.run(
-        lab63.train_plan, run_plan, plan_of(size, micro), micro, width, 512, ranks=size, threads=1
+        lab63.train_schedule,
+        run_schedule,
+        schedule_of(size, micro),
+        micro,
+        width,
+        512,
+        ranks=size,
+        threads=1,
     )
     held[name] = [result["bytes"] for result in results]
     device = results[0]["device"]
-    record.add("memory", ranks=size, plan=name, micro=micro, bytes=held[name], trained_on=device)
+    record.add(
+        "memory", ranks=size, schedule=name, micro=micro, bytes=held[name], trained_on=device
+    )
 table = pandas.DataFrame(held, index=pandas.Index(range(size), name="rank")) / 1e6
-print(f"Most megabytes held for the way back, {device} on rank 0:", table.round(2), sep="\n")
+print(f"Most megabytes held for the backward pass, {device} on rank 0:", table.round(2), sep="\n")
 
 # %% [markdown]
 # ### Measure: the bubble
 # This machine may have fewer cores than ranks, and then ranks would wait for cores and not for each
 # other. Therefore each stage uses an emulated device that needs no core, because it *sleeps*
 # instead of computing. Ranks and messages are real. There are three runs for each number of
-# micro-batches. The middle one counts, and the bars show the others. This takes about 15 s if no
+# micro-batches. The plot shows their median, and the bars show the others. This takes about 15 s if no
 # other program runs.
 
 # %%
 idle = {}
 for micro in counts:
-    plans = one_f_one_b(size, micro)
+    schedules = one_f_one_b(size, micro)
     runs = [
-        launch.run(lab63.sleep_through, run_plan, plans, nap, 2 * nap, ranks=size, threads=1)[0]
+        launch.run(
+            lab63.sleep_through, run_schedule, schedules, nap, 2 * nap, ranks=size, threads=1
+        )[0]
         for _ in range(3)
     ]
     idle[micro] = [100 * run.idle for run in runs]
@@ -409,7 +423,7 @@ lab63.draw({f"Measured, 1F1B, {max(counts)} micro-batches": last}, unit="seconds
 # ```python
 # stage = PipelineStage(module, rank, ranks, torch.device("cpu"))
 # schedule = Schedule1F1B(stage, n_microbatches=4, loss_fn=functional.cross_entropy)
-# schedule.step(pictures)  # on rank 0; schedule.step(target=labels, losses=losses) on the last rank
+# schedule.step(images)  # on rank 0; schedule.step(target=labels, losses=losses) on the last rank
 # ```
 #
 # Its gradients also agree with those of one process. In practice you would use this library. Now

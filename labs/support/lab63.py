@@ -1,4 +1,4 @@
-"""Lab 63: checks; plans of a pipeline on paper and on real ranks, and drawn."""
+"""Lab 63: checks; schedules of a pipeline on paper and on real ranks, and drawn."""
 
 from __future__ import annotations
 
@@ -16,27 +16,27 @@ from torch.nn import functional
 
 @check.exercise("63.1")
 def all_forwards_then_back(gpipe):
-    """Plans that can be run, with all ways forward in front of all ways back."""
+    """Schedules that can be run, with all forward passes before all backward passes."""
     for size, micro in ((1, 1), (2, 3), (4, 4), (3, 8)):
-        plans = gpipe(size, micro)
+        schedules = gpipe(size, micro)
         where = f"ranks: {size}, micro-batches: {micro}"
-        wrong = shortcoming(plans, size, micro)
+        wrong = shortcoming(schedules, size, micro)
         expect(not wrong, f"{where}: {wrong}")
         want = [(kind, number) for kind in "FB" for number in range(micro)]
-        for rank, plan in enumerate(plans):
+        for rank, schedule in enumerate(schedules):
             what = f"{where}, rank {rank}: first all F, then all B, each in order"
-            expect.equal(text(plan), text(want), what)
+            expect.equal(text(schedule), text(want), what)
 
 
 @check.exercise("63.2")
 def one_forward_one_back(one_f_one_b):
-    """Plans that can be run, in the order of the text."""
+    """Schedules that can be run, in the order of the text."""
     for size, micro in ((1, 3), (2, 3), (4, 4), (4, 2), (3, 8), (4, 8)):
-        plans = one_f_one_b(size, micro)
+        schedules = one_f_one_b(size, micro)
         where = f"ranks: {size}, micro-batches: {micro}"
-        wrong = shortcoming(plans, size, micro)
+        wrong = shortcoming(schedules, size, micro)
         expect(not wrong, f"{where}: {wrong}")
-        for rank, plan in enumerate(plans):
+        for rank, schedule in enumerate(schedules):
             warm = min(micro, size - 1 - rank)
             want = [("F", number) for number in range(warm)]
             for number in range(micro):
@@ -44,39 +44,39 @@ def one_forward_one_back(one_f_one_b):
                 want += [("B", number)]
             first, right = (
                 next(place for place, (kind, _) in enumerate(one) if kind == "B")
-                for one in (plan, want)
+                for one in (schedule, want)
             )
-            told = f"{first} F in front of the first B, where {right} is right (warm-up: {warm})"
-            expect(first == right, f"{where}, rank {rank}: its plan has {told}.")
-            expect.equal(text(plan), text(want), f"{where}, rank {rank}: its plan")
+            told = f"{first} F before the first B, where {right} is right (warm-up: {warm})"
+            expect(first == right, f"{where}, rank {rank}: its schedule has {told}.")
+            expect.equal(text(schedule), text(want), f"{where}, rank {rank}: its schedule")
 
 
 @check.exercise("63.3")
-def plans_on_ranks(run_plan, gpipe, one_f_one_b, patience, ranks, width):
-    """The gradients and the loss of one process, for both plans, with short and with long
+def schedules_on_ranks(run_schedule, gpipe, one_f_one_b, patience, ranks, width):
+    """The gradients and the loss of one process, for both schedules, with short and with long
     messages."""
-    trials = {  # plan, micro-batches, numbers between two stages, pictures
+    trials = {  # schedule, micro-batches, numbers between two stages, pictures
         "2 micro-batches, gpipe, short messages": (gpipe, 2, 8, 8),
         "4 micro-batches, one_f_one_b, short messages": (one_f_one_b, 4, 8, 8),
         "4 micro-batches, one_f_one_b, long messages": (one_f_one_b, 4, width, 512),
     }
 
-    def try_plans(comm):
+    def try_schedules(comm):
         results = {}
-        for trial, (plan_of, *sizes) in trials.items():
+        for trial, (schedule_of, *sizes) in trials.items():
             with launch.case(trial):
-                plans = plan_of(comm.size, sizes[0])
-                results[trial] = try_plan(comm, run_plan, plans, *sizes)
-                results[trial]["left"] = text(plans[comm.rank])
+                schedules = schedule_of(comm.size, sizes[0])
+                results[trial] = try_schedule(comm, run_schedule, schedules, *sizes)
+                results[trial]["left"] = text(schedules[comm.rank])
         return results
 
     most = min(ranks, 4)
-    by_rank = launch.run(on_every_size, try_plans, ranks=most, threads=1, timeout=patience)
+    by_rank = launch.run(on_every_size, try_schedules, ranks=most, threads=1, timeout=patience)
     for size in range(1, most + 1):
-        for trial, (plan_of, micro, wide, batch) in trials.items():
+        for trial, (schedule_of, micro, wide, batch) in trials.items():
             loss, gradients = one_process(wide, batch)
             where = f"ranks: {size}, {trial}"
-            plans = plan_of(size, micro)
+            schedules = schedule_of(size, micro)
             tried = [of_sizes[size][trial] for of_sizes in by_rank[:size]]
             expect.close(tried[-1]["loss"], loss, f"{where}: the loss on the last rank", rtol=1e-4)
             ours = [gradient for result in tried for gradient in result["gradients"]]
@@ -90,9 +90,9 @@ def plans_on_ranks(run_plan, gpipe, one_f_one_b, patience, ranks, width):
                 )
             for rank, result in enumerate(tried):
                 did = f"{where}, rank {rank}: what it did, in order"
-                expect.equal(text(result["done"]), text(plans[rank]), did)
-                given = f"{where}, rank {rank}: the list `plan`"
-                expect.unchanged(text(plans[rank]), result["left"], given)
+                expect.equal(text(result["done"]), text(schedules[rank]), did)
+                given = f"{where}, rank {rank}: the list `schedule`"
+                expect.unchanged(text(schedules[rank]), result["left"], given)
                 left = result["under_way"]
                 expect(
                     not left, f"{where}, rank {rank}: requests that were not waited for: {left}."
@@ -104,9 +104,14 @@ def plans_on_ranks(run_plan, gpipe, one_f_one_b, patience, ranks, width):
                     not small,
                     f"{where}: {small} pack any object. Send arrays as they are: Isend, Recv.",
                 )
+                others = [call for call in result["calls"] if call not in ONE_TO_ONE]
+                wait = "make all ranks wait for each other. A schedule needs Isend and Recv only."
+                expect(not others, f"{where}: {others} {wait}")
 
 
-# -- plans on paper
+ONE_TO_ONE = ("Send", "Ssend", "Isend", "Issend", "Recv", "Irecv", "Probe", "Iprobe")
+
+# -- schedules on paper
 
 
 Action = tuple  # ("F" or "B", micro-batch) or ("F" or "B", micro-batch, piece)
@@ -123,8 +128,8 @@ class Span(NamedTuple):
 
 
 class Played(NamedTuple):
-    """A plan with times. spans: of each rank. time: until all is done. idle: share of all ranks'
-    time."""
+    """A schedule with times. spans: of each rank. time: until all is done. idle: share of all
+    ranks' time."""
 
     spans: list[list[Span]]
     time: float
@@ -136,26 +141,30 @@ def _parts(action: Action) -> tuple[str, int, int]:
     return kind, micro, piece[0] if piece else 0
 
 
-def play(plans: Sequence[Sequence[Action]], forward: float = 1.0, backward: float = 2.0) -> Played:
-    """Let each rank do its plan in order, each action as soon as what it needs is there.
+def play(
+    schedules: Sequence[Sequence[Action]], forward: float = 1.0, backward: float = 2.0
+) -> Played:
+    """Let each rank do its schedule in order, each action as soon as what it needs is there.
 
     F of a piece needs F of the piece before it in the net, B the piece's own F and B of the piece
     behind it. Piece c of rank r of p is number c p + r in the net. Messages take no time. forward,
-    backward: seconds of an action. Raises LabError when the ranks wait for each other for ever.
+    backward: seconds of an action. Raises LabError when the ranks wait for each other forever.
     """
-    ranks = len(plans)
-    pieces = 1 + max((_parts(action)[2] for plan in plans for action in plan), default=0)
+    ranks = len(schedules)
+    pieces = 1 + max(
+        (_parts(action)[2] for schedule in schedules for action in schedule), default=0
+    )
     last = ranks * pieces - 1
     ended: dict[tuple[str, int, int], float] = {}  # (kind, micro, number in the net) -> end
-    spans: list[list[Span]] = [[] for _ in plans]
+    spans: list[list[Span]] = [[] for _ in schedules]
     free = [0.0] * ranks
     places = [0] * ranks
     moved = True
     while moved:
         moved = False
-        for rank, plan in enumerate(plans):
-            while places[rank] < len(plan):
-                kind, micro, piece = _parts(plan[places[rank]])
+        for rank, schedule in enumerate(schedules):
+            while places[rank] < len(schedule):
+                kind, micro, piece = _parts(schedule[places[rank]])
                 number = piece * ranks + rank
                 needs = []
                 if kind == "F" and number > 0:
@@ -173,44 +182,43 @@ def play(plans: Sequence[Sequence[Action]], forward: float = 1.0, backward: floa
                 free[rank] = end
                 places[rank] += 1
                 moved = True
-    waiting = [rank for rank in range(ranks) if places[rank] < len(plans[rank])]
+    waiting = [rank for rank in range(ranks) if places[rank] < len(schedules[rank])]
     if waiting:
         rank = waiting[0]
-        kind, micro, _ = _parts(plans[rank][places[rank]])
+        kind, micro, _ = _parts(schedules[rank][places[rank]])
         raise LabError(
-            f"Rank {rank} waits for ever before {kind}{micro}: what it needs never comes."
+            f"Rank {rank} waits forever before {kind}{micro}: what it needs never comes."
         )
     time = max(free, default=0.0)
     busy = sum(span.end - span.begin for own in spans for span in own)
     return Played(spans, time, 1 - busy / (ranks * time) if time else 0.0)
 
 
-def text(plan: Sequence[Action]) -> str:
-    """A plan in one line, as "F0 F1 B0 B1"."""
-    return " ".join(f"{action[0]}{action[1]}" for action in plan)
+def text(schedule: Sequence[Action]) -> str:
+    """A schedule in one line, as "F0 F1 B0 B1"."""
+    return " ".join(f"{action[0]}{action[1]}" for action in schedule)
 
 
-def shortcoming(plans: object, ranks: int, micro: int) -> str:
-    """What is wrong with plans of `ranks` ranks for `micro` micro-batches, in a sentence; "" if
+def shortcoming(schedules: object, ranks: int, micro: int) -> str:
+    """What is wrong with schedules of `ranks` ranks for `micro` micro-batches, in a sentence; "" if
     nothing."""
-    if not isinstance(plans, (list, tuple)) or len(plans) != ranks:
-        return f"Return a list that holds a plan for each of the ranks, {ranks} in all."
-    for rank, plan in enumerate(plans):
-        for kind, name in (("F", "forwards"), ("B", "backwards")):
-            own = sorted(action[1] for action in plan if action[0] == kind)
+    if not isinstance(schedules, (list, tuple)) or len(schedules) != ranks:
+        return f"Return a list that holds a schedule for each of the ranks, {ranks} in all."
+    for rank, schedule in enumerate(schedules):
+        for kind in "FB":
+            own = sorted(action[1] for action in schedule if action[0] == kind)
             if own != list(range(micro)):
-                asked = f"right are 0 to {micro - 1}, once each"
-                return f"Rank {rank} goes {name} with micro-batches {own}; {asked}."
+                asked = f"must have {kind} of 0 to {micro - 1}, once each"
+                return f"Rank {rank} has {kind} of micro-batches {own}, but {asked}."
         done = set()
-        for kind, number in plan:
+        for kind, number in schedule:
             if kind == "B" and number not in done:
                 return (
-                    f"Rank {rank} goes back with micro-batch {number} before it went forwards"
-                    " with it."
+                    f"Rank {rank} has B of micro-batch {number} before F of the same micro-batch."
                 )
             done.add(number)
     try:
-        play(plans)
+        play(schedules)
     except LabError as error:
         return str(error)
     return ""
@@ -224,7 +232,7 @@ def interleaved(ranks: int, micro: int, pieces: int) -> list[list[Action]]:
     """
     if micro % ranks:
         raise LabError(
-            f"Interleaved pieces need micro-batches in multiples of the ranks; {micro} is none of"
+            f"Interleaved chunks need micro-batches in multiples of the ranks; {micro} is none of"
             f" {ranks}."
         )
     total = micro * pieces
@@ -235,18 +243,18 @@ def interleaved(ranks: int, micro: int, pieces: int) -> list[list[Action]]:
         number = place // group * ranks + place % ranks
         return kind, number, piece if kind == "F" else pieces - 1 - piece
 
-    plans = []
+    schedules = []
     for rank in range(ranks):
         warm = min(total, 2 * (ranks - 1 - rank) + (pieces - 1) * ranks)
-        plan = [at(place, "F") for place in range(warm)]
+        schedule = [at(place, "F") for place in range(warm)]
         for place in range(total - warm):
-            plan += [at(warm + place, "F"), at(place, "B")]
-        plan += [at(place, "B") for place in range(total - warm, total)]
-        plans.append(plan)
-    return plans
+            schedule += [at(warm + place, "F"), at(place, "B")]
+        schedule += [at(place, "B") for place in range(total - warm, total)]
+        schedules.append(schedule)
+    return schedules
 
 
-# -- plans on real ranks
+# -- schedules on real ranks
 
 
 class Work:
@@ -292,7 +300,7 @@ class Work:
         self.done.append(("F", number))
         if entering is None and not self.first:
             raise LabError(
-                "work.forward got None for what enters: receive it from the rank before first."
+                "work.forward got None for what enters: receive it from the previous rank first."
             )
         inputs = (
             self.pictures[number]
@@ -325,7 +333,7 @@ class Work:
         self.done.append(("B", number))
         if gradient is None and not self.last:
             raise LabError(
-                "work.backward got None for the gradient: receive it from the rank behind first."
+                "work.backward got None for the gradient: receive it from the next rank first."
             )
         inputs, outputs, _ = self._under_way.pop(number)
         outputs.backward(None if self.last else torch.as_tensor(gradient))
@@ -361,15 +369,15 @@ def one_process(width: int, pictures: int) -> tuple[float, list[np.ndarray]]:
 
 
 @launch.on_devices()
-def train_plan(
-    comm, run_plan: Callable, plans: Sequence, micro: int, width: int, pictures: int
+def train_schedule(
+    comm, run_schedule: Callable, schedules: Sequence, micro: int, width: int, pictures: int
 ) -> dict:
-    """Run this rank's plan with real arithmetic on its device, `run_plan(comm, plan, work)`.
+    """Run this rank's schedule with real arithmetic on its device.
 
-    Returns bytes: the most that was held for the way back, and the device.
+    Returns bytes: the most that was held for the backward pass, and the device.
     """
     work = _work(comm, micro, width, pictures, world.device())
-    run_plan(comm, plans[comm.rank], work)
+    run_schedule(comm, schedules[comm.rank], work)
     return {"bytes": work.most_bytes, "device": world.device()}
 
 
@@ -379,10 +387,10 @@ def _work(comm, micro: int, width: int, pictures: int, device: str) -> Work:
     return Work(stage, *_batch(pictures, device), micro, first=comm.rank == 0, last=last)
 
 
-def try_plan(
-    comm, run_plan: Callable, plans: Sequence, micro: int, width: int, pictures: int
+def try_schedule(
+    comm, run_schedule: Callable, schedules: Sequence, micro: int, width: int, pictures: int
 ) -> dict:
-    """Run this rank's plan in host memory. Returns what came of it.
+    """Run this rank's schedule in host memory. Returns what came of it.
 
     gradients: of this stage. loss: of the batch, on the last rank; else 0. under_way: requests that
     nobody waited for. done: the actions, in order. calls: names of the communicator's calls.
@@ -390,7 +398,7 @@ def try_plan(
     work = _work(comm, micro, width, pictures, "cpu")
     log = CallLog(comm)
     try:
-        run_plan(log, plans[comm.rank], work)
+        run_schedule(log, schedules[comm.rank], work)
     except Exception as error:
         # So MPI says that the memory of the rank that sends is not there any more.
         if "process_vm_readv" not in str(error):
@@ -442,9 +450,9 @@ class _Sleeper:
 
 
 def sleep_through(
-    comm, run_plan: Callable, plans: Sequence, forward: float, backward: float
+    comm, run_schedule: Callable, schedules: Sequence, forward: float, backward: float
 ) -> Played:
-    """Run the plan with stages that sleep `forward` and `backward` seconds. Returns it with
+    """Run the schedule with stages that sleep `forward` and `backward` seconds. Returns it with
     measured times.
 
     Messages are real. The time is from the first rank's begin to the last one's end; on every rank.
@@ -452,7 +460,7 @@ def sleep_through(
     sleeper = _Sleeper(comm.rank, comm.size, forward, backward)
     comm.Barrier()
     begin = time.perf_counter()
-    run_plan(comm, plans[comm.rank], sleeper)
+    run_schedule(comm, schedules[comm.rank], sleeper)
     end = time.perf_counter()
     first = min(comm.allgather(begin))
     total = max(comm.allgather(end)) - first
@@ -462,15 +470,15 @@ def sleep_through(
     return Played(spans, total, 1 - busy / (comm.size * total))
 
 
-# -- plans drawn
+# -- schedules drawn
 
 
 @plots.styled
 def draw(
     played: Mapping[str, Played],
     *,
-    unit: str = "time (1 = one way forward)",
-    name: str = "plans",
+    unit: str = "time (1 = one forward pass)",
+    name: str = "schedules",
     idle: bool = True,
 ):
     """Pictures one above the other, a row for each rank, on one axis of time. Returns the figure.
@@ -521,6 +529,6 @@ def draw(
     pieces = any(
         span.piece for result in played.values() for spans in result.spans for span in spans
     )
-    paler = "; paler: the second piece" if pieces else ""
-    panels[-1].set_xlabel(f"{unit}; plain boxes forwards, hatched ones back{paler}")
+    paler = "; paler: the second chunk" if pieces else ""
+    panels[-1].set_xlabel(f"{unit}; plain: forward, hatched: backward{paler}")
     return plots.done(figure, name)

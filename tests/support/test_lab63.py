@@ -1,4 +1,4 @@
-"""Lab 63's support: plans played on paper, what is wrong with one, and pieces that are
+"""Lab 63's support: schedules played on paper, what is wrong with one, and pieces that are
 interleaved."""
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ def test_interleaved_pieces_make_the_bubble_smaller(pieces):
     """(p - 1) / (v m + p - 1) of all time: Narayanan and others (2021), section 2.2.2, as a share
     of m."""
     ranks, micro = 4, 8
-    plans = lab63.interleaved(ranks, micro, pieces)
-    for plan in plans:
-        assert len(plan) == len(set(plan)) == 2 * micro * pieces
-    played = lab63.play(plans, forward=1 / pieces, backward=2 / pieces)
+    schedules = lab63.interleaved(ranks, micro, pieces)
+    for schedule in schedules:
+        assert len(schedule) == len(set(schedule)) == 2 * micro * pieces
+    played = lab63.play(schedules, forward=1 / pieces, backward=2 / pieces)
     assert played.idle == pytest.approx((ranks - 1) / (pieces * micro + ranks - 1))
 
 
@@ -40,24 +40,24 @@ def test_interleaved_pieces_need_multiples():
 
 
 def test_a_deadlock_is_named():
-    with pytest.raises(LabError, match="Rank 0 waits for ever before B0"):
+    with pytest.raises(LabError, match="Rank 0 waits forever before B0"):
         lab63.play([[("F", 0), ("B", 0)], [("B", 0), ("F", 0)]])
 
 
 @pytest.mark.parametrize(
-    ("plans", "says"),
+    ("schedules", "says"),
     [
-        ([forwards_then_back(2)], "a plan for each of the ranks, 2 in all"),
+        ([forwards_then_back(2)], "a schedule for each of the ranks, 2 in all"),
         (
             [forwards_then_back(2), [("F", 0), ("F", 1), ("B", 0)]],
-            r"Rank 1 goes backwards with .* \[0\]",
+            r"Rank 1 has B of .* \[0\]",
         ),
         (
             [[("B", 0), ("F", 0), ("F", 1), ("B", 1)]] * 2,
-            "Rank 0 goes back with micro-batch 0 before",
+            "Rank 0 has B of micro-batch 0 before",
         ),
-        ([forwards_then_back(3)] * 2, "right are 0 to 1"),
+        ([forwards_then_back(3)] * 2, "must have F of 0 to 1"),
     ],
 )
-def test_what_is_wrong_with_a_plan(plans, says):
-    assert re.search(says, lab63.shortcoming(plans, 2, 2))
+def test_what_is_wrong_with_a_schedule(schedules, says):
+    assert re.search(says, lab63.shortcoming(schedules, 2, 2))

@@ -55,6 +55,8 @@ state.m[i] *= momentum
     Right("34.4", "in place",
           ["    total = np.empty_like(own)\n", "comm.Allreduce(own, total)", "total / comm.size"],
           ["    from mpi4py import MPI\n\n", "comm.Allreduce(MPI.IN_PLACE, own)", "own / comm.size"]),
+    Right("34.1", "rounded to float32",
+          "return peak * (1 + np.cos(np.pi * f)) / 2", "return np.float32(peak * (1 + np.cos(np.pi * f)) / 2)"),
 ]
 
 WRONG = [
@@ -162,4 +164,10 @@ WRONG = [
     Wrong("34.4", "what Allreduce receives is not used",
           "comm.Allreduce(own, total)\n", "comm.Allreduce(own, total)\n    total = own\n",
           "the gradient given to update"),
+    Wrong("34.2", "the default decay, whatever the call says",
+          "(slope + decay * size)", "(slope + 1e-4 * size)", "this call has decay=0"),
+    Wrong("34.2", "the default trust, whatever the call says",
+          "trust * size", "0.05 * size", "Trust, decay and momentum are those of the call"),
+    Wrong("34.3", "a ratio of at most 10, as some libraries have it",
+          "ratio = size / length", "ratio = min(size / length, 10)", "decay 0.0, step 1: weights"),
 ]

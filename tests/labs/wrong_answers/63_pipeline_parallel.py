@@ -5,48 +5,47 @@ from tests.labs.wrong_answers import Right, Wrong
 
 SMALL = {"counts": (1, 2), "nap": 0.005, "width": 256}
 
-_GPIPE = (
-    '    plan = [("F", number) for number in range(micro)] + [("B", number) for number in'
-    " range(micro)]"
-)
-_TURN = '            plan += [("F", number), ("B", number - warm)]'
+_GPIPE = """\
+    schedule = [("F", number) for number in range(micro)]
+    schedule += [("B", number) for number in range(micro)]"""
+_TURN = '            schedule += [("F", number), ("B", number - warm)]'
 _ISEND = "pending.append(comm.Isend(leaving, dest=comm.rank + 1, tag=number))"
 _ISEND_BACK = "pending.append(comm.Isend(back, dest=comm.rank - 1, tag=number))"
 
 # fmt: off
 WRONG = [
-    Wrong("63.1", "one plan for all", "return [list(plan) for _ in range(ranks)]", "return plan",
-          "a plan for each of"),
-    Wrong("63.1", "no way back", _GPIPE, '    plan = [("F", number) for number in range(micro)]',
-          "goes backwards"),
+    Wrong("63.1", "one schedule for all", "return [list(schedule) for _ in range(ranks)]", "return schedule",
+          "a schedule for each of"),
+    Wrong("63.1", "no way back", _GPIPE, '    schedule = [("F", number) for number in range(micro)]',
+          "has B of micro-batches"),
     Wrong("63.1", "micro-batches from 1", _GPIPE, _GPIPE.replace("range(micro)", "range(1, micro + 1)"),
-          "right are 0 to"),
+          "must have F of 0 to"),
     Wrong("63.1", "one after the other", _GPIPE,
-          '    plan = [(kind, number) for number in range(micro) for kind in "FB"]',
+          '    schedule = [(kind, number) for number in range(micro) for kind in "FB"]',
           "irst all F, then all B"),
     Wrong("63.1", "back first", _GPIPE,
-          '    plan = [(kind, number) for kind in "BF" for number in range(micro)]',
-          "before it went forwards"),
+          '    schedule = [(kind, number) for kind in "BF" for number in range(micro)]',
+          "before F of the same micro-batch"),
     Wrong("63.1", "back in the other order", _GPIPE,
-          '    plan = [("F", number) for number in range(micro)]\n'
-          '    plan += [("B", micro - 1 - number) for number in range(micro)]', "irst all F, then all B"),
-    Wrong("63.2", "GPipe's", "    return plans", "    return gpipe(ranks, micro)",
-          "its plan"),
+          '    schedule = [("F", number) for number in range(micro)]\n'
+          '    schedule += [("B", micro - 1 - number) for number in range(micro)]', "irst all F, then all B"),
+    Wrong("63.2", "GPipe's", "    return schedules", "    return gpipe(ranks, micro)",
+          "its schedule"),
     Wrong("63.2", "one more in the warm-up", "ranks - 1 - rank", "ranks - rank",
-          "2 F in front of the first B, where 1 is right"),
-    Wrong("63.2", "the ranks the other way round", "ranks - 1 - rank", "rank", "waits for ever"),
-    Wrong("63.2", "B before F in turn", _TURN, '            plan += [("B", number - warm), ("F", number)]',
+          "2 F before the first B, where 1 is right"),
+    Wrong("63.2", "the ranks the other way round", "ranks - 1 - rank", "rank", "waits forever"),
+    Wrong("63.2", "B before F in turn", _TURN, '            schedule += [("B", number - warm), ("F", number)]',
           "63.2"),
-    Wrong("63.2", "B of the wrong micro-batch", _TURN, '            plan += [("F", number), ("B", number)]',
-          "goes backwards with micro-batches"),
+    Wrong("63.2", "B of the wrong micro-batch", _TURN, '            schedule += [("F", number), ("B", number)]',
+          "has B of micro-batches"),
     Wrong("63.2", "warm-up without a limit", "min(micro, ranks - 1 - rank)", "ranks - 1 - rank",
-          "goes forwards"),
+          "has F of micro-batches"),
     Wrong("63.2", "the rest is forgotten",
-          '        plan += [("B", number) for number in range(micro - warm, micro)]\n', "", "goes backwards"),
-    Wrong("63.3", "empties the caller's plan", "    for kind, number in plan:\n",
-          "    while plan:\n        kind, number = plan.pop(0)\n", "the list `plan` was changed"),
-    Wrong("63.3", "GPipe, whatever the plan says", "    for kind, number in plan:",
-          "    for kind, number in sorted(plan, key=lambda action: action[0] == 'B'):",
+          '        schedule += [("B", number) for number in range(micro - warm, micro)]\n', "", "has B of micro-batches"),
+    Wrong("63.3", "empties the caller's schedule", "    for kind, number in schedule:\n",
+          "    while schedule:\n        kind, number = schedule.pop(0)\n", "the list `schedule` was changed"),
+    Wrong("63.3", "GPipe, whatever the schedule says", "    for kind, number in schedule:",
+          "    for kind, number in sorted(schedule, key=lambda action: action[0] == 'B'):",
           "what it did, in order"),
     Wrong("63.3", "Send waits", [_ISEND, _ISEND_BACK],
           ["comm.Send(leaving, dest=comm.rank + 1, tag=number)",
@@ -84,33 +83,38 @@ WRONG = [
           "got None for the gradient"),
     Wrong("63.3", "only forwards", "        else:\n            gradient = None",
           '        elif kind == "C":\n            gradient = None', "has no gradient"),
+    Wrong("63.1", "small letters", _GPIPE,
+          '    schedule = [(kind, number) for kind in "fb" for number in range(micro)]',
+          "has F of micro-batches []"),
+    Wrong("63.3", "a barrier for each action", "    for kind, number in schedule:\n",
+          "    for kind, number in schedule:\n        comm.Barrier()\n", "make all ranks wait"),
 ]
 
 RIGHT = [
-    Right("63.1", "a product, a tuple of plans", [
-        _GPIPE, "return [list(plan) for _ in range(ranks)]"], [
-        '    plan = [(kind, number) for kind in "FB" for number in range(micro)]',
-        "return (plan,) * ranks"]),
-    Right("63.1", "loops", "return [list(plan) for _ in range(ranks)]",
-          "plans = []\n    while len(plans) < ranks:\n        plans.append(plan[:])\n    return plans"),
+    Right("63.1", "a product, a tuple of schedules", [
+        _GPIPE, "return [list(schedule) for _ in range(ranks)]"], [
+        '    schedule = [(kind, number) for kind in "FB" for number in range(micro)]',
+        "return (schedule,) * ranks"]),
+    Right("63.1", "loops", "return [list(schedule) for _ in range(ranks)]",
+          "schedules = []\n    while len(schedules) < ranks:\n        schedules.append(schedule[:])\n    return schedules"),
     Right("63.2", "by counters", """\
         warm = min(micro, ranks - 1 - rank)
-        plan = [("F", number) for number in range(warm)]
+        schedule = [("F", number) for number in range(warm)]
         for number in range(warm, micro):
-            plan += [("F", number), ("B", number - warm)]
-        plan += [("B", number) for number in range(micro - warm, micro)]
+            schedule += [("F", number), ("B", number - warm)]
+        schedule += [("B", number) for number in range(micro - warm, micro)]
 """, """\
-        plan, forwards, back = [], 0, 0
+        schedule, forwards, back = [], 0, 0
         while back < micro:
             if forwards < micro and forwards - back < ranks - rank:
-                plan.append(("F", forwards))
+                schedule.append(("F", forwards))
                 forwards += 1
             else:
-                plan.append(("B", back))
+                schedule.append(("B", back))
                 back += 1
 """),
     Right("63.2", "iterators, lists for actions", _TURN,
-          '            plan.extend([["F", number], ["B", number - warm]])'),
+          '            schedule.extend([["F", number], ["B", number - warm]])'),
     Right("63.3", "Irecv, waited for at once; Waitall by hand",
           ["comm.Recv(entering, source=comm.rank - 1, tag=number)",
            "    for request in pending:\n        request.Wait()"],
@@ -119,5 +123,8 @@ RIGHT = [
     Right("63.3", "keywords; waits for the request before", [_ISEND, _ISEND_BACK], [
         "pending += [comm.Isend(buf=leaving, dest=comm.rank + 1, tag=number)]",
         "pending += [comm.Isend(buf=back, dest=comm.rank - 1, tag=number)]"]),
+    Right("63.3", "NumPy views of the tensors", [_ISEND, _ISEND_BACK], [
+        "pending.append(comm.Isend(leaving.numpy(), dest=comm.rank + 1, tag=number))",
+        "pending.append(comm.Isend(back.numpy(), dest=comm.rank - 1, tag=number))"]),
 ]
 # fmt: on

@@ -16,10 +16,10 @@
 # (2) make progress with `Test`, often enough, and (3) distinguish what overlap gains on your
 # machine from what it gains over a slow link.
 #
-# ![Timelines of a backward pass and an allreduce: launched and left alone it makes one of six steps before Wait; with a Test after each layer most of its steps are hidden](../notebooks/figures/36_progress.svg)
+# ![Timelines of a backward pass and an allreduce: launched and left alone it makes one of six steps before Wait; with a Test after each layer all six are hidden](../notebooks/figures/36_progress.svg)
 #
 # *Without progress (top) the allreduce continues only in `Wait`, after the backward pass. With a
-# `Test` after each layer (bottom) most of it is hidden.*
+# `Test` after each layer (bottom) all six steps are hidden.*
 #
 # Needs: mpi, torch · Ranks: 2 · Minutes: 30 · Level: advanced · Before: 23, 32
 
@@ -95,13 +95,13 @@ predict("36.1", left=..., tested_every_20_ms=..., tested_every_4_ms=...)
 
 # %%
 def carry(requests):
-    """requests: the sums begun so far. Moves each on a little; waits for none. Returns nothing."""
+    """requests: all allreduces launched so far. Lets each make progress, and waits for none."""
     raise NotImplementedError("exercise 36.1: Carry the letters")
 
 
 # %%
-# Asked: Every sum that was begun is tested once in every call, and none is
-# waited for.
+# Asked: Every allreduce that was launched is tested once in every call, and
+# none is waited for.
 check("36.1", carry)
 
 
@@ -113,7 +113,7 @@ check("36.1", carry)
 
 # %%
 def leave(requests):
-    """In place of carry: nobody moves them."""
+    """In place of carry: makes no progress."""
 
 
 pauses = (60, 30, 20, 12, 10, 6, 5, 4, 3, 2, 1)  # ms of computing between two calls of carry
@@ -124,15 +124,15 @@ carried = {pause: lab36.timed(carry, layers=60 // pause, layer_ms=pause) for pau
 # The plot.
 curves = {
     "left alone": dict.fromkeys(pauses, left),
-    "carried": carried,
-    "moved by somebody else": dict.fromkeys(pauses, 60),
+    "with carry": carried,
+    "something else moves the messages": dict.fromkeys(pauses, 60),
 }
 axes = {
     "xlabel": "ms of computing between two Tests",
-    "ylabel": "computing and sum (ms)",
+    "ylabel": "computation and allreduce (ms)",
     "logx": True,
 }
-plots.lines(curves, title="Look once a round, or wait for the rounds", **axes)
+plots.lines(curves, title="A Test at least once per step hides the allreduce", **axes)
 predict.compare("36.1", left=left, tested_every_20_ms=carried[20], tested_every_4_ms=carried[4])
 
 # %% [markdown]
@@ -147,10 +147,10 @@ predict.compare("36.1", left=left, tested_every_20_ms=carried[20], tested_every_
 # microseconds.
 #
 # ## On real ranks
-# Now two real ranks use a network of 12 linear layers with 3 MB of [gradients](../labs/GLOSSARY.md#gradient), and so many images
-# that the backward pass takes as long as the allreduce. The [forward pass](../labs/GLOSSARY.md#forward-pass) takes half as long as the
-# backward pass. (There are at least 16 images. If the allreduce is very short, as in the memory of
-# one machine, the backward pass therefore takes longer than the allreduce.)
+# Now two real ranks use a network of 12 linear layers with about 3 MB of [gradients](../labs/GLOSSARY.md#gradient), and so many
+# images that the backward pass takes as long as the allreduce. The [forward pass](../labs/GLOSSARY.md#forward-pass) takes half as long
+# as the backward pass. (There are at least 16 images. If the allreduce is very short, as in the
+# memory of one machine, the backward pass therefore takes longer than the allreduce.)
 #
 # ### Predict
 # Let the allreduce take 1 unit of time. Then the arithmetic takes 1.5, and a step with the
@@ -170,10 +170,10 @@ predict("36.1", at_best_times_as_fast=...)
 # |---|---|---|
 # | *arithmetic alone* | forward and backward pass | there is no communication |
 # | *at the end* | one allreduce of all gradients, after the backward pass | Wait |
-# | *begun, left* | an allreduce launched for each gradient, during the backward pass | the calls that launch others, Wait |
-# | *begun, carried* | the same, and your `carry` after each gradient | Test |
-# | *nobody to talk to, carried* | *begun, carried* in a group of one rank | there is nothing to move |
-# | *sum alone* | one allreduce of all gradients, without arithmetic | Wait |
+# | *launched, left* | an allreduce launched for each gradient, during the backward pass | the calls that launch others, Wait |
+# | *launched, carried* | the same, and your `carry` after each gradient | Test |
+# | *group of one, carried* | *launched, carried* in a group of one rank | there is nothing to move |
+# | *allreduce alone* | one allreduce of all gradients, without arithmetic | Wait |
 #
 # The group of one rank is a control: it shows what launching and carrying cost (copies and calls),
 # not what they gain.
@@ -188,11 +188,11 @@ plots.spread(times, title=f"A step on {ranks} real ranks, on {world.cores()} cor
 predict.right("36.1", at_best_times_as_fast=2.5 / 1.5)
 
 # %% [markdown]
-# **Explain.** On a single machine you should see **no** gain, and rather a [loss](../labs/GLOSSARY.md#loss). Here a message is
-# not bytes on a wire but a copy in memory, which a core has to make, and it is the same core that
-# computes. Nothing else could do this work in the meantime. *Begun* is even slower than *at the
-# end*. A likely reason is that it has 24 allreduces, for the weights and biases of 12 layers,
-# instead of one, but this lab has no control for that.
+# **Explain.** On a single machine you should see **no** gain, and rather a slower step. Here a
+# message is not bytes on a wire but a copy in memory, which a core has to make, and it is the same
+# core that computes. Nothing else could do this work in the meantime. *Launched* is even slower
+# than *at the end*. A likely reason is that it has 24 allreduces, for the weights and biases of 12
+# layers, instead of one, but this lab has no control for that.
 #
 # The control shows the cost of copies, launches and tests when there is no message at all. If other
 # programs run, the boxes overlap ("not steady"), and then this plot does not show differences of a
@@ -207,13 +207,13 @@ predict.right("36.1", at_best_times_as_fast=2.5 / 1.5)
 frame, whose = cluster.records_or_reference("36", "step")
 rows = frame.groupby("way", sort=False).last().reindex(list(times))
 lab36.draw_two_nodes(rows, whose)
-gain = rows["seconds"]["at the end"] / rows["seconds"]["begun, carried"]
+gain = rows["seconds"]["at the end"] / rows["seconds"]["launched, carried"]
 predict.compare("36.1", at_best_times_as_fast=gain)
 
 # %% [markdown]
-# **Explain.** Compare *begun, left* with *begun, carried*: they launch the same allreduces at the
-# same moments, and differ only in what makes progress. In the kit's reference, half of the gain of
-# overlap is reached when the allreduces are launched and left, probably because each call that
+# **Explain.** Compare *launched, left* with *launched, carried*: they launch the same allreduces at
+# the same moments, and differ only in what makes progress. In the kit's reference, half of the gain
+# of overlap is reached when the allreduces are launched and left, probably because each call that
 # launches one also moves the previous ones. Carrying gains the other half. The bound of the
 # prediction is not reached. There are two likely reasons, which we have not measured separately:
 # the allreduce of the first layer comes last and is not hidden behind anything, and the kernel

@@ -18,8 +18,8 @@
 #
 # ![The path of two tensors through Horovod's thread: ready, negotiation, fusion into one message, one allreduce, and the copy back; one rank is late](44_cycle.svg)
 #
-# *One cycle of Horovod's thread. Tensor a is ready early, but the negotiation waits until the last
-# rank has it. Then a and b are fused into one message.*
+# *Tensor a is ready early on rank 0, but its negotiation lasts until the last rank has it. Then a
+# and b are fused into one message.*
 #
 # Needs: mpi, horovod, torch · Ranks: 4 · Minutes: 60 · Level: intermediate · Before: 32, 40, 42
 
@@ -38,7 +38,7 @@ lab.start("44_timeline_and_fusion")
 workers = 4  # real ranks, unless a launcher has started some
 layers = 24  # of the net: a weight and a bias each
 backward = 0.05  # seconds in which the gradients become ready, one after the other
-long_cycle = 20  # ms between two looks, tried beside Horovod's 1
+long_cycle = 20  # ms, a cycle time to try beside Horovod's 1
 slow_link = (5e-4, 2.5e7)  # seconds for a message, and its bytes per second: about 200 mbit/s
 rounds = 3  # turns of each way of a step, 5 steps each
 
@@ -72,9 +72,7 @@ start = partial(launch.run, ranks=ranks, threads=1, env={"HOROVOD_LOG_LEVEL": "e
 late_rank = ranks // 2
 events = start(lab44.timelines, lab44.ways(late_rank, pause=0.2), home())[0]
 late = lab44.lines(events["late"])
-print(
-    f"{sum(line.kind == 'i' for line in late)} looks (CYCLE_START), and of tensor a, in both steps:"
-)
+print(f"{sum(line.kind == 'i' for line in late)} cycles (CYCLE_START), and tensor a in both steps:")
 for line in late:
     if line.tensor == "a":
         print(f"{line.when:9d} µs  {line.kind}  {line.name}")
@@ -248,7 +246,7 @@ def fuse(ready, limit):
     while left:
         first, *rest = left
         message = [first]
-        left = []  # what does not travel with the first one, in order
+        left = []  # what is not sent with the first one, in order
         size = first.bytes
         skipped = 0
         for i, tensor in enumerate(rest):
@@ -308,7 +306,7 @@ predict.compare("44.2", messages_0=none, messages_128_MiB=most)
 #
 #     seconds   0   1   2   3   4   5   6   7   8   9
 #     ready     a       b   c
-#     thread    |look|  message a   |look| msg b+c |
+#     thread    |neg.|  message a   |neg.| msg b+c |
 #               0    1              5    6         9
 #
 # The cycle at 0 finds only a. While a is sent, b and c become ready, and the cycle at 5 finds both.
@@ -357,7 +355,7 @@ def step_time(gradients, limit, cycle, seconds):
     end = 0.0
     calls = 0
     while left:
-        look = now  # a look begins
+        look = now  # a cycle begins
         found = [tensor for tensor in left if tensor.ready <= look]
         left = [tensor for tensor in left if tensor.ready > look]
         ### BEGIN SOLUTION
@@ -379,7 +377,7 @@ check("44.2", step_time)
 net = lab44.net(layers, backward)
 ends = lab44.draw_predicted(step_time, net, *slow_link)
 for ms, (end, messages) in ends.items():
-    print(f"look every {ms:3} ms: {1e3 * end:3.0f} ms, {len(net)} tensors, messages: {messages}")
+    print(f"cycle of {ms:3} ms: {1e3 * end:3.0f} ms, {len(net)} tensors, messages: {messages}")
 predict.compare("44.2", ms_100=1e3 * ends[100][0])
 
 # %% [markdown]
@@ -399,7 +397,7 @@ predict.compare("44.2", ms_100=1e3 * ends[100][0])
 # into the buffer, and the memory that the buffer needs.)
 # </details>
 #
-# Now look at the printed messages. In one ms hardly more than one tensor becomes ready.
+# Now look at the printed messages. In one ms about one tensor becomes ready.
 # Nevertheless, with a cycle time of 1 ms there are far fewer messages than tensors, because while
 # one message is sent, more tensors become ready for the next one. **A slow link leads to fusion by
 # itself.**
@@ -442,7 +440,7 @@ predict("44.3", asked=6, asked_with_metric=10, asked_without_cache=24)
 
 # %%
 def asked(steps, cached=True):
-    """steps: lists of Tensors. Returns for each step how many of them rank 0 asks about by name."""
+    """steps: lists of Tensors. Returns for each step how many of them are negotiated by name."""
     counts = []
     ### BEGIN SOLUTION
     known = {}
@@ -500,7 +498,7 @@ print(
 # | step | what it shows |
 # |---|---|
 # | 60 known | the cache works |
-# | 60 asked | no cache |
+# | 60 negotiated | no cache |
 # | 60 without names | a cache, but new names in each step |
 # | 1 of 15 KiB | the control: the same bytes as one tensor |
 #
@@ -529,16 +527,16 @@ for way, took in measured.times.items():
         **measured.where.fields(),
     )
 times = {way: 1e3 * took.samples for way, took in measured.times.items()}
-plots.compare(steps, times, unit="ms", title="Messages cost, and tensors, too")
+plots.compare(steps, times, unit="ms", title="A step by its settings: predicted and measured")
 
 # %% [markdown]
 # **Explain.** Here the network is the memory of one machine, so the steps take as long as
-# "backward", whatever the threshold, because there is nothing to hide. With `look every 20 ms` the
-# last cycle comes on top. If your ranks share cores, all steps may take longer than predicted,
-# because each rank waits for its turn on a core. On a busy machine the ranks also wait for a core
-# while MPI is measured. Then a message seems far too expensive (see the line "MPI sums n bytes"),
-# and your model predicts more than is measured. In this case run the cell again when the machine is
-# idle.
+# "backward", whatever the threshold, because there is nothing to hide. With `cycle of 20 ms` the
+# last gradients, ready after 50 ms, wait for the cycle at 60 ms. If your ranks share cores, all
+# steps may take longer than predicted, because each rank waits for its turn on a core. On a busy
+# machine the ranks also wait for a core while MPI is measured. Then a message seems far too
+# expensive (see the line "MPI sums n bytes"), and your model predicts more than is measured. In
+# this case run the cell again when the machine is idle.
 #
 # Next, consider the settings on a **slow** link with two nodes and 200 Mb/s.
 # `make tabletop BANDWIDTH=200mbit` starts such a cluster on this machine, and
@@ -566,8 +564,8 @@ print((1e3 * pd.DataFrame(between)).round(1).assign(messages=last["messages"]))
 # the control is therefore the cost of 60 **tensors**: for each of them a request, an entry in the
 # lists, two copies, and a line of Python.
 #
-# If tensors are negotiated by name, as in `60 asked` and `60 without names`, the time should be
-# longer than with bits. Believe this only if the interquartile ranges do not overlap.
+# If tensors are negotiated by name, as in `60 negotiated` and `60 without names`, the time should
+# be longer than with bits. Believe this only if the interquartile ranges do not overlap.
 #
 # ### What you take away
 # - A long NEGOTIATE phase is waiting for the last rank. Without the cache, the timeline shows which

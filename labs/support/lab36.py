@@ -22,54 +22,59 @@ MACHINE = virtual.ideal(alpha=0, bandwidth=4 * VALUES / (1e-3 * ROUND_MS))
 
 @check.exercise("36.1")
 def every_sum_is_carried(carry):
-    """Every sum that was begun is tested once in every call, and none is waited for."""
+    """Every allreduce that was launched is tested once in every call, and none is waited for."""
     for count in (1, 3):
         run = virtual.Cluster(4, machine=MACHINE).run(carried_sums, carry, count)
-        for tests, waits, over, totals in run.results:
+        for tests, waits, over, kept, totals in run.results:
+            expect(
+                kept,
+                "`carry` changes its list. Wait needs all requests: only go through them.",
+            )
             expect(
                 not any(waits),
                 "`carry` waits. While it waits, nothing is computed: use Test, not Wait.",
             )
             again = (
-                "`carry` asks until a sum is over, and that is waiting: one Test of each sum in a"
-                " call."
+                "`carry` tests until an allreduce has completed, which is waiting: call Test once"
+                " for each."
             )
             expect(max(tests) < 10, again)
-            sums = counted(count, "sum")
-            of_each = f"{sums} under way: Tests of each, after one call of `carry`"
+            of_each = f"{counted(count, 'allreduce')} launched: Tests of each after one `carry`"
             slips = {
-                "no sum is tested; does `carry` call request.Test(), with the parentheses": (
-                    [0] * count
-                ),
-                "only the newest sum is moved on; the older ones rest": [0] * (count - 1) + [1],
-                "only the oldest sum is moved on; the newer ones rest": [1] + [0] * (count - 1),
+                "no allreduce is tested: call request.Test() with its parentheses": [0] * count,
+                "only the newest allreduce makes progress": [0] * (count - 1) + [1],
+                "only the oldest allreduce makes progress": [1] + [0] * (count - 1),
+                "each is tested twice; once is enough": [2] * count,
             }
             expect.equal(tests, [1] * count, of_each, slips=slips)
             later = (
-                "After 100 calls of `carry` the sums are not over: does every call test each of"
-                " them?"
+                "After 100 calls of `carry` the allreduces have not completed: test each of them in"
+                " every call."
             )
             expect(over, later)
             expect(
                 all((total == 10).all() for total in totals),
-                "The sums are wrong: `carry` only tests.",
+                "The results are wrong: `carry` must only test.",
             )
 
 
 def carried_sums(comm, carry, count):
-    """Tests and Waits of each sum after one call of `carry`; all over after 100? The sums."""
+    """Tests after one call of `carry`, Waits; over after 100? list kept? The sums."""
     totals = [np.empty(4 * comm.size, np.float32) for _ in range(count)]
     own = np.full(4 * comm.size, comm.rank + 1, np.float32)
     requests = [Sum(comm, own, total, tag) for tag, total in enumerate(totals)]
+    kept = True
     for calls in range(100):
         comm.compute(1e-3)
-        carry(list(requests))
+        given = list(requests)
+        carry(given)
+        kept = kept and given == requests
         if calls == 0:
             tests = [request.tests for request in requests]
     waits = [request.waits for request in requests]
     over = all(request.over for request in requests)
     Sum.Waitall(requests)
-    return tests, waits, over, totals
+    return tests, waits, over, kept, totals
 
 
 class Sum:
@@ -156,10 +161,10 @@ def measure(comm, carry: Callable, width: int, repeat: int, depth: int = 12) -> 
     arithmetic = arithmetic_step(net(), 0.01)
     steps = {
         "arithmetic alone": arithmetic,
-        "nobody to talk to, carried": summed_step(alone, net(), 0.01, carry),
+        "group of one, carried": summed_step(alone, net(), 0.01, carry),
         "at the end": summed_step(comm, net(), 0.01),
-        "begun, left": summed_step(comm, net(), 0.01, lambda requests: None),
-        "begun, carried": summed_step(comm, net(), 0.01, carry),
+        "launched, left": summed_step(comm, net(), 0.01, lambda requests: None),
+        "launched, carried": summed_step(comm, net(), 0.01, carry),
     }
     own = np.ones(sum(weight.numel() for weight in net().parameters()), np.float32)
     total = np.empty_like(own)
@@ -171,7 +176,7 @@ def measure(comm, carry: Callable, width: int, repeat: int, depth: int = 12) -> 
     rows = balanced(comm, arithmetic, training, sum_alone)
     batch = [part[rows] for part in training]
     calls = {name: partial(step, *batch) for name, step in steps.items()}
-    times = timing.in_turns({**calls, "sum alone": sum_alone}, repeat=repeat, comm=comm)
+    times = timing.in_turns({**calls, "allreduce alone": sum_alone}, repeat=repeat, comm=comm)
     return times, {"images": len(rows), "bytes": own.nbytes}
 
 
@@ -261,5 +266,5 @@ def draw_two_nodes(rows, whose: str) -> None:
         "\n".join(textwrap.wrap(way, 12)): {"step": [q1, q1, median, q3, q3]}
         for way, (q1, median, q3) in milliseconds.iterrows()
     }
-    title = "Two nodes: what was begun must be carried, too"
+    title = "Two nodes: a launched allreduce also needs Test"
     plots.bars(bars, ylabel="ms", title=title, name="two nodes")

@@ -1,4 +1,4 @@
-"""Lab 53: its checks, steps of random length, cases with a hidden straggler, and ranks that nap.
+"""Lab 53: its checks, steps of random length, cases with a straggler, naps, and training.
 
 Work on real ranks is a nap: naps need no core, so that a few cores are enough for all ranks.
 """
@@ -11,7 +11,7 @@ from time import perf_counter, sleep
 from typing import NamedTuple
 
 import numpy as np
-from labkit import check, expect, plots, profiling
+from labkit import check, data, expect, nets, plots, profiling
 
 MEAN = 0.020  # seconds of a step on one rank
 SPREAD = 0.005  # their standard deviation
@@ -34,6 +34,8 @@ WHY = {
     "slow link": "it waits least in most steps, and its bytes leave slowly",
     "jitter": "no rank waits least in more than half of the steps: one bad step is no slow rank",
 }
+BATCH = 8  # images of a rank in a step of `train`
+RATE = 0.1  # learning rate of `train`
 LOOK = 1e-4  # seconds between two looks whether a request is over
 LOOKS = {
     "input": plots.Look("input", plots.COLORS[1], "...."),
@@ -79,6 +81,7 @@ def parts_of_a_step(parts):
     ]
     given = list(made_up)
     got = parts(given, 3)
+    expect(isinstance(got, dict), f"Return a dict; this is a {type(got).__name__}.")
     want = {"input": [1, 2, 0], "compute": [2, 3, 4], "send": [2, 3, 0], "wait": [3, 0, 0.5]}
     whole = {"wait": {"this is the whole exchange: its sends are no waiting": [5, 3, 0.5]}}
     for part, seconds in want.items():
@@ -114,12 +117,50 @@ def culprits_of_cases(find, hunt):
     half = "half of the steps are not most"
     expect.equal(answer, "nobody, jitter", "Ranks 0 and 1 in turns", because=half)
     expect.unchanged(tied, given, "The list of steps")
+    for what, (steps, want, why) in by_hand().items():
+        expect.equal(_in_words(find(steps, np.full(4, 24))), want, what, because=why)
+
+
+def by_hand() -> dict[str, tuple]:
+    """What rank 1 of 4 does -> steps in seconds, the answer in words, and why."""
+
+    def step(late: int, **others) -> dict[str, np.ndarray]:
+        parts = {"input": [10] * 4, "compute": [24] * 4, "send": [8] * 4, "wait": [9.0] * 4}
+        seconds = {part: np.array(values, float) for part, values in (parts | others).items()}
+        seconds["wait"][late] = 1
+        return seconds
+
+    slower = {"compute": [24, 27, 24, 24]}
+    return {
+        "Rank 1 waits least in 5 of 8 steps, and reads 4 s longer": (
+            [step(late, input=[10, 14, 10, 10]) for late in (1, 1, 0, 1, 2, 1, 3, 1)],
+            "rank 1, slow disk",
+            "5 of 8 steps are more than half",
+        ),
+        "Rank 1 reads 80 s longer in one of 8 steps, and computes 3 s longer in all": (
+            [step(1, **slower)] * 7 + [step(1, input=[10, 90, 10, 10], **slower)],
+            "rank 1, slow disk",
+            "the mean over all steps decides: 10 s of input, 3 s of compute",
+        ),
+        "Rank 1 reads 12 s, the others 10, and computes 28 s, the others 24": (
+            [step(1, input=[10, 12, 10, 10], compute=[24, 28, 24, 24])] * 4,
+            "rank 1, slow core",
+            "4 s more than 24 is further above than 2 s more than 10",
+        ),
+        "Rank 1 reads 1 s longer and computes 28 s, the others 24, 24 and 60": (
+            [step(1, input=[10, 11, 10, 10], compute=[24, 28, 24, 60])] * 4,
+            "rank 1, slow core",
+            "lab53.above compares with the median of the others, not with their mean",
+        ),
+    }
 
 
 def _in_words(answer):
     """A hunter's answer, such as "rank 5, slow disk", or "nobody, jitter"."""
     expect(np.shape(answer) == (2,), f"return two things, rank and cause; this is {answer!r}.")
     rank, cause = answer
+    number = rank is None or isinstance(rank, int | np.integer)
+    expect(number, f"The rank is a number or None; this is {rank!r}.")
     return f"{'nobody' if rank is None else f'rank {rank}'}, {cause}"
 
 
@@ -413,3 +454,40 @@ def spans_of(profile: profiling.Profile, step: int) -> list[Span]:
         for trace in profile.ranks
         for span in trace.spans[step]
     ]
+
+
+def slow_rank(steps: int, ranks: int, rank: int, factor: float = 1.5) -> np.ndarray:
+    """Seconds of normal steps with a tenth of the SPREAD, (steps, ranks); one rank's are longer."""
+    times = MEAN + 0.1 * (draw("normal", steps, ranks) - MEAN)
+    times[:, rank] *= factor
+    return times
+
+
+def train(used: np.ndarray, every: int, own_digits: bool, seed: int) -> tuple[float, float]:
+    """Percent right of all test images and of the sevens, after training the digits' network.
+
+    used: (steps, ranks), whether a rank's weights enter the average that begins the next steps.
+    every: H; with 1, the average of the weights is as that of the gradients. own_digits: rank r
+    reads only images of digit r; else each reads of all.
+    """
+    images, labels, test_images, test_labels = data.digits()
+    steps, ranks = used.shape
+    rng = np.random.default_rng(seed)
+    shards = np.array_split(rng.permutation(len(labels)), ranks)
+    if own_digits:
+        shards = [np.flatnonzero(labels == rank) for rank in range(ranks)]
+    start = nets.start_weights(seed)
+    vectors = np.stack([nets.join(start)] * ranks)
+    for step in range(steps):
+        for vector, shard in zip(vectors, shards, strict=True):
+            rows = rng.choice(shard, BATCH)
+            gradient = nets.gradient(nets.cut(vector, start), images[rows], labels[rows])
+            vector -= RATE * nets.join(gradient)
+        if (step + 1) % every == 0:
+            vectors[:] = vectors[used[step]].mean(axis=0)
+    weights = nets.cut(vectors.mean(axis=0), start)
+    seven = test_labels == 7
+    return (
+        nets.percent_right(weights, test_images, test_labels),
+        nets.percent_right(weights, test_images[seven], test_labels[seven]),
+    )

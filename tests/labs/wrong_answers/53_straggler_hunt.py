@@ -3,7 +3,7 @@ rejection."""
 
 from tests.labs.wrong_answers import Right, Wrong
 
-SMALL = {"steps": 4, "many": 100, "fresh": 1, "recorded_steps": 3}
+SMALL = {"steps": 4, "many": 100, "fresh": 1, "recorded_steps": 3, "training_steps": 16}
 
 _SLOWEST = "return np.sum(np.sort(samples) * np.diff(at_most))"
 _LATEST = 'latest = [int(np.argmin(step["wait"])) for step in steps]'
@@ -26,6 +26,8 @@ WRONG = [
           "dice = np.random.default_rng(0)\n"
           "    return dice.choice(samples, (1000, ranks)).max(axis=1).mean()", "Slowest of"),
 
+    Wrong("53.2", "a tuple, not a dict", _WAIT, _WAIT + "\n    seconds = tuple(seconds.values())",
+          "Return a dict"),
     Wrong("53.2", "three ranks, always", "np.zeros(ranks)", "np.zeros(3)", "Step of one rank"),
     Wrong("53.2", "sorts the caller's spans", "    seconds = {kind", "    spans.sort()\n    seconds = {kind",
           "The list of spans was changed"),
@@ -64,6 +66,19 @@ WRONG = [
     Wrong("53.3", "never the link", '("input", "compute", "send")', '("input", "compute")', "slow link"),
     Wrong("53.3", "imbalance for every core", 'return rank, "slow core"', 'return rank, "imbalance"',
           "slow core"),
+    Wrong("53.3", "three quarters of the steps", "<= len(steps) / 2", "<= len(steps) * 3 / 4",
+          "5 of 8 steps are more than half"),
+    Wrong("53.3", "the median over the steps", "np.mean([step[part] for step in steps], axis=0)",
+          "np.median([step[part] for step in steps], axis=0)", "The mean over all steps decides"),
+    Wrong("53.3", "the parts of the first step", "np.mean([step[part] for step in steps], axis=0)",
+          "steps[0][part]", "The mean over all steps decides"),
+    Wrong("53.3", "the part that is relatively longest", "lab53.above(mean[part], rank))",
+          "lab53.above(mean[part], rank) / np.median(mean[part]))", "4 s more than 24 is further"),
+    Wrong("53.3", "above the mean of the others", "lab53.above(mean[part], rank))",
+          "mean[part][rank] - np.delete(mean[part], rank).mean())", "not with their mean"),
+    Wrong("53.3", "the rank as a string", 'return rank, "slow disk"',
+          'return str(rank), "slow disk"',
+          "The rank is a number or None"),
     Wrong("53.3", "the cause alone", 'return rank, "slow disk"', 'return "slow disk"', "rank and cause"),
 ]
 

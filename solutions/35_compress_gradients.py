@@ -34,7 +34,7 @@ lab.start("35_compress_gradients")
 batch = 32  # images per step, over all ranks together
 epochs = 10  # passes over the 1,536 training images
 rate = 0.1  # learning rate of plain SGD
-seeds = (0, 1, 2)  # a training for each: start weights and order of the images
+seeds = (0, 1, 2)  # a training run for each: start weights and order of the images
 share = 0.01  # part of the values that top-k sends
 values_real = 1 << 20  # float32 values (4 bytes) per vector in the measurement on real ranks
 patience = 30  # seconds after which a check calls the ranks stuck
@@ -325,13 +325,13 @@ print_kept("1 bit", from_one_bit(one_bit(gradient), len(gradient)))
 # mean of their group. The small values arrive as large as this mean, and make up a large part of
 # the message, so weights are changed that should stay as they are.
 #
-# If the error is kept, it corrects both in the next steps. What would a much lower learning rate
-# achieve if the error is dropped?
+# If the error is kept, it corrects both in the next steps. Why does a tenth of the learning rate
+# help if the error is dropped?
 # <details><summary>Answer</summary>
 #
-# The control shows it: with a tenth of the rate the network learns. Probably the wrong part of a
-# small step does less harm, and over many steps some of it cancels. Error feedback works better,
-# because it corrects a wrong step in the next one.
+# A likely cause, not measured here: the wrong part of a small step does less harm, and over many
+# steps some of it cancels. Error feedback works better, because it corrects a wrong step in the
+# next one.
 # </details>
 #
 # ## The top k values
@@ -376,15 +376,15 @@ top = f"top {100 * share:g}%"
 right |= {f"{top}, kept": trained(few), f"{top}, lost": trained(few, keep=False)}
 bars = {name.replace(", ", ",\n"): {"": row} for name, row in right.items()}
 bars["float32\nrate / 10"] = {"": slow["float32"]}
-title = "Lost, the top k costs little, and bits cost all"
+title = "Without the error, only the top k still learns"
 plots.bars(bars, ylabel="test images right (%), median", title=title, name="accuracy")
 for name, row in right.items():
     record.add("accuracy", unit="%", way=name, right=row, ranks=4, device="cpu", **settings)
 
 # %% [markdown]
 # **Explain.** You should see that the top 1 % with the error kept is as good as float32. If the
-# error is dropped, it costs only a few points, not everything. Why does this form tolerate the loss
-# so much better than bits do?
+# error is dropped, the accuracy falls only by a few points. Why does this form need the error so
+# much less than bits do?
 # <details><summary>Answer</summary>
 #
 # The values that are sent are exact, and they are the large ones, which contain a large part of the

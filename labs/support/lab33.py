@@ -19,8 +19,11 @@ def metropolis_hastings(mixing):
     right weights.
     """
     for subject, p, neighbours in everywhere():
-        W = mixing(neighbours)
-        expect.equal(getattr(W, "shape", None), (p, p), f"{subject}: the shape of W, an array")
+        given = [[*others] for others in neighbours]
+        W = mixing(given)
+        expect.unchanged(neighbours, given, f"{subject}: `neighbours`")
+        shape = None if W is None else getattr(W, "shape", type(W).__name__)
+        expect.equal(shape, (p, p), f"{subject}: the shape of W, an array")
         linked = np.array([[j in others for j in range(p)] for others in neighbours])
         elsewhere = ~linked & ~np.eye(p, dtype=bool)
         expect((W[elsewhere] == 0).all(), f"{subject}: a weight where there is no link.")

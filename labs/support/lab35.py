@@ -84,7 +84,9 @@ def a_bit_for_each_value(one_bit, from_one_bit):
             (values >= 0).astype(np.uint8),
             f"{what}: the message's bits, 0 where a value is below 0",
         )
-        expect_back(from_one_bit(message, len(values)), by_means, what)
+        given = message.copy()
+        expect_back(from_one_bit(given, len(values)), by_means, what)
+        expect.unchanged(message, given, f"{what}: the message")
 
 
 def try_feedback(comm, feedback_average, steps, way):
@@ -96,11 +98,12 @@ def try_feedback(comm, feedback_average, steps, way):
         mean = feedback_average(comm, own, error, *way)
         who = f"{counted(comm.size, 'rank')}, {counted(len(own), 'value')}"
         at = f"{who}, step {number + 1}, rank {comm.rank}"
-        slips = {"as if nothing was left of the step before": step.forgetful_mean}
+        forgotten = "this is the result without the error of the step before"
+        slips = {forgotten: step.forgetful_mean}
         what = f"{at}: the mean of what the messages say"
         expect.close(mean, step.mean, what, rtol=1e-4, atol=1e-4, slips=slips)
         slips = {
-            "as if nothing was left of the step before": step.forgetful_errors[comm.rank],
+            forgotten: step.forgetful_errors[comm.rank],
             "`error` is what it was: change the caller's array in place, `error[:] = …`": before,
         }
         what = f"{at}: the error that is left"
@@ -207,9 +210,9 @@ def half_cases(p: int, lengths=LENGTHS) -> Iterator[Half]:
             for name in kinds if size == scale else ("both signs",):
                 what = f"{counted(n, 'value')}, {name}, up to {size:g}, scale {scale:g}"
                 mean = kinds[name].astype(np.float64).mean(axis=0)
-                order = "multiply by `scale` first, then make float16 of it" if scale > 1 else ""
+                order = "Multiply by `scale` in float32, and divide by it in float32"
                 # float16 has 11 significant bits: two roundings are at most 2 * 2**-11 off.
-                yield Half(what, kinds[name], scale, mean, 1.5e-3, order)
+                yield Half(what, kinds[name], scale, mean, 1.5e-3, order if scale > 1 else "")
         # To a float16 of 1024, 0.499 adds nothing. Both are float16 already: only the mean is
         # rounded, by 2**-11.
         of_ranks = np.full((p, n), np.float16(0.499), np.float32)

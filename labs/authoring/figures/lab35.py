@@ -10,8 +10,8 @@ def forms() -> Canvas:
     """Six values as float32, as float16, as bits with two means, and as the top two."""
     canvas = Canvas(37)
     rows = (
-        ("float32", [(f"{value:g}", 4, "light") for value in VALUES]),
-        ("float16", [(f"{value:g}", 2, "middle") for value in VALUES]),
+        ("float32", [(f"{value:g}".replace("-", "−"), 4, "light") for value in VALUES]),
+        ("float16", [(f"{value:g}".replace("-", "−"), 2, "middle") for value in VALUES]),
         ("one bit each", [("mean", 4, "warm"), ("mean", 4, "warm"), ("", 1, "strong")]),
         (
             "top 2",
@@ -25,6 +25,8 @@ def forms() -> Canvas:
         for words, count, fill in parts:
             canvas.box((x, y), BYTE * count, 4.8, words, fill=fill, size=9, rounded=False)
             x += BYTE * count
-        total = sum(count for _, count, _ in parts)
-        canvas.text((x + 1.2, y + 2.4), f"{total} bytes", align="left", size=9)
+        total = f"{sum(count for _, count, _ in parts)} bytes"
+        if name == "one bit each":
+            total += ", the last with the six bits"
+        canvas.text((x + 1.2, y + 2.4), total, align="left", size=9)
     return canvas

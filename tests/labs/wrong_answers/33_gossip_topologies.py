@@ -66,7 +66,13 @@ WRONG = [
     Wrong("33.1", "the result is not returned",
           REST, REST + "\n    return None", "Does the function return its result?"),
     Wrong("33.1", "lists, with which W @ W fails later",
-          REST, REST + "\n    W = W.tolist()", "the shape of W, an array"),
+          REST, REST + "\n    W = W.tolist()", "the shape of W, an array: expected (4, 4), got 'list'"),
+    Wrong("33.1", "takes the neighbors out of the caller's lists",
+          "        for j in others:", "        while others:\n            j = others.pop()",
+          "`neighbours` was changed; it belongs to the caller"),
+    Wrong("33.1", "the larger number of all ranks, not of the two",
+          "max(len(others), len(neighbours[j]))", "max(map(len, neighbours))",
+          "wheel of 5: the weights of the links"),
     Wrong("33.2", "mixes with what is mixed already", POST, """\
     for other in sorted(neighbours):
         sent = comm.Isend(vector.copy(), dest=other)

@@ -49,7 +49,7 @@ WRONG = [
     Wrong("35.1", "the scale comes after the rounding: tiny values are lost",
           "chunks.ravel()[:n] = gradient * scale",
           "chunks.ravel()[:n] = gradient.astype(np.float16) * np.float16(min(scale, 6e4))",
-          "Multiply by `scale` first, then make float16 of it"),
+          "Multiply by `scale` in float32"),
     Wrong("35.1", "values are rounded, but travel as float32",
           "        comm.Allgather(mean.view(np.uint16), chunks.view(np.uint16))", """\
         full = np.empty(chunks.shape, np.float32)
@@ -64,6 +64,16 @@ WRONG = [
     Wrong("35.1", "the caller's gradient is scaled", "        chunks.ravel()[:n] = gradient * scale",
           "        gradient *= scale\n        chunks.ravel()[:n] = gradient",
           "scale 1024: the gradient was changed"),
+    Wrong("35.1", "divided by the scale while still in float16: tiny values are lost",
+          "return chunks.ravel()[:n].astype(np.float32) / np.float32(scale)",
+          "return (chunks.ravel()[:n] / np.float16(scale)).astype(np.float32)",
+          "divide by it in float32"),
+    Wrong("35.1", "not divided by the scale", " / np.float32(scale)", "",
+          "divide by it in float32"),
+    Wrong("35.2", "the means are cleared in the caller's message",
+          "    return means[np.unpackbits(message[8:], count=n)]",
+          "    values = means[np.unpackbits(message[8:], count=n)]\n    means[:] = 0\n    return values",
+          "the message was changed; it belongs to the caller"),
     Wrong("35.2", "one mean magnitude for both signs", """\
     if not up.all():
         means[0] = values[~up].mean()
@@ -89,7 +99,7 @@ WRONG = [
           "np.where(np.unpackbits(message[8:], count=n), float(means[1]), float(means[0]))",
           "what comes back: dtype: expected 'float32', got 'float64'"),
     Wrong("35.3", "what was left is not added",
-          "wanted = gradient + error", "wanted = gradient", "As if nothing was left of the step before"),
+          "wanted = gradient + error", "wanted = gradient", "This is the result without the error of the step before"),
     Wrong("35.3", "a new name instead of the caller's array",
           "error[:] = wanted", "error = wanted", "change the caller's array in place, `error[:] = …`"),
     Wrong("35.3", "the error of the mean of all, not of the own message", [ERROR + "\n", f"    return {SUM}"],

@@ -63,8 +63,7 @@ sizes_here = (4096, 65536, 1048576, 16777216)  # bytes per broadcast on real ran
 #
 # The next cell prints the sizes of the messages. In this lab p is the number of ranks, and a
 # message of n bytes takes α + nβ seconds (lab 22). A *step* of an algorithm consists of at most one
-# message that a rank sends and one that it receives (the checks call it a round), while a *training
-# step* processes one batch.
+# message that a rank sends and one that it receives, while a *training step* processes one batch.
 
 # %%
 # Bytes, float32.
@@ -191,9 +190,9 @@ check("25.2", chain)
 # %% [markdown]
 # ### Measure: the pipeline fills and drains
 # Now 8 chunks are broadcast to 8 ranks on the **virtual cluster**, the simulator that lab 23
-# introduced. In the plot each dark bar is one chunk that a rank sends. Look for the step after
-# which rank 7 has all chunks. The lines below the plot show the time of 1 GB to 64 ranks as a
-# multiple of nβ.
+# introduced. In the plot each thin bar is one chunk that a rank sends. A step takes about 0.1 ms.
+# Look for the step after which rank 7 has all chunks. The lines below the plot show the time of
+# 1 GB to 64 ranks as a multiple of nβ.
 
 # %%
 run = virtual.Cluster(8, machine=lab25.STRICT).run(chain, np.zeros(10**6), 0, 8, trace=True)
@@ -261,14 +260,15 @@ formula = {count: 1e3 * costs.chain_broadcast_time(*layer, count) for count in t
 measured = {count: 1e3 * cluster.run(chain, vector, 0, count).time for count in tried}
 curves = {"T(k)": formula, "your chain": measured}
 plots.lines(
-    curves, xlabel="chunks", ylabel="ms", title="To 64 ranks: the bottom is wide", logx=True
+    curves, xlabel="chunks", ylabel="ms", title="To 64 ranks: the minimum is wide", logx=True
 )
 print(f"Your chain is fastest with {min(measured, key=measured.get)} chunks.")
 
 # %% [markdown]
 # **Explain.** You should see the runs of your chain on the line of T(k). The minimum is wide, so
 # half or twice the best k costs little. With very few chunks each chunk is long, and the last rank
-# waits for 62 of them before its first one arrives. With very many chunks the many α dominate.
+# waits for 62 of them before its first one arrives. With still more chunks the
+# many α would dominate.
 #
 # ## Two levels
 # On nodes with several GPUs, a broadcast can be *hierarchical*: it first goes from node to node and
@@ -295,7 +295,7 @@ def two_level(comm, vector, root, per_node, inside):
 
 four_chunks = partial(chain, count=4)
 case = {"ranks_per_node": 4, "args": (6, 4, four_chunks), "what": "the vector of root 6"}
-virtual.trials(two_level, itemgetter(6), ranks=[8, 12], **case)  # an error, if it were wrong
+tried = virtual.trials(two_level, itemgetter(6), ranks=[8, 12], **case)  # raises if it is wrong
 
 # %% [markdown]
 # ### Measure: which broadcast is fastest at which size?
@@ -423,7 +423,10 @@ for way in table:
     parts[way] = {big: 1e3 * step[big][way], "the rest": 1e3 * rest}
 rest = sum(step[layer][way] for layer, way in picked.items() if layer != big)
 parts["picked"] = {big: 1e3 * step[big][picked[big]], "the rest": 1e3 * rest}
-plots.bars(parts, ylabel="ms a step", title=f"{net} to {many} ranks of {where}: one layer decides")
+bars = {way.replace(" ", "\n", 1): times for way, times in parts.items()}
+plots.bars(
+    bars, ylabel="ms a training step", title=f"{net} to {many} ranks of {where}: one layer decides"
+)
 for way in table:
     print(
         f"{way}: picked for {sum(name == way for name in picked.values())} of {len(picked)} layers"

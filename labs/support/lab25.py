@@ -27,7 +27,7 @@ def scatter_then_allgather(scatter_allgather):
     for p in NUMBERS:
         both = 2 * (p - 1)  # of a scatter and an allgather
         for run in expect_broadcast(
-            scatter_allgather, p, vectors=both / p, messages=both, rounds=both
+            scatter_allgather, p, vectors=both / p, messages=both, steps=both
         ):
             fan = max(sum(source == rank for source, _ in run.links) for rank in range(p))
             told = (
@@ -41,12 +41,12 @@ def scatter_then_allgather(scatter_allgather):
 
 @check.exercise("25.2")
 def pipelined_chain(chain, scatter_allgather):
-    """The vector arrives for any root, with one vector sent by a rank, in no more rounds than p - 2
+    """The vector arrives for any root, with one vector sent by a rank, in no more steps than p - 2
     + count, and on real ranks, too.
     """
     for count in (1, 4, 23):
         for p in NUMBERS:
-            expect_broadcast(chain, p, count, vectors=1, messages=count, rounds=p - 2 + count)
+            expect_broadcast(chain, p, count, vectors=1, messages=count, steps=p - 2 + count)
     by_chain = times_n_beta(chain, 64, 64)
     expect.between(by_chain, 1, 2, "64 chunks to 64 ranks (1 chunk takes 63 nβ). nβ it took")
     ways = [scatter_allgather, partial(chain, count=4)]
@@ -86,7 +86,7 @@ def way_by_size(pick, sizes, best):
         expect.equal(pick(nbytes), way, f"The way for {nbytes:,.0f} bytes, by `best`")
 
 
-def expect_broadcast(way, p, *options, vectors, messages, rounds):
+def expect_broadcast(way, p, *options, vectors, messages, steps):
     """way(comm, vector, root, *options) on p ranks: right, for at most so much a rank. Returns
     Runs."""
     runs = []
@@ -96,7 +96,7 @@ def expect_broadcast(way, p, *options, vectors, messages, rounds):
         for (_, length), run in trials.items():
             run.expect_sent(at_most=vectors, unit=8 * length, rounding=8 * p, named=way.__name__)
             run.expect_messages(at_most=messages, named=way.__name__)
-            run.expect_steps(at_most=rounds, named=way.__name__)
+            run.expect_steps(at_most=steps, named=way.__name__)
             runs.append(run)
     return runs
 

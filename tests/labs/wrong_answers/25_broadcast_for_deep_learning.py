@@ -122,12 +122,15 @@ WRONG = [
         comm.Recv(chunk, source=left)
     for chunk in chunks:
         comm.Send(chunk, dest=right)
-""", "rounds; chain takes"),
+""", "steps; chain takes"),
     Wrong("25.2", "Recv, Send, Recv, Send: nothing comes while it sends", CHAIN, """\
     for chunk in np.array_split(vector, count):
         comm.Recv(chunk, source=left)
         comm.Send(chunk, dest=right)
-""", "rounds; chain takes"),
+""", "steps; chain takes"),
+    Wrong("25.2", "as many chunks as ranks, whatever count says",
+          "np.array_split(vector, count)", "np.array_split(vector, comm.size)",
+          "messages; chain sends 1"),
     Wrong("25.2", "one chunk, whatever count says", "np.array_split(vector, count)", "[vector]",
           "64 chunks to 64 ranks (1 chunk takes 63 nβ). nβ it took: expected between 1 and 2, got 63"),
     Wrong("25.2", "MPI's own broadcast",

@@ -40,12 +40,12 @@ from torch.nn.functional import gelu, linear, scaled_dot_product_attention
 lab.start("64_tensor_parallel")
 
 # %% tags=["parameters"]
-hidden = 64  # numbers for each place of a text
+hidden = 64  # features of each position
 heads = 4  # heads of the attention
 layers = 2  # layers of the GPT
-places = 64  # characters of a text in a batch
-texts = 16  # texts in a batch
-steps = 120  # steps of each training
+places = 64  # positions in a sequence: characters of a text
+texts = 16  # sequences in a batch
+steps = 120  # steps of each training run
 read = 262_144  # characters of Python's source that are read
 most = 3  # ranks on which f and g are tried, where no launcher says how many there are
 patience = 20  # seconds after which a check calls a program stuck
@@ -92,14 +92,14 @@ patience = 20  # seconds after which a check calls a program stuck
 
 # %%
 def column(tensor, rank, ranks):
-    """This rank's part of a layer's weight or bias, cut by the numbers that leave."""
+    """This rank's part of a layer's weight or bias, cut by its output features."""
     ### BEGIN SOLUTION
     return tensor.chunk(ranks, dim=0)[rank]
     ### END SOLUTION
 
 
 def row(tensor, rank, ranks):
-    """This rank's part of a layer's weight, cut by the numbers that enter."""
+    """This rank's part of a layer's weight, cut by its input features."""
     ### BEGIN SOLUTION
     return tensor.chunk(ranks, dim=1)[rank]
     ### END SOLUTION
@@ -176,7 +176,7 @@ def added(comm, tensor):
 
 # %%
 class Copy(torch.autograd.Function):
-    """f: hands a tensor on as it is; on the way back the gradients of all ranks are added up."""
+    """f: returns a tensor as it is; the backward pass adds up the gradients of all ranks."""
 
     @staticmethod
     def forward(ctx, tensor, comm):
@@ -194,7 +194,7 @@ class Copy(torch.autograd.Function):
 
 
 class Add(torch.autograd.Function):
-    """g: the sum over all ranks; on the way back the gradient is handed on as it is."""
+    """g: the sum over all ranks; the backward pass returns the gradient as it is."""
 
     @staticmethod
     def forward(ctx, tensor, comm):
@@ -312,7 +312,7 @@ def attention(comm, entering, qkv, out, size, f, g):
 # does each of two ranks have?
 
 # %%
-predict("64.3", sums=..., megabytes=..., share=...)
+predict("64.3", allreduces=..., megabytes=..., share=...)
 
 # %% [markdown]
 # ### Measure
@@ -353,8 +353,8 @@ for way, results in trained.items():
         "last loss": result.losses[-1],
         "losses apart, at most": np.abs(np.subtract(result.losses, one.losses)).max(),
         "ranks apart, at most": max(other.drift for other in results),
-        "sums a layer": result.calls.get("Allreduce", 0) / layers,
-        "MB added a layer": result.added / layers / 1e6,
+        "allreduces per layer": result.calls.get("Allreduce", 0) / layers,
+        "MB added per layer": result.added / layers / 1e6,
         "share of the layers": result.in_layers / one.in_layers,
         "share of the net": result.held / one.held,
     }
@@ -365,8 +365,8 @@ print(pandas.DataFrame(table).map("{:.3g}".format))
 ours = table[f"{size} ranks"]
 predict.right(
     "64.3",
-    sums=ours["sums a layer"],
-    megabytes=ours["MB added a layer"],
+    allreduces=ours["allreduces per layer"],
+    megabytes=ours["MB added per layer"],
     share=ours["share of the layers"],
 )
 
@@ -379,7 +379,7 @@ plots.loss(
         "one process": one.losses,
         f"{size} ranks": got.losses,
         "without f": trained[f"{size} ranks, without f"][0].losses,
-        "no knowledge but how often each character comes": [frequencies] * steps,
+        "unigram baseline: frequencies of the characters": [frequencies] * steps,
     },
     title="Two ranks learn Python as one process does",
 )
@@ -573,7 +573,7 @@ print("Seconds of a step:", {tensor: round(seconds, 2) for tensor, seconds in to
 predict.right("64.4", tensor=min(totals, key=totals.get))
 for count in (8, 16):
     print(
-        f"A sum of 84 MB over {count} tensor ranks: {1e3 * gpus.allreduce(count, 1, 84e6):.2f} ms"
+        f"An allreduce of 84 MB over {count} tensor ranks: {1e3 * gpus.allreduce(count, 1, 84e6):.2f} ms"
     )
 
 # %% [markdown]
@@ -619,10 +619,10 @@ print(pandas.DataFrame(rows).set_index("billions").to_string())
 # which is the number of GPUs in a node. The column "tensor, within 10 %" contains the numbers that
 # are about as fast, within the error of the cost model: often 4, hardly ever 16.
 #
-# From 3.6 to 39 billion parameters it chooses fewer tensor ranks than the paper, and saves up to 15
-# %. This is about its error, so it does not decide anything there. Nor does it decide about the
-# number of stages, where the last column has several. The messages between stages, which we left
-# out, favor fewer stages.
+# From 3.6 to 39 billion parameters it chooses fewer tensor ranks than the paper, whose layouts
+# take up to 15 % longer. This is about its error, so it does not decide anything there. Nor does
+# it decide about the number of stages, where the last column has several. The messages between
+# stages, which we left out, favor fewer stages.
 #
 # Why is the cost model too fast for small models (plus in "model off") and too slow for large ones?
 # There are two likely reasons, which nothing here distinguishes. It uses one share of the peak for
@@ -920,7 +920,7 @@ plots.lines(
 # is off by 35 % on one node, while on several nodes hardly anything changes. Without the bytes, it
 # is off by 10 % on one node, but by 22 % on several. Launches are therefore what small models lose,
 # and the bytes make the numbers hold for large ones. With 3.6 ms of launches for each layer and
-# micro-batch, a network of 24 layers cannot finish a micro-batch in less than 85 ms on one stage,
+# micro-batch, a network of 24 layers cannot finish a micro-batch in less than 86 ms on one stage,
 # whatever the number of tensor ranks.
 #
 # How far can this be trusted?

@@ -59,7 +59,7 @@ def test_parts_of_a_step():
     cost = lab64.parts_of_step(net, net.layout, some)
     assert cost.arithmetic == pytest.approx(some.compute(net, net.batch) / net.gpus)
     # 48 micro-batches of 2 sequences in each of 24 pipelines of 8 stages
-    assert cost.bubble == pytest.approx((cost.arithmetic + cost.sums) * 7 / 48)
+    assert cost.bubble == pytest.approx((cost.arithmetic + cost.allreduces) * 7 / 48)
     assert cost.total == pytest.approx(sum(cost))
 
 

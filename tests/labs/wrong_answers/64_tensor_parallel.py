@@ -80,7 +80,7 @@ WRONG = [
           "lab64.GPUs(0.5).compute(net, micro)", "(2, 4, 32, 4): seconds"),
     Wrong("64.4", "no bubble", _RETURN, "    return count * one + gradients", "bubble is missing"),
     Wrong("64.4", "no sum of the gradients", _RETURN, "    return (count + pipeline - 1) * one",
-          "gradients' sum is missing"),
+          "allreduce of the gradients is missing"),
     Wrong("64.4", "no sums of the tensor ranks", _SUMS, "    pass", "seconds"),
     Wrong("64.4", "gradients with every micro-batch", _RETURN,
           "    return (count + pipeline - 1) * (one + gradients)", "seconds"),
@@ -118,6 +118,11 @@ WRONG = [
     Wrong("64.6", "two passes", _PASSES, _PASSES.replace("2 * max", "max"), "seconds"),
     Wrong("64.6", "one sequence", _MULTIPLY, _MULTIPLY.replace("layout.micro", "1"), "seconds"),
     Wrong("64.6", "nothing is returned", _PASSES, _PASSES.replace("return", "seconds ="), "64.6"),
+    Wrong("64.1", "the caller's weight is scaled", _ROW,
+          "    tensor *= 2\n    return tensor.chunk(ranks, dim=1)[rank]", "row of a weight"),
+    Wrong("64.4", "2,048 positions by heart", "net.sequence", "2048", "sequences of 1024"),
+    Wrong("64.6", "tensor ranks on different nodes", _ADDED,
+          _ADDED.replace("tensor, 1,", "tensor, layout.tensor,"), "(8, 1, 1, 8): seconds"),
 ]
 
 RIGHT = [

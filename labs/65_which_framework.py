@@ -43,8 +43,8 @@ ranks = launch.ranks_here(2)
 ways = ("PyTorch DDP", "FSDP2", "Horovod on PyTorch", "Horovod on TensorFlow", "tf.distribute")
 width = 1024  # units of the net's three hidden layers
 batch = 64  # images of all ranks together, in a step
-steps = 60  # of each training
-rounds = 2  # all ways one after the other, so many times
+steps = 60  # of each training run
+rounds = 2  # how often all ways run, one after the other
 
 # %% [markdown]
 # ## 1. The same job, five times
@@ -106,14 +106,13 @@ print(
 
 # %%
 def changes(one_device, many):
-    """(lines taken out, lines put in) between two scripts. Empty lines and comments do not
-    count."""
+    """(lines removed, lines added) between two scripts. Empty lines and comments do not count."""
     raise NotImplementedError("exercise 65.1: Count the changes")
 
 
 # %%
-# Asked: The counts of small texts, and of each way's scripts. What was put in,
-# less what was taken out, is how much longer a script became.
+# Asked: The counts of small texts, and of each way's scripts. Lines added, less
+# lines removed, are how much longer a script became.
 check("65.1", changes)
 
 # %% [markdown]
@@ -195,13 +194,13 @@ for way in ("Horovod on PyTorch", "FSDP2", "tf.distribute"):
 
 # %%
 def read_run(started, moments, batch, first=5):
-    """(start-up in seconds, [images/s of step first, first + 1, …]) of a training. moments: by
-    rank, step."""
+    """(start-up in seconds, [images/s of step first, first + 1, …]) of a run. moments: by rank,
+    step."""
     raise NotImplementedError("exercise 65.2: Start-up and speeds")
 
 
 # %%
-# Asked: Both of runs that are known, with one and two ranks, slow first steps,
+# Asked: Both of runs that are known, with one to four ranks, slow first steps,
 # a late rank.
 check("65.2", read_run)
 
@@ -366,7 +365,7 @@ for among, chosen in lab65.groups(ways).items():
     for column, more_is_better in lab65.COLUMNS.items():
         left = still_in({way: spans[column][way] for way in chosen}, more_is_better)
         rows[among, column] = "nothing decides" if len(left) == len(chosen) else ", ".join(left)
-print(pandas.Series(rows, name="still in").to_string())
+print(pandas.Series(rows, name="still in").to_frame().to_string())
 
 
 # %% [markdown]
@@ -448,20 +447,20 @@ for (way, of_step), seconds in trainings.items():
         row = {"ms, fastest seed": best, "ms, score": score(seconds), "lowest": min(finite)}
         rows[way, of_step] = row | {"highest": max(finite)}
 frame = 1e3 * pandas.DataFrame.from_dict(rows, orient="index")
-print("Trainings to 95 %. The ten best scores, and their span with one seed less:")
+print("Runs to 95 %. The ten best scores, and their range with one seed left out:")
 print(frame.sort_values("ms, score").head(10).round(1).to_string())
 print(f"{len(rows)} of {len(trainings)} benchmarks are valid. Not valid are the batches")
 for name in dict.fromkeys(way for way, _ in trainings):
     invalid = [str(size) for way, size in trainings if way == name and (way, size) not in rows]
     print(f"  {', '.join(invalid) or 'none'}: {name}")
-print("Nobody rules out:", *(f"{way} at {of_step};" for way, of_step in still_in(around, False)))
+print("Not ruled out:", *(f"{way} at {of_step};" for way, of_step in still_in(around, False)))
 record.add("scores", valid=len(rows), benchmarks=len(trainings))
 predict.compare("65.4", valid=len(rows))
 
 # %% [markdown]
 # **Explain.** You should see that nearly half of the benchmarks are invalid, namely those with the
-# largest batches. With a large batch an epoch takes the least time ([lab 34](34_large_batch.ipynb)), but the training
-# misses the target.
+# largest batches of each recipe. With a large batch an epoch takes the least time ([lab 34](34_large_batch.ipynb)), but the
+# run misses the target.
 #
 # Compare the first two columns. The fastest seed makes a result look better, and not by the same
 # amount for all recipes. It is the number that one would publish if the rules allowed it. Dropping

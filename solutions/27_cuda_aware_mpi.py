@@ -37,14 +37,10 @@ from support import lab27
 lab.start("27_cuda_aware_mpi")
 
 # %% tags=["parameters"]
-copy_start = (
-    4e-4  # seconds until a copy of the stand-in device moves its first byte; a GPU takes some 1e-5
-)
-copy_rate = (
-    2.5e8  # bytes per second of the stand-in's copies; over PCIe 3.0 x16 a GPU reaches some 1e10
-)
+copy_start = 4e-4  # seconds until an emulated device's copy moves its first byte; a GPU: some 1e-5
+copy_rate = 2.5e8  # bytes per second of its copies; over PCIe 3.0 x16 a GPU reaches some 1e10
 longest = 1 << 24  # bytes of the longest message on real ranks (16 MiB)
-slow_read = 1e9  # bytes per second of a network card that reads a GPU slowly (last part); assumed
+slow_read = 1e9  # bytes per second of a network card (NIC) with slow reads from a GPU; assumed
 
 # %% [markdown]
 # ## The device, and what takes its place
@@ -309,7 +305,8 @@ predict.compare("27.1", staged_over_host=median["staged"] / median["message"])
 #
 # On your machine the pipelined message might take 1.2 times as long as its slowest step, or more. A
 # likely cause is that the ranks share cores, so that the rank that should start the next copy has
-# to wait for a core.
+# to wait for a core. Other programs on the same cores slow the message down more than the emulated
+# copies, so your ratio of prediction 27.1 might be far below the one computed from 4 GB/s.
 #
 # Would a faster network make the pipeline faster on the emulated device?
 #
@@ -399,7 +396,8 @@ for where, times in races.items():
 # %% [markdown]
 # **Explain.** You should see a curve that falls, has a flat minimum near the length that your
 # formula gives, and rises again up to its right end, which is a single chunk. The measured times
-# are somewhat longer than T, perhaps because a rank needs a moment between the steps.
+# are somewhat longer than T, perhaps because a rank needs a moment between the steps. If the ranks
+# share cores with other programs, short chunks, which have the most steps, can take much longer.
 #
 # Because the minimum is flat, half or twice the best length costs only a few percent. For this
 # reason libraries can use one fixed length.

@@ -126,6 +126,7 @@ def best_chunk(choose):
         case = f"{n:.0e} bytes, copies {copy}, message {link}:"
         steps = [copy, link, copy]
         chunk = choose(n, steps)
+        expect.unchanged([copy, link, copy], steps, "The list of steps")
         best = n / min(np.geomspace(1, n, 9001), key=lambda count: pipeline_time(n, count, steps))
         whole = isinstance(chunk, int | np.integer) and chunk > 0
         near = whole and abs(chunk - best) < 1 + best / 50
@@ -141,16 +142,16 @@ def best_chunk(choose):
 
 
 def _received(received: list[np.ndarray], chunk: int | None = None) -> None:
-    """What `into` holds, by rank, is what the rank on the left has sent."""
+    """What `into` holds, by rank, is what the next rank has sent."""
     for rank, got in enumerate(received):
-        left = (rank - 1) % len(received)
+        source = (rank + 1) % len(received)
         case = f"{counted(len(received), 'rank')}, {message(len(got), chunk)}:"
         filled = not (got == EMPTY).any()
         expect(filled, f"{case} part of `into` on rank {rank} was not filled. All copies awaited?")
         waited = not (got == UNUSED).any()
         expect(waited, f"{case} rank {rank} got rubbish of a pinned buffer. Did you wait for it?")
-        want = sent_by(left, len(got))
-        expect.equal(got, want, f"{case} `into` on rank {rank}, beside `out` of rank {left}")
+        want = sent_by(source, len(got))
+        expect.equal(got, want, f"{case} `into` on rank {rank}, beside `out` of rank {source}")
 
 
 def _no_waste(
@@ -240,8 +241,8 @@ def _exchange_on(
     out = device.array(sent_by(comm.rank, nbytes))
     into = device.empty(nbytes)
     outbox, inbox = boxes(device, nbytes, chunk)
-    dest = (comm.rank + 1) % comm.size
-    source = (comm.rank - 1) % comm.size
+    dest = (comm.rank - 1) % comm.size  # not the habit, rank + 1
+    source = (comm.rank + 1) % comm.size
     way(comm, device, out, into, outbox, inbox, dest, source)
     return device.peek(into), np.array(outbox)
 

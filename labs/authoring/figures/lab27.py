@@ -20,7 +20,7 @@ def staging() -> Canvas:
         canvas.arrow((begin, 40), (end, 40))
         canvas.text(((begin + end) / 2, 35 if words != "message" else 38.2), words, size=9)
     canvas.arrow((15, 43), (85, 43), dashed=True, bend=-0.08)
-    canvas.text((50, 47.5), "CUDA-aware MPI", size=9)
+    canvas.text((50, 47.5), "CUDA-aware MPI", size=8)
 
     for row, (name, fill) in enumerate(STEPS):
         y = 19 - 5 * row

@@ -37,6 +37,10 @@ WRONG = [
     Wrong("27.1", "dest and source exchanged",
           "dest=dest, recvbuf=inbox, source=source", "dest=source, recvbuf=inbox, source=dest",
           "`into` on rank"),
+    Wrong("27.1", "always to the next rank, whatever dest and source are",
+          "dest=dest, recvbuf=inbox, source=source",
+          "dest=(comm.rank + 1) % comm.size, recvbuf=inbox, source=(comm.rank - 1) % comm.size",
+          "`into` on rank 0, beside `out` of rank 1"),
     Wrong("27.1", "copies back what was sent",
           "device.to_device(into, inbox)", "device.to_device(into, outbox)", "beside `out` of rank"),
     Wrong("27.1", "one box for both: MPI forbids to receive into what the same call sends",
@@ -96,6 +100,11 @@ WRONG = [
           "for _, per_byte in steps) - slow", "for _, per_byte in steps)", "is best"),
     Wrong("27.3", "the slowest step in r",
           "rest = sum(per_byte for _, per_byte in steps) - slow", "rest = slow", "is best"),
+    Wrong("27.3", "takes the slowest step out of the caller's list", [
+          "start, slow = max(steps, key=lambda step: step[1])",
+          "rest = sum(per_byte for _, per_byte in steps) - slow"], [
+          "start, slow = max(steps, key=lambda step: step[1])\n    steps.remove((start, slow))",
+          "rest = sum(per_byte for _, per_byte in steps)"], "The list of steps was changed"),
     Wrong("27.3", "no root", "sqrt(nbytes * start / rest)", "nbytes * start / rest", "is best"),
     Wrong("27.3", "not a whole number",
           "round(sqrt(nbytes * start / rest))", "sqrt(nbytes * start / rest)", "a whole number"),

@@ -576,7 +576,9 @@ check("72.4", first_bad, average)
 with launch.environment({"TORCH_DISTRIBUTED_DEBUG": "DETAIL"}):
     (ranks,) = lab72.play([lab72.Job(train, disorders[0])])
 for rank in ranks:
-    print(f"rank {rank.rank} {rank.state}: {rank.error[:200]} …")
+    own, _, other = rank.error.partition(", but ")
+    print(f"rank {rank.rank} {rank.state}: {own[:170]} …")
+    print(f"    … but {other[:108]} …")
 
 # %% [markdown]
 # The job no longer hangs. Every rank raises an error, which names two calls that do not match. The

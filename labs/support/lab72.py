@@ -151,6 +151,8 @@ def records_and_agreed_batches(first_difference, agree, disorders, mixed_up, tra
         ([[twice[1]], usual, usual], (0, 9), "Rank 0 has a broadcast of as many numbers"),
     ):
         expect.equal(first_difference(records), want, f"{what}: (rank, line)")
+    got = first_difference([usual, usual[:2], usual])
+    expect(got is None, f"Rank 1 has stopped, and all calls fit: you return {got!r}, and not None.")
     for fault, ranks in zip(disorders, mixed_up, strict=True):
         lengths = ", ".join(str(len(rank.records)) for rank in ranks)
         got = first_difference([rank.records for rank in ranks])
@@ -248,7 +250,9 @@ def try_averages(averages, cases):
             rank = hvd.rank()
             gradients = [torch.tensor(three(rank + 1 + 10 * step)) for step in range(lengths[rank])]
             answers = averages(gradients)
-            results.append(None if answers is None else [answer.tolist() for answer in answers])
+            results.append(
+                None if answers is None else [np.array(answer).tolist() for answer in answers]
+            )
     return results
 
 
@@ -330,13 +334,13 @@ def through(ranks, what):
     for rank in ranks:
         if rank.state != "finished":
             own = [frame for frame in rank.stack if launch.is_learners(frame.file)]
-            where = f" in line {own[-1].line} of {own[-1].function}" if own else f": {rank.state}"
+            where = f" is in line {own[-1].line} of {own[-1].function}" if own else f" {rank.state}"
             text = f", {source(own[-1].file, own[-1].line)}" if own else ""
             places.append(f"rank {rank.rank}{where}{text}")
     expect(
         not places,
-        f"{what}: nothing moves any more. It stands {'; '.join(places)}. An exchange waits until"
-        " all ranks are in it: no rank may decide alone whether to make one.",
+        f"{what}: nothing moves any more: {'; '.join(places)}. A collective waits"
+        " until all ranks are in it, so no rank may decide alone whether to call one.",
     )
 
 
@@ -797,7 +801,7 @@ def stall(lengths: Sequence[int]) -> None:
     try:
         launch.run(_uneven, list(lengths), ranks=len(lengths), threads=1, env=env, timeout=60)
     except RankFailed as error:
-        print(error)
+        print(f"rank {error.rank} failed: {error.kind}: {error.message}")
 
 
 def _uneven(lengths: list[int]) -> None:

@@ -99,7 +99,7 @@ def test_a_rank_that_needs_longer_is_no_rank_that_hangs(monkeypatch):
 def test_ranks_that_wait_are_told_that_nobody_may_decide_alone():
     standing = [lab72.Rank(0, "finished"), lab72.Rank(1, "waits"), lab72.Rank(2, "waits")]
     with pytest.raises(
-        CheckFailed, match=r"It stands rank 1: waits; rank 2: waits\. .* may decide alone"
+        CheckFailed, match=r"more: rank 1 waits; rank 2 waits\. .* may decide alone"
     ):
         lab72.through(standing, "A trial")
 

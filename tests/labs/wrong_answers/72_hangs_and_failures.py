@@ -47,6 +47,8 @@ WRONG = [
         "    for calls in"], [
         "            found = rank, calls[rank].line\n    return found",
         "    found = None\n    for calls in"], "a broadcast too many"),
+    Wrong("72.2", "an answer where all calls fit", "calls[rank].line\n    return None",
+          "calls[rank].line\n    return 0, calls[0].line", "and not None"),
     Wrong("72.2", "the most common call", _ODD, _ODD.replace("min(", "max("), "(rank, line)"),
     Wrong("72.2", "the line of rank 0", "calls[rank].line", "calls[0].line", "a broadcast too many"),
     Wrong("72.2", "the shortest list", _ODD, "rank = min(range(len(records)), key=lambda r: len(records[r]))",
@@ -118,6 +120,8 @@ RIGHT = [
            "total[:3] / total[3]"],
           ["total = hvd.allreduce(gradient, op=hvd.Sum, name=name)\n"
            "        many = hvd.allreduce(torch.ones(1), op=hvd.Sum, name=name + '.ranks')", "total / many"]),
+    Right("72.3", "lists of numbers", "results.append(total[:3] / total[3])",
+          "results.append([number / total[3].item() for number in total[:3].tolist()])"),
     Right("72.3", "all sums begun, then waited for",
           ["total = hvd.allreduce(counted, op=hvd.Sum, name=name)\n"
            "        results.append(total[:3] / total[3])",

@@ -189,7 +189,7 @@ def _first_difference(got, want, where: str = "") -> str | None:
     at = f" at {where}" if where else ""
     if isinstance(want, dict) and isinstance(got, dict):
         if set(got) != set(want):
-            return f"expected the keys {sorted(map(str, want))}{at}, got {sorted(map(str, got))}."
+            return f"expected the keys {sorted(want, key=str)}{at}, got {sorted(got, key=str)}."
         pairs = [(f"[{key!r}]", got[key], want[key]) for key in want]
     elif isinstance(want, (list, tuple)) and isinstance(got, (list, tuple)):
         if len(got) != len(want):
@@ -233,7 +233,7 @@ def _close(got, want, what: str, rtol: float, atol: float) -> None:
     if isinstance(want, dict) and isinstance(got, dict):
         if set(got) != set(want):
             raise CheckFailed(
-                f"{what}: expected the keys {sorted(map(str, want))}, got {sorted(map(str, got))}."
+                f"{what}: expected the keys {sorted(want, key=str)}, got {sorted(got, key=str)}."
             )
         for key in want:
             _close(got[key], want[key], f"{what} [{key!r}]", rtol, atol)

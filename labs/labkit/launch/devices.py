@@ -311,11 +311,11 @@ def _refuse_host_memory(name: str, *buffers: object) -> None:
 
 
 def _counts(numbers: Sequence) -> list[int]:
-    """Alltoallv's counts. LabError where places stand beside them, as MPI allows."""
+    """Alltoallv's counts. LabError where displacements stand beside them, as MPI allows."""
     if any(hasattr(number, "__len__") for number in numbers):
         raise LabError(
-            f"comm.Alltoallv takes a tensor on {world.device()} with its counts, and no places."
-            " Its parts lie one behind the other: [tensor, counts]."
+            f"comm.Alltoallv takes a tensor on {world.device()} without displacements: its parts"
+            " follow one another. Give it [tensor, counts]."
         )
     return [int(number) for number in numbers]
 

@@ -61,6 +61,7 @@ def test_close_says_where_and_how_much():
     assert says(expect.close, np.ones(3), 1.0, "x") == "x: expected shape (), got (3,)."
     assert "expected numbers, got 'a'" in says(expect.close, "a", 1.0, "x")
     assert "expected numbers, got '1.0'" in says(expect.close, "1.0", 1.0, "x")
+    assert "expected the keys [1], got ['1']" in says(expect.close, {"1": 1.0}, {1: 1.0}, "x")
     assert says(expect.close, [np.ones(2)], [np.ones(2), np.ones(3)], "w").startswith(
         "w: expected 2 arrays"
     )

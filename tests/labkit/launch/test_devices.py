@@ -122,7 +122,7 @@ def a_call_that_is_not_there(comm) -> None:
 
 
 @launch.on_devices()
-def places_beside_counts(comm) -> None:
+def displacements_beside_counts(comm) -> None:
     own = a_number(0)[:2]
     counts = [1, 1]
     comm.Alltoallv([own, (counts, [0, 1])], [own.clone(), (counts, [0, 1])])
@@ -134,7 +134,7 @@ def places_beside_counts(comm) -> None:
         (by_numpy, r"where `.numpy\(\)` cannot reach"),
         (into_host_memory, "was given memory of the host"),
         (a_call_that_is_not_there, "comm.Scan takes no tensor on cuda:"),
-        (places_beside_counts, "with its counts, and no places"),
+        (displacements_beside_counts, "without displacements"),
     ],
 )
 def test_what_a_gpu_refuses_gets_a_sentence(program, says, monkeypatch):

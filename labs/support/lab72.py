@@ -251,7 +251,7 @@ def try_averages(averages, cases):
             gradients = [torch.tensor(three(rank + 1 + 10 * step)) for step in range(lengths[rank])]
             answers = averages(gradients)
             results.append(
-                None if answers is None else [np.array(answer).tolist() for answer in answers]
+                None if answers is None else [np.asarray(answer).tolist() for answer in answers]
             )
     return results
 

@@ -2,7 +2,7 @@
 # Sourced by the batch scripts, which then call `launch NN_name`. Reads the site file, loads its modules and
 # hands over to slurm.job, which looks at the node, starts the ranks and ends as they end.
 # Knobs from the environment: SITE (always), SOLVED=1, SET="epochs=1", LABKIT_HOROVOD=nccl, LABKIT_MPI_BUILD=mvapich2,
-# LABKIT_ENV="NCCL_DEBUG=INFO" (variables of the ranks, which win over the site file's), TRANSPORT, LABKIT_HOME.
+# LABKIT_ENV="NCCL_DEBUG=INFO" (variables of the ranks, which win over the site file's), LABKIT_HOME.
 set -euo pipefail
 
 # The job ends with one sentence for the person who reads its output.

@@ -7,7 +7,6 @@ import contextlib
 import json
 import re
 import shlex
-import sys
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -101,7 +100,7 @@ def submission(env: Mapping[str, str], client: slurm.Client, options: list[str])
     variables = [f"{name}={env[name]}" for name in sorted(env) if name.startswith("SBATCH_")]
     request = f"`{' '.join([*variables, shlex.join(['sbatch', *options])])}`"
     try:
-        client.call("sbatch", "--test-only", *options, "slurm/doctor.sh", "test", "test")
+        client.call("sbatch", "--test-only", *options, "slurm/doctor.sh")
     except slurm.Failed as failed:
         reason = failed.reason.rstrip(".") + "."
         cures = [
@@ -117,8 +116,7 @@ def try_out(client: slurm.Client, options: list[str], folder: Path, patience: fl
 
     patience: seconds without a start. Once it runs, its own time limit ends it.
     """
-    script = ["slurm/doctor.sh", str(folder), sys.executable]
-    number = client.submit(*options, f"--output={folder}/job.out", *script)
+    number = client.submit(*options, f"--output={folder}/job.out", "slurm/doctor.sh", str(folder))
     deadline = time.monotonic() + patience
     state, reason = "PENDING", ""
     try:

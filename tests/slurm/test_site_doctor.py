@@ -37,6 +37,7 @@ class Site:
         self.root, self._python = checkout.root, checkout.python
         self.env = {**env, "SITE": ""}
         shutil.copytree(labkit.__path__[0] + "/../../slurm", self.root / "slurm")
+        (self.root / ".venv").symlink_to(sys.prefix)
         tiny_lab.put(checkout)
 
     def write(self, name: str, **changes: str) -> None:

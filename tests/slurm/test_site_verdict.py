@@ -42,14 +42,16 @@ def judged(
     for number, other in enumerate([first, first if second is None else second]):
         values = {"host": f"n{number}", **HEALTHY, **other}
         ranks.append({key: value for key, value in values.items() if value is not None})
-    node = {"host": "n0", "wanted": 2, "status": status, "said": said, **builds}
+    report = {"advice": ["MPI allows less", "Two copies of NCCL."]}
+    node = {"host": "n0", "wanted": 2, "status": status, "said": said, "report": report, **builds}
     outcome = Outcome("7", "COMPLETED", "None", node, ranks, "")
     return list(verdict.judge("site", SITE | env, 2, outcome))
 
 
 def test_a_healthy_cluster():
     findings = judged({}, **ASKS)
-    assert {status for status, _ in findings} == {OK}
+    assert {status for status, _ in findings[:-1]} == {OK}
+    assert findings[-1] == (NOTE, "Two copies of NCCL."), "what labkit's doctor advises"
     sentences = "\n".join(sentence for _, sentence in findings)
     assert (
         "started 2 ranks on 2 nodes (n0, n1); they exchanged their first message in 0.001 s."
@@ -97,6 +99,11 @@ def test_a_healthy_cluster():
 def test_what_is_wrong_is_said(answers, status, says):
     findings = judged(**{"first": {}, **answers})
     assert any(says in sentence and found == status for found, sentence in findings), findings
+
+
+@pytest.mark.parametrize("second", [{"host": "n0"}, {"host": "n1", "nccl": None}])
+def test_only_several_ranks_on_several_nodes_are_compared_with_the_cards(second):
+    assert not any("That is" in sentence for _, sentence in judged({"host": "n0"}, second))
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 # Sourced by the batch scripts, which then call `launch NN_name`. Reads the site file, loads its modules and
 # hands over to slurm.job, which looks at the node, starts the ranks and ends as they end.
 # Knobs from the environment: SITE (always), SOLVED=1, SET="epochs=1", LABKIT_HOROVOD=nccl, LABKIT_MPI_BUILD=mvapich2,
-# LABKIT_ENV="NCCL_DEBUG=INFO" (variables of the ranks, which win over the site file's), TRANSPORT, LABKIT_HOME.
+# LABKIT_ENV="NCCL_DEBUG=INFO" (variables of the ranks, which win over the site file's), LABKIT_HOME.
 set -euo pipefail
 
 # The job ends with one sentence for the person who reads its output.
@@ -38,10 +38,8 @@ read_site() {
     for file in slurm/sites/*.sh; do
         [[ $file == */template.sh ]] || sites+=" $(basename "$file" .sh)"
     done
-    [[ -n ${SITE:-} ]] || stop "Say which cluster this is, as in: SITE=tabletop sbatch slurm/$1.sbatch." \
-        "Known are:$sites. \`make site NAME=x\` writes a file for another one."
-    [[ -r slurm/sites/$SITE.sh ]] || stop "There is no slurm/sites/$SITE.sh. Known are:$sites." \
-        "\`make site NAME=x\` writes a file for another one."
+    [[ -r slurm/sites/${SITE:-}.sh ]] || stop "${SITE:+There is no slurm/sites/$SITE.sh. }Say which cluster this is, as in:" \
+        "SITE=tabletop sbatch slurm/$1.sbatch. Known are:$sites. \`make site NAME=x\` writes a file for another one."
     set +eu # what modules do inside is not ours to judge
     bring_modules
     # shellcheck disable=SC1090
@@ -51,15 +49,20 @@ read_site() {
     set -eu
 }
 
-launch() {
-    [[ -n ${SLURM_JOB_ID:-} ]] || stop "slurm/$1.sbatch is for Slurm: make submit LAB=${1%%_*}," \
-        "or sbatch slurm/$1.sbatch. Without Slurm: make run LAB=${1%%_*} NP=4."
-    read_site "$1"
+# Hand over to a module of the kit on the first node of a job.
+hand_over() { # module [argument…]
     local python=.venv/bin/python
     [[ -x $python ]] || stop "On $(hostname) there is no $PWD/$python that can be run: \`make setup\` makes it." \
         "The nodes must see this folder, and the Python with which it was made."
     export PYTHONPATH="$PWD/labs${PYTHONPATH:+:$PYTHONPATH}"
     export SRUN_CPUS_PER_TASK="${SLURM_CPUS_PER_TASK:-1}" # srun takes no cores per rank from the job since 22.05
     export SLURM_EXPORT_ENV=ALL                           # after `sbatch --export=…` ranks would miss the rest
-    exec "$python" -m slurm.job "$1"
+    exec "$python" -m "$@"
+}
+
+launch() {
+    [[ -n ${SLURM_JOB_ID:-} ]] || stop "slurm/$1.sbatch is for Slurm: make submit LAB=${1%%_*}," \
+        "or sbatch slurm/$1.sbatch. Without Slurm: make run LAB=${1%%_*} NP=4."
+    read_site "$1"
+    hand_over slurm.job "$1"
 }

@@ -20,7 +20,7 @@ from labkit.errors import LabError, NotHere, exit_status
 _PLAIN = re.compile(r"[\w./:+=@,% -]*")
 
 
-def write(name: str, environ: Mapping[str, str] = os.environ) -> str:
+def write(name: str) -> str:
     """Write the file; the sentence about it. LabError for a name that will not do, or without
     Slurm."""
     if not re.fullmatch(r"[a-z0-9][a-z0-9_-]{0,40}", name):
@@ -32,34 +32,23 @@ def write(name: str, environ: Mapping[str, str] = os.environ) -> str:
             f"slurm/sites/{name}.sh is there already, and is left as it is. Choose another NAME."
         )
     folder = paths.root() / "slurm" / "sites"
-    try:
-        found = look(environ)
-    except slurm.Failed as failed:
-        raise LabError(
-            f"Slurm does not answer here ({failed.reason.rstrip('.')}): do this on the cluster's"
-            f" login node. Or copy slurm/sites/template.sh to {name}.sh, and fill it in by hand."
-        ) from None
-    text = fill((folder / "template.sh").read_text(encoding="utf-8"), {"SITE": name, **found})
+    template = (folder / "template.sh").read_text(encoding="utf-8")
+    text = fill(template, {"SITE": name, **look()})
     with (folder / f"{name}.sh").open("x", encoding="utf-8") as file:
         file.write(text)
-    said = "\n".join(f"  {variable}={value}" for variable, value in found.items())
     return (
         f"Written: slurm/sites/{name}.sh, with what Slurm, the modules loaded and the MPI library"
-        f" say here:\n{said}\nRead it, and mend what does not fit. Next, also on a login node: make"
-        f" doctor SITE={name}"
+        " say here. Read it, and mend what does not fit. Next, also on a login node: make doctor"
+        f" SITE={name}"
     )
 
 
-def look(environ: Mapping[str, str]) -> dict[str, str]:
+def look() -> dict[str, str]:
     """Variable -> value, "" where it is not known. Raises slurm.Failed where Slurm does not
     answer."""
-    client = slurm.Client(
-        env={name: environ[name] for name in environ if not name.startswith("SBATCH_")}
-    )
-    client.version()
-    config = dict(
-        re.findall(r"(?m)^(\w+)\s*=\s*(.*?)\s*$", client.ask("scontrol", "show", "config"))
-    )
+    client = slurm.Client()
+    said = client.call("scontrol", "show", "config")
+    config = dict(re.findall(r"(?m)^(\w+)\s*=\s*(.*?)\s*$", said))
     # The default partition if its nodes have GPUs, else the first that has some, else the default.
     partition = min(client.partitions(), key=lambda each: (each.gpus == 0, not each.default))
     gpus = partition.gpus
@@ -75,7 +64,7 @@ def look(environ: Mapping[str, str]) -> dict[str, str]:
         "SBATCH_GPUS_PER_NODE": str(gpus) if form == "gpus-per-node" else "",
         "SBATCH_GRES": f"gpu:{gpus}" if form == "gres" else "",
         "LABKIT_SBATCH_OPTIONS": f"--cpus-per-task={cores}" if gpus and cores else "",
-        "LABKIT_MODULES": " ".join(filter(None, environ.get("LOADEDMODULES", "").split(":"))),
+        "LABKIT_MODULES": " ".join(filter(None, os.environ.get("LOADEDMODULES", "").split(":"))),
         "LABKIT_LAUNCHER": _launcher(client, config.get("MpiDefault", "none")),
         "LABKIT_MPI": _mpi(),
     }

@@ -156,7 +156,7 @@ def of_jobs() -> Iterable[Case]:
         ["--patience", "long"],
         ["--patience", "nan"],
     ):
-        yield module("slurm.doctor", "tabletop", *words, names="nodes|patience|Slurm")
+        yield module("slurm.doctor", "tabletop", *words, names="nodes|patience|tabletop")
     yield module("labkit", "submit", "28", names="one rank")  # it has no batch job
 
 

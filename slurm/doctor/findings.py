@@ -24,9 +24,3 @@ def show(findings: Iterable[Finding]) -> int:
         print(f"  {status:9}  {indented}", flush=True)
         wrong += status == WRONG
     return wrong
-
-
-def some(counts: list[int], noun: str) -> str:
-    """ "4 GPUs", "1 node", "2 to 8 cores": sorted counts of a thing."""
-    text = str(counts[0]) if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
-    return f"{text} {noun}" if counts[-1] == 1 else f"{text} {noun}s"

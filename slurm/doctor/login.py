@@ -1,17 +1,27 @@
-"""What the site doctor finds out on the login node: would Slurm take what the site file says?"""
+"""What the site doctor does on the login node: it reads the site file, asks sbatch whether it would
+take a job, and tries one."""
 
 from __future__ import annotations
 
+import contextlib
+import json
 import re
-import subprocess
+import shlex
+import time
 from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import NamedTuple
 
-from labkit import builds, mpis, paths
+from labkit import mpis
 from labkit.cluster import sites, slurm
+from labkit.errors import LabError
 
-from slurm.doctor.findings import OK, UNCHECKED, WRONG, Finding, some
-from slurm.doctor.trial import Plan
+from slurm.doctor.findings import OK, WRONG, Finding
 
+# Slurm's words for a job that has not ended.
+WAITING = ("PENDING", "CONFIGURING", "REQUEUED", "REQUEUE_HOLD", "RESV_DEL_HOLD", "SPECIAL_EXIT")
+_RUNNING = ("RUNNING", "COMPLETING", "SUSPENDED", "STAGE_OUT", "SIGNALING", "STOPPED", "RESIZING")
+FILE_SECONDS = 15  # until a file from a node is seen here: network file systems cache
 # A pattern in Slurm's refusal, and what to do.
 _CURES = {
     "account": (
@@ -35,94 +45,104 @@ _CURES = {
 }
 
 
-def look(site: str, env: Mapping[str, str], client: slurm.Client) -> Iterator[Finding]:
-    """The findings, in the order in which a person would mend them."""
-    yield from _file(site, env)
-    yield from _launcher(env, client)
-    yield from _modules(env)
+class Outcome(NamedTuple):
+    """What became of the job. `state`: Slurm's word, one of WAITING when patience ended first.
+
+    `reason`: why it waits, in Slurm's word. `node`: what its first node said, and `ranks` each of
+    its ranks, as far as they came. `output`: the last lines that the job itself wrote.
+    """
+
+    number: str
+    state: str
+    reason: str
+    node: dict
+    ranks: list[dict]
+    output: str
 
 
-def submission(env: Mapping[str, str], client: slurm.Client, job: Plan) -> Finding:
-    """Would sbatch take the job as the site file asks for it? Nothing is submitted."""
-    request = f"a job of {some([job.nodes], 'node')} with {_gpu_request(env)}"
+def misspelt(site: str, env: Mapping[str, str]) -> Iterator[Finding]:
+    """What is missing or misspelt in the site file."""
+    known = {
+        "LABKIT_GPUS_PER_NODE": list(map(str, range(17))),
+        "LABKIT_GPU_FORM": sites.GPU_FORMS,
+        "LABKIT_MPI": mpis.FLAVORS,
+        "LABKIT_LAUNCHER": sites.LAUNCHERS,
+    }
+    for name, choices in known.items():
+        value = env.get(name, "").split(" ")[0]
+        if value not in choices:
+            yield Finding(
+                WRONG,
+                f"{name} is {value!r} in slurm/sites/{site}.sh. Write one of:"
+                f" {', '.join(choices)}.",
+            )
+
+
+def job_options(env: Mapping[str, str], nodes: int) -> list[str]:
+    """The trial job's options for sbatch: two ranks on each node, one where a node has one GPU."""
+    gpus = sites.gpus_per_node(env)
+    further = env.get("LABKIT_SBATCH_OPTIONS", "")
     try:
-        client.call("sbatch", "--test-only", *job.options, "slurm/doctor.sh", "test", "test")
+        own = shlex.split(further)
+    except ValueError as error:
+        raise LabError(f"LABKIT_SBATCH_OPTIONS in the site file is {further!r}: {error}.") from None
+    return [
+        f"--time={3 if gpus else 2}",
+        f"--nodes={nodes}",
+        f"--ntasks-per-node={1 if gpus == 1 else 2}",
+        "--job-name=labkit-doctor",
+        *own,
+    ]
+
+
+def submission(env: Mapping[str, str], client: slurm.Client, options: list[str]) -> Finding:
+    """Would sbatch take the job as the site file asks for it? Nothing is submitted."""
+    variables = [f"{name}={env[name]}" for name in sorted(env) if name.startswith("SBATCH_")]
+    request = f"`{' '.join([*variables, shlex.join(['sbatch', *options])])}`"
+    try:
+        client.call("sbatch", "--test-only", *options, "slurm/doctor.sh")
     except slurm.Failed as failed:
         reason = failed.reason.rstrip(".") + "."
         cures = [
             cure for pattern, cure in _CURES.items() if re.search(pattern, reason, re.IGNORECASE)
         ]
         return Finding(WRONG, " ".join([f"sbatch refuses {request}: {reason}", *cures[:1]]))
-    where = f" in partition {env['SBATCH_PARTITION']}" if env.get("SBATCH_PARTITION") else ""
-    return Finding(OK, f"sbatch would take {request}{where}.")
+    return Finding(OK, f"sbatch would take {request}.")
 
 
-def _file(site: str, env: Mapping[str, str]) -> Iterator[Finding]:
-    """What is missing or misspelt in the site file itself."""
-    launcher = (env.get("LABKIT_LAUNCHER") or "").split()
-    known = {
-        "LABKIT_GPU_FORM": (env.get("LABKIT_GPU_FORM"), sites.GPU_FORMS),
-        "LABKIT_MPI": (env.get("LABKIT_MPI"), mpis.FLAVORS),
-        "LABKIT_LAUNCHER": (launcher[0] if launcher else None, sites.LAUNCHERS),
-        "LABKIT_HOROVOD": (env.get("LABKIT_HOROVOD") or builds.HOROVOD[0], builds.HOROVOD),
-    }
-    gpus = env.get("LABKIT_GPUS_PER_NODE", "")
-    if not gpus.isdecimal():
-        yield Finding(
-            WRONG, f"LABKIT_GPUS_PER_NODE is {gpus!r} in slurm/sites/{site}.sh; write 0, 1, 2, …"
-        )
-    for name, (value, choices) in known.items():
-        if value not in choices:
-            is_now = "empty" if value is None else repr(value)
-            listed = ", ".join(choices)
-            yield Finding(
-                WRONG, f"{name} is {is_now} in slurm/sites/{site}.sh. Write one of: {listed}."
-            )
+def try_out(client: slurm.Client, options: list[str], folder: Path, patience: float) -> Outcome:
+    """Submit the job, wait, read `folder`. Whatever ends this before the job, the job is
+    cancelled.
+
+    patience: seconds without a start. Once it runs, its own time limit ends it.
+    """
+    number = client.submit(*options, f"--output={folder}/job.out", "slurm/doctor.sh", str(folder))
+    deadline = time.monotonic() + patience
+    state, reason = "PENDING", ""
+    try:
+        while state in _RUNNING or (state in WAITING and time.monotonic() < deadline):
+            time.sleep(1)
+            with contextlib.suppress(slurm.NoAnswer):  # it may answer a moment later
+                fields = client.job(number)
+                state, reason = fields["JobState"], fields.get("Reason", "")
+    finally:
+        if state in (*WAITING, *_RUNNING):
+            client.ask("scancel", number)
+    files = _read(folder, complete=state == "COMPLETED")
+    node = files.pop("node", {})
+    log = folder / "job.out"
+    lines = log.read_text(errors="replace").splitlines() if log.exists() else []
+    output = "\n".join(line for line in lines[-5:] if line.strip())
+    return Outcome(number, state, reason, node, list(files.values()), output)
 
 
-def _launcher(env: Mapping[str, str], client: slurm.Client) -> Iterator[Finding]:
-    launcher = env.get("LABKIT_LAUNCHER", "")
-    plugin = re.search(r"--mpi[= ](\S+)", launcher)
-    if not launcher.startswith("srun") or not plugin:
-        return  # the job says whether it starts ranks
-    known = client.mpi_plugins()
-    if not known:
-        yield Finding(UNCHECKED, "`srun --mpi=list` names no plugin.")
-    elif plugin[1] in known or plugin[1].split("_v")[0] in known:
-        yield Finding(OK, f"srun has the plugin {plugin[1]} to start MPI's ranks.")
-    else:
-        yield Finding(
-            WRONG,
-            f"srun has no MPI plugin {plugin[1]!r}, only {', '.join(known)}: mend LABKIT_LAUNCHER.",
-        )
-
-
-def _modules(env: Mapping[str, str]) -> Iterator[Finding]:
-    wanted = env.get("LABKIT_MODULES", "")
-    if not wanted.strip():
-        return
-    done = subprocess.run(
-        ["bash", "slurm/doctor.sh", "modules"],
-        cwd=paths.root(),
-        env=dict(env),
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        errors="replace",
-        check=False,
-    )
-    if done.returncode == 0:
-        yield Finding(OK, f"The modules {wanted} load.")
-    else:
-        complaint = [line for line in done.stderr.splitlines() if line.strip()]
-        yield Finding(WRONG, " ".join(complaint[-1:]) + " `module avail` lists what there is.")
-
-
-def _gpu_request(env: Mapping[str, str]) -> str:
-    form = env.get("LABKIT_GPU_FORM", "")
-    if form == "gpus-per-node":
-        return f"--gpus-per-node={env.get('SBATCH_GPUS_PER_NODE', '?')}"
-    if form == "gres":
-        option = re.search(r"--gres[= ](\S+)", env.get("LABKIT_SBATCH_OPTIONS", ""))
-        return f"--gres={env.get('SBATCH_GRES') or (option[1] if option else '?')}"
-    return "no word about GPUs"
+def _read(folder: Path, complete: bool) -> dict[str, dict]:
+    """Stem -> what the JSON file says. `complete`: the job ended well, so that the node's report,
+    its last word, must come."""
+    deadline = time.monotonic() + FILE_SECONDS
+    while True:
+        files = sorted(folder.glob("*.json"))
+        facts = {path.stem: json.loads(path.read_text(encoding="utf-8")) for path in files}
+        if not complete or "report" in facts.get("node", {}) or time.monotonic() > deadline:
+            return facts
+        time.sleep(0.5)

@@ -10,15 +10,17 @@ from collections.abc import Iterator, Mapping
 
 import verdict as bandwidths
 from labkit import doctor, labfile, mpis, paths
+from labkit.cluster import sites
+from labkit.errors import counted
 
-from slurm.doctor import links, node
-from slurm.doctor.findings import NOTE, OK, UNCHECKED, WRONG, Finding, some
-from slurm.doctor.trial import Outcome, Plan
+from slurm.doctor import links
+from slurm.doctor.findings import NOTE, OK, UNCHECKED, WRONG, Finding
+from slurm.doctor.login import WAITING, Outcome
 
 
-def judge(site: str, env: Mapping[str, str], job: Plan, outcome: Outcome) -> Iterator[Finding]:
-    """The findings on one job, in the order in which things happen in it."""
-    if outcome.state == "QUEUED":
+def judge(site: str, env: Mapping[str, str], nodes: int, outcome: Outcome) -> Iterator[Finding]:
+    """The findings on a job of so many nodes, in the order in which things happen in it."""
+    if outcome.state in WAITING:
         yield Finding(
             UNCHECKED,
             f"The queue is full (job {outcome.number} waits: {outcome.reason}): the rest is"
@@ -26,23 +28,21 @@ def judge(site: str, env: Mapping[str, str], job: Plan, outcome: Outcome) -> Ite
             " with NODES=1.",
         )
         return
-    if not outcome.files:
+    if not outcome.node:
         yield _nothing_came(site, outcome)
         return
-    begun = outcome.files.get("begun", {})
-    launch = outcome.files.get("launch", {})
     yield Finding(
-        OK, f"A job ran on {begun.get('host', '?')}, which sees this folder and its Python."
+        OK, f"A job ran on {outcome.node['host']}, which sees this folder and its Python."
     )
-    yield from _started(env, job, outcome, launch)
-    yield from _builds(site, env, outcome)
+    yield _started(env, nodes, outcome)
+    yield from _builds(site, env, outcome.node)
     if not outcome.ranks:
         return
     yield from _hardware(env, outcome.ranks)
     yield from _network(outcome.ranks)
     yield from _mpi(site, env, outcome.ranks)
     yield from _links(outcome.ranks)
-    for sentence in outcome.files.get("node", {}).get("advice", []):
+    for sentence in (outcome.node.get("report") or {}).get("advice", []):
         if not sentence.startswith("MPI allows"):  # said of the ranks already
             yield Finding(NOTE, sentence)
 
@@ -50,7 +50,7 @@ def judge(site: str, env: Mapping[str, str], job: Plan, outcome: Outcome) -> Ite
 def labs(env: Mapping[str, str], outcome: Outcome) -> dict[str, dict]:
     """Stem -> status and sentence: what the node's doctor says, with the site's launcher to start
     ranks."""
-    report = outcome.files.get("node")
+    report = outcome.node.get("report")
     if report is None:
         return {}
     if any(rank.get("size", 0) > 1 for rank in outcome.ranks):
@@ -63,7 +63,6 @@ def labs(env: Mapping[str, str], outcome: Outcome) -> dict[str, dict]:
 
 
 def _nothing_came(site: str, outcome: Outcome) -> Finding:
-    output = f" It said: {outcome.output}" if outcome.output else ""
     if outcome.state == "COMPLETED" or not outcome.output:
         return Finding(
             WRONG,
@@ -71,68 +70,58 @@ def _nothing_came(site: str, outcome: Outcome) -> Finding:
             f" Do the nodes see {paths.root()}? Put the checkout, or LABKIT_HOME, on a file system"
             " that they share.",
         )
-    return Finding(WRONG, f"Job {outcome.number} on {site} ended with {outcome.state}.{output}")
+    said = f"Job {outcome.number} on {site} ended with {outcome.state}. It said: {outcome.output}"
+    return Finding(WRONG, said)
 
 
-def _started(
-    env: Mapping[str, str], job: Plan, outcome: Outcome, launch: Mapping
-) -> Iterator[Finding]:
+def _started(env: Mapping[str, str], nodes: int, outcome: Outcome) -> Finding:
     """Did the launcher start as many ranks as asked, on the nodes asked, and do they know of each
     other?"""
     launcher = env.get("LABKIT_LAUNCHER", "")
     ranks = outcome.ranks
     met = [rank for rank in ranks if "met" in rank]
-    wanted = launch.get("ranks", 0)
-    output = f" It said: {launch['said']}" if launch.get("said") else ""
-    if not launch:
-        yield Finding(
-            WRONG, f"Job {outcome.number} ended ({outcome.state}) before it started its ranks."
+    if "wanted" not in outcome.node:
+        return Finding(
+            WRONG, f"Job {outcome.number} ended ({outcome.state}) while its ranks were started."
         )
-    elif launch["status"] is None:
-        yield Finding(
-            WRONG,
-            f"{launcher} started {len(ranks)} of {wanted} ranks, and {len(met)} of them exchanged a"
-            f" message within {node.RANKS_SECONDS} s. Does an interface not reach the other"
-            f" node?{output}",
-        )
-    elif not ranks:
-        yield Finding(WRONG, f"{launcher} started no rank (status {launch['status']}).{output}")
-    elif any(rank.get("size") == 1 for rank in ranks) and wanted > 1:
-        yield Finding(
+    wanted, status = outcome.node["wanted"], outcome.node["status"]
+    if any(rank.get("size") == 1 for rank in ranks) and wanted > 1:
+        return Finding(
             WRONG,
             f"{launcher} started {len(ranks)} processes, each of which thinks it is alone: MPI does"
             " not understand this launcher. Try another --mpi= (`srun --mpi=list`) or the"
             " library's own mpiexec.",
         )
-    elif launch["status"] or len(met) < wanted:
-        yield Finding(
-            WRONG, f"{len(met)} of {wanted} ranks exchanged a message under {launcher}.{output}"
+    if status != 0 or len(met) < wanted:
+        how = f" (status {status})."
+        if status is None:
+            how = " in time. Does an interface not reach the other node?"
+        said = f" It said: {outcome.node['said']}" if outcome.node["said"] else ""
+        return Finding(
+            WRONG,
+            f"{launcher} started {len(ranks)} of {wanted} ranks, and {len(met)} of them exchanged a"
+            f" message{how}{said}",
         )
-    else:
-        hosts = met[0]["met"]
-        slowest = max(rank["seconds"] for rank in met)
-        status = OK if len(hosts) == job.nodes else WRONG
-        yield Finding(
-            status,
-            f"{launcher} started {wanted} ranks on {some([len(hosts)], 'node')}"
-            f" ({', '.join(hosts)}); they exchanged their first message in {slowest:.2g} s.",
-        )
+    hosts = met[0]["met"]
+    slowest = max(rank["seconds"] for rank in met)
+    return Finding(
+        OK if len(hosts) == nodes else WRONG,
+        f"{launcher} started {wanted} ranks on {counted(len(hosts), 'node')}"
+        f" ({', '.join(hosts)}); they exchanged their first message in {slowest:.2g} s.",
+    )
 
 
-def _builds(site: str, env: Mapping[str, str], outcome: Outcome) -> Iterator[Finding]:
+def _builds(site: str, env: Mapping[str, str], on_node: Mapping) -> Iterator[Finding]:
     """Are the builds that the site file asks for on the node?"""
-    on_node = outcome.files.get("builds")
-    if on_node is None:
-        return
     wish = env.get("LABKIT_HOROVOD")
-    there = ", ".join(on_node["horovod"]) or "none"
     if wish in on_node["horovod"]:
         yield Finding(OK, f"Horovod's build {wish}, which the site file asks for, is there.")
     elif wish:
         yield Finding(
             WRONG,
-            f"LABKIT_HOROVOD asks for Horovod's build {wish!r}; on the node there is: {there}. "
-            f"`make setup` builds them; or change the line in slurm/sites/{site}.sh.",
+            f"LABKIT_HOROVOD asks for Horovod's build {wish!r}; on the node there is:"
+            f" {', '.join(on_node['horovod']) or 'none'}. `make setup` builds them; or change the"
+            f" line in slurm/sites/{site}.sh.",
         )
     if env.get("LABKIT_GDRCOPY") and not on_node["gdrcopy"]:
         yield Finding(
@@ -141,31 +130,24 @@ def _builds(site: str, env: Mapping[str, str], outcome: Outcome) -> Iterator[Fin
 
 
 def _hardware(env: Mapping[str, str], ranks: list[dict]) -> Iterator[Finding]:
-    cores = sorted({rank["cores"] for rank in ranks})
-    yield Finding(OK, f"Each rank may use {some(cores, 'core')}.")
-    if cores[0] == 1:
-        yield Finding(
-            NOTE,
-            "One core for a rank and its data loaders is little: --cpus-per-task in"
-            " LABKIT_SBATCH_OPTIONS gives more.",
-        )
-    number = env.get("LABKIT_GPUS_PER_NODE", "")
-    wanted = int(number) if number.isdecimal() else 0
-    gpus = min(rank["gpus"] for rank in ranks)
-    devices = min(rank["devices"] for rank in ranks)
-    if wanted and max(gpus, devices) < wanted:
+    cores = min(rank["cores"] for rank in ranks)
+    few = (
+        ", little for its data loaders: --cpus-per-task in LABKIT_SBATCH_OPTIONS gives more."
+        if cores == 1
+        else "."
+    )
+    yield Finding(NOTE if cores == 1 else OK, f"Each rank may use {counted(cores, 'core')}{few}")
+    wanted = sites.gpus_per_node(env)
+    gpus = min(rank.get("gpus", 0) for rank in ranks)
+    if gpus < wanted:
         yield Finding(
             WRONG,
-            f"The site file says {wanted} GPUs in a node; the job got {gpus} from Slurm, its nodes"
-            f" show {devices}. See LABKIT_GPU_FORM and the partition.",
-        )
-    elif wanted and not devices:
-        yield Finding(
-            NOTE,
-            f"Slurm gives {gpus} GPUs in a node, but no driver shows any: labs use the processor.",
+            f"The site file says {wanted} GPUs in a node, but PyTorch sees {gpus} in this job. See"
+            " LABKIT_GPU_FORM and the partition; `make setup GPU_OPERATIONS=NCCL` installs what"
+            " labs need on GPUs.",
         )
     elif wanted:
-        yield Finding(OK, f"{some([max(gpus, devices)], 'GPU')} in each node.")
+        yield Finding(OK, f"{counted(gpus, 'GPU')} in each node.")
 
 
 def _network(ranks: list[dict]) -> Iterator[Finding]:
@@ -178,50 +160,50 @@ def _network(ranks: list[dict]) -> Iterator[Finding]:
         )
         return
     for host, there in sorted(ports.items()):
-        active = [port for port in there or [] if "ACTIVE" in port]
-        if not active:
+        if not any("ACTIVE" in port for port in there):
             yield Finding(
                 WRONG,
                 f"No InfiniBand port of {host} is active: {'; '.join(there or ['none there'])}.",
             )
-    first = next(there for there in ports.values() if there)
-    yield Finding(OK, f"{some([len(first)], 'InfiniBand port')}: {'; '.join(first[:4])}.")
+    first = next(filter(None, ports.values()))
+    yield Finding(OK, f"{counted(len(first), 'InfiniBand port')}: {'; '.join(first[:4])}.")
 
 
 def _mpi(site: str, env: Mapping[str, str], ranks: list[dict]) -> Iterator[Finding]:
-    families = sorted({f"{rank['family']} {rank['version']}" for rank in ranks if "family" in rank})
-    if not families:
+    loaded = [rank for rank in ranks if "family" in rank]
+    if not loaded:
         yield Finding(
             WRONG,
             "No rank could load an MPI library: see LABKIT_MODULES, and `make setup` with"
             " MPI_HOME.",
         )
         return
+    families = sorted({f"{rank['family']} {rank['version']}" for rank in loaded})
     if len(families) > 1:
         yield Finding(WRONG, f"The ranks load different MPI libraries: {', '.join(families)}.")
-    rank = next(rank for rank in ranks if "family" in rank)
+    family, files = loaded[0]["family"], ", ".join(loaded[0]["files"])
     wanted = env.get("LABKIT_MPI", "")
-    if wanted and rank["family"] not in mpis.FLAVORS.get(wanted, ()):
+    if wanted and family not in mpis.FLAVORS.get(wanted, ()):
         yield Finding(
             WRONG,
-            f"LABKIT_MPI says {wanted}, but the ranks run on {families[0]}"
-            f" ({', '.join(rank['files'])}): another module in slurm/sites/{site}.sh, or `make"
-            " setup MPI_HOME=…` with the one loaded.",
+            f"LABKIT_MPI says {wanted}, but the ranks run on {families[0]} ({files}): another"
+            f" module in slurm/sites/{site}.sh, or `make setup MPI_HOME=…` with the one loaded.",
         )
     else:
         yield Finding(OK, f"MPI: {families[0]}{', as the site file says' if wanted else ''}.")
-    levels = sorted({rank["threads"] for rank in ranks if "threads" in rank})
-    if levels == ["MULTIPLE"]:
-        yield Finding(OK, "MPI allows MPI_THREAD_MULTIPLE, which Horovod wants.")
-    elif levels:
-        yield Finding(WRONG, mpis.thread_advice(rank["family"], f"MPI_THREAD_{levels[0]}"))
+    for level in sorted({rank["threads"] for rank in loaded if "threads" in rank}):
+        if level == "MULTIPLE":
+            yield Finding(OK, "MPI allows MPI_THREAD_MULTIPLE, which Horovod wants.")
+        else:
+            yield Finding(WRONG, mpis.thread_advice(family, f"MPI_THREAD_{level}"))
 
 
 def _links(ranks: list[dict]) -> Iterator[Finding]:
     """How fast MPI's messages and NCCL's allreduces are, and by which way."""
     port = _fastest_port(ranks)
+    by_mpi = [rank["mpi"] for rank in ranks if "mpi" in rank]
     for key, memory in (("rate", "host"), ("gpu_rate", "GPU")):
-        rates = [rank["mpi"][key] for rank in ranks if rank.get("mpi", {}).get(key)]
+        rates = [found[key] for found in by_mpi if found.get(key)]
         if not rates:
             continue
         speed = f"{min(rates) / 1e9:.2g} GB/s"
@@ -235,9 +217,8 @@ def _links(ranks: list[dict]) -> Iterator[Finding]:
             )
         else:
             yield Finding(OK, said)
-    for reason in dict.fromkeys(rank["mpi"]["staged"] for rank in ranks if rank.get("mpi")):
-        if reason:
-            yield Finding(NOTE, f"MPI gets no GPU memory: {reason}. Labs copy to the host first.")
+    for reason in filter(None, dict.fromkeys(found["staged"] for found in by_mpi)):
+        yield Finding(NOTE, f"MPI gets no GPU memory: {reason}. Labs copy to the host first.")
     by_nccl = [rank["nccl"] for rank in ranks if rank.get("nccl")]
     for sentence in dict.fromkeys(found["failed"] for found in by_nccl if "failed" in found):
         yield Finding(WRONG, f"NCCL's allreduce failed: {sentence}")
@@ -250,7 +231,7 @@ def _beside_cards(measured: list[dict], ranks: list[dict], port: float) -> str:
     """NCCL's bus bandwidth beside what a node's cards are known to reach, as `make verdict` has
     it."""
     hosts = {rank["host"] for rank in ranks}
-    active = ["ACTIVE" in card for card in ranks[0]["infiniband"] or []]
+    active = ["ACTIVE" in card for card in ranks[0]["infiniband"]]
     count = len(measured)
     if not port or len(hosts) < 2 or count < 2:
         return ""
@@ -280,6 +261,6 @@ def _of_nccl(measured: list[dict], port: float, beside: str) -> Finding:
 
 def _fastest_port(ranks: list[dict]) -> float:
     """Bytes per second of the fastest active InfiniBand or RoCE port; 0 without one."""
-    ports = [port for rank in ranks for port in rank["infiniband"] or [] if "ACTIVE" in port]
+    ports = [port for rank in ranks for port in rank["infiniband"] if "ACTIVE" in port]
     rates = [float(rate) for port in ports for rate in re.findall(r"([\d.]+) Gb", port)]
     return max(rates, default=0.0) * 1e9 / 8

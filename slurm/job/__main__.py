@@ -13,7 +13,6 @@ from the site file.
 
 from __future__ import annotations
 
-import contextlib
 import os
 import shlex
 import signal
@@ -21,30 +20,22 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 from labkit import copies, labfile, launch, paths, world
-from labkit.errors import LabError
+from labkit.errors import exit_status
 
-from slurm.job import header, launcher, outcome
+from slurm.job import launcher, outcome
 from slurm.job import shape as job_shape
+from slurm.job.header import header
 
 # Seconds the launcher gets to end its ranks; Slurm itself kills after KillWait, 30 s by default.
 PATIENCE = 15.0
 
 
-def main(arguments: list[str]) -> int:
-    """Run the ranks of one lab in this job. Returns the status with which the job ends."""
-    try:
-        return run(*arguments)
-    except LabError as error:
-        print(error, file=sys.stderr)
-        return 1
-
-
 def run(lab: str) -> int:
-    """As `main`; a LabError is for the caller to show."""
+    """Run the ranks of one lab in this job. The status with which the job ends; a LabError is for
+    the caller to show."""
     began = time.monotonic()
     stem = labfile.find(lab)
     # Here as well: what is asked here is what ranks have.
@@ -55,34 +46,27 @@ def run(lab: str) -> int:
     if solved:
         env |= {"LABKIT_HOME": str(paths.home() / "solved"), "LABKIT_SOLVED": "1"}
         Path(env["LABKIT_HOME"]).mkdir(exist_ok=True)
-    env |= job_shape.environment(shape, launch.THREAD_VARIABLES, env)
+    env |= dict.fromkeys(launch.THREAD_VARIABLES, str(shape.threads)) | env
     env |= launcher.environment(shape, env)
     settings = shlex.split(env.get("SET", ""))
     values = dict(labfile.read_setting(text) for text in settings)
     path = copies.script(stem, solved)
     newer = None if solved else copies.sync(stem, paths.root())
-    _say(header.header(stem, shape, env, solved, settings), newer)
-    with copies.with_parameters(path, values) as script, _folder(shape) as folder:
-        env["LABKIT_NOTES"] = str(folder)
-        command = launcher.command(shape, [sys.executable, str(script)], env, folder)
-        _say(f"Looked at in {time.monotonic() - began:.1f} s. Now: {_short(command)}", "")
-        return _follow(command, env, shape, folder, stem)
+    _say(header(stem, shape, env, solved, settings), newer)
+    with (
+        copies.with_parameters(path, values) as script,
+        # For the ranks' notes: a folder that every node sees.
+        tempfile.TemporaryDirectory(dir=paths.home(), prefix=f"job-{shape.number}-") as folder,
+    ):
+        env["LABKIT_NOTES"] = folder
+        command = launcher.command(shape, [sys.executable, str(script)], env, Path(folder))
+        typed = shlex.join(command).replace(f"{paths.root()}{os.sep}", "")
+        _say(f"Looked at in {time.monotonic() - began:.1f} s. Now: {typed}", "")
+        return _follow(command, env, shape, Path(folder), stem)
 
 
 def _say(*lines: str | None) -> None:
     print(*(line for line in lines if line is not None), sep="\n", flush=True)
-
-
-def _short(command: list[str]) -> str:
-    """The command as a person would type it in the checkout."""
-    return shlex.join(command).replace(f"{paths.root()}{os.sep}", "")
-
-
-@contextlib.contextmanager
-def _folder(shape: job_shape.Shape) -> Iterator[Path]:
-    """A folder for the ranks' notes, where every node sees it."""
-    with tempfile.TemporaryDirectory(dir=paths.home(), prefix=f"job-{shape.number}-") as name:
-        yield Path(name)
 
 
 def _follow(command: list[str], env: dict, shape: job_shape.Shape, folder: Path, stem: str) -> int:
@@ -110,22 +94,20 @@ def _follow(command: list[str], env: dict, shape: job_shape.Shape, folder: Path,
             # lose it.
             code = listener.status() or code or 1
     seconds = time.monotonic() - began
-    if code == 0:
-        hosts = outcome.hosts(folder)
-        where = " and ".join(sorted(set(hosts))) or "?"
-        _say("", f"Lab {stem}: {shape.ranks} ranks on {where} ended well after {seconds:.0f} s.")
-        if len(hosts) < shape.ranks:
-            _say(
-                f"Only {len(hosts)} of them were seen here: {folder.parent} must be a folder of all"
-                " nodes."
-            )
-        return 0
-    unknown = (
-        "No rank left a message, and the launcher does not say which one failed first; see above."
-    )
-    _say("", f"Lab {stem} failed after {seconds:.0f} s, exit status {code}.", failure or unknown)
-    return code
+    if code:
+        failure = failure or "No rank left a message, nor does the launcher name one; see above."
+        _say("", f"Lab {stem} failed after {seconds:.0f} s, exit status {code}.", failure)
+        return code
+    hosts = outcome.hosts(folder)
+    where = " and ".join(sorted(set(hosts))) or "?"
+    _say("", f"Lab {stem}: {shape.ranks} ranks on {where} ended well after {seconds:.0f} s.")
+    if len(hosts) < shape.ranks:
+        _say(
+            f"Only {len(hosts)} of them were seen here: {folder.parent} must be a folder of all"
+            " nodes."
+        )
+    return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(exit_status(lambda: run(sys.argv[1])))

@@ -17,7 +17,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from labkit import cluster, labfile, launch, mpis, paths
-from labkit.errors import LabError
+from labkit.errors import LabError, exit_status
 
 from slurm.job import launcher
 from slurm.job.shape import Shape
@@ -28,7 +28,7 @@ _SHOWN = re.compile(
 )
 
 
-def main(arguments: list[str]) -> int:
+def main(arguments: list[str] | None = None) -> int:
     """Print it. Returns 1 after a sentence for what cannot be."""
     parser = argparse.ArgumentParser(prog="make submit DRY=1")
     parser.add_argument("lab")
@@ -39,12 +39,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--horovod")
     parser.add_argument("--mpi")
     options = parser.parse_args(arguments)
-    try:
-        print(text(options))
-    except LabError as error:
-        print(error, file=sys.stderr)
-        return 1
-    return 0
+    return exit_status(lambda: print(text(options)))
 
 
 def text(options: argparse.Namespace) -> str:
@@ -110,4 +105,4 @@ def _option(batch: str, name: str, extra: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main())

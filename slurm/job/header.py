@@ -1,107 +1,111 @@
-"""The first lines of a job's output: where it runs, on which MPI, and what is missing. In about a
-second."""
+"""The first lines of a job's output: where it runs, on which MPI, and what is odd about it. In
+about a second."""
 
 from __future__ import annotations
 
-import importlib.util
 import os
-import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from labkit import builds, doctor, labfile, mpis, paths
-from labkit.errors import LabError, NotHere
+from labkit import builds, doctor, labfile, launch, mpis, paths
+from labkit.errors import LabError, NotHere, counted
 
-from slurm.job import shape as job_shape
 from slurm.job.launcher import brings_its_launcher, users_own
-
-# What each word of a lab's `Needs:` must be able to import; torch itself takes seconds, so it is
-# only found.
-_PACKAGES = {"mpi": "mpi4py", "horovod": "horovod", "torch": "torch", "tensorflow": "tensorflow"}
+from slurm.job.shape import Shape
 
 
 def header(
-    stem: str, shape: job_shape.Shape, env: Mapping[str, str], solved: bool, settings: list[str]
+    stem: str, shape: Shape, env: Mapping[str, str], solved: bool, settings: Sequence[str]
 ) -> str:
-    """The lines. Raises LabError with the first thing for which the lab cannot run."""
-    lab = labfile.headers(paths.root())[stem]
-    _look_for_packages(lab)
-    mpi = _mpi()
-    files = ", ".join(paths.shown(file) for file in mpi.files) or "file unknown"
-    each = sorted(set(shape.tasks))
-    ranks = f"{shape.ranks} ranks, {' or '.join(map(str, each))} on each node"
-    threads = "1 thread for each" if shape.threads == 1 else f"{shape.threads} threads for each"
-    lines = [
-        f"Lab {stem}{' (solved)' if solved else ''} on {env.get('SITE', '?')}, job {shape.number}",
-        f"Hosts: {' '.join(shape.hosts)}; {ranks}, {threads}",
-        f"MPI: {mpi.family or 'unknown'} {mpi.version or ''} ({files})",
-    ]
-    if env.get("LABKIT_HOROVOD"):
-        name = env["LABKIT_HOROVOD"]
-        lines.append(f"Horovod: build {name} ({paths.shown(builds.horovod_folder(name))})")
-    lines += [f"Note: {note}" for note in _notes(lab, shape, env, mpi.family)]
-    transport = env.get("TRANSPORT")
-    chosen = [*settings, f"TRANSPORT={transport}"] if transport else list(settings)
-    chosen += [f"{name}={value}" for name, value in users_own(env).items()]
-    if chosen:
-        lines.append(f"Set: {' '.join(chosen)}")
-    records = Path(env.get("LABKIT_HOME") or paths.home()) / "records"
-    lines.append(f"Records go to {paths.shown(records)}")
-    return "\n".join([*lines, *job_shape.device_map(shape)])
-
-
-def _look_for_packages(lab: labfile.Header) -> None:
-    missing = [
-        package
-        for need, package in _PACKAGES.items()
-        if need in lab.needs and importlib.util.find_spec(package) is None
-    ]
-    if missing:
-        raise LabError(
-            f"This lab needs {' and '.join(missing)}, which {sys.executable} on"
-            f" {os.uname().nodename} does not have: `make setup` installs it, on a machine that is"
-            " like the nodes."
-        )
-
-
-def _mpi():
-    """The MPI that the ranks will load. LabError if none can be loaded."""
+    """The lines. LabError if no MPI can be loaded."""
     try:
-        return doctor.which_mpi()
+        mpi = doctor.which_mpi()
     except NotHere as reason:
         raise LabError(
             f"No MPI library can be loaded on {os.uname().nodename} ({reason}). Are the site file's"
             " modules (LABKIT_MODULES) those with which `make setup` was run?"
         ) from None
+    lab = labfile.headers(paths.root())[stem]
+    files = ", ".join(paths.shown(file) for file in mpi.files) or "file unknown"
+    lines = [
+        f"Lab {stem}{' (solved)' if solved else ''} on {env.get('SITE', '?')}, job {shape.number}",
+        *places(shape),
+        f"MPI: {mpi.family or 'unknown'} {mpi.version or ''} ({files})",
+    ]
+    if env.get("LABKIT_HOROVOD"):
+        name = env["LABKIT_HOROVOD"]
+        lines.append(f"Horovod: build {name} ({paths.shown(builds.horovod_folder(name))})")
+    lines += [f"Note: {note}" for note in notes(lab, shape, env, mpi.family)]
+    chosen = [*settings, *(f"{name}={value}" for name, value in users_own(env).items())]
+    if chosen:
+        lines.append(f"Set: {' '.join(chosen)}")
+    records = Path(env.get("LABKIT_HOME") or paths.home()) / "records"
+    lines.append(f"Records go to {paths.shown(records)}")
+    return "\n".join(lines)
 
 
-def _notes(
-    lab: labfile.Header, shape: job_shape.Shape, env: Mapping[str, str], family: str | None
-) -> list[str]:
-    """What is not wrong, but other than one would think."""
-    notes = []
+def places(shape: Shape, root: Path = Path("/")) -> list[str]:
+    """A line for each node: its ranks, and the devices that `world.device` will choose for them.
+
+    root: under which /dev is.
+    """
+    lines = []
+    first = 0
+    for host, count in zip(shape.hosts, shape.tasks, strict=True):
+        ranks = launch.ranks_text(list(range(first, first + count)))
+        devices = "cpu"
+        if shape.gpus and _has_gpu(root):
+            devices = ", ".join(f"cuda:{local % shape.gpus}" for local in range(count))
+        threads = counted(shape.threads, "thread")
+        lines.append(f"{host}: {ranks} on {devices}, {threads} for each")
+        first += count
+    return lines
+
+
+def _has_gpu(root: Path) -> bool:
+    return any((root / "dev").glob("nvidia[0-9]*"))
+
+
+def notes(
+    lab: labfile.Header,
+    shape: Shape,
+    env: Mapping[str, str],
+    family: str | None,
+    root: Path = Path("/"),
+) -> Iterator[str]:
+    """What is not wrong, but other than one would think.
+
+    family: of the MPI that the ranks load. root: under which /dev, /proc and /sys are.
+    """
     wanted = "" if brings_its_launcher(env) else env.get("LABKIT_MPI", "")
-    flavors = mpis.FLAVORS
-    if wanted in flavors and family not in flavors[wanted]:
-        notes.append(
+    if wanted in mpis.FLAVORS and family not in mpis.FLAVORS[wanted]:
+        yield (
             f"the site file says {wanted}, but this is {family}: another module, or"
             " LD_LIBRARY_PATH?"
         )
-    if family in ("MVAPICH2", "MVAPICH2-GDR") and "horovod" in lab.needs and _binds(env):
-        notes.append(
-            "MV2_ENABLE_AFFINITY=0 is not set: MVAPICH2 then gives Horovod one thread level too"
-            " few."
-        )
-    if shape.threads == 1 and shape.gpus and "horovod" in lab.needs:
-        notes.append(
-            "a rank has one core for its own thread, Horovod's and its data loaders:"
-            " --cpus-per-task in LABKIT_SBATCH_OPTIONS of the site file gives it more."
-        )
     if shape.ranks < 2 <= lab.ranks:
-        notes.append(f"this lab was made for {lab.ranks} ranks; the job has one.")
-    return notes
+        yield f"this lab was made for {lab.ranks} ranks; the job has one."
+    if shape.gpus and not _has_gpu(root):
+        yield "Slurm gives GPUs, but this node has no NVIDIA device: the ranks use cores."
+    nodes = _numa_nodes(root) if shape.gpus else []
+    if nodes != sorted(nodes):
+        told = ", ".join(f"GPU {number} on {node}" for number, node in enumerate(nodes))
+        yield (
+            f"the NUMA nodes of the GPUs do not rise with the GPUs' numbers ({told}, in the order"
+            " of bus addresses): ranks that get their cores in order are far from their GPUs. Ask"
+            " the site how to bind them (srun --gpu-bind=closest gives a rank the GPU beside its"
+            " cores)."
+        )
 
 
-def _binds(env: Mapping[str, str]) -> bool:
-    """Will MVAPICH2 bind each rank to a core of its own? So it does unless told otherwise."""
-    return mpis.switches("mvapich2", env) != {}
+def _numa_nodes(root: Path) -> list[int]:
+    """The NUMA node of each NVIDIA GPU of this machine, by bus address; [] where Linux does not
+    know it."""
+    nodes = []
+    for gpu in sorted((root / "proc/driver/nvidia/gpus").glob("*")):
+        file = root / "sys/bus/pci/devices" / gpu.name / "numa_node"
+        try:
+            nodes.append(int(file.read_text(encoding="ascii")))
+        except (OSError, ValueError):
+            return []
+    return [] if -1 in nodes else nodes

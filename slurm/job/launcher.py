@@ -22,7 +22,7 @@ from slurm.job.shape import Shape
 # their name.
 _PASSED_ON = (
     *("LABKIT_", "MV2_", "MVP_", "HOROVOD_", "NCCL_", "UCX_", "FI_"),
-    *("SLURM_JOB_ID", "SITE", "TRANSPORT", "PYTHONPATH", "LD_LIBRARY_PATH", "MPI4PY_MPIABI"),
+    *("SLURM_JOB_ID", "SITE", "PYTHONPATH", "LD_LIBRARY_PATH", "MPI4PY_MPIABI"),
 )
 
 
@@ -46,7 +46,8 @@ def command(
         )
     hostfile = folder / "hosts"
     if not dry:
-        hostfile.write_text("".join(f"{host}\n" for host, _ in shape.places()), encoding="utf-8")
+        lines = (f"{host}\n" * count for host, count in zip(shape.hosts, shape.tasks, strict=True))
+        hostfile.write_text("".join(lines), encoding="utf-8")
     program = launcher if dry else _program(launcher, env)
     _refuse_lost(name, own_options, env)
     options = launch.launcher_options(

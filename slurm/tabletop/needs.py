@@ -7,7 +7,6 @@ import os
 import re
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 from labkit.errors import LabError
@@ -46,40 +45,18 @@ def is_root() -> bool:
     return os.geteuid() == 0
 
 
-def missing() -> dict[str, tuple[str, str]]:
-    """Programs that are not there, with the packages that bring them."""
-    wanted = PROGRAMS if is_root() else PROGRAMS | FOR_USERS
-    return {name: packages for name, packages in wanted.items() if not program(name)}
-
-
 def check_programs() -> None:
-    """Install what is missing, where root and apt-get are at hand. Raises LabError where they are
-    not."""
-    lacking = missing()
-    if not lacking:
-        return
-    debian = sorted({packages[0] for packages in lacking.values()})
-    fedora = sorted({packages[1] for packages in lacking.values()})
-    if is_root() and program("apt-get"):
-        print(f"Installing {' '.join(debian)} …", flush=True)
-        _install(debian)
-        lacking = missing()
+    """LabError that names the programs that are not there, and the packages that bring them."""
+    wanted = PROGRAMS if is_root() else PROGRAMS | FOR_USERS
+    lacking = {name: packages for name, packages in wanted.items() if not program(name)}
     if lacking:
+        debian, fedora = (
+            " ".join(sorted(set(packages))) for packages in zip(*lacking.values(), strict=True)
+        )
         raise LabError(
             f"The tabletop cluster needs {', '.join(lacking)}. Debian, Ubuntu: sudo apt-get install"
-            f" {' '.join(debian)}. Fedora: sudo dnf install {' '.join(fedora)}."
+            f" {debian}. Fedora: sudo dnf install {fedora}."
         )
-
-
-def _install(packages: list[str]) -> None:
-    """apt-get install; a fresh list of packages first when apt does not know them."""
-    env = dict(os.environ, DEBIAN_FRONTEND="noninteractive")
-    install = ["apt-get", "install", "-y", "--no-install-recommends", *packages]
-    for command in (install, ["apt-get", "update"], install):
-        done = subprocess.run(command, env=env, capture_output=True, text=True)
-        if command is install and done.returncode == 0:
-            return
-    sys.stderr.write(done.stderr[-1000:])
 
 
 def slurm_version() -> tuple[int, int]:
@@ -89,11 +66,16 @@ def slurm_version() -> tuple[int, int]:
     return (int(version[1]), int(version[2])) if version else (0, 0)
 
 
+def _apart(*command: str) -> subprocess.CompletedProcess[str]:
+    """Run a command in namespaces of its own, as a cluster's processes do."""
+    users = [] if is_root() else ["--user", "--map-root-user"]
+    unshare = [program("unshare"), *users, "--mount", "--net"]
+    return subprocess.run([*unshare, *command], capture_output=True, text=True, check=False)
+
+
 def check_namespaces() -> None:
     """A cluster lives in namespaces of its own. Raises LabError when this machine forbids them."""
-    keys = ["--mount", "--net"] if is_root() else ["--user", "--map-root-user", "--mount", "--net"]
-    up = [program("ip"), "link", "set", "lo", "up"]
-    tried = subprocess.run([program("unshare"), *keys, *up], capture_output=True, text=True)
+    tried = _apart(program("ip"), "link", "set", "lo", "up")
     if tried.returncode:
         raise LabError(_why_forbidden(tried.stderr.strip()))
 
@@ -126,14 +108,12 @@ def _why_forbidden(complaint: str) -> str:
     )
 
 
-def check_netem(latency: int, keys: list[str]) -> None:
+def check_netem(latency: int) -> None:
     """Links can only be delayed by a kernel that has netem. Raises LabError where it has none."""
     if not latency:
         return
     delay = ["qdisc", "add", "dev", "lo", "root", "netem", "delay", "1ms"]
-    tried = subprocess.run(
-        [program("unshare"), *keys, "--net", program("tc"), *delay], capture_output=True, text=True
-    )
+    tried = _apart(program("tc"), *delay)
     if tried.returncode:
         raise LabError(
             "LATENCY cannot be kept here: this machine's kernel has no netem, which delays packets"

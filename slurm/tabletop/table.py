@@ -148,7 +148,7 @@ def up(
     state = folder(name, home)
     needs.check_programs()
     needs.check_namespaces()
-    needs.check_netem(wanted.latency, [] if needs.is_root() else ["--user", "--map-root-user"])
+    needs.check_netem(wanted.latency)
     state.mkdir(parents=True, exist_ok=True)
     with (state / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # a second `up` of this name waits for the first

@@ -59,7 +59,10 @@ def bash(folder: Path, script: str = "slurm/20_ranks_and_messages.sbatch", **var
     [
         ({}, "is for Slurm: make submit LAB=20"),
         ({"SLURM_JOB_ID": "1"}, f"Say which cluster this is, .* Known are: {' '.join(SITES)}."),
-        ({"SLURM_JOB_ID": "1", "SITE": "moon"}, r"There is no slurm/sites/moon\.sh\. Known are: "),
+        (
+            {"SLURM_JOB_ID": "1", "SITE": "moon"},
+            r"There is no slurm/sites/moon\.sh\. Say which .* Known are: ",
+        ),
         (
             {"SLURM_JOB_ID": "1", "SITE": "tabletop"},
             r"there is no .*/\.venv/bin/python .*`make setup` makes",

@@ -90,45 +90,44 @@ def undocumented(printed: str, pages: dict[str, str]) -> set[str]:
     return (options | names) - own - pages.keys()
 
 
-def test_what_has_no_page_is_noticed():
-    printed = "# variables that the ranks find\nSITE=x\nNEW_ONE=1\n\n# x\nsrun --odd=2 python"
-    assert undocumented(printed, {}) == {"NEW_ONE", "srun --odd"}
-
-
-@pytest.mark.parametrize("job", JOBS)
-def test_what_a_job_would_be(job, checkout, capsys):
-    mpi, launcher, more, command, variables = JOBS[job]
+@pytest.fixture
+def printed(checkout, capsys):
+    """What `make submit LAB=40 DRY=1` prints at a site whose file has these lines."""
     sites = checkout.root / "slurm" / "sites"
     sites.mkdir(parents=True)
     for file in ("slurm/40_horovod_pytorch.sbatch", "solutions/40_horovod_pytorch.py"):
         shutil.copy(ROOT / file, checkout.root / file)
-    text = f'{SITE}export LABKIT_MPI={mpi} LABKIT_LAUNCHER="{launcher}"\n{more}\n'
-    (sites / "made_up.sh").write_text(text, encoding="utf-8")
-    assert dry.main(["40", "--site", "made_up"]) == 0
-    printed = capsys.readouterr().out
-    assert command in printed.splitlines()[-1]
-    assert printed.splitlines()[-1].endswith(RANK)
-    assert set(variables) <= set(printed.splitlines())
+
+    def ask(site: str, *typed: str) -> str:
+        (sites / "made_up.sh").write_text(site, encoding="utf-8")
+        assert dry.main(["40", "--site", "made_up", *typed]) == 0
+        return capsys.readouterr().out
+
+    return ask
+
+
+@pytest.mark.parametrize("job", JOBS)
+def test_what_a_job_would_be(job, printed):
+    mpi, launcher, more, command, variables = JOBS[job]
+    text = printed(f'{SITE}export LABKIT_MPI={mpi} LABKIT_LAUNCHER="{launcher}"\n{more}\n')
+    lines = text.splitlines()
+    assert command in lines[-1]
+    assert lines[-1].endswith(RANK)
+    assert set(variables) <= set(lines)
     line = "sbatch --cpus-per-task=16 --nodes=2 --ntasks-per-node=4 slurm/40_horovod_pytorch.sbatch"
-    assert line in printed.splitlines()
-    assert (ROOT / "slurm/40_horovod_pytorch.sbatch").read_text() in printed
-    pages = pages_in(printed)
-    assert not undocumented(printed, pages), "an option or a variable without its page"
+    assert line in lines
+    assert (ROOT / "slurm/40_horovod_pytorch.sbatch").read_text() in text
+    pages = pages_in(text)
+    assert not undocumented(text, pages), "an option or a variable without its page"
     assert PAGES[job].items() <= pages.items()
 
 
 @pytest.mark.parametrize(("typed", "ranks"), [([], 8), (["--ranks", "3"], 3)])
-def test_all_gpus_of_a_node_are_used_where_nobody_says_otherwise(typed, ranks, checkout, capsys):
-    sites = checkout.root / "slurm" / "sites"
-    sites.mkdir(parents=True)
-    for file in ("slurm/40_horovod_pytorch.sbatch", "solutions/40_horovod_pytorch.py"):
-        shutil.copy(ROOT / file, checkout.root / file)
+def test_all_gpus_of_a_node_are_used_where_nobody_says_otherwise(typed, ranks, printed):
     site = f"{SITE.replace('=4', '=8')}export LABKIT_MPI=mpich LABKIT_LAUNCHER=srun\n"
-    (sites / "made_up.sh").write_text(site, encoding="utf-8")
-    assert dry.main(["40", "--site", "made_up", *typed]) == 0
-    printed = capsys.readouterr().out
-    assert f"--ntasks-per-node={ranks} slurm/40" in printed
-    assert f"srun --nodes 2 --ntasks {2 * ranks} " in printed.splitlines()[-1]
+    text = printed(site, *typed)
+    assert f"--ntasks-per-node={ranks} slurm/40" in text
+    assert f"srun --nodes 2 --ntasks {2 * ranks} " in text.splitlines()[-1]
 
 
 @pytest.mark.parametrize(

@@ -8,10 +8,11 @@ import os
 import re
 
 import pytest
+from labkit import labfile
 from labkit.errors import LabError
 
+from slurm.job import header, outcome
 from slurm.job import launcher as job_launcher
-from slurm.job import outcome
 from slurm.job import shape as job_shape
 from tests import environments
 
@@ -21,7 +22,9 @@ def slurm(tmp_path, monkeypatch):
     """A job of two nodes, as Slurm's variables tell it, with a scontrol that knows its nodes."""
     (tmp_path / "bin").mkdir()
     scontrol = tmp_path / "bin" / "scontrol"
-    scontrol.write_text('#!/bin/sh\n[ "$3" = "n[7-8]" ] && printf "n7\\nn8\\n"\n')
+    scontrol.write_text(
+        '#!/bin/sh\ncase $3 in "n[7-8]") echo n7; echo n8;; n7) echo n7;; *) exit 1; esac\n'
+    )
     scontrol.chmod(0o755)
     monkeypatch.setenv("PATH", f"{scontrol.parent}:{os.environ['PATH']}")
     return {"SLURM_JOB_ID": "5", "SLURM_JOB_NODELIST": "n[7-8]", "SLURM_TASKS_PER_NODE": "2,1"}
@@ -30,72 +33,84 @@ def slurm(tmp_path, monkeypatch):
 def test_the_shape_of_a_job(slurm):
     shape = job_shape.read(slurm | {"SLURM_GPUS_ON_NODE": "2"})
     assert (shape.hosts, shape.tasks, shape.ranks, shape.gpus) == (("n7", "n8"), (2, 1), 3, 2)
-    assert shape.places() == [("n7", 0), ("n7", 1), ("n8", 0)]
     with pytest.raises(LabError, match="This is no Slurm job"):
         job_shape.read({})
     with pytest.raises(LabError, match="scontrol cannot name the nodes 'm1'"):
         job_shape.read(slurm | {"SLURM_JOB_NODELIST": "m1"})
 
 
-def test_threads_are_the_jobs_cores_but_no_more_than_there_are(slurm, monkeypatch):
+@pytest.mark.parametrize(
+    ("variables", "threads"),
+    [
+        ({}, 1),
+        ({"SLURM_CPUS_PER_TASK": "3"}, 3),
+        ({"SLURM_CPUS_PER_TASK": "16"}, 4),
+        ({"SLURM_CPUS_PER_TASK": "16", "SITE": "tabletop"}, 2),  # 8 cores in all, for 3 ranks
+    ],
+)
+def test_threads_are_the_jobs_cores_but_no_more_than_there_are(
+    variables, threads, slurm, monkeypatch
+):
     monkeypatch.setattr(job_shape.world, "cores", lambda: 8)
-    assert job_shape.read(slurm).threads == 1
-    assert job_shape.read(slurm | {"SLURM_CPUS_PER_TASK": "3"}).threads == 3
-    assert job_shape.read(slurm | {"SLURM_CPUS_PER_TASK": "16"}).threads == 4
-    on_a_tabletop = slurm | {"SLURM_CPUS_PER_TASK": "16", "SITE": "tabletop"}
-    assert job_shape.read(on_a_tabletop).threads == 2, "8 cores of one machine for 3 ranks"
-    shape = job_shape.read(slurm | {"SLURM_CPUS_PER_TASK": "3"})
-    assert job_shape.environment(shape, ("A", "B"), {"A": "7"}) == {"B": "3"}
+    assert job_shape.read(slurm | variables).threads == threads
 
 
-def test_the_device_map_is_that_of_the_devices(slurm, tmp_path):
-    shape = job_shape.read(slurm | {"SLURM_GPUS_ON_NODE": "2"})
-    lines = job_shape.device_map(shape, dev=tmp_path)
-    assert [line.split() for line in lines[1:4]] == [
-        ["0", "n7", "0", "cpu"],
-        ["1", "n7", "1", "cpu"],
-        ["2", "n8", "0", "cpu"],
-    ]
-    assert "2 GPUs on each node, but this node has no NVIDIA device" in lines[4]
-    (tmp_path / "nvidia0").touch()
-    assert [line.split()[-1] for line in job_shape.device_map(shape, dev=tmp_path)[1:]] == [
-        "cuda:0",
-        "cuda:1",
-        "cuda:0",
-    ]
-
-
-@pytest.mark.parametrize("given", ["1", "a100:1"])
-def test_ranks_that_are_shown_one_gpu_each_have_it_as_the_first(given, slurm, tmp_path):
-    shape = job_shape.read(slurm | {"SLURM_GPUS_ON_NODE": "2", "SLURM_GPUS_PER_TASK": given})
-    (tmp_path / "nvidia0").touch()
-    lines = job_shape.device_map(shape, dev=tmp_path, root=tmp_path)
-    assert [line.split()[-1] for line in lines[1:4]] == ["cuda:0"] * 3
-    assert "each rank 1 GPU of its own" in lines[4]
+ALONE = {"SLURM_GPUS_PER_TASK": "1"}
 
 
 @pytest.mark.parametrize(
-    ("nodes", "says"),
+    ("variables", "driver", "devices"),
     [
-        ((3, 2, 1, 0), "GPU 0 on 3, GPU 1 on 2, GPU 2 on 1, GPU 3 on 0"),
-        ((0, 0, 1, 1), "GPU 2 on 1"),
-        ((0, 0), None),
-        ((-1, -1), None),
+        ({}, True, ("cpu", "cpu")),
+        ({"SLURM_GPUS_ON_NODE": "2"}, False, ("cpu", "cpu")),
+        ({"SLURM_GPUS_ON_NODE": "2"}, True, ("cuda:0, cuda:1", "cuda:0")),
+        # Each rank is shown one GPU alone, which is its first.
+        ({"SLURM_GPUS_ON_NODE": "2"} | ALONE, True, ("cuda:0, cuda:0", "cuda:0")),
+        ({"SLURM_GPUS_PER_TASK": "a100:1"}, True, ("cuda:0, cuda:0", "cuda:0")),
     ],
 )
-def test_gpus_far_from_their_ranks_cores_are_named(nodes, says, slurm, tmp_path):
-    """As on a DGX A100 or at Perlmutter, whose GPUs are numbered the other way round."""
-    (tmp_path / "nvidia0").touch()
-    for number, node in enumerate(nodes):
+def test_where_the_ranks_are(variables, driver, devices, slurm, tmp_path):
+    (tmp_path / "dev").mkdir()
+    if driver:
+        (tmp_path / "dev/nvidia0").touch()
+    shape = job_shape.read(slurm | variables)
+    assert header.places(shape, tmp_path) == [
+        f"n7: ranks 0, 1 on {devices[0]}, 1 thread for each",
+        f"n8: rank 2 on {devices[1]}, 1 thread for each",
+    ]
+
+
+LAB = labfile.Header(needs=("mpi",), ranks=4, minutes=5)
+
+
+@pytest.mark.parametrize(
+    ("variables", "nodes", "says"),
+    [
+        ({"LABKIT_MPI": "mpich"}, (), []),
+        ({"LABKIT_MPI": "openmpi"}, (), ["the site file says openmpi, but this is MPICH: "]),
+        ({"SLURM_JOB_NODELIST": "n7", "SLURM_TASKS_PER_NODE": "1"}, (), ["made for 4 ranks; "]),
+        ({"SLURM_GPUS_ON_NODE": "2"}, None, ["Slurm gives GPUs, but this node has no NVIDIA"]),
+        ({"SLURM_GPUS_ON_NODE": "2"}, (0, 0, 1, 1), []),
+        ({"SLURM_GPUS_ON_NODE": "2"}, (-1, -1), []),
+        # As on a DGX A100 or at Perlmutter, whose GPUs are numbered the other way round.
+        ({"SLURM_GPUS_ON_NODE": "2"}, (1, 0), ["(GPU 0 on 1, GPU 1 on 0, in the order of bus"]),
+    ],
+)
+def test_what_is_odd_about_a_job_is_noted(variables, nodes, says, slurm, tmp_path):
+    """nodes: those of the GPUs; None: of a machine without a driver."""
+    (tmp_path / "dev").mkdir()
+    if nodes is not None:
+        (tmp_path / "dev/nvidia0").touch()
+    for number, node in enumerate(nodes or ()):
         bus = f"0000:{number:02x}:00.0"
         (tmp_path / "proc/driver/nvidia/gpus" / bus).mkdir(parents=True)
         place = tmp_path / "sys/bus/pci/devices" / bus
         place.mkdir(parents=True)
         (place / "numa_node").write_text(f"{node}\n", encoding="ascii")
-    shape = job_shape.read(slurm | {"SLURM_GPUS_ON_NODE": str(len(nodes))})
-    text = "\n".join(job_shape.device_map(shape, dev=tmp_path, root=tmp_path))
-    assert says in text if says else "NUMA" not in text
-    assert ("do not rise" in text) == (nodes == (3, 2, 1, 0))
+    shape = job_shape.read(slurm | variables)
+    notes = list(header.notes(LAB, shape, variables, "MPICH", tmp_path))
+    assert len(notes) == len(says), notes
+    assert all(said in note for said, note in zip(says, notes, strict=True)), notes
 
 
 @pytest.fixture

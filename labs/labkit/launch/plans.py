@@ -107,7 +107,7 @@ _OPTIONS = {
         pages={"": mpis.MVAPICH2_GUIDE},
     ),
     "srun": _Options(
-        # Ranks fill node after node, as the table in a job's output says. One that fails ends all.
+        # Ranks fill node after node, as a job's first lines say. One that fails ends all.
         job="--nodes {nodes} --ntasks {ranks} --distribution=block --kill-on-bad-exit=1",
         # a rank sees its neighbours' GPUs too: MPI's and NCCL's IPC need it
         gpus="--gpu-bind=none",

@@ -59,7 +59,7 @@ GOALS = {
     "guide": "authoring guide LEARNERS",
     "rehearse": "authoring rehearse SITE NODES LABS PATIENCE",
     "release": "authoring release KEEP_ANSWERS?",
-    "container": "env.container EDITION BASE ARCHIVE OPTIONS",
+    "container": "env/container/build.sh EDITION BASE ARCHIVE OPTIONS*",
     "mvapich2": "env/mvapich2/build.sh SOURCE DEVICE",
     "tabletop": "slurm.tabletop up NODES BANDWIDTH LATENCY GPUS NAME",
     "tabletop-status": "slurm.tabletop status NAME",
@@ -74,7 +74,6 @@ GOALS = {
     "lab": "jupyter lab PORT",
     "kernel": "ipykernel install PREFIX",
 }
-_ON_ANY_PYTHON = ("container",)
 # The learners' archive (make release) has no solutions and no tests.
 _NEED_SOLUTIONS = ("labs", "new", "solve", "tour", "book", "guide", "rehearse", "release")
 _NEED_TESTS = ("test", "test-fast", "test-gpu", "lint", "setup-tests")
@@ -111,8 +110,7 @@ def command(goal, values):
         arguments += _kernel(values)
     if arguments[0].endswith(".sh"):
         return ["bash", os.path.join(ROOT, arguments[0]), *arguments[1:]]
-    python = sys.executable if goal in _ON_ANY_PYTHON else PYTHON
-    return [python, "-m", *arguments]
+    return [PYTHON, "-m", *arguments]
 
 
 def _arguments(goal, word, values):

@@ -58,41 +58,27 @@ def find(given: str | None, major: int, usual: Path = USUAL) -> Toolkit:
 
     Raises StepFailed when there is none, or only one of another major version.
     """
-    seen: list[Toolkit] = []
-    for nvcc in places(given, major, usual):
-        toolkit = look(nvcc)
-        if toolkit and toolkit.major == major:
+    if given:
+        files = [Path(given).expanduser().absolute() / "bin" / "nvcc"]
+        nowhere = f"CUDA_HOME={given} has no bin/nvcc that runs"
+    else:
+        in_path = shutil.which("nvcc")
+        numbered = sorted(usual.glob(f"cuda-{major}*/bin/nvcc"), reverse=True)
+        files = [*([Path(in_path)] if in_path else []), usual / "cuda" / "bin" / "nvcc", *numbered]
+        nowhere = f"nvcc is not in PATH, and {usual}/cuda has no bin/nvcc that runs"
+    seen = dict.fromkeys(filter(None, map(look, files)))
+    for toolkit in seen:
+        if toolkit.major == major:
             return toolkit
-        if toolkit and toolkit not in seen:
-            seen.append(toolkit)
-    cure = (
+    others = " and ".join(map(str, seen))
+    raise StepFailed(
+        f"there is {others}, but the pinned PyTorch is built for CUDA {major}"
+        if seen
+        else f"no CUDA toolkit: {nowhere}",
         f"Load a CUDA {major} module (`module avail cuda`) or set CUDA_HOME to the folder above"
         f" bin/nvcc; any {major}.x will do, and no package of PyPI brings it. On a machine without"
-        " GPUs: `make setup GPU_OPERATIONS=none`."
+        " GPUs: `make setup GPU_OPERATIONS=none`.",
     )
-    if seen:
-        others = " and ".join(map(str, seen))
-        raise StepFailed(
-            f"there is {others}, but the pinned PyTorch is built for CUDA {major}", cure
-        )
-    if given:
-        raise StepFailed(f"no CUDA toolkit: CUDA_HOME={given} has no bin/nvcc that runs", cure)
-    raise StepFailed(
-        f"no CUDA toolkit: nvcc is not in PATH, and {usual}/cuda has no bin/nvcc that runs", cure
-    )
-
-
-def places(given: str | None, major: int, usual: Path) -> list[Path]:
-    """Files that may be nvcc, in the order in which they are tried."""
-    if given:
-        return [Path(given).expanduser().absolute() / "bin" / "nvcc"]
-    in_path = shutil.which("nvcc")
-    numbered = sorted(usual.glob(f"cuda-{major}*/bin/nvcc"), key=_numbers, reverse=True)
-    return [*([Path(in_path)] if in_path else []), usual / "cuda" / "bin" / "nvcc", *numbered]
-
-
-def _numbers(path: Path) -> list[int]:
-    return [int(number) for number in re.findall(r"\d+", str(path))]
 
 
 def look(nvcc: Path) -> Toolkit | None:
@@ -113,17 +99,10 @@ def look(nvcc: Path) -> Toolkit | None:
 
 def _output(*command: str | Path) -> str:
     try:
-        answer = subprocess.run(
-            command,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            timeout=60,
-            check=False,
-        )
+        answer = subprocess.run(command, capture_output=True, text=True, timeout=60)
     except (OSError, subprocess.TimeoutExpired):
         return ""
-    return answer.stdout
+    return answer.stdout + answer.stderr
 
 
 def try_out(step: Step, toolkit: Toolkit, compiler: str, work: Path) -> None:
@@ -149,23 +128,16 @@ def try_out(step: Step, toolkit: Toolkit, compiler: str, work: Path) -> None:
         raise StepFailed(f"{toolkit} compiles nothing: {error.message}", cure, step.log) from None
 
 
-def driver() -> tuple[int, int] | None:
-    """The CUDA version that the driver here serves, as (12, 4); None where there is no driver."""
-    answer = subprocess.run(
-        [sys.executable, "-c", ASK_DRIVER], capture_output=True, text=True, timeout=60
-    )
-    if answer.returncode or not answer.stdout.strip().isdigit():
-        return None
-    return divmod(int(answer.stdout) // 10, 100)
-
-
 def check_driver(major: int) -> None:
     """Raise StepFailed where the driver is too old. None at all is no failure: login nodes have
     none."""
-    served = driver()
-    if served and 0 < served[0] < major:
+    said = _output(sys.executable, "-c", ASK_DRIVER).strip()
+    if not said.isdigit():
+        return
+    served, minor = divmod(int(said) // 10, 100)
+    if 0 < served < major:
         raise StepFailed(
-            f"the NVIDIA driver here serves CUDA {served[0]}.{served[1]}; the pinned PyTorch needs"
+            f"the NVIDIA driver here serves CUDA {served}.{minor}; the pinned PyTorch needs"
             f" {major}",
             f"It takes a driver from {DRIVERS[major]} on (`nvidia-smi` shows which one is here):"
             " ask the administrators for one, or set up on a machine of the kind that the jobs"
@@ -173,26 +145,18 @@ def check_driver(major: int) -> None:
         )
 
 
-def foreign_libraries(path: str) -> dict[str, list[str]]:
-    """Folder -> libraries of CUDA and NCCL in it, for the folders of an LD_LIBRARY_PATH."""
-    here = {}
-    for folder in path.split(os.pathsep):
-        names = [name for name in LIBRARIES if folder and any(Path(folder).glob(f"{name}*"))]
-        if names:
-            here[folder] = names
-    return here
-
-
 def warning_of_foreign_libraries(path: str) -> str:
     """What to say of an LD_LIBRARY_PATH that names another CUDA than PyTorch's; empty when it names
     none."""
-    here = foreign_libraries(path)
+    here = []
+    for folder in filter(None, path.split(os.pathsep)):
+        names = [name for name in LIBRARIES if any(Path(folder).glob(f"{name}*"))]
+        here += [f"{folder} with {', '.join(names)}"] if names else []
     if not here:
         return ""
-    folders = "; ".join(f"{folder} with {', '.join(names)}" for folder, names in here.items())
     return (
-        f"LD_LIBRARY_PATH names {folders}. PyTorch brings its own, and a job would mix the two:"
-        " load no CUDA, NCCL or cuDNN module in jobs. nvcc alone is needed, and only here:"
+        f"LD_LIBRARY_PATH names {'; '.join(here)}. PyTorch brings its own, and a job would mix the"
+        " two: load no CUDA, NCCL or cuDNN module in jobs. nvcc alone is needed, and only here:"
         " CUDA_HOME=… says where"
     )
 
@@ -282,12 +246,8 @@ def environment(
     env["HOROVOD_NCCL_INCLUDE"] = str(root / "include")
     env["HOROVOD_NCCL_LIB"] = str(linkable(root, work))
     env["HOROVOD_NCCL_LINK"] = "SHARED"
-    if nccl:
-        return env, [
-            RUNTIME,
-            *(str(path) for path in (root / "lib", root / "lib64") if path.is_dir()),
-        ]
-    return env, [RUNTIME, NCCL]
+    own = [str(path) for path in (root / "lib", root / "lib64") if path.is_dir()]
+    return env, [RUNTIME, *(own if nccl else [NCCL])]
 
 
 def lasting(

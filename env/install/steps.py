@@ -8,7 +8,6 @@ import re
 import signal
 import subprocess
 import sys
-import tarfile
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -22,70 +21,41 @@ DULL = re.compile(
     r" subprocess",
     re.I,
 )
-CURES = (
-    (
-        r"No space left on device",
-        (
-            "The disk is full: free some space, then run it again. About 6 GB are needed; 12 GB"
-            " where PyTorch comes with CUDA, as PyPI's for x86-64 does (TORCH_INDEX=URL adds an"
-            " index of PyTorch's CPU builds); 16 GB with GPU_OPERATIONS."
-        ),
+# What a failed command says -> what to do.
+CURES = {
+    r"No space left on device": (
+        "The disk is full: free some space, then run it again. About 6 GB are needed; 12 GB where"
+        " PyTorch comes with CUDA, as PyPI's for x86-64 does (TORCH_INDEX=URL adds an index of"
+        " PyTorch's CPU builds); 16 GB with GPU_OPERATIONS."
     ),
-    (
-        r"Temporary failure in name resolution|Name or service not"
-        r" known|NewConnectionError|ProxyError"
-        r"|Network is unreachable|Connection (timed out|refused)|Max retries exceeded|ReadTimeout",
-        (
-            "There is no way to the package index: check the network and the proxy (see `pip config"
-            " list`)."
-        ),
+    r"Temporary failure in name resolution|Name or service not known|NewConnectionError|ProxyError"
+    r"|Network is unreachable|Connection (timed out|refused)|Max retries exceeded|ReadTimeout": (
+        "There is no way to the package index: check the network and the proxy (see `pip config"
+        " list`)."
     ),
-    (
-        r"No matching distribution found|Could not find a version",
-        (
-            "The package index does not offer that version for this Python and machine. Linux on"
-            " x86-64 with Python 3.10 to 3.13 is supported; TORCH_INDEX=URL adds an index for"
-            " PyTorch."
-        ),
+    r"No matching distribution found|Could not find a version": (
+        "The package index does not offer that version for this Python and machine. Linux on x86-64"
+        " with Python 3.10 to 3.13 is supported; TORCH_INDEX=URL adds an index for PyTorch."
     ),
-    (
-        r"ResolutionImpossible|conflicting dependencies",
-        (
-            "The lock contradicts itself: run env/lock.sh anew (pip was given"
-            " .venv/setup-requirements.txt)."
-        ),
+    r"No module named '?(venv|ensurepip)|ensurepip is not available": (
+        "Python lacks its venv module: on Debian and Ubuntu `sudo apt-get install python3-venv`."
     ),
-    (
-        r"ensurepip is not available|No module named '?ensurepip",
-        "Python lacks its venv module: {venv}",
+    r"internal compiler error|Killed signal terminated|cc1plus.*killed|out of memory": (
+        "The compiler ran out of memory: run it again with MAKEFLAGS=-j1."
     ),
-    (
-        r"internal compiler error|Killed signal terminated|cc1plus.*killed|out of memory",
-        "The compiler ran out of memory: run it again with MAKEFLAGS=-j1.",
+    r"No CMAKE_CXX_COMPILER|is not able to compile|C\+\+ compiler|g\+\+: (command )?not found": (
+        "A C++ compiler is missing or broken: on Debian `sudo apt-get install g++ make patch`; on"
+        " Fedora g++ is `gcc-c++`."
     ),
-    (
-        r"No CMAKE_CXX_COMPILER|is not able to compile|C\+\+ compiler|g\+\+: (command )?not found",
-        "A C++ compiler is missing or broken: {compiler}",
+    r"Python\.h": (
+        "Python's headers are missing: on Debian `sudo apt-get install python3-dev`, on Fedora"
+        " `sudo dnf install python3-devel`."
     ),
-    (
-        r"Could NOT find MPI",
-        "CMake found no MPI: with MPI_HOME, that folder must hold bin/mpicxx and MPI's headers.",
+    r"Hunk #\d+ FAILED|can't find file to patch": (
+        "Horovod's sources are not those that env/horovod/patches are for: use the pinned version."
     ),
-    (r"Python\.h", "Python's headers are missing: {headers}"),
-    (
-        r"Hunk #\d+ FAILED|can't find file to patch",
-        "Horovod's sources are not those that env/horovod/patches are for: use the pinned version.",
-    ),
-    (
-        r"Permission denied|Read-only file system",
-        "A folder cannot be written: check who owns this checkout and the cache.",
-    ),
-)
-PACKAGES = {
-    "venv": "on Debian and Ubuntu `sudo apt-get install python3-venv`.",
-    "compiler": "on Debian `sudo apt-get install g++ make patch`; on Fedora g++ is `gcc-c++`.",
-    "headers": (
-        "on Debian `sudo apt-get install python3-dev`, on Fedora `sudo dnf install python3-devel`."
+    r"Permission denied|Read-only file system": (
+        "A folder cannot be written: check who owns this checkout and the cache."
     ),
 }
 
@@ -98,38 +68,9 @@ class StepFailed(Exception):
         self.message, self.cure, self.log = message, cure, log
 
 
-def exit_status(program: str, work: Callable[[], object]) -> int:
-    """Do a program's work: 0; 1 after StepFailed, whose sentences are said; 130 after Ctrl-C."""
-    try:
-        work()
-    except (StepFailed, OSError) as error:
-        failed = error if isinstance(error, StepFailed) else StepFailed(str(error))
-        print(f"\n{program}: {failed.message}", file=sys.stderr)
-        if failed.log and failed.log.exists():
-            print(f"  log:  {failed.log}", file=sys.stderr)
-        if failed.cure:
-            print(f"  cure: {failed.cure}", file=sys.stderr)
-        return 1
-    except KeyboardInterrupt:
-        print(f"\n{program}: interrupted; run it again to go on", file=sys.stderr)
-        return 130
-    return 0
-
-
-def unpack(archive: Path, folder: Path) -> None:
-    """Unpack a tar file; nothing in it lands outside of the folder, where this Python can see to
-    that."""
-    with tarfile.open(archive) as tar:
-        safe = {"filter": "data"} if hasattr(tarfile, "data_filter") else {}
-        tar.extractall(folder, **safe)
-
-
 def cure_for(text: str) -> str:
     """What to do about the failure that this output tells of; empty when it is an unknown one."""
-    for pattern, cure in CURES:
-        if re.search(pattern, text):
-            return cure.format(**PACKAGES)
-    return ""
+    return next((cure for pattern, cure in CURES.items() if re.search(pattern, text)), "")
 
 
 def telling_line(text: str) -> str:
@@ -149,7 +90,6 @@ class Step:
         self.start = time.monotonic()
         self.live = sys.stdout.isatty()
         self.shown = self.start
-        self.seconds = 0.0
         log.parent.mkdir(parents=True, exist_ok=True)
         log.write_text("", encoding="utf-8")
         print(self.label + " …", end="" if self.live else "\n", flush=True)
@@ -172,10 +112,9 @@ class Step:
             log.write(f"warning: {text}\n")
 
     def done(self, result: str = "") -> None:
-        """End the step: say what came of it and how long it took, which `seconds` then holds."""
-        self.seconds = time.monotonic() - self.start
+        """End the step: say what came of it and how long it took."""
         head = f"\r\033[K{self.label}" if self.live else "     "
-        print(f"{head} {result or 'done'} ({self.seconds:.1f} s)", flush=True)
+        print(f"{head} {result or 'done'} ({time.monotonic() - self.start:.1f} s)", flush=True)
 
     def run(
         self,

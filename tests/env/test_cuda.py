@@ -53,7 +53,7 @@ def path(tmp_path, monkeypatch) -> Path:
     ("under_usual", "in_path", "found"),
     [
         ({"real": "12.6.77"}, "real", "real"),  # a wrapper, as compilers of a cluster often are
-        ({"cuda": "13.0.88", "cuda-12.4": "12.4.131", "cuda-12.10": "12.10.5"}, "", "cuda-12.10"),
+        ({"cuda": "13.0.88", "cuda-12.4": "12.4.131", "cuda-12.8": "12.8.93"}, "", "cuda-12.8"),
         ({"cuda": "12.8.93", "module": "12.4.131"}, "module", "module"),
         ({"cuda": "12.8.93", "module": "13.0.88"}, "module", "cuda"),
     ],

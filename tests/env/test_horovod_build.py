@@ -14,8 +14,7 @@ from env.install.mpi import Mpi
 from env.install.steps import Step, StepFailed
 
 VERSIONS = {
-    "python": "3.11.7",
-    "tag": "cpython-311",
+    "python": "3.11",
     "torch": "2.13.0",
     "cuda": None,
     "tensorflow": "2.21.0",

@@ -192,8 +192,7 @@ GPU = {"GPU_OPERATIONS": "NCCL", "CUDA_HOME": "/opt/cuda"}
         ({"MPI_HOME": "/opt/mpi"}, {"MPI_HOME": "NONE"}, {}),
         ({"TORCH_INDEX": "https://host/cpu"}, {}, {"TORCH_INDEX": "https://host/cpu"}),
         # Python is not kept: the environment has it
-        ({"PYTHON": "python3.12"}, {}, {}),
-        ({"PYTHON": "python3.12"}, {"PYTHON": "python3.13"}, {"PYTHON": "python3.13"}),
+        (GPU, {"PYTHON": "python3.13"}, GPU),
     ],
 )
 def test_settings_are_kept_and_changed(tmp_path, settings, kept, given, chosen):
@@ -201,9 +200,8 @@ def test_settings_are_kept_and_changed(tmp_path, settings, kept, given, chosen):
     assert settings(**given) == chosen
 
 
-@pytest.mark.parametrize("text", ["{", "[]"])
-def test_kept_settings_that_cannot_be_read(tmp_path, settings, text):
-    (tmp_path / "settings.json").write_text(text, encoding="utf-8")
+def test_kept_settings_that_cannot_be_read(tmp_path, settings):
+    (tmp_path / "settings.json").write_text("{", encoding="utf-8")
     with pytest.raises(steps.StepFailed, match=r"settings\.json cannot be read") as failure:
         settings()
     assert "Remove that file" in failure.value.cure
@@ -244,7 +242,6 @@ def test_room_on_the_disk(tmp_path, monkeypatch, free, chosen, needed):
 )
 def test_cures(output, cure):
     assert cure in steps.cure_for(output)
-    assert bool(cure) == bool(steps.cure_for(output))
 
 
 def test_the_telling_line():
@@ -270,7 +267,7 @@ def test_a_bad_requirement(checkout, set_up):
     )
     done = set_up(PYTHON=sys.executable, PIP_NO_INDEX="1")
     assert done.returncode == 1
-    assert "step 3 (Packages) failed: ERROR: No matching distribution found" in done.stderr
+    assert "[3/7] Packages failed: ERROR: No matching distribution found" in done.stderr
     log = re.search(r"log:  (\S+)", done.stderr)[1]
     assert "no-such-package-of-the-labs" in Path(log).read_text(encoding="utf-8")
     assert "cure:" in done.stderr
@@ -301,8 +298,7 @@ def test_pip_offers_a_pytorch_without_cuda(checkout, set_up, tmp_path):
     )  # fmt: skip
     assert done.returncode == 1
     assert (
-        "step 3 (Packages) failed: pip brought PyTorch 2.10.0+cpu, a build without CUDA"
-        in done.stderr
+        "[3/7] Packages failed: pip brought PyTorch 2.10.0+cpu, a build without CUDA" in done.stderr
     )
     assert "cure: PyPI's for x86-64 is the one with CUDA." in done.stderr
     assert "Traceback" not in done.stderr
@@ -358,7 +354,8 @@ def stamp(root: Path, settings: dict[str, str]) -> None:
         "key": fingerprint(root, settings),
         "root": str(root),
         "mpi": "mpich wheel",
-        "settings": {"PYTHON": "python3.11", **settings},
+        "python": "python3.11",
+        "settings": settings,
         "wheels": {"host": "horovod.whl"},
     }
     (venv / "horovod-builds.json").write_text(json.dumps(builds), encoding="utf-8")
@@ -390,7 +387,7 @@ def test_another_setting_sets_up_again_and_says_with_what(already_set_up, set_up
     done = set_up(GPU_OPERATIONS="MPI")  # there is no such toolkit: it ends in the first step
     assert done.returncode == 1
     assert (
-        "step 1 (Look round) failed: no CUDA toolkit: CUDA_HOME=/opt/cuda has no bin/nvcc"
+        "[1/7] Look round failed: no CUDA toolkit: CUDA_HOME=/opt/cuda has no bin/nvcc"
         in done.stderr
     )
     assert 'with: GPU_OPERATIONS="NCCL MPI" CUDA_HOME=/opt/cuda' in done.stderr

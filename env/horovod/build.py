@@ -28,7 +28,7 @@ from env.horovod.flavours import OPERATIONS
 from env.install import debian
 from env.install.environment import pip, site_packages
 from env.install.mpi import Mpi
-from env.install.steps import Step, compile_progress, pip_progress
+from env.install.steps import Step
 
 VERSION = "0.28.1+hpdl1"  # this kit's, by patches/2-launcher.patch
 RELEASE = "0.28.1"
@@ -145,7 +145,6 @@ def fetch(step: Step, venv: Path, folder: Path) -> Path:
     source = ["--no-deps", "--no-binary", ":all:", "--no-build-isolation", "--require-hashes"]
     step.run(
         [*pip(venv), "download", *source, "--dest", folder, "-r", pinned],
-        progress=pip_progress,
         env=dict(os.environ, HOROVOD_SKIP_COMPILE="1"),
     )
     archive = folder / f"horovod-{RELEASE}.tar.gz"
@@ -186,7 +185,7 @@ def provide_wheel(
             names = sources.prepare(step, source, bool(versions["cuda"]))
             env = build_environment(mpi, venv, gpu_env, more_rpath)
             wheel = [*pip(venv), "wheel", "-v", "--no-deps", "--no-build-isolation", "--wheel-dir"]
-            step.run([*wheel, work / "out", source], env=env, progress=compile_progress)
+            step.run([*wheel, work / "out", source], env=env)
             story = json.dumps(parts | {"patches": names}, indent=1)
             (work / "out" / "built-from.json").write_text(story, encoding="utf-8")
             shutil.rmtree(place, ignore_errors=True)

@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 from env.install import debian, pythons
-from env.install.steps import Step, StepFailed, pip_progress
+from env.install.steps import Step, StepFailed
 from env.setup import SETTINGS
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -160,7 +160,7 @@ def install(step: Step, venv: Path, chosen: dict[str, str]) -> None:
     lock = venv / "setup-requirements.txt"
     lock.write_text(requirements(chosen), encoding="utf-8")
     index = ["--extra-index-url", chosen["TORCH_INDEX"]] if chosen.get("TORCH_INDEX") else []
-    step.run([*pip(venv), "install", "-r", lock, *index], progress=pip_progress)
+    step.run([*pip(venv), "install", "-r", lock, *index])
 
 
 def install_mpi4py(step: Step, venv: Path, env: dict[str, str]) -> None:
@@ -169,7 +169,7 @@ def install_mpi4py(step: Step, venv: Path, env: dict[str, str]) -> None:
     env = dict(env, CFLAGS="-O1 -g0")
     compiled = ["--no-binary", "mpi4py", "--no-cache-dir", "--no-deps", "--force-reinstall"]
     pinned = f"mpi4py=={locked({})['mpi4py']}"
-    step.run([*pip(venv), "install", *compiled, pinned], env=env, progress=pip_progress)
+    step.run([*pip(venv), "install", *compiled, pinned], env=env)
 
 
 def build_loopback(step: Step, venv: Path) -> None:

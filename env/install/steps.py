@@ -8,9 +8,8 @@ import re
 import signal
 import subprocess
 import sys
-import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 TELLING = re.compile(
@@ -122,16 +121,18 @@ class Step:
         *,
         env: dict[str, str] | None = None,
         cwd: Path | None = None,
-        progress: Callable[[str], str | None] | None = None,
-        timeout: float | None = None,
+        timeout: int | None = None,
     ) -> str:
-        """Run a command and return its output. Raises StepFailed when it fails."""
-        arguments = [str(argument) for argument in command]
+        """Run a command, for `timeout` seconds at most, and return its output. Raises StepFailed
+        when it fails."""
+        words = [str(word) for word in command]
+        limit = ["timeout", str(timeout)] if timeout else []
+        lines = []
         with self.log.open("a", encoding="utf-8") as log:
-            log.write("$ " + " ".join(arguments) + "\n")
+            log.write("$ " + " ".join(words) + "\n")
             try:
                 process = subprocess.Popen(
-                    arguments,
+                    [*limit, *words],
                     env=env,
                     cwd=cwd,
                     text=True,
@@ -143,56 +144,34 @@ class Step:
                 )
             except OSError as error:
                 raise StepFailed(
-                    f"cannot start {arguments[0]}: {error.strerror}", log=self.log
+                    f"cannot start {words[0]}: {error.strerror}", log=self.log
                 ) from None
-            lines = self._follow(process, log, progress, timeout)
+            try:
+                for line in process.stdout:
+                    lines.append(line)
+                    log.write(line)
+                    if news := progress(line):
+                        self.say(news)
+                process.wait()
+            finally:
+                if process.poll() is None:  # interrupted: no process of the step may outlive it
+                    os.killpg(process.pid, signal.SIGTERM)
+                    process.wait()
+                process.stdout.close()
         text = "".join(lines)
+        if timeout and process.returncode == 124:
+            raise StepFailed(f"no end after {timeout} s: {telling_line(text)}", log=self.log)
         if process.returncode:
             raise StepFailed(telling_line(text), cure_for(text), self.log)
         return text
 
-    def _follow(self, process, log, progress, timeout) -> list[str]:
-        """Read what the process says until it ends. Raises StepFailed when it takes too long."""
-        lines = []
-        too_late = threading.Event()
 
-        def end() -> None:
-            too_late.set()
-            os.killpg(process.pid, signal.SIGTERM)
-
-        clock = threading.Timer(timeout or threading.TIMEOUT_MAX, end)  # it may hang without a word
-        clock.daemon = True
-        clock.start()
-        try:
-            for line in process.stdout:
-                lines.append(line)
-                log.write(line)
-                news = progress(line) if progress else None
-                if news:
-                    self.say(news)
-            process.wait()
-        finally:
-            clock.cancel()
-            if process.poll() is None:  # interrupted: no process of the step may outlive it
-                os.killpg(process.pid, signal.SIGTERM)
-                process.wait()
-            process.stdout.close()
-        if too_late.is_set():
-            raise StepFailed(
-                f"no end after {timeout:.0f} s: {telling_line(''.join(lines))}", log=self.log
-            )
-        return lines
-
-
-def compile_progress(line: str) -> str | None:
-    """CMake's own percentage, from a line such as `[ 64%] Building CXX object …`."""
-    percentage = re.search(r"\[ *(\d+)%\] (\w+)", line)
-    return f"{percentage[1]} % {percentage[2].lower()}" if percentage else None
-
-
-def pip_progress(line: str) -> str | None:
-    """What pip is busy with."""
-    action = re.match(
+def progress(line: str) -> str:
+    """What pip is busy with, or CMake's own percentage, as in `[ 64%] Building CXX object …`; empty
+    for other lines."""
+    if found := re.search(r"\[ *(\d+)%\] (\w+)", line):
+        return f"{found[1]} % {found[2].lower()}"
+    found = re.match(
         r"\s*(Collecting|Downloading|Processing|Installing collected packages)[ :]*(\S*)", line
     )
-    return f"{action[1].lower()} {action[2].rsplit('/', 1)[-1]}" if action else None
+    return f"{found[1].lower()} {found[2].rsplit('/', 1)[-1]}" if found else ""

@@ -225,23 +225,15 @@ def say_ready(seconds: float, chosen: dict[str, str]) -> None:
 def for_tests() -> None:
     """See to what only the tests need: a browser, and Slurm. Where it may not be installed, say
     how."""
-    needs = [
-        ("Browser for the notebook test", "90-browser", "tests", not debian.browser()),
-        (
-            "Slurm for the tests of the tabletop cluster",
-            "91-slurm",
-            "tabletop",
-            bool(debian.lacks_slurm()),
-        ),
-    ]
-    for title, log, section, lacking in needs:
-        names = debian.packages(section)
-        if lacking and debian.may_install():
-            step = Step(1, 1, title, LOGS / f"{log}.log")
-            debian.install(step, names)
-            step.done()
-        elif lacking:
-            print(f"{title}: not here. To have it: {debian.command(names)}")
+    if debian.browser() and not debian.lacks_slurm():
+        return
+    names = debian.packages("tests") + debian.packages("tabletop")
+    if debian.may_install():
+        step = Step(1, 1, "Browser and Slurm for the tests", LOGS / "90-tests.log")
+        debian.install(step, names)
+        step.done()
+    else:
+        print(f"Tests that need a browser or Slurm are left out: {debian.command(names)}")
 
 
 def set_up(options: argparse.Namespace) -> None:

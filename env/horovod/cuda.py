@@ -114,18 +114,12 @@ def try_out(step: Step, toolkit: Toolkit, compiler: str, work: Path) -> None:
     try:
         step.run([nvcc, "-ccbin", compiler, "--cudart", "shared", "-o", work / "first", source])
     except StepFailed as error:
-        too_new = re.search(r"gcc versions later than (\d+)", error.message)
-        cure = (
-            "The toolkit must be complete, with its headers and libcudart.so: name another one by"
-            " CUDA_HOME."
-        )
-        if too_new:
-            older = too_new[1]
-            cure = (
-                f"This nvcc takes g++ up to {older}: name an older one, `CXX=g++-{older} make"
-                " setup …`."
-            )
-        raise StepFailed(f"{toolkit} compiles nothing: {error.message}", cure, step.log) from None
+        raise StepFailed(
+            f"{toolkit} compiles nothing: {error.message}",
+            "The toolkit must be complete, with its headers and libcudart.so, and g++ not too new"
+            " for it: CUDA_HOME=… names another toolkit, `CXX=g++-12 make setup …` another g++.",
+            step.log,
+        ) from None
 
 
 def check_driver(major: int) -> None:
@@ -203,18 +197,13 @@ def linkable(home: Path, work: Path) -> Path:
 def check_torch(cuda: str | None, version: str, toolkit: Toolkit) -> None:
     """Raise StepFailed unless the PyTorch that pip installed is built with this toolkit's major
     version."""
-    if cuda is None:
+    if not cuda or int(cuda.split(".")[0]) != toolkit.major:
+        kind = f"for CUDA {cuda}" if cuda else "without CUDA"
         raise StepFailed(
-            f"pip brought PyTorch {version}, a build without CUDA",
-            "PyPI's for x86-64 is the one with CUDA. `.venv/bin/python -m pip config list` shows"
-            " whether another index or folder offers this one; PIP_CONFIG_FILE=/dev/null leaves"
-            " such settings out, TORCH_INDEX=URL adds an index of PyTorch's CUDA builds.",
-        )
-    if int(cuda.split(".")[0]) != toolkit.major:
-        raise StepFailed(
-            f"pip brought PyTorch {version} for CUDA {cuda}, and there is {toolkit}",
-            "The two must have the same major version: leave TORCH_INDEX out, or name another"
-            " CUDA_HOME.",
+            f"pip brought PyTorch {version}, a build {kind}, and there is {toolkit}",
+            "The two must have the same major version, as PyPI's for x86-64 has. Leave TORCH_INDEX"
+            " out; `.venv/bin/python -m pip config list` shows whether another index or folder"
+            " offers this one, and PIP_CONFIG_FILE=/dev/null leaves such settings out.",
         )
 
 

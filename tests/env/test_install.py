@@ -97,12 +97,6 @@ def test_a_process_may_hold_the_cuda_runtime_of_its_mpi(tmp_path, monkeypatch):
     assert verify_ranks.doubled(found)[0] == "holds 2 libraries of MPI: /x/libmpi.so, /y/libmpi.so"
 
 
-def test_needed_by_asks_the_loader():
-    assert any(
-        Path(file).name.startswith("libc.so") for file in verify_ranks.needed_by(sys.executable)
-    )
-
-
 def test_a_job_verifies_where_a_login_node_may_not(tmp_path):
     (tmp_path / ".venv").mkdir()
     script = verify.write_job(tmp_path / ".venv", gpus=True)
@@ -244,13 +238,6 @@ def test_cures(output, cure):
     assert cure in steps.cure_for(output)
 
 
-def test_the_telling_line():
-    output = (
-        "Collecting x\nERROR: No matching distribution found for x\n[notice] a new pip is there\n\n"
-    )
-    assert steps.telling_line(output) == "ERROR: No matching distribution found for x"
-
-
 def test_a_command_that_hangs_without_a_word_is_ended(tmp_path):
     step = steps.Step(1, 1, "Two ranks", tmp_path / "log")
     began = time.monotonic()
@@ -297,10 +284,7 @@ def test_pip_offers_a_pytorch_without_cuda(checkout, set_up, tmp_path):
         PIP_FIND_LINKS=str(offered), PIP_CONFIG_FILE="/dev/null",
     )  # fmt: skip
     assert done.returncode == 1
-    assert (
-        "[3/7] Packages failed: pip brought PyTorch 2.10.0+cpu, a build without CUDA" in done.stderr
-    )
-    assert "cure: PyPI's for x86-64 is the one with CUDA." in done.stderr
+    assert "failed: pip brought PyTorch 2.10.0+cpu, a build without CUDA" in done.stderr
     assert "Traceback" not in done.stderr
     # the settings are kept: the next call goes on with them, and says so when it fails
     assert environment.kept(checkout / ".venv")["GPU_OPERATIONS"] == "NCCL"

@@ -171,10 +171,10 @@ def provide_wheel(
     root.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="build-", dir=root) as scratch:
         work = Path(scratch)
-        gpu_env, more_rpath = cuda.environment(
+        gpu_env, more_rpath, deciding = cuda.environment(
             OPERATIONS[flavour], toolkit, site_packages(venv), work / "nccl", nccl
         )
-        parts = inputs(versions, mpi, cuda.lasting(gpu_env, more_rpath, toolkit, nccl))
+        parts = inputs(versions, mpi, deciding)
         place = root / cache_key(parts)
         with (root / f"{place.name}.lock").open("w") as lock:
             wait_for(lock, "set-up is building the same wheel")

@@ -160,14 +160,11 @@ def nccl_home(given: str | None, site_packages: Path) -> Path:
     StepFailed."""
     home = Path(given).expanduser().absolute() if given else site_packages / "nvidia" / "nccl"
     if not (home / "include" / "nccl.h").exists():
-        cure = "Set NCCL_HOME to the folder above NCCL's include/ and lib/."
-        if not given:
-            cure = (
-                "PyTorch's CUDA build brings the headers in its package nvidia-nccl-cu12"
-                " (`.venv/bin/python -m pip list` shows what is here); NCCL_HOME=… names a site's"
-                " NCCL in its place."
-            )
-        raise StepFailed(f"no NCCL: {home} has no include/nccl.h", cure)
+        raise StepFailed(
+            f"no NCCL: {home} has no include/nccl.h",
+            "Set NCCL_HOME to the folder above NCCL's include/ and lib/, or leave it out: PyTorch's"
+            " CUDA build brings one in its package nvidia-nccl-cu12.",
+        )
     return home
 
 
@@ -178,20 +175,14 @@ def nccl_version(home: Path) -> str:
 
 
 def linkable(home: Path, work: Path) -> Path:
-    """A folder in which `-lnccl` finds NCCL: the wheel has only libnccl.so.2, so `work` gets a
-    link."""
-    folders = [home / name for name in ("lib", "lib64")]
-    for folder in folders:
-        if (folder / "libnccl.so").exists():
-            return folder
-    for folder in folders:
-        if (folder / "libnccl.so.2").exists():
-            work.mkdir(parents=True, exist_ok=True)
-            link = work / "libnccl.so"
-            link.unlink(missing_ok=True)
-            link.symlink_to(folder / "libnccl.so.2")
-            return work
-    raise StepFailed(f"{home} holds no libnccl.so", "Set NCCL_HOME to a complete NCCL.")
+    """`work`, with a link by which `-lnccl` finds this NCCL: the wheel has only libnccl.so.2."""
+    names = [f"{folder}/libnccl.so{end}" for end in ("", ".2") for folder in ("lib", "lib64")]
+    library = next((home / name for name in names if (home / name).exists()), None)
+    if library is None:
+        raise StepFailed(f"{home} holds no libnccl.so", "Set NCCL_HOME to a complete NCCL.")
+    work.mkdir()
+    (work / "libnccl.so").symlink_to(library)
+    return work
 
 
 def check_torch(cuda: str | None, version: str, toolkit: Toolkit) -> None:
@@ -213,46 +204,28 @@ def environment(
     site_packages: Path,
     work: Path,
     nccl: str | None = None,
-) -> tuple[dict[str, str], list[str]]:
-    """Variables for Horovod's build, and more folders for its run path; empty without a toolkit.
+) -> tuple[dict[str, str], list[str], dict[str, str]]:
+    """Variables for Horovod's build, more folders for its run path, and what of them decides what
+    the wheel is; all empty without a toolkit.
 
     operations: HOROVOD_GPU_OPERATIONS, or "" for the build whose GPU tensors travel through host
-    memory.
+    memory. work: a folder of this build, which is made if need be. A toolkit or an NCCL that was
+    renewed in its place is another one, so that their versions are among what decides.
     """
     if toolkit is None:
-        return {}, []
-    env = {
-        "HOROVOD_CUDA_HOME": str(toolkit.home),
-        "CUDA_HOME": str(toolkit.home),
-        "PATH": f"{toolkit.home / 'bin'}{os.pathsep}{os.environ.get('PATH', os.defpath)}",
-    }
+        return {}, [], {}
+    lasting = {"HOROVOD_CUDA_HOME": str(toolkit.home), "CUDA_HOME": str(toolkit.home)}
+    passing = {"PATH": f"{toolkit.home / 'bin'}{os.pathsep}{os.environ.get('PATH', os.defpath)}"}
+    rpath = [RUNTIME]
+    versions = {"nvcc": toolkit.version}
     if operations:
-        env["HOROVOD_GPU"] = "CUDA"
-        env["HOROVOD_GPU_OPERATIONS"] = operations
-    if operations != "NCCL":
-        return env, [RUNTIME]
-    root = nccl_home(nccl, site_packages)
-    env["HOROVOD_NCCL_INCLUDE"] = str(root / "include")
-    env["HOROVOD_NCCL_LIB"] = str(linkable(root, work))
-    env["HOROVOD_NCCL_LINK"] = "SHARED"
-    own = [str(path) for path in (root / "lib", root / "lib64") if path.is_dir()]
-    return env, [RUNTIME, *(own if nccl else [NCCL])]
-
-
-def lasting(
-    settings: dict[str, str], rpath: list[str], toolkit: Toolkit | None, nccl: str | None
-) -> dict[str, str]:
-    """The part of `environment` that decides what the wheel is, without this build's temporary
-    folders.
-
-    A toolkit or an NCCL that was renewed in its place is another one: their versions count.
-    """
-    if toolkit is None:
-        return {}
-    passing = ("PATH", "HOROVOD_NCCL_LIB", "HOROVOD_NCCL_INCLUDE")
-    lasts = {name: value for name, value in settings.items() if name not in passing}
-    lasts |= {"nvcc": toolkit.version, "rpath": ";".join(rpath)}
-    if "HOROVOD_NCCL_INCLUDE" in settings:
-        version = nccl_version(Path(settings["HOROVOD_NCCL_INCLUDE"]).parent)
-        lasts["nccl"] = f"{version} {nccl or 'wheel'}"
-    return lasts
+        lasting |= {"HOROVOD_GPU": "CUDA", "HOROVOD_GPU_OPERATIONS": operations}
+    if operations == "NCCL":
+        root = nccl_home(nccl, site_packages)
+        own = [str(path) for path in (root / "lib", root / "lib64") if path.is_dir()]
+        rpath += own if nccl else [NCCL]
+        lasting["HOROVOD_NCCL_LINK"] = "SHARED"
+        passing["HOROVOD_NCCL_INCLUDE"] = str(root / "include")
+        passing["HOROVOD_NCCL_LIB"] = str(linkable(root, work))
+        versions["nccl"] = f"{nccl_version(root)} {nccl or 'wheel'}"
+    return lasting | passing, rpath, lasting | versions | {"rpath": ";".join(rpath)}

@@ -8,6 +8,7 @@ import os
 import re
 import shutil
 import subprocess
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -205,7 +206,7 @@ def nccl(home: Path, library: str, version: tuple[int, int, int] = (2, 27, 5)) -
 def test_what_a_build_is_told(tmp_path, operations, given, rpath, names):
     wheel = nccl(tmp_path / "nvidia" / "nccl", "libnccl.so.2")
     site = nccl(tmp_path / "given", "libnccl.so")
-    env, folders = cuda.environment(
+    env, folders, _ = cuda.environment(
         operations, TOOLKIT, tmp_path, tmp_path / "work", str(site) if given else None
     )
     assert [folder.replace(f"{tmp_path}/", "") for folder in folders] == rpath
@@ -227,8 +228,9 @@ def key(
     folder: Path, toolkit: cuda.Toolkit, operations: str = "NCCL", given: str | None = None
 ) -> str:
     """The part of the cache's key that GPUs decide; `folder` holds an NCCL wheel."""
-    env, rpath = cuda.environment(operations, toolkit, folder, folder / "work", given)
-    return json.dumps(cuda.lasting(env, rpath, toolkit, given), sort_keys=True)
+    work = Path(tempfile.mkdtemp(dir=folder)) / "work"
+    deciding = cuda.environment(operations, toolkit, folder, work, given)[2]
+    return json.dumps(deciding, sort_keys=True)
 
 
 def test_a_toolkit_or_an_nccl_that_was_renewed_in_its_place_gives_another_key(tmp_path):
@@ -246,10 +248,8 @@ def test_a_toolkit_or_an_nccl_that_was_renewed_in_its_place_gives_another_key(tm
     assert os.environ["PATH"] not in keys[0]
 
 
-@pytest.mark.parametrize(
-    ("given", "cure"), [(None, "nvidia-nccl-cu12"), ("given", "Set NCCL_HOME")]
-)
-def test_without_nccl_it_is_told_where_to_get_it(tmp_path, given, cure):
+@pytest.mark.parametrize("given", [None, "given"])
+def test_without_nccl_it_is_told_where_to_get_it(tmp_path, given):
     with pytest.raises(StepFailed, match=r"no NCCL: .* has no include/nccl\.h") as failure:
         cuda.nccl_home(given and str(tmp_path / given), tmp_path)
-    assert cure in failure.value.cure
+    assert "Set NCCL_HOME" in failure.value.cure

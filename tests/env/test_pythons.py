@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import subprocess
 import sys
@@ -101,6 +102,11 @@ def test_an_old_python_hands_over_to_a_newer_one(checkout, tmp_path, answer, sai
         command, env={"PATH": str(tmp_path)}, capture_output=True, text=True, timeout=60
     )
     assert said.format(setup) in done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("file", ["env/setup.py", "env/install/pythons.py", "labs/labkit/make.py"])
+def test_an_old_python_can_read_what_begins(file):
+    ast.parse((ROOT / file).read_text(encoding="utf-8"), feature_version=(3, 6))  # of RHEL 8
 
 
 def test_make_begins_with_any_python_that_runs(tmp_path):

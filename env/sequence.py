@@ -19,16 +19,8 @@ from env.install.steps import Step, StepFailed
 VENV = environment.ROOT / ".venv"
 STAMP = VENV / "setup-stamp.json"
 LOGS = VENV / "setup-logs"
+VERIFY = "Two ranks"
 LOCK = environment.ROOT / ".setup.lock"  # not in .venv, which may be made anew while it is held
-TITLES = {
-    "look": "Look round",
-    "venv": "Virtual environment",
-    "packages": "Packages",
-    "mpi": "MPI",
-    "labkit": "labkit and its kernel",
-    "horovod": "Horovod",
-    "verify": "Two ranks",
-}
 
 
 def already(key: str) -> dict | None:
@@ -43,7 +35,7 @@ def already(key: str) -> dict | None:
 
 
 class Setup:
-    """Runs the steps; `step(name)` begins the next one.
+    """The steps, in `run`. Each returns what came of it, in a line.
 
     lab_first: JupyterLab is opened before Horovod is compiled, if it has to be.
     """
@@ -51,80 +43,43 @@ class Setup:
     def __init__(self, chosen: dict[str, str], lab_first: bool = False):
         self.chosen = chosen
         self.lab_first = lab_first
-        self.now: Step | None = None
+        self.builds = flavours.wanted(chosen.get("GPU_OPERATIONS", ""))
+        self.python = ""
         self.toolkit: Toolkit | None = None  # on a GPU machine, once it is found
-
-    def step(self, name: str) -> Step:
-        """Begin the step of that name, which its log has, too."""
-        number = list(TITLES).index(name) + 1
-        self.now = Step(number, len(TITLES), TITLES[name], LOGS / f"{number:02d}-{name}.log")
-        return self.now
-
-    def failed(self, error: StepFailed | OSError) -> StepFailed:
-        """That the step that is under way has failed, and with which settings."""
-        cause = error if isinstance(error, StepFailed) else StepFailed(str(error))
-        words = environment.in_words(self.chosen)
-        message = f"{self.now.label} failed: {cause.message}"
-        return StepFailed(message + (f"\n  with: {words}" if words else ""), cause.cure, cause.log)
+        self.mpi: mpi.Mpi | None = None
+        self.wheels: dict[str, str] = {}
 
     def run(self) -> dict:
         """All steps; returns the stamp's contents. Raises StepFailed."""
-        chosen = self.chosen
-        step = self.step("look")
-        builds = flavours.wanted(chosen.get("GPU_OPERATIONS", ""))
-        python = self._look(step)
-        found = [python, build.compiler(), *([str(self.toolkit)] if self.toolkit else [])]
-        step.done(", ".join(found))
-
-        STAMP.unlink(missing_ok=True)  # from here on the environment changes
-        step = self.step("venv")
-        environment.create(step, python, VENV, chosen)
-        environment.keep(VENV, chosen)
-        step.done(str(VENV.relative_to(environment.ROOT)))
-
-        step = self.step("packages")
-        environment.install(step, VENV, chosen)
-        if self.toolkit:
-            versions = build.read_versions(VENV)
-            cuda.check_torch(versions["cuda"], versions["torch"], self.toolkit)
-        step.done()
-
-        step = self.step("mpi")
-        library = mpi.find(VENV, chosen.get("MPI_HOME"))
-        if library.site:
-            own = library.environment(verify.clean_environment(VENV))
-            environment.install_mpi4py(step, VENV, own)
-            mpi.put_site_commands(library, VENV)
-        step.done(library.identity)
-
-        step = self.step("labkit")
-        environment.install_labkit(step, VENV)
-        environment.build_loopback(step, VENV)
-        step.done()
-
-        step = self.step("horovod")
-        wheels = {}
-        stories = []
-        for flavour in builds:
-            wheels[flavour], story = self._build(step, library, flavour)
-            stories.append(f"{flavour}: {story}" if self.toolkit else story)
-        flavours.keep_only(VENV, builds)
-        step.done("; ".join(stories))
-
-        step = self.step("verify")
-        if chosen.get("VERIFY"):
-            step.done(f"left to a job: sbatch {verify.write_job(VENV, bool(self.toolkit))}")
-        else:
-            verify_builds(step, builds)
+        steps = (
+            ("look", "Look round", self.look_round),
+            ("venv", "Virtual environment", self.make_environment),
+            ("packages", "Packages", self.install_packages),
+            ("mpi", "MPI", self.find_mpi),
+            ("labkit", "labkit and its kernel", self.install_labkit),
+            ("horovod", "Horovod", self.build_horovod),
+            ("verify", VERIFY, self.verify),
+        )
+        for number, (name, title, work) in enumerate(steps, 1):
+            step = Step(number, len(steps), title, LOGS / f"{number:02d}-{name}.log")
+            try:
+                step.done(work(step))
+            except (StepFailed, OSError) as error:
+                cause = error if isinstance(error, StepFailed) else StepFailed(str(error))
+                words = environment.in_words(self.chosen)
+                message = f"{step.label} failed: {cause.message}"
+                message += f"\n  with: {words}" if words else ""
+                raise StepFailed(message, cause.cure, cause.log) from None
         return {
             "root": str(environment.ROOT),
             "python": os.environ.get("PYTHON"),
-            "mpi": library.identity,
-            "settings": chosen,
-            "wheels": wheels,
+            "mpi": self.mpi.identity,
+            "settings": self.chosen,
+            "wheels": self.wheels,
         }
 
-    def _look(self, step: Step) -> str:
+    def look_round(self, step: Step) -> str:
+        """Find what the others need, before anything is fetched."""
         environment.check_room(environment.ROOT, VENV, self.chosen)
         if self.chosen.get("VERIFY") not in (None, "job"):
             raise StepFailed(
@@ -133,66 +88,110 @@ class Setup:
                 " back.",
             )
         try:
-            python = pythons.find(os.environ.get("PYTHON"), VENV)
+            self.python = pythons.find(os.environ.get("PYTHON"), VENV)
         except pythons.NoPython as error:
             raise StepFailed(*error.args) from None
         if self.chosen.get("MPI_HOME"):
-            mpi.site_home(self.chosen["MPI_HOME"])  # now, and not after gigabytes were fetched
-        missing = debian.missing_tools()
-        if missing and debian.may_install():
-            step.say(f"installing {' '.join(missing)}")
-            debian.install(step, debian.packages("setup"))
-        elif missing:
-            raise StepFailed(
-                f"{', '.join(missing)} not found, and Horovod must be compiled",
-                "Install them: on Fedora g++ is `gcc-c++`; all that Debian needs: "
-                + debian.command(debian.packages("setup")),
-            )
-        if self.chosen.get("GPU_OPERATIONS"):
-            self.toolkit = self._look_for_cuda(step)
-        return python
-
-    def _look_for_cuda(self, step: Step) -> Toolkit:
-        """What can be known before gigabytes are fetched: nvcc, driver, a site's NCCL."""
+            mpi.site_home(self.chosen["MPI_HOME"])
+        see_to_tools(step)
+        if not self.chosen.get("GPU_OPERATIONS"):
+            return f"{self.python}, {build.compiler()}"
         major = environment.cuda_major()
-        toolkit = cuda.find(self.chosen.get("CUDA_HOME"), major)
+        self.toolkit = cuda.find(self.chosen.get("CUDA_HOME"), major)
         with tempfile.TemporaryDirectory() as work:
-            cuda.try_out(step, toolkit, debian.compiler(), Path(work))
+            cuda.try_out(step, self.toolkit, debian.compiler(), Path(work))
         cuda.check_driver(major)
         if self.chosen.get("NCCL_HOME"):
             cuda.nccl_home(self.chosen["NCCL_HOME"], VENV)
         mixed = cuda.warning_of_foreign_libraries(os.environ.get("LD_LIBRARY_PATH", ""))
         if mixed:
             step.warn(mixed)
-        return toolkit
+        return f"{self.python}, {build.compiler()}, {self.toolkit}"
 
-    def _build(self, step: Step, library: mpi.Mpi, flavour: str) -> tuple[str, str]:
-        """See that this flavour of Horovod is in its folder; its wheel, and where it came from."""
+    def make_environment(self, step: Step) -> str:
+        """From here on the environment changes, so that the stamp goes."""
+        STAMP.unlink(missing_ok=True)
+        environment.create(step, self.python, VENV, self.chosen)
+        environment.keep(VENV, self.chosen)
+        return str(VENV.relative_to(environment.ROOT))
+
+    def install_packages(self, step: Step) -> str:
+        """Those of the lock; PyTorch must be of the toolkit's kind."""
+        environment.install(step, VENV, self.chosen)
         if self.toolkit:
-            step.say(f"build '{flavour}'")
-        story = []
+            versions = build.read_versions(VENV)
+            cuda.check_torch(versions["cuda"], versions["torch"], self.toolkit)
+        return "done"
+
+    def find_mpi(self, step: Step) -> str:
+        """The wheel's, or a site's, which gets an mpi4py of its own."""
+        self.mpi = mpi.find(VENV, self.chosen.get("MPI_HOME"))
+        if self.mpi.site:
+            own = self.mpi.environment(verify.clean_environment(VENV))
+            environment.install_mpi4py(step, VENV, own)
+            mpi.put_site_commands(self.mpi, VENV)
+        return self.mpi.identity
+
+    def install_labkit(self, step: Step) -> str:
+        """labkit, the kernel, and the library that keeps servers on the loopback address."""
+        environment.install_labkit(step, VENV)
+        environment.build_loopback(step, VENV)
+        return "done"
+
+    def build_horovod(self, step: Step) -> str:
+        """Each build that is wanted, compiled or from the cache, into its folder."""
+        compiled = []
 
         def before_compiling() -> None:
-            story.append("compiled")
+            compiled.append(flavour)
             if self.lab_first:
                 self.lab_first = False
                 behind.go_on(step, VENV)
 
+        stories = []
         nccl = self.chosen.get("NCCL_HOME")
-        wheel = build.provide_wheel(
-            step, VENV, library, flavour, self.toolkit, nccl, before_compiling
+        for flavour in self.builds:
+            if self.toolkit:
+                step.say(f"build '{flavour}'")
+            wheel = build.provide_wheel(
+                step, VENV, self.mpi, flavour, self.toolkit, nccl, before_compiling
+            )
+            flavours.install(step, VENV, flavour, wheel)
+            behind.stand_in(VENV).unlink(missing_ok=True)
+            self.wheels[flavour] = str(wheel)
+            cached = f"wheel from the cache, {wheel.parent.name}"
+            stories.append(f"{flavour}: {'compiled' if flavour in compiled else cached}")
+        flavours.keep_only(VENV, self.builds)
+        return "; ".join(stories)
+
+    def verify(self, step: Step) -> str:
+        """Two ranks with each build, here or in a job."""
+        if self.chosen.get("VERIFY"):
+            return f"left to a job: sbatch {verify.write_job(VENV, bool(self.toolkit))}"
+        return verify_builds(step, self.builds)
+
+
+def see_to_tools(step: Step) -> None:
+    """Install the programs that compile, as root on a Debian; else raise StepFailed where one is
+    missing."""
+    missing = debian.missing_tools()
+    if missing and debian.may_install():
+        step.say(f"installing {' '.join(missing)}")
+        debian.install(step, debian.packages("setup"))
+    elif missing:
+        raise StepFailed(
+            f"{', '.join(missing)} not found, and Horovod must be compiled",
+            "Install them: on Fedora g++ is `gcc-c++`; all that Debian needs: "
+            + debian.command(debian.packages("setup")),
         )
-        flavours.install(step, VENV, flavour, wheel)
-        behind.stand_in(VENV).unlink(missing_ok=True)
-        return str(wheel), (story or [f"wheel from the cache, {wheel.parent.name}"])[0]
 
 
-def verify_builds(step: Step, builds: Iterable[str]) -> None:
-    """Two ranks with each of these builds of Horovod. Raises StepFailed."""
+def verify_builds(step: Step, builds: Iterable[str]) -> str:
+    """Two ranks with each of these builds of Horovod; what was seen. Raises StepFailed."""
     answers = verify.two_ranks(step, VENV, {name: flavours.folder(VENV, name) for name in builds})
     for warning in verify.warnings(answers):
         step.warn(warning)
-    step.done(verify.in_words(answers))
+    return verify.in_words(answers)
 
 
 def verify_in_job() -> None:
@@ -200,7 +199,8 @@ def verify_in_job() -> None:
     if not STAMP.exists():
         raise StepFailed("the environment is not set up", "Run `make setup VERIFY=job` first.")
     wheels = json.loads(STAMP.read_text(encoding="utf-8"))["wheels"]
-    verify_builds(Step(1, 1, TITLES["verify"], LOGS / "verify-in-job.log"), wheels)
+    step = Step(1, 1, VERIFY, LOGS / "verify-in-job.log")
+    step.done(verify_builds(step, wheels))
 
 
 def in_use(stamp: dict) -> str:
@@ -248,11 +248,7 @@ def set_up(options: argparse.Namespace) -> None:
             print(f"already set up ({in_use(stamp)})")
         else:
             begun = time.monotonic()
-            setup = Setup(chosen, options.lab_first)
-            try:
-                result = setup.run() | {"key": key}
-            except (StepFailed, OSError) as error:
-                raise setup.failed(error) from None
+            result = Setup(chosen, options.lab_first).run() | {"key": key}
             STAMP.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
             say_ready(time.monotonic() - begun, chosen)
         if options.tests:

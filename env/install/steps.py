@@ -110,10 +110,10 @@ class Step:
         with self.log.open("a", encoding="utf-8") as log:
             log.write(f"warning: {text}\n")
 
-    def done(self, result: str = "") -> None:
+    def done(self, result: str = "done") -> None:
         """End the step: say what came of it and how long it took."""
         head = f"\r\033[K{self.label}" if self.live else "     "
-        print(f"{head} {result or 'done'} ({time.monotonic() - self.start:.1f} s)", flush=True)
+        print(f"{head} {result} ({time.monotonic() - self.start:.1f} s)", flush=True)
 
     def run(
         self,

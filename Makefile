@@ -5,7 +5,7 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 
 # Any Python begins; the set-up then looks for one that it can use, or says what to install.
-BOOT = $(or $(shell for name in python3.11 python3.12 python3.13 python3.10 python3; do \
+BOOT = $(or $(shell for name in python3 python3.1{0..9}; do \
 	"$$name" -c "" >/dev/null 2>&1 && echo "$$name" && break; done),$(error There is no python3 here: install it))
 RUN = @$(BOOT) labs/labkit/make.py
 PY := .venv/bin/python
@@ -76,13 +76,11 @@ $(filter-out container,$(GOALS)): setup
 # One more than there are cores: some tests wait, for Slurm or for ranks that hang.
 SOME_AT_A_TIME = -n $$(($$(nproc) + 1)) --no-loadscope-reorder
 
-test: setup-tests lint ## set up, then every test: all labs, on real ranks, in a real browser
-	@status=0; $(PY) -m pytest $(SOME_AT_A_TIME) -m "not alone" || status=$$?; \
-	$(PY) -m pytest -m alone || status=$$?; exit $$status
-
-test-fast: setup-tests lint ## the tests that take a moment (under 2 minutes)
-	@status=0; $(PY) -m pytest $(SOME_AT_A_TIME) -m "not slow and not alone" || status=$$?; \
-	$(PY) -m pytest -m "alone and not slow" || status=$$?; exit $$status
+test: ## set up, then every test: all labs, on real ranks, in a real browser
+test-fast: ONLY = and not slow ## the tests that take a moment (under 2 minutes)
+test test-fast: setup-tests lint
+	@status=0; $(PY) -m pytest $(SOME_AT_A_TIME) -m "not alone $(ONLY)" || status=$$?; \
+	$(PY) -m pytest -m "alone $(ONLY)" || status=$$?; exit $$status
 
 test-gpu: setup ## what needs a GPU: where tensors are, flop/s, the labs about GPUs [GPU_OPERATIONS=NCCL]
 	@$(PY) -m tests.gpu

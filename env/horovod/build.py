@@ -10,10 +10,12 @@ from __future__ import annotations
 
 import fcntl
 import hashlib
+import importlib.metadata
 import json
 import os
 import platform
 import re
+import runpy
 import shutil
 import subprocess
 import tempfile
@@ -23,8 +25,10 @@ from pathlib import Path
 from env.horovod import cuda, sources
 from env.horovod.cuda import Toolkit
 from env.horovod.flavours import OPERATIONS
+from env.install import debian
+from env.install.environment import pip, site_packages
 from env.install.mpi import Mpi
-from env.install.steps import PACKAGES, Step, StepFailed, compile_progress, pip_progress, unpack
+from env.install.steps import Step
 
 VERSION = "0.28.1+hpdl1"  # this kit's, by patches/2-launcher.patch
 RELEASE = "0.28.1"
@@ -38,7 +42,6 @@ SWITCHES = {
     "HOROVOD_WITHOUT_NVTX": "1",
 }
 CPU_FLAGS = ("f16c", "avx", "fma")  # those that Horovod uses for half precision and sums
-VERSIONS = Path(__file__).with_name("versions.py")
 
 
 def cache_root() -> Path:
@@ -47,10 +50,22 @@ def cache_root() -> Path:
     return Path(base) / "hpdl-labs" / "wheels"
 
 
-def read_versions(python: Path) -> dict[str, str | None]:
-    """What versions.py says of the environment of that Python."""
-    answer = subprocess.run([python, VERSIONS], capture_output=True, text=True, check=True)
-    return json.loads(answer.stdout)
+def read_versions(venv: Path) -> dict[str, str | None]:
+    """Versions in the environment: of Python, its packages, and of the CUDA that torch was built
+    with (None for a CPU build). Nothing is imported: that takes seconds."""
+    site = site_packages(venv)
+
+    def version(name: str) -> str | None:
+        found = importlib.metadata.distributions(name=name, path=[str(site)])
+        return next((package.version for package in found), None)
+
+    return {
+        "python": site.parent.name.removeprefix("python"),
+        "torch": version("torch"),
+        "cuda": runpy.run_path(str(site / "torch" / "version.py")).get("cuda"),
+        "numpy": version("numpy"),
+        "tensorflow": version("tensorflow-cpu") or version("tensorflow"),
+    }
 
 
 def arch_flags() -> str:
@@ -61,21 +76,9 @@ def arch_flags() -> str:
     return " ".join(f"-m{flag}" for flag in CPU_FLAGS if flag in flags_here)
 
 
-def compiler_path() -> str:
-    """The C++ compiler that CMake will take. Raises StepFailed when there is none, or no make."""
-    program = shutil.which(os.environ.get("CXX") or "c++") or shutil.which("g++")
-    if program is None or shutil.which("make") is None:
-        missing = "C++ compiler" if program is None else "make"
-        raise StepFailed(
-            f"no {missing} in PATH, and Horovod must be compiled",
-            f"Install it: {PACKAGES['compiler']}",
-        )
-    return program
-
-
 def compiler() -> str:
-    """The C++ compiler's first line of --version. Raises StepFailed when there is none."""
-    answer = subprocess.run([compiler_path(), "--version"], capture_output=True, text=True)
+    """The first line of what the C++ compiler says of itself."""
+    answer = subprocess.run([debian.compiler(), "--version"], capture_output=True, text=True)
     return answer.stdout.splitlines()[0]
 
 
@@ -86,7 +89,7 @@ def inputs(
     return {
         "sdist": SHA256,
         "sources": sources.digest(bool(versions["cuda"])),
-        "python": versions["tag"] + " " + versions["python"].rsplit(".", 1)[0],
+        "python": f"cpython-{versions['python'].replace('.', '')} {versions['python']}",
         "torch": versions["torch"],
         "tensorflow": versions["tensorflow"],
         "numpy": versions["numpy"],
@@ -134,31 +137,18 @@ def jobs() -> int:
     return max(1, min(len(os.sched_getaffinity(0)), int(memory)))
 
 
-def fetch(step: Step, python: Path, folder: Path) -> Path:
+def fetch(step: Step, venv: Path, folder: Path) -> Path:
     """Download the source distribution with pip, its hash checked, and unpack it; return the
     folder."""
     pinned = folder / "pinned.txt"
     pinned.write_text(f"horovod=={RELEASE} --hash=sha256:{SHA256}\n", encoding="utf-8")
+    source = ["--no-deps", "--no-binary", ":all:", "--no-build-isolation", "--require-hashes"]
     step.run(
-        [
-            python,
-            "-m",
-            "pip",
-            "download",
-            "--no-deps",
-            "--no-binary",
-            ":all:",
-            "--no-build-isolation",
-            "--require-hashes",
-            "--dest",
-            folder,
-            "-r",
-            pinned,
-        ],
-        progress=pip_progress,
+        [*pip(venv), "download", *source, "--dest", folder, "-r", pinned],
         env=dict(os.environ, HOROVOD_SKIP_COMPILE="1"),
     )
-    unpack(folder / f"horovod-{RELEASE}.tar.gz", folder)
+    archive = folder / f"horovod-{RELEASE}.tar.gz"
+    step.run(["tar", "--no-same-owner", "-xzf", archive, "-C", folder])
     return folder / f"horovod-{RELEASE}"
 
 
@@ -170,37 +160,37 @@ def provide_wheel(
     toolkit: Toolkit | None = None,
     nccl: str | None = None,
     before_compiling: Callable[[], None] = lambda: None,
-) -> tuple[Path, bool]:
-    """The wheel of this flavour for this environment, and whether it had to be compiled.
+) -> Path:
+    """The wheel of this flavour for this environment, compiled where the cache has none.
 
     toolkit: the site's CUDA on a GPU machine. nccl: NCCL_HOME, if it is not the wheel's NCCL that
-    is wanted. before_compiling: called where the cache has no such wheel.
+    is wanted. before_compiling: called before.
     """
-    python = venv / "bin" / "python"
-    versions = read_versions(python)
+    versions = read_versions(venv)
     root = cache_root()
     root.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="build-", dir=root) as scratch:
         work = Path(scratch)
-        gpu_env, more_rpath = cuda.environment(
-            OPERATIONS[flavour], toolkit, Path(versions["site"]), work / "nccl", nccl
+        gpu_env, more_rpath, deciding = cuda.environment(
+            OPERATIONS[flavour], toolkit, site_packages(venv), work / "nccl", nccl
         )
-        parts = inputs(versions, mpi, cuda.lasting(gpu_env, more_rpath, toolkit, nccl))
+        parts = inputs(versions, mpi, deciding)
         place = root / cache_key(parts)
         with (root / f"{place.name}.lock").open("w") as lock:
             wait_for(lock, "set-up is building the same wheel")
             if wheel := cached_wheel(place):
-                return wheel, False
+                return wheel
             before_compiling()
-            source = fetch(step, python, work)
+            source = fetch(step, venv, work)
             names = sources.prepare(step, source, bool(versions["cuda"]))
             env = build_environment(mpi, venv, gpu_env, more_rpath)
-            compile_into(step, python, source, work / "out", env)
+            wheel = [*pip(venv), "wheel", "-v", "--no-deps", "--no-build-isolation", "--wheel-dir"]
+            step.run([*wheel, work / "out", source], env=env)
             story = json.dumps(parts | {"patches": names}, indent=1)
             (work / "out" / "built-from.json").write_text(story, encoding="utf-8")
             shutil.rmtree(place, ignore_errors=True)
             os.replace(work / "out", place)
-    return cached_wheel(place), True
+    return cached_wheel(place)
 
 
 def wait_for(lock, other: str) -> None:
@@ -210,9 +200,3 @@ def wait_for(lock, other: str) -> None:
     except OSError:
         print(f"      another {other}; waiting for it", flush=True)
         fcntl.flock(lock, fcntl.LOCK_EX)
-
-
-def compile_into(step: Step, python: Path, source: Path, folder: Path, env: dict[str, str]) -> None:
-    """Compile the patched sources; leaves the wheel in the folder."""
-    pip_wheel = [python, "-m", "pip", "wheel", "-v", "--no-deps", "--no-build-isolation"]
-    step.run([*pip_wheel, "--wheel-dir", folder, source], env=env, progress=compile_progress)

@@ -58,41 +58,27 @@ def find(given: str | None, major: int, usual: Path = USUAL) -> Toolkit:
 
     Raises StepFailed when there is none, or only one of another major version.
     """
-    seen: list[Toolkit] = []
-    for nvcc in places(given, major, usual):
-        toolkit = look(nvcc)
-        if toolkit and toolkit.major == major:
+    if given:
+        files = [Path(given).expanduser().absolute() / "bin" / "nvcc"]
+        nowhere = f"CUDA_HOME={given} has no bin/nvcc that runs"
+    else:
+        in_path = shutil.which("nvcc")
+        numbered = sorted(usual.glob(f"cuda-{major}*/bin/nvcc"), reverse=True)
+        files = [*([Path(in_path)] if in_path else []), usual / "cuda" / "bin" / "nvcc", *numbered]
+        nowhere = f"nvcc is not in PATH, and {usual}/cuda has no bin/nvcc that runs"
+    seen = dict.fromkeys(filter(None, map(look, files)))
+    for toolkit in seen:
+        if toolkit.major == major:
             return toolkit
-        if toolkit and toolkit not in seen:
-            seen.append(toolkit)
-    cure = (
+    others = " and ".join(map(str, seen))
+    raise StepFailed(
+        f"there is {others}, but the pinned PyTorch is built for CUDA {major}"
+        if seen
+        else f"no CUDA toolkit: {nowhere}",
         f"Load a CUDA {major} module (`module avail cuda`) or set CUDA_HOME to the folder above"
         f" bin/nvcc; any {major}.x will do, and no package of PyPI brings it. On a machine without"
-        " GPUs: `make setup GPU_OPERATIONS=none`."
+        " GPUs: `make setup GPU_OPERATIONS=none`.",
     )
-    if seen:
-        others = " and ".join(map(str, seen))
-        raise StepFailed(
-            f"there is {others}, but the pinned PyTorch is built for CUDA {major}", cure
-        )
-    if given:
-        raise StepFailed(f"no CUDA toolkit: CUDA_HOME={given} has no bin/nvcc that runs", cure)
-    raise StepFailed(
-        f"no CUDA toolkit: nvcc is not in PATH, and {usual}/cuda has no bin/nvcc that runs", cure
-    )
-
-
-def places(given: str | None, major: int, usual: Path) -> list[Path]:
-    """Files that may be nvcc, in the order in which they are tried."""
-    if given:
-        return [Path(given).expanduser().absolute() / "bin" / "nvcc"]
-    in_path = shutil.which("nvcc")
-    numbered = sorted(usual.glob(f"cuda-{major}*/bin/nvcc"), key=_numbers, reverse=True)
-    return [*([Path(in_path)] if in_path else []), usual / "cuda" / "bin" / "nvcc", *numbered]
-
-
-def _numbers(path: Path) -> list[int]:
-    return [int(number) for number in re.findall(r"\d+", str(path))]
 
 
 def look(nvcc: Path) -> Toolkit | None:
@@ -113,17 +99,10 @@ def look(nvcc: Path) -> Toolkit | None:
 
 def _output(*command: str | Path) -> str:
     try:
-        answer = subprocess.run(
-            command,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            timeout=60,
-            check=False,
-        )
+        answer = subprocess.run(command, capture_output=True, text=True, timeout=60)
     except (OSError, subprocess.TimeoutExpired):
         return ""
-    return answer.stdout
+    return answer.stdout + answer.stderr
 
 
 def try_out(step: Step, toolkit: Toolkit, compiler: str, work: Path) -> None:
@@ -135,37 +114,24 @@ def try_out(step: Step, toolkit: Toolkit, compiler: str, work: Path) -> None:
     try:
         step.run([nvcc, "-ccbin", compiler, "--cudart", "shared", "-o", work / "first", source])
     except StepFailed as error:
-        too_new = re.search(r"gcc versions later than (\d+)", error.message)
-        cure = (
-            "The toolkit must be complete, with its headers and libcudart.so: name another one by"
-            " CUDA_HOME."
-        )
-        if too_new:
-            older = too_new[1]
-            cure = (
-                f"This nvcc takes g++ up to {older}: name an older one, `CXX=g++-{older} make"
-                " setup …`."
-            )
-        raise StepFailed(f"{toolkit} compiles nothing: {error.message}", cure, step.log) from None
-
-
-def driver() -> tuple[int, int] | None:
-    """The CUDA version that the driver here serves, as (12, 4); None where there is no driver."""
-    answer = subprocess.run(
-        [sys.executable, "-c", ASK_DRIVER], capture_output=True, text=True, timeout=60
-    )
-    if answer.returncode or not answer.stdout.strip().isdigit():
-        return None
-    return divmod(int(answer.stdout) // 10, 100)
+        raise StepFailed(
+            f"{toolkit} compiles nothing: {error.message}",
+            "The toolkit must be complete, with its headers and libcudart.so, and g++ not too new"
+            " for it: CUDA_HOME=… names another toolkit, `CXX=g++-12 make setup …` another g++.",
+            step.log,
+        ) from None
 
 
 def check_driver(major: int) -> None:
     """Raise StepFailed where the driver is too old. None at all is no failure: login nodes have
     none."""
-    served = driver()
-    if served and 0 < served[0] < major:
+    said = _output(sys.executable, "-c", ASK_DRIVER).strip()
+    if not said.isdigit():
+        return
+    served, minor = divmod(int(said) // 10, 100)
+    if 0 < served < major:
         raise StepFailed(
-            f"the NVIDIA driver here serves CUDA {served[0]}.{served[1]}; the pinned PyTorch needs"
+            f"the NVIDIA driver here serves CUDA {served}.{minor}; the pinned PyTorch needs"
             f" {major}",
             f"It takes a driver from {DRIVERS[major]} on (`nvidia-smi` shows which one is here):"
             " ask the administrators for one, or set up on a machine of the kind that the jobs"
@@ -173,26 +139,18 @@ def check_driver(major: int) -> None:
         )
 
 
-def foreign_libraries(path: str) -> dict[str, list[str]]:
-    """Folder -> libraries of CUDA and NCCL in it, for the folders of an LD_LIBRARY_PATH."""
-    here = {}
-    for folder in path.split(os.pathsep):
-        names = [name for name in LIBRARIES if folder and any(Path(folder).glob(f"{name}*"))]
-        if names:
-            here[folder] = names
-    return here
-
-
 def warning_of_foreign_libraries(path: str) -> str:
     """What to say of an LD_LIBRARY_PATH that names another CUDA than PyTorch's; empty when it names
     none."""
-    here = foreign_libraries(path)
+    here = []
+    for folder in filter(None, path.split(os.pathsep)):
+        names = [name for name in LIBRARIES if any(Path(folder).glob(f"{name}*"))]
+        here += [f"{folder} with {', '.join(names)}"] if names else []
     if not here:
         return ""
-    folders = "; ".join(f"{folder} with {', '.join(names)}" for folder, names in here.items())
     return (
-        f"LD_LIBRARY_PATH names {folders}. PyTorch brings its own, and a job would mix the two:"
-        " load no CUDA, NCCL or cuDNN module in jobs. nvcc alone is needed, and only here:"
+        f"LD_LIBRARY_PATH names {'; '.join(here)}. PyTorch brings its own, and a job would mix the"
+        " two: load no CUDA, NCCL or cuDNN module in jobs. nvcc alone is needed, and only here:"
         " CUDA_HOME=… says where"
     )
 
@@ -202,14 +160,11 @@ def nccl_home(given: str | None, site_packages: Path) -> Path:
     StepFailed."""
     home = Path(given).expanduser().absolute() if given else site_packages / "nvidia" / "nccl"
     if not (home / "include" / "nccl.h").exists():
-        cure = "Set NCCL_HOME to the folder above NCCL's include/ and lib/."
-        if not given:
-            cure = (
-                "PyTorch's CUDA build brings the headers in its package nvidia-nccl-cu12"
-                " (`.venv/bin/python -m pip list` shows what is here); NCCL_HOME=… names a site's"
-                " NCCL in its place."
-            )
-        raise StepFailed(f"no NCCL: {home} has no include/nccl.h", cure)
+        raise StepFailed(
+            f"no NCCL: {home} has no include/nccl.h",
+            "Set NCCL_HOME to the folder above NCCL's include/ and lib/, or leave it out: PyTorch's"
+            " CUDA build brings one in its package nvidia-nccl-cu12.",
+        )
     return home
 
 
@@ -220,37 +175,26 @@ def nccl_version(home: Path) -> str:
 
 
 def linkable(home: Path, work: Path) -> Path:
-    """A folder in which `-lnccl` finds NCCL: the wheel has only libnccl.so.2, so `work` gets a
-    link."""
-    folders = [home / name for name in ("lib", "lib64")]
-    for folder in folders:
-        if (folder / "libnccl.so").exists():
-            return folder
-    for folder in folders:
-        if (folder / "libnccl.so.2").exists():
-            work.mkdir(parents=True, exist_ok=True)
-            link = work / "libnccl.so"
-            link.unlink(missing_ok=True)
-            link.symlink_to(folder / "libnccl.so.2")
-            return work
-    raise StepFailed(f"{home} holds no libnccl.so", "Set NCCL_HOME to a complete NCCL.")
+    """`work`, with a link by which `-lnccl` finds this NCCL: the wheel has only libnccl.so.2."""
+    names = [f"{folder}/libnccl.so{end}" for end in ("", ".2") for folder in ("lib", "lib64")]
+    library = next((home / name for name in names if (home / name).exists()), None)
+    if library is None:
+        raise StepFailed(f"{home} holds no libnccl.so", "Set NCCL_HOME to a complete NCCL.")
+    work.mkdir()
+    (work / "libnccl.so").symlink_to(library)
+    return work
 
 
 def check_torch(cuda: str | None, version: str, toolkit: Toolkit) -> None:
     """Raise StepFailed unless the PyTorch that pip installed is built with this toolkit's major
     version."""
-    if cuda is None:
+    if not cuda or int(cuda.split(".")[0]) != toolkit.major:
+        kind = f"for CUDA {cuda}" if cuda else "without CUDA"
         raise StepFailed(
-            f"pip brought PyTorch {version}, a build without CUDA",
-            "PyPI's for x86-64 is the one with CUDA. `.venv/bin/python -m pip config list` shows"
-            " whether another index or folder offers this one; PIP_CONFIG_FILE=/dev/null leaves"
-            " such settings out, TORCH_INDEX=URL adds an index of PyTorch's CUDA builds.",
-        )
-    if int(cuda.split(".")[0]) != toolkit.major:
-        raise StepFailed(
-            f"pip brought PyTorch {version} for CUDA {cuda}, and there is {toolkit}",
-            "The two must have the same major version: leave TORCH_INDEX out, or name another"
-            " CUDA_HOME.",
+            f"pip brought PyTorch {version}, a build {kind}, and there is {toolkit}",
+            "The two must have the same major version, as PyPI's for x86-64 has. Leave TORCH_INDEX"
+            " out; `.venv/bin/python -m pip config list` shows whether another index or folder"
+            " offers this one, and PIP_CONFIG_FILE=/dev/null leaves such settings out.",
         )
 
 
@@ -260,50 +204,28 @@ def environment(
     site_packages: Path,
     work: Path,
     nccl: str | None = None,
-) -> tuple[dict[str, str], list[str]]:
-    """Variables for Horovod's build, and more folders for its run path; empty without a toolkit.
+) -> tuple[dict[str, str], list[str], dict[str, str]]:
+    """Variables for Horovod's build, more folders for its run path, and what of them decides what
+    the wheel is; all empty without a toolkit.
 
     operations: HOROVOD_GPU_OPERATIONS, or "" for the build whose GPU tensors travel through host
-    memory.
+    memory. work: a folder of this build, which is made if need be. A toolkit or an NCCL that was
+    renewed in its place is another one, so that their versions are among what decides.
     """
     if toolkit is None:
-        return {}, []
-    env = {
-        "HOROVOD_CUDA_HOME": str(toolkit.home),
-        "CUDA_HOME": str(toolkit.home),
-        "PATH": f"{toolkit.home / 'bin'}{os.pathsep}{os.environ.get('PATH', os.defpath)}",
-    }
+        return {}, [], {}
+    lasting = {"HOROVOD_CUDA_HOME": str(toolkit.home), "CUDA_HOME": str(toolkit.home)}
+    passing = {"PATH": f"{toolkit.home / 'bin'}{os.pathsep}{os.environ.get('PATH', os.defpath)}"}
+    rpath = [RUNTIME]
+    versions = {"nvcc": toolkit.version}
     if operations:
-        env["HOROVOD_GPU"] = "CUDA"
-        env["HOROVOD_GPU_OPERATIONS"] = operations
-    if operations != "NCCL":
-        return env, [RUNTIME]
-    root = nccl_home(nccl, site_packages)
-    env["HOROVOD_NCCL_INCLUDE"] = str(root / "include")
-    env["HOROVOD_NCCL_LIB"] = str(linkable(root, work))
-    env["HOROVOD_NCCL_LINK"] = "SHARED"
-    if nccl:
-        return env, [
-            RUNTIME,
-            *(str(path) for path in (root / "lib", root / "lib64") if path.is_dir()),
-        ]
-    return env, [RUNTIME, NCCL]
-
-
-def lasting(
-    settings: dict[str, str], rpath: list[str], toolkit: Toolkit | None, nccl: str | None
-) -> dict[str, str]:
-    """The part of `environment` that decides what the wheel is, without this build's temporary
-    folders.
-
-    A toolkit or an NCCL that was renewed in its place is another one: their versions count.
-    """
-    if toolkit is None:
-        return {}
-    passing = ("PATH", "HOROVOD_NCCL_LIB", "HOROVOD_NCCL_INCLUDE")
-    lasts = {name: value for name, value in settings.items() if name not in passing}
-    lasts |= {"nvcc": toolkit.version, "rpath": ";".join(rpath)}
-    if "HOROVOD_NCCL_INCLUDE" in settings:
-        version = nccl_version(Path(settings["HOROVOD_NCCL_INCLUDE"]).parent)
-        lasts["nccl"] = f"{version} {nccl or 'wheel'}"
-    return lasts
+        lasting |= {"HOROVOD_GPU": "CUDA", "HOROVOD_GPU_OPERATIONS": operations}
+    if operations == "NCCL":
+        root = nccl_home(nccl, site_packages)
+        own = [str(path) for path in (root / "lib", root / "lib64") if path.is_dir()]
+        rpath += own if nccl else [NCCL]
+        lasting["HOROVOD_NCCL_LINK"] = "SHARED"
+        passing["HOROVOD_NCCL_INCLUDE"] = str(root / "include")
+        passing["HOROVOD_NCCL_LIB"] = str(linkable(root, work))
+        versions["nccl"] = f"{nccl_version(root)} {nccl or 'wheel'}"
+    return lasting | passing, rpath, lasting | versions | {"rpath": ";".join(rpath)}

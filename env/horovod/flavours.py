@@ -14,6 +14,7 @@ import json
 import shutil
 from pathlib import Path
 
+from env.install.environment import pip, site_packages
 from env.install.steps import Step, StepFailed
 
 OPERATIONS = {"host": "", "nccl": "NCCL", "mpi": "MPI"}
@@ -37,7 +38,7 @@ def wanted(operations: str) -> list[str]:
 
 def folder(venv: Path, flavour: str) -> Path:
     """The folder that holds this build's package `horovod`."""
-    site = next(venv.glob("lib/python3.*/site-packages"))
+    site = site_packages(venv)
     return site if flavour == DEFAULT else site.with_name(f"horovod-{flavour}")
 
 
@@ -55,12 +56,11 @@ def install(step: Step, venv: Path, flavour: str, wheel: Path) -> None:
     place = folder(venv, flavour)
     if is_installed(place, wheel):
         return
-    pip = [venv / "bin" / "python", "-m", "pip", "install", "--no-deps", "--no-input"]
     if flavour == DEFAULT:
-        step.run([*pip, "--force-reinstall", wheel])
+        step.run([*pip(venv), "install", "--no-deps", "--force-reinstall", wheel])
         return
     shutil.rmtree(place, ignore_errors=True)
-    step.run([*pip, "--target", place, wheel])
+    step.run([*pip(venv), "install", "--no-deps", "--target", place, wheel])
 
 
 def keep_only(venv: Path, names: list[str]) -> None:
@@ -69,13 +69,8 @@ def keep_only(venv: Path, names: list[str]) -> None:
     for place in venv.glob("lib/python3.*/horovod-*"):
         if place not in places.values():
             shutil.rmtree(place)
-    text = json.dumps(
-        {
-            "default": DEFAULT,
-            "folders": {name: str(place.relative_to(venv)) for name, place in places.items()},
-        },
-        indent=1,
-    )
+    folders = {name: str(place.relative_to(venv)) for name, place in places.items()}
+    text = json.dumps({"default": DEFAULT, "folders": folders}, indent=1)
     (venv / LIST).write_text(text + "\n", encoding="utf-8")
 
 

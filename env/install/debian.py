@@ -25,10 +25,14 @@ def packages(section: str) -> list[str]:
     return names
 
 
+def compiler() -> str | None:
+    """The C++ compiler that CMake will take."""
+    return shutil.which(os.environ.get("CXX") or "c++") or shutil.which("g++")
+
+
 def missing_tools() -> list[str]:
     """Programs that the set-up itself needs and that are not in PATH."""
-    compiler = shutil.which(os.environ.get("CXX") or "c++") or shutil.which("g++")
-    found = {"g++": compiler, "make": shutil.which("make"), "patch": shutil.which("patch")}
+    found = {"g++": compiler(), "make": shutil.which("make"), "patch": shutil.which("patch")}
     return [name for name, path in found.items() if not path]
 
 

@@ -10,20 +10,12 @@ import shutil
 import sys
 from pathlib import Path
 
-from env.install import pythons
-from env.install.steps import PACKAGES, Step, StepFailed, pip_progress
+from env.install import debian, pythons
+from env.install.steps import Step, StepFailed
+from env.setup import SETTINGS
 
 ROOT = Path(__file__).resolve().parents[2]
 ENV = ROOT / "env"
-SETTINGS = (
-    "PYTHON",
-    "MPI_HOME",
-    "GPU_OPERATIONS",
-    "NCCL_HOME",
-    "CUDA_HOME",
-    "TORCH_INDEX",
-    "VERIFY",
-)
 # They belong to GPU_OPERATIONS; modules set them for other purposes.
 WITH_GPU = ("NCCL_HOME", "CUDA_HOME")
 KEPT = "settings.json"  # in the environment's folder, and gone with it
@@ -36,16 +28,16 @@ NEEDED_BYTES_GPU = 16e9  # the environment is 10 GB, and pip unpacks 5 GB that i
 
 def settings(venv: Path) -> dict[str, str]:
     """What the set-up is to go by: the settings of this call, and for all others those that were
-    kept.
+    kept. PYTHON is not among them: the environment itself keeps that.
 
     The value `none` takes a kept setting back. GPU_OPERATIONS adds to those that are kept.
     CUDA_HOME and NCCL_HOME count where GPU_OPERATIONS is given beside them, or as they are kept.
     """
-    given = {name: os.environ[name] for name in SETTINGS if os.environ.get(name)}
-    if "GPU_OPERATIONS" not in given:
-        given = {name: value for name, value in given.items() if name not in WITH_GPU}
+    names = [name for name in SETTINGS if os.environ.get(name) and name != "PYTHON"]
+    if "GPU_OPERATIONS" not in names:
+        names = [name for name in names if name not in WITH_GPU]
     before = kept(venv)
-    chosen = before | given
+    chosen = before | {name: os.environ[name] for name in names}
     chosen = {name: value for name, value in chosen.items() if value.lower() != NONE}
     if "GPU_OPERATIONS" not in chosen:
         return {name: value for name, value in chosen.items() if name not in WITH_GPU}
@@ -56,43 +48,35 @@ def settings(venv: Path) -> dict[str, str]:
 
 def kept(venv: Path) -> dict[str, str]:
     """The settings of an earlier set-up. Raises StepFailed when their file cannot be read."""
+    file = venv / KEPT
     try:
-        values = json.loads((venv / KEPT).read_text(encoding="utf-8"))
-        return {name: str(value) for name, value in values.items() if name in SETTINGS}
-    except FileNotFoundError:
-        return {}
-    except (OSError, ValueError, AttributeError):
+        return json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
+    except ValueError:
         raise StepFailed(
-            f"{venv / KEPT} cannot be read", "Remove that file, and give the settings again."
+            f"{file} cannot be read", "Remove that file, and give the settings again."
         ) from None
 
 
 def keep(venv: Path, chosen: dict[str, str]) -> None:
-    """Keep the settings for later calls, PYTHON aside: the environment itself keeps that."""
-    lasting = {name: value for name, value in chosen.items() if name != "PYTHON"}
-    (venv / KEPT).write_text(json.dumps(lasting, indent=1) + "\n", encoding="utf-8")
+    """Keep the settings for later calls."""
+    (venv / KEPT).write_text(json.dumps(chosen, indent=1) + "\n", encoding="utf-8")
 
 
 def in_words(chosen: dict[str, str]) -> str:
     """The settings as one would type them."""
-    values = ((name, value) for name, value in chosen.items() if name != "PYTHON")
     return " ".join(
-        f'{name}="{value}"' if " " in value else f"{name}={value}" for name, value in values
+        f'{name}="{value}"' if " " in value else f"{name}={value}" for name, value in chosen.items()
     )
 
 
 def fingerprint(chosen: dict[str, str]) -> str:
     """A hash of all that decides what the environment is: files below env/, pyproject.toml,
-    settings.
-
-    PYTHON is not among them: whoever named it once for `make setup` need not do so at each `make`.
-    """
+    settings."""
     aside = [ENV / name for name in ASIDE]
-    lasting = {name: value for name, value in chosen.items() if name != "PYTHON"}
     files = [ROOT / "pyproject.toml"]
     for pattern in ("*.py", "*.c", "*.patch", "*.json", "requirements*"):
         files += [file for file in ENV.rglob(pattern) if not any(map(file.is_relative_to, aside))]
-    digest = hashlib.sha256(json.dumps(lasting, sort_keys=True).encode())
+    digest = hashlib.sha256(json.dumps(chosen, sort_keys=True).encode())
     for file in sorted(files):
         digest.update(str(file.relative_to(ROOT)).encode() + b"\0" + file.read_bytes())
     return digest.hexdigest()
@@ -108,6 +92,11 @@ def check_room(folder: Path, venv: Path, chosen: dict[str, str]) -> None:
         raise StepFailed(
             f"{free / 1e9:.1f} GB are free, {needed / 1e9:.0f} GB are needed", "Free some space."
         )
+
+
+def site_packages(venv: Path) -> Path:
+    """Where the environment's packages are."""
+    return next(venv.glob("lib/python3.*/site-packages"))
 
 
 def _torch(venv: Path, version: str | None) -> bool:
@@ -127,12 +116,8 @@ def create(step: Step, python: str, venv: Path, chosen: dict[str, str]) -> None:
     other = _torch(venv, "[0-9]*") and not _torch(venv, locked(chosen).get("torch"))
     if not other and inside.exists() and pythons.ask(str(inside)) == pythons.ask(python):
         return
-    clear = ["--clear"] if inside.exists() or (venv / "bin").exists() else []
-    try:
-        step.run([python, "-m", "venv", *clear, venv])
-    except StepFailed as error:
-        error.cure = error.cure or f"Python's venv module may be missing: {PACKAGES['venv']}"
-        raise
+    clear = ["--clear"] if (venv / "bin").exists() else []
+    step.run([python, "-m", "venv", *clear, venv])
 
 
 def requirements(chosen: dict[str, str]) -> str:
@@ -165,62 +150,48 @@ def cuda_major() -> int:
     return int(re.search(r"nvidia-cuda-nvcc-cu(\d+)==", "\n".join(_gpu_lines()))[1])
 
 
+def pip(venv: Path) -> list[str | Path]:
+    """The environment's pip, which asks nothing."""
+    return [venv / "bin" / "python", "-m", "pip", "--disable-pip-version-check", "--no-input"]
+
+
 def install(step: Step, venv: Path, chosen: dict[str, str]) -> None:
     """Install the pinned packages."""
     lock = venv / "setup-requirements.txt"
     lock.write_text(requirements(chosen), encoding="utf-8")
     index = ["--extra-index-url", chosen["TORCH_INDEX"]] if chosen.get("TORCH_INDEX") else []
-    pip = [venv / "bin" / "python", "-m", "pip", "--disable-pip-version-check", "--no-input"]
-    step.run([*pip, "install", "-r", lock, *index], progress=pip_progress)
+    step.run([*pip(venv), "install", "-r", lock, *index])
 
 
 def install_mpi4py(step: Step, venv: Path, env: dict[str, str]) -> None:
     """Compile mpi4py against the site's MPI, so that it and Horovod load the same library."""
-    lines = (ENV / "requirements.txt").read_text(encoding="utf-8").splitlines()
-    pinned = next(line for line in lines if line.startswith("mpi4py=="))
     # One huge generated file: -O3 takes minutes and gains nothing.
     env = dict(env, CFLAGS="-O1 -g0")
-    step.run(
-        [venv / "bin" / "python", "-m", "pip", "install", "--no-binary", "mpi4py", "--no-cache-dir",
-         "--no-deps", "--force-reinstall", pinned],
-        env=env, progress=pip_progress,
-    )  # fmt: skip
+    compiled = ["--no-binary", "mpi4py", "--no-cache-dir", "--no-deps", "--force-reinstall"]
+    pinned = f"mpi4py=={locked({})['mpi4py']}"
+    step.run([*pip(venv), "install", *compiled, pinned], env=env)
 
 
-def build_loopback(step: Step, venv: Path, compiler: str) -> None:
+def build_loopback(step: Step, venv: Path) -> None:
     """Compile the library with which what labkit starts here listens on the loopback address alone.
 
     labs/labkit/launch/loopback.py preloads it, on Linux; elsewhere there is no LD_PRELOAD.
-    compiler: of C++.
     """
     if not sys.platform.startswith("linux"):
         return
     target = venv / "lib" / "labkit-loopback.so"
     part = target.with_suffix(".part")
     source = Path(__file__).with_name("loopback.c")
-    step.run([compiler, "-x", "c", "-shared", "-fPIC", "-O2", "-o", part, source])
+    step.run([debian.compiler(), "-x", "c", "-shared", "-fPIC", "-O2", "-o", part, source])
     part.replace(target)  # a run that is under way has the old one, and keeps it
 
 
 def install_labkit(step: Step, venv: Path) -> None:
     """Install labkit from this checkout, and a Jupyter kernel and settings of this environment
     only."""
-    python = venv / "bin" / "python"
-    step.run(
-        [
-            python,
-            "-m",
-            "pip",
-            "install",
-            "--no-deps",
-            "--no-build-isolation",
-            "--no-input",
-            "-e",
-            ROOT,
-        ]
-    )
-    kernel = [python, "-m", "ipykernel", "install", "--prefix", venv, "--name", "python3"]
-    step.run([*kernel, "--display-name", "Python 3"])
+    step.run([*pip(venv), "install", "--no-deps", "--no-build-isolation", "-e", ROOT])
+    kernel = [venv / "bin" / "python", "-m", "ipykernel", "install", "--prefix", venv]
+    step.run([*kernel, "--name", "python3", "--display-name", "Python 3"])
     settings = venv / "share" / "jupyter" / "lab" / "settings"
     settings.mkdir(parents=True, exist_ok=True)
     # Long lines of code wrap, and no question about news covers the first notebook.

@@ -8,10 +8,8 @@ import re
 import signal
 import subprocess
 import sys
-import tarfile
-import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 TELLING = re.compile(
@@ -22,70 +20,41 @@ DULL = re.compile(
     r" subprocess",
     re.I,
 )
-CURES = (
-    (
-        r"No space left on device",
-        (
-            "The disk is full: free some space, then run it again. About 6 GB are needed; 12 GB"
-            " where PyTorch comes with CUDA, as PyPI's for x86-64 does (TORCH_INDEX=URL adds an"
-            " index of PyTorch's CPU builds); 16 GB with GPU_OPERATIONS."
-        ),
+# What a failed command says -> what to do.
+CURES = {
+    r"No space left on device": (
+        "The disk is full: free some space, then run it again. About 6 GB are needed; 12 GB where"
+        " PyTorch comes with CUDA, as PyPI's for x86-64 does (TORCH_INDEX=URL adds an index of"
+        " PyTorch's CPU builds); 16 GB with GPU_OPERATIONS."
     ),
-    (
-        r"Temporary failure in name resolution|Name or service not"
-        r" known|NewConnectionError|ProxyError"
-        r"|Network is unreachable|Connection (timed out|refused)|Max retries exceeded|ReadTimeout",
-        (
-            "There is no way to the package index: check the network and the proxy (see `pip config"
-            " list`)."
-        ),
+    r"Temporary failure in name resolution|Name or service not known|NewConnectionError|ProxyError"
+    r"|Network is unreachable|Connection (timed out|refused)|Max retries exceeded|ReadTimeout": (
+        "There is no way to the package index: check the network and the proxy (see `pip config"
+        " list`)."
     ),
-    (
-        r"No matching distribution found|Could not find a version",
-        (
-            "The package index does not offer that version for this Python and machine. Linux on"
-            " x86-64 with Python 3.10 to 3.13 is supported; TORCH_INDEX=URL adds an index for"
-            " PyTorch."
-        ),
+    r"No matching distribution found|Could not find a version": (
+        "The package index does not offer that version for this Python and machine. Linux on x86-64"
+        " with Python 3.10 to 3.13 is supported; TORCH_INDEX=URL adds an index for PyTorch."
     ),
-    (
-        r"ResolutionImpossible|conflicting dependencies",
-        (
-            "The lock contradicts itself: run env/lock.sh anew (pip was given"
-            " .venv/setup-requirements.txt)."
-        ),
+    r"No module named '?(venv|ensurepip)|ensurepip is not available": (
+        "Python lacks its venv module: on Debian and Ubuntu `sudo apt-get install python3-venv`."
     ),
-    (
-        r"ensurepip is not available|No module named '?ensurepip",
-        "Python lacks its venv module: {venv}",
+    r"internal compiler error|Killed signal terminated|cc1plus.*killed|out of memory": (
+        "The compiler ran out of memory: run it again with MAKEFLAGS=-j1."
     ),
-    (
-        r"internal compiler error|Killed signal terminated|cc1plus.*killed|out of memory",
-        "The compiler ran out of memory: run it again with MAKEFLAGS=-j1.",
+    r"No CMAKE_CXX_COMPILER|is not able to compile|C\+\+ compiler|g\+\+: (command )?not found": (
+        "A C++ compiler is missing or broken: on Debian `sudo apt-get install g++ make patch`; on"
+        " Fedora g++ is `gcc-c++`."
     ),
-    (
-        r"No CMAKE_CXX_COMPILER|is not able to compile|C\+\+ compiler|g\+\+: (command )?not found",
-        "A C++ compiler is missing or broken: {compiler}",
+    r"Python\.h": (
+        "Python's headers are missing: on Debian `sudo apt-get install python3-dev`, on Fedora"
+        " `sudo dnf install python3-devel`."
     ),
-    (
-        r"Could NOT find MPI",
-        "CMake found no MPI: with MPI_HOME, that folder must hold bin/mpicxx and MPI's headers.",
+    r"Hunk #\d+ FAILED|can't find file to patch": (
+        "Horovod's sources are not those that env/horovod/patches are for: use the pinned version."
     ),
-    (r"Python\.h", "Python's headers are missing: {headers}"),
-    (
-        r"Hunk #\d+ FAILED|can't find file to patch",
-        "Horovod's sources are not those that env/horovod/patches are for: use the pinned version.",
-    ),
-    (
-        r"Permission denied|Read-only file system",
-        "A folder cannot be written: check who owns this checkout and the cache.",
-    ),
-)
-PACKAGES = {
-    "venv": "on Debian and Ubuntu `sudo apt-get install python3-venv`.",
-    "compiler": "on Debian `sudo apt-get install g++ make patch`; on Fedora g++ is `gcc-c++`.",
-    "headers": (
-        "on Debian `sudo apt-get install python3-dev`, on Fedora `sudo dnf install python3-devel`."
+    r"Permission denied|Read-only file system": (
+        "A folder cannot be written: check who owns this checkout and the cache."
     ),
 }
 
@@ -98,38 +67,9 @@ class StepFailed(Exception):
         self.message, self.cure, self.log = message, cure, log
 
 
-def exit_status(program: str, work: Callable[[], object]) -> int:
-    """Do a program's work: 0; 1 after StepFailed, whose sentences are said; 130 after Ctrl-C."""
-    try:
-        work()
-    except (StepFailed, OSError) as error:
-        failed = error if isinstance(error, StepFailed) else StepFailed(str(error))
-        print(f"\n{program}: {failed.message}", file=sys.stderr)
-        if failed.log and failed.log.exists():
-            print(f"  log:  {failed.log}", file=sys.stderr)
-        if failed.cure:
-            print(f"  cure: {failed.cure}", file=sys.stderr)
-        return 1
-    except KeyboardInterrupt:
-        print(f"\n{program}: interrupted; run it again to go on", file=sys.stderr)
-        return 130
-    return 0
-
-
-def unpack(archive: Path, folder: Path) -> None:
-    """Unpack a tar file; nothing in it lands outside of the folder, where this Python can see to
-    that."""
-    with tarfile.open(archive) as tar:
-        safe = {"filter": "data"} if hasattr(tarfile, "data_filter") else {}
-        tar.extractall(folder, **safe)
-
-
 def cure_for(text: str) -> str:
     """What to do about the failure that this output tells of; empty when it is an unknown one."""
-    for pattern, cure in CURES:
-        if re.search(pattern, text):
-            return cure.format(**PACKAGES)
-    return ""
+    return next((cure for pattern, cure in CURES.items() if re.search(pattern, text)), "")
 
 
 def telling_line(text: str) -> str:
@@ -149,7 +89,6 @@ class Step:
         self.start = time.monotonic()
         self.live = sys.stdout.isatty()
         self.shown = self.start
-        self.seconds = 0.0
         log.parent.mkdir(parents=True, exist_ok=True)
         log.write_text("", encoding="utf-8")
         print(self.label + " …", end="" if self.live else "\n", flush=True)
@@ -171,11 +110,10 @@ class Step:
         with self.log.open("a", encoding="utf-8") as log:
             log.write(f"warning: {text}\n")
 
-    def done(self, result: str = "") -> None:
-        """End the step: say what came of it and how long it took, which `seconds` then holds."""
-        self.seconds = time.monotonic() - self.start
+    def done(self, result: str = "done") -> None:
+        """End the step: say what came of it and how long it took."""
         head = f"\r\033[K{self.label}" if self.live else "     "
-        print(f"{head} {result or 'done'} ({self.seconds:.1f} s)", flush=True)
+        print(f"{head} {result} ({time.monotonic() - self.start:.1f} s)", flush=True)
 
     def run(
         self,
@@ -183,16 +121,18 @@ class Step:
         *,
         env: dict[str, str] | None = None,
         cwd: Path | None = None,
-        progress: Callable[[str], str | None] | None = None,
-        timeout: float | None = None,
+        timeout: int | None = None,
     ) -> str:
-        """Run a command and return its output. Raises StepFailed when it fails."""
-        arguments = [str(argument) for argument in command]
+        """Run a command, for `timeout` seconds at most, and return its output. Raises StepFailed
+        when it fails."""
+        words = [str(word) for word in command]
+        limit = ["timeout", str(timeout)] if timeout else []
+        lines = []
         with self.log.open("a", encoding="utf-8") as log:
-            log.write("$ " + " ".join(arguments) + "\n")
+            log.write("$ " + " ".join(words) + "\n")
             try:
                 process = subprocess.Popen(
-                    arguments,
+                    [*limit, *words],
                     env=env,
                     cwd=cwd,
                     text=True,
@@ -204,56 +144,34 @@ class Step:
                 )
             except OSError as error:
                 raise StepFailed(
-                    f"cannot start {arguments[0]}: {error.strerror}", log=self.log
+                    f"cannot start {words[0]}: {error.strerror}", log=self.log
                 ) from None
-            lines = self._follow(process, log, progress, timeout)
+            try:
+                for line in process.stdout:
+                    lines.append(line)
+                    log.write(line)
+                    if news := progress(line):
+                        self.say(news)
+                process.wait()
+            finally:
+                if process.poll() is None:  # interrupted: no process of the step may outlive it
+                    os.killpg(process.pid, signal.SIGTERM)
+                    process.wait()
+                process.stdout.close()
         text = "".join(lines)
+        if timeout and process.returncode == 124:
+            raise StepFailed(f"no end after {timeout} s: {telling_line(text)}", log=self.log)
         if process.returncode:
             raise StepFailed(telling_line(text), cure_for(text), self.log)
         return text
 
-    def _follow(self, process, log, progress, timeout) -> list[str]:
-        """Read what the process says until it ends. Raises StepFailed when it takes too long."""
-        lines = []
-        too_late = threading.Event()
 
-        def end() -> None:
-            too_late.set()
-            os.killpg(process.pid, signal.SIGTERM)
-
-        clock = threading.Timer(timeout or threading.TIMEOUT_MAX, end)  # it may hang without a word
-        clock.daemon = True
-        clock.start()
-        try:
-            for line in process.stdout:
-                lines.append(line)
-                log.write(line)
-                news = progress(line) if progress else None
-                if news:
-                    self.say(news)
-            process.wait()
-        finally:
-            clock.cancel()
-            if process.poll() is None:  # interrupted: no process of the step may outlive it
-                os.killpg(process.pid, signal.SIGTERM)
-                process.wait()
-            process.stdout.close()
-        if too_late.is_set():
-            raise StepFailed(
-                f"no end after {timeout:.0f} s: {telling_line(''.join(lines))}", log=self.log
-            )
-        return lines
-
-
-def compile_progress(line: str) -> str | None:
-    """CMake's own percentage, from a line such as `[ 64%] Building CXX object …`."""
-    percentage = re.search(r"\[ *(\d+)%\] (\w+)", line)
-    return f"{percentage[1]} % {percentage[2].lower()}" if percentage else None
-
-
-def pip_progress(line: str) -> str | None:
-    """What pip is busy with."""
-    action = re.match(
+def progress(line: str) -> str:
+    """What pip is busy with, or CMake's own percentage, as in `[ 64%] Building CXX object …`; empty
+    for other lines."""
+    if found := re.search(r"\[ *(\d+)%\] (\w+)", line):
+        return f"{found[1]} % {found[2].lower()}"
+    found = re.match(
         r"\s*(Collecting|Downloading|Processing|Installing collected packages)[ :]*(\S*)", line
     )
-    return f"{action[1].lower()} {action[2].rsplit('/', 1)[-1]}" if action else None
+    return f"{found[1].lower()} {found[2].rsplit('/', 1)[-1]}" if found else ""

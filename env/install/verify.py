@@ -12,7 +12,6 @@ from env.install.steps import Step, StepFailed
 
 RANKS = Path(__file__).resolve().parent / "verify_ranks.py"
 LIMIT = 300  # seconds for the ranks to start, import a framework and add two numbers
-FRAMEWORKS = ("torch", "tensorflow")
 
 
 def clean_environment(venv: Path) -> dict[str, str]:
@@ -21,10 +20,8 @@ def clean_environment(venv: Path) -> dict[str, str]:
 
     Where srun starts the ranks, it finds its job in Slurm's variables.
     """
-    alien = ["HOROVOD_", "OMPI_", "PMI", "PMIX", "MV2_COMM_", "HYDRA_", "PYTHONPATH", "LABKIT_"]
-    if not mpi.by_srun(venv):
-        alien.append("SLURM_")
-    alien = tuple(alien)
+    alien = ("HOROVOD_", "OMPI_", "PMI", "MV2_COMM_", "HYDRA_", "PYTHONPATH", "LABKIT_")
+    alien += () if mpi.by_srun(venv) else ("SLURM_",)
     env = {name: value for name, value in os.environ.items() if not name.startswith(alien)}
     env["PATH"] = f"{venv / 'bin'}{os.pathsep}{env.get('PATH', os.defpath)}"
     env.update(OMP_NUM_THREADS="1", TF_CPP_MIN_LOG_LEVEL="3")
@@ -38,60 +35,45 @@ def clean_environment(venv: Path) -> dict[str, str]:
     return env
 
 
-def answer_of(output: str) -> dict:
-    """The JSON line of rank 0 in a launcher's output."""
-    lines = [line for line in output.splitlines() if line.startswith('{"what"')]
-    if not lines:
-        raise StepFailed("the ranks ended without an answer")
-    return json.loads(lines[0])
+def run(
+    step: Step, venv: Path, what: str, carrier: str, flavour: str, folder: Path, ranks: int = 2
+) -> dict:
+    """Start ranks with this build of Horovod; rank 0's answer. Raises StepFailed with what a rank
+    said, or what is wrong with the answer."""
+    subject = f"{ranks} rank{'s' if ranks > 1 else ''} with {what} over {carrier}"
+    subject += f", build '{flavour}'" if flavour != "host" else ""
+    step.say(subject)
+    env = clean_environment(venv)
+    if flavour != "host":
+        env["PYTHONPATH"] = str(folder)
+    if flavour == "mpi" and Path("/dev/nvidia0").exists():
+        # Without it MVAPICH2 takes no GPU memory, with it it wants a GPU.
+        env["MV2_USE_CUDA"] = "1"
+    if carrier == "Gloo":
+        env |= {"HOROVOD_CPU_OPERATIONS": "gloo", "HOROVOD_GLOO_IFACE": "lo"}
+    mpiexec = [venv / "bin" / "mpiexec", "-n", str(ranks)]
+    command = [*mpiexec, venv / "bin" / "python", RANKS, what, flavour]
+    try:
+        lines = step.run(command, env=env, timeout=LIMIT).splitlines()
+    except StepFailed as error:
+        error.message = f"{subject}: {error.message}"
+        raise
+    answers = [json.loads(line) for line in lines if line.startswith('{"what"')]
+    problem = wrong(answers[0], carrier, folder) if answers else "the ranks ended without an answer"
+    if problem:
+        raise StepFailed(f"{subject}: {problem}", "", step.log)
+    return answers[0]
 
 
-class Check:
-    """Starts ranks in one environment and judges their answers."""
-
-    def __init__(self, step: Step, venv: Path):
-        self.step = step
-        self.venv = venv
-        self.answers: list[dict] = []
-
-    def run(self, what: str, carrier: str, flavour: str, folder: Path, ranks: int = 2) -> dict:
-        """Start the ranks, note and return the answer. Raises StepFailed with what a rank said."""
-        subject = f"{ranks} rank{'s' if ranks > 1 else ''} with {what} over {carrier}"
-        if flavour != "host":
-            subject += f", build '{flavour}'"
-        self.step.say(subject)
-        env = clean_environment(self.venv)
-        if flavour != "host":
-            env["PYTHONPATH"] = str(folder)
-        if flavour == "mpi" and Path("/dev/nvidia0").exists():
-            env["MV2_USE_CUDA"] = (
-                "1"  # without it MVAPICH2 takes no GPU memory, with it it wants a GPU
-            )
-        if carrier == "Gloo":
-            env |= {"HOROVOD_CPU_OPERATIONS": "gloo", "HOROVOD_GLOO_IFACE": "lo"}
-        mpiexec = [self.venv / "bin" / "mpiexec", "-n", str(ranks)]
-        command = [*mpiexec, self.venv / "bin" / "python", RANKS, what, flavour]
-        try:
-            answer = answer_of(self.step.run(command, env=env, timeout=LIMIT))
-        except StepFailed as error:
-            error.message = f"{subject}: {error.message}"
-            raise
-        problem = wrong(answer, what, carrier, flavour, folder)
-        if problem:
-            raise StepFailed(f"{subject}: {problem}", "", self.step.log)
-        self.answers.append(answer)
-        return answer
-
-
-def wrong(answer: dict, what: str, carrier: str, flavour: str, folder: Path) -> str:
+def wrong(answer: dict, carrier: str, folder: Path) -> str:
     """What is wrong with an answer; empty when nothing is."""
-    if what == "mpi4py":
+    if answer["what"] == "mpi4py":
         return ""
     if answer["by"] != carrier:
         return f"Horovod used {answer['by']}"
     if answer["horovod"] != str(folder):
         return f"Horovod came from {answer['horovod']}, not from {folder}"
-    if bool(answer["nccl_built"]) != (flavour == "nccl"):
+    if bool(answer["nccl_built"]) != (answer["flavour"] == "nccl"):
         return f"nccl_built() says {answer['nccl_built']}"
     return ""
 
@@ -101,19 +83,15 @@ def two_ranks(step: Step, venv: Path, folders: dict[str, Path]) -> list[dict]:
 
     NCCL wants a GPU for each rank: where there is a single one, a single rank sums a tensor on it.
     """
-    check = Check(step, venv)
-    check.run("mpi4py", "MPI", "host", folders["host"])
+    answers = [run(step, venv, "mpi4py", "MPI", "host", folders["host"])]
     for flavour, folder in folders.items():
         for carrier in ("MPI", "Gloo"):
-            for what in FRAMEWORKS:
-                answer = check.run(what, carrier, flavour, folder)
-                if (
-                    flavour == "nccl"
-                    and carrier == "MPI"
-                    and "NCCL wants one each" in answer["gpu"]
-                ):
-                    check.run(what, carrier, flavour, folder, ranks=1)
-    return check.answers
+            for what in ("torch", "tensorflow"):
+                answer = run(step, venv, what, carrier, flavour, folder)
+                answers.append(answer)
+                if (flavour, carrier) == ("nccl", "MPI") and "wants one each" in answer["gpu"]:
+                    answers.append(run(step, venv, what, carrier, flavour, folder, ranks=1))
+    return answers
 
 
 def warnings(answers: list[dict]) -> list[str]:
@@ -158,9 +136,7 @@ def in_words(answers: list[dict]) -> str:
     head = "MPI and Gloo, PyTorch and TensorFlow: all sums right"
     if builds == ["host"]:
         return f"{head}, one MPI library per process"
-    on_gpu = sorted(
-        {answer["flavour"] for answer in answers if "gpu_sum" in answer}, key=builds.index
-    )
+    on_gpu = dict.fromkeys(answer["flavour"] for answer in answers if "gpu_sum" in answer)
     gpus = f"GPU tensors with {', '.join(on_gpu)}" if on_gpu else "no GPU tensor tried"
     return (
         f"{head} with {', '.join(builds)}; one MPI, one CUDA runtime, one NCCL per process; {gpus}"

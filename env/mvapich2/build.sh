@@ -25,17 +25,27 @@ FLAGS+=" -Wno-error=int-conversion -Wno-error=incompatible-pointer-types"
 OPTIONS=(--enable-threads=multiple --enable-shared --enable-silent-rules
     --disable-{fortran,cxx,static,omb,libxml2,maintainer-mode,dependency-tracking})
 PREFIX=/hpdl-labs-mvapich2-prefix-to-be-replaced # what configure is told; nothing is ever there
-BYTES_NEEDED=1500000000                          # unpacked, compiled, installed, and the copy in .venv
 
 stop() {
-    printf 'mvapich2: %s\n' "$1" >&2
-    printf '  cure: %s\n' "${@:2}" >&2
+    printf 'mvapich2: %s\n  cure: %s\n' "$1" "$2" >&2
     exit 1
 }
 by_hand="Fetch $NAME from $PAGE/ on any machine, then: make mvapich2 SOURCE=/path/to/$NAME"
 
+here=$(realpath "$(dirname "$0")")
+root=$(realpath "$here/../..")
+target=$root/.venv/mvapich2
+python=$root/.venv/bin/python
+log=$root/.venv/setup-logs/mvapich2.log
+note=$target/installed.json
+[[ -e $python ]] || stop "$root/.venv is not there yet" "Type make mvapich2, which sets up first."
+mkdir -p "${log%/*}"
+
 source_file=
-device=
+device=nemesis
+if [[ -e $note ]]; then # without DEVICE: the one that is installed
+    device=$(sed -n 's/.*"device": "\([a-z]*\)".*/\1/p' "$note")
+fi
 for word in "$@"; do
     case $word in
     --source=*) source_file=$(realpath -s "${word#*=}") ;;
@@ -43,35 +53,22 @@ for word in "$@"; do
     *) stop "$word is unknown" "make mvapich2 [SOURCE=file] [DEVICE=nemesis, sock or mrail]" ;;
     esac
 done
-
-here=$(realpath "$(dirname "$0")")
-cd "$here/../.."
-target=$PWD/.venv/mvapich2
-python=$PWD/.venv/bin/python
-log=$PWD/.venv/setup-logs/mvapich2.log
-[[ -e $python ]] || stop "$PWD/.venv is not there yet" "Type make mvapich2, which sets up first."
-mkdir -p "${log%/*}"
-
-# Without DEVICE: the one that is installed.
-note=$target/installed.json
-if [[ -z $device && -e $note ]]; then
-    device=$(sed -n 's/.*"device": "\([a-z]*\)".*/\1/p' "$note")
-fi
-device=${device:-nemesis}
-case ${device,,} in
+device=${device,,}
+case $device in
 nemesis) channel=(--with-device=ch3:nemesis:tcp) ;; # shared memory inside a node, TCP between nodes
 sock) channel=(--with-device=ch3:sock) ;;           # TCP alone; a rank that waits sleeps
 mrail) channel=(--with-device=ch3:mrail --with-rdma=gen2 --disable-mcast) ;; # InfiniBand between nodes
 *) stop "DEVICE=$device is unknown" "There are nemesis (TCP between nodes), sock (TCP alone), mrail (InfiniBand)." ;;
 esac
-device=${device,,}
-if [[ -n $source_file && ! -f $source_file ]]; then
-    stop "SOURCE=$source_file is no file" "$by_hand"
+if [[ -n $source_file && ! -r $source_file ]]; then
+    stop "SOURCE=$source_file cannot be read" "$by_hand"
 fi
 
-# The user's own flags would change the build behind the cache's back.
+jobs=$(grep -oE '\-j ?[0-9]+' <<<"${MAKEFLAGS:-}" | grep -oE '[0-9]+' || nproc)
+# The user's own flags would change the build behind the cache's back, and another launcher's variables the ranks.
+ours='.*FLAGS|LIBS|CXX|FC|F77|MAKELEVEL|PYTHONPATH|(MPICH|MPICHLIB|MV2|HYDRA|HOROVOD|OMPI|PMI|PMIX|SLURM)_.*'
 for name in $(compgen -e); do
-    if [[ $name =~ ^(.*FLAGS|LIBS|CXX|FC|F77|MAKELEVEL|(MPICH|MPICHLIB|MV2|HYDRA)_.*)$ ]]; then
+    if [[ $name =~ ^($ours)$ ]]; then
         unset "$name"
     fi
 done
@@ -98,12 +95,9 @@ look_round() {
     for program in "$CC" make ar perl awk patch; do
         command -v "$program" >/dev/null || missing+=("$program")
     done
-    local cure="On Debian and Ubuntu: apt-get install gcc libc6-dev make binutils perl mawk patch"
     if ((${#missing[@]})); then
-        stop "not found, and MVAPICH2 must be compiled: ${missing[*]}" "$cure"
-    fi
-    if ! "$CC" -x c -fsyntax-only - <<<'#include <stdlib.h>' 2>/dev/null; then
-        stop "the C library's headers (stdlib.h) are not found" "$cure"
+        stop "not found, and MVAPICH2 must be compiled: ${missing[*]}" \
+            "On Debian and Ubuntu: apt-get install gcc libc6-dev make binutils perl mawk patch"
     fi
     if [[ $device == mrail ]] && ! "$CC" -x c -fsyntax-only - <<<'#include <infiniband/verbs.h>' 2>/dev/null; then
         stop "InfiniBand's headers (infiniband/verbs.h) are not found" \
@@ -112,66 +106,35 @@ look_round() {
     if [[ $managers == hydra ]]; then
         echo "warning: without bison and flex mpirun_rsh is left out (apt-get install bison flex)"
     fi
-    local free
-    free=$(df --output=avail -B 1 "$cache" | tail -n 1)
-    if ((free < BYTES_NEEDED)); then
-        stop "$((free / 1000000)) MB are free in $cache, $((BYTES_NEEDED / 1000000)) are needed" "Free some space."
-    fi
 }
 
 # The archive: SOURCE, or one that was fetched before, or OSU's. Sets source_file.
 find_source() {
+    local fetched=$cache/archives/$NAME
     if [[ -z $source_file ]]; then
-        source_file=$cache/archives/$NAME
-        if [[ ! -e $source_file ]]; then
-            echo "$PAGE/$NAME is fetched …"
-            "$python" - "$PAGE/$NAME" "$source_file.part" <<'PROGRAM' || stop "$PAGE cannot be reached" "$by_hand"
-import shutil
-import sys
-import urllib.request
-
-try:
-    with urllib.request.urlopen(sys.argv[1], timeout=60) as answer, open(sys.argv[2], "wb") as file:
-        shutil.copyfileobj(answer, file)
-except OSError as error:
-    sys.exit(str(error))
-PROGRAM
-            mv "$source_file.part" "$source_file"
-        fi
+        source_file=$fetched
     fi
-    [[ -r $source_file ]] || stop "SOURCE=$source_file cannot be read" "Check who owns that file."
+    if [[ ! -e $source_file ]]; then
+        echo "$PAGE/$NAME is fetched …"
+        "$python" -c 'import sys, urllib.request; urllib.request.urlretrieve(*sys.argv[1:])' \
+            "$PAGE/$NAME" "$fetched.part" 2>>"$log" || stop "$PAGE cannot be reached" "$by_hand"
+        mv "$fetched.part" "$fetched"
+    fi
     local sum
     sum=$(sha256sum "$source_file" | cut -d ' ' -f 1)
     if [[ -z ${KNOWN[$sum]:-} ]]; then
-        rm -f "$cache/archives/$NAME" # a download that is not what it should be is no use to the next call
+        rm -f "$fetched" # a download that is not what it should be is no use to the next call
         stop "SOURCE=$source_file is none of the archives of 2.3.7 that are known here: its SHA-256 is $sum" \
             "It may be damaged, or of another version. $by_hand"
     fi
-    origin=${KNOWN[$sum]}
 }
 
-# Runs a command with its output in the log, in a group of processes that a signal to this script ends as a whole.
-group=
 logged() {
-    setsid "$@" >>"$log" 2>&1 &
-    group=$!
-    local status=0
-    wait $group || status=$?
-    group=
-    if ((status)); then
+    "$@" >>"$log" 2>&1 || {
         tail -n 5 "$log" >&2
-        stop "$1 failed" "Its whole story is in $log"
-    fi
+        stop "$1 failed" "Its whole story is in $log; the disk may be full (1.5 GB are needed)."
+    }
 }
-interrupted() {
-    if [[ -n $group ]]; then
-        kill -- -$group 2>/dev/null || true
-        wait
-    fi
-    echo "mvapich2: interrupted; run it again, it begins that build anew" >&2
-    exit 130
-}
-trap interrupted INT TERM HUP
 
 compile() {
     local work=$cache/$key.work
@@ -180,23 +143,32 @@ compile() {
     mkdir "$work"
     tar -x -f "$source_file" -C "$work" --strip-components=1
     patch -s -p1 -F0 -d "$work" <"$here/sources.patch"
-    echo "MVAPICH2 2.3.7 ($origin) for $device is compiled: some 10 minutes on 2 cores. Log: $log"
-    local jobs
-    jobs=$(grep -oE '\-j ?[0-9]+' <<<"${MAKEFLAGS:-}" | grep -oE '[0-9]+' || nproc)
-    export MAKEFLAGS=
-    : >"$log"
+    echo "MVAPICH2 2.3.7 for $device is compiled: some 10 minutes on 2 cores. Log: $log"
     cd "$work"
     logged ./configure --prefix=$PREFIX "${channel[@]}" --with-pm=$managers "${OPTIONS[@]}" CC="$CC" CFLAGS="$FLAGS"
     logged make -j "$jobs"
     logged make install DESTDIR="$work/stage"
-    cd - >/dev/null
+    cd "$root"
     find "$work/stage" -name '*.la' -delete              # libtool's notes on where the libraries lie
     sed -i "s|$FLAGS||" "$work/stage$PREFIX/bin/mpicc" # a learner's own programs need none of these
     mv "$work/stage$PREFIX" "$cache/$key"
 }
 
-exec 8>"$PWD/.venv/mvapich2.lock" # a second make mvapich2 of this checkout waits for the first
+# Two ranks add with mpi4py or torch's Horovod; the library below $target.new, and no other, is to carry them.
+two_ranks() {
+    logged timeout 180 env MPI4PY_MPIABI=mpich MV2_ENABLE_AFFINITY=0 OMP_NUM_THREADS=1 \
+        "LD_LIBRARY_PATH=$target.new/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}" \
+        "$target.new/bin/mpiexec" -n 2 "$python" "$root/env/install/verify_ranks.py" "$1"
+    local answer
+    answer=$(grep '^{"what"' "$log" | tail -n 1 || true)
+    if [[ $answer != *"\"MPI\": [\"$(realpath "$target.new")/"* || $answer != *"\"by\": \"$2"* ]]; then
+        stop "2 ranks with $1 were to run on $2 below $target, and did not" "Their answer is in $log"
+    fi
+}
+
+exec 8>"$root/.venv/mvapich2.lock" # a second make mvapich2 of this checkout waits for the first
 flock 8
+: >"$log"
 exec 9>"$cache/$key.lock" # and who wants the same build meanwhile for that one
 flock --nonblock 9 || { echo "MVAPICH2 is being built elsewhere; waiting for it" && flock 9; }
 if [[ -d $cache/$key ]]; then
@@ -211,7 +183,9 @@ rm -rf "$target.new"
 cp -a "$cache/$key" "$target.new"
 # mpicc, pkg-config's file: texts alone. Programs find the library by LD_LIBRARY_PATH.
 grep -rlIF $PREFIX "$target.new" | xargs -r sed -i "s|$PREFIX|$target|g"
-"$python" -m env.mvapich2.verify "$target.new" "$device" "$key" "$log"
+two_ranks mpi4py MVAPICH2
+two_ranks torch MPI
+printf '{"device": "%s", "key": "%s"}\n' "$device" "$key" >"$target.new/installed.json"
 rm -rf "$target"
 mv "$target.new" "$target"
-echo "ready: $target"
+echo "mpi4py and Horovod on two ranks: sums right, one MPI library. Ready: $target"

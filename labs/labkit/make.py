@@ -8,6 +8,7 @@ Python from 3.6 on, as the set-up does.
 import json
 import os
 import re
+import runpy
 import shlex
 import signal
 import subprocess
@@ -16,18 +17,7 @@ import time
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 PYTHON = os.path.join(ROOT, ".venv", "bin", "python")
-LOGS = os.path.join(ROOT, ".venv", "setup-logs")
-FIRST_LAB = "/lab/tree/work/00_check_environment.ipynb"
-# The set-up reads these from the environment, where a site's modules may have set them.
-SETTINGS = (
-    "PYTHON",
-    "MPI_HOME",
-    "GPU_OPERATIONS",
-    "NCCL_HOME",
-    "CUDA_HOME",
-    "TORCH_INDEX",
-    "VERIFY",
-)
+SET_UP = os.path.join(ROOT, "env", "setup.py")  # a learner's copy on a hub has none
 
 # Goal -> the module or shell script, and the words that it takes: NAME is `--name VALUE`, NAME? is
 # `--name` for any value, NAME* is `--name` with one argument for each word of the value, <NAME> is
@@ -59,7 +49,7 @@ GOALS = {
     "guide": "authoring guide LEARNERS",
     "rehearse": "authoring rehearse SITE NODES LABS PATIENCE",
     "release": "authoring release KEEP_ANSWERS?",
-    "container": "env.container EDITION BASE ARCHIVE OPTIONS",
+    "container": "env/container/build.sh EDITION BASE ARCHIVE OPTIONS*",
     "mvapich2": "env/mvapich2/build.sh SOURCE DEVICE",
     "tabletop": "slurm.tabletop up NODES BANDWIDTH LATENCY GPUS NAME",
     "tabletop-status": "slurm.tabletop status NAME",
@@ -74,10 +64,7 @@ GOALS = {
     "lab": "jupyter lab PORT",
     "kernel": "ipykernel install PREFIX",
 }
-_ON_ANY_PYTHON = ("container",)
-# The learners' archive (make release) has no solutions and no tests.
-_NEED_SOLUTIONS = ("labs", "new", "solve", "tour", "book", "guide", "rehearse", "release")
-_NEED_TESTS = ("test", "test-fast", "test-gpu", "lint", "setup-tests")
+_TESTS = ("test", "test-fast", "test-gpu", "lint", "setup-tests")
 _WORD = re.compile(r"(?P<value><)?(?P<name>[A-Z_]+)(?P<kind>[?*!]?)(?::(?P<option>[a-z-]+))?>?")
 
 
@@ -111,8 +98,7 @@ def command(goal, values):
         arguments += _kernel(values)
     if arguments[0].endswith(".sh"):
         return ["bash", os.path.join(ROOT, arguments[0]), *arguments[1:]]
-    python = sys.executable if goal in _ON_ANY_PYTHON else PYTHON
-    return [python, "-m", *arguments]
+    return [PYTHON, "-m", *arguments]
 
 
 def _arguments(goal, word, values):
@@ -152,7 +138,7 @@ def _jupyterlab(options):
     arguments = [
         "--ServerApp.root_dir=" + ROOT,
         "--KernelManager.transport_encryption=required",
-        "--LabApp.default_url=" + FIRST_LAB,
+        "--LabApp.default_url=/lab/tree/work/00_check_environment.ipynb",
         *options,
     ]
     if os.geteuid() == 0:
@@ -171,56 +157,53 @@ def _kernel(values):
     return [*owner, "--name=hpdl-labs", "--display-name=HPDL labs", "--env", "PATH", path]
 
 
-def is_learners():
-    """Is this the learners' archive? It says so in EDITION.json."""
+def is_here(goal):
+    """Is this goal in this edition? The learners' archive has neither solutions nor tests."""
+    if goal not in _TESTS and not GOALS.get(goal, "").startswith("authoring"):
+        return True
     try:
         with open(os.path.join(ROOT, "EDITION.json")) as file:
-            return json.load(file).get("kind") == "learners"
-    except (OSError, ValueError):
-        return False
+            return json.load(file)["kind"] != "learners"
+    except OSError:
+        return True
+
+
+def settings():
+    """The names that the set-up reads in the environment, where a site's modules may have set them,
+    too."""
+    return runpy.run_path(SET_UP)["SETTINGS"] if os.path.exists(SET_UP) else ()
 
 
 def check(goals, values):
     """ValueError, a sentence, where a goal is not here, or does not take what was typed."""
     for goal in goals[1:] or goals:
-        if is_learners() and goal in (*_NEED_SOLUTIONS, *_NEED_TESTS):
-            raise ValueError(_not_here(f"make {goal}", "it"))
-    if is_learners() and "SOLVED" in values and {"run", "submit", "scaling"}.intersection(goals):
-        raise ValueError(_not_here("SOLVED=1", "them"))
-    listed = [goal for goal in goals if goal in GOALS]
-    for goal in listed:
+        if not is_here(goal):
+            raise ValueError(
+                f"make {goal} is not in the learners' archive, which holds no solutions and no"
+                " tests. Your instructor has it."
+            )
+    known = set()
+    for goal in set(goals).intersection(GOALS):
         command(goal, values)
-    known = {*SETTINGS, "SHELL"}
-    for variant in GOALS:
-        goal, *name = variant.split()
-        if goal in listed:
-            known |= {
-                match["name"] for match in map(_WORD.fullmatch, GOALS[variant].split()) if match
-            }
-            known |= set(name)
-    for name in values if {*goals} <= {*listed, "setup"} else ():
-        if name not in known:
-            takes = ", ".join(sorted(known - {"SHELL"} - set(SETTINGS if listed else ())))
-            raise ValueError(f"make {goals[-1]} does not know {name}; it takes {takes}.")
-
-
-def _not_here(what, who):
-    return (
-        f"{what} is not in the learners' archive, which holds no solutions and no tests. "
-        f"Your instructor has {who}."
-    )
+        for variant in GOALS:
+            if variant.split()[0] == goal:
+                words = variant.split()[1:] + GOALS[variant].split()
+                known |= {match["name"] for match in map(_WORD.fullmatch, words) if match}
+    unknown = set(values).difference(known, settings(), ["SHELL"])
+    if unknown and set(goals) <= {*GOALS, "setup"}:
+        takes = ", ".join(sorted(known or settings()))
+        raise ValueError(f"make {goals[-1]} does not know {min(unknown)}; it takes {takes}.")
 
 
 def show_help():
     """The goals of the Makefile that this edition has, with what stands beside them."""
-    hidden = (*_NEED_SOLUTIONS, *_NEED_TESTS) if is_learners() else ()
     print("High-Performance Distributed Deep Learning Labs")
     with open(os.path.join(ROOT, "Makefile"), encoding="utf-8") as file:
         lines = re.findall(r"^(?:##@|([a-z0-9-]+):.*?##) (.+)$", file.read(), re.MULTILINE)
     for goal, text in lines:
         if not goal:
             print(f"\n{text}")
-        elif goal not in hidden:
+        elif is_here(goal):
             print(f"  make {goal:<15} {text}")
 
 
@@ -235,7 +218,7 @@ def main(goals):
         return 2
     # What was typed is not for a make that a program of the goal's may start.
     os.environ["MAKEFLAGS"] = os.environ.get("MAKEFLAGS", "").partition(" -- ")[0]
-    os.environ.update({name: values[name] for name in SETTINGS if name in values})
+    os.environ.update({name: values[name] for name in settings() if name in values})
     if goals[0] == "help":
         show_help()
         return 0
@@ -243,20 +226,34 @@ def main(goals):
         return _set_up(goals)
     argv = command(goals[0], values)
     if goals[0] == "lab":
-        if subprocess.call([PYTHON, "-m", "labkit", "bring"], cwd=ROOT):
-            return 1
-        os.environ["PATH"] = os.pathsep.join(
-            [os.path.dirname(PYTHON), os.environ.get("PATH", os.defpath)]
-        )
-        if _set_up_behind():
-            return _before_horovod(argv)
+        return _lab(argv)
     return os.execvp(argv[0], argv)  # it does not return
 
 
+def _set_up(goals):
+    options = {"setup-tests": ["--tests"]}.get(goals[0], [])
+    if goals[1:] == ["lab"]:
+        options = ["--lab-first"]
+    if not os.path.exists(SET_UP):
+        return 0  # .venv is a link to an environment that is set up
+    return os.execv(sys.executable, [sys.executable, SET_UP, *options])
+
+
+def _lab(argv):
+    """JupyterLab, with the learner's own copies of the labs."""
+    if subprocess.call([PYTHON, "-m", "labkit", "bring"], cwd=ROOT):
+        return 1
+    os.environ["PATH"] = os.pathsep.join(
+        [os.path.dirname(PYTHON), os.environ.get("PATH", os.defpath)]
+    )
+    return _before_horovod(argv) if _set_up_behind() else os.execvp(argv[0], argv)
+
+
 def _set_up_behind():
-    """The number of the process that compiles Horovod behind JupyterLab; None where none does."""
+    """The number of the process that compiles Horovod behind JupyterLab; None where there is
+    none."""
     try:
-        with open(os.path.join(LOGS, "behind.pid")) as file:
+        with open(os.path.join(ROOT, ".venv", "setup-logs", "behind.pid")) as file:
             process = int(file.read())
         with open(f"/proc/{process}/cmdline") as file:
             return process if "--lab-first" in file.read() else None
@@ -280,22 +277,6 @@ def _before_horovod(argv):
             os.kill(process, signal.SIGTERM)
         while _set_up_behind():
             time.sleep(0.1)
-
-
-def _set_up(goals):
-    """A learner's copy on a hub has no env/: its .venv is a link to an environment that is set
-    up."""
-    program = os.path.join(ROOT, "env", "setup.py")
-    if not os.path.exists(program):
-        return 0
-    options = (
-        ["--tests"]
-        if goals[0] == "setup-tests"
-        else ["--lab-first"]
-        if goals[1:] == ["lab"]
-        else []
-    )
-    return os.execv(sys.executable, [sys.executable, program, *options])
 
 
 if __name__ == "__main__":

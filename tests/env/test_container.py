@@ -12,8 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from env.container import builder, start
-from env.install.steps import StepFailed
+from env.container import start
 
 ROOT = Path(__file__).resolve().parents[2]
 BOOK, SITE, MODULE = (
@@ -23,66 +22,125 @@ BOOK, SITE, MODULE = (
 )
 
 
-def program(name: str, folder: Path, status: int) -> None:
-    """A program of that name that does nothing but end with that status."""
-    path = folder / name
-    path.write_text(f"#!/bin/sh\nexit {status}\n", encoding="utf-8")
+# What `make setup` and the release are there: an archive with the recipe alone.
+MAKEFILE = "setup:\n\t@echo set up with [$(GPU_OPERATIONS)]\n"
+RELEASE = """#!/bin/sh
+for edition in learners instructors; do
+    tar -czf "$5/labs-$edition-1.tar.gz" --transform "s,^env,labs-$edition-1/env," env/Containerfile
+done
+"""
+# A builder that says what it is asked, and with which files; it fails to save where NAME.full is.
+BUILDER = """#!/bin/sh
+case $1 in
+info) exit 0 ;;
+build) shift; echo "$@"; (cd "$(for last; do :; done; echo "$last")" && find . -type f | sort) ;;
+*) echo "$@"; [ ! -e "$0.full" ] ;;
+esac
+"""
+
+
+def program(path: Path, text: str) -> None:
+    """A program of the shell."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
     path.chmod(0o755)
 
 
-def test_a_builder_that_does_not_answer_is_passed_over(tmp_path, monkeypatch):
-    monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(StepFailed, match="none of them is here"):
-        builder.find()
-    program("docker", tmp_path, 1)
-    with pytest.raises(StepFailed, match="docker cannot be used"):
-        builder.find()
-    program("buildah", tmp_path, 0)
-    assert builder.find().name == "buildah"
-    program("podman", tmp_path, 0)
-    assert builder.find().name == "podman"
+@pytest.fixture
+def build(tmp_path, monkeypatch):
+    """Runs build.sh in a checkout whose set-up and release are shell scripts, and with these
+    builders."""
+    root = tmp_path / "checkout"
+    shutil.copytree(ROOT / "env" / "container", root / "env" / "container")
+    shutil.copy(ROOT / "env" / "Containerfile", root / "env")
+    (root / "Makefile").write_text(MAKEFILE, encoding="utf-8")
+    program(root / ".venv" / "bin" / "python", RELEASE)
+    monkeypatch.setenv("PATH", f"{tmp_path}/bin:/usr/bin:/bin")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    for name in ("podman", "docker", "buildah"):
+        program(tmp_path / "bin" / name, "#!/bin/sh\nexit 1\n")
+
+    def run(*words: str, builder: str = "", **settings: str) -> subprocess.CompletedProcess:
+        if builder:
+            program(tmp_path / "bin" / builder, BUILDER)
+        command = ["bash", str(root / "env" / "container" / "build.sh"), *words]
+        env = os.environ | {"GPU_OPERATIONS": "", "TORCH_INDEX": ""} | settings
+        return subprocess.run(command, env=env, capture_output=True, text=True, timeout=60)
+
+    return run
 
 
-def test_an_image_for_gpus_begins_with_a_toolkit_and_is_given_the_gpus():
-    plain = builder.build_arguments("learners", "", {"TORCH_INDEX": "https://cpu"})
-    assert (plain["BASE"], plain["GPU_OPERATIONS"]) == ("", "")
-    given = builder.build_arguments("learners", "", {"GPU_OPERATIONS": "NCCL MPI"})
-    assert given["BASE"] == builder.GPU_BASE
-    words = builder.Builder("podman", "podman").command(ROOT, given, [])
-    assert "--build-arg=GPU_OPERATIONS=NCCL MPI" in words
+def test_the_image_is_built_of_a_release_by_a_builder_that_answers(build, tmp_path):
+    wheel = tmp_path / "cache/hpdl-labs/wheels/abc/horovod-1.whl"
+    wheel.parent.mkdir(parents=True)
+    wheel.touch()
+    (wheel.parents[1] / "abc.lock").touch()
+    done = build("--options", "--network=host", "--label", "a b", builder="docker")
+    assert done.returncode == 0, done.stderr
+    said = done.stdout.splitlines()
+    words = "-t hpdl-labs --build-arg=SECTIONS=setup tabletop container --network=host --label a b "
+    assert (said[0], words in said[1]) == ("set up with []", True)
+    assert said[2:4] == ["./build/wheels/abc/horovod-1.whl", "./env/Containerfile"]
+    start = said[-1].strip().replace("docker run", "podman run")
+    assert "-p 127.0.0.1:8888:8888" in start, "it reaches nobody else"
+    assert start in (ROOT / "docs" / "CONTAINER.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("base", "begins", "builder", "devices"),
+    [
+        (
+            "",
+            "docker.io/nvidia/cuda:12",
+            "buildah",
+            "podman run --rm -it --device nvidia.com/gpu=all",
+        ),
+        ("ours", "ours", "docker", "docker run --rm -it --gpus all"),
+    ],
+)
+def test_an_image_for_gpus_begins_with_a_toolkit_and_is_given_the_gpus(
+    build, base, begins, builder, devices
+):
+    words = [f"--base={base}"] if base else []
+    done = build("--edition=instructors", *words, builder=builder, GPU_OPERATIONS="NCCL MPI")
+    assert "set up with []" in done.stdout, "GPU_OPERATIONS is for the image"
+    assert f"--build-arg=BASE={begins}" in done.stdout
+    assert "--build-arg=GPU_OPERATIONS=NCCL MPI" in done.stdout
+    assert "SECTIONS=setup tabletop container tests" in done.stdout
+    assert devices in done.stdout
     recipe = (ROOT / "env" / "Containerfile").read_text(encoding="utf-8")
     assert re.search(r'GPU_OPERATIONS="\$\{GPU_OPERATIONS\}" python3 env/setup.py', recipe)
-    own = builder.build_arguments("learners", "ours", {"GPU_OPERATIONS": "NCCL"})
-    assert own["BASE"] == "ours"
-    assert " --gpus all " in builder.start_command("docker", gpus=True)
-    assert " --device nvidia.com/gpu=all " in builder.start_command("/usr/bin/podman", gpus=True)
-    with pytest.raises(StepFailed, match="needs PyTorch's CUDA build"):
-        builder.build_arguments("learners", "", {"GPU_OPERATIONS": "NCCL", "TORCH_INDEX": "cpu"})
 
 
 @pytest.mark.parametrize(("suffix", "reader"), [(".tar", "cat"), (".tar.gz", "zcat")])
-def test_the_archive_is_whole_or_not_there(tmp_path, suffix, reader):
+def test_the_archive_is_whole_or_not_there(build, tmp_path, suffix, reader):
     target = tmp_path / f"labs{suffix}"
-    words = tmp_path / "podman"
-    words.write_text('#!/bin/sh\necho "$@"\n[ ! -e "$0.fails" ]\n', encoding="utf-8")
-    words.chmod(0o755)
-    podman = builder.Builder("podman", str(words))
-    (tmp_path / "podman.fails").touch()
-    with pytest.raises(StepFailed, match="could not be written"):
-        builder.write_archive(podman, target)
+    (tmp_path / "bin" / "podman.full").touch()
+    failed = build(f"--archive={target}", builder="podman")
+    assert (failed.returncode, "could not be written" in failed.stderr) == (1, True)
     assert not list(tmp_path.glob("labs*"))
-    (tmp_path / "podman.fails").unlink()
-    builder.write_archive(podman, target)
+    (tmp_path / "bin" / "podman.full").unlink()
+    build(f"--archive={target}")
     said = subprocess.run([reader, target], capture_output=True, text=True, check=True).stdout
     # A `podman save` would name it localhost/hpdl-labs alone, which `docker run hpdl-labs` does not
     # find.
     assert said == "push --quiet hpdl-labs docker-archive:/dev/stdout:hpdl-labs:latest\n"
 
 
-def test_the_page_tells_the_command_that_starts_and_that_reaches_nobody_else():
-    command = builder.start_command("podman")
-    assert "-p 127.0.0.1:8888:8888" in command
-    assert command in (ROOT / "docs" / "CONTAINER.md").read_text(encoding="utf-8")
+@pytest.mark.parametrize(
+    ("word", "settings", "said"),
+    [
+        ("", {}, "none of them answers `info` here"),
+        ("--edition=mine", {}, "EDITION is learners or instructors"),
+        ("--archive=labs.zip", {}, "ends in .tar or .tar.gz"),
+        ("", {"GPU_OPERATIONS": "NCCL", "TORCH_INDEX": "cpu"}, "needs PyTorch's CUDA build"),
+    ],
+)
+def test_what_it_refuses(build, word, settings, said):
+    done = build(*([word] if word else []), **settings)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert said in done.stderr
+    assert "cure: " in done.stderr
 
 
 # --- the learner's copy

@@ -97,12 +97,6 @@ def test_a_process_may_hold_the_cuda_runtime_of_its_mpi(tmp_path, monkeypatch):
     assert verify_ranks.doubled(found)[0] == "holds 2 libraries of MPI: /x/libmpi.so, /y/libmpi.so"
 
 
-def test_needed_by_asks_the_loader():
-    assert any(
-        Path(file).name.startswith("libc.so") for file in verify_ranks.needed_by(sys.executable)
-    )
-
-
 def test_a_job_verifies_where_a_login_node_may_not(tmp_path):
     (tmp_path / ".venv").mkdir()
     script = verify.write_job(tmp_path / ".venv", gpus=True)
@@ -192,8 +186,7 @@ GPU = {"GPU_OPERATIONS": "NCCL", "CUDA_HOME": "/opt/cuda"}
         ({"MPI_HOME": "/opt/mpi"}, {"MPI_HOME": "NONE"}, {}),
         ({"TORCH_INDEX": "https://host/cpu"}, {}, {"TORCH_INDEX": "https://host/cpu"}),
         # Python is not kept: the environment has it
-        ({"PYTHON": "python3.12"}, {}, {}),
-        ({"PYTHON": "python3.12"}, {"PYTHON": "python3.13"}, {"PYTHON": "python3.13"}),
+        (GPU, {"PYTHON": "python3.13"}, GPU),
     ],
 )
 def test_settings_are_kept_and_changed(tmp_path, settings, kept, given, chosen):
@@ -201,9 +194,8 @@ def test_settings_are_kept_and_changed(tmp_path, settings, kept, given, chosen):
     assert settings(**given) == chosen
 
 
-@pytest.mark.parametrize("text", ["{", "[]"])
-def test_kept_settings_that_cannot_be_read(tmp_path, settings, text):
-    (tmp_path / "settings.json").write_text(text, encoding="utf-8")
+def test_kept_settings_that_cannot_be_read(tmp_path, settings):
+    (tmp_path / "settings.json").write_text("{", encoding="utf-8")
     with pytest.raises(steps.StepFailed, match=r"settings\.json cannot be read") as failure:
         settings()
     assert "Remove that file" in failure.value.cure
@@ -244,14 +236,6 @@ def test_room_on_the_disk(tmp_path, monkeypatch, free, chosen, needed):
 )
 def test_cures(output, cure):
     assert cure in steps.cure_for(output)
-    assert bool(cure) == bool(steps.cure_for(output))
-
-
-def test_the_telling_line():
-    output = (
-        "Collecting x\nERROR: No matching distribution found for x\n[notice] a new pip is there\n\n"
-    )
-    assert steps.telling_line(output) == "ERROR: No matching distribution found for x"
 
 
 def test_a_command_that_hangs_without_a_word_is_ended(tmp_path):
@@ -270,7 +254,7 @@ def test_a_bad_requirement(checkout, set_up):
     )
     done = set_up(PYTHON=sys.executable, PIP_NO_INDEX="1")
     assert done.returncode == 1
-    assert "step 3 (Packages) failed: ERROR: No matching distribution found" in done.stderr
+    assert "[3/7] Packages failed: ERROR: No matching distribution found" in done.stderr
     log = re.search(r"log:  (\S+)", done.stderr)[1]
     assert "no-such-package-of-the-labs" in Path(log).read_text(encoding="utf-8")
     assert "cure:" in done.stderr
@@ -300,11 +284,7 @@ def test_pip_offers_a_pytorch_without_cuda(checkout, set_up, tmp_path):
         PIP_FIND_LINKS=str(offered), PIP_CONFIG_FILE="/dev/null",
     )  # fmt: skip
     assert done.returncode == 1
-    assert (
-        "step 3 (Packages) failed: pip brought PyTorch 2.10.0+cpu, a build without CUDA"
-        in done.stderr
-    )
-    assert "cure: PyPI's for x86-64 is the one with CUDA." in done.stderr
+    assert "failed: pip brought PyTorch 2.10.0+cpu, a build without CUDA" in done.stderr
     assert "Traceback" not in done.stderr
     # the settings are kept: the next call goes on with them, and says so when it fails
     assert environment.kept(checkout / ".venv")["GPU_OPERATIONS"] == "NCCL"
@@ -358,7 +338,8 @@ def stamp(root: Path, settings: dict[str, str]) -> None:
         "key": fingerprint(root, settings),
         "root": str(root),
         "mpi": "mpich wheel",
-        "settings": {"PYTHON": "python3.11", **settings},
+        "python": "python3.11",
+        "settings": settings,
         "wheels": {"host": "horovod.whl"},
     }
     (venv / "horovod-builds.json").write_text(json.dumps(builds), encoding="utf-8")
@@ -390,7 +371,7 @@ def test_another_setting_sets_up_again_and_says_with_what(already_set_up, set_up
     done = set_up(GPU_OPERATIONS="MPI")  # there is no such toolkit: it ends in the first step
     assert done.returncode == 1
     assert (
-        "step 1 (Look round) failed: no CUDA toolkit: CUDA_HOME=/opt/cuda has no bin/nvcc"
+        "[1/7] Look round failed: no CUDA toolkit: CUDA_HOME=/opt/cuda has no bin/nvcc"
         in done.stderr
     )
     assert 'with: GPU_OPERATIONS="NCCL MPI" CUDA_HOME=/opt/cuda' in done.stderr

@@ -1,2 +1,0 @@
-"""MVAPICH2 2.3.7 from its source: build.sh, which `make mvapich2` runs, and two ranks on it
-(verify)."""

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from labkit.errors import LabError, exit_status
 
-from classroom import page, scores, server
+from classroom import page, server
 from classroom.terminal import as_text
 from classroom.view import Classroom, look
 
@@ -69,10 +69,10 @@ def _look(options: argparse.Namespace) -> Classroom:
 def _show_once(options: argparse.Namespace) -> None:
     classroom = _look(options)
     if options.csv:
-        scores.write(classroom, options.csv.expanduser())
+        page.write(options.csv, page.as_csv(classroom))
         print(f"The scores: {options.csv}, readable by you alone.", flush=True)
     if options.html:
-        page.write(classroom, options.html.expanduser())
+        page.write(options.html, page.as_page(classroom))
     if options.csv or options.html:
         return
     colour = sys.stdout.isatty()

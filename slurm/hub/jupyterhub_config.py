@@ -9,7 +9,7 @@ import shlex
 import sys
 from pathlib import Path
 
-from jupyterhub.auth import Authenticator, PAMAuthenticator
+from jupyterhub.auth import PAMAuthenticator
 from jupyterhub.spawner import LocalProcessSpawner
 from jupyterhub.utils import random_port
 from tornado import web
@@ -27,41 +27,24 @@ settings = json.loads(Path(SETTINGS).read_text(encoding="utf-8"))
 c = get_config()  # noqa: F821  (JupyterHub brings it)
 
 
-class FromFile(Authenticator):
-    """Each learner has a password of their own, in a file that only the hub reads."""
-
-    async def authenticate(self, handler, data):
-        right = passwords.matches(PASSWORDS, data["username"], data["password"])
-        return data["username"] if right else None
-
-    def add_user(self, user):
-        """Whoever is in the file no more leaves the hub's database at its start, and their cookies
-        end."""
-        if user.name not in passwords.read(PASSWORDS):
-            raise KeyError(f"{user.name} has no password here")
-        super().add_user(user)
-
-
-class OfTheSite(PAMAuthenticator):
-    """A site's users, those on the list, by the passwords that PAM knows.
-
-    The instructor is no user of the site, and has a password in the file.
-    """
+class OnTheLists(PAMAuthenticator):
+    """A site's users on the list log in by the passwords that PAM knows; all others, also the
+    instructor of a site, by one of their own, in a file that only the hub reads."""
 
     async def authenticate(self, handler, data):
         name = data["username"]
-        if name == names.INSTRUCTOR:
-            return name if passwords.matches(PASSWORDS, name, data["password"]) else None
-        if name not in settings["people"]:
-            return None  # and PAM is not asked: nobody's password can be tried out here
-        return await super().authenticate(handler, data)
+        if name in settings["people"]:
+            return await super().authenticate(handler, data)
+        # PAM is not asked: nobody else's password can be tried out here.
+        return name if passwords.matches(PASSWORDS, name, data["password"]) else None
 
     def system_user_exists(self, user):
-        """Whoever is on the list no more leaves the hub's database, and with it the cookies end."""
-        return user.name in (*settings["people"], names.INSTRUCTOR)
+        """Whoever is on no list any more leaves the hub's database at its start, and their cookies
+        end."""
+        return user.name in settings["people"] or user.name in passwords.read(PASSWORDS)
 
 
-c.JupyterHub.authenticator_class = OfTheSite if settings["people"] else FromFile
+c.JupyterHub.authenticator_class = OnTheLists
 c.PAMAuthenticator.service = settings["pam"]
 c.Authenticator.allow_all = True  # all whom authenticate() lets through
 c.Authenticator.delete_invalid_users = True

@@ -54,25 +54,27 @@ def names_of(count: str = "", names: str = "") -> list[str]:
         if not count.isdecimal() or not 1 <= int(count) <= MOST:
             raise LabError(f"LEARNERS={count} will not do: give a whole number from 1 to {MOST}.")
         numbered = [f"learner{number:02d}" for number in range(1, int(count) + 1)]
-    return [*numbered, *_allowed(names, _NAME, "a small letter, then small letters, digits or -.")]
+    given = [*numbered, *names.split()]
+    return _allowed(given, _NAME, "a small letter, then small letters, digits or -.")
 
 
 def names_at_site(count: str, names: str) -> list[str]:
     """The site's users that were typed. LabError for none, a number, or no user's name."""
-    if count or not names.split():
+    given = names.split()
+    if count or not given:
         raise LabError(
             "At a site its own users log in, and the hub makes none. Say which of them: make hub"
             ' SITE=… NAMES="ada grace".'
         )
-    return _allowed(names, _NAME_AT_SITE, "the hub takes names of small letters, digits, . _ @ -")
+    return _allowed(given, _NAME_AT_SITE, "the hub takes names of small letters, digits, . _ @ -")
 
 
-def _allowed(names: str, form: re.Pattern, said: str) -> list[str]:
-    given = list(dict.fromkeys(names.split()))
-    for name in given:
+def _allowed(names: list[str], form: re.Pattern, said: str) -> list[str]:
+    """These names, once each. LabError for one that is not of this form, or the instructor's."""
+    for name in names:
         if not form.fullmatch(name) or name == INSTRUCTOR:
             raise LabError(f"NAMES: {name!r} will not do: {said}")
-    return given
+    return list(dict.fromkeys(names))
 
 
 def is_known(name: str, look_up: Callable[[str], object] = pwd.getpwnam) -> bool:

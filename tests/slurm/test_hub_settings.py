@@ -74,6 +74,10 @@ def test_a_port_that_is_in_use():
         assert f"PORT={port + 1}" in said
 
 
+def test_a_name_that_is_given_twice_is_one_learner():
+    assert people.names_of("2", "ada learner01 ada") == ["learner01", "learner02", "ada"]
+
+
 @needs_root
 def test_users_of_the_machine_are_not_taken_over(tmp_path):
     before = pwd.getpwall()

@@ -114,21 +114,19 @@ def _names(options: argparse.Namespace, of_site: bool) -> list[str]:
 def _check(state: Path, known: dict) -> list[str]:
     """All that may refuse, before anybody is made and a cluster started; what the admin should
     hear. The course and the hub's packages are there then."""
-    if not settings.is_root():
-        course.publish(state)
-        install.ensure()
-        return []
-    if people.is_known(INSTRUCTOR):
+    if settings.is_root() and people.is_known(INSTRUCTOR):
         raise LabError(
             f"This machine has a user {INSTRUCTOR}. On the hub that is who sees the class"
             " board, with a password of the hub's own, and nobody else: rename that user, or take"
             " another machine."
         )
     warnings = people.check_at_site(known["people"])
-    # A site's folder may be open to a group alone: one of those who will log in tries.
-    one = known["people"][0] if known["people"] else "nobody"
-    people.check_reach(course.publish(state), one)
-    warnings += people.open_answers(one)
+    bundle = course.publish(state)
+    if settings.is_root():
+        # A site's folder may be open to a group alone: one of those who will log in tries.
+        one = known["people"][0] if known["people"] else "nobody"
+        people.check_reach(bundle, one)
+        warnings += people.open_answers(one)
     install.ensure()
     return warnings
 
@@ -222,7 +220,7 @@ def _address(state: Path) -> str:
 def _status(options: argparse.Namespace) -> int:
     state = settings.folder()
     lines, well = _there(state)
-    if shutil.disk_usage(state).free < FULL or shutil.disk_usage(state / "private").free < FULL:
+    if shutil.disk_usage(state / "private").free < FULL:
         lines.append(
             f"The disk of {paths.shown(state)} is full, and log-ins may fail. Make room, then: "
             "make hub-stop, and make hub. Saved work stays."

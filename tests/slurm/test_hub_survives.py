@@ -277,7 +277,8 @@ def test_a_hub_under_which_something_breaks(hub, case):
     cells = [{"cell_type": "markdown", "id": "a", "metadata": {}, "source": text}]
     notebook = {"cells": cells, "metadata": {}, "nbformat": 4, "nbformat_minor": 5}
     content = {"type": "notebook", "format": "json", "content": notebook}
-    assert ada.put("api/contents/notebooks/mine.ipynb", content).status_code in (200, 201)
+    saved = ada.post("api/contents/notebooks/mine.ipynb", content, method="PUT")
+    assert saved.status_code in (200, 201)
 
     for breaks in CASES[case]:
         breaks(hub, ada)

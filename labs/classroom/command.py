@@ -15,7 +15,7 @@ from pathlib import Path
 
 from labkit.errors import LabError, exit_status
 
-from classroom import page, scores, server
+from classroom import page, server
 from classroom.terminal import as_text
 from classroom.view import Classroom, look
 
@@ -48,7 +48,7 @@ def _parser() -> argparse.ArgumentParser:
 
 def _show(options: argparse.Namespace) -> int:
     if options.new:
-        _make(options.folder)
+        _new(options.folder)
         return 0
     if server.in_hub():
         server.hub_service(lambda: page.as_page(_look(options)))
@@ -69,10 +69,10 @@ def _look(options: argparse.Namespace) -> Classroom:
 def _show_once(options: argparse.Namespace) -> None:
     classroom = _look(options)
     if options.csv:
-        scores.write(classroom, options.csv.expanduser())
+        page.write(options.csv, page.as_csv(classroom))
         print(f"The scores: {options.csv}, readable by you alone.", flush=True)
     if options.html:
-        page.write(classroom, options.html.expanduser())
+        page.write(options.html, page.as_page(classroom))
     if options.csv or options.html:
         return
     colour = sys.stdout.isatty()
@@ -82,11 +82,11 @@ def _show_once(options: argparse.Namespace) -> None:
     print(text, end="", flush=True)
 
 
-def _make(folder: Path | None) -> None:
-    """A class folder: learners write into it, and read nothing there."""
-    if folder is None:
-        raise LabError("Say where: make board DIR=/path/of/the/class NEW=1")
-    folder = folder.expanduser()
+def make_folder(folder: Path) -> None:
+    """Make a class folder, unless it is one: learners write into it, and read nothing there.
+
+    Raises LabError where there is something else, or none can be made.
+    """
     try:
         folder.mkdir(parents=True, exist_ok=True)
         is_one = stat.S_IMODE(folder.stat().st_mode) == _CLASS_FOLDER
@@ -98,6 +98,13 @@ def _make(folder: Path | None) -> None:
         folder.chmod(_CLASS_FOLDER)
     except OSError as error:
         raise LabError(f"{folder} cannot be made a class folder ({error.strerror}).") from None
+
+
+def _new(folder: Path | None) -> None:
+    if folder is None:
+        raise LabError("Say where: make board DIR=/path/of/the/class NEW=1")
+    folder = folder.expanduser()
+    make_folder(folder)
     print(
         f"{folder} is a class folder: learners with LABKIT_CLASS={folder} share into it, once they"
         " say so."

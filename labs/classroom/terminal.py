@@ -44,15 +44,14 @@ def _places(classroom: Classroom):
     from rich.text import Text
 
     table = Table(title="Where they are", title_justify="left", expand=True)
-    for heading in ("Exercise", "Stuck", "There"):
-        table.add_column(
-            heading, justify="left" if heading == "Exercise" else "right", no_wrap=True
-        )
+    table.add_column("Exercise", no_wrap=True, max_width=38)
+    for heading in ("Stuck", "There"):
+        table.add_column(heading, justify="right", no_wrap=True)
     table.add_column("To how many, and what its check says most", ratio=1, overflow="fold")
     for place in classroom.places:
         said = f"{place.told}×  {place.said}" if place.said else ""
         mark = "▶ " if place.half else "  "
-        exercise = Text(_cut(f"{mark}{place.number} {place.title}", 38))
+        exercise = Text(f"{mark}{place.number} {place.title}")
         style = _COLOURS[STUCK] if place.half else ""
         table.add_row(exercise, str(place.stuck or ""), str(place.here), Text(said), style=style)
     return table
@@ -63,16 +62,16 @@ def _learners(classroom: Classroom):
     from rich.text import Text
 
     table = Table(title="Who is where", title_justify="left", expand=True)
-    table.add_column("Learner", overflow="fold")
+    table.add_column("Learner", no_wrap=True)
     for heading in ("Lab", "Exercise"):
-        table.add_column(heading, no_wrap=True)
+        table.add_column(heading, no_wrap=True, max_width=26)
     for heading in ("Tries", "Hints", "Min", "Solved"):
         table.add_column(heading, justify="right", no_wrap=True)
     table.add_column("State", no_wrap=True)
     for someone in classroom.learners:
         table.add_row(
             Text(someone.name),
-            Text(_cut(someone.stem.replace("_", " "), 26)),
+            someone.stem.replace("_", " "),
             someone.exercise or "all solved",
             str(someone.here.tries or ""),
             str(someone.here.hints or ""),
@@ -82,7 +81,3 @@ def _learners(classroom: Classroom):
             style=_COLOURS.get(someone.state, ""),
         )
     return table
-
-
-def _cut(text: str, length: int) -> str:
-    return text if len(text) <= length else text[: length - 1] + "…"

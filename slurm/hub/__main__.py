@@ -6,18 +6,18 @@ from __future__ import annotations
 import argparse
 import contextlib
 import getpass
-import io
 import os
 import shutil
 import sys
 from pathlib import Path
 
 import classroom
-from labkit import paths
+from labkit import files, paths
 from labkit.errors import LabError, exit_status
 
 from slurm import tabletop
-from slurm.hub import course, install, keep, learners, passwords, process, settings, site_users
+from slurm.hub import course, install, passwords, people, process, settings
+from slurm.hub.names import BOARD_USER, INSTRUCTOR
 
 FULL = 1_000_000  # bytes that are free on a disk which counts as full
 MOST_LINES = 10  # processes that status shows
@@ -34,8 +34,11 @@ def main(arguments: list[str] | None = None) -> int:
     up.add_argument(
         "--names", default="", help="as root: users to make, by their names; at a site: its users"
     )
-    up.add_argument("--site", default="", help="a file of slurm/sites/ (default: the tabletop)")
-    up.add_argument(
+    where = up.add_mutually_exclusive_group()
+    where.add_argument(
+        "--site", default="tabletop", help="a file of slurm/sites/ (default: tabletop)"
+    )
+    where.add_argument(
         "--plain", action="store_true", help="without Slurm: servers are processes here"
     )
     up.add_argument(
@@ -57,94 +60,84 @@ def _up(options: argparse.Namespace) -> int:
         raise LabError(
             f"A hub runs here already: {_address(state)}. To have another, first: make hub-stop"
         )
+    site = "" if options.plain else options.site
+    of_site = settings.is_root() and site not in ("", "tabletop")  # are its users those of a site?
     port = settings.read_port(options.port)
-    names = _names(options)
+    names = _names(options, of_site)
     if process.stop(state):  # its jobs are the next hub's
         print("What a hub had left here that did not end in order has been ended.")
-    listening = settings.listen(port)
-    try:
-        return _start(options, state, port, names, listening)
-    finally:
-        listening.close()
+    with settings.listen(port) as listening:
+        known = settings.at(site, of_site) | {
+            "port": port,
+            "real_users": settings.is_root(),
+            "people": names if of_site else [],
+            "commands": "",
+        }
+        warnings = _check(state, known)
+        if site == "tabletop":
+            known["commands"] = str(_cluster(options.name, names, warnings).state / "bin")
+        count = _let_in(state, names, known["people"])
+        if settings.is_root():
+            _make_class_folder(state)
+        process.start(settings.write(state, known), listening, known["commands"])
+    where = f"the site {site}" if site else "this machine, without Slurm"
+    if known["commands"]:
+        where = f"the tabletop cluster '{options.name}'"
+    print(f"JupyterHub is at {_address(state)}, on {where}, for {count}.")
+    _say_how_to_log_in(state, known)
+    for warning in warnings:
+        print(f"warning: {warning}")
+    return 0
 
 
-def _at_site(options) -> bool:
-    """Is it a hub for a site's users? The tabletop is a site whose users the hub makes."""
-    return bool(options.site) and options.site != "tabletop"
-
-
-def _names(options) -> list[str]:
+def _names(options: argparse.Namespace, of_site: bool) -> list[str]:
     """Who shall log in, as typed. LabError for whom this user cannot let in."""
-    if options.plain and _at_site(options):
-        raise LabError(
-            f"PLAIN=1 is a hub without Slurm, SITE={options.site} one with it: choose one of them."
-        )
-    if not settings.is_root() and (options.learners or options.names):
-        raise LabError(
-            f"Only root can let others log in; you are {getpass.getuser()}, and your hub is yours"
-            " alone. Leave LEARNERS and NAMES out."
-        )
-    if settings.is_root() and _at_site(options):
-        return site_users.names_of(options.learners, options.names)
-    names = learners.names_of(options.learners, options.names)
-    if settings.is_root() and not (names or learners.made()):
+    if of_site:
+        return people.names_at_site(options.learners, options.names)
+    if not settings.is_root():
+        if options.learners or options.names:
+            raise LabError(
+                f"Only root can let others log in; you are {getpass.getuser()}, and your hub is"
+                " yours alone. Leave LEARNERS and NAMES out."
+            )
+        return []
+    names = people.names_of(options.learners, options.names)
+    if not (names or people.made()):
         raise LabError(
             'Who will log in? As root, the hub makes users: make hub LEARNERS=40, or NAMES="ada'
             ' grace".'
         )
-    learners.check(names)
+    people.check(names)
     return names
 
 
-def _start(options, state: Path, port: int, names: list[str], listening) -> int:
-    if settings.is_root() and learners.known(passwords.INSTRUCTOR):
+def _check(state: Path, known: dict) -> list[str]:
+    """All that may refuse, before anybody is made and a cluster started; what the admin should
+    hear. The course and the hub's packages are there then."""
+    if settings.is_root() and people.is_known(INSTRUCTOR):
         raise LabError(
-            f"This machine has a user {passwords.INSTRUCTOR}. On the hub that is who sees the class"
+            f"This machine has a user {INSTRUCTOR}. On the hub that is who sees the class"
             " board, with a password of the hub's own, and nobody else: rename that user, or take"
             " another machine."
         )
-    place, table = _place(options)
-    people = names if settings.is_root() and _at_site(options) else []
-    warnings = []
-    if people:
-        site_users.check_pam(place.pam, place.site)
-        warnings = site_users.check(people)
+    warnings = people.check_at_site(known["people"])
     bundle = course.publish(state)
     if settings.is_root():
-        # Before anybody is made, and a cluster started. A site's folder may be open to a group
-        # alone.
-        learners.check_reach(bundle, people[0] if people else "nobody")
-        warnings += learners.open_answers(people[0] if people else "nobody")
+        # A site's folder may be open to a group alone: one of those who will log in tries.
+        one = known["people"][0] if known["people"] else "nobody"
+        people.check_reach(bundle, one)
+        warnings += people.open_answers(one)
     install.ensure()
-    commands = None
-    if not options.plain and not _at_site(options):
-        count = len({*learners.made(), *names}) if settings.is_root() else 1
-        if table and settings.is_root():
-            warnings += too_small(table, count)
-        table = table or tabletop.up(options.name, nodes=_nodes(count))
-        commands = table.state / "bin"
-    known = _let_in(state, names, people)
-    page = ""
-    if settings.is_root():
-        _make_class_folder(state)
-        page = (
-            f"The class board, for {passwords.INSTRUCTOR}:"
-            f" http://127.0.0.1:{port}/services/board/\n"
-        )
-    process.start(settings.write(place, state, port, commands, people), listening, commands)
-    count = "1 person" if len(known) == 1 else f"{len(known)} people"
-    where = f"the site {place.site}" if place.site else "this machine, without Slurm"
-    if commands is not None:
-        where = f"the tabletop cluster '{options.name}'"
-    print(
-        f"JupyterHub is at {_address(state)}, on {where}, for {count}.\n"
-        f"{page}{_word_of_passwords(state, people)}\n"
-        "From another machine: ssh -L "
-        f"{port}:127.0.0.1:{port} to this one. To end it: make hub-stop"
-    )
-    for warning in warnings:
-        print(f"warning: {warning}")
-    return 0
+    return warnings
+
+
+def _cluster(name: str, names: list[str], warnings: list[str]) -> tabletop.Tabletop:
+    """The tabletop of this name, as it runs or as the class wants it."""
+    count = len({*people.made(), *names}) if settings.is_root() else 1
+    table = tabletop.find(name)
+    if table and settings.is_root():
+        warnings += too_small(table, count)
+    return table or tabletop.up(name, nodes=_nodes(count))
 
 
 def _nodes(count: int) -> int:
@@ -171,23 +164,21 @@ def too_small(table: tabletop.Tabletop, count: int) -> list[str]:
     return [f"{said}: their jobs will wait for one another. To mend it: make hub-stop, {mend}"]
 
 
-def _word_of_passwords(state: Path, people: list[str]) -> str:
-    file = paths.shown(state / "private" / "passwords.txt")
-    if people:
-        return (
-            f"They log in with the site's passwords. That of {passwords.INSTRUCTOR}, for you alone:"
-            f" {file}"
-        )
-    return f"Names and passwords, for you alone: {file}"
-
-
-def _place(options) -> tuple[settings.Place, tabletop.Tabletop | None]:
-    """Where servers run, and the tabletop of that name, where it runs already."""
-    if options.plain:
-        return settings.on_one_machine(), None
-    if _at_site(options):
-        return settings.at_site(options.site), None
-    return settings.on_tabletop(), tabletop.find(options.name)
+def _let_in(state: Path, names: list[str], of_site: list[str]) -> str:
+    """See to users and passwords; how many get a server, in words."""
+    if of_site:
+        count, with_password = len(of_site), [INSTRUCTOR]
+    elif settings.is_root():
+        people.add(names)
+        made = people.made()
+        count, with_password = len(made), [INSTRUCTOR, *made]
+    else:
+        count, with_password = 1, [getpass.getuser()]
+    path = _passwords(state)
+    before = passwords.read(path) if path.exists() else {}
+    lines = (f"{name} {before.get(name) or passwords.generate()}\n" for name in with_password)
+    files.replace(path, "".join(lines))
+    return "1 person" if count == 1 else f"{count} people"
 
 
 def _make_class_folder(state: Path) -> None:
@@ -195,51 +186,47 @@ def _make_class_folder(state: Path) -> None:
 
     It belongs to the board's own user, and so does the folder in which the board listens.
     """
-    folder = state / "class"
-    if not folder.is_dir():
-        with contextlib.redirect_stdout(io.StringIO()):
-            made = classroom.main([str(folder), "--new"])
-        if made:
-            raise LabError(f"The class folder {folder} cannot be made.")
-    reader = learners.add_system_user(keep.BOARD_USER)
+    classroom.make_folder(state / "class")
     (state / "board").mkdir(mode=0o700, exist_ok=True)
-    for own in (folder, state / "board"):
-        os.chown(own, reader.pw_uid, reader.pw_gid)
+    reader = people.add_system_user(BOARD_USER)
+    for own in ("class", "board"):
+        os.chown(state / own, reader.pw_uid, reader.pw_gid)
 
 
-def _let_in(state: Path, names: list[str], people: list[str]) -> list[str]:
-    """See to users and passwords; the names of all who get a server. people: a site's."""
-    path = state / "private" / "passwords.txt"
-    before = passwords.read(path) if path.exists() else {}
-    if people:
-        known = people
-        all_names = [passwords.INSTRUCTOR]
-    elif settings.is_root():
-        learners.add(names)
-        known = learners.made()
-        all_names = [passwords.INSTRUCTOR, *known]
+def _say_how_to_log_in(state: Path, known: dict) -> None:
+    file = paths.shown(_passwords(state))
+    port = known["port"]
+    if known["real_users"]:
+        board = f"http://127.0.0.1:{port}/services/board/"
+        print(f"The class board, for {INSTRUCTOR}: {board}")
+    if known["people"]:
+        print(f"They log in with the site's passwords. That of {INSTRUCTOR}, for you alone: {file}")
     else:
-        known = [getpass.getuser()]
-        all_names = known
-    passwords.write(path, {name: before.get(name) or passwords.generate() for name in all_names})
-    return known
+        print(f"Names and passwords, for you alone: {file}")
+    print(
+        f"From another machine: ssh -L {port}:127.0.0.1:{port} to this one. To end it: make"
+        " hub-stop"
+    )
+
+
+def _passwords(state: Path) -> Path:
+    return state / "private" / "passwords.txt"
 
 
 def _address(state: Path) -> str:
-    return f"http://127.0.0.1:{process.read_settings(state)['port']}"
+    return f"http://127.0.0.1:{settings.read(state)['port']}"
 
 
 def _status(options: argparse.Namespace) -> int:
     state = settings.folder()
     lines, well = _there(state)
-    if shutil.disk_usage(state).free < FULL or shutil.disk_usage(state / "private").free < FULL:
+    if shutil.disk_usage(state / "private").free < FULL:
         lines.append(
             f"The disk of {paths.shown(state)} is full, and log-ins may fail. Make room, then: "
             "make hub-stop, and make hub. Saved work stays."
         )
     if process.running(state):
-        port = process.read_settings(state)["port"]
-        word = "answers" if process.answers(port) else "does not answer"
+        word = "answers" if process.answers(settings.read(state)["port"]) else "does not answer"
         log = paths.shown(state / "private" / "hub.log")
         lines.insert(0, f"The hub at {_address(state)} {word}. Its log: {log}")
     elif lines:
@@ -258,7 +245,7 @@ def _there(state: Path) -> tuple[list[str], bool]:
     if len(processes) > MOST_LINES:
         lines.append(f"  and {len(processes) - MOST_LINES} processes more")
     try:
-        jobs = process.jobs(process.read_settings(state))
+        jobs = process.jobs(settings.read(state))
     except LabError as error:
         return [*lines, f"  {error}"], False
     return lines + ([f"  jobs with learners' servers: {' '.join(jobs)}"] if jobs else []), True
@@ -266,20 +253,20 @@ def _there(state: Path) -> tuple[list[str], bool]:
 
 def _down(options: argparse.Namespace) -> int:
     state = settings.folder()
-    known = process.read_settings(state)
+    known = settings.read(state)
     ended = process.stop(state)
     cancelled = process.cancel(known)
     if not ended and not cancelled:
         print("No hub runs here.")
         return 0
     print("The hub is gone, and with it all servers.")
-    if known["commands"] is not None:
+    if known["commands"]:
         name = Path(known["commands"]).parent.name
         print(
             f"The tabletop cluster '{name}' goes on, with the learners' batch jobs. To end both:"
             f" make tabletop-down{tabletop.also_name(name)}"
         )
-    if settings.is_root() and not known.get("people"):
+    if settings.is_root() and not known["people"]:
         print("Its users and their work are still there. To remove both: make hub-forget")
     return 0
 
@@ -293,30 +280,24 @@ def _forget(options: argparse.Namespace) -> int:
     # A learner's process can look as if it were the hub's, and come back; it ends with its user.
     with contextlib.suppress(LabError):
         process.stop(state)
-    _cancel_jobs(state)
-    gone = learners.remove()
+    # The learners' batch jobs, too: one that waits must not start for a user who is no more.
+    if table := process.table(settings.read(state)):
+        for name in people.made():
+            table.run(["scancel", f"--user={name}"])
+    gone = people.remove()
     # Another class may have the same names, and users of the same numbers: no old cookie is to let
     # anybody in as one of them, and the board is not to show them somebody else's work.
     for name in ("passwords.txt", "jupyterhub.sqlite", "cookie_secret"):
         (state / "private" / name).unlink(missing_ok=True)
     for name in ("class", "board"):
         shutil.rmtree(state / name, ignore_errors=True)
-    learners.remove_system_user(keep.BOARD_USER)
+    people.remove_system_user(BOARD_USER)
     print(
         f"Removed with their homes: {', '.join(gone)}."
         if gone
         else "The hub has made no users here."
     )
     return 0
-
-
-def _cancel_jobs(state: Path) -> None:
-    """The learners' batch jobs, also those that wait: a job must not start for a user who is no
-    more."""
-    table = process.table(process.read_settings(state))
-    if table:
-        for name in learners.made():
-            table.run(["scancel", f"--user={name}"])
 
 
 _VERBS = {"up": _up, "status": _status, "down": _down, "forget": _forget}

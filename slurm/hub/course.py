@@ -64,16 +64,10 @@ def _put(root: Path, work: Path) -> None:
     parts = [part for part in PARTS if (root / part).exists()]
     if (root / ".git").exists():
         packed = _git(root, "archive", "--format=tar", "HEAD", *parts, binary=True)
-        subprocess.run(["tar", "-x", "-C", work], input=packed, check=True)
     else:
-        for part in parts:
-            (work / part).parent.mkdir(parents=True, exist_ok=True)
-            if (root / part).is_dir():
-                shutil.copytree(
-                    root / part, work / part, ignore=shutil.ignore_patterns("__pycache__")
-                )
-            else:
-                shutil.copy(root / part, work / part)
+        tar = ["tar", "-c", "--exclude=__pycache__", "-C", root, *parts]
+        packed = subprocess.run(tar, stdout=subprocess.PIPE, check=True).stdout
+    subprocess.run(["tar", "-x", "-C", work], input=packed, check=True)
     for folder in _NOT:
         shutil.rmtree(work / folder, ignore_errors=True)
 

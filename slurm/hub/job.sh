@@ -5,15 +5,12 @@
 #SBATCH --export={{keepvars}}
 #SBATCH --nodes=1
 #SBATCH --ntasks=1
-#SBATCH --cpus-per-task={{nprocs}}
-#SBATCH --time={{runtime}}
-{% if partition %}#SBATCH --partition={{partition}}
-{% endif %}{% if account %}#SBATCH --account={{account}}
-{% endif %}{% if qos %}#SBATCH --qos={{qos}}
-{% endif %}{% if reservation %}#SBATCH --reservation={{reservation}}
-{% endif %}{% if memory %}#SBATCH --mem={{memory}}
-{% endif %}{% if options %}#SBATCH {{options}}
-{% endif %}
+{{options}}
 umask 077
-{{prologue}}
+# The site's modules, as in batch jobs: where one cannot be loaded, the job ends with a sentence.
+source "$LABS_HUB_ROOT/slurm/launch.sh"
+set +eu # what modules do inside is not ours to judge
+LABKIT_MODULES=$(source "$LABS_HUB_ROOT/slurm/sites/$SITE.sh" && echo "${LABKIT_MODULES:-}") || exit
+[[ -z $LABKIT_MODULES ]] || bring_modules
+load_modules
 exec {{cmd}}

@@ -1,7 +1,6 @@
 """JupyterHub's configuration, one for all: the tabletop, a site with Slurm, a machine without.
 
-What differs stands in settings.json, which `make hub` writes from the site file (settings.py);
-$LABS_HUB_SETTINGS names it, in the hub's private folder.
+What differs stands in settings.json, which `make hub` writes (settings.py says what is in it).
 """
 
 import json
@@ -10,73 +9,57 @@ import shlex
 import sys
 from pathlib import Path
 
-from jupyterhub.auth import Authenticator, PAMAuthenticator
+from jupyterhub.auth import PAMAuthenticator
 from jupyterhub.spawner import LocalProcessSpawner
+from jupyterhub.utils import random_port
 from tornado import web
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 sys.path.append(str(ROOT))
-from slurm.hub import keep, passwords  # noqa: E402  (they need nothing but Python)
+from slurm.hub import names, passwords  # noqa: E402  (they need nothing but Python)
 
-MARK = os.environ["LABS_HUB_SETTINGS"]
-PRIVATE = Path(MARK).parent
+SETTINGS = os.environ[names.MARK]
+PRIVATE = Path(SETTINGS).parent
 PASSWORDS = PRIVATE / "passwords.txt"
 HUB = ROOT / ".venv" / "hub"
-settings = json.loads(Path(MARK).read_text(encoding="utf-8"))
+settings = json.loads(Path(SETTINGS).read_text(encoding="utf-8"))
 c = get_config()  # noqa: F821  (JupyterHub brings it)
 
 
-class FromFile(Authenticator):
-    """Each learner has a password of their own, in a file that only the hub reads."""
-
-    async def authenticate(self, handler, data):
-        right = passwords.matches(PASSWORDS, data["username"], data["password"])
-        return data["username"] if right else None
-
-    def add_user(self, user):
-        """Whoever is in the file no more leaves the hub's database at its start, and their cookies
-        end."""
-        if user.name not in passwords.read(PASSWORDS):
-            raise KeyError(f"{user.name} has no password here")
-        super().add_user(user)
-
-
-class OfTheSite(PAMAuthenticator):
-    """A site's users, those on the list, by the passwords that PAM knows.
-
-    The instructor is no user of the site, and has a password in the file.
-    """
+class OnTheLists(PAMAuthenticator):
+    """A site's users on the list log in by the passwords that PAM knows; all others, also the
+    instructor of a site, by one of their own, in a file that only the hub reads."""
 
     async def authenticate(self, handler, data):
         name = data["username"]
-        if name == passwords.INSTRUCTOR:
-            return name if passwords.matches(PASSWORDS, name, data["password"]) else None
-        if name not in settings["people"]:
-            return None  # and PAM is not asked: nobody's password can be tried out here
-        return await super().authenticate(handler, data)
+        if name in settings["people"]:
+            return await super().authenticate(handler, data)
+        # PAM is not asked: nobody else's password can be tried out here.
+        return name if passwords.matches(PASSWORDS, name, data["password"]) else None
 
     def system_user_exists(self, user):
-        """Whoever is on the list no more leaves the hub's database, and with it the cookies end."""
-        return user.name in (*settings["people"], passwords.INSTRUCTOR)
+        """Whoever is on no list any more leaves the hub's database at its start, and their cookies
+        end."""
+        return user.name in settings["people"] or user.name in passwords.read(PASSWORDS)
 
 
-c.JupyterHub.authenticator_class = OfTheSite if settings["people"] else FromFile
+c.JupyterHub.authenticator_class = OnTheLists
 c.PAMAuthenticator.service = settings["pam"]
 c.Authenticator.allow_all = True  # all whom authenticate() lets through
 c.Authenticator.delete_invalid_users = True
 
-# Who reaches what: keep.py the proxy, at files of the private folder; notebook servers the hub.
-c.JupyterHub.bind_url = f"http+unix://{keep.PROXY}"
-c.JupyterHub.hub_ip = settings["hub_address"]
-c.JupyterHub.hub_port = settings["hub_port"]
+# Who reaches what: process.py the proxy, at files of the private folder; notebook servers the hub.
+c.JupyterHub.bind_url = f"http+unix://{names.PROXY}"
+c.JupyterHub.hub_ip = settings["address"]
+# Fixed where servers that are jobs outlive their hub, and a firewall may stand in between.
+c.JupyterHub.hub_port = 8081 if settings["site"] else random_port()
 # On the hub's own Node: the machine's may be too old, or not there.
 c.ConfigurableHTTPProxy.command = [
     str(HUB / "bin" / "node"),
     str(HUB / "node_modules" / ".bin" / "configurable-http-proxy"),
 ]
-c.ConfigurableHTTPProxy.api_url = f"http+unix://{keep.PROXY_API}"
-c.ConfigurableHTTPProxy.debug = False
+c.ConfigurableHTTPProxy.api_url = f"http+unix://{names.PROXY_API}"
 c.JupyterHub.db_url = f"sqlite:///{PRIVATE}/jupyterhub.sqlite"
 c.JupyterHub.cookie_secret_file = str(PRIVATE / "cookie_secret")
 
@@ -98,7 +81,7 @@ def before_start(spawner):
 
 def is_instructor(user):
     """Is it who has the class board, and no server? A normal user's hub has no such person."""
-    return settings["real_users"] and user.name == passwords.INSTRUCTOR
+    return settings["real_users"] and user.name == names.INSTRUCTOR
 
 
 def first_page(handler):
@@ -125,7 +108,7 @@ environment = {
 if settings["site"]:
     environment |= {"LABS_HUB_SLURM": "1", "SITE": settings["site"]}
 else:
-    environment["LABS_HUB_SETTINGS"] = MARK  # by which process.py knows the hub's processes
+    environment[names.MARK] = SETTINGS  # by which process.py knows the hub's processes
 c.Spawner.notebook_dir = "~/labs"
 c.Spawner.default_url = "/lab/tree/work/00_check_environment.ipynb"
 c.Spawner.http_timeout = 300  # forty that start at once on a few cores take their time
@@ -139,22 +122,22 @@ if settings["real_users"]:  # the class board, a page for the instructor alone
     c.JupyterHub.services = [
         {
             "name": "board",
-            "url": f"http://127.0.0.1:{os.environ['LABS_HUB_BOARD_PORT']}",  # keep.py listens there
+            "url": f"http://127.0.0.1:{os.environ['LABS_HUB_BOARD_PORT']}",  # process.py listens
             "command": [sys.executable, "-m", "classroom", class_folder],
             "cwd": str(board),
             "environment": {
                 "PYTHONPATH": str(ROOT / "labs"),
-                "LABKIT_BOARD_SOCKET": Path(keep.BOARD).name,
+                "LABKIT_BOARD_SOCKET": Path(names.BOARD).name,
                 "LABKIT_HOME": str(board),
-                "LABS_HUB_SETTINGS": MARK,
+                names.MARK: SETTINGS,
             },
-            "user": keep.BOARD_USER,  # it reads what anybody may have written
+            "user": names.BOARD_USER,  # it reads what anybody may have written
             "oauth_no_confirm": True,
         }
     ]
     scopes = ["access:services!service=board"]
     c.JupyterHub.load_roles = [
-        {"name": "instructors", "users": [passwords.INSTRUCTOR], "scopes": scopes}
+        {"name": "instructors", "users": [names.INSTRUCTOR], "scopes": scopes}
     ]
 c.Spawner.environment = environment
 
@@ -184,7 +167,6 @@ if settings["site"]:
         return {"port": port}
 
     batchspawner.api.BatchSpawnerAPIHandler.get_json_body = port_alone
-    job = settings["job"]
 
     class Job(batchspawner.SlurmSpawner):
         """A server's job. It has ended when Slurm says so: an error says nothing about it."""
@@ -202,16 +184,7 @@ if settings["site"]:
     c.Spawner.cmd = [shlex.quote(word) for word in session]  # it becomes a line of job.sh
     c.BatchSpawnerBase.startup_poll_interval = 1.0
     c.SlurmSpawner.batch_script = (HERE / "job.sh").read_text(encoding="utf-8")
-    c.SlurmSpawner.req_srun = ""
-    c.SlurmSpawner.req_partition = job["partition"]
-    c.SlurmSpawner.req_account = job["account"]
-    c.SlurmSpawner.req_qos = job["qos"]
-    c.SlurmSpawner.req_reservation = job["reservation"]
-    c.SlurmSpawner.req_runtime = job["time"]
-    c.SlurmSpawner.req_nprocs = job["cpus"]
-    c.SlurmSpawner.req_memory = job["memory"]
-    c.SlurmSpawner.req_options = job["options"]
-    c.SlurmSpawner.req_prologue = job["prologue"]
+    c.SlurmSpawner.req_options = "\n".join(f"#SBATCH {option}" for option in settings["job"])
 else:
 
     class Process(LocalProcessSpawner):

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import hmac
-import os
 import secrets
 from pathlib import Path
 
-INSTRUCTOR = "instructor"  # logs in to see the class board, and has no notebook server
 # Neither 0 and o nor 1, i and l: people copy these from a slip of paper. 31 letters, 14 times: 69
 # bits.
 _LETTERS = "abcdefghjkmnpqrstuvwxyz23456789"
@@ -21,16 +19,6 @@ def read(path: Path) -> dict[str, str]:
         raise PermissionError(f"{path} has mode {mode:o}, and others can read it: chmod 600 {path}")
     lines = path.read_text(encoding="utf-8").splitlines()
     return dict(line.split() for line in lines if line.strip())
-
-
-def write(path: Path, passwords: dict[str, str]) -> None:
-    """Write the file, of mode 600 from its first byte on, in one step."""
-    part = path.with_suffix(".part")
-    part.unlink(missing_ok=True)
-    handle = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with open(handle, "w", encoding="utf-8") as stream:
-        stream.writelines(f"{name} {password}\n" for name, password in passwords.items())
-    part.replace(path)
 
 
 def generate() -> str:

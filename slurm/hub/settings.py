@@ -1,50 +1,32 @@
-"""What jupyterhub_config.py reads: made from the site file, the tabletop, or nothing (one
-machine)."""
+"""Where a hub runs, and what it is told: settings.json, which `make hub` writes."""
 
 from __future__ import annotations
 
 import json
 import os
 import re
-import shlex
 import socket
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Mapping
 from pathlib import Path
 
-from labkit import paths
+from labkit import files, paths
 from labkit.cluster import sites
 from labkit.errors import LabError
 
-TABLETOP_ADDRESS = "10.77.0.1"  # its login node, as the nodes see it
-_TIME = re.compile(r"(\d+-)?\d{1,3}(:\d\d){0,2}")
-
-
-@dataclass(frozen=True)
-class Job:
-    """The request for a learner's job, as sbatch's options spell it; "" leaves the site's
-    default."""
-
-    partition: str = ""
-    account: str = ""
-    qos: str = ""
-    reservation: str = ""
-    time: str = "02:00:00"
-    cpus: str = "1"
-    memory: str = ""
-    options: str = ""
-    prologue: str = ""
-
-
-@dataclass(frozen=True)
-class Place:
-    """Where servers run: under Slurm or beside the hub, and how they reach it."""
-
-    site: str  # "" without Slurm
-    hub_address: str
-    hub_port: int
-    job: Job = field(default_factory=Job)
-    pam: str = ""  # at a site: the service of PAM that knows the passwords of its users
+_PAM = ("/etc/pam.d", "/usr/lib/pam.d")
+# What sbatch is asked for: its option, the site file's variables, of which the first that is set
+# counts, what is asked for without any, and how it is written. A blank would begin another option.
+_JOB = (
+    ("partition", ("LABKIT_HUB_PARTITION", "SBATCH_PARTITION"), "", r"\S+"),
+    ("account", ("SBATCH_ACCOUNT",), "", r"\S+"),
+    ("qos", ("SBATCH_QOS",), "", r"\S+"),
+    ("reservation", ("LABKIT_HUB_RESERVATION", "SBATCH_RESERVATION"), "", r"\S+"),
+    ("constraint", ("SBATCH_CONSTRAINT",), "", r"\S+"),
+    ("time", ("LABKIT_HUB_TIME",), "02:00:00", r"(\d+-)?\d{1,3}(:\d\d){0,2}"),
+    ("cpus-per-task", ("LABKIT_HUB_CPUS",), "4", r"\d+"),
+    ("mem", ("LABKIT_HUB_MEMORY",), "", r"\S+"),
+)
+_GPUS = {"gpus-per-node": "--gpus-per-node={}", "gres": "--gres=gpu:{}"}
 
 
 def read_port(text: str) -> int:
@@ -55,8 +37,7 @@ def read_port(text: str) -> int:
 
 
 def listen(port: int) -> socket.socket:
-    """The socket for browsers, at the loopback address. LabError when something has the port
-    already."""
+    """The socket for browsers, at the loopback address. LabError when something has the port."""
     listening = socket.socket()
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
@@ -71,30 +52,15 @@ def listen(port: int) -> socket.socket:
     return listening
 
 
-def free_port() -> int:
-    """A port of the loopback address that nobody listens on now.
+def at(name: str, of_site: bool) -> dict:
+    """The settings that stand in a site's file; "" is one machine without Slurm.
 
-    Somebody else may take it before the hub does; the hub then ends, and says so.
+    of_site: do the site's own users log in, whose passwords PAM knows? LabError for an unknown
+    site, and where the file lacks something.
     """
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
-
-
-def on_tabletop() -> Place:
-    """On the tabletop, whose login node has ports of its own."""
-    return Place("tabletop", TABLETOP_ADDRESS, 8081, Job(time="08:00:00"))
-
-
-def on_one_machine() -> Place:
-    """Servers are processes of this machine."""
-    return Place("", "127.0.0.1", free_port())
-
-
-def at_site(name: str, environ: Mapping[str, str] | None = None) -> Place:
-    """As the site file says. LabError for an unknown site, or where the hub's own lines lack
-    something."""
-    known = sites.load(name, environ)
+    if not name:
+        return {"site": "", "address": "127.0.0.1", "job": [], "pam": ""}
+    known = sites.load(name)
     address = known.get("LABKIT_HUB_ADDRESS", "")
     if not address:
         raise LabError(
@@ -103,107 +69,71 @@ def at_site(name: str, environ: Mapping[str, str] | None = None) -> Place:
             " has all of the hub's lines."
         )
     pam = known.get("LABKIT_HUB_PAM", "")
-    if is_root() and not pam:
+    if of_site and not _is_service(pam):
         raise LabError(
-            f"slurm/sites/{name}.sh does not say which service of PAM checks passwords. Use the "
-            "service that your log-in nodes use, usually sshd, for others may ask for less: "
-            'export LABKIT_HUB_PAM="sshd".'
+            f"slurm/sites/{name}.sh says LABKIT_HUB_PAM={pam!r}, and PAM has no service {pam!r} on"
+            f" this machine (a file in {_PAM[0]}). Name the one that checks passwords on your"
+            " log-in nodes, usually sshd, for others may ask for less: export"
+            ' LABKIT_HUB_PAM="sshd".'
         )
-    return Place(name, address, 8081, site_job(name, known), pam)
+    return {"site": name, "address": address, "job": job(name, known), "pam": pam}
 
 
-def site_job(name: str, known: Mapping[str, str]) -> Job:
-    """A learner's job at a site. known: what its file sets. LabError for what Slurm would not
-    take."""
-    time = known.get("LABKIT_HUB_TIME", Job.time)
-    if not _TIME.fullmatch(time):
-        raise LabError(
-            f"LABKIT_HUB_TIME={time} in slurm/sites/{name}.sh is no time: write"
-            " hours:minutes:seconds."
-        )
-    numbers = {}
-    for variable, default in (("LABKIT_HUB_CPUS", "4"), ("LABKIT_HUB_GPUS", "0")):
-        numbers[variable] = known.get(variable, default)
-        if not numbers[variable].isdecimal():
+def _is_service(name: str) -> bool:
+    """Has PAM rules for this service?"""
+    return bool(re.fullmatch(r"[A-Za-z0-9_-]+", name)) and any(
+        Path(folder, name).is_file() for folder in _PAM
+    )
+
+
+def job(name: str, known: Mapping[str, str]) -> list[str]:
+    """The options of sbatch for a learner's job at a site.
+
+    known: what its file sets. LabError for what Slurm would not take.
+    """
+    options = []
+    for option, variables, default, form in _JOB:
+        variable = next((each for each in variables if known.get(each)), variables[0])
+        value = known.get(variable, default)
+        if value and not (re.fullmatch(form, value) and value.isprintable()):
             raise LabError(
-                f"{variable}={numbers[variable]} in slurm/sites/{name}.sh is no whole number."
+                f"{variable}={value!r} in slurm/sites/{name}.sh will not do for the hub: sbatch"
+                f" does not take it as its --{option}."
             )
-    constraint = known.get("SBATCH_CONSTRAINT", "")
-    options = [f"--constraint={constraint}"] if constraint else []
-    options += gpu_option(
-        name, int(numbers["LABKIT_HUB_GPUS"]), known.get("LABKIT_GPU_FORM", "none")
-    )
-    modules = known.get("LABKIT_MODULES", "")
-    job = Job(
-        partition=known.get("LABKIT_HUB_PARTITION") or known.get("SBATCH_PARTITION", ""),
-        account=known.get("SBATCH_ACCOUNT", ""),
-        qos=known.get("SBATCH_QOS", ""),
-        reservation=known.get("LABKIT_HUB_RESERVATION") or known.get("SBATCH_RESERVATION", ""),
-        time=time,
-        cpus=numbers["LABKIT_HUB_CPUS"],
-        memory=known.get("LABKIT_HUB_MEMORY", ""),
-        options=" ".join(options),
-        prologue=_bring(modules) if modules else "",
-    )
-    for key, value in asdict(job).items():
-        if not value.isprintable():
-            raise LabError(
-                f"The {key} that slurm/sites/{name}.sh gives for the hub is more than one line."
-            )
-    return job
-
-
-def _bring(modules: str) -> str:
-    """Shell that loads modules as the batch scripts do; the job ends with a sentence where that
-    fails."""
-    return (
-        'source "$LABS_HUB_ROOT/slurm/launch.sh"; set +eu; bring_modules; '
-        f"LABKIT_MODULES={shlex.quote(modules)}; load_modules"
-    )
-
-
-def gpu_option(name: str, count: int, form: str) -> list[str]:
-    """How this site wants to be asked for `count` GPUs of a node. LabError where its file knows no
-    way."""
-    if not count:
-        return []
-    if form not in ("gpus-per-node", "gres"):
+        options += [f"--{option}={value}"] if value else []
+    gpus, form = known.get("LABKIT_HUB_GPUS", "0"), known.get("LABKIT_GPU_FORM", "none")
+    if gpus != "0" and not (gpus.isdecimal() and form in _GPUS):
         raise LabError(
-            f"slurm/sites/{name}.sh asks for LABKIT_HUB_GPUS={count}, but its LABKIT_GPU_FORM is"
+            f"slurm/sites/{name}.sh asks for LABKIT_HUB_GPUS={gpus}, but its LABKIT_GPU_FORM is"
             f" {form!r}."
         )
-    return [f"--gpus-per-node={count}" if form == "gpus-per-node" else f"--gres=gpu:{count}"]
+    return options if gpus == "0" else [*options, _GPUS[form].format(int(gpus))]
 
 
-def write(
-    place: Place, state: Path, port: int, commands: Path | None, people: Sequence[str] = ()
-) -> Path:
-    """Write settings.json into the hub's private folder; its path.
+def write(state: Path, values: Mapping[str, object]) -> Path:
+    """Write settings.json into the hub's private folder, in one step; its path.
 
-    state: the hub's folder. port: for browsers. commands: bin/ of the tabletop on which it runs,
-    else None. people: the site's users who may log in; none: those in the file of passwords.
+    values: those of `at`, and `port`, for browsers; `real_users`, does root run the hub, for
+    others?; `people`, the site's users who may log in, none where all are in the file of passwords;
+    `commands`, bin/ of the tabletop on which the hub runs, else "".
     """
-    values = {
-        **asdict(place),
-        "people": list(people),
-        "real_users": is_root(),
-        "port": port,
-        "commands": str(commands) if commands else None,
-    }
     path = state / "private" / "settings.json"
-    part = path.with_suffix(".part")  # in one step: with a full disk the old ones stay
-    part.write_text(json.dumps(values, indent=1) + "\n", encoding="utf-8")
-    part.replace(path)
+    files.replace(path, json.dumps(values, indent=1) + "\n")
     return path
+
+
+def read(state: Path) -> dict:
+    """The settings of the hub that runs, or ran last; empty where none ever did."""
+    file = state / "private" / "settings.json"
+    return json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
 
 
 def folder() -> Path:
     """Where the hub keeps its files (made on first use): `private/` for the hub alone, the course
     for all."""
     state = paths.home().resolve() / "hub"
-    state.mkdir(exist_ok=True)
     private = state / "private"
-    private.mkdir(exist_ok=True)
+    private.mkdir(parents=True, exist_ok=True)
     private.chmod(0o700)
     return state
 

@@ -145,7 +145,7 @@ def test_hidden_names_are_in_no_sentence(folder):
         assert f"{name} " not in everything.lower()
         assert f"/{name}" not in everything.lower()
     assert "Calm Fox 17" in everything
-    wide = classroom.as_text(look(folder), width=100)  # a narrow one folds a name
+    wide = classroom.as_text(look(folder), width=100)  # a narrow one cuts a name
     assert "Calm Fox 18" in wide, "who hides their name is hidden without that, too"
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import socket
 import stat
 import subprocess
 import sys
@@ -43,6 +44,13 @@ def command_line(
     return subprocess.run(
         command, cwd=paths.root(), capture_output=True, text=True, timeout=90, **options
     )
+
+
+def free_port() -> int:
+    """A port of the loopback address that nobody listens on now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
 
 
 class OwnMachine:

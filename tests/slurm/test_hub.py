@@ -14,10 +14,10 @@ import pytest
 from authoring import generate
 from authoring.cells import learner_cells, solved_cells
 
-from slurm.hub import keep, settings
+from slurm.hub.names import BOARD_USER
 from tests import browser
 from tests.slurm.hub_client import Learner
-from tests.slurm.own_machine import OwnMachine, needs_root, needs_slurm
+from tests.slurm.own_machine import OwnMachine, free_port, needs_root, needs_slurm
 
 STEM = "40_horovod_pytorch"
 SUBMIT = """\
@@ -65,7 +65,7 @@ def queue(machine: OwnMachine) -> list[str]:
 
 def test_log_in_solve_submit_log_out(machine):
     install(machine)
-    port = settings.free_port()
+    port = free_port()
     done = machine.hub("up", "--names", "ada grace", "--port", str(port))
     assert done.returncode == 0, done.stderr
     address = f"http://127.0.0.1:{port}"
@@ -135,7 +135,7 @@ def test_log_in_solve_submit_log_out(machine):
     assert machine.hub("down").returncode == 0
     assert "ada, grace" in machine.hub("forget").stdout
     assert not list((machine.folder / "home").glob("*/labs"))
-    assert keep.BOARD_USER not in (machine.folder / "etc" / "passwd").read_text(encoding="utf-8")
+    assert BOARD_USER not in (machine.folder / "etc" / "passwd").read_text(encoding="utf-8")
     assert " ada:" not in (machine.folder / "etc" / "passwd").read_text(encoding="utf-8")
 
 
@@ -217,7 +217,7 @@ def test_nobody_chooses_what_the_hub_runs(machine):
     """Neither a link that a learner follows nor a learner's program. And what goes on when the hub
     ends."""
     install(machine)
-    port = settings.free_port()
+    port = free_port()
     done = machine.hub("up", "--names", "ada", "--port", str(port))
     assert done.returncode == 0, done.stderr
     ada = Learner(f"http://127.0.0.1:{port}", "ada", passwords(machine)["ada"])
@@ -262,7 +262,7 @@ def test_a_normal_user_has_a_hub_for_one(machine, way):
     install(machine)
     home = "/home/person"
     become = [*machine.become("person"), sys.executable]
-    port = settings.free_port()
+    port = free_port()
     up = [*become, "-m", "slurm.hub", "up", way, "--port", str(port)]
     done = machine.run(*up)
     try:

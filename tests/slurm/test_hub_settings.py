@@ -4,13 +4,12 @@ be."""
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import json
 import os
 import pwd
-import resource
 import socket
 import subprocess
+from pathlib import Path
 
 import jinja2
 import pytest
@@ -19,11 +18,9 @@ from labkit.errors import LabError
 
 from slurm import tabletop
 from slurm.hub import __main__ as command
-from slurm.hub import course, install, keep, learners, passwords, settings
+from slurm.hub import course, install, passwords, people, process, settings
 from slurm.tabletop import settings as tabletop_settings
-from tests.slurm.own_machine import command_line, needs_root
-
-ADDRESS = {"LABKIT_HUB_ADDRESS": "10.1.2.3"}
+from tests.slurm.own_machine import command_line, free_port, needs_root
 
 
 def hub(*arguments: str, **environ: str) -> subprocess.CompletedProcess:
@@ -43,29 +40,14 @@ def names_of_own() -> list[str]:
     return ["--names", "ada"] if settings.is_root() else []
 
 
-@pytest.mark.parametrize(("uid", "refused"), [(0, True), (1000, False)])
-def test_root_is_told_to_name_the_service_that_checks_passwords(monkeypatch, uid, refused):
+@pytest.mark.parametrize("service", ["", "no-such", "../passwd"])
+def test_a_site_names_the_service_that_checks_passwords(monkeypatch, service):
     """A normal user's hub has a password of its own, and asks nobody."""
-    monkeypatch.setattr(os, "geteuid", lambda: uid)
-    monkeypatch.setattr(settings.sites, "load", lambda name, environ: dict(ADDRESS))
-    with pytest.raises(LabError, match="LABKIT_HUB_PAM") if refused else contextlib.nullcontext():
-        settings.at_site("here")
-
-
-def test_settings_that_cannot_be_written_leave_the_old_ones(tmp_path):
-    """As on a full disk, after the first bytes."""
-    (tmp_path / "private").mkdir()
-    place = settings.on_tabletop()
-    written = settings.write(place, tmp_path, 8000, None)
-    before = written.read_bytes()
-    _, most = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (100, most))
-    try:
-        with pytest.raises(OSError, match="File too large"):
-            settings.write(place, tmp_path, 8001, None)
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
-    assert written.read_bytes() == before
+    known = {"LABKIT_HUB_ADDRESS": "10.1.2.3", "LABKIT_HUB_PAM": service}
+    monkeypatch.setattr(settings.sites, "load", lambda name: known)
+    with pytest.raises(LabError, match=r"here\.sh says LABKIT_HUB_PAM=.* usually sshd"):
+        settings.at("here", of_site=True)
+    assert settings.at("here", of_site=False)["address"] == "10.1.2.3"
 
 
 def test_the_relay_closes_after_any_end_of_a_connection():
@@ -80,7 +62,7 @@ def test_the_relay_closes_after_any_end_of_a_connection():
             self.closed = True
 
     writer = Writer()
-    asyncio.run(keep.copy(Reader(), writer))
+    asyncio.run(process.copy(Reader(), writer))
     assert writer.closed
 
 
@@ -92,13 +74,17 @@ def test_a_port_that_is_in_use():
         assert f"PORT={port + 1}" in said
 
 
+def test_a_name_that_is_given_twice_is_one_learner():
+    assert people.names_of("2", "ada learner01 ada") == ["learner01", "learner02", "ada"]
+
+
 @needs_root
 def test_users_of_the_machine_are_not_taken_over(tmp_path):
     before = pwd.getpwall()
     with pytest.raises(
         LabError, match="daemon is on this machine already, and not made by the hub"
     ):
-        learners.add(["daemon", "surely-not-there"])
+        people.add(["daemon", "surely-not-there"])
     assert pwd.getpwall() == before
     assert "Who will log in?" in sentence(hub("up", "--plain", LABKIT_HOME=str(tmp_path)))
 
@@ -114,62 +100,49 @@ def test_a_tabletop_that_runs_already_may_be_small(tmp_path):
 
 
 def test_a_sites_file_becomes_the_job():
-    known = {
-        **{"SBATCH_PARTITION": "gpu", "SBATCH_ACCOUNT": "abc", "SBATCH_QOS": "short"},
-        **{"SBATCH_CONSTRAINT": "a100", "LABKIT_HUB_TIME": "04:00:00", "LABKIT_HUB_GPUS": "1"},
-        **{
-            "LABKIT_HUB_RESERVATION": "course",
-            "LABKIT_HUB_MEMORY": "8G",
-            "LABKIT_GPU_FORM": "gres",
-        },
-        **{"LABKIT_MODULES": "gcc openmpi"},
-    }
-    job = settings.site_job("here", known)
-    assert job == settings.Job(
-        partition="gpu", account="abc", qos="short", reservation="course", time="04:00:00", cpus="4",
-        memory="8G", options="--constraint=a100 --gres=gpu:1", prologue=job.prologue,
-    )  # fmt: skip
-    assert settings.site_job("here", {}).prologue == ""
-    assert (
-        settings.site_job("here", {**known, "LABKIT_HUB_PARTITION": "interactive"}).partition
-        == "interactive"
-    )
-    assert settings.gpu_option("here", 2, "gpus-per-node") == ["--gpus-per-node=2"]
+    known = {"SBATCH_PARTITION": "gpu", "SBATCH_CONSTRAINT": "a100", "LABKIT_HUB_TIME": "04:00:00"}
+    known |= {"LABKIT_HUB_GPUS": "1", "LABKIT_GPU_FORM": "gres"}
+    assert settings.job("here", known) == [
+        "--partition=gpu",
+        "--constraint=a100",
+        "--time=04:00:00",
+        "--cpus-per-task=4",
+        "--gres=gpu:1",
+    ]
+    known |= {"LABKIT_HUB_PARTITION": "interactive", "LABKIT_GPU_FORM": "gpus-per-node"}
+    options = settings.job("here", known)
+    assert options[0] == "--partition=interactive"
+    assert options[-1] == "--gpus-per-node=1"
+    assert settings.job("here", {}) == ["--time=02:00:00", "--cpus-per-task=4"]
 
 
-def run_job(prologue: str, **environ: str) -> subprocess.CompletedProcess:
-    """job.sh as batchspawner fills it in, run by bash; the learner's server is a line that is
-    printed."""
-    values = {
-        "homedir": "/",
-        "keepvars": "",
-        "nprocs": "1",
-        "runtime": "1",
-        "cmd": "echo $LOADED served",
-    }
+def run_job(root: Path, modules: str) -> subprocess.CompletedProcess:
+    """job.sh as batchspawner fills it in, run by bash at a site whose file names these modules; the
+    learner's server is a line that is printed."""
+    site = f'export SITE=here LABKIT_MODULES="{modules}"\n'
+    (root / "slurm" / "sites" / "here.sh").write_text(site, encoding="utf-8")
     template = (paths.root() / "slurm/hub/job.sh").read_text(encoding="utf-8")
-    text = jinja2.Template(template).render(**values, prologue=prologue)
-    env = {
-        "PATH": os.environ["PATH"],
-        "LABS_HUB_ROOT": str(paths.root()),
-        "SITE": "here",
-        **environ,
-    }
+    options = "#SBATCH --time=1\n#SBATCH --cpus-per-task=1"
+    text = jinja2.Template(template).render(options=options, cmd="echo $LOADED served")
+    assert f"\n{options}\n" in text
+    env = {"PATH": os.environ["PATH"], "LABS_HUB_ROOT": str(root), "SITE": "here"}
     return subprocess.run(
-        ["bash"], input=text, env=env, capture_output=True, text=True, check=False
-    )
+        ["bash"], input=text, env={**env, "LMOD_PKG": str(root)}, capture_output=True, text=True,
+        check=False,
+    )  # fmt: skip
 
 
 def test_the_job_brings_in_a_sites_modules(tmp_path):
     """A batch shell may have no `module` yet."""
-    (tmp_path / "init").mkdir()
+    for folder in ("init", "slurm/sites"):
+        (tmp_path / folder).mkdir(parents=True)
+    (tmp_path / "slurm" / "launch.sh").symlink_to(paths.root() / "slurm" / "launch.sh")
     init = "module() { [[ $2 != moonstone ]] && LOADED=$LOADED$2,; }\n"
     (tmp_path / "init" / "bash").write_text(init, encoding="utf-8")
-    prologue = settings.site_job("here", {"LABKIT_MODULES": "gcc openmpi"}).prologue
-    done = run_job(prologue, LMOD_PKG=str(tmp_path))
-    assert (done.returncode, done.stdout) == (0, "gcc,openmpi, served\n"), done.stderr
-    prologue = settings.site_job("here", {"LABKIT_MODULES": "gcc moonstone"}).prologue
-    done = run_job(prologue, LMOD_PKG=str(tmp_path))
+    for modules, served in (("gcc openmpi", "gcc,openmpi, served\n"), ("", "served\n")):
+        done = run_job(tmp_path, modules)
+        assert (done.returncode, done.stdout) == (0, served), done.stderr
+    done = run_job(tmp_path, "gcc moonstone")
     assert (done.returncode, done.stdout) == (1, "")
     assert "The module moonstone of slurm/sites/here.sh cannot be loaded on " in done.stderr
 
@@ -181,17 +154,19 @@ def test_the_job_brings_in_a_sites_modules(tmp_path):
         ("LABKIT_HUB_CPUS", "four"),
         ("LABKIT_HUB_GPUS", "1"),  # and no way to ask for one
         ("SBATCH_PARTITION", "gpu\n#SBATCH --uid=0"),
+        ("SBATCH_PARTITION", "gpu --uid=0"),
     ],
 )
 def test_what_slurm_would_not_take_is_said_with_the_file(variable, value):
     with pytest.raises(LabError, match=r"slurm/sites/here\.sh"):
-        settings.site_job("here", {variable: value})
+        settings.job("here", {variable: value})
 
 
 def test_a_password_is_ones_own_and_its_file_the_hubs_alone(tmp_path):
     file = tmp_path / "passwords.txt"
-    passwords.write(file, {"ada": passwords.generate(), "grace": passwords.generate()})
-    assert file.stat().st_mode & 0o777 == 0o600
+    lines = [f"{name} {passwords.generate()}\n" for name in ("ada", "grace")]
+    file.write_text("".join(lines), encoding="utf-8")
+    file.chmod(0o600)
     words = passwords.read(file)
     assert len(set(words.values())) == 2
     assert passwords.matches(file, "ada", words["ada"])
@@ -235,11 +210,11 @@ def test_a_checkout_that_learners_cannot_reach_is_refused_before_anybody_is_made
     closed.mkdir(mode=0o700)
     # This Python may lie in a closed folder, too.
     with pytest.raises(LabError, match="Learners cannot "):
-        learners.check_reach(closed / "course")
+        people.check_reach(closed / "course")
     monkeypatch.setenv("LABKIT_HOME", str(closed))
     monkeypatch.setattr(course, "publish", lambda state: closed / "course")
     monkeypatch.setattr(install, "ensure", lambda: pytest.fail("installed for nothing"))
-    port = str(settings.free_port())
+    port = str(free_port())
     assert command.main(["up", "--names", "zoe", "--port", port, "--name", "t"]) == 1
     assert "make setup PYTHON=/usr/bin/python3" in capsys.readouterr().err
     assert "zoe" not in [user.pw_name for user in pwd.getpwall()]

@@ -17,10 +17,11 @@ from collections.abc import Iterator
 import psutil
 import pytest
 
-from slurm.hub import keep, process, settings
+from slurm.hub import process, settings
+from slurm.hub.names import BOARD_USER
 from tests.helpers import awaited, left_behind, lives
 from tests.slurm.hub_client import Learner
-from tests.slurm.own_machine import OwnMachine, needs_root, needs_slurm
+from tests.slurm.own_machine import OwnMachine, free_port, needs_root, needs_slurm
 from tests.slurm.test_hub import install, passwords, queue
 
 pytestmark = [
@@ -64,7 +65,7 @@ class Class:
         self.state = machine.home.resolve() / "hub"
         self.private = self.state / "private"
         self.cluster = machine.home / "tabletop" / "table"
-        self.address = f"http://127.0.0.1:{settings.free_port()}"
+        self.address = f"http://127.0.0.1:{free_port()}"
 
     def up(self) -> None:
         port = self.address.rpartition(":")[2]
@@ -85,7 +86,7 @@ class Class:
     def part(self, word: str) -> psutil.Process:
         """The process of the hub with this word in its command line."""
         said = {each: process.said(each) for each in process.found(self.state)}
-        # nsenter, by which the hub got into the tabletop, waits outside for keep.py.
+        # nsenter, by which the hub got into the tabletop, waits outside for the holder.
         (found,) = [each for each, line in said.items() if word in line and "nsenter" not in line]
         return found
 
@@ -95,7 +96,7 @@ class Class:
         return number
 
     def known(self) -> dict:
-        return process.read_settings(self.state)
+        return settings.read(self.state)
 
     def slurm(self, *command: str) -> subprocess.CompletedProcess:
         return self.machine.run(str(self.cluster / "bin" / command[0]), *command[1:])
@@ -143,14 +144,14 @@ def hub_is_killed(hub: Class, ada: Learner) -> None:
 
 def keeper_is_killed(hub: Class, ada: Learner) -> None:
     """The hub then ends in order, all servers and their jobs included."""
-    hub.part("keep.py").kill()
+    hub.part("slurm.hub.process").kill()
     awaited(lambda: not process.running(hub.state) and not queue(hub.machine))
     awaited(lambda: not process.found(hub.state))
     assert hub.status().startswith(NOTHING)
 
 
 def hub_and_keeper_are_killed(hub: Class, ada: Learner) -> None:
-    killed = [hub.part("keep.py"), hub.part("jupyterhub_config")]
+    killed = [hub.part("slurm.hub.process"), hub.part("jupyterhub_config")]
     for each in killed:
         each.suspend()
     for each in killed:
@@ -177,7 +178,7 @@ def board_is_killed(hub: Class, ada: Learner) -> None:
     assert (folder.stat().st_uid, folder.stat().st_mode & 0o7777) == (before.uids().real, 0o3733)
     share = f"umask 027; echo shared > {folder}/$USER.txt"
     assert hub.machine.run("runuser", "--login", "ada", "-c", share).returncode == 0
-    read = hub.machine.run("runuser", "-u", keep.BOARD_USER, "--", "cat", f"{folder}/ada.txt")
+    read = hub.machine.run("runuser", "-u", BOARD_USER, "--", "cat", f"{folder}/ada.txt")
     assert read.stdout == "shared\n"
     before.kill()
     board = f"{hub.address}/services/board/"
@@ -276,7 +277,8 @@ def test_a_hub_under_which_something_breaks(hub, case):
     cells = [{"cell_type": "markdown", "id": "a", "metadata": {}, "source": text}]
     notebook = {"cells": cells, "metadata": {}, "nbformat": 4, "nbformat_minor": 5}
     content = {"type": "notebook", "format": "json", "content": notebook}
-    assert ada.put("api/contents/notebooks/mine.ipynb", content).status_code in (200, 201)
+    saved = ada.post("api/contents/notebooks/mine.ipynb", content, method="PUT")
+    assert saved.status_code in (200, 201)
 
     for breaks in CASES[case]:
         breaks(hub, ada)

@@ -14,10 +14,10 @@ from pathlib import Path
 import pytest
 from labkit import paths
 
-from slurm.hub import learners, settings
+from slurm.hub import people
 from tests import eavesdropper
 from tests.slurm.hub_client import Learner
-from tests.slurm.own_machine import OwnMachine, needs_root, needs_slurm
+from tests.slurm.own_machine import OwnMachine, free_port, needs_root, needs_slurm
 from tests.slurm.test_hub import (
     assert_a_link_clones_nothing_and_the_token_stays,
     install,
@@ -66,8 +66,7 @@ class Site(OwnMachine):
         folder = paths.root() / "slurm" / "sites"
         shutil.copytree(folder, self.folder / "sites")
         tabletop = (folder / "tabletop.sh").read_text(encoding="utf-8")
-        lines = f'export LABKIT_HUB_ADDRESS={settings.TABLETOP_ADDRESS} LABKIT_HUB_PAM="login"\n'
-        text = tabletop.replace("SITE=tabletop", "SITE=here") + lines
+        text = tabletop.replace("SITE=tabletop", "SITE=here LABKIT_HUB_PAM=login")
         (self.folder / "sites" / "here.sh").write_text(text, encoding="utf-8")
         with (self.folder / "mounts").open("a", encoding="utf-8") as mounts:
             mounts.write(
@@ -97,7 +96,7 @@ def test_who_cannot_work_is_named_with_the_reason(site):
     """Each of them, before anything is started."""
     (site.folder / "home" / "grace" / "labs").mkdir()
     (site.folder / "home" / "eve").chmod(0o757)
-    up = ["up", "--site", "here", "--port", str(settings.free_port())]
+    up = ["up", "--site", "here", "--port", str(free_port())]
     done = site.hub(*up, "--names", "ada grace eve nobody-here root")
     assert done.returncode == 1
     assert "grace: /home/grace/labs is there already and no copy of the course" in done.stderr
@@ -107,14 +106,6 @@ def test_who_cannot_work_is_named_with_the_reason(site):
     assert "ada:" not in done.stderr
     shutil.rmtree(site.folder / "home" / "eve")
     assert "eve: the home /home/eve does not exist" in site.hub(*up, "--names", "eve").stderr
-    assert (
-        "no service 'no-such'"
-        in site.run(
-            sys.executable,
-            "-c",
-            "from slurm.hub import site_users as s; s.check_pam('no-such', 'here')",
-        ).stderr
-    )
     assert "ada is on this machine already" in site.hub("up", "--plain", "--names", "ada").stderr
 
 
@@ -123,7 +114,7 @@ def test_who_cannot_work_is_named_with_the_reason(site):
 def test_all_who_cannot_be_made_are_named_before_anything_starts(machine):
     assert machine.run("groupadd", "zoe").returncode == 0
     (machine.folder / "home" / "eve").mkdir()
-    done = machine.hub("up", "--names", "ada zoe eve daemon", "--port", str(settings.free_port()))
+    done = machine.hub("up", "--names", "ada zoe eve daemon", "--port", str(free_port()))
     assert done.returncode == 1
     assert "zoe is a group of this machine" in done.stderr
     assert "/home/eve exists, but no user eve" in done.stderr
@@ -132,7 +123,7 @@ def test_all_who_cannot_be_made_are_named_before_anything_starts(machine):
     assert "\nada:" not in (machine.folder / "etc" / "passwd").read_text(encoding="utf-8")
     assert not (machine.home / "tabletop").exists()
     assert machine.run("useradd", "instructor").returncode == 0
-    done = machine.hub("up", "--plain", "--names", "ada", "--port", str(settings.free_port()))
+    done = machine.hub("up", "--plain", "--names", "ada", "--port", str(free_port()))
     assert (done.returncode, "This machine has a user instructor" in done.stderr) == (1, True)
     assert "\nada:" not in (machine.folder / "etc" / "passwd").read_text(encoding="utf-8")
 
@@ -149,9 +140,7 @@ def test_a_sites_users_log_in_with_its_passwords(site):
     commands = site.home / "tabletop" / "table" / "bin"
     enter = [str(commands / "tabletop-enter"), "env", f"PATH={commands}:{os.environ['PATH']}"]
     try:
-        done = site.run(
-            *enter, sys.executable, "-m", "tests.slurm.hub_at_site", str(settings.free_port())
-        )
+        done = site.run(*enter, sys.executable, "-m", "tests.slurm.hub_at_site", str(free_port()))
     finally:
         site.tabletop("down")
     log = site.home / "hub" / "private" / "hub.log"
@@ -194,7 +183,7 @@ def test_users_with_processes_are_removed_too(machine):
     assert not (machine.folder / "home" / "ada").exists()
 
 
-ADD = "import sys; from slurm.hub import learners; learners.add(sys.argv[1:])"
+ADD = "import sys; from slurm.hub import people; people.add(sys.argv[1:])"
 
 # Programs that say what they have of root's terminal, where root runs them as a learner.
 SPY = """\
@@ -208,12 +197,12 @@ fi
 """
 CALLS = """
 from pathlib import Path
-from slurm.hub import learners, site_users
+from slurm.hub import people
 
-learners.add(["ada"])
-site_users.check(["ada"])
-learners.check_reach(Path("/etc/hosts"), "ada")
-learners.remove()
+people.add(["ada"])
+people.check_at_site(["ada"])
+people.check_reach(Path("/etc/hosts"), "ada")
+people.remove()
 """
 
 
@@ -284,16 +273,16 @@ def test_answers_that_learners_can_read_are_named_with_the_cure(monkeypatch):
     try:
         root.chmod(0o755)
         monkeypatch.setattr(paths, "root", lambda: root)
-        assert learners.open_answers() == []  # a learners' archive has none
+        assert people.open_answers() == []  # a learners' archive has none
         for name in ("solutions/40_lab.py", "solutions/results/40_lab.json", "tests/test_labs.py"):
             (root / name).parent.mkdir(parents=True, exist_ok=True)
             (root / name).touch()
-        [said] = learners.open_answers()
+        [said] = people.open_answers()
         assert said.startswith(f"Learners can read solutions, tests in {root}.")
         subprocess.run(["bash", "-ec", said.partition("There, type: ")[2]], cwd=root, check=True)
-        assert learners.open_answers() == []
+        assert people.open_answers() == []
         results = str(root / "solutions/results/40_lab.json")
-        assert learners.run_as("nobody", "test", "-r", results).returncode == 0
+        assert people.run_as("nobody", "test", "-r", results).returncode == 0
     finally:
         shutil.rmtree(root)
 
@@ -315,7 +304,7 @@ def test_two_classes_on_one_machine_without_slurm(machine, tmp_path):
     for name in ("node", "npm"):
         (tmp_path / name).write_text("#!/bin/sh\nexit 1\n", encoding="utf-8")
         (tmp_path / name).chmod(0o755)
-    port = str(settings.free_port())
+    port = str(free_port())
     up = ["up", "--plain", "--port", port, "--names"]
     path = f"{tmp_path}:{os.environ['PATH']}"
     done = machine.run(sys.executable, "-m", "slurm.hub", *up, "ada grace", PATH=path)

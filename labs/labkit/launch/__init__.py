@@ -37,6 +37,7 @@ For the kit's other parts:
     processes, Process  functions on processes that may hang and die, forked by one server; one of
                         them
     die_with_parent     end this process when its parent does
+    adopt_orphans       become the parent of descendants whose own parent dies
 
 Each name is imported when it is first used: a rank needs few of them, and every rank of every run
 would wait.
@@ -77,7 +78,7 @@ _NAMES_OF = {
     ],
     "labkit.launch.process": ["environment", "my_cores"],
     "labkit.launch.runs": ["ranks_here", "run"],
-    "labkit.launch.supervisor": ["die_with_parent"],
+    "labkit.launch.supervisor": ["adopt_orphans", "die_with_parent"],
 }
 _MODULE_OF = {name: module for module, names in _NAMES_OF.items() for name in names}
 __all__ = list(_MODULE_OF)

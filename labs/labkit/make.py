@@ -56,7 +56,7 @@ GOALS = {
     "site": "slurm.new_site <NAME!>",
     "tour": "authoring tour LABS SMALL?",
     "book": "authoring book",
-    "guide": "authoring guide LEARNERS",
+    "guide": "authoring guide TRACK LEARNERS",
     "rehearse": "authoring rehearse SITE NODES LABS PATIENCE",
     "release": "authoring release KEEP_ANSWERS?",
     "container": "env.container EDITION BASE ARCHIVE OPTIONS",

@@ -17,7 +17,7 @@ from pathlib import Path
 from labkit import edition, labfile, paths
 from labkit.errors import LabError, exit_status
 
-from authoring import generate, guide
+from authoring import generate
 from authoring.release import archive, contents, leaks
 from authoring.release.archive import File
 
@@ -81,12 +81,10 @@ def _with_edition(
 
 def _guide(root: Path, files: Mapping[str, File]) -> dict[str, File]:
     """The guide that these files make, in a folder of its own: nothing of this machine gets in."""
-    package = guide.reveal.package(root)
     with tempfile.TemporaryDirectory(prefix="release-") as name:
         folder = Path(name) / "labs"
         archive.unpack(folder, files)
         command = [sys.executable, "-m", "authoring", "guide", "--out", str(folder / "guide")]
-        command += ["--reveal", str(package)] if package else ["--no-slides"]
         env = {
             **os.environ,
             "PYTHONPATH": str(folder / "labs"),
@@ -106,9 +104,4 @@ def _guide(root: Path, files: Mapping[str, File]) -> dict[str, File]:
                 f"The guide could not be made: {done.stderr.strip() or done.stdout.strip()}"
             )
         made = [path for path in sorted((folder / "guide").rglob("*")) if path.is_file()]
-        if not package:
-            print(
-                "The guide has no slides: reveal.js could not be fetched (no network?).",
-                file=sys.stderr,
-            )
         return {str(path.relative_to(folder)): File(path.read_bytes()) for path in made}

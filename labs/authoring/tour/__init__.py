@@ -10,6 +10,6 @@ fresh_folder    the empty folder of a report, or of a guide
 """
 
 from authoring.tour import report, run
-from authoring.tour.command import fresh_folder, main
+from authoring.tour.command import MARK, fresh_folder, main
 
-__all__ = ["fresh_folder", "main", "report", "run"]
+__all__ = ["MARK", "fresh_folder", "main", "report", "run"]

@@ -5,24 +5,8 @@ from __future__ import annotations
 
 import ast
 from functools import cache
-from pathlib import Path
-from typing import Protocol
 
-from labkit.errors import LabError
-
-from authoring.cell import Cell
-
-
-class Source(Protocol):
-    """What this needs to know of a lab: authoring.source.Lab has it."""
-
-    path: Path
-    stem: str
-    cells: list[Cell]
-
-    def wrong(self, line: int, sentence: str) -> LabError: ...
-
-    def tree(self, cell: Cell) -> ast.Module: ...
+from authoring.cell import Source
 
 
 def functions(lab: Source) -> dict[str, ast.FunctionDef]:

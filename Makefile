@@ -62,7 +62,7 @@ release: ## archives of the last commit, for learners and instructors: release/*
 container: ## the labs as a container image [EDITION=instructors] [ARCHIVE=labs.tar.gz] [BASE=image] [OPTIONS=…]
 
 ##@ To change the kit
-new: ## begin a new lab: make new LAB=66_my_topic
+new: ## begin a new lab: make new LAB=81_my_topic
 labs: ## write the learner's files and the README's table from solutions/
 
 GOALS := lab run reset solve progress share unshare doctor trace verdict report tabletop tabletop-status tabletop-down \

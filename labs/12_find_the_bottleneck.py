@@ -23,7 +23,7 @@
 # *The roofline model. Left of the ridge the memory bandwidth limits a layer, and right of it the
 # peak of the arithmetic does. A layer that is below the roof, such as B, could be faster.*
 #
-# Needs: torch · Ranks: 1 · Minutes: 60 · Level: intermediate · Before: 01, 10
+# Needs: torch · Ranks: 1 · Minutes: 70 · Level: intermediate · Before: 01, 10
 
 # %%
 import shutil

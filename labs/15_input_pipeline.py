@@ -23,7 +23,7 @@
 # *Without prefetch a step waits for all of its input. With prefetch, the input of the next batch is
 # read while the model computes, so the step waits only if the input takes longer than compute.*
 #
-# Needs: mpi, torch · Ranks: 4 · Minutes: 70 · Level: intermediate · Before: 10, 20
+# Needs: mpi, torch · Ranks: 4 · Minutes: 85 · Level: intermediate · Before: 10, 20
 
 # %%
 import itertools

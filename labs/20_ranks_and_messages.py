@@ -25,7 +25,7 @@
 # it and returns. A long message waits for its receiver (rendezvous), and until then `Send` does not
 # return.*
 #
-# Needs: mpi · Ranks: 4 · Minutes: 60 · Level: beginner · Before: 00
+# Needs: mpi · Ranks: 4 · Minutes: 50 · Level: beginner · Before: 00
 
 # %%
 import time

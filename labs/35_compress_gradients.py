@@ -20,7 +20,7 @@
 # *A gradient of six values as float32, as float16, as one bit per value with two means, and as its
 # top two values. The widths of the boxes are proportional to the bytes.*
 #
-# Needs: mpi, torch · Ranks: 4 · Minutes: 50 · Level: intermediate · Before: 23, 30
+# Needs: mpi, torch · Ranks: 4 · Minutes: 60 · Level: intermediate · Before: 23, 30
 
 # %%
 from functools import partial

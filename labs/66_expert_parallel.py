@@ -262,7 +262,9 @@ check("66.3", exchange, Exchange)
 # *stable* leaves choices of the same expert in their order. Sums of rows as a list:
 # `counts.sum(dim=1).tolist()`. Use `Exchange.apply(rows, comm, sent, received)`. For the sum,
 # `result.index_add(0, token, rows)` adds row i to row `token[i]` of `result` and returns a new
-# tensor. About 5 lines and 3 lines. *(advanced)*
+# tensor. A new tensor belongs on the device of the rows, which `rows.new_zeros(…)` or
+# `device=rows.device` sees to: later the layer trains on GPUs where there are some. About 5 lines
+# and 3 lines. *(advanced)*
 #
 # <details><summary>Hint 1: undoing an order</summary>
 #

@@ -22,7 +22,7 @@
 # *The three costs of a training step. The operations determine the time, the parameters and the
 # activations determine the memory, and the gradients are what devices have to exchange.*
 #
-# Needs: cpu, torch · Ranks: 1 · Minutes: 40 · Level: beginner · Before: 00
+# Needs: cpu, torch · Ranks: 1 · Minutes: 45 · Level: beginner · Before: 00
 
 # %%
 import numpy as np

@@ -23,7 +23,7 @@
 # *Above: plain MPI sends host memory, so two copies are necessary, while a CUDA-aware MPI library
 # takes the memory of the GPU. Below: the three steps over time, if each takes equally long.*
 #
-# Needs: mpi · Ranks: 2 · Minutes: 60 · Level: intermediate · Before: 20, 22, 23
+# Needs: mpi · Ranks: 2 · Minutes: 50 · Level: intermediate · Before: 20, 22, 23
 
 # %%
 import itertools

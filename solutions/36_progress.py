@@ -20,7 +20,7 @@
 # *Without progress (top) the allreduce continues only in `Wait`, after the backward pass. With a
 # `Test` after each layer (bottom) all six steps are hidden.*
 #
-# Needs: mpi, torch · Ranks: 2 · Minutes: 30 · Level: advanced · Before: 23, 32
+# Needs: mpi, torch · Ranks: 2 · Minutes: 25 · Level: advanced · Before: 23, 32
 
 # %%
 import numpy as np

@@ -23,7 +23,7 @@
 # to MPI, Gloo or NCCL (bottom). Each arrow is a combination that this lab can time, if it is
 # installed.*
 #
-# Needs: mpi, torch · Ranks: 2 · Minutes: 40 · Level: intermediate · Before: 01, 22, 23, 32, 40
+# Needs: mpi, torch · Ranks: 2 · Minutes: 50 · Level: intermediate · Before: 01, 22, 23, 32, 40
 
 # %%
 import socket

@@ -43,7 +43,7 @@ def _parser() -> argparse.ArgumentParser:
     labs.set_defaults(call=_labs)
 
     new = verbs.add_parser("new", help="begin a new lab")
-    new.add_argument("lab", help="its stem, such as 66_my_topic")
+    new.add_argument("lab", help="its stem, such as 81_my_topic")
     new.set_defaults(call=_new)
 
     solve = verbs.add_parser("solve", help="put the answer of one exercise into your notebook")

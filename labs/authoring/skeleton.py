@@ -1,4 +1,4 @@
-"""`make new LAB=66_my_topic`: a small complete lab to start from, with its wrong answers."""
+"""`make new LAB=81_my_topic`: a small complete lab to start from, with its wrong answers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def new(stem: str, root: Path | None = None) -> list[str]:
     root = root or paths.root()
     if not STEM.fullmatch(stem):
         raise LabError(
-            "A lab is named by two digits, an underscore and lower-case words (66_my_topic), not"
+            "A lab is named by two digits, an underscore and lower-case words (81_my_topic), not"
             f" {stem!r}."
         )
     taken = [known for known in labfile.stems(root) if known[:2] == stem[:2]]
@@ -30,8 +30,8 @@ def new(stem: str, root: Path | None = None) -> list[str]:
             f"The number {stem[:2]} is taken by {taken[0]}; numbers are never given twice."
         )
     targets = {
-        f"solutions/{stem}.py": "66_my_topic.py",
-        f"labs/support/lab{stem[:2]}.py": "lab66.py",
+        f"solutions/{stem}.py": "81_my_topic.py",
+        f"labs/support/lab{stem[:2]}.py": "lab81.py",
         f"tests/labs/wrong_answers/{stem}.py": "wrong_answers.py",
     }
     for name, template in targets.items():
@@ -50,10 +50,7 @@ def new(stem: str, root: Path | None = None) -> list[str]:
 
 
 def _renamed(text: str, stem: str) -> str:
+    number = stem[:2]
     title = stem[3:].replace("_", " ").capitalize()
-    text = text.replace("66_my_topic", stem).replace("66 My topic", f"{stem[:2]} {title}")
-    return (
-        text.replace('"66.1"', f'"{stem[:2]}.1"')
-        .replace("66.1 ·", f"{stem[:2]}.1 ·")
-        .replace("lab 66", f"lab {stem[:2]}")
-    )
+    text = text.replace("81", number).replace(f"{number}_my_topic", stem)
+    return text.replace(f"{number} My topic", f"{number} {title}")

@@ -136,7 +136,7 @@ def _arguments(goal, word, values):
 
 
 def _missing(goal, name, values):
-    lab = values.get("LAB", "66_my_topic" if goal == "new" else "40")
+    lab = values.get("LAB", "81_my_topic" if goal == "new" else "40")
     what, example = {
         "LAB": ("lab", f"LAB={lab}"),
         "FILE": ("output", "FILE=out.txt") if goal == "verdict" else ("trace", "FILE=trace.json"),

@@ -120,7 +120,7 @@ def test_jupyterlab_encrypts_what_kernels_say(checkout):
     ("words", "sentence"),
     [
         ("run", "Say which lab: make run LAB=40"),
-        ("new", "Say which lab: make new LAB=66_my_topic"),
+        ("new", "Say which lab: make new LAB=81_my_topic"),
         ("solve LAB=21", "Say which exercise: make solve LAB=21 EX=21.1"),
         ("trace", "Say which trace: make trace FILE=trace.json"),
         ("verdict", "Say which output: make verdict FILE=out.txt"),

@@ -105,7 +105,7 @@ def test_a_lab_before_what_it_builds_on_is_named(lessons, content, spoil, says):
         ({"lab": "20", "exercise": "20.1"}, "a slot is a lecture, a lab or a pause"),
         ({"talk": "x", "minutes": 5}, "a slot is a lecture, a lab or a pause"),
         ({"lecture": "x", "minutes": 5, "tells": [2]}, "there is no lab 2"),
-        ({"pause": "x", "minutes": 5}, "ends at 17:15, not 17:10"),
+        ({"pause": "x", "minutes": 5}, "ends at 17:05, not 17:00"),
     ],
 )
 def test_a_slot_that_does_not_fit_is_said(lessons, content, change, says):

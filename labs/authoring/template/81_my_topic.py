@@ -1,5 +1,5 @@
 # %% [markdown]
-# # 66 My topic
+# # 81 My topic
 #
 # One sentence: what the learner builds here, and why it matters.
 #
@@ -11,7 +11,7 @@
 # %%
 from labkit import check, hint, lab, predict, timing
 
-lab.start("66_my_topic")
+lab.start("81_my_topic")
 
 # %% tags=["parameters"]
 length = 100_000  # numbers in the list
@@ -23,10 +23,10 @@ length = 100_000  # numbers in the list
 # How many additions does the sum of n numbers take? Write it for n = 5.
 
 # %%
-predict("66.1", additions_of_5=4)  # a number
+predict("81.1", additions_of_5=4)  # a number
 
 # %% [markdown]
-# ### Exercise 66.1 · Add the numbers up
+# ### Exercise 81.1 · Add the numbers up
 # Write `total(numbers)` without `sum`. About 4 lines. Of no numbers the total is 0.
 #
 # <details><summary>Hint 1: where does it begin?</summary>
@@ -54,14 +54,14 @@ def total(numbers):
 
 
 # %%
-check("66.1", total)
+check("81.1", total)
 
 # %% [markdown]
 # ### Measure
 
 # %%
 print(timing.measure(lambda: total(range(length))))
-predict.compare("66.1", additions_of_5=4)
+predict.compare("81.1", additions_of_5=4)
 
 # %% [markdown]
 # ### Explain

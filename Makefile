@@ -54,7 +54,7 @@ hub-status: ## does it answer, and where is its log?
 hub-stop: ## end it, all notebook servers and their jobs
 hub-forget: ## as root: remove the users that it has made, with their homes
 board: ## where the class is stuck, of those who share: make board DIR=folder [HTML=page.html] [CSV=scores.csv] [HIDDEN=1] [WATCH=1] [NEW=1]
-guide: ## the instructor's guide: guide/index.html, offline; slides of each lab [LEARNERS=40]
+guide: ## the instructor's guide: guide/index.html, offline; slides of each lab [TRACK=half_day] [LEARNERS=40]
 rehearse: ## the jobs of the track "PPoPP hands-on", before a class does them [SITE=x] [NODES=2] [LABS=40,46]
 tour: ## run every solved lab, then write report/index.html [LABS=10,20] [SMALL=1]
 book: ## the labs of a tour as a web book, offline: book/index.html

@@ -6,7 +6,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from labkit import edition, labfile, paths
+from labkit import labfile, paths
 from labkit.errors import exit_status
 
 from authoring import book, figures, generate, guide, learner, rehearsal, release, skeleton, tour
@@ -15,9 +15,6 @@ from authoring import book, figures, generate, guide, learner, rehearsal, releas
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one verb. A LabError becomes its sentence and status 1; Ctrl-C is status 130."""
     verb_and_options = list(sys.argv[1:] if arguments is None else arguments)
-    if edition.is_learners(paths.root()):
-        what = f"`authoring {verb_and_options[0]}`" if verb_and_options else "This command"
-        return exit_status(lambda: edition.need_solutions(what, paths.root()))
     parts = {
         "tour": tour,
         "book": book,

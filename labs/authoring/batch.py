@@ -5,11 +5,7 @@ Two nodes share the ranks. Nothing in it knows the cluster: that is in slurm/sit
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from pathlib import Path
 from typing import NamedTuple
-
-from labkit import labfile
 
 from authoring.source import Header, Lab
 
@@ -70,14 +66,3 @@ def outputs(lab: Lab) -> dict[str, str]:
     width = max(len(option) for option, _ in options)
     lines = "\n".join(f"{option:<{width}}  # {comment}" for option, comment in options)
     return {f"slurm/{lab.stem}.sbatch": _TEXT.format(options=lines, stem=lab.stem)}
-
-
-def orphans(root: Path, known: Collection[str]) -> list[Path]:
-    """Batch scripts of labs that are gone, or that have one rank now."""
-    headers = labfile.headers(root)
-    alone = {stem for stem, header in headers.items() if header.ranks < 2}
-    return [
-        path
-        for path in root.glob("slurm/[0-9][0-9]_*.sbatch")
-        if path.stem not in known or path.stem in alone
-    ]

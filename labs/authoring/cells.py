@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import ast
 import textwrap
+from collections.abc import Mapping
 from dataclasses import replace
 
 from labkit.errors import LabError
-from labkit.labfile import replaced
+from labkit.labfile import override, replaced
 
 from authoring import links, tries
 from authoring.cell import Cell
@@ -31,9 +32,15 @@ def learner_cells(lab: Lab) -> list[Cell]:
     return _written(lab, texts)
 
 
-def solved_cells(lab: Lab) -> list[Cell]:
-    """The cells with their answers and without marks; the book folds what is tagged."""
-    cells = _written(lab, [solved(cell) for cell in lab.cells])
+def solved_cells(lab: Lab, parameters: Mapping[str, object] | None = None) -> list[Cell]:
+    """The cells with their answers and without marks; the book folds what is tagged.
+
+    parameters: those that differ from the lab's own. Raises LabError for one that it does not have.
+    """
+    texts = [solved(cell) for cell in lab.cells]
+    place = next(place for place, cell in enumerate(lab.cells) if "parameters" in cell.tags)
+    texts[place] = override(texts[place], dict(parameters or {}))
+    cells = _written(lab, texts)
     return [
         replace(cell, tags=(*cell.tags, FOLDED)) if is_marked(source) else cell
         for cell, source in zip(cells, lab.cells, strict=True)

@@ -41,13 +41,14 @@ def solved_notebook(lab: Lab) -> str:
     return copies.notebook_text(notebook(lab.stem, solved_cells(lab)))
 
 
-def orphans(root: Path) -> list[str]:
-    """Generated-looking files whose source is gone."""
-    known = set(labfile.stems(root))
-    patterns = ("labs/[0-9][0-9]_*.py", "notebooks/[0-9][0-9]_*.ipynb")
-    files = [path for pattern in patterns for path in root.glob(pattern)]
-    lost = [path for path in files if path.stem not in known] + batch.orphans(root, known)
-    return sorted(str(path.relative_to(root)) for path in lost)
+def orphans(root: Path, labs: Iterable[Lab]) -> list[str]:
+    """Generated-looking files that none of the labs has: its source is gone, or has one rank
+    now."""
+    own = {f"labs/{lab.stem}.py" for lab in labs} | {f"notebooks/{lab.stem}.ipynb" for lab in labs}
+    own |= {name for lab in labs for name in batch.outputs(lab)}
+    patterns = ("labs/[0-9][0-9]_*.py", "notebooks/[0-9][0-9]_*.ipynb", "slurm/[0-9][0-9]_*.sbatch")
+    found = [str(path.relative_to(root)) for pattern in patterns for path in root.glob(pattern)]
+    return sorted(set(found) - own)
 
 
 def write_all(root: Path | None = None, check: bool = False, only: Iterable[str] = ()) -> list[str]:
@@ -93,7 +94,7 @@ def _finish(root: Path, labs: list[Lab], check: bool, wrong: list[str]) -> list[
                 (root / name).write_text(text, encoding="utf-8")
     except LabError as error:
         wrong.append(str(error))
-    lost = orphans(root)
+    lost = orphans(root, labs)
     if check:
         return stale + lost
     for name in lost:

@@ -5,26 +5,13 @@ from __future__ import annotations
 
 import ast
 import re
-from typing import Protocol
 
-from labkit.errors import LabError
 from labkit.labfile import HEADING, Exercise, exercises_in
 
-from authoring.cell import Cell
+from authoring.cell import Cell, Source
 
 BEGIN, END = "### BEGIN SOLUTION", "### END SOLUTION"
 _ANY_HEADING = re.compile(r"#+\s*Exercise\b", re.IGNORECASE)
-
-
-class Source(Protocol):
-    """What the rules need to know of a lab: authoring.source.Lab has it."""
-
-    stem: str
-    cells: list[Cell]
-
-    def wrong(self, line: int, sentence: str) -> LabError: ...
-
-    def tree(self, cell: Cell) -> ast.Module: ...
 
 
 def collect(lab: Source) -> list[Exercise]:

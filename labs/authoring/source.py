@@ -18,11 +18,11 @@ from authoring.cell import Cell
 NEEDS = ("cpu", "mpi", "horovod", "torch", "tensorflow", "slurm", "gpu", "nccl")
 STEM = re.compile(r"\d\d_[a-z0-9_]+")
 _TITLE = re.compile(r"# (\d\d) (\S.*)")
-_FACTS = re.compile(
-    r"Needs: (?P<needs>.+?) · Ranks: (?P<ranks>\d+) · Minutes: (?P<minutes>\d+)"
-    r" · Level: (?P<level>\w+) · Before: (?P<before>.+)"
-)
 LEVELS = ("beginner", "intermediate", "advanced")
+_FACTS = re.compile(
+    r"Needs: (?P<needs>.+?) · Ranks: (?P<ranks>[1-9]\d*) · Minutes: (?P<minutes>\d+)"
+    rf" · Level: (?P<level>{'|'.join(LEVELS)}) · Before: (?P<before>-|\d\d(?:, \d\d)*)"
+)
 ABLE = re.compile(r"\*\*(?:After this lab you can|You will be able to)\*\*")
 _MARKER = re.compile(r'# %%(?: \[markdown\]| tags=\["[^\]]*"\])?\s*')
 
@@ -140,23 +140,15 @@ class Lab:
         if not facts:
             form = "Needs: mpi · Ranks: 4 · Minutes: 30 · Level: beginner · Before: 21, 22"
             raise self.wrong(
-                last, f"the first cell ends with a line such as `{form}` (or `Before: -`)."
+                last,
+                f"the first cell ends with a line such as `{form}` (or `Before: -`); a level is one"
+                f" of {', '.join(LEVELS)}.",
             )
         needs = tuple(word.strip() for word in facts["needs"].split(","))
         unknown = [word for word in needs if word not in NEEDS]
         if unknown:
             raise self.wrong(last, f"Needs: {unknown[0]!r} is not one of {', '.join(NEEDS)}.")
-        before = (
-            ()
-            if facts["before"] == "-"
-            else tuple(word.strip() for word in facts["before"].split(","))
-        )
-        if not all(re.fullmatch(r"\d\d", word) for word in before):
-            raise self.wrong(last, "Before: lists labs by their two digits, or is `-`.")
-        if facts["level"] not in LEVELS:
-            raise self.wrong(last, f"Level: {facts['level']!r} is not one of {', '.join(LEVELS)}.")
-        if int(facts["ranks"]) < 1:
-            raise self.wrong(last, "Ranks: is 1 or more.")
+        before = tuple(re.findall(r"\d\d", facts["before"]))
         paragraphs = text.split("\n\n")
         if not ABLE.search(text) or len(paragraphs) < 4:
             raise self.wrong(
@@ -164,16 +156,15 @@ class Lab:
                 "the first cell has a title, a paragraph of what and why, `**After this lab you"
                 " can** (1) …`.",
             )
-        summary = _summary(paragraphs[1:])
         return Header(
-            title[1],
-            title[2].strip(),
-            summary,
-            needs,
-            int(facts["ranks"]),
-            int(facts["minutes"]),
-            facts["level"],
-            before,
+            number=title[1],
+            title=title[2].strip(),
+            summary=_summary(paragraphs[1:]),
+            needs=needs,
+            ranks=int(facts["ranks"]),
+            minutes=int(facts["minutes"]),
+            level=facts["level"],
+            before=before,
         )
 
     def _check_code(self) -> None:

@@ -4,24 +4,9 @@ the lab."""
 from __future__ import annotations
 
 import ast
-from pathlib import Path
-from typing import Protocol
+from functools import cache
 
-from labkit.errors import LabError
-
-from authoring.cell import Cell
-
-
-class Source(Protocol):
-    """What this needs to know of a lab: authoring.source.Lab has it."""
-
-    path: Path
-    stem: str
-    cells: list[Cell]
-
-    def wrong(self, line: int, sentence: str) -> LabError: ...
-
-    def tree(self, cell: Cell) -> ast.Module: ...
+from authoring.cell import Source
 
 
 def functions(lab: Source) -> dict[str, ast.FunctionDef]:
@@ -29,22 +14,18 @@ def functions(lab: Source) -> dict[str, ast.FunctionDef]:
     folder = lab.path.parents[1] / "labs" / "support"
     for file in (folder / f"lab{lab.stem[:2]}.py", folder / f"lab{lab.stem[:2]}" / "checks.py"):
         if file.exists():
-            tree = ast.parse(file.read_text(encoding="utf-8"))
-            return {
-                decorator.args[0].value: node
-                for node in tree.body
-                if isinstance(node, ast.FunctionDef)
-                for decorator in node.decorator_list
-                if ast.unparse(decorator).startswith("check.exercise(")
-            }
+            return _functions_in(file.read_text(encoding="utf-8"))
     return {}
 
 
-def parameters(lab: Source) -> dict[str, list[str]]:
-    """Exercise -> names of the parameters of the function that tries it."""
+@cache
+def _functions_in(text: str) -> dict[str, ast.FunctionDef]:
     return {
-        number: [argument.arg for argument in function.args.args]
-        for number, function in functions(lab).items()
+        decorator.args[0].value: node
+        for node in ast.parse(text).body
+        if isinstance(node, ast.FunctionDef)
+        for decorator in node.decorator_list
+        if ast.unparse(decorator).startswith("check.exercise(")
     }
 
 
@@ -58,7 +39,10 @@ def asked(lab: Source, number: str) -> str:
 def hold_to_lab(lab: Source, bound) -> None:
     """Each `check("40.1", …)` has its function, and what that calls by name is bound in a cell
     above."""
-    wanted = parameters(lab)
+    wanted = {
+        number: [argument.arg for argument in function.args.args]
+        for number, function in functions(lab).items()
+    }
     above: set[str] = set()
     for cell in (cell for cell in lab.cells if cell.kind == "code"):
         tree = lab.tree(cell)

@@ -14,7 +14,7 @@ class LabError(Exception):
     """A message for the person at the keyboard. Notebooks and scripts print the message alone."""
 
     def _render_traceback_(self) -> list[str]:
-        # IPython calls this instead of drawing a traceback; papermill still sees the cell fail.
+        # IPython calls this instead of drawing a traceback; the runner still sees the cell fail.
         return ["\n".join(_wrapped(line) for line in str(self).splitlines())]
 
 

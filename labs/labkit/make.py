@@ -46,7 +46,7 @@ GOALS = {
     "site": "slurm.new_site <NAME!>",
     "tour": "authoring tour LABS SMALL?",
     "book": "authoring book",
-    "guide": "authoring guide LEARNERS",
+    "guide": "authoring guide TRACK LEARNERS",
     "rehearse": "authoring rehearse SITE NODES LABS PATIENCE",
     "release": "authoring release KEEP_ANSWERS?",
     "container": "env/container/build.sh EDITION BASE ARCHIVE OPTIONS*",

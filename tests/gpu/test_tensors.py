@@ -11,8 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import pytest
-from authoring import wrong_answers
-from authoring.tour import fresh_folder, run
+from authoring import tour, wrong_answers
 from labkit import builds, paths, record
 from labkit.horovod import timeline
 from labkit.placement import THROUGH_HOST
@@ -118,15 +117,15 @@ def check_on_gpu(lab: Lab, folder: Path, look: Callable) -> kept.Row:
 
     look(): called while the lab runs. The records are kept, whatever they say.
     """
-    out = fresh_folder(folder)
+    out = tour.fresh_folder(folder)
     small = wrong_answers.read(paths.root(), lab.stem)["SMALL"]
-    outcome = run.run(paths.root(), out, lab.stem, {**small, **lab.settings}, "", look)
+    outcome = tour.run(paths.root(), out, lab.stem, {**small, **lab.settings}, look)
     file = out / "home" / "records" / f"{lab.stem}.jsonl"
     kept.keep(file)
     entries = told(lab, record.entries(file))
     files = [path for path in (out / "home").glob("timeline*.json") if path.stat().st_size > 2]
     timelines = {path.stem: timeline.read(path) for path in files}
-    problems = [] if outcome.status == run.RAN else [outcome.sentence]
+    problems = [] if outcome.status == tour.RAN else [outcome.sentence]
     if not entries:
         problems.append(f"no record of {lab.on_device}")
     return kept.row(lab.stem, entries, [*problems, *contradictions(entries, timelines)])

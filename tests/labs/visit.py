@@ -23,21 +23,20 @@ from importlib import import_module
 from pathlib import Path
 from typing import NamedTuple
 
-import nbclient
 import nbformat
 from authoring import cells as authoring_cells
-from authoring import generate, notebooks
+from authoring import generate, kernel
 from authoring.cell import Cell
 from authoring.source import Lab
-from labkit import labfile, paths
+from labkit import paths
 from labkit.labfile import Exercise
 
 from tests.labkit.plots import texts
 from tests.labs.wrong_answers import Right, Wrong
 
 FEWEST = 3  # wrong answers for each exercise
+SECONDS = 900  # to end a lab that hangs
 FAILS = "raises-exception"  # nbclient goes on after an error in a cell with this tag
-SECONDS = 600  # to end a cell that hangs
 WATCH = """\
 from tests.labkit.plots import texts
 texts.watch_figures()"""
@@ -97,14 +96,11 @@ class Visit:
                 )
 
     def _lay(self) -> None:
-        self.solved = authoring_cells.solved_cells(self.lab)
+        self.solved = authoring_cells.solved_cells(self.lab, self.small)
         first_answers = {exercise.answers[0]: exercise for exercise in self.lab.exercises}
         for position, cell in enumerate(self.solved):
             if position in first_answers:
                 self._lay_exercise(first_answers[position])
-            if "parameters" in cell.tags:
-                text = labfile.override(cell.source, self.small)
-                cell = Cell(cell.kind, text, cell.line, cell.tags)
             self.cells.append(cell)
 
     def _lay_exercise(self, exercise: Exercise) -> None:
@@ -157,23 +153,15 @@ class Visit:
     def execute(self, cold: bool = False) -> nbformat.NotebookNode:
         """Run all cells in one kernel, and add to the problems. Returns the notebook with its
         outputs."""
-        root = self.lab.path.parents[1]
-        env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(root / "labs"), str(root)])}
-        if cold:
-            env["LABKIT_FORKS"] = "0"
-        book = notebooks.notebook(self.lab.stem, [Cell("code", WATCH, 0), *self.cells])
-        client = nbclient.NotebookClient(
-            book,
-            timeout=SECONDS,
-            kernel_name="python3",
-            resources={"metadata": {"path": str(root / "notebooks")}},
+        book, error = kernel.run(
+            self.lab.stem,
+            [Cell("code", WATCH, 0), *self.cells],
+            self.lab.path.parents[1],
+            seconds=SECONDS,
+            env={"LABKIT_FORKS": "0"} if cold else {},
         )
-        try:
-            client.execute(env=env)
-        except nbclient.exceptions.CellExecutionError as error:
+        if error:
             self.problems.append(f"the solved lab itself fails:\n{error}")
-        except (nbclient.exceptions.CellTimeoutError, nbclient.exceptions.DeadKernelError) as error:
-            self.problems.append(str(error))
         self._judge(book)
         return book
 

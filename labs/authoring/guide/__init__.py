@@ -1,42 +1,17 @@
-"""The instructor's guide: a page for each lab and timetables, made from what the kit already knows;
-slides.
+"""The instructor's guide: timetables, and a page for each lab, made from what the kit already
+knows; slides.
 
-main            `python -m authoring guide [--out guide] [--learners 40] [--report report] …`
+main            `python -m authoring guide [--track half_day] [--learners 40] [--out guide] …`
 
-For the tests and for releases:
+For the tests:
 
-command         what main does: the sheets, the page, the slides
-figures         the one figure to show
-lesson          what a lab's own text tells
+expected        the kit's own results, by machine
+lesson          what the guide tells of one lab
 mistakes        what learners do wrong, and what the check says
-page, slides    the guide, and slides of a lab
-results         the kit's own results, by machine
-reveal          reveal.js, out of a pinned package
 timetable       timetables.yaml, held against the labs
 """
 
-from authoring.guide import (
-    command,
-    figures,
-    lesson,
-    mistakes,
-    page,
-    results,
-    reveal,
-    slides,
-    timetable,
-)
+from authoring.guide import expected, lesson, mistakes, timetable
 from authoring.guide.command import main
 
-__all__ = [
-    "command",
-    "figures",
-    "lesson",
-    "main",
-    "mistakes",
-    "page",
-    "results",
-    "reveal",
-    "slides",
-    "timetable",
-]
+__all__ = ["expected", "lesson", "main", "mistakes", "timetable"]

@@ -6,20 +6,19 @@ from __future__ import annotations
 import argparse
 import json
 import re
-import sys
-from collections.abc import Mapping
 from pathlib import Path
 
 from labkit import edition, labfile, paths
 from labkit.errors import LabError, exit_status
 
-from authoring import batch, generate, tour
-from authoring.guide import figures, lesson, mistakes, page, results, reveal, slides, timetable
-from authoring.guide.page import Sheet
+from authoring import generate, offline, tour
+from authoring.guide import lesson, timetable
+from authoring.guide.lesson import Lesson
 
 LEARNERS = 40
 PREPARATION = "## Before the class, and after it"  # in docs/TEACHING.md
 MARK = ".guide"  # in every guide's folder
+_ROOM = 800  # characters of prose that fit on a slide, beside its heading
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -28,121 +27,87 @@ def main(arguments: list[str] | None = None) -> int:
         prog="authoring guide", description="Write the instructor's guide."
     )
     parser.add_argument("--out", type=Path, default=None, help="its folder (default: guide)")
+    parser.add_argument("--track", help="a timetable's key: it and its labs alone")
     parser.add_argument(
         "--learners", type=int, default=LEARNERS, help="of the class, for node-minutes"
     )
-    parser.add_argument("--report", type=Path, default=None, help="a tour's folder, for figures")
-    parser.add_argument("--no-slides", action="store_true", help="the page alone")
-    parser.add_argument(
-        "--reveal", type=Path, default=None, help="the package with reveal.js, where it lies"
-    )
+    parser.add_argument("--report", type=Path, default=None, help="a tour's folder, for plots")
     options = parser.parse_args(arguments)
     return exit_status(lambda: _guide(options))
 
 
 def _guide(options: argparse.Namespace) -> int:
     root = paths.root()
-    if options.learners < 1:
-        raise LabError(f"A class has one learner or more; {options.learners} makes no guide.")
     report = options.report or root / "report"
-    if options.report and not (report / "tour.json").exists():
-        raise LabError(f"{report} holds no report. `make tour` writes one, to report/.")
-    out = tour.fresh_folder(options.out or root / "guide", MARK, "guide")
     content = timetable.read()
-    sheets = read_sheets(root, content, report)
-    by_number = {sheet.lesson.lab.header.number: sheet.lesson for sheet in sheets}
-    tables = timetable.plan(content, by_number)
-    toured = _tour(report)
-    page.write(
-        out / "index.html",
-        sheets,
-        tables,
-        preparation(root),
-        learners=options.learners,
-        version=version(root),
-        small=toured.get("small", False),
+    read = [lesson.read(generate.load(stem, root), content, report) for stem in labfile.stems(root)]
+    tables = timetable.plan(content, {each.lab.header.number: each for each in read})
+    if options.track:
+        tables = [table for table in tables if table.key == options.track]
+        if not tables:
+            keys = ", ".join(content["timetables"])
+            raise LabError(f"There is no timetable {options.track!r}. There are {keys}.")
+        read = [each for each in read if each.lab.header.number in tables[0].numbers]
+    out = tour.fresh_folder(options.out or root / "guide", MARK, "guide")
+    _write(root, out, read, tables, learners=options.learners, is_small=_is_small(report))
+    plots = sum(each.plot is not None for each in read)
+    print(
+        f"{paths.shown(out / 'index.html')}: {len(read)} labs, {len(tables)} timetables, {plots}"
+        " plots; slides of each lab in slides/."
     )
-    pictures = sum(sheet.picture is not None for sheet in sheets)
-    counts = f"{len(sheets)} labs, {len(tables)} timetables, {pictures} figures"
-    print(f"{paths.shown(out / 'index.html')}: {counts}.")
-    if not pictures:
-        print(
-            "No figure was drawn here yet: `make tour` draws them, then `make guide` takes them in."
-        )
-    if not options.no_slides:
-        _write_slides(options.reveal or reveal.package(root), out, sheets)
+    if not plots:
+        print("No plot was drawn here yet: `make tour` draws them, `make guide` takes them in.")
     return 0
 
 
-def read_sheets(root: Path, content: Mapping, report: Path) -> list[Sheet]:
-    """What the kit knows of each lab. content: of timetables.yaml. report: a tour's folder, or
-    none."""
-    seconds = {} if _tour(report).get("small") else _seconds(report)
-    sheets = []
-    for stem in labfile.stems(root):
-        lab = generate.load(stem, root)
-        told = lesson.read(
-            lab, content["figures"].get(stem[:2], ""), content["must_do"].get(stem[:2], ())
-        )
-        book = report / "notebooks" / f"{stem}.ipynb"
-        sheets.append(
-            Sheet(
-                lesson=told,
-                mistakes=mistakes.read(root, stem),
-                expected=results.read(root, stem),
-                job=batch.job(lab.header),
-                picture=figures.picture(book, told.figure.cell) if told.figure else None,
-                solved_seconds=seconds.get(stem),
-            )
-        )
-    return sheets
+def _write(root: Path, out: Path, lessons: list[Lesson], tables: list, **known) -> None:
+    """index.html and slides/. known: what else the page shows."""
+    here = Path(__file__)
+    filters = {"line": _line, "first": lesson.first_sentences, "fitting": fitting}
+    page = offline.template(here.with_name("guide.html.j2"), **filters)
+    version = f"{edition.version(root)}, revision {edition.revision(root) or 'not known'}"
+    known |= {"preparation": preparation(root), "version": version}
+    numbers = {each.lab.header.number for each in lessons}
+    text = page.render(lessons=lessons, timetables=tables, numbers=numbers, **known)
+    (out / "index.html").write_text(text, encoding="utf-8")
+    deck = offline.template(here.with_name("slides.html.j2"), **filters)
+    (out / "slides").mkdir()
+    for each in lessons:
+        file = out / "slides" / f"{each.lab.stem}.slides.html"
+        file.write_text(deck.render(lesson=each, head=each.lab.header), encoding="utf-8")
 
 
 def preparation(root: Path) -> str:
     """What an instructor does before a class and after it: that part of docs/TEACHING.md, in
     Markdown."""
-    page = root / "docs" / "TEACHING.md"
-    text = page.read_text(encoding="utf-8") if page.exists() else ""
-    section = re.search(
-        rf"^{re.escape(PREPARATION)}\n(.*?)(?=^## |\Z)", text, re.DOTALL | re.MULTILINE
-    )
-    if section is None:
-        raise LabError(f"{paths.shown(page)} has no part {PREPARATION!r}, which the guide shows.")
-    return section[1].strip()
+    text = (root / "docs" / "TEACHING.md").read_text(encoding="utf-8")
+    _, _, below = text.partition(f"{PREPARATION}\n")
+    if not below:
+        raise LabError(f"docs/TEACHING.md has no part {PREPARATION!r}, which the guide shows.")
+    return lesson.plain(re.split(r"^## ", below, flags=re.MULTILINE)[0])
 
 
-def version(root: Path) -> str:
-    """ "0.1.0, revision 1a2b3c4d5e6f", as far as it is known."""
-    return (
-        f"{edition.version(root) or 'not known'}, revision {edition.revision(root) or 'not known'}"
-    )
+def fitting(text: str) -> tuple[str, str]:
+    """(the first paragraphs, as far as a slide has room; the others, for the notes)."""
+    # A paragraph that ends with a colon says nothing without the table or code below it.
+    paragraphs = re.split(r"(?<!:)\n\n+", lesson.plain(text))
+    room = _ROOM
+    for count, paragraph in enumerate(paragraphs):
+        room -= len(paragraph)
+        if room < 0 and count:
+            return "\n\n".join(paragraphs[:count]), "\n\n".join(paragraphs[count:])
+    return "\n\n".join(paragraphs), ""
 
 
-def _write_slides(package: Path | None, out: Path, sheets: list[Sheet]) -> None:
-    found = reveal.read(package) if package else None
-    folder = out / "slides"
-    folder.mkdir()
-    for sheet in sheets:
-        slides.write(folder / f"{sheet.lesson.lab.stem}.slides.html", sheet, found)
-    print(f"{paths.shown(folder)}: slides of {len(sheets)} labs.")
-    if found is None:
-        print(
-            "reveal.js could not be fetched (no network?): the slides stand one below the other,"
-            " without arrow keys, speaker notes and transitions. `make guide` with a network puts"
-            " it in.",
-            file=sys.stderr,
-        )
-
-
-def _tour(report: Path) -> dict:
-    """What a tour's report says about itself; {} without one."""
+def _is_small(report: Path) -> bool:
+    """Is this the report of a tour at the size of the tests?"""
     try:
-        return json.loads((report / "tour.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return {}
+        return json.loads((report / tour.MARK).read_text(encoding="utf-8"))["small"]
+    except (OSError, ValueError, KeyError):
+        return False
 
 
-def _seconds(report: Path) -> dict[str, float]:
-    """Stem -> seconds of the solved lab, of those that ran."""
-    labs = _tour(report).get("labs", [])
-    return {entry["stem"]: entry["seconds"] for entry in labs if entry["status"] == "ran"}
+def _line(text: str) -> str:
+    """Prose of one paragraph as HTML, without the paragraph around it."""
+    page = offline.to_html(text).strip()
+    return re.sub(r"^<p>(.*)</p>$", r"\1", page, flags=re.DOTALL)

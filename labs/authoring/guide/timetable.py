@@ -6,13 +6,14 @@ labs of its `Before:` line earlier in it, worked on, told or named beforehand.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from labkit.errors import LabError
 
-from authoring.guide.lesson import LEVELS, Lesson
+from authoring.guide.lesson import Lesson, Task
 
 FILE = Path(__file__).with_name("timetables.yaml")
 _ROUND = 5  # minutes: a slot's length is a multiple of it
@@ -23,34 +24,49 @@ _SLOTS = {
 }
 
 
-@dataclass(frozen=True)
-class Slot:
-    """One line of a timetable. kind: lecture, lab or pause. labs: worked on or told, by their
-    numbers."""
+class Slot(NamedTuple):
+    """One line of a timetable. kind: lecture, lab or pause. lessons: worked on or told. tasks: the
+    exercises that are done; none is named where it is the whole lab."""
 
     begins: str
     minutes: int
     kind: str
     title: str
-    labs: tuple[str, ...] = ()
-    exercises: tuple[str, ...] = ()
+    lessons: list[Lesson]
+    tasks: list[Task]
 
 
 @dataclass(frozen=True)
 class Timetable:
-    """A workshop. days: their slots. levels: how many exercises of each level its learners meet."""
+    """A workshop. beforehand: lessons to be done or read at home. days: their slots."""
 
     key: str
     title: str
     audience: str
     level: str
-    beforehand: tuple[str, ...]
-    days: tuple[tuple[Slot, ...], ...]
-    levels: dict[str, int] = field(default_factory=dict)
+    beforehand: list[Lesson]
+    days: list[list[Slot]]
 
-    def worked(self) -> list[str]:
-        """The labs that learners work on, in order."""
-        return [slot.labs[0] for day in self.days for slot in day if slot.kind == "lab"]
+    @property
+    def worked(self) -> list[Lesson]:
+        """The lessons that learners work on, in order."""
+        return [slot.lessons[0] for day in self.days for slot in day if slot.kind == "lab"]
+
+    @property
+    def numbers(self) -> list[str]:
+        """The numbers of all labs in it, sorted."""
+        told = [lesson for day in self.days for slot in day for lesson in slot.lessons]
+        return sorted({lesson.lab.header.number for lesson in [*self.beforehand, *told]})
+
+    @property
+    def needs(self) -> list[str]:
+        """What the machines need for it."""
+        needs = [need for lesson in self.worked for need in lesson.lab.header.needs]
+        return list(dict.fromkeys(needs))
+
+    def node_minutes(self, learners: int) -> int:
+        """At most so many for a class in which everybody submits each lab's job once."""
+        return sum(lesson.node_minutes(learners) for lesson in self.worked)
 
 
 def read(path: Path = FILE) -> dict:
@@ -58,117 +74,93 @@ def read(path: Path = FILE) -> dict:
     import yaml
 
     try:
-        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+        return yaml.safe_load(path.read_text(encoding="utf-8"))
     except yaml.YAMLError as error:
         raise LabError(f"{path.name} is not YAML: {error}") from None
-    return {"timetables": {}, "figures": {}, "must_do": {}} | (content or {})
 
 
 def plan(content: Mapping, lessons: Mapping[str, Lesson]) -> list[Timetable]:
     """The timetables with their times of day. lessons: by a lab's number.
 
-    Raises LabError with all that does not fit: an unknown lab, a day that ends late, one that is
-    not closed.
+    Raises LabError for the first one that does not fit: an unknown lab, a day that ends late, or
+    one that is not closed.
     """
-    wrong: list[str] = []
     tables = []
     for key, entry in content["timetables"].items():
         try:
-            tables.append(_timetable(key, entry, lessons))
+            beforehand = _found(entry.get("beforehand", ()), lessons)
+            days = [_day(day, lessons) for day in entry["days"]]
+            told = (entry["title"], entry["for"], entry["level"])
+            tables.append(Timetable(key, *told, beforehand, days))
+            for sentence in _gaps(tables[-1]):
+                raise LabError(sentence)
         except LabError as error:
-            wrong.append(f"{FILE.name}, {key}: {error}")
-            continue
-        wrong += [f"{FILE.name}, {key}: {sentence}" for sentence in gaps(tables[-1], lessons)]
-    if wrong:
-        raise LabError("\n".join(wrong))
+            raise LabError(f"{FILE.name}, {key}: {error}") from None
     return tables
 
 
-def gaps(table: Timetable, lessons: Mapping[str, Lesson]) -> list[str]:
+def _gaps(table: Timetable) -> Iterator[str]:
     """A sentence for each lab of the timetable that comes before a lab of its own `Before:`
     line."""
     met: set[str] = set()
-    sentences = []
     places = [("named beforehand", table.beforehand)]
     for slot in (slot for day in table.days for slot in day):
-        places.append(("told" if slot.kind == "lecture" else "worked on", slot.labs))
-    for how, labs in places:
-        for number in labs:
-            missing = [before for before in lessons[number].lab.header.before if before not in met]
+        places.append(("told" if slot.kind == "lecture" else "worked on", slot.lessons))
+    for how, lessons in places:
+        for head in (lesson.lab.header for lesson in lessons):
+            missing = [before for before in head.before if before not in met]
             if missing:
-                sentences.append(f"lab {number} is {how} before lab {', '.join(missing)}.")
-            met.add(number)
-    return sentences
+                yield f"lab {head.number} is {how} before lab {', '.join(missing)}."
+            met.add(head.number)
 
 
-def _timetable(key: str, entry: Mapping, lessons: Mapping[str, Lesson]) -> Timetable:
-    if entry["level"] not in LEVELS:
-        raise LabError(f"its level is one of {', '.join(LEVELS)}, not {entry['level']!r}.")
-    beforehand = tuple(entry.get("beforehand", ()))
-    _check_labs(beforehand, lessons)
-    days = []
-    for day in entry["days"]:
-        minute = _minutes(day["begins"])
-        slots = []
-        for line in day["slots"]:
-            slots.append(_slot(line, minute, lessons))
-            minute += slots[-1].minutes
-        if _clock(minute) != day["ends"]:
-            raise LabError(
-                f"the day of {day['begins']} ends at {_clock(minute)}, not {day['ends']}."
-            )
-        days.append(tuple(slots))
-    levels = dict.fromkeys(LEVELS, 0)
-    for slot in (slot for day in days for slot in day if slot.kind == "lab"):
-        for task in lessons[slot.labs[0]].tasks:
-            if task.level and (not slot.exercises or task.number in slot.exercises):
-                levels[task.level] += 1
-    return Timetable(
-        key, entry["title"], entry["for"], entry["level"], beforehand, tuple(days), levels
-    )
+def _day(day: Mapping, lessons: Mapping[str, Lesson]) -> list[Slot]:
+    hours, minutes = map(int, day["begins"].split(":"))
+    minute = 60 * hours + minutes
+    slots = []
+    for line in day["slots"]:
+        slots.append(_slot(line, _clock(minute), lessons))
+        minute += slots[-1].minutes
+    if _clock(minute) != day["ends"]:
+        raise LabError(f"the day of {day['begins']} ends at {_clock(minute)}, not {day['ends']}.")
+    return slots
 
 
-def _slot(line: Mapping, minute: int, lessons: Mapping[str, Lesson]) -> Slot:
+def _slot(line: Mapping, begins: str, lessons: Mapping[str, Lesson]) -> Slot:
     kind = next((name for name in _SLOTS if name in line), None)
     if kind is None or set(line) - _SLOTS[kind]:
         raise LabError(
             f"a slot is a lecture, a lab or a pause, each with its words; this is {dict(line)}."
         )
     if kind != "lab":
-        told = tuple(line.get("tells", ()))
-        _check_labs(told, lessons)
-        return Slot(_clock(minute), line["minutes"], kind, line[kind], told)
-    _check_labs([line["lab"]], lessons)
-    lesson = lessons[line["lab"]]
-    exercises = tuple(line.get("exercises", ()))
-    known = [task.number for task in lesson.tasks]
-    unknown = [number for number in exercises if number not in known]
+        told = _found(line.get("tells", ()), lessons)
+        return Slot(begins, line["minutes"], kind, line[kind], told, [])
+    (lesson,) = _found([line["lab"]], lessons)
+    tasks = {task.number: task for task in lesson.tasks}
+    unknown = [number for number in line.get("exercises", ()) if number not in tasks]
     if unknown:
         raise LabError(
-            f"lab {line['lab']} has no exercise {unknown[0]}; it has {', '.join(known)}."
+            f"lab {line['lab']} has no exercise {unknown[0]}; it has {', '.join(tasks)}."
         )
-    minutes = line.get("minutes") or _share(lesson, exercises)
-    return Slot(_clock(minute), minutes, kind, lesson.name, (line["lab"],), exercises)
+    chosen = [tasks[number] for number in line.get("exercises", ())]
+    minutes = line.get("minutes") or _share(lesson, len(chosen))
+    return Slot(begins, minutes, kind, lesson.name, [lesson], chosen)
 
 
-def _check_labs(numbers, lessons: Mapping[str, Lesson]) -> None:
+def _found(numbers, lessons: Mapping[str, Lesson]) -> list[Lesson]:
     for number in numbers:
         if number not in lessons:
             raise LabError(f'there is no lab {number!r} (a number stands in quotes, such as "02").')
+    return [lessons[number] for number in numbers]
 
 
-def _share(lesson: Lesson, exercises: tuple[str, ...]) -> int:
+def _share(lesson: Lesson, exercises: int) -> int:
     """The lab's minutes; of some exercises their share of them, where reading counts as one
     exercise more."""
     minutes = lesson.lab.header.minutes
     if exercises:
-        minutes = minutes * (len(exercises) + 1) / (len(lesson.tasks) + 1)
+        minutes = minutes * (exercises + 1) / (len(lesson.tasks) + 1)
     return -int(-minutes // _ROUND) * _ROUND
-
-
-def _minutes(clock: str) -> int:
-    hours, minutes = clock.split(":")
-    return 60 * int(hours) + int(minutes)
 
 
 def _clock(minutes: int) -> str:

@@ -2,14 +2,14 @@
 
 main            `python -m authoring tour [--labs 10,20] [--small] [--out report]`
 
-For other commands that run solved labs:
+For others:
 
-run             one lab in a process of its own, and how it went
-report          index.html of what ran, and its words for times
-fresh_folder    the empty folder of a report, or of a guide
+run             run one lab solved, and how it went
+fresh_folder    the empty folder of a report, of a guide or of a book
+MARK            the file in a report that says what ran
+RAN, FAILED, SKIPPED    how a lab went
 """
 
-from authoring.tour import report, run
-from authoring.tour.command import fresh_folder, main
+from authoring.tour.command import FAILED, MARK, RAN, SKIPPED, fresh_folder, main, run
 
-__all__ = ["fresh_folder", "main", "report", "run"]
+__all__ = ["FAILED", "MARK", "RAN", "SKIPPED", "fresh_folder", "main", "run"]

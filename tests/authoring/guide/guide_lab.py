@@ -13,6 +13,10 @@ IDEA = """\
 #
 # ### Exercise 91.1 · Add
 # Add them up, as [lab 90](90_tiny.ipynb) does. *(beginner)*
+#
+# ![Two numbers become one sum](91_sum.svg)
+#
+# *A sum, as `add` does it.*
 """
 TWICE = "    both = numbers\n    both = add(both, both)\n    return both\n"
 MEASURE = """\
@@ -44,7 +48,7 @@ LAB = tiny_lab.changed(
         "90_tiny": STEM,
         "90": "91",
         "Tiny lab": "Guided",
-        "Two small functions,\n# to see how a lab is put together.": "Why one does it.",
+        "Two small functions,\n# to see how a lab is put together.": "Why one does it.\n#\n# In short.",
         "(1) add, (2) scale.": "(1) add, (2, for those who have time) scale `x`, and\n# (3) stop.",
         "Needs: cpu · Ranks: 2 · Minutes: 5": "Needs: mpi · Ranks: 4 · Minutes: 30",
         "lab, predict": "lab, plots, predict",
@@ -118,6 +122,7 @@ def put(checkout) -> None:
         "labs/authoring/guide/timetables.yaml": TIMETABLES,
         "labs/support/lab91.py": tiny_lab.CHECKS.replace("90", "91") + SUPPORT,
         "docs/TEACHING.md": "## Before the class, and after it\n\nType `make hub`.\n\n## More\n",
+        "notebooks/figures/91_sum.svg": "<svg/>",
         "pyproject.toml": '[project]\nversion = "9.9.9"\n',
     }
     for name, text in texts.items():

@@ -5,13 +5,14 @@ from __future__ import annotations
 import base64
 import json
 import re
-import zipfile
 from pathlib import Path
 
 import pytest
 from authoring import generate
-from authoring.guide import command, page, reveal, slides, timetable
+from authoring.guide import expected, lesson, mistakes, timetable
+from authoring.guide import main as guide
 from labkit import labfile, paths
+from labkit.errors import LabError
 
 from tests import browser
 from tests.authoring.guide import guide_lab
@@ -24,6 +25,32 @@ PNG = base64.b64encode(b"a picture").decode()
 LOADS = re.compile(
     r"""<(?!a )\w+ [^>]*(?:src|href)=["'](?!data:)[^"']*|@import[^;]*|url\(["']?http[^)]*"""
 )
+IN_THE_GUIDE = (
+    "version 9.9.9",
+    '<td class="n">10:00</td><td class="n">30 min</td>',
+    "<p>Why one does it.",
+    "In short.",
+    "<b>30</b> minutes stated",
+    '<img alt="Two numbers become one sum" src="data:image/svg+xml;base64,',
+    "A sum, as <code>add</code> does it.",
+    "Add them up, as lab 90 does.",
+    "If there is time for one: <b>91.2</b>.",
+    "<code>make solve LAB=91 EX=91.1</code>",
+    "<p>Type <code>make hub</code>.</p>",
+    "takes &lt;away&gt;",
+    "expected 3, got -1",
+    "(Hint 1: what is a sum?)",
+    "One <em>after</em> the other.",
+    "return a + b",
+    "Is it long for more numbers?",
+    "Yes: it grows.",
+    "make tour LABS=91",
+    "A CPU, 2 cores",
+    "revision aaaabbbbcccc",
+    "at most <b>360 node-minutes</b>",
+    'class="math"',
+    "Sums add.",
+)
 
 
 @pytest.fixture
@@ -32,156 +59,147 @@ def guided(checkout):
     return checkout
 
 
-@pytest.fixture
-def package(tmp_path) -> Path:
-    """A package as the pinned one, with very little in it."""
-    wheel = tmp_path / "sphinx_revealjs-3.2.1-py3-none-any.whl"
-    texts = {
-        "dist/reset.css": "a {}",
-        "dist/reveal.css": ".reveal {}",
-        "dist/theme/white.css": "@import url(./fonts/f.css);\nb {}",
-        "dist/reveal.js": "var Reveal = {initialize() {}};",
-        "plugin/notes/notes.js": "var RevealNotes = {};",
-        "LICENSE": "Copyright (C) somebody",
-    }
-    with zipfile.ZipFile(wheel, "w") as archive:
-        for name, text in texts.items():
-            archive.writestr(f"sphinx_revealjs/_static/revealjs/{name}", text)
-    return wheel
-
-
-def run(guided, *arguments: str):
-    """The guide of the small checkout, with its own timetables."""
-    ended = guided.python("-m", "authoring", "guide", *arguments)
-    assert ended.returncode == 0, ended.stderr
-    return ended
+def read(content=EMPTY, report=Path("none")) -> lesson.Lesson:
+    return lesson.read(generate.load(STEM), content, report)
 
 
 @pytest.mark.slow
-def test_a_guide_holds_what_the_kit_knows_and_loads_nothing(guided, package):
-    ended = run(guided, "--learners", "12", "--reveal", str(package))
-    assert "guide/index.html: 1 labs, 1 timetables, 0 figures." in ended.stdout
-    assert "`make tour` draws them" in ended.stdout
+def test_a_guide_holds_what_the_kit_knows_and_loads_nothing(guided):
+    def made() -> dict[Path, bytes]:
+        ended = guided.python("-m", "authoring", "guide", "--learners", "12", "--track", "short")
+        assert ended.returncode == 0, ended.stderr
+        assert "guide/index.html: 1 labs, 1 timetables, 0 plots;" in ended.stdout
+        assert "`make tour` draws them" in ended.stdout
+        return {path: path.read_bytes() for path in guided.root.glob("guide/**/*.html")}
+
+    first = made()
     text = (guided.root / "guide/index.html").read_text()
-    for part in (
-        "version 9.9.9",
-        '<td class="n">10:00</td><td class="n">30 min</td>',
-        "Why one does it.",
-        "<b>30</b> minutes stated",
-        "91.1 Add",
-        "<code>make solve LAB=91 EX=91.1</code>",
-        "<p>Type <code>make hub</code>.</p>",
-        "takes &lt;away&gt;",
-        "expected 3, got -1",
-        "What is a sum? One <em>after</em> the other.",
-        "return a + b",
-        "Is it long for more numbers?",
-        "Yes: it grows.",
-        "Sums of … grow",
-        "make tour LABS=91",
-        "A CPU, 2 cores",
-        "revision aaaabbbbcccc",
-        "at most <b>360 node-minutes</b>",
-        'class="math"',
-        "Sums add.",
-    ):
+    for part in IN_THE_GUIDE:
         assert part in text, part
     assert "<script" not in text
-    assert LOADS.findall(text) == []
     deck = (guided.root / f"guide/slides/{STEM}.slides.html").read_text()
-    assert LOADS.findall(deck) == []
-    assert "@import" not in deck
-    assert "var Reveal = {" in deck
-    assert "Copyright (C) somebody" in deck
-    first = {path: path.read_bytes() for path in guided.root.glob("guide/**/*.html")}
-    run(guided, "--learners", "12", "--reveal", str(package))
-    assert first == {path: path.read_bytes() for path in guided.root.glob("guide/**/*.html")}
+    assert LOADS.findall(text) == LOADS.findall(deck) == []
+    assert first == made()
+    ended = guided.python("-m", "authoring", "guide", "--track", "long")
+    assert ended.stderr == "There is no timetable 'long'. There are short.\n"
 
 
 @pytest.mark.parametrize(
-    ("small", "outputs", "picture"),
+    ("words", "place", "outputs", "address"),
     [
-        (False, [{"data": {"image/png": PNG}}], PNG),
-        (True, [{"data": {"image/png": [PNG, "\n"]}}], PNG),
-        (False, [{"text": "no picture"}], None),
+        ("", 0, [{"data": {"image/png": PNG}}], PNG),
+        ("Sums of", 0, [{"data": {"image/png": [PNG, "\n"]}}], PNG),
+        ("", 0, [{"text": "no picture"}], None),
+        ("", 5, [{"data": {"image/png": PNG}}], None),  # it is optional
+        ("A last one", 5, [{"data": {"image/png": PNG}}], PNG),
     ],
 )
-def test_a_tour_gives_figures_and_seconds(guided, tmp_path, small, outputs, picture):
+def test_a_tour_gives_the_plot(guided, tmp_path, words, place, outputs, address):
+    lab = generate.load(STEM)
+    drawing = next(place for place, cell in enumerate(lab.cells) if "plots.bars" in cell.source)
+    cell = drawing + (place and 3)
     (tmp_path / "notebooks").mkdir()
-    ran = {"small": small, "labs": [{"stem": STEM, "status": "ran", "seconds": 12.5}]}
-    (tmp_path / "tour.json").write_text(json.dumps(ran))
-    (before,) = command.read_sheets(guided.root, EMPTY, tmp_path)
-    cells = [
-        {"id": f"cell-{before.lesson.figure.cell + place:02d}", "outputs": outputs}
-        for place in (1, 9)
-    ]
+    cells = [{"id": "injected"}, {"id": f"cell-{cell + 1:02d}", "outputs": outputs}]
     (tmp_path / f"notebooks/{STEM}.ipynb").write_text(json.dumps({"cells": cells}))
-    (known,) = command.read_sheets(guided.root, EMPTY, tmp_path)
-    assert (before.picture, known.picture) == (None, picture)
-    assert known.solved_seconds == (None if small else 12.5), "a small run tells no time"
+    plot = read({"figures": {"91": words} if words else {}, "must_do": {}}, tmp_path).plot
+    if address is None:
+        assert plot is None
+    else:
+        assert plot.address == f"data:image/png;base64,{address}"
+        assert plot.caption == (
+            "You should see one bar. It is short.\n\nIs it long for more numbers?"
+            if place == 0
+            else ""
+        )
+
+
+def test_what_timetables_yaml_names_is_in_the_lab(guided):
+    assert read().must_do == ["91.1"]
+    with pytest.raises(LabError, match="Lab 91_guided has no exercise '91.9'"):
+        read({"figures": {}, "must_do": {"91": ["91.9"]}})
+    with pytest.raises(LabError, match="no figure 'None of them'"):
+        read({"figures": {"91": "None of them"}, "must_do": {}})
+
+
+def test_mistakes_come_from_the_wrong_answers(guided):
+    found = mistakes.read(guided.root, STEM)
+    assert [mistake.exercise for mistake in found] == ["91.1", "91.1", "91.1", "91.2"]
+    assert [mistake.says for mistake in found[1:]] == [
+        "expected 3, got 1",
+        "without an end",
+        "It is got 6 in …, not less.",  # the whole sentence, where the lab holds it
+    ]
+    assert mistakes.read(guided.root, "92_none") == []
+
+
+def test_results_by_machine(guided):
+    one, other = expected.read(guided.root, STEM)
+    assert (one.machine, one.revision) == ("A CPU, 2 cores", "aaaabbbbcccc")
+    ((title, table),) = one.tables
+    assert title == "sum, s"
+    assert re.findall("<t[dh]>(.*)</t[dh]>", table) == ["seconds", "0.5", "0.25"]
+    assert other.machine == "Another, 2 cores, cuda:0"
+    assert expected.read(guided.root, "92_none") == []
 
 
 @pytest.fixture(scope="module")
-def real(tmp_path_factory) -> tuple[list[page.Sheet], Path]:
-    """The sheets of all labs, and a folder with their guide and the slides of lab 21."""
+def real(tmp_path_factory) -> Path:
+    """The guide of all labs."""
     out = tmp_path_factory.mktemp("guide")
-    root = paths.root()
-    content = timetable.read()
-    sheets = command.read_sheets(root, content, out)
-    lessons = {sheet.lesson.lab.header.number: sheet.lesson for sheet in sheets}
-    page.write(
-        out / "index.html",
-        sheets,
-        timetable.plan(content, lessons),
-        command.preparation(root),
-        learners=40,
-        version="1",
-        small=False,
-    )
-    package = reveal.package(root)
-    lab_21 = next(sheet for sheet in sheets if sheet.lesson.lab.header.number == "21")
-    slides.write(out / "21.slides.html", lab_21, reveal.read(package) if package else None)
-    return sheets, out
+    assert guide(["--out", str(out), "--report", str(out / "none")]) == 0
+    return out
 
 
 @pytest.mark.slow
 def test_every_lab_has_its_page(real):
-    sheets, out = real
-    text = (out / "index.html").read_text()
-    assert [sheet.lesson.lab.stem for sheet in sheets] == labfile.stems()
+    text = (real / "index.html").read_text()
     assert LOADS.findall(text) == []
-    for sheet in sheets:
-        stem = sheet.lesson.lab.stem
+    content = timetable.read()
+    for stem in labfile.stems():
+        told = lesson.read(generate.load(stem), content, real)
         assert f'id="lab{stem[:2]}"' in text
-        assert sheet.lesson.objectives, stem
-        assert sheet.lesson.taken_away, stem
-        if sheet.lesson.tasks:
-            assert sheet.lesson.must_do, stem
-            assert {mistake.exercise for mistake in sheet.mistakes} == {
-                task.number for task in sheet.lesson.tasks
-            }
-        folded = re.findall(r"<summary>Answer", generate.load(stem).text)
-        answers = [asked for asked in sheet.lesson.questions if asked.answer and asked.question]
+        assert told.why, stem
+        assert told.objectives, stem
+        assert told.concepts, stem
+        assert told.taken_away, stem
+        assert all(task.mistakes and task.text for task in told.tasks), stem
+        folded = re.findall(r"<summary>Answer", told.lab.text)
+        answers = [asked for asked in told.questions if asked.answer and asked.question]
         assert len(answers) >= len(folded), stem
 
 
 @pytest.mark.slow
-def test_a_browser_loads_the_files_alone(real):
-    _, out = real
+def test_a_browser_shows_guide_and_slides_and_loads_the_files_alone(real):
+    files = [real / "index.html", real / "slides/21_collectives.slides.html"]
     requests: list[str] = []
     errors: list[str] = []
     with browser.started() as chromium:
         window = chromium.new_page()
         window.on("request", lambda request: requests.append(request.url.split("#")[0]))
         window.on("pageerror", lambda error: errors.append(str(error)))
-        for name in ("index.html", "21.slides.html"):
-            window.goto(f"file://{out / name}")
-        if "Reveal.initialize" in (out / "21.slides.html").read_text():
-            assert window.evaluate("Reveal.getTotalSlides()") > 10
-            window.keyboard.press("ArrowRight")
-            assert window.evaluate("Reveal.getIndices().h") == 1
-    loaded = [url for url in requests if not url.startswith("data:")]
-    assert loaded == [f"file://{out / name}" for name in ("index.html", "21.slides.html")]
+        for file in files:
+            window.goto(f"file://{file}")
+        shown = window.locator("section:visible")
+        assert "21 Collectives" in shown.inner_text()
+        with window.expect_popup() as notes:
+            window.keyboard.press("s")
+        assert "S: these notes" in notes.value.inner_text("body")
+        for key in ("ArrowRight", "PageDown", "ArrowLeft"):
+            window.keyboard.press(key)
+            assert shown.count() == 1
+        assert window.url.endswith("#2")
+        assert "Objectives" in shown.inner_text()
+        window.keyboard.press("End")
+        assert "What you take away" in shown.inner_text()
+        window.keyboard.press("ArrowLeft")
+        answer = shown.locator(".answer")
+        assert answer.is_visible()
+        assert answer.inner_text() in notes.value.inner_text("body")
+        window.keyboard.press("ArrowLeft")
+        assert not answer.is_visible()
+    assert [url for url in requests if not url.startswith("data:")] == [
+        f"file://{file}" for file in files
+    ]
     assert errors == []
 
 

@@ -9,9 +9,8 @@ import subprocess
 import sys
 
 import pytest
-from authoring import wrong_answers
-from authoring.tour import command, html
-from authoring.tour.run import FAILED, RAN, SKIPPED
+from authoring import tour, wrong_answers
+from authoring.tour import FAILED, RAN, SKIPPED
 from labkit.errors import LabError
 
 from tests.authoring.tour.tour_labs import MEASURE, PROBE, write_lab
@@ -26,11 +25,6 @@ def test_a_tour_with_every_kind_of_lab(checkout, tmp_path):
     write_lab(checkout, "13_not_here", needs="slurm")
     write_lab(checkout, "14_own_error", measure="[][0]")
     (checkout.root / "solutions/15_no_lab.py").write_text("# %% [markdown]\n# nothing\n")
-    results = checkout.root / "solutions/results"
-    results.mkdir()
-    (results / "10_good_lab.jsonl").write_text(
-        '{"lab": "10_good_lab", "result": "theirs", "rate": 2.0}\n'
-    )
     learner = checkout.root / ".labkit"
     environment = {"SLURM_JOB_ID": "", "LABKIT_HOME": ""}
 
@@ -53,7 +47,7 @@ def test_a_tour_with_every_kind_of_lab(checkout, tmp_path):
         "15_no_lab": FAILED,
     }
     assert labs["11_wrong_answer"]["sentence"].startswith("✗ 11.1 add(1, 2): expected 3, got 4")
-    assert labs["12_too_slow"]["sentence"] == "It took longer than the 0 minutes of its header."
+    assert labs["12_too_slow"]["sentence"] == "It took longer than 0 minutes."
     assert "login node" in labs["13_not_here"]["sentence"]
     assert labs["14_own_error"]["sentence"] == "IndexError: list index out of range"
     assert labs["15_no_lab"]["sentence"].startswith("solutions/15_no_lab.py:")
@@ -61,7 +55,6 @@ def test_a_tour_with_every_kind_of_lab(checkout, tmp_path):
     records = (out / "home/records/10_good_lab.jsonl").read_text().splitlines()
     assert len(records) == 10, "the parameters of the tests' runs"
     assert not learner.exists(), "the learner's own state is untouched"
-    assert not (out / "work").exists()
     look_at_the_pages(out)
 
 
@@ -73,9 +66,6 @@ def look_at_the_pages(out):
     )
     assert 'href="13_not_here.html"' not in index
     assert index.count('src="data:image/png;base64,') == 1
-    assert "pace, images/s" in index
-    assert "1002" in index  # 1001.5 with four digits
-    assert "reference results that came with the kit" in index
     page = (out / "10_good_lab.html").read_text()
     assert page.count('class="math"') == 1
     assert "code with $dollars$" in page
@@ -124,9 +114,9 @@ def test_a_tour_that_is_stopped_leaves_no_process(checkout, tmp_path, number):
 def test_a_folder_that_is_no_report_is_left_alone(tmp_path):
     (tmp_path / "thesis.tex").touch()
     with pytest.raises(LabError, match="holds something else than an earlier report"):
-        command.fresh_folder(tmp_path)
+        tour.fresh_folder(tmp_path)
     with pytest.raises(LabError, match="is a file"):
-        command.fresh_folder(tmp_path / "thesis.tex")
+        tour.fresh_folder(tmp_path / "thesis.tex")
     assert (tmp_path / "thesis.tex").exists()
 
 
@@ -135,32 +125,3 @@ def test_parameters_of_small_runs(checkout):
     (checkout.root / "tests/labs/wrong_answers/10_x.py").write_text(text)
     assert wrong_answers.read(checkout.root, "10_x")["SMALL"] == {"length": 65536, "sizes": (1,)}
     assert wrong_answers.read(checkout.root, "11_y")["SMALL"] == {}
-
-
-def test_what_an_executed_notebook_says(tmp_path):
-    book = tmp_path / "x.ipynb"
-    assert html.failure(book) is None
-    assert html.progress(book) == (0, 0)
-    cells = [
-        {"cell_type": "markdown", "source": ["# 10 X\n", "## Loss\n", "text"]},
-        {
-            "cell_type": "code",
-            "execution_count": 1,
-            "outputs": [{"output_type": "display_data", "data": {"image/png": "aGk=\n"}}],
-        },
-        {
-            "cell_type": "code",
-            "execution_count": None,
-            "outputs": [
-                {
-                    "output_type": "error",
-                    "ename": "CheckFailed",
-                    "traceback": ["✗ 10.1  no,\n  not yet"],
-                }
-            ],
-        },
-    ]
-    book.write_text(json.dumps({"cells": cells}))
-    assert html.pictures(book) == [("Loss", "aGk=")]
-    assert html.failure(book) == "✗ 10.1 no, not yet"
-    assert html.progress(book) == (1, 2)

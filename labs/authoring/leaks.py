@@ -1,36 +1,36 @@
-"""Does the learners' archive hold solution text after all? Every file of it is held against every
-answer."""
+"""Do a learner's files hold solution text after all? Each of them is held against every answer."""
 
 from __future__ import annotations
 
 import json
 import re
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 
 from authoring.cells import stub
-from authoring.release.archive import File
 from authoring.rules import BEGIN, END
 from authoring.source import Lab
 
 _LEAST = 3  # lines: a shorter answer, such as one call, may stand elsewhere as an example
 
 
-def find(files: Mapping[str, File], labs: list[Lab]) -> list[str]:
+def find(folder: Path, labs: list[Lab]) -> list[str]:
     """A sentence for each leak: an answer in its lab, a longer one anywhere, a lab that is not
     unsolved.
 
-    What a later lab brings along of an earlier one's answers is none: learners have built it by
-    then.
+    folder: with a learner's files. What a later lab brings along of an earlier one's answers is
+    none: learners have built it by then.
     """
-    texts = {name: _text(name, file) for name, file in files.items()}
-    lines = {name: _lines(text) for name, text in texts.items() if text is not None}
+    there = (path for path in sorted(folder.rglob("*")) if path.is_file())
+    texts = {str(path.relative_to(folder)): _text(path) for path in there}
+    lines = {name: _lines(text) for name, text in texts.items()}
     sentences = [
-        f"{name} is a solution." for name in files if re.match(r"solutions/\d\d_|tests/", name)
+        f"{name} is a solution." for name in texts if re.match(r"solutions/\d\d_|tests/", name)
     ]
     for lab in labs:
         own = [f"labs/{lab.stem}.py", f"notebooks/{lab.stem}.ipynb"]
-        sentences += [f"{name} is missing." for name in own if name not in files]
-        sentences += _unsolved(lab, {name: texts[name] for name in own if name in files})
+        sentences += [f"{name} is missing." for name in own if name not in texts]
+        sentences += _unsolved(lab, {name: texts[name] for name in own if name in texts})
         for number, answer in answers(lab):
             places = [name for name in own if name in lines and _holds(lines[name], answer)]
             if len(answer) >= _LEAST:
@@ -70,13 +70,13 @@ def _unsolved(lab: Lab, texts: Mapping[str, str]) -> Iterator[str]:
                 yield f"{name} has no stub for {exercise.number}."
 
 
-def _text(name: str, file: File) -> str | None:
-    """The text of a file, of a notebook that of its cells; None where it holds no text."""
+def _text(path: Path) -> str:
+    """The text of a file, of a notebook that of its cells; "" where it holds no text."""
     try:
-        text = file.content.decode("utf-8")
+        text = path.read_text(encoding="utf-8")
     except UnicodeDecodeError:
-        return None
-    if not name.endswith(".ipynb"):
+        return ""
+    if path.suffix != ".ipynb":
         return text
     return "\n".join("".join(cell["source"]) for cell in json.loads(text)["cells"])
 

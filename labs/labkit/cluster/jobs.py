@@ -7,11 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from labkit import lab as this_lab
 from labkit import labfile, record, scaling
-from labkit.cluster import sites
 from labkit.cluster.job import Job, remembered
-from labkit.cluster.request import Choices, Request
+from labkit.cluster.request import Request
 from labkit.errors import LabError
 
 _COLUMNS = ["result", "nodes", "ranks", "seconds", "speedup", "efficiency", "job"]
@@ -37,8 +35,10 @@ def submit(
     says, else the default. LabError with one sentence when it cannot be, Slurm's own sentence where
     Slurm refuses.
     """
-    options = {"settings": settings, "solved": solved, "env": env, "horovod": horovod, "mpi": mpi}
-    return _checked(lab, nodes, nodes, ranks_per_node, site, **options).send(nodes)
+    request = Request.checked(
+        lab, [nodes], ranks_per_node, site, settings, solved, env, horovod, mpi
+    )
+    return request.send(nodes)
 
 
 def study(lab: str | int, nodes: Sequence[int] = (1, 2, 4, 8), **options) -> Study:
@@ -49,7 +49,7 @@ def study(lab: str | int, nodes: Sequence[int] = (1, 2, 4, 8), **options) -> Stu
     counts = sorted(set(nodes))
     if not counts:
         raise LabError("A study needs numbers of nodes: study(50, nodes=[1, 2]).")
-    request = _checked(lab, counts[-1], counts[0], **options)
+    request = Request.checked(lab, counts, **options)
     name = f"{request.stem[:2]}-{datetime.now():%Y%m%d-%H%M%S}"
     sent = Study(request.stem, [])
     for count in counts:
@@ -61,13 +61,6 @@ def study(lab: str | int, nodes: Sequence[int] = (1, 2, 4, 8), **options) -> Stu
                 f"{error} Of this study's jobs, these were submitted: {numbers}."
             ) from error
     return sent
-
-
-def _checked(lab, most, least, ranks_per_node=None, site=None, **choices) -> Request:
-    """The request for `least` to `most` nodes; the rest as for submit."""
-    choices = {name: value for name, value in choices.items() if value is not None}
-    choices = Choices(**{"settings": {}, "solved": this_lab.solved(), "env": {}} | choices)
-    return Request.checked(lab, most, ranks_per_node, site or sites.here(), choices, least=least)
 
 
 @dataclass

@@ -66,7 +66,7 @@ def test_a_job_goes_through_the_queue_and_its_records_come_back(capsys):
     assert label == f"your job {job.number} on tabletop"
     assert again_frame.equals(frame)
     assert job.records("weak").empty
-    assert f"{job} has no result 'weak'; it has strong." in capsys.readouterr().out
+    assert f"No result 'weak' in {job}; it has strong." in capsys.readouterr().out
 
 
 def test_a_rehearsal_waits_for_its_jobs_and_says_what_is_not_ready(capsys):

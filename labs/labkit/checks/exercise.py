@@ -9,7 +9,7 @@ import sys
 import traceback
 from collections.abc import Callable, Sequence
 
-from labkit import journal, launch, world
+from labkit import launch, world
 from labkit.checks import expectations, hints, modules, progress
 from labkit.errors import CheckFailed, LabError
 
@@ -62,11 +62,6 @@ class Check:
         """`with check.case("with 4 ranks, root 1"):` what is wrong inside of the block begins with
         that."""
         return launch.case(words)
-
-    @staticmethod
-    def progress() -> dict[str, dict]:
-        """Exercise -> what is stored of it: passed (time or None), tries, hints, predictions."""
-        return journal.progress()
 
 
 check = Check()

@@ -4,7 +4,6 @@ killed ones.
 | name | what it does |
 |---|---|
 | `add` | append a result of the current lab, with machine, versions and git revision |
-| `load` | this learner's records of a lab, as a DataFrame |
 | `reference` | the kit's own records of a lab, to compare with |
 | `of_kind` | one kind of result from all labs, as dicts: the learner's or the kit's |
 | `path`, `entries` | the file of a lab's records; the records in a file, as dicts |
@@ -15,4 +14,4 @@ killed ones.
 """
 
 from labkit.record.provenance import BY_MPI, batch_job, cpu_model
-from labkit.record.records import add, entries, frame, load, numbered, of_kind, path, reference
+from labkit.record.records import add, entries, frame, numbered, of_kind, path, reference

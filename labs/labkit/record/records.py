@@ -46,22 +46,13 @@ def add(result: str, *, unit: str | None = None, **fields) -> dict:
     return entry
 
 
-def load(lab: str | None = None, result: str | None = None):
-    """The records of `lab` (None: the current one) as a pandas.DataFrame, oldest first; `result`
-    picks one.
-
-    A line that is not a record is skipped with a warning that names file and line.
-    """
-    stem = lab or current()
-    if not stem:
-        raise LabError('record.load needs a lab: record.load("50_strong_and_weak_scaling").')
-    return _in_file(path(stem), result, f"No records of {stem} yet: run its Measure cells first.")
-
-
 def reference(lab: str, result: str | None = None):
     """The kit's own records of `lab`, measured once on a known machine, to compare with yours."""
     file = paths.root() / "solutions" / "results" / f"{lab}.jsonl"
-    return _in_file(file, result, f"The kit has no reference results for {lab}.")
+    records = entries(file)
+    if not records:
+        print(f"The kit has no reference results for {lab}.")
+    return frame(records, result, file.name)
 
 
 def of_kind(result: str, reference: bool = False) -> list[dict]:
@@ -106,13 +97,6 @@ def frame(records: list[dict], result: str | None, place: str):
         print(f"No result {result!r} in {place}; it has {', '.join(sorted(set(table['result'])))}.")
         return chosen
     return chosen.dropna(axis="columns", how="all")
-
-
-def _in_file(file: Path, result: str | None, when_empty: str):
-    records = entries(file)
-    if not records:
-        print(when_empty)
-    return frame(records, result, file.name)
 
 
 def _plain_field(name: str, value) -> dict:

@@ -54,9 +54,7 @@ def bring(root: Path, stems: Iterable[str] | None = None) -> None:
         folder.mkdir(exist_ok=True)
         for stem in stems or labfile.stems(root):
             pairs = _pairs(stem)
-            if not any(
-                (root / own).exists() and not _as_generated(root, own) for own in pairs.values()
-            ):
+            if not _edited(root, *pairs.values()):
                 _follow(root, pairs)
         if stems is None:
             _remove_gone(root)
@@ -75,6 +73,11 @@ def _pairs(stem: str) -> dict[str, str]:
     }
 
 
+def _edited(root: Path, *names: str) -> bool:
+    """Is one of these files another than it was generated?"""
+    return any((root / name).exists() and not _as_generated(root, name) for name in names)
+
+
 def _follow(root: Path, pairs: Mapping[str, str]) -> None:
     for name, own in pairs.items():
         if not (root / name).exists():
@@ -86,13 +89,11 @@ def _follow(root: Path, pairs: Mapping[str, str]) -> None:
 
 def _remove_gone(root: Path) -> None:
     known = set(labfile.stems(root))
-    for name in [f"{WORK}/{path.name}" for path in (root / WORK).glob("[0-9][0-9]_*.ipynb")]:
-        script = name.removesuffix(".ipynb") + ".py"
-        if Path(name).stem not in known and all(
-            not (root / own).exists() or _as_generated(root, own) for own in (name, script)
-        ):
-            (root / script).unlink(missing_ok=True)
-            (root / name).unlink()
+    for book in (root / WORK).glob("[0-9][0-9]_*.ipynb"):
+        pair = _pairs(book.stem).values()
+        if book.stem not in known and not _edited(root, *pair):
+            for own in pair:
+                (root / own).unlink(missing_ok=True)
 
 
 def script(stem: str, solved: bool = False, root: Path | None = None) -> Path:
@@ -121,7 +122,11 @@ def reset(lab: str, root: Path | None = None) -> None:
 def overwrite(root: Path, texts: dict[str, str]) -> None:
     """Write each text to its path in the checkout. A learner's work found there is set aside
     first."""
-    work = [name for name in texts if (root / name).exists() and _is_work(root, name)]
+    work = [
+        name
+        for name in texts
+        if _edited(root, name) and _committed(root, name) != (root / name).read_bytes()
+    ]
     if work:
         set_aside(root, work)
     for name, text in texts.items():
@@ -138,11 +143,6 @@ def set_aside(root: Path, names: list[str]) -> Path:
         shutil.copy2(root / name, target)
     print(f"Set aside: {', '.join(names)} -> {paths.shown(folder)}")
     return folder
-
-
-def _is_work(root: Path, name: str) -> bool:
-    """Whether the file differs from what was generated and from what git has committed."""
-    return not _as_generated(root, name) and _committed(root, name) != (root / name).read_bytes()
 
 
 def _as_generated(root: Path, name: str) -> bool:

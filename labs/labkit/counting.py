@@ -15,7 +15,7 @@ one, and a message arrives in the round in which it was sent.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -100,14 +100,13 @@ def count(comm, function: Callable, *args: object) -> Cost:
     return Cost(max(rounds), [message for sent in messages for message in sent])
 
 
-def expect_sum(comm, function: Callable, lengths: Iterable[int] = (3, 40_001)) -> None:
+def expect_sum(comm, function: Callable) -> None:
     """Fail unless function(comm, vector) leaves the sum over all ranks in every rank's vector.
 
-    lengths: values per vector, float64; the last once more in float32. Only Send, Recv and Sendrecv
-    are there: MPI's own Allreduce is no answer.
+    Vectors are short and long, of float64 and of float32. Only messages of arrays are there: MPI's
+    own Allreduce is no answer.
     """
-    lengths = tuple(lengths)
-    for length, dtype in (*((length, "float64") for length in lengths), (lengths[-1], "float32")):
+    for length, dtype in ((3, "float64"), (40_001, "float64"), (40_001, "float32")):
         start = np.random.default_rng(length).integers(1, 1000, (comm.size, length)).astype(dtype)
         vector = start[comm.rank].copy()
         count(comm, function, vector)
@@ -134,10 +133,10 @@ class MessageCounter:
         self.round = 0
         self.messages: list[Message] = []
         self.requests: list[HeardRequest] = []
-        self._last_sent = (
-            0  # the round of the last message that left, and of the last that came: there are
-        )
-        self._last_received = 0  # later ones than `round` while nobody has waited for them
+        # The rounds of the last message that left and of the last that came: later than `round`
+        # while nobody has waited for them.
+        self._last_sent = 0
+        self._last_received = 0
         self._anyone = MPI.ANY_SOURCE
         self._status = MPI.Status
 
@@ -347,19 +346,15 @@ def over(request) -> bool:
 class HeardRequest:
     """A request that tells when its end was seen, by whichever of mpi4py's calls: `ended(status)`.
 
-    call: what made it. status: makes the status that `ended` is given; None: it needs none. asked:
-    called with each Test.
+    call: what made it. new_status: makes the status that `ended` is given.
     """
 
-    def __init__(
-        self, request, call: str, ended: Callable, status=None, asked: Callable | None = None
-    ):
+    def __init__(self, request, call: str, ended: Callable, new_status: Callable):
         self.request = request
         self.call = call
         self.over = False
         self._ended = ended
-        self._status = status
-        self._asked = asked
+        self._new_status = new_status
 
     def Wait(self, status=None) -> bool:
         if not self.over:
@@ -369,8 +364,6 @@ class HeardRequest:
         return True
 
     def Test(self, status=None) -> bool:
-        if self._asked is not None:
-            self._asked()
         if not self.over:
             status = self.own_status(status)
             if self.request.Test(status):
@@ -410,7 +403,7 @@ class HeardRequest:
     waitall, waitany = Waitall, Waitany
 
     def own_status(self, status):
-        return self._status() if status is None and self._status is not None else status
+        return self._new_status() if status is None else status
 
     def end(self, status) -> None:
         self.over = True

@@ -97,7 +97,7 @@ def sentence(number: str, error: BaseException) -> str:
     if stub and stub[1] == number:
         then = (
             "run that cell, then this one"
-            if hints.in_notebook()
+            if world.in_kernel()
             else "save the script, and start it again"
         )
         return (

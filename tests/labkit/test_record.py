@@ -94,8 +94,6 @@ def test_what_cannot_be_kept_is_a_sentence(monkeypatch, lab, fields, says):
 
 
 def test_what_is_read_again(capsys, monkeypatch, tmp_path):
-    assert record.reference("00_no_lab").empty
-    assert "no reference results for 00_no_lab" in capsys.readouterr().out
     record.add("step", seconds=0.5, ranks=1)
     link = record.add("link", value=0.1)
     kept = record.entries(record.path(STEM))

@@ -59,6 +59,7 @@ def by_arrays_alone(comm, function: Callable, *args: object) -> None:
     # A message that nobody received must not reach what is called next.
     messages = ArraysOnly(comm.Dup())
     function(messages, *args)
+    comm.Barrier()  # a rank that is done waits, so that a hang is told in its own case
     left = [request.call for request in messages.requests if request]
     if left:
         raise LabError(f"comm.{left[0]} starts a message, and nobody waits for its end: call Wait.")

@@ -81,13 +81,13 @@ class Study:
         Job.wait."""
         return [job.wait(timeout) for job in self.jobs]
 
-    def table(self, result: str | None = None, weak: bool | None = None, **where):
+    def table(self, result: str | None = None, **where):
         """What each job measured on all its ranks, as a pandas.DataFrame.
 
         Columns: result, nodes, ranks, seconds, speedup, efficiency (1.0 is perfect, and so the
-        smallest job), job. result: one kind of record; None: all that have `seconds`. weak: the
-        work grew with the ranks; None: results whose name begins with "weak". where: of records
-        that differ in a field, those with this value (bytes=4096).
+        smallest job), job. result: one kind of record; None: all that have `seconds`. Where its
+        name begins with "weak", the work grew with the ranks. where: of records that differ in a
+        field, those with this value (bytes=4096).
         """
         import pandas
 
@@ -101,10 +101,10 @@ class Study:
         tables = []
         for name, of_result in frame.groupby("result"):
             table = pandas.DataFrame([_largest(of_job) for _, of_job in of_result.groupby("job")])
-            is_weak = name.startswith("weak") if weak is None else weak
+            weak = name.startswith("weak")
             times = dict(zip(table["ranks"], table["seconds"], strict=True))
-            table["speedup"] = table["ranks"].map(scaling.speedup(times, is_weak))
-            table["efficiency"] = table["ranks"].map(scaling.efficiency(times, is_weak))
+            table["speedup"] = table["ranks"].map(scaling.speedup(times, weak))
+            table["efficiency"] = table["ranks"].map(scaling.efficiency(times, weak))
             tables.append(table[_COLUMNS].sort_values("nodes"))
         return pandas.concat(tables, ignore_index=True).infer_objects()
 
@@ -120,18 +120,19 @@ class Study:
             and isinstance(entry.get("ranks"), int)
         ]
 
-    def plot(self, result: str, weak: bool | None = None, **where):
+    def plot(self, result: str, **where):
         """Speed-up against ranks, with the ideal line; arguments as for `table`."""
         from labkit import plots
 
-        frame = self.table(result, weak, **where)
-        is_weak = result.startswith("weak") if weak is None else weak
+        frame = self.table(result, **where)
         if frame.empty:
             raise LabError(
                 f"There is nothing to plot: no job of this study has records of {result!r} yet."
             )
         return plots.scaling(
-            frame, weak=is_weak, title=f"{result}: speed-up on {self.jobs[0].site}"
+            frame,
+            weak=result.startswith("weak"),
+            title=f"{result}: speed-up on {self.jobs[0].site}",
         )
 
 

@@ -25,7 +25,6 @@ def messages(
     *,
     layout: str = "circle",
     title: str = "Messages",
-    name: str | None = None,
 ):
     """Ranks as circles, messages as arrows.
 
@@ -45,7 +44,7 @@ def messages(
         _draw_rank(axes, rank, place)
     if len(looks) > 1:
         _legend(axes, looks)
-    return done(figure, name or title)
+    return done(figure, title)
 
 
 def _looks(steps: Sequence[int]) -> dict[int, dict]:

@@ -160,7 +160,6 @@ def test_a_study_gives_one_table(capsys):
     assert list(frame["seconds"]) == [4.0, 2.0]
     assert list(frame["speedup"]) == [2.0, 4.0]
     assert list(frame["efficiency"]) == [1.0, 1.0]
-    assert list(study.table("strong", weak=True)["efficiency"]) == [1.0, 2.0]
     assert study.table("weak").empty
     assert study.plot("strong").axes[0].get_title("left") == "strong: speed-up on tabletop"
     capsys.readouterr()

@@ -13,6 +13,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
+import os
 import re
 import shutil
 import stat
@@ -85,6 +86,8 @@ def _follow(root: Path, pairs: Mapping[str, str]) -> None:
         text = (root / name).read_text(encoding="utf-8")
         if not (root / own).exists() or (root / own).read_text(encoding="utf-8") != text:
             _replace(root / own, text)
+            seen = (root / name).stat()  # `sync` asks which of the two is newer
+            os.utime(root / own, ns=(seen.st_atime_ns, seen.st_mtime_ns))
 
 
 def _remove_gone(root: Path) -> None:

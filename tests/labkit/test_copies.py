@@ -137,6 +137,8 @@ def test_work_of_an_earlier_version_is_brought_once(pair):
     generate.write_all()
     copies.bring(pair.root)
     assert "Mine." in own(pair.root)[NOTEBOOK]
+    assert copies.sync("90_tiny", pair.root).startswith(f"{NOTEBOOK} is newer")
+    assert "Mine." in own(pair.root)[SCRIPT]
 
 
 def test_reset_begins_afresh(pair, capsys):

@@ -77,7 +77,7 @@ def doublings(size):
 arrows = []
 for step, reach in enumerate(doublings(8)):
     for rank in range(reach):
-        arrows.append((rank, rank + reach, "", step))
+        arrows.append((rank, rank + reach, step))
 plots.messages(
     arrows, 8, layout="tree", title="A broadcast from rank 0 to 8 ranks takes three steps"
 )

@@ -99,7 +99,7 @@ patience = 20  # seconds after which a check calls a program on real ranks stuck
 arrows = []
 for step, distance in enumerate(doublings(8)):
     for rank in range(8):
-        arrows.append((rank, rank ^ distance, "", step))
+        arrows.append((rank, rank ^ distance, step))
 plots.messages(arrows, 8, title="Recursive doubling: every rank exchanges in every step")
 
 # %% [markdown]

@@ -15,7 +15,7 @@
 | `journal` | what a learner did, for them alone; shared with a class once they agree |
 | `data`, `nets` | digits and other data; small nets, and well-known ones as tables of layers |
 | `workloads` | ResNet-50 and GPT-2 on made-up data, timed; model FLOPs utilization |
-| `collectives`, `counting` | reference collectives; communicators that count what passes |
+| `collectives`, `counting` | reference collectives; communicators that note what passes |
 | `sequence_parallel` | gather and scatter for PyTorch, with backward passes |
 | `mpi` | MPI's special numbers, and what is replaced in mpi4py while programs are tried |
 | `horovod` | Horovod's timeline, and its training steps on real ranks |

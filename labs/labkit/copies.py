@@ -13,6 +13,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
+import os
 import re
 import shutil
 import stat
@@ -39,6 +40,7 @@ METADATA = {
 FILTERS = {"notebook_metadata_filter": "-all", "cell_metadata_filter": "tags,-all"}
 
 
+_FORMATS = {".py": "py:percent", ".ipynb": "ipynb"}
 WORK = "work"
 
 
@@ -46,19 +48,14 @@ def bring(root: Path, stems: Iterable[str] | None = None) -> None:
     """Bring labs (all of them, without `stems`) into work/: what is missing, and what nobody has
     edited.
 
-    With all of them, copies that nobody has edited of labs that are gone go, too. The first time,
-    work that stands in notebooks/ and labs/ moves over, with a sentence. Raises LabError.
+    With all of them, copies that nobody has edited of labs that are gone go, too. Raises LabError.
     """
     folder = root / WORK
     try:
-        if not folder.exists():
-            folder.mkdir()
-            _move_over(root)
+        folder.mkdir(exist_ok=True)
         for stem in stems or labfile.stems(root):
             pairs = _pairs(stem)
-            if not any(
-                (root / own).exists() and not _as_generated(root, own) for own in pairs.values()
-            ):
+            if not _edited(root, *pairs.values()):
                 _follow(root, pairs)
         if stems is None:
             _remove_gone(root)
@@ -77,6 +74,11 @@ def _pairs(stem: str) -> dict[str, str]:
     }
 
 
+def _edited(root: Path, *names: str) -> bool:
+    """Is one of these files another than it was generated?"""
+    return any((root / name).exists() and not _as_generated(root, name) for name in names)
+
+
 def _follow(root: Path, pairs: Mapping[str, str]) -> None:
     for name, own in pairs.items():
         if not (root / name).exists():
@@ -84,41 +86,17 @@ def _follow(root: Path, pairs: Mapping[str, str]) -> None:
         text = (root / name).read_text(encoding="utf-8")
         if not (root / own).exists() or (root / own).read_text(encoding="utf-8") != text:
             _replace(root / own, text)
+            seen = (root / name).stat()  # `sync` asks which of the two is newer
+            os.utime(root / own, ns=(seen.st_atime_ns, seen.st_mtime_ns))
 
 
 def _remove_gone(root: Path) -> None:
     known = set(labfile.stems(root))
-    for name in [f"{WORK}/{path.name}" for path in (root / WORK).glob("[0-9][0-9]_*.ipynb")]:
-        script = name.removesuffix(".ipynb") + ".py"
-        if Path(name).stem not in known and all(
-            not (root / own).exists() or _as_generated(root, own) for own in (name, script)
-        ):
-            (root / script).unlink(missing_ok=True)
-            (root / name).unlink()
-
-
-def _move_over(root: Path) -> None:
-    """Copy work that stands where labs are generated, and restore there what git has."""
-    moved = []
-    for stem in labfile.stems(root):
-        pairs = {name: own for name, own in _pairs(stem).items() if (root / name).exists()}
-        if all(_as_generated(root, name) for name in pairs):
-            continue
-        for name, own in pairs.items():
-            shutil.copy2(root / name, root / own)
-        for revision in ("HEAD", "origin/main"):  # a hub's copy has the learner's own lines in HEAD
-            if any(not _as_generated(root, name) for name in pairs):
-                for name in pairs:
-                    text = _committed(root, name, revision)
-                    if text is not None:
-                        _replace(root / name, text.decode("utf-8"))
-        moved.append(stem[:2])
-    if moved:
-        labs = f"lab {moved[0]}" if len(moved) == 1 else f"labs {', '.join(moved)}"
-        print(
-            f"Your work on {labs} is in {WORK}/ now, where the next version of the labs leaves it"
-            " alone."
-        )
+    for book in (root / WORK).glob("[0-9][0-9]_*.ipynb"):
+        pair = _pairs(book.stem).values()
+        if book.stem not in known and not _edited(root, *pair):
+            for own in pair:
+                (root / own).unlink(missing_ok=True)
 
 
 def script(stem: str, solved: bool = False, root: Path | None = None) -> Path:
@@ -147,7 +125,11 @@ def reset(lab: str, root: Path | None = None) -> None:
 def overwrite(root: Path, texts: dict[str, str]) -> None:
     """Write each text to its path in the checkout. A learner's work found there is set aside
     first."""
-    work = [name for name in texts if (root / name).exists() and _is_work(root, name)]
+    work = [
+        name
+        for name in texts
+        if _edited(root, name) and _committed(root, name) != (root / name).read_bytes()
+    ]
     if work:
         set_aside(root, work)
     for name, text in texts.items():
@@ -164,11 +146,6 @@ def set_aside(root: Path, names: list[str]) -> Path:
         shutil.copy2(root / name, target)
     print(f"Set aside: {', '.join(names)} -> {paths.shown(folder)}")
     return folder
-
-
-def _is_work(root: Path, name: str) -> bool:
-    """Whether the file differs from what was generated and from what git has committed."""
-    return not _as_generated(root, name) and _committed(root, name) != (root / name).read_bytes()
 
 
 def _as_generated(root: Path, name: str) -> bool:
@@ -189,15 +166,11 @@ def _as_generated(root: Path, name: str) -> bool:
         return False
 
 
-def _committed(root: Path, name: str, revision: str = "HEAD") -> bytes | None:
-    """The file as git has it in this revision; None where there is no git, or git does not know the
-    file."""
+def _committed(root: Path, name: str) -> bytes | None:
+    """The file as git has it; None where there is no git, or git does not know the file."""
     try:
-        shown = subprocess.run(
-            ["git", "-C", str(root), "show", f"{revision}:./{name}"],
-            capture_output=True,
-            check=False,
-        )
+        command = ["git", "-C", str(root), "show", f"HEAD:./{name}"]
+        shown = subprocess.run(command, capture_output=True, check=False)
     except OSError:
         return None
     return shown.stdout if shown.returncode == 0 else None
@@ -231,15 +204,13 @@ def sync(stem: str, root: Path) -> str | None:
     there = [name for name in (script, book) if (root / name).exists()]
     if not there:
         raise LabError(f"{script} is missing: `make reset LAB={stem[:2]}` writes it.")
-    if len(there) == 2 and _alike((root / script).read_text(encoding="utf-8"), root / book):
-        return None
+    if book in there:
+        sources = _sources(root / book)
+        if script in there and _alike((root / script).read_text(encoding="utf-8"), sources):
+            return None
     newer = max(there, key=lambda name: ((root / name).stat().st_mtime_ns, name == book))
     older = book if newer == script else script
-    text = (
-        _script_of(root / book, root / script)
-        if newer == book
-        else _book_of(root / script, root / book)
-    )
+    text = _converted(root / newer, root / older)
     if text is None:
         return None
     try:
@@ -255,20 +226,11 @@ def sync(stem: str, root: Path) -> str | None:
     return f"{newer} is newer than {older} and wins: {older} now holds its cells."
 
 
-def _alike(script: str, book: Path) -> bool:
-    """Do the two hold the same text, cell by cell? Seen without jupytext, whose import takes a
-    second."""
-    cells = []
-    for part in re.split(r"(?m)^(?=# %%)", script)[1:]:
-        head, _, body = part.partition("\n")
-        cells.append((re.sub(r"(?m)^# ?", "", body) if "[markdown]" in head else body).strip())
-    return cells == [_source(cell).strip() for cell in _read(book)["cells"]]
-
-
-def _read(book: Path) -> dict:
+def _sources(book: Path) -> list[str]:
+    """The text of each cell of a notebook."""
     try:
-        content = json.loads(book.read_text(encoding="utf-8"))
-        return content | {"cells": list(content["cells"])}
+        cells = json.loads(book.read_text(encoding="utf-8"))["cells"]
+        return ["".join(cell["source"]).strip() for cell in cells]
     except (OSError, ValueError, KeyError, TypeError):
         number = book.stem[:2]
         raise LabError(
@@ -276,45 +238,40 @@ def _read(book: Path) -> dict:
         ) from None
 
 
-def _source(cell: dict) -> str:
-    return cell["source"] if isinstance(cell["source"], str) else "".join(cell["source"])
+def _alike(script: str, sources: list[str]) -> bool:
+    """Do the two hold the same text, cell by cell? Seen without jupytext, whose import takes
+    seconds."""
+    cells = []
+    for part in re.split(r"(?m)^(?=# %%)", script)[1:]:
+        head, _, body = part.partition("\n")
+        cells.append((re.sub(r"(?m)^# ?", "", body) if "[markdown]" in head else body).strip())
+    return cells == sources
 
 
-def _keys(cells) -> list[tuple[str, str]]:
-    return [(cell["cell_type"], cell["source"].strip()) for cell in cells]
+def _converted(newer: Path, older: Path) -> str | None:
+    """The cells of `newer` as the text of `older`, as JupyterLab would save it; None if it holds
+    them already.
 
-
-def _script_of(book: Path, script: Path) -> str | None:
-    """The notebook as a percent script, as JupyterLab would save it; None if the script is that
-    already."""
-    import jupytext
-    import nbformat
-
-    _read(book)
-    cells = nbformat.read(book, as_version=4)
-    if script.exists() and _keys(jupytext.read(script, fmt="py:percent").cells) == _keys(
-        cells.cells
-    ):
-        return None
-    cells.metadata = {"jupytext": FILTERS}
-    return jupytext.writes(cells, fmt="py:percent")
-
-
-def _book_of(script: Path, book: Path) -> str | None:
-    """The notebook with the script's cells, its outputs as jupytext matches them; None if nothing
-    changed."""
+    A notebook keeps its outputs, as jupytext matches them to the script's cells.
+    """
     import jupytext
     import nbformat
     from jupytext.combine import combine_inputs_with_outputs
 
-    cells = jupytext.read(script, fmt="py:percent")
-    if not book.exists():
-        return notebook_text(nbformat.v4.new_notebook(cells=cells.cells, metadata=METADATA))
-    _read(book)
-    kept = nbformat.read(book, as_version=4)
-    if _keys(kept.cells) == _keys(cells.cells):
+    cells = jupytext.read(newer, fmt=_FORMATS[newer.suffix])
+    kept = jupytext.read(older, fmt=_FORMATS[older.suffix]) if older.exists() else None
+    if kept is not None and _keys(kept.cells) == _keys(cells.cells):
         return None
+    if older.suffix == ".py":
+        cells.metadata = {"jupytext": FILTERS}
+        return jupytext.writes(cells, fmt="py:percent")
+    if kept is None:
+        return notebook_text(nbformat.v4.new_notebook(cells=cells.cells, metadata=METADATA))
     return notebook_text(combine_inputs_with_outputs(cells, kept, fmt="py:percent"))
+
+
+def _keys(cells) -> list[tuple[str, str]]:
+    return [(cell["cell_type"], cell["source"].strip()) for cell in cells]
 
 
 def _replace(path: Path, text: str) -> None:

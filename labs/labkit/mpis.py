@@ -6,7 +6,7 @@ told.
 | `MPIS`, `FLAVORS` | the families the kit knows; those that a site file's LABKIT_MPI may mean |
 | `identify`, `first_line` | family and version from the text of MPI_Get_library_version |
 | `library_text`, `mpiname` | what the loaded MPI says of itself; what MVAPICH2's own tool says |
-| `Library`, `described`, `loaded_library` | all that, of a text and of the MPI of this process |
+| `Library`, `loaded_library` | all that, of the MPI of this process |
 | `loaded` | the files of the MPI libraries that this process has loaded |
 | `prefer_own_cuda` | lets an MPI that is loaded later use the environment's CUDA libraries |
 | `name_of`, `launcher_kind` | whose MPI lies in a folder; whose options a launcher takes |
@@ -203,15 +203,11 @@ def mpiname(tool: str | Path = "mpiname") -> str:
     return files.output(str(tool), "-a", limit=5.0) or ""
 
 
-def described(text: str, mpiname: str, files: list[str]) -> Library:
-    """A library by its text, by what `mpiname -a` prints, and by its files."""
-    return Library(*identify(text, mpiname), first_line(text), files)
-
-
 def loaded_library() -> Library:
     """The MPI that this process has loaded; it need not run yet."""
     text = library_text()
-    return described(text, mpiname() if "MVAPICH2" in text else "", loaded())
+    tool = mpiname() if "MVAPICH2" in text else ""
+    return Library(*identify(text, tool), first_line(text), loaded())
 
 
 def prefer_own_cuda() -> list[Path]:

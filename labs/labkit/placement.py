@@ -10,7 +10,7 @@
 |---|---|
 | `Placement` | device, staged or not, library; the calls that hand tensors over accordingly |
 | `of_mpi` | of tensors that MPI carries, after MPI was asked what it takes |
-| `of_horovod` | of tensors that Horovod carries: the build in use decides |
+| `of_horovod`, `on_gpu_by_horovod` | of tensors that Horovod carries: the build in use decides |
 | `through_numpy` | of tensors that the lab copies to NumPy's arrays for MPI |
 | `on_host` | of tensors that stay in host memory, whatever else is here |
 | `take_device` | this rank's device, made PyTorch's current one |
@@ -31,7 +31,7 @@ from __future__ import annotations
 import os
 import socket
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -206,14 +206,25 @@ def of_horovod(hvd=None) -> Placement:
     device = take_device() if with_torch else world.device()
     if device == "cpu":
         return on_host(carrier)
-    if hvd.nccl_built():
+    # TensorFlow copies by itself what an operation without a kernel for GPUs needs.
+    copies = hvd.cuda_built() or not with_torch
+    return on_gpu_by_horovod(device, hvd.nccl_built(), copies, carrier, mpi_reason)
+
+
+def on_gpu_by_horovod(
+    device: str, nccl: bool, copies: bool, carrier: str, reason_of_mpi: Callable[[], str]
+) -> Placement:
+    """Of a GPU's tensors, with the build of Horovod in use.
+
+    nccl: it was built with NCCL. copies: it copies to the host by itself. carrier: what carries the
+    copies. reason_of_mpi: gives the reason why MPI must not be handed GPU memory; "" if it may be.
+    """
+    if nccl:
         return Placement(device, False, "NCCL")
     if builds.current_horovod() == "host":
-        # TensorFlow copies by itself what an operation without a kernel for GPUs needs.
-        by_itself = hvd.cuda_built() or not with_torch
         reason = "this build of Horovod has no operations for GPUs"
-        return Placement(device, True, carrier, by_lab=not by_itself, reason=reason)
-    reason = mpi_reason()
+        return Placement(device, True, carrier, by_lab=not copies, reason=reason)
+    reason = reason_of_mpi()
     return Placement(
         device, bool(reason), carrier if reason else "MPI", by_lab=bool(reason), reason=reason
     )

@@ -53,7 +53,7 @@ SWITCH = "OMPI_MCA_opal_cuda_support"
 )
 def test_mpi_families_are_told_apart(family, version, text):
     assert mpis.identify(text) == (family, version)
-    assert mpis.described(text, "", []).banner == " ".join(text.splitlines()[0].split())
+    assert mpis.first_line(text) == " ".join(text.splitlines()[0].split())
 
 
 def test_mvapich2_gdr_is_told_by_its_tool_and_by_that_alone():

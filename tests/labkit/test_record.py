@@ -94,17 +94,16 @@ def test_what_cannot_be_kept_is_a_sentence(monkeypatch, lab, fields, says):
 
 
 def test_what_is_read_again(capsys, monkeypatch, tmp_path):
-    assert record.load("50_strong_and_weak_scaling").empty
-    assert "No records of 50_strong_and_weak_scaling yet" in capsys.readouterr().out
     record.add("step", seconds=0.5, ranks=1)
     link = record.add("link", value=0.1)
-    assert list(record.load(STEM)["result"]) == ["step", "link"]
+    kept = record.entries(record.path(STEM))
+    assert list(record.frame(kept, None, "it")["result"]) == ["step", "link"]
     assert len(lines()) == 2
-    steps = record.load(result="step")
+    steps = record.frame(kept, "step", "it")
     assert list(steps["ranks"]) == [1]
     assert "value" not in steps.columns
-    assert record.load(result="loss").empty
-    assert "it has link, step" in capsys.readouterr().out
+    assert record.frame(kept, "loss", "it").empty
+    assert "No result 'loss' in it; it has link, step" in capsys.readouterr().out
     monkeypatch.setenv("LABKIT_LAB", "00_check_environment")
     later = record.add("link", value=2)
     assert record.of_kind("link") == [link, later], "of all labs, oldest first"
@@ -153,10 +152,9 @@ def test_a_broken_line_is_named_and_skipped_and_stays_alone(before, spoilt, kept
 def test_a_line_is_kept_that_lacks_only_its_end():
     record.add("step", value=1)
     record.path(STEM).write_bytes(record.path(STEM).read_bytes()[:-1])
-    assert list(record.load()["value"]) == [1]
     record.add("step", value=2)
-    assert list(record.load()["value"]) == [1, 2]
-    assert [number for number, _ in record.numbered(record.path(STEM))] == [1, 2]
+    kept = record.numbered(record.path(STEM))
+    assert [(number, entry["value"]) for number, entry in kept] == [(1, 1), (2, 2)]
 
 
 def test_a_full_disk_leaves_no_half_line(monkeypatch):
@@ -224,7 +222,7 @@ def test_many_writers_and_killed_ones_spoil_no_line():
     record.add("step", writer=-1, number=0)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        frame = record.load(STEM)
+        frame = record.frame(record.entries(record.path(STEM)), None, STEM)
     torn = len(record.path(STEM).read_bytes().splitlines()) - len(frame)
     assert torn <= 2, "at most one broken line a writer that was killed"
     for writer, numbers in frame.groupby("writer")["number"]:

@@ -7,15 +7,12 @@ several senders to a receive from any source) the results are noted by sender.
 
 from __future__ import annotations
 
-from collections import Counter
-
 import mpi4py
-import numpy as np
 import pytest
 import virtual
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
-from labkit import collectives, counting, launch
+from labkit import launch
 
 mpi4py.rc.initialize = False  # its constants are all that this process needs of it
 SETTINGS = settings(
@@ -231,31 +228,3 @@ def test_programs_receive_what_real_ranks_do(ranks):
 
 def play_all(comm, drawn):
     return [play(comm, program) for program in drawn]
-
-
-ALGORITHMS = (collectives.tree_broadcast, collectives.tree_allreduce, collectives.ring_allreduce)
-
-
-def counted_costs(comm):
-    import numpy as np
-
-    return {
-        size: [counting.count(group, algorithm, np.arange(2.0 * size)) for algorithm in ALGORITHMS]
-        for size, group in (
-            (size, comm.Split(int(comm.rank >= size))) for size in range(comm.size, 0, -1)
-        )
-        if comm.rank < size
-    }
-
-
-@pytest.mark.slow
-def test_rounds_and_messages_are_those_that_lab_21_counts_on_real_ranks():
-    for size, costs in launch.run(counted_costs, ranks=5)[0].items():
-        for algorithm, cost in zip(ALGORITHMS, costs, strict=True):
-            run = virtual.Cluster(nodes=size).run(algorithm, np.arange(2.0 * size))
-            assert max(run.steps) == cost.rounds, (algorithm.__name__, size)
-            messages = Counter((message.source, message.dest) for message in cost.messages)
-            values = Counter()
-            for message in cost.messages:
-                values[message.source, message.dest] += message.values
-            assert run.links == {pair: (messages[pair], 8 * values[pair]) for pair in messages}

@@ -185,3 +185,49 @@ def test_an_expectation_is_met_or_says_what_is_wrong(make, expectation, sentence
     with pytest.raises(CheckFailed) as caught:
         expectation(make())
     assert sentence in str(caught.value)
+
+
+def chain(comm, vector):
+    """Each rank passes on to the next: p - 1 messages, one after another."""
+    if comm.rank > 0:
+        comm.Recv(vector, source=comm.rank - 1)
+    if comm.rank < comm.size - 1:
+        comm.Send(vector, dest=comm.rank + 1)
+
+
+def to_all(comm, vector):
+    """Rank 0 sends to everybody: one message after another leaves it."""
+    if comm.rank:
+        comm.Recv(vector, 0)
+    for other in range(1, comm.size if comm.rank == 0 else 0):
+        comm.Send(vector, other)
+
+
+def from_all(comm, vector):
+    """Everybody sends to rank 0: one message after another reaches it."""
+    if comm.rank:
+        comm.Send(vector, 0)
+    for other in range(1, comm.size if comm.rank == 0 else 0):
+        comm.Recv(vector, other)
+
+
+def ring_step(comm, vector):
+    right, left = (comm.rank + 1) % comm.size, (comm.rank - 1) % comm.size
+    comm.Sendrecv(vector[:2].copy(), right, recvbuf=vector[2:4], source=left)
+
+
+def ring_of_requests(comm, vector):
+    """The same by requests; both ends are waited for at once."""
+    right, left = (comm.rank + 1) % comm.size, (comm.rank - 1) % comm.size
+    requests = [comm.Irecv(vector[2:4], left), comm.Isend(vector[:2].copy(), dest=right)]
+    for request in requests:
+        request.Wait()
+
+
+@pytest.mark.parametrize(
+    ("pattern", "steps"),
+    [(chain, 2), (to_all, 2), (from_all, 2), (ring_step, 1), (ring_of_requests, 1)],
+)
+def test_steps_are_counted_as_on_paper(pattern, steps):
+    """In one step a rank sends at most one message and receives at most one."""
+    assert max(virtual.Cluster(3).run(pattern, np.zeros(4, np.float32)).steps) == steps

@@ -2,9 +2,8 @@
 
 For labs, offered by `labkit` itself too:
 
-    check       `check("23.1", answer)`; check.case(words): what is being tried just now;
-                check.progress(): what is stored
-    expect      expect(condition, sentence), and .equal, .close, .unchanged, .between, .raises
+    check       `check("23.1", answer)`; check.case(words): what is being tried just now
+    expect      expect(condition, sentence), and .equal, .close, .unchanged, .between
     hint        the next hint of an exercise
     predict     keep guesses; predict.recall, predict.compare, predict.right
 

@@ -9,7 +9,7 @@ import sys
 import traceback
 from collections.abc import Callable, Sequence
 
-from labkit import journal, launch, world
+from labkit import launch, world
 from labkit.checks import expectations, hints, modules, progress
 from labkit.errors import CheckFailed, LabError
 
@@ -63,11 +63,6 @@ class Check:
         that."""
         return launch.case(words)
 
-    @staticmethod
-    def progress() -> dict[str, dict]:
-        """Exercise -> what is stored of it: passed (time or None), tries, hints, predictions."""
-        return journal.progress()
-
 
 check = Check()
 
@@ -102,7 +97,7 @@ def sentence(number: str, error: BaseException) -> str:
     if stub and stub[1] == number:
         then = (
             "run that cell, then this one"
-            if hints.in_notebook()
+            if world.in_kernel()
             else "save the script, and start it again"
         )
         return (

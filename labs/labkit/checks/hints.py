@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import html
 import re
-import sys
 
 from labkit import edition, journal, lab, labfile, paths, world
 from labkit.checks import progress
@@ -83,15 +82,8 @@ def after_failure(number: str) -> str:
     return way_out(number)
 
 
-def in_notebook() -> bool:
-    """Whether this code runs in a Jupyter kernel."""
-    ipython = sys.modules.get("IPython")
-    shell = ipython.get_ipython() if ipython else None
-    return shell is not None and hasattr(shell, "kernel")
-
-
 def _display(markdown: str) -> None:
-    if in_notebook():
+    if world.in_kernel():
         from IPython.display import Markdown, display
 
         display(Markdown(markdown))

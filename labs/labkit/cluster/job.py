@@ -25,15 +25,6 @@ PATIENCE = 120.0  # seconds without an answer, then it is said
 _WELL = re.compile(r"^Lab \S+: .*\bended well after \d+ s\.$", re.MULTILINE)
 _BADLY = re.compile(r"^Lab \S+ failed after \d+ s, exit status (\d+)\.\n", re.MULTILINE)
 _NOISE = re.compile(r"(srun|slurmstepd|mpiexec|salloc): |\*\*\* |\s*$")
-_ENDED_HOW = {
-    "cancelled": "was cancelled",
-    "timeout": "was ended at its time limit (`export SBATCH_TIMELIMIT=30` asks for 30 minutes)",
-    "node_fail": "lost a node",
-    "out_of_memory": "needed more memory than it had asked for",
-    "preempted": "was ended to make room for another job",
-    "boot_fail": "could not start its nodes",
-    "deadline": "was ended at its deadline",
-}
 
 
 class StoppedWaiting(LabError):
@@ -149,25 +140,13 @@ class Job:
 
     def records(self, result: str | None = None):
         """The records that this job wrote, as a pandas.DataFrame; `result` picks one kind."""
-        import pandas
-
         entries = self.entries()
         if not entries:
             print(
                 f"No records of {self} yet: it is {self.state()}. Its output:"
                 f" {paths.shown(self.file)}"
             )
-            return pandas.DataFrame(columns=["lab", "result", "unit", "utc"])
-        frame = pandas.DataFrame(entries)
-        if result is None:
-            return frame
-        chosen = frame[frame["result"] == result].reset_index(drop=True)
-        if chosen.empty:
-            print(
-                f"{self} has no result {result!r}; it has"
-                f" {', '.join(sorted(set(frame['result'])))}."
-            )
-        return chosen.dropna(axis="columns", how="all")
+        return record.frame(entries, result, str(self))
 
     def entries(self) -> list[dict]:
         """Its records as they stand in the file, oldest first."""
@@ -188,7 +167,7 @@ class Job:
         more = f"All it printed: {paths.shown(self.file)}"
         if status.state == UNKNOWN:
             return f"Slurm no longer knows {self}, and its output does not say how it ended. {more}"
-        how = _ENDED_HOW.get(status.state, "failed")
+        how = slurm_status.ENDED_HOW[status.state]
         sentence = last_sentence(self.output())
         return f"{_capital(self)} {how}{f': {sentence}' if sentence else '.'}\n{more}"
 

@@ -7,11 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from labkit import lab as this_lab
 from labkit import labfile, record, scaling
-from labkit.cluster import sites
 from labkit.cluster.job import Job, remembered
-from labkit.cluster.request import Choices, Request
+from labkit.cluster.request import Request
 from labkit.errors import LabError
 
 _COLUMNS = ["result", "nodes", "ranks", "seconds", "speedup", "efficiency", "job"]
@@ -37,8 +35,10 @@ def submit(
     says, else the default. LabError with one sentence when it cannot be, Slurm's own sentence where
     Slurm refuses.
     """
-    options = {"settings": settings, "solved": solved, "env": env, "horovod": horovod, "mpi": mpi}
-    return _checked(lab, nodes, nodes, ranks_per_node, site, **options).send(nodes)
+    request = Request.checked(
+        lab, [nodes], ranks_per_node, site, settings, solved, env, horovod, mpi
+    )
+    return request.send(nodes)
 
 
 def study(lab: str | int, nodes: Sequence[int] = (1, 2, 4, 8), **options) -> Study:
@@ -49,7 +49,7 @@ def study(lab: str | int, nodes: Sequence[int] = (1, 2, 4, 8), **options) -> Stu
     counts = sorted(set(nodes))
     if not counts:
         raise LabError("A study needs numbers of nodes: study(50, nodes=[1, 2]).")
-    request = _checked(lab, counts[-1], counts[0], **options)
+    request = Request.checked(lab, counts, **options)
     name = f"{request.stem[:2]}-{datetime.now():%Y%m%d-%H%M%S}"
     sent = Study(request.stem, [])
     for count in counts:
@@ -61,13 +61,6 @@ def study(lab: str | int, nodes: Sequence[int] = (1, 2, 4, 8), **options) -> Stu
                 f"{error} Of this study's jobs, these were submitted: {numbers}."
             ) from error
     return sent
-
-
-def _checked(lab, most, least, ranks_per_node=None, site=None, **choices) -> Request:
-    """The request for `least` to `most` nodes; the rest as for submit."""
-    choices = {name: value for name, value in choices.items() if value is not None}
-    choices = Choices(**{"settings": {}, "solved": this_lab.solved(), "env": {}} | choices)
-    return Request.checked(lab, most, ranks_per_node, site or sites.here(), choices, least=least)
 
 
 @dataclass
@@ -88,13 +81,13 @@ class Study:
         Job.wait."""
         return [job.wait(timeout) for job in self.jobs]
 
-    def table(self, result: str | None = None, weak: bool | None = None, **where):
+    def table(self, result: str | None = None, **where):
         """What each job measured on all its ranks, as a pandas.DataFrame.
 
         Columns: result, nodes, ranks, seconds, speedup, efficiency (1.0 is perfect, and so the
-        smallest job), job. result: one kind of record; None: all that have `seconds`. weak: the
-        work grew with the ranks; None: results whose name begins with "weak". where: of records
-        that differ in a field, those with this value (bytes=4096).
+        smallest job), job. result: one kind of record; None: all that have `seconds`. Where its
+        name begins with "weak", the work grew with the ranks. where: of records that differ in a
+        field, those with this value (bytes=4096).
         """
         import pandas
 
@@ -108,10 +101,10 @@ class Study:
         tables = []
         for name, of_result in frame.groupby("result"):
             table = pandas.DataFrame([_largest(of_job) for _, of_job in of_result.groupby("job")])
-            is_weak = name.startswith("weak") if weak is None else weak
+            weak = name.startswith("weak")
             times = dict(zip(table["ranks"], table["seconds"], strict=True))
-            table["speedup"] = table["ranks"].map(scaling.speedup(times, is_weak))
-            table["efficiency"] = table["ranks"].map(scaling.efficiency(times, is_weak))
+            table["speedup"] = table["ranks"].map(scaling.speedup(times, weak))
+            table["efficiency"] = table["ranks"].map(scaling.efficiency(times, weak))
             tables.append(table[_COLUMNS].sort_values("nodes"))
         return pandas.concat(tables, ignore_index=True).infer_objects()
 
@@ -127,18 +120,19 @@ class Study:
             and isinstance(entry.get("ranks"), int)
         ]
 
-    def plot(self, result: str, weak: bool | None = None, **where):
+    def plot(self, result: str, **where):
         """Speed-up against ranks, with the ideal line; arguments as for `table`."""
         from labkit import plots
 
-        frame = self.table(result, weak, **where)
-        is_weak = result.startswith("weak") if weak is None else weak
+        frame = self.table(result, **where)
         if frame.empty:
             raise LabError(
                 f"There is nothing to plot: no job of this study has records of {result!r} yet."
             )
         return plots.scaling(
-            frame, weak=is_weak, title=f"{result}: speed-up on {self.jobs[0].site}"
+            frame,
+            weak=result.startswith("weak"),
+            title=f"{result}: speed-up on {self.jobs[0].site}",
         )
 
 

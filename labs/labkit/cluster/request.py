@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from labkit import builds, copies, labfile, paths, world
+from labkit import lab as this_lab
 from labkit.cluster import job as cluster_job
 from labkit.cluster import sites, slurm
 from labkit.cluster.job import Job
@@ -39,18 +40,6 @@ _FOR_CLIENTS = ("SLURM_CONF", "SLURM_CLUSTERS", "SLURM_JWT")
 
 
 @dataclass(frozen=True)
-class Choices:
-    """What a person may choose of a job beside its size: parameters, the solved lab, variables,
-    builds."""
-
-    settings: Mapping[str, object]
-    solved: bool
-    env: Mapping[str, str]
-    horovod: str | None = None
-    mpi: str | None = None
-
-
-@dataclass(frozen=True)
 class Request:
     """A lab's batch script with all that does not change with the number of nodes."""
 
@@ -58,36 +47,49 @@ class Request:
     site: str
     client: slurm.Client
     options: tuple[str, ...]
-    choices: Choices
+    choices: Mapping[str, object]  # settings, solved, env, horovod, mpi: as a Job has them
 
     @classmethod
     def checked(
-        cls, lab, nodes, ranks_per_node, site, choices: Choices, least: int | None = None
+        cls,
+        lab: str | int,
+        nodes: Sequence[int],
+        ranks_per_node: int | None = None,
+        site: str | None = None,
+        settings: Mapping[str, object] | None = None,
+        solved: bool | None = None,
+        env: Mapping[str, str] | None = None,
+        horovod: str | None = None,
+        mpi: str | None = None,
     ) -> Request:
-        """Refuse in a sentence what cannot be. nodes: the most that will be asked for; least: the
-        fewest."""
+        """Refuse in a sentence what cannot be, for each of these numbers of nodes; see `submit`."""
         stem = labfile.find(lab)
-        script = paths.root() / "slurm" / f"{stem}.sbatch"
-        if not script.exists():
+        site = site or sites.here()
+        if not (paths.root() / "slurm" / f"{stem}.sbatch").exists():
             raise LabError(
                 f"Lab {stem} runs on one rank and has no batch job: make run LAB={stem[:2]}"
             )
-        if (nodes if least is None else least) < 1 or (
-            ranks_per_node is not None and ranks_per_node < 1
-        ):
+        if min(nodes) < 1 or (ranks_per_node is not None and ranks_per_node < 1):
             raise LabError(
                 "A job has 1 node or more (NODES=2), and 1 rank or more on each (RANKS=4)."
             )
-        text = setting_text(stem, choices.settings, choices.solved)
-        _check_variables(choices.env)
+        choices = {
+            "settings": dict(settings or {}),
+            "solved": this_lab.solved() if solved is None else solved,
+            "env": dict(env or {}),
+            "horovod": horovod,
+            "mpi": mpi,
+        }
+        _check_settings(stem, choices["settings"], choices["solved"])
+        _check_variables(choices["env"])
         if site is None:
             _no_site()
         known = sites.load(site)
-        env = environment(os.environ, known, site, text, choices)
+        env = environment(os.environ, known, site, choices)
         builds.variables(environ=env)  # NotHere for a build that the nodes will not find either
         client = slurm.at(site)
         options = shlex.split(known.get("LABKIT_SBATCH_OPTIONS", ""))
-        _check_nodes(nodes, known, options, client)
+        _check_nodes(max(nodes), known, options, client)
         ranks_per_node = ranks_per_node or sites.ranks_per_node(known)
         if ranks_per_node is not None:
             options.append(f"--ntasks-per-node={ranks_per_node}")
@@ -111,7 +113,6 @@ class Request:
                 "--export=ALL", *self.options, *named, f"slurm/{self.stem}.sbatch"
             )
             folder = self.client.folder
-            choices = self.choices
             job = Job(
                 number=number,
                 lab=self.stem,
@@ -120,14 +121,10 @@ class Request:
                 ranks=None,
                 submitted=submitted,
                 file=str(home / "jobs" / name.replace("%j", number)),
-                home=str(learners / "solved" if choices.solved else learners),
-                settings=dict(choices.settings),
-                solved=choices.solved,
+                home=str(learners / "solved" if self.choices["solved"] else learners),
                 study=study,
-                env=dict(choices.env),
-                horovod=choices.horovod,
-                mpi=choices.mpi,
                 commands=str(folder) if folder else None,
+                **self.choices,
             )
             try:
                 job.ranks = job.status().ranks
@@ -136,13 +133,11 @@ class Request:
         return job
 
 
-def setting_text(stem: str, settings: Mapping[str, object], solved: bool) -> str:
-    """The job's SET: "steps=5 sizes='[1, 2]'". LabError that names the parameters for an unknown
-    one."""
+def _check_settings(stem: str, settings: Mapping[str, object], solved: bool) -> None:
+    """LabError that names the lab's parameters for an unknown one."""
     path = copies.script(stem, solved)
     if settings:
-        labfile.with_parameters(path.read_text(encoding="utf-8"), dict(settings))
-    return shlex.join(f"{name}={_value_text(value)}" for name, value in settings.items())
+        labfile.with_parameters(path.read_text(encoding="utf-8"), settings)
 
 
 def _value_text(value: object) -> str:
@@ -179,10 +174,10 @@ def _check_variables(env: Mapping[str, str]) -> None:
 
 
 def environment(
-    own: Mapping[str, str], known: Mapping[str, str], site: str, settings: str, choices: Choices
+    own: Mapping[str, str], known: Mapping[str, str], site: str, choices: Mapping
 ) -> dict[str, str]:
     """The environment of sbatch, and so of the job: the user's own, the site's, and what launch.sh
-    reads."""
+    reads, such as SET: "steps=5 sizes='[1, 2]'"."""
     kept = {name: own[name] for name in _FOR_CLIENTS if name in own}
     env = world.clean(sites.without_other_site(site, own))
     env = {name: value for name, value in env.items() if name not in _NOT_FOR_JOBS}
@@ -190,16 +185,16 @@ def environment(
         del env["MPLBACKEND"]
     env = {name: value for name, value in env.items() if value or not name.startswith("SBATCH_")}
     env.pop("LABKIT_ENV", None)  # of a job in which this process runs itself
-    wishes = {"LABKIT_HOROVOD": choices.horovod, "LABKIT_MPI_BUILD": choices.mpi}
+    wishes = {"LABKIT_HOROVOD": choices["horovod"], "LABKIT_MPI_BUILD": choices["mpi"]}
     # The user's own choice wins over the site file's, whichever way that was written.
     wishes = {name: wish or env.get(name) for name, wish in wishes.items()}
     env |= {**kept, **known, "SITE": site, "LABKIT_HOME": str(slurm.learners_home())}
     env |= {name: wish for name, wish in wishes.items() if wish}
-    if settings:
-        env["SET"] = settings
-    if choices.env:
-        env["LABKIT_ENV"] = shlex.join(f"{name}={value}" for name, value in choices.env.items())
-    if choices.solved:
+    settings = {name: _value_text(value) for name, value in choices["settings"].items()}
+    for name, values in (("SET", settings), ("LABKIT_ENV", choices["env"])):
+        if values:
+            env[name] = shlex.join(f"{key}={value}" for key, value in values.items())
+    if choices["solved"]:
         env["SOLVED"] = "1"
     return env
 

@@ -12,11 +12,18 @@ from labkit.errors import counted
 
 UNKNOWN = "unknown"
 GOOD = "completed"
-_ENDED = {
-    "completed", "failed", "cancelled", "timeout", "node_fail", "out_of_memory", "preempted",
-    "boot_fail",
-    "deadline", "revoked", UNKNOWN,
-}  # fmt: skip
+# What a job did that did not end well, by its state.
+ENDED_HOW = {
+    "failed": "failed",
+    "cancelled": "was cancelled",
+    "timeout": "was ended at its time limit (`export SBATCH_TIMELIMIT=30` asks for 30 minutes)",
+    "node_fail": "lost a node",
+    "out_of_memory": "needed more memory than it had asked for",
+    "preempted": "was ended to make room for another job",
+    "boot_fail": "could not start its nodes",
+    "deadline": "was ended at its deadline",
+    "revoked": "was handed to another cluster",
+}
 # Reasons in squeue(1), in plain words; a name may stand for all that begin with it.
 _REASONS = {
     "None": "waits its turn",
@@ -69,7 +76,7 @@ class Status:
     @property
     def ended(self) -> bool:
         """Will it stay as it is?"""
-        return self.state in _ENDED
+        return self.state in (GOOD, UNKNOWN, *ENDED_HOW)
 
     @property
     def waits(self) -> bool:

@@ -6,7 +6,7 @@ read it.
 | `show` | the report as tables, in a notebook or on the terminal |
 | `report` | the same as plain data: report()["mpi"]["version"] |
 | `judge` | does a lab run on a machine with such a report: RUNS, REDUCED or NEEDS, and a sentence |
-| `rows`, `readable`, `show_labs` | the report's parts, to be shown by others |
+| `show_labs` | which labs run, to be shown by others |
 | `which_mpi` | the MPI that a rank would load here, asked in a process of its own |
 | `infiniband_ports` | the ports of this node, and which are up |
 """
@@ -15,4 +15,4 @@ from labkit.doctor.facts import infiniband_ports
 from labkit.doctor.findings import report
 from labkit.doctor.fitness import NEEDS, REDUCED, RUNS, judge
 from labkit.doctor.processes import which_mpi
-from labkit.doctor.view import readable, rows, show, show_labs
+from labkit.doctor.view import show, show_labs

@@ -21,7 +21,7 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-from labkit import builds, files, launch, mpis, paths, record, world
+from labkit import builds, files, launch, mpis, paths, placement, record, world
 from labkit.errors import NotHere
 
 AS_THEY_ARE = "taken as they are"
@@ -192,28 +192,33 @@ def _cuda_switch(_: dict, report: dict) -> str | None:
     return state[1] + cannot if state else None
 
 
+def _reason_of_mpi(report: dict) -> str:
+    """Why this MPI must not be handed GPU memory; "" if it may be."""
+    mpi = report["mpi"]
+    settings = mpis.parameters(os.environ, mpi["files"] or [])
+    return mpis.staging_reason(mpi["family"], mpi["version"], mpi["cuda_built"], settings)
+
+
 def by_mpi(_: dict, report: dict) -> str | None:
     """Where a GPU's tensors go that are handed to MPI; None without a GPU or an MPI."""
-    mpi = report["mpi"]
-    if not (report["gpu"]["devices"] and mpi["family"]):
+    if not (report["gpu"]["devices"] and report["mpi"]["family"]):
         return None
-    settings = mpis.parameters(os.environ, mpi["files"] or [])
-    reason = mpis.staging_reason(mpi["family"], mpi["version"], mpi["cuda_built"], settings)
-    return f"staged through the host: {reason}" if reason else AS_THEY_ARE
+    reason = _reason_of_mpi(report)
+    return f"staged {placement.THROUGH_HOST}: {reason}" if reason else AS_THEY_ARE
 
 
 def by_horovod(said: dict, report: dict) -> str | None:
-    """The same of horovod.torch; labkit.placement.of_horovod decides likewise on the ranks."""
+    """The same of horovod.torch."""
     built = said.get("horovod.torch")
-    to_mpi = report["mpi"]["gpu_tensors"]
-    if built is None or to_mpi is None:
+    if built is None or by_mpi(said, report) is None:
         return None
-    if "nccl" in built:
-        return f"{AS_THEY_ARE}, by NCCL"
-    if builds.current_horovod() != "host":
-        return f"{to_mpi}, by MPI" if to_mpi == AS_THEY_ARE else to_mpi
-    who = "Horovod itself" if "cuda" in built else "the labs"
-    return f"staged through the host by {who}: this build has no operations for GPUs"
+    where = placement.on_gpu_by_horovod(
+        "cuda", "nccl" in built, "cuda" in built, "MPI", lambda: _reason_of_mpi(report)
+    )
+    if not where.staged:
+        return f"{AS_THEY_ARE}, by {where.library}"
+    who = "the labs" if where.by_lab else "Horovod itself"
+    return f"staged {placement.THROUGH_HOST} by {who}: {where.reason}"
 
 
 def _built(said: dict) -> list[str]:

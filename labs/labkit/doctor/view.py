@@ -11,18 +11,15 @@ _WIDTH = 110  # characters, where no terminal says
 
 def show() -> None:
     """Print the report of this machine: facts, advice and labs."""
-    if world.is_root():
-        _show_report(findings.report())
-
-
-def rows(report: dict) -> list[tuple[str, str, str, bool]]:
-    """(group, label, value or "not found (for …)", found?) of every fact."""
-    table = []
-    for fact in facts.FACTS:
-        value = facts.get(report, fact.key)
-        text = report["missing"][fact.key] if value is None else readable(value)
-        table.append((facts.GROUPS[fact.key.split(".")[0]], fact.label, text, value is not None))
-    return table
+    if not world.is_root():
+        return
+    report = findings.report()
+    console = _console()
+    console.print(_fact_table(report))
+    for sentence in report["advice"]:
+        console.print("[bold yellow]![/] " + _escaped(sentence))
+    console.print(_lab_table(report["labs"]))
+    console.print(f"[dim]Found out in {report['seconds']} s.[/]")
 
 
 def readable(value) -> str:
@@ -46,17 +43,6 @@ def _device(device: dict) -> str:
     return f"{device['name']}, {device['memory_gib']} GiB"
 
 
-def _show_report(report: dict) -> None:
-    """Print facts, advice and labs."""
-    console = _console()
-    console.print(_fact_table(report))
-    for sentence in report["advice"]:
-        console.print("[bold yellow]![/] " + _escaped(sentence))
-    if report["labs"]:
-        console.print(_lab_table(report["labs"]))
-    console.print(f"[dim]Found out in {report['seconds']} s.[/]")
-
-
 def _console():
     from rich.console import Console
 
@@ -72,11 +58,18 @@ def _fact_table(report: dict):
     table.add_column(no_wrap=True)
     table.add_column(overflow="fold")
     last = ""
-    for group, label, text, is_there in rows(report):
+    for fact in facts.FACTS:
+        group = facts.GROUPS[fact.key.split(".")[0]]
         if group != last:
             table.add_row(f"[bold cyan]{group}[/]")
-        table.add_row(f"  {label}", _escaped(text) if is_there else f"[dim]{_escaped(text)}[/]")
-        last = group
+            last = group
+        value = facts.get(report, fact.key)
+        text = (
+            f"[dim]{_escaped(report['missing'][fact.key])}[/]"
+            if value is None
+            else _escaped(readable(value))
+        )
+        table.add_row(f"  {fact.label}", text)
     return table
 
 

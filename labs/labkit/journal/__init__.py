@@ -18,6 +18,5 @@ For the kit's other parts:
 """
 
 from labkit.journal.names import PSEUDONYM
-from labkit.journal.notes import note
-from labkit.journal.progress import entry, progress, show
+from labkit.journal.progress import entry, note, progress, show
 from labkit.journal.sharing import Unanswered, file_name, share, status, unshare

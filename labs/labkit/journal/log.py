@@ -18,11 +18,9 @@ from __future__ import annotations
 import json
 import os
 import re
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import datetime
 from pathlib import Path
 
 from labkit import jsonl, paths
@@ -87,9 +85,9 @@ def _plain(sentence: str) -> str:
 def append(line: dict) -> None:
     """One more line. Call it `alone`. Raises LabError where it cannot be written."""
     file = path()
-    if not file.exists():
-        _take_over(file)
-    jsonl.append(file, line, "progress", mode=0o600)
+    entries = [line] if file.exists() else [*_before(file.parent), line]
+    for entry in entries:
+        jsonl.append(file, entry, "progress", mode=0o600)
 
 
 def read() -> list[dict]:
@@ -97,7 +95,7 @@ def read() -> list[dict]:
     file = path()
     if file.exists():
         return jsonl.read(file, _is_event, "line of progress")
-    return _before(file.parent) or []
+    return _before(file.parent)
 
 
 def _is_event(entry: dict) -> bool:
@@ -109,40 +107,12 @@ def _is_event(entry: dict) -> bool:
     return all(isinstance(kept, dict) for kept in entry.get("exercises", {}).values())
 
 
-# -- what versions before this one kept: progress.json, and two journals that nobody reads any more
-
-
-def _take_over(file: Path) -> None:
-    """Begin the log with the progress that an earlier version kept, and remove what the log
-    replaces."""
-    folder = file.parent
-    stored = _before(folder)
-    if stored is None:
-        damaged = folder / "progress.json"
-        aside = damaged.rename(folder / f"progress.damaged-{datetime.now():%Y%m%d-%H%M%S}.json")
-        print(
-            f"{damaged} could not be read; it is now {aside.name}, and progress begins anew.",
-            file=sys.stderr,
-        )
-    for entry in stored or []:
-        jsonl.append(file, entry, "progress", mode=0o600)
-    for name in (
-        "progress.json",
-        "progress.lock",
-        "journal.old.jsonl",
-        "journal.jsonl",
-        "journal.lock",
-    ):
-        (folder / name).unlink(missing_ok=True)
-
-
-def _before(folder: Path) -> list[dict] | None:
-    """What progress.json holds, as one event; [] where there is none, None where it is damaged."""
+def _before(folder: Path) -> list[dict]:
+    """What a version before this one kept in progress.json, as one event, with which the log
+    begins; [] where there is none that can be read."""
     try:
         text = (folder / "progress.json").read_text(encoding="utf-8")
         entry = event("progress", exercises=json.loads(text)["exercises"])
-        return [entry] if _is_event(entry) else None
-    except FileNotFoundError:
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return []
-    except (ValueError, KeyError, TypeError, RecursionError):
-        return None
+    return [entry] if _is_event(entry) else []

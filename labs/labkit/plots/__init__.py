@@ -9,7 +9,7 @@ a script.
 | `spread`, `bars`, `compare` | every run; where time goes; predictions beside measurements |
 | `images` | a grid of small pictures, with labels and guesses |
 | `crossover` | a map of message sizes and ranks: which algorithm is best where |
-| `ring`, `messages` | ranks as circles, messages as arrows |
+| `messages` | ranks as circles, messages as arrows |
 | `timeline`, `lanes` | what ranks of a virtual run do when; which part of a machine is busy when |
 | `slider` | calls a drawing function anew whenever the reader moves a slider |
 | `show` | any matplotlib figure, as the kit's own |
@@ -31,7 +31,7 @@ from labkit.plots.curves import (
     scaling,
     spread,
 )
-from labkit.plots.diagrams import messages, ring
+from labkit.plots.diagrams import messages
 from labkit.plots.sliders import slider
 from labkit.plots.spans import Look, draw_rows, lanes, timeline
 from labkit.plots.style import COLORS, FAINT, INK, new_figure, show, styled

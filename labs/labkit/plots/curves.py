@@ -31,7 +31,7 @@ from labkit.timing import digits, human, quartiles, samples_of, time_unit
 
 
 @styled
-def scaling(table, *, weak=False, fit=None, title="Speed-up", name=None):
+def scaling(table, *, weak=False, fit=None, title="Speed-up"):
     """Speed-up against ranks, with the ideal line.
 
     table: ranks -> seconds, or curve's name -> such a dict, or a DataFrame with columns ranks and
@@ -57,11 +57,11 @@ def scaling(table, *, weak=False, fit=None, title="Speed-up", name=None):
     else:
         axes.set_ylim(bottom=0)
     axes.legend(*legend_in_order(axes))
-    return done(figure, name or title)
+    return done(figure, title)
 
 
 @styled
-def efficiency(table, *, weak=False, title="Efficiency", name=None):
+def efficiency(table, *, weak=False, title="Efficiency"):
     """Parallel efficiency in percent against ranks; arguments as in `scaling`."""
     figure, axes = one_axes(title, "ranks", "efficiency (%)")
     curves = curves_of(table)
@@ -77,7 +77,7 @@ def efficiency(table, *, weak=False, title="Efficiency", name=None):
     rank_axis(axes, curves)
     axes.set_ylim(0, top * 1.08)
     axes.legend()
-    return done(figure, name or title)
+    return done(figure, title)
 
 
 @styled
@@ -196,7 +196,7 @@ def loss(curves, *, title="Training loss", xlabel="step", ylabel="loss", name=No
 
 
 @styled
-def images(pictures, labels=None, *, columns=8, title="Images", name=None):
+def images(pictures, labels=None, *, columns=8, title="Images"):
     """A grid of small pictures. pictures: (n, h, w) or (n, h, w, 3), or flat and square as
     data.load gives them: (n, side²), or (n, 3 side²) in colors, first all of the red.
     """
@@ -213,7 +213,7 @@ def images(pictures, labels=None, *, columns=8, title="Images", name=None):
         label = "" if labels is None else labels[index]
         axes.set_title(str(label), loc="center", fontsize=11, pad=3, fontweight="normal")
     figure.suptitle(title, x=0.02, ha="left", fontsize=13, fontweight="bold")
-    return done(figure, name or title)
+    return done(figure, title)
 
 
 def _squares(flat: np.ndarray) -> np.ndarray:

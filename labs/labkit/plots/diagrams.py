@@ -1,90 +1,50 @@
-"""Ranks as circles and messages as arrows: rings and trees. Labs 21 and 23 draw their algorithms
-so."""
+"""Ranks as circles and messages as arrows. Labs 21 and 24 draw their algorithms so."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
 
 import numpy as np
 
 from labkit.plots.axes import done
-from labkit.plots.style import COLORS, INK, new_figure, styled
+from labkit.plots.style import COLORS, DASHES, INK, new_figure, styled
 
 # Lengths in these pictures are inches.
 RADIUS = 0.24
 APART = 1.05  # between neighbours
 MARGIN = 0.4  # from the outermost circle's middle to the edge
-LETTER = 0.085  # width of a letter of a label
-ASIDE = 0.08  # from the line between two ranks, where messages pass each other
 LARGEST = (9, 7)  # width and height of a figure
-DASHES = ("-", (0, (4, 1.5)), (0, (1, 1)), (0, (4, 1, 1, 1)))
 
-
-class Arrow(NamedTuple):
-    """A message; both_ways: two ranks swap theirs."""
-
-    source: int
-    destination: int
-    label: str = ""
-    step: int = 0
-    both_ways: bool = False
+Arrow = tuple[int, int, int]  # source, destination, step
 
 
 @styled
 def messages(
-    arrows: Iterable[tuple],
+    arrows: Iterable[Arrow],
     ranks: int,
     *,
     layout: str = "circle",
     title: str = "Messages",
-    name: str | None = None,
 ):
     """Ranks as circles, messages as arrows.
 
-    arrows: (source, destination), (source, destination, label) or (source, destination, label,
-    step), steps from 0; arrows of one step share a color and a dash, and two without labels that
-    only swap ranks become one with two heads. layout: "circle", or "tree" (binomial, rank 0 on
-    top).
+    arrows: (source, destination, step), steps from 0. Arrows of one step share a color and a dash;
+    two that swap become one with two heads. layout: "circle", or "tree" (binomial, rank 0 on top).
     """
-    arrows = _swaps_joined([Arrow(*arrow) for arrow in arrows])
-    longest = max([len(arrow.label) for arrow in arrows], default=0)
-    places = _places(ranks, layout) * (max(1.5, LETTER * longest + 0.9) if longest else APART)
-    figure, axes = _canvas(places, title, room_above=0.25 if longest else 0.0)
-    looks = _looks(sorted({arrow.step for arrow in arrows}))
-    for arrow in arrows:
-        passed = any(other[:2] == (arrow.destination, arrow.source) for other in arrows)
-        _draw_arrow(axes, arrow, places, ASIDE if passed else 0.0, looks[arrow.step])
+    arrows = list(dict.fromkeys(arrows))
+    places = _places(ranks, layout) * APART
+    figure, axes = _canvas(places, title)
+    looks = _looks(sorted({step for _, _, step in arrows}))
+    for source, destination, step in arrows:
+        swap = (destination, source, step) in arrows
+        if not swap or source < destination:
+            style = "<|-|>" if swap else "-|>"
+            _draw_arrow(axes, places[source], places[destination], style, looks[step])
     for rank, place in enumerate(places):
         _draw_rank(axes, rank, place)
     if len(looks) > 1:
         _legend(axes, looks)
-    return done(figure, name or title)
-
-
-@styled
-def ring(ranks: int, *, label: str = "", title: str = "Ring", name: str | None = None):
-    """Every rank sends to its right neighbour, (rank + 1) mod ranks. label: for example "chunk
-    {rank}"."""
-    arrows = [
-        (rank, (rank + 1) % ranks, label.format(rank=rank)) for rank in range(ranks) if ranks > 1
-    ]
-    return messages(arrows, ranks, title=title, name=name)
-
-
-def _swaps_joined(arrows: list[Arrow]) -> list[Arrow]:
-    """Each arrow once, and two messages without labels that swap ranks in one step as one."""
-    left = dict.fromkeys(arrows)
-    joined = []
-    while left:
-        arrow = next(iter(left))
-        del left[arrow]
-        back = Arrow(arrow.destination, arrow.source, step=arrow.step)
-        swap = not arrow.label and back in left
-        if swap:
-            del left[back]
-        joined.append(arrow._replace(both_ways=swap))
-    return joined
+    return done(figure, title)
 
 
 def _looks(steps: Sequence[int]) -> dict[int, dict]:
@@ -127,11 +87,11 @@ def _tree_places(ranks: int) -> np.ndarray:
     return places
 
 
-def _canvas(places: np.ndarray, title: str, room_above: float):
+def _canvas(places: np.ndarray, title: str):
     """A figure of one inch to the data unit (less for many ranks), no axes; `show` cuts it to
     size."""
     low = places.min(axis=0) - MARGIN
-    high = places.max(axis=0) + MARGIN + [0, room_above]  # labels keep clear of the title
+    high = places.max(axis=0) + MARGIN
     width, height = (high - low) * min(1.0, *(LARGEST / (high - low)))
     figure = new_figure(width, height, layout=None)
     figure.cut_to_content = True
@@ -142,19 +102,14 @@ def _canvas(places: np.ndarray, title: str, room_above: float):
     return figure, axes
 
 
-def _draw_arrow(axes, arrow: Arrow, places: np.ndarray, aside: float, look: dict) -> None:
-    """aside: how far to the right, seen in the message's direction."""
+def _draw_arrow(axes, start: np.ndarray, end: np.ndarray, style: str, look: dict) -> None:
     from matplotlib.patches import FancyArrowPatch
 
-    start = places[arrow.source]
-    end = places[arrow.destination]
-    along = (end - start) / np.hypot(*(end - start))
-    right = np.array([along[1], -along[0]])
-    clear = 1.2 * RADIUS * along
+    clear = 1.2 * RADIUS * (end - start) / np.hypot(*(end - start))
     patch = FancyArrowPatch(
-        start + clear + aside * right,
-        end - clear + aside * right,
-        arrowstyle="<|-|>" if arrow.both_ways else "-|>",
+        start + clear,
+        end - clear,
+        arrowstyle=style,
         mutation_scale=15,
         zorder=2,
         clip_on=False,
@@ -162,11 +117,6 @@ def _draw_arrow(axes, arrow: Arrow, places: np.ndarray, aside: float, look: dict
         **look,
     )
     axes.add_patch(patch)
-    if arrow.label:
-        middle = (start + end) / 2
-        inward = not aside and right @ (middle - places.mean(axis=0)) < 0
-        outward = -right if inward else right
-        _text_beside(axes, middle + (aside + 0.08) * outward, outward, arrow.label)
 
 
 def _draw_rank(axes, rank: int, place: np.ndarray) -> None:
@@ -174,14 +124,6 @@ def _draw_rank(axes, rank: int, place: np.ndarray) -> None:
 
     axes.add_patch(Circle(place, RADIUS, facecolor="white", edgecolor=INK, linewidth=2, zorder=3))
     axes.text(*place, str(rank), ha="center", va="center", fontsize=12, fontweight="bold", zorder=4)
-
-
-def _text_beside(axes, place: np.ndarray, outward: np.ndarray, text: str) -> None:
-    """Text that starts at `place` and grows outward (a vector of length 1)."""
-    x, y = outward
-    side = "center" if abs(x) < 0.35 else ("left" if x > 0 else "right")
-    level = "center" if abs(y) < 0.35 else ("bottom" if y > 0 else "top")
-    axes.text(*place, text, ha=side, va=level, fontsize=10.5, zorder=5)
 
 
 def _legend(axes, looks: dict[int, dict]) -> None:

@@ -66,12 +66,7 @@ def timeline(run, *, title: str = "Who does what when", name: str | None = None)
 
 
 @styled
-def lanes(
-    rows: Mapping[str, Sequence[Interval]],
-    *,
-    title: str = "What is busy when",
-    name: str | None = None,
-):
+def lanes(rows: Mapping[str, Sequence[Interval]], *, title: str = "What is busy when"):
     """Which part of a machine is busy when, a row each (labs 15, 27, 32).
 
     rows: name -> [(begin, end)] in seconds.
@@ -80,7 +75,7 @@ def lanes(
     colored = [
         (label, {str(place % 3): spans}) for place, (label, spans) in enumerate(rows.items())
     ]
-    return done(draw_rows(colored, looks, title=title), name or title)
+    return done(draw_rows(colored, looks, title=title), title)
 
 
 @styled

@@ -23,7 +23,6 @@ _NOISE = re.compile(rb"^USDT:")  # two lines of PyTorch's profiler at each start
 # A convolution backward that is not oneDNN's.
 _OVERWRITTEN = re.compile(r"slow_conv|thnn|nnpack_spatial")
 _CLOCK = "labkit.clock"
-Types = dict[str, list[list[str]]]  # operator -> the types of its inputs, by call
 
 
 class Recorder:
@@ -41,16 +40,13 @@ class Recorder:
         self._activities = [kinds.CPU, kinds.CUDA] if torch.cuda.is_available() else [kinds.CPU]
         self._profiler = None
         self.error = 0.0  # seconds, of the clocks
-        self._types: Types | None = None
         self.start()  # the first start takes seconds
         self.stop(0.0, 0.0)
-        self._types = None
 
     def start(self) -> None:
-        # Writing down what goes into each operator costs about half of all recording: once will do.
         profiler = self._torch.profiler.profile(
             activities=self._activities,
-            record_shapes=self._types is None,
+            record_shapes=True,  # the types of inputs tell a product's library
             acc_events=True,  # without it PyTorch 2.10 warns of each profile
         )
         with without_lines(_NOISE):
@@ -75,10 +71,6 @@ class Recorder:
             [(e["ts"], e["dur"]) for e in events if e["name"] == _CLOCK], self._known
         )
         self.error = max(self.error, error)
-        if self._types is None:
-            self._types = input_types(events)
-        else:
-            give_types(events, self._types)
         return spans_of(
             events, ahead, {thread.native_id: thread.name for thread in threading.enumerate()}
         )
@@ -96,28 +88,6 @@ def offset(events: list[tuple[float, float]], known: list[float]) -> tuple[float
         zip(sorted(events), known, strict=True), key=lambda pair: pair[0][1]
     )
     return start + lasted / 2 - read * 1e6, lasted / 2 * 1e-6
-
-
-def input_types(events: list[dict]) -> Types:
-    """Operator -> the types of its inputs, by call."""
-    types: Types = {}
-    for event in _operators(events):
-        types.setdefault(event["name"], []).append(event.get("args", {}).get("Input type", []))
-    return types
-
-
-def give_types(events: list[dict], types: Types) -> None:
-    """Steps are alike: an operator's nth call gets the types that it had in the step that knows
-    them."""
-    calls = {name: iter(each) for name, each in types.items()}
-    for event in _operators(events):
-        event.setdefault("args", {})["Input type"] = next(calls.get(event["name"], iter(())), [])
-
-
-def _operators(events: list[dict]) -> list[dict]:
-    return sorted(
-        (event for event in events if event.get("cat") == "cpu_op"), key=lambda event: event["ts"]
-    )
 
 
 def spans_of(events: list[dict], ahead: float, threads: dict[int, str]) -> list[Span]:

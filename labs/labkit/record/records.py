@@ -46,22 +46,13 @@ def add(result: str, *, unit: str | None = None, **fields) -> dict:
     return entry
 
 
-def load(lab: str | None = None, result: str | None = None):
-    """The records of `lab` (None: the current one) as a pandas.DataFrame, oldest first; `result`
-    picks one.
-
-    A line that is not a record is skipped with a warning that names file and line.
-    """
-    stem = lab or current()
-    if not stem:
-        raise LabError('record.load needs a lab: record.load("50_strong_and_weak_scaling").')
-    return _frame(path(stem), result, f"No records of {stem} yet: run its Measure cells first.")
-
-
 def reference(lab: str, result: str | None = None):
     """The kit's own records of `lab`, measured once on a known machine, to compare with yours."""
     file = paths.root() / "solutions" / "results" / f"{lab}.jsonl"
-    return _frame(file, result, f"The kit has no reference results for {lab}.")
+    records = entries(file)
+    if not records:
+        print(f"The kit has no reference results for {lab}.")
+    return frame(records, result, file.name)
 
 
 def of_kind(result: str, reference: bool = False) -> list[dict]:
@@ -89,22 +80,21 @@ def numbered(file: Path) -> list[tuple[int, dict]]:
     return jsonl.numbered(file, lambda entry: "result" in entry)
 
 
-def _frame(file: Path, result: str | None, when_empty: str):
+def frame(records: list[dict], result: str | None, place: str):
+    """Records as a pandas.DataFrame; `result` picks one kind.
+
+    Where there is none of that kind, a sentence says which kinds `place` has.
+    """
     import pandas
 
-    records = entries(file)
     if not records:
-        print(when_empty)
         return pandas.DataFrame(columns=["lab", "result", "unit", "utc"])
-    frame = pandas.DataFrame(records)
+    table = pandas.DataFrame(records)
     if result is None:
-        return frame
-    chosen = frame[frame["result"] == result].reset_index(drop=True)
+        return table
+    chosen = table[table["result"] == result].reset_index(drop=True)
     if chosen.empty:
-        print(
-            f"No result {result!r} in {file.name}; it has"
-            f" {', '.join(sorted(set(frame['result'])))}."
-        )
+        print(f"No result {result!r} in {place}; it has {', '.join(sorted(set(table['result'])))}.")
         return chosen
     return chosen.dropna(axis="columns", how="all")
 

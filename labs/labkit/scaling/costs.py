@@ -105,21 +105,6 @@ def chain_broadcast_time(
     return (p - 2 + chunks) * message_time(n / chunks, alpha, beta)
 
 
-def leader_allreduce_time(
-    n: float, nodes: int, per_node: int, inside: Pair, between: Pair, gamma: float = 0
-) -> float:
-    """Two levels: a tree reduces to each node's leader, the leaders' ring, a tree broadcasts in
-    each node.
-
-    2⌈lg g⌉(α_i + nβ_i) + ⌈lg g⌉nγ + the ring of n bytes on m leaders with α_e, β_e: one card of a
-    node works. inside, between: (α, β) of the links in a node and of those between nodes.
-    ChainerMN's communicator `hierarchical` (Akiba et al., 2017), which one card a node suffices
-    for.
-    """
-    local = tree_allreduce_time(n, per_node, *inside, gamma)
-    return local + ring_allreduce_time(n, nodes, *between, gamma)
-
-
 def two_dimensional_allreduce_time(
     n: float, nodes: int, per_node: int, inside: Pair, between: Pair, gamma: float = 0
 ) -> float:

@@ -35,7 +35,7 @@ def failure(body, number: str = "90.1") -> str:
 def test_success_is_one_line_and_kept_and_a_later_failure_does_not_take_it_away(tiny, capsys):
     tried("90.1", lambda: expect(True, "never read"))
     assert capsys.readouterr().out == '✓ 90.1  Add "them" up\n'
-    assert check.progress()["90.1"]["tries"] == 1
+    assert journal.progress()["90.1"]["tries"] == 1
     failure(lambda: expect(False, "no"))
     assert journal.entry("90.1")["passed"]
     assert journal.entry("90.1")["tries"] == 2

@@ -97,26 +97,13 @@ def test_between():
     assert "Does the function return" in says(expect.between, None, 1, 3, "n")
 
 
-def test_raises():
-    error = expect.raises(ValueError, lambda: int("a"), "int('a')")
-    assert isinstance(error, ValueError)
-    assert says(expect.raises, KeyError, lambda: int("a"), "x").startswith(
-        "x: expected KeyError, got ValueError: invalid"
-    )
-    assert (
-        says(expect.raises, ValueError, lambda: 3, "x")
-        == "x: expected ValueError, but it returned 3."
-    )
-
-
 def test_every_expectation_counts_once():
     before = expectations.looked_at()
     expect(True, "")
     expect.equal({"a": [1, 2]}, {"a": [1, 2]}, "")
     expect.close([np.ones(2), np.ones(3)], [np.ones(2), np.ones(3)], "")
     expect.between(1, 0, 2, "")
-    expect.raises(ValueError, lambda: int("a"), "")
-    assert expectations.looked_at() == before + 5
+    assert expectations.looked_at() == before + 4
 
 
 def test_a_slip_is_named_only_where_the_answer_is_wrong_and_equals_it():

@@ -166,6 +166,10 @@ def test_without_slurm_one_sentence_says_how_to_come_by_one(built, monkeypatch, 
     assert sites.names() == ["perlmutter", "tabletop"]
 
 
+def chosen(**choices) -> dict:
+    return {"settings": {}, "solved": False, "env": {}, "horovod": None, "mpi": None} | choices
+
+
 def test_a_jobs_environment(checkout, monkeypatch):
     job_lab.build_in(checkout)
     site = checkout.root / "slurm" / "sites"
@@ -180,16 +184,17 @@ def test_a_jobs_environment(checkout, monkeypatch):
         "PMI_RANK": "0", "MPLBACKEND": "module://matplotlib_inline.backend_inline", "SET": "old=1",
         "JPY_SESSION_NAME": "notebooks/91_job.ipynb", "KEEP": "this", "JUPYTERHUB_API_TOKEN": "x",
     }  # fmt: skip
-    solved = request.Choices({}, True, {"A": "two words", "B": "2"}, horovod="nccl")
-    env = request.environment(own, sites.load("beta", own), "beta", "pause=1", solved)
+    solved = chosen(
+        settings={"pause": 1}, solved=True, env={"A": "two words", "B": "2"}, horovod="nccl"
+    )
+    env = request.environment(own, sites.load("beta", own), "beta", solved)
     assert env == {
         "PATH": own["PATH"], "SBATCH_QOS": "mine", "SLURM_CONF": "/etc/x", "KEEP": "this", "SITE": "beta",
         "LABKIT_HOME": str(paths.home()), "SET": "pause=1", "SOLVED": "1",
         "LABKIT_ENV": "'A=two words' B=2", "LABKIT_HOROVOD": "nccl",
     }  # fmt: skip
     with_account = {**own, "SITE": "beta", "SBATCH_ACCOUNT": "me"}
-    unsolved = request.Choices({}, False, {})
-    env = request.environment(with_account, sites.load("beta", with_account), "beta", "", unsolved)
+    env = request.environment(with_account, sites.load("beta", with_account), "beta", chosen())
     assert env["SBATCH_ACCOUNT"] == "me"
     assert "SOLVED" not in env
     assert "SET" not in env
@@ -205,10 +210,8 @@ def test_whose_build_wins(checkout, line):
 
     def build(wish: str | None, **own: str) -> str:
         own |= {"PATH": os.environ["PATH"]}
-        choices = request.Choices({}, False, {}, horovod=wish)
-        return request.environment(own, sites.load("alpha", own), "alpha", "", choices)[
-            "LABKIT_HOROVOD"
-        ]
+        env = request.environment(own, sites.load("alpha", own), "alpha", chosen(horovod=wish))
+        return env["LABKIT_HOROVOD"]
 
     assert build(None) == "mpi"
     assert build(None, LABKIT_HOROVOD="nccl") == "nccl"
@@ -241,7 +244,7 @@ def test_a_solved_run_submits_the_solved_lab_to_the_learners_cluster(checkout, m
         monkeypatch.setenv("LABKIT_SOLVED", variable)
         solved = variable == "1"
         cluster.submit(job_lab.STEM, site="tabletop")
-        assert sent[-1].choices.solved is solved
+        assert sent[-1].choices["solved"] is solved
         assert ("SOLVED" in sent[-1].client.env) is solved
         assert sent[-1].client.env["LABKIT_HOME"] == str(learners)
     state = learners / "tabletop" / "table"

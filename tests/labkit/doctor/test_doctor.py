@@ -79,21 +79,24 @@ def test_what_a_lab_needs(needs, ranks, facts, status, sentence):
 AS_THEY_ARE = doctor_facts.AS_THEY_ARE
 
 
+NOT_AWARE = {"mpi_family": "MPICH", "mpi_version": "5.0.2", "mpi_cuda_built": False}
+AWARE = NOT_AWARE | {"mpi_cuda_built": True}
+
+
 @pytest.mark.parametrize(
-    ("built", "build", "to_mpi", "said"),
-    [
-        (["mpi", "gloo", "nccl", "cuda"], "nccl", "staged …", "taken as they are, by NCCL"),
-        (["mpi", "cuda"], "mpi", AS_THEY_ARE, "taken as they are, by MPI"),
-        (["mpi", "cuda"], "mpi", "staged through the host: …", "staged through the host: …"),
-        (["mpi", "gloo", "cuda"], "host", AS_THEY_ARE, "staged through the host by Horovod itself"),
-        (["mpi", "gloo"], "host", AS_THEY_ARE, "staged through the host by the labs"),
+    ("built", "build", "mpi", "said"),
+    [  # tests of placement have the other builds
+        (["mpi", "gloo", "nccl", "cuda"], "nccl", NOT_AWARE, "taken as they are, by NCCL"),
+        (["mpi", "cuda"], "mpi", AWARE, "taken as they are, by MPI"),
+        (["mpi", "cuda"], "mpi", NOT_AWARE, "staged through the host by the labs: this MPICH"),
+        (["mpi", "gloo", "cuda"], "host", AWARE, "staged through the host by Horovod itself"),
     ],
 )
-def test_where_horovod_sends_a_gpus_tensors(built, build, to_mpi, said, monkeypatch):
+def test_where_horovod_sends_a_gpus_tensors(built, build, mpi, said, monkeypatch):
     monkeypatch.setattr(builds, "current_horovod", lambda: build)
-    report = report_with(mpi_gpu_tensors=to_mpi)
+    report = report_with(gpu_devices=GPU, **mpi)
     assert doctor_facts.by_horovod({"horovod.torch": built}, report).startswith(said)
-    assert doctor_facts.by_horovod({"horovod.torch": built}, report_with()) is None, (
+    assert doctor_facts.by_horovod({"horovod.torch": built}, report_with(**mpi)) is None, (
         "no GPU, no word"
     )
 

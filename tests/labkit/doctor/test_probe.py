@@ -5,7 +5,8 @@ import os
 import subprocess
 
 import pytest
-from labkit.doctor import facts, probe, processes, readable
+from labkit.doctor import facts, probe, processes
+from labkit.doctor.view import readable
 
 
 def test_infiniband_and_gpudirect(tmp_path):

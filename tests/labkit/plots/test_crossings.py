@@ -41,8 +41,6 @@ def test_the_map_shows_the_fastest_everywhere():
 def test_nothing_to_map():
     with pytest.raises(LabError, match="nothing to map"):
         plots.crossover({})
-    with pytest.raises(LabError, match=r"A place of the map is \(bytes, ranks\)"):
-        plots.crossover({"ring": {8: 1.0}})
 
 
 def test_ties_are_marked():

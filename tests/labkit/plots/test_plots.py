@@ -24,7 +24,7 @@ STRONG = {p: runs(2 * (0.08 + 0.92 / p)) for p in (1, 2, 4, 8)}
 FAR = {"one": STRONG, "two": {p: 0.2 + 0.8 / p for p in (1, 2, 16, 64)}}
 PING = {2**k: runs(1e-6 + 2**k * 1e-10) for k in range(0, 25, 2)}
 SPLIT = {f"{p} ranks": {"compute": runs(8.0), "communicate": [2.4, 2.5, 2.9]} for p in (1, 2, 4)}
-BINOMIAL = [(rank, rank + 2**step, "", step) for step in range(4) for rank in range(2**step)]
+BINOMIAL = [(rank, rank + 2**step, step) for step in range(4) for rank in range(2**step)]
 CURVES = {"one process": np.exp(-np.arange(200) / 60), "4 ranks": np.exp(-np.arange(200) / 61)}
 
 # Of every function what is crowded or odd: the plain forms are drawn by the labs.
@@ -55,10 +55,9 @@ DRAWN = {
     "compare far": lambda: plots.compare(
         {"bytes": 3.5}, {"bytes": 1e6}, names=("ours", "published")
     ),
-    "ring of two": lambda: plots.ring(2, label="chunk {rank}"),
-    "ring of 24": lambda: plots.ring(24),
+    "swap of two": lambda: plots.messages([(0, 1, 0), (1, 0, 0)], 2),
+    "ring of 24": lambda: plots.messages([(rank, (rank + 1) % 24, 0) for rank in range(24)], 24),
     "tree": lambda: plots.messages(BINOMIAL, 16, layout="tree"),
-    "hub": lambda: plots.messages([(r, 0, f"g{r}") for r in range(1, 6)], 6, title="To rank 0"),
 }
 
 
@@ -149,13 +148,13 @@ def test_ranks_above_0_show_nothing(tmp_path, monkeypatch, capsys):
 def test_a_folder_that_cannot_be_written_is_said(tmp_path):
     (tmp_path / "plots").write_text("in the way")
     with pytest.raises(LabError, match="Set LABKIT_HOME"):
-        plots.ring(3)
+        plots.loss(CURVES)
 
 
 CELLS = [
     ("assigned", 'from labkit import plots\nf = plots.loss({"a": [3, 2, 1]})', 1),
     ("last value of a cell", 'plots.loss({"a": [3, 2, 1]})', 1),
-    ("two in a cell", "plots.ring(3)\nplots.ring(4)", 2),
+    ("two in a cell", 'plots.loss({"a": [3, 2]})\nplots.loss({"a": [2, 1]})', 2),
     ("looked at again", "f", 1),
     (
         "a figure of pyplot",

@@ -9,39 +9,16 @@ from labkit.profiling import parts as step_parts
 from labkit.profiling import torch as recorder
 
 
-def test_what_goes_into_operators_is_written_down_in_one_step_and_known_in_all(monkeypatch):
-    asked, profiler = [], torch.profiler.profile
-
-    def noted(**options):
-        asked.append(options["record_shapes"])
-        return profiler(**options)
-
-    monkeypatch.setattr(torch.profiler, "profile", noted)
+def test_the_types_of_its_inputs_tell_a_products_library():
     whole = torch.ones(64, 64)
     half = whole.to(torch.bfloat16)
     profile = profiling.record(
         lambda: (whole @ whole, half @ half), 3, kind="torch", overhead=False
     )
-    assert asked == [True, True, False, False], "one of them when the profiler is first started"
     used = [[s.library for s in spans if s.name == "aten::mm"] for spans in profile.ranks[0].spans]
     assert used == 3 * [
         [libraries.torch_operator("aten::mm", (kind,))[2] for kind in ("float", "c10::BFloat16")]
     ]
-
-
-def test_calls_that_the_first_step_did_not_make_have_no_types():
-    def operator(name, ts, *types):
-        return {
-            "cat": "cpu_op",
-            "name": name,
-            "ts": ts,
-            "args": {"Input type": list(types)} if types else {},
-        }
-
-    known = recorder.input_types([operator("mm", 5, "double"), operator("mm", 2, "float")])
-    later = [operator("mm", 3), operator("add", 4), operator("mm", 1), operator("mm", 9)]
-    recorder.give_types(later, known)
-    assert [event["args"]["Input type"] for event in later] == [["double"], [], ["float"], []]
 
 
 def test_a_gpus_trace_tells_its_kernels():

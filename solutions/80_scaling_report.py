@@ -3,8 +3,9 @@
 #
 # A scaling study ends with a report, and other people use it to decide whether a project gets more
 # GPU hours, or which cluster is bought. In many reports, the reader cannot find out where a number
-# came from, under which conditions it was measured, or whether it was chosen because it looked good. A good report answers a question that was asked before the measurement,
-# compares the result with a prediction, and lets every reader trace each number to its measurement.
+# came from, under which conditions it was measured, or whether it was chosen because it looked
+# good. A good report answers a question that was asked before the measurement, compares the result
+# with a prediction, and lets every reader trace each number to its measurement.
 #
 # In this lab we plan, measure and write such a report for data-parallel training. We ask a question
 # about scaling, predict the answer with a model, measure it on the virtual cluster or on real
@@ -46,14 +47,14 @@ epoch = 1281167  # images of an epoch, for the cost: ImageNet's training set
 
 # %% [markdown]
 # ## 1. A question, and an answer before measuring
-# "How does it scale?" is not a question that a measurement can answer. A question that it can answer
-# names what varies, what stays the same, and the **rule** that decides. We choose the rule before
-# anything is measured, because afterwards it is tempting to call any result good enough.
+# "How does it scale?" is not a question that a measurement can answer. A question that it can
+# answer names what varies, what stays the same, and the **rule** that decides. We choose the rule
+# before anything is measured, because afterwards it is tempting to call any result good enough.
 #
 # Our question is in the parameters: up to how many ranks does it pay to share one batch? The number
 # of ranks varies, and the batch stays the same. Our rule says that sharing pays as long as the
-# efficiency (lab 50) is at least `enough`. You can change `enough`, and the rest of the lab follows.
-# (Another question would need its own rule in the code.)
+# efficiency (lab 50) is at least `enough`. You can change `enough`, and the rest of the lab
+# follows. (Another question would need its own rule in the code.)
 #
 # By default all runs use the virtual cluster, a simulator, so a study takes seconds and 32 GPUs
 # cost nothing. Later you can use real ranks instead, with the same cells.
@@ -117,8 +118,8 @@ check("80.1", predict_step)
 # ### Predict
 # Your function now predicts every run. The next cell prints the predictions in ms. Which efficiency
 # do *you* expect at the largest number p of ranks? Give a fraction of 1: t(1) / (p · t(p)) in
-# strong scaling, and t(1) / t(p) in weak scaling. You can take the model's value, or a lower value if
-# you think that the model leaves something out.
+# strong scaling, and t(1) / t(p) in weak scaling. You can take the model's value, or a lower value
+# if you think that the model leaves something out.
 
 # %%
 predicted = {}
@@ -140,8 +141,8 @@ predict("80.1", efficiency_strong=..., efficiency_weak=...)  # at the largest nu
 #
 # A number that you have read somewhere is a record, too. It has a source instead of a machine, and
 # `notes.cite` writes it. For comparison we cite Kurth et al., who trained a network on climate
-# images with weak scaling and report the efficiency on two supercomputers. We cite both results, not
-# only the better one. The report then calls the first number below `{published_kurth}`, and its
+# images with weak scaling and report the efficiency on two supercomputers. We cite both results,
+# not only the better one. The report then calls the first number below `{published_kurth}`, and its
 # source `{source_kurth}`.
 
 # %%
@@ -166,8 +167,8 @@ print(f"Study {notes.name}")
 # %% [markdown]
 # ## 2. Measure
 # The speed of a machine varies: for a while another program runs, or clocks are lower. If all runs
-# of "8 ranks" happen in that time, 8 ranks look bad. Therefore everything is run in **rounds**, each
-# of which runs every configuration once.
+# of "8 ranks" happen in that time, 8 ranks look bad. Therefore everything is run in **rounds**,
+# each of which runs every configuration once.
 #
 # This is still not fair, because the first configuration of a round always starts with cold caches.
 # Therefore each round begins with another configuration: the list is rotated by one. (With 3 rounds
@@ -231,15 +232,15 @@ predict.compare(
 
 # %% [markdown]
 # **Explain.** On the virtual cluster with the default parameters, you should see that the curve of
-# strong scaling follows the ideal up to 4 ranks and bends between 4 and 8. There two things happen at
-# once: the share of the batch is halved, and the ring leaves the node. A node has 4 GPUs, and the
-# network between nodes is slower than the links inside a node, so the ring takes about four times as
-# long on 8 ranks as on 4 (section 3 prints both times). Beyond 8 ranks the ring takes only slightly
-# longer, but the time to compute is halved with each doubling. The efficiency is 72 % on 8 ranks and
-# 54 % on 16, so the answer to our question is 8 ranks.
+# strong scaling follows the ideal up to 4 ranks and bends between 4 and 8. There two things happen
+# at once: the share of the batch is halved, and the ring leaves the node. A node has 4 GPUs, and
+# the network between nodes is slower than the links inside a node, so the ring takes about four
+# times as long on 8 ranks as on 4 (section 3 prints both times). Beyond 8 ranks the ring takes only
+# slightly longer, but the time to compute is halved with each doubling. The efficiency is 72 % on 8
+# ranks and 54 % on 16, so the answer to our question is 8 ranks.
 #
-# Weak scaling has the same ring, and its efficiency stays above 90 %, because each rank computes for
-# two seconds before it sends.
+# Weak scaling has the same ring, and its efficiency stays above 90 %, because each rank computes
+# for two seconds before it sends.
 #
 # On two real cores you see two points, which can be anything from bad to better than ideal. If the
 # lines above say "do not quote", run the notebook once more from the top when the machine is less
@@ -323,10 +324,9 @@ efficiencies = {"strong": scaling.efficiency(strong), "weak": scaling.efficiency
 for kind in ("strong", "weak"):
     first = study.runs[kind][min(study.runs[kind])]
     alone = sum(first[name] for name in names)
-    print(f"{kind:6}       |     ms of a step     |       shares of the step that are lost")
-    print(
-        " ranks | compute  communicate | communicate  wait  slower  together | 1 - eff. | node-hours"
-    )
+    print(f"{kind:>6} |     ms of a step     |   shares of the step that are lost")
+    heads = "communicate  wait  slower  together | 1 - eff. | node-hours"
+    print(" ranks | compute  communicate |", heads)
     for ranks, run in study.runs[kind].items():
         parts = {name: run[name] for name in names}
         lost = losses(kind, ranks, alone, parts)
@@ -341,20 +341,21 @@ figures = lab80.all_of(study)
 predict.right("80.3", cheapest_ranks=figures["cheapest_strong"].value)
 
 # %% [markdown]
-# **Explain.** The columns `together` and `1 - eff.` should agree within a percent. They are not equal,
-# because the shares are means of all steps, while the efficiency uses medians.
+# **Explain.** The columns `together` and `1 - eff.` should agree within a percent. They are not
+# equal, because the shares are means of all steps, while the efficiency uses medians.
 #
-# In this study, strong scaling loses its time to communication: 63 of the 64 percent on 32 ranks. Most
-# of the loss begins on 8 ranks, where the ring leaves the node. Waiting is a few percent at most. It
-# comes from the slowest of many ranks, so with `jitter = 0` it nearly disappears. Your model has no
-# late ranks, which is why it predicted a higher efficiency of weak scaling than was measured. The
-# virtual ranks also leave out one effect: a real GPU takes longer for each image if it has only a few
-# of them. Here `speed` is the same for every share, and on real GPUs `slower` would show the effect.
+# In this study, strong scaling loses its time to communication: 63 of the 64 percent on 32 ranks.
+# Most of the loss begins on 8 ranks, where the ring leaves the node. Waiting is a few percent at
+# most. It comes from the slowest of many ranks, so with `jitter = 0` it nearly disappears. Your
+# model has no late ranks, which is why it predicted a higher efficiency of weak scaling than was
+# measured. The virtual ranks also leave out one effect: a real GPU takes longer for each image if
+# it has only a few of them. Here `speed` is the same for every share, and on real GPUs `slower`
+# would show the effect.
 #
 # With this seed, `slower` is negative in strong scaling on every number of ranks above one. Do
 # virtual ranks compute faster together? They cannot. The time of the single rank depends on the
-# `seed`, and in this study that rank was slow by a percent. All other runs are compared with it, so it
-# is their *baseline*, and an unlucky baseline changes every efficiency. Measure it with care.
+# `seed`, and in this study that rank was slow by a percent. All other runs are compared with it, so
+# it is their *baseline*, and an unlucky baseline changes every efficiency. Measure it with care.
 #
 # On the default machine a node has four GPUs. A single rank pays for four and uses one, so a full
 # node is the cheapest. With more nodes, each step finishes earlier and each epoch costs more. A
@@ -378,8 +379,8 @@ predict.right("80.3", cheapest_ranks=figures["cheapest_strong"].value)
 # - **NVML** (NVIDIA Management Library), for NVIDIA's GPUs since Volta, in millijoules.
 #
 # `labs/support/lab80/energy.py` reads both, on one rank of each node. If it cannot read a counter,
-# the report says so and contains no number, because a zero would be false, and so would a guess from
-# the data sheet.
+# the report says so and contains no number, because a zero would be false, and so would a guess
+# from the data sheet.
 
 # %%
 lab80.print_figures(study, last)
@@ -388,8 +389,8 @@ lab80.print_figures(study, last)
 # ## 4. The report
 # The cell above has printed the names that a report may contain, in curly brackets. Each name is
 # replaced by its number, with a small link to the number's formula and records. For example,
-# `{ranks_most} reach {efficiency_strong_most}` becomes "32 ranks³ reach 36.1 %⁴", where `_most` stands
-# for the largest number of ranks.
+# `{ranks_most} reach {efficiency_strong_most}` becomes "32 ranks³ reach 36.1 %⁴", where `_most`
+# stands for the largest number of ranks.
 #
 # **A number that you type yourself is refused**, because it would stay when you measure again, and
 # nobody could find out where it came from. Counts that are in a record are allowed, such as "on 4
@@ -404,9 +405,9 @@ lab80.print_figures(study, last)
 # - two records of the same run, because one could choose the better one;
 # - a record whose median is not the median of its own samples, because it was changed.
 #
-# The checker cannot see whether a sentence is *true*. For example, it accepts `{wait_strong_most}` in
-# a sentence about communication. Therefore another person reads the report, too, and the last page
-# has a rubric of 20 points for that reader, from the question to the limits.
+# The checker cannot see whether a sentence is *true*. For example, it accepts `{wait_strong_most}`
+# in a sentence about communication. Therefore another person reads the report, too, and the last
+# page has a rubric of 20 points for that reader, from the question to the limits.
 #
 # A report has ten sections. Four of them are written in the next cell as examples, and you can
 # change them.
@@ -545,8 +546,8 @@ lab80.publish(lab80.assemble("A scaling study", sections, study), study)
 # - A question needs a rule that decides it, chosen before the measurement. A prediction must be
 #   older than the measurement.
 # - Measure in turns (lab 01), and keep every sample.
-# - The lost time goes to communication, waiting or slower computation, and the three shares add up to
-#   1 − efficiency.
+# - The lost time goes to communication, waiting or slower computation, and the three shares add up
+#   to 1 − efficiency.
 # - The cheapest and the fastest number of ranks can be different.
 # - A number without a record is an opinion. If a value cannot be read, say so.
 #

@@ -292,6 +292,13 @@ for nbytes in (64, 1024, 8192, 1 << 20):
 # pays for it once per 64 messages. On the virtual network you should see what this gains: short
 # messages are many times as fast, while messages of 1 MiB gain hardly anything, because their bytes
 # take nearly all of the time. Inside a real node the way is short, so the window gains less there.
+# If other programs use the same cores, the window can even lose, because a round of 64 messages
+# takes long enough to be interrupted, and its bars are then much wider than those of the ping-pong.
+#
+# The table of the window contains one more number that later labs need. From one short message to
+# the next, the sender is busy for n / rate seconds, which is less than the latency if messages
+# overlap. The model LogGP (under *Further reading*) calls this time the *gap*. At 0.5 MB/s and 1
+# byte, for example, it is 2 µs.
 #
 # For the longest messages the rate of the window might fall again, even below that of the
 # ping-pong.
@@ -473,7 +480,9 @@ print(f"A rank adds {adding / 1e9:.1f} GB/s.")
 # %% [markdown]
 # **Explain.** You should see that busbw rises with the size, as the bandwidth of the ping-pong did,
 # and that it ends near the best rate of the ping-pong or below it. With fewer cores than ranks it
-# ends far lower, because the ranks wait for a core.
+# ends far lower, because the ranks wait for a core. The table contains means, as `osu_allreduce`
+# prints them, while the points of the plot are medians over the calls. If the two differ by much,
+# some calls were interrupted, as in the ping-pong above, and the table should not be quoted.
 #
 # Which part of the ping-pong's rate does the allreduce reach, and what limits it?
 # <details><summary>Answer</summary>
@@ -521,11 +530,11 @@ print(virtual.machine("here").name)
 # [Lab 23](23_ring_allreduce.ipynb) builds the allreduce for long vectors, and [lab 24](24_trees_and_halving.ipynb) those for short ones.
 #
 # ### Going further (optional)
-# **Is this bandwidth normal?** In the issue tracker of nccl-tests, users ask this question more often
-# than any other. This lab has all that an answer needs: a call takes a latency and the time of the
-# bytes that must pass the link, and the rate of the link is known. `make verdict FILE=out.txt`
-# reads the output of nccl-tests, of the OSU benchmarks or of `mpi4py.bench`, or records of this
-# kit, and compares it with the machine or the link that you name, for example
+# **Is this bandwidth normal?** In the issue tracker of nccl-tests, users ask this question more
+# often than any other. This lab has all that an answer needs: a call takes a latency and the time
+# of the bytes that must pass the link, and the rate of the link is known. `make verdict
+# FILE=out.txt` reads the output of nccl-tests, of the OSU benchmarks or of `mpi4py.bench`, or
+# records of this kit, and compares it with the machine or the link that you name, for example
 # `MACHINE=h100_ndr` or `LINK=25GB/s`. It prints the bandwidths of each size beside the bound, and a
 # verdict with its confidence. The next cell asks for a verdict on the allreduce that you measured,
 # and the link is the one of your ping-pong.
@@ -544,10 +553,10 @@ print(verdict.of_record(calls, machine="here", **nodes))
 #       1. The ranks share one memory, through which each message is copied twice, while the link was
 #          measured with one message at a time.
 #
-# The causes are ordered by what the numbers and the text of an output suggest, so they tell you what
-# to test first and prove nothing. The first one agrees with the answer above, and this lab does not
-# separate it from the others. Your share may differ. When other programs ran on the same cores, for
-# example, it was 29%, because the ranks also waited for a core.
+# The causes are ordered by what the numbers and the text of an output suggest, so they tell you
+# what to test first and prove nothing. The first one agrees with the answer above, and this lab
+# does not separate it from the others. Your share may differ. When other programs ran on the same
+# cores, for example, it was 29%, because the ranks also waited for a core.
 #
 # ### Further reading
 # - R. Hockney, *[The communication challenge for MPP: Intel Paragon and Meiko CS-2](https://doi.org/10.1016/S0167-8191(06)80021-9)*, Parallel Computing 20(3), 1994. The paper from which the model α + nβ takes its name.

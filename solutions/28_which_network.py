@@ -8,11 +8,12 @@
 # faster at all, and a network that was fast enough for the GPUs of 2016 can be far too slow for
 # those of today.
 #
-# In this lab we predict how nine networks rank before we simulate them, and find out when latency
-# determines the time of an allreduce, when bandwidth does, and when neither matters. We begin with
-# a cost formula for one allreduce, then compute the size at which latency and bandwidth matter
-# equally, and count network cards. After that we compute the share of a training step that waits
-# for the network. At the end we compare nine processors by the two numbers of their rooflines.
+# In this lab we predict the order of nine networks before we simulate them, and find out when
+# latency determines the time of an allreduce, when bandwidth does, and when neither matters. We
+# begin with a cost formula for one allreduce, then compute the size at which latency and bandwidth
+# matter equally, and count network cards. After that we compute the share of a training step that
+# waits for the network. At the end we compare nine processors by the two numbers of their
+# rooflines.
 #
 # **After this lab you can** (1) predict the time of an allreduce from a network's two numbers, its
 # latency and its bandwidth, (2) compute the size from which its bandwidth matters, (3) compute
@@ -333,7 +334,8 @@ predict.right("28.2", network=largest, kilobytes=balances[largest])
 # some megabytes. 100 GbE is second because of the high latency of TCP.
 #
 # For this reason PyTorch's DDP (DistributedDataParallel) and [Horovod](@horovod) combine gradients
-# into longer messages (labs 32 and 44).
+# into longer messages (labs 32 and 44). By default DDP's have 25 MiB, which is above the balance of
+# all nine networks.
 #
 # ## 3. How many NICs?
 # A node can have several NICs. A DGX H100 has eight GPUs and eight NICs of 400 Gb/s.
@@ -510,6 +512,11 @@ predict.right("28.3", **waits, networks_without_waiting=of_a100.count(0))
 # just hide it with 100 Gb/s, but not with the 56 Gb/s of FDR. (The control below shows how far we
 # can trust this "just".) The gradients are the same for both GPUs, but the time in which they can
 # be hidden has become shorter.
+#
+# Turned around, this answers a buyer's question. In two dimensions, 2 · 7/8 · 102 MB = 179 MB pass
+# through the NIC of a node in each step. An A100 leaves 17 ms for them, so the NIC needs
+# 179 MB / 17 ms = 10.5 GB/s, which 100 Gb/s provide and 56 Gb/s do not. A P100 leaves 195 ms, so
+# 0.9 GB/s are enough, and 10 GbE provides 1.18.
 #
 # Now read one column: from 100 Gb/s on, the whole allreduce can be hidden in this simulation if the
 # overlap is as good as possible. The difference between the two numbers of a field is what good

@@ -1,11 +1,11 @@
 # %% [markdown]
 # # 80 Scaling report
 #
-# At the end of a scaling study stands a report, and other people will decide by it: whether a
-# project gets more GPU hours, or which cluster is bought. In many reports, the reader cannot find
-# out where a number came from, under which conditions it was measured, or whether it was chosen
-# because it looked good. A good report answers a question that was asked before the measurement,
-# compares the result with a prediction, and lets every reader trace each number to its measurement.
+# A scaling study ends with a report, and other people use it to decide whether a project gets more
+# GPU hours, or which cluster is bought. In many reports, the reader cannot find out where a number
+# came from, under which conditions it was measured, or whether it was chosen because it looked
+# good. A good report answers a question that was asked before the measurement, compares the result
+# with a prediction, and lets every reader trace each number to its measurement.
 #
 # In this lab we plan, measure and write such a report for data-parallel training. We ask a question
 # about scaling, predict the answer with a model, measure it on the virtual cluster or on real
@@ -19,7 +19,7 @@
 # ![A study as a chain: question with its rule, prediction, measurement in rounds, records, report; every number in the report points back to its record](80_study.svg)
 #
 # *A scaling study. The question and the prediction come before the measurement, and every number in
-# the report refers to a record.*
+# the report refers to its records: the 36.1 % is an efficiency of the study below.*
 #
 # Needs: mpi, torch · Ranks: 2 · Minutes: 80 · Level: advanced · Before: 01, 23, 50
 
@@ -34,11 +34,11 @@ question = "Up to how many ranks does it pay to share out one fixed batch?"
 enough = 0.7  # your rule: from this efficiency on it pays
 where = "virtual"  # or "here": real ranks of this machine, or of the batch job that runs this
 machine = "roce25_p100"  # of the virtual cluster; virtual.machines() lists them
-net = "resnet101"  # on virtual ranks: the net whose gradients are summed
+net = "resnet101"  # on virtual ranks: the network whose gradients are summed
 # its images a second on one "Pascal" GPU alone (Horovod's README, 2017); a P100, we assume
 speed = 119.4
 jitter = 0.02  # by how much a virtual rank's step varies, as a share of it: an assumption
-seed = 1  # of that jitter: take another one, and you have another cluster
+seed = 1  # of that jitter: with another seed, other ranks are late
 images = 256  # of the whole job (strong scaling), of each rank (weak); for real ranks take 32
 most = 32  # ranks at most; real ones: as many as there are cores, or ranks of the job
 rounds = 3  # how often everything is run, in turns
@@ -47,14 +47,14 @@ epoch = 1281167  # images of an epoch, for the cost: ImageNet's training set
 
 # %% [markdown]
 # ## 1. A question, and an answer before measuring
-# "How does it scale?" is not a question that a measurement can answer. Such a question names what
-# varies, what stays the same, and the **rule** that decides. The rule has to be chosen before
-# anything is measured, because otherwise one tends to find afterwards that the result was good
-# enough.
+# "How does it scale?" is not a question that a measurement can answer. A question that it can
+# answer names what varies, what stays the same, and the **rule** that decides. We choose the rule
+# before anything is measured, because afterwards it is tempting to call any result good enough.
 #
-# Our question is in the parameters: up to how many ranks is it worth sharing one batch? Our rule
-# says that it is worth it as long as the efficiency (lab 50) is at least `enough`. You can change
-# `enough`, and the rest of the lab follows. (Another question would need its own rule in the code.)
+# Our question is in the parameters: up to how many ranks does it pay to share one batch? The number
+# of ranks varies, and the batch stays the same. Our rule says that sharing pays as long as the
+# efficiency (lab 50) is at least `enough`. You can change `enough`, and the rest of the lab
+# follows. (Another question would need its own rule in the code.)
 #
 # By default all runs use the virtual cluster, a simulator, so a study takes seconds and 32 GPUs
 # cost nothing. Later you can use real ranks instead, with the same cells.
@@ -118,8 +118,8 @@ check("80.1", predict_step)
 # ### Predict
 # Your function now predicts every run. The next cell prints the predictions in ms. Which efficiency
 # do *you* expect at the largest number p of ranks? Give a fraction of 1: t(1) / (p · t(p)) in
-# strong scaling, and t(1) / t(p) in weak scaling. You can take the value of the model, or a lower
-# one if you think that the model leaves something out.
+# strong scaling, and t(1) / t(p) in weak scaling. You can take the model's value, or a lower value
+# if you think that the model leaves something out.
 
 # %%
 predicted = {}
@@ -140,8 +140,10 @@ predict("80.1", efficiency_strong=..., efficiency_weak=...)  # at the largest nu
 # first measurement does not count.
 #
 # A number that you have read somewhere is a record, too. It has a source instead of a machine, and
-# `notes.cite` writes it. A report then calls the first number below `{published_kurth}`, and its
-# source `{source_kurth}`. We cite two results of that paper, not only the better one.
+# `notes.cite` writes it. For comparison we cite Kurth et al., who trained a network on climate
+# images with weak scaling and report the efficiency on two supercomputers. We cite both results,
+# not only the better one. The report then calls the first number below `{published_kurth}`, and its
+# source `{source_kurth}`.
 
 # %%
 chosen = {
@@ -164,9 +166,9 @@ print(f"Study {notes.name}")
 
 # %% [markdown]
 # ## 2. Measure
-# The speed of a machine varies. For a while another program runs, or clocks are lower. If all runs
-# of "8 ranks" happen in that time, 8 ranks look bad. Therefore everything is run in **rounds**:
-# each configuration once, and then all of them again.
+# The speed of a machine varies: for a while another program runs, or clocks are lower. If all runs
+# of "8 ranks" happen in that time, 8 ranks look bad. Therefore everything is run in **rounds**,
+# each of which runs every configuration once.
 #
 # This is still not fair, because the first configuration of a round always starts with cold caches.
 # Therefore each round begins with another configuration: the list is rotated by one. (With 3 rounds
@@ -220,8 +222,8 @@ notes.measure(plan(notes.configurations(), rounds))
 study = notes.study()
 weak = {ranks: run["samples"] for ranks, run in study.runs["weak"].items()}
 strong = {ranks: run["samples"] for ranks, run in study.runs["strong"].items()}
-plots.scaling(strong, title="Strong: where it bends, the batch is used up")
-plots.efficiency(weak, weak=True, title="Weak: each rank keeps its work")
+plots.scaling(strong, title="Strong: the curve bends when the allreduce takes its share")
+plots.efficiency(weak, weak=True, title="Weak: each rank keeps its work, and its efficiency")
 last = max(strong)
 useful = scaling.efficiency(strong)[last]
 predict.compare(
@@ -229,9 +231,16 @@ predict.compare(
 )
 
 # %% [markdown]
-# **Explain.** On the virtual cluster you should see that the curve of strong scaling bends. The
-# ranks have less and less to compute, while the ring takes the same time or slightly more, as
-# section 3 shows. Weak scaling stays high, because each rank computes for seconds before it sends.
+# **Explain.** On the virtual cluster with the default parameters, you should see that the curve of
+# strong scaling follows the ideal up to 4 ranks and bends between 4 and 8. There two things happen
+# at once: the share of the batch is halved, and the ring leaves the node. A node has 4 GPUs, and
+# the network between nodes is slower than the links inside a node, so the ring takes about four
+# times as long on 8 ranks as on 4 (section 3 prints both times). Beyond 8 ranks the ring takes only
+# slightly longer, but the time to compute is halved with each doubling. The efficiency is 72 % on 8
+# ranks and 54 % on 16, so the answer to our question is 8 ranks.
+#
+# Weak scaling has the same ring, and its efficiency stays above 90 %, because each rank computes
+# for two seconds before it sends.
 #
 # On two real cores you see two points, which can be anything from bad to better than ideal. If the
 # lines above say "do not quote", run the notebook once more from the top when the machine is less
@@ -255,7 +264,7 @@ predict.compare(
 # and `alone` in weak scaling.
 #
 # For example, take strong scaling on 4 ranks: alone 40 ms, so ideally 10 ms. Measured are 11 ms of
-# computation, 2 ms of waiting and 3 ms of communication, so t = 16 ms. The loss is 3/16 to
+# computation, 2 ms of waiting and 3 ms of communication, so t = 16 ms. The step loses 3/16 to
 # communication, 2/16 to waiting and 1/16 to slower computation. Together this is 6/16, and the
 # efficiency is 10/16. Computation can also be *faster* than ideal, and then `slower` is negative.
 #
@@ -315,37 +324,42 @@ efficiencies = {"strong": scaling.efficiency(strong), "weak": scaling.efficiency
 for kind in ("strong", "weak"):
     first = study.runs[kind][min(study.runs[kind])]
     alone = sum(first[name] for name in names)
+    print(f"{kind:>6} |     ms of a step     |   shares of the step that are lost")
+    heads = "communicate  wait  slower  together | 1 - eff. | node-hours"
+    print(" ranks | compute  communicate |", heads)
     for ranks, run in study.runs[kind].items():
         parts = {name: run[name] for name in names}
         lost = losses(kind, ranks, alone, parts)
-        shares = ", ".join(f"{share:6.1%} {name}" for name, share in lost.items())
         per_node = -(-ranks // run["nodes"])  # so many ranks share a node in this run
         hours = node_hours(run["seconds"], ranks, per_node, epoch / run["images"])
-        print(f"{kind:6} {ranks:3} ranks lose {shares}; an epoch: {hours:.3g} node-hours")
-        times = ", ".join(f"{name} {1e3 * parts[name]:.1f}" for name in ("compute", "communicate"))
-        print(f"{'':17} in ms: {times}; lost in all {sum(lost.values()):.1%}")
-        print(f"{'':17} 1 - efficiency: {1 - efficiencies[kind][ranks]:.1%}")
+        print(
+            f"{ranks:6} | {1e3 * parts['compute']:7.1f}  {1e3 * parts['communicate']:11.1f} |"
+            f" {lost['communicate']:11.1%} {lost['wait']:5.1%} {lost['slower']:7.1%}"
+            f" {sum(lost.values()):9.1%} | {1 - efficiencies[kind][ranks]:8.1%} | {hours:10.3g}"
+        )
 figures = lab80.all_of(study)
 predict.right("80.3", cheapest_ranks=figures["cheapest_strong"].value)
 
 # %% [markdown]
-# **Explain.** The three shares should add up to 1 − efficiency, within a percent, because the
-# shares are means of all steps, while the efficiency uses medians.
+# **Explain.** The columns `together` and `1 - eff.` should agree within a percent. They are not
+# equal, because the shares are means of all steps, while the efficiency uses medians.
 #
-# In this study strong scaling loses nearly everything to communication. Waiting is a few percent at
-# most. With `jitter = 0` it nearly disappears, because it comes from the slowest of many ranks, and
-# your model has no late ranks. The virtual ranks also leave out one effect: a real GPU takes longer
-# for each image if it has only a few of them. Here `speed` is the same for every share, and on real
-# GPUs `slower` would show the effect.
+# In this study, strong scaling loses its time to communication: 63 of the 64 percent on 32 ranks.
+# Most of the loss begins on 8 ranks, where the ring leaves the node. Waiting is a few percent at
+# most. It comes from the slowest of many ranks, so with `jitter = 0` it nearly disappears. Your
+# model has no late ranks, which is why it predicted a higher efficiency of weak scaling than was
+# measured. The virtual ranks also leave out one effect: a real GPU takes longer for each image if
+# it has only a few of them. Here `speed` is the same for every share, and on real GPUs `slower`
+# would show the effect.
 #
 # With this seed, `slower` is negative in strong scaling on every number of ranks above one. Do
-# virtual ranks compute faster together? They cannot. The single rank takes a different time with
-# each `seed`. In this study it was slow by a percent, and it is the *baseline* of all others. An
-# unlucky baseline changes every efficiency, which is a reason to measure it with care.
+# virtual ranks compute faster together? They cannot. The time of the single rank depends on the
+# `seed`, and in this study that rank was slow by a percent. All other runs are compared with it, so
+# it is their *baseline*, and an unlucky baseline changes every efficiency. Measure it with care.
 #
 # On the default machine a node has four GPUs. A single rank pays for four and uses one, so a full
 # node is the cheapest. With more nodes, each step finishes earlier and each epoch costs more. A
-# laptop has one node, so the cheapest run is also the fastest.
+# laptop has one node, so its cheapest run is also its fastest.
 #
 # Is the cheapest number of ranks the right one?
 #
@@ -356,8 +370,8 @@ predict.right("80.3", cheapest_ranks=figures["cheapest_strong"].value)
 # </details>
 #
 # ### Energy
-# Sites bill node-hours, and they pay for energy. Two kinds of counters measure energy, if they can
-# be read:
+# Sites bill node-hours, but they themselves pay for energy. Two kinds of counters measure it, if
+# they can be read:
 #
 # - **RAPL** (Running Average Power Limit), for CPUs: `/sys/class/powercap/intel-rapl:0/energy_uj`,
 #   in microjoules. Since 2020 only root may read it, because power reveals secrets to an observer
@@ -365,17 +379,18 @@ predict.right("80.3", cheapest_ranks=figures["cheapest_strong"].value)
 # - **NVML** (NVIDIA Management Library), for NVIDIA's GPUs since Volta, in millijoules.
 #
 # `labs/support/lab80/energy.py` reads both, on one rank of each node. If it cannot read a counter,
-# the report says so and contains no number. A zero would be false, and a guess from the data sheet
-# would be false as well.
+# the report says so and contains no number, because a zero would be false, and so would a guess
+# from the data sheet.
 
 # %%
 lab80.print_figures(study, last)
 
 # %% [markdown]
 # ## 4. The report
-# The cell above has printed the names that a report may contain, in curly brackets.
-# `{efficiency_strong_8}` is replaced by the number, with a small link to its formula and records.
-# `_most` stands for the largest number of ranks.
+# The cell above has printed the names that a report may contain, in curly brackets. Each name is
+# replaced by its number, with a small link to the number's formula and records. For example,
+# `{ranks_most} reach {efficiency_strong_most}` becomes "32 ranks³ reach 36.1 %⁴", where `_most`
+# stands for the largest number of ranks.
 #
 # **A number that you type yourself is refused**, because it would stay when you measure again, and
 # nobody could find out where it came from. Counts that are in a record are allowed, such as "on 4
@@ -390,10 +405,9 @@ lab80.print_figures(study, last)
 # - two records of the same run, because one could choose the better one;
 # - a record whose median is not the median of its own samples, because it was changed.
 #
-# The checker cannot see whether a sentence is *true*. For example, `{wait_strong_most}` may be in a
-# sentence about communication. For this purpose the last page of the report has a rubric, with
-# which another person gives 20 points for question, prediction, measurement, strong and weak
-# scaling, where the time goes, prediction against measurement, cost, and limits.
+# The checker cannot see whether a sentence is *true*. For example, it accepts `{wait_strong_most}`
+# in a sentence about communication. Therefore another person reads the report, too, and the last
+# page has a rubric of 20 points for that reader, from the question to the limits.
 #
 # A report has ten sections. Four of them are written in the next cell as examples, and you can
 # change them.
@@ -401,23 +415,24 @@ lab80.print_figures(study, last)
 # %%
 given = {
     "Question": (
-        """{question} It pays as long as the efficiency is at least {enough}. Whoever asks for
-        nodes has to know where to stop, since a larger batch may train worse (lab 34)."""
+        """{question} It pays as long as the efficiency is at least {enough}. Anyone who
+        asks for nodes has to know where to stop, since a larger batch may train worse (lab 34)."""
     ),
     "Prediction": (
-        """A step is computing, and then a ring that sums the gradients; nothing overlaps and
-        nobody is late. By this model it pays up to {predicted_answer_strong}, and on {ranks_most} the
-        efficiency is {predicted_efficiency_strong_most} in strong scaling and
-        {predicted_efficiency_weak_most} in weak."""
+        """In our model a step is computation, followed by a ring that sums the gradients. Nothing
+        overlaps, and no rank is late. By this model it pays up to {predicted_answer_strong}, and on
+        {ranks_most} the efficiency is {predicted_efficiency_strong_most} in strong scaling and
+        {predicted_efficiency_weak_most} in weak scaling."""
     ),
     "Method": (
-        """{method} In turns, so that a busy moment cannot spoil all runs of one number of ranks. Strong
-        scaling shares out {images}; in weak scaling each rank has as many."""
+        """{method} Because the runs take turns, a busy moment cannot spoil all runs of one number of
+        ranks. In strong scaling the ranks share {images}, and in weak scaling each rank has as many."""
     ),
     "Reference": (
-        """{reference} Kurth and others kept {published_kurth} on {published_kurth_gpus}, and
-        {published_kurth_p100} on {published_kurth_p100_gpus} of an older kind, weakly, with other nets on
-        other machines; so only the order of size compares ({source_kurth})."""
+        """{reference} In weak scaling, Kurth and others kept {published_kurth} on
+        {published_kurth_gpus}, and {published_kurth_p100} on {published_kurth_p100_gpus} of an older kind.
+        Their networks and machines differ from ours, so only the order of magnitude can be compared
+        ({source_kurth})."""
     ),
 }
 
@@ -531,8 +546,8 @@ lab80.publish(lab80.assemble("A scaling study", sections, study), study)
 # - A question needs a rule that decides it, chosen before the measurement. A prediction must be
 #   older than the measurement.
 # - Measure in turns (lab 01), and keep every sample.
-# - The loss goes to communication, waiting or slower computation, and the three add up to 1 −
-#   efficiency.
+# - The lost time goes to communication, waiting or slower computation, and the three shares add up
+#   to 1 − efficiency.
 # - The cheapest and the fastest number of ranks can be different.
 # - A number without a record is an opinion. If a value cannot be read, say so.
 #
@@ -563,7 +578,7 @@ lab80.publish(lab80.assemble("A scaling study", sections, study), study)
 #   times one model on many nodes, which is strong scaling, and many models at the same time, which
 #   is weak scaling.
 # - **HPL-MxP** factors a matrix with 16 bits or more and refines the result to 64. It shows the
-#   matrix units of an accelerator, and says little about networks.
+#   matrix units of an accelerator, and says little about the network between nodes.
 # - **Graph500** sends small messages to all nodes. Neural networks on graphs do so, too, but an
 #   allreduce does not.
 #

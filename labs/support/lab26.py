@@ -98,7 +98,9 @@ def expect_traffic(run, length, m, g, rings, steps):
         (busiest / 8 / length, max(sent), "vectors leave a node from one rank"),
         (max(run.steps), steps, "steps pass"),
     ]:
-        expect(got <= least + 1e-9, f"{subject} {got:.3g} {what}; {least:.3g} are enough.")
+        expect(
+            got <= least + 1e-9, f"{subject} {got:.3g} {what}, where {least:.3g} would be enough."
+        )
 
 
 def expect_on_ranks(comm, function):

@@ -30,6 +30,8 @@ def step_by_the_model(predict_step):
                 slips["in weak scaling each rank has all of `images`"] = shared * per_image + ring
             else:
                 slips["in strong scaling the ranks share `images`"] = images * per_image + ring
+                fewer = images // ranks * per_image + ring
+                slips["rounded down, an image is missing"] = fewer
                 even = images / ranks * per_image + ring
                 slips["all wait for the rank with the most images: a share is rounded up"] = even
             slips = {

@@ -155,20 +155,26 @@ def _unknown(written: str, name: str, study: Study, usable: list[str]) -> str:
 
 def _meant(number: str, known: dict[str, Figure]) -> str:
     """` If you mean {efficiency_weak_4} (93.1 %), write that name` where a figure rounds to that
-    number."""
-    typed = re.fullmatch(r"\D?(\d+)(\.\d+)?\s*(\D*)", number.replace(",", ""))
+    number; the nearest of them."""
+    typed = re.fullmatch(r"[+\-−–]?(\d+)(\.\d+)?\s*(\D*)", number.replace(",", ""))
+    if not typed and number[0].isalpha() and re.search(r"\d", number):
+        return " As a name it is unknown: no record holds it. Say what it is without its digits."
     if not typed:
         return " A number is written as the name of a figure, such as {efficiency_strong_most}."
     value = float(typed[1] + (typed[2] or ""))
     places = len(typed[2] or ".") - 1
+    near = []
     for name, figure in known.items():
         shown = re.match(r"[+-]?([\d.]+) ?(\S*)", figure.text.replace(",", ""))
         if shown and round(float(shown[1]), places) == value and typed[3].strip() in ("", shown[2]):
-            return (
-                f" If you mean {{{name}}} ({figure.text}), write that name: a typed number stays"
-                " when you measure again."
-            )
-    return " No figure of this study has that value: measure it, or leave it out."
+            near.append((abs(float(shown[1]) - value), name, figure.text))
+    if not near:
+        return " No figure of this study has that value: measure it, or leave it out."
+    _, name, shown = min(near, key=lambda row: row[0])
+    return (
+        f" If you mean {{{name}}} ({shown}), write that name: a typed number stays when you"
+        " measure again."
+    )
 
 
 def _sections(text: str, names: list[str]) -> list[str]:

@@ -87,7 +87,7 @@ WRONG = [
            "    ring_allreduce(across, chunk)\n    ring_allgather(inside, vector)"],
           ["", TWO_LEVEL], "vectors leave a node from one rank"),
     Wrong("26.2", "an allreduce in every node, then the leaders, then a broadcast",
-          "tree_reduce(inside, vector)", "ring_allreduce(inside, vector)", "steps pass; "),
+          "tree_reduce(inside, vector)", "ring_allreduce(inside, vector)", "steps pass, where "),
     Wrong("26.3", "forgets the allgather",
           "    ring_allgather(inside, vector)", "    pass", "the sum is wrong"),
     Wrong("26.3", "forgets the network", "    ring_allreduce(across, chunk)\n", "", "the sum is wrong"),

@@ -127,10 +127,11 @@ predict.right("52.1", share=1 / 3 + 2 / 3 * last_three.flops.sum() / vgg16.flops
 # - `learned["round"]` is the seconds that each round of messages takes, whatever its size. (A round
 #   is what lab 23 calls a step of the algorithm. In this lab, a step is always a training step.)
 #
-# The check, for example, uses 0.2 ns per byte for TCP and 20 µs per round. The row `straggler` of
-# this dict belongs to section 3:
+# For example, the check uses this dict, with 0.2 ns per byte for TCP and 20 µs per round. Its last
+# entry belongs to section 3:
 #
-#     {"TCP": 0.2e-9, "host": 0.5e-9, "gRPC": 0.7e-9, "inside": 0.05e-9, "round": 20e-6, "straggler": 0.02}
+#     {"TCP": 0.2e-9, "host": 0.5e-9, "gRPC": 0.7e-9,
+#      "inside": 0.05e-9, "round": 20e-6, "straggler": 0.02}
 #
 # From these numbers you compute **β**, the seconds per byte on the slowest link that is used.
 # Inside a node it is `row.inside + learned["inside"]`. With more than one node, it is the larger of

@@ -174,9 +174,11 @@ plots.lines(
 #
 # You should see that steady steps stay as long as those of one rank, so only jitter makes more
 # ranks slower. The plot adds your function's prediction from 10,000 drawn times for up to 64 ranks.
-# On the few real ranks, the two shapes hardly differ. On 64 ranks they are about 10 ms apart,
-# although both have the same mean and the same standard deviation. **The tail of the distribution
-# determines the result, and a few ranks do not show the tail.**
+# Its two curves cross at 8 ranks. On fewer ranks, heavy-tailed steps are even slightly shorter,
+# because most of these times lie below the mean, and on the few real ranks the two shapes hardly
+# differ. On 64 ranks they are about 10 ms apart, although both have the same mean and the same
+# standard deviation. **The tail of the distribution determines the result, and a few ranks do not
+# show the tail.**
 #
 # On your machine, real ranks may take some ms more than predicted, even in the steady row. In this
 # case your computer was busy, and did not wake a rank at once when its sleep was over.

@@ -192,14 +192,14 @@ predict.compare("32.1", percent_for_allreduce=100 - 100 * alexnet.seconds / step
 #
 # ### Exercise 32.2 · Layer by layer
 # `comm.Iallreduce` is the non-blocking version of `Allreduce`. It launches the collective and
-# returns immediately, and you wait for the result later:
+# returns a request immediately, and you wait for the result later. For example, this program sums
+# the vectors `a` and `b` over all ranks while it computes something else:
 #
-#     request = comm.Iallreduce(own, total)   # launches the allreduce and returns immediately
-#     ...                                     # meanwhile, do not change own or use total
-#     request.Wait()                          # returns when total contains the sum
-#
-# For example, a program that needs the sum of two vectors can launch both allreduces, compute
-# something else, and then wait for each request.
+#     first = comm.Iallreduce(a, sum_of_a)    # launches the allreduce and returns immediately
+#     second = comm.Iallreduce(b, sum_of_b)   # now two allreduces are in progress
+#     compute_something_else()                # meanwhile, do not change a, b or use their sums
+#     first.Wait()                            # sum_of_a is complete; sum_of_b may not be
+#     second.Wait()                           # sum_of_b is complete, too
 #
 # Write `one_by_one`, which launches the allreduce of gradient i in `ready(i)`. In `finish`, wait
 # for each allreduce and then update its tensor. 8 lines. *(intermediate)*
@@ -373,11 +373,17 @@ predict.compare(
 )
 
 # %% [markdown]
-# **Explain.** Look first at the left end, where a bucket holds one layer as in way (b). With
-# allreduces side by side, this is far faster than way (a) at the right end. With one allreduce
-# after the other it is *slower* than (a), because the overhead of 58 allreduces is more than the
-# overlap can save. (Each of the 58 even takes longer than 0.1 ms, which was the time for a few
-# bytes.)
+# **Explain.** At the right end a single bucket holds the whole network, so nothing is hidden and
+# way (a) takes 6.9 + 17.7 = 24.6 ms. At the left end a bucket holds one layer as in way (b). With
+# allreduces side by side, this is far faster than (a). With one allreduce after the other it is
+# *slower* than (a), because the overhead of 58 allreduces is more than the overlap can save. Your
+# three terms, 2.3 + 17.7 + 58 × 0.1, predict about 26 ms. The measured 31 ms are more because each
+# of the 58 allreduces takes longer than 0.1 ms, which was the time for a few bytes.
+#
+# Both curves have their minimum between the ends. A bucket that is too small wastes overhead, and
+# a bucket that is too large is launched late, since its first gradient waits for its last one. The
+# last bucket matters most: the backward pass is over when it is launched, so the whole of its
+# allreduce is visible, and this part of the step grows with the size of a bucket.
 #
 # A library that executes one allreduce after the other therefore needs buckets, and buckets of a
 # few megabytes are faster than both (a) and (b). With allreduces side by side, buckets bring
@@ -471,6 +477,10 @@ for name, seconds in apart.items():
 # **Explain.** Several allreduces side by side finish sooner than one allreduce of the same bytes,
 # but one after the other they do not. Several allreduces at once therefore use links that a single
 # allreduce leaves idle.
+#
+# This also corrects prediction 32.3. The backward pass of 70 ms can hide 70 of 161 ms, which would
+# leave 91 ms and an efficiency of 105 / (105 + 91) = 54 %. However, the messages of (b) take only
+# 116 ms side by side, so 46 ms stay visible. 105 / (105 + 46) is 70 %, close to the measured 68 %.
 #
 # ### Measure: what is hidden behind what?
 # The next plot shows two steps of AlexNet on 16 GPUs with (a) and (b). It marks the times when rank
@@ -697,11 +707,12 @@ for name, row in reduced.items():
 
 # %% [markdown]
 # **Explain.** You should see that the tree is the fastest for the shortest layer, of 0.1 MB, and
-# the slowest for all other layers. For the single chain it is the other way round, because it pays
-# 159 latencies, and after them only the bytes of one vector. Chains below a tree are as good as the
-# tree for the short layer, and faster than the tree for the long ones. At 1.2 MB they are the
-# fastest of the three, and this is the purpose of the groups. Above the chains, the tree across 10
-# nodes still sends ⌈log₂ 10⌉ = 4 whole vectors, while the tree across all ranks sends 8.
+# the slowest for all other layers. The single chain is the slowest for the shortest layer, because
+# it pays 159 latencies, and the fastest from 2 MB on, because after these latencies it pays only
+# the bytes of one vector. Chains below a tree are as good as the tree for the short layer, and
+# faster than the tree for the long ones. At 1.2 MB they are the fastest of the three, and this is
+# the purpose of the groups. Above the chains, the tree across 10 nodes still sends ⌈log₂ 10⌉ = 4
+# whole vectors, while the tree across all ranks sends 8.
 #
 # S-Caffe's authors report in their abstract that their reduction is up to 2.6 times as fast as that
 # of the MPI library MVAPICH2 on 160 GPUs, and up to 133 times as fast as that of Open MPI. Our

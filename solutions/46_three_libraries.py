@@ -597,12 +597,14 @@ for line in lab46.published(gpus=16):
 # ranks and later receive the sums, which costs 2 (α + nβ) more.)
 #
 # Horovod adds a **wait** w to each call, because its thread looks for ready gradients only every
-# millisecond, and because the ranks then have to agree on the gradients that all of them have. (On
+# millisecond, and because the ranks then have to agree on the gradients that all of them have. On
 # the kit's machine an allreduce of 1 KiB took a few microseconds with MPI alone and 1.07 ms with
-# Horovod. That call had just missed a cycle. A gradient that becomes ready at a random moment waits
-# half a cycle on average. If waits are most of C, a step can therefore even be shorter than the
-# lower bound below.) A step sends its gradients in several calls, so its communication takes, with
-# all of its bytes together,
+# Horovod, because this call had just missed a cycle. We take w = 1 ms, although a gradient that
+# becomes ready at a random moment waits only half a cycle on average. Where waits are most of the
+# communication, a step can therefore even be shorter than the lower bound below.
+#
+# A step sends its gradients in several calls. With all of its bytes together, its communication
+# takes
 #
 # $$C = \text{calls} \cdot (w + 2 \log_2 p \cdot \alpha) + 2\,\frac{p - 1}{p} \cdot \text{bytes} \cdot \beta$$
 #
@@ -624,8 +626,9 @@ predict("46.2", all_hidden=489, nothing_hidden=821, share_hidden=0.75)
 # %% [markdown]
 # ### Exercise 46.2 · From the link to the step
 # Write `bounds(alone, calls, nbytes, p, wait, alpha, beta)`. The argument `alone` is the number of
-# seconds of the step without communication, and the other arguments are those of C. Return the
-# seconds of a step: `(all hidden, nothing hidden)`.
+# seconds of the step without communication, and the other arguments are those of C. The number of
+# calls is a mean over several steps, so it can be a fraction such as 2.8. Return the seconds of a
+# step: `(all hidden, nothing hidden)`.
 #
 # For example, a step of 0.02 s alone that sends 4 MB in 2 calls on 4 ranks, with w = 1 ms, α = 10
 # µs and β = 1 ns, takes between 0.02 and 0.02808 s.
@@ -683,11 +686,13 @@ hidden = (high - rdma.step) / (high - rdma.alone)
 predict.compare("46.2", all_hidden=1e3 * low, nothing_hidden=1e3 * high, share_hidden=hidden)
 
 # %% [markdown]
-# **Explain.** Begin with VGG-16 on 16 GPUs. The link is the same in all four rows. NCCL over RDMA
-# is in the left part of its bar: the NIC (network interface card) moves the bytes while the GPU
-# computes, and three quarters of the communication is hidden. NCCL over TCP is near the right end
-# of its bar. Either hardly any communication is hidden, or TCP does not reach 25 Gb/s. The position
-# in the bar cannot distinguish these two causes.
+# **Explain.** Begin with VGG-16 on 16 GPUs. The link is the same in all four rows, and C = 2 ·
+# 15/16 · 553 MB · 0.32 ns = 332 ms, so a step takes between 489 and 489 + 332 = 821 ms. NCCL over
+# RDMA is in the left part of its bar, with 573 ms. Only 84 of its 332 ms are visible, so three
+# quarters of the communication is hidden: the NIC (network interface card) moves the bytes while
+# the GPU computes. NCCL over TCP is near the right end of its bar. Either hardly any communication
+# is hidden, or TCP does not reach 25 Gb/s. The position in the bar cannot distinguish these two
+# causes.
 #
 # The two rows with 64 GPUs come from another table of that README, with links of 40 Gb/s. There
 # NCCL over TCP is slightly beyond its bar.

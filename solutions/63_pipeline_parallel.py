@@ -128,7 +128,8 @@ plots.slider(draw_schedule, ranks=(2, 3, 4, 6, 8), micro=(1, 2, 4, 8, 16))
 # %% [markdown]
 # **Explain.** The formula follows from the text: p − 1 parts of waiting and m parts of work. Only
 # the ratio (p − 1)/m counts, so twice as many micro-batches help as much as half of p − 1. More
-# micro-batches make the bubble smaller, but it never disappears. Why not divide the batch into
+# micro-batches make the bubble smaller, but it never disappears. An idle share of 10 %, for
+# example, needs m = 9 (p − 1), which is 27 micro-batches for 4 ranks. Why not divide the batch into
 # single images, then?
 # <details><summary>Answer</summary> Small micro-batches compute less efficiently, because a matrix product with one row moves as many weights as one with a hundred rows (lab 12). In addition, a layer such as batch normalization sees only its micro-batch.</details>
 #
@@ -152,11 +153,14 @@ def most_in_flight(schedule):
 
 
 # %% [markdown]
-# With GPipe all m micro-batches are in flight before the first backward pass. (Google's own GPipe
-# therefore keeps only the input of a stage, and computes the other activations again in the
-# backward pass, as in lab 14.) **1F1B** ("one forward, one backward"; [PipeDream](@harlap2018),
-# here with a flush at the end of the step) begins each backward pass as early as possible. Rank r
-# of p does:
+# With GPipe all m micro-batches are in flight before the first backward pass, so a rank keeps the
+# activations of the whole batch, however finely it is divided. Of the 27 micro-batches that reduced
+# the bubble to 10 %, the four ranks compute at most four at any time. (Google's own GPipe keeps only
+# the input of a stage, and computes the other activations again in the backward pass, as in
+# lab 14.)
+#
+# **1F1B** ("one forward, one backward"; [PipeDream](@harlap2018), here with a flush at the end of
+# the step) begins each backward pass as early as possible. Rank r of p does:
 #
 # 1. a *warm-up* of as many F as there are ranks after it, p − 1 − r (or m, if that is less);
 # 2. then alternately one F and one B, as long as there are F left;
@@ -402,9 +406,10 @@ lab63.draw({f"Measured, 1F1B, {max(counts)} micro-batches": last}, unit="seconds
 # **Explain.** Measured and computed values should agree, with a slightly larger measured bubble.
 # Likely causes are messages, Python, and sleeps that do not all last equally long, so that other
 # ranks have to wait. Each of them occurs more often with more micro-batches. This measurement does
-# not distinguish them. The memory should agree with what you counted: m micro-batches in flight
-# against p on rank 0. Compare a rank with itself and not with others, because rank 0 keeps less for
-# each micro-batch (its input is the small images), and the last rank has two blocks.
+# not distinguish them. The memory should agree with what you counted: m = 8 micro-batches in flight
+# against p = 4 on rank 0, so GPipe keeps twice as many bytes. Compare a rank with itself and not
+# with others, because rank 0 keeps less for each micro-batch (its input is the small images), and
+# the last rank has two blocks.
 #
 # You might see a much larger bubble with a wide bar. In this case other programs keep the cores
 # busy, and a rank that has slept long enough does not continue at once.

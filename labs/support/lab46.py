@@ -96,13 +96,13 @@ def three_numbers_of_a_report(images_per_second, efficiency, share):
 def between_two_bounds(bounds):
     """The longer one of computing and communication, and their sum, on 2, 4, 8 or 16 ranks."""
     for p in (4, 2, 16, 8):
-        for alone, calls, wait in ((0.5, 4, 2e-3), (0.01, 50, 1e-3)):
+        for alone, calls, wait in ((0.5, 3.5, 2e-3), (0.01, 50, 1e-3)):
             _one_step(bounds, p, alone, calls, wait)
     _one_step(bounds, 4, 0.02, 2, 1e-3, nbytes=4 * 10**6, alpha=1e-5, beta=1e-9)
 
 
 def _one_step(
-    bounds, p: int, alone: float, calls: int, wait: float, nbytes=10**8, alpha=3e-4, beta=2e-10
+    bounds, p: int, alone: float, calls: float, wait: float, nbytes=10**8, alpha=3e-4, beta=2e-10
 ) -> None:
     messages = calls * 2 * math.log2(p) * alpha
     moving = 2 * (p - 1) / p * nbytes * beta
@@ -121,6 +121,7 @@ def _one_step(
         + communication
         + messages * (math.log(2) - 1),
         "the bytes of all calls together are nbytes": alone + communication + (calls - 1) * moving,
+        "calls can be a fraction": alone + int(calls) * (wait + messages / calls) + moving,
     }
     expect.close(
         got[1], alone + communication, f"{case}: a step with nothing hidden", rtol=1e-4, slips=slips

@@ -61,9 +61,10 @@ def seconds_of_a_bucket(exchange):
         slips = {"a node alone sums in a ring": 4 * alpha + 2 * mb * 0.15}
         one = {"gpus": 4, "per_node": 4, "network": "none"}
         _bucket(exchange, 6 * (alpha + mb / 4 * 0.15), slips, algorithm=algorithm, **one)
-    for gpus, network, beta in ((16, "TCP", 0.5), (1024, "host", 0.8)):
+    for gpus, network, beta in ((16, "TCP", 0.5), (24, "TCP", 0.5), (1024, "host", 0.8)):
         rounds = 2 * math.log2(gpus)
         slips = {
+            "log₂ p is not rounded": 2 * math.ceil(math.log2(gpus)) * alpha + 2 * mb * beta,
             "the bytes go up and down": rounds * alpha + mb * beta,
             "chunks follow one another: the bytes are not paid in each round": (
                 rounds * (alpha + mb * beta)
@@ -155,7 +156,10 @@ def _step(step, ready, exchange, mistakes, learned=None, **changes):
             "in one node there are no servers, and no way back",
             _end(computing, sent, whole, row.input),
         ),
-        "stragglers": ("stragglers are missing", _end(row.alone, sent, back, row.input)),
+        "stragglers": (
+            "stragglers are missing, or do not delay the buckets",
+            _end(row.alone, sent, back, row.input),
+        ),
         "input": ("a step is not shorter than its input", _end(computing, sent, back, 0.0)),
         "after": (
             "a node reads its images during the way back, too",

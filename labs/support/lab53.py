@@ -138,7 +138,9 @@ def by_hand() -> dict[str, tuple]:
             "5 of 8 steps are more than half",
         ),
         "Rank 1 reads 80 s longer in one of 8 steps, and computes 3 s longer in all": (
-            [step(1, **slower)] * 7 + [step(1, input=[10, 90, 10, 10], **slower)],
+            [step(1, **slower)] * 4
+            + [step(1, input=[10, 90, 10, 10], **slower)]
+            + [step(1, **slower)] * 3,
             "rank 1, slow disk",
             "the mean over all steps decides: 10 s of input, 3 s of compute",
         ),

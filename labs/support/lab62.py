@@ -69,7 +69,7 @@ def try_forward(comm, forward: Callable) -> dict:
         "output": leaving.detach().numpy(),
         "entering": tuple(entering.shape),
         "reachable": bool(entering.requires_grad) and entering.is_leaf,
-        "joined": bool(leaving.requires_grad),
+        "joined": leaving.grad_fn is not None,
         "calls": list(log.calls),
     }
 

@@ -335,6 +335,8 @@ class Work:
             raise LabError(
                 "work.backward got None for the gradient: receive it from the next rank first."
             )
+        if number not in self._under_way:
+            raise LabError(f"work.backward of micro-batch {number} comes before its work.forward.")
         inputs, outputs, _ = self._under_way.pop(number)
         outputs.backward(None if self.last else torch.as_tensor(gradient))
         return None if self.first else inputs.grad

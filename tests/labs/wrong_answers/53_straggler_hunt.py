@@ -72,6 +72,8 @@ WRONG = [
           "np.median([step[part] for step in steps], axis=0)", "The mean over all steps decides"),
     Wrong("53.3", "the parts of the first step", "np.mean([step[part] for step in steps], axis=0)",
           "steps[0][part]", "The mean over all steps decides"),
+    Wrong("53.3", "the parts of the last step", "np.mean([step[part] for step in steps], axis=0)",
+          "steps[-1][part]", "The mean over all steps decides"),
     Wrong("53.3", "the part that is relatively longest", "lab53.above(mean[part], rank))",
           "lab53.above(mean[part], rank) / np.median(mean[part]))", "4 s more than 24 is further"),
     Wrong("53.3", "above the mean of the others", "lab53.above(mean[part], rank))",

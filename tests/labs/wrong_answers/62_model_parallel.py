@@ -58,6 +58,8 @@ WRONG = [
           "what leaves the last rank"),
     Wrong("62.2", "computed without a past", "    leaving = stage(entering)",
           "    with torch.no_grad():\n        leaving = stage(entering)", "has no history"),
+    Wrong("62.2", "cut off from the stage", "    leaving = stage(entering)",
+          "    leaving = stage(entering).detach().requires_grad_()", "has no history"),
     Wrong("62.2", "every rank receives, rank 0 from rank -1", [
         "    if comm.rank == 0:\n        entering = pictures\n    else:\n" + _RECEIVE], [
         "    entering = torch.empty(len(pictures), stage[0][0].in_features)\n"

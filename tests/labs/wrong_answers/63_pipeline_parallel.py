@@ -42,6 +42,7 @@ WRONG = [
           "has F of micro-batches"),
     Wrong("63.2", "the rest is forgotten",
           '        schedule += [("B", number) for number in range(micro - warm, micro)]\n', "", "has B of micro-batches"),
+    Wrong("63.3", "F and B exchanged", 'if kind == "F":', 'if kind == "B":', "comes before its work.forward"),
     Wrong("63.3", "empties the caller's schedule", "    for kind, number in schedule:\n",
           "    while schedule:\n        kind, number = schedule.pop(0)\n", "the list `schedule` was changed"),
     Wrong("63.3", "GPipe, whatever the schedule says", "    for kind, number in schedule:",

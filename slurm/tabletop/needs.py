@@ -7,6 +7,7 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 from labkit.errors import LabError
@@ -46,10 +47,11 @@ def is_root() -> bool:
 
 
 def check_programs() -> None:
-    """LabError that names the programs that are not there, and the packages that bring them."""
-    wanted = PROGRAMS if is_root() else PROGRAMS | FOR_USERS
-    lacking = {name: packages for name, packages in wanted.items() if not program(name)}
-    if lacking:
+    """Install what is missing, where root and apt-get are at hand. LabError that names the
+    programs that are still not there, and the packages that bring them."""
+    if _lacking() and is_root() and program("apt-get"):
+        _install(sorted({debian for debian, _ in _lacking().values()}))
+    if lacking := _lacking():
         debian, fedora = (
             " ".join(sorted(set(packages))) for packages in zip(*lacking.values(), strict=True)
         )
@@ -57,6 +59,22 @@ def check_programs() -> None:
             f"The tabletop cluster needs {', '.join(lacking)}. Debian, Ubuntu: sudo apt-get install"
             f" {debian}. Fedora: sudo dnf install {fedora}."
         )
+
+
+def _lacking() -> dict[str, tuple[str, str]]:
+    """Programs that are not there, with the packages that bring them."""
+    wanted = PROGRAMS if is_root() else PROGRAMS | FOR_USERS
+    return {name: packages for name, packages in wanted.items() if not program(name)}
+
+
+def _install(packages: list[str]) -> None:
+    """apt-get install, with a fresh list of packages."""
+    print(f"Installing {' '.join(packages)} …", flush=True)
+    env = dict(os.environ, DEBIAN_FRONTEND="noninteractive")
+    for words in (["update"], ["install", "-y", "--no-install-recommends", *packages]):
+        done = subprocess.run(["apt-get", *words], env=env, capture_output=True, text=True)
+    if done.returncode:
+        sys.stderr.write(done.stderr[-1000:])
 
 
 def slurm_version() -> tuple[int, int]:

@@ -8,16 +8,6 @@ import os
 import sys
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-# As environment variables, or typed after `make`; labs/labkit/make.py reads them here.
-SETTINGS = (
-    "PYTHON",
-    "MPI_HOME",
-    "GPU_OPERATIONS",  # NCCL or MPI
-    "NCCL_HOME",
-    "CUDA_HOME",
-    "TORCH_INDEX",
-    "VERIFY",
-)
 
 
 def restart_if_old():

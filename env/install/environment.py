@@ -12,7 +12,7 @@ from pathlib import Path
 
 from env.install import debian, pythons
 from env.install.steps import Step, StepFailed
-from env.setup import SETTINGS
+from env.settings import SETTINGS
 
 ROOT = Path(__file__).resolve().parents[2]
 ENV = ROOT / "env"

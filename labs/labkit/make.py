@@ -171,7 +171,8 @@ def is_here(goal):
 def settings():
     """The names that the set-up reads in the environment, where a site's modules may have set them,
     too."""
-    return runpy.run_path(SET_UP)["SETTINGS"] if os.path.exists(SET_UP) else ()
+    file = os.path.join(ROOT, "env", "settings.py")
+    return runpy.run_path(file)["SETTINGS"] if os.path.exists(file) else ()
 
 
 def check(goals, values):

@@ -104,7 +104,9 @@ def test_an_old_python_hands_over_to_a_newer_one(checkout, tmp_path, answer, sai
     assert said.format(setup) in done.stdout + done.stderr
 
 
-@pytest.mark.parametrize("file", ["env/setup.py", "env/install/pythons.py", "labs/labkit/make.py"])
+@pytest.mark.parametrize(
+    "file", ["env/setup.py", "env/settings.py", "env/install/pythons.py", "labs/labkit/make.py"]
+)
 def test_an_old_python_can_read_what_begins(file):
     ast.parse((ROOT / file).read_text(encoding="utf-8"), feature_version=(3, 6))  # of RHEL 8
 

@@ -46,9 +46,8 @@ def checkout(tmp_path) -> Path:
 def put_set_up(checkout: Path, does: str) -> None:
     """A set-up that knows two settings, and does this when it is run."""
     (checkout / "env").mkdir()
-    (checkout / "env" / "setup.py").write_text(
-        f"import os\nSETTINGS = ('PYTHON', 'MPI_HOME')\nif __name__ == '__main__':\n    {does}\n"
-    )
+    (checkout / "env" / "settings.py").write_text("SETTINGS = ('PYTHON', 'MPI_HOME')\n")
+    (checkout / "env" / "setup.py").write_text(f"import os\n{does}\n")
 
 
 def typed(checkout: Path, *words: str, **environ: str) -> subprocess.CompletedProcess:

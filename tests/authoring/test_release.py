@@ -86,6 +86,12 @@ def test_an_archive_without_git_gives_learners_the_same(committed, learners, tmp
     assert names_in(tmp_path / "again") == names_in(learners)
 
 
+def test_a_checkout_without_a_commit_is_said(tmp_path):
+    git(tmp_path, "init", "-q")
+    with pytest.raises(LabError, match="git could not read the labs' files: fatal: "):
+        edition.unpack(tmp_path, tmp_path / "learners")
+
+
 ANSWER = "def f(a):\n  both = numbers\n\n  both = add(both, both)\n  return both\n"
 STUB = 'raise NotImplementedError("exercise 91.1: Add")'
 

@@ -200,7 +200,8 @@ def _plot(lab: Lab, notebooks: Path, words: str, end: int) -> Figure | None:
         if drawn:
             address = f"data:image/png;base64,{drawn[-1]}".replace("\n", "")
             said = [cell.source.partition(_EXPLAIN)[2] for cell in lab.cells[place:]]
-            return Figure(address, "Plot", plain(next(filter(None, said), "")))
+            first = _HEADING.split(next(filter(None, said), ""))[0]
+            return Figure(address, "Plot", plain(first))
     return None
 
 

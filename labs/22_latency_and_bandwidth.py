@@ -532,9 +532,10 @@ print(virtual.machine("here").name)
 # ### Going further (optional)
 # **Is this bandwidth normal?** In the issue tracker of nccl-tests, users ask this question more
 # often than any other. This lab has all that an answer needs: a call takes a latency and the time
-# of the bytes that must pass the link, and the rate of the link is known. `make verdict
-# FILE=out.txt` reads the output of nccl-tests, of the OSU benchmarks or of `mpi4py.bench`, or
-# records of this kit, and compares it with the machine or the link that you name, for example
+# of the bytes that must pass the link, and the rate of the link is known.
+# `make verdict FILE=out.txt` reads the output of nccl-tests, of the OSU benchmarks or of
+# `mpi4py.bench`, or records of this kit, and compares it with the machine or the link that you
+# name, for example
 # `MACHINE=h100_ndr` or `LINK=25GB/s`. It prints the bandwidths of each size beside the bound, and a
 # verdict with its confidence. The next cell asks for a verdict on the allreduce that you measured,
 # and the link is the one of your ping-pong.

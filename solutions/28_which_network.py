@@ -334,8 +334,8 @@ predict.right("28.2", network=largest, kilobytes=balances[largest])
 # some megabytes. 100 GbE is second because of the high latency of TCP.
 #
 # For this reason PyTorch's DDP (DistributedDataParallel) and [Horovod](@horovod) combine gradients
-# into longer messages (labs 32 and 44). By default DDP's have 25 MiB, which is above the balance of
-# all nine networks.
+# into longer messages (labs 32 and 44). By default all of DDP's messages but the first have 25 MiB,
+# which is above the balance of all nine networks.
 #
 # ## 3. How many NICs?
 # A node can have several NICs. A DGX H100 has eight GPUs and eight NICs of 400 Gb/s.

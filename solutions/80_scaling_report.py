@@ -116,10 +116,12 @@ check("80.1", predict_step)
 
 # %% [markdown]
 # ### Predict
-# Your function now predicts every run. The next cell prints the predictions in ms. Which efficiency
-# do *you* expect at the largest number p of ranks? Give a fraction of 1: t(1) / (p · t(p)) in
-# strong scaling, and t(1) / t(p) in weak scaling. You can take the model's value, or a lower value
-# if you think that the model leaves something out.
+# Your function now predicts every run. The next cell prints the predictions in ms. Which answer to
+# our question do *you* expect, as a number of ranks? The efficiency in strong scaling is t(1) / (p
+# · t(p)) on p ranks, and it pays as long as this is at least `enough`. Which efficiency do you
+# expect at the largest number of ranks, in strong scaling and in weak scaling, where it is t(1) /
+# t(p)? Give fractions of 1. You can take the model's values, or lower values if you think that the
+# model leaves something out.
 
 # %%
 predicted = {}
@@ -132,6 +134,7 @@ for kind in ("strong", "weak"):
         print(f"{kind:6} {ranks:3} ranks: {1e3 * predicted[kind, ranks]:8.1f} ms a step, predicted")
 
 # %%
+predict("80.1", pays_up_to=...)  # so many ranks
 predict("80.1", efficiency_strong=..., efficiency_weak=...)  # at the largest number of ranks
 
 # %% [markdown]
@@ -225,9 +228,11 @@ strong = {ranks: run["samples"] for ranks, run in study.runs["strong"].items()}
 plots.scaling(strong, title="Strong: the curve bends when the allreduce takes its share")
 plots.efficiency(weak, weak=True, title="Weak: each rank keeps its work, and its efficiency")
 last = max(strong)
-useful = scaling.efficiency(strong)[last]
 predict.compare(
-    "80.1", efficiency_strong=useful, efficiency_weak=scaling.efficiency(weak, weak=True)[last]
+    "80.1",
+    pays_up_to=lab80.all_of(study)["answer_strong"].value,
+    efficiency_strong=scaling.efficiency(strong)[last],
+    efficiency_weak=scaling.efficiency(weak, weak=True)[last],
 )
 
 # %% [markdown]

@@ -43,7 +43,7 @@ _LABS = re.compile(
 )
 _NAME = re.compile(r"(?<![\w.,+−–/*^])[^\W\d_][^\W_]*(?:[-_.][^\W_]+)*")
 _NUMBER = re.compile(
-    rf"(?:[+\-−–]|[^\W\d_]+)?\d(?:[\d., ]*\d)?(?:[eE][+-]?\d+)?(?:\s*(?:{_UNITS})(?!\w)|\w+)?"
+    rf"(?:[^\W\d_]+-?|[+\-−–])?\d(?:[\d., ]*\d)?(?:[eE][+-]?\d+)?(?:\s*(?:{_UNITS})(?!\w)|\w+)?"
     r"(?:\s*/\s*s\b| per \w+| an? (?:second|minute|hour|day))?"
 )
 _BEFORE = re.compile(rf"([\w+\-−–/*^×·.,~≈=<>]|\bminus |[-−–/*×·÷] )({MARK})")

@@ -97,7 +97,8 @@ def test_what_records_say_may_be_said(study, words):
         ("It is ½ of the ideal.", "“1” is supported by no record"),
         (f"It is {chr(0xF0000)}7 of it.", "“7” is supported by no record"),
         # Names and counts that are none
-        ("The efficiency-97 was reached.", "“-97” is supported by no record"),
+        ("The efficiency-97 was reached.", "“efficiency-97” is supported by no record"),
+        ("A VGG-19 was trained.", "“VGG-19” is supported by no record. As a name it is unknown"),
         ("It took ms12 on H100.", "“H100” is supported by no record"),
         ("By lab 50 % is lost.", "“50 %” is supported by no record"),
         ("We trained 64 images a second.", "“64 images a second” is supported by no record"),

@@ -75,6 +75,18 @@ patience = 90  # seconds after which a check calls the ranks stuck
 # 41.2, which `make solve LAB=41 EX=41.1` and the same command with `EX=41.2` write into your
 # notebook.*
 #
+# ## Five additions, in two styles
+# In [lab 40](40_horovod_pytorch.ipynb) a script for many ranks needed five additions. This lab makes the same five in both
+# styles:
+#
+# | addition | in a loop with `GradientTape` | in Keras' `fit` |
+# |---|---|---|
+# | a device for each rank | `begin` (exercise 41.1) | the same |
+# | images for each rank | `my_part` (41.1) | the same |
+# | an equal start | `begin_equal` (41.2) | a callback (41.4), which comes late, or `begin_equal` |
+# | averaged gradients | a tape around the tape (41.3) | an optimizer around the optimizer (41.4) |
+# | one report, one file | an allreduce of the losses; rank 0 saves | a second callback; rank 0 saves |
+#
 # ## The training step for one process
 # This is the training step of [lab 11](11_same_net_in_tensorflow.ipynb): `make_step(net, optimizer)` returns a function that takes one
 # step.
@@ -189,11 +201,16 @@ check("41.1", begin, my_part)
 # from a file.
 #
 # There is a trap. A Keras optimizer creates its momentum only in its first step, with one variable
-# for each array of weights, here 6. A new optimizer has 2 variables, the number of its steps and
-# the [learning rate](../labs/GLOSSARY.md#learning-rate). After rank 0 has read a file, its optimizer has 8. Rank 0 would then send 8
-# variables while the other ranks expect 2, and all would wait forever.
-# `optimizer.build(net.trainable_variables)` creates the missing variables, and does not change an
-# optimizer that already has them. 3 lines. *(beginner)*
+# for each array of weights, here 6:
+#
+# | optimizer | its variables |
+# |---|---|
+# | new, on every rank | 2: the number of its steps, and the learning rate |
+# | after its first step, or on rank 0 after reading a file | 8: these two and 6 of momentum |
+#
+# If rank 0 has read a file, it would send 8 variables while the other ranks expect 2, and all would
+# wait forever. `optimizer.build(net.trainable_variables)` creates the missing variables, and does
+# not change an optimizer that already has them. 3 lines. *(beginner)*
 #
 # <details><summary>Hint 1: in which order?</summary>
 #
@@ -232,7 +249,7 @@ check("41.2", begin_equal)
 #
 # For all ranks:
 #
-# - The learning rate belongs to the *global* batch, so multiply it by the number of ranks,
+# - The [learning rate](../labs/GLOSSARY.md#learning-rate) belongs to the *global* batch, so multiply it by the number of ranks,
 #   `hvd.size()`. Use plain SGD without momentum.
 # - Before the first step, all ranks get the variables of rank 0: `begin_equal(net, optimizer)`.
 # - Each step applies the mean gradients.
@@ -527,10 +544,11 @@ predict("41.4", megabytes=..., times_one_rank=...)  # two numbers
 # | *side by side* | all ranks, each for itself | none |
 # | *together* | all ranks | of all gradients |
 #
-# The first two are the controls. Every kind takes as long as its slowest rank. Between *alone* and
-# *side by side*, a rank loses speed because the other ranks use caches and memory, and because the
-# slowest rank determines the time. Between *side by side* and *together*, it loses the time of the
-# [allreduce](../labs/GLOSSARY.md#allreduce).
+# The first two are the controls. Every kind takes as long as its slowest rank. The share of its own
+# speed that a rank keeps is the time of *alone* divided by the time of *together*, and p ranks
+# train p times this share as many images per second as one. Between *alone* and *side by side*, a
+# rank loses speed because the other ranks use caches and memory, and because the slowest rank
+# determines the time. Between *side by side* and *together*, it loses the time of the [allreduce](../labs/GLOSSARY.md#allreduce).
 #
 # This takes about a minute on two cores, mostly before the first step, because TensorFlow converts
 # 175 layers and their gradients to a graph, once with Horovod and once without.

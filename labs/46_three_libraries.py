@@ -22,7 +22,7 @@
 #
 # *From the gradient to the wire. This lab exchanges the library in the third row.*
 #
-# Needs: horovod, torch · Ranks: 2 · Minutes: 70 · Level: intermediate · Before: 40, 42, 50
+# Needs: horovod, torch · Ranks: 2 · Minutes: 60 · Level: intermediate · Before: 40, 42, 50
 
 # %%
 import math

@@ -66,7 +66,7 @@ def test_a_wheel_installed_elsewhere_imports_every_module(tmp_path):
     assert (site / "support/lab43_logs/duplicate_gpu.log").exists()
     assert (site / "support/lab52.csv").exists()
     assert (site / "support/lab64_vtrain/LICENSE").exists()
-    assert (site / "authoring/template/66_my_topic.py").exists()
+    assert (site / "authoring/template/81_my_topic.py").exists()
     assert (site / "support/lab65_scripts/torch_ddp.py").exists()
     assert (site / "authoring/tour/tour.html.j2").exists()
     assert (site / "classroom/board.html.j2").exists()

@@ -7,12 +7,10 @@ the labs are read from labs/, where a checkout has them in solutions/.
 
 from __future__ import annotations
 
-import io
 import json
 import os
 import re
 import subprocess
-import tarfile
 import tempfile
 from collections.abc import Collection
 from pathlib import Path
@@ -84,8 +82,8 @@ def unpack(root: Path, target: Path, left_out: Collection[str] = LEFT_OUT) -> No
             tree = _said(*git, "write-tree").decode().strip()
         without = [f":(exclude){path}" for path in left_out]
         packed = _said(*git, "archive", "--format=tar", tree, "--", ".", *without)
-    with tarfile.open(fileobj=io.BytesIO(packed)) as archive:
-        archive.extractall(target, filter="data")
+    # Debian 12's own Python has no safe filter for tarfile.
+    subprocess.run(["tar", "-x", "-C", target], input=packed, check=True)
 
 
 def _said(*command: str) -> bytes:

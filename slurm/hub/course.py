@@ -15,13 +15,8 @@ from labkit import edition, paths
 from labkit.errors import LabError
 
 BRANCH = "main"
-# What a learner works with. Solutions stay behind; the reference results are among what labs show.
-PARTS = (
-    *("labs", "notebooks", "slurm", "solutions/results", "pyproject.toml", "Makefile"),
-    *("README.md", "AGENTS.md", "CONTRIBUTING.md", "CHANGELOG.md", "LICENSE", "NOTICE", "docs"),
-    *(".gitignore", ".github/pictures"),
-)
-_NOT = ("labs/authoring/template", "slurm/hub")
+# Learners on the hub have the environment that is shared.
+LEFT_OUT = (*edition.LEFT_OUT, "env")
 
 
 def publish(state: Path) -> Path:
@@ -43,7 +38,7 @@ def publish(state: Path) -> Path:
     for entry in work.iterdir():
         if entry.name != ".git":
             shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
-    _put(root, work)
+    edition.unpack(root, work, LEFT_OUT)
     said = edition.Edition(
         edition.LEARNERS, edition.version(root) or "", edition.revision(root) or ""
     )
@@ -59,20 +54,7 @@ def publish(state: Path) -> Path:
     return bundle
 
 
-def _put(root: Path, work: Path) -> None:
-    """The learners' files into the folder: as committed, or of an archive as they lie there."""
-    parts = [part for part in PARTS if (root / part).exists()]
-    if (root / ".git").exists():
-        packed = _git(root, "archive", "--format=tar", "HEAD", *parts, binary=True)
-    else:
-        tar = ["tar", "-c", "--exclude=__pycache__", "-C", root, *parts]
-        packed = subprocess.run(tar, stdout=subprocess.PIPE, check=True).stdout
-    subprocess.run(["tar", "-x", "-C", work], input=packed, check=True)
-    for folder in _NOT:
-        shutil.rmtree(work / folder, ignore_errors=True)
-
-
-def _git(folder: Path, *arguments: str, binary: bool = False):
+def _git(folder: Path, *arguments: str) -> str:
     """What git printed. It knows nothing of the user's own settings. LabError when it fails."""
     env = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
     env |= {"GIT_CONFIG_GLOBAL": os.devnull, "LC_ALL": "C"}
@@ -89,4 +71,4 @@ def _git(folder: Path, *arguments: str, binary: bool = False):
             f"git {arguments[0]} failed in {paths.shown(folder)}:"
             f" {' '.join(reason) or 'no message'}"
         )
-    return done.stdout if binary else done.stdout.decode(errors="replace")
+    return done.stdout.decode(errors="replace")

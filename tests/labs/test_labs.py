@@ -113,3 +113,21 @@ def test_names_in_hints_exist_in_the_answer(stem):
 @pytest.mark.parametrize("stem", SCRIPTS)
 def test_solved_script_runs_on_its_ranks(stem, tmp_path):
     solved_runs.assert_solved(stem, tmp_path)
+
+
+@pytest.mark.slow
+def test_papermill_runs_a_lab_with_other_parameters(tmp_path):
+    import papermill
+
+    solved, executed = tmp_path / "solved.ipynb", tmp_path / "executed.ipynb"
+    solved.write_text(generate.solved_notebook(load("02_why_parallel")), encoding="utf-8")
+    book = papermill.execute_notebook(
+        solved,
+        executed,
+        solved_runs.small("02_why_parallel"),
+        cwd=ROOT / "notebooks",
+        kernel_name="python3",
+        progress_bar=False,
+    )
+    cells = [cell for cell in book.cells if cell.cell_type == "code"]
+    solved_runs.assert_each_check_passed_once("02_why_parallel", visit.printed(cells))

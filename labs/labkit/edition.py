@@ -82,6 +82,7 @@ def unpack(root: Path, target: Path, left_out: Collection[str] = LEFT_OUT) -> No
             tree = _said(*git, "write-tree").decode().strip()
         without = [f":(exclude){path}" for path in left_out]
         packed = _said(*git, "archive", "--format=tar", tree, "--", ".", *without)
+    target.mkdir(parents=True, exist_ok=True)
     # Debian 12's own Python has no safe filter for tarfile.
     subprocess.run(["tar", "-x", "-C", target], input=packed, check=True)
 

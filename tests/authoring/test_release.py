@@ -153,6 +153,7 @@ def unpacked(target: Path, folder: Path) -> Path:
         assert {(entry.uid, entry.gid, entry.uname, entry.gname) for entry in tar} == {
             (0, 0, "", "")
         }
+    folder.mkdir(parents=True, exist_ok=True)
     subprocess.run(["tar", "-xf", target, "-C", folder], check=True)
     return folder / target.name.removesuffix(".tar.gz")
 

@@ -60,6 +60,8 @@ def _table(entries: list[dict]) -> str:
         for entry in entries[:_ROWS]
     ]
     frame = pandas.DataFrame(rows).filter(regex=f"^(?!({_LEFT_OUT})$)")
+    if set(frame.get("ranks", ())) == {"1"}:
+        del frame["ranks"]  # that of the notebook, which starts the lab's ranks
     more = len(entries) - len(rows)
     page = frame.to_html(index=False, border=0, justify="left", na_rep="")
     return page + (f"<p>… and {more} more.</p>" if more else "")

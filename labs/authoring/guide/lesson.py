@@ -25,6 +25,7 @@ _EXPLAIN = "**Explain.**"
 _HEADING = re.compile(r"^#{2,3} ", re.MULTILINE)
 _NUMBERED = re.compile(r"^#+ +(?:\d+\. )?")  # "### 1. Sums"
 _DETAILS = re.compile(r"<details>\s*<summary>(.*?)</summary>(.*?)</details>", re.DOTALL)
+_TITLE = re.compile(r'title="([^"]+)"')
 _LEVEL = re.compile(r"\*\((" + "|".join(LEVELS) + r")\)\*")
 # "(1) add, (2, for those who have time) scale, and (3) stop" becomes a list.
 _ABLE = re.compile(r"[,;]?(?: and)? \((\d+)(?:, ([^)]*))?\) ")
@@ -138,7 +139,7 @@ def read(lab: Lab, content: Mapping, report: Path) -> Lesson:
     )
 
 
-def first_sentences(text: str, count: int = 2) -> str:
+def first_sentences(text: str, count: int = 3) -> str:
     """The first sentences of the first paragraph of prose; "" where there is none."""
     for paragraph in plain(text).split("\n\n"):
         joined = " ".join(paragraph.split())
@@ -201,7 +202,8 @@ def _plot(lab: Lab, notebooks: Path, words: str, end: int) -> Figure | None:
             address = f"data:image/png;base64,{drawn[-1]}".replace("\n", "")
             said = [cell.source.partition(_EXPLAIN)[2] for cell in lab.cells[place:]]
             first = _HEADING.split(next(filter(None, said), ""))[0]
-            return Figure(address, "Plot", plain(first))
+            title = _TITLE.search(lab.cells[place].source)
+            return Figure(address, title[1] if title else "Plot", plain(first))
     return None
 
 

@@ -59,6 +59,11 @@ class Timetable:
         return sorted({lesson.lab.header.number for lesson in [*self.beforehand, *told]})
 
     @property
+    def exercises(self) -> list[str]:
+        """The numbers of the exercises that are chosen from their labs."""
+        return [task.number for day in self.days for slot in day for task in slot.tasks]
+
+    @property
     def needs(self) -> list[str]:
         """What the machines need for it."""
         needs = [need for lesson in self.worked for need in lesson.lab.header.needs]

@@ -34,7 +34,7 @@ IN_THE_GUIDE = (
     '<img alt="Two numbers become one sum" src="data:image/svg+xml;base64,',
     "A sum, as <code>add</code> does it.",
     "Add them up, as lab 90 does.",
-    "If there is time for one: <b>91.2</b>.",
+    "If there is time for one exercise of this lab: <b>91.2</b>.",
     "<code>make solve LAB=91 EX=91.1</code>",
     "<p>Type <code>make hub</code>.</p>",
     "takes &lt;away&gt;",

@@ -51,7 +51,7 @@ mvapich2: ## MVAPICH2 2.3.7 beside this MPI, from source [SOURCE=file] [DEVICE=n
 ##@ To teach
 hub: ## JupyterHub for a class, on the tabletop: make hub [LEARNERS=40] [NAMES="ada grace"] [SITE=x] [PLAIN=1] [PORT=8000]
 hub-status: ## does it answer, and where is its log?
-hub-stop: ## end it, all notebook servers and their jobs
+hub-stop: ## end it and all notebook servers; batch jobs of learners go on
 hub-forget: ## as root: remove the users that it has made, with their homes
 board: ## where the class is stuck, of those who share: make board DIR=folder [HTML=page.html] [CSV=scores.csv] [HIDDEN=1] [WATCH=1] [NEW=1]
 guide: ## the instructor's guide: guide/index.html, offline; slides of each lab [TRACK=half_day] [LEARNERS=40]

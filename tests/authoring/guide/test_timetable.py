@@ -68,6 +68,13 @@ def test_the_hands_on_of_its_page_is_that_of_the_timetable(lessons):
         assert slot.lessons[0].must_do[0] == task
 
 
+def test_the_half_day_of_its_page_is_that_of_the_timetable(lessons):
+    page = (paths.root() / "docs" / "TRACKS.md").read_text(encoding="utf-8")
+    (row,) = re.findall(r"^\| half a day .*$", page, re.MULTILINE)
+    table = next(table for table in timetable.plan(CONTENT, lessons) if table.key == "half_day")
+    assert re.findall(r"\d\d\.\d", row) == table.exercises
+
+
 def swapped(slots: list, first: str, second: str) -> None:
     """Two labs of a day change places."""
     one, two = (

@@ -251,7 +251,7 @@ def of_authors() -> Iterable[Case]:
         yield module("authoring", "guide", "--learners", count, names="learner")
     for folder in ("{files}/none", "{files}/good.json"):
         yield module("authoring", "guide", "--report", folder, names="report")
-        yield module("authoring", "guide", "--homes", folder, names="homes|none|good.json")
+        yield module("authoring", "guide", "--track", folder, names="timetable")
     yield module("authoring", "guide", "--out", "{files}/good.json/x", names="good.json")
     yield module("authoring", "release", names="git|commit|checkout")  # a copy, and no checkout
     yield module(

@@ -38,7 +38,11 @@ def main(arguments: list[str] | None = None) -> int:
 
 def _guide(options: argparse.Namespace) -> int:
     root = paths.root()
+    if options.learners < 1:
+        raise LabError(f"A class has one learner or more; {options.learners} makes no guide.")
     report = options.report or root / "report"
+    if options.report and not (report / tour.MARK).exists():
+        raise LabError(f"{report} holds no report. `make tour` writes one, to report/.")
     content = timetable.read()
     read = [lesson.read(generate.load(stem, root), content, report) for stem in labfile.stems(root)]
     tables = timetable.plan(content, {each.lab.header.number: each for each in read})

@@ -130,6 +130,8 @@ def _tour(options: argparse.Namespace) -> int:
     root = paths.root()
     small = options.small
     chosen = [labfile.find(lab.strip(), root) for lab in options.labs.split(",") if lab.strip()]
+    if options.labs and not chosen:
+        raise LabError(f"LABS={options.labs} names no lab: give numbers, such as LABS=10,20.")
     stems = chosen or labfile.stems(root)
     out = fresh_folder(options.out or root / "report")
     at_size = " at test size" if small else ""

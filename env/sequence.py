@@ -246,6 +246,11 @@ def set_up(options: argparse.Namespace) -> None:
         stamp = None if options.again else already(key)
         if stamp:
             print(f"already set up ({in_use(stamp)})")
+        elif VENV.is_symlink():
+            raise StepFailed(
+                f".venv is a link to {VENV.resolve()}, the environment of another checkout",
+                "Remove the link (rm .venv): the set-up makes an environment for this checkout.",
+            )
         else:
             begun = time.monotonic()
             result = Setup(chosen, options.lab_first).run() | {"key": key}

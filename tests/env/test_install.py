@@ -261,6 +261,17 @@ def test_a_bad_requirement(checkout, set_up):
     assert "Traceback" not in done.stderr
 
 
+def test_another_checkouts_environment_is_left_alone(checkout, set_up, tmp_path):
+    theirs = tmp_path / "theirs"
+    theirs.mkdir()
+    (checkout / ".venv").symlink_to(theirs)
+    done = set_up(PYTHON=sys.executable)
+    assert done.returncode == 1
+    assert ".venv is a link to " in done.stderr
+    assert "cure: Remove the link" in done.stderr
+    assert not list(theirs.iterdir())
+
+
 @pytest.mark.slow
 def test_pip_offers_a_pytorch_without_cuda(checkout, set_up, tmp_path):
     """GPU_OPERATIONS=NCCL with a toolkit and packages of a few bytes; the real one takes

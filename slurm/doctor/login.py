@@ -21,6 +21,7 @@ from slurm.doctor.findings import OK, WRONG, Finding
 # Slurm's words for a job that has not ended.
 WAITING = ("PENDING", "CONFIGURING", "REQUEUED", "REQUEUE_HOLD", "RESV_DEL_HOLD", "SPECIAL_EXIT")
 _RUNNING = ("RUNNING", "COMPLETING", "SUSPENDED", "STAGE_OUT", "SIGNALING", "STOPPED", "RESIZING")
+JOB_SECONDS = 300  # the longest that a job runs, whose own limit is three minutes at most
 FILE_SECONDS = 15  # until a file from a node is seen here: network file systems cache
 # A pattern in Slurm's refusal, and what to do.
 _CURES = {
@@ -114,13 +115,16 @@ def try_out(client: slurm.Client, options: list[str], folder: Path, patience: fl
     """Submit the job, wait, read `folder`. Whatever ends this before the job, the job is
     cancelled.
 
-    patience: seconds without a start. Once it runs, its own time limit ends it.
+    patience: seconds without a start. Once it runs, its own time limit ends it, or JOB_SECONDS
+    where Slurm no longer answers.
     """
     number = client.submit(*options, f"--output={folder}/job.out", "slurm/doctor.sh", str(folder))
     deadline = time.monotonic() + patience
     state, reason = "PENDING", ""
     try:
-        while state in _RUNNING or (state in WAITING and time.monotonic() < deadline):
+        while state in (*WAITING, *_RUNNING):
+            if time.monotonic() > deadline + (JOB_SECONDS if state in _RUNNING else 0):
+                break
             time.sleep(1)
             with contextlib.suppress(slurm.NoAnswer):  # it may answer a moment later
                 fields = client.job(number)

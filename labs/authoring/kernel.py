@@ -50,6 +50,10 @@ def run(
         kernel_name="python3",
         resources={"metadata": {"path": str(root / "notebooks")}},
     )
+    # A cell with sliders does not end at times, if nbclient answers as the front end that holds
+    # their output: it sends on the socket on which it waits for the kernel's reply, and ZeroMQ
+    # then may not wake it for a reply that is there already. The output goes to the cell instead.
+    client.widget_registry = {}
     folders = [str(root / "labs"), str(root), os.environ.get("PYTHONPATH", "")]
     env = {**os.environ, **env, "PYTHONPATH": os.pathsep.join(filter(None, folders))}
     end = time.monotonic() + seconds

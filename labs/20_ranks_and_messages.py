@@ -64,7 +64,7 @@ sizes = (8, 64, 512, 4096, 32768, 262144, 2097152, 8388608)  # bytes per message
 # dtype, which `Recv` then fills.
 #
 # `launch.run(function, ranks=4)` starts four processes, runs `function(comm)` in each of them, and
-# returns the list of their four results. Lines that a rank prints appear after the rank's number,
+# returns the list of their four results. Lines that a rank prints begin with the rank's number,
 # for example `[1] hello`. Messages from one rank to another arrive in the order in which they were
 # sent, as the next cell shows:
 
@@ -170,10 +170,10 @@ predict.compare("20.2", **ended)
 # rank waits.
 #
 # The reason is that MPI has two protocols for sending. It copies a short message into an internal
-# buffer for the receiver, and `Send` returns immediately, which is called *eager*. A long message
-# stays with the sender until the receiver asks for it, and `Send` does not return before that,
-# which is called *rendezvous*. With a million values both ranks wait in `Send`, so neither of them
-# reaches the `Recv` for which the other one waits.
+# buffer for the receiver, and `Send` returns immediately. This mode is called *eager*. A long
+# message stays with the sender until the receiver asks for it, and `Send` does not return before
+# that, which is called *rendezvous*. With a million values both ranks wait in `Send`, so neither of
+# them reaches the `Recv` for which the other one waits.
 #
 # A program that relies on eager messages passes the small test and hangs with the real model. There
 # are two ways to fix it. One is an *order*, in which half of the ranks receive first. The other is
@@ -190,7 +190,7 @@ predict.compare("20.2", **ended)
 #
 # <details><summary>Hint 1: which fix?</summary>
 #
-# `Sendrecv` needs no order, and a rank can even send to itself with it.
+# `Sendrecv` needs no order, and with it a rank can even send to itself.
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
@@ -304,7 +304,7 @@ check("20.3", blur)
 
 # %% [markdown]
 # ### Measure: what does overlap gain?
-# In this measurement rank 1 comes late, because it sleeps for as long as rank 0 needs to compute.
+# In this measurement rank 1 is late, because it sleeps for as long as rank 0 needs to compute.
 # Rank 0 blurs a large strip in two ways: with your `blur`, and with `blur_late`, which differs in
 # one point: it exchanges its halos first, with blocking calls. As a control, rank 0 also runs
 # without any neighbor.
@@ -367,8 +367,8 @@ predict.compare("20.3", blocking=blocking / alone, yours=yours / alone)
 # units. Your blur computes while it waits, and should take hardly more than the control. This is
 # the purpose of non-blocking calls: they hide *waiting*. If the distributions are wide and your
 # blur lies between 1 and 2 units, other programs most likely keep the cores busy, so run the cell
-# again. If your blur always takes about 2 units, this MPI probably sends a row of 5,120 bytes with rendezvous,
-# so the message might move only when rank 1 waits for it.
+# again. If your blur always takes about 2 units, this MPI probably sends a row of 5,120 bytes with
+# rendezvous, so the message might move only when rank 1 waits for it.
 #
 # Does overlap also hide the time that it takes to *move* a long message?
 # <details><summary>Answer</summary> Only if something other than your core moves it. A network
@@ -432,8 +432,8 @@ predict.compare("20.3", short_us=short * 1e6, long_GB_per_s=sizes[-1] / long / 1
 #
 # Between two machines a message might have a latency of 2 µs and a bandwidth of 12 GB/s. Which of
 # the two numbers matters for a message of 8 bytes, and which for a [gradient](../labs/GLOSSARY.md#gradient) of 100 MB?
-# <details><summary>Answer</summary> The 8 bytes take 2 µs, nearly all of it latency. The bytes of
-# 100 MB take 8,300 µs, so the latency of 2 µs does not matter.</details>
+# <details><summary>Answer</summary> The 8 bytes take 2 µs, nearly all of it latency. Transferring
+# 100 MB takes 8,300 µs, so the latency of 2 µs does not matter.</details>
 #
 # ### What you take away
 # - All ranks run the same program. `comm.rank` decides what each of them does, and only messages

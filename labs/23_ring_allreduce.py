@@ -78,7 +78,7 @@ patience = 20  # seconds after which a check calls a program on real ranks stuck
 #
 # The table follows four ranks through this half. Their vectors have four values each, so that a
 # chunk is a single value. Each rank's values have their own decimal digit, so a sum shows which
-# ranks have contributed to it. The sums that have just been computed are bold.
+# ranks have contributed to it. The sums that have just been computed are in bold.
 #
 # | | rank 0 | rank 1 | rank 2 | rank 3 |
 # |---|---|---|---|---|
@@ -258,7 +258,7 @@ print(f"{run.time:.4f} s with additions at 4 GB/s, {free.time:.4f} s if they tak
 #
 # In the reduce-scatter a rank has to add a chunk before it can send it on, and the marks after the
 # first three steps show these additions. In the allgather there is nothing to add, so each rank
-# sends on the values that it received. The control is therefore shorter by exactly three additions
+# forwards the values that it received. The control is therefore shorter by exactly three additions
 # of 25 MB at 4 GB/s, which take 0.0188 s.
 # </details>
 #
@@ -339,8 +339,8 @@ plots.lines(seconds, xlabel="ranks", ylabel="time (s)", title=title, logx=True, 
 # because its link has to transfer every vector.
 #
 # ## Where a ring is the wrong choice
-# These vectors were long, so that their number of bytes determined the time. For short vectors the
-# time depends almost only on α, and the ring pays α 2(p − 1) times. The tree pays it only 2L times,
+# These vectors were long, so their size in bytes determined the time. For short vectors the time
+# depends almost entirely on α, which the ring pays 2(p − 1) times. The tree pays it only 2L times,
 # which is far less on many ranks, but each of its messages is a whole vector. The tree should
 # therefore be faster for short vectors and the ring for long ones, and we want to know at which
 # length their order changes.
@@ -404,7 +404,7 @@ check("23.4", ring_wins_from)
 # Both algorithms now run on 64 nodes of the machine model `k80_edr`, whose nodes have K80 GPUs and
 # are connected by EDR (Enhanced Data Rate) InfiniBand at 11 GB/s. The plot shows the **bus
 # bandwidth**, which is the number of bytes that a ring has to send, 2n(p − 1)/p, divided by the
-# time. Higher is faster, and the ring's curve can rise at most to the 11 GB/s of the links.
+# time. Higher is faster, and the ring's curve can rise to at most the 11 GB/s of the links.
 #
 # In this model a message above 12 KiB waits until its receiver is ready (*[rendezvous](../labs/GLOSSARY.md#rendezvous)*, [lab 20](20_ranks_and_messages.ipynb)),
 # which costs two more latencies. As a control, both algorithms also run without rendezvous.

@@ -119,7 +119,7 @@ predict("31.2", one_server=..., ring=..., percent_on_fullest=...)
 # %% [markdown]
 # ### Measure: who waits for whom?
 # We run one step with one server and 4 workers on the [virtual cluster](../labs/GLOSSARY.md#virtual-cluster), the simulator of [lab 23](23_ring_allreduce.ipynb). The
-# vectors count as long as those of VGG-16.
+# vectors are treated as being as long as those of VGG-16.
 
 # %%
 zeros = np.zeros(4096, np.float32)
@@ -324,9 +324,9 @@ predict.compare("31.2", **last, percent_on_fullest=100 * max(dealt(vgg)) / sum(v
 # - The README does not say how many servers there were. We assume 16, one for each machine, but
 #   this is a guess.
 # - Each of our 64 workers has its own link, while in the benchmark four GPUs shared one. This makes
-#   no difference as long as the links of the servers are the slowest part, and they are. Four
-#   gradients leave a machine through its link in the time in which the fullest of the 16 servers
-#   receives at least a 16th of 64 gradients, which is four gradients or more.
+#   no difference as long as the links of the servers are the slowest part, and they are. In the
+#   time in which a machine sends four gradients, the fullest of the 16 servers must receive at
+#   least 64/16 = 4 gradients.
 
 # %%
 # images/s: one GPU; 64 GPUs with servers (variables on CPU, on GPU), with Horovod and NCCL
@@ -409,7 +409,7 @@ plots.compare(ours, published, unit="seconds a step", title=title, names=("our l
 #
 # The next cell measures the messages of a step on real ranks, with one server including its update,
 # with the ring of [lab 23](23_ring_allreduce.ipynb), and with MPI's own allreduce. In the ring all ranks are workers, while
-# the server has one worker fewer.
+# the server has one fewer worker.
 
 # %%
 def real_times(comm):

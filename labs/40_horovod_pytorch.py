@@ -143,7 +143,7 @@ print(f"one process, {whole_batch} images per step: loss from {alone[0]:.3f} to 
 # ### Exercise 40.1 · Begin: your GPU, your images
 # Write the two functions that make the ranks different from each other.
 #
-# **`begin(gpus)`** is the first call of each rank. The argument `gpus` is the number of GPUs of the
+# **`begin(gpus)`** is the first call of each rank. The argument `gpus` is the number of GPUs on the
 # rank's node.
 #
 # - It starts Horovod.
@@ -206,7 +206,7 @@ check("40.1", begin, my_rows)
 #   with that of rank 0.
 # - `hvd.broadcast_parameters(tensors, root_rank=0)` overwrites named tensors with those of rank 0.
 #   `net.state_dict()` names all of them: the weights, and other values that a layer keeps, such as
-#   the running mean of a batch normalization.
+#   the running mean of a batch-normalization layer.
 #
 # **Make the calls in this order.** A new optimizer has no momentum that could be overwritten, so
 # Horovod first lets it take one step with gradients of zero. If the optimizer uses weight decay,
@@ -217,7 +217,7 @@ check("40.1", begin, my_rows)
 #
 # <details><summary>Hint 1: in an if?</summary>
 #
-# No. Rank 0 sends, but the other ranks have to receive, and receiving is the same call.
+# No. Rank 0 sends, but the other ranks have to receive, and they receive with the same call.
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
@@ -285,7 +285,7 @@ check("40.3", make_optimizer)
 #
 #     torch.tensor([0.5, 0.25])             # a tensor from a list; its .tolist() is a list again
 #
-# If several ranks write the same file at the same time, they destroy it. All ranks have the same
+# If several ranks write the same file at the same time, they corrupt it. All ranks have the same
 # network, so it is enough that one of *all* ranks writes the file: rank 0. Use
 # `torch.save(what, path)`, and save a dictionary with two entries: under `"net"` the network's
 # `state_dict()`, and under `"optimizer"` the optimizer's.
@@ -327,7 +327,7 @@ check("40.4", mean_over_ranks, save)
 #
 # 1. The optimizer is the one for all ranks. After it has been created, all ranks begin equal.
 # 2. The global batch has `images_per_rank` images *for each rank*.
-# 3. A rank takes its step only with its own rows of each global batch.
+# 3. In its step, a rank uses only its own rows of each global batch.
 # 4. After the last step, save to `path`, and return the losses, averaged over the ranks.
 #
 # Use the three **arguments** `optimize`, `start` and `part` instead of `make_optimizer`,
@@ -339,9 +339,9 @@ check("40.4", mean_over_ranks, save)
 #
 # <details><summary>Hint 1: which lines change?</summary>
 #
-# The loop stays. `batch` becomes `images_per_rank * hvd.size()`, and in the call of the step `rows`
-# becomes `part(rows)`. The seed stays 0 on all ranks, because all of them need the same global
-# batches.
+# The loop stays. `batch` becomes `images_per_rank * hvd.size()`, and in the call of the step
+# function `rows` becomes `part(rows)`. The seed stays 0 on all ranks, because all of them need the
+# same global batches.
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
@@ -365,7 +365,7 @@ check("40.5", train)
 
 # %% [markdown]
 # ## What breaks when a piece is missing?
-# Now we run the training six times: complete, three times without one of the pieces, once with
+# Now we run the training six times: once complete, three times without one of the pieces, once with
 # another learning rate, and once with this other rate and the *sum* of the gradients.
 # (`hvd.DistributedOptimizer(…, op=hvd.Sum)` adds the gradients and does not divide.) These
 # functions replace the pieces:
@@ -410,7 +410,7 @@ WAYS = {
 # ### Predict
 # Every rank starts with its own random weights. After each of these runs, how many *different*
 # networks are there? The number of ranks on your machine is in the output of the first cell that
-# trained. (All runs except *start_as_you_are* call `begin_equal`.)
+# ran a training. (All runs except *start_as_you_are* call `begin_equal`.)
 
 # %%
 predict(
@@ -508,8 +508,8 @@ plots.loss(
 #   equal, but they do not make different networks equal. Only a share of 1/p of the mean gradient
 #   belongs to a network's own loss, which is a likely reason why the loss falls slowly.
 # - *first_rows*: there is one network, and its loss looks right, although it varies more from step
-#   to step. But all ranks compute the same gradients. With four ranks, three of four images of each batch are not used in this step, and
-#   four ranks do the work of one.
+#   to step. But all ranks compute the same gradients. With four ranks, three of every four images
+#   of a batch are not used in this step, and four ranks do the work of one.
 # - *own_gradients*: there are as many networks as ranks, each trained on its own images. Their mean
 #   loss falls nevertheless.
 # - *sum_at_rate_of_one*: there is one network, with the losses of *complete*. With p ranks the sum
@@ -524,10 +524,10 @@ plots.loss(
 # A falling loss therefore proves nothing. Which two numbers would you check in your own script?
 # <details><summary>Answer</summary>
 #
-# The first is the number of different networks, which you get for instance by comparing the sum of
-# the weights over the ranks. It reveals a missing [broadcast](../labs/GLOSSARY.md#broadcast) and a missing average. The second is
-# the loss of one process with the same global batches and the learning rate that you want for them.
-# It reveals the other mistakes.
+# The first is the number of different networks, which you can get, for instance, by comparing the
+# ranks' sums of weights. It reveals a missing [broadcast](../labs/GLOSSARY.md#broadcast) and a missing average. The second is the
+# loss of one process with the same global batches and the learning rate that you want for them. It
+# reveals the other mistakes.
 # </details>
 #
 # ### What your own script needs in addition
@@ -549,7 +549,7 @@ plots.loss(
 # </details>
 #
 # ## On GPUs: your script with a real workload
-# (This takes about a minute on GPUs, which is not counted above. On a CPU the cell after the next
+# (This takes about a minute on GPUs, which is not counted above. On a CPU the cell after next
 # prints one sentence.)
 #
 # The network for the digits is far too small to judge Horovod by. Your functions `begin`,

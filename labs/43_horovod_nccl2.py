@@ -7,7 +7,7 @@
 # NVLink, over PCI Express (PCIe), or over the network. But it finds only the paths that the job
 # leaves open. If a container or a [scheduler](../labs/GLOSSARY.md#scheduler) hides a GPU, if a driver module is missing, or if
 # Horovod was built with the wrong options, NCCL silently takes a slower path or Horovod silently
-# does without it, and a job that should scale does not.
+# does without NCCL, and a job that should scale does not.
 #
 # In this lab we read NCCL's log to see which path it took between every pair of ranks, recognize a
 # mapping of ranks to GPUs that NCCL would refuse, and work out from a set of build options what
@@ -46,8 +46,9 @@ lengths = (1e4, 1e6, 1e8)  # bytes of the tensors that NCCL sums, where there ar
 # ## Two tasks, two libraries
 # Horovod has two tasks, and it can use a different library for each of them:
 #
-# - Its **controller** determines which tensors are ready on all ranks, by short messages between
-#   the hosts. It uses [MPI](../labs/GLOSSARY.md#MPI) (for example MVAPICH2-GDR) or Gloo, Horovod's own library for TCP.
+# - Its **controller** determines which tensors are ready on all ranks, by exchanging short messages
+#   between the hosts. It uses [MPI](../labs/GLOSSARY.md#MPI) (for example MVAPICH2-GDR) or Gloo, Horovod's own library for
+#   TCP.
 # - Its **operations** transfer the tensors. For tensors on GPUs they use NCCL, if Horovod was built
 #   for it, and for tensors on CPUs they use MPI or Gloo.
 #
@@ -173,7 +174,7 @@ predict.compare(
 # </details>
 #
 # In two jobs, GPUs of one host communicate through the host's memory. Why does this happen even
-# with the four A100, which have NVLink?
+# with the four A100s, which have NVLink?
 # <details><summary>Answer</summary>
 #
 # NVLink exists only between 0 and 1 and between 2 and 3, as the first line of the log says. A ring
@@ -217,7 +218,7 @@ for name in ("duplicate_gpu", "2.12.12_hidden_gpus"):
 # In [lab 40](40_horovod_pytorch.ipynb) each rank took a GPU by its local rank. Now you judge a whole job. For every rank you
 # are given its host, its GPU, and the list of GPUs that it sees, such as `[0, 1, 2, 3]`, where each
 # GPU has its number in the node. (In a cgroup with a single GPU, a rank calls this GPU 0, whichever
-# one it is. Here it has its number in the node.)
+# one it is. Here it has its number within the node.)
 #
 # Write `trouble`, which finds out what is wrong with a job. First check whether two ranks have the
 # same GPU, and remember that GPU 0 of node1 is not GPU 0 of node2. Then check for each rank whether
@@ -313,10 +314,10 @@ check("43.3", build)
 #
 # A GPU machine can have several builds of Horovod: `host` (no operations for GPUs), `nccl` and
 # `mpi`. Each of them trains here for a few steps on this machine's device. Horovod writes every
-# activity to its **timeline** ([lab 42](42_horovod_mvapich2_gdr.ipynb)), and the names of the activities tell the library, for
+# activity to its **timeline** ([lab 42](42_horovod_mvapich2_gdr.ipynb)), and the names of the activities reveal the library, for
 # example `MPI_ALLREDUCE`. This takes about 10 s for each build.
 #
-# Before that, `lab43.nccl_log` lets NCCL sum vectors, and your `connections` reads its log. If NCCL
+# Before that, `lab43.nccl_log` has NCCL sum vectors, and your `connections` reads its log. If NCCL
 # cannot run on this machine, it prints the reason.
 
 # %%

@@ -11,7 +11,8 @@
 # In this lab we write a model of a training step in about 35 lines, fit it to published runs, and
 # test it on systems that it has not seen. We build it from the buckets of [gradients](../labs/GLOSSARY.md#gradient), the cost of an
 # [allreduce](../labs/GLOSSARY.md#allreduce) on links that may be shared, and overlap. We then compare it with rivals that know much
-# less, look for the runs on which it fails, and finally ask it for 1,024 and 10,000 GPUs.
+# less, look for the runs on which it fails, and finally ask it for predictions for 1,024 and 10,000
+# GPUs.
 #
 # **After this lab you can** (1) write down the parts of a training step on many GPUs, (2) fit a
 # model and judge it on systems that it has not seen, and (3) say how far such a prediction can be
@@ -20,7 +21,7 @@
 # ![Timeline of a step of 0.6 seconds. The GPU computes for 0.4 seconds. The first bucket is sent from 0.2 to 0.5 seconds, and the second one from 0.5 to 0.6](../notebooks/figures/52_step.svg)
 #
 # *The model of a step, with the numbers of the example in section 3. A bucket is sent when its
-# gradients are ready and the link is free. What is sent after computing ends makes the step
+# gradients are ready and the link is free. What is sent after the computation ends makes the step
 # longer.*
 #
 # Needs: cpu · Ranks: 1 · Minutes: 65 · Level: advanced · Before: 24, 26, 31, 32
@@ -46,7 +47,7 @@ bucket_mib = 64  # MiB of gradients that are sent together; Horovod's default in
 # of the operations ([lab 02](02_why_parallel.ipynb)).
 #
 # The backward pass computes the gradients of one layer after another, and they are collected in a
-# **bucket** ([lab 32](32_buckets_and_overlap.ipynb)). As soon as a bucket contains `limit` bytes or more, it is sent, and an empty
+# **bucket** ([lab 32](32_buckets_and_overlap.ipynb)). As soon as a bucket contains `limit` bytes or more, it is sent, and a new
 # bucket begins. The gradients that are left at the end form the last bucket.
 #
 # The model therefore needs two numbers for each bucket: its bytes, and the **share** of the step's
@@ -103,8 +104,8 @@ predict.right("52.1", share=1 / 3 + 2 / 3 * last_three.flops.sum() / vgg16.flops
 
 # %% [markdown]
 # **Explain.** Most of VGG-16's bytes are ready when hardly any of the backward pass is done, so
-# there is much time to hide them behind it. The bytes of ResNet-101 become ready evenly. And each
-# network has a last bucket at 1.00, for which no computing is left to hide it.
+# there is much time to hide them behind it. The gradients of ResNet-101 become ready at an even
+# rate. And each network has a last bucket at 1.00, for which no computing is left to hide it.
 #
 # ## 2. What a bucket costs
 # A published run is a `row` of a table. We need these columns:
@@ -120,7 +121,7 @@ predict.right("52.1", share=1 / 3 + 2 / 3 * last_three.flops.sum() / vgg16.flops
 # | `senders`, `busiest` | for `"server"`: how many send, and the busiest server's share of the bytes |
 #
 # Bytes are never sent at the full speed of the [NIC](../labs/GLOSSARY.md#NIC), because software adds some time to each byte.
-# We do not know how much, so this is what the fit will find out. Its numbers come in a dict,
+# We do not know how much, so the fit has to find this out. Its numbers come in a dict,
 # `learned`:
 #
 # - `learned[row.network]` is the seconds that this software adds to a byte between nodes,
@@ -162,7 +163,7 @@ predict.right("52.1", share=1 / 3 + 2 / 3 * last_three.flops.sum() / vgg16.flops
 #
 # With several servers, the busiest one has more than an equal share of the bytes, because
 # TensorFlow gives each *tensor* to one server. The largest tensor is not divided, and in VGG-16 it
-# has 411 of 553 MB.
+# accounts for 411 of 553 MB.
 #
 # ### Predict
 # There are 16 GPUs in 4 nodes. How many times n bytes leave a node in a whole allreduce, (a) in a
@@ -213,9 +214,10 @@ predict.right("52.1", ring=2 * 15 / 16, halving=2 * 4 * (1 - 1 / 4))
 # %% [markdown]
 # **Explain.** In the ring, one GPU of each node sends to the next node. It sends 15/16 n in the
 # reduce-scatter and as many bytes in the allgather, which is 1.875 n. In halving with the farthest
-# partner first, all four GPUs send through the NIC at the same time, 6 n in all. This is not the cost of halving as such, but of a shared NIC and of
-# this order. With the nearest partner first it would be 1.5 n, which is less than the ring's 1.875
-# n. [Lab 26](26_hierarchical_allreduce.ipynb) achieves the same by adding inside the node first.
+# partner first, all four GPUs send through the NIC at the same time, 6 n in all. This is not the
+# cost of halving as such, but of a shared NIC and of this order. With the nearest partner first it
+# would be 1.5 n, which is less than the ring's 1.875 n. [Lab 26](26_hierarchical_allreduce.ipynb) achieves the same by adding inside
+# the node first.
 #
 # ## 3. The whole step
 # The model still lacks three parts.
@@ -239,9 +241,9 @@ predict.right("52.1", ring=2 * 15 / 16, halving=2 * 4 * (1 - 1 / 4))
 # `READY[row.net]` contains the buckets of the row's network. Return the seconds of a step. About 9
 # lines. *(intermediate)*
 #
-# For example, computing takes 0.4 s, and two buckets are full after 0.5 of it and after all of it.
-# They take 0.3 and 0.1 s. The first bucket arrives at 0.2 + 0.3 = 0.5 s, and the second one at
-# 0.5 + 0.1 = 0.6 s, so the step takes 0.6 s, as in the figure at the top of this lab.
+# For example, computing takes 0.4 s, and one bucket is full after half of this time and the other
+# at its end. They take 0.3 and 0.1 s. The first bucket arrives at 0.2 + 0.3 = 0.5 s, and the second
+# one at 0.5 + 0.1 = 0.6 s, so the step takes 0.6 s, as in the figure at the top of this lab.
 #
 # <details><summary>Hint 1: one bucket after another</summary>
 #
@@ -278,7 +280,7 @@ check("52.2", step)
 # versions of that time reduced long vectors in a ring. Of the 15 runs of the DGX-1, the nine with
 # Inception V3 and the ResNets kept their variables on the CPU, and only those with AlexNet and
 # VGG-16 used [NCCL](../labs/GLOSSARY.md#NCCL), yet we use rings for all of them. Facebook's GPUs used NCCL inside a node and
-# halving between nodes, for which we use a ring, too.
+# halving between nodes, which we also model as a ring.
 #
 # | system | what it contains | sources |
 # |---|---|---|
@@ -295,8 +297,8 @@ check("52.2", step)
 #
 # We divide the runs by system, and do not assign rows to the two groups at random, because two rows
 # of one system are like twins. They come from the same cluster, the same software, and the same
-# people, so a fit that has seen one of them knows much about the other. A system is therefore seen
-# with all its rows, or with none.
+# people, so a fit that has seen one of them knows much about the other. Therefore either all rows
+# of a system are seen, or none.
 #
 # ### Exercise 52.3 · Split, and judge
 # `split` returns two lists of rows: those whose `row.system` is among the names in `seen`, and all
@@ -336,8 +338,8 @@ check("52.3", split, errors)
 # %% [markdown]
 # ### Predict
 # Guess how good the model will be. It has seven numbers to learn, and learns them from two systems.
-# (a) What will be the **median** error on the other five systems, in percent and without sign, so
-# that half of the rows are better and half are worse? (b) And what will be the worst error?
+# (a) What will be the **median** error on the other five systems, in percent and ignoring the sign,
+# so that half of the rows are better and half are worse? (b) And what will be the worst error?
 
 # %%
 predict("52.3", median_percent=..., worst_percent=...)
@@ -398,8 +400,8 @@ print("the same numbers:", again == learned)
 # %% [markdown]
 # **Second control: how good are simpler models?** We compare yours with two rivals that do not know
 # buckets or links. The *ideal* says that p GPUs are p times as fast as one. The *rule of thumb*
-# learns a single number from the fitted rows, namely how many times as long as alone a step takes,
-# whatever the system.
+# learns a single number from the fitted rows, namely the factor by which a step is longer than on
+# one GPU, whatever the system.
 
 # %%
 typical = float(np.median([row.step / row.alone for row in fitted]))
@@ -438,8 +440,8 @@ lab52.draw(
 # the median, and by 93 % at worst.
 #
 # The plot shows the same on logarithmic axes. The easy rows crowd in the upper right corner, where
-# the ideal is not far off either. The hard rows extend over two decades to the left of it, and the
-# model follows them, although too optimistically: 10 of the 15 unseen ones lie above the line.
+# the ideal is not far off either. The hard rows extend over two orders of magnitude to the left of
+# it, and the model follows them but is too optimistic: 10 of the 15 unseen ones lie above the line.
 #
 # The tables also show where the model fails, but not why. The following causes are likely and not
 # measured.
@@ -530,8 +532,9 @@ for gpus in (512, 1024, 10_000):
 # ([lab 34](34_large_batch.ipynb)).
 #
 # ### What you take away
-# - A step consists of computing, buckets that become ready, an algorithm on links that may be
-#   shared, the slowest GPU, and input. All of this fits into 35 lines.
+# - The model of a step consists of the computation, the times at which buckets become ready, an
+#   algorithm on links that may be shared, the slowest GPU, and input. All of this fits into 35
+#   lines.
 # - Judge a model on systems that it has not seen. Rows of the same system are twins.
 # - A median alone makes a model look better than it is. Compare with a rule of thumb, and look at
 #   the hard rows.

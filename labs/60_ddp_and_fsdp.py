@@ -201,8 +201,8 @@ predict.compare("60.1", yours=own, a_bucket_each=each)
 # ### Exercise 60.2 · One average for all parts
 # `model` is a DDP model, and `batches` is a list of pairs (images, labels) of equal length.
 # Afterwards the gradients must be those of one batch with all images, averaged over the ranks, and
-# there must have been only **one** round of communication. The gradients are empty before. 5 to 8
-# lines. *(beginner)*
+# there must have been only **one** round of communication. The gradients are empty beforehand. 5 to
+# 8 lines. *(beginner)*
 #
 # When the check passes, remove your `no_sync` and run the check again. It tells you how often the
 # ranks communicate without it.
@@ -254,7 +254,7 @@ check("60.2", accumulate)
 #
 # ### Exercise 60.3 · Bytes and traffic
 # Write two functions: one for the bytes that a rank keeps in a stage, with 32-bit numbers and Adam,
-# and one for the numbers that it sends in a step. About 6 lines together. *(beginner)*
+# and one for how many numbers it sends in a step. About 6 lines together. *(beginner)*
 #
 # <details><summary>Hint 1: three kinds of bytes</summary>
 #
@@ -331,7 +331,7 @@ plots.slider(draw_memory, billions=(1, 3, 7, 13, 70, 405), gpus=(1, 2, 3, 4, 6, 
 #
 # ### Measure
 # A network trains on two ranks for three steps in each of four ways. The table shows the bytes that
-# a rank keeps after the last step, and the numbers that its [collectives](../labs/GLOSSARY.md#collective) sent. Both are counted, not
+# a rank keeps after the last step, and how many numbers its [collectives](../labs/GLOSSARY.md#collective) sent. Both are counted, not
 # timed: the bytes of this rank's tensors, and the lengths of the collectives' arrays, as rings send
 # them. This takes about 15 s.
 
@@ -379,7 +379,7 @@ for way in stage_of:
 #   parameters to all ranks, which are the allreduce and the [broadcasts](../labs/GLOSSARY.md#broadcast) in the last lines. It also
 #   assigns whole tensors to ranks, so one rank may keep slightly more than its share.
 #
-# Stage 3 therefore sends three parts instead of two, which is half as many bytes again. How much
+# Stage 3 therefore sends three parts instead of two, which is 1.5 times as many bytes. How much
 # longer a step takes depends on your links, so measure it, as in 60.1.
 #
 # ## 5. Save and load
@@ -416,9 +416,9 @@ print(f"Loaded in one process: every weight as it was saved: {same}")
 # (This takes about two minutes on GPUs, which is not counted above. On a CPU the next cell prints
 # one sentence.)
 #
-# The network above has so few parameters that most of its step is waiting. Here the same methods
-# (your `start` and `finish`, PyTorch's DDP, FSDP, and no communication as a control) train the two
-# workloads of [lab 10](10_train_on_one_device.ipynb): ResNet-50 on images of 224 × 224 pixels, and GPT-2 with 124 million
+# The network above has so few parameters that most of its step is spent waiting. Here the same
+# methods (your `start` and `finish`, PyTorch's DDP, FSDP, and no communication as a control) train
+# the two workloads of [lab 10](10_train_on_one_device.ipynb): ResNet-50 on images of 224 × 224 pixels, and GPT-2 with 124 million
 # parameters on texts of 1,024 tokens. There is one rank for each GPU, and each has its own batch. A
 # bucket has 25 MiB, which is DDP's own default. [Lab 10](10_train_on_one_device.ipynb) explains [MFU](../labs/GLOSSARY.md#MFU) (model FLOPs utilization), the
 # share of the device's peak that a step reaches.
@@ -457,7 +457,7 @@ for name in workloads.chosen(workload):
 #   pass.
 # - `no_sync` lets you communicate once instead of once for each part (section 2).
 # - ZeRO shards Adam's averages, gradients and parameters. The 16 bytes per parameter become 16 / p,
-#   for half as much traffic again.
+#   at the cost of 1.5 times the traffic.
 #
 # ### Further reading
 # - S. Li et al., *[PyTorch Distributed: Experiences on Accelerating Data Parallel Training](https://arxiv.org/abs/2006.15704)*, VLDB, 2020. The paper about DDP, with buckets, hooks and measurements.

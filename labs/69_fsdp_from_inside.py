@@ -149,7 +149,7 @@ check("69.1", shard_of, launch_gather, wait)
 #
 # <details><summary>Hint 1: release</summary>
 #
-# As in the example above: the storage gets the size 0. The tensor `unit.full` remains.
+# As in the example above: the storage is resized to 0. The tensor `unit.full` remains.
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
@@ -190,9 +190,9 @@ check("69.2", release, before, after)
 # backward pass (*i* − 1) are there, and for layer 0 at the end of the pass. The collective
 # thus has the time of one layer to complete, and the full gradients of at most two layers exist.
 #
-# The **norm of the gradients**, by which training runs clip them and notice that something goes
-# wrong, needs communication, too: it is √(g₁² + g₂² + …) over *all* parameters, of which a rank has
-# only its shards.
+# The **norm of the gradients**, which is used to clip gradients and to notice that something is
+# going wrong, needs communication, too: it is √(g₁² + g₂² + …) over *all* parameters, of which a
+# rank has only its shards.
 #
 # ### Exercise 69.3 · Reduce-scatter, and a norm
 # `start` joins the gradients of `unit.layer.parameters()` in this order, pads them to the length of
@@ -338,19 +338,19 @@ lab69.draw_steps(
 # them. With prefetch a part of their time lies under computation. The exceptions are the first
 # gather of each pass, which nothing precedes, and the time by which a gather takes longer than the
 # layer before it computes. On the machine on which this lab was written (two ranks on two cores),
-# 27 to 55 % of the gathers' time was hidden in four runs, the least of it while other programs were
-# running. On a faster link, or with more `samples`, it is more.
+# 27 to 55 % of the gathers' time was hidden in four runs, the smallest share while other programs
+# were running. On a faster link, or with more `samples`, it is more.
 #
-# FSDP2 launches as many collectives as your functions. On CPUs it hides nothing, however, because
-# it leaves the waiting to streams of a GPU: its gathers are launched without `async_op`, so that on
-# a GPU only a stream waits for them, while the program goes on. A CPU has no such streams, and each
-# gather blocks it. (The *[allreduces](../labs/GLOSSARY.md#allreduce)* are those of DDP's [buckets](../labs/GLOSSARY.md#bucket). Gloo itself makes a reduce-scatter
-# from an allreduce, as the names in the trace show, and so sends more than necessary. NCCL has a
-# reduce-scatter of its own.)
+# FSDP2 launches as many collectives as your functions do. On CPUs it hides nothing, however,
+# because it leaves the waiting to streams of a GPU: its gathers are launched without `async_op`, so
+# that on a GPU only a stream waits for them, while the program goes on. A CPU has no such streams,
+# and each gather blocks it. (The *[allreduces](../labs/GLOSSARY.md#allreduce)* are those of DDP's [buckets](../labs/GLOSSARY.md#bucket). Gloo itself makes a
+# reduce-scatter from an allreduce, as the names in the trace show, and so sends more than
+# necessary. NCCL has a reduce-scatter of its own.)
 #
 # Hidden is not the same as free. Where ranks share a processor's cores, as on a laptop, moving the
-# bytes takes time of a core that could compute, so a gather that is hidden takes longer, and so
-# does the computation. The step therefore gets shorter by less than the hidden time, and if
+# bytes takes time on a core that could be computing, so a gather that is hidden takes longer, and
+# so does the computation. The step therefore gets shorter by less than the hidden time, and if
 # *steady* is False, do not compare the steps at all. On GPUs with NVLink or InfiniBand the copies
 # hardly need the processor, and what is hidden is nearly all gained.
 #
@@ -379,16 +379,16 @@ lab69.draw_memory(used, "Memory of one rank's tensors in a step")
 
 # %% [markdown]
 # **Explain.** Between two steps (dashed), a rank with your functions keeps 16 / *p* bytes for each
-# parameter, as [lab 60](60_ddp_and_fsdp.ipynb) computes, and DDP 16. A step begins by freeing the gradients of the one before
-# (`zero_grad`), a quarter of these bytes, so the sharded curves fall from 28.8 to 21.6 MB at once.
-# DDP's curve does not, because its gradients are views of buckets, which stay. At the peak of a step yours needs more than between the
-# steps: the full parameters of one layer, the full gradients of one or two, the copies that go into
-# the reduce-scatter, and the activations. Prefetch adds the parameters of one more layer (up
-# to 2.4 MB here, and the profiler may show some MB more). What the
-# step adds does not depend on the number of layers, apart from the activations, whereas DDP's bytes
-# all do. So the deeper the network, the more sharding saves. (The profiler does not see what the
-# threads of Gloo release until the memory is used again, so the peaks may be some MB too high, and
-# differ from run to run.)
+# parameter, as [lab 60](60_ddp_and_fsdp.ipynb) computes, and DDP 16. A step begins by freeing the gradients of the one
+# before (`zero_grad`), a quarter of these bytes, so the sharded curves fall from 28.8 to 21.6 MB at
+# once. DDP's curve does not, because its gradients are views of buckets, which stay allocated. At
+# the peak of a step yours needs more than between the steps: the full parameters of one layer, the
+# full gradients of one or two, the copies that go into the reduce-scatter, and the activations.
+# Prefetch adds the parameters of one more layer (up to 2.4 MB here, and the profiler may show some
+# MB more). What the step adds does not depend on the number of layers, apart from the activations,
+# whereas DDP's bytes all do. So the deeper the network, the more sharding saves. (The profiler does
+# not see what the threads of Gloo release until the memory is used again, so the peaks may be a few
+# MB too high, and differ from run to run.)
 #
 # The largest *layer* limits FSDP, because its full parameters and gradients must fit. Therefore
 # units should be neither too large nor too small: `fully_shard` on the whole network alone makes
@@ -401,22 +401,22 @@ lab69.draw_memory(used, "Memory of one rank's tensors in a step")
 # PyTorch's first FSDP, `FullyShardedDataParallel`, had flat tensors like ours. FSDP2,
 # `fully_shard`, cuts each parameter by its first dimension instead, and keeps the shards as
 # [DTensors](../labs/GLOSSARY.md#DTensor) ([lab 64](64_tensor_parallel.ipynb)). A [checkpoint](../labs/GLOSSARY.md#checkpoint) then contains parameters with their names and shapes, and frozen
-# parameters or several data types do not disturb each other. The price is a copy before and after
-# each collective, because the shards of several parameters have to be sent together. In its plot
-# you may see these copies as additional computation.
+# parameters or several data types do not interfere with each other. The price is a copy before and
+# after each collective, because the shards of several parameters have to be sent together. In its
+# plot you may see these copies as additional computation.
 #
 # On GPUs both use several CUDA streams: collectives run on streams of their own, and events make
 # sure that nothing is read too early or freed too early. The order of launches decides what
 # overlaps, as it does in your `prefetch`. In the backward pass, FSDP2 finds the next layer from the
 # order of the forward pass, and `set_modules_to_forward_prefetch` and
-# `set_modules_to_backward_prefetch` prefetch more layers than one. With
+# `set_modules_to_backward_prefetch` prefetch more than one layer. With
 # `reshard_after_forward=False` the second half of the gathers is saved for the memory of all
 # parameters (stage 2 in [lab 60](60_ddp_and_fsdp.ipynb)).
 #
 # ### What you take away
 # - FSDP gathers a layer's parameters before each use, and empties their storage after it, so that
 #   autograd's references survive.
-# - A reduce-scatter leaves each rank the average gradients of its shard. Norms need one more
+# - A reduce-scatter leaves each rank with the average gradients of its shard. Norms need one more
 #   allreduce, of squares.
 # - Prefetch is an order: launch the next gather, compute, and only then wait. It costs the memory
 #   of one more layer.

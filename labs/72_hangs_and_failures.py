@@ -10,7 +10,7 @@
 #
 # In this lab we produce real failures on three ranks, read the evidence that they leave behind, and
 # fix their causes. First one rank is missing from a collective, then the ranks call different
-# collectives, then their shards have unequal length, and finally one rank computes a NaN (not a
+# collectives, then their shards have unequal lengths, and finally one rank computes a NaN (not a
 # number). At the end, two tables list further failures, and what has to be switched on before a job
 # starts so that there is evidence at all.
 #
@@ -21,8 +21,8 @@
 # ![Left: ranks 0 and 2 wait in an allreduce while rank 1 is still reading a file. Right: rank 1 makes one extra call, a broadcast, so all its later calls are paired with the wrong calls of ranks 0 and 2](../notebooks/figures/72_hang.svg)
 #
 # *Two kinds of hang. Left: one rank is missing, and it is the only one that is not in a collective.
-# Right: all ranks are in a collective, but rank 1 has made an additional call, so from its second
-# call on the calls no longer match.*
+# Right: all ranks are in a collective, but rank 1 has made an additional call, so the calls no
+# longer match, starting with its second one.*
 #
 # Needs: mpi, horovod, torch · Ranks: 1 · Minutes: 65 · Level: advanced · Before: 21, 30, 40, 60
 
@@ -77,9 +77,9 @@ def epoch(files, log, table):
 # [py-spy](https://github.com/benfred/py-spy) is a tool that shows from outside in which line a running Python process is, for
 # example with `py-spy dump --pid 4711`. You don't need to prepare the process for it. The next cell
 # runs `epoch` on three ranks, waits until no rank makes progress, and prints what py-spy sees. Read
-# each rank's stack from the bottom. Its last line is a line of `epoch`, and the lines above it are
-# the Python functions that this line has called. The cell takes about 10 s, because it also runs
-# three more jobs with other faults, which the check of your exercise will use.
+# each rank's stack from the bottom up. Its last line is a line of `epoch`, and the lines above it
+# are the Python functions that this line has called. The cell takes about 10 s, because it also
+# runs three more jobs with other faults, which the check of your exercise will use.
 
 # %%
 lab72.show_program(epoch)
@@ -125,8 +125,8 @@ predict.right("72.1", rank=faults[0].rank, line=lab72.line_of(epoch, faults[0]))
 #   in place of `files`, `log` and `table`. All three are in `nearby`, a folder on this rank's own
 #   disk. The log and the table are given. Your part is `copies`, a list of paths, in which
 #   `nearby / file.name` is the copy of a file (`nearby / file` would be the original file). Include
-#   only the first files, on all ranks as many as the shortest shard has. For this, every rank has
-#   to learn the smallest of the ranks' numbers of files:
+#   only the first files, on every rank only as many as the shortest shard has. For this, every rank
+#   has to learn the smallest of the ranks' numbers of files:
 #
 #       dist.all_reduce(fewest, op=dist.ReduceOp.MIN)   # fewest is now the smallest value of all ranks
 #
@@ -266,7 +266,7 @@ predict.right("72.2", rank=disorders[0].rank, line=lab72.line_of(train, disorder
 # <details><summary>Hint 3: all statistics that some rank wants</summary>
 #
 # `wanted = {name for other in everybody for name in other["statistics"]}` is a set of these names,
-# without an order. `max(other["loss"] for other in everybody)` is the largest loss.
+# in no particular order. `max(other["loss"] for other in everybody)` is the largest loss.
 # </details>
 
 # %%
@@ -312,13 +312,13 @@ for rank, sums in enumerate(lab72.sums_in_another_order()):
 # before it waits for one of them (with `hvd.allreduce_async`, as here).
 #
 # ## 3. Uneven shards
-# If you divide 3,125 batches among three ranks, one rank gets a batch less than the other two. It
-# finishes first, and the others wait for it in their last allreduce. (In this lab, the shards are
-# only a few batches long.)
+# If you divide 3,125 batches among three ranks, one rank gets one batch fewer than the other two.
+# It finishes first, and the others wait for it in their last allreduce. (In this lab, the shards
+# are only a few batches long.)
 #
 # Horovod notices this situation, because rank 0 hears from all ranks which tensors are ready. Its
 # **stall check** prints a warning after `HOROVOD_STALL_CHECK_TIME_SECONDS` (by default 60). It ends
-# the job after `HOROVOD_STALL_SHUTDOWN_TIME_SECONDS`, for which the default is 0 and means never.
+# the job after `HOROVOD_STALL_SHUTDOWN_TIME_SECONDS`, whose default, 0, means never.
 #
 # In the next cell, three ranks allreduce one tensor for each batch, with the names `step.0`,
 # `step.1` and so on. The warning is set to come after 1 s, and the end after 2 s. The cell takes
@@ -457,7 +457,7 @@ predict.right("72.4", rank=poisons[0].rank, line=lab72.line_of(learn, poisons[0]
 #   the smallest note. Python compares such pairs like this: `(1, 9) < (1, 12) < (2, 5)`. The list
 #   `ranks`, with the numbers of the ranks that have a note, is given.
 # - `average(gradient)` runs on each rank. Replace the tensor, in place, by the average of all
-#   ranks' gradients, and return True. If, however, any number of any rank is not finite, return
+#   ranks' gradients, and return True. If, however, any number on any rank is not finite, return
 #   False, on *all* ranks. One collective is enough.
 #
 # 2 lines and 3. *(advanced)*
@@ -501,7 +501,7 @@ check("72.4", first_bad, average)
 # <details><summary>Answer</summary>
 #
 # Only the rank itself knows its own gradient, so it would need a second collective to tell the
-# others. The sum tells all ranks at no extra cost.
+# others. The sum tells all ranks this at no extra cost.
 # </details>
 #
 # ## 5. Seven more failures and their symptoms
@@ -542,7 +542,7 @@ check("72.4", first_bad, average)
 # | bandwidth of each collective | [NCCL Inspector](https://github.com/NVIDIA/nccl/tree/master/plugins/profiler/inspector), a profiler plugin | no | from 2.28 | with NCCL |
 # | uneven shards | DDP: `with Join([model]):` | yes | yes | `hvd.join()` |
 #
-# Calls of NCCL return before the GPU has completed them. When one hangs, no line of Python raises
+# NCCL calls return before the GPU has completed them. When one hangs, no line of Python raises
 # an error, unless `TORCH_NCCL_BLOCKING_WAIT=1` makes `wait()` block and raise at the time limit.
 # Instead, a watchdog thread monitors the calls. `TORCH_NCCL_ASYNC_ERROR_HANDLING` tells the
 # watchdog what to do after an error or at the limit:
@@ -589,7 +589,7 @@ for rank in ranks:
 #   for which the others wait.
 # - If all ranks are in collectives, compare their calls in order, and find the first call that does
 #   not match.
-# - On uneven shards, join, and count the ranks that contribute. A zero is not a gradient.
+# - With uneven shards, join, and count the ranks that contribute. A zero is not a gradient.
 # - For a NaN, find the rank that had it before the allreduce, and skip the step on all ranks or on
 #   none.
 # - A rank that reports "closed by peer" or "reset by peer" (section 5) tells you about another

@@ -3,7 +3,7 @@
 # # 80 Scaling report
 #
 # A scaling study ends with a report, and other people use it to decide whether a project gets more
-# GPU hours, or which cluster is bought. In many reports, the reader cannot find out where a number
+# GPU hours, or which cluster to buy. In many reports, the reader cannot find out where a number
 # came from, under which conditions it was measured, or whether it was chosen because it looked
 # good. A good report answers a question that was asked before the measurement, compares the result
 # with a prediction, and lets every reader trace each number to its measurement.
@@ -81,7 +81,7 @@ print(setup)
 # communication do not overlap, and no rank is ever late.
 #
 # - [Strong scaling](../labs/GLOSSARY.md#strong-scaling): the ranks share `images`. If the number of images is not divisible by the number
-#   of ranks, all ranks wait for those that have one image more, so a share is `images / ranks`,
+#   of ranks, all ranks wait for those that have one more image, so a share is `images / ranks`,
 #   **rounded up**.
 # - [Weak scaling](../labs/GLOSSARY.md#weak-scaling): each rank has all of `images`.
 #
@@ -117,10 +117,10 @@ check("80.1", predict_step)
 # ### Predict
 # Your function now predicts every run. The next cell prints the predictions in ms. Which answer to
 # our question do *you* expect, as a number of ranks? The efficiency in strong scaling is t(1) / (p
-# · t(p)) on p ranks, and it pays as long as this is at least `enough`. Which efficiency do you
-# expect at the largest number of ranks, in strong scaling and in weak scaling, where it is t(1) /
-# t(p)? Give fractions of 1. You can take the model's values, or lower values if you think that the
-# model leaves something out.
+# · t(p)) on p ranks, and scaling pays as long as this efficiency is at least `enough`. Which
+# efficiency do you expect at the largest number of ranks, in strong scaling and in weak scaling,
+# where it is t(1) / t(p)? Give fractions of 1. You can take the model's values, or lower values if
+# you think that the model leaves something out.
 
 # %%
 predicted = {}
@@ -169,9 +169,9 @@ print(f"Study {notes.name}")
 
 # %% [markdown]
 # ## 2. Measure
-# The speed of a machine varies: for a while another program runs, or clocks are lower. If all runs
-# of "8 ranks" happen in that time, 8 ranks look bad. Therefore everything is run in **rounds**,
-# each of which runs every configuration once.
+# The speed of a machine varies: another program may run for a while, or the clock rate may drop. If
+# all runs of "8 ranks" happen during that time, 8 ranks look bad. Therefore everything is run in
+# **rounds**, each of which runs every configuration once.
 #
 # This is still not fair, because the first configuration of a round always starts with cold caches.
 # Therefore each round begins with another configuration: the list is rotated by one. (With 3 rounds
@@ -433,9 +433,9 @@ given = {
 
 # %% [markdown]
 # ### Exercise 80.4 · Write it
-# Return a dictionary with the other six sections, from heading to your text in Markdown. Each text
-# has at least 12 words of your own, and contains a name as in its row. Write plain strings without
-# an f before them, because the checker fills the braces.
+# Return a dictionary that maps the headings of the other six sections to your text in Markdown.
+# Each text has at least 12 words of your own, and contains a name of the kind that its row shows.
+# Write plain strings without an f before them, because the checker fills in the braces.
 #
 # | heading | contains |
 # |---|---|
@@ -494,7 +494,7 @@ lab80.publish(lab80.assemble("A scaling study", sections, study), study)
 # If you rewrite a record with all its samples and parts consistently, the checker believes it,
 # because it compares records with each other and not with the world. It also cannot prevent that
 # you measure ten times and report the best study, but the last page says how many other studies are
-# on record. The only complete remedy is that another person runs the command.
+# on record. The only complete remedy is to have another person run the command.
 # </details>
 #
 # ### What you take away
@@ -532,8 +532,8 @@ lab80.publish(lab80.assemble("A scaling study", sections, study), study)
 # - **MLPerf HPC** has datasets of 5.1 TB (CosmoFlow) and 8.8 TB (DeepCAM), so storage matters. It
 #   times one model on many nodes, which is strong scaling, and many models at the same time, which
 #   is weak scaling.
-# - **HPL-MxP** factors a matrix with 16 bits or more and refines the result to 64. It shows the
-#   matrix units of an accelerator, and says little about the network between nodes.
+# - **HPL-MxP** factors a matrix with 16 bits or more and refines the result to 64. It shows what
+#   the matrix units of an accelerator can do, and says little about the network between nodes.
 # - **Graph500** sends small messages to all nodes. Neural networks on graphs do so, too, but an
 #   allreduce does not.
 #

@@ -3,9 +3,9 @@
 #
 # Training on many GPUs needs many components that have to fit together: processors, a network, a
 # library that sends messages, a framework, and a program that starts everything. If one of them is
-# missing or hidden, the training may stop with an error of fifty lines, or it may run ten times
-# slower without any error. Before you train anything, it therefore pays to know what your machine
-# has, and how a program on many processes reports that something is wrong.
+# missing or hidden, the training may stop with an error message of fifty lines, or it may run ten
+# times slower without any error. Before you train anything, it therefore pays to know what your
+# machine has, and how a program on many processes reports that something is wrong.
 #
 # In this lab we look at your machine with a report that all later labs use. Then we start a few
 # processes that work together, prove that they share nothing, and cause two typical failures on
@@ -46,8 +46,8 @@ patience = 5  # seconds after which a run without an end counts as stuck
 #   `make solve LAB=00 EX=00.1` writes the answer to one exercise into your notebook, and
 #   `make progress` shows how far you are.
 # - **Share**, if you like. By default nobody sees what you do. After `make share` in a terminal,
-#   your instructor's board shows which exercise you are working on, how often you tried, and what
-#   the failed checks said. `make share HIDDEN=1` does the same without your name, and
+#   your instructor's board shows which exercise you are working on, how many times you tried, and
+#   what the failed checks said. `make share HIDDEN=1` does the same without your name, and
 #   `make unshare` withdraws what you shared.
 # - **Explain** says what you should have seen and what you might see instead. Think about its
 #   questions before you unfold the answers.
@@ -55,7 +55,7 @@ patience = 5  # seconds after which a run without an end counts as stuck
 #   [glossary](../labs/GLOSSARY.md) where they first occur. The formulas of all labs are on
 #   [one page](../docs/FORMULAS.md).
 #
-# Run a cell with Shift+Enter, from top to bottom. To see what a check tries, run
+# Run the cells from top to bottom, each with Shift+Enter. To see what a check tries, run
 # `check.show("00.1")` in a new cell.
 #
 # ## 1. What your machine has
@@ -78,7 +78,7 @@ patience = 5  # seconds after which a run without an end counts as stuck
 # No laptop has all of them, and you don't need any of them to begin, because every lab says what it
 # needs.
 #
-# A *node* is one computer of a cluster. A *core* is the part of its processor that can run one
+# A *node* is one computer in a cluster. A *core* is the part of its processor that can run one
 # program at a time. Many processors present each core as two, so that two programs can share its
 # units (*hyper-threads*). The operating system counts hyper-threads as cores, and so does the
 # doctor, which therefore reports 16 cores for a processor with 8 cores and hyper-threads.
@@ -128,16 +128,16 @@ predict.compare(
 #
 # - `threads`: the number of whole cores per rank, but at least 1;
 # - `memory_gib`: the rank's part of the memory that is *free*, `memory_free_gib`, not rounded;
-# - `gpus`: the number of all GPUs of the machine, 0 if there is none. Do **not** divide this
+# - `gpus`: the total number of GPUs in the machine, 0 if there is none. Do **not** divide this
 #   number, because every rank sees all GPUs and can share one with another rank.
 #
 # In Python `7 // 2` is 3, `max(1, 0)` is 1, `len(["a", "b"])` is 2, and `None or []` is `[]`. For
-# example, 3 ranks on a machine with 8 cores get `8 // 3`, that is 2 threads each. About 5 lines.
+# example, 3 ranks on a machine with 8 cores get `8 // 3`, or 2 threads each. About 5 lines.
 # *(beginner)*
 #
 # <details><summary>Hint 1: which entry?</summary>
-# The entry "cores" is the number of cores that you may use. The entry "cores_in_all" belongs to the
-# machine, of which a batch job or a container often gets only a part.</details>
+# The entry "cores" is the number of cores that you may use. The entry "cores_in_all" describes the
+# whole machine, while a batch job or a container often gets only a part of it.</details>
 # <details><summary>Hint 2: whole and at least one</summary>
 # The operator // divides and drops the remainder, so 6 // 4 is 1. And max(1, …) never returns less
 # than 1.</details>
@@ -260,7 +260,7 @@ print(launch.run(change_the_note, ranks=ranks))
 # ## 3. When it goes wrong
 # Sooner or later a run fails, and two kinds of failure occur only with several ranks. In the first
 # kind, *one* rank fails. The ranks in the next cell take their parts from a list that is one part
-# too short. Read the message: which rank failed, for which reason, and in which line?
+# too short. Read the message: which rank failed, why, and in which line?
 
 
 # %%
@@ -277,14 +277,15 @@ except RankFailed as failure:  # caught here only so that the notebook can go on
 # %% [markdown]
 # <details><summary>Answer</summary>
 #
-# The last rank failed with an IndexError, because there is no part for it, in the line
-# `return parts[comm.rank]`. Nothing was wrong on the other ranks.
+# The last rank failed with an IndexError in the line `return parts[comm.rank]`, because there is no
+# part for it. Nothing was wrong on the other ranks.
 # </details>
 #
 # In the second kind no rank fails, and yet nothing happens. Each rank waits for a message that
 # another rank would send only after its own wait, which is called a *deadlock*. `launch.run` stops
-# such a run after `timeout` seconds and reports which ranks wait, and where. In the next cell the
-# ranks form a ring, so that each has a left and a right neighbor. Two calls move the messages:
+# such a run after `timeout` seconds and reports which ranks are waiting, and where. In the next
+# cell the ranks form a ring, so that each has a left and a right neighbor. Two calls move the
+# messages:
 #
 # - `comm.send(thing, dest=1)` sends any Python object to rank 1;
 # - `comm.recv(source=0)` waits for an object from rank 0 and returns it.
@@ -354,7 +355,7 @@ check("00.3", pass_on)
 # - Ranks are separate processes that share nothing and exchange messages. They also have to share
 #   the cores, so each rank gets a part of them.
 # - The message of a failed run names the rank and the line, so read it first.
-# - If nothing happens, find out which rank waits for which.
+# - If nothing happens, find out which rank is waiting for which.
 #
 # Lab 01 continues with measurements that you can trust.
 #

@@ -161,8 +161,8 @@ predict.right("12.1", **intensities)
 #
 # * A CPU core does 32 flops per clock cycle with AVX2 instructions, 64 with AVX-512, and 16 to 32
 #   on ARM (for which PyTorch does not print AVX), at about 3 GHz. (AVX, the Advanced Vector
-#   Extensions, are instructions that compute with several numbers at once.) Take as many cores as
-#   PyTorch uses threads.
+#   Extensions, are instructions that compute with several numbers at once.) Use as many cores as
+#   PyTorch has threads.
 # * A memory channel moves some 20 GB/s (DDR4). Laptops have two channels and servers up to twelve,
 #   and all cores share them. A program cannot find out their number without root permissions, so
 #   choose one.
@@ -356,9 +356,9 @@ predict.compare("12.3", times_as_long=with_many / with_one, percent_of_peak=perc
 #
 # * The numbers were still in a cache. The last-level cache of a large server, for example, can hold
 #   67 MB of weights.
-# * The layer hardly writes, as is the case for a linear layer. The slanted roof was measured with a
-#   copy and counts two arrays. Many processors read a cache line before they write to it, so that a
-#   copy moves three arrays, and reading alone can be 1.5 times as fast as our roof.
+# * The layer writes very little, as is the case for a linear layer. The slanted roof was measured
+#   with a copy and counts two arrays. Many processors read a cache line before they write to it, so
+#   that a copy moves three arrays, and reading alone can be 1.5 times as fast as our roof.
 # * The layer writes to the place that it has just read (ReLU works in place), which saves that
 #   additional read as well.
 # * The library's convolution is faster than its matrix product, or needs fewer multiplications than
@@ -371,8 +371,8 @@ predict.compare("12.3", times_as_long=with_many / with_one, percent_of_peak=perc
 # falls and the step computes the right result, but it is slow. We want to know where its time goes.
 #
 # [PyTorch's profiler](@pytorch_profiler) (`kind="torch"`) shows this. It lists the operators that
-# ran, with the number of their calls and their seconds. Names with `conv` are convolutions, and
-# `aten::mm` and `aten::addmm` are matrix products.
+# ran, with the number of their calls and the seconds that they took. Names with `conv` are
+# convolutions, and `aten::mm` and `aten::addmm` are matrix products.
 
 
 # %%
@@ -416,7 +416,7 @@ predict("12.4", times_as_fast=4)
 # ### Exercise 12.4 · Remove both faults
 # Write a step with the same loss and the same weights after it, without these two faults. `prepare`
 # is called *once*, before training, and its result is passed to each `quick_step` in place of the
-# pixels. No work may be done image by image, and none for the whole dataset in each step. 2 and 5
+# pixels. No work may be done image by image, and no step may process the whole dataset. 2 and 5
 # lines. *(beginner)*
 #
 # For example, the loop `for row in rows.tolist(): total += numbers[row].sum()` calls an operator
@@ -469,10 +469,10 @@ print(f"convolutions and their backward: {of_convolutions.share.sum():.0%} of th
 
 # %% [markdown]
 # ### Measure: each fault by itself
-# Four steps take turns: the step as it was found, the fixed one, and two controls in which only one
-# of the two faults was removed. `one_by_one` still goes image by image, but over a dataset that
-# consists of this batch alone. `all_again` computes the batch at once, but prepares all images in
-# each step.
+# Four versions of the step take turns: the step as it was found, the fixed one, and two controls in
+# which only one of the two faults was removed. `one_by_one` still goes image by image, but over a
+# dataset that consists of this batch alone. `all_again` computes the batch at once, but prepares
+# all images in each step.
 
 # %%
 batch_pixels = pixels[chosen]
@@ -502,9 +502,9 @@ predict.compare("12.4", times_as_fast=gain)
 # %% [markdown]
 # **Explain.** You should see that removing either fault makes the step faster, and the controls
 # show how much each of them costs. The arithmetic of the network is the same in all four steps. The
-# fixed step is still some way below the peak. The profile above shows which share of it the
-# convolutions have, and lists the largest operators of the remaining time. The overhead of the
-# calls is not measured here. On your machine the shares can differ, because they depend on the
+# fixed step is still some way below the peak. The profile above shows what share of it the
+# convolutions account for, and lists the largest operators of the remaining time. The overhead of
+# the calls is not measured here. On your machine the shares can differ, because they depend on the
 # number of cores and on the libraries.
 #
 # Which of the two corrections matters more if the dataset has ten times as many images?
@@ -514,7 +514,7 @@ predict.compare("12.4", times_as_fast=gain)
 # ### What you take away
 # - The number of flops divided by the number of bytes tells whether a layer waits for arithmetic or
 #   for memory. The ridge between the two cases is at peak / bandwidth.
-# - Small batches and element-wise operators are memory-bound. In a larger batch the weights are
+# - Small batches and element-wise operators are memory-bound. With a larger batch the weights are
 #   still read only once.
 # - In a profile, look at the number of calls, too, because the work may be done in many small
 #   pieces.
@@ -524,13 +524,13 @@ predict.compare("12.4", times_as_fast=gain)
 # ## Going further (optional): which library ran?
 # PyTorch passes expensive operations on to libraries.
 #
-# * Matrix products are computed by a **BLAS** library (Basic Linear Algebra Subprograms; products
-#   of matrices are its level 3, described by Dongarra and others in 1990). This is MKL or
+# * Matrix products are computed by a **BLAS** library (Basic Linear Algebra Subprograms; matrix
+#   products form its level 3, described by Dongarra and others in 1990). This is MKL or
 #   [OpenBLAS](@openblas) on CPUs and [cuBLAS](@cublas) on GPUs.
 # * Convolutions are computed by a **DNN library** (deep neural networks), which is
 #   [oneDNN](@onednn) (formerly MKL-DNN) on CPUs and [cuDNN](@cudnn) on GPUs, or by the BLAS library
 #   if PyTorch prefers it.
-# * ReLU is a loop of PyTorch itself.
+# * ReLU is a loop in PyTorch itself.
 #
 # The profiler shows which one ran: `aten::mm` and `aten::addmm` are products, and
 # `aten::mkldnn_convolution` belongs to oneDNN.
@@ -588,10 +588,10 @@ if compiled and (device != "cpu" or shutil.which("g++") or shutil.which("clang++
 # * The eager operators allocate four new arrays in each call, and the loop allocates one. If
 #   allocating memory took all the time, the ratio would be 4.
 #
-# If you see less than 4, something else has an influence that this cell does not measure. For
+# If you see less than 4, something else, which this cell does not measure, plays a role. For
 # example, an eager operator might find in a cache what the previous one wrote, or the loop might
-# wait for arithmetic. More than 4.5 requires a cost of eager execution that we did not count, such
-# as the overhead of each call (try fewer `megabytes`).
+# wait for arithmetic. A ratio above 4.5 points to a cost of eager execution that we did not count,
+# such as the overhead of each call (try fewer `megabytes`).
 #
 # Without a C++ compiler (g++, clang++) the cell measures nothing.
 #

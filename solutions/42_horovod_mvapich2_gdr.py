@@ -5,13 +5,13 @@
 # that of another. GDR stands for GPUDirect RDMA (remote direct memory access), the technique in
 # which a network interface card (NIC) reads and writes GPU memory itself. Many environment
 # variables, modules and options have to be right before a job really uses it. If one of them is
-# wrong, the job usually still runs. It is only slower, because the gradients take a detour through
-# another library or through the host's memory, or it has two threads inside an MPI library that was
-# started for one, which can crash the job weeks later.
+# wrong, the job usually still runs. It is merely slower, because the gradients take a detour
+# through another library or through the host's memory, or it has two threads inside an MPI library
+# that was initialized for one, which can crash the job weeks later.
 #
 # In this lab we learn to *prove* what a job does: which MPI library a process has loaded, which
 # thread level Horovod was granted, which library performed the allreduce, and whether the gradients
-# stayed on the GPU. On the way we write and start the command that launches a job with
+# stayed on the GPU. Along the way we write and start the command that launches a job with
 # MVAPICH2-GDR.
 #
 # **After this lab you can** (1) prove which MPI library a process has loaded and which thread level
@@ -220,7 +220,7 @@ predict.compare("42.1", unset=mrail["affinity on"], socket=mrail["affinity on, s
 # **Explain.** Among all lines in which Horovod requests MULTIPLE, you should see a lower level only
 # for `ch3:mrail` with affinity on. With `socket` the rank is also bound, but to several cores, and
 # gets MULTIPLE. (The setting `hybrid` is not in the measured table. Its row above is based on the
-# source code of MVAPICH2 and on one run of ours.)
+# source code of MVAPICH2 and on one of our own runs.)
 #
 # Your own table might show MULTIPLE with affinity on. In that case your MVAPICH2 uses another
 # device, such as `ch3:nemesis:tcp`, which does not bind ranks, and neither does MPICH. A laptop
@@ -337,10 +337,11 @@ check("42.2", variables, command)
 # ### Measure
 # Now start your command. If Slurm is available, srun requests two nodes and starts it there.
 # (`make tabletop` starts a Slurm cluster on this machine. The command for mpirun_rsh is only
-# checked.) Otherwise mpiexec starts it. In the command for srun, the site's own `--mpi=…` replaces
-# yours. Each rank prints its node, the number of cores that it may use, and its MPI library. Then
-# all ranks perform an allreduce of a gradient of 16 MiB with this library, each on its own device.
-# `MB/s` is the number of bytes divided by the seconds. This takes about 10 s for each MPI library.
+# checked, not run.) Otherwise mpiexec starts it. In the command for srun, the site's own `--mpi=…`
+# replaces yours. Each rank prints its node, the number of cores that it may use, and its MPI
+# library. Then all ranks perform an allreduce of a gradient of 16 MiB with this library, each on
+# its own device. `MB/s` is the number of bytes divided by the seconds. This takes about 10 s for
+# each MPI library.
 
 # %%
 launcher = lab42.launcher_here() if free else None
@@ -363,8 +364,8 @@ for mpi in mpis if launcher else []:
 # saw it. With MVAPICH2-GDR and `MV2_USE_CUDA=1` it is not copied, and `MB/s` shows how much faster
 # that is.
 #
-# A node has 56 cores and 4 ranks, and the option `--cpus-per-task` was forgotten. How many cores
-# compute?
+# A node has 56 cores and 4 ranks, and the option `--cpus-per-task` was forgotten. How many cores do
+# the computing?
 # <details><summary>Answer</summary>
 #
 # Four. Slurm gives each rank one core, which it shares with Horovod's thread and the data loaders.
@@ -405,12 +406,12 @@ for activity in own[:18]:
 # *(The exercise to do in the track "PPoPP hands-on, 90 minutes".)*
 #
 # An activity whose name begins with the name of a library (MPI, GLOO, NCCL, CCL) and `_` has moved
-# data. The tensors of **one** call begin directly one after the other, and other activities begin
+# data. The tensors of **one** call begin in immediate succession, and other activities begin
 # between two calls. For example, `MPI_ALLREDUCE` three times in a row is one call with 3 tensors.
 #
 # The loop in `carried` goes through the events. In each turn, `name` is an activity, and `count` is
-# the number of times that it begins directly one after the other. For each activity of a library,
-# store (calls, tensors) in `proof`. About 3 lines. *(beginner)*
+# the number of times that it begins in immediate succession. For each activity of a library, store
+# (calls, tensors) in `proof`. About 3 lines. *(beginner)*
 #
 # <details><summary>Hint 1: does it belong to a library?</summary>
 #
@@ -500,7 +501,7 @@ predict.compare("42.3", calls_unfused=best["unfused"], calls_fused_at_best=best[
 # user asked why the timeline of his job contained MPI_ALLREDUCE and no NCCL_ALLREDUCE ([Horovod's
 # issue 321](@horovod_issue_321)). The reason was that his Horovod had been built without NCCL.
 #
-# There are three kinds of builds of Horovod for GPUs: `nccl`, `mpi` and `host`. A build `nccl`
+# There are three kinds of Horovod builds for GPUs: `nccl`, `mpi` and `host`. A build `nccl`
 # passes GPU memory to NCCL. A build `mpi` passes it to MPI, which must be able to accept it
 # (**CUDA-aware**). A build `host` first copies GPU tensors to host memory, and MPI or Gloo then
 # process the copy. A build `nccl` does the same in operations for which no library was named (lab
@@ -543,7 +544,7 @@ for journey in lab42.JOURNEYS[:5]:
 # <details><summary>Hint 1: the order of questions</summary>
 #
 # First check the device. Then look for the host buffer, because a row can contain both NCCL and a
-# copy to the host. Then look for NCCL, and at the end check the build.
+# copy to the host. Then look for NCCL, and finally check the build.
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
@@ -582,8 +583,8 @@ for library in libraries.values():
 # **Explain.** On a machine without GPUs all gradients are CPU tensors, and the timeline is right to
 # show MPI. With GPUs and `make run LAB=42 HOROVOD=nccl` the gradients should stay on the GPU.
 # `HOROVOD=mpi` is the build for MVAPICH2-GDR, which passes the GPU's memory to MPI. If your
-# gradients do not stay on the GPU, ask in the order of the exercise: the device, the host buffer,
-# NCCL, the build.
+# gradients do not stay on the GPU, check these in the order of the exercise: the device, the host
+# buffer, NCCL, the build.
 #
 # Does "CUDA-aware MPI" mean that no data passes through host memory?
 # <details><summary>Answer</summary>

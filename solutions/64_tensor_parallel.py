@@ -230,7 +230,7 @@ check("64.2", f, g)
 #
 # This is done in several **heads**. Each head has some of the queries, keys and values, and does
 # not use the others. Attention is therefore sharded by heads: each rank gets some whole heads. Then
-# `out` follows, cut by rows, and g.
+# come `out`, cut by rows, and g.
 #
 # One matrix computes all queries, keys and values. For 4 heads it has these rows:
 #
@@ -250,8 +250,8 @@ check("64.2", f, g)
 #
 # <details><summary>Hint 1: thirds</summary>
 #
-# `tensor.chunk(3)` returns the queries, the keys and the values. Of each of them, a rank has the
-# part that `column` returns.
+# `tensor.chunk(3)` returns the queries, the keys and the values. A rank has the part of each of
+# them that `column` returns.
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
@@ -272,7 +272,7 @@ check("64.3", own_heads)
 
 # %% [markdown]
 # ### The layer, put together
-# The next cell combines your functions. Compare `mlp` with the diagram of section 2. The bias of a
+# The next cell combines your functions. Compare `mlp` with the diagram in section 2. The bias of a
 # layer that is cut by rows is added **after** g. Why?
 # <details><summary>Answer</summary> Before g each rank would add the bias to its partial sum, and the sum would contain it once for each rank.</details>
 
@@ -305,7 +305,7 @@ def attention(comm, entering, qkv, out, size, f, g):
 # %% [markdown]
 # ### Predict
 # The tensors in f and g have the shape (positions, sequences, hidden), here 64 × 16 × 64 numbers of
-# 4 bytes. A layer of the GPT has an attention and an MLP, each with an f and a g.
+# 4 bytes. A layer of the GPT has an attention block and an MLP, each with an f and a g.
 #
 # How many allreduces does *one* layer need in a step, in the forward and backward pass together?
 # How many megabytes (10⁶ bytes) do they add up? And roughly which share of the layers' parameters
@@ -404,7 +404,7 @@ print(
 # characters to numbers and back. (Megatron-LM cuts them by the entries of its vocabulary.)
 #
 # Data parallelism would instead add up the gradients, which are 12 hidden² numbers per layer,
-# whatever the texts. When does tensor parallelism add up less?
+# whatever the texts. When does tensor parallelism have less data to add up?
 # <details><summary>Answer</summary> Four allreduces of positions × sequences × hidden numbers are less than 12 hidden² if positions × sequences, which is the number of tokens in a step, is less than 3 hidden. Here 1,024 is more than 192. But the number of bytes is not all that matters. The allreduce of a gradient can overlap with the computation of other gradients (lab 32), while the next layer waits for each allreduce of f and g. Only the allreduce of f, in the backward pass, can overlap: with the gradients of the same layer's weights, as in Megatron-LM. Tensor parallelism therefore needs the fastest links.</details>
 #
 # ## 4. Sequence parallelism
@@ -465,7 +465,7 @@ print("Calls in a step, by places:", by_places[0].calls)
 # | pipeline | between layers (lab 63) | the output of a stage | for each micro-batch, and leaves a bubble |
 # | data | the batch | the gradients, with an allreduce | once per step |
 #
-# A **layout** consists of three numbers of ranks, whose product is the number of GPUs, and of
+# A **layout** consists of three counts of ranks, whose product is the number of GPUs, and of
 # `micro`, the number of sequences in a micro-batch. GPUs are numbered so that tensor ranks are
 # neighbors, and those of data parallelism are `tensor` apart. (A *sequence* is one text, here with
 # 2,048 positions.)
@@ -479,8 +479,8 @@ print("Calls in a step, by places:", by_places[0].calls)
 # 3. A stage has layers / pipeline layers. Each layer makes 6 allreduces of 2 · micro · sequence ·
 #    hidden bytes (16-bit numbers) over the tensor ranks: 4 as in your layer, and 2 because the
 #    forward pass is computed twice, in order to keep less (lab 14).
-# 4. Arithmetic and allreduces occur once for each micro-batch, and pipeline − 1 times more, which
-#    is the bubble.
+# 4. Arithmetic and allreduces occur once for each micro-batch, and pipeline − 1 more times because
+#    of the bubble.
 # 5. At the end the gradients, 2 · parameters / (tensor · pipeline) bytes, are added up over the
 #    data ranks.
 #
@@ -533,7 +533,7 @@ check("64.4", step_seconds)
 # ### Predict
 # Take a model with 162 billion parameters in 32 layers on 64 GPUs, with one data rank, so that
 # tensor × pipeline = 64. The batch has 32 sequences. With few tensor ranks, the pipeline is long
-# and its bubble large. With many tensor ranks, they are on several nodes. Which number of tensor
+# and its bubble large. Many tensor ranks are spread over several nodes. Which number of tensor
 # ranks is fastest: 2, 4, 8, 16 or 32?
 #
 # Micro-batches have one sequence, so you can compute the bubble: (pipeline − 1) / micro-batches of
@@ -656,9 +656,9 @@ print(pandas.DataFrame(rows).set_index("billions").to_string())
 #     mesh = init_device_mesh("cuda", (8,), mesh_dim_names=("tensor",))
 #     parallelize_module(model, mesh, {"embedding": RowwiseParallel(), "head": ColwiseParallel()})
 #
-# `lab64.Separate` is an attention and an MLP as one process would compute them. It differs from
-# yours in one respect: queries, keys and values have separate layers, `q`, `k` and `v`, because
-# `Shard(0)` of the single large matrix would split heads incorrectly, as in 64.3.
+# `lab64.Separate` is an attention block and an MLP as one process would compute them. It differs
+# from yours in one respect: queries, keys and values have separate layers, `q`, `k` and `v`,
+# because `Shard(0)` of the single large matrix would split heads incorrectly, as in 64.3.
 #
 # ### Exercise 64.5 · A plan for DTensor
 # Write the plan for its six layers, `q`, `k`, `v`, `out`, `up` and `down`, so that each is cut like
@@ -701,8 +701,8 @@ predict("64.5", forward=..., back=...)  # two whole numbers
 # %% [markdown]
 # ### Measure
 # Both compute one forward and one backward pass, with the sizes of the training above and the same
-# weights. The communicator counts the calls of yours, and PyTorch's `CommDebugMode` counts those of
-# DTensor. On CPUs DTensor uses Gloo, and on GPUs NCCL. This takes about 5 s.
+# weights. The communicator counts the calls that your layers make, and PyTorch's `CommDebugMode`
+# counts those of DTensor. On CPUs DTensor uses Gloo, and on GPUs NCCL. This takes about 5 s.
 
 # %%
 beside = launch.run(
@@ -753,9 +753,9 @@ predict.right("64.5", forward=calls["DTensor"][0], back=calls["DTensor"][1])
 # belongs to [vTrain](@vtrain_code), a simulator of training ([Bang et al., 2024](@vtrain2024)):
 # 1,440 steps on one node of 8 A100 GPUs, with 1,024 or 2,048 hidden features, and 109 on several
 # nodes with 64 to 512 GPUs and up to 175 billion parameters. The kit contains every fifth of the
-# first and every second of the last. How to get all of them is written in
-# `labs/support/lab64_vtrain/README.md`, beside their license. No number of the cost model was
-# fitted to any of these steps so far.
+# first and every second of the last. `labs/support/lab64_vtrain/README.md` explains how to get all
+# of them and gives their license. No number of the cost model was fitted to any of these steps so
+# far.
 
 # %%
 one_node, several_nodes = lab64.vtrain()  # with vtrain("vTrain/data") after a git clone: all rows
@@ -788,10 +788,11 @@ for name, rows in (("one node", one_node), ("several nodes", several_nodes)):
 # 3. **Launches.** The CPU launches every kernel of a layer, and this takes it `launches` seconds
 #    for a layer and micro-batch, whatever the size of the matrices.
 #
-# The third one is not simply added. The CPU launches kernels ahead of the GPU, so the **longer** of
-# the two counts, in each of three passes: the forward pass, the same again because activations are
-# computed twice, and the backward pass. We assume that a forward pass has a quarter of the GPU's
-# work and the backward pass has half of it, and that each pass has a third of the launches.
+# The third one is not simply added. The CPU launches kernels ahead of the GPU, so only the
+# **longer** of the two times matters, in each of three passes: the forward pass, the same again
+# because activations are computed twice, and the backward pass. We assume that a forward pass has a
+# quarter of the GPU's work and the backward pass has half of it, and that each pass has a third of
+# the launches.
 #
 # | the GPU is busy for | launches take | forward, twice | backward | layer |
 # |---|---|---|---|---|
@@ -935,7 +936,8 @@ plots.lines(
 #   on several, but the share varies from 71 to 89 %, and the moves from 11 to 16. The numbers also
 #   stand for more than their names say. 14 moves are probably more than the kernels of a layer
 #   need. Attention's matrices, which are slow because they are thin, grow in the same way, so the
-#   number may include them. And we took the links of Selene, while vTrain's machine is another one.
+#   number may include them. And we used Selene's links, although vTrain's machine is a different
+#   one.
 # - **The rows were unseen, but the form was not.** Whoever wrote these formulas tried several, such
 #   as one maximum for the whole layer, with both tables at hand (as in lab 52). The rows on several
 #   nodes have other sizes than the fitted ones, which makes them the harder test. Rows on one node

@@ -24,7 +24,7 @@ setup-tests: # what only the tests need on top: a browser
 
 lab: ## JupyterLab, opened at the first lab [PORT=8888]
 run: ## run a lab's script: make run LAB=40 NP=4 [SET="epochs=1"] [SOLVED=1] [HOROVOD=nccl] [MPI=mvapich2]
-reset: ## begin a lab afresh, yours is set aside: make reset LAB=40
+reset: ## start a lab again; your copy is set aside: make reset LAB=40
 solve: ## put one answer into your notebook: make solve LAB=40 EX=40.1
 progress: ## what you have solved so far
 share: ## let your instructor's class board show where you are [NAMED=1 or HIDDEN=1] [UNTIL=2026-12-31]
@@ -38,22 +38,22 @@ report: ## check the report of lab 80, then render it as one page [FILE=report.m
 tabletop: ## a real Slurm cluster here: make tabletop [NODES=2] [BANDWIDTH=200mbit] [LATENCY=1ms] [GPUS=2] [NAME=table]
 tabletop-status: ## its nodes and jobs (all of these take NAME=table)
 tabletop-down: ## end it, and everything in it
-tabletop-fail: ## pull a node's plug: make tabletop-fail NODE=2
-tabletop-heal: ## mend a node that failed or was slowed: make tabletop-heal NODE=2
-tabletop-slow: ## hold a node's link to less: make tabletop-slow NODE=2 BANDWIDTH=50mbit
+tabletop-fail: ## take a node down: make tabletop-fail NODE=2
+tabletop-heal: ## repair a node that failed or was slowed: make tabletop-heal NODE=2
+tabletop-slow: ## limit a node's bandwidth: make tabletop-slow NODE=2 BANDWIDTH=50mbit
 submit: ## a lab as a batch job: make submit LAB=40 NODES=2 [RANKS=4 a node] [SITE=x] [WAIT=1 or DRY=1] [ENV="A=1"], and what run takes
 results: ## your batch jobs, their state and their records [LAB=40]
 scaling: ## one job for each size: make scaling LAB=50 NODES=1,2,4,8; without NODES: the table of the last study
-kernel: ## these labs in a JupyterHub or Open OnDemand that is there: yours, or for all [PREFIX=/opt/jupyter]
+kernel: ## these labs in an existing JupyterHub or Open OnDemand: for you, or for all [PREFIX=/opt/jupyter]
 site: ## slurm/sites/NAME.sh for a new cluster, from what Slurm says on its login node
 mvapich2: ## MVAPICH2 2.3.7 beside this MPI, from source [SOURCE=file] [DEVICE=nemesis, sock or mrail]
 
 ##@ To teach
 hub: ## JupyterHub for a class, on the tabletop: make hub [LEARNERS=40] [NAMES="ada grace"] [SITE=x] [PLAIN=1] [PORT=8000]
 hub-status: ## does it answer, and where is its log?
-hub-stop: ## end it and all notebook servers; batch jobs of learners go on
-hub-forget: ## as root: remove the users that it has made, with their homes
-board: ## where the class is stuck, of those who share: make board DIR=folder [HTML=page.html] [CSV=scores.csv] [HIDDEN=1] [WATCH=1] [NEW=1]
+hub-stop: ## end it and all notebook servers; learners' batch jobs go on
+hub-forget: ## as root: remove the users that it created, with their homes
+board: ## where those of the class who share are stuck: make board DIR=folder [HTML=page.html] [CSV=scores.csv] [HIDDEN=1] [WATCH=1] [NEW=1]
 guide: ## the instructor's guide: guide/index.html, offline; slides of each lab [TRACK=half_day] [LEARNERS=40]
 rehearse: ## the jobs of the track "PPoPP hands-on", before a class does them [SITE=x] [NODES=2] [LABS=40,46]
 tour: ## run every solved lab, then write report/index.html [LABS=10,20] [SMALL=1]
@@ -94,5 +94,5 @@ clean: ## remove .venv, the report and caches; your notebooks and .labkit/ stay
 
 .PHONY: help setup setup-tests $(GOALS) test test-fast test-gpu lint clean
 
-.DEFAULT: # a goal that there is none of
-	@echo "There is no goal '$@'. make help lists those that there are." >&2; exit 2
+.DEFAULT: # any other word
+	@echo "There is no goal '$@'. make help lists the goals." >&2; exit 2

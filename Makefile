@@ -95,4 +95,4 @@ clean: ## remove .venv, the report and caches; your notebooks and .labkit/ stay
 .PHONY: help setup setup-tests $(GOALS) test test-fast test-gpu lint clean
 
 .DEFAULT: # any other word
-	@echo "There is no goal '$@'. make help lists the goals." >&2; exit 2
+	@echo "There is no goal '$@'. make help lists those that there are." >&2; exit 2

@@ -109,9 +109,9 @@ print(f"with the rows reversed:              {turned_curve[0]:.6f} -> {turned_cu
 # The network is `nets.keras_digits()`, which starts with the same weights as the PyTorch network.
 #
 # ### Predict
-# By how much do the losses of the two frameworks differ at most, over all steps? Answer with a
-# relative difference, so that 0.01 is one percent. A float32 number keeps 24 bits, so each rounding
-# has a relative error of up to 6e-8. It is enough to guess the power of ten.
+# What is the largest difference between the losses of the two frameworks, over all steps? Answer
+# with a relative difference, so that 0.01 is one percent. A float32 number keeps 24 bits, so each
+# rounding has a relative error of up to 6e-8. It is enough to guess the power of ten.
 
 # %%
 predict("11.1", relative_difference=...)  # a number
@@ -329,7 +329,7 @@ predict.compare("11.2", traces=traces, eager_over_graph=speed["small net"])
 # Every new rate is a new kind of argument, so the step is traced again in each call. The three
 # printed times above show this for `total`: a new number costs a trace, while a new tensor does
 # not. Every graph is also stored, which explains the growing memory (these lines do not show it).
-# The remedy is to pass the rate as a tensor, or to fix the kinds by `input_signature`.
+# The remedy is to pass the rate as a tensor, or to fix the kinds with `input_signature`.
 # </details>
 #
 # ## Graphs in other frameworks
@@ -400,10 +400,10 @@ print("Keras, as reported by fit:    ", np.round(fit_losses(nets.keras_digits(),
 # ### What you take away
 # * With the same weights, and the same batches in the same order, two frameworks produce the same
 #   loss curve, up to rounding in float32.
-# * Your Python code runs while a graph is traced, and not when it runs. A new shape or a new Python
-#   number causes a new trace, which `input_signature` avoids.
+# * Your Python code runs while a graph is being traced, and not when the graph runs. A new shape or
+#   a new Python number causes a new trace, which `input_signature` avoids.
 # * A graph saves Python's part of a step, which matters for small steps. A compiler can do more and
-#   make one loop of a long chain of operations (see *Going further*), but the first calls become
+#   turn a long chain of operations into one loop (see *Going further*), but the first calls become
 #   slow.
 # * By default `fit` shuffles, and takes batches of 32.
 #
@@ -498,8 +498,8 @@ for length in (10, 10, 20, 30, 40):
     print(f"after a vector of {length}: {len(graphs)} graphs")
 
 # %% [markdown]
-# **Explain.** It makes two graphs. The second length costs a second graph, but then PyTorch has
-# noticed that the length varies, and has made this graph for any length, so it does not need
+# **Explain.** It makes two graphs. The second length costs a second graph, but by then PyTorch has
+# noticed that the length varies, and it makes this graph for any length, so it does not need
 # another one.
 
 # %% [markdown]

@@ -4,9 +4,9 @@
 #
 # In [lab 23](23_ring_allreduce.ipynb) every [rank](../labs/GLOSSARY.md#rank) had its own link to the network. On a GPU cluster this is rarely so. A node
 # contains four or eight GPUs, which are connected by fast links, and they share one or a few NICs
-# (network interface cards) to the other nodes, which are often ten times slower. An [allreduce](../labs/GLOSSARY.md#allreduce) that
-# ignores the nodes can send the same bytes through the slow NIC several times, while the fast links
-# are idle. A bad order of the ranks in a ring is enough to make it four times as slow as necessary.
+# (network interface cards), often ten times slower, to the other nodes. An [allreduce](../labs/GLOSSARY.md#allreduce) that ignores
+# the nodes can send the same bytes through the slow NIC several times, while the fast links are
+# idle. A bad order of the ranks in a ring is enough to make it four times as slow as necessary.
 #
 # In this lab we write two allreduces that distinguish the links inside a node from the links
 # between nodes. Both are built from parts that you wrote in labs [21](21_collectives.ipynb) and [23](23_ring_allreduce.ipynb). We count the bytes that
@@ -81,7 +81,7 @@ patience = 20  # seconds after which a check calls a program on real ranks stuck
 # [ChainerMN](https://docs.chainer.org/en/v6.2.0/chainermn/reference/index.html) had both as [communicators](../labs/GLOSSARY.md#communicator). Until its version 6 it recommended
 # `hierarchical` for one NIC per node and `two_dimensional` for several. Version 7 lists neither,
 # because [NCCL](../labs/GLOSSARY.md#NCCL) (NVIDIA [Collective](../labs/GLOSSARY.md#collective) Communications Library) does all of it. The hierarchical allreduce
-# of [Horovod](https://horovod.readthedocs.io) has two dimensions, and so has Sony's 2D-torus, which trained ResNet-50 in
+# of [Horovod](https://horovod.readthedocs.io) has two dimensions, and so does Sony's 2D-torus, which trained ResNet-50 in
 # 224 s (Mikami et al., 2018). IBM's PowerAI DDL has more than two dimensions (Cho et al., 2017).
 # </details>
 #
@@ -245,18 +245,18 @@ plots.compare(
 
 # %% [markdown]
 # **Explain.** You should see that a flat ring in the order of the nodes sends a quarter more than
-# the two hierarchical ways, 1.875 against 1.5 vectors, because only one rank of a node sends to the
-# next node. In the round-robin order, the ring sends four times as much as in the good order. The
-# hierarchical ways save only a quarter of the bytes, so they need other advantages to be much
-# faster.
+# the two hierarchical algorithms, 1.875 against 1.5 vectors, because only one rank of a node sends
+# to the next node. In the round-robin order, the ring sends four times as much as in the good
+# order. The hierarchical algorithms save only a quarter of the bytes, so they need other advantages
+# to be much faster.
 #
-# <details><summary>Which other advantages do the hierarchical ways have?</summary>
+# <details><summary>What other advantages do the hierarchical algorithms have?</summary>
 #
 # The first one is the number of **steps**: a flat ring of p ranks has 2(p − 1), and the
-# hierarchical ways have far fewer. The second one is the number of **NICs** in use: if a node has
-# several, a flat ring sends through only one of them, because only one rank of the node sends to
-# another node. Two dimensions use all of them. (NCCL builds several rings, each of which leaves the
-# node through another NIC.)
+# hierarchical algorithms have far fewer. The second one is the number of **NICs** in use: if a node
+# has several, a flat ring sends through only one of them, because only one rank of the node sends
+# to another node. Two dimensions use all of them. (NCCL builds several rings, each of which leaves
+# the node through another NIC.)
 # </details>
 #
 # ### The machine
@@ -284,13 +284,13 @@ print(machine)
 # For example, read the last two rows. With two levels, the reduce and the [broadcast](../labs/GLOSSARY.md#broadcast) inside the node
 # take ⌈log₂ g⌉ steps each, all of them with whole vectors of n bytes. With two dimensions each rank
 # moves only n/g bytes per step inside the node, and n/(gm) bytes per step between the nodes. If all
-# g ranks share one NIC, k = g, and each of them gets a g-th of its bandwidth.
+# g ranks share one NIC, k = g, and each of them gets 1/g of its bandwidth.
 #
 # ### Predict
 # Take 8 nodes of this machine with four ranks each, first with one NIC per node (k = 4) and then
-# with four (k = 1). How many times as fast as the flat ring are two levels (26.2) and two
-# dimensions (26.3) for 100 MB? For such a long vector you can neglect all α. With nβₑ = 85 ms and
-# nβᵢ = 9 ms, only the β terms of the table remain.
+# with four (k = 1). For 100 MB, how many times faster than the flat ring are two levels (26.2) and
+# two dimensions (26.3)? For such a long vector you can neglect all α. With nβₑ = 85 ms and nβᵢ = 9
+# ms, only the β terms of the table remain.
 
 # %%
 predict("26.2", one_nic=..., four_nics=...)
@@ -350,10 +350,10 @@ for kind in (machine, at_once):
 # **Explain.** You should see three parts in the second plot, from left to right. All of these times
 # are simulated, so they should be the same on your machine.
 #
-# **Short** vectors, up to 10 kB: both hierarchical ways are about 1.7 times as fast as a flat ring.
-# According to the table, a chunk of the flat ring makes 62 hops, which take 11.8 µs on average and
-# 730 µs in all. A hierarchical way makes only 14 hops of 30 µs and a few of 5.7 µs, about 450 µs in
-# all.
+# **Short** vectors, up to 10 kB: both hierarchical algorithms are about 1.7 times as fast as a flat
+# ring. According to the table, a chunk of the flat ring makes 62 hops, which take 11.8 µs on
+# average and 730 µs in all. A hierarchical way makes only 14 hops of 30 µs and a few of 5.7 µs,
+# about 450 µs in all.
 #
 # **Long** vectors: two levels take 188 ms for 100 MB and a flat ring takes 171 ms, as the lines
 # below the plot show. By the table, the leaders spend 149 ms on the network, which is less than the
@@ -363,7 +363,7 @@ for kind in (machine, at_once):
 # four.
 #
 # In the middle, at 1,000 kB, all curves have a minimum, and with one NIC the flat ring is the
-# fastest way there. The last printed lines help to find the cause. They show the same machine
+# fastest way there. The last printed lines help you find the cause. They show the same machine
 # without *rendezvous*, the protocol of [lab 20](20_ranks_and_messages.ipynb) in which a long message waits until its receiver is
 # ready, for the time that the machine model calls `handshake`.
 #
@@ -371,8 +371,8 @@ for kind in (machine, at_once):
 #
 # There are two causes. First, a flat ring **overlaps** its two kinds of link: while one chunk is on
 # the network, other chunks move inside the nodes. Its time is therefore the longer of its two rows
-# in the table, 1.65 ms. In the hierarchical ways each step waits for the step before, so latencies
-# and bytes add up to 2.3 ms (two levels) and 2.1 ms (two dimensions) without rendezvous.
+# in the table, 1.65 ms. In the hierarchical algorithms each step waits for the previous one, so
+# latencies and bytes add up to 2.3 ms (two levels) and 2.1 ms (two dimensions) without rendezvous.
 #
 # Second, messages above 64 KiB pay for **rendezvous**. The messages of the flat ring have 1/32 of
 # the vector, 31 kB. Two levels send 125 kB between the nodes and the whole vector inside them, and
@@ -437,11 +437,11 @@ for m in sorted({m for _, m in places}):
 # times as long as with a separate NIC for each rank, as the line below the timeline shows.
 #
 # In the map, two levels are the fastest way for short vectors, and two dimensions are nearly as
-# fast, as the earlier plot shows for 8 nodes. For long vectors two dimensions are the fastest way,
-# by half on two nodes and by little on eight. The single NIC determines the time there, and 2(m −
-# 1)/m vectors pass through it, while the flat ring sends 2(gm − 1)/(gm). These are 1 against 1.75
-# vectors on two nodes, and 1.75 against 1.94 on eight. The two fields in which the flat ring is
-# fastest are those near 1,000 kB, which we explained above.
+# fast, as the earlier plot shows for 8 nodes. For long vectors two dimensions are the fastest
+# algorithm, by a wide margin on two nodes and by a small one on eight. The single NIC determines
+# the time there, and 2(m − 1)/m vectors pass through it, while the flat ring sends 2(gm − 1)/(gm).
+# These are 1 vector against 1.75 on two nodes, and 1.75 against 1.94 on eight. The two fields in
+# which the flat ring is fastest are those near 1,000 kB, which we explained above.
 #
 # ### Measure: this machine
 # On a single host all links are alike and there are no real nodes, so groups of two ranks play the
@@ -491,10 +491,10 @@ for way, row in times.items():
 #
 # With a free core for each rank, you should see exactly this for long vectors: two levels take
 # about twice as long as the flat ring, and two dimensions about as long as the flat ring. For the
-# shortest vectors the number of steps determines the time, which is 4 for both hierarchical ways
-# and 6 for the flat ring. You might see this order, but with fewer cores than ranks the waiting for
-# a core hides it. The advantage of a hierarchy is visible only on a cluster, or on the virtual
-# cluster above.
+# shortest vectors the number of steps determines the time, which is 4 for both hierarchical
+# algorithms and 6 for the flat ring. You might see this order, but with fewer cores than ranks the
+# waiting for a core hides it. The advantage of a hierarchy is visible only on a cluster, or on the
+# [virtual cluster](../labs/GLOSSARY.md#virtual-cluster) above.
 #
 # ### Further reading
 # - H. Mikami et al., *[Massively Distributed SGD: ImageNet/ResNet-50 Training in a Flash](https://arxiv.org/abs/1811.05233)*, 2018. Sony's 2D-torus allreduce, with which ResNet-50 was trained in 224 s.

@@ -93,7 +93,7 @@ patience = 60  # seconds after which a check calls the ranks stuck
 # <details><summary>Hint 1: which i does a hook know?</summary>
 #
 # Loop with `for i, weight in enumerate(module.parameters())`. A plain `lambda weight: ready(i)`
-# looks up `i` only when it is called. At that time the loop is over, so all hooks would report the
+# looks up `i` only when it is called. By that time the loop is over, so all hooks would report the
 # last parameter. `lambda weight, i=i: ready(i)` stores its own value of `i`.
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
@@ -322,7 +322,7 @@ predict.compare(
 
 # %% [markdown]
 # **Explain.** At the right end a single bucket holds the whole network, so nothing is hidden and
-# way (a) takes 6.9 + 17.7 = 24.6 ms. At the left end a bucket holds one layer as in way (b). With
+# way (a) takes 6.9 + 17.7 = 24.6 ms. At the left end, a bucket holds one layer, as in way (b). With
 # allreduces side by side, this is far faster than (a). With one allreduce after the other it is
 # *slower* than (a), because the overhead of 58 allreduces is more than the overlap can save. Your
 # three terms, 2.3 + 17.7 + 58 × 0.1, predict about 26 ms. The measured 31 ms are more because each
@@ -608,10 +608,10 @@ def chains_below_a_tree(comm, vector, count, group):
 
 # %% [markdown]
 # ### Measure
-# Each of AlexNet's layers is reduced alone to rank 0 by the three algorithms. A group is a node. A
-# chunk has 8 KiB, because more than 12 KiB would wait for a handshake ([lab 20](20_ranks_and_messages.ipynb)). The three longest
-# layers are divided into only 128 chunks, because the simulation would otherwise take too long. The
-# cell takes about 15 s.
+# Each of AlexNet's layers is reduced separately to rank 0 by each of the three algorithms. A group
+# is a node. A chunk has 8 KiB, because more than 12 KiB would wait for a handshake ([lab 20](20_ranks_and_messages.ipynb)). The
+# three longest layers are divided into only 128 chunks, because the simulation would otherwise take
+# too long. The cell takes about 15 s.
 
 # %%
 reduced = {"tree": {}, "one chain": {}, "chains below a tree": {}}

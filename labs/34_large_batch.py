@@ -21,9 +21,9 @@
 # ![Left, four small steps on a curved path. Center, one step for the same images with the learning rate kept covers only a quarter of the distance. Right, one step with four times the rate covers the whole distance in a straight line and misses the end of the path](../notebooks/figures/34_steps.svg)
 #
 # *Left: four steps with 32 images each. Center: one step with the same 128 images. If the learning
-# rate is kept, this step covers only a quarter of the distance. Right: with four times the rate it
-# covers the whole distance, but in the direction of the first gradient, so it misses the end of a
-# path that turns.*
+# rate is left unchanged, this step covers only a quarter of the distance. Right: with four times
+# the rate it covers the whole distance, but in the direction of the first gradient, so it misses
+# the end of a path that turns.*
 #
 # Needs: mpi · Ranks: 4 · Minutes: 70 · Level: intermediate · Before: 30
 
@@ -180,8 +180,8 @@ predict.compare("34.1", kept_up_to=kept, linear_up_to=linear)
 # become long because some seeds still learn while others do not. The rule assumes that k small
 # steps have the same direction as one large step, and with a large k this is no longer true.
 #
-# The warm-up helps little here, and from a batch of 512 on it may even do harm. It takes two of
-# only ten epochs, during which the rate is low, and this network does not need it where the rule
+# The warm-up helps little here, and with a batch of 512 or more it may even do harm. It takes two
+# of only ten epochs, during which the rate is low, and this network does not need it where the rule
 # works. In the training of ResNet-50 by Goyal and others (90 epochs, rates up to 3.2), warm-up was
 # what kept a batch of 8,192 images as good as one of 256. The evidence for warm-up is in that
 # paper, and not in this plot.
@@ -282,10 +282,10 @@ def adam(weights, gradients, state, rate, decay=1e-4):
 
 # %% [markdown]
 # ## Do LARS and Adam work for larger batches?
-# Each optimizer has one base rate, which was tuned at a batch of 32 as for SGD. (Where several
-# rates were equally good, we took the middle one.) For larger batches the rate follows a rule,
-# which is linear scaling for LARS, the **square root** of k for Adam, and both for SGD. All have
-# the same warm-up.
+# Each optimizer has one base rate, which was tuned at a batch of 32, just as for SGD. (Where
+# several rates were equally good, we took the middle one.) For larger batches the rate follows a
+# rule, which is linear scaling for LARS, the **square root** of k for Adam, and both for SGD. All
+# have the same warm-up.
 #
 # ### Predict
 # What percentage of the test images do LARS and Adam classify correctly at a batch of 768? Both
@@ -361,8 +361,8 @@ predict.compare(
 #
 # <details><summary>Hint 1: from adam to LAMB</summary>
 #
-# Store the result of `adam_step` in `step`. A factor `ratio` is 1 at first. For a matrix whose two
-# norms are both above 0, it is their quotient.
+# Store the result of `adam_step` in `step`. The factor `ratio` is 1 at first. For a matrix whose
+# two norms are both above 0, it is their quotient.
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
@@ -621,8 +621,8 @@ plots.lines(learned, xlabel="ranks", ylabel="test images right (%)", title=title
 # (`adasum_gpu_operations.cc`, 0.28.1).
 #
 # ### What you take away
-# - Multiplying the learning rate by k for a batch k times as large works for some doublings and
-#   then breaks. A rate that is kept falls behind earlier.
+# - Multiplying the learning rate by k for a batch k times as large works for a few doublings and
+#   then breaks down. A rate that is kept falls behind earlier.
 # - LARS makes the step of each layer a fixed fraction of its weights, and LAMB does the same with
 #   Adam's step. Compare with a control, such as Adam or a well-tuned SGD, before you attribute a
 #   gain to them.

@@ -56,7 +56,7 @@ steps = 10_000  # training steps of each job that section 5 simulates
 # **warm-up**.
 #
 # ### Predict
-# How many times as long as a later one does the very first convolution of this program take? A
+# By which factor does the very first convolution of this program take longer than a later one? A
 # guess is enough.
 
 # %%
@@ -308,7 +308,7 @@ predict("01.3", mean_ms=30, median_ms=10)  # milliseconds
 # %% [markdown]
 # ### Exercise 01.3 · Quote it or refuse
 # Suppose that the middle half of the samples of a call is between 9 and 11 ms, and that their
-# median is 10 ms. The interquartile range is then 2 ms, which is a share of 0.2 of the median. With
+# median is 10 ms. The interquartile range is then 2 ms, which is 0.2 of the median. With
 # `widest=0.25` these samples are steady.
 #
 # Return a dict with
@@ -352,7 +352,7 @@ check("01.3", summarize)
 # ### Measure: your timer and labkit's
 # The next cell runs your timer beside `timing.measure`, which every later lab uses.
 # `timing.measure` does what you wrote, and in addition refuses to quote a number if the spread is
-# too wide. As a control, the second cell measures a call that sleeps for 1 ms and for 3 ms in turn.
+# too wide. As a control, the second cell measures a call that sleeps for 1 ms and 3 ms alternately.
 #
 # (`timing.device_sync(device)` waits for a GPU. On a CPU there is nothing to wait for, so it
 # returns at once.)
@@ -387,8 +387,8 @@ print("unsteady:", timing.measure(lambda: time.sleep(next(naps)), repeat=repeat,
 # A and then all calls of B, you therefore also compare two *moments*, and the difference between
 # the moments may be larger than the difference between the programs.
 #
-# If the calls take turns, A B, A B, …, both programs meet nearly the same machine. We take the
-# ratio of the two times in each *pair*, and then the median of these ratios. One error is left,
+# If the calls take turns, A B, A B, …, both programs run under nearly the same conditions. We take
+# the ratio of the two times in each *pair*, and then the median of these ratios. One error is left,
 # because B always comes second in its pair. We can remove this error by reversing every second
 # pair, A B, B A, …, so that B comes first as often as it comes second.
 #
@@ -438,7 +438,7 @@ print("One against one:", timing.ratio(convolution, convolution, device=device))
 # %% [markdown]
 # **Explain.** When all calls of A come before all calls of B, equal work seems to differ by half,
 # because the machine was hotter when B was timed. In pairs, an error of 2 % remains because B is
-# always the later one. With every second pair reversed, the ratio is 1.00.
+# always the later one. With every other pair reversed, the ratio is 1.00.
 #
 # The times of A alone are spread far too widely to be quoted, while the ratio can be quoted,
 # because the heat changed both times of a pair alike.
@@ -487,7 +487,7 @@ predict.right("01.3", disturbed_percent=100 * (1 - 0.98**64))
 #
 # <details><summary>Answer</summary>
 #
-# From 35 ranks on, because 0.98³⁵ = 0.49, so that more than half of the steps contain a
+# With 35 or more ranks, because 0.98³⁵ = 0.49, so more than half of the steps contain a
 # disturbance. With 34 ranks it is still 0.98³⁴ = 0.503.
 # </details>
 #

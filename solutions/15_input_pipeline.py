@@ -71,7 +71,7 @@ print(
 # ## Who reads what?
 # Several processes, the **ranks**, train one network together. They are numbered from 0 to ranks
 # − 1. In each **epoch** every sample should be read once, by one of the ranks. After each step all
-# ranks average their gradients (lab 30), for which each rank waits for all others. If one rank had
+# ranks average their gradients (lab 30), so each rank waits for all the others. If one rank had
 # one step more than the others, it would wait forever.
 #
 # ### Predict
@@ -86,7 +86,7 @@ predict("15.1", percent_unread=32)
 # ### Exercise 15.1 · Which samples are mine?
 # All ranks shuffle the samples in the same way, and each takes its part. In an epoch no sample is
 # read twice, and all ranks read the same number of samples, n // ranks. The remaining samples are
-# **dropped**, which should be other samples in each epoch. 3 lines. *(beginner)*
+# **dropped**, and they should be other samples in each epoch. 3 lines. *(beginner)*
 #
 # The order is `np.random.default_rng((seed, epoch)).permutation(n)`. The tuple gives each pair of
 # seed and epoch a generator of its own. With `seed + epoch`, seed 1 would have the same order in
@@ -208,9 +208,9 @@ check("15.2", read_shard)
 # %% [markdown]
 # ### Predict
 # Suppose that a storage system delivers 100 MB/s and takes 2 ms to open a file. As a file of its
-# own, an image has about 5.7 kB. In a shard it takes 7.7 kB, because tar pads each member to whole
-# blocks, and because the label is stored as well. How many times as fast is it to read shards of 32
-# images as to read the 32 files?
+# own, an image takes up about 5.7 kB. In a shard it takes 7.7 kB, because tar pads each member to
+# whole blocks, and because the label is stored as well. How many times as fast is it to read shards
+# of 32 images as to read the 32 files?
 
 # %%
 predict("15.2", shards_times_as_fast=15)
@@ -235,8 +235,8 @@ predict.compare("15.2", shards_times_as_fast=ratio)
 # 1, because shards contain more bytes. The gain therefore comes from the opens that shards save.
 #
 # You might see that the two ratios are closer together, and that the control is above 1. The 4.5 ms
-# are the least time that the emulated storage allows. On a busy machine your own opening and reading
-# takes longer, and so do the opens of 32 real files.
+# are the least time that the emulated storage allows. On a busy machine your own opening and
+# reading take longer, and so does opening 32 real files.
 #
 # **Shuffling a stream.** A stream cannot be shuffled as a whole, but part by part. Fill a buffer,
 # yield a random one of its items, put the next item of the stream in its place, and repeat. In our
@@ -391,9 +391,9 @@ predict("15.4", own=4, burst=2, shared=1)
 #
 # <details><summary>Hint 1: what is left, and what is shared</summary>
 #
-# While the step computes, reading goes on, and the step waits only for the part that is left
-# afterwards, if there is one. A rank's bandwidth is the smaller of its own bandwidth and an equal
-# part of the bandwidth that all share.
+# While the step computes, reading goes on, and the step waits only for what is left afterwards, if
+# anything. A rank's bandwidth is the smaller of its own bandwidth and an equal part of the
+# bandwidth that all share.
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
@@ -487,7 +487,7 @@ predict.compare("15.4", exposed_at_2=at_2, exposed_at_half=at_half)
 # On a busy machine the times for compute and decoding change from minute to minute, and points then
 # lie on both sides of the line.
 #
-# Why is the gain largest when input and compute take equally long?
+# Why is the gain largest when input and compute take the same time?
 # <details><summary>Answer</summary> Without prefetch a step takes input + compute, and with
 # prefetch it takes the longer of the two. The ratio of these two times is largest, namely 2, if
 # input and compute are equal.</details>
@@ -503,17 +503,17 @@ predict.compare("15.4", exposed_at_2=at_2, exposed_at_half=at_half)
 #
 # **Be careful with fork on ranks.** On Linux, workers are **forked** by default (before Python
 # 3.14), so they are copies of a process in which MPI is already running. Some MPI libraries on
-# InfiniBand do not tolerate this: memory was corrupted from 64 GPUs on ([Horovod's pull request
-# 1824](@horovod_pr_1824), 2020). Horovod's examples therefore adopted
+# InfiniBand do not tolerate this: memory was corrupted with 64 or more GPUs ([Horovod's pull
+# request 1824](@horovod_pr_1824), 2020). Horovod's examples therefore adopted
 # `multiprocessing_context="forkserver"`, with which the workers come from a process without MPI.
 # This is better, but does not solve every problem. In [issue 2898](@horovod_issue_2898) (2021)
-# forked workers crashed, and the workers of a fork server "sometimes" ended in bus errors, too, on
-# 32 nodes with 12 workers each. A thread, such as yours, forks nothing.
+# forked workers crashed, and the workers of a fork server "sometimes" died with bus errors, too, on
+# 32 nodes with 12 workers each. A thread such as yours does not fork anything.
 #
 # ### Measure: many ranks, one storage
 # In the next cells, 1, 2 and 4 real ranks read and decode. The storage is emulated again: the ranks
-# share one pipe, which is represented by a file that says until when the pipe is in use. This takes
-# about 15 s.
+# share one pipe, which is represented by a file that records until when the pipe is in use. This
+# takes about 15 s.
 
 # %%
 storages = {
@@ -558,15 +558,15 @@ if ranks == 4:
 # ranks. The rate from the shared file system does not grow at all, so with more ranks each rank
 # gets less.
 #
-# You might see that four ranks with their own disks get less than 4 times the images. A likely
+# You might see that four ranks with their own disks get fewer than 4 times as many images. A likely
 # cause is that four ranks decode on the cores that you have, so that on two cores they have to take
 # turns.
 #
 # What are these rates on a real machine? <details><summary>Answer</summary> The SSDs in the nodes
-# of Summit read 26.7 TB/s together, and its file system 2.5 TB/s (Oral et al., 2019). This is
-# 970 and 90 MB/s for each of its 27,648 GPUs. A GPU that trains ResNet-50 on 1,000 images per
-# second, of 110 kB each, needs 110 MB/s. This is more than its part of the file system's bandwidth,
-# and far less than its part of the bandwidth of the node's own disk.</details>
+# of Summit read 26.7 TB/s together, and its file system 2.5 TB/s (Oral et al., 2019). This is 970
+# and 90 MB/s for each of its 27,648 GPUs. A GPU that trains ResNet-50 on 1,000 images of 110 kB per
+# second needs 110 MB/s. This is more than its part of the file system's bandwidth, and far less
+# than its part of the bandwidth of the node's own disk.</details>
 #
 # ### What you take away
 # - All ranks use the same order, which depends on seed and epoch, and each takes its part. Samples
@@ -585,13 +585,13 @@ if ranks == 4:
 # ## Going further (optional): cold and cached
 # This part takes some 12 minutes, which are not counted above. It reads the same images from your
 # own disk, once as single files in a shuffled order and once from your shards, and both **cold**
-# and **cached**. Linux keeps what was read once in memory, in its **page cache**, so the second
-# epoch of a small dataset measures memory and not the disk. `posix_fadvise(DONTNEED)` asks the
-# system to remove a file's pages from the cache, and `mincore` tells which pages are left.
+# and **cached**. Linux keeps in memory, in its **page cache**, what has been read once, so the
+# second epoch of a small dataset measures memory and not the disk. `posix_fadvise(DONTNEED)` asks
+# the system to remove a file's pages from the cache, and `mincore` tells which pages are left.
 #
 # ### Predict
-# Both answers are guesses, because nothing above contains them. How many times as long does reading
-# single files take from your disk as from memory? And how many times as long does decoding a JPEG
+# Both answers are guesses, because nothing above contains them. By which factor does reading single
+# files from your disk take longer than from memory? And how many times as long does decoding a JPEG
 # take as reading its file from memory?
 
 # %%
@@ -628,10 +628,11 @@ predict.compare("15.2", decoding_over_reading=decoding.median / np.median(cached
 # bottleneck again, as above.)
 #
 # You might see that cold is hardly slower than cached. In that case the disk is fast, or the
-# machine is a virtual machine whose host caches the pages, because the line "Dropped" describes
-# only this system's own cache. If the line says that most pages were left, the file system keeps
-# them in memory (tmpfs), and cold is not cold here. Finally, "more when cold" is a difference, so
-# if its error bar is longer than the bar itself, the measurement does not show a difference.
+# machine is a virtual machine whose host caches the pages, which the line "Dropped" cannot show, as
+# it describes only this system's own cache. If the line says that most pages were left, the file
+# system keeps them in memory (tmpfs), and a cold read is not really cold here. Finally, "more when
+# cold" is a difference, so if its error bar is longer than the bar itself, the measurement does not
+# show a difference.
 #
 # <details><summary>Formats at scale</summary>
 #
@@ -642,8 +643,8 @@ predict.compare("15.2", decoding_over_reading=decoding.median / np.median(cached
 # An LMDB maps its file into memory, however, and on a parallel file system many processes that do
 # so slow each other down, so that input took up to 90 % of the training time. LMDBIO, a reader that
 # avoids this, made training up to 65 times as fast on 9,216 cores (Pumma et al., 2019). In
-# OSU-Caffe, the Caffe of MVAPICH2's authors, all ranks read in parallel from Lustre, which is the
-# file system of many clusters.
+# OSU-Caffe, the Caffe version by MVAPICH2's authors, all ranks read in parallel from Lustre, which
+# is the file system of many clusters.
 # </details>
 #
 # ### Further reading

@@ -62,13 +62,14 @@ call_rounds = ((200, 20), (20, 3))  # the same for allreduces
 # *one* rank. You will write the first two programs yourself. For the other two, you will write the
 # arithmetic that converts measured times into their columns.
 #
-# <details><summary>How many rounds do these programs take?</summary>
+# <details><summary>How many rounds do these programs run?</summary>
 #
 # The first number in each pair applies to messages of up to 8 KiB, and the second to longer ones;
-# the numbers of warm-up rounds are in parentheses. `osu_latency` takes 10,000 (100) and 1,000 (10)
+# the numbers of warm-up rounds are in parentheses. `osu_latency` runs 10,000 (100) and 1,000 (10)
 # rounds, `osu_bw` 100 (10) and 20 (2), and `osu_allreduce` 1,000 (100) and 100 (10). nccl-tests
-# takes 20 (1, and 5 until August 2025) for all sizes. `python -m mpi4py.bench pingpong`, which
-# times the same as `osu_latency`, takes 10,000 (100) rounds up to 16 KiB and 10 (1) above 1 MiB.
+# runs 20 (1, and 5 until August 2025) for all sizes. `python -m mpi4py.bench pingpong`, which
+# measures the same as `osu_latency`, runs 10,000 (100) rounds for up to 16 KiB and 10 (1) for more
+# than 1 MiB.
 #
 # *Sources: OSU's `util.h`, the `README.md` and `PERFORMANCE.md` of nccl-tests, and mpi4py 4.*
 # </details>
@@ -171,7 +172,7 @@ predict.compare("22.1", empty_message_us=typical[0])
 # those of other machines. Wide bars mean that other programs were running, in which case you should
 # run the cell again before you quote a number.
 #
-# Up to which size do the bytes cost less than the message itself?
+# Up to what size do the bytes cost less than the message itself?
 # <details><summary>Answer</summary>
 #
 # Up to the size at which the time is twice that of the empty message, which is often some KiB. You
@@ -350,10 +351,10 @@ predict("22.3", half_at_bytes=12_000)
 
 # %% [markdown]
 # ### Exercise 22.3 · α, β and n½
-# Find α and β from measured times t of messages of n bytes. Fit them by least squares of the
-# *relative* error, which means that the sum of ((α + nβ − t) / t)² is as small as possible. With
-# absolute errors the message of 16 MiB would decide the fit alone, because its error is a thousand
-# times that of 8 bytes.
+# Find α and β from measured times t of messages of n bytes. Fit them by least squares on the
+# *relative* error, so that the sum of ((α + nβ − t) / t)² is as small as possible. With absolute
+# errors the message of 16 MiB alone would determine the fit, because its error is a thousand times
+# that of 8 bytes.
 #
 # NumPy solves such problems. `np.linalg.lstsq(A, b, rcond=None)[0]` returns the x for which the sum
 # of the squares of A x − b is smallest. The array `A` has a row for each measurement and a column
@@ -438,10 +439,10 @@ predict.compare("22.3", half_at_bytes=half)
 #
 # - The **algorithm bandwidth** (algbw) is n / time, where n is the number of bytes in the vector of
 #   one rank. It shows how fast the operation is for its user.
-# - The **bus bandwidth** (busbw) is algbw · 2(p − 1)/p for p ranks. As long as only the ranks add,
-#   the busiest rank has to send at least 2(p − 1)/p · n bytes (lab 23), so the bus bandwidth is the
-#   rate at which its link must at least have worked. We can compare it with the bandwidth of the
-#   link to judge the allreduce.
+# - The **bus bandwidth** (busbw) is algbw · 2(p − 1)/p for p ranks. As long as the ranks do all the
+#   adding, the busiest rank has to send at least 2(p − 1)/p · n bytes (lab 23), so the bus
+#   bandwidth is the lowest rate at which its link can have worked. We can compare it with the
+#   bandwidth of the link to judge the allreduce.
 #
 # For example, if 4 ranks allreduce 100 MB in 20 ms, algbw is 5 GB/s and busbw is 7.5 GB/s. (If the
 # switches add as well, fewer bytes have to be sent, and busbw can exceed the bandwidth of the
@@ -557,14 +558,13 @@ print(virtual.machine("here").name)
 #
 # ### Going further (optional)
 # **Is this bandwidth normal?** In the issue tracker of nccl-tests, users ask this question more
-# often than any other. This lab has all that an answer needs: a call takes a latency and the time
-# of the bytes that must pass the link, and the rate of the link is known.
+# often than any other. This lab has everything that an answer needs: a call takes a latency and the
+# time of the bytes that must pass the link, and the rate of the link is known.
 # `make verdict FILE=out.txt` reads the output of nccl-tests, of the OSU benchmarks or of
 # `mpi4py.bench`, or records of this kit, and compares it with the machine or the link that you
-# name, for example
-# `MACHINE=h100_ndr` or `LINK=25GB/s`. It prints the bandwidths of each size beside the bound, and a
-# verdict with its confidence. The next cell asks for a verdict on the allreduce that you measured,
-# and the link is the one of your ping-pong.
+# name, for example `MACHINE=h100_ndr` or `LINK=25GB/s`. It prints the bandwidths of each size
+# beside the bound, and a verdict with its confidence. The next cell asks for a verdict on the
+# allreduce that you measured, and the link is the one of your ping-pong.
 
 # %%
 nodes = {"nodes": "2"} if "between nodes" in all_trips else {}
@@ -581,9 +581,9 @@ print(verdict.of_record(calls, machine="here", **nodes))
 #          measured with one message at a time.
 #
 # The causes are ordered by what the numbers and the text of an output suggest, so they tell you
-# what to test first and prove nothing. The first one agrees with the answer above, and this lab
-# does not separate it from the others. Your share may differ. When other programs ran on the same
-# cores, for example, it was 29%, because the ranks also waited for a core.
+# what to test first, but they prove nothing. The first one agrees with the answer above, and this
+# lab does not separate it from the others. Your share may differ. When other programs ran on the
+# same cores, for example, it was 29%, because the ranks also waited for a core.
 #
 # ### Further reading
 # - [@hockney1994] The paper from which the model α + nβ takes its name.

@@ -1,12 +1,12 @@
 # %% [markdown]
 # # 44 Timeline and fusion
 #
-# When training with Horovod is slower than expected, your own code does not show why. Between your
-# gradients and the network runs Horovod's background thread, which decides when a gradient is sent
-# and together with which others. It can wait for a straggler, wake up too seldom, or send hundreds
-# of small messages where one would do. Horovod writes all of this to a file, the timeline, and it
-# has settings for each of these decisions. To use them you need to read the timeline and to know
-# what each setting does.
+# When training with Horovod is slower than expected, your own code does not show why. Horovod's
+# background thread runs between your gradients and the network, and decides when a gradient is sent
+# and with which others. It can wait for a straggler, wake up too seldom, or send hundreds of small
+# messages where one would do. Horovod writes all of this to a file, the timeline, and it has
+# settings for each of these decisions. To use them you need to read the timeline and to know what
+# each setting does.
 #
 # In this lab we read a timeline and find out which rank the others waited for, write a model of the
 # background thread that predicts the time of a step from two settings, and then measure whether the
@@ -132,7 +132,7 @@ predict("44.1", ms_lost=400)
 #
 # The first `E` of a tensor after its `X` lines ends the negotiation. Lines of other tensors can be
 # in between. If there is only one `X`, its span is empty, for example `(6, 6)`, and its rank is
-# charged with 0 (or left out).
+# charged 0 (or left out).
 #
 # Several tensors can wait for the same rank at the same time. This time is lost only **once**. The
 # kit has a function for it: `lab44.covered([(0, 10), (5, 20)])` is 20, the number of µs that are in
@@ -301,8 +301,8 @@ predict.compare("44.2", messages_0=none, messages_128_MiB=most)
 #   has passed.
 #
 # For example, tensor a with 300 bytes is ready at 0, and tensors b and c with 100 bytes each are
-# ready at 2 and 3. A message of n bytes takes 1 + n/100 seconds, so a negotiation takes 1. The
-# cycle time is 1 second, and the limit is large:
+# ready at 2 and 3. A message of n bytes takes 1 + n/100 seconds, so a negotiation takes 1 second.
+# The cycle time is 1 second, and the limit is large:
 #
 #     seconds   0   1   2   3   4   5   6   7   8   9
 #     ready     a       b   c
@@ -475,9 +475,9 @@ print(
 # `allreduce.noname.17`, and the next time `.18`, so it is always new. Therefore **give a name to
 # everything you average**.
 #
-# The cache contains `HOROVOD_CACHE_CAPACITY` tensors, by default 1024, and drops the one that has
-# not been used for longest. In `four places` it contains 4 tensors, for 6. Why are 2 of them
-# negotiated in each step, and not all 6?
+# The cache contains `HOROVOD_CACHE_CAPACITY` tensors, by default 1024, and drops the least recently
+# used one. In `four places` it contains 4 tensors, for 6. Why are 2 of them negotiated in each
+# step, and not all 6?
 # <details><summary>Answer</summary>
 #
 # The four known tensors are used first. Then the two that are negotiated enter the cache and
@@ -557,7 +557,7 @@ print((1e3 * pd.DataFrame(between)).round(1).assign(messages=last["messages"]))
 # The bytes alone take 63 ms on this link whatever the threshold, and a message costs little in
 # comparison. (The link of exercise 44.2, with 0.5 ms per message, is another one.) If the
 # interquartile ranges of two settings overlap, do not call either of them faster. The cycle time of
-# 20 ms is different, because it adds 17 ms, both predicted and measured.
+# 20 ms is different, because it adds 17 ms, in the prediction and in the measurement.
 #
 # For the 60 tensors your model is far too fast. It knows what *messages* cost, and 60 tensors of
 # 256 bytes are one message. The control is one message, too. The difference between `60 known` and

@@ -19,7 +19,7 @@
 # ![In strong scaling two ranks share one batch, and a step takes 24 instead of 40 milliseconds. In weak scaling each of two ranks has a batch of its own, and a step takes 44 milliseconds](50_scaling.svg)
 #
 # *Strong scaling divides the same work among the ranks, so the step gets shorter. Weak scaling
-# gives every rank the same work, so the step at best takes equally long. The numbers are those of
+# gives every rank the same work, so at best the step takes the same time. The numbers are those of
 # the example in section 1.*
 #
 # Needs: mpi, torch · Ranks: 2 · Minutes: 50 · Level: intermediate · Before: 01, 21, 23, 30
@@ -82,8 +82,8 @@ channels = width or size
 # | weak | 40 + 4 = 44 ms, for twice the images | 2 · 40 / 44 = 1.82 | 91 % |
 #
 # ### Predict
-# Take as many ranks as this machine has cores (or GPUs), but at least 2 and at most 8. Which
-# speed-up do you expect in strong scaling, and which efficiency in weak scaling? And which share of
+# Take as many ranks as this machine has cores (or GPUs), but at least 2 and at most 8. What
+# speed-up do you expect in strong scaling, and what efficiency in weak scaling? And which share of
 # the strong step is communication (in the example it is 4 / 24 = 0.17)? You cannot compute these
 # numbers yet, so guess, and the measurements will show how close you were.
 
@@ -222,7 +222,7 @@ assert np.allclose(losses, losses[0], rtol=near), f"Strong scaling changed the l
 # %% [markdown]
 # **Explain.** Look at the losses first. In strong scaling, any number of ranks has the same images,
 # so the loss is the same up to rounding, and only the time differs. In weak scaling, more ranks
-# have a larger batch, so the loss is another one. Whether training with this larger batch still
+# have a larger batch, so the loss is a different one. Whether training with this larger batch still
 # works is the question of lab 34.
 #
 # ### Exercise 50.1 · Speed-up and efficiency
@@ -334,8 +334,8 @@ predict("50.2", speedup_of_64=15)
 # %% [markdown]
 # ### Exercise 50.2 · Fit the serial share
 # Divide the law by t(1) and rearrange it: **t(p) / t(1) - 1 / p = s · (1 - 1 / p)**, in short y = s
-# · x. Measured times satisfy this equation only approximately. The s with the smallest squared
-# errors is the sum of x·y divided by the sum of x·x.
+# · x. Measured times satisfy this equation only approximately. The s with the smallest sum of
+# squared errors is the sum of x·y divided by the sum of x·x.
 #
 # `times` is a dict as above. About 4 lines. *(intermediate)*
 #
@@ -378,9 +378,10 @@ if largest > 1:  # a batch job of one rank is only the first point of a study
 # errors in percent of each time and also fits t(1), while your fit takes t(1) as exact.
 #
 # On two cores there are only two points, and **two points fit any line**, so the curve goes through
-# both of them whether the law holds or not. To test a law, you need at least a third point. (If s by
-# hand is above 100 % or below 0, two ranks were slower than one or more than twice as fast, which no
-# s can express. The fit of labkit then stops at 100 % or 0, and its curve misses the second point.)
+# both of them whether the law holds or not. To test a law, you need at least a third point. (If s
+# by hand is above 100 % or below 0, two ranks were slower than one or more than twice as fast,
+# which no s can express. The fit of labkit then stops at 100 % or 0, and its curve misses the
+# second point.)
 #
 # ### Measure where the law ends
 # Two cores cannot show what happens on many ranks, but the formula of lab 23 can. The next cell
@@ -423,9 +424,10 @@ print(f"computed: at best {strong[1] / strong[best]:.1f} times as fast, on {best
 # there?
 # <details><summary>Answer</summary>
 #
-# Mostly the speed-up. Of the time 1/p + 2(p − 1)α + 2(p − 1)/p · nβ, the bytes cost nearly the same
-# on any large number of ranks. Where 1/p falls as fast as 2pα rises, p is about √(1/(2α)), which is
-# 316 for 5 µs. But if the bytes alone take longer than the second of work, no number of ranks helps.
+# Mostly the speed-up. In the time 1/p + 2(p − 1)α + 2(p − 1)/p · nβ, the term of the bytes is
+# nearly the same on any large number of ranks. Where 1/p falls as fast as 2pα rises, p is about
+# √(1/(2α)), which is 316 for 5 µs. But if the bytes alone take longer than the second of work, no
+# number of ranks helps.
 # </details>
 
 
@@ -502,8 +504,8 @@ for nbytes in (1e8, 3e8):
 # last.
 #
 # ### Exercise 50.3 · Compute, wait, communicate
-# `compute` and `allreduce` are arrays (steps, ranks) of seconds. Return a dict of three arrays
-# (steps,), with the values of the table's last column for every step:
+# `compute` and `allreduce` are arrays of seconds with the shape (steps, ranks). Return a dict of
+# three arrays (steps,), with the values of the table's last column for every step:
 #
 # - `compute`: the mean over the ranks;
 # - `communicate`: the time in the allreduce of the rank that arrived last;

@@ -67,9 +67,9 @@ patience = 20  # seconds after which a check calls a program stuck
 #
 # ### Exercise 62.1 · The best cut
 # `costs` contains one number for each block. Return the edges of `stages` stages with at least one
-# block each, so that the most expensive stage is as cheap as possible. There are few blocks, so you
-# can try every partition. For example, the costs 1, 1, 4 in two stages give `[0, 2, 3]`, whose most
-# expensive stage costs 4.
+# block each, chosen so that the most expensive stage is as cheap as possible. There are few blocks,
+# so you can try every partition. For example, the costs 1, 1, 4 in two stages give `[0, 2, 3]`,
+# whose most expensive stage costs 4.
 #
 # `itertools.combinations(range(1, 5), 2)` yields every choice of 2 of the places 1, 2, 3, 4, in
 # order: `(1, 2), (1, 3), …`. `min(choices, key=function)` returns the choice with the smallest
@@ -246,7 +246,7 @@ check("62.3", backward)
 # ### Predict
 # Consider a network of eight equal blocks, and a small block at each end, on four ranks. Which
 # share (0 to 1) of the bytes of one process (parameters, gradients, Adam's averages) does the rank
-# with the most bytes have? And for which share of a step does a rank compute, on average, if only
+# with the most bytes have? And for what share of a step does a rank compute, on average, if only
 # computation takes time?
 
 # %%
@@ -340,18 +340,21 @@ lab62.draw_busy(spans, "One stage computes, the others wait")
 # **networks that do not fit into one device**.
 #
 # It does not make training faster. A stage cannot begin before the previous one has finished, so
-# the colored spans in the plot never overlap in time, and together they fill about the time of one
-# rank. A step therefore takes about as long as on one rank. (You might see a slightly *shorter*
-# step. One likely cause is Adam's arithmetic, which is not in the plot: each rank does its part of
-# it right after its own backward pass, while earlier ranks still compute. Another may be the cache
-# of a core, into which a smaller stage fits better. This measurement does not distinguish the two.
-# You might also see a longer step, if ranks share cores, and because of the messages.)
+# the colored spans in the plot never overlap in time, and together they take about as long as one
+# rank would. A step therefore takes about as long as on one rank. (You might see a slightly
+# *shorter* step. One likely cause is Adam's arithmetic, which is not in the plot: each rank does
+# its part of it right after its own backward pass, while earlier ranks still compute. Another may
+# be the cache of a core, into which a smaller stage fits better. This measurement does not
+# distinguish the two. You might also see a longer step, if ranks share cores, and because of the
+# messages.)
 #
 # In data parallelism every rank would compute all the time and keep *everything*, which is on each
 # rank the number of bytes in the first line of the table.
 #
 # What could the ranks do in their idle time?
-# <details><summary>Answer</summary> They could process other images. While rank 1 computes with the first images, rank 0 could begin with the next ones. This is pipeline parallelism (lab 63).</details>
+# <details><summary>Answer</summary> They could process other images. While rank 1 computes with the
+# first images, rank 0 could begin with the next ones. This is pipeline parallelism (lab
+# 63).</details>
 #
 # If all devices belong to **one** process, for example the GPUs of one node, you don't need to
 # write messages. The program says where each part is computed, and the framework copies the
@@ -365,7 +368,7 @@ lab62.draw_busy(spans, "One stage computes, the others wait")
 # - Model parallelism partitions the network. Activations are sent forward, and their gradients are
 #   sent back.
 # - Each rank has about 1/p of the parameters, gradients and optimizer state.
-# - Without further measures only one rank computes at a time, so p ranks are hardly faster than
+# - Unless you do more, only one rank computes at a time, so p ranks are hardly faster than
 #   one. Lab 63 fills the idle time.
 #
 # ### Further reading

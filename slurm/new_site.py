@@ -18,6 +18,8 @@ from labkit.errors import LabError, NotHere, exit_status
 
 # What may stand between double quotes in bash without a meaning of its own.
 _PLAIN = re.compile(r"[\w./:+=@,% -]*")
+# Modules that only the set-up needs: in a job, libraries of these would be beside PyTorch's own.
+_FOR_SETUP = re.compile(r"(cuda|cudatoolkit|nvhpc|nccl|cudnn|cmake)(/|$)", re.IGNORECASE)
 
 
 def write(name: str) -> str:
@@ -38,8 +40,8 @@ def write(name: str) -> str:
         file.write(text)
     return (
         f"Written: slurm/sites/{name}.sh, with what Slurm, the modules loaded and the MPI library"
-        " say here. Read it, and mend what does not fit. Next, also on a login node: make doctor"
-        f" SITE={name}"
+        " say here. Read it, and correct what does not apply. Next, also on a login node: make"
+        f" doctor SITE={name}"
     )
 
 
@@ -57,6 +59,7 @@ def look() -> dict[str, str]:
         form = "gpus-per-node" if "cons_tres" in config.get("SelectType", "") else "gres"
     counts = re.findall(r"\d+", client.ask("sinfo", "-h", "-p", partition.name, "-o", "%c"))
     cores = min(map(int, counts), default=0) // max(1, gpus)
+    modules = list(filter(None, os.environ.get("LOADEDMODULES", "").split(":")))
     found = {
         "SBATCH_PARTITION": partition.name,
         "LABKIT_GPUS_PER_NODE": str(gpus),
@@ -64,7 +67,8 @@ def look() -> dict[str, str]:
         "SBATCH_GPUS_PER_NODE": str(gpus) if form == "gpus-per-node" else "",
         "SBATCH_GRES": f"gpu:{gpus}" if form == "gres" else "",
         "LABKIT_SBATCH_OPTIONS": f"--cpus-per-task={cores}" if gpus and cores else "",
-        "LABKIT_MODULES": " ".join(filter(None, os.environ.get("LOADEDMODULES", "").split(":"))),
+        "LABKIT_MODULES": " ".join(name for name in modules if not _FOR_SETUP.match(name)),
+        "LABKIT_SETUP_MODULES": " ".join(name for name in modules if _FOR_SETUP.match(name)),
         "LABKIT_LAUNCHER": _launcher(client, config.get("MpiDefault", "none")),
         "LABKIT_MPI": _mpi(),
     }

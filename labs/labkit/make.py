@@ -16,8 +16,10 @@ import sys
 import time
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-PYTHON = os.path.join(ROOT, ".venv", "bin", "python")
-SET_UP = os.path.join(ROOT, "env", "setup.py")  # a learner's copy on a hub has none
+VENV = os.path.join(ROOT, ".venv")  # or a link to that of a checkout which many people share
+PYTHON = os.path.join(VENV, "bin", "python")
+# A learner's copy on a hub has none.
+SET_UP = os.path.join(ROOT, "env", "setup.py")
 
 # Goal -> the module or shell script, and the words that it takes: NAME is `--name VALUE`, NAME? is
 # `--name` for any value, NAME* is `--name` with one argument for each word of the value, <NAME> is
@@ -220,6 +222,9 @@ def main(goals):
     # What was typed is not for a make that a program of the goal's may start.
     os.environ["MAKEFLAGS"] = os.environ.get("MAKEFLAGS", "").partition(" -- ")[0]
     os.environ.update({name: values[name] for name in settings() if name in values})
+    if os.path.islink(VENV):  # its labkit is another one
+        path = [os.path.join(ROOT, "labs"), os.environ.get("PYTHONPATH", "")]
+        os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, path))
     if goals[0] == "help":
         show_help()
         return 0
@@ -235,8 +240,14 @@ def _set_up(goals):
     options = {"setup-tests": ["--tests"]}.get(goals[0], [])
     if goals[1:] == ["lab"]:
         options = ["--lab-first"]
-    if not os.path.exists(SET_UP):
-        return 0  # .venv is a link to an environment that is set up
+    if os.path.islink(VENV) and not os.path.exists(PYTHON):
+        print(
+            f".venv is a link to {os.readlink(VENV)}, where no environment is set up.",
+            file=sys.stderr,
+        )
+        return 1
+    if not os.path.exists(SET_UP) or (goals[0] == "setup" and os.path.islink(VENV)):
+        return 0  # the link leads to an environment that is set up
     return os.execv(sys.executable, [sys.executable, SET_UP, *options])
 
 

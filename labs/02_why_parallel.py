@@ -142,7 +142,7 @@ predict.right("02.2", years=3640 / 0.4 / 365.25)
 #
 # ### Measure
 # Now we measure how fast *this* machine computes. Most operations of such networks are
-# convolutions, so we time the forward and backward pass of two typical ones, and divide their
+# convolutions, so we time the forward and backward passes of two typical ones, and divide their
 # number of operations by the time. For each image and each of its 56 by 56 points, a convolution
 # with a k by k kernel takes channels · channels · k · k multiplications and as many additions. This
 # takes about 10 s.
@@ -176,9 +176,9 @@ for channels, kernel in ((64, 3), (128, 1)):
 rate = max(rates.values())
 
 # %% [markdown]
-# Next we compute the days of a training run of 90 epochs with 1.28 million images each: first on
-# this machine, from your count and the higher of the two measured rates, and then on one P100, a
-# GPU of 2016, from the images per second that were published for it.
+# Next we compute how many days a training run of 90 epochs takes, with 1.28 million images each:
+# first on this machine, from your count and the higher of the two measured rates, and then on one
+# P100, a GPU of 2016, from the images per second that were published for it.
 
 # %%
 pictures_shown = 90 * 1_281_167
@@ -208,16 +208,16 @@ print("Days of training:", shown, sep="\n")
 # not have to be read from a disk. The last column only divides these days by a hundred, and section
 # 4 asks how much of this speed-up is possible.
 #
-# Do operations predict days? In the column of the P100, compare VGG-16 with AlexNet (22 times fewer
-# operations; measured with 512 images per step, the others with 64) and with ResNet-50 (3.8 times
-# fewer operations).
-# <details><summary>Answer</summary> AlexNet takes 19 times fewer days, so the operations predict that well.
-# ResNet-50 takes only 1.4 times fewer, for two likely reasons, neither of them measured here.
-# First, nearly all operations of VGG-16 are 3 by 3 convolutions, which NVIDIA's library cuDNN can
-# compute with Winograd's method, which needs up to four times fewer multiplications than we count.
-# By our count VGG-16 therefore runs at 135 % of the P100's peak of 10.6 teraflop/s, and ResNet-50
-# at 51 %. Second, ResNet-50 has many small layers between its convolutions, which move numbers
-# rather than compute with them. Labs [12](12_find_the_bottleneck.ipynb) and [14](14_mixed_precision_and_memory.ipynb) are about such layers.</details>
+# Does the number of operations predict the number of days? In the column of the P100, compare
+# VGG-16 with AlexNet (22 times fewer operations; measured with 512 images per step, the others with
+# 64) and with ResNet-50 (3.8 times fewer operations).
+# <details><summary>Answer</summary> AlexNet takes 19 times fewer days, so the operations predict
+# that well. ResNet-50 takes only 1.4 times fewer, for two likely reasons, neither of them measured
+# here. First, nearly all operations of VGG-16 are 3 by 3 convolutions, which NVIDIA's library cuDNN
+# can compute with Winograd's method, which needs up to four times fewer multiplications than we
+# count. By our count VGG-16 therefore runs at 135 % of the P100's peak of 10.6 teraflop/s, and
+# ResNet-50 at 51 %. Second, ResNet-50 has many small layers between its convolutions, which move
+# numbers rather than compute with them. Labs [12](12_find_the_bottleneck.ipynb) and [14](14_mixed_precision_and_memory.ipynb) are about such layers.</details>
 #
 # *Sources: TensorFlow's page "Benchmarks", May 2017, synthetic images, one GPU of a DGX-1; Lavin
 # and Gray, "Fast Algorithms for Convolutional Neural Networks", arXiv 1509.09308.*
@@ -242,8 +242,8 @@ print("Days of training:", shown, sep="\n")
 #
 # <details><summary>Hint 1: which depend on the batch?</summary>
 #
-# Only the activations do: twice as many images have twice as many activations. The parameters exist
-# once.
+# Only the activations do: twice as many images have twice as many activations. There is only one
+# copy of the parameters.
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
@@ -334,8 +334,8 @@ print(f"GPT-3, without any activation: {training_bytes(gpt3, 0) / 1e9:,.0f} GB; 
 # ## 4. What could a hundred devices give, at best?
 # In [data parallelism](../labs/GLOSSARY.md#data-parallelism) every device keeps a whole copy of the model and its own batch, as large as if
 # it were alone, so p devices use p times as many images in a step. Then the devices average their
-# gradients, so that all of them have the same model again. The message for this average is as long
-# as the parameters of the model.
+# gradients, so that all of them have the same model again. The message for this average has as many
+# values as the model has parameters.
 #
 # There are two ways to get a hundred devices. **Scale-up** adds more or faster devices where the
 # fast links are: NVLink connects eight GPUs in a DGX H100, and 72 in a rack of GB200 NVL72.
@@ -447,7 +447,7 @@ plots.lines(bounds | reached, **axes, title=title, name="bounds")
 #
 # ### What you take away
 # - A training run takes three times the operations of the forward pass, for each image and epoch.
-#   Divided by a measured rate, this number gives the seconds.
+#   Divided by a measured rate, this number gives the time in seconds.
 # - Activations grow with the batch, while parameters, gradients and Adam's averages take 16 bytes
 #   for each parameter.
 # - Scale-up ends where the fast links end. Scale-out continues beyond that, over a network that has

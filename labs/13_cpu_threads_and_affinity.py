@@ -311,8 +311,8 @@ else:
 # loops over images, and in each operation fewer threads wait for each other. The plot does not
 # separate these two reasons, but the two ways of waiting do in part: threads that wait actively
 # continue at once, so a gain that remains with active waiting does not come from waking threads up.
-# It might come from serial loops, from parts of unequal size, or from caches. The time of Python
-# itself is the same on every rank and reduces the gain.
+# It might come from serial loops, from parts of unequal size, or from caches. Python's own overhead
+# is the same on every rank and reduces the gain.
 #
 # You might see instead that one process is faster, mostly where its threads wait actively and no
 # other program needs the cores. With two cores the law has two points, and its curve goes through
@@ -321,7 +321,7 @@ else:
 #
 # Now compare the plots of the two ways of waiting, at twice as many threads as cores. With active
 # waiting, a thread that waits takes the core away from the thread for which it waits, so these
-# steps are mostly the slower ones.
+# steps are usually the slower ones.
 #
 # When is one process with many threads always the better choice? <details><summary>Answer</summary>
 # It is better where the gradient is large (VGG-16 has 553 MB per rank in each step), where a rank's
@@ -342,10 +342,10 @@ else:
 # </details>
 #
 # ### Predict
-# Suppose that two jobs on one node are both bound to cores from core 0 on, so that their ranks
+# Suppose that two jobs on one node are both bound to cores starting at core 0, so that their ranks
 # share cores while other cores are idle. Here we measure the extreme case of this mistake. There
 # are `ranks` ranks, each with one thread per core of its part (13.1), and all of them run on a
-# single core. How many times as long does a step take as on all cores?
+# single core. By which factor is a step longer than on all cores?
 
 # %%
 predict("13.3", one_core=...)
@@ -403,16 +403,16 @@ print(f"bound over unbound: {times['bound'].median / times['unbound'].median:.2f
 predict.compare("13.3", one_core=times["all ranks on one core"].median / times["unbound"].median)
 
 # %% [markdown]
-# **Explain.** On one core the ranks take turns. By arithmetic alone, a step should take as many
-# times as long as the number of cores that the ranks had before. You might see a smaller factor,
+# **Explain.** On one core the ranks take turns. By arithmetic alone, a step should take n times as
+# long, where n is the number of cores that the ranks had before. You might see a smaller factor,
 # because the serial part did not use a second core anyway, or because other programs used the other
-# cores (the factor may then even be below 1). You might also see a larger one, because MPI waits actively, so that a rank which has
-# finished keeps the core from a rank that still computes.
+# cores (the factor may then even be below 1). You might also see a larger one, because MPI waits
+# actively, so that a rank that has finished keeps the core from one that is still computing.
 #
 # Binding gains little on a quiet machine with one socket, because Linux distributes the threads
 # well by itself. If other programs run, binding may even cost time, because a bound thread cannot
-# move to a free core. Binding pays on machines with two sockets, where a thread that moves to the
-# other socket gets far from its memory, but a machine with one socket cannot show this.
+# move to a free core. Binding pays off on machines with two sockets, where a thread that moves to
+# the other socket is then far from its memory, but a machine with one socket cannot show this.
 #
 # <details><summary>On a cluster</summary>
 #

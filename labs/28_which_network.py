@@ -48,9 +48,9 @@ images = 64  # of each GPU in a training step
 
 # %% [markdown]
 # ## 1. The same GPUs, nine networks
-# The network card of a node (NIC, network interface card) is named by its bits per second. A byte
-# has 8 bits, so 100 Gb/s are 12.5 GB/s, and protocol headers leave a little less for your data. We
-# compare these nine networks:
+# The network card of a node (NIC, network interface card) is labeled with its bits per second. A
+# byte has 8 bits, so 100 Gb/s are 12.5 GB/s, and protocol headers leave a little less for your
+# data. We compare these nine networks:
 #
 # | name | what it is | Gb/s |
 # |---|---|---|
@@ -92,7 +92,7 @@ print(
 # **Do not compare the latency of NVLink with that of RDMA.** The first one is a constant from the
 # tuning model of [NCCL](../labs/GLOSSARY.md#NCCL) (NVIDIA [Collective](../labs/GLOSSARY.md#collective) Communications Library), and the second one was measured
 # by a ping-pong with [MPI](../labs/GLOSSARY.md#MPI) (Message Passing Interface). NCCL's model contains both, and there a step
-# over the network takes about 3 to 6 times as long as one over NVLink (9.6 and 3.4 µs in the
+# over the network takes about 3 to 6 times as long as one over NVLink (9.6 and 3.4 µs with the
 # protocol Simple, 2.7 and 0.47 µs in LL, which is for short messages).
 
 # %%
@@ -282,7 +282,7 @@ print(f"EDR, 64 KB, with the handshakes of an MPI: {1e6 * with_it:.0f} µs")
 # several messages, so its balance is at another size.
 #
 # ### Exercise 28.2 · Balance
-# Use the row of Rabenseifner in the table above. At one size its bytes take as long as its
+# Use Rabenseifner's row in the table above. At one size its bytes take as long as its
 # messages. Below this size latency is the larger part of the time, and above it bandwidth is. Write
 # `balance(p, alpha, beta)`, which returns this size in bytes. This takes 1 to 2 lines.
 # *(intermediate)*
@@ -404,8 +404,8 @@ predict.right(
 # <details><summary>Answer</summary>
 #
 # Doubling the number of NICs halves only the time between the nodes. The time inside the nodes,
-# about 0.5 ms on NVLink, stays the same. With eight NDR NICs it is as long as the time between the
-# nodes.
+# about 0.5 ms on NVLink, stays the same. With eight NDR NICs it is as long as the time spent
+# between the nodes.
 # </details>
 #
 # ## 4. Which share of a training step?
@@ -413,9 +413,9 @@ predict.right(
 # floating-point numbers). We now ask which share of a training step is spent waiting for the
 # allreduce of these gradients, which the code calls the *exchange*.
 #
-# An allreduce can run while the [backward pass](../labs/GLOSSARY.md#backward-pass) still computes ([lab 32](32_buckets_and_overlap.ipynb)). Suppose that it can overlap
-# with a share `hidden` of the computation. The part of the allreduce that is longer than this is
-# *exposed*, which means that all GPUs wait for it.
+# An allreduce can run while the [backward pass](../labs/GLOSSARY.md#backward-pass) is still computing ([lab 32](32_buckets_and_overlap.ipynb)). Suppose that it can
+# overlap with a share `hidden` of the computation. The part of the allreduce that is longer than
+# this is *exposed*, which means that all GPUs wait for it.
 #
 # - With hidden = 0 nothing overlaps. A training step first computes and then runs the allreduce.
 # - With hidden = 2/3 the allreduce overlaps with the whole backward pass, which has two thirds of
@@ -423,11 +423,11 @@ predict.right(
 #
 # For example, suppose that a training step computes for 0.1 s and its allreduce takes 0.06 s, with
 # hidden = 0.2. Then 0.02 s of the allreduce are hidden and 0.04 s are exposed. The step takes 0.14
-# s, and the share that waits is 0.04 / 0.14, or 29 %.
+# s, and the share spent waiting is 0.04 / 0.14, or 29 %.
 #
 # ### Exercise 28.3 · The share that one waits
-# Write `waiting(compute, exchange, hidden)`, which returns the share of the *step* that waits for
-# the allreduce. A step consists of the computation and the exposed part of the allreduce. This
+# Write `waiting(compute, exchange, hidden)`, which returns the share of the *step* spent waiting
+# for the allreduce. A step consists of the computation and the exposed part of the allreduce. This
 # takes 2 to 3 lines. *(beginner)*
 #
 # <details><summary>Hint 1: what is exposed?</summary>
@@ -517,7 +517,7 @@ predict.right("28.3", **waits, networks_without_waiting=of_a100.count(0))
 # software gains (labs [32](32_buckets_and_overlap.ipynb) and [46](46_three_libraries.ipynb)).
 #
 # The rows of the networks with 100 Gb/s are nearly equal, so RDMA does not help this network much.
-# Which messages of a training run are short, so that RDMA helps them?
+# Which messages of a training run are short enough to benefit from RDMA?
 # <details><summary>Answer</summary>
 #
 # The gradients of single layers, if the library does not combine them ([lab 32](32_buckets_and_overlap.ipynb)); the messages in
@@ -555,7 +555,7 @@ print(point.source)
 # For the results above this means that a factor of ten between two networks for long vectors is
 # reliable, but a difference of ten percent says nothing. That an A100 can "just" hide its allreduce
 # at 100 Gb/s is therefore not certain: it has 17 ms in which to hide 15 to 17 ms. That it cannot do
-# so at 10 Gb/s is certain. This control did not cover TCP, nor messages of a few bytes. That TCP
+# so at 10 Gb/s is certain. This control did not cover TCP or messages of a few bytes. That TCP
 # takes seven times as long as RDMA for 4 B is only as reliable as the latency that we estimated.
 #
 # ## 5. Which processor?
@@ -590,7 +590,7 @@ def attainable(intensity, peak, bandwidth):
 # ### Predict
 # The layer fc6 of VGG-16 has 103 million parameters. With a batch of one image, each parameter is
 # read once, for one multiplication and one addition. (a) How many operations per byte is this with
-# 16-bit parameters? (b) Which percentage of its peak of 989 · 10¹² operations/s does an H100 reach
+# 16-bit parameters? (b) What percentage of its peak of 989 · 10¹² operations/s does an H100 reach
 # then, with 3.35 · 10¹² bytes/s?
 
 # %%
@@ -722,9 +722,9 @@ for gpu in lab28.GPUS:
 #   numbers of a link on your machine.
 #
 # ### Going further (optional): the network is a roof, too
-# Replace the bytes that a GPU reads by the bytes that it *sends*, which are about 2 · 102 MB in a
+# Replace the bytes that a GPU reads with the bytes that it *sends*, which are about 2 · 102 MB in a
 # training step of ResNet-50. The function `ridge` then returns the number of operations per sent
-# byte that are necessary if the network should not be the limit. This takes about 5 minutes.
+# byte that are necessary if the network is not to be the limit. This takes about 5 minutes.
 
 # %%
 step = images * lab28.RESNET50.flops / (2 * lab28.RESNET50.gradient)
@@ -741,9 +741,9 @@ for gpu in lab28.GPUS:
 
 # %% [markdown]
 # **Explain.** If the ridge is below the number of the training step, the allreduce is shorter than
-# the computation of the step. You know this result from section 4, and this is a shorter way to it.
-# It also shows two remedies other than a faster network: more images in a step ([lab 34](34_large_batch.ipynb)) and fewer
-# bytes ([lab 35](35_compress_gradients.ipynb)).
+# the computation of the step. You know this result from section 4, and here is a shorter way to
+# derive it. It also shows two remedies other than a faster network: more images in a step ([lab 34](34_large_batch.ipynb))
+# and fewer bytes ([lab 35](35_compress_gradients.ipynb)).
 #
 # ### Further reading
 # - R. Thakur, R. Rabenseifner and W. Gropp, *[Optimization of Collective Communication Operations in MPICH](https://doi.org/10.1177/1094342005051521)*, International Journal of High Performance Computing Applications 19(1), 2005. The two allreduce algorithms of this lab, and MPICH's limits between them.

@@ -79,8 +79,8 @@ lab33.draw_topologies({name: lab33.topology(name, 12) for name in names})
 #
 # **Metropolis-Hastings** weights satisfy both conditions on any topology. Let d[i] be the number of
 # neighbors of rank i. The weight of the link between i and j is `1 / (1 + max(d[i], d[j]))`, and
-# `W[i, i]` is what remains of 1 in row i. As an example, take three ranks in a line, 0 – 1 – 2. The
-# numbers of neighbors are 1, 2 and 1, and W is
+# `W[i, i]` is what makes the sum of row i equal to 1. As an example, take three ranks in a line, 0
+# – 1 – 2. The numbers of neighbors are 1, 2 and 1, and W is
 #
 # | | 0 | 1 | 2 |
 # |---|---|---|---|
@@ -128,8 +128,8 @@ check("33.1", mixing)
 # Write `gossip`, in which every rank sends its vector to its neighbors, receives their vectors, and
 # mixes them in place. Take care of two things. Blocking sends may form a cycle in which every rank
 # waits for another ([lab 20](20_ranks_and_messages.ipynb)), so use `Isend` and `Irecv`. All ranks mix the *old* vectors, so a rank
-# may change its vector only when it has been sent. 8 lines, for any topology. The vectors are
-# float32. *(intermediate)*
+# may change its vector only after the old one has been sent. 8 lines, for any topology. The vectors
+# are float32. *(intermediate)*
 #
 # <details><summary>Hint 1: room for the vectors that arrive</summary>
 #
@@ -288,10 +288,10 @@ predict.right("33.2", ring_of_16=rings[16], ring_of_32=rings[32])
 # ### What you take away
 # - A symmetric W whose rows sum to 1 preserves the average. Metropolis-Hastings weights give such a
 #   matrix for any topology.
-# - To reduce the distance by a given factor takes at most log(factor) / −log(λ2) steps. For a factor
+# - Reducing the distance by a given factor takes at most log(factor) / −log(λ2) steps. For a factor
 #   of 100 this is about p² / 3 steps in a ring, and few in a random graph. In a wheel the number
 #   eventually grows in proportion to p (109 with 32 ranks), and the hub sends to all other ranks.
-# - To agree exactly, the best allreduce is faster. A single gossip step between few neighbors is
+# - For exact agreement, the best allreduce is faster. A single gossip step between few neighbors is
 #   cheaper than an allreduce.
 # - Training does not need agreement in each step, because one gossip step per training step keeps
 #   the ranks close to each other.

@@ -120,8 +120,8 @@ check("36.1", carry)
 # %% [markdown]
 # ### Measure: how often do you have to test?
 # We run the allreduce and 60 ms of computation on the virtual ranks: first left alone, and then
-# with `carry` after every 60, 30, 20, … ms. As a control, the plot shows the time if something else
-# moved the messages, which is 60 ms.
+# with `carry` after every 60, 30, 20, … ms. As a control, the plot shows what the time would be if
+# something else moved the messages, which is 60 ms.
 
 # %%
 def leave(requests):
@@ -187,8 +187,8 @@ predict("36.1", at_best_times_as_fast=...)
 # | *group of one, carried* | *launched, carried* in a group of one rank | there is nothing to move |
 # | *allreduce alone* | one allreduce of all gradients, without arithmetic | Wait |
 #
-# The group of one rank is a control: it shows what launching and carrying cost (copies and calls),
-# not what they gain.
+# The group of one rank is a control: it shows what it costs to launch and carry messages (copies
+# and calls), not what is gained.
 
 # %%
 ranks = launch.ranks_here(2)
@@ -233,11 +233,11 @@ predict.compare("36.1", at_best_times_as_fast=gain)
 # bytes.
 #
 # ## A thread that makes progress
-# Tests in hooks are work for the programmer, and a long layer has no hook in its middle. Instead, a
-# **thread** can call MPI every millisecond and sleep in between. The MPI libraries of this kit move
-# *all* messages in *any* call, so a cheap call is enough: `comm.Iprobe()` asks whether a message
-# has arrived, and returns at once. (Two threads that call MPI need its highest [thread level](../labs/GLOSSARY.md#thread-level),
-# `MULTIPLE`, which mpi4py requests; see [lab 42](42_horovod_mvapich2_gdr.ipynb).)
+# Tests in hooks mean extra work for the programmer, and a long layer has no hook in its middle.
+# Instead, a **thread** can call MPI every millisecond and sleep in between. The MPI libraries of
+# this kit move *all* messages in *any* call, so a cheap call is enough: `comm.Iprobe()` asks
+# whether a message has arrived, and returns at once. (Two threads that call MPI need its highest
+# [thread level](../labs/GLOSSARY.md#thread-level), `MULTIPLE`, which mpi4py requests; see [lab 42](42_horovod_mvapich2_gdr.ipynb).)
 #
 # Such a thread has a cost, although it does almost nothing. It takes turns with the rank's own
 # thread on the core, if the rank has only one, and with Python's lock, because only one thread runs

@@ -14,8 +14,8 @@
 # around the experts, *dispatch* and *combine*, with `Alltoallv` on real ranks. We compare outputs
 # and [gradients](../labs/GLOSSARY.md#gradient) with one process, train the layer with and without a [loss](../labs/GLOSSARY.md#loss) that balances the load,
 # and compare it with a layer whose experts are all cut, as in [lab 64](64_tensor_parallel.ipynb). On a [virtual cluster](../labs/GLOSSARY.md#virtual-cluster) we find
-# out which link decides. In an optional last part (about 20 minutes more), a cost model chooses a
-# layout for DeepSeek-V3.
+# out which link is the bottleneck. In an optional last part (about 20 minutes more), a cost model
+# chooses a layout for DeepSeek-V3.
 #
 # **After this lab you can** (1) write a router, its load-balancing loss and its capacity, (2) write
 # dispatch and combine, and test that they compute what one device does, (3) say what imbalance
@@ -131,10 +131,11 @@ check("66.1", route, balance_loss)
 # With a **capacity factor** of 1, all choices fit only if the load is perfectly even. Choices
 # beyond the capacity are **dropped**: the expert does not see this token, and its part of the
 # weighted sum is missing. The token itself survives, because a transformer adds the layer's result
-# to what entered it. T counts the tokens of one rank: each rank drops for itself before it sends,
-# so an expert on p ranks may get up to p times its capacity. Which choices are dropped is decided
-# by position: the first come, first served. If experts 1, 0, 1, 1, 0 are chosen in this order and
-# the capacity is 2, only the fourth choice is dropped, because it is the third for expert 1.
+# to what entered it. T counts the tokens of one rank: each rank drops tokens independently before
+# it sends, so an expert on p ranks may get up to p times its capacity. Which choices are dropped is
+# decided by position: the first come, first served. If experts 1, 0, 1, 1, 0 are chosen in this
+# order and the capacity is 2, only the fourth choice is dropped, because it is the third for
+# expert 1.
 #
 # ### Exercise 66.2 · Capacity and dropped tokens
 # Write both functions. `one_hot(experts, count)` has a row for each choice, with a 1 in the column
@@ -183,7 +184,7 @@ check("66.2", capacity_of, kept)
 #     comm.Alltoallv([numbers, [1, 3]], [box, [2, 0]])
 #
 # [MPI](../labs/GLOSSARY.md#MPI) counts *numbers*. A *row* is the vector of one token for one of its choices, `width` numbers,
-# so n rows are n · width numbers. What is received stands in `box` in the order of the ranks.
+# so n rows are n · width numbers. What is received is in `box`, in the order of the ranks.
 #
 # An exchange only moves rows, so its [backward pass](../labs/GLOSSARY.md#backward-pass) moves the gradients of the rows back to where
 # the rows came from. That is the same exchange with the counts in exchanged roles.
@@ -310,7 +311,7 @@ check("66.4", dispatch, combine)
 # %% [markdown]
 # ### The layer, put together
 # The next cell combines your functions. `by_experts` is what a rank does between the two exchanges.
-# Without a capacity factor, nothing is dropped, and the lab trains it so.
+# Without a capacity factor, nothing is dropped, and this is how the lab trains it.
 
 # %%
 def by_experts(arrived, arriving, own):
@@ -348,19 +349,23 @@ def moe(comm, x, scores, own, k, factor=None):
 predict("66.1", without_loss=..., with_loss=...)  # times the mean
 
 # %% [markdown]
-# <details><summary>Why 8?</summary> A token never chooses the same expert twice, so an expert has at most one of the two choices of each token. That is half of all choices, and the mean is a sixteenth.</details>
+# <details><summary>Why 8?</summary> A token never chooses the same expert twice, so an expert has
+# at most one of the two choices of each token. That is half of all choices, and the mean is a
+# sixteenth.</details>
 #
 # ### Measure
 # The network predicts a character of Python's standard library from the eight characters before it:
-# these are turned into a token, which passes the MoE layer, and a matrix gives a score for each
-# possible next character. It trains on two ranks with your functions, and as a control in one
+# these are turned into a token, which passes through the MoE layer, and a matrix gives a score for
+# each possible next character. It trains on two ranks with your functions, and as a control in one
 # process that computes every expert without any exchange. The router and the other small matrices
 # are on all ranks, so their gradients are added up. Those of the experts are not: why?
-# <details><summary>Answer</summary> All tokens that an expert worked on, from whichever rank, were sent to it, and so are their gradients. The expert's gradient is therefore complete on its rank. The small matrices have seen only the tokens of their own rank.</details>
+# <details><summary>Answer</summary> All tokens that an expert worked on, from whichever rank, were
+# sent to it, and so are their gradients. The expert's gradient is therefore complete on its rank.
+# The small matrices have seen only the tokens of their own rank.</details>
 #
 # This takes about 40 s. If each rank has its own GPU, here and in section 4 tensors stay on it and
-# [NCCL](../labs/GLOSSARY.md#NCCL) sends them ([lab 64](64_tensor_parallel.ipynb)); otherwise, and always in the checks and where processor time is measured,
-# they are in host memory and MPI sends them.
+# [NCCL](../labs/GLOSSARY.md#NCCL) sends them ([lab 64](64_tensor_parallel.ipynb)); otherwise, and always in the checks and where processor time is
+# measured, they are in host memory and MPI sends them.
 
 # %%
 size = min(launch.ranks_here(2), 2)
@@ -396,11 +401,11 @@ plots.lines(
 )
 
 # %% [markdown]
-# **Explain.** The second row of the table is the largest difference between a step's loss and that of
-# one process, and the third row the largest difference between the router's gradients in the last
-# step. You should see differences of rounding only, so the
-# ranks train the same network. Equal losses over all steps also show that the experts' gradients
-# are the same, because a single wrong update would change every later loss.
+# **Explain.** The second row of the table is the largest difference between a step's loss and that
+# of one process, and the third row the largest difference between the router's gradients in the
+# last step. You should see differences of rounding only, so the ranks train the same network. Equal
+# losses over all steps also show that the experts' gradients are the same, because a single wrong
+# update would change every later loss.
 #
 # Without the load-balancing loss, the busiest expert should get more than twice its share. In so
 # few steps the imbalance does not grow: it comes from the random start. And at a capacity factor of
@@ -418,8 +423,8 @@ plots.lines(
 # sums are added up, and each rank keeps those of its own tokens (a [reduce-scatter](../labs/GLOSSARY.md#reduce-scatter)).
 #
 # ### Predict
-# This prediction is about your layer of exercise 66.4, in comparison with the cut experts. With k = 2
-# on two ranks, and then on four: how many times as many bytes as tensor parallelism does expert
+# This prediction is about your layer of exercise 66.4, in comparison with the cut experts. With k =
+# 2 on two ranks, and then on four: how many times as many bytes as tensor parallelism does expert
 # parallelism send in the [forward pass](../labs/GLOSSARY.md#forward-pass)? (Count the numbers that a rank sends, with T tokens of d
 # numbers.) And if the router sends three quarters of all choices to the experts of rank 0, how many
 # times as long do the experts of this rank compute as with an even load?
@@ -525,14 +530,14 @@ predict.compare("66.4", **ratios, times_as_long=longer)
 # rank, though less than in proportion, because some of the time does not depend on the load. If
 # other programs need the cores (the printed spread is then wide), the line is nearly flat. On GPUs
 # it may be flat as well, because launching the kernels of so small a layer can take longer than the
-# kernels. Which layout is faster at an even load depends on the matrices: a p-th of an expert is a smaller matrix,
-# which computes less efficiently ([lab 12](12_find_the_bottleneck.ipynb)).
+# kernels. Which layout is faster under an even load depends on the matrices: 1/p of an expert is a
+# smaller matrix, which computes less efficiently ([lab 12](12_find_the_bottleneck.ipynb)).
 #
 # ## 5. Which link decides?
-# Inside a node, GPUs exchange rows by NVLink. Between nodes they use [NICs](../labs/GLOSSARY.md#NIC), which are several times
-# slower. In an all-to-all over m nodes of g ranks, a rank sends (m − 1)·g messages through its NIC.
-# If 64 ranks have 8 tokens each, with 8 experts per token, each of these messages is one row on
-# average.
+# Inside a node, GPUs exchange rows over NVLink. Between nodes they use [NICs](../labs/GLOSSARY.md#NIC), which are several
+# times slower. In an all-to-all over m nodes of g ranks, a rank sends (m − 1)·g messages through
+# its NIC. If 64 ranks have 8 tokens each, with 8 experts per token, each of these messages is one
+# row on average.
 #
 # A **hierarchical all-to-all** goes in two hops. We show one order: first between nodes, then
 # inside. It uses the [communicators](../labs/GLOSSARY.md#communicator) `inside` and `across` of
@@ -568,10 +573,10 @@ for nodes, g in ((2, 2), (3, 2), (4, 3)):
 
 # %% [markdown]
 # A third way saves bytes as well. If several of a token's experts are on the same node, its row
-# needs to go there only once, and can be copied inside. DeepSeek-V3 goes further: its router uses
-# experts of at most 4 nodes for each token. If a token's 8 experts are spread at random over 4
-# nodes, the first hop sends 3.6 rows on average in place of 8. The library [DeepEP](https://github.com/deepseek-ai/DeepEP) does
-# this.
+# needs to go there only once, and can be copied within the node. DeepSeek-V3 goes further: its
+# router uses experts of at most 4 nodes for each token. If a token's 8 experts are spread at random
+# over 4 nodes, the first hop sends 3.6 rows on average in place of 8. The library [DeepEP](https://github.com/deepseek-ai/DeepEP)
+# does this.
 #
 # ### Measure
 # We compare on the virtual cluster, the simulator that [lab 23](23_ring_allreduce.ipynb) introduced, with 8 nodes of 8 H100
@@ -631,8 +636,8 @@ print(pandas.DataFrame(dispatched).mul(1e6).map("{:.0f}".format).to_string())
 # [DeepSeek-V3](https://arxiv.org/abs/2412.19437) has 61 layers with d = 7,168. All but the first 3 have an MoE layer
 # with one shared expert, which all tokens use, and 256 routed experts with an inner size of 2,048,
 # of which a token uses 8, on at most 4 nodes. It was trained on 2,048 H800 GPUs in nodes of 8, with
-# NVLink at 160 GB/s and a NIC of 50 GB/s per GPU. There were 16 pipeline stages, so that 128 GPUs
-# share a stage of 3.6 MoE layers (58/16).
+# NVLink at 160 GB/s and a NIC of 50 GB/s per GPU. There were 16 pipeline stages, so 128 GPUs shared
+# a stage of 3.6 MoE layers (58/16).
 #
 # A **layout** of the MoE layers is a pair (tensor, expert): each expert is cut into `tensor` parts
 # on neighboring GPUs, and the experts are distributed over `expert` such groups of `tensor` GPUs.
@@ -651,8 +656,8 @@ print(pandas.DataFrame(dispatched).mul(1e6).map("{:.0f}".format).to_string())
 # 5. Dispatch sends 1 byte per number (FP8) and combine 2 bytes (BF16, a 16-bit format), in the
 #    forward pass and again in the backward pass.
 #
-# For example, with (2, 4) all is on one node, so nothing is sent between nodes. With 3.6 groups per
-# token, 3.6 · 2 · 7/8 = 6.3 rows per token would be sent inside.
+# For example, with (2, 4) everything is on one node, so nothing is sent between nodes. With 3.6
+# groups per token, 3.6 · 2 · 7/8 = 6.3 rows per token would be sent within nodes.
 #
 # ### Exercise 66.5 · Seconds of the exchanges (optional)
 # Write the model for the `net.tokens` tokens of a GPU in one MoE layer, forward and backward pass
@@ -686,8 +691,8 @@ check("66.5", exchange_seconds)
 # %% [markdown]
 # ### Predict
 # Which layout (tensor, expert) of 64 GPUs has the fastest exchanges: (1, 64), (8, 8), or something
-# in between? And how many GPUs should hold all experts once, if the experts may fill the 80 GB of a
-# GPU: 8, 16 or 64?
+# in between? And how many GPUs should hold one full set of experts, if the experts may fill the 80
+# GB of a GPU: 8, 16 or 64?
 
 # %%
 predict("66.5", tensor_of_64=..., ranks=...)
@@ -786,9 +791,9 @@ plots.lines(
 print({where: {x: round(y, 2) for x, y in row.items()} for where, row in hot.items()})
 
 # %% [markdown]
-# **Explain.** The busiest rank receives all its rows through its own link, so a rank with 4 times the
-# mean load makes the whole exchange 3.3 to 3.7 times as long. Imbalance therefore costs twice, in the
-# arithmetic that section 4 measured and on the link.
+# **Explain.** The busiest rank receives all its rows through its own link, so a rank with 4 times
+# the mean load makes the whole exchange 3.3 to 3.7 times as long. Imbalance therefore costs twice,
+# in the arithmetic that section 4 measured and on the link.
 #
 # ### Further reading
 # - N. Shazeer et al., *[Outrageously Large Neural Networks: The Sparsely-Gated Mixture-of-Experts Layer](https://arxiv.org/abs/1701.06538)*, ICLR, 2017. The sparsely gated MoE layer, and why its load must be balanced.

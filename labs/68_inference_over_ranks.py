@@ -157,10 +157,10 @@ check("68.1", attend)
 
 # %% [markdown]
 # ### Predict
-# A prompt has 40 tokens and we generate 40. How many times as many positions does a program compute
-# that starts again for each token, compared with one that has a cache? (It computes 40 positions
-# for the first token, 41 for the second, and so on.) And how many times as long does it take, for a
-# GPT with 75 MB of weights?
+# A prompt has 40 tokens and we generate 40. How many times as many positions does a program that
+# starts again for each token compute as one that has a cache? (It computes 40 positions for the
+# first token, 41 for the second, and so on.) And how many times as long does it take, for a GPT
+# with 75 MB of weights?
 
 # %%
 predict("68.1", positions=..., time=...)
@@ -204,7 +204,7 @@ predict.right("68.1", positions=positions, time=ratios["large"].median)
 
 # %% [markdown]
 # **Explain.** The tokens are the same, and this is the control of everything that follows. (The
-# text resembles Python only from far away: the model is tiny and was trained for seconds.) The
+# text resembles Python only from a distance: the model is tiny and was trained for seconds.) The
 # cache saves much less time than the number of positions suggests. In the small GPT, the
 # start of its operations is a large part of a step with one position. In the large one, such a step
 # must still read all weights, while a pass over 60 positions is limited by its arithmetic. A step
@@ -218,10 +218,10 @@ predict.right("68.1", positions=positions, time=ratios["large"].median)
 # two linear layers with an [activation](../labs/GLOSSARY.md#activation) function between them). Consider a step in which each of some
 # `sequences` has `new` new tokens, each of which attends to `context` positions:
 #
-# - A token does a multiply-add, which counts as two flops, with every weight.
+# - Each token needs a multiply-add, which counts as two flops, with every weight.
 # - For each position that it attends to, a token does 4 · hidden flops in a layer: 2 · hidden for
 #   the product of query and key, and 2 · hidden for the weighted sum of values. (In a prefill we
-#   count all `context` positions. The mask hides half of them, and not every implementation saves
+#   count all `context` positions. The mask hides half of them, and not every implementation skips
 #   this half.)
 # - The weights are read once, for all tokens of all sequences together.
 # - The keys and the values of a position are `hidden` numbers each, in every layer. Each sequence
@@ -244,7 +244,7 @@ predict.right("68.1", positions=positions, time=ratios["large"].median)
 # <details><summary>Hint 2: nearly the answer</summary>
 #
 # The flops are `2 * weights * tokens + 4 * context * hidden * layers * tokens`. The bytes are
-# `size * (weights + cache)`, where `cache` has the numbers of all sequences.
+# `size * (weights + cache)`, where `cache` counts the numbers of all sequences.
 # </details>
 
 # %%
@@ -336,16 +336,16 @@ plots.lines(
 # grows as fast as its sequences, and batching gains little more.
 #
 # The steps of decode stay well below the slanted roof, by a factor of 1.3 to 4 in our runs on two
-# cores, because a product with few rows reaches less of the memory [bandwidth](../labs/GLOSSARY.md#bandwidth) than
-# the copy by which the roof was measured. (One sequence has a routine of its own, the product of a
-# matrix and a vector, and can take half as long as two.)
+# cores, because a product with few rows reaches less of the memory [bandwidth](../labs/GLOSSARY.md#bandwidth) than the copy with
+# which the roof was measured. (One sequence has a routine of its own, the product of a matrix and a
+# vector, and can take half as long as two.)
 #
 # An H100 does 989 Tflop/s and reads 3.35 TB/s (NVIDIA's data sheet, dense products in BF16, a
-# floating-point format of 16 bits), so its ridge is at 295 flops per byte. The predicted model with one sequence, at one flop per byte,
-# reaches 1/295 of this peak at best. With 64 sequences, the cache has more bytes than the weights,
-# and each sequence reads its own. Long contexts therefore keep the decode of
-# such a model memory-bound in any batch. Many newer models share keys and values between heads, so
-# that the cache is smaller.
+# floating-point format of 16 bits), so its ridge is at 295 flops per byte. The predicted model with
+# one sequence, at one flop per byte, reaches 1/295 of this peak at best. With 64 sequences, the
+# cache has more bytes than the weights, and each sequence reads its own. Long contexts therefore
+# keep the decode of such a model memory-bound in any batch. Many newer models share keys and values
+# between heads, so that the cache is smaller.
 #
 # ## 4. Tensor parallelism for one request
 # A batch does not make a single request faster. If its latency counts, or if the weights do not fit
@@ -378,7 +378,7 @@ def added(comm, terms):
 # <details><summary>Hint 1: where?</summary>
 #
 # `norm2` is not linear, so it needs the complete `middle`. What must be counted once, `entering`
-# and the biases, is added outside of the sum.
+# and the biases, is added outside the sum.
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
@@ -419,7 +419,9 @@ predict.right("68.3", allreduces=2 * layers, nbytes=4 * wide)
 
 # %% [markdown]
 # Could one allreduce at the end of the layer add up both terms?
-# <details><summary>Answer</summary> No. The MLP needs the norm of the complete <code>middle</code>, and the norm of a sum is not the sum of norms. Some models compute the attention and the MLP from the same input, and they do with one allreduce per layer.</details>
+# <details><summary>Answer</summary> No. The MLP needs the norm of the complete <code>middle</code>,
+# and the norm of a sum is not the sum of norms. Some models compute the attention and the MLP from
+# the same input, and they do with one allreduce per layer.</details>
 #
 # **Explain.** The small GPT has 2 layers, and makes 4 allreduces of 64 numbers of 8 bytes. The
 # large one makes 12, each of 512 numbers of 4 bytes. For messages of this length the time is nearly
@@ -725,12 +727,12 @@ plots.lines(
 # %% [markdown]
 # **Explain.** Continuous batching needed 76 steps with these requests, and not the least possible
 # 65, because nobody waits any more from step 50 on, and the last long requests leave slots empty.
-# With static batching a request that arrives just after a batch has begun waits for
-# its end, even at a low load. With continuous batching it gets its first token after one step and
-# its own prefill. At a high load continuous batching also reaches more tokens per second, because
-# no slot computes for finished requests. In the plot this should be the better curve: less latency
-# at each throughput. Each point is one run, so differences of ten percent mean nothing here. If the
-# machine was busy and the curves cross, run the cell again.
+# With static batching a request that arrives just after a batch has begun waits for its end, even
+# at a low load. With continuous batching it gets its first token after one step and its own
+# prefill. At a high load continuous batching also reaches more tokens per second, because no slot
+# computes for finished requests. In the plot this should be the better curve: lower latency at each
+# throughput. Each point is one run, so differences of ten percent mean nothing here. If the machine
+# was busy and the curves cross, run the cell again.
 #
 # The last column shows what remains. The time between two tokens is usually that of a step of
 # decode, but whenever a request is admitted, its prefill comes first, and all others wait. (In a
@@ -739,7 +741,7 @@ plots.lines(
 # step with decode ([Sarathi-Serve, 2024](https://arxiv.org/abs/2403.02310)), and the one of the next section.
 #
 # ## 7. A separate pool for prefill
-# Prefill is limited by arithmetic and decode by memory, and they disturb each other.
+# Prefill is limited by arithmetic and decode by memory, and they interfere with each other.
 # **Disaggregated serving** ([DistServe, 2024](https://arxiv.org/abs/2401.09670), [Splitwise, 2024](https://arxiv.org/abs/2311.18677)) gives
 # each phase devices of its own. One pool does the prefills, and sends the KV cache of a request to
 # a device of the other pool, which decodes. No decode step is interrupted any more, but there is a
@@ -787,7 +789,8 @@ print(pandas.DataFrame(table).T.map("{:.3g}".format).to_string())
 # this ratio change has to move devices between the pools.
 #
 # The computation takes the roofline as the time of a step, and leaves out that memory limits the
-# number of caches. It shows the direction of each effect, not the milliseconds of a product.
+# number of caches. It shows the direction of each effect, not the milliseconds of a production
+# system.
 #
 # ### What you take away
 # - A request has two phases. Prefill is like training: many tokens per weight. Decode reads all
@@ -797,8 +800,8 @@ print(pandas.DataFrame(table).T.map("{:.3g}".format).to_string())
 # - More sequences in a batch give more throughput at a longer step. Continuous batching lets
 #   requests use the batch without waiting for each other.
 # - Tensor parallelism is what makes a single request faster. Its two allreduces per layer are
-#   short. Latency decides for few requests and bandwidth for many, so tensor ranks stay inside a
-#   node.
+#   short. Latency matters most for few requests and bandwidth for many, so tensor ranks stay inside
+#   a node.
 # - Replicas send nothing. For many requests they have the most throughput, provided that the model
 #   fits into one device.
 # - A pool for prefill removes the pauses between tokens and costs the transfer of the cache.

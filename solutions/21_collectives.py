@@ -271,7 +271,7 @@ check("21.3", reduce_scatter)
 # | after step 2 | A · C D | A B · D | A B C · | · B C D |
 # | after step 3 | A B C D | A B C D | A B C D | A B C D |
 #
-# Rank 0 sends A, then D, then C. You will write such a ring in lab 23, and here it is given.
+# Rank 0 sends A, then D, then C. You will write such a ring in lab 23; here it is given.
 
 
 # %%
@@ -324,7 +324,7 @@ print(f"Steps on four ranks: tree {max(tree.steps)}, chunks {max(chunks.steps)}.
 #
 # ### Predict
 # The chunks pay 2 α more and 2.5 n β less. From how many kB on are they faster on 4 ranks? Here α/β
-# is 24 kB, which is the number of bytes that take as long as α.
+# is 24 kB, which is the number of bytes whose transfer takes as long as α.
 
 # %%
 predict("21.3", chunks_lead_from_kB=19.2)
@@ -380,10 +380,11 @@ predict.right("21.3", chunks_lead_from_kB=chunks_lead[min(chunks_lead)])
 #
 # Which algorithm should sum the gradients of a network of 100 MB, and which a single number such as
 # a loss?
-# <details><summary>Answer</summary> Chunks for the gradients, and the tree for the loss. Libraries choose by size, and lab 24 builds such a choice.</details>
+# <details><summary>Answer</summary> Chunks for the gradients, and the tree for the loss. Libraries
+# choose by size, and lab 24 builds such a choice.</details>
 #
 # ## MPI's own collectives
-# Each of the five collectives is one call of MPI. As with messages, a capital letter means arrays,
+# Each of the five collectives is one MPI call. As with messages, a capital letter means arrays,
 # and a small letter means Python objects:
 #
 #     comm.Bcast(vector, root=1)                 # all ranks: vector becomes rank 1's
@@ -392,7 +393,7 @@ predict.right("21.3", chunks_lead_from_kB=chunks_lead[min(chunks_lead)])
 #     total = comm.allreduce(3.5)                # small letter: a number, serialized; slower
 #     comm.Allreduce(MPI.IN_PLACE, vector)       # the sum overwrites vector
 #
-# Reduce and Allreduce *add*, unless you specify another operation. MPI relies on you in three
+# Reduce and Allreduce *add*, unless you specify another operation. MPI relies on you for three
 # things: **all ranks** make the same call, length and dtype are the same on all of them, and input
 # and output are two different arrays (unless `MPI.IN_PLACE` replaces the first). If a rank does not
 # make the call, the other ranks wait for it, or they combine their call with the next collective of
@@ -430,7 +431,7 @@ check("21.4", average)
 # %% [markdown]
 # ### Measure
 # Now we compare your two algorithms and MPI's own on real ranks of this machine. They take turns,
-# so that interference from other programs affects all of them. There are not more ranks than cores,
+# so that interference from other programs affects all of them. There are no more ranks than cores,
 # because otherwise the ranks would mostly wait for a core. This takes about 15 s.
 
 
@@ -475,9 +476,9 @@ for name, row in times.items():
 # **Explain.** On 2 ranks the tree takes 2 steps with whole vectors, and the chunks take 2 steps
 # with halves. For long vectors the chunks should therefore be faster, by at most half of the time.
 # For short vectors the rule α + nβ predicts equal times, but you should see that the chunks are
-# slower: 14 µs instead of 5 µs on the two cores where we measured. The rule does not contain the
-# time of Python, and the chunks call `np.array_split` twice, which alone takes 4 to 10 µs a call.
-# With 4 cores there are 4 ranks, and you should see that the tree is faster for the shortest
+# slower: 14 µs instead of 5 µs on the two cores where we measured. The rule does not account for
+# Python's overhead, and the chunks call `np.array_split` twice, which alone takes 4 to 10 µs a
+# call. With 4 cores there are 4 ranks, and you should see that the tree is faster for the shortest
 # vectors and the chunks for the longest. MPI's own allreduce is faster for short vectors. One
 # likely cause is that it is written in C, while yours calls MPI from Python, once for each message.
 # Another is that MPI libraries choose their algorithm by size (lab 24), and it may be neither of

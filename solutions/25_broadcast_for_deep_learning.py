@@ -20,8 +20,8 @@
 # ![What each of four ranks sends over time: the tree sends whole vectors in two steps, scatter-allgather and the pipelined chain send quarters and take three quarters of the tree's time](25_broadcasts.svg)
 #
 # *Three broadcasts from rank 0 to three other ranks. Each box is a message, drawn in the row of the
-# rank that sends it, and nβ is the time of a whole vector of n bytes. A number is that of a chunk,
-# which is a quarter of the vector.*
+# rank that sends it, and nβ is the time of a whole vector of n bytes. Each number is that of a
+# chunk, which is a quarter of the vector.*
 #
 # Needs: mpi · Ranks: 4 · Minutes: 60 · Level: intermediate · Before: 21, 22, 23
 
@@ -80,9 +80,9 @@ print(f"{net}, MB:", ", ".join(f"{layer} {nbytes / 1e6:.3g}" for layer, nbytes i
 # The first improvement cuts the vector into p chunks. The root **scatters** the chunks, one to each
 # rank, and then all ranks **allgather** them around a ring, as in lab 21: each rank begins with its
 # own chunk and passes on to the right what has just arrived from the left. With four ranks the
-# scatter takes 3 messages of a quarter and the ring 3 more, so together they take 1.5 nβ, while the
-# tree takes 2 nβ. MPI libraries use this broadcast for long vectors. It is known as van de Geijn's
-# algorithm, and libraries scatter along a tree.
+# scatter takes 3 messages of a quarter vector and the ring 3 more, so together they take 1.5 nβ,
+# while the tree takes 2 nβ. MPI libraries use this broadcast for long vectors. It is known as van
+# de Geijn's algorithm, and libraries scatter along a tree.
 #
 # ### Exercise 25.1 · Scatter, then allgather
 # Write `scatter_allgather` for any root, any number of ranks and any length. The variable `me` is a
@@ -191,8 +191,8 @@ check("25.2", chain)
 # ### Measure: the pipeline fills and drains
 # Now 8 chunks are broadcast to 8 ranks on the **virtual cluster**, the simulator that lab 23
 # introduced. In the plot each thin bar is one chunk that a rank sends. A step takes about 0.1 ms.
-# Look for the step after which rank 7 has all chunks. The lines below the plot show the time of
-# 1 GB to 64 ranks as a multiple of nβ.
+# Look for the step after which rank 7 has all chunks. The lines below the plot show the time to
+# send 1 GB to 64 ranks as a multiple of nβ.
 
 # %%
 run = virtual.Cluster(8, machine=lab25.STRICT).run(chain, np.zeros(10**6), 0, 8, trace=True)
@@ -311,7 +311,7 @@ print(machine)
 # %% [markdown]
 # We compare five broadcasts: the tree, scatter-allgather, the chain over all ranks with your best
 # k, two levels with a chain inside, and two levels with NCCL inside. The chains use at most 256
-# chunks, because a simulation with more chunks takes long. A call of NCCL takes 8.4 µs to start
+# chunks, because a simulation with more chunks takes too long. A call to NCCL takes 8.4 µs to start
 # (according to NCCL's tuning model in `src/graph/tuning.cc`), but its messages do not wait for a
 # handshake, as the long messages of MPI do (lab 20).
 #
@@ -372,8 +372,8 @@ plots.bandwidth(curves, title=f"Broadcast to {many} ranks of {where}, on the vir
 
 # %% [markdown]
 # **Explain.** Read the top row of the map, for 128 ranks, from left to right. You should see the
-# tree first. A likely cause is that only 7 of its messages follow one another, the smallest number
-# of all ways. Two levels have 3 between the 8 nodes and 15 inside a node, the chain has 127, and
+# tree first. A likely cause is that only 7 of its messages follow one another, the fewest of all
+# ways. Two levels have 3 between the 8 nodes and 15 inside a node, the chain has 127, and
 # scatter-allgather has 254. For the longest vectors the chain is fastest, and in between other ways
 # are. In the lowest row, which is a single node, NCCL's ring becomes faster than the tree at some
 # MiB.
@@ -387,7 +387,7 @@ plots.bandwidth(curves, title=f"Broadcast to {many} ranks of {where}, on the vir
 #
 # <details><summary>Hint 1: nearest by ratio</summary>
 #
-# The distance of two sizes by ratio is `abs(log(size / nbytes))`.
+# The distance between two sizes by ratio is `abs(log(size / nbytes))`.
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
@@ -456,7 +456,8 @@ for name, way in (
 # Lab 26 builds an allreduce with two levels, and lab 32 hides messages behind computation.
 #
 # ### Going further (optional): how sure is this result?
-# The minutes of this lab do not include the following parts, which take about 20 minutes more.
+# The time stated for this lab does not include the following parts, which take about 20 minutes
+# more.
 #
 # The machine model contains estimates, and we want to know whether the result depends on them. The
 # next cell changes one number at a time. It prints the fastest way to 128 ranks for three sizes,
@@ -558,8 +559,8 @@ for p in (per_node, many):
 #
 # A poster of the same group contains three more numbers, each of them an "up to". Broadcasts that
 # use NCCL are 2 times as fast in a micro-benchmark and improve the training of VGG with CNTK by 38
-# %, and a ring by MPI alone is 10 times as fast for small and medium messages. (Judging by its
-# contents it is poster A26 of SC17, Awan's "Co-Designing MPI Runtimes and Deep Learning
+# %, and a ring that uses MPI alone is 10 times as fast for small and medium messages. (Judging by
+# its contents it is poster A26 of SC17, Awan's "Co-Designing MPI Runtimes and Deep Learning
 # Frameworks". We have found the first two numbers in no paper.)
 #
 # The last two printed lines are the counterparts of the 2 times and the 38 % in our model, which
@@ -569,10 +570,10 @@ for p in (per_node, many):
 # confirms neither number.
 #
 # For one broadcast by the chain, compared with NCCL, the model shows a smaller gain than was
-# measured. The model contains the start of NCCL 2, which takes 8.4 µs. The authors used NCCL 1,
-# whose calls took longer and were each followed by a wait for the GPU. This would raise the ratio
-# for short messages, where it is largest. As you saw above, however, the ratio falls only a little
-# when NCCL starts at once. We don't know how much of the difference the start explains.
+# measured. The model includes the start of a call to NCCL 2, which takes 8.4 µs. The authors used
+# NCCL 1, whose calls took longer and were each followed by a wait for the GPU. This would raise the
+# ratio for short messages, where it is largest. As you saw above, however, the ratio falls only a
+# little when NCCL starts at once. We don't know how much of the difference the start explains.
 #
 # How can a broadcast be up to 14 times as fast while the training is only 7 % faster?
 # <details><summary>Answer</summary>

@@ -5,7 +5,8 @@
 # the same batch script, can use host MPI, a CUDA-aware MPI such as MVAPICH2-GDR, or NCCL, depending
 # on how Horovod was built and on a few environment variables. The choice can change the speed by a
 # factor of three on one cluster and hardly matter on another. It depends on how many bytes a model
-# sends for the time that it computes, and on how much of the communication the backward pass hides.
+# sends relative to the time that it computes, and on how much of the communication the backward
+# pass hides.
 #
 # In this lab we run one training script with every communication library that your machine offers,
 # and prove from Horovod's timeline that the job used the library that it asked for. We then turn
@@ -375,9 +376,9 @@ if not world.launcher():
 
 # %% [markdown]
 # **Explain.** Each line is a proof that this library, and no other, performed the allreduces. The
-# control trained as well as the others, without an error. Only its timeline shows that MPI did the
-# work, so its times are not those of Gloo. On a cluster with NCCL, you read the line of NCCL in the
-# same way.
+# control trained just as well as the others, without an error. Only its timeline shows that MPI did
+# the work, so its times are not those of Gloo. On a cluster with NCCL, you read the line of NCCL in
+# the same way.
 #
 # You should see between 2 and 4 calls per step. It does not need to be a whole number, because
 # which gradients are ready when Horovod's thread wakes up depends on chance. There can be fewer
@@ -395,7 +396,7 @@ if not world.launcher():
 # - **Images per second**: the number of images of *all* ranks in a step, divided by the seconds of
 #   the step.
 # - **Efficiency**: the job's images per second, divided by those that the same ranks would reach if
-#   each were as fast as a rank of the smallest job. With images per second, the formula is the same
+#   each were as fast as a rank of the smallest job. In images per second, the formula is the same
 #   for strong and for weak scaling.
 # - **Share of communication**: the part of a step that is saved if the gradients are not averaged.
 #   A step of 50 ms whose control takes 40 ms has a share of 20 %.
@@ -547,7 +548,9 @@ predict.compare("46.1", **measured)
 
 # %% [markdown]
 # **Explain.** Each bar has three parts. Which of them would a faster library make shorter?
-# <details><summary>Answer</summary> The uppermost. The middle part is Horovod's own time. It depends on the library only because libraries differ in how their ranks wait, as explained below.</details>
+# <details><summary>Answer</summary> The uppermost. The middle part is Horovod's own time. It
+# depends on the library only because libraries differ in how their ranks wait, as explained
+# below.</details>
 #
 # *Computing* is the step without Horovod. On two ranks it can take longer than on one, although
 # each rank has as many images as before. The ranks might share the memory's bandwidth, or their two
@@ -600,8 +603,8 @@ for line in lab46.published(gpus=16):
 # millisecond, and because the ranks then have to agree on the gradients that all of them have. On
 # the kit's machine an allreduce of 1 KiB took a few microseconds with MPI alone and 1.07 ms with
 # Horovod, because this call had just missed a cycle. We take w = 1 ms, although a gradient that
-# becomes ready at a random moment waits only half a cycle on average. Where waits are most of the
-# communication, a step can therefore even be shorter than the lower bound below.
+# becomes ready at a random moment waits only half a cycle on average. Where waits account for most
+# of the communication, a step can therefore even be shorter than the lower bound below.
 #
 # A step sends its gradients in several calls. With all of its bytes together, its communication
 # takes
@@ -616,9 +619,9 @@ for line in lab46.published(gpus=16):
 #
 # ### Predict
 # VGG-16 has 553 MB of gradients. 16 GPUs perform the allreduce over links of 25 Gb/s, so a byte
-# takes β = 0.32 ns. Ignore w and α. A step of one GPU takes 489 ms. How many milliseconds does a
+# takes β = 0.32 ns. Ignore w and α. A step on one GPU takes 489 ms. How many milliseconds does a
 # step of 16 GPUs take (a) if all communication is hidden, (b) if nothing is hidden? (c) With NCCL
-# over RDMA it took 573 ms. Which share of C, between 0 and 1, was hidden?
+# over RDMA it took 573 ms. What share of C, between 0 and 1, was hidden?
 
 # %%
 predict("46.2", all_hidden=489, nothing_hidden=821, share_hidden=0.75)
@@ -627,8 +630,8 @@ predict("46.2", all_hidden=489, nothing_hidden=821, share_hidden=0.75)
 # ### Exercise 46.2 · From the link to the step
 # Write `bounds(alone, calls, nbytes, p, wait, alpha, beta)`. The argument `alone` is the number of
 # seconds of the step without communication, and the other arguments are those of C. The number of
-# calls is a mean over several steps, so it can be a fraction such as 2.8. Return the seconds of a
-# step: `(all hidden, nothing hidden)`.
+# calls is a mean over several steps, so it can be a fraction such as 2.8. Return the time of a step
+# in seconds: `(all hidden, nothing hidden)`.
 #
 # For example, a step of 0.02 s alone that sends 4 MB in 2 calls on 4 ranks, with w = 1 ms, α = 10
 # µs and β = 1 ns, takes between 0.02 and 0.02808 s.
@@ -702,9 +705,9 @@ predict.compare("46.2", all_hidden=1e3 * low, nothing_hidden=1e3 * high, share_h
 # here. Can this explain the time of the host?
 # <details><summary>Answer</summary>
 #
-# It depends on the algorithm. The README installs Open MPI, whose versions of those years add long
-# vectors in a ring. A ring in the order of the ranks sends 2 · 15/16 n through a server's link, as
-# C assumes, so a step takes 0.82 s at most. This does not explain the measured time.
+# It depends on the algorithm. The README installs Open MPI, whose versions from those years add
+# long vectors in a ring. A ring in the order of the ranks sends 2 · 15/16 n through a server's
+# link, as C assumes, so a step takes 0.82 s at most. This does not explain the measured time.
 #
 # Recursive halving and doubling, in another MPI, can send more. Each of 16 ranks has partners that
 # are 8, 4, 2 and 1 ranks away, and only those 8 and 4 ranks away are on other servers. An MPI that

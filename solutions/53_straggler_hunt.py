@@ -170,15 +170,15 @@ plots.lines(
 # %% [markdown]
 # **Explain.** "+-" is the standard error of the mean step, so two rows that differ by less than
 # about twice this value may be equal. On real ranks the "predicted" column is no more certain than
-# the measured one, because it is computed from 60 times of one rank.
+# the measured one, because it is computed from 60 step times of one rank.
 #
-# You should see that steady steps stay as long as those of one rank, so only jitter makes more
-# ranks slower. The plot adds your function's prediction from 10,000 drawn times for up to 64 ranks.
-# Its two curves cross at 8 ranks. On fewer ranks, heavy-tailed steps are even slightly shorter,
-# because most of these times lie below the mean, and on the few real ranks the two shapes hardly
-# differ. On 64 ranks they are about 10 ms apart, although both have the same mean and the same
-# standard deviation. **The tail of the distribution determines the result, and a few ranks do not
-# show the tail.**
+# You should see that steady steps stay as long as those of one rank, so only jitter makes a run
+# with more ranks slower. The plot adds your function's prediction from 10,000 randomly drawn times
+# for up to 64 ranks. Its two curves cross at 8 ranks. On fewer ranks, heavy-tailed steps are even
+# slightly shorter, because most of these times lie below the mean, and on the few real ranks the
+# two shapes hardly differ. On 64 ranks they are about 10 ms apart, although both have the same mean
+# and the same standard deviation. **The tail of the distribution determines the result, and a few
+# ranks do not show the tail.**
 #
 # On your machine, real ranks may take some ms more than predicted, even in the steady row. In this
 # case your computer was busy, and did not wake a rank at once when its sleep was over.
@@ -404,7 +404,7 @@ if ranks >= 4:
 
 # %% [markdown]
 # How late must a rank be so that your hunter finds it? The next cell answers this with computed
-# timelines, in which one rank is late by some percent of its computing time. All times vary by 3 %
+# timelines, in which one rank is late by a few percent of its computing time. All times vary by 3 %
 # (one standard deviation).
 
 # %%
@@ -429,8 +429,8 @@ print(f"Nobody late: {blamed:.0%} of the cases blame a rank.")
 # most ranks that are late by 2 %, which is less than the jitter. And in some cases it blames a rank
 # although none is late, because by chance one rank waits least in most of the 12 steps of a case.
 #
-# The rank is found for smaller delays than the cause. Why does your hunter give a wrong cause for a
-# slow core that is late by 5 %?
+# Finding the rank takes a smaller delay than finding the cause. Why does your hunter give a
+# wrong cause for a slow core that is late by 5 %?
 # <details><summary>Answer</summary>
 #
 # Your rule requires a tenth more seconds for each image. With a smaller limit it would find smaller
@@ -446,7 +446,7 @@ print(f"Nobody late: {blamed:.0%} of the cases blame a rank.")
 # - **Local SGD** (Stich, 2018): each rank makes H steps on its own. Then the *weights* of all ranks
 #   are averaged, and a new **round** of H steps begins. The sum of 16 times has a standard
 #   deviation that is √16 = 4 times as large as that of one time, and not 16 times as large.
-#   Relative to the mean, the slowest sum is therefore closer to it.
+#   In relative terms, the slowest sum is therefore closer to the mean.
 #
 # ### Measure: time
 # The next cell computes the mean step of ten ranks from drawn times, without messages. H is 16. In
@@ -504,11 +504,11 @@ print("Percent right:", pandas.DataFrame(rows).T.round(0).astype(int).to_string(
 
 # %% [markdown]
 # **Explain.** If each rank has its own digit and rank 7 is slow, the network does **not recognize a
-# single seven**. If jitter decides whose gradient is dropped, it is another rank's each time, so no
-# digit is missing. Local SGD also suffers if the ranks read different images, probably because each
-# network sees only one digit for 16 steps. With mixed images, all ways are about equally good.
-# Therefore shuffle the images, and repair a node that is always slow. (A larger network or a longer
-# training run may behave differently.)
+# single seven**. If jitter decides whose gradient is dropped, it is a different rank's each time,
+# so no digit is missing. Local SGD also suffers if the ranks read different images, probably
+# because each network sees only one digit for 16 steps. With mixed images, all ways are about
+# equally good. Therefore shuffle the images, and repair a node that is always slow. (A larger
+# network or a longer training run may behave differently.)
 #
 # Local SGD has a second advantage, because it sends only a sixteenth of the bytes. Chen et al.
 # recommend synchronous SGD with a few backups. In TensorFlow 1 this was `SyncReplicasOptimizer`,
@@ -517,8 +517,8 @@ print("Percent right:", pandas.DataFrame(rows).T.round(0).astype(int).to_string(
 # ### What you take away
 # - The slowest of p ranks takes tᵢ with probability (i/n)ᵖ - ((i-1)/n)ᵖ. The tail determines the
 #   result, and a few ranks do not show it.
-# - The rank that waits *least* is the late one. The part that exceeds the other ranks' most tells
-#   you why.
+# - The rank that waits *least* is the late one. The part that exceeds the same part on the other
+#   ranks by the most tells you why.
 # - Backup workers drop gradients, so ask whose gradients they are.
 # - Local SGD averages out jitter, but not a slow rank. It needs well-mixed images.
 # - Repair what has a cause, and only then wait for fewer ranks or less often.

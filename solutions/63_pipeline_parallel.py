@@ -54,9 +54,9 @@ patience = 20  # seconds after which a check calls a program stuck
 #   micro-batch.
 #
 # **GPipe** ([Huang et al., 2018](@huang2019)) is the simplest schedule: every rank does the forward
-# passes of all micro-batches in order, and then all backward passes. Here the backward passes have
-# the same order, as in PyTorch's GPipe. In the paper's figure they begin with the last micro-batch,
-# which changes neither the idle time nor the memory.
+# passes of all micro-batches in order, and then all backward passes. Here the backward passes run
+# in the same order, as in PyTorch's GPipe. In the paper's figure they begin with the last
+# micro-batch, which changes neither the idle time nor the memory.
 #
 # For example, with two micro-batches the schedule of a rank is
 # `[("F", 0), ("F", 1), ("B", 0), ("B", 1)]`.
@@ -127,11 +127,13 @@ plots.slider(draw_schedule, ranks=(2, 3, 4, 6, 8), micro=(1, 2, 4, 8, 16))
 
 # %% [markdown]
 # **Explain.** The formula follows from the text: p − 1 parts of waiting and m parts of work. Only
-# the ratio (p − 1)/m counts, so twice as many micro-batches help as much as half of p − 1. More
+# the ratio (p − 1)/m counts, so twice as many micro-batches help as much as halving p − 1. More
 # micro-batches make the bubble smaller, but it never disappears. An idle share of 10 %, for
 # example, needs m = 9 (p − 1), which is 27 micro-batches for 4 ranks. Why not divide the batch into
 # single images, then?
-# <details><summary>Answer</summary> Small micro-batches compute less efficiently, because a matrix product with one row moves as many weights as one with a hundred rows (lab 12). In addition, a layer such as batch normalization sees only its micro-batch.</details>
+# <details><summary>Answer</summary> Small micro-batches compute less efficiently, because a matrix
+# product with one row moves as many weights as one with a hundred rows (lab 12). In addition, a
+# layer such as batch normalization sees only its micro-batch.</details>
 #
 # ## 2. Memory: one forward, one backward
 # From its F until its B, a micro-batch occupies memory for its saved activations, which the
@@ -155,8 +157,8 @@ def most_in_flight(schedule):
 # %% [markdown]
 # With GPipe all m micro-batches are in flight before the first backward pass, so a rank keeps the
 # activations of the whole batch, however finely it is divided. Of the 27 micro-batches that reduced
-# the bubble to 10 %, the four ranks compute at most four at any time. (Google's own GPipe keeps only
-# the input of a stage, and computes the other activations again in the backward pass, as in
+# the bubble to 10 %, the four ranks compute at most four at any time. (Google's own GPipe keeps
+# only the input of a stage, and computes the other activations again in the backward pass, as in
 # lab 14.)
 #
 # **1F1B** ("one forward, one backward"; [PipeDream](@harlap2018), here with a flush at the end of
@@ -229,16 +231,18 @@ print(f"Messages in a step: {messages}")
 # %% [markdown]
 # **Explain.** 1F1B has exactly the same bubble as GPipe, because rank 3 cannot begin any earlier
 # and rank 0 cannot finish any earlier. What it saves is **memory**: rank r has at most p − r
-# micro-batches in flight, whatever their number.
+# micro-batches in flight, however many there are in all.
 #
 # The bubble itself becomes smaller if the network is partitioned more finely. In the third plot
 # each rank has *two* model chunks, 0 and 4, 1 and 5, and so on, and the pipeline is filled by
-# chunks of half the length ([interleaved 1F1B](@narayanan2021) in Megatron-LM). In return there are
-# more than twice as many messages (the last line counts them), and more micro-batches in flight. A
-# chunk of half the size needs half the memory, so 11 of them need as much as 5 or 6 whole stages.
+# chunks of half the length ([interleaved 1F1B](@narayanan2021) in Megatron-LM). The price is more
+# than twice as many messages (the last line counts them), and more micro-batches in flight. A chunk
+# of half the size needs half the memory, so 11 of them need as much as 5 or 6 whole stages.
 #
 # Which rank needs the most memory with 1F1B, and what can you do about it?
-# <details><summary>Answer</summary> If all stages are equal, it is rank 0, with p micro-batches in flight, while the last rank has one. You can give rank 0 fewer layers, or compute activations again in the backward pass instead of keeping them (lab 14).</details>
+# <details><summary>Answer</summary> If all stages are equal, it is rank 0, with p micro-batches in
+# flight, while the last rank has one. You can give rank 0 fewer layers, or compute activations
+# again in the backward pass instead of keeping them (lab 14).</details>
 #
 # ## 3. On real ranks
 # Now a schedule runs with real messages. The argument `work` does the arithmetic of this rank's
@@ -271,9 +275,9 @@ print(f"Messages in a step: {messages}")
 # Do the actions of `schedule`, the list for this rank, in order. About 16 lines. *(advanced)* The
 # check starts up to twelve small jobs, which can take half a minute.
 #
-# When it passes, replace **both** `pending.append(comm.Isend(…))` by `comm.Send(…)` and run it
+# When it passes, replace **both** `pending.append(comm.Isend(…))` with `comm.Send(…)` and run it
 # again. With long messages this is the deadlock described above. Replacing only one of them is not
-# enough, because then only one of two neighbors waits. Afterwards restore the two `Isend`.
+# enough, because then only one of two neighbors waits. Afterwards restore the two calls of `Isend`.
 #
 # <details><summary>Hint 1: one action</summary>
 #
@@ -369,8 +373,8 @@ print(f"Most megabytes held for the backward pass, {device} on rank 0:", table.r
 # This machine may have fewer cores than ranks, and then ranks would wait for cores and not for each
 # other. Therefore each stage uses an emulated device that needs no core, because it *sleeps*
 # instead of computing. Ranks and messages are real. There are three runs for each number of
-# micro-batches. The plot shows their median, and the bars show the others. This takes about 15 s if no
-# other program runs.
+# micro-batches. The plot shows their median, and the bars show the others. This takes about 15 s if
+# no other program runs.
 
 # %%
 idle = {}
@@ -404,7 +408,7 @@ lab63.draw({f"Measured, 1F1B, {max(counts)} micro-batches": last}, unit="seconds
 
 # %% [markdown]
 # **Explain.** Measured and computed values should agree, with a slightly larger measured bubble.
-# Likely causes are messages, Python, and sleeps that do not all last equally long, so that other
+# Likely causes are messages, Python, and sleeps of unequal length, so that other
 # ranks have to wait. Each of them occurs more often with more micro-batches. This measurement does
 # not distinguish them. The memory should agree with what you counted: m = 8 micro-batches in flight
 # against p = 4 on rank 0, so GPipe keeps twice as many bytes. Compare a rank with itself and not

@@ -286,10 +286,10 @@ for where, seats in (("one node", near), ("two nodes", far)):
 # network. An implementation should therefore begin with the nearest neighbor, and MPICH does.
 #
 # ## What it costs
-# To predict which algorithm is fastest we need a cost formula for each. The table gives the seconds
-# for p = 2, 4, 8, 16, … ranks, split into the cost of messages, of bytes sent and of bytes added.
-# (These are MPICH's formulas, which also stand in `labkit.scaling`.) As an example, on 8 ranks
-# recursive doubling takes 3 steps of whole vectors, so it costs 3α + 3nβ + 3nγ.
+# To predict which algorithm is fastest, we need a cost formula for each. The table gives the
+# seconds for p = 2, 4, 8, 16, … ranks, split into the cost of messages, of bytes sent and of bytes
+# added. (These are MPICH's formulas, which also stand in `labkit.scaling`.) As an example, on 8
+# ranks recursive doubling takes 3 steps of whole vectors, so it costs 3α + 3nβ + 3nγ.
 #
 # | | for messages | for bytes sent | for bytes added |
 # |---|---|---|---|
@@ -692,7 +692,7 @@ print(
 # [NIC](../labs/GLOSSARY.md#NIC) (network interface card) of a node, where the ring sends 1.97.
 #
 # NCCL prints what it has chosen (since version 2.20, with `NCCL_DEBUG_SUBSYS=TUNING`). On three
-# hosts with 8 H100 each it chose the tree up to 256 KiB. From 512 KiB on it chose a tree in which
+# hosts with 8 H100s each it chose the tree up to 256 KiB. From 512 KiB on it chose a tree in which
 # the NVLink switch adds inside the node ([NCCL issue 1453](https://github.com/NVIDIA/nccl/issues/1453)).
 #
 # ### Further reading

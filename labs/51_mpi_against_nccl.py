@@ -85,7 +85,7 @@ limit = 900  # seconds for one library's measurements
 #     link.sum(vector)            # allreduce: adds up over all ranks, in place
 #     link.barrier()              # returns when all ranks are here
 #
-# The next cell finds out which combinations can run on this machine. It takes some seconds.
+# The next cell finds out which combinations can run on this machine. It takes a few seconds.
 
 # %%
 for name in lab51.NAMES:
@@ -378,12 +378,12 @@ if ("horovod-mpi", "resnet50", "fused") in took:
 # Fusing saves calls, but it requires two copies of every byte, which are the hatched part of the
 # bar.
 #
-# Inside one machine, you should see that fusing the 107 gradients of ResNet-50 pays with Horovod,
-# whose call takes a millisecond. With `mpi`, the per-call overhead of all 107 gradients is only
-# about 2 ms, and the copies alone cost far more. The calls themselves may also take longer than
-# before, because a byte costs more in a bucket of 25 MiB than in a vector of 1 MiB, as you can see
-# in the first table. With VGG-16 no library gains. It has only 16 gradients, and one of them, with
-# 411 MB, is alone in its bucket and is copied nevertheless.
+# Inside one machine, you should see that fusing the 107 gradients of ResNet-50 pays off with
+# Horovod, whose call takes a millisecond. With `mpi`, the per-call overhead of all 107 gradients is
+# only about 2 ms, and the copies alone cost far more. The calls themselves may also take longer
+# than before, because a byte costs more in a bucket of 25 MiB than in a vector of 1 MiB, as you can
+# see in the first table. With VGG-16 no library gains. It has only 16 gradients, and one of them,
+# with 411 MB, is alone in its bucket and is copied nevertheless.
 #
 # On your machine, the marks of two bars (their [interquartile ranges](../labs/GLOSSARY.md#interquartile-range)) may overlap. In this case, the
 # measurement does not decide between them.
@@ -434,7 +434,7 @@ if ("horovod-mpi", "resnet50", "fused") in took:
 #
 # <details><summary>Hint 1: which has the smallest median?</summary>
 #
-# `first = min(row, key=lambda name: row[name][1])`. Then compare it with each other backend.
+# `first = min(row, key=lambda name: row[name][1])`. Then compare it with every other backend.
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
@@ -476,7 +476,8 @@ print(f"Measured now, {ranks} ranks:", shown.to_string(), sep="\n")
 # any fusing is needed. If a call takes a ms, it is some MiB.
 # </details>
 #
-# (b) Without a GPU, the table has no numbers for NCCL. May you fill them in from a paper?
+# (b) Without a GPU, the table has no numbers for NCCL. Are you allowed to fill them in from a
+# paper?
 #
 # <details><summary>Answer</summary>
 #
@@ -554,10 +555,10 @@ print(verdict.of_text(published, nic="200Gb/s", nics="4", nodes="3", gpus="8"))
 
 # %% [markdown]
 # **Explain.** You should see *as expected*, and a maintainer of NCCL came to the same result in the
-# thread: with 24 GB/s for each card, four cards reach 96 GB/s. The user had compared the printed *average* of 84.9
-# GB/s with 100 GB/s, but this average includes short messages, whose time the [latency](../labs/GLOSSARY.md#latency) decides.
-# `make verdict FILE=.labkit/records/51_mpi_against_nccl.jsonl MACHINE=here` judges your own table in
-# the same way, by the link that you measured in [lab 22](22_latency_and_bandwidth.ipynb).
+# thread: with 24 GB/s for each card, four cards reach 96 GB/s. The user had compared the printed
+# *average* of 84.9 GB/s with 100 GB/s, but this average includes short messages, whose time the
+# [latency](../labs/GLOSSARY.md#latency) decides. `make verdict FILE=.labkit/records/51_mpi_against_nccl.jsonl MACHINE=here` judges
+# your own table in the same way, by the link that you measured in [lab 22](22_latency_and_bandwidth.ipynb).
 #
 # ### Further reading
 # - A. Awan, J. Bédorf, C. Chu, H. Subramoni and D. Panda, *[Scalable Distributed DNN Training using TensorFlow and CUDA-Aware MPI](https://arxiv.org/abs/1810.11112)*, CCGRID, 2019. Measures the training of TensorFlow models with MPI, NCCL and gRPC, and improves the

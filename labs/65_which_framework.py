@@ -11,8 +11,8 @@
 #
 # In this lab we train the same network on the same images in five different ways, on two [ranks](../labs/GLOSSARY.md#rank). We
 # count how much of a script each of them changes, measure start-up, speed and memory from outside
-# of the frameworks, and decide by ranges instead of single numbers. At the end we score a benchmark
-# by the rule of MLPerf.
+# the frameworks, and base decisions on ranges instead of single numbers. At the end we score a
+# benchmark by the rule of MLPerf.
 #
 # **After this lab you can** (1) count what a framework asks you to change, (2) measure start-up and
 # speed from the outside, in the same way for all frameworks, (3) decide from ranges instead of
@@ -48,9 +48,9 @@ rounds = 2  # how often all ways run, one after the other
 
 # %% [markdown]
 # ## 1. The same job, five times
-# The job is a network with 64 pixels, three hidden layers and ten digits, which learns from `batch`
-# images per step, with Adam. There is one script for a single device in PyTorch, one in TensorFlow,
-# and five for several ranks:
+# The job is a network with 64 inputs, three hidden layers and ten outputs, which learns from
+# `batch` images per step, with Adam. There is one script for a single device in PyTorch, one in
+# TensorFlow, and five for several ranks:
 #
 # | way | based on | usually started by | labs |
 # |---|---|---|---|
@@ -276,7 +276,7 @@ predict.compare("65.2", **{name: value for name, value in answers.items() if val
 
 
 # %% [markdown]
-# **Explain.** Look at the control first. All ways should follow the losses of one device to the
+# **Explain.** Look at the control first. All ways should match the losses of one device down to the
 # last digits. This is a necessary sign of the same job, but not a proof. Compare the differences
 # with the change of the loss from step to step. (The two frameworks choose different initial
 # weights, so each is compared with its own single device.)
@@ -298,10 +298,10 @@ predict.compare("65.2", **{name: value for name, value in answers.items() if val
 # - *start-up*. Look at the two rows of a single device first. Most of the time is the framework's
 #   own, and the way adds the rest. If you train for days, it does not matter. If you debug, you
 #   wait for it fifty times a day.
-# - *memory*. It is the memory of the process, including its libraries, of which TensorFlow's are
-#   the larger ones. FSDP2 might not be below DDP. Its parameters, gradients and Adam's averages are
-#   halved, but in this network they are small compared with the libraries, and FSDP2 needs buffers
-#   in which it gathers layers. [Lab 60](60_ddp_and_fsdp.ipynb) counts only the tensors.
+# - *memory*. It is the memory of the process, including its libraries, and TensorFlow's libraries
+#   are the larger ones. FSDP2 might not be below DDP. Its parameters, gradients and Adam's averages
+#   are halved, but in this network they are small compared with the libraries, and FSDP2 needs
+#   buffers in which it gathers layers. [Lab 60](60_ddp_and_fsdp.ipynb) counts only the tensors.
 #
 # Which network would show the advantage of FSDP2 in this column?
 # <details><summary>Answer</summary>
@@ -339,8 +339,8 @@ predict.compare("65.2", **{name: value for name, value in answers.items() if val
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
-# `for way, (low, high) in of_ways.items():`, and in the loop one of the two questions. Append each
-# way that is not ruled out to a list.
+# `for way, (low, high) in of_ways.items():`, and in the loop ask one of the two questions. Append
+# each way that is not ruled out to a list.
 # </details>
 
 # %%
@@ -378,9 +378,9 @@ print(pandas.Series(rows, name="still in").to_frame().to_string())
 # A difference can be clear and still too small to matter, for example three megabytes of 330. The
 # rule tells you what was observed, not what you need.
 #
-# The most important reasons may be in no column. Your model may already be written in one of the
-# frameworks. The staff of your site may know one [launcher](../labs/GLOSSARY.md#launcher). FSDP2 is made for models that do not
-# fit, and for such a model nothing else in the table matters. Horovod 0.28.1, from 2023, is its
+# The most important reasons may not appear in any column. Your model may already be written in one
+# of the frameworks. The staff of your site may know one [launcher](../labs/GLOSSARY.md#launcher). FSDP2 is made for models that do
+# not fit, and for such a model nothing else in the table matters. Horovod 0.28.1, from 2023, is its
 # last release.
 #
 # ## 5. A benchmark by MLPerf's rule
@@ -477,8 +477,8 @@ predict.compare("65.4", valid=len(rows))
 #   compare them.
 # - Lines can be counted, and start-up and speed can be measured from the outside. Each number has a
 #   range.
-# - Decide by a column only if the ranges do not overlap. "This column does not decide" is a valid
-#   answer.
+# - Base a decision on a column only if the ranges do not overlap. "This column does not decide" is
+#   a valid answer.
 # - A benchmark is a time to an accuracy, over several seeds, without the best and the worst.
 #
 # ## Going further (optional): the frameworks before these

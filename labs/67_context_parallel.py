@@ -10,11 +10,12 @@
 # of them needs the keys and values of the others.
 #
 # In this lab we compute attention block by block with an online softmax, and send the keys and
-# values around a ring of [ranks](../labs/GLOSSARY.md#rank) while each rank computes. We compare the results with full attention,
-# balance the work of the causal mask, count the bytes of the ring, of an allgather and of Ulysses,
-# and find the length of sequence from which the ring's communication is hidden behind its
-# computing. In an optional last part (about 20 minutes more), [gradients](../labs/GLOSSARY.md#gradient) follow the blocks around
-# the ring, and we measure from which length messages are shorter than computing on your machine.
+# values around a ring of [ranks](../labs/GLOSSARY.md#rank) while each rank computes. We compare the results with full
+# attention, balance the work of the causal mask, count the bytes of the ring, of an allgather and
+# of Ulysses, and find the length of sequence from which the ring's communication is hidden behind
+# its computing. In an optional last part (about 20 minutes more), [gradients](../labs/GLOSSARY.md#gradient) follow the blocks
+# around the ring, and we measure from which length messages are shorter than computing on your
+# machine.
 #
 # **After this lab you can** (1) merge partial results of attention without overflow, (2) pass
 # blocks around a ring while computing, (3) assign positions to ranks so that all of them have equal
@@ -382,7 +383,7 @@ predict("67.3", on_2_ranks=..., on_64_ranks=...)
 
 # %% [markdown]
 # ### Measure: on the virtual cluster
-# Rings of virtual ranks compute 1 ms for a pair of chunks, and their messages take 1 ms. The
+# Rings of virtual ranks spend 1 ms on each pair of chunks, and their messages take 1 ms. The
 # control is a ring without a mask, whose ranks all compute four pairs in each step. In the
 # [timelines](../labs/GLOSSARY.md#timeline), a rank is white as soon as it has finished.
 
@@ -411,7 +412,7 @@ for name, owned in masked.items():
 # (2*p*) times as fast as neighbors, which approaches 2 for many ranks. With zigzag all ranks
 # compute two pairs in *every* step, not only in the sum over all steps, and this is what a ring
 # needs. (*Striped Attention* ([Brandon et al., 2023](https://arxiv.org/abs/2311.09431)) assigns single positions in
-# turns, like cards, and also balances the work. Llama 3 uses zigzag's assignment, too, see the next
+# turns, like cards, and also balances the work. Llama 3 uses zigzag's assignment, too; see the next
 # section.)
 #
 # ### Measure: on real ranks
@@ -504,8 +505,8 @@ print(f"Ulysses on {ranks} real ranks: largest relative error {compared.errors['
 # billion parameters, it is 1/16 of `hidden` ([Grattafiori et al., 2024](https://arxiv.org/abs/2407.21783)).
 #
 # As an example, take the gradients of a ring in the [backward pass](../labs/GLOSSARY.md#backward-pass) (they are in the optional part).
-# They are as long as a block, 2 · `kv` · `size` · *n*/*p* bytes, and make *p* steps, so a rank sends
-# 2 · `kv` · `size` · *n* bytes of gradients, however many ranks there are.
+# They are as long as a block, 2 · `kv` · `size` · *n*/*p* bytes, and make *p* steps, so a rank
+# sends 2 · `kv` · `size` · *n* bytes of gradients, however many ranks there are.
 #
 # **When is a message hidden?** With zigzag, a rank computes two of the four pairs of chunks in each
 # step. These are (*n*/*p*)² / 2 pairs of positions. Each of them costs 4 · `hidden` operations: a
@@ -621,15 +622,22 @@ for name, bandwidth in links.items():
 # than the curve of Ulysses counts.
 #
 # Why does Llama 3 use an allgather, although its messages are never hidden?
-# <details><summary>Answer</summary> According to its authors, for two reasons. It is easier to support different masks, such as one that separates the documents in a sequence. And with grouped-query attention, the keys and values are much smaller than the queries, so the exposed allgather costs little: its time grows with <i>n</i>, that of attention with <i>n</i>². The lower curves of the plot show the second reason. Like zigzag, Llama 3 gives each rank the chunks <i>r</i> and 2<i>p</i> − 1 − <i>r</i>.</details>
+# <details><summary>Answer</summary> According to its authors, for two reasons. It is easier to
+# support different masks, such as one that separates the documents in a sequence. And with
+# grouped-query attention, the keys and values are much smaller than the queries, so the exposed
+# allgather costs little: its time grows with <i>n</i>, that of attention with <i>n</i>². The lower
+# curves of the plot show the second reason. Like zigzag, Llama 3 gives each rank the chunks
+# <i>r</i> and 2<i>p</i> − 1 − <i>r</i>.</details>
 #
 # Liu et al. (2023) give the condition *n*/*p* ≥ flop/s / bandwidth for 16-bit numbers. Why is ours
 # twice as long for `kv` = `hidden`?
-# <details><summary>Answer</summary> Their attention has no mask, so a rank computes four pairs of chunks in each step, not two. The causal mask halves the computing behind which a message can hide.</details>
+# <details><summary>Answer</summary> Their attention has no mask, so a rank computes four pairs of
+# chunks in each step, not two. The causal mask halves the computing behind which a message can
+# hide.</details>
 #
 # ### What you take away
-# - Partial results of attention are merged exactly, if each of them carries its largest score, its
-#   sum of exponentials and its weighted values.
+# - Partial results of attention can be merged exactly if each of them carries its largest score,
+#   its sum of exponentials and its weighted values.
 # - In a ring, a block is sent on *before* it is used, so that its message is hidden behind the
 #   computing.
 # - A causal mask saves time only if the work is balanced in every step, as with zigzag.
@@ -767,15 +775,19 @@ predict.compare("67.5", back_over_forward=again / there)
 # mistake would be hard to notice.
 #
 # In the forward pass a block makes *p* − 1 steps. In the backward pass it makes *p* − 1 steps
-# again, and its gradient *p*, so that four ranks send 7/3 as much. Are the messages of the backward
-# pass more difficult to hide?
-# <details><summary>Answer</summary> No. The backward pass also computes more: `partial` has two products of matrices, while `back` has five. In each step it computes 5/2 times as much and sends twice as much, so it hides these messages slightly better. Only the last step of the gradient has nothing to hide behind. (On GPUs gradients are often sent as 32-bit numbers, while blocks are sent as 16-bit numbers. Then it sends 3 times as much in each step.)</details>
+# again, and its gradient makes *p*, so four ranks send 7/3 times as much. Are the messages of the
+# backward pass more difficult to hide?
+# <details><summary>Answer</summary> No. The backward pass also computes more: `partial` has two
+# products of matrices, while `back` has five. In each step it computes 5/2 times as much and sends
+# twice as much, so it hides these messages slightly better. Only the last step of the gradient has
+# nothing to hide behind. (On GPUs gradients are often sent as 32-bit numbers, while blocks are sent
+# as 16-bit numbers. Then it sends 3 times as much in each step.)</details>
 #
 # ### Measure: this machine
-# From which length are messages hidden on the ranks in front of you? We time a forward pass with
-# zigzag for several lengths, its computing alone, and its messages alone, in turns. From the longest sequence
-# we take flop/s and bandwidth, and compute from which length the messages are shorter than the
-# computing.
+# From what length on are messages hidden on the ranks in front of you? We time a forward pass with
+# zigzag for several lengths, its computing alone, and its messages alone, in turns. From the
+# longest sequence we take flop/s and bandwidth, and compute from which length the messages are
+# shorter than the computing.
 
 # %%
 two = launch.ranks_here(2)
@@ -822,8 +834,9 @@ print(f"An H100 computes {faster[0]:,.0f} times as fast, its NIC is {faster[1]:.
 # this: on two busy cores, messages of 128 MB had 40, 9 and 1 % of their time hidden in three runs
 # with such a thread, and 9, −14 and −30 % without it, so differences of this size are noise. With
 # MPICH's own progress threads (`MPICH_ASYNC_PROGRESS=1`) the computing alone took 174 and 236 ms,
-# in place of 63 to 99 ms, because these threads need the same cores. Overlap needs a link that moves
-# bytes without the cores: the virtual cluster above has one, and [lab 36](36_progress.ipynb) measures it between two nodes.
+# in place of 63 to 99 ms, because these threads need the same cores. Overlap needs a link that
+# moves bytes without the cores: the virtual cluster above has one, and [lab 36](36_progress.ipynb) measures it between
+# two nodes.
 #
 # ### Further reading
 # - M. Milakov and N. Gimelshein, *[Online normalizer calculation for softmax](https://arxiv.org/abs/1805.02867)*, 2018. The online softmax.

@@ -426,8 +426,8 @@ print(f"a training step takes {whole.median / until['forward'].median:.1f} times
 # How much of the step is overhead per call? The step with one image has a 128th of the arithmetic
 # and still takes a large part of the time of the whole step. (Lab 11 times a larger network.)
 #
-# On a GPU you might see that the step with one image takes as long as the step with 128. So little
-# arithmetic takes a GPU almost no time, and you see only the overhead of the calls.
+# On a GPU you might see that the step with one image takes as long as the step with 128. This small
+# amount of arithmetic takes a GPU almost no time, and you see only the overhead of the calls.
 #
 # Why is the height of a bar's part not exact?
 #
@@ -468,7 +468,7 @@ plots.loss(both, title=title, name="loss")
 # whether a lower *training* loss also means that more test digits are right.
 #
 # ### Exercise 10.4 · Accuracy
-# Write the share of images whose largest logit is at their label. *(beginner)*
+# Compute the share of images whose largest logit is at their label. *(beginner)*
 #
 # A measurement must not change anything for the following training, and should not cost more than
 # necessary. Some layers behave differently in training. For example, **dropout** sets a random part
@@ -478,7 +478,7 @@ plots.loss(both, title=title, name="loss")
 #
 # <details><summary>Hint 1: the order</summary>
 #
-# Remember `net.training`, switch to evaluation mode, compute in inference mode, and set the
+# Remember `net.training`, switch to evaluation mode, compute in inference mode, and restore the
 # remembered mode. `logits.argmax(dim=1)` is the position of the largest logit in each row.
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
@@ -537,8 +537,8 @@ plots.bars(
 #   detects it.
 # - Measure accuracy in evaluation mode and in `inference_mode`, and restore the mode of the
 #   network.
-# - The backward pass has 1.5 times the arithmetic of the forward pass here, and nearly 2 times in
-#   networks whose first layer is a small part. Each call has a fixed overhead (lab 12).
+# - The backward pass has 1.5 times the arithmetic of the forward pass here, and nearly twice as
+#   much in networks whose first layer is a small part. Each call has a fixed overhead (lab 12).
 #
 # ## Going further (optional): too low, right, too high
 # (This part takes 10 minutes, which are not counted above.) Why did we choose a learning rate of
@@ -553,10 +553,10 @@ plots.bars(
 # hundredth of `learning_rate`, with `learning_rate`, and with ten times `learning_rate`.
 #
 # ### Predict
-# With a hundredth of the rate, each step changes the weights by a hundredth. After all 120 steps,
-# the loss is about as low as it is with the full rate after how many steps? And what is the loss of
-# a network that has been spoiled by a step that was too long, so that it knows nothing? (You
-# computed it in 10.1.)
+# With a hundredth of the rate, each step changes the weights only a hundredth as much. After all
+# 120 steps, the loss is about as low as it is with the full rate after how many steps? And what is
+# the loss of a network that has been spoiled by a step that was too long, so that it knows nothing?
+# (You computed it in 10.1.)
 
 # %%
 predict("10.3", steps_of_full_rate=1.2, loss_spoilt=2.3)  # two numbers
@@ -601,7 +601,8 @@ predict.compare("10.3", steps_of_full_rate=steps, loss_spoilt=last_epoch(high))
 # **Explain.** You should see three curves.
 #
 # *Too low* falls slowly and steadily. Its only disadvantage is the time that it takes: the full
-# rate reaches the same loss after one or two steps, because 120 hundredths are 1.2.
+# rate reaches the same loss after one or two steps, because 120 steps of a hundredth amount to 1.2
+# full steps.
 #
 # *Too high* jumps up at once and ends near 2.3, which is the loss of a network that knows nothing.
 # The printed lines show why it does not recover. The long steps have moved the weights so far that
@@ -721,9 +722,14 @@ print(f"An image alone is done after {times}.")
 # $$\text{MFU} = \frac{\text{operations of a forward and a backward pass}}
 # {\text{seconds of a step} \times \text{operations per second at the device's peak}}$$
 #
-# PyTorch counts the operations of the matrix products and convolutions, and a multiply-add counts as two. A step of ResNet-50 has 24.3 · 10⁹ operations for each image, and a step of GPT-2 has 0.85 · 10⁹ for each token. The peak is the one that NVIDIA publishes for bfloat16 without sparsity. For a device that labkit does not know, the peak is measured with a large matrix product.
+# PyTorch counts the operations of the matrix products and convolutions, and a multiply-add counts
+# as two. A step of ResNet-50 has 24.3 · 10⁹ operations for each image, and a step of GPT-2 has 0.85
+# · 10⁹ for each token. The peak is the one that NVIDIA publishes for bfloat16 without sparsity. For
+# a device that labkit does not know, the peak is measured with a large matrix product.
 #
-# The parameter `workload` chooses the networks. `"tiny"` takes two steps with tiny variants on any device, which shows that the code works and says nothing about speed. `"resnet50"` and `"gpt2"` choose one network, and `"digits"` leaves both out.
+# The parameter `workload` chooses the networks. `"tiny"` takes two steps with tiny variants on any
+# device, which shows that the code works and says nothing about speed. `"resnet50"` and `"gpt2"`
+# choose one network, and `"digits"` leaves both out.
 
 # %%
 for name in workloads.chosen(workload):

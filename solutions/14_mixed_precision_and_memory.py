@@ -91,11 +91,11 @@ for number in (1.001, 1e-8, 1e5):
 # doubled, so it adapts to the training without any tuning.
 #
 # ### Predict
-# We train the digits of lab 10. The loss is multiplied by `tiny`, which is about a millionth, and
-# the learning rate is divided by it. With exact arithmetic this changes nothing, and in float32 95
-# to 97 % of the test images are recognized. What is the percentage in float16 without loss scaling,
-# and with it? (Guessing among ten digits gives 10 %. Without `tiny`, the gradient of each logit is
-# at most 1 / 128, because 128 images share the mean.)
+# We train on the digits of lab 10. The loss is multiplied by `tiny`, which is about a millionth,
+# and the learning rate is divided by it. With exact arithmetic this changes nothing, and in float32
+# 95 to 97 % of the test images are recognized. What is the percentage in float16 without loss
+# scaling, and with it? (Guessing among ten digits gives 10 %. Without `tiny`, the gradient of each
+# logit is at most 1 / 128, because 128 images share the mean.)
 
 # %%
 predict("14.1", without_scaling=10, with_scaling=96)
@@ -305,9 +305,10 @@ print(lab14.abilities(device))
 
 # %% [markdown]
 # ### Predict the speed
-# On this machine, how many times as fast as in float32 is a training step of a convolutional
-# network (contiguous) in bfloat16, and in float16? The answer 1 means as fast, and 0.5 means half
-# as fast. It will be a guess, because the table only tells whether to expect more or less than 1.
+# On this machine, how many times faster than in float32 does a training step of a convolutional
+# network (contiguous) run in bfloat16, and in float16? The answer 1 means as fast, and 0.5 means
+# half as fast. It will be a guess, because the table only tells whether to expect more or less
+# than 1.
 
 # %%
 predict("14.2", bfloat16_speedup=2.0, float16_speedup=2.0)
@@ -456,8 +457,8 @@ predict.right("14.3", activations_percent=100 * of_32["activations"] / sum(of_32
 # **Explain.** You should see that the memory for parameters, gradients and optimizer is the same
 # for every batch, while the activations grow with the batch and soon need most of the memory. Every
 # additional image adds the same number of bytes. The peaks of two small batches are therefore
-# enough to predict the largest batch that fits: draw a straight line through them, up to the memory
-# of the device.
+# enough to predict the largest batch that fits: draw a straight line through them and extend it to
+# the memory of the device.
 #
 # Which part would need most of the memory in a network with 100 times as many parameters and a
 # batch of one image?

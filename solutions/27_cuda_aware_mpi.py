@@ -65,9 +65,9 @@ slow_read = 1e9  # bytes per second of a network card (NIC) with slow reads from
 #
 # ### Predict
 # How many times as long as the message alone do a copy to the host, a message and a copy to the
-# device take together? The emulated device copies 0.25 GB/s, and a message between two ranks of a
-# node moves about 4 GB/s. As an example, with copies at 1 GB/s and messages at 2 GB/s, a byte takes
-# 1 + 0.5 + 1 = 2.5 ns, which is 5 times as long as the message alone.
+# device take together? The emulated device copies at 0.25 GB/s, and a message between two ranks of
+# a node travels at about 4 GB/s. As an example, with copies at 1 GB/s and messages at 2 GB/s, a
+# byte takes 1 + 0.5 + 1 = 2.5 ns, which is 5 times as long as the message alone.
 
 # %%
 predict("27.1", staged_over_host=33.0)
@@ -139,7 +139,7 @@ check("27.1", staged)
 # 3t/4 + 3 · t/4 = 1.5 t. In one piece, the three steps take 3t, so 4 chunks are 2 times as fast.
 #
 # ### Predict
-# How many times as fast as one piece are 10 chunks, if copies are as fast as messages and no step
+# How many times as fast are 10 chunks as one piece, if copies are as fast as messages and no step
 # takes time to start?
 
 # %%
@@ -258,7 +258,7 @@ print(f"yours, on the virtual rank's clock: {whole.time / cut.time:.2f} times as
 #
 # The Open MPI package of conda-forge, for example, is built for CUDA, but its configuration file
 # switches the support off. Open MPI 5 has no switch, and its answer is about the present run. The
-# function `lab27.why_not` asks both questions. (Labs 42 and 46 check the answer by a real
+# function `lab27.why_not` asks both questions. (Labs 42 and 46 check the answer with a real
 # transfer.)
 
 # %%
@@ -458,8 +458,8 @@ for n in (10**6, 10**7, 10**8):
 
 # %% [markdown]
 # **Explain.** In the left plot RDMA takes the least time if the NIC reads the GPU fast. If it reads
-# slowly, only short messages gain from RDMA, because they have few bytes to read slowly and save
-# the starts of two copies.
+# slowly, only short messages gain from RDMA, because they have few bytes to read slowly, and
+# because they avoid the start of two copies.
 #
 # GDRCopy is faster than the copy engines (*staged*) for short messages, but never faster than RDMA.
 # Libraries use it for short messages nevertheless, because RDMA has costs that our model leaves

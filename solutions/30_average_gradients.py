@@ -259,7 +259,8 @@ check("30.3", average_gradients)
 #   `average_gradients` or a replacement for it in the cells below. `start`, `share_of` and `rate`
 #   are arguments for the same reason.
 # - Append the loss of the *global* batch to `losses`. It is one number, the same on every rank.
-#   `comm.allreduce(x)`, with a lower-case a, takes a single number and returns the sum over the ranks.
+#   `comm.allreduce(x)`, with a lower-case a, takes a single number and returns the sum over the
+#   ranks.
 # - The learning rate does not change, because the global batch is the same.
 #
 # <details><summary>Hint 1: where does the average go?</summary>
@@ -315,7 +316,7 @@ print(f"largest difference between the two curves: {np.abs(np.subtract(losses, a
 # %% [markdown]
 # **Explain.** You should see one curve, drawn twice. The difference between the two runs is a
 # rounding error, because a sum of floating-point numbers depends on the order of its terms, and
-# four ranks add in another order than one process.
+# four ranks add in a different order from one process.
 #
 # *Among the ranks*, every bit is equal, because the check compared their weights with `==`. Why are
 # they equal, although the ranks also add in some order?
@@ -444,7 +445,7 @@ predict.compare("30.4", end_in_an_error=errors, right_below_50_percent=failed)
 #   (In the optional part of lab 10 you can see the effect of too high a rate.)
 # - *The sum, rate / p* is the control and not a mistake. It never leaves the curve of one process,
 #   so it is not in the plot. You can use the sum or the mean, if you choose the rate accordingly:
-#   the mean needs the rate of the whole batch, and the sum a p-th of it.
+#   the mean needs the rate of the whole batch, and the sum needs 1/p of it.
 # - *No broadcast*: all ranks take the same step, so their networks stay as different as they were.
 #   The mean gradient reduces the mean of their losses, which therefore falls. But these are four
 #   networks.
@@ -453,7 +454,7 @@ predict.compare("30.4", end_in_an_error=errors, right_below_50_percent=failed)
 #
 # The numbers of right images alone would not reveal the mistakes, because one run with one seed
 # says little about 90 or 95 %. The last column reveals them at once. Which part is missing if the
-# very first loss is wrong, and which one if the second is the first wrong one?
+# very first loss is wrong, and which one if the second loss is the first wrong one?
 # <details><summary>Answer</summary>
 #
 # The first loss (step 0) is computed before any update. If it is wrong, the weights (no broadcast)
@@ -472,11 +473,11 @@ predict.compare("30.4", end_in_an_error=errors, right_below_50_percent=failed)
 # | a convolutional network | 150 million | 265 kB |
 #
 # ### Predict
-# How many times as fast is a step of each network with two ranks instead of one? The value 2 would
-# be perfect, 1 means no gain, and a value below 1 means a loss.
+# How many times as fast is a step of each network with two ranks as with one? A value of 2 would be
+# perfect, 1 means no gain, and a value below 1 means a loss.
 #
 # Assume roughly these times. One core computes a step of 128 images in 0.4 ms for the digits'
-# network, and in 180 ms for the convolutional network. An average of 69 kB takes 0.2 ms with one
+# network, and in 180 ms for the convolutional network. Averaging 69 kB takes 0.2 ms with one
 # rank (the gradients are copied into a vector and back) and 0.3 ms with two. An average of 265 kB
 # takes 1 ms.
 

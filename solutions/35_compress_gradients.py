@@ -8,7 +8,8 @@
 # because the values have to be packed and unpacked, so on a fast network they make a step slower.
 #
 # In this lab we send gradients in three compressed forms, count the bytes, see what is lost, and
-# recover it with error feedback. Then we compute below which bandwidth each form is worth its cost.
+# recover it with error feedback. Then we compute the bandwidth below which each form is worth its
+# cost.
 #
 # **After this lab you can** (1) send gradients as float16, as bits and as the top k values, and
 # count the bytes, (2) keep the error for the next step, and say why training fails without it, and
@@ -162,8 +163,8 @@ check("35.1", half_average)
 #
 # Write the message, which has two float32 values (8 bytes) and then n bits, and its conversion
 # back. `np.packbits(up)` packs 8 booleans into a byte and fills the last byte with zeros.
-# `np.unpackbits(bytes, count=n)` returns n numbers 0 or 1. If a group is empty, its mean is 0. 5
-# lines, and 2 for the conversion back. *(intermediate)*
+# `np.unpackbits(bytes, count=n)` returns n numbers, each of them 0 or 1. If a group is empty, its
+# mean is 0. 5 lines, and 2 for the conversion back. *(intermediate)*
 #
 #
 # <details><summary>Hint 1: the means</summary>
@@ -215,8 +216,8 @@ check("35.2", one_bit, from_one_bit)
 #
 # In each step a rank *wants* to send gradient + `error`, and sends what fits into a message. The
 # new `error` is the difference between the wanted values and the values of *its own* message. Over
-# many steps everything is sent, only later. In the table, the gradients of two steps add up to
-# 6 -2 2 -10, and the received values to 3.67 -1.33 3.67 -10. Their difference is the last error, and
+# many steps everything is sent, only later. In the table, the gradients of two steps add up to 6 -2
+# 2 -10, and the received values to 3.67 -1.33 3.67 -10. Their difference is the last error, and
 # nothing else is missing, because every earlier error went into the next message. If the error is
 # dropped, both steps send 2 -3 2 -3. The difference is then 2 4 -2 -4, twice the error of one step,
 # and it grows with every step.
@@ -344,9 +345,9 @@ print_kept("1 bit", from_one_bit(one_bit(gradient), len(gradient)))
 # Aji and Heafield (2017) the top 1 %, and Lin et al. (2018), in Deep Gradient Compression, 0.1 %.)
 #
 # The message contains their places (int32, 4 bytes each), and then these values (float32) in the
-# same order. For 3 -1 1 -5, the top 2 are the places 3 0 and the values -5 3. The next cell has
-# this message and the conversion back. `feedback_average` takes this pair of functions as it took
-# the pair for bits.
+# same order. For 3 -1 1 -5, the top 2 are the places 3 and 0, with the values -5 and 3. The next
+# cell has this message and the conversion back. `feedback_average` takes this pair of functions as
+# it took the pair for bits.
 
 
 # %%
@@ -392,10 +393,10 @@ for name, row in right.items():
 # <details><summary>Answer</summary>
 #
 # The values that are sent are exact, and they are the large ones, which contain a large part of the
-# gradient. The values that are not sent are 0 and change nothing. A step therefore has more of the
-# gradient's direction (see the cosine above) and is shorter. The cost of being shorter is not shown
-# separately: the last bar, float32 with a tenth of the learning rate, loses a few points, too, but
-# its steps are much shorter still.
+# gradient. The values that are not sent are 0 and change nothing. A step therefore points more in
+# the gradient's direction (see the cosine above) and is shorter. The cost of being shorter is not
+# shown separately: the last bar, float32 with a tenth of the learning rate, loses a few points,
+# too, but its steps are much shorter still.
 # </details>
 #
 # ## When compression is worth its cost
@@ -506,8 +507,8 @@ predict.compare(
 # ### What you take away
 # - float16 halves the bytes. Scale before the conversion, add in float32, and let `inf` through, so
 #   that all ranks skip the step. (This lab did not train with float16.)
-# - With bits or the top k, keep the error. An allgather of them grows with p, and packing twice
-#   does not.
+# - With bits or the top k, keep the error. The cost of an allgather grows with p, but that of
+#   packing twice does not.
 # - Compression is worth its cost below a certain bandwidth: the bytes that it saves, divided by the
 #   seconds of packing.
 # - Fewer bytes mean nothing without the control, which is the same training with float32, to the

@@ -696,8 +696,8 @@ predict("41.4", ranks_over_threads=1.2)  # a number
 # ### Measure
 # Now a single rank processes all images, with one thread for each core. This takes half a minute.
 # (Under a launcher, or on GPUs, there is nothing to choose here.) These runs come after those of
-# the ranks, not in turns with them, so believe only a difference that is larger than the spread of
-# both.
+# the ranks, and do not alternate with them, so believe only a difference that is larger than the
+# spread of both.
 
 # %%
 cores = world.cores()

@@ -186,8 +186,9 @@ check("61.1", tf_config)
 # supported in Keras 3, generally speaking" (its author, Keras issue 18624). Layers and optimizers
 # of Keras 3 do work in a training loop that you write yourself.
 #
-# Because the optimizer adds, the loss of each replica has to be divided by a number, so that the
-# sum of the gradients is the mean over all images of all replicas. By which number?
+# Because the optimizer adds up the gradients, the loss of each replica has to be divided by a
+# number, so that the sum of the gradients is the mean over all images of all replicas. By which
+# number?
 # <details><summary>Answer</summary>
 #
 # By the number of replicas. The loss of a replica is the mean over its own images. All replicas
@@ -267,7 +268,7 @@ for name in lab61.NETS:
     print(f"{name}: {sizes[name]}, together {sum(sizes[name]):,}")
 
 # %% [markdown]
-# `ParameterServerStrategy` distributes variables in turns: the first to server 0, the next to
+# `ParameterServerStrategy` distributes variables in turn: the first to server 0, the next to
 # server 1, and after the last server to server 0 again. It does not split a variable unless you
 # tell it to (`variable_partitioner`). In a step, each worker reads every variable from its server
 # and sends its gradient there. A server therefore sends its variables once to each worker.
@@ -516,15 +517,15 @@ if len(frame):
 # ### VGG-16 itself
 # Your two functions work for any network. With one server for every four workers, the busiest
 # server of the real VGG-16 sends twelve times as many bytes for 64 workers as for 4, because fc6
-# stays on one server. That of ResNet-101 sends only half as much again. A worker of a ring sends
+# stays on one server. That of ResNet-101 sends only 1.5 times as much. A worker of a ring sends
 # about the same for any number of workers.
 #
-# Horovod's README contains the result. With 64 GPUs over TCP, VGG-16 trained 101 images/s with
-# servers. With Horovod it trained 1,463 images/s when MPI sent from host memory, and 6,084 with
+# Horovod's README contains the result. With 64 GPUs over TCP, VGG-16 trained at 101 images/s with
+# servers. With Horovod it trained at 1,463 images/s when MPI sent from host memory, and 6,084 with
 # NCCL. A single GPU trained 150. Two things differ between servers and Horovod: which process sends
 # how much, which you computed, and the library.
 #
-# This lab does not show strategies on GPUs, `variable_partitioner`, and recovery after the loss of
+# This lab does not show strategies on GPUs, `variable_partitioner`, or recovery after the loss of
 # a worker.
 #
 # ### What you take away

@@ -708,9 +708,9 @@ check("70.6", own_part, after_resize)
 #         --rdzv-backend=c10d --rdzv-endpoint=node1:29500 train.py
 #
 # When the set of nodes or ranks changes, the agents **end all ranks** and start new ones, with
-# other numbers in `RANK` and `WORLD_SIZE`. A new rank knows nothing of what was before, so it has
-# to read a checkpoint. (`--max-restarts` limits how often an agent restarts its ranks after one of
-# them has failed. The default is 0, which means never.)
+# different numbers in `RANK` and `WORLD_SIZE`. A new rank knows nothing of what came before, so it
+# has to read a checkpoint. (`--max-restarts` limits how often an agent restarts its ranks after one
+# of them has failed. The default is 0, which means never.)
 #
 # Two agents train here with your two functions, with steps of 48 samples and a checkpoint after
 # every third step. In step 8 the second node fails, and with it its agent and its rank. How many

@@ -360,8 +360,8 @@ def step_time(gradients, limit, cycle, seconds):
 
 
 # %%
-# Asked: When a step ends, and with how many messages, of eleven steps counted
-# by hand.
+# Asked: When a step ends, and with how many messages, of eight steps counted by
+# hand.
 check("44.2", step_time)
 
 # %%

@@ -252,13 +252,14 @@ def train(comm, file):
 # %%
 runs = {}  # (name of the way, ranks) -> what rank 0 brought home
 for way, (build, variables) in plans.items():
+    file = home() / f"timeline_46_{way.name.replace(', ', '_').replace(' ', '_')}.json"
     sizes = [ranks]
     if not runs and not world.launcher():  # a job has as many ranks as it has
         sizes = [1, ranks]
     for size in sizes:
         by_rank = launch.run(
             train,
-            home() / f"timeline_46_{way.file_name}.json",
+            file,
             ranks=size,
             threads=1,  # on one rank, too: else it would have more cores than each of several
             horovod=build,

@@ -28,7 +28,7 @@
 import pandas
 import torch
 import torch.distributed as dist
-from labkit import check, hint, home, lab, launch, predict, record
+from labkit import check, hint, home, lab, launch, plots, predict, record
 from support import lab69
 from torch.nn.functional import pad
 
@@ -328,10 +328,12 @@ for way, each in traced.items():
     record.add("traced", seconds=each.step, ranks=ranks, way=way, hidden=each.hidden, **each.calls)
 print(pandas.DataFrame(rows).T.to_string(float_format="{:.0f}".format))
 print("The trace with prefetch:", traced[lab69.AHEAD].file)
-lab69.draw_steps(
-    {way: traced[way] for way in (lab69.PLAIN, lab69.AHEAD, lab69.FSDP2)},
-    "What one rank computes and sends in a step",
-)
+lanes = {
+    f"{way}: {name}": intervals
+    for way in (lab69.PLAIN, lab69.AHEAD, lab69.FSDP2)
+    for name, intervals in traced[way].rows.items()
+}
+plots.lanes(lanes, title="What one rank computes and sends in a step")
 
 # %% [markdown]
 # **Explain.** Without prefetch none of the gathers is hidden, because `before` waits for each of

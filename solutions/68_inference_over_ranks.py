@@ -83,14 +83,13 @@ digits = lab68.classifier(samples)
 images = np.tile(samples.test_x, (16, 1))
 served = {}
 for ranks in sorted({1, size}):
-    served[ranks] = launch.run(
+    served[ranks], whole, net_alone = launch.run(
         lab68.answers_and_time, digits, images, classify, ranks=ranks, threads=1
     )[0]
-    labels, whole, net_alone = served[ranks]
-    right = np.mean(labels == np.tile(samples.test_y, 16))
+    right = np.mean(served[ranks] == np.tile(samples.test_y, 16))
     record.add("classified", ranks=ranks, seconds=whole, net_alone=net_alone, right=float(right))
     print(f"ranks: {ranks}, {right:.1%} right: {whole}\n  the network alone: {net_alone}")
-print("the same labels:", np.array_equal(served[1].labels, served[size].labels))
+print("the same labels:", np.array_equal(served[1], served[size]))
 
 # %% [markdown]
 # **Explain.** The network alone takes about half as long on two ranks, because each classifies half
@@ -294,7 +293,7 @@ points = {"prefill": ([], []), "decode": ([], [])}
 table = {}
 for name, (took, shape) in rows.items():
     flops, moved = step_cost(*shape, wide, layers, 4)
-    least = roofs.least_seconds(flops, moved)
+    least = max(flops / roofs.peak, moved / roofs.bandwidth)
     x, y = points[name.partition(",")[0]]
     x.append(flops / moved)
     y.append(took.rate(flops) / 1e9)
@@ -719,16 +718,16 @@ for share in loads:
     for name, way in schedulers.items():
         coming = lab68.requests(large, lengths, 16, share * capacity, device)
         result = lab68.service(coming, lab68.serve(large, coming, way, slots, attend))
-        curves[name][0].append(result.throughput)
-        curves[name][1].append(result.latency)
+        curves[name][0].append(result["throughput"])
+        curves[name][1].append(result["latency"])
         table[f"load {share:g}, {name}"] = {
-            "tokens/s": result.throughput,
-            "first token, ms": 1e3 * result.first,  # medians, in all columns but the last
-            "request, ms": 1e3 * result.latency,
-            "between tokens, ms": 1e3 * result.gap,
-            "99 %, ms": 1e3 * result.worst_gap,
+            "tokens/s": result["throughput"],
+            "first token, ms": 1e3 * result["first"],  # medians, in all columns but the last
+            "request, ms": 1e3 * result["latency"],
+            "between tokens, ms": 1e3 * result["gap"],
+            "99 %, ms": 1e3 * result["worst_gap"],
         }
-        record.add("served", load=share, scheduler=name, **result._asdict())
+        record.add("served", load=share, scheduler=name, **result)
 print(pandas.DataFrame(table).T.to_string(float_format="{:.3g}".format))
 plots.lines(
     curves,

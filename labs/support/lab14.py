@@ -38,82 +38,56 @@ def steps_with_loss_scaling(scaled_step):
     """Steps in a row with finite gradients and others, a scale below 1, and float16's largest
     numbers."""
     inf, nan = math.inf, math.nan
-    # One gradient, by step.
-    specials = [1, 2**-14, 1, 1, inf, 1, 2, 1, nan, 1, 1, -inf, inf, 1, 1, 1]
-    # 2 to this: the scale after it.
-    after = [16, 16, 17, 17, 16, 16, 16, 17, 16, 16, 16, 15, 14, 14, 14, 15]
-    scaling = {"scale": 2.0**16, "good": 0}
-    for number, (special, exponent) in enumerate(zip(specials, after, strict=True), 1):
-        scale = scaling["scale"]
-        with check.case(f"step {number}, scale {scale:g}, patience 3"):
-            usual, other = (
-                torch.tensor([1, -2, 2.0**-10]).half(),
-                torch.tensor([0.5, special]).half(),
-            )
-            gradients = [other, usual] if number == 9 else [usual, other]
-            weights = [torch.zeros(len(gradient)) for gradient in gradients]
-            # A list of its own: only what is changed in place is seen in `weights`.
-            copies = [gradient.clone() for gradient in gradients]
-            taken = scaled_step(list(weights), copies, scaling, 8.0, 3)
-            for weight, gradient in zip(weights, gradients, strict=True):
-                if math.isfinite(special):
-                    exact = gradient.float()
-                    expect.close(
-                        weight,
-                        -8 * exact / scale,
-                        "the weights (they were 0; the rate is 8)",
-                        rtol=1e-4,
-                        atol=0,
-                        slips={
-                            "no weight changed. Change it in place, and divide in float32": (
-                                0 * exact
-                            ),
-                            "the gradients are still times the scale. Divide it away": -8 * exact,
-                            "a small gradient became 0 on its way. Divide in float32, "
-                            "not in float16": (-8 * (gradient / scale).float()),
-                        },
-                    )
-                else:
-                    bad = f"one gradient is {special}, and yet a weight changed"
-                    expect(not weight.any(), f"{bad}. Look at all, then change.")
-            expect.equal(taken, math.isfinite(special), "whether the step was taken")
-            because = (
-                "After a skipped step and after each doubling the good steps are counted from 0"
-                " again"
-            )
-            expect.equal(scaling["scale"], 2.0**exponent, "the scale after it", because=because)
-    with check.case("inf, then 60,000 at scale 1"):
-        scaling = {"scale": 1.0, "good": 0}
-        weights = [torch.zeros(1)]
-        scaled_step(list(weights), [torch.tensor([inf]).half()], scaling, 8.0, 3)
-        expect.equal(scaling["scale"], 0.5, "the scale after inf (it may go below 1)")
-        scaled_step(list(weights), [torch.tensor([60_000.0]).half()], scaling, 8.0, 3)
-        expect.close(
-            weights[0],
-            [-960_000.0],
-            "a gradient of 60,000 at scale 0.5, rate 8: the weight, once 0",
-        )
-    scaling = {"scale": 2.0**30, "good": 0}
-    weights = [torch.ones(2), torch.ones(1)]
-    wanted = 1.0
-    for number in range(1, 7):
-        scale = scaling["scale"]
-        with check.case(
-            f"good step {number} of 6, scale 2^{math.log2(scale):g}, rate 1024, patience 2"
-        ):
-            gradients = [torch.full_like(weight, 65504).half() for weight in weights]
-            taken = scaled_step(list(weights), gradients, scaling, 1024.0, 2)
-            expect(
-                taken,
-                "65,504, float16's largest number, is finite: take the step. A sum of them is not.",
-            )
-            wanted -= 1024 * 65504 / scale
-            for weight in weights:
-                expect.close(
-                    weight, [wanted] * len(weight), "the weights, 1 at the start, after it"
-                )
-            what = "the scale after it (it doubles after 2, 4 and 6)"
-            expect.equal(scaling["scale"], 2.0 ** (30 + number // 2), what)
+    again = "After a skipped step and after each doubling the good steps are counted from 0 again"
+    mixed = [1, 2**-14, 1, 1, inf, 1, 2, 1, nan, 1, 1, -inf, inf, 1, 1, 1]
+    powers = [16, 16, 17, 17, 16, 16, 16, 17, 16, 16, 16, 15, 14, 14, 14, 15]
+    # Each weight, the scale as a power of 2, rate, patience; then by step, one of the gradients and
+    # the power of 2 after it.
+    for start, power, rate, patience, specials, after, because in (
+        (0, 16, 8.0, 3, mixed, powers, again),
+        (0, 0, 8.0, 3, [inf, 60_000], [-1, -1], "An overflow halves it, and it may go below 1"),
+        (1, 30, 1024.0, 2, [65_504] * 6, [30, 31, 31, 32, 32, 33], "It doubles after 2, 4 and 6"),
+    ):
+        scaling = {"scale": 2.0**power, "good": 0}
+        for number, (special, exponent) in enumerate(zip(specials, after, strict=True), 1):
+            scale = scaling["scale"]
+            case = f"step {number}, a gradient of {special:,g}, scale {scale:g}"
+            with check.case(f"{case}, patience {patience}"):
+                first = number == 9  # else the special gradient is in the second tensor
+                _scaled_once(scaled_step, start, special, first, scaling, rate, patience)
+                expect.equal(scaling["scale"], 2.0**exponent, "the scale after it", because=because)
+
+
+def _scaled_once(scaled_step, start, special, first: bool, scaling, rate, patience) -> None:
+    """One step of weights that are all `start`, with two gradients that are `special`."""
+    scale = scaling["scale"]
+    gradients = [torch.tensor([1, -2, 2.0**-10]).half(), torch.tensor([special, special]).half()]
+    if first:
+        gradients.reverse()
+    weights = [torch.full((len(gradient),), float(start)) for gradient in gradients]
+    copies = [gradient.clone() for gradient in gradients]
+    # A list of its own: only what is changed in place is seen in `weights`.
+    taken = scaled_step(list(weights), copies, scaling, rate, patience)
+    finite = math.isfinite(special)
+    unchanged = all((weight == start).all() for weight in weights)
+    bad = f"one gradient is {special}, and yet a weight changed. Look at all, then change."
+    expect(finite or unchanged, bad)
+    largest = "float16 goes up to 65,504, so this gradient is finite. A sum of them is not"
+    because = largest if finite and special > 30_000 else ""
+    expect.equal(taken, finite, "whether the step was taken", because=because)
+    if not finite:
+        return
+    for weight, gradient in zip(weights, gradients, strict=True):
+        exact = gradient.float()
+        slips = {
+            "no weight changed. Change it in place, and divide in float32": start + 0 * exact,
+            "the gradients are still times the scale. Divide it away": start - rate * exact,
+            "a small gradient became 0 on its way. Divide in float32, not in float16": (
+                start - rate * (gradient / scale).float()
+            ),
+        }
+        what = f"the weights, {start} at the start, by a rate of {rate:g}"
+        expect.close(weight, start - rate * exact / scale, what, rtol=1e-4, atol=0, slips=slips)
 
 
 @check.exercise("14.2")
@@ -200,30 +174,26 @@ def bytes_kept_for_backward(kept_bytes, device):
         layers, image, value = table(net, images), images[0].numel(), images.element_size()
         labels = torch.arange(batch, device=device) % 10
         right = kept(partial(_loss, net, images, labels), labels, *net.parameters())
-        numbers_of = layers.groupby("kind").activations.sum()
-        if "pool" in numbers_of:
-            pooled = numbers_of["pool"]
-            eight = "8 bytes each, whatever `value` is"
-            slips = {
-                "the places are of one image. They grow with the batch": (
-                    right - (batch - 1) * 8 * pooled
-                ),
-                f"pooling also keeps the places of its maxima, {eight}": right - batch * 8 * pooled,
-                # In float32 the same as no outputs of pooling, which the next layer keeps.
-                "pooling keeps its outputs, as the next layer's input, and their places, "
-                f"{eight}": (right + batch * (value - 8) * pooled),
-            }
-        else:
-            others = numbers_of["linear"] - layers.activations.iloc[-1]
-            slips = {
-                "these are the bytes of one image": right / batch,
-                "a linear layer or convolution needs no output of its own for backward": (
-                    right + batch * value * others
-                ),
-                "the images are missing: the first layer needs its input": (
-                    right - batch * value * image
-                ),
-            }
+        # Where a net has no pooling, the first three equal what is right, and are never named.
+        pooled = layers.activations[layers.kind == "pool"].sum()
+        others = layers.activations[layers.kind == "linear"].sum() - layers.activations.iloc[-1]
+        eight = "8 bytes each, whatever `value` is"
+        slips = {
+            "the places are of one image. They grow with the batch": (
+                right - (batch - 1) * 8 * pooled
+            ),
+            f"pooling also keeps the places of its maxima, {eight}": right - batch * 8 * pooled,
+            # In float32 the same as no outputs of pooling, which the next layer keeps.
+            f"pooling keeps its outputs, as the next layer's input, and their places, {eight}": (
+                right + batch * (value - 8) * pooled
+            ),
+            "these are the bytes of one image": right / batch,
+            "a linear layer or convolution needs no output of its own for backward": (
+                right + batch * value * others
+            ),
+            "the images are missing: the first layer needs its input": right
+            - batch * value * image,
+        }
         with check.case(f"{name}, {batch} images, {_kinds([images])}"):
             what = "bytes kept (expected: in PyTorch's tensors)"
             given = layers.copy()
@@ -500,21 +470,10 @@ def abilities(device) -> str:
         major, minor = torch.cuda.get_device_capability(device)
         return f"{torch.cuda.get_device_name(device)}, compute capability {major}.{minor}"
     told = Path("/proc/cpuinfo")
-    flags = set(told.read_text(encoding="utf-8").split()) if told.exists() else set()
-    wanted = (
-        "avx512_bf16",
-        "amx_bf16",
-        "avx512_fp16",
-        "amx_fp16",
-        "avx_ne_convert",
-        "bf16",
-        "asimdhp",
-    )
-    here = [name for name in wanted if name in flags]
-    return (
-        f"This {platform.machine()} processor tells of these for 16 bits:"
-        f" {', '.join(here) or 'none'}."
-    )
+    flags = told.read_text(encoding="utf-8").split() if told.exists() else []
+    wanted = {"avx512_bf16", "amx_bf16", "avx512_fp16", "amx_fp16", "bf16", "asimdhp"}
+    here = ", ".join(sorted(wanted.intersection(flags))) or "none"
+    return f"This {platform.machine()} processor tells of these for 16 bits: {here}."
 
 
 def speeds(images: int, matrix: int, runs: int, device) -> dict[str, dict]:

@@ -10,7 +10,7 @@ with steps 0, 1, ….
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import cache
+from functools import cache, partial
 from statistics import median
 from types import SimpleNamespace
 from typing import NamedTuple
@@ -79,27 +79,39 @@ IN_PLACE = "change the caller's arrays in place, `w -= …`"
 norm = np.linalg.norm
 
 
-def right_lars(weights, gradients, state, rate, trust, decay, momentum):
-    """You, Gitman and Ginsburg 2017, "Large Batch Training of Convolutional Networks"."""
+def local_rate(w, g, trust, decay) -> float:
+    """LARS's own."""
+    return trust * norm(w) / (norm(g) + decay * norm(w)) if w.any() and g.any() else 1
+
+
+def right_lars(
+    weights, gradients, state, rate, trust, decay, momentum, local=local_rate, biases=False
+):
+    """You, Gitman and Ginsburg 2017, "Large Batch Training of Convolutional Networks".
+
+    local, biases: as in a mistake, another local rate, and one for biases, too.
+    """
     for w, g, m in zip(weights, gradients, state.m, strict=True):
         step = g
-        if w.ndim == 2:
-            local = trust * norm(w) / (norm(g) + decay * norm(w)) if w.any() and g.any() else 1
-            step = local * (g + decay * w)
+        if w.ndim == 2 or biases:
+            step = local(w, g, trust, decay) * (g + decay * w)
         m *= momentum
         m += rate * step
         w -= m
 
 
-def right_lamb(weights, gradients, state, rate, decay):
-    """You et al. 2019, "Large Batch Optimization for Deep Learning: Training BERT in 76
-    minutes"."""
+def right_lamb(weights, gradients, state, rate, decay, ratio=True, biases=False):
+    """You et al. 2019, "Large Batch Optimization for Deep Learning: Training BERT in 76 minutes".
+
+    ratio, biases: as in a mistake, no ratio, and one for biases, too.
+    """
     for w, g, m, v in zip(weights, gradients, state.m, state.v, strict=True):
         m += 0.1 * (g - m)
         v += 0.001 * (g * g - v)
         step = m / (1 - 0.9**state.t) / (np.sqrt(v / (1 - 0.999**state.t)) + 1e-6)
         if w.ndim == 2:
             step += decay * w
+        if ratio and (w.ndim == 2 or biases):
             step *= norm(w) / norm(step) if w.any() and step.any() else 1
         w -= rate * step
 
@@ -175,30 +187,22 @@ def lars_in_place(lars):
     no_say = "With LARS the gradient's size has no say in matrices; this call has decay=0"
     expect.close(more, moved, what, because=no_say)
 
-    trust, decay = 0.05, 0.1
-
-    def after_first(local: Callable, biases: bool = False) -> list:
-        """Weights after a first step. local(w, g): the local rate of a matrix. biases: they have
-        one, too."""
-        return [
-            w - RATES[0] * (local(w, g) * (g + decay * w) if w.ndim == 2 or biases else g)
-            for w, g in zip(weights, gradients, strict=True)
-        ]
-
     size, slope = (norm([norm(one) for one in arrays[::2]]) for arrays in (weights, gradients))
+    mistakes = {
+        "biases are excluded: local rate 1, no decay": {"biases": True},
+        "each layer has its own norms; these are of the whole net": {
+            "local": lambda w, g, trust, decay: trust * size / (slope + decay * size)
+        },
+        "two norms stand below the fraction, ‖g‖ + decay * ‖w‖": {
+            "local": lambda w, g, trust, decay: trust * norm(w) / norm(g + decay * w)
+        },
+    }
+    first = {"trust": 0.05, "decay": 0.1, "momentum": 0.9}
     slips = {
-        "biases are excluded: local rate 1, no decay": after_first(
-            lambda w, g: trust * norm(w) / (norm(g) + decay * norm(w)), biases=True
-        ),
-        "each layer has its own norms; these are of the whole net": after_first(
-            lambda w, g: trust * size / (slope + decay * size)
-        ),
-        "two norms stand below the fraction, ‖g‖ + decay * ‖w‖": after_first(
-            lambda w, g: trust * norm(w) / norm(g + decay * w)
-        ),
+        words: walk(right_lars, weights, steps[:1], **first, **mistake)[0]
+        for words, mistake in mistakes.items()
     }
     later = "The rate of a step goes into the momentum, not onto all of it, and state.m[i] is kept"
-    first = {"trust": trust, "decay": decay, "momentum": 0.9}
     expect_steps(lars, right_lars, weights, steps, slips, later, **first)
     for trust, decay, momentum in ((0.02, 0.0, 0.0), (0.02, 0.0, 0.9), (0.001, 0.01, 0.5)):
         options = {"trust": trust, "decay": decay, "momentum": momentum}
@@ -223,20 +227,14 @@ def lamb_in_place(lamb):
     """The weights after each of four steps, with and without decay, and where norms are 0."""
     weights, steps = layers(2)
 
-    def after_first(ratio: Callable, biases: bool = False) -> list:
-        """Weights after a first step without decay, in which Adam's step is g / (|g| + eps)."""
-        adam = [g / (np.abs(g) + 1e-6) for g in steps[0]]
-        return [
-            w - RATES[0] * (ratio(w, g, step) if w.ndim == 2 or biases else 1) * step
-            for w, g, step in zip(weights, steps[0], adam, strict=True)
-        ]
-
     slips = {
         IN_PLACE: weights,
-        "biases are excluded: they move as in `adam`": after_first(
-            lambda w, g, step: norm(w) / norm(step), biases=True
+        "biases are excluded: they move as in `adam`": (
+            walk(right_lamb, weights, steps[:1], decay=0.0, biases=True)[0]
         ),
-        "this is Adam: the layer's ratio is missing": after_first(lambda w, g, step: 1),
+        "this is Adam: the layer's ratio is missing": (
+            walk(right_lamb, weights, steps[:1], decay=0.0, ratio=False)[0]
+        ),
     }
     later = "Call `adam_step` once for each array; its step has the decay already"
     expect_steps(lamb, right_lamb, weights, steps, slips, later, decay=0.0)
@@ -524,22 +522,17 @@ def holds(rows: Mapping, least: float) -> int:
 
 def step_times(updates: Mapping, images: int) -> dict[str, timing.Measurement]:
     """Seconds that a core computes in a step: the gradient of so many images, and the update."""
-    images_of_all, labels, *_ = digits()
+    own = [part[:images] for part in digits()[:2]]
+
+    def step(update, weights, state) -> None:
+        update(weights, nets.gradient(weights, *own), state, 1e-6)
+
     calls = {}
     for name, update in updates.items():
         weights = start_weights()
         state = fresh_state(weights)
         state.t = 1
-
-        def step(update=update, weights=weights, state=state):
-            update(
-                weights,
-                nets.gradient(weights, images_of_all[:images], labels[:images]),
-                state,
-                1e-6,
-            )
-
-        calls[name] = step
+        calls[name] = partial(step, update, weights, state)
     with threadpool_limits(1):
         return timing.in_turns(calls, seconds=1.0)
 

@@ -26,7 +26,9 @@ def choices_weights_and_loss(route, balance_loss):
         scores = torch.randn(tokens, count, generator=torch.Generator().manual_seed(count))
         scores.requires_grad_()
         weights, experts = route(scores, k)
-        _expect_shapes(weights, experts, (tokens, k), where)
+        for name, tensor in (("weights", weights), ("experts", experts)):
+            expect(torch.is_tensor(tensor), f"{where}: the {name} are no tensor.")
+            expect.equal(tuple(tensor.shape), (tokens, k), f"{where}: shape of the {name}")
         dense = scores.softmax(dim=1).detach()
         best = dense >= dense.sort(dim=1).values[:, -k][:, None]
         want = (dense * best) / (dense * best).sum(dim=1, keepdim=True)
@@ -45,12 +47,6 @@ def choices_weights_and_loss(route, balance_loss):
     _expect_loss(balance_loss, scores, torch.tensor([[0, 1], [1, 2]]), where)
     even = balance_loss(torch.zeros(4, 4), torch.arange(4)[:, None])
     expect.close(even, 1.0, "balance_loss, where probabilities and choices are even")
-
-
-def _expect_shapes(weights, experts, shape: tuple[int, int], where: str) -> None:
-    for name, tensor in (("weights", weights), ("experts", experts)):
-        expect(torch.is_tensor(tensor), f"{where}: the {name} are no tensor.")
-        expect.equal(tuple(tensor.shape), shape, f"{where}: shape of the {name}")
 
 
 def _expect_loss(balance_loss, scores, experts, where: str) -> None:
@@ -162,68 +158,41 @@ def _counts(given) -> list[int]:
     return [int(number) for number in (given[0] if np.ndim(given[0]) else given)]
 
 
-class Rows(NamedTuple):
-    """What came of an exchange on a rank, forward and back, beside what should have."""
-
-    got: np.ndarray
-    want: np.ndarray
-    gradient: np.ndarray | None
-    wanted: np.ndarray
-
-
 def _rows(source: int, dest: int, number: int) -> torch.Tensor:
     """The rows from one rank to another: whole numbers that tell which."""
     first = 1 + 100.0 * source + 10 * dest + torch.arange(number)[:, None]
     return torch.cat([first, -first, first + 0.5], dim=1)
 
 
-def _try_exchange(comm, function: Callable) -> Rows:
+def _try_exchange(exchange: Callable, Exchange: type, comm) -> dict[str, tuple]:
+    """What came of both on a rank, (got, want)."""
     numbers = [[(2 * a + 3 * b + 1) % 4 for b in range(comm.size)] for a in range(comm.size)]
     sent = numbers[comm.rank]
     received = [row[comm.rank] for row in numbers]
     own = torch.cat([_rows(comm.rank, dest, rows) for dest, rows in enumerate(sent)])
     own.requires_grad_()
     want = torch.cat([_rows(source, comm.rank, rows) for source, rows in enumerate(received)])
-    got = function(own, Agreed(comm), sent, received)
-    if not got.requires_grad:
-        return Rows(got.detach().numpy(), want.numpy(), None, own.detach().numpy())
-    got.backward(3 * want)
-    return Rows(got.detach().numpy(), want.numpy(), own.grad.numpy(), 3 * own.detach().numpy())
-
-
-def _both_exchanges(comm, exchange: Callable, Exchange: type) -> dict[int, tuple[Rows, Rows]]:
-    def plain(rows, group, sent, received):
-        return exchange(group, rows, sent, received)
-
-    return on_every_size(
-        comm, lambda group: (_try_exchange(group, plain), _try_exchange(group, Exchange.apply))
-    )
+    arrived = exchange(Agreed(comm), own, sent, received)
+    Exchange.apply(own, Agreed(comm), sent, received).backward(3 * want)
+    return {
+        "rows that arrive": (arrived.detach().numpy(), want.numpy()),
+        "gradient of the rows": (own.grad.numpy(), 3 * own.detach().numpy()),
+    }
 
 
 @check.exercise("66.3")
 def rows_there_and_gradients_back(exchange, Exchange, most, patience):
     """Rows arrive from every rank, and their gradients come back, for every size of a group."""
     ranks = launch.ranks_here(most)
-    tried = launch.run(
-        _both_exchanges, exchange, Exchange, ranks=ranks, threads=1, timeout=patience
-    )
+    function = partial(_try_exchange, exchange, Exchange)
+    tried = launch.run(on_every_size, function, ranks=ranks, threads=1, timeout=patience)
     for size in range(1, ranks + 1):
         for rank in range(size):
-            plain, whole = tried[rank][size]
-            where = f"{counted(size, 'rank')}, rank {rank}"
-            expect.close(plain.got, plain.want, f"{where}: rows that arrive")
-            expect.close(whole.gradient, whole.wanted, f"{where}: gradient of the rows")
+            for what, (got, want) in tried[rank][size].items():
+                expect.close(got, want, f"{counted(size, 'rank')}, rank {rank}: {what}")
 
 
 # -- 66.4
-
-
-class Trip(NamedTuple):
-    """What dispatch and combine gave on a rank, by name: (got, want)."""
-
-    values: dict[str, tuple[np.ndarray | None, np.ndarray]]
-    unsorted: np.ndarray  # what arrives from this rank's own choices, not sorted by expert
-    sums: dict[str, np.ndarray]  # what mistakes give for each token
 
 
 def _choices(rank: int, count: int, routing: str) -> tuple[torch.Tensor, torch.Tensor]:
@@ -237,49 +206,60 @@ def _choices(rank: int, count: int, routing: str) -> tuple[torch.Tensor, torch.T
     return torch.stack([first, other], dim=1).flatten(), token
 
 
-def _try_trip(comm, dispatch: Callable, combine: Callable, routing: str) -> Trip:
+def _try_trip(dispatch: Callable, combine: Callable, routing: str, comm) -> dict[str, tuple]:
+    """What dispatch and combine gave on a rank: what -> (got, want, slips)."""
     count = 2 * comm.size
     experts, token = _choices(comm.rank, count, routing)
     tokens = int(token.max()) + 1
-    weights = (1.0 + torch.arange(len(experts)) % 3).requires_grad_()
-    rows = (
-        100.0 * comm.rank + torch.arange(len(experts))[:, None] + torch.zeros(1, 3)
-    ).requires_grad_()
+    numbers = torch.arange(len(experts))
+    weights = (1.0 + numbers % 3).requires_grad_()
+    rows = (100.0 * comm.rank + numbers[:, None].repeat(1, 3)).requires_grad_()
     arrived, arriving, way_back = _dispatched(dispatch, comm, rows, experts, count)
-    coming = []
-    numbers = []
+    unsorted, coming, lengths = [], [], []
     for source in range(comm.size):
         theirs, _ = _choices(source, count, routing)
         mine = (theirs // 2 == comm.rank).nonzero()[:, 0]
+        unsorted.append(100.0 * source + mine)
         mine = mine[theirs[mine].argsort(stable=True)]
         coming.append(torch.stack([100.0 * source + mine, theirs[mine]], dim=1))
-        numbers.append([int((theirs == 2 * comm.rank + local).sum()) for local in range(2)])
+        lengths.append([int((theirs == 2 * comm.rank + local).sum()) for local in range(2)])
     coming = torch.cat(coming)
+    want = coming[:, :1].repeat(1, 3)
+    slips = {"they are not sorted by expert": torch.cat(unsorted)[:, None].repeat(1, 3).numpy()}
     values = {
-        "rows that arrive": (arrived.detach().numpy(), coming[:, :1].repeat(1, 3).numpy()),
-        "`arriving`": (arriving.numpy(), np.array(numbers)),
+        "rows that arrive": (arrived.detach().numpy(), want.numpy(), slips),
+        "`arriving`": (arriving.numpy(), np.array(lengths), {}),
     }
-    own = (experts // 2 == comm.rank).nonzero()[:, 0]
-    fits = arrived.shape == (len(coming), 3) and torch.equal(arrived[:, 0], coming[:, 0])
-    if not all(comm.allgather(fits)):
-        return Trip(values, (100.0 * comm.rank + own).numpy(), {})
+    if not all(comm.allgather(torch.equal(arrived, want))):
+        return values
     done = arrived * (1 + coming[:, 1:])
     result = combine(Agreed(comm), done, weights, token, tokens, way_back)
     factors = 1.0 + experts[:, None]
-    wanted = torch.zeros(tokens, 3)
-    for place, row in enumerate(factors * (weights[:, None] * rows).detach()):
-        wanted[token[place]] += row
-    values["the sum for each token"] = (result.detach().numpy(), wanted.numpy())
+    plain = (factors * rows).detach()
+    scale = weights.detach()[:, None]
+    order = experts.argsort(stable=True)
+    sums = {
+        words: torch.zeros(tokens, 3).index_add(0, token, each).numpy()
+        for words, each in (
+            ("right", plain * scale),
+            ("the rows are not multiplied by their weights", plain),
+            ("the rows are still in the order of sending", plain[order] * scale),
+            (
+                "rows[order] sorts once more: undo with order.argsort()",
+                plain[order][order] * scale,
+            ),
+        )
+    }
+    values["the sum for each token"] = (result.detach().numpy(), sums.pop("right"), sums)
     gradient = 1.0 + torch.arange(tokens)[:, None].repeat(1, 3)
     if result.requires_grad and result.shape == gradient.shape:
         result.backward(gradient)
-    of_rows = gradient[token] * factors * weights.detach()[:, None]
-    of_weights = (gradient[token] * factors * rows.detach()).sum(dim=1)
+    of_rows = gradient[token] * factors * scale
+    of_weights = (gradient[token] * plain).sum(dim=1)
     for name, tensor, want in (("rows", rows, of_rows), ("weights", weights, of_weights)):
         got = None if tensor.grad is None else tensor.grad.numpy()
-        values[f"the gradient of the {name}"] = (got, want.numpy())
-    plain = (factors * rows).detach()
-    return Trip(values, np.empty(0), _wrong_sums(plain, experts, weights, token, tokens))
+        values[f"the gradient of the {name}"] = (got, want.numpy(), {})
+    return values
 
 
 def _dispatched(dispatch: Callable, comm, rows, experts, count: int):
@@ -297,52 +277,21 @@ def _dispatched(dispatch: Callable, comm, rows, experts, count: int):
     return given
 
 
-def _wrong_sums(rows, experts, weights, token, tokens: int) -> dict[str, np.ndarray]:
-    order = experts.argsort(stable=True)
-    weights = weights.detach()[:, None]
-    wrong = {
-        "the rows are not multiplied by their weights": rows,
-        "the rows are still in the order of sending": rows[order] * weights,
-        "rows[order] sorts once more: undo with order.argsort()": rows[order][order] * weights,
-    }
-    sums = torch.zeros(tokens, rows.shape[1])
-    return {words: sums.index_add(0, token, rows).numpy() for words, rows in wrong.items()}
-
-
-ROUTINGS = ("mixed", "all to the last rank")
-
-
-def _trips(comm, dispatch: Callable, combine: Callable) -> dict[int, dict[str, Trip]]:
-    def both(group):
-        return {routing: _try_trip(group, dispatch, combine, routing) for routing in ROUTINGS}
-
-    return on_every_size(comm, both)
-
-
 @check.exercise("66.4")
 def as_one_device_computes(dispatch, combine, most, patience):
     """What arrives, the sums and all gradients are those of one device, for every size of a group
     and for a routing that leaves ranks without rows.
     """
     ranks = launch.ranks_here(most)
-    tried = launch.run(_trips, dispatch, combine, ranks=ranks, threads=1, timeout=patience)
-    for size in range(1, ranks + 1):
-        for routing in ROUTINGS:
+    for routing in ("mixed", "all to the last rank"):
+        trip = partial(_try_trip, dispatch, combine, routing)
+        tried = launch.run(on_every_size, trip, ranks=ranks, threads=1, timeout=patience)
+        for size in range(1, ranks + 1):
             for rank in range(size):
-                trip = tried[rank][size][routing]
-                for what, (got, want) in trip.values.items():
+                for what, (got, want, slips) in tried[rank][size].items():
                     where = f"{counted(size, 'rank')}, rank {rank}, routing {routing}: {what}"
-                    slips = {}
-                    if what == "rows that arrive" and size == 1 and len(trip.unsorted):
-                        slips["they are not sorted by expert"] = trip.unsorted[:, None].repeat(3, 1)
-                    if what == "the sum for each token":
-                        slips = trip.sums
-                    if what.startswith("the gradient"):
-                        lost = (
-                            f"{where} is lost. Does the exchange go through Exchange.apply, and is"
-                            " nothing detached?"
-                        )
-                        expect(got is not None, lost)
+                    lost = f"{where} is lost. Does the exchange go through Exchange.apply, and is"
+                    expect(got is not None, f"{lost} nothing detached?")
                     expect.close(got, want, where, slips=slips)
 
 
@@ -422,9 +371,6 @@ class Trained(NamedTuple):
         """The mean over the last ten steps."""
         return float(np.mean(self.imbalances[-10:]))
 
-    def apart(self, other: Trained) -> float:
-        return float(np.abs(self.gradient - other.gradient).max())
-
     def dropped(self, kept: Callable, factor: float) -> float:
         """The share of the last step's choices that experts of this capacity factor would drop."""
         stay = total = 0
@@ -441,11 +387,12 @@ def training_table(
     """Way -> what its training on ranks gave, and how far it is from that in one process."""
     table = {}
     for way, result in on_ranks.items():
-        apart = np.abs(np.subtract(result.losses, whole[way].losses)).max()
+        losses = np.abs(np.subtract(result.losses, whole[way].losses))
+        gradients = np.abs(result.gradient - whole[way].gradient)
         table[way] = {
             "last loss": result.losses[-1],
-            "losses, difference to one process": float(apart),
-            "router's gradients, difference": result.apart(whole[way]),
+            "losses, difference to one process": float(losses.max()),
+            "router's gradients, difference": float(gradients.max()),
             "busiest expert / mean": result.imbalance,
         }
         for factor in (1.0, 1.25, 2.0):

@@ -169,7 +169,8 @@ def around_the_ring(ring, patience):
         what = f"{where}, a visit of 1 ms and a message of 2 ms: milliseconds in all"
         expect.close(1e3 * long.time, 2 * (p - 1) + 1, what, rtol=1e-3)
     ranks = launch.ranks_here(3)
-    tried = launch.run(_visits_on_every_size, ring, ranks=ranks, timeout=patience)
+    visits = partial(visits_on_ranks, ring=ring)
+    tried = launch.run(on_every_size, visits, ranks=ranks, timeout=patience)
     for p in range(min(ranks, 8), 0, -1):
         for rank, of_sizes in enumerate(tried[:p]):
             where = f"{counted(p, 'real rank')}, rank {rank}"
@@ -182,10 +183,6 @@ def around_the_ring(ring, patience):
             expect.equal(under_way, [2] * (p - 1) + [0], what)
             told = f"{where}: the next block is received into the one that is being visited."
             expect(not any(shared for *_, shared in of_sizes[p]), f"{told} Use the other array.")
-
-
-def _visits_on_every_size(comm, ring: Callable) -> dict[int, list[tuple]]:
-    return on_every_size(comm, lambda group: visits_on_ranks(group, ring))
 
 
 def ring_run(
@@ -346,13 +343,10 @@ def gradients_come_home(pass_on, patience):
         slips = {"wait for the requests of the *previous* call, before you add": 3 * p}
         expect.close(1e3 * run.time, 2 * p + 1, what, rtol=1e-3, slips=slips)
     ranks = launch.ranks_here(3)
-    tried = launch.run(_shares_on_every_size, pass_on, ranks=ranks, timeout=patience)
+    shares = partial(shares_on_ranks, pass_on=pass_on)
+    tried = launch.run(on_every_size, shares, ranks=ranks, timeout=patience)
     for p in range(min(ranks, 8), 0, -1):
         _expect_home([tried[rank][p] for rank in range(p)], counted(p, "real rank"))
-
-
-def _shares_on_every_size(comm, pass_on: Callable) -> dict[int, list[float]]:
-    return on_every_size(comm, lambda group: shares_on_ranks(group, pass_on))
 
 
 def _expect_home(results: Sequence, where: str) -> None:

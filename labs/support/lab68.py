@@ -6,7 +6,7 @@ from __future__ import annotations
 import copy
 import time
 from collections import defaultdict, deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import NamedTuple
@@ -29,48 +29,42 @@ def cached_as_recomputed(attend):
     torch.manual_seed(0)
     queries, keys, values = torch.randn(3, 2, 3, 7, 4)  # 2 sequences, 3 heads, 7 positions, size 4
     want = scaled_dot_product_attention(queries, keys, values, is_causal=True)
-    cache = empty_cache(2, 3, 4)
+    cache = empty_cache(2, 3, 4, queries)
     begin = 0
     for end in (4, 5, 6, 7):
         where = f"Prefill of {end} positions" if begin == 0 else f"Decode, position {end - 1}"
         own = [tensor[:, :, begin:end].clone() for tensor in (queries, keys, values)]
         got = attend(*own, cache)
         expect(torch.is_tensor(got), f"{where}: `attend` returned {type(got).__name__}, no tensor.")
-        _expect_cache(cache, keys[:, :, :end], values[:, :, :end], where)
-        slips = _attention_slips(queries, keys, values, begin, end)
-        expect.close(
-            got, want[:, :, begin:end], f"{where}: the attention", rtol=1e-4, atol=1e-5, slips=slips
-        )
+        for name, every in (("keys", keys), ("values", values)):
+            there, right = cache[name], every[:, :, :end]
+            expect(torch.is_tensor(there), f'{where}: cache["{name}"] is no tensor any more.')
+            shape = f'{where}: the shape of cache["{name}"]'
+            because = "append along axis 2?"
+            expect.equal(tuple(there.shape), tuple(right.shape), shape, because=because)
+            expect.close(there, right, f'{where}: cache["{name}"]')
+        seen = (queries[:, :, begin:end], keys[:, :, :end], values[:, :, :end])
+        slips = {
+            "in a prefill a position must not see later ones (is_causal)": (
+                scaled_dot_product_attention(*seen)
+            ),
+            "with is_causal=True PyTorch lets a single query see the first position alone": (
+                scaled_dot_product_attention(*seen, is_causal=True)
+            ),
+            "the new position does not see itself: append first": (
+                scaled_dot_product_attention(
+                    queries[:, :, begin:end], keys[:, :, :begin], values[:, :, :begin]
+                )
+            ),
+        }
+        what = f"{where}: the attention"
+        expect.close(got, want[:, :, begin:end], what, rtol=1e-4, atol=1e-5, slips=slips)
         begin = end
     sizes = Sizes(characters=11, hidden=12, heads=3, layers=2, places=24)
     net = GPT(sizes).double()
     prompt = torch.tensor([[1, 2, 3, 4], [5, 6, 7, 8]])
     tokens = generate(net, prompt, 12, attend)
     expect.equal(tokens.tolist(), recompute(net, prompt, 12).tolist(), "Tokens of two sequences")
-
-
-def _expect_cache(cache: Mapping, keys: torch.Tensor, values: torch.Tensor, where: str) -> None:
-    for name, want in (("keys", keys), ("values", values)):
-        got = cache[name]
-        expect(torch.is_tensor(got), f'{where}: cache["{name}"] is no tensor any more.')
-        shape = f'{where}: the shape of cache["{name}"]'
-        expect.equal(tuple(got.shape), tuple(want.shape), shape, because="append along axis 2?")
-        expect.close(got, want, f'{where}: cache["{name}"]')
-
-
-def _attention_slips(queries, keys, values, begin: int, end: int) -> dict[str, torch.Tensor]:
-    """Wrong attention of the positions begin to end: by the mistake."""
-    own = queries[:, :, begin:end]
-    before = [tensor[:, :, :end] for tensor in (keys, values)]
-    if begin == 0:
-        later = scaled_dot_product_attention(own, *before)
-        return {"in a prefill a position must not see later ones (is_causal)": later}
-    first = scaled_dot_product_attention(own, *before, is_causal=True)
-    early = scaled_dot_product_attention(own, keys[:, :, :begin], values[:, :, :begin])
-    return {
-        "with is_causal=True PyTorch lets a single query see the first position alone": first,
-        "the new position does not see itself: append first": early,
-    }
 
 
 @check.exercise("68.2")
@@ -99,7 +93,6 @@ def work_of_a_step(step_cost):
             slips = {
                 "a multiply-add counts as two": flops / 2,
                 "the flops of the attention are missing": flops - attention,
-                "every sequence does this work": flops / sequences,
                 "each new token does this work": flops / new,
                 "a token attends to all `context` positions, not only to new ones": (
                     2 * weights * tokens + attention * new / context
@@ -128,77 +121,69 @@ def work_of_a_step(step_cost):
 
 @check.exercise("68.3")
 def layer_over_ranks(parallel_layer, most, patience):
-    """What leaves a layer is as on one device, in prefill and in decode, in groups of every size,
-    with two allreduces.
+    """What leaves a layer is as on one device, for several positions and for one, in groups of
+    every size, with two allreduces.
     """
     ranks = launch.ranks_here(most)
-    tried = launch.run(_try_layer, parallel_layer, ranks=ranks, threads=1, timeout=patience)
+    function = partial(_try_layer, parallel_layer)
+    tried = launch.run(on_every_size, function, ranks=ranks, threads=1, timeout=patience)
     for size in range(ranks, 0, -1):
-        slips = _layer_slips(size)
-        for rank in range(size):
-            for step, (got, calls) in enumerate(tried[rank][size]):
-                kind = "decode" if step else "prefill"
-                where = f"{counted(size, 'rank')}, rank {rank}, {kind}"
+        layer = _tried_layer(size)
+        for batch, entering in enumerate(_tried_inputs(size)):
+            want = whole_layer(entering, Part(layer, 2))
+            slips = _layer_slips([Part(layer, 2, rank, size) for rank in range(size)], entering)
+            for rank in range(size):
+                got, calls = tried[rank][size][batch]
+                where = f"{counted(size, 'rank')}, rank {rank}"
+                where = f"{where}, {counted(entering.shape[1], 'position')}"
                 names = ", ".join(calls) or "none"
                 two = f"{where}: collectives {names}. A layer takes two, one for the attention and"
                 expect(len(calls) == 2, f"{two} one for the MLP.")
-                want = slips["right"][step]
-                wrong = {words: steps[step] for words, steps in slips.items()}
-                expect.close(got, want, f"{where}: what leaves", rtol=1e-6, slips=wrong)
+                expect.close(got, want, f"{where}: what leaves", rtol=1e-6, slips=slips)
 
 
-_TRIED = (5, 1, 1)  # positions of the steps through a layer: a prefill, then decode
+def _tried_layer(size: int) -> Layer:
+    """With two heads of size 2 for each of `size` ranks."""
+    torch.manual_seed(2)
+    layer = Layer(4 * size).double()
+    for weights in (*layer.norm1.parameters(), *layer.norm2.parameters()):
+        weights.data += torch.rand_like(weights)  # as after a training: the norms differ
+    return layer
 
 
-def _tried_inputs(ranks: int) -> list[torch.Tensor]:
+def _tried_inputs(size: int) -> list[torch.Tensor]:
+    """Batches of two sequences, with five new positions and with one."""
     generator = torch.Generator().manual_seed(1)
-    shapes = [(2, new, 4 * ranks) for new in _TRIED]
-    return [torch.randn(*shape, generator=generator, dtype=torch.float64) for shape in shapes]
-
-
-def _tried_part(rank: int, ranks: int) -> Part:
-    """A rank's part of a layer with two heads for each rank, and an empty cache."""
-    net = GPT(Sizes(characters=5, hidden=4 * ranks, heads=2 * ranks, layers=1, places=8)).double()
-    generator = torch.Generator().manual_seed(2)
-    for name, values in net.named_parameters():
-        if "norm" in name:  # as after a training, so that one in place of the other is noticed
-            values.data += torch.rand(values.shape, generator=generator, dtype=values.dtype)
-    part = net.parts(rank, ranks)[0]
-    part.begin(2, cached_attention)
-    return part
-
-
-def _try_layer(comm, parallel_layer: Callable) -> dict[int, list]:
-    """In a group of every size, by step: (what leaves, names of the collectives)."""
-    return on_every_size(comm, partial(_steps_of_a_layer, parallel_layer))
-
-
-def _steps_of_a_layer(parallel_layer: Callable, comm) -> list:
-    part = _tried_part(comm.rank, comm.size)
-    steps = []
-    with torch.inference_mode():
-        for entering in _tried_inputs(comm.size):
-            log = CallLog(comm)
-            got = parallel_layer(log, entering.clone(), part)
-            if not torch.is_tensor(got):
-                raise LabError(f"The layer is to return a tensor, not {type(got).__name__}.")
-            calls = [call for call in log.calls if not call.startswith("_")]
-            steps.append((got.numpy(), calls))
-    return steps
+    shapes = [(2, new, 4 * size) for new in (5, 1)]
+    return [torch.randn(shape, generator=generator, dtype=torch.float64) for shape in shapes]
 
 
 @torch.inference_mode()
-def _layer_slips(size: int) -> dict[str, list[np.ndarray]]:
-    """What leaves a layer of the check in each step, "right" and by mistakes, in `size` ranks."""
+def _try_layer(parallel_layer: Callable, comm) -> list:
+    """By batch: (what leaves, names of the collectives)."""
+    part = Part(_tried_layer(comm.size), 2, comm.rank, comm.size)
+    batches = []
+    for entering in _tried_inputs(comm.size):
+        log = CallLog(comm)
+        got = parallel_layer(log, entering, part)
+        if not torch.is_tensor(got):
+            raise LabError(f"The layer is to return a tensor, not {type(got).__name__}.")
+        batches.append((got.numpy(), [call for call in log.calls if not call.startswith("_")]))
+    return batches
+
+
+def _layer_slips(parts: Sequence[Part], entering: torch.Tensor) -> dict[str, torch.Tensor]:
+    """What leaves the layer of all these parts, by mistakes."""
+    size = len(parts)
     bias = "each rank's bias was added up. Add it after the allreduce"
-    own = "what entered was added up with the terms. Add it after the allreduce"
     mistakes: dict[str, dict] = {
-        "right": {},
         bias: {"out_bias": size, "down_bias": size},
         f"of the attention, {bias}": {"out_bias": size},
         f"of the MLP, {bias}": {"down_bias": size},
-        own: {"entering": size, "middle": size},
-        f"in the attention, {own}": {"entering": size},
+        "what entered was added up with the terms. Add it after the allreduce": {
+            "entering": size,
+            "middle": size,
+        },
         "`middle` was added up with the terms of the MLP. Add it after the allreduce": {
             "middle": size
         },
@@ -214,26 +199,18 @@ def _layer_slips(size: int) -> dict[str, list[np.ndarray]]:
         "the terms of the MLP need `part.norm2` before them": {"norm": None},
         "the terms of the ranks are added up. This is their mean": {"terms": 1 / size},
     }
-    return {words: _steps_with(size, **mistake) for words, mistake in mistakes.items()}
+    return {words: _layer_with(parts, entering, **each) for words, each in mistakes.items()}
 
 
-def _steps_with(size: int, *, fed="middle", kept="middle", norm="norm2", **times: float) -> list:
-    """A layer of `size` ranks with a mistake; times: how often something is in a sum."""
-    parts = [_tried_part(rank, size) for rank in range(size)]
+def _layer_with(parts, entering, /, *, fed="middle", kept="middle", norm="norm2", **times: float):
+    """What leaves with a mistake; times: how often something is in a sum."""
     scale = defaultdict(lambda: 1.0, times)
-    steps = []
-    for entering in _tried_inputs(size):
-        values = {"entering": entering}
-        terms = sum(part.attention(part.norm1(entering)) for part in parts)
-        values["middle"] = (
-            scale["entering"] * entering
-            + scale["terms"] * terms
-            + scale["out_bias"] * parts[0].out_bias
-        )
-        into = values[fed] if norm is None else getattr(parts[0], norm)(values[fed])
-        leaving = scale["middle"] * values[kept] + scale["down_bias"] * parts[0].down_bias
-        steps.append((leaving + scale["terms"] * sum(part.mlp(into) for part in parts)).numpy())
-    return steps
+    terms = sum(part.attention(part.norm1(entering)) for part in parts)
+    middle = scale["entering"] * entering + scale["out_bias"] * parts[0].out_bias
+    values = {"entering": entering, "middle": middle + scale["terms"] * terms}
+    into = values[fed] if norm is None else getattr(parts[0], norm)(values[fed])
+    leaving = scale["middle"] * values[kept] + scale["down_bias"] * parts[0].down_bias
+    return leaving + scale["terms"] * sum(part.mlp(into) for part in parts)
 
 
 @check.exercise("68.4")
@@ -288,54 +265,45 @@ def places_are_taken_over(continuous):
     """Who runs in each step: finished requests leave at once, the earliest waiting ones come in,
     and there are never more than `slots`.
     """
-    for slots, lengths in ((2, (3, 1, 2, 2)), (3, (1, 4, 2, 1, 1, 3, 2)), (4, (2, 2)), (1, (2, 1))):
-        expected = _rows(_by_hand, slots, lengths)
-        got = _rows(continuous, slots, lengths)
+    for slots, lengths, batches in (
+        (2, (3, 1, 2, 2), [{0, 1}, {0, 2}, {0, 2}, {3}, {3}, set()]),
+        (
+            3,
+            (1, 4, 2, 1, 1, 3, 2),
+            [{0, 1, 2}, {1, 2, 3}, {1, 4, 5}, {1, 5, 6}, {5, 6}, set()],
+        ),
+        (4, (2, 2), [{0, 1}, {0, 1}, set()]),
+        (1, (2, 1), [{0}, {0}, {1}, set()]),
+    ):
+        got = _played(continuous, slots, lengths)
         with check.case(f"{counted(slots, 'slot')}, requests of {list(lengths)} tokens"):
-            for step, (run, want) in enumerate(zip(got, expected, strict=False)):
-                crowd = f"Step {step}: {counted(len(run.running), 'request')} in the batch."
-                expect(len(run.running) <= slots, f"{crowd} There are {counted(slots, 'slot')}.")
-                finished = [name for name in run.running if name in run.finished]
+            before: set[int] = set()
+            gone: set[int] = set()
+            for step, ((running, retired), want) in enumerate(zip(got, batches, strict=False)):
+                crowd = f"Step {step}: {counted(len(running), 'request')} in the batch."
+                expect(len(running) <= slots, f"{crowd} There are {counted(slots, 'slot')}.")
+                gone |= before - want
+                finished = sorted(gone & set(running))
                 idle = f"Step {step}: request {finished} is finished and still in the batch."
                 expect(not finished, f"{idle} Its slot is empty for nothing.")
-                expect.equal(sorted(run.running), want.running, f"Requests in step {step}")
-                expect.equal(sorted(run.retired), want.retired, f"Returned before step {step}")
-            expect.equal(len(got), len(expected), "Steps until all requests are finished")
+                expect.equal(sorted(running), sorted(want), f"Requests in step {step}")
+                left = sorted(before - want)
+                expect.equal(sorted(retired), left, f"Returned before step {step}")
+                before = want
+            expect.equal(len(got), len(batches), "Steps until all requests are finished")
 
 
-class Row(NamedTuple):
-    """Names in the batch of a step, those that were returned before it, and those finished so
-    far."""
-
-    running: list[int]
-    retired: list[int]
-    finished: set[int]
-
-
-def _by_hand(waiting: deque, running: list, slots: int) -> list:
-    """Continuous batching in other words: by indices."""
-    retired = []
-    for place in range(len(running) - 1, -1, -1):
-        if running[place].left == 0:
-            retired.append(running.pop(place))
-    free = min(slots - len(running), len(waiting))
-    running.extend([waiting.popleft() for _ in range(free)])
-    return retired
-
-
-def _rows(schedule: Callable, slots: int, lengths: Sequence[int]) -> list[Row]:
+def _played(schedule: Callable, slots: int, lengths: Sequence[int]) -> list[tuple[list, list]]:
+    """By step, the requests in the batch, and those that were returned before it."""
     requests = [Request(name, 0.0, None, length) for name, length in enumerate(lengths)]
     waiting, running = deque(requests), []
-    rows: list[Row] = []
+    rows: list[tuple[list, list]] = []
     while len(rows) <= 2 * sum(lengths):
-        finished = {request.name for request in requests if request.left == 0}
         retired = schedule(waiting, running, slots)
         several = isinstance(retired, Sequence)
         returned = several and all(isinstance(one, Request) for one in retired)
         expect(returned, f"Return the list of requests that leave, not {retired!r}.")
-        rows.append(
-            Row([one.name for one in running], sorted(one.name for one in retired), finished)
-        )
+        rows.append(([one.name for one in running], [one.name for one in retired]))
         if not running and (not waiting or not retired):
             break
         for request in running:
@@ -345,7 +313,7 @@ def _rows(schedule: Callable, slots: int, lengths: Sequence[int]) -> list[Row]:
 
 def steps(schedule: Callable, slots: int, lengths: Sequence[int]) -> int:
     """Steps until requests of these lengths are finished that all wait at the beginning."""
-    return sum(bool(row.running) for row in _rows(schedule, slots, lengths))
+    return sum(bool(running) for running, _ in _played(schedule, slots, lengths))
 
 
 # -- the GPT
@@ -360,10 +328,6 @@ class Sizes(NamedTuple):
     heads: int
     layers: int
     places: int
-
-    @property
-    def head(self) -> int:
-        return self.hidden // self.heads
 
 
 class Layer(torch.nn.Module):
@@ -396,7 +360,8 @@ class GPT(torch.nn.Module):
                 torch.nn.init.normal_(values, std=0.05, generator=generator)
 
     def parts(self, rank: int = 0, ranks: int = 1) -> list[Part]:
-        return [Part(layer, self.sizes.head, rank, ranks) for layer in self.layers]
+        head = self.sizes.hidden // self.sizes.heads
+        return [Part(layer, head, rank, ranks) for layer in self.layers]
 
     def forward(self, tokens, places, parts: Sequence[Part], layer: Callable) -> torch.Tensor:
         """Scores of the next token at each position. tokens, places: (sequences, new)."""
@@ -407,7 +372,7 @@ class GPT(torch.nn.Module):
 
 
 class Part:
-    """A rank's part of a layer, cut as in lab 64, with the KV caches of its heads.
+    """A rank's part of a layer, cut as in lab 64. Attention has no cache until `begin`.
 
     norm1, norm2: functions. attention, mlp: functions whose results are this rank's terms, without
     the biases out_bias and down_bias, which all ranks hold.
@@ -428,12 +393,8 @@ class Part:
             whole.weight.chunk(ranks, dim=1)[rank].contiguous() for whole in (layer.out, layer.down)
         )
         self.out_bias, self.down_bias = layer.out.bias, layer.down.bias
-        self.attend: Callable = cached_attention
-        self.caches: list[dict] = []
-
-    @property
-    def heads(self) -> int:
-        return len(self._qkv[0]) // (3 * self.head_size)
+        self.attend: Callable = without_cache
+        self.caches: list[dict] = [{}]
 
     def begin(self, sequences: int, attend: Callable) -> None:
         """New sequences, which share one cache as they grow together."""
@@ -441,8 +402,9 @@ class Part:
         self.caches = [self.empty(sequences)]
 
     def empty(self, sequences: int) -> dict[str, torch.Tensor]:
-        like = self._qkv[0]
-        return empty_cache(sequences, self.heads, self.head_size, like)
+        weights = self._qkv[0]
+        heads = len(weights) // (3 * self.head_size)
+        return empty_cache(sequences, heads, self.head_size, weights)
 
     def attention(self, values: torch.Tensor) -> torch.Tensor:
         """values: (sequences, new, hidden). Each cache serves an equal share of the sequences."""
@@ -456,19 +418,14 @@ class Part:
         return linear(gelu(linear(values, *self._up)), self._down)
 
 
-def empty_cache(sequences: int, heads: int, size: int, like=None) -> dict[str, torch.Tensor]:
+def empty_cache(sequences: int, heads: int, size: int, like: torch.Tensor) -> dict:
     """ "keys" and "values" of no position yet."""
-    like = torch.zeros(1) if like is None else like
     return {name: like.new_empty(sequences, heads, 0, size) for name in ("keys", "values")}
 
 
-def cached_attention(queries, keys, values, cache) -> torch.Tensor:
-    """The answer of 68.1 in other words, for checks of other exercises."""
-    for name, new in (("keys", keys), ("values", values)):
-        cache[name] = torch.cat((cache[name], new), -2)
-    new, known = queries.shape[2], cache["keys"].shape[2]
-    seen = torch.ones(new, known, dtype=torch.bool, device=queries.device).tril(known - new)
-    return scaled_dot_product_attention(queries, cache["keys"], cache["values"], attn_mask=seen)
+def without_cache(queries, keys, values, cache) -> torch.Tensor:
+    """The attention of all positions at once, each to itself and to earlier ones."""
+    return scaled_dot_product_attention(queries, keys, values, is_causal=True)
 
 
 def whole_layer(entering: torch.Tensor, part: Part) -> torch.Tensor:
@@ -481,14 +438,19 @@ def recompute(net: GPT, prompt: torch.Tensor, count: int) -> torch.Tensor:
     """The `count` most likely next tokens of each sequence; each step computes all positions
     again."""
     tokens = prompt
-    decoder = Decoder(net, _without_cache)
+    decoder = Decoder(net, without_cache)
     for _ in range(count):
         tokens = torch.cat([tokens, decoder.prefill(tokens)], dim=1)
     return tokens[:, prompt.shape[1] :]
 
 
-def _without_cache(queries, keys, values, cache) -> torch.Tensor:
-    return scaled_dot_product_attention(queries, keys, values, is_causal=True)
+@torch.inference_mode()
+def next_tokens(net: GPT, parts: Sequence[Part], tokens, layer=whole_layer) -> torch.Tensor:
+    """The token that follows in each sequence, (sequences, 1). tokens: (sequences, new), those that
+    follow on the cached ones."""
+    known = torch.tensor([cache["keys"].shape[2] for cache in parts[0].caches])
+    places = (known[:, None] + torch.arange(tokens.shape[1])).to(tokens.device)
+    return net(tokens, places.expand_as(tokens), parts, layer)[:, -1:].argmax(-1)
 
 
 class Decoder:
@@ -502,19 +464,17 @@ class Decoder:
         self.attend = attend
         self.layer = layer
         self.parts = net.parts() if parts is None else parts
-        self.known = 0
         self.tokens = torch.empty(0)
 
-    @torch.inference_mode()
     def prefill(self, prompt: torch.Tensor) -> torch.Tensor:
         for part in self.parts:
             part.begin(len(prompt), self.attend)
-        self.known = 0
-        return self._step(prompt)
+        self.tokens = prompt
+        return self.decode()
 
-    @torch.inference_mode()
     def decode(self) -> torch.Tensor:
-        return self._step(self.tokens)
+        self.tokens = next_tokens(self.net, self.parts, self.tokens, self.layer)
+        return self.tokens
 
     def back_to(self, known: int) -> None:
         """Forget what came after the first `known` positions."""
@@ -522,14 +482,6 @@ class Decoder:
             for cache in part.caches:
                 for name in cache:
                     cache[name] = cache[name][:, :, :known]
-        self.known = known
-
-    def _step(self, tokens: torch.Tensor) -> torch.Tensor:
-        places = torch.arange(self.known, self.known + tokens.shape[1], device=tokens.device)
-        scores = self.net(tokens, places.expand_as(tokens), self.parts, self.layer)
-        self.known += tokens.shape[1]
-        self.tokens = scores[:, -1:].argmax(-1)
-        return self.tokens
 
 
 def generate(net: GPT, prompt: torch.Tensor, count: int, attend: Callable) -> torch.Tensor:
@@ -549,10 +501,7 @@ def trained(corpus, sizes: Sizes, steps: int, texts: int = 8, rate: float = 3e-3
         begins = np.random.default_rng(step).integers(0, len(corpus.tokens) - sizes.places, texts)
         window = corpus.tokens[begins[:, None] + np.arange(sizes.places + 1)]
         tokens = torch.from_numpy(window.astype(np.int64))
-        parts = net.parts()
-        for part in parts:
-            part.begin(texts, _without_cache)
-        scores = net(tokens[:, :-1], places, parts, whole_layer)
+        scores = net(tokens[:, :-1], places, net.parts(), whole_layer)
         optimizer.zero_grad()
         cross_entropy(scores.flatten(0, 1), tokens[:, 1:].flatten()).backward()
         optimizer.step()
@@ -573,9 +522,6 @@ class Roofs(NamedTuple):
 
     peak: float
     bandwidth: float
-
-    def least_seconds(self, flops: float, nbytes: float) -> float:
-        return max(flops / self.peak, nbytes / self.bandwidth)
 
 
 def roofs(device: str, rows: int = 1024, megabytes: int = 128) -> Roofs:
@@ -619,22 +565,15 @@ def _one_step(decoder: Decoder, known: int) -> None:
 # -- ranks
 
 
-class Answers(NamedTuple):
-    """labels: on rank 0. whole: seconds of a call. net_alone: of the network for each rank's
-    part."""
-
-    labels: np.ndarray
-    whole: timing.Measurement
-    net_alone: timing.Measurement
-
-
 @torch.inference_mode()
-def answers_and_time(comm, net: torch.nn.Module, images: np.ndarray, classify: Callable) -> Answers:
+def answers_and_time(comm, net: torch.nn.Module, images: np.ndarray, classify: Callable) -> tuple:
+    """The labels (on rank 0), and the times of a call and of the network for a rank's part
+    alone."""
     labels = classify(comm, net, images)
     mine = torch.from_numpy(np.array_split(images, comm.size)[comm.rank])
     calls = {"whole": partial(classify, comm, net, images), "net": partial(net, mine)}
     took = timing.in_turns(calls, comm=comm, repeat=40, seconds=3)
-    return Answers(labels, took["whole"], took["net"])
+    return labels, took["whole"], took["net"]
 
 
 def classifier(samples, epochs: int = 10) -> torch.nn.Module:
@@ -745,15 +684,14 @@ def _time_allreduce(comm, nbytes: int, device: str) -> timing.Measurement:
 
 def allreduce_on(cluster: virtual.Cluster) -> Callable[[float], float]:
     """Seconds of an allreduce by its bytes: α + nβ, fitted to runs on a virtual cluster."""
+
+    def program(comm, mine) -> None:
+        comm.Allreduce(mine, np.empty_like(mine))
+
     times = {}
     for nbytes in (10_000, 40_000, 160_000, 640_000, 2_560_000):
-        mine = virtual.vector(np.ones(1000), nbytes)
-        times[nbytes] = cluster.run(_one_allreduce, mine).time
+        times[nbytes] = cluster.run(program, virtual.vector(np.ones(1000), nbytes)).time
     return fit_alpha_beta(times).time
-
-
-def _one_allreduce(comm, mine) -> None:
-    comm.Allreduce(mine, np.empty_like(mine))
 
 
 # -- a server of requests
@@ -813,7 +751,6 @@ def serve(
     return clock
 
 
-@torch.inference_mode()
 def _serve_step(net: GPT, parts, running: Sequence[Request], attend, clock: float) -> float:
     """Prefill of each new request, then one step of decode for the others together."""
     old = [request for request in running if request.tokens]
@@ -829,12 +766,10 @@ def _serve_step(net: GPT, parts, running: Sequence[Request], attend, clock: floa
 
 def _advance(net: GPT, parts, rows: Sequence[Request], tokens, attend, clock: float) -> float:
     begin = time.perf_counter()
-    known = torch.tensor([[request.caches[0]["keys"].shape[2]] for request in rows])
-    places = (known + torch.arange(tokens.shape[1])).to(tokens.device)
     for number, part in enumerate(parts):
         part.attend = attend
         part.caches = [request.caches[number] for request in rows]
-    chosen = net(tokens, places, parts, whole_layer)[:, -1].argmax(-1).tolist()
+    chosen = next_tokens(net, parts, tokens)[:, 0].tolist()
     clock += time.perf_counter() - begin
     for request, token in zip(rows, chosen, strict=True):
         if request.left > 0:
@@ -844,27 +779,20 @@ def _advance(net: GPT, parts, rows: Sequence[Request], tokens, attend, clock: fl
     return clock
 
 
-class Service(NamedTuple):
-    """tokens a second; seconds from arrival to first token and to the return of a request, and
-    between two tokens: medians, and the 99th percentile."""
+def service(done: Sequence[Request], seconds: float) -> dict[str, float]:
+    """What requests have seen that were served within so many seconds since the first arrived.
 
-    throughput: float
-    first: float
-    latency: float
-    gap: float
-    worst_gap: float
-
-
-def service(done: Sequence[Request], seconds: float) -> Service:
-    """What requests have seen that were served within so many seconds since the first arrived."""
+    throughput: tokens a second. first, latency: median seconds from arrival to the first token, and
+    to the return of the request. gap, worst_gap: between two tokens, median and 99th percentile.
+    """
     gaps = np.concatenate([np.diff(request.times) for request in done])
-    return Service(
-        sum(len(request.times) for request in done) / (seconds - done[0].arrival),
-        float(np.median([request.times[0] - request.arrival for request in done])),
-        float(np.median([request.returned - request.arrival for request in done])),
-        float(np.median(gaps)),
-        float(np.percentile(gaps, 99)),
-    )
+    return {
+        "throughput": sum(len(request.times) for request in done) / (seconds - done[0].arrival),
+        "first": float(np.median([request.times[0] - request.arrival for request in done])),
+        "latency": float(np.median([request.returned - request.arrival for request in done])),
+        "gap": float(np.median(gaps)),
+        "worst_gap": float(np.percentile(gaps, 99)),
+    }
 
 
 # -- two pools on the virtual cluster
@@ -973,13 +901,11 @@ def seen(run: virtual.Run, asked: Demand) -> dict[str, float]:
     for of_rank in run.results:
         for name, moments in of_rank.items():
             times[name] = sorted([*times.get(name, []), *moments])
+    gaps = [np.diff(moments) for moments in times.values()]
     first = [times[name][0] - arrival for name, arrival in enumerate(asked.arrivals)]
-    gaps = np.concatenate([np.diff(moments) for moments in times.values()])
-    return {
-        "first token, median": 1e3 * float(np.median(first)),
-        "first token, 99 %": 1e3 * float(np.percentile(first, 99)),
-        "between tokens, median": 1e3 * float(np.median(gaps)),
-        "between tokens, 99 %": 1e3 * float(np.percentile(gaps, 99)),
-        "second token, median": 1e3
-        * float(np.median([moments[1] - moments[0] for moments in times.values()])),
+    noticed = {
+        f"{what}, {words}": 1e3 * float(np.percentile(seconds, percent))
+        for what, seconds in (("first token", first), ("between tokens", np.concatenate(gaps)))
+        for words, percent in (("median", 50), ("99 %", 99))
     }
+    return noticed | {"second token, median": 1e3 * float(np.median([gap[0] for gap in gaps]))}

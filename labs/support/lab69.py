@@ -104,7 +104,7 @@ def only_what_is_used(release, before, after, shard_of, patience, ranks):
                 expect.equal(event.there, [event.layer], told, because=because)
             _expect_released(got, where)
             what = f"{where}: gathers in two forward and two backward passes of 4 layers"
-            expect.equal(got["launches"], 16, what)
+            expect.equal(len(got["order"]), 16, what)
     left = _run(beside_another, parts, ranks=1, timeout=patience)[0]
     told = "Layers 0 and 1 are gathered, then `after(units, 0, 1)` is called. Layers that are left"
     expect.equal(left, [1], told, because="only the layer that was used is released")
@@ -162,7 +162,7 @@ def next_one_in_flight(prefetch, after, shard_of, patience, ranks):
                 expect.equal(event.there, sorted([event.layer, *following]), told)
             _expect_released(got, where)
             what = f"{where}: gathers in two forward and two backward passes of 4 layers"
-            expect.equal(got["launches"], 16, what)
+            expect.equal(len(got["order"]), 16, what)
             what = (
                 f"{where}: layers whose gathers are launched, in order, in a forward and a backward"
             )
@@ -205,7 +205,7 @@ def gathers(shard_of: Callable, launch_gather: Callable, wait: Callable) -> dict
     launch_gather(unit)
     wait(unit)
     got["idle"] = unit.work is None
-    got["launches"] = log.launches
+    got["launches"] = len(log.order)
     got["waited"] = log.waits > 0
     got["full"] = unit.full[: len(want)].cpu().numpy() if unit.gathered else None
     return got
@@ -251,7 +251,6 @@ def passes(parts: Parts) -> dict:
         "ours": [weights.grad.cpu().numpy() for layer in layers for weights in layer.parameters()],
         "own": [gradient.cpu().numpy() for layer in _alone() for gradient in layer],
         "events": net.log.events,
-        "launches": net.log.launches,
         "order": net.log.order,
         "left": left,
     }
@@ -372,13 +371,12 @@ class Event(NamedTuple):
 
 
 class Log:
-    """events: computations in order. order: layers whose gathers were launched. launches, waits:
-    of gathers."""
+    """events: computations, in order. order: layers whose gathers were launched. waits: of
+    gathers."""
 
     def __init__(self):
         self.events: list[Event] = []
         self.order: list[int] = []
-        self.launches = 0
         self.waits = 0
 
 
@@ -446,8 +444,7 @@ class Unit:
 
     @work.setter
     def work(self, work) -> None:
-        self._log.launches += work is not None
-        self._log.order += [self.number] if work is not None else []
+        self._log.order += [] if work is None else [self.number]
         self._work = None if work is None else _Handle(work, self._log)
 
 
@@ -714,19 +711,6 @@ def rows_of(spans: Sequence) -> dict[str, list[Interval]]:
     for name, pattern in _SPANS.items():
         rows[name] = [(span.begin, span.end) for span in spans if pattern.search(span.name)]
     return rows
-
-
-def draw_steps(traced: dict[str, Traced], title: str):
-    """What one rank computes and sends in the median step of each way."""
-    colors = dict(zip(("computes", "gathers", "reduces"), plots.COLORS, strict=False))
-    looks = {name: plots.Look("", color) for name, color in colors.items()}
-    rows = [
-        (f"{way}: {name}" if name == "computes" else name, {name: intervals})
-        for way, each in traced.items()
-        for name, intervals in each.rows.items()
-    ]
-    figure = plots.draw_rows(rows, looks, title=title, group=len(colors))
-    return plots.done(figure, title)
 
 
 @plots.styled

@@ -64,11 +64,3 @@ def test_a_timeline_tells_lines_times_calls_and_who_was_asked():
 )
 def test_the_threshold_is_rounded_up(threshold, ranks_on_node, most):
     assert lab44.limit(threshold, ranks_on_node) == most
-
-
-@pytest.mark.parametrize(
-    ("spans", "covered"),
-    [([], 0), ([(0, 10), (5, 20)], 20), ([(30, 40), (0, 10), (2, 3), (10, 12)], 22)],
-)
-def test_what_several_spans_cover_counts_once(spans, covered):
-    assert lab44.covered(spans) == covered

@@ -8,7 +8,7 @@
 # processes run on the same cores while other cores are idle, and the program does not report this.
 #
 # In this lab we find the fastest way to use the cores of a node for training, and explain why it is
-# the fastest. We partition the cores among the processes, predict by Amdahl's law what additional
+# the fastest. We partition the cores among the processes, predict with Amdahl's law what additional
 # threads gain, and measure all combinations of processes and threads. At the end we bind a process
 # with all its threads to its cores, and measure what a wrong binding costs.
 #
@@ -319,7 +319,7 @@ else:
 # both whatever they are, so it tests nothing there. If lines say "do not quote", other programs
 # used the cores.
 #
-# Now compare the plots of the two ways of waiting, at twice as many threads as cores. With active
+# Now compare the plots of the two ways of waiting, with twice as many threads as cores. With active
 # waiting, a thread that waits takes the core away from the thread for which it waits, so these
 # steps are usually the slower ones.
 #
@@ -354,8 +354,8 @@ predict("13.3", one_core=...)
 # %% [markdown]
 # ### Exercise 13.3 · Bind a rank
 # `os.sched_setaffinity(thread, cores)` binds *one thread*, where 0 stands for the calling thread.
-# For example, `os.sched_setaffinity(0, [2, 3])` lets the calling thread run only on the cores 2
-# and 3. Threads that are started later inherit the mask of the thread that started them.
+# For example, `os.sched_setaffinity(0, [2, 3])` lets the calling thread run only on cores 2 and 3.
+# Threads that are started later inherit the mask of the thread that started them.
 #
 # PyTorch, however, keeps its threads. If its pool of threads was created **before** (in a first
 # large operation, or even in `torch.set_num_threads`), they have the old mask and continue to run

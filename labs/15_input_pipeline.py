@@ -88,7 +88,7 @@ predict("15.1", percent_unread=...)
 # ### Exercise 15.1 · Which samples are mine?
 # All ranks shuffle the samples in the same way, and each takes its part. In an epoch no sample is
 # read twice, and all ranks read the same number of samples, n // ranks. The remaining samples are
-# **dropped**, and they should be other samples in each epoch. 3 lines. *(beginner)*
+# **dropped**, and they should be different samples in each epoch. 3 lines. *(beginner)*
 #
 # The order is `np.random.default_rng((seed, epoch)).permutation(n)`. The tuple gives each pair of
 # seed and epoch a generator of its own. With `seed + epoch`, seed 1 would have the same order in
@@ -175,7 +175,7 @@ predict.right("15.1", percent_unread=unread["own seeds"])
 # <details><summary>Hint 1: name and kind</summary>
 #
 # Use `name, kind = member.name.split(".", 1)`. Keep the name of the current sample and a dict of
-# its parts. When another name comes, start both anew.
+# its parts. When a different name comes, start both again.
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
@@ -200,8 +200,8 @@ check("15.2", read_shard)
 # ### Predict
 # Suppose that a storage system delivers 100 MB/s and takes 2 ms to open a file. As a file of its
 # own, an image takes up about 5.7 kB. In a shard it takes 7.7 kB, because tar pads each member to
-# whole blocks, and because the label is stored as well. How many times as fast is it to read shards
-# of 32 images as to read the 32 files?
+# whole blocks, and because the label is stored as well. How many times faster is it to read shards
+# of 32 images than to read the 32 files?
 
 # %%
 predict("15.2", shards_times_as_fast=...)
@@ -268,7 +268,7 @@ predict.compare("15.2", shards_times_as_fast=ratio)
 #   `("item", item)` into the queue, and after the last one `("end", None)`. If reading raises an
 #   error, it puts `("error", error)` instead, because an error in a thread would otherwise remain
 #   unnoticed. `stop.is_set()` is true as soon as no more items are wanted. In this case `work`
-#   returns and puts nothing, so check it before each item that you put.
+#   returns and puts nothing, so check it before you put each item.
 # * `take(ready)` runs in the training loop. It yields the items, ends at `"end"`, and raises the
 #   error.
 #
@@ -335,7 +335,7 @@ check("15.3", work, take, prefetch)
 #
 # ### Predict
 # With prefetch, how long does a step wait, as a share of compute, if input takes twice as long as
-# compute? And how long if it takes half as long? At which ratio of input to compute is the gain
+# compute? And how long if it takes half as long? At what ratio of input to compute is the gain
 # from prefetch largest, and how many times as fast is a step at this ratio?
 
 # %%
@@ -411,8 +411,7 @@ predict.right("15.4", best_input=max(gains, key=gains.get), best_gain=max(gains.
 # bandwidth would have delivered, and the bandwidth is set so that input takes about a chosen share
 # of compute. Without prefetch a step waits for all of its input, so this measurement gives the x
 # axis of the plot, the ratio of input to compute as it really was. With prefetch the step should
-# wait as long as you predicted. The two training runs take turns, which takes about a minute in
-# all.
+# wait as long as you predicted. The two training runs alternate, which takes about a minute in all.
 
 # %%
 def feed(storage):
@@ -481,7 +480,7 @@ predict.compare("15.4", exposed_at_2=at_2, exposed_at_half=at_half)
 # request 1824](https://github.com/horovod/horovod/pull/1824), 2020). Horovod's examples therefore adopted
 # `multiprocessing_context="forkserver"`, with which the workers come from a process without MPI.
 # This is better, but does not solve every problem. In [issue 2898](https://github.com/horovod/horovod/issues/2898) (2021)
-# forked workers crashed, and the workers of a fork server "sometimes" died with bus errors, too, on
+# forked workers crashed, and the workers of a fork server also "sometimes" died with bus errors, on
 # 32 nodes with 12 workers each. A thread such as yours does not fork anything.
 #
 # ### Measure: many ranks, one storage
@@ -532,19 +531,19 @@ if ranks == 4:
 # ranks. The rate from the shared file system does not grow at all, so with more ranks each rank
 # gets less.
 #
-# You might see that four ranks with their own disks get fewer than 4 times as many images. A likely
-# cause is that four ranks decode on the cores that you have, so that on two cores they have to take
-# turns.
+# You might see that four ranks with their own disks get fewer than 4 times as many images as one
+# rank. A likely cause is that four ranks decode on the cores that you have, so that on two cores
+# they have to take turns.
 #
 # What are these rates on a real machine? <details><summary>Answer</summary> The SSDs in the nodes
 # of Summit read 26.7 TB/s together, and its file system 2.5 TB/s (Oral et al., 2019). This is 970
-# and 90 MB/s for each of its 27,648 GPUs. A GPU that trains ResNet-50 on 1,000 images of 110 kB per
-# second needs 110 MB/s. This is more than its part of the file system's bandwidth, and far less
-# than its part of the bandwidth of the node's own disk.</details>
+# and 90 MB/s for each of its 27,648 GPUs. A GPU that trains ResNet-50 on 1,000 images per second,
+# each of 110 kB, needs 110 MB/s. This is more than its part of the file system's bandwidth, and far
+# less than its part of the bandwidth of the node's own disk.</details>
 #
 # ### What you take away
-# - All ranks use the same order, which depends on seed and epoch, and each takes its part. Samples
-#   are dropped or padded, so that all ranks read the same number.
+# - All ranks use the same order, which depends on the seed and the epoch, and each takes its part.
+#   Samples are dropped or padded, so that all ranks read the same number.
 # - Shards replace many opens by a few long reads, which matters where an open is slow.
 # - A thread with a bounded queue hides input behind compute. It has to pass on the end, errors, and
 #   a request to stop.
@@ -561,12 +560,12 @@ if ranks == 4:
 # own disk, once as single files in a shuffled order and once from your shards, and both **cold**
 # and **cached**. Linux keeps in memory, in its **page cache**, what has been read once, so the
 # second epoch of a small dataset measures memory and not the disk. `posix_fadvise(DONTNEED)` asks
-# the system to remove a file's pages from the cache, and `mincore` tells which pages are left.
+# the system to remove a file's pages from the cache, and `mincore` reports which pages are left.
 #
 # ### Predict
-# Both answers are guesses, because nothing above contains them. By which factor does reading single
-# files from your disk take longer than from memory? And how many times as long does decoding a JPEG
-# take as reading its file from memory?
+# Both answers are guesses, because nothing above contains them. How many times longer does it take
+# to read single files from your disk than from memory? And how many times longer does it take to
+# decode a JPEG than to read its file from memory?
 
 # %%
 predict("15.2", cold_over_cached=..., decoding_over_reading=...)
@@ -601,12 +600,12 @@ predict.compare("15.2", decoding_over_reading=decoding.median / np.median(cached
 # an open costs milliseconds, as in exercise 15.2. (If many processes decode, the storage may be the
 # bottleneck again, as above.)
 #
-# You might see that cold is hardly slower than cached. In that case the disk is fast, or the
-# machine is a virtual machine whose host caches the pages, which the line "Dropped" cannot show, as
-# it describes only this system's own cache. If the line says that most pages were left, the file
-# system keeps them in memory (tmpfs), and a cold read is not really cold here. Finally, "more when
-# cold" is a difference, so if its error bar is longer than the bar itself, the measurement does not
-# show a difference.
+# You might see that cold reads are hardly slower than cached ones. In that case the disk is fast,
+# or the machine is a virtual machine whose host caches the pages, which the line "Dropped" cannot
+# show, as it describes only this system's own cache. If the line says that most pages were left,
+# the file system keeps them in memory (tmpfs), and a cold read is not really cold here. Finally,
+# "more when cold" is a difference, so if its error bar is longer than the bar itself, the
+# measurement does not show a difference.
 #
 # <details><summary>Formats at scale</summary>
 #

@@ -93,7 +93,7 @@ print(
 # tuning model of [NCCL](../labs/GLOSSARY.md#NCCL) (NVIDIA [Collective](../labs/GLOSSARY.md#collective) Communications Library), and the second one was measured
 # by a ping-pong with [MPI](../labs/GLOSSARY.md#MPI) (Message Passing Interface). NCCL's model contains both, and there a step
 # over the network takes about 3 to 6 times as long as one over NVLink (9.6 and 3.4 µs with the
-# protocol Simple, 2.7 and 0.47 µs in LL, which is for short messages).
+# Simple protocol, 2.7 and 0.47 µs in LL, which is for short messages).
 
 # %%
 links = {}  # network -> its link, with .alpha in s and .beta in s/byte
@@ -274,7 +274,7 @@ print(f"EDR, 64 KB, with the handshakes of an MPI: {1e6 * with_it:.0f} µs")
 # hardly anything changes without latency, so bandwidth is nearly all of it. (On NVLink a sixth of
 # the time is left when bytes take no time. Most of it is the addition that we found above.) At 64
 # KB the answer depends on the network. (A handshake would matter there as well, as the last line
-# shows.) We now compute the size from which bandwidth matters.
+# shows.) We now compute the size above which bandwidth matters.
 #
 # ## 2. The size at which latency and bandwidth matter equally
 # For a single message this size is n½ = α/β ([lab 22](22_latency_and_bandwidth.ipynb)), at which its bytes take as long as an empty
@@ -419,7 +419,7 @@ predict.right(
 #
 # - With hidden = 0 nothing overlaps. A training step first computes and then runs the allreduce.
 # - With hidden = 2/3 the allreduce overlaps with the whole backward pass, which has two thirds of
-#   the operations ([lab 02](02_why_parallel.ipynb)). In a plain training step more is not possible.
+#   the operations ([lab 02](02_why_parallel.ipynb)). In a plain training step nothing more is possible.
 #
 # For example, suppose that a training step computes for 0.1 s and its allreduce takes 0.06 s, with
 # hidden = 0.2. Then 0.02 s of the allreduce are hidden and 0.04 s are exposed. The step takes 0.14
@@ -512,9 +512,9 @@ predict.right("28.3", **waits, networks_without_waiting=of_a100.count(0))
 # 179 MB / 17 ms = 10.5 GB/s, which 100 Gb/s provide and 56 Gb/s do not. A P100 leaves 195 ms, so
 # 0.9 GB/s are enough, and 10 GbE provides 1.18.
 #
-# Now read one column: from 100 Gb/s on, the whole allreduce can be hidden in this simulation if the
-# overlap is as good as possible. The difference between the two numbers of a field is what good
-# software gains (labs [32](32_buckets_and_overlap.ipynb) and [46](46_three_libraries.ipynb)).
+# Now read one column: at 100 Gb/s and above, the whole allreduce can be hidden in this simulation
+# if the overlap is as good as possible. The difference between the two numbers of a field is what
+# good software gains (labs [32](32_buckets_and_overlap.ipynb) and [46](46_three_libraries.ipynb)).
 #
 # The rows of the networks with 100 Gb/s are nearly equal, so RDMA does not help this network much.
 # Which messages of a training run are short enough to benefit from RDMA?
@@ -526,9 +526,9 @@ predict.right("28.3", **waits, networks_without_waiting=of_a100.count(0))
 # </details>
 #
 # ### Is the simulation right? A control
-# In 2017 Baidu published 35 times of allreduces over Omni-Path (DeepBench, with Intel's library
-# MLSL and Xeon Phi processors). The next cell divides each of them by the simulated time for the
-# same number of bytes on the same number of nodes.
+# In 2017 Baidu published 35 measured times of allreduces over Omni-Path (DeepBench, with Intel's
+# library MLSL and Xeon Phi processors). The next cell divides each of them by the simulated time
+# for the same number of bytes on the same number of nodes.
 
 # %%
 table = {}  # MB -> nodes -> published over simulated

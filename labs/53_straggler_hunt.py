@@ -44,10 +44,10 @@ training_steps = 300  # of the digits' network in section 4; a multiple of 16
 
 # %% [markdown]
 # ## 1. The slowest of p
-# A **straggler** is a rank for which others wait. It does not have to be broken. The time of every
-# rank's step varies a little, which is called **jitter**. A synchronous step takes as long as the
-# step of the slowest rank, and among many ranks there is nearly always one whose step happens to
-# take long. [Lab 01](01_time_it_properly.ipynb) showed this with dice, and here we predict it.
+# A **straggler** is a rank for which others wait. It does not have to be broken. Each rank's step
+# time varies a little, which is called **jitter**. A synchronous step takes as long as the step of
+# the slowest rank, and among many ranks there is nearly always one whose step happens to take long.
+# [Lab 01](01_time_it_properly.ipynb) showed this with dice, and here we predict it.
 #
 # Suppose that a rank's step takes 20 ms on average, with a standard deviation of 5 ms. How far the
 # slowest of p ranks lies above the mean, averaged over many steps, depends on the *shape* of the
@@ -81,7 +81,7 @@ predict("53.1", normal_4=..., normal_64=..., heavy_64=...)
 # - The steps of p ranks *all* take at most tᵢ with probability (i/n)ᵖ.
 # - Therefore the slowest of p ranks takes exactly tᵢ with probability **(i/n)ᵖ - ((i-1)/n)ᵖ**.
 #
-# As an example, take the two times 10 and 20 ms and 2 ranks. The slowest takes 10 ms with
+# As an example, take 2 ranks and two measured times, 10 ms and 20 ms. The slowest takes 10 ms with
 # probability 1/4, and 20 ms with probability 3/4, so the expected time is 10 · 1/4 + 20 · 3/4 =
 # 17.5 ms.
 #
@@ -92,7 +92,7 @@ predict("53.1", normal_4=..., normal_64=..., heavy_64=...)
 # <details><summary>Hint 1: all probabilities at once</summary>
 #
 # `at_most = (np.arange(n + 1) / n) ** ranks` are the probabilities (i/n)ᵖ for i from 0 to n.
-# `np.diff(at_most)` are the n differences between neighbors.
+# `np.diff(at_most)` contains the n differences between neighbors.
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
@@ -171,7 +171,7 @@ plots.lines(
 # about twice this value may be equal. On real ranks the "predicted" column is no more certain than
 # the measured one, because it is computed from 60 step times of one rank.
 #
-# You should see that steady steps stay as long as those of one rank, so only jitter makes a run
+# You should see that steady steps take no longer than those of one rank, so only jitter makes a run
 # with more ranks slower. The plot adds your function's prediction from 10,000 randomly drawn times
 # for up to 64 ranks. Its two curves cross at 8 ranks. On fewer ranks, heavy-tailed steps are even
 # slightly shorter, because most of these times lie below the mean, and on the few real ranks the
@@ -182,7 +182,7 @@ plots.lines(
 # On your machine, real ranks may take some ms more than predicted, even in the steady row. In this
 # case your computer was busy, and did not wake a rank at once when its sleep was over.
 #
-# Your function got 60 steps of one rank. Would you trust its prediction for 1,024 ranks?
+# Your function received 60 steps of one rank. Would you trust its prediction for 1,024 ranks?
 # <details><summary>Answer</summary>
 #
 # No. It knows no time longer than the longest of the 60. With 1,024 ranks, nearly every step would
@@ -258,8 +258,8 @@ print("Images of each rank:", shown.images.tolist())
 
 # %% [markdown]
 # **Explain.** These are the parts of the step in the plot. Rank 2 waits least, so all other ranks
-# wait for it. Its compute is also the longest. But a long part does not by itself make a straggler,
-# as you can see from another rank. Which rank has the longest input?
+# wait for it. Its compute time is also the longest. But a long part does not by itself make a
+# straggler, as you can see from another rank. Which rank has the longest input?
 #
 # <details><summary>Answer</summary>
 #
@@ -310,8 +310,8 @@ print("Images of each rank:", shown.images.tolist())
 # </details>
 # <details><summary>Hint 2: the part</summary>
 #
-# `np.mean([step[part] for step in steps], axis=0)` is an array by rank. Put one such array for each
-# of the three parts into a dict `mean`, and compare `lab53.above(mean[part], rank)`.
+# `np.mean([step[part] for step in steps], axis=0)` is an array indexed by rank. Put one such array
+# for each of the three parts into a dict `mean`, and compare `lab53.above(mean[part], rank)`.
 # </details>
 # <details><summary>Hint 3: nearly the answer</summary>
 #

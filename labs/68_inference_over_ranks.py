@@ -116,7 +116,7 @@ print("the same labels:", np.array_equal(served[1], served[size]))
 #
 # Attention is the only part of a layer in which positions meet, so it is the only part that
 # changes. In a prefill the cache is empty, and each position uses itself and earlier positions,
-# which PyTorch calls `is_causal=True`. In a step of decode, the single new position uses *all*
+# which PyTorch calls `is_causal=True`. In a decode step, the single new position uses *all*
 # positions in the cache, so there is nothing to hide. For example, this call gives the attention of
 # three queries to four keys without hiding anything:
 #
@@ -156,10 +156,10 @@ check("68.1", attend)
 
 # %% [markdown]
 # ### Predict
-# A prompt has 40 tokens and we generate 40. How many times as many positions does a program that
-# starts again for each token compute as one that has a cache? (It computes 40 positions for the
-# first token, 41 for the second, and so on.) And how many times as long does it take, for a GPT
-# with 75 MB of weights?
+# A prompt has 40 tokens and we generate 40. By which factor does a program that starts again for
+# each token compute more positions than one with a cache? (It computes 40 positions for the first
+# token, 41 for the second, and so on.) And how many times as long does it take, for a GPT with 75
+# MB of weights?
 
 # %%
 predict("68.1", positions=..., time=...)
@@ -260,9 +260,9 @@ check("68.2", step_cost)
 # %% [markdown]
 # ### Predict
 # A model with 32 layers and hidden size 4,096 has numbers of 2 bytes. What is the intensity, in
-# flops per byte, of a prefill of 512 tokens, of a step of decode with 512 positions in the cache
-# for one sequence, and of one for 64 sequences? (Begin with the weights alone. Is the cache small
-# beside them?)
+# flops per byte, of a prefill of 512 tokens, of a decode step with 512 positions in the cache for
+# one sequence, and of a decode step for 64 sequences? (Begin with the weights alone. Is the cache
+# small beside them?)
 
 # %%
 predict("68.2", prefill=..., decode=..., decode_64=...)
@@ -334,7 +334,7 @@ plots.lines(
 # sequence adds throughput, but the step becomes longer for all of them. Beyond the ridge a step
 # grows as fast as its sequences, and batching gains little more.
 #
-# The steps of decode stay well below the slanted roof, by a factor of 1.3 to 4 in our runs on two
+# The decode steps stay well below the slanted roof, by a factor of 1.3 to 4 in our runs on two
 # cores, because a product with few rows reaches less of the memory [bandwidth](../labs/GLOSSARY.md#bandwidth) than the copy with
 # which the roof was measured. (One sequence has a routine of its own, the product of a matrix and a
 # vector, and can take half as long as two.)
@@ -398,8 +398,8 @@ check("68.3", parallel_layer)
 # %% [markdown]
 # ### Predict
 # The large GPT has 6 layers and hidden size 512, with numbers of 4 bytes. How many allreduces does
-# a step of decode for one request have, and how many bytes does each of them add up? Is this one of
-# the sizes for which latency decides, or bandwidth ([lab 22](22_latency_and_bandwidth.ipynb))?
+# a decode step for one request need, and how many bytes does each of them sum? Is this one of the
+# sizes for which latency decides, or bandwidth ([lab 22](22_latency_and_bandwidth.ipynb))?
 
 # %%
 predict("68.3", allreduces=..., nbytes=...)
@@ -420,7 +420,7 @@ predict.right("68.3", allreduces=2 * layers, nbytes=4 * wide)
 # Could one allreduce at the end of the layer add up both terms?
 # <details><summary>Answer</summary> No. The MLP needs the norm of the complete <code>middle</code>,
 # and the norm of a sum is not the sum of norms. Some models compute the attention and the MLP from
-# the same input, and they do with one allreduce per layer.</details>
+# the same input, and they need only one allreduce per layer.</details>
 #
 # **Explain.** The small GPT has 2 layers, and makes 4 allreduces of 64 numbers of 8 bytes. The
 # large one makes 12, each of 512 numbers of 4 bytes. For messages of this length the time is nearly
@@ -437,8 +437,8 @@ predict.right("68.3", allreduces=2 * layers, nbytes=4 * wide)
 #   device. Each layer adds two allreduces. Their array has a row of `hidden` numbers for each
 #   request.
 #
-# Both produce one token per request in a step, so the way with the shorter step has both the lower
-# inter-token latency and the higher throughput.
+# Both produce one token per request in a step, so the method with the shorter step has both the
+# lower inter-token latency and the higher throughput.
 #
 # ### Exercise 68.4 · Seconds of both
 # `step(n)` returns the seconds of a step of decode for *n* requests on one device, and
@@ -471,9 +471,9 @@ check("68.4", seconds_of_both)
 
 # %% [markdown]
 # ### Predict
-# For 2 requests on 2 devices, how many times as long as with replicas does a step take with tensor
-# parallelism? And for 32 requests? Use the table of section 3, and assume that an allreduce takes
-# 10 µs.
+# For 2 requests on 2 devices, how many times longer is a step with tensor parallelism than with
+# replicas? And for 32 requests? Use the table of section 3, and assume that an allreduce takes 10
+# µs.
 
 # %%
 predict("68.4", few=..., many=...)
@@ -607,7 +607,7 @@ plots.lines(
 #
 # *Six requests, A to F, in three slots; D, E and F (dark) wait for a slot. With static batching
 # (top) a slot is idle (hatched) until the whole batch is finished. With continuous batching slots
-# are idle only when nobody waits any more.*
+# are idle only when no request is waiting any more.*
 #
 # A scheduler is a function that is called before each step. `waiting` is a `deque` of requests, the
 # earliest first, and `running` is the list of requests in the batch. `request.left` is the number
@@ -656,7 +656,7 @@ check("68.5", continuous)
 # %% [markdown]
 # ### Predict
 # The next cell prints the lengths of 24 requests. Suppose that all of them wait at the beginning,
-# and that there are 8 slots. How many steps do both schedulers need? (A static batch takes as many
+# and that there are 8 slots. How many steps does each scheduler need? (A static batch takes as many
 # steps as its longest request. Continuous batching needs at least the sum of all lengths, divided
 # by the slots.)
 
@@ -681,8 +681,8 @@ predict.right(
 # calls this *selective batching*).
 #
 # Then the large GPT serves requests that arrive at random, with both schedulers and at several
-# arrival rates. A *load* of 1 is the rate at which all slots would be busy in every step of decode.
-# The steps are really computed. Only where no request is there, the clock jumps to the next
+# arrival rates. A *load* of 1 is the rate at which all slots would be busy in every decode step.
+# The steps are actually computed. Only where no request is there, the clock jumps to the next
 # arrival. This takes about 30 s.
 
 # %%
@@ -780,14 +780,14 @@ print(pandas.DataFrame(table).T.map("{:.3g}".format).to_string())
 #
 # The time to the *second token* contains the message, which carries 1.64 GB. NVLink moves it in
 # less than a step, and InfiniBand in about two. As an answer has about 100 tokens, one gap in a
-# hundred is that of the message, which is why it appears in the 99th percentile. The printed 39 GB
-# per second is also a requirement: two ports of 25 Gb/s each would carry 6 GB/s, so caches would
-# pile up without end. The last row has one device for prefill, which needs 54 ms for each of 24
-# requests per second, more than a second of work per second. Its queue grows as long as requests
-# come. A pool therefore has to be sized for the ratio of prompts to answers, and a server that sees
-# this ratio change has to move devices between the pools.
+# hundred is the one that the message causes, which is why it appears in the 99th percentile. The
+# printed 39 GB per second is also a requirement: two ports of 25 Gb/s each would carry 6 GB/s, so
+# caches would pile up without end. The last row has one device for prefill, which needs 54 ms for
+# each of 24 requests per second, more than a second of work per second. Its queue keeps growing
+# while requests arrive. A pool therefore has to be sized for the ratio of prompts to answers, and a
+# server that sees this ratio change has to move devices between the pools.
 #
-# The computation takes the roofline as the time of a step, and leaves out that memory limits the
+# The computation takes the roofline as the time of a step, and ignores that memory limits the
 # number of caches. It shows the direction of each effect, not the milliseconds of a production
 # system.
 #

@@ -110,7 +110,10 @@ check("64.1", column, row)
 
 # %% [markdown]
 # Why is the first layer not cut by rows and the second by columns?
-# <details><summary>Answer</summary> Then the hidden activation would be a sum over the ranks, and the GELU of a sum is not the sum of GELUs. The partial sums would have to be added before the GELU, and in a GPT the hidden activation is four times as long as y. After the second layer, each rank would have its part of y, so an allgather would be needed instead of the allreduce.</details>
+# <details><summary>Answer</summary> Then the hidden activation would be a sum over the ranks, and
+# the GELU of a sum is not the sum of GELUs. The partial sums would have to be added before the
+# GELU, and in a GPT the hidden activation is four times as long as y. After the second layer, each
+# rank would have its part of y, so an allgather would be needed instead of the allreduce.</details>
 #
 # ## 2. The pair f and g
 # Training also needs the backward pass. Let **f** be the function before the cut layers, and **g**
@@ -274,7 +277,8 @@ check("64.3", own_heads)
 # ### The layer, put together
 # The next cell combines your functions. Compare `mlp` with the diagram in section 2. The bias of a
 # layer that is cut by rows is added **after** g. Why?
-# <details><summary>Answer</summary> Before g each rank would add the bias to its partial sum, and the sum would contain it once for each rank.</details>
+# <details><summary>Answer</summary> If it were added before g, each rank would add the bias to its
+# partial sum, and the sum would contain it once for each rank.</details>
 
 
 # %%
@@ -308,8 +312,8 @@ def attention(comm, entering, qkv, out, size, f, g):
 # 4 bytes. A layer of the GPT has an attention block and an MLP, each with an f and a g.
 #
 # How many allreduces does *one* layer need in a step, in the forward and backward pass together?
-# How many megabytes (10⁶ bytes) do they add up? And roughly which share of the layers' parameters
-# does each of two ranks have?
+# How many megabytes (10⁶ bytes) of data do they sum? And roughly which share of the layers'
+# parameters does each of two ranks have?
 
 # %%
 predict("64.3", allreduces=..., megabytes=..., share=...)
@@ -404,8 +408,14 @@ print(
 # characters to numbers and back. (Megatron-LM cuts them by the entries of its vocabulary.)
 #
 # Data parallelism would instead add up the gradients, which are 12 hidden² numbers per layer,
-# whatever the texts. When does tensor parallelism have less data to add up?
-# <details><summary>Answer</summary> Four allreduces of positions × sequences × hidden numbers are less than 12 hidden² if positions × sequences, which is the number of tokens in a step, is less than 3 hidden. Here 1,024 is more than 192. But the number of bytes is not all that matters. The allreduce of a gradient can overlap with the computation of other gradients (lab 32), while the next layer waits for each allreduce of f and g. Only the allreduce of f, in the backward pass, can overlap: with the gradients of the same layer's weights, as in Megatron-LM. Tensor parallelism therefore needs the fastest links.</details>
+# regardless of the texts. When does tensor parallelism have less data to add up?
+# <details><summary>Answer</summary> Four allreduces of positions × sequences × hidden numbers are
+# less than 12 hidden² if positions × sequences, which is the number of tokens in a step, is less
+# than 3 hidden. Here 1,024 is more than 192. But the number of bytes is not all that matters. The
+# allreduce of a gradient can overlap with the computation of other gradients (lab 32), while the
+# next layer waits for each allreduce of f and g. Only the allreduce of f, in the backward pass, can
+# overlap: with the gradients of the same layer's weights, as in Megatron-LM. Tensor parallelism
+# therefore needs the fastest links.</details>
 #
 # ## 4. Sequence parallelism
 # Between g and the next f every rank does the same arithmetic on the same numbers: norms, biases,
@@ -537,14 +547,14 @@ check("64.4", step_seconds)
 # ranks is fastest: 2, 4, 8, 16 or 32?
 #
 # Micro-batches have one sequence, so you can compute the bubble: (pipeline − 1) / micro-batches of
-# the remaining time. The time of the allreduces is a guess.
+# the remaining time. The allreduces' time is a guess.
 
 # %%
 predict("64.4", tensor=...)
 
 # %% [markdown]
 # ### Compute
-# One number is missing, the share of their peak that the GPUs reach in arithmetic. We take the
+# One number is missing: the share of their peak flop/s that the GPUs reach. We take the
 # share that fits five of the paper's ten models best, and predict the other five. The error of
 # these predictions shows how far the model can be trusted.
 
@@ -619,9 +629,9 @@ print(pandas.DataFrame(rows).set_index("billions").to_string())
 # which is the number of GPUs in a node. The column "tensor, within 10 %" contains the numbers that
 # are about as fast, within the error of the cost model: often 4, hardly ever 16.
 #
-# From 3.6 to 39 billion parameters it chooses fewer tensor ranks than the paper, whose layouts
-# take up to 15 % longer. This is about its error, so it does not decide anything there. Nor does
-# it decide about the number of stages, where the last column has several. The messages between
+# For models of 3.6 to 39 billion parameters it chooses fewer tensor ranks than the paper, whose
+# layouts take up to 15 % longer. This is about its error, so it does not decide anything there. Nor
+# does it decide about the number of stages, where the last column has several. The messages between
 # stages, which we left out, favor fewer stages.
 #
 # Why is the cost model too fast for small models (plus in "model off") and too slow for large ones?
@@ -740,8 +750,8 @@ predict.right("64.5", forward=calls["DTensor"][0], back=calls["DTensor"][1])
 #   rows.
 # - The next layer waits for each allreduce, so keep tensor ranks inside a node, where links are
 #   fast.
-# - Sequence parallelism sends as much and keeps less. (Megatron-LM sends a quarter more, to keep
-#   even less.)
+# - Sequence parallelism sends just as much but keeps less. (Megatron-LM sends a quarter more, to
+#   keep even less.)
 # - For a layout, use tensor ranks up to the size of a node. Then, as the paper advises, use
 #   pipeline ranks until the model fits, and data ranks for the rest.
 #
@@ -754,8 +764,8 @@ predict.right("64.5", forward=calls["DTensor"][0], back=calls["DTensor"][1])
 # 1,440 steps on one node of 8 A100 GPUs, with 1,024 or 2,048 hidden features, and 109 on several
 # nodes with 64 to 512 GPUs and up to 175 billion parameters. The kit contains every fifth of the
 # first and every second of the last. `labs/support/lab64_vtrain/README.md` explains how to get all
-# of them and gives their license. No number of the cost model was fitted to any of these steps so
-# far.
+# of them and gives their license. So far, no number of the cost model has been fitted to any of
+# these steps.
 
 # %%
 one_node, several_nodes = lab64.vtrain()  # with vtrain("vTrain/data") after a git clone: all rows
@@ -817,7 +827,7 @@ for name, rows in (("one node", one_node), ("several nodes", several_nodes)):
 # <details><summary>Hint 1: how long is the GPU busy?</summary>
 #
 # `gpus.multiply(net, layout.micro) / layout.tensor`, plus `gpus.move(…)`, plus 6 times
-# `gpus.allreduce(layout.tensor, 1, nbytes)`. `bytes_of_layer` already is what one GPU has.
+# `gpus.allreduce(layout.tensor, 1, nbytes)`. `bytes_of_layer` is already what one GPU has.
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
@@ -843,7 +853,7 @@ check("64.6", layer_seconds)
 # %% [markdown]
 # ### Predict
 # We fit the three numbers to half of the kit's steps on one node, and predict the other half and
-# all steps on several nodes. How many percent will the predictions be off, in the mean?
+# all steps on several nodes. By how many percent will the predictions be off, on average?
 
 # %%
 predict("64.6", one_node=..., several_nodes=...)
@@ -854,9 +864,9 @@ predict("64.6", one_node=..., several_nodes=...)
 # stage also computes the scores of all tokens, and sets the pace of the pipeline, because a short
 # network on four stages spends much of its time there. This adds no number.
 #
-# The controls are the cost model of section 5, the same with its share fitted to the same rows as
-# yours, and your model without launches and without moves, each fitted again. This takes a
-# few seconds.
+# The controls are the cost model of section 5, this model with its share fitted to the rows to
+# which yours is fitted, and your model without launches and without moves, each fitted again. This
+# takes a few seconds.
 
 # %%
 every = len(one_node) // 144  # 144 rows are fitted, the same ones if you have all rows
@@ -912,9 +922,10 @@ plots.lines(
 # %% [markdown]
 # **Explain.** With the kit's sample, the mean error on one node falls from 52 % to 8 %, and on
 # several nodes from 13 % to 8 %, although no step on several nodes was fitted. With all of vTrain's
-# rows (1,296 that were not fitted, and 109), we computed 7.7 and 8.4 %, where the model of section
-# 5 has 51.5 and 14.0 %. For its own simulator, which measures every operation on a GPU first,
-# vTrain's paper states 8.4 % on one node and 14.7 % on several.
+# rows we computed errors of 7.7 % (1,296 rows of one node that were not fitted) and 8.4 % (109 rows
+# of several nodes). The errors of section 5's model are 51.5 and 14.0 %. For its own simulator,
+# which measures every operation on a GPU first, vTrain's paper states 8.4 % on one node and 14.7 %
+# on several.
 #
 # The controls show what matters. A better share does not help: fitted to one node, the model of
 # section 5 is still off by 41 % there, and by 55 % on several nodes. Without launches, your model
@@ -929,8 +940,8 @@ plots.lines(
 # - **The worst tenth** of the sample's steps is off by 22 % on one node and by 26 % on several (21
 #   and 31 % with all rows). On one node, more than half of the steps with 8 tensor ranks are in it.
 #   They take longer than predicted even where launches take most of the time. On several nodes, the
-#   worst steps have micro-batches of 2 or 3 sequences, 16 tensor ranks, whose allreduces leave the
-#   node, or 64 sequences in a micro-batch.
+#   worst steps have micro-batches of 2 or 3 sequences, or 16 tensor ranks (whose allreduces leave
+#   the node), or micro-batches of 64 sequences.
 # - **The numbers are less certain than the predictions.** Fitted to ten other tenths of the
 #   one-node rows, the mean errors stay between 7.7 and 8.1 % on one node and between 7.9 and 9.5 %
 #   on several, but the share varies from 71 to 89 %, and the moves from 11 to 16. The numbers also

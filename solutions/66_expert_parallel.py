@@ -66,8 +66,8 @@ patience = 20  # seconds after which a check calls a program stuck
 # | choice | one token with one of its k experts; T tokens make k·T choices |
 # | **load** | number of choices that go to an expert, or to a rank |
 #
-# The softmax of a token's scores are its *probabilities*. The token goes to the k experts with the
-# largest probabilities, and the layer returns a weighted sum of what these experts compute. The
+# The softmax of a token's scores gives its *probabilities*. The token goes to the k experts with
+# the largest probabilities, and the layer returns a weighted sum of what these experts compute. The
 # **weights** are their probabilities, divided by their sum so that they add up to 1. With the
 # probabilities 0.5, 0.1, 0.3 and 0.1 and k = 2, the token goes to experts 0 and 2 with the weights
 # 0.625 and 0.375. Gradients reach the router through the weights, but not through the choice.
@@ -196,7 +196,7 @@ check("66.2", capacity_of, kept)
 # so n rows are n · width numbers. What is received is in `box`, in the order of the ranks.
 #
 # An exchange only moves rows, so its backward pass moves the gradients of the rows back to where
-# the rows came from. That is the same exchange with the counts in exchanged roles.
+# the rows came from. That is the same exchange with the two lists of counts swapped.
 #
 # ### Exercise 66.3 · Exchange and its gradient
 # Fill `arrived` with one call, and write `backward`. `sent[r]` is the number of rows for rank r,
@@ -564,12 +564,12 @@ predict.compare("66.4", **ratios, times_as_long=longer)
 # row on average.
 #
 # A **hierarchical all-to-all** goes in two hops. We show one order: first between nodes, then
-# inside. It uses the communicators `inside` and `across` of
-# lab 26. First, rank i of each node sends to rank i of node b, in one message, everything that goes
-# to *any* rank of node b. Then each rank passes on what has arrived to the ranks of its own node. A
-# rank thus sends m − 1 large messages through its NIC in place of (m − 1)·g small ones, and in
-# return most bytes also travel inside a node. [Tutel](@hwang2022) and
-# [DeepSpeed-MoE](@rajbhandari2022) use hierarchical all-to-alls.
+# inside. It uses the communicators `inside` and `across` of lab 26. First, rank i of each node
+# sends to rank i of node b, in one message, everything that goes to *any* rank of node b. Then each
+# rank passes on what has arrived to the ranks of its own node. A rank thus sends m − 1 large
+# messages through its NIC in place of (m − 1)·g small ones, and in exchange most bytes also travel
+# inside a node. [Tutel](@hwang2022) and [DeepSpeed-MoE](@rajbhandari2022) use hierarchical
+# all-to-alls.
 #
 # In the next cell, `blocks` has the shape (nodes, ranks of a node, values), and `blocks[b, j]` goes
 # to rank j of node b. `Alltoall` sends along the first axis, so the axes are swapped in between.
@@ -642,7 +642,8 @@ print(pandas.DataFrame(dispatched).mul(1e6).map("{:.0f}".format).to_string())
 # be sent eagerly, lab 22.) For many tokens bytes count, and the two come closer, because both bring
 # the same bytes through the NICs. Only sending each row once per node saves bytes on the slow link.
 # The single node is far faster at every size, although each of its ranks receives as many rows. So
-# the network decides, and what pays off saves messages or bytes on it.
+# the network between the nodes is the bottleneck, and a method pays off if it saves messages or
+# bytes there.
 #
 # The plot is simulated, and the sources of the machine's numbers are in `machine.sources`.
 #
@@ -652,7 +653,7 @@ print(pandas.DataFrame(dispatched).mul(1e6).map("{:.0f}".format).to_string())
 # - Dispatch and combine are all-to-alls with lengths that are known only at run time. The backward
 #   pass is the same exchange with the counts exchanged.
 # - Expert parallelism sends k/p of what tensor parallelism sends, but it waits for the rank with
-#   most rows.
+#   the most rows.
 # - Between nodes, an all-to-all in two hops saves messages, and sending a row once per node saves
 #   bytes.
 #
@@ -734,7 +735,7 @@ predict("66.5", tensor_of_64=..., ranks=...)
 # tokens) on each GPU of a stage: the allreduce of the experts' gradients, shared by the 120
 # micro-batches of a step, and memory. `lab66.bytes_of_experts` counts what the report says: two
 # copies of the weights in BF16 (for its pipeline schedule, DualPipe), gradients in FP32, 8 bytes
-# for the optimizer, sharded over the replicas, and the activations of 17 micro-batches. Everything
+# for the optimizer (sharded over the replicas), and the activations of 17 micro-batches. Everything
 # outside of the experts, such as attention, comes on top and is not counted.
 
 # %%

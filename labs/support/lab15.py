@@ -221,7 +221,6 @@ def _tar(samples: list[tuple[bytes, int]], kinds: tuple[str, ...], lacking: set[
 def two_ends_of_a_queue(work, take, prefetch):
     """Items, end, errors and a stop in the queue, one after the other; then a thread that reads
     ahead."""
-    stop = threading.Event()
     ready = _Patient()
     seen = []
 
@@ -230,18 +229,20 @@ def two_ends_of_a_queue(work, take, prefetch):
             seen.append(len(ready.queue))
             yield item
 
-    work(watched([1, None, "end"]), ready, stop)
+    work(watched([1, None, "end"]), ready, threading.Event())
     pairs = [("item", 1), ("item", None), ("item", "end"), ("end", None)]
     expect.equal(list(ready.queue), pairs, 'work on the items 1, None, "end": what is in the queue')
     expect.equal(seen, [0, 1, 2], "In the queue when each was read. Put each as soon as it is read")
     expect.equal(list(take(ready)), [1, None, "end"], "take of these pairs")
     odd = [None, 0, False, ..., (), "error", StopIteration]
-    work(iter(odd), ready, stop)
+    work(iter(odd), ready, threading.Event())
     expect.equal(list(take(ready)), odd, "items such as None or 'error', through work and take")
-    _errors_pass(work, take)
-    _nothing_behind_a_stop(work)
+    for good in (0, 3):
+        with check.case(f"the reader fails after {good} items"):
+            _the_error_passes(work, take, good)
+    for before in (0, 2):
+        _nothing_behind_a_stop(work, before)
     _waits_for_minutes(work, take)
-    _waits_for_the_thread(take)
     _through_a_thread(prefetch)
 
 
@@ -249,57 +250,50 @@ class _NoImage(Exception):
     """An error that no answer knows by name."""
 
 
-def _errors_pass(work, take):
-    for good in (0, 3):
-        with check.case(f"the reader fails after {good} items"):
-            trouble = _NoImage("this is no JPEG")
-            ready = _Patient()
-            try:
-                work(_failing(good, trouble), ready, threading.Event())
-            except _NoImage:
-                sentence = (
-                    "the thread dies of the error, and the loop waits forever. Put any error, as"
-                    " Exception"
-                )
-                raise CheckFailed(f"{sentence}.") from None
-            pairs = [("item", number) for number in range(good)] + [("error", trouble)]
-            because = 'The error is put instead of ("end", None)'
-            expect.equal(list(ready.queue), pairs, "what is in the queue", because=because)
-            outcome = "the items came without it"
-            try:
-                list(take(ready))
-            except _NoImage:
-                continue
-            except CheckFailed:
-                raise
-            except Exception as error:
-                outcome = f"{type(error).__name__} came instead"
-            raise CheckFailed(
-                f"the reader's own error must come out of take, but {outcome}. Use `raise value`."
-            )
+def _the_error_passes(work, take, good):
+    trouble = _NoImage("this is no JPEG")
+
+    def failing():
+        yield from range(good)
+        raise trouble
+
+    ready = _Patient()
+    try:
+        work(failing(), ready, threading.Event())
+    except _NoImage:
+        raise CheckFailed(
+            "the thread dies of the error, and the loop waits forever. Put any error, as Exception."
+        ) from None
+    pairs = [("item", number) for number in range(good)] + [("error", trouble)]
+    because = 'The error is put instead of ("end", None)'
+    expect.equal(list(ready.queue), pairs, "what is in the queue", because=because)
+    outcome = "the items came without it"
+    try:
+        list(take(ready))
+    except _NoImage:
+        return
+    except CheckFailed:
+        raise
+    except Exception as error:
+        outcome = f"{type(error).__name__} came instead"
+    raise CheckFailed(
+        f"the reader's own error must come out of take, but {outcome}. Use `raise value`."
+    )
 
 
-def _failing(good, trouble):
-    yield from range(good)
-    raise trouble
+def _nothing_behind_a_stop(work, before):
+    ready, stop = _Patient(), threading.Event()
 
+    def items():
+        for number in range(10):
+            if number == before:
+                stop.set()
+            yield number
 
-def _nothing_behind_a_stop(work):
-    for before in (0, 2):
-        ready, stop = _Patient(), threading.Event()
-
-        def items(stop=stop, before=before):
-            for number in range(10):
-                if number == before:
-                    stop.set()
-                yield number
-
-        if before == 0:
-            stop.set()
-        work(items(), ready, stop)
-        what = f"stop is set before item {before}: what is in the queue"
-        because = "Look at `stop` before each put"
-        expect.equal(list(ready.queue), [("item", n) for n in range(before)], what, because=because)
+    work(items(), ready, stop)
+    what = f"stop is set before item {before}: what is in the queue"
+    because = "Look at `stop` before each put"
+    expect.equal(list(ready.queue), [("item", n) for n in range(before)], what, because=because)
 
 
 class _Patient(queue.Queue):
@@ -332,35 +326,18 @@ class _Patient(queue.Queue):
             raise error
 
 
-ONE_ITEM = [("item", 1), ("end", None)]
-
-
 def _waits_for_minutes(work, take):
     because = "A step or a batch may take minutes: {} waits as long as that, without a timeout"
+    pairs = [("item", 1), ("end", None)]
     ready = _Patient(late="put")
     with contextlib.suppress(queue.Full):
         work(iter([1]), ready, threading.Event())
     full = "where the queue stays full for long"
-    expect.equal(list(ready.queue), ONE_ITEM, full, because=because.format("put"))
+    expect.equal(list(ready.queue), pairs, full, because=because.format("put"))
     got = []
     with contextlib.suppress(queue.Empty):
-        got = list(take(_Patient("get", ONE_ITEM)))
+        got = list(take(_Patient("get", pairs)))
     expect.equal(got, [1], "where the queue stays empty for long", because=because.format("get"))
-
-
-def _waits_for_the_thread(take):
-    ready = queue.Queue()
-
-    def late():
-        for pair in ONE_ITEM:
-            ready.put(pair)
-
-    threading.Timer(0.05, late).start()
-    because = (
-        "An empty queue is not the end: the thread is still reading. get waits for the next pair"
-    )
-    what = "take, called before anything is in the queue"
-    expect.equal(list(take(ready)), [1], what, because=because)
 
 
 def _through_a_thread(prefetch):
@@ -369,6 +346,7 @@ def _through_a_thread(prefetch):
     reads, got, ahead = [], [], []
 
     def items():
+        time.sleep(0.05)  # the queue is empty meanwhile
         for item in range(40):
             reads.append(item)
             yield item
@@ -379,14 +357,17 @@ def _through_a_thread(prefetch):
             time.sleep(0.002)
             ahead.append(len(reads) - len(got))
         with contextlib.closing(prefetch(itertools.count(), 2)) as early:
-            got.append(next(early))
+            got.append(next(early, None))
 
     thread = threading.Thread(target=read, daemon=True)
     thread.start()
     thread.join(PATIENCE)
     expect(not thread.is_alive(), "it waits forever. Who empties the queue, and who fills it?")
     what = "items 0 to 39 through prefetch, then item 0 of a loop that ends early"
-    expect.equal(got, [*range(40), 0], what)
+    because = (
+        "An empty queue is not the end: the thread is still reading. get waits for the next pair"
+    )
+    expect.equal(got, [*range(40), 0], what, because=because)
     expect.between(max(ahead), 1, 3, "prefetch with depth 2: items that were read ahead")
 
 

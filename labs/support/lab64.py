@@ -416,7 +416,11 @@ def _by_pieces(comm, net: Separate, pieces: Pieces, entering, gradient) -> tuple
     leaving = middle + mlp(traffic, middle, parts["up"], parts["down"], f, g)
     forward = len(traffic.arrays)
     leaving.backward(gradient)
-    pairs = {name: [(own, own.grad) for own in part] for name, part in parts.items()}
+    pairs = {
+        f"{name}.{kind}": (own, own.grad)
+        for name, part in parts.items()
+        for kind, own in zip(("weight", "bias"), part, strict=True)
+    }
     return _on_host(leaving, entering, pairs), (forward, len(traffic.arrays) - forward)
 
 
@@ -434,25 +438,19 @@ def _by_dtensor(comm, net: Separate, plan: Mapping, entering, gradient) -> tuple
         forward = counter.get_total_counts()
         leaving.backward(gradient)
         total = counter.get_total_counts()
-    pairs = {
-        name: [(own.to_local(), own.grad.to_local()) for own in (layer.weight, layer.bias)]
-        for name, layer in net.named_children()
-    }
-    thirds = [pairs.pop(name) for name in ("q", "k", "v")]
-    pairs["qkv"] = [
-        [torch.cat(three) for three in zip(*of_kind, strict=True)]
-        for of_kind in zip(*thirds, strict=True)
-    ]
+    pairs = {name: (own.to_local(), own.grad.to_local()) for name, own in net.named_parameters()}
+    for kind in ("weight", "bias"):
+        thirds = [pairs.pop(f"{name}.{kind}") for name in ("q", "k", "v")]
+        pairs[f"qkv.{kind}"] = tuple(map(torch.cat, zip(*thirds, strict=True)))
     return _on_host(leaving, entering, pairs), (forward, total - forward)
 
 
-def _on_host(leaving, entering, pairs: Mapping[str, Sequence]) -> dict[str, np.ndarray]:
-    """All values as arrays. pairs: of each name the weight, then the bias, with its gradient."""
+def _on_host(leaving, entering, pairs: Mapping[str, tuple]) -> dict[str, np.ndarray]:
+    """All values as arrays. pairs: of each name this rank's part, and its gradient."""
     values = {"what leaves": leaving, "the gradient of what entered": entering.grad}
-    for name, of_name in pairs.items():
-        for kind, (own, gradient) in zip(("weight", "bias"), of_name, strict=True):
-            values[f"this rank's {kind} of {name}"] = own
-            values[f"the gradient of its {kind} of {name}"] = gradient
+    for name, (own, gradient) in pairs.items():
+        values[f"this rank's part of {name}"] = own
+        values[f"the gradient of its part of {name}"] = gradient
     return {what: (value.detach() + 0).cpu().numpy() for what, value in values.items()}
 
 

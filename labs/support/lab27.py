@@ -77,14 +77,11 @@ def staged_through_the_host(staged, here, ranks):
         _received([into for into, _, _ in tried.results])
         _no_waste(tried, nbytes)
         for rank, (_, outbox, _) in enumerate(tried.results):
-            kept = np.array_equal(outbox, sent_by(rank, nbytes))
-            forbidden = (
-                "MPI forbids to receive into the memory that the same call sends. Use `inbox`."
+            expect(
+                np.array_equal(outbox, sent_by(rank, nbytes)),
+                f"The answer is right. But `outbox` on rank {rank} was overwritten. MPI forbids to"
+                " receive into the memory that the same call sends. Use `inbox`.",
             )
-            sentence = (
-                f"The answer is right. But `outbox` on rank {rank} was overwritten. {forbidden}"
-            )
-            expect(kept, sentence)
     _received(launch.run(exchange, staged, 100_003, None, **here, ranks=ranks, timeout=20))
 
 
@@ -227,10 +224,12 @@ def sent_by(rank: int, nbytes: int) -> np.ndarray:
     return np.random.default_rng(rank).integers(1, 200, nbytes, np.uint8)
 
 
-def boxes(device, nbytes: int, chunk: int | None) -> list:
-    """[outbox, inbox], pinned: each of the whole length, or of two rows of one chunk."""
+def _memory(device, rank: int, nbytes: int, chunk: int | None) -> tuple:
+    """out, into, outbox, inbox of a rank. The boxes are pinned: each of the whole length, or of two
+    rows of one chunk."""
     shape = (2, min(chunk, nbytes)) if chunk else (nbytes,)
-    return [device.pinned(*shape), device.pinned(*shape)]
+    out = device.array(sent_by(rank, nbytes))
+    return out, device.empty(nbytes), device.pinned(*shape), device.pinned(*shape)
 
 
 def _exchange_on(
@@ -238,9 +237,7 @@ def _exchange_on(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Run `way` round the ring of all ranks of comm, on this device: what `into` and outbox hold
     then."""
-    out = device.array(sent_by(comm.rank, nbytes))
-    into = device.empty(nbytes)
-    outbox, inbox = boxes(device, nbytes, chunk)
+    out, into, outbox, inbox = _memory(device, comm.rank, nbytes, chunk)
     dest = (comm.rank - 1) % comm.size  # not the habit, rank + 1
     source = (comm.rank + 1) % comm.size
     way(comm, device, out, into, outbox, inbox, dest, source)
@@ -296,21 +293,19 @@ def race(
     def rows(two):
         table: dict[str, dict] = {name: {} for name in ways}
         for nbytes in sizes:
-            calls = {name: _call(two, device, nbytes, *way) for name, way in ways.items()}
+            peer = 1 - two.rank
+            calls = {
+                name: partial(
+                    way, two, device, *_memory(device, two.rank, nbytes, chunk), peer, peer
+                )
+                for name, (way, chunk) in ways.items()
+            }
             measured = timing.in_turns(calls, comm=two, repeat=11, seconds=seconds)
             for name, took in measured.items():
                 table[name][nbytes] = took
         return table
 
     return benchmarks.on_pairs(comm, rows), device.name
-
-
-def _call(two, device, nbytes: int, way: Callable, chunk: int | None) -> Callable:
-    """A call of `way` between two ranks, which exchange."""
-    out = device.array(sent_by(two.rank, nbytes))
-    into = device.empty(nbytes)
-    peer = 1 - two.rank
-    return partial(way, two, device, out, into, *boxes(device, nbytes, chunk), peer, peer)
 
 
 def _to_host(comm, device, out, into, outbox, inbox, dest, source):
@@ -361,14 +356,11 @@ class Memory:
     def __len__(self) -> int:
         return len(self._values)
 
-    def __array__(self, *_, **__):
+    def _closed(self, *_, **__):
         raise LabError(CLOSED)
 
-    def __dlpack__(self, **_):
-        raise LabError(CLOSED)
-
-    def __dlpack_device__(self):  # what mpi4py asks first of memory that is not the host's
-        raise LabError(CLOSED)
+    # The last is what mpi4py asks first of memory that is not the host's.
+    __array__ = __dlpack__ = __dlpack_device__ = _closed
 
 
 class StandIn:
@@ -426,21 +418,20 @@ class StandIn:
         begin = max(self._clock(), self._free[engine])
         end = self._free[engine] = begin + self.latency + len(source) / self.rate
         self.log.append((engine, len(source), begin, end))
-        job = (into, source, end)
-        self._queue[engine].append(job)
-        return Copy(lambda: self._wait(engine, job))
-
-    def _wait(self, engine: str, job: tuple) -> None:
         queue = self._queue[engine]
-        while any(
-            queued is job for queued in queue
-        ):  # an engine keeps the order: copies before it come first
-            into, source, _ = queue.pop(0)
-            into[...] = source
-        _, _, end = job
-        left = end - self._clock()
-        if left > 0:
-            self._pause(left)
+        job = (into, source)
+        queue.append(job)
+
+        def wait() -> None:
+            # An engine keeps the order: copies before it come first.
+            while any(queued is job for queued in queue):
+                target, values = queue.pop(0)
+                target[...] = values
+            left = end - self._clock()
+            if left > 0:
+                self._pause(left)
+
+        return Copy(wait)
 
 
 def _sleep(seconds: float) -> None:

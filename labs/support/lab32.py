@@ -20,7 +20,7 @@ import numpy as np
 import torch
 import virtual
 from labkit import check, data, expect, launch, mpi, nets, plots
-from labkit.counting import on_every_size
+from labkit.counting import PassOn, on_every_size
 from labkit.errors import LabError, counted
 from torch.nn import functional
 
@@ -161,26 +161,24 @@ def expect_sums(seen: Steps, name: str, buckets: list[list[int]], late: bool = F
         f"{came} It should be called for {plan}, from the last tensor to the first.",
     )
     if len(buckets) > 1:
-        begins = (
-            f"No overlap: backward ends {1e3 * seen.backward_ends[0]:.1f} ms after the start,"
-            " and the"
+        first, end = sums[0].begin, seen.backward_ends[0]
+        expect(
+            first < end - 1e-9,
+            f"No overlap: backward ends {1e3 * end:.1f} ms after the start, and the first {name} is"
+            f" called at {1e3 * first:.1f} ms. Call it in `ready`.",
         )
-        first = (
-            f"{begins} first {name} is called at {1e3 * sums[0].begin:.1f} ms. Call it in `ready`."
-        )
-        expect(sums[0].begin < seen.backward_ends[0] - 1e-9, first)
     for place, call in enumerate(sums):
         step, number = divmod(place, len(buckets))
         bucket = buckets[number]
         there = max(seen.ready[step][i] for i in bucket)
-        if late and number == len(buckets) - 1:
-            there = seen.backward_ends[step]
+        last = late and number == len(buckets) - 1
+        latest = seen.backward_ends[step] if last else there
         called = f"ms after the start, their {name} was called at {1e3 * call.begin:.1f} ms"
-        times = f"{1e3 * there:.1f} {called}"
-        expect(call.begin < there + 1e-9, f"No overlap: gradients {bucket} came {times}.")
-        there = max(seen.ready[step][i] for i in bucket)
-        times = f"{1e3 * there:.1f} {called}"
-        expect(call.begin > there - 1e-9, f"Too early: gradients {bucket} came {times}.")
+        for in_time, word, moment in (
+            (call.begin < latest + 1e-9, "No overlap", latest),
+            (call.begin > there - 1e-9, "Too early", there),
+        ):
+            expect(in_time, f"{word}: gradients {bucket} came {1e3 * moment:.1f} {called}.")
 
 
 def one_step(way: Callable, steps: int = 1, machine=None) -> Steps:
@@ -229,7 +227,7 @@ class Call(NamedTuple):
     begin: float
 
 
-class CollectiveLog:
+class CollectiveLog(PassOn):
     """A virtual communicator that passes everything on and keeps the collectives in `calls`.
 
     scale: how many times its own bytes an array counts in messages and additions, and where an
@@ -239,26 +237,20 @@ class CollectiveLog:
     COLLECTIVES = ("Allreduce", "Reduce", "Bcast", "Barrier", "Iallreduce", "Ireduce", "Ibcast")
 
     def __init__(self, comm, scale: float = 1.0):
-        self.comm = comm
+        super().__init__(comm)
         self.scale = scale
         self.calls: list[Call] = []
 
     def __getattr__(self, name: str):
-        if name.startswith("__"):
-            raise AttributeError(name)
-        method = getattr(self.comm, name)
+        method = super().__getattr__(name)
         if name not in self.COLLECTIVES:
             return method
 
         def collective(*args, **options):
-            arrays = [
-                array for array in map(_array, [*args, *options.values()]) if array is not None
-            ]
-            self.calls.append(Call(name, arrays[0].size if arrays else 0, self.comm.Wtime()))
-            args = [self._larger(argument) for argument in args]
-            return method(
-                *args, **{key: self._larger(argument) for key, argument in options.items()}
-            )
+            values = next(filter(None, map(_values, [*args, *options.values()])), 0)
+            self.calls.append(Call(name, values, self.comm.Wtime()))
+            options = {key: self._larger(argument) for key, argument in options.items()}
+            return method(*map(self._larger, args), **options)
 
         return collective
 
@@ -271,10 +263,10 @@ class CollectiveLog:
         return larger
 
 
-def _array(argument):
-    """The array of `array` or `[array, MPI.FLOAT]`; None of MPI.IN_PLACE and its like."""
+def _values(argument) -> int:
+    """How many an `array` or `[array, MPI.FLOAT]` has; MPI.IN_PLACE and its like have 0."""
     first = argument[0] if isinstance(argument, list | tuple) and argument else argument
-    return first if isinstance(first, np.ndarray) else None
+    return first.size if isinstance(first, np.ndarray) else 0
 
 
 # ----------------------------------------------------------------------- a toy net on virtual ranks
@@ -302,21 +294,12 @@ class Net:
                 "net.cut: no tensors. Was the list cleared after the call? Keep a copy of it."
             )
         ends = np.cumsum([len(self.gradients[i]) for i in numbers])
-        if len(vector) != ends[-1]:
-            raise LabError(
-                f"net.cut: tensors {list(numbers)} have {ends[-1]} values, not {len(vector)}."
-            )
         return list(zip(numbers, np.split(vector, ends[:-1]), strict=True))
 
     def update(self, i: int, mean) -> None:
         """One SGD step of tensor i with the mean gradient: parameters[i] -= rate * mean."""
         self.updates += 1
-        mean = np.asarray(mean)
-        if mean.shape != self.parameters[i].shape:
-            size = self.parameters[i].size
-            has = f"tensor {i} has {size} values, and its mean gradient has shape {mean.shape}"
-            raise LabError(f"net.update({i}, …): {has}.")
-        self.parameters[i] -= np.float32(self.rate) * mean
+        self.parameters[i] -= np.float32(self.rate) * np.asarray(mean)
 
 
 class Steps(NamedTuple):
@@ -337,13 +320,10 @@ class Steps(NamedTuple):
 def functions_of(way, comm, net: Net) -> tuple:
     """(ready, finish, a list of before: empty if there is none) that way(comm, net) returns."""
     returned = way(comm, net)
-    if (
-        not isinstance(returned, tuple | list)
-        or len(returned) not in (2, 3)
-        or not all(map(callable, returned))
-    ):
-        name = getattr(way, "__name__", getattr(getattr(way, "func", None), "__name__", "The way"))
-        got = "nothing" if returned is None else f"{type(returned).__name__}"
+    pair = isinstance(returned, tuple | list) and len(returned) in (2, 3)
+    if not pair or not all(map(callable, returned)):
+        name = getattr(way, "func", way).__name__
+        got = "nothing" if returned is None else type(returned).__name__
         raise LabError(
             f"{name}(comm, net) returns {got}; it should end with `return ready, finish`."
         )
@@ -408,65 +388,39 @@ def trained_alone(
 # ---------------------------------------------------------------------------- PyTorch on real ranks
 
 
-def torch_step(comm, way, module, watch, rate: float):
-    """A PyTorch net in host memory, trained in `way`. Returns step(inputs, labels) -> loss, and
-    settle().
+def train_digits(comm, way, watch, steps: int, batch: int) -> list[np.ndarray]:
+    """Steps of lab 30's training in this way, on lab 30's net in host memory. Returns this rank's
+    parameters at the end.
 
-    watch(module, ready): makes PyTorch call ready(i) when parameter i has its gradient. settle:
-    waits until the net's parameters are there to be read. The arrays of `net` are the module's own
-    memory.
+    watch(module, ready): makes PyTorch call ready(i) when parameter i has its gradient. batch:
+    images of all ranks together. The arrays of `net` are the module's own memory.
     """
+    module = nets.torch_digits(nets.start_weights(seed=0))
     weights = list(module.parameters())
     for weight in weights:
         weight.grad = torch.zeros_like(weight)
-    parameters, gradients = (
-        [tensor.numpy().reshape(-1) for tensor in tensors]
-        for tensors in (
-            [weight.detach() for weight in weights],
-            [weight.grad for weight in weights],
-        )
-    )
-    net = Net(parameters, gradients, rate)
-    ready, finish, before = functions_of(way, comm, net)
+    parameters = [weight.detach().numpy().reshape(-1) for weight in weights]
+    gradients = [weight.grad.numpy().reshape(-1) for weight in weights]
+    ready, finish, before = functions_of(way, comm, Net(parameters, gradients, rate=0.2))
     number = {id(weight): i for i, weight in enumerate(weights)}
 
-    def wait_for(part) -> None:
+    def wait_for(part, inputs=None) -> None:
         for weight in part.parameters(recurse=False):
             for wait in before:
                 wait(number[id(weight)])
 
     watch(module, ready)
     for part in module.modules():
-        part.register_forward_pre_hook(lambda part, inputs: wait_for(part))
-
-    def step(inputs, labels) -> float:
-        module.zero_grad(set_to_none=False)  # zeros in place: the gradients' memory stays
-        loss = functional.cross_entropy(module(inputs), labels)
-        loss.backward()
-        finish()
-        return loss.item()
-
-    def settle() -> None:
-        for part in module.modules():
-            wait_for(part)
-
-    return step, settle
-
-
-def train_digits(comm, way, watch, steps: int, batch: int) -> list[np.ndarray]:
-    """Steps of lab 30's training in this way, on lab 30's net. Returns this rank's parameters at
-    the end.
-
-    batch: images of all ranks together.
-    """
-    module = nets.torch_digits(nets.start_weights(seed=0))
-    training = [torch.tensor(part) for part in data.digits()[:2]]
-    step, settle = torch_step(comm, way, module, watch, rate=0.2)
-    for rows in data.batches(len(training[0]), batch, epoch=0)[:steps]:
+        part.register_forward_pre_hook(wait_for)
+    images, labels = (torch.tensor(part) for part in data.digits()[:2])
+    for rows in data.batches(len(images), batch, epoch=0)[:steps]:
         own = rows[comm.rank :: comm.size]
-        step(*(part[own] for part in training))
-    settle()
-    return [weight.detach().numpy().copy() for weight in module.parameters()]
+        module.zero_grad(set_to_none=False)  # zeros in place: the gradients' memory stays
+        functional.cross_entropy(module(images[own]), labels[own]).backward()
+        finish()
+    for part in module.modules():
+        wait_for(part)
+    return [weight.detach().numpy().copy() for weight in weights]
 
 
 def train_digits_alone(steps: int, batch: int) -> list[np.ndarray]:
@@ -592,15 +546,12 @@ def one_after_other(way):
     return queued
 
 
-class Queue:
+class Queue(PassOn):
     """A communicator whose Iallreduces are made one after the other; the rest it passes on."""
 
     def __init__(self, comm):
-        self.comm = comm
+        super().__init__(comm)
         self.line: list[Queued] = []  # of them the first is under way
-
-    def __getattr__(self, name: str):
-        return getattr(self.comm, name)
 
     def Iallreduce(self, *arguments, **options) -> Queued:
         queued = Queued(self, partial(self.comm.Iallreduce, *arguments, **options))

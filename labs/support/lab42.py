@@ -50,12 +50,11 @@ def lines_that_start_jobs(variables, command):
     for launcher, job in JOBS:
         needed = variables("mvapich2-gdr" if job.gpus else "mvapich2")
         given, own = dict(needed), list(program)
-        line = command(launcher, job, given, own)
-        where = f"{launcher}, {job}: the argument"
-        expect.unchanged(program, own, f"{where} `program`")
-        expect.unchanged(needed, given, f"{where} `variables`")
-        wrong = shortcoming(line, launcher, job, needed, program)
-        expect(not wrong, f"{launcher}, {job}: {wrong}")
+        with check.case(f"{launcher}, {job}"):
+            line = command(launcher, job, given, own)
+            expect.unchanged(program, own, "the argument `program`")
+            expect.unchanged(needed, given, "the argument `variables`")
+            expect_line(line, launcher, job, needed, program)
 
 
 @check.exercise("42.3")
@@ -272,63 +271,56 @@ def words_needed(launcher: str, job: Job) -> dict[str, str]:
     return words
 
 
-def shortcoming(
+def expect_line(
     words: Sequence[str], launcher: str, job: Job, variables: Mapping[str, str], program: list[str]
-) -> str:
-    """What is wrong with a line for this job, in a sentence with its reason; "" if it will do."""
-    if isinstance(words, str) or not words or not all(isinstance(word, str) for word in words):
-        return 'The command must be a list of strings: ["mpirun_rsh", "-np", "4", …].'
+) -> None:
+    """Fail, with the reason, unless the line will do for this job."""
+    texts = isinstance(words, list | tuple) and all(isinstance(word, str) for word in words)
+    expect(texts, 'The command must be a list of strings: ["mpirun_rsh", "-np", "4", …].')
     words = list(words)
-    if launcher not in words:
-        return f"The command does not start {launcher}."
+    expect(launcher in words, f"The command does not start {launcher}.")
     found = [at for at in range(len(words)) if words[at : at + len(program)] == program]
-    if not found:
-        return f"The program should be {program}; the command is {words}."
+    expect(found, f"The program should be {program}; the command is {words}.")
     before, behind = words[: found[0]], words[found[0] + len(program) :]
-    if behind:
-        return f"{behind} stand behind the program, which takes them for arguments of its own."
-    joined = [word for word in before if " " in word]
-    if joined:
-        return f"{joined[0]!r} has to be two strings: an option, and its value."
+    expect(
+        not behind,
+        f"{behind} stand behind the program, which takes them for arguments of its own.",
+    )
+    for word in before:
+        expect(" " not in word, f"{word!r} has to be two strings: an option, and its value.")
     at = before.index(launcher)
     options = before[at + 1 :]
     pairs = [word for word in options if "=" in word and not word.startswith("-")]
     if launcher == "mpirun_rsh":
         start = "mpirun_rsh"
-        place = options[len(options) - len(pairs) :]  # directly before the program
-        strays = [word for word in pairs if word not in place]
-        if strays:
-            return (
-                f"{strays[0]} stands before an option: variables come directly before the program."
-            )
+        place = allowed = options[len(options) - len(pairs) :]  # directly before the program
+        because = "stands before an option: variables come directly before the program."
     else:
         start = "env"
         place = before[1:at]
-        if pairs:
-            return (
-                f"{pairs[0]} behind srun is taken for the program: env and variables come"
-                " before it."
-            )
-    if before[0] != start:
-        return f"The command must begin with {start}, not with {before[0]!r}."
+        allowed = []
+        because = "behind srun is taken for the program: env and variables come before it."
+    for pair in pairs:
+        expect(pair in allowed, f"{pair} {because}")
+    expect(before[0] == start, f"The command must begin with {start}, not with {before[0]!r}.")
     for name, value in variables.items():
-        if f"{name}={value}" not in place:
-            return f"{name}={value} is missing before the program, or has another value there."
-    others = [pair for pair in place if pair.partition("=")[0] not in variables]
-    strays = [pair for pair in others if pair.startswith(("MV2_", "MVP_"))]
-    if strays:
-        return f"{strays[0]} is not among the given `variables`."
+        pair = f"{name}={value}"
+        missing = f"{pair} is missing before the program, or has another value there."
+        expect(pair in place, missing)
+    for pair in place:
+        known = pair.partition("=")[0] in variables or not pair.startswith(("MV2_", "MVP_"))
+        expect(known, f"{pair} is not among the given `variables`.")
     line = f" {_spaced(before)} "
-    if "--gpus-per-task" in line:
-        return (
-            "--gpus-per-task hides the other GPUs of the node from a rank, and CUDA IPC between"
-            " them fails."
-        )
+    expect(
+        "--gpus-per-task" not in line,
+        "--gpus-per-task hides the other GPUs of the node from a rank, and CUDA IPC between them"
+        " fails.",
+    )
     for word, without in words_needed(launcher, job).items():
-        if f" {_spaced(word.split())} " not in line:
-            return f"{word} is missing. Without it, {without}."
+        missing = f"{word} is missing. Without it, {without}."
+        expect(f" {_spaced(word.split())} " in line, missing)
     asked = [word for word in options if "gpu" in word]
-    return f"This job has no GPUs, and asks for some: {asked}." if asked and not job.gpus else ""
+    expect(job.gpus or not asked, f"This job has no GPUs, and asks for some: {asked}.")
 
 
 def _spaced(words: Sequence[str]) -> str:

@@ -3,6 +3,7 @@ Horovod."""
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import socket
@@ -16,8 +17,8 @@ from typing import NamedTuple
 
 import cloudpickle
 import numpy as np
-from labkit import check, data, expect, launch, noise, ports, timing, world
-from labkit.errors import LabError, NotHere
+from labkit import check, data, expect, launch, nets, noise, ports, timing, world
+from labkit.errors import LabError, NotHere, counted
 
 # -- the checks
 
@@ -55,33 +56,31 @@ def tf_config_of_each_task(tf_config):
 def step_of_one_device(train_step):
     """Weights and loss as of one device with all images, on 2, 1 and 3 replicas."""
     for replicas in (2, 1, 3):
-        where = "on 1 replica" if replicas == 1 else f"on {replicas} replicas"
-        with check.case(where):
-            got = try_step(train_step, replicas)
-            moved = got.after - got.before
-            right = got.right_after - got.before
+        with check.case(f"on {counted(replicas, 'replica')}"):
+            batch = global_batches(12 * replicas, 1)[0]
+            weights, moved, loss = try_step(train_step, batch, replicas)
+            right = -STEP_RATE * nets.join(nets.gradient(weights, *batch))
             slips = {
                 "the weights have not moved": 0 * right,
                 "the replicas' gradients were added; divide each loss": replicas * right,
                 "this is divided twice": right / replicas,
             }
-            slips = {
-                words: value for words, value in slips.items() if replicas > 1 or not value.any()
-            }
             expect.close(
                 moved, right, "the step of the variables", rtol=1e-3, atol=1e-5, slips=slips
             )
             expect(
-                got.loss is not None,
-                "`train_step` returns None: return the mean loss over all images.",
+                loss is not None, "`train_step` returns None: return the mean loss over all images."
             )
+            losses = _cross_entropies(weights, *batch)
+            right = losses.mean()
             slips = {
-                "this is the sum of the replicas' means": replicas * got.right_loss,
-                "this is divided twice": got.right_loss / replicas,
-                "this is the first replica's share alone": got.first_loss / replicas,
+                "this is the sum of the replicas' means": replicas * right,
+                "this is divided twice": right / replicas,
+                "this is the first replica's share alone": (
+                    data.shard(losses, 0, replicas).mean() / replicas
+                ),
             }
-            slips = slips if replicas > 1 else {}
-            expect.close(got.loss, got.right_loss, "the loss", rtol=1e-4, slips=slips)
+            expect.close(np.asarray(loss), right, "the loss", rtol=1e-4, slips=slips)
 
 
 @check.exercise("61.3")
@@ -103,7 +102,6 @@ def bytes_of_servers_and_ring(servers_send, ring_sends):
                 [sum(dealt) / servers] * servers
             ),
         }
-        slips = {words: value for words, value in slips.items() if value != dealt}
         before = list(values)
         got = servers_send(values, servers, workers)
         expect.unchanged(before, values, f"{where}: `sizes`")
@@ -113,7 +111,6 @@ def bytes_of_servers_and_ring(servers_send, ring_sends):
             "these are numbers; each has 4 bytes": sent / 4,
             "this is half of the ring": sent / 2,
         }
-        slips = slips if workers > 1 else {}
         expect.close(ring_sends(values, workers), sent, f"{where}: a ring's worker", slips=slips)
 
 
@@ -136,25 +133,25 @@ def build(kind: str):
 
     keras.utils.set_random_seed(SEED)
     layers = keras.layers
+
+    def convolved(values, activation="relu"):
+        layer = layers.Conv2D(64, 3, padding="same", activation=activation, use_bias=False)
+        return layer(values)
+
     pictures = keras.Input((64,))
-    flow = layers.Reshape((8, 8, 1))(pictures)
+    flow = convolved(layers.Reshape((8, 8, 1))(pictures))
     if kind == "small VGG":
-        for _ in range(3):
-            flow = layers.Conv2D(64, 3, padding="same", activation="relu", use_bias=False)(flow)
+        flow = convolved(convolved(flow))
         flow = layers.Flatten()(layers.MaxPooling2D()(flow))
         for units in (512, 160):
             flow = layers.Dense(units, activation="relu", use_bias=False)(flow)
-    elif kind == "small ResNet":
-        flow = layers.Conv2D(64, 3, padding="same", activation="relu", use_bias=False)(flow)
+    else:
         for block in range(3):
-            inner = layers.Conv2D(64, 3, padding="same", activation="relu", use_bias=False)(flow)
-            inner = layers.Conv2D(64, 3, padding="same", use_bias=False)(inner)
+            inner = convolved(convolved(flow), activation=None)
             flow = layers.ReLU()(layers.Add()([flow, inner]))
             if block == 0:
                 flow = layers.MaxPooling2D()(flow)
         flow = layers.GlobalAveragePooling2D()(flow)
-    else:
-        raise ValueError(f"{kind!r} is none of {', '.join(NETS)}")
     return keras.Model(pictures, layers.Dense(10, use_bias=False)(flow))
 
 
@@ -176,35 +173,15 @@ def global_batches(images: int, steps: int) -> list[tuple[np.ndarray, np.ndarray
     """(pictures, labels) of each step's `images` digits of all workers together, the same
     everywhere."""
     digits = data.digits()
-    batches = []
-    epoch = 0
-    while len(batches) < steps:
-        for rows in data.batches(len(digits.train_x), images, epoch, seed=SEED):
-            batches.append((digits.train_x[rows], digits.train_y[rows].astype(np.int32)))
-        epoch += 1
-    return batches[:steps]
-
-
-def part_of(batch: tuple[np.ndarray, np.ndarray], worker: int, workers: int) -> tuple:
-    """This worker's equal part of a global batch."""
-    return tuple(data.shard(values, worker, workers) for values in batch)
+    count = len(digits.train_x)
+    every_epoch = (data.batches(count, images, epoch, seed=SEED) for epoch in itertools.count())
+    places = itertools.islice(itertools.chain.from_iterable(every_epoch), steps)
+    return [(digits.train_x[rows], digits.train_y[rows].astype(np.int32)) for rows in places]
 
 
 # -- one step in this process
 
 STEP_RATE = 0.5  # SGD's learning rate in one step
-
-
-class Step(NamedTuple):
-    """A small net's weights (64, 10) before and after a step, what the step returned, and what is
-    right."""
-
-    before: np.ndarray
-    after: np.ndarray
-    loss: float
-    right_after: np.ndarray
-    right_loss: float
-    first_loss: float  # of the first replica's images alone
 
 
 def devices(count: int) -> list[str]:
@@ -227,13 +204,10 @@ def devices(count: int) -> list[str]:
     return names
 
 
-def try_step(train_step: Callable, replicas: int) -> Step:
+def try_step(train_step: Callable, batch: tuple, replicas: int) -> tuple:
     """train_step(strategy, net, optimizer, pictures, labels) once, on so many devices, inside of
-    tf.function.
-
-    Every replica has other images. What is right comes from one device, all images, and no
-    strategy.
-    """
+    tf.function, each with a part of the batch: a small net's weights before, how far they moved
+    (one vector), and what was returned."""
     import keras
     import tensorflow as tf
 
@@ -242,70 +216,57 @@ def try_step(train_step: Callable, replicas: int) -> Step:
         [f"CPU:{place}" for place in range(replicas)],
         cross_device_ops=tf.distribute.ReductionToOneDevice(),
     )
-    batch = global_batches(12 * replicas, 1)[0]
     with strategy.scope():
         keras.utils.set_random_seed(1)
         net = keras.Sequential([keras.Input((64,)), keras.layers.Dense(10)])
         optimizer = optimizer_for(net, STEP_RATE)
-    before = np.vstack(net.get_weights())  # the bias is the last row
+    before = net.get_weights()
 
-    def of_replica(which: int):
-        def part(context):
-            own = part_of(batch, context.replica_id_in_sync_group, replicas)
-            return tf.constant(own[which])
+    def of_replicas(values):
+        return strategy.experimental_distribute_values_from_function(
+            lambda context: tf.constant(
+                data.shard(values, context.replica_id_in_sync_group, replicas)
+            )
+        )
 
-        return strategy.experimental_distribute_values_from_function(part)
+    returned = _graph(train_step, strategy, net, optimizer)(*map(of_replicas, batch))
+    return before, nets.join(net.get_weights()) - nets.join(before), returned
+
+
+def _cross_entropies(weights: list, pictures: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    """Of each image, with a net of one layer."""
+    logits = pictures @ weights[0] + weights[1]
+    return np.logaddexp.reduce(logits, axis=1) - logits[np.arange(len(labels)), labels]
+
+
+def _graph(train_step: Callable, strategy, net, optimizer) -> Callable:
+    import tensorflow as tf
 
     @tf.function(autograph=False)
     def step(pictures, labels):
         return train_step(strategy, net, optimizer, pictures, labels)
 
-    returned = step(of_replica(0), of_replica(1))
-    after = np.vstack(net.get_weights())
-    right_loss, slope = _loss_and_slope(before, *batch)
-    first_loss, _ = _loss_and_slope(before, *part_of(batch, 0, replicas))
-    loss = returned if returned is None else np.asarray(returned)
-    return Step(before, after, loss, before - STEP_RATE * slope, right_loss, first_loss)
-
-
-def _loss_and_slope(weights: np.ndarray, pictures: np.ndarray, labels: np.ndarray) -> tuple:
-    """Mean cross-entropy of a linear net and its gradient by the weights, in NumPy. The last row is
-    the bias."""
-    pictures = np.hstack([pictures, np.ones((len(pictures), 1))])
-    logits = pictures @ weights
-    shares = np.exp(logits - logits.max(1, keepdims=True))
-    shares /= shares.sum(1, keepdims=True)
-    rows = np.arange(len(labels))
-    loss = -np.log(shares[rows, labels]).mean()
-    shares[rows, labels] -= 1
-    return float(loss), pictures.T @ shares / len(labels)
+    return step
 
 
 def losses_alone(
-    train_step: Callable, net: str, images: int, steps: int, rate: float
+    train_step: Callable, kind: str, images: int, steps: int, rate: float
 ) -> list[float]:
     """Losses of the same training in this one process, with all `images` of a step at once."""
     import tensorflow as tf
 
-    model = build(net)
-    optimizer = optimizer_for(model, rate)
+    net = build(kind)
     strategy = tf.distribute.get_strategy()  # the one that is there without any: one replica
-
-    @tf.function(autograph=False)
-    def step(pictures, labels):
-        return train_step(strategy, model, optimizer, pictures, labels)
-
-    return [
-        float(step(tf.constant(pictures), tf.constant(labels)))
-        for pictures, labels in global_batches(images, steps)
-    ]
+    step = _graph(train_step, strategy, net, optimizer_for(net, rate))
+    return [float(step(*map(tf.constant, batch))) for batch in global_batches(images, steps)]
 
 
 # -- what each process of a cluster does
 
 RATE = 0.1  # SGD's learning rate
 PAUSE = 0.3  # seconds of silence before and behind steps whose bytes are counted
-LOOK = 0.1  # seconds between two looks at a server's counters
+LOOK = 0.1  # seconds between two looks at a server's counter
+EACH = 4  # steps of a worker that the chief waits for at a time
 
 
 class Order(NamedTuple):
@@ -313,88 +274,95 @@ class Order(NamedTuple):
 
     tf_config: str
     step: bytes
-    nets: tuple[str, ...]  # one after the other
+    kinds: tuple[str, ...]  # of nets, one after the other
     batch: int  # images of each worker
     repeat: int  # timed rounds
     workers: int
     proof: int  # steps that are compared with one process
 
 
-class Mirrored(NamedTuple):
-    """What a worker in step with the others reports; bytes of one step."""
+class Outcome(NamedTuple):
+    """Of one way with one net.
+
+    step: time in which every worker has done one step. sent: {process: bytes in that step}, as
+    counted. alone: the same step of a worker by itself; None with servers. servers: of each
+    variable, its server.
+    """
 
     step: timing.Measurement
-    alone: timing.Measurement  # the same step without other workers
-    sent: float
-    sizes: list[int]
+    sent: dict[str, float]
     losses: list[float]
+    alone: timing.Measurement | None = None
+    servers: list[int] | None = None
 
 
-class Chief(NamedTuple):
-    """What the chief of ParameterServerStrategy reports."""
+class Span(NamedTuple):
+    """The chief's outcome without bytes, and the time in which the servers' bytes are of `rounds`
+    steps of every worker."""
 
-    step: timing.Measurement  # time in which every worker does one step, on the average
-    steps: int  # of one worker each, between `begin` and `end`
+    outcome: Outcome
     begin: float  # time.time()
     end: float
-    sizes: list[int]
-    devices: list[str]
-    losses: list[float]
+    rounds: int
 
 
-Log = list[tuple[float, int, int]]  # time.time(), bytes sent, bytes received
+Log = list[tuple[float, int]]  # time.time(), bytes sent
 
 
-def mirrored_worker(order: Order, ended) -> dict[str, Mirrored]:
+def mirrored_worker(order: Order, ended) -> dict[str, Outcome]:
     """A worker of MultiWorkerMirroredStrategy."""
     import tensorflow as tf
 
     ring = tf.distribute.experimental.CommunicationImplementation.RING
     options = tf.distribute.experimental.CommunicationOptions(implementation=ring)
     strategy = tf.distribute.MultiWorkerMirroredStrategy(communication_options=options)
-    return {net: _in_step(strategy, order, net) for net in order.nets}
+    return {kind: _in_step(strategy, order, kind) for kind in order.kinds}
 
 
-def _in_step(strategy, order: Order, kind: str) -> Mirrored:
+def _in_step(strategy, order: Order, kind: str) -> Outcome:
     """Some steps of a net for proof, then timed, then counted."""
     import tensorflow as tf
 
     worker = json.loads(order.tf_config)["task"]["index"]
     batches = global_batches(order.batch * order.workers, max(1, order.proof))
-    parts = [part_of(batch, worker, order.workers) for batch in batches]
+    parts = [
+        [tf.constant(data.shard(values, worker, order.workers)) for values in batch]
+        for batch in batches
+    ]
     with strategy.scope():
         net = build(kind)
         optimizer = optimizer_for(net, RATE)
     step = _graph(cloudpickle.loads(order.step), strategy, net, optimizer)
-    losses = [float(step(*part)) for part in map(_tensors, parts)]
-    pictures, labels = _tensors(parts[0])
+    losses = [float(step(*part)) for part in parts]
     twin = build(kind)
     by_itself = _graph(
         cloudpickle.loads(order.step), tf.distribute.get_strategy(), twin, optimizer_for(twin, RATE)
     )
-    turns = timing.in_turns(
-        {
-            "step": lambda: step(pictures, labels).numpy(),
-            "alone": lambda: by_itself(pictures, labels).numpy(),
-        },
-        repeat=order.repeat,
-        warmup=2,
+    return measured(
+        worker,
+        lambda: step(*parts[0]).numpy(),
+        lambda: by_itself(*parts[0]).numpy(),
+        order.repeat,
+        losses,
     )
-    sent = sent_in_a_step(lambda: step(pictures, labels).numpy(), order.repeat)
-    return Mirrored(turns["step"], turns["alone"], sent, sizes_of(net), losses)
 
 
-def sent_in_a_step(step: Callable, repeat: int) -> float:
-    """Bytes that this process sends in a step(), by `repeat` of them between two silences."""
+def measured(
+    worker: int, step: Callable, alone: Callable, repeat: int, losses: list[float]
+) -> Outcome:
+    """Of this worker: both timed in turns, then the bytes that it sends in a step(), by `repeat` of
+    them between two silences."""
+    turns = timing.in_turns({"step": step, "alone": alone}, repeat=repeat, warmup=2)
     time.sleep(PAUSE)
-    before = tcp_bytes()[0]
+    before = bytes_sent()
     for _ in range(repeat):
         step()
     time.sleep(PAUSE)
-    return (tcp_bytes()[0] - before) / repeat
+    sent = (bytes_sent() - before) / repeat
+    return Outcome(turns["step"], {f"worker {worker}": sent}, losses, turns["alone"])
 
 
-def chief(order: Order, ended) -> dict[str, Chief]:
+def chief(order: Order, ended) -> Span:
     """The chief of ParameterServerStrategy: hands steps to the workers, and times and counts them.
 
     Of one net: the strategy would go on with the next one's variables at the server behind the
@@ -404,7 +372,7 @@ def chief(order: Order, ended) -> dict[str, Chief]:
 
     resolver = tf.distribute.cluster_resolver.TFConfigClusterResolver()
     strategy = tf.distribute.ParameterServerStrategy(resolver)
-    (kind,) = order.nets
+    (kind,) = order.kinds
     with strategy.scope():
         net = build(kind)
         optimizer = optimizer_for(net, RATE)
@@ -424,8 +392,9 @@ def chief(order: Order, ended) -> dict[str, Chief]:
     losses = []
 
     def round_of_steps() -> None:
-        """As many steps as there are workers. Nobody says which worker does which."""
-        results = [coordinator.schedule(step, args=(batches,)) for _ in range(4 * order.workers)]
+        """Some steps for each worker. Nobody says which worker does which."""
+        count = EACH * order.workers
+        results = [coordinator.schedule(step, args=(batches,)) for _ in range(count)]
         coordinator.join()
         losses.append(float(results[-1].fetch()))
 
@@ -436,10 +405,12 @@ def chief(order: Order, ended) -> dict[str, Chief]:
         round_of_steps()
     time.sleep(PAUSE)
     end = time.time()
-    devices = [weights.value.device for weights in net.trainable_variables]
-    each = timing.Measurement(took.samples / 4)
-    steps = 4 * order.workers * order.repeat
-    return {kind: Chief(each, steps, begin, end, sizes_of(net), devices, losses)}
+    places = [
+        int(weights.value.device.partition("task:")[2].partition("/")[0])
+        for weights in net.trainable_variables
+    ]
+    each = timing.Measurement(took.samples / EACH)
+    return Span(Outcome(each, {}, losses, servers=places), begin, end, EACH * order.repeat)
 
 
 def server(order: Order, ended) -> Log:
@@ -453,40 +424,21 @@ def server(order: Order, ended) -> Log:
     )
     log: Log = []
     while not ended.poll(LOOK):
-        log.append((time.time(), *tcp_bytes()))
+        log.append((time.time(), bytes_sent()))
     del running
     return log
 
 
-def _graph(learners_step, strategy, net, optimizer):
-    import tensorflow as tf
-
-    @tf.function(autograph=False)
-    def step(pictures, labels):
-        return learners_step(strategy, net, optimizer, pictures, labels)
-
-    return step
-
-
-def _tensors(part: tuple) -> tuple:
-    import tensorflow as tf
-
-    return tuple(tf.constant(values) for values in part)
-
-
-ROLES = {"mirrored worker": mirrored_worker, "chief": chief, "server": server}
-
-
-def play(pipe, role: str, order: Order) -> None:
+def play(pipe, role: Callable, order: Order) -> None:
     """In a process of its own: the role; its report goes into pipe. It stays until it is told to
     end."""
     os.environ["TF_CONFIG"] = order.tf_config
     try:
-        report = ("report", ROLES[role](order, pipe))
+        report = ("report", role(order, pipe))
     except Exception as error:  # whatever the learner's step raises is told by the rank
         report = ("error", f"{type(error).__name__}: {error}")
     pipe.send(report)
-    if role != "server":
+    if role is not server:
         pipe.poll(None)  # who leaves early breaks the others' connections
     os._exit(0)  # TensorFlow's own end waits for servers that have gone
 
@@ -499,24 +451,24 @@ LIMIT = 300  # seconds for all ways together
 
 
 class Seat(NamedTuple):
-    """One process of a cluster: on which node, what it does, and TensorFlow's word for that."""
+    """One process of a cluster: on which node, TensorFlow's word for what it does, and its number
+    there."""
 
     node: int
-    role: str
     job: str  # chief, ps or worker
     index: int
+
+    @property
+    def name(self) -> str:
+        return f"{self.job} {self.index}"
 
 
 def seats(way: str, nodes: int) -> list[Seat]:
     """A cluster's processes. Every node has a worker, and with servers also a server; node 0 the
     chief."""
-    if way == RING:
-        return [Seat(node, "mirrored worker", "worker", node) for node in range(nodes)]
-    everyone = []
-    for node in range(nodes):
-        everyone.append(Seat(node, "server", "ps", node))
-        everyone.append(Seat(node, "server", "worker", node))
-    return [*everyone, Seat(0, "chief", "chief", 0)]
+    jobs = ("worker",) if way == RING else ("ps", "worker")
+    everyone = [Seat(node, job, node) for node in range(nodes) for job in jobs]
+    return everyone if way == RING else [*everyone, Seat(0, "chief", 0)]
 
 
 def train(
@@ -551,49 +503,47 @@ def _on_rank(comm, step: bytes, tf_config: bytes, ways: list, nodes: int, order:
     # Triton first, as `noise` explains. A rank whose host has an earlier one starts none.
     preload = ["triton._C.libtriton", "tensorflow", "keras"]
     env = {**noise.SETTINGS, **os.environ}
-    for way, nets in ways:
+    for way, kinds in ways:
         everyone = seats(way, nodes)
         own = [seat for seat in everyone if names.index(names[seat.node % comm.size]) == comm.rank]
+        roles = {"chief": chief, "ps": server, "worker": mirrored_worker if way == RING else server}
         with ports.agree(comm, len(everyone)) as first:
             configs = _configs(names, way, everyone, first, cloudpickle.loads(tf_config))
             calls = [
-                (play, seat.role, Order(configs[seat], step, nets, workers=nodes, **order))
+                (play, roles[seat.job], Order(configs[seat], step, kinds, workers=nodes, **order))
                 for seat in own
             ]
             with launch.processes(calls, env, preload) as started:
-                members = {
-                    f"{seat.job} {seat.index}": one for seat, one in zip(own, started, strict=True)
-                }
-                servers = [f"{seat.job} {seat.index}" for seat in own if seat.role == "server"]
-                reports = _reports({name: members[name] for name in members if name not in servers})
+                processes = {seat.name: one for seat, one in zip(own, started, strict=True)}
+                servers = {seat.name for seat in own if roles[seat.job] is server}
+                told = _reports({name: processes[name] for name in processes.keys() - servers})
                 _wait_for_all(comm)
                 for one in started:
                     one.pipe.send("end")
-                logs = _reports({name: members[name] for name in servers})
-        pieces = comm.allgather((reports, logs))
-        reports = {name: report for reported, _ in pieces for name, report in reported.items()}
-        logs = {name: log for _, ended in pieces for name, log in ended.items()}
-        for net in nets:
-            if way == RING:
-                workers = [reports[f"worker {node}"][net] for node in range(nodes)]
-                outcomes[net, way] = of_workers(workers)
-            else:
-                outcomes[net, way] = of_chief(reports["chief 0"][net], logs)
+                told |= _reports({name: processes[name] for name in servers})
+        told = {
+            name: report for of_rank in comm.allgather(told) for name, report in of_rank.items()
+        }
+        if way == RING:
+            for kind in kinds:
+                outcomes[kind, way] = of_workers([told[seat.name][kind] for seat in everyone])
+        else:
+            outcomes[kinds[0], way] = of_chief(told.pop("chief 0"), told)
     return outcomes
 
 
-def _reports(members: dict[str, launch.Process]) -> dict[str, object]:
+def _reports(processes: dict[str, launch.Process]) -> dict[str, object]:
     """What each of these processes says, as soon as it says it. LabError at the first that
     fails."""
     reports = {}
-    missing = {one.pipe: name for name, one in members.items()}
+    missing = {one.pipe: name for name, one in processes.items()}
     while missing:
         for pipe in connection.wait(list(missing)):
             name = missing.pop(pipe)
             try:
                 kind, report = pipe.recv()
             except (EOFError, ConnectionError):
-                last = members[name].log.read_text(errors="replace").strip().splitlines()[-3:]
+                last = processes[name].log.read_text(errors="replace").strip().splitlines()[-3:]
                 kind, report = "error", f"it ended. {' '.join(last)}"
             if kind == "error":
                 raise LabError(f"TensorFlow's {name} failed: {report}")
@@ -645,57 +595,37 @@ def _wait_for_all(comm) -> None:
         time.sleep(0.05)
 
 
-class Outcome(NamedTuple):
-    """Of one way with one net.
-
-    step: time in which every worker has done one step. sent: {process: bytes in that step}, as
-    counted. alone: the same step of a worker by itself; None with servers. servers: of each
-    variable, its server.
-    """
-
-    step: timing.Measurement
-    sent: dict[str, float]
-    sizes: list[int]
-    losses: list[float]
-    alone: timing.Measurement | None
-    servers: list[int] | None
-
-
-def of_workers(workers: Sequence[Mirrored]) -> Outcome:
+def of_workers(workers: Sequence[Outcome]) -> Outcome:
     """Of workers in step with each other: times are those of worker 0."""
-    first = workers[0]
-    sent = {f"worker {number}": worker.sent for number, worker in enumerate(workers)}
-    return Outcome(first.step, sent, first.sizes, first.losses, first.alone, None)
+    sent = {name: count for worker in workers for name, count in worker.sent.items()}
+    return workers[0]._replace(sent=sent)
 
 
-def of_chief(leader: Chief, logs: dict[str, Log]) -> Outcome:
+def of_chief(span: Span, logs: dict[str, Log]) -> Outcome:
     """Of a cluster with servers, by its chief and the logs of the servers by name."""
-    workers = sum(name.startswith("worker") for name in logs)
-    rounds = leader.steps / workers
     sent = {
-        name: _between(log, leader.begin, leader.end) / rounds for name, log in sorted(logs.items())
+        name: _between(log, span.begin, span.end) / span.rounds
+        for name, log in sorted(logs.items())
     }
-    servers = [int(device.partition("task:")[2].partition("/")[0]) for device in leader.devices]
-    return Outcome(leader.step, sent, leader.sizes, leader.losses, None, servers)
+    return span.outcome._replace(sent=sent)
 
 
 def _between(log: Log, begin: float, end: float) -> int:
     """Bytes sent from the last look before `begin` to the last before `end`."""
-    times = np.array([when for when, _, _ in log])
+    times = np.array([when for when, _ in log])
     first, last = (int(np.searchsorted(times, when)) - 1 for when in (begin, end))
     return log[max(0, last)][1] - log[max(0, first)][1]
 
 
 # -- bytes on the wire, as the kernel counts them for each connection of a process
 
-# struct tcp_info of Linux 4.1 and later (linux/tcp.h): bytes_acked and bytes_received, of 64 bits.
+# struct tcp_info of Linux 4.1 and later (linux/tcp.h): bytes_acked, of 64 bits.
 _OFFSET = 120
 _OPEN = 1  # tcpi_state: TCP_ESTABLISHED
 
 
-def tcp_bytes() -> tuple[int, int]:
-    """(bytes sent and acknowledged, bytes received), over all TCP connections that this process has
-    open.
+def bytes_sent() -> int:
+    """Bytes sent and acknowledged, over all TCP connections that this process has open.
 
     With what a library adds to its tensors, without the headers of TCP and IP. NotHere but on
     Linux.
@@ -704,30 +634,22 @@ def tcp_bytes() -> tuple[int, int]:
         raise NotHere(
             "Bytes are counted by Linux's TCP_INFO; this system has none. Run the lab on Linux."
         )
-    sent = 0
-    received = 0
-    for entry in Path("/proc/self/fd").iterdir():
-        counts = _counts(int(entry.name))
-        sent += counts[0]
-        received += counts[1]
-    return sent, received
+    return sum(_sent_by(int(entry.name)) for entry in Path("/proc/self/fd").iterdir())
 
 
-def _counts(descriptor: int) -> tuple[int, int]:
-    """Of one open file; (0, 0) for what is no open TCP connection, or has just been closed."""
+def _sent_by(descriptor: int) -> int:
+    """By one open file; 0 for what is no open TCP connection, or has just been closed."""
     try:
         link = os.readlink(f"/proc/self/fd/{descriptor}")
         if not link.startswith("socket:"):
-            return 0, 0
+            return 0
         with socket.socket(fileno=os.dup(descriptor)) as connection:
             if connection.type != socket.SOCK_STREAM or connection.family == socket.AF_UNIX:
-                return 0, 0
+                return 0
             info = connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 256)
     except OSError:
-        return 0, 0
-    if info[0] != _OPEN:
-        return 0, 0
-    return struct.unpack_from("QQ", info, _OFFSET)
+        return 0
+    return struct.unpack_from("Q", info, _OFFSET)[0] if info[0] == _OPEN else 0
 
 
 # -- with Horovod
@@ -746,32 +668,27 @@ def with_horovod(kinds: Sequence[str], ranks: int, batch: int, repeat: int) -> d
     return {kind: of_workers([result[kind] for result in results]) for kind in kinds}
 
 
-def _worker(kinds: list[str], batch: int, repeat: int) -> dict[str, Mirrored]:
+def _worker(kinds: list[str], batch: int, repeat: int) -> dict[str, Outcome]:
     noise.silence()
     import horovod.tensorflow as hvd
 
     hvd.init()
     try:
-        measured = {kind: _measure(hvd, kind, batch, repeat) for kind in kinds}
+        outcomes = {kind: _of_horovod(hvd, kind, batch, repeat) for kind in kinds}
         hvd.join()  # whoever ends closes connections that another worker may still count
-        return measured
+        return outcomes
     finally:
         hvd.shutdown()
 
 
-def _measure(hvd, kind: str, batch: int, repeat: int) -> Mirrored:
+def _of_horovod(hvd, kind: str, batch: int, repeat: int) -> Outcome:
     import tensorflow as tf
 
     images = global_batches(batch * hvd.size(), 1)[0]
-    pictures, labels = (tf.constant(values) for values in part_of(images, hvd.rank(), hvd.size()))
-    net = build(kind)
-    together = _step(net, hvd.DistributedGradientTape, pictures, labels)
-    alone = _step(build(kind), lambda tape: tape, pictures, labels)
-    losses = [float(together())]
-    turns = timing.in_turns({"step": together, "alone": alone}, repeat=repeat, warmup=2)
-    return Mirrored(
-        turns["step"], turns["alone"], sent_in_a_step(together, repeat), sizes_of(net), losses
-    )
+    part = [tf.constant(data.shard(values, hvd.rank(), hvd.size())) for values in images]
+    together = _step(build(kind), hvd.DistributedGradientTape, *part)
+    alone = _step(build(kind), lambda tape: tape, *part)
+    return measured(hvd.rank(), together, alone, repeat, [float(together())])
 
 
 def _step(net, wrap, pictures, labels):

@@ -12,86 +12,70 @@ import pandas
 import torch
 import virtual
 from labkit import check, data, expect, launch, world
-from labkit.counting import CallLog, on_every_size
+from labkit.counting import CallLog, PassOn, on_every_size
 from labkit.errors import LabError, counted
 from labkit.scaling import costs
 from torch.nn import functional
-
-# ("f" or "g", "forward" or "back") -> what came in and out on a rank.
-Ways = dict[tuple[str, str], dict]
+from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
 
-def try_pair(comm, f: Callable, g: Callable) -> dict[int, Ways]:
-    """What f and g gave on this rank, forward and back, in a group of every size: {ranks: Ways}."""
+class Tried(NamedTuple):
+    """What came out of f or g on a rank in one direction, what it called, and whether it changed
+    what it was given."""
+
+    got: np.ndarray | None
+    calls: list[str]
+    changed: bool
+
+
+def try_pair(comm, f: Callable, g: Callable) -> dict[int, dict[tuple[str, str], Tried]]:
+    """f and g on this rank, forward and back, in a group of every size: {ranks: {("f", "back"):
+    Tried}}."""
     return on_every_size(comm, lambda group: _try(group, "f", f) | _try(group, "g", g))
 
 
-def _inputs_of(way: str, size: int) -> list[torch.Tensor]:
-    """What each rank of a group has, on the way forward or back: (3, 4) whole numbers, others on
-    each."""
+def _inputs(way: str, size: int) -> torch.Tensor:
+    """What each rank of a group has, on the way forward or back: whole numbers, others on each."""
     numbers = np.random.default_rng([size, len(way)]).integers(1, 100, (size, 3, 4))
-    return list(torch.from_numpy(numbers.astype(np.float32)))
+    return torch.from_numpy(numbers.astype(np.float32))
 
 
-def _try(comm, name: str, function: Callable) -> Ways:
+def _try(comm, name: str, function: Callable) -> dict[tuple[str, str], Tried]:
     log = CallLog(comm)
-    own = _inputs_of("forward", comm.size)[comm.rank]
+    own = _inputs("forward", comm.size)[comm.rank]
     entering = own.clone().requires_grad_()
     leaving = function(entering, log)
     if not torch.is_tensor(leaving):
         raise LabError(f"The way forward is to return a tensor, not {type(leaving).__name__}.")
-    calls = _collectives(log)
-    forward = {
-        "own": own.numpy(),
-        "got": leaving.detach().numpy().copy(),
-        "calls": calls,
-        "changed": not torch.equal(entering.detach(), own),
-    }
-    gradient = _inputs_of("back", comm.size)[comm.rank]
+    left = leaving.detach().numpy().copy()
+    forward = Tried(left, list(log.calls), not torch.equal(entering.detach(), own))
+    log.calls.clear()
+    gradient = _inputs("back", comm.size)[comm.rank]
     given = gradient.clone()
     leaving.backward(given)
-    back = {
-        "own": gradient.numpy(),
-        "got": None if entering.grad is None else entering.grad.numpy(),
-        "calls": _collectives(log)[len(calls) :],
-        "changed": not torch.equal(given, gradient),
-    }
+    left = None if entering.grad is None else entering.grad.numpy()
+    back = Tried(left, list(log.calls), not torch.equal(given, gradient))
     return {(name, "forward"): forward, (name, "back"): back}
-
-
-def _collectives(log: CallLog) -> list[str]:
-    return [call for call in log.calls if not call.startswith("_")]
 
 
 @check.exercise("64.1")
 def parts_of_a_layer(column, row):
     """The right part for every rank, of weights and of a bias, on 1 to 4 ranks."""
-    up, bias, down = torch.randn(48, 12), torch.randn(48), torch.randn(12, 48)
-    for size in (1, 2, 3, 4):
-        for rank in range(size):
-            where = f"rank {rank} of {size}"
-            wants = {
-                "weight (48, 12)": up.view(size, -1, 12)[rank],
-                "bias (48)": bias.view(size, -1)[rank],
-            }
-            for what, whole in (("weight (48, 12)", up), ("bias (48)", bias)):
-                other = {"this is the other cut": whole.chunk(size, dim=-1)[rank]}
-                slips = other if size > 1 and whole is up else {}
-                got = column(whole.clone(), rank, size)
-                none = f"{where}: column of a {what} is {type(got).__name__}, and no tensor."
-                expect(torch.is_tensor(got), none)
-                expect.close(got, wants[what], f"{where}: column of a {what}", slips=slips)
-            want = down.view(12, size, -1)[:, rank]
-            other = {"this is the other cut": down.chunk(size)[rank]} if size > 1 else {}
-            expect.close(
-                row(down.clone(), rank, size),
-                want,
-                f"{where}: row of a weight (12, 48)",
-                slips=other,
-            )
-            small = torch.randn(5, 24)
-            want = small.view(5, size, -1)[:, rank]
-            expect.close(row(small.clone(), rank, size), want, f"{where}: row of a weight (5, 24)")
+    for function, what, shape, axis in (
+        (column, "column of a weight (48, 12)", (48, 12), 0),
+        (column, "column of a bias (48)", (48,), 0),
+        (row, "row of a weight (12, 48)", (12, 48), 1),
+        (row, "row of a weight (5, 24)", (5, 24), 1),
+    ):
+        whole = torch.randn(*shape)
+        for size in (1, 2, 3, 4):
+            for rank in range(size):
+                where = f"rank {rank} of {size}: {what}"
+                got = function(whole.clone(), rank, size)
+                expect(torch.is_tensor(got), f"{where} is {type(got).__name__}, and no tensor.")
+                want = whole.tensor_split(size, axis)[rank]
+                slips = {"this is the other cut": whole.tensor_split(size, axis - 1)[rank]}
+                expect.close(got, want, where, slips=slips)
 
 
 @check.exercise("64.2")
@@ -100,23 +84,20 @@ def sums_by_the_table(f, g, most, patience):
     ranks = launch.ranks_here(most)
     tried = launch.run(try_pair, f, g, ranks=ranks, threads=1, timeout=patience)
     for size in range(ranks, 0, -1):
-        group = counted(size, "rank")
         for name, way in (("f", "forward"), ("f", "back"), ("g", "forward"), ("g", "back")):
-            results = [tried[rank][size][name, way] for rank in range(size)]
-            total = sum(result["own"] for result in results)
+            inputs = _inputs(way, size)
+            total = inputs.sum(dim=0)
             adds = (name, way) in (("f", "back"), ("g", "forward"))
-            for rank, result in enumerate(results):
-                where = f"{name}, {group}, rank {rank}, on the way {way}"
-                want, slip = (total, result["own"]) if adds else (result["own"], total)
+            for rank, own in enumerate(inputs):
+                got, calls, changed = tried[rank][size][name, way]
+                where = f"{name}, {counted(size, 'rank')}, rank {rank}, on the way {way}"
+                expect(not changed, f"{where}: what it was given was changed. Others use it, too.")
+                want, slip = (total, own) if adds else (own, total)
                 reason = "this was not added up" if adds else "this was added up"
-                slips = {f"{reason}, see the table": slip} if size > 1 else {}
-                changed = f"{where}: what it was given was changed. Others use it, too."
-                expect(not result["changed"], changed)
-                expect.close(result["got"], want, f"{where}: what comes out", slips=slips)
-                needless = (
-                    f"{where}: right, but nothing has to be sent, and it calls {result['calls']}."
-                )
-                expect(adds or not result["calls"], needless)
+                slips = {f"{reason}, see the table": slip}
+                expect.close(got, want, f"{where}: what comes out", slips=slips)
+                needless = f"{where}: right, but nothing has to be sent, and it calls {calls}."
+                expect(adds or not calls, needless)
 
 
 @check.exercise("64.3")
@@ -129,13 +110,13 @@ def queries_keys_values(own_heads):
         for rank in range(size):
             where = f"rank {rank} of {size}, {heads} heads of one row"
             own = bias.reshape(3, size, -1)[:, rank].flatten()
-            last = f"v{heads - 1}"
-            slips = {
-                f"this cuts q0 to {last} in one go, and tears heads apart": bias.chunk(size)[rank]
-            }
             mixed = bias.reshape(3, size, -1)[:, rank].T.flatten()
-            slips["these are the right rows in another order"] = mixed
-            slips = slips if size in (2, 3, 4) else {}
+            slips = {
+                f"this cuts q0 to v{heads - 1} in one go, and tears heads apart": (
+                    bias.chunk(size)[rank]
+                ),
+                "these are the right rows in another order": mixed,
+            }
             expect.close(own_heads(bias, rank, size), own, f"{where}: the bias's rows", slips=slips)
             rows = 100 * own.reshape(-1, 1) + torch.arange(4)
             expect.close(own_heads(matrix, rank, size), rows, f"{where}: the matrix's rows")
@@ -164,9 +145,6 @@ def five_parts(step_seconds):
             "the allreduce of the gradients is missing": cost.total - cost.gradients,
             "data ranks are `tensor` GPUs apart": cost.total - cost.gradients + neighbors,
         }
-        slips = {
-            words: value for words, value in slips.items() if abs(value / cost.total - 1) > 1e-6
-        }
         expect.close(step_seconds(net, layout, gpus), cost.total, f"{where}: seconds", slips=slips)
 
 
@@ -182,56 +160,36 @@ def the_longer_of_two_in_each_pass(layer_seconds):
     ):
         layout = Layout(*shape)
         gpus = DetailedGPUs(0.5, 10.0, launches)
-        expect.close(
-            layer_seconds(net, layout, gpus),
-            layer_in_passes(net, layout, gpus),
-            f"{case}, (tensor, pipeline, data, micro) {shape}: seconds",
-            slips=_slips_of_layer(net, layout, gpus),
-        )
+        matrices = gpus.multiply(net, layout.micro) / layout.tensor
+        moved = gpus.move(bytes_of_layer(net, layout))
+        nbytes = 2 * layout.micro * net.sequence * net.hidden
+        sums = 6 * gpus.allreduce(layout.tensor, 1, nbytes)
+        busy = matrices + moved + sums
+        whole_matrices = busy + (layout.tensor - 1) * matrices
+        bytes_cut_twice = busy - moved + moved / layout.tensor
+        slips = {
+            "the GPU computes while the CPU launches, so the longer counts, not the sum": (
+                busy + launches
+            ),
+            "the longer is to be found in each pass, not in the whole layer": max(busy, launches),
+            "the launches are missing": busy,
+            "the tensor ranks share the matrices": _in_passes(whole_matrices, launches),
+            "bytes_of_layer are the bytes of one GPU already": (
+                _in_passes(bytes_cut_twice, launches)
+            ),
+            "the bytes that are moved are missing": _in_passes(matrices + sums, launches),
+            "the allreduces of the tensor ranks are missing": _in_passes(
+                matrices + moved, launches
+            ),
+        }
+        where = f"{case}, (tensor, pipeline, data, micro) {shape}: seconds"
+        right = _in_passes(busy, launches)
+        expect.close(layer_seconds(net, layout, gpus), right, where, slips=slips)
 
 
-def busy_parts(net: Net, layout: Layout, gpus: DetailedGPUs) -> tuple[float, float, float]:
-    """Seconds in which a GPU multiplies, moves bytes, and adds over the tensor ranks."""
-    nbytes = 2 * layout.micro * net.sequence * net.hidden
-    return (
-        gpus.multiply(net, layout.micro) / layout.tensor,
-        gpus.move(bytes_of_layer(net, layout)),
-        6 * gpus.allreduce(layout.tensor, 1, nbytes),
-    )
-
-
-def layer_in_passes(net: Net, layout: Layout, gpus: DetailedGPUs) -> float:
-    """Seconds of a layer: forward, forward again, and backward, which has half of the work."""
-    return longer_in_passes(sum(busy_parts(net, layout, gpus)), gpus.launches)
-
-
-def longer_in_passes(busy: float, launches: float) -> float:
+def _in_passes(busy: float, launches: float) -> float:
     """The three passes of a layer that keeps a GPU busy and a CPU launching for so long."""
     return 2 * max(busy / 4, launches / 3) + max(busy / 2, launches / 3)
-
-
-def _slips_of_layer(net: Net, layout: Layout, gpus: DetailedGPUs) -> dict[str, float]:
-    matrices, moved, sums = busy_parts(net, layout, gpus)
-    busy = matrices + moved + sums
-    launches = gpus.launches
-    right = longer_in_passes(busy, launches)
-    slips = {
-        "the GPU computes while the CPU launches, so the longer counts, not the sum": busy
-        + launches,
-        "the longer is to be found in each pass, not in the whole layer": max(busy, launches),
-        "the launches are missing": busy,
-        "the tensor ranks share the matrices": longer_in_passes(
-            busy + (layout.tensor - 1) * matrices, launches
-        ),
-        "bytes_of_layer are the bytes of one GPU already": longer_in_passes(
-            busy - moved + moved / layout.tensor, launches
-        ),
-        "the bytes that are moved are missing": longer_in_passes(matrices + sums, launches),
-        "the allreduces of the tensor ranks are missing": longer_in_passes(
-            matrices + moved, launches
-        ),
-    }
-    return {words: value for words, value in slips.items() if abs(value / right - 1) > 1e-6}
 
 
 @check.exercise("64.5")
@@ -239,7 +197,8 @@ def same_as_dtensor(plan_of_block, cut, attention, mlp, f, g, most, patience):
     """Each matrix is cut as yours is; then what leaves, every part and every gradient agree."""
     plan = plan_of_block()
     styles = {"columns": "ColwiseParallel", "rows": "RowwiseParallel"}
-    for name, way in DTENSORS.items():
+    ways = dict.fromkeys(("q", "k", "v", "up"), "columns") | dict.fromkeys(("out", "down"), "rows")
+    for name, way in ways.items():
         expect(name in plan, f"The plan says nothing about `{name}`. It names all six matrices.")
         called = f"`{name}` has a class as its style. Call it: {styles[way]}()."
         expect(not isinstance(plan[name], type), called)
@@ -259,9 +218,6 @@ def same_as_dtensor(plan_of_block, cut, attention, mlp, f, g, most, patience):
 
 
 # -- the GPT
-
-
-WHOLE = ("norm1.weight", "norm1.bias", "out.bias", "norm2.weight", "norm2.bias", "down.bias")
 
 
 class Sizes(NamedTuple):
@@ -291,14 +247,16 @@ class Pieces(NamedTuple):
     g: Callable
 
 
+def _attended(queries, keys, values, size: int) -> torch.Tensor:
+    """Causal attention in heads of `size` numbers: (places, texts, numbers) of three of them."""
+    heads = [part.unflatten(-1, (-1, size)).permute(1, 2, 0, 3) for part in (queries, keys, values)]
+    mixed = functional.scaled_dot_product_attention(*heads, is_causal=True)
+    return mixed.permute(2, 0, 1, 3).flatten(2)
+
+
 def _whole_attention(comm, entering, qkv, out, size, f, g):
-    places, texts, hidden = entering.shape
-    queries, keys, values = (
-        part.view(places, texts, hidden // size, size).permute(1, 2, 0, 3)
-        for part in functional.linear(entering, *qkv).chunk(3, dim=-1)
-    )
-    mixed = functional.scaled_dot_product_attention(queries, keys, values, is_causal=True)
-    return functional.linear(mixed.permute(2, 0, 1, 3).reshape(places, texts, hidden), *out)
+    thirds = functional.linear(entering, *qkv).chunk(3, dim=-1)
+    return functional.linear(_attended(*thirds, size), *out)
 
 
 def _whole_mlp(comm, entering, up, down, f, g):
@@ -311,39 +269,29 @@ def _not_cut(name, weight, bias, rank, ranks):
 
 whole = Pieces(_not_cut, _whole_attention, _whole_mlp, None, None)
 
+Matrices = Mapping[str, tuple[torch.Tensor, torch.Tensor]]  # name -> (weight, bias)
+
 
 class Block(torch.nn.Module):
     """Attention and MLP, each behind a norm and added to what entered. Holds this rank's parts."""
 
-    def __init__(self, weights: dict[str, torch.Tensor], sizes: Sizes, comm, pieces: Pieces):
+    def __init__(self, matrices: Matrices, sizes: Sizes, comm, pieces: Pieces):
         super().__init__()
         self.comm = comm
         self.pieces = pieces
         self.size = sizes.hidden // sizes.heads
-        self.parts = torch.nn.ParameterDict()  # its keys must not hold a dot
-        for name in ("qkv", "out", "up", "down"):
-            matrix = (weights[f"{name}.weight"], weights[f"{name}.bias"])
+        self.norms = torch.nn.ModuleList(torch.nn.LayerNorm(sizes.hidden) for _ in range(2))
+        self.parts = torch.nn.ModuleDict()
+        for name, matrix in matrices.items():
             part = pieces.cut(name, *matrix, comm.rank, comm.size)
-            for kind, tensor in zip(("weight", "bias"), part, strict=True):
-                self.parts[f"{name}_{kind}"] = tensor.clone()
-        for name in ("norm1", "norm2"):
-            for kind in ("weight", "bias"):
-                self.parts[f"{name}_{kind}"] = weights[f"{name}.{kind}"].clone()
-
-    def part(self, name: str) -> tuple[torch.Tensor, torch.Tensor]:
-        return self.parts[f"{name}_weight"], self.parts[f"{name}_bias"]
-
-    def normed(self, name: str, entering: torch.Tensor) -> torch.Tensor:
-        return functional.layer_norm(entering, entering.shape[-1:], *self.part(name))
+            self.parts[name] = torch.nn.ParameterList(tensor.clone() for tensor in part)
 
     def forward(self, entering: torch.Tensor) -> torch.Tensor:
         _, attention, mlp, f, g = self.pieces
-        inner = self.normed("norm1", entering)
-        middle = entering + attention(
-            self.comm, inner, self.part("qkv"), self.part("out"), self.size, f, g
-        )
-        inner = self.normed("norm2", middle)
-        return middle + mlp(self.comm, inner, self.part("up"), self.part("down"), f, g)
+        qkv, out, up, down = (tuple(self.parts[name]) for name in ("qkv", "out", "up", "down"))
+        inner = self.norms[0](entering)
+        middle = entering + attention(self.comm, inner, qkv, out, self.size, f, g)
+        return middle + mlp(self.comm, self.norms[1](middle), up, down, f, g)
 
 
 class GPT(torch.nn.Module):
@@ -353,9 +301,9 @@ class GPT(torch.nn.Module):
     the text that this rank has outside of f and g, a slice.
     """
 
-    def __init__(self, sizes: Sizes, comm, pieces: Pieces, own: slice, seed: int = 0):
+    def __init__(self, sizes: Sizes, comm, pieces: Pieces, own: slice):
         super().__init__()
-        generator = torch.Generator().manual_seed(seed)
+        generator = torch.Generator().manual_seed(0)
         hidden = sizes.hidden
 
         def drawn(*shape: int) -> torch.Tensor:
@@ -366,15 +314,15 @@ class GPT(torch.nn.Module):
         self.characters = torch.nn.Parameter(drawn(sizes.characters, hidden))
         self.places = torch.nn.Parameter(drawn(sizes.places, 1, hidden))
         self.blocks = torch.nn.ModuleList()
+        shapes = {  # (numbers that leave, numbers that enter), as PyTorch keeps them
+            "qkv": (3 * hidden, hidden),
+            "out": (hidden, hidden),
+            "up": (4 * hidden, hidden),
+            "down": (hidden, 4 * hidden),
+        }
         for _ in range(sizes.layers):
-            weights = {}
-            for name, shape in _shapes(hidden).items():
-                weights[f"{name}.weight"] = drawn(*shape)
-                weights[f"{name}.bias"] = drawn(shape[0])
-            for name in ("norm1", "norm2"):
-                weights[f"{name}.weight"] = torch.ones(hidden)
-                weights[f"{name}.bias"] = torch.zeros(hidden)
-            self.blocks.append(Block(weights, sizes, comm, pieces))
+            matrices = {name: (drawn(*shape), drawn(shape[0])) for name, shape in shapes.items()}
+            self.blocks.append(Block(matrices, sizes, comm, pieces))
         self.norm = torch.nn.LayerNorm(hidden)
         self.head = torch.nn.Parameter(drawn(sizes.characters, hidden))
 
@@ -400,32 +348,14 @@ class GPT(torch.nn.Module):
 
     def uncut(self) -> list[torch.nn.Parameter]:
         """The parameters that every rank holds in full."""
-        parts = [block.parts[name.replace(".", "_")] for block in self.blocks for name in WHOLE]
-        return [self.characters, self.places, self.head, *self.norm.parameters(), *parts]
-
-
-def _shapes(hidden: int) -> dict[str, tuple[int, int]]:
-    """(numbers that leave, numbers that enter) of a block's matrices, as PyTorch keeps them."""
-    return {
-        "qkv": (3 * hidden, hidden),
-        "out": (hidden, hidden),
-        "up": (4 * hidden, hidden),
-        "down": (hidden, 4 * hidden),
-    }
+        uncut = [self.characters, self.places, self.head, *self.norm.parameters()]
+        for block in self.blocks:
+            biases = [block.parts[name][1] for name in ("out", "down")]
+            uncut += [*block.norms.parameters(), *biases]
+        return uncut
 
 
 # -- the same layers by PyTorch's DTensor
-
-
-# How the matrices of a block are cut, where queries, keys and values have one each.
-DTENSORS = {
-    "q": "columns",
-    "k": "columns",
-    "v": "columns",
-    "out": "rows",
-    "up": "columns",
-    "down": "rows",
-}
 
 
 class Separate(torch.nn.Module):
@@ -444,10 +374,8 @@ class Separate(torch.nn.Module):
         self.down = torch.nn.Linear(4 * hidden, hidden)
 
     def forward(self, entering: torch.Tensor) -> torch.Tensor:
-        thirds = (self.q(entering), self.k(entering), self.v(entering))
-        heads = [third.unflatten(-1, (-1, self.size)).permute(1, 2, 0, 3) for third in thirds]
-        mixed = functional.scaled_dot_product_attention(*heads, is_causal=True)
-        middle = entering + self.out(mixed.permute(2, 0, 1, 3).flatten(2))
+        attended = _attended(self.q(entering), self.k(entering), self.v(entering), self.size)
+        middle = entering + self.out(attended)
         return middle + self.down(functional.gelu(self.up(middle)))
 
 
@@ -475,14 +403,12 @@ def beside_dtensor(comm, plan: Mapping, pieces: Pieces, sizes: Sizes, texts: int
 
 def _by_pieces(comm, net: Separate, pieces: Pieces, entering, gradient) -> tuple[dict, tuple]:
     traffic = Traffic(comm)
-    thirds = (net.q, net.k, net.v)
-    whole = {name: (layer.weight, layer.bias) for name, layer in net.named_children()}
-    whole["qkv"] = tuple(
-        torch.cat([getattr(third, kind) for third in thirds]) for kind in ("weight", "bias")
-    )
+    matrices = {name: (layer.weight, layer.bias) for name, layer in net.named_children()}
+    thirds = [matrices.pop(name) for name in ("q", "k", "v")]
+    matrices["qkv"] = [torch.cat(kind) for kind in zip(*thirds, strict=True)]
     parts = {}
-    for name in ("qkv", "out", "up", "down"):
-        part = pieces.cut(name, *whole[name], comm.rank, comm.size)
+    for name, matrix in matrices.items():
+        part = pieces.cut(name, *matrix, comm.rank, comm.size)
         parts[name] = [tensor.detach().clone().requires_grad_() for tensor in part]
     entering = entering.clone().requires_grad_()
     _, attention, mlp, f, g = pieces
@@ -490,24 +416,12 @@ def _by_pieces(comm, net: Separate, pieces: Pieces, entering, gradient) -> tuple
     leaving = middle + mlp(traffic, middle, parts["up"], parts["down"], f, g)
     forward = len(traffic.arrays)
     leaving.backward(gradient)
-    values = {"what leaves": leaving, "the gradient of what entered": entering.grad}
-    for place, kind in enumerate(("weight", "bias")):
-        values |= _named(parts["qkv"][place], "qkv", kind)
-        for name in ("out", "up", "down"):
-            values |= _named(parts[name][place], name, kind)
-    return _on_host(values), (forward, len(traffic.arrays) - forward)
-
-
-def _named(part: torch.Tensor, name: str, kind: str) -> dict[str, torch.Tensor]:
-    """A part and its gradient by what they are of; those of queries, keys and values apart."""
-    names = list(name) if name == "qkv" else [name]
-    values = {}
-    for one, own, of_own in zip(
-        names, part.chunk(len(names)), part.grad.chunk(len(names)), strict=True
-    ):
-        values[f"this rank's {kind} of {one}"] = own
-        values[f"the gradient of its {kind} of {one}"] = of_own
-    return values
+    pairs = {
+        f"{name}.{kind}": (own, own.grad)
+        for name, part in parts.items()
+        for kind, own in zip(("weight", "bias"), part, strict=True)
+    }
+    return _on_host(leaving, entering, pairs), (forward, len(traffic.arrays) - forward)
 
 
 def _by_dtensor(comm, net: Separate, plan: Mapping, entering, gradient) -> tuple[dict, tuple]:
@@ -524,16 +438,19 @@ def _by_dtensor(comm, net: Separate, plan: Mapping, entering, gradient) -> tuple
         forward = counter.get_total_counts()
         leaving.backward(gradient)
         total = counter.get_total_counts()
+    pairs = {name: (own.to_local(), own.grad.to_local()) for name, own in net.named_parameters()}
+    for kind in ("weight", "bias"):
+        thirds = [pairs.pop(f"{name}.{kind}") for name in ("q", "k", "v")]
+        pairs[f"qkv.{kind}"] = tuple(map(torch.cat, zip(*thirds, strict=True)))
+    return _on_host(leaving, entering, pairs), (forward, total - forward)
+
+
+def _on_host(leaving, entering, pairs: Mapping[str, tuple]) -> dict[str, np.ndarray]:
+    """All values as arrays. pairs: of each name this rank's part, and its gradient."""
     values = {"what leaves": leaving, "the gradient of what entered": entering.grad}
-    for name, layer in net.named_children():
-        for kind in ("weight", "bias"):
-            weights = getattr(layer, kind)
-            values[f"this rank's {kind} of {name}"] = weights.to_local()
-            values[f"the gradient of its {kind} of {name}"] = weights.grad.to_local()
-    return _on_host(values), (forward, total - forward)
-
-
-def _on_host(values: Mapping[str, torch.Tensor]) -> dict[str, np.ndarray]:
+    for name, (own, gradient) in pairs.items():
+        values[f"this rank's part of {name}"] = own
+        values[f"the gradient of its part of {name}"] = gradient
     return {what: (value.detach() + 0).cpu().numpy() for what, value in values.items()}
 
 
@@ -544,29 +461,24 @@ def _on_host(values: Mapping[str, torch.Tensor]) -> dict[str, np.ndarray]:
 _RINGS = {"Allreduce": 2, "Allgather": 1, "Reduce_scatter_block": 1}
 
 
-class Traffic:
+class Traffic(PassOn):
     """A communicator that passes everything on and notes the collectives of arrays.
 
     arrays: (name, bytes of the whole array, added or gathered) of each.
     """
 
     def __init__(self, comm):
-        self.comm = comm
-        self.rank = comm.rank
-        self.size = comm.size
+        super().__init__(comm)
         self.arrays: list[tuple[str, int]] = []
 
     @property
     def sent(self) -> float:
         """Bytes that this rank sends, by rings."""
-        return (
-            sum(_RINGS[name] * nbytes for name, nbytes in self.arrays) * (self.size - 1) / self.size
-        )
+        shares = sum(_RINGS[name] * nbytes for name, nbytes in self.arrays)
+        return shares * (self.size - 1) / self.size
 
     def __getattr__(self, name: str):
-        if name.startswith("__"):
-            raise AttributeError(name)
-        method = getattr(self.comm, name)
+        method = super().__getattr__(name)
         if name not in _RINGS:
             return method
 
@@ -619,16 +531,7 @@ class Trained(NamedTuple):
     device: str
 
 
-def _train(
-    comm,
-    pieces: Pieces,
-    sizes: Sizes,
-    text: Text,
-    steps: int,
-    *,
-    rate: float = 3e-3,
-    by_places: bool = False,
-) -> Trained:
+def _train(comm, pieces: Pieces, sizes: Sizes, text: Text, steps: int, by_places: bool) -> Trained:
     """Train the GPT of these pieces with Adam on world.device(). by_places: outside of f and g each
     rank has its own places."""
     device = world.device()
@@ -638,7 +541,7 @@ def _train(
         length = sizes.places // comm.size
         own = slice(comm.rank * length, (comm.rank + 1) * length)
     net = GPT(sizes, traffic, pieces, own).to(device)
-    optimizer = torch.optim.Adam(net.parameters(), lr=rate)
+    optimizer = torch.optim.Adam(net.parameters(), lr=3e-3)
     losses = []
     for step in range(steps):
         traffic.arrays.clear()
@@ -646,22 +549,23 @@ def _train(
         optimizer.zero_grad()
         scores = net(characters)
         wanted = following[own].flatten()
-        loss = (
-            functional.cross_entropy(scores.flatten(0, 1), wanted, reduction="sum")
-            / following.numel()
-        )
+        loss = functional.cross_entropy(scores.flatten(0, 1), wanted, reduction="sum")
+        loss = loss / following.numel()
         loss.backward()
         total = loss.item()
         if by_places:
             # Each rank has the gradients of its own places: those of parameters that all hold are
             # added up.
-            _add_up(comm, [weights.grad for weights in net.uncut()])
+            gradients = [weights.grad for weights in net.uncut()]
+            added = parameters_to_vector(gradients)
+            comm.Allreduce(added.clone(), added)
+            vector_to_parameters(added, gradients)
             total = comm.allreduce(total)
         optimizer.step()
         losses.append(total)
     held = sum(weights.numel() for weights in net.parameters())
     in_layers = sum(weights.numel() for weights in net.blocks.parameters())
-    uncut = torch.cat([weights.detach().flatten() for weights in net.uncut()]).cpu().numpy()
+    uncut = parameters_to_vector(net.uncut()).detach().cpu().numpy()
     drift = float(np.abs(uncut - comm.bcast(uncut)).max())
     calls = dict(Counter(name for name, _ in traffic.arrays))
     added = sum(nbytes for _, nbytes in traffic.arrays)
@@ -671,20 +575,18 @@ def _train(
 
 @launch.on_devices()
 def train_ways(
-    comm, ways: Mapping[str, Pieces], sizes: Sizes, text: Text, steps: int, **options
+    comm,
+    ways: Mapping[str, Pieces],
+    sizes: Sizes,
+    text: Text,
+    steps: int,
+    by_places: bool = False,
 ) -> dict[str, Trained]:
-    """Train the GPT of each of these pieces, one after the other. options: as of train."""
+    """Train the GPT of each of these pieces, one after the other. by_places: each rank has its own
+    places outside of f and g."""
     return {
-        way: _train(comm, pieces, sizes, text, steps, **options) for way, pieces in ways.items()
+        way: _train(comm, pieces, sizes, text, steps, by_places) for way, pieces in ways.items()
     }
-
-
-def _add_up(comm, gradients: list[torch.Tensor]) -> None:
-    flat = torch.cat([gradient.flatten() for gradient in gradients])
-    comm.Allreduce(flat.clone(), flat)
-    parts = flat.split([gradient.numel() for gradient in gradients])
-    for gradient, part in zip(gradients, parts, strict=True):
-        gradient.copy_(part.view_as(gradient))
 
 
 # -- published nets and layouts
@@ -796,7 +698,7 @@ def bytes_of_layer(net: Net, layout: Layout) -> float:
     return numbers * (10 + shared / layout.tensor)
 
 
-def layouts(net: Net, memory: float = MEMORY) -> Iterator[Layout]:
+def layouts(net: Net) -> Iterator[Layout]:
     """All layouts of the net's GPUs with micro-batches of one sequence, that come out even and
     fit."""
     for tensor in (1, 2, 4, 8, 16, 32):
@@ -805,7 +707,7 @@ def layouts(net: Net, memory: float = MEMORY) -> Iterator[Layout]:
             if net.heads % tensor or net.layers % pipeline or net.gpus % model:
                 continue
             layout = Layout(tensor, pipeline, net.gpus // model)
-            if net.batch % layout.data == 0 and bytes_on_a_gpu(net, layout) <= memory:
+            if net.batch % layout.data == 0 and bytes_on_a_gpu(net, layout) <= MEMORY:
                 yield layout
 
 
@@ -837,8 +739,6 @@ def parts_of_step(net: Net, layout: Layout, gpus) -> Cost:
 
 def error(step_seconds: Callable, net: Net, gpus) -> float:
     """How far the model's TFLOP/s of a published net are off: 0.1 is 10 % too fast."""
-    if net.teraflops is None:
-        raise LabError(f"Of the net with {net.name} billion parameters no speed is known.")
     seconds = step_seconds(net, net.layout, gpus)
     return net.flops(net.batch) / seconds / net.gpus / (1e12 * net.teraflops) - 1
 
@@ -869,11 +769,10 @@ MACHINE = virtual.Machine(
 
 
 class GPUs:
-    """GPUs of a machine, of which a share of the peak is reached. Times in seconds."""
+    """GPUs of that machine, of which a share of the peak is reached. Times in seconds."""
 
-    def __init__(self, share: float, machine: virtual.Machine = MACHINE):
+    def __init__(self, share: float):
         self.share = share
-        self.machine = machine
 
     def compute(self, net: Net, sequences: int) -> float:
         """Seconds that one GPU would need for all arithmetic of so many sequences in a step."""
@@ -881,30 +780,23 @@ class GPUs:
 
     def allreduce(self, ranks: int, apart: int, nbytes: float) -> float:
         """Seconds of a sum of `nbytes` bytes over `ranks` GPUs, of which every `apart`-th takes
-        part."""
-        local = max(1, self.machine.ranks_per_node // apart)
-        return seconds_of_sum(self.machine, ranks, min(local, ranks), nbytes)
-
-
-def seconds_of_sum(machine: virtual.Machine, ranks: int, local: int, nbytes: float) -> float:
-    """Seconds of an allreduce of `ranks` GPUs, `local` of them on each node; 0 for one.
-
-    By a ring or by two dimensions (lab 26), the faster.
-    """
-    if ranks == 1:
-        return 0.0
-    inside = (machine.inside.latency, 1 / machine.inside.bandwidth)
-    between = (machine.between.latency, 1 / machine.between.bandwidth)
-    if ranks <= local:
-        return costs.ring_allreduce_time(nbytes, ranks, *inside, machine.gamma)
-    times = [costs.ring_allreduce_time(nbytes, ranks, *between, machine.gamma)]
-    if local > 1 and ranks % local == 0:
-        nodes = ranks // local
-        two = costs.two_dimensional_allreduce_time(
-            nbytes, nodes, local, inside, between, machine.gamma
+        part: by a ring or by two dimensions (lab 26), the faster; 0 for one."""
+        if ranks == 1:
+            return 0.0
+        local = max(1, MACHINE.ranks_per_node // apart)
+        inside, between = (
+            (link.latency, 1 / link.bandwidth) for link in (MACHINE.inside, MACHINE.between)
         )
-        times.append(two)
-    return min(times)
+        if ranks <= local:
+            return costs.ring_allreduce_time(nbytes, ranks, *inside, MACHINE.gamma)
+        seconds = costs.ring_allreduce_time(nbytes, ranks, *between, MACHINE.gamma)
+        if local == 1 or ranks % local:
+            return seconds
+        nodes = ranks // local
+        both = costs.two_dimensional_allreduce_time(
+            nbytes, nodes, local, inside, between, MACHINE.gamma
+        )
+        return min(seconds, both)
 
 
 def fit(step_seconds: Callable, nets: Sequence[Net]) -> GPUs:
@@ -912,12 +804,11 @@ def fit(step_seconds: Callable, nets: Sequence[Net]) -> GPUs:
 
     Nearest: the least sum of squared relative errors, by shares of 0.005.
     """
-    shares = [place / 200 for place in range(40, 200)]
 
-    def misfit(share: float) -> float:
-        return sum(error(step_seconds, net, GPUs(share)) ** 2 for net in nets)
+    def misfit(gpus: GPUs) -> float:
+        return sum(error(step_seconds, net, gpus) ** 2 for net in nets)
 
-    return GPUs(min(shares, key=misfit))
+    return min((GPUs(place / 200) for place in range(40, 200)), key=misfit)
 
 
 # -- a layer in detail, and vTrain's measurements
@@ -1029,8 +920,8 @@ def fit_three(
 
 def fit_share(step_seconds: Callable, rows: Sequence[Measured]) -> GPUs:
     """The GPUs whose share alone brings a model nearest to these rows, by shares of 0.005."""
-    shares = [place / 200 for place in range(2, 200)]
-    return GPUs(min(shares, key=lambda share: misses(step_seconds, rows, GPUs(share)).mean()))
+    shares = (GPUs(place / 200) for place in range(2, 200))
+    return min(shares, key=lambda gpus: misses(step_seconds, rows, gpus).mean())
 
 
 def worst_decile(errors: np.ndarray) -> float:

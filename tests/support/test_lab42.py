@@ -48,7 +48,7 @@ def test_a_lab_that_copies_to_the_host_does_what_the_build_host_does(monkeypatch
 )
 def test_a_line_that_does_the_job_may_hold_more(words):
     launcher = "srun" if "srun" in words else "mpirun_rsh"
-    assert lab42.shortcoming([*words.split(), *TRAIN], launcher, JOB, GDR, TRAIN) == ""
+    lab42.expect_line([*words.split(), *TRAIN], launcher, JOB, GDR, TRAIN)
 
 
 def test_without_slurm_a_line_is_for_mpiexec(monkeypatch):

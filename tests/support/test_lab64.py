@@ -6,7 +6,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from labkit import launch
-from labkit.errors import LabError
 from support import lab64
 
 SIZES = lab64.Sizes(characters=95, hidden=16, heads=4, layers=2, places=8)
@@ -50,7 +49,6 @@ def test_layouts_come_out_even_and_fit():
         for layout in found:
             assert layout.gpus == net.gpus
             assert lab64.bytes_on_a_gpu(net, layout) <= lab64.MEMORY
-    assert not list(lab64.layouts(net, memory=1e9))
 
 
 def test_parts_of_a_step():
@@ -71,5 +69,3 @@ def test_a_model_is_fitted():
     fitted = lab64.fit(of_arithmetic, nets[:1])
     assert fitted.share == pytest.approx(137 / 312, abs=0.005)
     assert lab64.error(of_arithmetic, nets[0], fitted) == pytest.approx(0, abs=0.01)
-    with pytest.raises(LabError, match="no speed is known"):
-        lab64.error(of_arithmetic, nets[0]._replace(teraflops=None), fitted)

@@ -372,7 +372,7 @@ predict.right("80.3", cheapest_ranks=figures["cheapest_strong"].value)
 #   (CVE-2020-8694). Virtual machines rarely have it.
 # - **NVML** (NVIDIA Management Library), for NVIDIA's GPUs since Volta, in millijoules.
 #
-# `labs/support/lab80/energy.py` reads both, on one rank of each node. If it cannot read a counter,
+# `labs/support/lab80/steps.py` reads both, on one rank of each node. If it cannot read a counter,
 # the report says so and contains no number, because a zero would be false, and so would a guess
 # from the data sheet.
 

@@ -22,7 +22,6 @@ EACH = 0.001  # seconds in which it computes the gradient of one image
 IMAGES = 24  # of a rank in a step
 EXCHANGE = 0.008  # seconds in which a rank's bytes leave in a step
 NOISE = 0.03  # standard deviation of every part, as a share of it
-CAUSES = ("slow disk", "slow core", "imbalance", "slow link", "jitter")
 STEPS = 12
 LATE = 0.4  # of its computing: how far a culprit is behind
 WHY = {
@@ -34,6 +33,7 @@ WHY = {
     "slow link": "it waits least in most steps, and its bytes leave slowly",
     "jitter": "no rank waits least in more than half of the steps: one bad step is no slow rank",
 }
+CAUSES = tuple(WHY)
 BATCH = 8  # images of a rank in a step of `train`
 RATE = 0.1  # learning rate of `train`
 LOOK = 1e-4  # seconds between two looks whether a request is over
@@ -59,15 +59,10 @@ def slowest_of_many(expected_slowest):
             ordered = np.sort(samples)
             short = (np.arange(1, len(ordered)) / len(ordered)) ** size
             want = ordered[-1] - np.sum(short * np.diff(ordered))
-            slips = {
-                "this is one rank's mean": ordered.mean(),
-                "this is the longest of all": ordered[-1],
-            }
-            slips = slips if size > 1 else {"this is the longest of all": ordered[-1]}
-            what = (
-                f"Slowest of {size}, {len(samples)} samples from {ordered[0]:.3g} to"
-                f" {ordered[-1]:.3g}"
-            )
+            slips = {"this is one rank's mean": ordered.mean()}
+            slips["this is the longest of all"] = ordered[-1]
+            spread = f"from {ordered[0]:.3g} to {ordered[-1]:.3g}"
+            what = f"Slowest of {size}, {len(samples)} samples {spread}"
             expect.close(got, want, what, rtol=1e-6, slips=slips)
 
 
@@ -88,13 +83,8 @@ def parts_of_a_step(parts):
         expect(part in got, f"The dict has no {part!r}.")
         expect.close(got[part], seconds, f"Step made up: seconds of {part}", slips=whole.get(part))
     expect.unchanged(made_up, given, "The list of spans")
-    alone = [
-        (0, "input", 0, 0.5),
-        (0, "compute", 0.5, 2),
-        (0, "exchange", 2, 3),
-        (0, "send", 2, 2.25),
-    ]
-    got = parts(alone, 1)
+    alone = [(0, "input", 0, 0.5), (0, "compute", 0.5, 2), (0, "exchange", 2, 3)]
+    got = parts([*alone, (0, "send", 2, 2.25)], 1)
     for part, seconds in {"input": [0.5], "compute": [1.5], "send": [0.25], "wait": [0.75]}.items():
         expect.close(got[part], seconds, f"Step of one rank: seconds of {part}")
 
@@ -104,21 +94,13 @@ def culprits_of_cases(find, hunt):
     """Rank and cause in 40 cases; each has one very bad step, and one rank that reads for long."""
     for each in cases(range(8)):
         with check.case(each.name):
+            want = _in_words((each.rank, each.cause))
             answer = _in_words(hunt(each.steps, each.images))
-            expect.equal(
-                answer, _in_words((each.rank, each.cause)), "rank and cause", because=each.why
-            )
-    tied = []
-    for number in range(8):
-        wait = np.roll([0.0, 1.0, 1.0, 1.0], number % 2)
-        tied.append({"input": np.ones(4), "compute": np.ones(4), "send": np.ones(4), "wait": wait})
-    given = copy.deepcopy(tied)
-    answer = _in_words(find(given, np.full(4, 24)))
-    half = "half of the steps are not most"
-    expect.equal(answer, "nobody, jitter", "Ranks 0 and 1 in turns", because=half)
-    expect.unchanged(tied, given, "The list of steps")
+            expect.equal(answer, want, "rank and cause", because=WHY[each.cause])
     for what, (steps, want, why) in by_hand().items():
-        expect.equal(_in_words(find(steps, np.full(4, 24))), want, what, because=why)
+        given = copy.deepcopy(steps)
+        expect.equal(_in_words(find(given, np.full(4, 24))), want, what, because=why)
+        expect.unchanged(steps, given, "The list of steps")
 
 
 def by_hand() -> dict[str, tuple]:
@@ -130,17 +112,21 @@ def by_hand() -> dict[str, tuple]:
         seconds["wait"][late] = 1
         return seconds
 
-    slower = {"compute": [24, 27, 24, 24]}
+    slower = step(1, compute=[24, 27, 24, 24])
+    once = step(1, input=[10, 90, 10, 10], compute=[24, 27, 24, 24])
     return {
+        "Ranks 0 and 1 in turns": (
+            [step(late) for late in (0, 1) * 4],
+            "nobody, jitter",
+            "half of the steps are not most",
+        ),
         "Rank 1 waits least in 5 of 8 steps, and reads 4 s longer": (
             [step(late, input=[10, 14, 10, 10]) for late in (1, 1, 0, 1, 2, 1, 3, 1)],
             "rank 1, slow disk",
             "5 of 8 steps are more than half",
         ),
         "Rank 1 reads 80 s longer in one of 8 steps, and computes 3 s longer in all": (
-            [step(1, **slower)] * 4
-            + [step(1, input=[10, 90, 10, 10], **slower)]
-            + [step(1, **slower)] * 3,
+            [slower] * 4 + [once] + [slower] * 3,
             "rank 1, slow disk",
             "the mean over all steps decides: 10 s of input, 3 s of compute",
         ),
@@ -286,22 +272,13 @@ def _ring(arrived: np.ndarray, seconds: np.ndarray) -> tuple[list[Span], np.ndar
 
 
 class Case(NamedTuple):
-    """images: of each rank, in every step. steps: the Spans of each. rank, cause: the answer; why:
-    it is."""
+    """images: of each rank, in every step. steps: the Spans of each. rank, cause: the answer."""
 
     name: str
     images: np.ndarray
     steps: list[list[Span]]
     rank: int | None
     cause: str
-
-    @property
-    def ranks(self) -> int:
-        return len(self.images)
-
-    @property
-    def why(self) -> str:
-        return WHY[self.cause]
 
 
 def case(cause: str, seed: int, late: float = LATE, ranks: int | None = None) -> Case:
@@ -353,19 +330,12 @@ def above(values: Sequence[float], rank: int) -> float:
 def draw_step(spans: Sequence[Span], title: str):
     """A row for each rank, from the first one's begin on. Returns the figure."""
     zero = min(span.begin for span in spans)
-    ranks = 1 + max(span.rank for span in spans)
-    rows = []
-    for rank in range(ranks):
-        kinds = {
-            kind: [
-                (span.begin - zero, span.end - zero)
-                for span in spans
-                if span.rank == rank and span.kind == kind
-            ]
-            for kind in LOOKS
-        }
-        rows.append((str(rank), kinds))
-    return plots.done(plots.draw_rows(rows, LOOKS, title=title, ylabel="rank"), title)
+    rows: dict[int, dict] = {}
+    for rank, kind, begin, end in sorted(spans):
+        row = rows.setdefault(rank, {kind: [] for kind in LOOKS})
+        row[kind].append((begin - zero, end - zero))
+    names = [(str(rank), row) for rank, row in rows.items()]
+    return plots.done(plots.draw_rows(names, LOOKS, title=title, ylabel="rank"), title)
 
 
 def step_seconds(comm, times: dict[str, np.ndarray]) -> dict[str, dict[int, np.ndarray]]:
@@ -390,9 +360,7 @@ def _steps(comm, naps: np.ndarray) -> np.ndarray:
     own = np.ones(1)
     total = np.empty(1)
     ends = []
-    _wait(comm.Iallreduce(own, total))
-    ends.append(perf_counter())
-    for nap in naps:
+    for nap in (0, *naps):
         sleep(nap)
         _wait(comm.Iallreduce(own, total))
         ends.append(perf_counter())
@@ -440,7 +408,7 @@ def _play(comm, todo: Work, step: int) -> None:
     with profiling.span("compute", "compute"):
         sleep(todo.compute[step, comm.rank])
     with profiling.span("communication", "exchange"):
-        for _ in range(2 * (comm.size - 1)):
+        for _ in range(_messages(comm.size)):
             receive = comm.Irecv(coming, source=left)
             with profiling.span("communication", "send"):
                 sleep(todo.send[step, comm.rank])
@@ -458,10 +426,11 @@ def spans_of(profile: profiling.Profile, step: int) -> list[Span]:
     ]
 
 
-def slow_rank(steps: int, ranks: int, rank: int, factor: float = 1.5) -> np.ndarray:
-    """Seconds of normal steps with a tenth of the SPREAD, (steps, ranks); one rank's are longer."""
+def slow_rank(steps: int, ranks: int, rank: int) -> np.ndarray:
+    """Seconds of normal steps with a tenth of the SPREAD, (steps, ranks); one rank's are 1.5 times
+    as long."""
     times = MEAN + 0.1 * (draw("normal", steps, ranks) - MEAN)
-    times[:, rank] *= factor
+    times[:, rank] *= 1.5
     return times
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import json
-import math
 import os
 import shutil
 import socket
@@ -13,13 +12,13 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 from labkit import check, expect, launch, paths, ports, record, world
-from labkit.errors import LabError, NotHere
+from labkit.errors import LabError
 
 # -- the checks
 
@@ -43,23 +42,15 @@ def changed_lines(changes):
     }
     for what, (before, after, want) in cases.items():
         got = changes(before, after)
-        expect(
-            np.size(got) == 2, f"{what}: return two numbers, removed and added; this is {got!r}."
-        )
-        expect.equal(
-            tuple(got),
-            want,
-            f"{what}: (removed, added)",
-            slips={"These are swapped": want[::-1]},
-        )
+        two = np.size(got) == 2
+        expect(two, f"{what}: return two numbers, removed and added; this is {got!r}.")
+        slips = {"These are swapped": want[::-1]}
+        expect.equal(tuple(got), want, f"{what}: (removed, added)", slips=slips)
     for way in WAYS:
-        sizes = []
-        for text in scripts(way):
-            sizes.append(
-                sum(bool(line.strip()) and line.strip()[0] != "#" for line in text.splitlines())
-            )
+        texts = [[line.strip() for line in text.splitlines()] for text in scripts(way)]
+        alone, many = (sum(line[:1] not in ("", "#") for line in text) for text in texts)
         out, put = changes(*scripts(way))
-        expect.equal(put - out, sizes[1] - sizes[0], f"{way}: lines added, less those removed")
+        expect.equal(put - out, many - alone, f"{way}: lines added, less those removed")
 
 
 @check.exercise("65.2")
@@ -129,9 +120,8 @@ def spans_that_part(still_in):
     why = "any other way may rule one out, not only the best at one end"
     for more_is_better, want in ((False, ["a", "b"]), (True, ["a", "c"])):
         got = still_in(dict(long), more_is_better)
-        expect.equal(
-            sorted(got), want, f"{long}, more is better: {more_is_better}: still in", because=why
-        )
+        what = f"{long}, more is better: {more_is_better}: still in"
+        expect.equal(sorted(got), want, what, because=why)
 
 
 @check.exercise("65.4")
@@ -149,12 +139,10 @@ def mlperfs_score(score):
         given = list(seconds)
         got = score(given)
         expect.unchanged(seconds, given, "The list of seconds")
+        what = f"The score of {seconds}"
         if want is None:
-            text = (
-                f"The score of {seconds}: expected None, got {got!r}. More than one run missed the"
-                " target."
-            )
-            expect(got is None, text)
+            why = "More than one run missed the target."
+            expect(got is None, f"{what}: expected None, got {got!r}. {why}")
             continue
         there = [value for value in seconds if value is not None]
         inside = [value for value in seconds[1:-1] if value is not None]
@@ -166,12 +154,8 @@ def mlperfs_score(score):
             "this is the median": np.median(there),
             "this is the fastest run": min(there),
         }
-        slips = {why: value for why, value in slips.items() if not np.isclose(value, want)}
-        what = f"The score of {seconds}"
-        expect(
-            got is not None,
-            f"{what}: got None. One run may miss the target: it counts as the slowest.",
-        )
+        why = "One run may miss the target: it counts as the slowest."
+        expect(got is not None, f"{what}: got None. {why}")
         expect.close(got, want, what, slips=slips)
 
 
@@ -206,10 +190,8 @@ def path_of(name: str) -> Path:
 
 def scripts(way: str) -> tuple[str, str]:
     """The texts of two scripts: for one device, and for many in this way."""
-    known = WAYS[way]
-    return path_of(known.alone).read_text(encoding="utf-8"), path_of(known.script).read_text(
-        encoding="utf-8"
-    )
+    alone, many = path_of(WAYS[way].alone), path_of(WAYS[way].script)
+    return alone.read_text(encoding="utf-8"), many.read_text(encoding="utf-8")
 
 
 def alone_of(way: str) -> str:
@@ -231,20 +213,31 @@ def meeting(comm, meet: str) -> Iterator[dict[str, str]]:
     """The variables by which this rank's process finds the others, while the block lasts. All ranks
     enter.
 
-    Each framework reads its own: RANK and MASTER_ADDR, or HOROVOD_…, or TF_CONFIG.
+    Each framework reads its own: RANK and MASTER_ADDR, or HOROVOD_…, or TF_CONFIG. On one machine
+    Gloo keeps to its loopback.
     """
+    rank, size = str(comm.rank), str(comm.size)
     names = comm.allgather(socket.gethostname())
     together = len(set(names)) == 1
     hosts = ["127.0.0.1"] * comm.size if together else names
     if meet == "horovod":
         with _folder(comm) as folder:
-            yield _of_horovod(comm.rank, comm.size, folder, together)
+            # Gloo brings the processes together, by files in the folder: no launcher of MPI has
+            # started them. Each counts as a host of its own.
+            variables = {"CONTROLLER": "gloo", "CPU_OPERATIONS": "gloo"}
+            variables |= {"GLOO_RENDEZVOUS_FOLDER": folder, "HOSTNAME": f"process-{rank}"}
+            variables |= {"RANK": rank, "LOCAL_RANK": "0", "CROSS_RANK": rank}
+            variables |= {"SIZE": size, "LOCAL_SIZE": "1", "CROSS_SIZE": size}
+            variables |= {"GLOO_IFACE": "lo"} if together else {}
+            yield {f"HOROVOD_{name}": value for name, value in variables.items()}
     elif meet == "torch":
-        with ports.agree(comm, 1) as port:
-            yield _of_torch(comm.rank, comm.size, hosts[0], port, together)
+        with ports.agree(comm, 1) as port:  # what torchrun would set
+            variables = {"RANK": rank, "WORLD_SIZE": size, "LOCAL_RANK": "0"}
+            variables |= {"MASTER_ADDR": hosts[0], "MASTER_PORT": str(port)}
+            yield variables | ({"GLOO_SOCKET_IFNAME": "lo"} if together else {})
     elif meet == "tensorflow":
         with ports.agree(comm, comm.size) as first:
-            workers = [f"{host}:{first + rank}" for rank, host in enumerate(hosts)]
+            workers = [f"{host}:{first + number}" for number, host in enumerate(hosts)]
             task = {"type": "worker", "index": comm.rank}
             yield {"TF_CONFIG": json.dumps({"cluster": {"worker": workers}, "task": task})}
     else:
@@ -255,39 +248,13 @@ def meeting(comm, meet: str) -> Iterator[dict[str, str]]:
 def _folder(comm) -> Iterator[str]:
     """A folder for all ranks of comm, on storage that their hosts share; only this user may look
     into it."""
-    folder = comm.bcast(
-        tempfile.mkdtemp(prefix="horovod-", dir=paths.home()) if comm.rank == 0 else None
-    )
+    own = tempfile.mkdtemp(prefix="horovod-", dir=paths.home()) if comm.rank == 0 else None
+    folder = comm.bcast(own)
     try:
         yield folder
         _gather(comm, None)  # or a rank that is late would find nothing
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-
-
-def _of_horovod(rank: int, size: int, folder: str, together: bool) -> dict[str, str]:
-    """Gloo brings the processes together, by files in the folder: no launcher of MPI has started
-    them.
-
-    Each counts as a host of its own. On one machine Gloo keeps to its loopback.
-    """
-    variables = {"CONTROLLER": "gloo", "CPU_OPERATIONS": "gloo", "GLOO_RENDEZVOUS_FOLDER": folder}
-    variables |= {"HOSTNAME": f"process-{rank}", "RANK": str(rank), "SIZE": str(size)}
-    variables |= {
-        "LOCAL_RANK": "0",
-        "LOCAL_SIZE": "1",
-        "CROSS_RANK": str(rank),
-        "CROSS_SIZE": str(size),
-    }
-    variables |= {"GLOO_IFACE": "lo"} if together else {}
-    return {f"HOROVOD_{name}": value for name, value in variables.items()}
-
-
-def _of_torch(rank: int, size: int, host: str, port: int, together: bool) -> dict[str, str]:
-    """What torchrun would set. On one machine Gloo keeps to its loopback."""
-    variables = {"RANK": str(rank), "WORLD_SIZE": str(size), "LOCAL_RANK": "0"}
-    variables |= {"MASTER_ADDR": host, "MASTER_PORT": str(port)}
-    return variables | ({"GLOO_SOCKET_IFNAME": "lo"} if together else {})
 
 
 # -- real processes that train, measured from outside
@@ -324,34 +291,23 @@ def measure(
             way = (ALONE | WAYS)[name]
             if world.is_root():
                 print(f"round {turn + 1}: {name}", flush=True)
-            size = launch.ranks_here(ranks if way.meet else 1)
+            size = launch.ranks_here(ranks) if way.meet else 1
             arguments = (way, [str(width), str(batch), FOR_EVER], steps)
             # START is for the children; what they report comes at once.
-            everyone = launch.run(_on_rank, *arguments, ranks=size, threads=1, timeout=2 * START)[0]
-            runs[name].append([report for report in everyone if report])
+            reports = launch.run(_on_rank, *arguments, ranks=size, threads=1, timeout=2 * START)[0]
+            runs[name].append(reports)
     return runs
 
 
-def _on_rank(comm, way: Way, arguments: list[str], steps: int) -> list[Report | None]:
+def _on_rank(comm, way: Way, arguments: list[str], steps: int) -> list[Report]:
     """On each rank: start its process, wait for its steps, see what it holds, and end it."""
-    if not sys.platform.startswith("linux"):
-        raise NotHere("Memory of processes is read from Linux's /proc. Run the lab on Linux.")
-    takes_part = bool(way.meet) or comm.rank == 0
-    with (
-        meeting(comm, way.meet) as variables,
-        tempfile.TemporaryDirectory() as folder,
-        ExitStack() as stack,
-    ):
+    with meeting(comm, way.meet) as variables, tempfile.TemporaryDirectory() as folder:
         _gather(comm, None)  # all begin together
-        child = None
-        if takes_part:
-            child = stack.enter_context(
-                _child(path_of(way.script), arguments, variables, Path(folder))
-            )
-        problems = [text for text in _gather(comm, child.train(steps) if child else "") if text]
-        if problems:
-            raise LabError(f"{way.script}.py does not train here: {problems[0]}")
-        return _gather(comm, child.report() if child else None)
+        with _child(path_of(way.script), arguments, variables, Path(folder)) as child:
+            problems = [text for text in _gather(comm, child.train(steps)) if text]
+            if problems:
+                raise LabError(f"{way.script}.py does not train here: {problems[0]}")
+            return _gather(comm, child.report())
 
 
 def _gather(comm, value: object) -> list:
@@ -450,17 +406,12 @@ def evidence(
     """
     spans: dict[str, dict[str, tuple[float, float]]] = {column: {} for column in COLUMNS}
     for name, rounds in runs.items():
-        start_ups = []
-        speeds = []
-        for reports in rounds:
-            start_up, of_steps = read_run(
-                reports[0].started, [one.moments for one in reports], batch
-            )
-            start_ups.append(start_up)
-            speeds += list(of_steps)
+        read = [read_run(of[0].started, [one.moments for one in of], batch) for of in rounds]
+        start_ups = [float(start_up) for start_up, _ in read]
+        speeds = np.concatenate([of_steps for _, of_steps in read])
         memory = [report.megabytes for reports in rounds for report in reports]
-        spans["images/s"][name] = tuple(float(value) for value in np.percentile(speeds, [25, 75]))
-        spans["start-up (s)"][name] = (float(min(start_ups)), float(max(start_ups)))
+        spans["images/s"][name] = tuple(np.percentile(speeds, [25, 75]).tolist())
+        spans["start-up (s)"][name] = (min(start_ups), max(start_ups))
         spans["memory (MB)"][name] = (min(memory), max(memory))
         if name in WAYS:
             spans["lines changed"][name] = (lines[name], lines[name])
@@ -485,17 +436,13 @@ def show(spans: Mapping[str, Mapping[str, tuple[float, float]]]):
     """The evidence as a DataFrame of texts: `low to high`, or one number."""
     import pandas
 
-    frame = {
-        column: {way: _text(*span) for way, span in row.items()} for column, row in spans.items()
-    }
-    return pandas.DataFrame(frame).fillna("")
+    def text(span: tuple[float, float]) -> str:
+        low, high = span
+        digits = 0 if high >= 20 else 1
+        return f"{low:.0f}" if low == high else f"{low:,.{digits}f} to {high:,.{digits}f}"
 
-
-def _text(low: float, high: float) -> str:
-    digits = 0 if high >= 20 else 1
-    if low == high:
-        return f"{low:.0f}"
-    return f"{low:,.{digits}f} to {high:,.{digits}f}"
+    rows = {column: {way: text(row[way]) for way in row} for column, row in spans.items()}
+    return pandas.DataFrame(rows).fillna("")
 
 
 # -- lab 34's trainings as runs of a benchmark
@@ -511,17 +458,12 @@ def trainings() -> dict[tuple[str, int], list[float | None]]:
     epochs: dict[tuple[str, int], list] = {}
     seconds: dict[tuple[str, int], float] = {}
     for entry in record.entries(paths.root() / "solutions" / "results" / "34_large_batch.jsonl"):
+        keys = [(entry.get("way"), batch) for batch in entry.get("batches", ())]
         if entry["result"] == "accuracy":
-            for batch, of_seeds in zip(entry["batches"], entry["epochs_to_goal"], strict=True):
-                epochs[entry["way"], batch] = of_seeds
+            epochs |= zip(keys, entry["epochs_to_goal"], strict=True)
         elif entry["result"] == "times":
-            for batch, epoch in zip(entry["batches"], entry["epoch"], strict=True):
-                seconds[entry["way"], batch] = epoch
+            seconds |= zip(keys, entry["epoch"], strict=True)
     return {
-        key: [
-            None if value is None or math.isnan(value) else value * seconds[key]
-            for value in of_seeds
-        ]
+        key: [None if number is None else number * seconds[key] for number in of_seeds]
         for key, of_seeds in epochs.items()
-        if key in seconds
     }

@@ -13,7 +13,6 @@ import random
 import shlex
 import shutil
 import signal
-import socket
 import sys
 import tempfile
 import time
@@ -28,9 +27,9 @@ from unittest.mock import patch
 
 import cloudpickle
 import numpy as np
-from labkit import check, data, expect, launch, nets, paths, world
+from labkit import check, data, expect, jsonl, launch, nets, paths, world
 from labkit.cluster import slurm
-from labkit.errors import LabError
+from labkit.errors import LabError, counted
 
 # -- the checks
 
@@ -76,25 +75,22 @@ def old_or_new(write):
         if call[0] == "rename" and call[2] == seen.path
     ]
     expect(renames, "The new name comes by os.replace(temporary, path).")
-    temporary = seen.calls[renames[-1]][1]
+    last = renames[-1]
+    temporary = seen.calls[last][1]
     folder = os.path.dirname(seen.path)
-    expect(
-        os.path.dirname(temporary) == folder, "The temporary file belongs in the folder of `path`."
-    )
+    there = os.path.dirname(temporary)
+    expect(there == folder, "The temporary file belongs in the folder of `path`.")
     why = "os.fsync(file.fileno()) comes after file.flush() and before os.replace."
-    synced = ("fsync", temporary, len(NEW)) in seen.calls[: renames[-1]]
+    synced = ("fsync", temporary, len(NEW)) in seen.calls[:last]
     expect(synced, f"When the name changes, some bytes may not be on the disk yet: {why}")
-    synced = any(call[:2] == ("fsync", folder) for call in seen.calls[renames[-1] :])
+    synced = any(call[:2] == ("fsync", folder) for call in seen.calls[last:])
     why = "os.fsync of path.parent comes after os.replace."
     expect(synced, f"At the end, the new name may not be on the disk yet: {why}")
     why = "let the temporary file have the same name each time, and the next save overwrites it"
-    expect(
-        len(seen.sources) == 1,
-        f"A killed save leaves a file behind, and the next one another: {why}.",
-    )
-    expect(
-        not seen.left_open, "Each save leaves a file or folder open: os.close(folder) at the end."
-    )
+    one = len(seen.sources) == 1
+    expect(one, f"A killed save leaves a file behind, and the next one another: {why}.")
+    why = "os.close(folder) at the end."
+    expect(not seen.left_open, f"Each save leaves a file or folder open: {why}")
 
 
 OLD = b"o" * 2000
@@ -120,9 +116,7 @@ def watch_saves(write):
                 calls.append(("rename", *map(os.path.realpath, (first, rest[0]))))
             else:
                 file = first if isinstance(first, int) else first.fileno()
-                size = os.fstat(
-                    file
-                ).st_size  # of what is closed: "Bad file descriptor", as without a check
+                size = os.fstat(file).st_size  # if closed: "Bad file descriptor", as of fsync
                 calls.append(("fsync", os.readlink(f"/proc/self/fd/{file}"), size))
             return real(first, *rest, **options)
 
@@ -179,31 +173,24 @@ def files_are_judged(judge):
     """The right word for whole, cut, lengthened, changed and foreign files."""
     for size in (0, 1000):
         good = pack(bytes(range(250)) * (size // 250), "net A")
-        cases = {
-            "whole": (good, "good"),
-            "empty": (b"", "incomplete"),
-            "twice": (good + good, "incomplete"),
-        }
+        cases = {"whole": (good, "good"), "empty": (b"", "incomplete")}
+        cases["twice"] = (good + good, "incomplete")
         for share in (0.1, 0.5, 0.99):
-            cases[f"cut to {share:.0%} of its length"] = (
-                good[: int(share * len(good))],
-                "incomplete",
-            )
+            cut = good[: int(share * len(good))]
+            cases[f"cut to {share:.0%} of its length"] = (cut, "incomplete")
         if size:
+            zeros = damaged(good, zeros=True)
             cases["whole but for one bit"] = (damaged(good), "damaged")
-            cases["as long as it should be, but half of it zeros"] = (
-                damaged(good, True),
-                "damaged",
-            )
+            cases["as long as it should be, but half of it zeros"] = (zeros, "damaged")
         for what, (content, verdict) in cases.items():
-            expect.equal(judge(content, "net A"), verdict, f"`judge` of a file that is {what}")
+            what = f"`judge` of a file that is {what}"
+            expect.equal(judge(content, "net A"), verdict, what)
             if verdict != "good":
                 what = f"{what}, and of another net besides"
-                expect.equal(judge(content, "net B"), verdict, f"`judge` of a file that is {what}")
+                expect.equal(judge(content, "net B"), verdict, what)
         why = "names or shapes of its tensors differ, and you learn it before loading"
-        expect.equal(
-            judge(good, "net B"), "another model", "`judge` of another net's file", because=why
-        )
+        what = "`judge` of another net's file"
+        expect.equal(judge(good, "net B"), "another model", what, because=why)
 
 
 @check.exercise("70.4")
@@ -220,9 +207,6 @@ def youngs_interval(interval, lost):
                 "a failure costs half an interval on average": save / seconds + seconds / mtbf,
                 "this is the saving alone": save / seconds,
                 "this is the repeating alone": seconds / mtbf / 2,
-                "you divided by `every + save`; `save / every` is asked": (
-                    save / (seconds + save) + seconds / mtbf / 2
-                ),
             }
             what = f"{where}: the share that is lost, with a save each {seconds:.0f} s"
             expect.close(lost(seconds, save, mtbf), share, what, slips=slips)
@@ -237,15 +221,12 @@ def loop_saves_and_stops(train, patience, ranks):
         steps = [by_rank[number]["done"] for by_rank in tried]
         why = "a rank that is left alone waits for ever: all have to leave after the same step"
         expect.equal(steps, [steps[0]] * ranks, f"{case}: steps done, by rank", because=why)
-        expect.equal(steps[0], case.end, f"{case}: steps done")
+        expect.equal(steps[0], case.saves[-1], f"{case}: steps done")
         asked = max(by_rank[number]["asked"] for by_rank in tried)
         why = "a signal that comes between two questions has two answers"
         expect(asked == 0, f"{case}: `stopped()` is called more than once in a step: {why}.")
         for rank, by_rank in enumerate(tried):
-            why = (
-                "all ranks call `save` after the same steps: it calls `capture`, which asks all of"
-                " them"
-            )
+            why = "all ranks call `save` after the same steps, as `capture` in it asks all of them"
             what = f"{case}: saved after steps, on rank {rank}"
             expect.equal(by_rank[number]["saves"], case.saves, what, because=why)
 
@@ -264,8 +245,8 @@ def fewer_and_more_ranks(own_part, after_resize):
         order = np.random.default_rng(samples).permutation(1000)[:samples]
         for number, done in enumerate(range(0, samples, length)):
             size = sizes[number % len(sizes)]
-            noun = "rank" if size == 1 else "ranks"
-            where = f"{done} of {samples} samples done, a step of {length}, {size} {noun}"
+            ranks = counted(size, "rank")
+            where = f"{done} of {samples} samples done, a step of {length}, {ranks}"
             given = order.copy()
             parts = [own_part(given, done, length, rank, size) for rank in range(size)]
             expect.unchanged(order, given, f"{where}: the array `order`")
@@ -277,25 +258,24 @@ def fewer_and_more_ranks(own_part, after_resize):
             f"{first} at the start, with a rate of {rate:.2f} and {each} samples a rank, {now} now"
         )
         for keep, words in ((True, "keep"), (False, "rescale")):
+            what = f"{where}, {words}"
             got = after_resize(each * first, rate, first, now, keep)
             sentence = f"two numbers are to be returned, samples of a step and rate, not {got!r}."
-            expect(np.shape(got) == (2,), f"{where}, {words}: {sentence}")
+            expect(np.shape(got) == (2,), f"{what}: {sentence}")
             samples, new_rate = got
-            why = (
-                "the step is of as many as before" if keep else "a rank computes as many as before"
-            )
+            why = f"{'the step is of' if keep else 'a rank computes'} as many as before"
             wanted = each * (first if keep else now)
-            expect.equal(samples, wanted, f"{where}, {words}: samples of a step", because=why)
+            expect.equal(samples, wanted, f"{what}: samples of a step", because=why)
             whole = isinstance(samples, Integral)
-            expect(whole, f"{where}, {words}: {samples!r} samples, and not a whole number.")
-            slips = {
-                "this is divided where it has to be multiplied": rate * first / now,
-                "the rate stays, though a step has other samples: the rule lets it grow "
-                "as they do": (rate),
-            }
-            wanted = rate if keep else rate * now / first
-            what = f"{where}, {words}: the rate"
-            expect.close(new_rate, wanted, what, slips={} if keep or first == now else slips)
+            expect(whole, f"{what}: {samples!r} samples, and not a whole number.")
+            what = f"{what}: the rate"
+            if keep:
+                expect.close(new_rate, rate, what)
+                continue
+            stays = "the rate stays, though a step has other samples: it has to grow as they do"
+            swapped = "this is divided where it has to be multiplied"
+            slips = {swapped: rate * first / now, stays: rate}
+            expect.close(new_rate, rate * now / first, what, slips=slips)
 
 
 def step_is_dealt_out(parts, step, where):
@@ -330,8 +310,7 @@ class Training:
     net, optimizer (Adam), schedule (a cosine that falls over `horizon` steps): PyTorch's own.
     epoch, step: the next batch is number `step` of epoch `epoch`. noise: this rank's NumPy
     generator, for the pixels' noise. Dropout draws from PyTorch's global generator, which this
-    seeds. done: steps done since the start. after_step(training, loss): called after each step, if
-    there is one.
+    seeds. done: steps done since the start.
 
     One thread a rank, and on CPUs: sums are then always taken in the same order.
     """
@@ -350,7 +329,6 @@ class Training:
         torch.manual_seed(1000 * seed + comm.rank)
         self.epoch = 0
         self.step = 0
-        self.after_step: Callable[[Training, float], None] | None = None
 
     @property
     def steps_per_epoch(self) -> int:
@@ -377,14 +355,8 @@ class Training:
         self._average()
         self.optimizer.step()
         self.schedule.step()
-        self.step += 1
-        if self.step == self.steps_per_epoch:
-            self.epoch += 1
-            self.step = 0
-        mean = self.comm.allreduce(loss.item()) / self.comm.size
-        if self.after_step is not None:
-            self.after_step(self, mean)
-        return mean
+        self.epoch, self.step = divmod(self.done + 1, self.steps_per_epoch)
+        return self.comm.allreduce(loss.item()) / self.comm.size
 
     def _average(self) -> None:
         """The mean over the ranks in each gradient, by one allreduce."""
@@ -394,11 +366,7 @@ class Training:
         flat = torch.cat([gradient.flatten() for gradient in gradients]).numpy()
         total = np.empty_like(flat)
         self.comm.Allreduce(flat, total)
-        parts = torch.from_numpy(total / self.comm.size).split(
-            [gradient.numel() for gradient in gradients]
-        )
-        for gradient, part in zip(gradients, parts, strict=True):
-            gradient.copy_(part.view_as(gradient))
+        torch.nn.utils.vector_to_parameters(torch.from_numpy(total / self.comm.size), gradients)
 
 
 @cache
@@ -419,7 +387,6 @@ def build(seed: int = 0):
     return torch.nn.Sequential(*layers)
 
 
-GOOD = "good"
 _ENDING = ".checkpoint"
 
 
@@ -459,13 +426,8 @@ def split(content: bytes) -> tuple[dict | None, bytes]:
         label = json.loads(line)
     except ValueError:
         label = None
-    if (
-        not newline
-        or not isinstance(label, dict)
-        or not {"model", "bytes", "sha256"} <= label.keys()
-    ):
-        return None, payload
-    return label, payload
+    fields = label.keys() if isinstance(label, dict) else set()
+    return (label if newline and fields >= {"model", "bytes", "sha256"} else None), payload
 
 
 def path_of(folder: Path, done: int) -> Path:
@@ -482,7 +444,7 @@ def newest(folder: Path, model: str, judge: Callable[[bytes, str], str]) -> byte
     for path in sorted(Path(folder).glob(f"*{_ENDING}"), reverse=True):
         content = path.read_bytes()
         verdict = judge(content, model)
-        if verdict == GOOD:
+        if verdict == "good":
             return split(content)[1]
         print(f"{path.name} is not taken: {verdict}")
     return None
@@ -496,13 +458,10 @@ def forget_older(folder: Path, keep: int = 2) -> None:
 
 def damaged(content: bytes, zeros: bool = False) -> bytes:
     """The same content with one bit of its payload turned over, or with its last half zero."""
-    changed = bytearray(content)
+    half = len(content) // 2
     if zeros:
-        half = len(content) // 2
-        changed[half:] = bytes(len(content) - half)
-    else:
-        changed[-7] ^= 1
-    return bytes(changed)
+        return content[:half] + bytes(len(content) - half)
+    return content[:-7] + bytes([content[-7] ^ 1]) + content[-6:]
 
 
 # -- on ranks: is a resume exact, and when does a loop save and stop?
@@ -544,13 +503,12 @@ def _try_at(comm, capture: Callable, restore: Callable, stop: int) -> dict:
     before = _parts(training)
     state = capture(training, comm)
     result: dict[str, object] = {}
-    result["holders"] = [
-        rank for rank, holds in enumerate(comm.allgather(state is not None)) if holds
-    ]
-    stored, state = _through_a_file(comm, state)  # before the next step changes the same tensors
-    result["stored"] = stored
+    holders = comm.allgather(state is not None)
+    result["holders"] = [rank for rank, holds in enumerate(holders) if holds]
+    # Before the next step changes the same tensors.
+    result["stored"], state = _through_a_file(comm, state)
     result["after"] = [training.advance() for _ in range(LAST - stop)]
-    if stored or result["holders"] != [0]:
+    if result["stored"] or result["holders"] != [0]:
         return result
     if "random" not in state:
         raise LabError('The dict that `capture` returns has no key "random".')
@@ -590,16 +548,12 @@ def _parts(training: Training) -> dict[str, object]:
     import torch
 
     adam = training.optimizer.state_dict()
-    averages = [
-        value.numpy().tobytes() for entry in adam["state"].values() for value in entry.values()
-    ]
+    averages = [value for entry in adam["state"].values() for value in entry.values()]
+    rates = [group["lr"] for group in adam["param_groups"]]
     return {
         "net": [weights.detach().numpy().tobytes() for weights in training.net.parameters()],
-        "optimizer": averages,
-        "schedule": [
-            training.schedule.last_epoch,
-            *(group["lr"] for group in adam["param_groups"]),
-        ],
+        "optimizer": [average.numpy().tobytes() for average in averages],
+        "schedule": [training.schedule.last_epoch, *rates],
         "place": (training.epoch, training.step),
         "dropout": torch.get_rng_state().numpy().tobytes(),
         "noise": str(training.noise.bit_generator.state),
@@ -607,37 +561,33 @@ def _parts(training: Training) -> dict[str, object]:
 
 
 class LoopCase(NamedTuple):
-    """A training that has done `done` steps. end, saves: what is right, the last step and those
-    saved after.
+    """A training that has done `done` steps; a rank is asked to stop during a step, if any.
 
-    asked: {rank: after which step it is asked to stop}.
+    saves: after which steps it has to save; the last of them is its end.
     """
 
     done: int
     last: int
     every: int
-    asked: dict[int, int]
-    end: int
+    rank: int | None
+    step: int
     saves: list[int]
 
     def __str__(self) -> str:
         start = f"from step {self.done} " if self.done else ""
-        who = [
-            f"rank {rank} is asked to stop during step {step}" for rank, step in self.asked.items()
-        ]
-        asked = who[0] if who else "nobody is asked"
+        asked = f"rank {self.rank} is asked to stop during step {self.step}"
+        asked = "nobody is asked" if self.rank is None else asked
         return f"{start}to step {self.last}, a save every {self.every}, {asked}"
 
 
 def loop_cases(ranks: int) -> list[LoopCase]:
     """Cases for a loop on so many ranks."""
-    highest = ranks - 1
     return [
-        LoopCase(0, 7, 3, {}, 7, [3, 6, 7]),
-        LoopCase(4, 8, 4, {}, 8, [8]),
-        LoopCase(0, 7, 3, {highest: 4}, 4, [3, 4]),
-        LoopCase(0, 9, 3, {0: 6}, 6, [3, 6]),
-        LoopCase(0, 7, 3, {highest: 7}, 7, [3, 6, 7]),
+        LoopCase(0, 7, 3, None, 0, [3, 6, 7]),
+        LoopCase(4, 8, 4, None, 0, [8]),
+        LoopCase(0, 7, 3, ranks - 1, 4, [3, 4]),
+        LoopCase(0, 9, 3, 0, 6, [3, 6]),
+        LoopCase(0, 7, 3, ranks - 1, 7, [3, 6, 7]),
     ]
 
 
@@ -649,30 +599,28 @@ def try_loop(comm, train: Callable, cases: list[LoopCase]) -> list[dict]:
     """
     results = []
     for case in cases:
-        saves: list[int] = []
-        asked: list[int] = []  # the steps done so far, at each question
-        walk = SimpleNamespace(comm=comm, done=case.done)
-
-        def advance(walk=walk) -> float:
-            walk.done += 1
-            return 0.0
-
-        def stopped(walk=walk, case=case, asked=asked) -> bool:
-            asked.append(walk.done)
-            return walk.done >= case.asked.get(comm.rank, case.last + 1)
-
-        walk.advance = advance
         with launch.case(str(case)):
-            train(
-                walk,
-                case.last,
-                case.every,
-                stopped,
-                lambda walk, saves=saves: saves.append(walk.done),
-            )
-        results.append({"done": walk.done, "saves": saves, "asked": len(asked) - len(set(asked))})
+            results.append(_walk(comm, train, case))
         comm.Barrier()  # no message of this case is taken for one of the next
     return results
+
+
+def _walk(comm, train: Callable, case: LoopCase) -> dict:
+    saves: list[int] = []
+    asked: list[int] = []  # the steps done so far, at each question
+    walk = SimpleNamespace(comm=comm, done=case.done)
+
+    def advance() -> float:
+        walk.done += 1
+        return 0.0
+
+    def stopped() -> bool:
+        asked.append(walk.done)
+        return comm.rank == case.rank and walk.done >= case.step
+
+    walk.advance = advance
+    train(walk, case.last, case.every, stopped, lambda walk: saves.append(walk.done))
+    return {"done": walk.done, "saves": saves, "asked": len(asked) - len(set(asked))}
 
 
 def _captured(training: Training, capture: Callable) -> bytes:
@@ -827,47 +775,36 @@ def live(
     done.
     """
     training = Training(comm, horizon=last)
-    resume(training, folder, answers)
-    victim = comm.size - 1
-
-    def after_step(training: Training, loss: float) -> None:
-        time.sleep(pause)
-        if comm.rank == 0:
-            append(folder / LOSSES, Loss(life, training.done, loss.hex()))
-        if training.done == die_after:
-            comm.Barrier()  # the line is written before the end comes
-            if comm.rank == victim:
-                os.kill(os.getpid(), signal.SIGKILL)
-
-    training.after_step = after_step
-    answers.train(training, last, every, stopped, saver(answers, folder))
-    return training.done
-
-
-def resume(training: Training, folder: Path, answers: Answers) -> None:
-    """Restore the newest good checkpoint on all ranks; leave the training as it is where there is
-    none."""
-    comm = training.comm
-    payload = None
-    if comm.rank == 0:
-        payload = newest(folder, model_of(training.net), answers.judge)
-    payload = comm.bcast(payload)
+    model = model_of(training.net)
+    payload = comm.bcast(newest(folder, model, answers.judge) if comm.rank == 0 else None)
     if payload is not None:
         answers.restore(training, from_bytes(payload), comm)
 
+    step = training.advance
 
-def saver(answers: Answers, folder: Path) -> Callable[[Training], None]:
-    """save(training), for all ranks to call: captured on all, written by rank 0, the oldest
-    forgotten."""
+    def advance() -> float:
+        loss = step()
+        time.sleep(pause)
+        if comm.rank == 0:
+            line = Loss(life, training.done, loss.hex())
+            jsonl.append(folder / LOSSES, line._asdict())
+        if training.done == die_after:
+            comm.Barrier()  # the line is written before the end comes
+            if comm.rank == comm.size - 1:
+                os.kill(os.getpid(), signal.SIGKILL)
+        return loss
 
     def save(training: Training) -> None:
-        state = answers.capture(training, training.comm)
-        if training.comm.rank == 0:
-            content = pack(to_bytes(state), model_of(training.net))
+        """All ranks call this."""
+        state = answers.capture(training, comm)
+        if comm.rank == 0:
+            content = pack(to_bytes(state), model)
             answers.write(path_of(folder, training.done), content)
             forget_older(folder)
 
-    return save
+    training.advance = advance
+    answers.train(training, last, every, stopped, save)
+    return training.done
 
 
 def without_a_break(comm, last: int) -> list[str]:
@@ -905,22 +842,8 @@ def _second_life(comm, answers: Answers, folder: Path, last: int, every: int) ->
 
 
 def read(folder: Path) -> list[Loss]:
-    """The losses written so far; a line that a kill has cut is left out."""
-    path = folder / LOSSES
-    if not path.exists():
-        return []
-    losses = []
-    for line in path.read_text(encoding="utf-8").splitlines(keepends=True):
-        if line.endswith("\n"):
-            losses.append(Loss(*json.loads(line)))
-    return losses
-
-
-def append(path: Path, line: object) -> None:
-    """A line of JSON, in one call of write, so that it is there or not."""
-    descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)
-    os.write(descriptor, json.dumps(line).encode() + b"\n")
-    os.close(descriptor)
+    """The losses written so far."""
+    return [Loss(**entry) for entry in jsonl.read(folder / LOSSES, lambda entry: "loss" in entry)]
 
 
 def table(losses: Sequence[Loss], whole: Sequence[str]):
@@ -931,15 +854,13 @@ def table(losses: Sequence[Loss], whole: Sequence[str]):
     frame = pandas.DataFrame(losses)
     frame["again"] = frame["step"].duplicated()
     frame["differs"] = [loss.loss != whole[loss.step - 1] for loss in losses]
-    by_life = frame.groupby(frame["life"].rename("life") + 1)
-    names = ["first step", "last step", "done again", "losses that differ"]
-    rows = by_life.agg(
-        first=("step", "first"),
-        last=("step", "last"),
-        again=("again", "sum"),
-        differ=("differs", "sum"),
-    )
-    return rows.set_axis(names, axis="columns")
+    columns = {
+        "first step": ("step", "first"),
+        "last step": ("step", "last"),
+        "done again": ("again", "sum"),
+        "losses that differ": ("differs", "sum"),
+    }
+    return frame.groupby(frame["life"] + 1).agg(**columns)
 
 
 # -- a job of the tabletop cluster
@@ -1109,8 +1030,7 @@ def with_fewer_ranks(
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         leave_order(folder, train_elastically, own_part, after_resize, batch, rate, every, dies)
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
+        with launch.reserve_port() as free:
             port = free.getsockname()[1]
         # The node that dies is not to host the meeting point: with it, all would end.
         calls = [(_torchrun, port, hosts, folder) for hosts in (1, 0)]
@@ -1122,26 +1042,25 @@ def with_fewer_ranks(
                 raise LabError(
                     f"The job {state} after {limit:.0f} s at most. Its last lines: {words}"
                 )
-        steps = [json.loads(line) for line in (folder / "steps.jsonl").read_text().splitlines()]
-    return steps, losses_alone(batch, rate)
+        steps = jsonl.read(folder / "steps.jsonl", lambda entry: "loss" in entry)
+
+    def whole_step(order, done, batch, rank, ranks):
+        return order[done : done + batch]
+
+    control = epoch(whole_step, batch, rate, 0, 1, add=lambda tensor, step: None)
+    return steps, [line["loss"] for line, _ in control]
 
 
 def _torchrun(pipe, port: int, hosts: int, folder: Path) -> None:
     """What the command torchrun does, for a node of one rank."""
     from torch.distributed import run
 
-    run.main(
-        [
-            *("--nnodes=1:2", "--nproc-per-node=1", "--max-restarts=3", "--monitor-interval=0.1"),
-            *("--rdzv-backend=c10d", f"--rdzv-endpoint=127.0.0.1:{port}", "--rdzv-id=lab70"),
-            *(
-                f"--rdzv-conf=is_host={hosts},{TIMES}",
-                "--local-addr=127.0.0.1",
-                f"--log-dir={folder}",
-            ),
-            *("-m", "support.lab70", str(folder)),
-        ]
+    options = (
+        "--nnodes=1:2 --nproc-per-node=1 --max-restarts=3 --monitor-interval=0.1"
+        f" --rdzv-backend=c10d --rdzv-endpoint=127.0.0.1:{port} --rdzv-id=lab70"
+        f" --rdzv-conf=is_host={hosts},{TIMES} --local-addr=127.0.0.1"
     )
+    run.main([*options.split(), f"--log-dir={folder}", "-m", "support.lab70", str(folder)])
 
 
 def train_elastically(
@@ -1161,82 +1080,60 @@ def train_elastically(
     dist.init_process_group("gloo")
     rank = dist.get_rank()
     ranks = dist.get_world_size()
-    epoch = Epoch()
     last = folder / "last.pt"
-    if last.exists():
-        epoch.done, epoch.step, weights = torch.load(last, weights_only=True)
-        epoch.net.load_state_dict(weights)
 
-    def added(tensor) -> None:
-        if ranks == 2 and rank == 1 and epoch.step == dies - 1:
+    def add(tensor, step: int) -> None:
+        if ranks == 2 and rank == 1 and step == dies:
             os.kill(os.getppid(), signal.SIGKILL)  # the node: its torchrun, and this rank with it
             time.sleep(1000)
         dist.all_reduce(tensor)
 
-    samples, rate = after_resize(batch, rate, 2, ranks, True)
-    while epoch.done < SAMPLES:
-        own = own_part(epoch.order, epoch.done, samples, rank, ranks)
-        loss = epoch.advance(own, samples, rate, added)
-        used = [int(sample) for sample in own]
-        line = {"step": epoch.step, "rank": rank, "ranks": ranks, "used": used, "loss": loss}
-        line["process"] = os.getpid()
-        append(folder / "steps.jsonl", line)
-        if rank == 0 and epoch.step % every == 0:
-            torch.save((epoch.done, epoch.step, epoch.net.state_dict()), folder / "next.pt")
+    start = torch.load(last, weights_only=True) if last.exists() else None
+    sizes = after_resize(batch, rate, 2, ranks, True)
+    for line, state in epoch(own_part, *sizes, rank, ranks, add, start):
+        line |= {"rank": rank, "ranks": ranks, "process": os.getpid()}
+        jsonl.append(folder / "steps.jsonl", line)
+        if rank == 0 and line["step"] % every == 0:
+            torch.save(state, folder / "next.pt")
             os.replace(folder / "next.pt", last)
     dist.destroy_process_group()
 
 
-class Epoch:
-    """A training of one epoch; 64-bit numbers, so that sums in another order show nothing.
+def epoch(
+    own_part: Callable, batch: int, rate: float, rank: int, ranks: int, add: Callable, start=None
+) -> Iterator[tuple[dict, tuple]]:
+    """Train for the rest of an epoch, from a state on; yields (its record, the state) after each
+    step.
 
-    order: of the samples, the same on every rank. step, done: steps and samples so far.
+    add(tensor, step): sum it over all ranks, in place. The numbers have 64 bits, so that sums in
+    another order show nothing.
     """
+    import torch
 
-    def __init__(self):
-        import torch
-
-        digits = _digits()
-        self.order = np.random.default_rng(71).permutation(SAMPLES)
-        self.pictures = torch.tensor(digits.train_x[:SAMPLES], dtype=torch.float64)
-        self.labels = torch.tensor(digits.train_y[:SAMPLES])
-        torch.manual_seed(71)
-        self.net = torch.nn.Linear(64, 10, dtype=torch.float64)
-        self.step = 0
-        self.done = 0
-
-    def advance(self, own: Sequence[int], batch: int, rate: float, added: Callable) -> float:
-        """One step of `batch` samples, of which `own` are this rank's. Returns the mean loss of
-        all.
-
-        added(tensor): sum it over all ranks, in place.
-        """
-        import torch
-
-        whole = min(batch, SAMPLES - self.done)
-        own = torch.as_tensor(np.asarray(own, dtype=np.int64))
-        logits = self.net(self.pictures[own])
-        loss = torch.nn.functional.cross_entropy(logits, self.labels[own], reduction="sum") / whole
+    digits = _digits()
+    order = np.random.default_rng(71).permutation(SAMPLES)
+    pictures = torch.tensor(digits.train_x[:SAMPLES], dtype=torch.float64)
+    labels = torch.tensor(digits.train_y[:SAMPLES])
+    torch.manual_seed(71)
+    net = torch.nn.Linear(64, 10, dtype=torch.float64)
+    step, done, saved = start or (0, 0, net.state_dict())
+    net.load_state_dict(saved)
+    while done < SAMPLES:
+        step += 1
+        whole = min(batch, SAMPLES - done)
+        own = np.asarray(own_part(order, done, batch, rank, ranks), dtype=np.int64)
+        logits = net(pictures[own])
+        loss = torch.nn.functional.cross_entropy(logits, labels[own], reduction="sum") / whole
         loss.backward()
         loss = loss.detach()
-        added(loss)
-        for weights in self.net.parameters():
-            added(weights.grad)
+        add(loss, step)
+        for weights in net.parameters():
+            add(weights.grad, step)
             weights.data -= rate * weights.grad
             weights.grad = None
-        self.step += 1
-        self.done += whole
-        return loss.item()
-
-
-def losses_alone(batch: int, rate: float) -> list[float]:
-    """The loss of each step of the epoch, in one process."""
-    epoch = Epoch()
-    losses = []
-    while epoch.done < SAMPLES:
-        own = epoch.order[epoch.done : epoch.done + batch]
-        losses.append(epoch.advance(own, batch, rate, lambda tensor: None))
-    return losses
+        done += whole
+        line = {"step": step, "used": own.tolist(), "loss": loss.item()}
+        yield line, (step, done, net.state_dict())
 
 
 if __name__ == "__main__":  # a rank of the job, or of torchrun

@@ -23,6 +23,7 @@ import time
 import traceback
 import zlib
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from datetime import timedelta
 from multiprocessing import connection
 from pathlib import Path
@@ -65,16 +66,14 @@ class Rank(NamedTuple):
     """What was found of one rank when nothing moved any more.
 
     state: "waits", "finished", "raised", the name of the signal that ended it, or UNDECIDED. stack:
-    outermost first, of a rank that waits. seen_by: what read that stack. result: what the program
-    returned. error: the last line of the exception; file and line: the learner's innermost line
-    that it came through. note: what the job's `watch` or `tell` left.
+    outermost first, of a rank that waits, or of its exception. seen_by: what read that stack.
+    result: what the program returned. error: the last line of the exception. note: what the job's
+    `watch` or `tell` left.
     """
 
     rank: int
     state: str
     error: str = ""
-    line: int = 0
-    file: str = ""
     stack: Sequence[Frame] = ()
     seen_by: str = "the rank itself"
     records: Sequence[Record] = ()
@@ -140,14 +139,11 @@ def records_and_agreed_batches(first_difference, agree, disorders, mixed_up, tra
     longer = [usual[0], Record("reduce", 2, 14), usual[2], usual[0]]
     twice = [usual[0], Record("broadcast", 6, 9), usual[1], usual[2]]
     moved = [Record("all_reduce", 6, 8), *usual[1:]]
+    line_8 = "Rank 1 has the same call in line 8, rank 0 reduces 2 numbers"
     for records, want, what in (
         ([usual, usual, longer, usual], (2, 14), "Rank 2 reduces 2 numbers, the others 1"),
         ([usual, twice, usual], (1, 9), "Rank 1 has a broadcast too many"),
-        (
-            [longer, moved, usual],
-            (0, 14),
-            "Rank 1 has the same call in line 8, rank 0 reduces 2 numbers",
-        ),
+        ([longer, moved, usual], (0, 14), line_8),
         ([[twice[1]], usual, usual], (0, 9), "Rank 0 has a broadcast of as many numbers"),
     ):
         expect.equal(first_difference(records), want, f"{what}: (rank, line)")
@@ -166,10 +162,8 @@ def records_and_agreed_batches(first_difference, agree, disorders, mixed_up, tra
         return ([(agree(batch), batch) for batch in batches],)
 
     wishes = [[batch, LAST_WISH] for batch in WISHES]
-    (asked,) = play(
-        [Job(lambda batches: batches, lambda rank, folder: (wishes[rank],), agreed_and_given)]
-    )
-    all_agree(asked)
+    asked = Job(lambda batches: batches, lambda rank, folder: (wishes[rank],), agreed_and_given)
+    all_agree(play([asked])[0])
     trained = play([Job(train, fault, by_agreement) for fault in disorders])
     for fault, ranks in zip(disorders, trained, strict=True):
         through(ranks, f"Training with the batches of your `agree`, rank {fault.rank}'s differ")
@@ -226,7 +220,7 @@ def averages_of_those_there(averages, patience):
                     "this is the sum": sum(there),
                     "this is its own gradient": rank + 1 + 10 * step,
                 }
-                slips = {words: three(value) for words, value in slips.items() if value != want}
+                slips = {words: three(value) for words, value in slips.items()}
                 expect.close(got, three(want), f"{who}: the average of step {step}", slips=slips)
 
 
@@ -321,7 +315,7 @@ def decide_together(ranks, steps):
 def through(ranks, what):
     """All ranks have finished; else say who raised what, took too long, or waits where."""
     for rank in ranks:
-        place = f" in line {rank.line}: {source(rank.file, rank.line)}" if rank.line else ""
+        place = _own_line(rank, " in line {line}: {text}")
         expect(rank.state != "raised", f"{what}: rank {rank.rank} raised {rank.error}{place}")
     undecided = [str(rank.rank) for rank in ranks if rank.state == UNDECIDED]
     expect(
@@ -333,15 +327,22 @@ def through(ranks, what):
     places = []
     for rank in ranks:
         if rank.state != "finished":
-            own = [frame for frame in rank.stack if launch.is_learners(frame.file)]
-            where = f" is in line {own[-1].line} of {own[-1].function}" if own else f" {rank.state}"
-            text = f", {source(own[-1].file, own[-1].line)}" if own else ""
-            places.append(f"rank {rank.rank}{where}{text}")
+            where = _own_line(rank, "is in line {line} of {function}, {text}") or rank.state
+            places.append(f"rank {rank.rank} {where}")
     expect(
         not places,
         f"{what}: nothing moves any more: {'; '.join(places)}. A collective waits"
         " until all ranks are in it, so no rank may decide alone whether to call one.",
     )
+
+
+def _own_line(rank: Rank, words: str) -> str:
+    """The learner's innermost line of a rank's stack, in such words; "" if there is none."""
+    own = [frame for frame in rank.stack if launch.is_learners(frame.file)]
+    if not own:
+        return ""
+    text = linecache.getline(own[-1].file, own[-1].line).strip()  # it knows a notebook's cells
+    return words.format(**own[-1]._asdict(), text=text)
 
 
 # -- faults: deal(rank, folder) is called on each rank, and returns what its program gets
@@ -365,16 +366,22 @@ def fresh(fault: type, number: int) -> list:
     return cases
 
 
-class Hang(NamedTuple):
+@dataclass(frozen=True, order=True)
+class Fault:
+    """What is wrong, on which rank, in which step. TEXTS: by `what`, what stands in the line that
+    shows it."""
+
+    what: str
+    rank: int
+    step: int
+
+
+class Hang(Fault):
     """Deals the files, the log and the table of section 1's epoch. One rank gets one that does not
     answer.
 
     what: "disk", "log", "table" or "short", a shard with fewer files.
     """
-
-    what: str
-    rank: int
-    step: int
 
     # What stands in the line where that rank waits.
     TEXTS = {"disk": "read_bytes", "log": "print(", "table": "flock(", "short": "dist.barrier"}
@@ -440,16 +447,12 @@ def written(files, log, table, nearby: Path) -> list[list[str]]:
     return [path.read_text().splitlines() if path.exists() else [] for path in paths]
 
 
-class Disorder(NamedTuple):
+class Disorder(Fault):
     """Deals the batches of section 2's training. One rank's calls differ from one step on.
 
     what: "loss" (it calls for a new start), "order" (its statistics come in another order),
     "missing" (it lacks the last of them).
     """
-
-    what: str
-    rank: int
-    step: int
 
     # What stands in the line of that rank's first call that the others do not make.
     TEXTS = {"loss": "dist.broadcast", "order": "dist.reduce", "missing": "dist.all_reduce"}
@@ -468,16 +471,12 @@ class Disorder(NamedTuple):
         return (batches,)
 
 
-class Poison(NamedTuple):
+class Poison(Fault):
     """Deals the pictures of section 4's training, digits of scikit-learn. One picture of one rank
     is broken.
 
     what: "black", "one colour", or "dead pixel", which is far too bright.
     """
-
-    what: str
-    rank: int
-    step: int
 
     # What stands in the line whose result is the first that is no number.
     TEXTS = {"black": "bright =", "one colour": "contrast =", "dead pixel": "energy ="}
@@ -507,11 +506,10 @@ def shards(number: int) -> list[int]:
     return lengths
 
 
-def line_of(program: Callable, fault) -> int:
-    """The number of the program's one line that shows a fault, or that holds a text."""
-    text = fault if isinstance(fault, str) else fault.TEXTS[fault.what]
+def line_of(program: Callable, fault: Fault) -> int:
+    """The number of the program's one line that shows a fault."""
     lines, first = inspect.getsourcelines(program)
-    (place,) = [place for place, line in enumerate(lines) if text in line]
+    (place,) = [place for place, line in enumerate(lines) if fault.TEXTS[fault.what] in line]
     return first + place
 
 
@@ -551,7 +549,7 @@ def play(jobs: Sequence[Job]) -> list[list[Rank]]:
         # The flight recorder imports torch._inductor.codecache to tell lines.
         preload = ["torch.distributed", "torch._inductor.codecache"]
         with launch.processes(calls, env, preload) as running:
-            found = iter(_watched(running, [job for job in jobs for _ in range(job.ranks)]))
+            found = iter(_watched(running, [call[1] for call in calls]))
     return [[next(found)._replace(rank=rank) for rank in range(job.ranks)] for job in jobs]
 
 
@@ -565,16 +563,12 @@ def _watched(running: Sequence, jobs: Sequence[Job]) -> list[Rank]:
         moved = _receive(running, pipes, news, TICK)
         if moved or None in news:
             continue
-        seen = [
-            (
-                _seen_from_outside(one.process.pid, job)
-                if job.py_spy and rank.state == "waits"
-                else None
-            )
-            for one, job, rank in zip(running, jobs, news, strict=True)
-        ]
+        found = list(news)
+        for place, (job, rank) in enumerate(zip(jobs, found, strict=True)):
+            if job.py_spy and rank.state == "waits":
+                found[place] = _seen_from_outside(running[place].process.pid, job) or rank
         if not _receive(running, pipes, news, 0):  # else something moved while we looked
-            return [rank if own is None else own for rank, own in zip(news, seen, strict=True)]
+            return found
     # That a rank waits is known once all wait: in the middle of things it may yet go on.
     undecided = Rank(0, UNDECIDED)
     return [rank if rank and rank.state != "waits" else undecided for rank in news]
@@ -592,35 +586,28 @@ def _receive(running: Sequence, pipes: dict, news: list, seconds: float) -> bool
             if news[place] is None or news[place].state == "waits":
                 process = running[place].process
                 process.join()
-                news[place] = Rank(0, _name_of(process.exitcode))
+                status = process.exitcode
+                ended = f"ended with status {status}"
+                news[place] = Rank(0, signal.Signals(-status).name if status < 0 else ended)
     return bool(ready)
-
-
-def _name_of(status: int) -> str:
-    return signal.Signals(-status).name if status < 0 else f"ended with status {status}"
 
 
 def _seen_from_outside(pid: int, job: Job) -> Rank | None:
     """The main thread's stack of a rank that waits, as py-spy reads it; None where it may not, or
     is late."""
-    beside = Path(sys.executable).with_name("py-spy")
-    command = str(beside) if beside.exists() else shutil.which("py-spy")
-    if command is None:
-        return None
+    beside = str(Path(sys.executable).parent)
+    py_spy = shutil.which("py-spy", path=beside) or shutil.which("py-spy") or "py-spy"
     # Not blocking: a stopped rank could be read while it is started again, and needs more rights.
-    command = [command, "dump", "--nonblocking", "--json", "--pid", str(pid)]
+    command = [py_spy, "dump", "--nonblocking", "--json", "--pid", str(pid)]
     try:
         done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=LOOKING)
     except (subprocess.SubprocessError, OSError):
         return None
     threads = json.loads(done.stdout)
-    main = next(
-        (thread for thread in threads if thread["thread_name"] == "MainThread"), threads[-1]
-    )
-    frames = [
-        Frame(frame["name"], frame["filename"], frame["line"]) for frame in reversed(main["frames"])
-    ]
-    return Rank(0, "waits", stack=_of_program(frames, job.program), seen_by="py-spy")
+    mains = [thread for thread in threads if thread["thread_name"] == "MainThread"]
+    frames = reversed((mains or threads)[-1]["frames"])
+    stack = [Frame(frame["name"], frame["filename"], frame["line"]) for frame in frames]
+    return Rank(0, "waits", stack=_of_program(stack, job.program), seen_by="py-spy")
 
 
 def _of_program(stack: list[Frame], program: Callable) -> list[Frame]:
@@ -651,9 +638,10 @@ def _on_rank(pipe, job: Job, rank: int, folder: Path) -> None:
         witness.say("finished", result=result, note=note)
     except BaseException as error:
         sys.settrace(None)
-        file, line = _place_of(error)
+        frames = traceback.walk_tb(error.__traceback__)
+        stack = [Frame(one.f_code.co_name, one.f_code.co_filename, line) for one, line in frames]
         words = traceback.format_exception_only(error)[-1].strip()
-        witness.say("raised", error=words, file=file, line=line)
+        witness.say("raised", error=words, stack=stack)
         os._exit(1)
     time.sleep(1000)  # stays until all are through: a connection that closes is another failure
 
@@ -661,27 +649,11 @@ def _on_rank(pipe, job: Job, rank: int, folder: Path) -> None:
 def _played(job: Job, rank: int, folder: Path) -> tuple[object, object]:
     """(the note, what the program returned)."""
     dealt = job.deal(rank, folder)
-    arguments = dealt
-    if job.prepare:
-        arguments = job.prepare(*dealt)
-        if not isinstance(arguments, tuple):
-            name = job.prepare.__name__
-            raise TypeError(
-                f"{name} has to return several things, separated by commas, not {arguments!r}"
-            )
+    arguments = job.prepare(*dealt) if job.prepare else dealt
     tell_note = job.watch(job.program) if job.watch else lambda: None
     result = job.program(*arguments)
     sys.settrace(None)
-    note = job.tell(*dealt) if job.tell else tell_note()
-    try:
-        pickle.dumps(result)
-    except Exception as error:  # anything: what is pickled may bring functions for it
-        why = " ".join(str(error).split())
-        raise TypeError(
-            f"what came of it cannot leave the rank's process ({why}): numbers, texts, lists, dicts"
-            " and tensors can"
-        ) from error
-    return note, result
+    return job.tell(*dealt) if job.tell else tell_note(), result
 
 
 class _Witness:
@@ -729,17 +701,6 @@ class _Witness:
     def _send(self, rank: Rank) -> None:
         # Not by send: PyTorch would leave the tensors in this process, which ends.
         self.pipe.send_bytes(pickle.dumps(rank._replace(records=_records(self.program))))
-
-
-def _place_of(error: BaseException) -> tuple[str, int]:
-    """File and line of the learner's innermost function that the error came through; ("", 0) if of
-    none."""
-    places = [
-        (frame.f_code.co_filename, number)
-        for frame, number in traceback.walk_tb(error.__traceback__)
-        if launch.is_learners(frame.f_code.co_filename)
-    ]
-    return places[-1] if places else ("", 0)
 
 
 def _last_call() -> int:
@@ -848,11 +809,6 @@ def _swapped(folder: str) -> dict[str, list]:
 # -- what is shown
 
 
-def source(file: str, line: int) -> str:
-    """The text of a line; a notebook's cells are known to linecache."""
-    return linecache.getline(file, line).strip()
-
-
 def show_program(program: Callable) -> None:
     """Print a function with the numbers of its lines."""
     lines, first = inspect.getsourcelines(program)
@@ -863,7 +819,7 @@ def show_program(program: Callable) -> None:
 def show_stacks(ranks: Sequence[Rank]) -> None:
     """Print the stack of each rank that waits, as py-spy does: the innermost line first."""
     for rank in ranks:
-        seen = f" (seen by {rank.seen_by})" if rank.stack else ""
+        seen = f" (seen by {rank.seen_by})" if rank.state == "waits" else ""
         print(f"rank {rank.rank} {rank.state}{seen}")
         for frame in reversed(rank.stack):
             print(f"    {frame.function} ({'/'.join(frame.file.split('/')[-2:])}:{frame.line})")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import signal
 import sys
@@ -40,6 +41,12 @@ def ways_to_end(way: str) -> object:
     return (number for number in range(3)) if way == "cannot leave" else way
 
 
+def line_with(text: str) -> int:
+    """Of ways_to_end."""
+    lines, first = inspect.getsourcelines(ways_to_end)
+    return first + next(place for place, line in enumerate(lines) if text in line)
+
+
 def two_calls(extra: bool) -> None:
     dist.all_reduce(torch.ones(3))
     if extra:
@@ -61,13 +68,11 @@ def test_what_is_found_of_ranks():
     )
     assert [rank.rank for rank in alone] == list(range(5))
     assert [rank.state for rank in alone] == ["waits", "raised", "SIGKILL", "finished", "raised"]
-    assert alone[0].stack[0].line == lab72.line_of(ways_to_end, "time.sleep")
+    assert alone[0].stack[0].line == line_with("time.sleep")
     assert alone[1].error == "ValueError: no more"
-    assert alone[1].line == lab72.line_of(ways_to_end, "raise ValueError")
+    assert alone[1].stack[-1].line == line_with("raise ValueError")
     assert alone[3].result == "finishes"
-    with pytest.raises(
-        CheckFailed, match=r"rank 4 raised .* cannot leave .* 'generator' object\): numbers"
-    ):
+    with pytest.raises(CheckFailed, match=r"rank 4 raised TypeError: .* 'generator' object"):
         lab72.through(alone[4:], "A trial")
     assert [rank.result for rank in prepared] == ["finishes"] * 2
     assert [rank.note for rank in prepared] == [len("folder")] * 2

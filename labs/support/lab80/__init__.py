@@ -8,8 +8,8 @@
 | `assemble`, `publish` | the text of report.md; it and its page written, or refused |
 
 `records` reads records and says what is wrong with them; `figures` computes from them; `words`
-reads a text as its reader does; `report` brings the three together; `page` renders with `pictures`,
-and with `rubric.md` for whoever marks. The checks stand in `checks`; `make report` is
+reads a text as its reader does; `report` brings the three together; `page` renders, with
+`rubric.md` for whoever marks. The checks stand in `checks`; `make report` is
 `python -m support.lab80`.
 """
 

@@ -37,14 +37,11 @@ def _report(options: argparse.Namespace) -> None:
         ) from None
     except UnicodeDecodeError:
         raise LabError(f"{paths.shown(file)} is not a text in UTF-8.") from None
-    study = records.load(
-        report.study_named_in(text), [home / "records" / record.path(records.LAB).name]
-    )
+    there = home / "records" / record.path(records.LAB).name
+    study = records.load(report.study_named_in(text), there)
     made = page.write(text, study, file.parent)
-    print(
-        f"Every number of {paths.shown(file)} has its record. Page, set to be printed:"
-        f" {paths.shown(made)}"
-    )
+    print(f"Every number of {paths.shown(file)} has its record.")
+    print(f"Page, set to be printed: {paths.shown(made)}")
 
 
 if __name__ == "__main__":

@@ -8,7 +8,6 @@ ranks.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
@@ -21,7 +20,7 @@ from support.lab80.records import KINDS, PARTS, Entry, Study, reference, shown_t
 
 def percent(share: float) -> str:
     """`93.1 %`."""
-    return f"{100 * share:.1f} %" if math.isfinite(share) else "no number"
+    return f"{100 * share:.1f} %"
 
 
 # Quantity of a number of ranks -> (its formula, how it is printed)
@@ -93,11 +92,9 @@ def all_of(study: Study) -> dict[str, Figure]:
             figures[figure.name] = figure
             if ranks == study.most:
                 figures[f"{quantity}_{kind}_most"] = figure
-        for name, ranks, entries in _answers(study, kind):
-            text = counted(ranks, "rank")
-            figures[f"{name}_{kind}"] = Figure(
-                f"{name}_{kind}", ranks, text, ANSWERS[name], entries
-            )
+        for answer, ranks, entries in _answers(study, kind):
+            name = f"{answer}_{kind}"
+            figures[name] = Figure(name, ranks, counted(ranks, "rank"), ANSWERS[answer], entries)
     return figures
 
 
@@ -146,12 +143,8 @@ def _compared(study: Study, kind: str) -> Iterator[tuple[str, int, float, list[E
         yield "predicted_time", ranks, entry["predicted"], [entry]
         yield "predicted_efficiency", ranks, share, _both(predictions, ranks)
         if ranks in runs:
-            yield (
-                "error",
-                ranks,
-                entry["predicted"] / runs[ranks]["seconds"] - 1,
-                [entry, runs[ranks]],
-            )
+            error = entry["predicted"] / runs[ranks]["seconds"] - 1
+            yield "error", ranks, error, [entry, runs[ranks]]
     known = reference(study)[kind]
     if known and min(known) == min(runs):
         for ranks, share in _efficiency(known, kind).items():
@@ -170,11 +163,8 @@ def _answers(study: Study, kind: str) -> Iterator[tuple[str, int, list[Entry]]]:
     yield "predicted_answer", most, [*predictions.values(), study.setup]
     seconds = {ranks: entry["seconds"] / entry["images"] for ranks, entry in runs.items()}
     yield "soonest", min(seconds, key=seconds.get), used
-    yield (
-        "cheapest",
-        min(runs, key=lambda ranks: (runs[ranks]["nodes"] * seconds[ranks], -ranks)),
-        used,
-    )
+    cheapest = min(runs, key=lambda ranks: (runs[ranks]["nodes"] * seconds[ranks], -ranks))
+    yield "cheapest", cheapest, used
 
 
 def up_to(useful: dict[int, float], enough: float) -> int:
@@ -189,28 +179,15 @@ def up_to(useful: dict[int, float], enough: float) -> int:
 
 def _ones(study: Study) -> Iterator[Figure]:
     setup = study.setup
-    yield Figure(
-        "ranks_most",
-        study.most,
-        counted(study.most, "rank"),
-        "the largest number of ranks",
-        [setup],
-    )
-    for name, text, formula in (
-        (
-            "images",
-            f"{setup['images']:,} images",
-            "images of the job (strong), of each rank (weak)",
-        ),
-        ("epoch", f"{setup['epoch']:,} images", "images of an epoch"),
-        ("rounds", counted(setup["rounds"], "round"), "rounds in turns"),
-        (
-            "enough",
-            percent(setup["enough"]),
-            "the least efficiency that counts as worth it, chosen before",
-        ),
+    images = f"{setup['images']:,} images"
+    enough = "the least efficiency that counts as worth it, chosen before"
+    for name, value, text, formula in (
+        ("ranks_most", study.most, counted(study.most, "rank"), "the largest number of ranks"),
+        ("images", setup["images"], images, "images of the job (strong), of each rank (weak)"),
+        ("epoch", setup["epoch"], f"{setup['epoch']:,} images", "images of an epoch"),
+        ("enough", setup["enough"], percent(setup["enough"]), enough),
     ):
-        yield Figure(name, setup[name], text, formula, [setup])
+        yield Figure(name, value, text, formula, [setup])
     for name, entry in study.published.items():
         value = entry["value"]
         text = f"{value:,}" if isinstance(value, int) else digits(value)
@@ -226,10 +203,6 @@ def sentences(study: Study) -> dict[str, str]:
     words |= {
         "where": "the virtual cluster" if setup["where"] == "virtual" else "real ranks",
         "date": shown_time(setup["utc"]),
-        "study": study.name,
-        "versions": ", ".join(
-            f"{name} {setup[name]}" for name in ("python", "torch") if setup[name]
-        ),
         "energy": _energy(study),
         "reference": _about_reference(study),
     }
@@ -253,5 +226,6 @@ def _about_reference(study: Study) -> str:
         return "The kit has no reference records of such a study."
     first = entries[0]
     ranks = ", ".join(str(count) for count in sorted({entry["ranks"] for entry in entries}))
-    where = f"{first.file}, {first['cpu']}, {shown_time(first['utc'])}"
+    file, _, _ = first.place.rpartition(":")
+    where = f"{file}, {first['cpu']}, {shown_time(first['utc'])}"
     return f"The kit's own records ({where}) have {ranks} ranks."

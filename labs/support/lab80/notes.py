@@ -8,12 +8,12 @@ from datetime import datetime, timezone
 
 import numpy as np
 import virtual
-from labkit import launch, paths, record, world
+from labkit import launch, record, world
 from labkit.timing import Measurement, human
 
 from support.lab80 import records
 from support.lab80.records import KINDS
-from support.lab80.steps import WIDTH, OfRank, Setup, on_virtual_ranks, parts, real, share
+from support.lab80.steps import Run, Setup, on_real_ranks, on_virtual_ranks, parts, share
 
 
 class Notes:
@@ -54,62 +54,52 @@ class Notes:
     def measure(self, plan: Sequence[tuple[str, int]]) -> None:
         """Run what the plan says, in its order, and write down one record for each
         configuration."""
-        seen: dict[tuple[str, int], list] = {}
+        runs: dict[tuple[str, int], list[Run]] = {}
         for kind, ranks in plan:
-            run = self._virtual if self.setup.where == "virtual" else self._real
-            seen.setdefault((kind, ranks), []).append(
-                run(kind, ranks, len(seen.get((kind, ranks), [])))
-            )
-        for (kind, ranks), runs in sorted(seen.items()):
-            self._note(kind, ranks, runs)
+            turns = runs.setdefault((kind, ranks), [])
+            turns.append(self._run(kind, ranks, len(turns)))
+        for (kind, ranks), turns in sorted(runs.items()):
+            self._note(kind, ranks, turns)
 
-    def _virtual(self, kind: str, ranks: int, turn: int) -> list[OfRank]:
+    def _run(self, kind: str, ranks: int, turn: int) -> Run:
+        images, steps = self.parameters["images"], self.parameters["steps"]
+        if self.setup.where != "virtual":
+            # Across ranks: a run of its own; under a launcher, the first ranks of the job.
+            return launch.run(on_real_ranks, kind, images, steps, ranks=ranks, threads=1)[0]
         machine = self.setup.machine
         cluster = virtual.Cluster.of(ranks, machine.ranks_per_node, machine)
-        images = self.parameters["images"]
         shares = [share(kind, images, rank, ranks) * self.setup.per_image for rank in range(ranks)]
         seed = [self.parameters["seed"], turn, KINDS.index(kind), ranks]
-        run = cluster.run(
-            on_virtual_ranks,
-            virtual.by_rank(shares),
-            self.setup.nbytes,
-            self.parameters["steps"],
-            self.parameters["jitter"],
-            seed,
-        )
+        jitter = self.parameters["jitter"]
+        sizes = virtual.by_rank(shares), self.setup.nbytes, steps
+        results = cluster.run(on_virtual_ranks, *sizes, jitter, seed).results
+        compute, allreduce = np.moveaxis(np.array(results), 1, 0)
         place = {"device": "virtual", "staged": "no", "library": "virtual"}
-        found = []
-        for rank, seconds in enumerate(run.results):
-            node = f"node {rank // machine.ranks_per_node}"
-            found.append(
-                OfRank(*np.array(seconds), node, place, None, "", "virtual ranks have no meter")
-            )
-        return found
+        return Run(compute, allreduce, self.setup.nodes(ranks), place, None, "")
 
-    def _real(self, kind: str, ranks: int, turn: int) -> list[OfRank]:
-        images = self.parameters["images"]
-        # Across ranks: a run of its own; under a launcher, the first ranks of the job.
-        return launch.run(
-            real, kind, images, WIDTH, self.parameters["steps"], ranks=ranks, threads=1
-        )
-
-    def _note(self, kind: str, ranks: int, runs: list[list[OfRank]]) -> None:
-        compute = np.concatenate([[of_rank.compute for of_rank in run] for run in runs], axis=1)
-        allreduce = np.concatenate([[of_rank.allreduce for of_rank in run] for run in runs], axis=1)
-        samples = compute.mean(axis=0) + allreduce.mean(axis=0)
+    def _note(self, kind: str, ranks: int, runs: list[Run]) -> None:
+        compute = np.concatenate([run.compute for run in runs], axis=1)
+        allreduce = np.concatenate([run.allreduce for run in runs], axis=1)
+        samples = (compute + allreduce).mean(axis=0)
         step = Measurement(samples)
-        first = runs[0][0]
         images = sum(share(kind, self.parameters["images"], rank, ranks) for rank in range(ranks))
+        joules = [run.joules for run in runs]
+        read = None not in joules
+        why = "the nodes have no energy counter that this user can read"
+        if self.setup.where == "virtual":
+            why = "virtual ranks have no meter"
         self._add(
             kind,
             ranks=ranks,
-            nodes=len({of_rank.host for of_rank in runs[0]}),
+            nodes=runs[0].nodes,
             images=images,
             seconds=step,
             samples=samples,
             **{name: part.mean() for name, part in parts(compute, allreduce).items()},
-            **_joules(runs, len(samples)),
-            **first.place,
+            joules=sum(joules) / len(samples) if read else None,
+            meter=runs[0].meter if read else None,
+            no_meter=None if read else why,
+            **runs[0].place,
         )
         print(f"{kind:6} {ranks:3} ranks: a step takes {human(step.median)}; {step.verdict}")
 
@@ -129,8 +119,7 @@ class Notes:
         """These records, each with its line. On ranks that write none, as they are in memory."""
         if world.is_root():
             return records.load(self.name)
-        file = paths.shown(record.path(records.LAB))
-        return records.Study(self.name, [records.Entry(file, 0, entry) for entry in self._entries])
+        return records.Study(self.name, [records.Entry(entry, "memory") for entry in self._entries])
 
     def _method(self) -> str:
         steps_each = f"{self.parameters['steps']} timed steps"
@@ -153,19 +142,7 @@ class Notes:
             f"{name}={value}" for name, value in self.parameters.items() if " " not in str(value)
         )
         nodes = os.environ.get("SLURM_JOB_NUM_NODES", "1")
-        in_job = record.batch_job()["job"]
-        start = (
-            f"make submit LAB=80 NODES={nodes}" if in_job else f"make run LAB=80 NP={world.size()}"
-        )
+        start = f"make run LAB=80 NP={world.size()}"
+        if record.batch_job()["job"]:
+            start = f"make submit LAB=80 NODES={nodes}"
         return f'{start} SET="{values}"'
-
-
-def _joules(runs: list[list[OfRank]], count: int) -> dict:
-    """Joules of a step, of all nodes together, and what counted them; None and why where one could
-    not."""
-    all_ranks = [of_rank for run in runs for of_rank in run]
-    reasons = sorted({of_rank.no_meter for of_rank in all_ranks if of_rank.joules is None})
-    if reasons:
-        return {"joules": None, "meter": None, "no_meter": "; ".join(reasons)}
-    total = sum(of_rank.joules for of_rank in all_ranks)
-    return {"joules": total / count, "meter": all_ranks[0].meter, "no_meter": None}

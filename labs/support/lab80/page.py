@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import html
+import io
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from itertools import count
 from pathlib import Path
 
-from labkit import paths, world
+from labkit import paths, plots, world
 from labkit.errors import LabError, counted
 
-from support.lab80 import figures, pictures, report, words
+from support.lab80 import figures, report, words
 from support.lab80.figures import Figure
-from support.lab80.records import KINDS, Entry, Study, shown_time
+from support.lab80.records import KINDS, PARTS, Entry, Study, shown_time
 
 
 def assemble(title: str, sections: Mapping[str, str], study: Study) -> str:
@@ -59,7 +60,8 @@ def print_figures(study: Study, ranks: int) -> None:
             print(f"{{{name}}}".ljust(38), figure.text)
     for name, sentence in figures.sentences(study).items():
         print(f"{{{name}}}".ljust(38), sentence if len(sentence) < 70 else f"{sentence[:69]}…")
-    print("on lines of their own:", ", ".join(f"{{{name}}}" for name in report.BLOCKS))
+    blocks = (*report.TABLES, *report.PLOTS)
+    print("on lines of their own:", ", ".join(f"{{{name}}}" for name in blocks))
 
 
 def write(text: str, study: Study, folder: Path) -> Path:
@@ -91,10 +93,9 @@ def _render(reading: report.Reading, study: Study) -> str:
         number = used.index(figure) + 1
         title = html.escape(f"{figure.name}: {figure.formula}")
         text = html.escape(figure.text).replace(" ", "\N{NO-BREAK SPACE}")
+        doubt = "~" if figure.unsteady else ""
         link = f'<sup><a href="#n{number}">{number}</a></sup>'
-        return (
-            f'<span class="n" title="{title}">{"~" if figure.unsteady else ""}{text}</span>{link}'
-        )
+        return f'<span class="n" title="{title}">{doubt}{text}</span>{link}'
 
     def put(match: re.Match) -> str:
         name = reading.names[ord(match[0]) - words.FIRST]
@@ -102,70 +103,101 @@ def _render(reading: report.Reading, study: Study) -> str:
             return shown(known[name])
         if name in said:
             return html.escape(said[name])
-        return pictures.block(name, study, known, shown)
+        if name in report.PLOTS:
+            return _plot(name, study)
+        return "".join(_table(name, kind, known, study, shown) for kind in KINDS)
 
     markdown = mistune.create_markdown(escape=True, plugins=["table"])
     # A table or plot in a paragraph of its own is no paragraph.
     body = re.sub(f"<p>({words.MARK})</p>", r"\1", markdown(reading.text))
     body = re.sub(words.MARK, put, body)
-    entries = list(study.entries)
-    entries += [entry for figure in used for entry in figure.entries if entry not in study.entries]
-    entries = [entry for place, entry in enumerate(entries) if entry not in entries[:place]]
+    entries: list[Entry] = []
+    for entry in (*study.entries, *(entry for figure in used for entry in figure.entries)):
+        if entry not in entries:
+            entries.append(entry)
     here = Path(__file__).parent
-    folder = jinja2.FileSystemLoader(here)
     environment = jinja2.Environment(
-        loader=folder, autoescape=True, trim_blocks=True, lstrip_blocks=True
+        loader=jinja2.FileSystemLoader(here), autoescape=True, trim_blocks=True, lstrip_blocks=True
     )
+    as_html = jinja2.utils.markupsafe.Markup
     return environment.get_template("report.html.j2").render(
         title=reading.title,
-        body=jinja2.utils.markupsafe.Markup(body),
+        body=as_html(body),
         said=said,
         study=study,
-        figures=[
-            (figure, [entries.index(entry) + 1 for entry in figure.entries]) for figure in used
-        ],
-        records=[_record(entry) for entry in entries],
-        rubric=jinja2.utils.markupsafe.Markup(
-            markdown((here / "rubric.md").read_text(encoding="utf-8"))
-        ),
+        figures=used,
+        entries=entries,
+        machine=_machine,
+        shown_time=shown_time,
+        rubric=as_html(markdown((here / "rubric.md").read_text(encoding="utf-8"))),
         evidence=_evidence(study),
     )
 
 
-def _record(entry: Entry) -> dict[str, object]:
-    """The cells of a record's row: what, where it stands, when, on what, which revision, which
-    command."""
+_HEADS = {
+    "time": "time of a step",
+    "speedup": "speed-up",
+    "predicted_efficiency": "efficiency, predicted",
+    "reference_efficiency": "efficiency, reference",
+    "joules": "energy",
+    "node_hours": "an epoch",
+}
+_EFFICIENCIES = ("efficiency", "predicted_efficiency", "reference_efficiency")
+_COLUMNS = {  # of a table, by its name and the kind of scaling
+    ("table_strong", "strong"): ("time", "speedup", *_EFFICIENCIES),
+    ("table_weak", "weak"): ("time", "rate", *_EFFICIENCIES),
+    **{("table_parts", kind): PARTS for kind in KINDS},
+    **{("table_cost", kind): ("nodes", "node_hours", "joules") for kind in KINDS},
+}
+
+
+def _table(name: str, kind: str, known: Mapping[str, Figure], study: Study, shown: Callable) -> str:
+    """A row for each number of ranks; a column that no record fills is left out. shown: HTML of a
+    figure."""
+    rows = study.ranks(kind)
+    columns = [
+        column
+        for column in _COLUMNS.get((name, kind), ())
+        if any(f"{column}_{kind}_{ranks}" in known for ranks in rows)
+    ]
+    if not columns:
+        return ""
+    head = "".join(f"<th>{_HEADS.get(column, column)}</th>" for column in columns)
+    lines = [f"<tr><th>{kind}, ranks</th>{head}</tr>"]
+    for ranks in rows:
+        cells = [known.get(f"{column}_{kind}_{ranks}") for column in columns]
+        texts = "".join(f"<td>{shown(figure) if figure else ''}</td>" for figure in cells)
+        lines.append(f"<tr><td>{ranks}</td>{texts}</tr>")
+    return f'<table class="numbers">{"".join(lines)}</table>'
+
+
+@plots.styled
+def _plot(name: str, study: Study) -> str:
+    """Measured and predicted times as SVG inside of the page. The plot is shown, too."""
+    kind = name.removeprefix("plot_")
+    predictions = study.predictions[kind].items()
+    times = {
+        "measured": {ranks: run["samples"] for ranks, run in study.runs[kind].items()},
+        "predicted": {ranks: entry["predicted"] for ranks, entry in predictions},
+    }
+    title = f"{kind.capitalize()} scaling"
+    if kind == "strong":
+        figure = plots.scaling(times, title=title)
+    else:
+        figure = plots.efficiency(times, weak=True, title=title)
+    stream = io.StringIO()
+    figure.savefig(stream, format="svg")
+    svg = re.sub(r"<metadata>.*?</metadata>", "", stream.getvalue(), flags=re.DOTALL)
+    return f'<figure role="img" aria-label="{title}">{svg[svg.index("<svg") :]}</figure>'
+
+
+def _machine(entry: Entry) -> str:
+    """Where a record was measured."""
     where = [entry["host"], entry["cpu"]]
     if entry["where"] == "virtual":
         where = [f"virtual {entry['machine']}", f"computed on {entry['host']}"]
-    job = f"job {entry['job']} on {entry['site']}" if entry["job"] else ""
-    machine = ", ".join(
-        str(part) for part in [*where, entry["device"], entry["library"], job] if part
-    )
-    changed = ", files changed since" if entry["changed"] else ""
-    return {
-        "what": (
-            f"{entry['result']} {entry['name'] or entry['kind'] or ''} "
-            f"{entry['ranks'] or ''}".strip()
-        ),
-        "value": _value(entry),
-        "place": entry.place,
-        "date": shown_time(entry["utc"]),
-        "source": entry["source"] or machine,
-        "revision": f"{entry['revision'] or 'no git'}{changed}",
-        "command": entry["command"] or f"lab {str(entry['lab'])[:2]}",
-    }
-
-
-def _value(entry: Entry) -> str:
-    if entry["seconds"] is not None and entry["seconds_runs"]:
-        return (
-            f"{entry['seconds']:.6g} s ({entry['seconds_q1']:.4g} to {entry['seconds_q3']:.4g}, "
-            f"{entry['seconds_runs']} steps{'' if entry['seconds_steady'] else ', not steady'})"
-        )
-    if entry["predicted"] is not None:
-        return f"{entry['predicted']:.6g} s"
-    return str(entry["value"] or "")
+    job = f"job {entry['job']} on {entry['site']}" if entry["job"] else None
+    return ", ".join(filter(None, [*where, entry["device"], entry["library"], job]))
 
 
 def _evidence(study: Study) -> list[str]:
@@ -179,10 +211,8 @@ def _evidence(study: Study) -> list[str]:
         f"{run['result']} {run['ranks']}" for run in measured if run["seconds_steady"] is False
     ]
     if unsteady:
-        names = ", ".join(unsteady)
-        sentences.append(
-            f"Not steady when they were measured: {names}. The page marks their numbers with ~."
-        )
+        doubt = f"Not steady when they were measured: {', '.join(unsteady)}."
+        sentences.append(f"{doubt} The page marks their numbers with ~.")
     else:
         sentences.append("All times were steady when they were measured.")
     if any(entry["changed"] for entry in measured):

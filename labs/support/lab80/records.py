@@ -14,8 +14,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from functools import cached_property
 from pathlib import Path
@@ -33,21 +32,15 @@ PARTS = ("compute", "wait", "communicate")
 _SAME = ("where", "machine", "host", "cpu", "device", "staged", "library", "site", "net")
 
 
-@dataclass(frozen=True)
-class Entry:
-    """A record and where it stands: file, line (from 1), and its fields."""
+class Entry(dict):
+    """A record; a field that it lacks is None. place: its file and line, "records.jsonl:12"."""
 
-    file: str
-    line: int
-    fields: dict
+    def __init__(self, fields: dict, place: str):
+        super().__init__(fields)
+        self.place = place
 
-    def __getitem__(self, name: str):
-        return self.fields.get(name)
-
-    @property
-    def place(self) -> str:
-        """`.labkit/records/80_scaling_report.jsonl:12`."""
-        return f"{self.file}:{self.line}"
+    def __missing__(self, name: str) -> None:
+        return None
 
 
 class Study:
@@ -60,12 +53,9 @@ class Study:
         self.others = list(others)
         self.setup = self._of("study")[0]
         self.runs = {kind: {entry["ranks"]: entry for entry in self._of(kind)} for kind in KINDS}
-        self.predictions = {
-            kind: {
-                entry["ranks"]: entry for entry in self._of("prediction") if entry["kind"] == kind
-            }
-            for kind in KINDS
-        }
+        self.predictions: dict[str, dict[int, Entry]] = {kind: {} for kind in KINDS}
+        for entry in self._of("prediction"):
+            self.predictions.setdefault(entry["kind"], {})[entry["ranks"]] = entry
         self.published = {str(entry["name"]): entry for entry in self._of("published")}
 
     def _of(self, *results: str) -> list[Entry]:
@@ -83,64 +73,61 @@ class Study:
     @cached_property
     def faults(self) -> list[str]:
         """A sentence for each thing for which these records support no number. Looked for once."""
-        sentences = [
-            f"The study has no records of {kind} scaling." for kind in KINDS if not self.runs[kind]
-        ]
+        return [*self._incomplete()] or [*self._incomparable(), *self._predicted_late()]
+
+    def _incomplete(self) -> Iterator[str]:
+        for kind in KINDS:
+            if not self.runs[kind]:
+                yield f"The study has no records of {kind} scaling."
         for entry in self._of(*KINDS):
             wrong = _wrong_with(entry)
             if wrong:
                 what = f"The record in {entry.place} ({entry['result']}, {entry['ranks']} ranks)"
-                sentences.append(f"{what} {wrong}")
-        return sentences or [*self._of_comparisons(), *self._of_predictions()]
+                yield f"{what} {wrong}"
 
-    def _of_comparisons(self) -> list[str]:
-        """What cannot be compared: runs of other machines, of other batches, or one of two runs
-        chosen."""
-        sentences = []
-        for kind in KINDS:
-            measured = self._of(kind)
-            counts = [entry["ranks"] for entry in measured]
-            for ranks in sorted({count for count in counts if counts.count(count) > 1}):
-                lines = " and ".join(entry.place for entry in measured if entry["ranks"] == ranks)
-                sentences.append(
-                    f"There are several records of {kind} scaling on {ranks} ranks ({lines}):"
-                    " nobody may choose among them. Measure all of it again, as a new study."
+    def _incomparable(self) -> Iterator[str]:
+        """Runs on other machines, of other batches, or one of two runs chosen."""
+        places: dict[tuple[str, int], list[str]] = {}
+        for entry in self._of(*KINDS):
+            places.setdefault((entry["result"], entry["ranks"]), []).append(entry.place)
+        for (kind, ranks), there in places.items():
+            if len(there) > 1:
+                yield (
+                    f"There are several records of {kind} scaling on {ranks} ranks"
+                    f" ({' and '.join(there)}): nobody may choose among them. Measure all of it"
+                    " again, as a new study."
                 )
-            shares = {_share(kind, entry) for entry in measured}
+        for kind, whose in (("strong", "of the job"), ("weak", "of each rank")):
+            shares = sorted({_share(kind, entry) for entry in self._of(kind)})
             if len(shares) > 1:
-                whose = "of the job" if kind == "strong" else "of each rank"
-                numbers = ", ".join(f"{share:g}" for share in sorted(shares))
-                sentences.append(
+                yield (
                     f"{kind.capitalize()} scaling keeps the images {whose} the same; these records"
-                    f" have {numbers}."
+                    f" have {', '.join(f'{share:g}' for share in shares)}."
                 )
         for name in _SAME:
             values = {str(entry[name]) for entry in self._of(*KINDS)}
             if len(values) > 1:
-                sentences.append(
+                yield (
                     f"The records of this study differ in `{name}`: {', '.join(sorted(values))}. A"
                     " ratio of their times would compare machines, not numbers of ranks."
                 )
-        return sentences
 
-    def _of_predictions(self) -> list[str]:
+    def _predicted_late(self) -> Iterator[str]:
         """A prediction stands before the first measurement, and for every measured number of
         ranks."""
-        sentences = []
-        first = min(str(entry["utc"]) for entry in self._of(*KINDS))
         for kind in KINDS:
-            missing = [ranks for ranks in self.runs[kind] if ranks not in self.predictions[kind]]
+            missing = sorted(self.runs[kind].keys() - self.predictions[kind].keys())
             if missing:
-                numbers = ", ".join(map(str, sorted(missing)))
-                sentences.append(f"There is no prediction of {kind} scaling on {numbers} ranks.")
+                numbers = ", ".join(map(str, missing))
+                yield f"There is no prediction of {kind} scaling on {numbers} ranks."
+        first = min(str(entry["utc"]) for entry in self._of(*KINDS))
         for entry in self._of("prediction"):
             if str(entry["utc"]) > first:
-                sentences.append(
+                yield (
                     f"The prediction in {entry.place} was made after the first measurement"
                     f" ({shown_time(entry['utc'])} after {shown_time(first)}): that is no"
                     " prediction."
                 )
-        return sentences
 
 
 def _wrong_with(entry: Entry) -> str:
@@ -174,21 +161,21 @@ def shown_time(utc: str) -> str:
         return str(utc)
 
 
-def read(files: Iterable[Path]) -> list[Entry]:
+def read(*files: Path) -> list[Entry]:
     """All records in some files, with their lines."""
     return [
-        Entry(paths.shown(file), line, fields)
+        Entry(fields, f"{paths.shown(file)}:{line}")
         for file in files
         for line, fields in record.numbered(file)
     ]
 
 
-def load(name: str | None = None, files: Iterable[Path] | None = None) -> Study:
+def load(name: str | None = None, file: Path | None = None) -> Study:
     """The study of that name, None for the newest, from the learner's records of lab 80.
 
     Records of batch jobs stand in the same file. Raises LabError where there is no such study.
     """
-    entries = read([record.path(LAB)] if files is None else files)
+    entries = read(file or record.path(LAB))
     names = list(dict.fromkeys(entry["study"] for entry in entries if entry["result"] == "study"))
     if not names:
         raise LabError("There is no scaling study on record yet: lab 80 makes one.")
@@ -200,7 +187,7 @@ def load(name: str | None = None, files: Iterable[Path] | None = None) -> Study:
     return Study(wanted, entries, [other for other in names if other != wanted])
 
 
-def reference(study: Study, files: Iterable[Path] | None = None) -> dict[str, dict[int, Entry]]:
+def reference(study: Study) -> dict[str, dict[int, Entry]]:
     """kind -> ranks -> the kit's own record of such a run; {} where it has none of this kind of
     study.
 
@@ -208,22 +195,19 @@ def reference(study: Study, files: Iterable[Path] | None = None) -> dict[str, di
     with lab 50's, whose step is the same. Both with as many images, since these decide how it
     scales.
     """
-    folder = paths.root() / "solutions" / "results"
-    stems = (LAB, "50_strong_and_weak_scaling")
-    entries = read([folder / f"{stem}.jsonl" for stem in stems] if files is None else files)
+    setup = study.setup
+    on_virtual_ranks = setup["where"] == "virtual"
+    lab = LAB if on_virtual_ranks else "50_strong_and_weak_scaling"
+    same = ("where", "machine", "net") if on_virtual_ranks else ()
     chosen: dict[str, dict[int, Entry]] = {kind: {} for kind in KINDS}
-    for entry in entries:
-        if entry["result"] in KINDS and _is_alike(entry, study.setup):
-            chosen[entry["result"]].setdefault(entry["ranks"], entry)
+    for entry in read(paths.root() / "solutions" / "results" / f"{lab}.jsonl"):
+        kind = entry["result"]
+        if kind in KINDS and all(entry[name] == setup[name] for name in same):
+            # Lab 50 notes the images of a rank.
+            images = _share(kind, entry) if on_virtual_ranks else entry["images"]
+            if images == setup["images"]:
+                chosen[kind].setdefault(entry["ranks"], entry)
     return chosen
-
-
-def _is_alike(entry: Entry, setup: Entry) -> bool:
-    where = entry["where"] or "here"  # lab 50 measures real ranks alone, and notes a rank's images
-    images = _share(entry["result"], entry) if entry["where"] else entry["images"]
-    if (where, images) != (setup["where"], setup["images"]):
-        return False
-    return where == "here" or (entry["machine"], entry["net"]) == (setup["machine"], setup["net"])
 
 
 def spoken_names(study: Study) -> set[str]:
@@ -231,7 +215,7 @@ def spoken_names(study: Study) -> set[str]:
     roce25."""
     names = set()
     for entry in study.entries:
-        for value in entry.fields.values():
+        for value in entry.values():
             if isinstance(value, str):
                 names |= {plain_name(part) for part in [value, *re.split(r"[\s_,;()]+", value)]}
     # A name begins with a letter: 0.28.1 and dates are none. One without digits needs no record.

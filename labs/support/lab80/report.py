@@ -1,5 +1,4 @@
-"""Does a report say only what its records support? `problems(text, study)`: a sentence for each
-place."""
+"""Does a report say only what its records support? `read` tells all places that do not."""
 
 from __future__ import annotations
 
@@ -31,10 +30,9 @@ SECTIONS = {
     },
     "Limits": {},
 }
-BLOCKS = (
-    *("table_strong", "table_weak", "table_parts", "table_cost"),
-    *("plot_strong", "plot_weak", "plot_parts"),
-)
+# What stands on a line of its own.
+TABLES = ("table_strong", "table_weak", "table_parts", "table_cost")
+PLOTS = ("plot_strong", "plot_weak")
 _HEAD = re.compile(r"\A---\n(.*?)\n---\n", re.DOTALL)
 
 
@@ -56,19 +54,13 @@ def study_named_in(text: str) -> str | None:
     return named[1] if named else None
 
 
-def problems(text: str, study: Study) -> list[str]:
-    """A sentence for each thing in a report that this study's records do not support, and that it
-    lacks."""
-    return read(text, study).problems
-
-
 def read(text: str, study: Study) -> Reading:
     """A report's text, with all its problems."""
     if study.faults:  # of records that do not fit nothing can be computed
         return Reading("", "", [], study.faults)
     known = figures_module.all_of(study)
     sentences = figures_module.sentences(study)
-    usable = [*known, *sentences, *BLOCKS]
+    usable = [*known, *sentences, *TABLES, *PLOTS]
     found: list[str] = []
     named = study_named_in(text)
     if named not in (None, study.name):
@@ -142,11 +134,6 @@ def _unknown(written: str, name: str, study: Study, usable: list[str]) -> str:
         return (
             f"{written}: no energy is on record, so no number of it can be given. {{energy}} says"
             " why."
-        )
-    if match and match[1] == "reference_efficiency":
-        return (
-            f"{written}: the kit has no such record to compare with. {{reference}} says what it"
-            " has."
         )
     near = difflib.get_close_matches(name, usable, 3, 0.6)
     meant = f" Did you mean {' or '.join(f'{{{other}}}' for other in near)}?" if near else ""

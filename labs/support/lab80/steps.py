@@ -6,17 +6,20 @@ import os
 import socket
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import virtual
 from labkit import launch, nets, placement, world
-from labkit.collectives import ring_allreduce
-
-from support.lab80 import energy
+from labkit.collectives import doublings, ring_allreduce
 
 WIDTH = 32  # channels of the real ranks' net, as in lab 50
 CALIBRATION = 6  # steps of one rank alone
+WARMUP = 2  # steps before the first that counts
+POWERCAP = Path("/sys/class/powercap")
 
 
 @dataclass(frozen=True)
@@ -60,48 +63,38 @@ class Setup:
 
 
 def begin(where: str, machine: str, net: str, speed: float, images: int, most: int) -> Setup:
-    """The setup of a study. On real ranks one rank is timed first, alone."""
+    """The setup of a study, on 1, 2, 4, … up to `most` ranks. On real ranks one rank is timed
+    first, alone."""
     if where == "virtual":
         nbytes = 4 * int(nets.layer_table(net).parameters.sum())
         chosen = virtual.machine(machine)
-        return Setup(where, chosen, net, doubled(most), 1 / speed, nbytes, chosen.ranks_per_node)
+        counts = (*doublings(most), most)
+        return Setup(where, chosen, net, counts, 1 / speed, nbytes, chosen.ranks_per_node)
     there = launch.ranks_here(world.cores())
-    (alone,) = launch.run(real, "weak", images, WIDTH, CALIBRATION, ranks=1, threads=1)
-    per_image = float(np.mean(alone.compute + alone.allreduce)) / images
+    most = min(most, there)
+    counts = (*doublings(most), most)
+    alone = launch.run(on_real_ranks, "weak", images, CALIBRATION, ranks=1, threads=1)[0]
+    per_image = float((alone.compute + alone.allreduce).mean()) / images
     nbytes = 4 * sum(weights.numel() for weights in nets.torch_conv(WIDTH).parameters())
-    counts = doubled(min(most, there))
     nodes = int(os.environ.get("SLURM_JOB_NUM_NODES", "1")) if world.launcher() else 1
     per_node = -(-there // nodes)
     return Setup(where, virtual.machine("here"), "small conv", counts, per_image, nbytes, per_node)
 
 
-def doubled(most: int) -> tuple[int, ...]:
-    """1, 2, 4, … up to `most`, which is among them."""
-    counts = [2**power for power in range(most.bit_length()) if 2**power < most]
-    return (*counts, most)
+class Run(NamedTuple):
+    """What was measured on all ranks. compute, allreduce: seconds, (ranks, steps). place: fields of
+    a record.
 
-
-# -- steps on virtual and on real ranks
-
-
-WARMUP = 2  # steps before the first that counts
-
-
-@dataclass(frozen=True)
-class OfRank:
-    """What a rank saw: compute and allreduce, seconds by step; its host; place: fields of a record.
-
-    joules: of its node during these steps, on the first rank of each node, else 0; None where it
-    cannot be read. meter: what counted them; no_meter: why nothing did.
+    joules: of all nodes during these steps; None where a node's cannot be read. meter: what counted
+    them.
     """
 
     compute: np.ndarray
     allreduce: np.ndarray
-    host: str
+    nodes: int
     place: dict
     joules: float | None
     meter: str
-    no_meter: str
 
 
 def on_virtual_ranks(
@@ -126,67 +119,46 @@ def on_virtual_ranks(
     return compute, allreduce
 
 
-def real(comm, kind: str, images: int, width: int, steps: int) -> OfRank:
-    """The step of labs 30 and 50 on a real rank. images: of the whole job (strong), of each rank
-    (weak)."""
+def on_real_ranks(comm, kind: str, images: int, steps: int) -> Run:
+    """Steps as in labs 30 and 50. images: of the whole job (strong), of each rank (weak)."""
     import torch
+    from labkit.timing import device_sync
 
     torch.set_num_threads(1)
     torch.manual_seed(0)
     place = placement.of_mpi()
-    net = nets.torch_conv(width).to(place.device)
+    net = nets.torch_conv(WIDTH).to(place.device)
     own = share(kind, images, comm.rank, comm.size)
     total = comm.allreduce(own)
-    pictures = torch.rand(own, 3, 32, 32).to(world.device())
-    labels = (torch.arange(own) % 10).to(world.device())
+    pictures = torch.rand(own, 3, 32, 32).to(place.device)
+    labels = (torch.arange(own) % 10).to(place.device)
     hosts = comm.allgather(socket.gethostname())
-    counts = hosts.index(hosts[comm.rank]) == comm.rank  # one rank of each node reads its meter
-    meter = energy.Meter()
-    stamps = []
-    before = None
-    for step in range(WARMUP + steps):
-        if step == WARMUP:
+    seconds = []
+    for step in range(-WARMUP, steps):
+        if step in (-WARMUP, 0):
+            before = energy()
             comm.Barrier()
-            before = meter.read() if counts else None
-        stamps.append(
-            _step(
-                comm, place, net, pictures, labels, total, stamps[-1][2] if step > WARMUP else None
-            )
-        )
-    joules = meter.joules(before) if counts else 0.0
-    seconds = np.array([stamp[:2] for stamp in stamps[WARMUP:]])
-    return OfRank(
-        seconds[:, 0],
-        seconds[:, 1],
-        hosts[comm.rank],
-        place.fields(),
-        joules,
-        meter.name,
-        meter.why,
-    )
-
-
-def _step(
-    comm, place, net, pictures, labels, total: int, begin: float | None
-) -> tuple[float, float, float]:
-    """(seconds of compute, of allreduce, when it ended)."""
-    import torch
-    from labkit.timing import device_sync
-
-    begin = time.perf_counter() if begin is None else begin
-    net.zero_grad()
-    loss = torch.nn.functional.cross_entropy(net(pictures), labels, reduction="sum") / total
-    loss.backward()
-    gradient = torch.cat([weights.grad.flatten() for weights in net.parameters()])
-    device_sync(place.device)
-    arrived = time.perf_counter()
-    # Across ranks: the sum of all ranks' gradients, in place.
-    place.allreduce(comm, gradient)
-    end = time.perf_counter()
-    with torch.no_grad():
-        vector = torch.nn.utils.parameters_to_vector(net.parameters()) - 0.01 * gradient
-        torch.nn.utils.vector_to_parameters(vector, net.parameters())
-    return arrived - begin, end - arrived, end
+            end = time.perf_counter()
+        begin = end
+        net.zero_grad()
+        loss = torch.nn.functional.cross_entropy(net(pictures), labels, reduction="sum") / total
+        loss.backward()
+        gradient = torch.cat([weights.grad.flatten() for weights in net.parameters()])
+        device_sync(place.device)
+        arrived = time.perf_counter()
+        # Across ranks: the sum of all ranks' gradients, in place.
+        place.allreduce(comm, gradient)
+        end = time.perf_counter()
+        seconds.append((arrived - begin, end - arrived))
+        with torch.no_grad():
+            vector = torch.nn.utils.parameters_to_vector(net.parameters()) - 0.01 * gradient
+            torch.nn.utils.vector_to_parameters(vector, net.parameters())
+    joules = comm.allgather(joules_since(before))
+    of_nodes = [joules[hosts.index(host)] for host in set(hosts)]  # one rank of each node counts
+    compute, allreduce = np.moveaxis(comm.allgather(seconds[WARMUP:]), 2, 0)
+    together = None if None in of_nodes else sum(of_nodes)
+    meter = ", ".join(before)
+    return Run(compute, allreduce, len(of_nodes), place.fields(), together, meter)
 
 
 def share(kind: str, images: int, rank: int, ranks: int) -> int:
@@ -204,3 +176,38 @@ def parts(compute: np.ndarray, allreduce: np.ndarray) -> dict[str, np.ndarray]:
         "wait": allreduce.mean(axis=0) - sending,
         "communicate": sending,
     }
+
+
+def energy() -> dict[str, float]:
+    """Joules on each counter of this node that may be read, by its name; {} where none may.
+
+    RAPL counts a processor package's microjoules; Linux shows them below /sys/class/powercap, since
+    2020 to root alone. `intel-rapl:0:1`, a part of a package, is left out. NVML counts the
+    millijoules of a GPU, of Volta or newer. Both count all that runs there, not one process.
+    """
+    joules = {}
+    for zone in sorted(POWERCAP.glob("intel-rapl:*")):
+        with suppress(OSError, ValueError):
+            name = (zone / "name").read_text().strip()
+            if name.startswith("package") and zone.name.count(":") == 1:
+                joules[f"RAPL {name}"] = int((zone / "energy_uj").read_text()) / 1e6
+    if world.device() != "cpu":
+        with suppress(Exception):  # no library, no driver, or older GPUs: then nothing is read
+            import pynvml
+
+            pynvml.nvmlInit()
+            for index in range(pynvml.nvmlDeviceGetCount()):
+                handle = pynvml.nvmlDeviceGetHandleByIndex(index)
+                millijoules = pynvml.nvmlDeviceGetTotalEnergyConsumption(handle)
+                joules[f"NVML GPU {index}"] = millijoules / 1e3
+    return joules
+
+
+def joules_since(before: dict[str, float]) -> float | None:
+    """Joules on all counters since `before`: None, never 0, where nothing can be read.
+
+    None also where a counter has come to its end meanwhile, and begun again at 0.
+    """
+    now = energy()
+    used = [now.get(name, 0.0) - joules for name, joules in before.items()]
+    return sum(used) if used and min(used) >= 0 else None

@@ -141,11 +141,13 @@ It pays up to {{answer_strong}}: a step on 4 ranks takes {{time_strong_4}}, and 
 
 With equal work for each rank the efficiency is still {{efficiency_weak_most}} at the largest number of them.
 
+{{plot_weak}}
+
 ## Where the time goes
 
 Of a step {{communicate_strong_most}} is sending, and {{wait_strong_most}} is waiting for the last to come.
 
-{{plot_parts}}
+{{table_parts}}
 
 ## Prediction against measurement
 

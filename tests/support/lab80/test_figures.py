@@ -41,14 +41,16 @@ def test_the_answer_ends_before_the_first_that_is_not_enough():
     assert got["answer_strong"] == 1
 
 
-def test_the_reference_is_of_the_same_kind_of_study(tmp_path):
+def test_the_reference_is_of_the_same_kind_of_study(tmp_path, monkeypatch):
     study = studies.study()
     lines = [{**line, "study": "the kit's"} for line in studies.entries()]
-    same = studies.put(lines, tmp_path / "same.jsonl")
-    assert sorted(records.reference(study, [same])["strong"]) == [1, 2, 4]
+    kit = tmp_path / "solutions" / "results" / "80_scaling_report.jsonl"
+    monkeypatch.setattr(records.paths, "root", lambda: tmp_path)
+    studies.put(lines, kit)
+    assert sorted(records.reference(study)["strong"]) == [1, 2, 4]
     for other in ({"machine": "dgx1"}, {"net": "vgg16"}, {"images": 63}, {"where": "here"}):
-        file = studies.put([{**line, **other} for line in lines], tmp_path / "other.jsonl")
-        assert records.reference(study, [file]) == {"strong": {}, "weak": {}}
+        studies.put([{**line, **other} for line in lines], kit)
+        assert records.reference(study) == {"strong": {}, "weak": {}}
 
 
 def test_real_ranks_are_held_against_lab_50():

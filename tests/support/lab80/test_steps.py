@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 import virtual
@@ -101,11 +103,53 @@ def test_a_report_that_was_edited_is_kept(notes, capsys):
 
 @pytest.mark.slow
 def test_a_real_step_has_nothing_left_out():
-    ranks = launch.run(steps.real, "strong", 6, 8, 3, ranks=2, threads=1)
-    assert [of_rank.compute.shape for of_rank in ranks] == [(3,), (3,)]
-    whole = [float((of_rank.compute + of_rank.allreduce).sum()) for of_rank in ranks]
-    assert whole[0] == pytest.approx(whole[1], rel=0.5)
-    assert all((of_rank.compute > 0).all() and (of_rank.allreduce > 0).all() for of_rank in ranks)
-    assert ranks[1].joules == 0  # one rank of a node reads its meter
-    assert (ranks[0].joules is None) == bool(ranks[0].no_meter)
-    assert ranks[0].place["library"]
+    run = launch.run(steps.on_real_ranks, "strong", 6, 3, ranks=2, threads=1)[1]
+    assert run.compute.shape == run.allreduce.shape == (2, 3)
+    first, second = (run.compute + run.allreduce).sum(axis=1)
+    assert first == pytest.approx(second, rel=0.5)
+    assert (run.compute > 0).all()
+    assert (run.allreduce > 0).all()
+    assert (run.joules is None) == (not run.meter)
+    assert run.nodes == 1
+    assert run.place["library"]
+
+
+def zone(folder: Path, name: str, counts: int, title: str) -> Path:
+    """A counter below a folder like /sys/class/powercap."""
+    made = folder / name
+    made.mkdir()
+    (made / "name").write_text(f"{title}\n")
+    (made / "energy_uj").write_text(f"{counts}\n")
+    return made / "energy_uj"
+
+
+def test_joules_of_all_packages_and_of_nothing_twice(tmp_path, monkeypatch):
+    monkeypatch.setattr(steps, "POWERCAP", tmp_path)
+    monkeypatch.setattr("labkit.world.device", lambda: "cpu")
+    assert steps.joules_since(steps.energy()) is None
+    zone(tmp_path, "intel-rapl:0:0", 9, "core")
+    zone(tmp_path, "intel-rapl:2", 9, "psys")
+    first = zone(tmp_path, "intel-rapl:0", 1_000_000, "package-0")
+    second = zone(tmp_path, "intel-rapl:1", 5_000_000, "package-1")
+    before = steps.energy()
+    assert list(before) == ["RAPL package-0", "RAPL package-1"]
+    first.write_text("3500000")
+    second.write_text("5500000")
+    assert steps.joules_since(before) == pytest.approx(3.0)
+    second.write_text("9")  # it has come to its end, and begun again
+    assert steps.joules_since(before) is None
+    second.write_text("?")
+    assert steps.joules_since(before) is None
+
+
+@pytest.mark.gpu
+def test_gpus_count_their_own():
+    import torch
+
+    before = steps.energy()
+    assert "NVML GPU 0" in before
+    large = torch.randn(4096, 4096, device="cuda")
+    for _ in range(200):
+        large @ large
+    torch.cuda.synchronize()
+    assert steps.joules_since(before) > 0

@@ -36,7 +36,6 @@ LEFT = pytest.StashKey[list[str]]()
 TABLETOP = (
     "slurm/test_tabletop.py",
     "slurm/test_jobs.py",
-    "slurm/test_rehearsal.py",
     "slurm/test_site_doctor.py",
     "slurm/test_hub.py",
     "slurm/test_hub_survives.py",

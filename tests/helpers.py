@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import subprocess
 import time
 import uuid
 from collections.abc import Callable
@@ -18,11 +19,27 @@ RUN = uuid.uuid4().hex  # marks, by LABKIT_TEST_RUN, whatever a run of the tests
 Answer = TypeVar("Answer")
 
 
-def until(question: Callable[[], Answer], patience: float = 20.0) -> Answer:
+def ran(*command: object, timeout: float = 120, **options) -> subprocess.CompletedProcess:
+    """A command that has ended: its status, and all that it printed, as text."""
+    words = [str(word) for word in command]
+    return subprocess.run(
+        words, capture_output=True, text=True, timeout=timeout, check=False, **options
+    )
+
+
+def program(path: Path, text: str) -> Path:
+    """A program of the shell, in a folder that is made if need be."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(f"#!/bin/sh\n{text}\n", encoding="utf-8")
+    path.chmod(0o755)
+    return path
+
+
+def until(question: Callable[[], Answer], patience: float = 20.0, pause: float = 0.05) -> Answer:
     """The answer as soon as it is a yes, or the last one after `patience` seconds."""
     end = time.monotonic() + patience
     while not (answer := question()) and time.monotonic() < end:
-        time.sleep(0.05)
+        time.sleep(pause)
     return answer
 
 

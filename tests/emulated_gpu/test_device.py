@@ -4,20 +4,39 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 
 import pytest
 
 from tests.emulated_gpu import ROOT, environment
+from tests.helpers import ran
 
 BEGIN = """
-import numpy as np, time, torch
-from labkit import timing
+import json, time
+import numpy as np, torch
+from labkit import launch, timing, world
 from mpi4py import MPI
+from tests.emulated_gpu import device
+
+def of_rank(gpu, tensor):
+    from torch import distributed
+    torch.cuda.set_device(eval(gpu, {"local_rank": world.local_rank()}))
+    distributed.init_process_group("nccl")
+    try:
+        values = eval(tensor, {"torch": torch})
+        distributed.all_reduce(values)
+        distributed.barrier()
+        return values.sum().item()
+    finally:
+        distributed.destroy_process_group()
+
+def rank(*how):
+    return launch.run(of_rank, *how, ranks=2, controller="torch", timeout=200)
+
 torch.cuda.set_device(1)
 host, other = torch.ones(3), torch.ones(3, device="cuda:0")
 x = torch.ones(3, device="cuda")
+double = lambda: x * 2
 net = torch.nn.Linear(3, 2).to("cuda")
 """
 REFUSED = {
@@ -48,97 +67,38 @@ TRUE = (
 )
 
 
-def answers(lines: list[str], **variables: str) -> list:
-    """What came of each expression in a process with two GPUs: its value, or its error's text."""
-    program = BEGIN + "out = []\n"
-    for line in lines:
-        program += (
-            f"try:\n    out.append({line})\nexcept Exception as error:\n   "
-            " out.append(str(error))\n"
-        )
-    program += "import json; print(json.dumps(out, default=str))"
-    how = run(program, **variables)
-    assert how.returncode == 0, how.stderr
-    return json.loads(how.stdout)
-
-
-def run(program: str, **variables: str) -> subprocess.CompletedProcess:
-    """A program in a process with two GPUs."""
-    return subprocess.run(
-        [sys.executable, "-c", program],
-        env={**os.environ, **environment(2), **variables},
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
-
-
-@pytest.mark.slow
-def test_what_is_refused_and_what_is_not():
-    got = answers([*REFUSED, *(f"bool({line})" for line in TRUE)])
-    refused = dict(zip(REFUSED, got, strict=False))
-    assert {line: says in refused[line] for line, says in REFUSED.items()} == dict.fromkeys(
-        REFUSED, True
-    )
-    assert dict(zip(TRUE, got[len(REFUSED) :], strict=True)) == dict.fromkeys(TRUE, True)
-
-
-@pytest.mark.slow
-def test_a_clock_without_synchronizing_reads_too_little():
-    """An operation takes 50 ms on the device; labkit's timing waits for it, and a bare clock does
-    not."""
-    lines = [
-        "(time.perf_counter(), x * 2, time.perf_counter())",
-        "timing.measure(lambda: x * 2, repeat=5, warmup=1, device='cuda:1').median",
-        (
-            "timing.measure(lambda: x * 2, repeat=5, warmup=1, device='cuda:1',"
-            " comm=MPI.COMM_SELF).median"
-        ),
-        "timing.measure(lambda: x * 2, repeat=5, warmup=1).median",
-    ]
-    bare, by_events, by_clock, unaware = answers(lines, EMULATED_SECONDS="0.05")
-    assert bare[2] - bare[0] < 0.02
-    assert by_events == pytest.approx(0.05, rel=0.3)
-    assert by_clock == pytest.approx(0.05, rel=0.3)
-    assert unaware < 0.02
-
-
+# Each on a device of which every operation takes 50 ms: labkit's timing waits for it, a bare clock
+# does not. The least and the most seconds.
+CLOCKS = {
+    "(lambda begin: (x * 2, time.perf_counter() - begin))(time.perf_counter())[1]": (0, 0.02),
+    "timing.measure(double, repeat=5, warmup=1, device='cuda:1').median": (0.035, 0.065),
+    "timing.measure(double, repeat=5, device='cuda:1', comm=MPI.COMM_SELF).median": (0.035, 0.065),
+    "timing.measure(double, repeat=5, warmup=1).median": (0, 0.02),
+}
+# Of two ranks of a group of NCCL: device and tensor of each, and what they get.
 GROUPS = {
-    "its own GPU": ("local_rank", "torch.ones(3, device='cuda')", "[6.0, 6.0]"),
-    "a host tensor": (
-        "local_rank",
-        "torch.ones(3)",
-        "No backend type associated with device type cpu",
-    ),
-    "one GPU for two": ("0", "torch.ones(3, device='cuda')", "Duplicate GPU detected"),
+    "rank('local_rank', \"torch.ones(3, device='cuda')\")": "[6.0, 6.0]",
+    "rank('local_rank', 'torch.ones(3)')": "No backend type associated with device type cpu",
+    "rank('0', \"torch.ones(3, device='cuda')\")": "Duplicate GPU detected",
 }
 
 
 @pytest.mark.slow
-def test_groups_of_nccl():
-    program = """
-import torch
-from torch import distributed
-from labkit import launch, world
-
-def rank(device, tensor):
-    torch.cuda.set_device(eval(device, {"local_rank": world.local_rank()}))
-    distributed.init_process_group("nccl")
-    try:
-        values = eval(tensor, {"torch": torch})
-        distributed.all_reduce(values)
-        distributed.barrier()
-        return values.sum().item()
-    finally:
-        distributed.destroy_process_group()
-"""
-    for device, tensor, _ in GROUPS.values():
-        program += (
-            f"try:\n    print(launch.run(rank, {device!r}, {tensor!r}, ranks=2, controller='torch',"
-            " timeout=200))\nexcept Exception as error:\n    print(str(error).splitlines()[0])\n"
-        )
-    how = run(program)
-    lines = how.stdout.splitlines()[-len(GROUPS) :]
-    for (what, (_, _, says)), line in zip(GROUPS.items(), lines, strict=True):
-        assert says in line, (what, how.stdout, how.stderr)
+def test_what_is_refused_what_is_not_and_what_takes_time():
+    """All in one process with two GPUs, which says of each expression its value, or its error."""
+    program = BEGIN + "out = []\n"
+    lines = [*REFUSED, *(f"bool({line})" for line in TRUE), *GROUPS]
+    for line in [*lines, "setattr(device, 'SECONDS', 0.05)", *CLOCKS]:
+        program += f"try:\n    out.append({line})\nexcept Exception as error:\n"
+        program += "    out.append(str(error))\n"
+    program += "print(json.dumps(out, default=str))"
+    env = {**os.environ, **environment(2)}
+    done = ran(sys.executable, "-c", program, env=env, cwd=ROOT, timeout=300)
+    assert done.returncode == 0, done.stderr
+    got = json.loads(done.stdout.splitlines()[-1])
+    answers = dict(zip([*REFUSED, *TRUE, *GROUPS, "seconds", *CLOCKS], got, strict=True))
+    for line, says in {**REFUSED, **GROUPS}.items():
+        assert says in str(answers[line]), line
+    assert [line for line in TRUE if answers[line] is not True] == []
+    for line, (least, most) in CLOCKS.items():
+        assert least <= answers[line] <= most, line

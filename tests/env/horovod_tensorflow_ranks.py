@@ -1,12 +1,9 @@
-"""What each rank of test_horovod.py does with Horovod in TensorFlow and Keras 3.
+"""Horovod's documented API in TensorFlow and Keras 3: what each of two ranks gets.
 
-Every check is a function that returns what it measured; rank 0 prints one JSON line of {check: [by
-rank]}.
+test_horovod.py has pytest run this file on both at once.
 """
 
 import os
-import tempfile
-from pathlib import Path
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
@@ -14,9 +11,11 @@ import horovod.tensorflow as hvd_tf
 import horovod.tensorflow.keras as hvd
 import keras
 import numpy as np
+import pytest
 import tensorflow as tf
-from horovod_report import report
 
+hvd.init()
+tf.get_logger().setLevel("ERROR")
 ONE = np.ones((1, 1), np.float32)
 
 
@@ -57,106 +56,110 @@ def net_of_this_rank():
     return keras.Sequential([keras.Input((4,)), *layers])
 
 
-def broadcast_variables():
-    """Did the ranks differ, and have they the root's weights now?"""
+def about(value):
+    """Of float32."""
+    return pytest.approx(value, abs=1e-5)
+
+
+def test_broadcast_variables():
     model = net_of_this_rank()
     before = hvd_tf.allgather_object(flat(model))
+    assert before[0] != before[1]
     hvd_tf.broadcast_variables(model.variables, root_rank=0)
-    return [before[0] != before[1], flat(model) == before[0]]
+    assert flat(model) == before[0]
 
 
-def optimizer_in_fit():
+def test_optimizer_in_fit():
+    """y = w x, w = 1, x = 1 and 2: gradients 2 w x² are 2 and 8, their mean 5: w is 1 - 0.1 * 5."""
     model = line(hvd.DistributedOptimizer(keras.optimizers.SGD(0.1)), start=1.0)
     model.fit(mine(), 0 * ONE, verbose=0)
-    return weight(model)
+    assert weight(model) == about(0.5)
 
 
-def optimizer_applied_by_hand():
+def test_optimizer_applied_by_hand():
     optimizer = hvd.DistributedOptimizer(keras.optimizers.SGD(0.1))
     w = keras.Variable([0.0])
     optimizer.apply_gradients([(tf.constant([hvd.rank() + 1.0]), w)])
-    return float(w.numpy()[0])
+    assert w.numpy()[0] == about(-0.15)
 
 
-def gradient_tape():
+def test_gradient_tape():
     w = keras.Variable(0.0)
     with tf.GradientTape() as tape:
         loss = w * (hvd.rank() + 1.0)
-    return float(hvd_tf.DistributedGradientTape(tape).gradient(loss, [w])[0])
+    assert float(hvd_tf.DistributedGradientTape(tape).gradient(loss, [w])[0]) == about(1.5)
 
 
-def broadcast_callback():
+def test_broadcast_callback():
     model = net_of_this_rank()
     model.compile(optimizer=hvd.DistributedOptimizer(keras.optimizers.SGD(0.0)), loss="mse")
     before = hvd_tf.allgather_object(flat(model))
+    assert before[0] != before[1]
     callback = hvd.callbacks.BroadcastGlobalVariablesCallback(root_rank=1)
     model.fit(np.ones((2, 4)), np.ones((2, 2)), callbacks=[callback], verbose=0)
-    return [before[0] != before[1], flat(model) == before[1]]
+    assert flat(model) == before[1]
 
 
-def metric_average():
+def test_metric_average():
+    """Of losses 1 and 4."""
     model = line(keras.optimizers.SGD(0.0))
     callbacks = [hvd.callbacks.MetricAverageCallback()]
-    return model.fit(ONE, mine(), callbacks=callbacks, verbose=0).history["loss"]
+    losses = model.fit(ONE, mine(), callbacks=callbacks, verbose=0).history["loss"]
+    assert losses == about([2.5])
 
 
-def warmup():
+def test_warmup():
+    """lr/size (epoch (size - 1)/warmup + 1) with lr 0.2, size 2, warmup 2, at the end of epochs 1
+    and 2."""
     model = line(hvd.DistributedOptimizer(keras.optimizers.SGD(0.2)))
     callback = hvd.callbacks.LearningRateWarmupCallback(initial_lr=0.2, warmup_epochs=2)
     data = np.ones((4, 1), np.float32)
-    return model.fit(data, data, batch_size=1, epochs=3, callbacks=[callback], verbose=0).history[
-        "lr"
-    ]
+    told = model.fit(data, data, batch_size=1, epochs=3, callbacks=[callback], verbose=0)
+    assert told.history["lr"] == about([0.15, 0.2, 0.2])
 
 
-def schedule():
-    model = line(keras.optimizers.SGD(0.1))
+@pytest.mark.parametrize(("corrected", "after"), [(True, -0.195), (False, -0.24)])
+def test_schedule_and_momentum_correction(corrected, after):
+    """Velocity -0.1, then 0.9 * (0.05 / 0.1) * -0.1 - 0.05 with the correction, 0.9 * -0.1 - 0.05
+    without."""
+    optimizer = hvd.DistributedOptimizer(keras.optimizers.SGD(0.1, momentum=0.9))
+    model = line(optimizer, loss=mean_of_predictions)
     callback = hvd.callbacks.LearningRateScheduleCallback(
-        initial_lr=0.1, multiplier=lambda epoch: 0.5**epoch
+        initial_lr=0.1, multiplier=lambda epoch: 0.5**epoch, momentum_correction=corrected
     )
-    return model.fit(ONE, ONE, epochs=3, callbacks=[callback], verbose=0).history["lr"]
+    rates = model.fit(ONE, ONE, epochs=2, callbacks=[callback], verbose=0).history["lr"]
+    assert rates == about([0.1, 0.05])
+    assert weight(model) == about(after)
 
 
-def momentum_correction():
-    result = {}
-    for corrected in (True, False):
-        optimizer = hvd.DistributedOptimizer(keras.optimizers.SGD(0.1, momentum=0.9))
-        model = line(optimizer, loss=mean_of_predictions)
-        callback = hvd.callbacks.LearningRateScheduleCallback(
-            initial_lr=0.1, multiplier=lambda epoch: 0.5**epoch, momentum_correction=corrected
-        )
-        model.fit(ONE, ONE, epochs=2, callbacks=[callback], verbose=0)
-        result[str(corrected)] = weight(model)
-    return result
-
-
-def load_model():
+def test_load_model(tmp_path):
     """It has a distributed optimizer with its state, which trains on; and it loads without
     Horovod."""
     model = line(hvd.DistributedOptimizer(keras.optimizers.Adam(0.25)))
     model.fit(mine(), 0 * ONE + 3, epochs=2, verbose=0)
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "model.keras"
-        model.save(path)
-        plain, loaded = keras.models.load_model(path), hvd.load_model(path)
+    model.save(tmp_path / "model.keras")
+    plain = keras.models.load_model(tmp_path / "model.keras")
+    loaded = hvd.load_model(tmp_path / "model.keras")
+    assert type(plain.optimizer) is keras.optimizers.Adam
+    assert type(loaded.optimizer).__name__ == "Adam"
+    assert float(loaded.optimizer.learning_rate) == 0.25
     state = [np.asarray(v).tolist() for v in loaded.optimizer.variables]
-    same_state = state == [np.asarray(v).tolist() for v in model.optimizer.variables]
+    assert state == [np.asarray(v).tolist() for v in model.optimizer.variables]
     loaded.fit(mine(), 0 * ONE + 3, epochs=2, verbose=0)
     weights = hvd_tf.allgather_object(weight(loaded))  # trained with different data on each rank
-    facts = [type(loaded.optimizer).__name__, float(loaded.optimizer.learning_rate), same_state]
-    return [*facts, weights[0] == weights[1], type(plain.optimizer) is keras.optimizers.Adam]
+    assert weights[0] == weights[1]
 
 
-def sparse_gradients():
+def test_sparse_gradients():
     table = tf.Variable(tf.zeros((4, 1)))
     with tf.GradientTape() as tape:
         loss = tf.reduce_sum(tf.gather(table, [hvd.rank(), 2]))
     grad = hvd_tf.DistributedGradientTape(tape).gradient(loss, [table])[0]
-    is_sparse = isinstance(grad, tf.IndexedSlices)
-    return [is_sparse, *tf.convert_to_tensor(grad)[:, 0].numpy().tolist()]
+    assert isinstance(grad, tf.IndexedSlices)
+    assert tf.convert_to_tensor(grad)[:, 0].numpy() == about([0.5, 0.5, 1.0, 0.0])
 
 
-def sparse_in_fit():
+def test_sparse_in_fit():
     """Two steps of Adam with an embedding: like with the same gradients made dense, and on both
     ranks?"""
     result = []
@@ -169,16 +172,15 @@ def sparse_in_fit():
         model.fit(indices, np.full((1, 2, 1), 1.0 + hvd.rank()), epochs=2, verbose=0)
         result.append(flat(model))
     sparse, dense = result
+    assert sparse == about(dense)
+    assert sparse[0] != 0
+    assert sparse[3] == 0
     ranks = hvd_tf.allgather_object(sparse)
-    return [
-        np.allclose(sparse, dense, atol=1e-5),
-        sparse[0] != 0,
-        sparse[3] == 0,
-        ranks[0] == ranks[1],
-    ]
+    assert ranks[0] == ranks[1]
 
 
-def backward_passes(average):
+@pytest.mark.parametrize(("average", "step"), [(False, -0.3), (True, -0.15)])
+def test_backward_passes(average, step):
     optimizer = hvd.DistributedOptimizer(
         keras.optimizers.SGD(0.1), backward_passes_per_step=2, average_aggregated_gradients=average
     )
@@ -187,95 +189,65 @@ def backward_passes(average):
     for _ in range(4):
         model.train_on_batch(mine(), ONE)
         weights.append(weight(model))
-    return [*weights, int(optimizer.iterations)]
+    assert weights == about([0, step, step, 2 * step])
+    assert int(optimizer.iterations) == 4
 
 
-def backward_passes_summed():
-    return backward_passes(False)
-
-
-def backward_passes_averaged():
-    return backward_passes(True)
-
-
-def keras_accumulation():
+def test_keras_accumulation():
     inner = keras.optimizers.SGD(0.1, gradient_accumulation_steps=2)
     model = line(hvd.DistributedOptimizer(inner), loss=mean_of_predictions)
     for _ in range(2):
         model.train_on_batch(mine(), ONE)
-    return weight(model)
+    assert weight(model) == about(-0.15)
 
 
-def loss_scale():
-    """One rank has an infinite gradient: all ranks must leave the step out, and halve the scale,
-    together."""
+def test_loss_scale():
+    """One rank has an infinite gradient: all ranks leave the step out, and halve the scale of 4,
+    together. Then gradients are 4 and 8, over 2, and their mean 3."""
     inner = keras.mixed_precision.LossScaleOptimizer(keras.optimizers.SGD(0.1), initial_scale=4.0)
     optimizer = hvd.DistributedOptimizer(inner)
     w = keras.Variable([1.0])
     for value in (np.inf if hvd.rank() == 1 else 4.0, 4.0 * (hvd.rank() + 1)):
         optimizer.apply_gradients([(tf.constant([value], tf.float32), w)])
-    return {"weight": float(w.numpy()[0]), "scale": float(optimizer.dynamic_scale)}
+    assert w.numpy()[0] == about(0.7)
+    assert float(optimizer.dynamic_scale) == 2.0
 
 
-def auto_jit_on_a_gpu():
+def test_auto_jit_on_a_gpu(monkeypatch):
     """What jit_compile="auto" gives where TensorFlow sees a GPU."""
-    listed, gpu = (
-        tf.config.list_physical_devices,
-        tf.config.PhysicalDevice("/physical_device:GPU:0", "GPU"),
-    )
-    tf.config.list_physical_devices = lambda *_: [gpu]
-    try:
-        distributed = line(hvd.DistributedOptimizer(keras.optimizers.SGD(0.1))).jit_compile
-        return {"distributed": distributed, "plain": line(keras.optimizers.SGD(0.1)).jit_compile}
-    finally:
-        tf.config.list_physical_devices = listed
+    gpu = tf.config.PhysicalDevice("/physical_device:GPU:0", "GPU")
+    monkeypatch.setattr(tf.config, "list_physical_devices", lambda *_: [gpu])
+    assert not line(hvd.DistributedOptimizer(keras.optimizers.SGD(0.1))).jit_compile
+    assert line(keras.optimizers.SGD(0.1)).jit_compile
 
 
-def wrapped_twice():
-    try:
+def test_wrapped_twice():
+    with pytest.raises(ValueError, match="only once"):
         hvd.DistributedOptimizer(hvd.DistributedOptimizer(keras.optimizers.SGD(0.1)))
-    except ValueError as error:
-        return "only once" in str(error)
-    return False
 
 
-def rate_is_settable():
+def test_rate_is_settable():
     optimizer = hvd.DistributedOptimizer(keras.optimizers.SGD(0.1))
     optimizer.learning_rate = 0.02
-    return [
-        float(optimizer.learning_rate),
-        len(optimizer.variables) == len(optimizer.variables()) > 0,
-    ]
+    assert float(optimizer.learning_rate) == about(0.02)
+    assert len(optimizer.variables) == len(optimizer.variables()) > 0
 
 
-def sync_batch_norm():
+def test_sync_batch_norm():
+    """Of 0, 2 and 1, 3."""
     layer = hvd_tf.SyncBatchNormalization(axis=-1, momentum=0.0)
     layer(tf.constant([[0.0 + hvd.rank()], [2.0 + hvd.rank()]]), training=True)
-    return [float(layer.moving_mean[0]), float(layer.moving_variance[0])]
+    assert [float(layer.moving_mean[0]), float(layer.moving_variance[0])] == about([1.5, 1.25])
 
 
-def elastic_state():
+def test_elastic_state():
     model = line(keras.optimizers.SGD(0.1), start=float(hvd.rank() + 1))
     state = hvd.elastic.KerasState(model, epoch=10 + hvd.rank())
     state.sync()
-    return [weight(model), state.epoch]
+    assert (weight(model), state.epoch) == (1.0, 10)
 
 
-def controller():
-    """Is MPI in use, with how many ranks, from how many libraries?"""
+def test_mpi_is_in_use_from_one_library():
     with open("/proc/self/maps") as maps:
         libraries = {os.path.realpath(line.split()[-1]) for line in maps if "/libmpi" in line}
-    return [bool(hvd.mpi_enabled()), hvd.size(), len(libraries)]
-
-
-CHECKS = (
-    broadcast_variables, optimizer_in_fit, optimizer_applied_by_hand, gradient_tape, broadcast_callback,
-    metric_average, warmup, schedule, momentum_correction, load_model, sparse_gradients, sparse_in_fit,
-    backward_passes_summed, backward_passes_averaged, keras_accumulation, loss_scale, auto_jit_on_a_gpu,
-    wrapped_twice, rate_is_settable, sync_batch_norm, elastic_state, controller,
-)  # fmt: skip
-
-if __name__ == "__main__":
-    hvd.init()
-    tf.get_logger().setLevel("ERROR")
-    report(hvd, CHECKS, hvd_tf.allgather_object)
+    assert (hvd.mpi_enabled(), hvd.size(), len(libraries)) == (True, 2, 1)

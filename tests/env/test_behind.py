@@ -5,9 +5,9 @@ from __future__ import annotations
 import fcntl
 import os
 import shutil
-import subprocess
 import sys
 from pathlib import Path
+from subprocess import CompletedProcess
 
 import psutil
 import pytest
@@ -39,19 +39,15 @@ def checkout(tmp_path) -> Path:
     moment."""
     (tmp_path / "labs" / "labkit").mkdir(parents=True)
     shutil.copy(ROOT / "labs" / "labkit" / "make.py", tmp_path / "labs" / "labkit")
-    (tmp_path / ".venv" / "bin").mkdir(parents=True)
     (tmp_path / ".venv" / "lib" / "python3.11" / "site-packages").mkdir(parents=True)
     for name, seconds in (("python", 0), ("jupyter", 1)):
-        program = tmp_path / ".venv" / "bin" / name
-        program.write_text(f"#!/bin/sh\nexec sleep {seconds}\n")
-        program.chmod(0o755)
+        helpers.program(tmp_path / ".venv" / "bin" / name, f"exec sleep {seconds}")
     return tmp_path
 
 
-def run(*words: str, **more) -> subprocess.CompletedProcess:
+def run(*words: str, **more) -> CompletedProcess:
     """This Python with these words, in the kit's folder."""
-    command = [sys.executable, *words]
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, **more)
+    return helpers.ran(sys.executable, *words, cwd=ROOT, timeout=60, **more)
 
 
 def set_up(root: Path) -> psutil.Process:
@@ -75,15 +71,13 @@ def test_a_lab_says_how_far_horovod_is_and_what_compiles_ends_with_jupyterlab(ch
     compiling = set_up(checkout)
     assert not is_free(checkout / ".venv" / "setup.lock"), "every other goal of make waits"
     site = behind.stand_in(checkout / ".venv").parent
-    program = (
-        f"import sys; sys.prefix = {str(checkout / '.venv')!r}; sys.path.insert(0, {str(site)!r})"
-    )
+    venv = str(checkout / ".venv")
+    program = f"import sys; sys.prefix = {venv!r}; sys.path.insert(0, {str(site)!r})"
     needs = run("-c", f"{program}; import horovod.torch")
     assert "Horovod is not here yet" in needs.stderr
     assert "behind.log is: goes on. Run this cell again" in needs.stderr
-    lab = run(
-        str(checkout / "labs" / "labkit" / "make.py"), "lab", env=os.environ | {"MAKEFLAGS": ""}
-    )
+    make = str(checkout / "labs" / "labkit" / "make.py")
+    lab = run(make, "lab", env=os.environ | {"MAKEFLAGS": ""})
     assert lab.returncode == 0, lab.stderr
     assert "The set-up of Horovod ends here" in lab.stdout
     assert not helpers.lives(compiling)

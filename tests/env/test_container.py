@@ -6,44 +6,32 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import subprocess
 import sys
 from pathlib import Path
+from subprocess import CompletedProcess
 
 import pytest
 
 from env.container import start
+from tests.helpers import program, ran
 
 ROOT = Path(__file__).resolve().parents[2]
-BOOK, SITE, MODULE = (
-    "notebooks/00_check_environment.ipynb",
-    "slurm/sites/ours.sh",
-    "labs/labkit/lab.py",
-)
-
+BOOK = "notebooks/00_check_environment.ipynb"
+SITE, MODULE = "slurm/sites/ours.sh", "labs/labkit/lab.py"
 
 # What `make setup` and the release are there: an archive with the recipe alone.
 MAKEFILE = "setup:\n\t@echo set up with [$(GPU_OPERATIONS)]\n"
-RELEASE = """#!/bin/sh
-for edition in learners instructors; do
+RELEASE = """for edition in learners instructors; do
     tar -czf "$5/labs-$edition-1.tar.gz" --transform "s,^env,labs-$edition-1/env," env/Containerfile
 done
 """
 # A builder that says what it is asked, and with which files; it fails to save where NAME.full is.
-BUILDER = """#!/bin/sh
-case $1 in
+BUILDER = """case $1 in
 info) exit 0 ;;
 build) shift; echo "$@"; (cd "$(for last; do :; done; echo "$last")" && find . -type f | sort) ;;
 *) echo "$@"; [ ! -e "$0.full" ] ;;
 esac
 """
-
-
-def program(path: Path, text: str) -> None:
-    """A program of the shell."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text, encoding="utf-8")
-    path.chmod(0o755)
 
 
 @pytest.fixture
@@ -58,14 +46,13 @@ def build(tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", f"{tmp_path}/bin:/usr/bin:/bin")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     for name in ("podman", "docker", "buildah"):
-        program(tmp_path / "bin" / name, "#!/bin/sh\nexit 1\n")
+        program(tmp_path / "bin" / name, "exit 1")
 
-    def run(*words: str, builder: str = "", **settings: str) -> subprocess.CompletedProcess:
+    def run(*words: str, builder: str = "", **settings: str) -> CompletedProcess:
         if builder:
             program(tmp_path / "bin" / builder, BUILDER)
-        command = ["bash", str(root / "env" / "container" / "build.sh"), *words]
         env = os.environ | {"GPU_OPERATIONS": "", "TORCH_INDEX": ""} | settings
-        return subprocess.run(command, env=env, capture_output=True, text=True, timeout=60)
+        return ran("bash", root / "env" / "container" / "build.sh", *words, env=env)
 
     return run
 
@@ -89,12 +76,7 @@ def test_the_image_is_built_of_a_release_by_a_builder_that_answers(build, tmp_pa
 @pytest.mark.parametrize(
     ("base", "begins", "builder", "devices"),
     [
-        (
-            "",
-            "docker.io/nvidia/cuda:12",
-            "buildah",
-            "podman run --rm -it --device nvidia.com/gpu=all",
-        ),
+        ("", "docker.io/nvidia/cuda:12", "buildah", "-it --device nvidia.com/gpu=all"),
         ("ours", "ours", "docker", "docker run --rm -it --gpus all"),
     ],
 )
@@ -121,7 +103,7 @@ def test_the_archive_is_whole_or_not_there(build, tmp_path, suffix, reader):
     assert not list(tmp_path.glob("labs*"))
     (tmp_path / "bin" / "podman.full").unlink()
     build(f"--archive={target}")
-    said = subprocess.run([reader, target], capture_output=True, text=True, check=True).stdout
+    said = ran(reader, target).stdout
     # A `podman save` would name it localhost/hpdl-labs alone, which `docker run hpdl-labs` does not
     # find.
     assert said == "push --quiet hpdl-labs docker-archive:/dev/stdout:hpdl-labs:latest\n"
@@ -205,11 +187,11 @@ def test_a_command_runs_in_the_copy(course, tmp_path, before, chosen, told):
     copy = tmp_path / "copy"
     env = {**os.environ, "LABS_COPY": str(copy), **chosen}
     command = [*before, sys.executable, str(course / "env" / "container" / "start.py")]
-    done = subprocess.run([*command, "sh", "-c", SHOW], env=env, capture_output=True, text=True)
+    done = ran(*command, "sh", "-c", SHOW, env=env)
     folder, modules, path, mpi = done.stdout.splitlines()
     assert (folder, modules, mpi) == (str(copy), str(copy / "labs"), told)
     assert path.startswith(str(course / ".venv" / "bin"))
-    done = subprocess.run([*command, "no-such-command"], env=env, capture_output=True, text=True)
+    done = ran(*command, "no-such-command", env=env)
     assert (done.returncode, "no-such-command cannot be started" in done.stderr) == (1, True)
 
 

@@ -7,7 +7,6 @@ import json
 import os
 import re
 import shutil
-import subprocess
 import tempfile
 from pathlib import Path
 
@@ -15,6 +14,7 @@ import pytest
 
 from env.horovod import cuda
 from env.install.steps import Step, StepFailed
+from tests.helpers import program, ran
 
 CXX = shutil.which("c++") or shutil.which("g++")
 NVCC = shutil.which("nvcc")
@@ -22,23 +22,13 @@ MAJOR = 12
 TOOLKIT = cuda.Toolkit(Path("/opt/cuda"), "12.4.131")
 
 
-def script(file: Path, text: str) -> Path:
-    """A program of the shell."""
-    file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text(f"#!/bin/sh\n{text}\n", encoding="utf-8")
-    file.chmod(0o755)
-    return file
-
-
 def toolkit(home: Path, version: str, top: bool = True, otherwise: str = "exit 0") -> Path:
     """A folder that looks like a CUDA toolkit: its nvcc says a version and, if `top`, where it is
     at home."""
+    says = f"echo 'Cuda compilation tools, release {version[:4]}, V{version}'"
     at_home = f"echo '#$ TOP={home}/bin/..'" if top else "true"
-    script(
-        home / "bin" / "nvcc",
-        f'case "$1" in --version) echo "Cuda compilation tools, release {version[:4]},'
-        f' V{version}";;\n--dryrun) {at_home};;\n*) {otherwise};; esac',
-    )
+    cases = f'case "$1" in --version) {says};; --dryrun) {at_home};; *) {otherwise};; esac'
+    program(home / "bin" / "nvcc", cases)
     return home
 
 
@@ -63,7 +53,7 @@ def test_the_toolkit_that_is_found(tmp_path, path, under_usual, in_path, found):
     for name, version in under_usual.items():
         toolkit(tmp_path / name, version)
     if in_path:
-        script(path / "nvcc", f'exec {tmp_path / in_path}/bin/nvcc "$@"')
+        program(path / "nvcc", f'exec {tmp_path / in_path}/bin/nvcc "$@"')
     assert cuda.find(None, MAJOR, tmp_path).home == tmp_path / found
 
 
@@ -72,32 +62,24 @@ def test_a_distributions_nvcc_is_at_home_above_its_bin(tmp_path):
     assert cuda.find(str(home), MAJOR, tmp_path).home == home
 
 
+NONE = "no CUDA toolkit: CUDA_HOME={folder}/cuda has no bin/nvcc that runs"
+OTHER = "there is CUDA 13.0.88 at {folder}/cuda, but the pinned PyTorch is built for CUDA 12"
+
+
 @pytest.mark.usefixtures("path")
 @pytest.mark.parametrize(
     ("given", "nvcc", "said"),
     [
-        (
-            "",
-            None,
-            "no CUDA toolkit: nvcc is not in PATH, and {folder}/cuda has no bin/nvcc that runs",
-        ),
-        ("cuda", "exit 0", "no CUDA toolkit: CUDA_HOME={folder}/cuda has no bin/nvcc that runs"),
-        ("cuda", "exit 127", "no CUDA toolkit: CUDA_HOME={folder}/cuda has no bin/nvcc that runs"),
-        (
-            "",
-            "echo V13.0.88",
-            "there is CUDA 13.0.88 at {folder}/cuda, but the pinned PyTorch is built for CUDA 12",
-        ),
-        (
-            "cuda",
-            "echo V13.0.88",
-            "there is CUDA 13.0.88 at {folder}/cuda, but the pinned PyTorch is built for",
-        ),
+        ("", None, "no CUDA toolkit: nvcc is not in PATH, and {folder}/cuda has no bin/nvcc"),
+        ("cuda", "exit 0", NONE),
+        ("cuda", "exit 127", NONE),
+        ("", "echo V13.0.88", OTHER),
+        ("cuda", "echo V13.0.88", OTHER),
     ],
 )
 def test_a_toolkit_that_cannot_be_used(tmp_path, given, nvcc, said):
     if nvcc:
-        script(tmp_path / "cuda" / "bin" / "nvcc", nvcc)
+        program(tmp_path / "cuda" / "bin" / "nvcc", nvcc)
     with pytest.raises(StepFailed, match=re.escape(said.format(folder=tmp_path))) as failure:
         cuda.find(str(tmp_path / given) if given else None, MAJOR, tmp_path)
     assert "set CUDA_HOME" in failure.value.cure
@@ -106,9 +88,8 @@ def test_a_toolkit_that_cannot_be_used(tmp_path, given, nvcc, said):
 def test_g_plus_plus_is_too_new_for_nvcc(tmp_path):
     says = (
         "host_config.h:143:2: error: #error -- unsupported GNU version! gcc versions later than 13"
-        " are not"
     )
-    home = toolkit(tmp_path / "cuda", "12.4.131", otherwise=f"echo '{says} supported!' && exit 1")
+    home = toolkit(tmp_path / "cuda", "12.4.131", otherwise=f"echo '{says}' && exit 1")
     step = Step(1, 1, "Look round", tmp_path / "log")
     with pytest.raises(StepFailed, match="compiles nothing: .*unsupported GNU version") as failure:
         cuda.try_out(step, cuda.Toolkit(home, "12.4.131"), CXX, tmp_path)
@@ -121,10 +102,8 @@ def test_a_real_toolkit_compiles_and_one_without_headers_does_not(tmp_path):
     real = cuda.look(Path(NVCC))
     step = Step(1, 1, "Look round", tmp_path / "log")
     cuda.try_out(step, real, CXX, tmp_path)
-    needed = subprocess.run(
-        ["readelf", "-d", tmp_path / "first"], capture_output=True, text=True, check=True
-    )
-    assert f"libcudart.so.{real.major}" in needed.stdout
+    needed = ran("readelf", "-d", tmp_path / "first").stdout
+    assert f"libcudart.so.{real.major}" in needed
     part = tmp_path / "part"
     shutil.copytree(real.home / "bin", part / "bin", symlinks=True)
     (part / "nvvm").symlink_to(real.home / "nvvm")
@@ -135,11 +114,9 @@ def test_a_real_toolkit_compiles_and_one_without_headers_does_not(tmp_path):
 
 def test_a_driver_that_is_too_old(tmp_path, monkeypatch):
     source = tmp_path / "cuda.c"
-    source.write_text(
-        "int cuDriverGetVersion(int *to) { *to = 11040; return 0; }\n", encoding="utf-8"
-    )
-    command = [CXX, "-x", "c", "-shared", "-fPIC", "-o", tmp_path / "libcuda.so.1", source]
-    subprocess.run(command, check=True)
+    source.write_text("int cuDriverGetVersion(int *to) { *to = 11040; return 0; }\n")
+    library = tmp_path / "libcuda.so.1"
+    assert ran(CXX, "-x", "c", "-shared", "-fPIC", "-o", library, source).returncode == 0
     monkeypatch.setenv("LD_LIBRARY_PATH", str(tmp_path))
     with pytest.raises(StepFailed, match=r"driver here serves CUDA 11\.4") as failure:
         cuda.check_driver(MAJOR)
@@ -184,36 +161,27 @@ def nccl(home: Path, library: str, version: tuple[int, int, int] = (2, 27, 5)) -
     return home
 
 
+BY_MPI = {"GPU", "GPU_OPERATIONS"}
+BY_NCCL = {"GPU", "GPU_OPERATIONS", "NCCL_INCLUDE", "NCCL_LIB", "NCCL_LINK"}
+
+
 @pytest.mark.parametrize(
     ("operations", "given", "rpath", "names"),
     [
         ("", False, [RUNTIME], set()),
-        ("MPI", False, [RUNTIME], {"GPU", "GPU_OPERATIONS"}),
-        (
-            "NCCL",
-            False,
-            [RUNTIME, WHEELS_NCCL],
-            {"GPU", "GPU_OPERATIONS", "NCCL_INCLUDE", "NCCL_LIB", "NCCL_LINK"},
-        ),
-        (
-            "NCCL",
-            True,
-            [RUNTIME, "given/lib"],
-            {"GPU", "GPU_OPERATIONS", "NCCL_INCLUDE", "NCCL_LIB", "NCCL_LINK"},
-        ),
+        ("MPI", False, [RUNTIME], BY_MPI),
+        ("NCCL", False, [RUNTIME, WHEELS_NCCL], BY_NCCL),
+        ("NCCL", True, [RUNTIME, "given/lib"], BY_NCCL),
     ],
 )
 def test_what_a_build_is_told(tmp_path, operations, given, rpath, names):
     wheel = nccl(tmp_path / "nvidia" / "nccl", "libnccl.so.2")
     site = nccl(tmp_path / "given", "libnccl.so")
-    env, folders, _ = cuda.environment(
-        operations, TOOLKIT, tmp_path, tmp_path / "work", str(site) if given else None
-    )
+    own = str(site) if given else None
+    env, folders, _ = cuda.environment(operations, TOOLKIT, tmp_path, tmp_path / "work", own)
     assert [folder.replace(f"{tmp_path}/", "") for folder in folders] == rpath
-    assert {name.removeprefix("HOROVOD_") for name in env if name.startswith("HOROVOD_")} == {
-        "CUDA_HOME",
-        *names,
-    }
+    told = {name.removeprefix("HOROVOD_") for name in env if name.startswith("HOROVOD_")}
+    assert told == {"CUDA_HOME", *names}
     assert env["HOROVOD_CUDA_HOME"] == env["CUDA_HOME"] == "/opt/cuda"
     assert env["PATH"].startswith("/opt/cuda/bin:")
     assert env.get("HOROVOD_GPU_OPERATIONS", "") == operations
@@ -229,8 +197,7 @@ def key(
 ) -> str:
     """The part of the cache's key that GPUs decide; `folder` holds an NCCL wheel."""
     work = Path(tempfile.mkdtemp(dir=folder)) / "work"
-    deciding = cuda.environment(operations, toolkit, folder, work, given)[2]
-    return json.dumps(deciding, sort_keys=True)
+    return json.dumps(cuda.environment(operations, toolkit, folder, work, given)[2], sort_keys=True)
 
 
 def test_a_toolkit_or_an_nccl_that_was_renewed_in_its_place_gives_another_key(tmp_path):

@@ -14,6 +14,7 @@ import pytest
 from env.horovod import flavours
 from env.install import steps, verify
 from tests.env import wheels
+from tests.helpers import ran
 
 ROOT = Path(__file__).resolve().parents[2]
 VERIFY = ROOT / "env" / "install" / "verify_ranks.py"
@@ -44,14 +45,9 @@ def horovod_wheel(folder: Path, text: str) -> Path:
 
 def say(venv: Path, python_path: Path | None = None) -> str:
     """What a process says that imports Horovod in that environment."""
-    ask = (
-        "import horovod, importlib.metadata; print(horovod.says,"
-        " importlib.metadata.version('horovod'))"
-    )
+    ask = "import horovod, importlib.metadata as m; print(horovod.says, m.version('horovod'))"
     env = {"PYTHONPATH": str(python_path)} if python_path else {}
-    return subprocess.run(
-        [venv / "bin" / "python", "-c", ask], env=env, capture_output=True, text=True, check=True
-    ).stdout.strip()
+    return ran(venv / "bin" / "python", "-c", ask, env=env).stdout.strip()
 
 
 @pytest.mark.slow
@@ -91,14 +87,8 @@ def test_builds_lie_side_by_side_and_pythonpath_chooses(tmp_path, venv):
 
 def answer(**more) -> dict:
     """What rank 0 says of a build that is as it should be."""
-    facts = {
-        "what": "torch",
-        "flavour": "nccl",
-        "by": "MPI",
-        "horovod": "/place",
-        "nccl_built": 22705,
-    }
-    return facts | {"gpu": "no GPU is visible"} | more
+    facts = {"what": "torch", "flavour": "nccl", "by": "MPI", "horovod": "/place"}
+    return facts | {"nccl_built": 22705, "gpu": "no GPU is visible"} | more
 
 
 @pytest.mark.parametrize(
@@ -134,7 +124,7 @@ def library(folder: Path, name: str) -> Path:
     source = folder / f"{name}.c"
     source.write_text("int nothing;\n", encoding="utf-8")
     file = folder / name
-    subprocess.run(["c++", "-x", "c", "-shared", "-fPIC", "-o", file, source], check=True)
+    assert ran("c++", "-x", "c", "-shared", "-fPIC", "-o", file, source).returncode == 0
     return file
 
 
@@ -153,11 +143,8 @@ def test_two_libraries_in_one_process_end_the_verification(tmp_path, names, subj
         "sys.argv = ['verify_ranks.py', 'mpi4py']\n"
         f"runpy.run_path({str(VERIFY)!r}, run_name='__main__')\n"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, timeout=60
-    )
+    done = ran(sys.executable, "-c", script)
     assert done.returncode == 1
-    assert re.search(rf"error: mpi4py on rank 0 holds 2 libraries of {subject}: ", done.stderr), (
-        done.stderr
-    )
+    says = rf"error: mpi4py on rank 0 holds 2 libraries of {subject}: "
+    assert re.search(says, done.stderr), done.stderr
     assert all(file in done.stderr for file in files)

@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.helpers import ran
+
 INSTALLED = Path(importlib.util.find_spec("horovod").origin).parent
 BIN = Path(sys.executable).parent
 HOROVODRUN = [sys.executable, "-m", "horovod.runner.launch"]
@@ -25,34 +27,30 @@ pytestmark = pytest.mark.slow
 def run(command: list[str], **more: str) -> subprocess.CompletedProcess:
     env = {name: value for name, value in os.environ.items() if "HOROVOD" not in name} | more
     env |= {"OMP_NUM_THREADS": "1", "PATH": f"{BIN}{os.pathsep}{os.environ['PATH']}"}
-    return subprocess.run(
-        command, env=env, capture_output=True, text=True, timeout=120, check=False
-    )
+    return ran(*command, env=env)
 
 
 def test_no_file_of_the_package_can_serve():
     """CVE-2024-10190 was in horovod/runner/elastic/rendezvous.py; nothing that listens is left."""
-    assert sorted(path.name for path in (INSTALLED / "runner").glob("*.py")) == [
-        "__init__.py",
-        "launch.py",
-    ]
+    runner = {path.name for path in (INSTALLED / "runner").glob("*.py")}
+    assert runner == {"__init__.py", "launch.py"}
     found = {
         str(path.relative_to(INSTALLED)): re.findall(SERVERS, path.read_text(), re.MULTILINE)
         for path in INSTALLED.rglob("*.py")
     }
     # horovodrun asks for this host's name.
-    assert {name: what for name, what in found.items() if what} == {
-        "runner/launch.py": [("import", "socket")]
-    }
+    served = {name: what for name, what in found.items() if what}
+    assert served == {"runner/launch.py": [("import", "socket")]}
 
 
 def test_ranks_unpickle_only_what_other_ranks_send():
     readers = [path for path in INSTALLED.rglob("*.py") if re.search(UNPICKLING, path.read_text())]
-    assert {str(path.relative_to(INSTALLED)) for path in readers} <= {
-        "mxnet/functions.py",
-        "tensorflow/functions.py",
-        "torch/functions.py",
-    }
+    names = {str(path.relative_to(INSTALLED)) for path in readers}
+    assert names <= {f"{part}/functions.py" for part in ("mxnet", "tensorflow", "torch")}
+
+
+ALONE = "it starts ranks on this machine alone"
+HOW = "say how many ranks, and what they run"
 
 
 @pytest.mark.parametrize(
@@ -62,19 +60,13 @@ def test_ranks_unpickle_only_what_other_ranks_send():
         ("-np 2 --jsrun true", "--jsrun: ranks are started by MPI"),
         ("-np 2 --min-np 1 true", "--min-np: elastic jobs are not in this build"),
         ("--host-discovery-script=hosts.sh -np 2 true", "elastic jobs are not in this build"),
-        (
-            "-np 2 -H node1:1,node2:1 true",
-            "-H node1:1,node2:1: it starts ranks on this machine alone",
-        ),
-        ("-np 2 -hostfile hosts true", "-hostfile: it starts ranks on this machine alone"),
-        ("-np 2 --ssh-port 22 true", "--ssh-port: it starts ranks on this machine alone"),
-        (
-            "-np 2 --cycle-time-ms 3 true",
-            "--cycle-time-ms is no option here. Horovod's settings are env",
-        ),
-        ("-np 2", "say how many ranks, and what they run: horovodrun -np 2 python train.py"),
-        ("-np 0 true", "say how many ranks, and what they run"),
-        ("true", "say how many ranks, and what they run"),
+        ("-np 2 -H node1:1,node2:1 true", f"-H node1:1,node2:1: {ALONE}"),
+        ("-np 2 -hostfile hosts true", f"-hostfile: {ALONE}"),
+        ("-np 2 --ssh-port 22 true", f"--ssh-port: {ALONE}"),
+        ("-np 2 --cycle-time-ms 3 true", "--cycle-time-ms is no option here. Horovod's settings"),
+        ("-np 2", f"{HOW}: horovodrun -np 2 python train.py"),
+        ("-np 0 true", HOW),
+        ("true", HOW),
     ],
 )
 def test_horovodrun_refuses_with_what_to_type_instead(words, said):
@@ -98,14 +90,14 @@ def test_horovodrun_says_what_is_built():
     assert all(marks[name].endswith("[X") for name in ("TensorFlow", "PyTorch", "MPI", "Gloo"))
 
 
+INIT = "import horovod.torch as hvd; hvd.init()"
+
+
 @pytest.mark.parametrize(
     ("code", "said"),
     [
         ("import horovod; horovod.run(print)", "horovod.run is not in this build of Horovod"),
-        (
-            "import horovod.torch as hvd; hvd.init()",
-            "leave HOROVOD_CONTROLLER out, and use mpiexec",
-        ),
+        (INIT, "leave HOROVOD_CONTROLLER out, and use mpiexec"),
     ],
 )
 def test_other_ways_to_start_ranks_are_refused(code, said):
@@ -139,37 +131,3 @@ def test_no_rank_listens_to_others(carrier, hosts):
     total, by_gloo, new = json.loads(done.stdout.splitlines()[-1])
     assert (total, by_gloo) == (2.0, carrier == "gloo"), done.stderr
     assert all(ips in ([], hosts) for ips in new)
-
-
-MEET = """
-import torch
-import horovod.torch as hvd
-hvd.init()
-print(hvd.rank(), hvd.allreduce(torch.ones(1) * (hvd.rank() + 1), op=hvd.Sum).item(), hvd.mpi_enabled())
-"""
-
-
-def test_processes_without_mpi_meet_by_files(tmp_path):
-    """Lab 65's processes are started by no launcher of MPI."""
-    env = {name: value for name, value in os.environ.items() if "HOROVOD" not in name} | {
-        "HOROVOD_CONTROLLER": "gloo",
-        "HOROVOD_CPU_OPERATIONS": "gloo",
-        "HOROVOD_GLOO_IFACE": "lo",
-        "HOROVOD_GLOO_RENDEZVOUS_FOLDER": str(tmp_path),
-        "HOROVOD_SIZE": "2",
-        "HOROVOD_CROSS_SIZE": "2",
-        "OMP_NUM_THREADS": "1",
-    }
-    command = [sys.executable, "-c", MEET]
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-    numbers = (
-        {"HOROVOD_RANK": rank, "HOROVOD_CROSS_RANK": rank, "HOROVOD_HOSTNAME": rank}
-        for rank in "01"
-    )
-    both = [subprocess.Popen(command, env=env | number, **pipes) for number in numbers]
-    try:
-        said = [process.communicate(timeout=120) for process in both]
-    finally:
-        for process in both:
-            process.kill()
-    assert [out.split() for out, _ in said] == [["0", "3.0", "False"], ["1", "3.0", "False"]], said

@@ -12,13 +12,8 @@ from env.horovod import build, cuda, sources
 from env.install.mpi import Mpi
 from env.install.steps import Step, StepFailed
 
-VERSIONS = {
-    "python": "3.11",
-    "torch": "2.13.0",
-    "cuda": None,
-    "tensorflow": "2.21.0",
-    "numpy": "2.4.6",
-}
+VERSIONS = {"python": "3.11", "torch": "2.13.0", "cuda": None, "tensorflow": "2.21.0"}
+VERSIONS["numpy"] = "2.4.6"
 WHEEL_MPI = Mpi(Path("/venv"), False, "mpich wheel 5")
 
 
@@ -68,11 +63,8 @@ def test_the_key_changes_with_each_input(monkeypatch):
     monkeypatch.setattr(build, "compiler", lambda: "c++ 12")
     parts = build.inputs(VERSIONS, WHEEL_MPI, {})
     keys = {build.cache_key(parts | {name: value + "x"}) for name, value in parts.items()}
-    others = [
-        (VERSIONS | {name: f"{VERSIONS[name]}.1"}, WHEEL_MPI, {})
-        for name in VERSIONS
-        if name != "cuda"
-    ]
+    newer = [VERSIONS | {name: f"{VERSIONS[name]}.1"} for name in VERSIONS if name != "cuda"]
+    others = [(versions, WHEEL_MPI, {}) for versions in newer]
     others += [(VERSIONS | {"cuda": "12.8"}, WHEEL_MPI, {})]  # one patch more
     others += [(VERSIONS, Mpi(Path("/opt/mpi"), True, "/opt/mpi MVAPICH2 2.3.7"), {})]
     others += [(VERSIONS, WHEEL_MPI, {"HOROVOD_GPU_OPERATIONS": "NCCL"})]
@@ -92,9 +84,7 @@ def test_the_build_environment_is_ours_alone(tmp_path, monkeypatch, given, jobs)
     assert "HOROVOD_WITHOUT_MPI" not in env
     assert env["HOROVOD_WITH_MPI"] == env["HOROVOD_WITH_GLOO"] == "1"
     assert env["MPI_HOME"] == "/venv"
-    assert env["MAKEFLAGS"] == f"-j{jobs or build.jobs()}", (
-        "make's own flags are not for the compilation"
-    )
+    assert env["MAKEFLAGS"] == f"-j{jobs or build.jobs()}", "make's own flags are not for it"
 
 
 def test_run_paths_lead_to_site_packages_from_every_folder_beside_it(tmp_path):
@@ -105,6 +95,5 @@ def test_run_paths_lead_to_site_packages_from_every_folder_beside_it(tmp_path):
     wanted = {lib, *(lib / "python3.11" / "site-packages" / end for end in ends)}
     for folder in ("site-packages", "horovod-nccl"):
         origin = lib / "python3.11" / folder / "horovod" / "torch"
-        assert {
-            Path(os.path.normpath(path.replace("$ORIGIN", str(origin)))) for path in paths
-        } == wanted
+        found = [path.replace("$ORIGIN", str(origin)) for path in paths]
+        assert {Path(os.path.normpath(path)) for path in found} == wanted

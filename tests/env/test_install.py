@@ -9,38 +9,36 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from labkit import builds
 
 from env.install import environment, mpi, steps, verify, verify_ranks
 from tests.env import wheels
+from tests.helpers import program, ran
 
 ROOT = Path(__file__).resolve().parents[2]
 
 
 def test_a_sites_mpi_comes_first(tmp_path):
+    site, venv = tmp_path / "site", tmp_path / "venv"
     for name in ("mpicc", "mpicxx", "mpiexec"):
-        (tmp_path / "site" / "bin").mkdir(parents=True, exist_ok=True)
-        (tmp_path / "site" / "bin" / name).write_text("#!/bin/sh\necho site\n")
-        (tmp_path / "site" / "bin" / name).chmod(0o755)
-    (tmp_path / "site" / "lib").mkdir()
-    (tmp_path / "venv" / "bin").mkdir(parents=True)
-    library = mpi.find(tmp_path / "venv", str(tmp_path / "site"))
+        program(site / "bin" / name, "echo site")
+    (site / "lib").mkdir()
+    (venv / "bin").mkdir(parents=True)
+    library = mpi.find(venv, str(site))
     assert library.site
-    assert library.rpath() == [str(tmp_path / "site" / "lib")]
-    assert library.environment({"PATH": "/usr/bin"})["PATH"] == f"{tmp_path}/site/bin:/usr/bin"
-    mpi.put_site_commands(library, tmp_path / "venv")
-    answer = subprocess.run([tmp_path / "venv" / "bin" / "mpiexec"], capture_output=True, text=True)
-    assert answer.stdout == "site\n"
+    assert library.rpath() == [str(site / "lib")]
+    assert library.environment({"PATH": "/usr/bin"})["PATH"] == f"{site}/bin:/usr/bin"
+    mpi.put_site_commands(library, venv)
+    assert ran(venv / "bin" / "mpiexec").stdout == "site\n"
 
 
 def test_srun_starts_the_ranks_of_an_mpi_without_a_launcher(tmp_path, monkeypatch):
-    site = tmp_path / "cray"
+    site, venv = tmp_path / "cray", tmp_path / "cray" / "venv"
     for file in ("bin/mpicc", "bin/mpicxx", "tools/srun", "venv/bin/python"):
-        (site / file).parent.mkdir(parents=True, exist_ok=True)
-        (site / file).write_text("#!/bin/sh\necho srun: $@ job $SLURM_JOB_ID\n")
-        (site / file).chmod(0o755)
+        program(site / file, "echo srun: $@ job $SLURM_JOB_ID")
     monkeypatch.setenv("PATH", "/usr/bin:/bin")
     monkeypatch.setattr(mpi.shutil, "which", lambda name: None)
     with pytest.raises(
@@ -48,26 +46,18 @@ def test_srun_starts_the_ranks_of_an_mpi_without_a_launcher(tmp_path, monkeypatc
     ):
         mpi.site_home(str(site))
     monkeypatch.setattr(mpi.shutil, "which", lambda name: str(site / "tools" / name))
-    library = mpi.find(site / "venv", str(site))
-    mpi.put_site_commands(library, site / "venv")
+    mpi.put_site_commands(mpi.find(venv, str(site)), venv)
     monkeypatch.setenv("SLURM_JOB_ID", "7")
-    command = [site / "venv" / "bin" / "mpiexec", "-n", "2"]
-    own = verify.clean_environment(site / "venv")
-    answer = subprocess.run(command, env=own, capture_output=True, text=True)
+    answer = ran(venv / "bin" / "mpiexec", "-n", 2, env=verify.clean_environment(venv))
     assert answer.stdout == "srun: -n 2 job 7\n"
-    monkeypatch.setattr(sys, "prefix", str(site / "venv"))
+    monkeypatch.setattr(sys, "prefix", str(venv))
     assert builds.mpi_builds() == {"mpi": site}
 
 
 def test_a_process_may_hold_the_cuda_runtime_of_its_mpi(tmp_path, monkeypatch):
     """What MVAPICH2-GDR, Cray's MPICH and others map beside their main library."""
-    files = [
-        "libmpi.so.12",
-        "libmpicxx.so.12",
-        "libmpi_gtl_cuda.so.0",
-        "libmpifort.so.12",
-        "libcudart.so.12",
-    ]
+    files = ["libmpi.so.12", "libmpicxx.so.12", "libmpi_gtl_cuda.so.0", "libmpifort.so.12"]
+    files += ["libcudart.so.12"]
     maps = tmp_path / "maps"
     maps.write_text("".join(f"7f00-7f01 r-xp 00000000 00:00 1   /x/lib/{file}\n" for file in files))
     assert verify_ranks.libraries(maps) == {
@@ -75,24 +65,17 @@ def test_a_process_may_hold_the_cuda_runtime_of_its_mpi(tmp_path, monkeypatch):
         "CUDA runtime": ["/x/lib/libcudart.so.12"],
         "NCCL": [],
     }
-    found = {
-        "MPI": ["/x/libmpi.so"],
-        "NCCL": [],
-        "CUDA runtime": ["/x/libcudart.so.11.0", "/y/libcudart.so.12"],
-    }
-    monkeypatch.setattr(verify_ranks, "needed_by", lambda library: {"/x/libcudart.so.11.0"})
+    own = "/x/libcudart.so.11.0"
+    found = {"MPI": ["/x/libmpi.so"], "NCCL": [], "CUDA runtime": [own, "/y/libcudart.so.12"]}
+    said = (
+        "MPI brings a CUDA runtime of its own, so a process holds libcudart.so.11.0 and libcudart"
+    )
+    monkeypatch.setattr(verify_ranks, "needed_by", lambda library: {own})
     error, warning = verify_ranks.doubled(found)
-    assert (error, warning) == (
-        "",
-        (
-            "MPI brings a CUDA runtime of its own, so a process holds libcudart.so.11.0 and"
-            " libcudart.so.12"
-        ),
-    )
+    assert (error, warning) == ("", f"{said}.so.12")
     monkeypatch.setattr(verify_ranks, "needed_by", lambda library: set())
-    assert verify_ranks.doubled(found)[0].startswith(
-        "holds 2 libraries of CUDA runtime: /x/libcudart"
-    )
+    error, _ = verify_ranks.doubled(found)
+    assert error.startswith("holds 2 libraries of CUDA runtime: /x/libcudart")
     found["MPI"] = ["/x/libmpi.so", "/y/libmpi.so"]
     assert verify_ranks.doubled(found)[0] == "holds 2 libraries of MPI: /x/libmpi.so, /y/libmpi.so"
 
@@ -108,9 +91,8 @@ def test_a_job_verifies_where_a_login_node_may_not(tmp_path):
 def direct(name: str) -> dict[str, str]:
     """Package -> its line, of a requirements.in."""
     lines = (environment.ENV / name).read_text(encoding="utf-8").splitlines()
-    return {
-        re.match(r"[\w.-]+", line)[0]: line for line in lines if line and not line.startswith("#")
-    }
+    asked = [line for line in lines if line and not line.startswith("#")]
+    return {re.match(r"[\w.-]+", line)[0]: line for line in asked}
 
 
 @pytest.mark.parametrize("settings", [{}, {"GPU_OPERATIONS": "NCCL"}])
@@ -127,15 +109,12 @@ def test_every_direct_requirement_is_locked_and_has_a_reason(settings):
             assert re.search(rf"^{re.escape(pin[0])}$", locked, re.M), name
 
 
+OF_GPUS = {"torch", "tensorflow", "tensorflow-cpu", "nvidia-cuda-nvcc-cu12"}
+
+
 @pytest.mark.parametrize(
     ("settings", "others"),
-    [
-        (
-            {"GPU_OPERATIONS": "NCCL"},
-            {"torch", "tensorflow", "tensorflow-cpu", "nvidia-cuda-nvcc-cu12"},
-        ),
-        ({"MPI_HOME": "/opt/mpi"}, {"mpich", "mpi4py"}),
-    ],
+    [({"GPU_OPERATIONS": "NCCL"}, OF_GPUS), ({"MPI_HOME": "/opt/mpi"}, {"mpich", "mpi4py"})],
 )
 def test_requirements_follow_the_settings(settings, others):
     plain = set(environment.requirements({}).splitlines())
@@ -205,12 +184,10 @@ def test_kept_settings_that_cannot_be_read(tmp_path, settings):
     ("free", "chosen", "needed"), [(5e9, {}, "6 GB"), (15e9, {"GPU_OPERATIONS": "NCCL"}, "16 GB")]
 )
 def test_room_on_the_disk(tmp_path, monkeypatch, free, chosen, needed):
-    monkeypatch.setattr(
-        environment.shutil, "disk_usage", lambda folder: type("Usage", (), {"free": free})
-    )
-    with pytest.raises(
-        steps.StepFailed, match=f"{free / 1e9:.1f} GB are free, {needed} are needed"
-    ):
+    usage = SimpleNamespace(free=free)
+    monkeypatch.setattr(environment.shutil, "disk_usage", lambda folder: usage)
+    room = f"{free / 1e9:.1f} GB are free, {needed} are needed"
+    with pytest.raises(steps.StepFailed, match=room):
         environment.check_room(tmp_path, tmp_path / ".venv", chosen)
     # where this PyTorch is installed nothing much is fetched any more; with another one all is
     version = environment.locked(chosen)["torch"]
@@ -248,10 +225,11 @@ def test_a_command_that_hangs_without_a_word_is_ended(tmp_path):
 
 
 @pytest.mark.slow
-def test_a_bad_requirement(checkout, set_up):
-    (checkout / "env" / "requirements.txt").write_text(
-        "no-such-package-of-the-labs==1.0\n", encoding="utf-8"
-    )
+def test_packages_that_are_not_there_or_of_the_wrong_kind(checkout, set_up, tmp_path):
+    """The second time GPU_OPERATIONS=NCCL, with a toolkit and packages of a few bytes; the real one
+    takes gigabytes."""
+    lock = checkout / "env" / "requirements.txt"
+    lock.write_text("no-such-package-of-the-labs==1.0\n", encoding="utf-8")
     done = set_up(PYTHON=sys.executable, PIP_NO_INDEX="1")
     assert done.returncode == 1
     assert "[3/7] Packages failed: ERROR: No matching distribution found" in done.stderr
@@ -259,6 +237,23 @@ def test_a_bad_requirement(checkout, set_up):
     assert "no-such-package-of-the-labs" in Path(log).read_text(encoding="utf-8")
     assert "cure:" in done.stderr
     assert "Traceback" not in done.stderr
+
+    lock.write_text("torch==2.13.0\n", encoding="utf-8")
+    program(tmp_path / "cuda" / "bin" / "nvcc", "echo release 12.4, V12.4.131")
+    offered = tmp_path / "offered"
+    torch = {"torch/__init__.py": "", "torch/version.py": "cuda = None\n"}
+    wheels.make(offered, "torch", "2.10.0+cpu", torch)
+    wheels.make(offered, "tensorflow", "2.21.0", {"tensorflow/__init__.py": ""})
+    wheels.make(offered, "nvidia-cuda-nvcc-cu12", "12.8.93", {"nvidia/__init__.py": ""})
+    gpu = {"GPU_OPERATIONS": "NCCL", "CUDA_HOME": str(tmp_path / "cuda")}
+    pip = {"PIP_FIND_LINKS": str(offered), "PIP_CONFIG_FILE": "/dev/null", "PIP_NO_INDEX": "1"}
+    done = set_up(PYTHON=sys.executable, **gpu, **pip)
+    assert done.returncode == 1
+    assert "failed: pip brought PyTorch 2.10.0+cpu, a build without CUDA" in done.stderr
+    assert "Traceback" not in done.stderr
+    # the settings are kept: the next call goes on with them, and says so when it fails
+    assert environment.kept(checkout / ".venv")["GPU_OPERATIONS"] == "NCCL"
+    assert "with: GPU_OPERATIONS=NCCL" in set_up(PYTHON="python1.0").stderr
 
 
 def test_another_checkouts_environment_is_left_alone(checkout, set_up, tmp_path):
@@ -270,36 +265,6 @@ def test_another_checkouts_environment_is_left_alone(checkout, set_up, tmp_path)
     assert ".venv is a link to " in done.stderr
     assert "cure: Remove the link" in done.stderr
     assert not list(theirs.iterdir())
-
-
-@pytest.mark.slow
-def test_pip_offers_a_pytorch_without_cuda(checkout, set_up, tmp_path):
-    """GPU_OPERATIONS=NCCL with a toolkit and packages of a few bytes; the real one takes
-    gigabytes."""
-    (checkout / "env" / "requirements.txt").write_text("torch==2.13.0\n", encoding="utf-8")
-    nvcc = tmp_path / "cuda" / "bin" / "nvcc"
-    nvcc.parent.mkdir(parents=True)
-    nvcc.write_text("#!/bin/sh\necho release 12.4, V12.4.131\n", encoding="utf-8")
-    nvcc.chmod(0o755)
-    offered = tmp_path / "offered"
-    wheels.make(
-        offered,
-        "torch",
-        "2.10.0+cpu",
-        {"torch/__init__.py": "", "torch/version.py": "cuda = None\n"},
-    )
-    wheels.make(offered, "tensorflow", "2.21.0", {"tensorflow/__init__.py": ""})
-    wheels.make(offered, "nvidia-cuda-nvcc-cu12", "12.8.93", {"nvidia/__init__.py": ""})
-    done = set_up(
-        PYTHON=sys.executable, GPU_OPERATIONS="NCCL", CUDA_HOME=str(tmp_path / "cuda"), PIP_NO_INDEX="1",
-        PIP_FIND_LINKS=str(offered), PIP_CONFIG_FILE="/dev/null",
-    )  # fmt: skip
-    assert done.returncode == 1
-    assert "failed: pip brought PyTorch 2.10.0+cpu, a build without CUDA" in done.stderr
-    assert "Traceback" not in done.stderr
-    # the settings are kept: the next call goes on with them, and says so when it fails
-    assert environment.kept(checkout / ".venv")["GPU_OPERATIONS"] == "NCCL"
-    assert "with: GPU_OPERATIONS=NCCL" in set_up(PYTHON="python1.0").stderr
 
 
 @pytest.mark.slow
@@ -320,21 +285,17 @@ def test_the_other_kind_of_machines_frameworks_go_with_the_environment(tmp_path,
 
 def fingerprint(root: Path, settings: dict[str, str] | None = None) -> str:
     """The fingerprint of that checkout with these settings."""
-    ask = f"from env.install import environment; print(environment.fingerprint({settings or {}}))"
-    done = subprocess.run(
-        [sys.executable, "-c", ask], cwd=root, capture_output=True, text=True, check=True
-    )
-    return done.stdout.strip()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(environment, "ROOT", root)
+        patch.setattr(environment, "ENV", root / "env")
+        return environment.fingerprint(settings or {})
 
 
 @pytest.fixture
 def already_set_up(checkout):
     """That checkout with the stamp of a set-up, and with a Python that notes that it was
     started."""
-    python = checkout / ".venv" / "bin" / "python"
-    python.parent.mkdir(parents=True)
-    python.write_text('#!/bin/sh\necho started >> "$0.started"\nexit 1\n', encoding="utf-8")
-    python.chmod(0o755)
+    program(checkout / ".venv" / "bin" / "python", 'echo started >> "$0.started"\nexit 1')
     metadata = checkout / ".venv/lib/python3.11/site-packages/horovod/metadata.json"
     metadata.parent.mkdir(parents=True)
     metadata.write_text("{}", encoding="utf-8")
@@ -381,31 +342,21 @@ def test_another_setting_sets_up_again_and_says_with_what(already_set_up, set_up
     stamp(already_set_up, GPU)
     done = set_up(GPU_OPERATIONS="MPI")  # there is no such toolkit: it ends in the first step
     assert done.returncode == 1
-    assert (
-        "[1/7] Look round failed: no CUDA toolkit: CUDA_HOME=/opt/cuda has no bin/nvcc"
-        in done.stderr
-    )
+    said = "[1/7] Look round failed: no CUDA toolkit: CUDA_HOME=/opt/cuda has no bin/nvcc"
+    assert said in done.stderr
     assert 'with: GPU_OPERATIONS="NCCL MPI" CUDA_HOME=/opt/cuda' in done.stderr
     assert "Traceback" not in done.stderr
     assert "already set up" in set_up().stdout  # nothing was changed
 
 
-@pytest.mark.parametrize(
-    ("file", "counts"),
-    [
-        ("pyproject.toml", True),
-        ("env/requirements.txt", True),
-        ("env/requirements-gpu.in", True),
-        ("env/install/steps.py", True),
-        ("env/horovod/patches/4-keras3.patch", True),
-        ("env/HOROVOD.md", False),
-        ("env/lock.sh", False),
-        ("env/container/start.py", False),
-        ("env/mvapich2/build.sh", False),
-    ],
-)
-def test_a_changed_file_makes_the_stamp_invalid(checkout, file, counts):
+COUNT = "pyproject.toml env/requirements.txt env/requirements-gpu.in env/install/steps.py"
+COUNT += " env/horovod/patches/4-keras3.patch"
+NOT = "env/HOROVOD.md env/lock.sh env/container/start.py env/mvapich2/build.sh"
+
+
+@pytest.mark.parametrize("file", [*COUNT.split(), *NOT.split()])
+def test_a_changed_file_makes_the_stamp_invalid(checkout, file):
     before = fingerprint(checkout)
     with (checkout / file).open("a", encoding="utf-8") as text:
         text.write("# one line more\n")
-    assert (fingerprint(checkout) != before) == counts
+    assert (fingerprint(checkout) != before) == (file in COUNT)

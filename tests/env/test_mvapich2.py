@@ -15,15 +15,15 @@ import subprocess
 import sys
 import tarfile
 from pathlib import Path
+from subprocess import CompletedProcess
 
 import pytest
 
-from tests.helpers import awaited, marked
+from tests.helpers import awaited, marked, program, ran
 
 ROOT = Path(__file__).resolve().parents[2]
-SOURCE = Path(
-    os.environ.get("MVAPICH2_SOURCE") or ROOT.parent / "shared/data/mvapich2-2.3.7.tar.xz"
-)
+DATA = ROOT.parent / "shared/data/mvapich2-2.3.7.tar.xz"
+SOURCE = Path(os.environ.get("MVAPICH2_SOURCE") or DATA)
 HELLO = """
 #include <mpi.h>
 #include <stdio.h>
@@ -38,17 +38,16 @@ int main(int count, char **words) {
     return 0;
 }
 """
-# A library in small: configure writes the prefix that it is told into what `make install` installs.
-CONFIGURE = """#!/bin/sh
-for word; do case $word in --prefix=*) prefix=${word#*=};; CFLAGS=*) flags=${word#*=};; esac; done
+# A library in small: configure writes the prefix that it is told into what is installed.
+CONFIGURE = """for word; do case $word in --prefix=*) prefix=${word#*=};; CFLAGS=*) flags=${word#*=};; esac; done
 printf 'all:\\n\\t@test ! -e "$(PAUSE)" || { touch "$(PAUSE)"; sleep 300; }\\n' >Makefile
 printf 'install:\\n\\tmkdir -p "$(DESTDIR)%s/bin"\\n' $prefix >>Makefile
 printf '\\tcp mpicc mpiexec "$(DESTDIR)%s/bin"\\n' $prefix >>Makefile
 echo "gcc -I$prefix/include $flags" >mpicc
 """
-# Its launcher and two ranks: they say by what and on which library they ran, elsewhere with ELSEWHERE.
-MPIEXEC = """#!/bin/sh
-[ "$5" = torch ] && by=MPI || by=MVAPICH2
+# Its launcher and two ranks: they say by what and on which library they ran, elsewhere with
+# ELSEWHERE.
+MPIEXEC = """[ "$5" = torch ] && by=MPI || by=MVAPICH2
 echo '{"what": "x", "by": "'$by'", "libraries": {"MPI": ["'"${ELSEWHERE-${0%/bin/*}}/lib/libmpi.so"'"]}}'
 """
 
@@ -72,26 +71,21 @@ def small(in_venv, tmp_path, monkeypatch) -> list[str]:
     """What `make mvapich2` runs there, for the small library; its cache is the test's own."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     sources = tmp_path / "mvapich2-small"
-    sources.mkdir()
-    for name, text in (("configure", CONFIGURE), ("mpiexec", MPIEXEC)):
-        (sources / name).write_text(text)
-        (sources / name).chmod(0o755)
+    program(sources / "configure", CONFIGURE)
+    program(sources / "mpiexec", MPIEXEC)
     with tarfile.open(tmp_path / "small.tar.gz", "w:gz") as tar:
         tar.add(sources, sources.name)
     folder = in_venv / "env" / "mvapich2"
     script = (folder / "build.sh").read_text()
-    known = hashlib.sha256((tmp_path / "small.tar.gz").read_bytes()).hexdigest()
-    (folder / "build.sh").write_text(
-        script.replace("declare -A KNOWN=(", f"declare -A KNOWN=([{known}]=small")
-    )
+    digest = hashlib.sha256((tmp_path / "small.tar.gz").read_bytes()).hexdigest()
+    known = "declare -A KNOWN=("
+    (folder / "build.sh").write_text(script.replace(known, f"{known}[{digest}]=small"))
     (folder / "sources.patch").write_text("")
     return ["bash", str(folder / "build.sh"), f"--source={tmp_path / 'small.tar.gz'}"]
 
 
-def run(command: list[str], timeout: float = 60, **env: str) -> subprocess.CompletedProcess:
-    return subprocess.run(
-        command, env=os.environ | env, capture_output=True, text=True, timeout=timeout
-    )
+def run(command: list[str], timeout: float = 60, **env: str) -> CompletedProcess:
+    return ran(*command, env=os.environ | env, timeout=timeout)
 
 
 def test_a_build_is_kept_for_others_and_knows_its_place(small, in_venv, tmp_path):

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 
 import pytest
 
 from env.horovod import build
+from tests.helpers import program, ran
 
-PROGRAM = """#!/bin/sh
-[ "$1" = - ] && exec {python} "$@"
+PROGRAM = """[ "$1" = - ] && exec {python} "$@"
 echo "$@"
 """
 
@@ -22,13 +21,10 @@ echo "$@"
 def test_the_lock_and_the_sources_are_asked_for(checkout, tmp_path, gpu, torch):
     (checkout / ".venv" / "bin").mkdir(parents=True)
     (checkout / ".venv" / "setup-stamp.json").touch()
-    python = checkout / ".venv" / "bin" / "python"
-    python.write_text(PROGRAM.format(python=sys.executable))
-    python.chmod(0o755)
+    program(checkout / ".venv" / "bin" / "python", PROGRAM.format(python=sys.executable))
     folder = tmp_path / "folder"
-    command = ["bash", str(checkout / "env" / "offline.sh"), str(folder)]
     env = {**os.environ, "GPU_OPERATIONS": gpu}
-    said = subprocess.run(command, env=env, capture_output=True, text=True, check=True).stdout
+    said = ran("bash", checkout / "env" / "offline.sh", folder, env=env).stdout
     assert torch in (folder / "lock.txt").read_text()
     sources = (folder / "sources.txt").read_text()
     assert sources == f"horovod=={build.RELEASE} --hash=sha256:{build.SHA256}\n"

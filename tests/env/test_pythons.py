@@ -4,31 +4,25 @@ from __future__ import annotations
 
 import ast
 import re
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
 from env.install import pythons
+from tests.helpers import program, ran
 
 ROOT = Path(__file__).resolve().parents[2]
 
 
 def interpreter(folder: Path, name: str, answer: str) -> str:
     """A program that answers the set-up's question as a Python would; returns its path."""
-    folder.mkdir(exist_ok=True)
-    file = folder / name
-    file.write_text(f"#!/bin/sh\n{answer}\n", encoding="utf-8")
-    file.chmod(0o755)
-    return str(file)
+    return str(program(folder / name, answer))
 
 
 def test_pyproject_names_the_same_versions():
-    least, beyond = re.search(
-        r'requires-python = ">=3\.(\d+),<3\.(\d+)"',
-        (ROOT / "pyproject.toml").read_text(encoding="utf-8"),
-    ).groups()
+    text = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    least, beyond = re.search(r'requires-python = ">=3\.(\d+),<3\.(\d+)"', text).groups()
     assert {f"python3.{minor}" for minor in range(int(least), int(beyond))} == set(pythons.NAMES)
 
 
@@ -37,11 +31,7 @@ def test_pyproject_names_the_same_versions():
     [
         ("echo CPython 3.14 0", "is Python 3.14", "Python 3.14 waits for TensorFlow 2.22"),
         ("echo CPython 3.9 0", "is Python 3.9", "Python 3.9 is too old"),
-        (
-            "echo CPython 3.13 1",
-            "is Python 3.13, built without the global lock",
-            "with its global lock",
-        ),
+        ("echo CPython 3.13 1", "is Python 3.13, built without the global lock", "with its global"),
         ("echo PyPy 3.11 0", "is PyPy 3.11", "built here for CPython"),
         ("exit 127", "does not run, or is no Python", ""),
         ("echo hello", "does not run, or is no Python", ""),
@@ -74,9 +64,8 @@ def test_which_one_is_taken(tmp_path, monkeypatch):
 def test_only_a_python_of_tomorrow_is_here(tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr(sys, "executable", interpreter(tmp_path, "python3", "echo CPython 3.14 0"))
-    with pytest.raises(
-        pythons.NoPython, match=r"none of python3\.11.* was found \(python3 is Python 3\.14"
-    ) as failure:
+    said = r"none of python3\.11.* was found \(python3 is Python 3\.14"
+    with pytest.raises(pythons.NoPython, match=said) as failure:
         pythons.find(None, tmp_path)
     assert failure.value.args[1].startswith("Python 3.14 waits for TensorFlow 2.22")
     assert "Install Python" in failure.value.args[1]
@@ -97,10 +86,7 @@ def test_an_old_python_hands_over_to_a_newer_one(checkout, tmp_path, answer, sai
         f"import runpy, sys; sys.version_info = (3, 6); sys.argv = [{str(setup)!r}, '--tests']; "
         f"sys.executable = '/no/python3'; runpy.run_path({str(setup)!r}, run_name='__main__')"
     )
-    command = [sys.executable, "-c", script]
-    done = subprocess.run(
-        command, env={"PATH": str(tmp_path)}, capture_output=True, text=True, timeout=60
-    )
+    done = ran(sys.executable, "-c", script, env={"PATH": str(tmp_path)})
     assert said.format(setup) in done.stdout + done.stderr
 
 
@@ -114,10 +100,7 @@ def test_an_old_python_can_read_what_begins(file):
 def test_make_begins_with_any_python_that_runs(tmp_path):
     interpreter(tmp_path, "python3.11", "exit 127")
     interpreter(tmp_path, "python3", 'echo "begins: $*"')
-    command = ["make", "-f", str(ROOT / "Makefile"), "setup", "PYTHON=/no/such/python"]
-    env = {"PATH": f"{tmp_path}:/usr/bin:/bin"}
-    done = subprocess.run(
-        command, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=60
-    )
+    command = ["make", "-f", ROOT / "Makefile", "setup", "PYTHON=/no/such/python"]
+    done = ran(*command, cwd=tmp_path, env={"PATH": f"{tmp_path}:/usr/bin:/bin"})
     assert done.returncode == 0, done.stderr
     assert "begins: labs/labkit/make.py setup" in done.stdout

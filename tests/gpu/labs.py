@@ -38,17 +38,15 @@ ROOFS = {
     "batch": 32,
     "seconds": 0.5,
 }
+MIXED = ("convolution", "checkpoints", "workload")
+IN_HOST = ("mpi", "torch-gloo", "torch-mpi", "horovod-mpi", "horovod-gloo")
 LABS = (
     Lab("01_time_it_properly", ("convolution",)),
     Lab("02_why_parallel", ("convolution",)),
     Lab("10_train_on_one_device", ("step", "workload"), {"epochs": 4}),
     Lab("11_same_net_in_tensorflow", ("eager_over_graph",)),
     Lab("12_find_the_bottleneck", ("roofs", "layer", "step"), ROOFS),
-    Lab(
-        "14_mixed_precision_and_memory",
-        ("convolution", "checkpoints", "workload"),
-        {"images": 16, "matrix": 384},
-    ),
+    Lab("14_mixed_precision_and_memory", MIXED, {"images": 16, "matrix": 384}),
     Lab("15_input_pipeline", ("step",)),
     Lab("27_cuda_aware_mpi", ("exchange",), {"longest": 1 << 22}),
     Lab("30_average_gradients", ("step", "workload")),
@@ -59,12 +57,7 @@ LABS = (
     Lab("44_timeline_and_fusion", ("step",)),
     Lab("46_three_libraries", ("weak", "strong"), {"images": 16, "repeat": 6}),
     Lab("50_strong_and_weak_scaling", ("strong", "weak", "workload"), {"images": 64}),
-    Lab(
-        "51_mpi_against_nccl",
-        ("allreduce", "step"),
-        {"asked": WAYS, "longest": 1 << 22},
-        on_host=("mpi", "torch-gloo", "torch-mpi", "horovod-mpi", "horovod-gloo"),
-    ),
+    Lab("51_mpi_against_nccl", ("allreduce", "step"), {"asked": WAYS, "longest": 1 << 22}, IN_HOST),
     Lab("60_ddp_and_fsdp", ("step", "sharded", "workload")),
     Lab("62_model_parallel", ("model",), gpus=4),
     Lab("63_pipeline_parallel", ("memory",), gpus=4),

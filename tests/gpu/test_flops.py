@@ -9,8 +9,10 @@ from typing import NamedTuple
 import pytest
 import torch
 from labkit import timing
+from labkit.workloads import Block
 from torch import nn
-from torch.nn import functional
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.utils.flop_counter import FlopCounterMode
 
 
 class Sizes(NamedTuple):
@@ -25,33 +27,7 @@ class Sizes(NamedTuple):
 
 LARGE = Sizes(8, 1024, 4096, 4, 32)
 MIDDLE = Sizes(4, 1024, 2048, 4, 16)  # GPUs with less than 32 GiB
-SMALL = Sizes(2, 32, 64, 2, 4)
 FEWEST = 0.5  # share of the product's flop/s; well-tuned trainings are said to reach 0.8
-
-
-class Block(nn.Module):
-    """A block of a GPT (Radford et al. 2019): causal attention, then two linear layers, each added
-    to x."""
-
-    def __init__(self, width: int, heads: int):
-        super().__init__()
-        self.heads = heads
-        self.norms = nn.ModuleList([nn.LayerNorm(width), nn.LayerNorm(width)])
-        self.inputs = nn.Linear(width, 3 * width, bias=False)
-        self.outputs = nn.Linear(width, width, bias=False)
-        self.widen = nn.Linear(width, 4 * width, bias=False)
-        self.narrow = nn.Linear(4 * width, width, bias=False)
-
-    def forward(self, x):
-        """x, and what is returned: (texts, length, width)."""
-        texts, length, width = x.shape
-        parts = self.inputs(self.norms[0](x)).view(
-            texts, length, 3, self.heads, width // self.heads
-        )
-        query, key, value = parts.permute(2, 0, 3, 1, 4)
-        attention = functional.scaled_dot_product_attention(query, key, value, is_causal=True)
-        x = x + self.outputs(attention.transpose(1, 2).reshape(texts, length, width))
-        return x + self.narrow(functional.gelu(self.widen(self.norms[1](x)), approximate="tanh"))
 
 
 def gpt(sizes: Sizes) -> nn.Module:
@@ -60,15 +36,17 @@ def gpt(sizes: Sizes) -> nn.Module:
 
 
 def flops(sizes: Sizes) -> float:
-    """Floating-point operations of a step's forward and backward pass; a multiply-add is two.
+    """Floating-point operations of a step's forward and backward pass, as PyTorch counts them.
 
-    Backward computes two products for each of forward's. Attention is causal: half of it is
-    computed.
+    Without a kernel of its own, attention is all of the batched products, and the whole square of
+    them. It is causal: half of that is computed.
     """
-    tokens = sizes.texts * sizes.length
-    linear = 12 * sizes.width**2 * 2 * tokens
-    attention = 2 * tokens * sizes.length * sizes.width * 2 / 2
-    return 3 * sizes.layers * (linear + attention)
+    x = torch.randn(sizes.texts, sizes.length, sizes.width, device="meta")
+    with FlopCounterMode(display=False) as counter, sdpa_kernel(SDPBackend.MATH):
+        gpt(sizes).to("meta")(x).sum().backward()
+    by_operation = {str(name): count for name, count in counter.get_flop_counts()["Global"].items()}
+    batched = sum(count for name, count in by_operation.items() if "bmm" in name)
+    return counter.get_total_flops() - batched / 2
 
 
 class Speed(NamedTuple):
@@ -118,23 +96,15 @@ def product_flops() -> float:
 @pytest.mark.gpu
 def test_a_gpt_reaches_half_the_flops_of_a_product_of_matrices():
     product, trained = measured()
-    name = torch.cuda.get_device_name(0)
-    print(
-        f"{name}: a product of matrices {product / 1e12:.0f} Tflop/s, a GPT {trained / product:.0%}"
-    )
+    name, share = torch.cuda.get_device_name(0), f"{trained / product:.0%}"
+    print(f"{name}: a product of matrices {product / 1e12:.0f} Tflop/s, a GPT {share}")
     assert trained / product >= FEWEST
 
 
 @pytest.mark.slow
-def test_flops_are_those_that_pytorch_counts():
-    from torch.nn.attention import SDPBackend, sdpa_kernel
-    from torch.utils.flop_counter import FlopCounterMode
-
-    x = torch.randn(SMALL.texts, SMALL.length, SMALL.width, device="meta")
-    with FlopCounterMode(display=False) as counter, sdpa_kernel(SDPBackend.MATH):
-        gpt(SMALL).to("meta")(x).sum().backward()
-    by_operation = {str(name): count for name, count in counter.get_flop_counts()["Global"].items()}
-    # Without a kernel of its own, attention is all of the batched products, and the whole square of
-    # them.
-    batched = sum(count for name, count in by_operation.items() if "bmm" in name)
-    assert flops(SMALL) == counter.get_total_flops() - batched / 2
+def test_flops_of_a_small_gpt():
+    """A multiply-add is two, and backward computes two products for each of forward's."""
+    tokens, width = 2 * 32, 64
+    linear = 12 * width**2 * 2 * tokens
+    attention = 2 * tokens * 32 * width * 2 / 2
+    assert flops(Sizes(2, 32, width, 2, 4)) == 3 * 2 * (linear + attention)

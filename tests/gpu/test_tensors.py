@@ -6,6 +6,7 @@ what happened, and the memory in use says whether anybody was on the GPU at all.
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -27,7 +28,7 @@ CONTEXT_BYTES = 100 << 20
 def told(lab: Lab, entries: Sequence[Mapping]) -> list[Mapping]:
     """The records that tell of tensors on the GPU. A `result` may go on: "step, 4 ranks"."""
     chosen = [
-        entry for entry in entries if str(entry["result"]).split(",")[0].split()[0] in lab.on_device
+        entry for entry in entries if re.match(r"[^\s,]*", entry["result"])[0] in lab.on_device
     ]
     return [entry for entry in chosen if entry.get("backend") not in lab.on_host]
 
@@ -41,9 +42,8 @@ def libraries(operations: Sequence[str]) -> set[str]:
 def operations_of(entry: Mapping) -> list[str]:
     """The activities that a record itself names, in labs 42 to 46."""
     values = [entry.get(name) or () for name in ("calls", "carried_by", "names")]
-    return [
-        name for value in values for name in (value.split() if isinstance(value, str) else value)
-    ]
+    split = [value.split() if isinstance(value, str) else value for value in values]
+    return [name for names in split for name in names]
 
 
 def contradictions(
@@ -140,10 +140,9 @@ def test_a_solved_lab_has_its_tensors_on_the_gpu(lab, tmp_path, monkeypatch):
     if torch.cuda.device_count() < lab.gpus:
         pytest.skip(f"it needs {lab.gpus} GPUs, one for each rank")
     # NCCL wants a GPU for each rank, and these labs start up to four.
-    if lab.stem[:2] in ("40", "41", "44") and torch.cuda.device_count() >= 4:
-        for name, value in (
-            builds.variables("nccl").items() if "nccl" in builds.horovod_builds() else ()
-        ):
+    several = torch.cuda.device_count() >= 4 and "nccl" in builds.horovod_builds()
+    if lab.stem[:2] in ("40", "41", "44") and several:
+        for name, value in builds.variables("nccl").items():
             monkeypatch.setenv(name, value)
     out = tmp_path / "report"
     if lab.timeline:
@@ -166,12 +165,18 @@ def test_each_lab_that_touches_a_gpu_is_run_on_one():
     assert ELSEWHERE.keys() <= touching(paths.root()), "no longer an exception"
 
 
+@pytest.fixture
+def fresh(tmp_path, monkeypatch):
+    """What is kept here is no row of this session's table."""
+    monkeypatch.setattr(kept, "FOLDER", tmp_path / "kept")
+    monkeypatch.setattr(kept, "REMEMBERED", [])
+    monkeypatch.setattr(kept, "peak", lambda: 800e12)
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-def test_a_lab_on_an_emulated_gpu_gets_its_row(tmp_path, monkeypatch):
+def test_a_lab_on_an_emulated_gpu_gets_its_row(fresh, tmp_path, monkeypatch):
     """The whole way to the table, but for the memory's witness and the speed."""
-    monkeypatch.setattr(kept, "FOLDER", tmp_path / "kept")
-    monkeypatch.setattr(kept, "REMEMBERED", [])  # it is no row of this session's table
     for name, value in emulated_gpu.environment(1).items():
         monkeypatch.setenv(name, value)
     (lab,) = (lab for lab in LABS if lab.stem.startswith("02"))
@@ -181,13 +186,23 @@ def test_a_lab_on_an_emulated_gpu_gets_its_row(tmp_path, monkeypatch):
     (entry,) = record.entries(tmp_path / "kept" / "records" / f"{lab.stem}.jsonl")[:1]
     assert entry["device"] == "cuda:0"
     assert kept.unseen_first(LABS)[-1] == lab
-    assert kept.table(kept.REMEMBERED).splitlines()[1].split()[:3] == [lab.stem, "cuda:0", "-"]
+
+
+def test_the_table_says_where_who_and_how_fast_and_what_failed_comes_first(fresh):
+    on_gpu = {"device": "cuda:0", "library": "NCCL", "staged": "no", "seconds": 0.01}
+    staged = {"library": "MPI", "staged": "through the host"}
+    entries = [{**on_gpu, "flops": 4e12}, {**on_gpu, **staged, "flops": 1e12}]
+    kept.remember(kept.row(LABS[0].stem, entries, []))
+    kept.remember(kept.row(LABS[1].stem, [], ["no record"]))
+    cells = [re.split("  +", line) for line in kept.table(kept.REMEMBERED).splitlines()]
+    passed = [LABS[0].stem, "cuda:0", "NCCL; MPI, through the host", "400", "50%", "passed"]
+    assert cells[1:] == [passed, [LABS[1].stem, "-", "-", "-", "-", "no record"]]
+    assert kept.unseen_first(LABS[:3]) == [LABS[1], LABS[2], LABS[0]]
 
 
 def test_the_kits_own_records_were_measured_on_cpus():
     """Real records, of runs on a machine without GPUs: none may pass for one of a GPU."""
     for lab in LABS:
-        entries = told(
-            lab, record.entries(paths.root() / "solutions" / "results" / f"{lab.stem}.jsonl")
-        )
+        file = paths.root() / "solutions" / "results" / f"{lab.stem}.jsonl"
+        entries = told(lab, record.entries(file))
         assert len(contradictions(entries, {})) >= len(entries)

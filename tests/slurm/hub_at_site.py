@@ -20,14 +20,23 @@ import getpass, os, stat
 from pathlib import Path
 mode = lambda name: format(stat.S_IMODE(Path(name).stat().st_mode), "o")
 print(getpass.getuser(), os.getuid() == Path.home().stat().st_uid, Path.home(), mode(Path.home()))
-print(mode(Path.home() / "labs"), mode(Path.home() / "labs-hub.log"), os.environ["SLURM_JOB_ID"].isdigit())
+print(mode(Path.home() / "labs"), mode(Path.home() / "labs-hub.log"))
+print(os.environ["SLURM_JOB_ID"].isdigit())
 """
 
 
-def hub(*arguments: str) -> str:
-    """What `python -m slurm.hub …` prints. CalledProcessError when it fails."""
-    command = [sys.executable, "-m", "slurm.hub", *arguments]
+def printed(*command: str) -> str:
+    """What a command prints. CalledProcessError when it fails."""
     return subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout
+
+
+def hub(*arguments: str) -> str:
+    return printed(sys.executable, "-m", "slurm.hub", *arguments)
+
+
+def queue() -> list[str]:
+    """Users and names of all jobs."""
+    return printed("squeue", "-h", "-o", "%u %j").split()
 
 
 def main(port: str) -> None:
@@ -36,11 +45,8 @@ def main(port: str) -> None:
     address = f"http://127.0.0.1:{port}"
     ada = Learner(address, "ada", "the password of ada")
     facts = {"said": said, "ada": ada.log_in()}
-    for name, password in (
-        ("grace", "the password of ada"),
-        ("eve", "the password of eve"),
-        ("root", ""),
-    ):
+    word = "the password of "
+    for name, password in (("grace", f"{word}ada"), ("eve", f"{word}eve"), ("root", "")):
         facts[f"{name}, refused"] = not Learner(address, name, password).log_in()
     file = paths.home() / "hub" / "private" / "passwords.txt"
     words = dict(line.split() for line in file.read_text(encoding="utf-8").splitlines())
@@ -50,11 +56,9 @@ def main(port: str) -> None:
     facts["board"] = teacher.session.get(f"{address}/services/board/", timeout=60).status_code
     ada.start()
     facts["cell"] = ada.kernel().run(CELL).split()
-    facts["queue"] = subprocess.check_output(["squeue", "-h", "-o", "%u %j"], text=True).split()
+    facts["queue"] = queue()
     hub("down")
-    facts["afterwards"] = subprocess.check_output(
-        ["squeue", "-h", "-o", "%u %j"], text=True
-    ).split()
+    facts["afterwards"] = queue()
     hub("up", "--site", "here", "--names", "grace", "--port", port)
     again = ada.session.get(f"{address}/hub/home", allow_redirects=False, timeout=60)
     facts["ada's cookie"] = again.headers.get("Location", f"status {again.status_code}")

@@ -27,12 +27,8 @@ class Learner:
         """Was the password taken?"""
         self.session.get(f"{self.address}/hub/login", timeout=PATIENCE)
         form = {"username": self.name, "password": self.password, "_xsrf": self._xsrf("/hub/")}
-        answer = self.session.post(
-            f"{self.address}/hub/login?next=/hub/home",
-            data=form,
-            allow_redirects=False,
-            timeout=PATIENCE,
-        )
+        url = f"{self.address}/hub/login?next=/hub/home"
+        answer = self.session.post(url, data=form, allow_redirects=False, timeout=PATIENCE)
         return answer.status_code == 302
 
     def start(self) -> float:
@@ -65,19 +61,15 @@ class Learner:
         self.session.get(f"{self.address}/hub/logout", timeout=PATIENCE)
 
     def _xsrf(self, path: str) -> str:
-        values = [
-            cookie.value
-            for cookie in self.session.cookies
-            if cookie.name == "_xsrf" and cookie.path == path
-        ]
-        return values[0] if values else ""
+        own = [each for each in self.session.cookies if (each.name, each.path) == ("_xsrf", path)]
+        return own[0].value if own else ""
 
     def kernel(self, folder: str = "work") -> Kernel:
         """A new kernel, as for a notebook in this folder."""
-        answer = self.post("api/sessions", {
-            "kernel": {"name": "python3"}, "name": "work", "path": f"{folder}/work-{uuid.uuid4().hex}.ipynb",
-            "type": "notebook",
-        })  # fmt: skip
+        path = f"{folder}/work-{uuid.uuid4().hex}.ipynb"
+        kernel = {"name": "python3"}
+        content = {"kernel": kernel, "name": "work", "path": path, "type": "notebook"}
+        answer = self.post("api/sessions", content)
         answer.raise_for_status()
         return Kernel(self, answer.json()["kernel"]["id"])
 
@@ -97,31 +89,20 @@ class Kernel:
 
     def _connect(self) -> websocket.WebSocket:
         request = requests.Request("GET", f"{self.learner.address}/user/{self.learner.name}/api")
-        cookies = requests.cookies.get_cookie_header(
-            self.learner.session.cookies, request.prepare()
-        )
-        return websocket.create_connection(
-            self.url,
-            cookie=cookies,
-            origin=self.learner.address,
-            timeout=PATIENCE,
-            http_no_proxy=["127.0.0.1"],
-        )
+        jar = self.learner.session.cookies
+        cookies = requests.cookies.get_cookie_header(jar, request.prepare())
+        way = {"origin": self.learner.address, "http_no_proxy": ["127.0.0.1"]}
+        return websocket.create_connection(self.url, cookie=cookies, timeout=PATIENCE, **way)
 
     def run(self, code: str) -> str:
         """Execute a cell; what it printed. RuntimeError where it raised."""
         number = uuid.uuid4().hex
-        header = {"msg_id": number, "username": "", "session": self.number, "msg_type": "execute_request",
-                  "version": "5.3", "date": ""}  # fmt: skip
-        content = {"code": code, "silent": False, "store_history": True, "user_expressions": {},
-                   "allow_stdin": False, "stop_on_error": True}  # fmt: skip
-        message = {
-            "header": header,
-            "parent_header": {},
-            "metadata": {},
-            "content": content,
-            "channel": "shell",
-        }
+        header = {"msg_id": number, "username": "", "session": self.number, "version": "5.3"}
+        header |= {"msg_type": "execute_request", "date": ""}
+        content = {"code": code, "silent": False, "store_history": True, "user_expressions": {}}
+        content |= {"allow_stdin": False, "stop_on_error": True}
+        message = {"header": header, "parent_header": {}, "metadata": {}, "channel": "shell"}
+        message["content"] = content
         connection = self._connect()
         try:
             connection.send(json.dumps(message))
@@ -140,8 +121,7 @@ class Kernel:
             if kind == "stream":
                 printed.append(said["text"])
             elif kind == "error":
-                raise RuntimeError(
-                    f"{said['ename']}: {said['evalue']}\n" + "".join(printed)[-1000:]
-                )
+                more = "".join(printed)[-1000:]
+                raise RuntimeError(f"{said['ename']}: {said['evalue']}\n{more}")
             elif kind == "status" and said["execution_state"] == "idle":
                 return "".join(printed)

@@ -19,12 +19,8 @@ def tcp(table, rate: float, source: int, target: int, seconds: float = 1.5) -> f
     total = str(int(rate / 8 * seconds))
     port = str(40000 + source)
     command = [str(table.state / "bin" / "tabletop-node"), str(target), sys.executable, __file__]
-    with subprocess.Popen(
-        [*command, "take", port, total],
-        stdout=subprocess.PIPE,
-        text=True,
-        env=os.environ | table.env,
-    ) as taker:
+    take = {"stdout": subprocess.PIPE, "text": True, "env": os.environ | table.env}
+    with subprocess.Popen([*command, "take", port, total], **take) as taker:
         try:
             taker.stdout.readline()
             give = [sys.executable, __file__, "give", f"node{target}", port, total]

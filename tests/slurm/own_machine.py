@@ -16,6 +16,7 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from subprocess import CompletedProcess
 
 import pytest
 from labkit import paths
@@ -23,6 +24,7 @@ from labkit import paths
 from env.install import debian
 from slurm import tabletop
 from slurm.hub import process
+from tests.helpers import ran
 
 LACKING = debian.lacks_slurm() and not os.environ.get("CI")
 needs_slurm = pytest.mark.skipif(
@@ -36,14 +38,9 @@ exec "$@"
 """
 
 
-def command_line(
-    *arguments: str, module: str = "slurm.tabletop", **options
-) -> subprocess.CompletedProcess:
+def command_line(*arguments: str, module: str = "slurm.tabletop", **options) -> CompletedProcess:
     """`python -m slurm.tabletop …`, or that of another module, from the checkout's root."""
-    command = [sys.executable, "-m", module, *arguments]
-    return subprocess.run(
-        command, cwd=paths.root(), capture_output=True, text=True, timeout=90, **options
-    )
+    return ran(sys.executable, "-m", module, *arguments, cwd=paths.root(), **options)
 
 
 def free_port() -> int:
@@ -67,9 +64,8 @@ class OwnMachine:
         (self.folder / "home").mkdir(mode=0o755)
         mounts = [(self.folder / "etc", Path("/etc"))]
         shown = {paths.root(), Path(sys.base_prefix).resolve()}
-        for number, covered in enumerate(
-            sorted({Path("/home"), *filter(None, map(closed_above, shown))})
-        ):
+        closed = {Path("/home"), *filter(None, map(closed_above, shown))}
+        for number, covered in enumerate(sorted(closed)):
             stand_in = self.folder / ("home" if covered == Path("/home") else f"cover{number}")
             stand_in.mkdir(mode=0o755, exist_ok=True)
             for path in shown:
@@ -108,17 +104,13 @@ class OwnMachine:
         cover = ["unshare", "--mount", "bash", "-ec", _COVER, str(self.folder)]
         return [*cover, str(paths.root()), *command]
 
-    def run(self, *command: str, timeout: float = 400, **more) -> subprocess.CompletedProcess:
+    def run(self, *command: str, timeout: float = 400, **more) -> CompletedProcess:
         """Run a command there, with a folder of its own for what labkit keeps."""
         env = {**os.environ, "LABKIT_HOME": str(self.home), **more}
-        return subprocess.run(
-            self.command(*command),
-            env=env, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=timeout, check=False,
-        )  # fmt: skip
+        options = {"env": env, "stdin": subprocess.DEVNULL, "timeout": timeout}
+        return ran(*self.command(*command), **options)
 
-    def module(
-        self, name: str, *arguments: str, timeout: float = 400
-    ) -> subprocess.CompletedProcess:
+    def module(self, name: str, *arguments: str, timeout: float = 400) -> CompletedProcess:
         """`python -m name …` there."""
         return self.run(sys.executable, "-m", name, *arguments, timeout=timeout)
 
@@ -128,11 +120,11 @@ class OwnMachine:
         home = f"/home/{name}"
         return ["runuser", "-u", name, "--", "env", f"HOME={home}", f"LABKIT_HOME={home}/labkit"]
 
-    def hub(self, *arguments: str) -> subprocess.CompletedProcess:
+    def hub(self, *arguments: str) -> CompletedProcess:
         """`python -m slurm.hub …` there."""
         return self.module("slurm.hub", *arguments)
 
-    def tabletop(self, *arguments: str) -> subprocess.CompletedProcess:
+    def tabletop(self, *arguments: str) -> CompletedProcess:
         """`python -m slurm.tabletop …` there."""
         return self.module("slurm.tabletop", *arguments)
 

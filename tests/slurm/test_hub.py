@@ -1,5 +1,5 @@
-"""A hub on the tabletop cluster, in a real browser: log in, wait for the job, solve, submit, log
-out."""
+"""A hub on the tabletop cluster: in a real browser log in, wait for the job, solve, submit, log
+out; and what a learner might try on it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import os
 import socket
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -16,6 +15,7 @@ from authoring.cells import learner_cells, solved_cells
 
 from slurm.hub.names import BOARD_USER
 from tests import browser
+from tests.helpers import awaited
 from tests.slurm.hub_client import Learner
 from tests.slurm.own_machine import OwnMachine, free_port, needs_root, needs_slurm
 
@@ -36,9 +36,10 @@ pytestmark = [
 ]
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def machine():
     with OwnMachine() as made:
+        install(made)
         yield made
         made.end()
 
@@ -63,8 +64,8 @@ def queue(machine: OwnMachine) -> list[str]:
     return machine.run(str(commands / "squeue"), "-h", "-o", "%u %j").stdout.splitlines()
 
 
-def test_log_in_solve_submit_log_out(machine):
-    install(machine)
+def test_a_class(machine):
+    """Of two: ada works, grace tries what she may not. And what goes on when the hub ends."""
     port = free_port()
     done = machine.hub("up", "--names", "ada grace", "--port", str(port))
     assert done.returncode == 0, done.stderr
@@ -74,11 +75,42 @@ def test_log_in_solve_submit_log_out(machine):
     assert set(words) == {"instructor", "ada", "grace"}
     grace = Learner(address, "grace", words["ada"])
     assert not grace.log_in(), "a password is one person's"
+    grace.password = words["grace"]
+    assert grace.log_in()
+    ada_logs_in_solves_submits_and_logs_out(machine, grace, words)
+    grace_does_not_choose_what_the_hub_runs(machine, grace)
+    kept = "import subprocess; subprocess.run(['sbatch', '--wrap', 'sleep 600'], check=True)"
+    grace.kernel().run(kept)
+    refused = machine.hub("forget")
+    assert (refused.returncode, "make hub-stop" in refused.stderr) == (1, True)
+    assert "make tabletop-down" in machine.hub("down").stdout
+    assert not (machine.home / "by-root").exists()
+    assert queue(machine) == ["grace wrap"]
 
+    # 32 more than those two, on the 32 CPUs of two nodes.
+    small = machine.hub("up", "--learners", "32", "--port", str(port)).stderr
+    said = "has 2 nodes of 16 CPUs, and 34 learners want 4: not all would get a server"
+    assert said in small
+    assert "learner01" not in (machine.folder / "etc" / "passwd").read_text(encoding="utf-8")
+
+    assert "Removed with their homes: ada, grace." in machine.hub("forget").stdout
+    assert not list((machine.folder / "home").glob("*/labs"))
+    users = (machine.folder / "etc" / "passwd").read_text(encoding="utf-8")
+    assert BOARD_USER not in users
+    assert "ada:" not in users
+    awaited(lambda: queue(machine) == [], 60)
+    assert machine.tabletop("down").returncode == 0
+
+
+def ada_logs_in_solves_submits_and_logs_out(
+    machine: OwnMachine, grace: Learner, words: dict[str, str]
+) -> None:
+    """In a browser. grace has logged in, too, and sees nothing of it."""
     lab = generate.load(STEM)
     cells = learner_cells(lab)
     check = next(i for i, cell in enumerate(cells) if 'check("40.1"' in cell.source)
     stub = max(i for i in range(check) if "raise NotImplementedError" in cells[i].source)
+    address = grace.address
     with browser.started() as chromium:
         page = chromium.new_page(viewport={"width": 1200, "height": 900})
         page.goto(f"{address}/")
@@ -103,18 +135,15 @@ def test_log_in_solve_submit_log_out(machine):
         # What she has made is hers alone, by way of the machine and by way of the hub.
         own = machine.folder / "home" / "ada" / "labs"
         assert "40.1" in (own / ".labkit" / "events.jsonl").read_text(encoding="utf-8")
-        assert "42_horovod_mvapich2_gdr" in (own / ".labkit" / "jobs.jsonl").read_text(
-            encoding="utf-8"
-        )
+        submitted = (own / ".labkit" / "jobs.jsonl").read_text(encoding="utf-8")
+        assert "42_horovod_mvapich2_gdr" in submitted
         assert not list(own.glob("solutions/*.py"))
-        read = machine.run(
-            "runuser", "-u", "grace", "--", "cat", "/home/ada/labs/.labkit/events.jsonl"
-        )
-        assert "Permission denied" in read.stderr
-        shared = machine.run("runuser", "-u", "ada", "--", "touch", ".venv/x")
-        assert "Permission denied" in shared.stderr
-        grace.password = words["grace"]
-        assert grace.log_in()
+        for name, command in (
+            ("grace", ["cat", "/home/ada/labs/.labkit/events.jsonl"]),
+            ("ada", ["touch", ".venv/x"]),
+        ):
+            denied = machine.run("runuser", "-u", name, "--", *command)
+            assert "Permission denied" in denied.stderr
         foreign = grace.session.get(f"{address}/user/ada/api/contents")
         assert foreign.status_code in (403, 404)
 
@@ -126,17 +155,7 @@ def test_log_in_solve_submit_log_out(machine):
         page.get_by_role("menuitem", name="File", exact=True).click()
         page.get_by_role("menuitem", name="Log Out").click()
         page.wait_for_url("**/hub/log*", timeout=60_000)
-    deadline = time.monotonic() + 60
-    while queue(machine) and time.monotonic() < deadline:
-        time.sleep(0.2)
-    assert queue(machine) == []
-    refused = machine.hub("forget")
-    assert (refused.returncode, "make hub-stop" in refused.stderr) == (1, True)
-    assert machine.hub("down").returncode == 0
-    assert "ada, grace" in machine.hub("forget").stdout
-    assert not list((machine.folder / "home").glob("*/labs"))
-    assert BOARD_USER not in (machine.folder / "etc" / "passwd").read_text(encoding="utf-8")
-    assert " ada:" not in (machine.folder / "etc" / "passwd").read_text(encoding="utf-8")
+    awaited(lambda: queue(machine) == [], 60)
 
 
 FROM_ANOTHER_SITE = {"Sec-Fetch-Mode": "navigate", "Sec-Fetch-Site": "cross-site"}
@@ -158,7 +177,8 @@ def parent(pid):
 server = os.getppid()
 token = environment(server)["JUPYTERHUB_API_TOKEN"]
 children = [int(pid) for pid in os.listdir("/proc") if pid.isdigit() and parent(pid) == server]
-print(len(token) > 16, len(children), [pid for pid in children if token in environment(pid).values()])
+having = [pid for pid in children if token in environment(pid).values()]
+print(len(token) > 16, len(children), having)
 """
 
 
@@ -174,7 +194,7 @@ def bundle(folder: Path) -> Path:
 
 
 def assert_a_link_clones_nothing_and_the_token_stays(
-    machine: OwnMachine, ada: Learner, log: Path
+    machine: OwnMachine, learner: Learner, log: Path
 ) -> None:
     """What links reach at a server that runs, and who has its token. log: what the server
     prints."""
@@ -183,19 +203,19 @@ def assert_a_link_clones_nothing_and_the_token_stays(
     link = {
         "repo": str(bundle(repository)),
         "branch": "main",
-        "targetpath": "/home/ada/.ipython/startup",
+        "targetpath": f"/home/{learner.name}/.ipython/startup",
     }
     for path in ("git-pull", "git-pull/api"):
-        url = f"{ada.address}/user/ada/{path}"
-        answer = ada.session.get(url, params=link, headers=FROM_ANOTHER_SITE, timeout=60)
+        url = f"{learner.address}/user/{learner.name}/{path}"
+        answer = learner.session.get(url, params=link, headers=FROM_ANOTHER_SITE, timeout=60)
         assert answer.status_code == 404, path
-    assert not (machine.folder / "home" / "ada" / ".ipython" / "startup").exists()
+    assert not (machine.folder / "home" / learner.name / ".ipython" / "startup").exists()
 
-    ada.post("api/terminals", {}).raise_for_status()
-    said = ada.kernel().run(WHO_HAS_IT)
+    learner.post("api/terminals", {}).raise_for_status()
+    said = learner.kernel().run(WHO_HAS_IT)
     assert said.split(maxsplit=2)[0] == "True", said
     assert said.endswith(" []\n"), said
-    # The server itself has it: it lets ada in, and tells the hub of her activity.
+    # The server itself has it: it lets her in, and tells the hub of her activity.
     text = log.read_text(encoding="utf-8")
     assert "Updating Hub with activity" in text
     assert "Error notifying Hub" not in text
@@ -213,57 +233,32 @@ print(answer.status_code)
 """
 
 
-def test_nobody_chooses_what_the_hub_runs(machine):
-    """Neither a link that a learner follows nor a learner's program. And what goes on when the hub
-    ends."""
-    install(machine)
-    port = free_port()
-    done = machine.hub("up", "--names", "ada", "--port", str(port))
-    assert done.returncode == 0, done.stderr
-    ada = Learner(f"http://127.0.0.1:{port}", "ada", passwords(machine)["ada"])
-    assert ada.log_in()
+def grace_does_not_choose_what_the_hub_runs(machine: OwnMachine, grace: Learner) -> None:
+    """Neither by a link that she follows nor by a program of hers."""
+    home = machine.folder / "home" / "grace"
     # Of the link's values JupyterHub makes lists, whose text is in double quotes where a single one
     # is in it.
-    link = {"opt-prologue": "'$(touch /home/ada/injected)"}
-    ada.session.get(f"{ada.address}/hub/spawn/ada", params=link, timeout=60)
-    ada.start()
-    assert not (machine.folder / "home" / "ada" / "injected").exists()
-    kernel = ada.kernel()
+    link = {"opt-prologue": "'$(touch /home/grace/injected)"}
+    grace.session.get(f"{grace.address}/hub/spawn/grace", params=link, timeout=60)
+    grace.start()
+    assert not (home / "injected").exists()
     order = f"touch {machine.home}/by-root; true"
     content = {"exec_prefix": "", "batch_query_cmd": order, "batch_cancel_cmd": order}
-    assert kernel.run(TELL_THE_HUB.format(content=content)).split() == ["400"]
-    assert_a_link_clones_nothing_and_the_token_stays(
-        machine, ada, machine.folder / "home" / "ada" / "labs-hub.log"
-    )
-    batch = "import subprocess; subprocess.run(['sbatch', '--wrap', 'sleep 600'], check=True)"
-    kernel.run(batch)
-    ended = machine.hub("down")
-    assert not (machine.home / "by-root").exists()
-    assert "make tabletop-down" in ended.stdout
-    assert queue(machine) == ["ada wrap"]
+    assert grace.kernel().run(TELL_THE_HUB.format(content=content)).split() == ["400"]
+    assert_a_link_clones_nothing_and_the_token_stays(machine, grace, home / "labs-hub.log")
 
-    # 32 more than ada, on the 32 CPUs of two nodes.
-    small = machine.hub("up", "--learners", "32", "--port", str(port))
-    assert (
-        "has 2 nodes of 16 CPUs, and 33 learners want 4: not all would get a server" in small.stderr
-    )
-    assert "learner01" not in (machine.folder / "etc" / "passwd").read_text(encoding="utf-8")
 
-    assert "Removed with their homes: ada." in machine.hub("forget").stdout
-    deadline = time.monotonic() + 60
-    while queue(machine) and time.monotonic() < deadline:
-        time.sleep(0.2)
-    assert queue(machine) == []
+@pytest.fixture(scope="module")
+def person(machine) -> list[str]:
+    """The words before a command of a normal user."""
+    return [*machine.become("person"), sys.executable, "-m"]
 
 
 @pytest.mark.parametrize("way", ["--plain", "--name=table"])
-def test_a_normal_user_has_a_hub_for_one(machine, way):
+def test_a_normal_user_has_a_hub_for_one(machine, person, way):
     """Without Slurm, and on a tabletop of the user's own."""
-    install(machine)
-    home = "/home/person"
-    become = [*machine.become("person"), sys.executable]
     port = free_port()
-    up = [*become, "-m", "slurm.hub", "up", way, "--port", str(port)]
+    up = [*person, "slurm.hub", "up", way, "--port", str(port)]
     done = machine.run(*up)
     try:
         assert done.returncode == 0, done.stderr
@@ -272,17 +267,16 @@ def test_a_normal_user_has_a_hub_for_one(machine, way):
         learner = Learner(f"http://127.0.0.1:{port}", *file.read_text(encoding="utf-8").split())
         assert learner.log_in()
         learner.start()
-        kernel = learner.kernel()
-        seen = kernel.run("from labkit import cluster, paths; print(paths.home(), cluster.here())")
-        assert seen.split() == [f"{home}/labs/.labkit", "None" if way == "--plain" else "tabletop"]
+        seen = "from labkit import cluster, paths; print(paths.home(), cluster.here())"
+        where = "None" if way == "--plain" else "tabletop"
+        assert learner.kernel().run(seen).split() == ["/home/person/labs/.labkit", where]
         with socket.socket() as probe:
             probe.settimeout(5)
-            assert probe.connect_ex((own_address(), port)) != 0, (
-                "the hub listens on the loopback address alone"
-            )
+            answer = probe.connect_ex((own_address(), port))
+            assert answer != 0, "the hub listens on the loopback address alone"
     finally:
-        assert machine.run(*become, "-m", "slurm.hub", "down").returncode == 0
-        machine.run(*become, "-m", "slurm.tabletop", "down")
+        assert machine.run(*person, "slurm.hub", "down").returncode == 0
+        machine.run(*person, "slurm.tabletop", "down")
 
 
 def own_address() -> str:

@@ -7,9 +7,11 @@ import asyncio
 import json
 import os
 import pwd
+import re
 import socket
-import subprocess
+from collections import defaultdict
 from pathlib import Path
+from subprocess import CompletedProcess
 
 import jinja2
 import pytest
@@ -20,24 +22,16 @@ from slurm import tabletop
 from slurm.hub import __main__ as command
 from slurm.hub import course, install, passwords, people, process, settings
 from slurm.tabletop import settings as tabletop_settings
+from tests.helpers import ran
 from tests.slurm.own_machine import command_line, free_port, needs_root
 
 
-def hub(*arguments: str, **environ: str) -> subprocess.CompletedProcess:
-    """`python -m slurm.hub …` from the checkout's root."""
-    return command_line(*arguments, module="slurm.hub", env={**os.environ, **environ})
-
-
-def sentence(done: subprocess.CompletedProcess) -> str:
-    """What it says when it fails: a sentence and no traceback."""
-    assert done.returncode == 1, done.stdout
+def refusal(*arguments: str, **environ: str) -> str:
+    """What `python -m slurm.hub …` says when it fails: a sentence and no traceback."""
+    done = command_line(*arguments, module="slurm.hub", env={**os.environ, **environ})
+    assert (done.returncode, done.stdout) == (1, ""), done.stdout
     assert "Traceback" not in done.stderr
-    assert not done.stdout
     return done.stderr
-
-
-def names_of_own() -> list[str]:
-    return ["--names", "ada"] if settings.is_root() else []
 
 
 @pytest.mark.parametrize("service", ["", "no-such", "../passwd"])
@@ -69,7 +63,8 @@ def test_the_relay_closes_after_any_end_of_a_connection():
 def test_a_port_that_is_in_use():
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        said = sentence(hub("up", "--plain", *names_of_own(), "--port", str(port)))
+        own = ["--names", "ada"] if settings.is_root() else []
+        said = refusal("up", "--plain", *own, "--port", str(port))
         assert f"Port {port} is in use" in said
         assert f"PORT={port + 1}" in said
 
@@ -81,12 +76,10 @@ def test_a_name_that_is_given_twice_is_one_learner():
 @needs_root
 def test_users_of_the_machine_are_not_taken_over(tmp_path):
     before = pwd.getpwall()
-    with pytest.raises(
-        LabError, match="daemon is on this machine already, and not made by the hub"
-    ):
+    with pytest.raises(LabError, match="daemon is on this machine already, and not made by the"):
         people.add(["daemon", "surely-not-there"])
     assert pwd.getpwall() == before
-    assert "Who will log in?" in sentence(hub("up", "--plain", LABKIT_HOME=str(tmp_path)))
+    assert "Who will log in?" in refusal("up", "--plain", LABKIT_HOME=str(tmp_path))
 
 
 def test_a_tabletop_that_runs_already_may_be_small(tmp_path):
@@ -99,24 +92,25 @@ def test_a_tabletop_that_runs_already_may_be_small(tmp_path):
     assert "2 nodes of 16 CPUs, and 20 learners want 3: their jobs will wait" in said
 
 
-def test_a_sites_file_becomes_the_job():
-    known = {"SBATCH_PARTITION": "gpu", "SBATCH_CONSTRAINT": "a100", "LABKIT_HUB_TIME": "04:00:00"}
-    known |= {"LABKIT_HUB_GPUS": "1", "LABKIT_GPU_FORM": "gres"}
-    assert settings.job("here", known) == [
-        "--partition=gpu",
-        "--constraint=a100",
-        "--time=04:00:00",
-        "--cpus-per-task=4",
-        "--gres=gpu:1",
-    ]
-    known |= {"LABKIT_HUB_PARTITION": "interactive", "LABKIT_GPU_FORM": "gpus-per-node"}
-    options = settings.job("here", known)
-    assert options[0] == "--partition=interactive"
-    assert options[-1] == "--gpus-per-node=1"
-    assert settings.job("here", {}) == ["--time=02:00:00", "--cpus-per-task=4"]
+SITE = {"SBATCH_PARTITION": "gpu", "SBATCH_CONSTRAINT": "a100", "LABKIT_HUB_TIME": "04:00:00"}
+SITE |= {"LABKIT_HUB_GPUS": "1", "LABKIT_GPU_FORM": "gres"}
+OTHER = SITE | {"LABKIT_HUB_PARTITION": "interactive", "LABKIT_GPU_FORM": "gpus-per-node"}
+REST = "--constraint=a100 --time=04:00:00 --cpus-per-task=4"
 
 
-def run_job(root: Path, modules: str) -> subprocess.CompletedProcess:
+@pytest.mark.parametrize(
+    ("known", "options"),
+    [
+        ({}, "--time=02:00:00 --cpus-per-task=4"),
+        (SITE, f"--partition=gpu {REST} --gres=gpu:1"),
+        (OTHER, f"--partition=interactive {REST} --gpus-per-node=1"),
+    ],
+)
+def test_a_sites_file_becomes_the_job(known, options):
+    assert settings.job("here", known) == options.split()
+
+
+def run_job(root: Path, modules: str) -> CompletedProcess:
     """job.sh as batchspawner fills it in, run by bash at a site whose file names these modules; the
     learner's server is a line that is printed."""
     site = f'export SITE=here LABKIT_MODULES="{modules}"\n'
@@ -126,10 +120,7 @@ def run_job(root: Path, modules: str) -> subprocess.CompletedProcess:
     text = jinja2.Template(template).render(options=options, cmd="echo $LOADED served")
     assert f"\n{options}\n" in text
     env = {"PATH": os.environ["PATH"], "LABS_HUB_ROOT": str(root), "SITE": "here"}
-    return subprocess.run(
-        ["bash"], input=text, env={**env, "LMOD_PKG": str(root)}, capture_output=True, text=True,
-        check=False,
-    )  # fmt: skip
+    return ran("bash", input=text, env=env | {"LMOD_PKG": str(root)})
 
 
 def test_the_job_brings_in_a_sites_modules(tmp_path):
@@ -186,26 +177,22 @@ def test_the_course_has_no_solutions_and_grows_by_commits(checkout, tmp_path):
     (tmp_path / "private").mkdir()
     bundle = course.publish(tmp_path)
     copy = tmp_path / "copy"
-    git = ["git", "-c", "advice.detachedHead=false"]
-    subprocess.run([*git, "clone", "--quiet", "--branch", "main", bundle, copy], check=True)
+    assert ran("git", "clone", "--quiet", "--branch", "main", bundle, copy).returncode == 0
     assert (copy / "notebooks" / "40_x.ipynb").exists()
     assert not (copy / "solutions" / "40_x.py").exists()
     assert json.loads((copy / "EDITION.json").read_text(encoding="utf-8"))["kind"] == "learners"
     (root / "notebooks" / "41_y.ipynb").write_text("{}\n", encoding="utf-8")
     course.publish(tmp_path)
     course.publish(tmp_path)
-    subprocess.run([*git, "-C", copy, "pull", "--quiet"], check=True)
+    assert ran("git", "-C", copy, "pull", "--quiet").returncode == 0
     assert (copy / "notebooks" / "41_y.ipynb").exists()
-    log = subprocess.run(
-        [*git, "-C", copy, "log", "--format=%h"], capture_output=True, text=True, check=True
-    )
-    assert len(log.stdout.split()) == 2, "the third call had nothing new"
+    log = ran("git", "-C", copy, "log", "--format=%h").stdout
+    assert len(log.split()) == 2, "the third call had nothing new"
 
 
 @needs_root
-def test_a_checkout_that_learners_cannot_reach_is_refused_before_anybody_is_made(
-    tmp_path, monkeypatch, capsys
-):
+def test_a_closed_checkout_is_refused_before_anybody_is_made(tmp_path, monkeypatch, capsys):
+    """Learners cannot reach it."""
     closed = tmp_path / "closed"
     closed.mkdir(mode=0o700)
     # This Python may lie in a closed folder, too.
@@ -219,3 +206,51 @@ def test_a_checkout_that_learners_cannot_reach_is_refused_before_anybody_is_made
     assert "make setup PYTHON=/usr/bin/python3" in capsys.readouterr().err
     assert "zoe" not in [user.pw_name for user in pwd.getpwall()]
     assert not (closed / "tabletop").exists()
+
+
+# --- what the hub is installed from: locks with hashes, one version with the learners' environment
+
+ROOT = paths.root()
+HUB = ROOT / "slurm" / "hub"
+
+
+def locked(path: Path) -> dict[str, set[str]]:
+    """Name -> its versions, several where several Pythons need them."""
+    found = defaultdict(set)
+    text = path.read_text(encoding="utf-8")
+    for name, version in re.findall(r"(?m)^([\w.-]+)==([^\s;\\]+)", text):
+        found[re.sub(r"[-_.]+", "-", name).lower()].add(version)
+    return dict(found)
+
+
+def test_every_package_has_its_hash():
+    text = (HUB / "requirements.txt").read_text(encoding="utf-8")
+    blocks = re.split(r"(?m)^(?=[\w.-]+==)", text)[1:]
+    assert len(blocks) > 40
+    assert [block for block in blocks if "--hash=sha256:" not in block] == []
+    asked = (HUB / "requirements.in").read_text(encoding="utf-8")
+    has = locked(HUB / "requirements.txt")
+    for name, version in re.findall(r"(?m)^#? ?([\w-]+)==(\S+)", asked):
+        assert version in has[name], name
+    proxy = json.loads((HUB / "package-lock.json").read_text(encoding="utf-8"))["packages"]
+    assert [name for name, package in proxy.items() if name and "integrity" not in package] == []
+
+
+def test_what_both_environments_have_has_one_version():
+    """A notebook server loads both. For each Python of the lock a line of its own may stand in
+    either."""
+    shared, hub = locked(ROOT / "env" / "requirements.txt"), locked(HUB / "requirements.txt")
+    common = hub.keys() & shared.keys()
+    assert len(common) > 20
+    assert {name: hub[name] for name in common if not hub[name] & shared[name]} == {}
+
+
+def test_what_pip_or_npm_says_is_told(tmp_path, monkeypatch):
+    monkeypatch.setattr(install, "LOG", tmp_path / "hub.log")
+    monkeypatch.setattr(install, "HUB", tmp_path)
+    monkeypatch.setattr(install, "VENV", tmp_path)
+    monkeypatch.setattr(install, "STAMP", tmp_path / "installed.txt")
+    monkeypatch.setattr(install.sys, "executable", "/bin/false")
+    with pytest.raises(LabError, match=r"(?s)cannot be installed.*\$ /bin/false -m venv"):
+        install.ensure()
+    assert not (tmp_path / "installed.txt").exists()

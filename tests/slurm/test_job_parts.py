@@ -6,15 +6,20 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
+from pathlib import Path
 
 import pytest
-from labkit import labfile
+from labkit import labfile, launch, mpis, paths
 from labkit.errors import LabError
 
-from slurm.job import header, outcome
+from slurm.job import dry, header, outcome
 from slurm.job import launcher as job_launcher
 from slurm.job import shape as job_shape
 from tests import environments
+
+GPUS = {"SLURM_GPUS_ON_NODE": "2"}
+ONE_RANK = {"SLURM_JOB_NODELIST": "n7", "SLURM_TASKS_PER_NODE": "1"}
 
 
 @pytest.fixture
@@ -30,15 +35,6 @@ def slurm(tmp_path, monkeypatch):
     return {"SLURM_JOB_ID": "5", "SLURM_JOB_NODELIST": "n[7-8]", "SLURM_TASKS_PER_NODE": "2,1"}
 
 
-def test_the_shape_of_a_job(slurm):
-    shape = job_shape.read(slurm | {"SLURM_GPUS_ON_NODE": "2"})
-    assert (shape.hosts, shape.tasks, shape.ranks, shape.gpus) == (("n7", "n8"), (2, 1), 3, 2)
-    with pytest.raises(LabError, match="This is no Slurm job"):
-        job_shape.read({})
-    with pytest.raises(LabError, match="scontrol cannot name the nodes 'm1'"):
-        job_shape.read(slurm | {"SLURM_JOB_NODELIST": "m1"})
-
-
 @pytest.mark.parametrize(
     ("variables", "threads"),
     [
@@ -48,24 +44,29 @@ def test_the_shape_of_a_job(slurm):
         ({"SLURM_CPUS_PER_TASK": "16", "SITE": "tabletop"}, 2),  # 8 cores in all, for 3 ranks
     ],
 )
-def test_threads_are_the_jobs_cores_but_no_more_than_there_are(
-    variables, threads, slurm, monkeypatch
-):
+def test_the_shape_of_a_job(variables, threads, slurm, monkeypatch):
+    """A rank's threads are the job's cores, but no more than there are."""
     monkeypatch.setattr(job_shape.world, "cores", lambda: 8)
-    assert job_shape.read(slurm | variables).threads == threads
+    shape = job_shape.read(slurm | GPUS | variables)
+    assert (shape.hosts, shape.tasks, shape.ranks) == (("n7", "n8"), (2, 1), 3)
+    assert (shape.gpus, shape.threads) == (2, threads)
 
 
-ALONE = {"SLURM_GPUS_PER_TASK": "1"}
+def test_what_is_no_job(slurm):
+    with pytest.raises(LabError, match="This is no Slurm job"):
+        job_shape.read({})
+    with pytest.raises(LabError, match="scontrol cannot name the nodes 'm1'"):
+        job_shape.read(slurm | {"SLURM_JOB_NODELIST": "m1"})
 
 
 @pytest.mark.parametrize(
     ("variables", "driver", "devices"),
     [
         ({}, True, ("cpu", "cpu")),
-        ({"SLURM_GPUS_ON_NODE": "2"}, False, ("cpu", "cpu")),
-        ({"SLURM_GPUS_ON_NODE": "2"}, True, ("cuda:0, cuda:1", "cuda:0")),
+        (GPUS, False, ("cpu", "cpu")),
+        (GPUS, True, ("cuda:0, cuda:1", "cuda:0")),
         # Each rank is shown one GPU alone, which is its first.
-        ({"SLURM_GPUS_ON_NODE": "2"} | ALONE, True, ("cuda:0, cuda:0", "cuda:0")),
+        (GPUS | {"SLURM_GPUS_PER_TASK": "1"}, True, ("cuda:0, cuda:0", "cuda:0")),
         ({"SLURM_GPUS_PER_TASK": "a100:1"}, True, ("cuda:0, cuda:0", "cuda:0")),
     ],
 )
@@ -88,12 +89,12 @@ LAB = labfile.Header(needs=("mpi",), ranks=4, minutes=5)
     [
         ({"LABKIT_MPI": "mpich"}, (), []),
         ({"LABKIT_MPI": "openmpi"}, (), ["the site file says openmpi, but this is MPICH: "]),
-        ({"SLURM_JOB_NODELIST": "n7", "SLURM_TASKS_PER_NODE": "1"}, (), ["made for 4 ranks; "]),
-        ({"SLURM_GPUS_ON_NODE": "2"}, None, ["Slurm gives GPUs, but this node has no NVIDIA"]),
-        ({"SLURM_GPUS_ON_NODE": "2"}, (0, 0, 1, 1), []),
-        ({"SLURM_GPUS_ON_NODE": "2"}, (-1, -1), []),
+        (ONE_RANK, (), ["made for 4 ranks; "]),
+        (GPUS, None, ["Slurm gives GPUs, but this node has no NVIDIA"]),
+        (GPUS, (0, 0, 1, 1), []),
+        (GPUS, (-1, -1), []),
         # As on a DGX A100 or at Perlmutter, whose GPUs are numbered the other way round.
-        ({"SLURM_GPUS_ON_NODE": "2"}, (1, 0), ["(GPU 0 on 1, GPU 1 on 0, in the order of bus"]),
+        (GPUS, (1, 0), ["(GPU 0 on 1, GPU 1 on 0, in the order of bus"]),
     ],
 )
 def test_what_is_odd_about_a_job_is_noted(variables, nodes, says, slurm, tmp_path):
@@ -122,36 +123,45 @@ def launcher(slurm, tmp_path):
         path.chmod(0o755)
 
     def command(chosen: str, **more: str) -> str:
-        env = (
-            slurm
-            | {"PATH": os.environ["PATH"], "LABKIT_LAUNCHER": chosen, "MPI_HOME": str(tmp_path)}
-            | more
-        )
-        shape = job_shape.read(env)
-        command = job_launcher.command(shape, ["python", "x.py"], env, tmp_path)
-        return " ".join(command).replace(f"{tmp_path}/bin/", "").replace(f"{tmp_path}/", "")
+        env = {**slurm, "PATH": os.environ["PATH"], "MPI_HOME": str(tmp_path)}
+        env |= {"LABKIT_LAUNCHER": chosen, **more}
+        words = job_launcher.command(job_shape.read(env), ["python", "x.py"], env, tmp_path)
+        return " ".join(words).replace(f"{tmp_path}/bin/", "").replace(f"{tmp_path}/", "")
 
     return command
 
 
-def test_srun(launcher):
-    plain = "srun --mpi=pmix --nodes 2 --ntasks 3 --distribution=block --kill-on-bad-exit=1"
-    assert launcher("srun --mpi=pmix") == f"{plain} python x.py"
-    # Not --gpus-per-task: a rank must see its neighbours' GPUs.
-    assert (
-        launcher("srun --mpi=pmix", SLURM_GPUS_ON_NODE="2")
-        == f"{plain} --gpu-bind=none python x.py"
-    )
-    assert "gpu" not in launcher("srun", SLURM_GPUS_ON_NODE="2", LABKIT_GPU_FORM="none")
+TOLD = {"MV2_USE_CUDA": "1", "OMP_NUM_THREADS": "2", "SITE": "here"}
+OWN = {"LABKIT_ENV": "OTHER=x", "OTHER": "x", "PYTHONPATH": "/kit", "MPI4PY_MPIABI": "mpich"}
+SPACED = {"LABKIT_ENV": "'OTHER=two words'", "OTHER": "two words"}
+NOWHERE = {"MPI_HOME": "", "PATH": "/nonexistent"}
 
 
-def test_mpirun_rsh(launcher, tmp_path):
-    command = launcher(
-        "mpirun_rsh -export-all", MV2_USE_CUDA="1", OMP_NUM_THREADS="2", OTHER="x", SITE="here"
-    )
-    pairs = "MV2_USE_CUDA=1 OMP_NUM_THREADS=2 SITE=here SLURM_JOB_ID=5"
-    assert command == f"mpirun_rsh -export-all -np 3 -hostfile hosts {pairs} python x.py"
+@pytest.mark.parametrize(
+    ("words", "env", "pairs"),
+    [
+        ("mpirun_rsh", TOLD | {"OTHER": "x"}, "MV2_USE_CUDA=1 OMP_NUM_THREADS=2 SITE=here "),
+        ("mpirun_rsh", OWN, "LABKIT_ENV=OTHER=x MPI4PY_MPIABI=mpich OTHER=x PYTHONPATH=/kit "),
+        ("mpirun_rsh -export-all", SPACED, ""),
+    ],
+)
+def test_mpirun_rsh_is_told_what_to_pass_on(words, env, pairs, launcher, tmp_path):
+    said = launcher(words, **env).replace(f"LABKIT_LAUNCHER={words} ", "")
+    assert said == f"{words} -np 3 -hostfile hosts {pairs}SLURM_JOB_ID=5 python x.py"
     assert (tmp_path / "hosts").read_text() == "n7\nn7\nn8\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "env", "says"),
+    [
+        ("jsrun", {}, "begins with 'jsrun'; known are srun, mpirun_rsh"),
+        ("mpirun_rsh", NOWHERE, "mpirun_rsh, the launcher of the site file .* is not on this node"),
+        ("mpirun_rsh", SPACED, "cannot pass on a value with a space in it, as OTHER has"),
+    ],
+)
+def test_a_launcher_that_cannot_be_used(words, env, says, launcher):
+    with pytest.raises(LabError, match=says):
+        launcher(words, **env)
 
 
 @pytest.fixture
@@ -164,11 +174,9 @@ def mvapich2(tmp_path, monkeypatch):
 
 
 def test_another_mpi_than_the_sites_is_started_by_its_own_launcher(launcher, mvapich2, tmp_path):
+    own = f"{mvapich2.relative_to(tmp_path)}/bin/mpiexec"
     command = launcher("srun --mpi=pmix", LABKIT_MPI_BUILD="mvapich2")
-    assert (
-        command
-        == f"{mvapich2.relative_to(tmp_path)}/bin/mpiexec -n 3 -machinefile hosts python x.py"
-    )
+    assert command == f"{own} -n 3 -machinefile hosts python x.py"
     assert (tmp_path / "hosts").read_text() == "n7\nn7\nn8\n"
     even = launcher("srun --mpi=pmix", LABKIT_MPI_BUILD="mvapich2", SLURM_TASKS_PER_NODE="2(x2)")
     assert even.endswith("/bin/mpiexec -n 4 -ppn 2 python x.py")
@@ -196,118 +204,173 @@ def test_variables_of_the_ranks(mvapich2):
     chosen = job_launcher.chosen
     assert chosen({}) == chosen({"LABKIT_MPI": "mpich"}) == {}
     gdr = {"LABKIT_MPI": "mvapich2-gdr", "LABKIT_GDRCOPY": "/opt/libgdrapi.so"}
-    assert chosen(gdr) == {
-        "MV2_ENABLE_AFFINITY": "0",
-        "MV2_USE_CUDA": "1",
-        "MV2_SUPPORT_DL": "1",
-        "MV2_GPUDIRECT_GDRCOPY_LIB": "/opt/libgdrapi.so",
-    }
-    assert chosen(gdr | {"MV2_SUPPORT_DL": "0"}).get("MV2_SUPPORT_DL") is None, "it is set already"
+    told = chosen(gdr)
+    assert told["MV2_GPUDIRECT_GDRCOPY_LIB"] == "/opt/libgdrapi.so"
+    assert told["MV2_USE_CUDA"] == told["MV2_SUPPORT_DL"] == "1"
+    assert "MV2_SUPPORT_DL" not in chosen(gdr | {"MV2_SUPPORT_DL": "0"}), "it is set already"
     users = {"LABKIT_ENV": "MV2_USE_CUDA=0 'A=two words' MV2_CPU_BINDING_LEVEL=socket"}
-    assert chosen(gdr | users) == {
-        "MV2_SUPPORT_DL": "1",
-        "MV2_GPUDIRECT_GDRCOPY_LIB": "/opt/libgdrapi.so",
-        "MV2_USE_CUDA": "0",
-        "A": "two words",
-        "MV2_CPU_BINDING_LEVEL": "socket",
-    }
+    own = {"MV2_USE_CUDA": "0", "A": "two words", "MV2_CPU_BINDING_LEVEL": "socket"}
+    assert (
+        chosen(gdr | users) == {n: v for n, v in told.items() if n != "MV2_ENABLE_AFFINITY"} | own
+    )
     beside = chosen({"LABKIT_MPI": "mvapich-plus", "LABKIT_MPI_BUILD": "mvapich2"})
     assert beside["MV2_ENABLE_AFFINITY"] == "0"
     assert "MVP_ENABLE_GPU" not in beside, "the site's MPI is not in use"
 
 
-def test_what_launchers_must_be_told_to_pass_on(launcher):
-    users = {"LABKIT_ENV": "OTHER=x", "OTHER": "x", "PYTHONPATH": "/kit"}
-    command = launcher("mpirun_rsh", LABKIT_HOROVOD="nccl", MPI4PY_MPIABI="mpich", **users)
-    for pair in ("LABKIT_HOROVOD=nccl", "MPI4PY_MPIABI=mpich", "OTHER=x", "PYTHONPATH=/kit"):
-        assert f" {pair} " in command
-    spaced = {"LABKIT_ENV": "'OTHER=two words'", "OTHER": "two words"}
-    with pytest.raises(
-        LabError, match="mpirun_rsh cannot pass on a value with a space in it, as OTHER has"
-    ):
-        launcher("mpirun_rsh", **spaced)
-    assert "OTHER" not in launcher("mpirun_rsh -export-all", **spaced).replace("LABKIT_ENV", "")
-
-
-def test_launchers_that_are_not_there(launcher):
-    with pytest.raises(LabError, match="begins with 'jsrun'; known are srun, mpirun_rsh"):
-        launcher("jsrun")
-    with pytest.raises(
-        LabError, match=r"mpirun_rsh, the launcher of the site file .* is not on this node"
-    ):
-        launcher("mpirun_rsh", MPI_HOME="", PATH="/nonexistent")
-
-
-@pytest.fixture
-def notes(tmp_path):
-    """Leaves a note of a rank, as the rank would."""
-
-    def leave(rank: int, when: float, text: str) -> None:
-        note = {"rank": rank, "host": f"n{rank // 2}", "when": when, "text": text}
-        (tmp_path / f"failed.{rank}").write_text(json.dumps(note), encoding="utf-8")
-
-    return leave
+SRUN_SAYS = "srun: error: n1: task 3: Killed\nsrun: error: n0: tasks 0-1: Terminated"
+HYDRA_SAYS = "=   RANK 3 PID 4711 RUNNING AT n1\n=   KILLED BY SIGNAL: 9 (Killed)"
+SPAWN_SAYS = "[n1:mpispawn_1][child_handler] MPI process (rank: 3, pid: 77) exited with status 7"
+OPEN_MPI_SAYS = "mpirun noticed that process rank 3 with PID 0 on node n1 exited on signal 9."
 
 
 @pytest.mark.parametrize(
     ("lines", "says"),
     [
-        (
-            ["srun: error: n1: task 3: Killed", "srun: error: n0: tasks 0-1: Terminated"],
-            "rank 3 on n1.*: Killed",
-        ),
-        (
-            ["srun: error: n0: tasks 1-2: Exited with exit code 7"],
-            "rank 1 on n0.*: Exited with exit code 7",
-        ),
-        (
-            ["[n1:mpispawn_1][child_handler] MPI process (rank: 3, pid: 77) exited with status 7"],
-            "rank 3 on n1.*: exited with status 7",
-        ),
-        (
-            ["=   RANK 3 PID 4711 RUNNING AT n1", "=   KILLED BY SIGNAL: 9 (Killed)"],
-            r"rank 3 on n1.*: killed by signal: 9 \(killed\)",
-        ),
-        (
-            [
-                "mpirun noticed that process rank 3 with PID 0 on node n1 exited on signal 9"
-                " (Killed)."
-            ],
-            "rank 3 on n1.*: exited on signal 9",
-        ),
-        (["srun: error: Node failure on n1"], "The node n1 failed"),
+        (SRUN_SAYS, "rank 3 on n1.*: Killed"),
+        ("srun: error: n0: tasks 1-2: Exited with exit code 7", "rank 1 on n0.*: Exited .* code 7"),
+        (SPAWN_SAYS, "rank 3 on n1.*: exited with status 7"),
+        (HYDRA_SAYS, r"rank 3 on n1.*: killed by signal: 9 \(killed\)"),
+        (OPEN_MPI_SAYS, "rank 3 on n1.*: exited on signal 9"),
+        ("srun: error: Node failure on n1", "The node n1 failed"),
     ],
 )
 def test_what_launchers_say_of_a_rank(lines, says, tmp_path):
     listener = outcome.Listener()
-    for number, line in enumerate(lines):
+    for number, line in enumerate(lines.splitlines()):
         listener.hear(line, float(number))
     assert re.search(says, outcome.first_failure(tmp_path, listener))
 
 
-def test_the_first_one_counts(notes, tmp_path):
+def leave(folder: Path, rank: int, when: float, text: str) -> None:
+    """A note of a rank, as the rank leaves it."""
+    note = {"rank": rank, "host": f"n{rank // 2}", "when": when, "text": text}
+    (folder / f"failed.{rank}").write_text(json.dumps(note), encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("says", "when", "first", "status"),
+    [
+        (None, 0, "rank 1 on n0.\nrank 1 failed: first", None),
+        # The launcher hears of rank 3's death after it ended those that waited for rank 1.
+        ("Killed", 10.9, "rank 1 on n0.\nrank 1 failed: first", 137),
+        # Rank 3 died, without a word, before the others noticed.
+        ("Segmentation fault", 9.9, "rank 3 on n1. It left no message", 139),
+    ],
+)
+def test_the_first_one_counts(says, when, first, status, tmp_path):
+    leave(tmp_path, 2, 11.0, "rank 2 failed: second")
+    leave(tmp_path, 1, 10.0, "rank 1 failed: first")
     listener = outcome.Listener()
-    notes(2, 11.0, "rank 2 failed: second")
-    notes(1, 10.0, "rank 1 failed: first")
-    assert (
-        outcome.first_failure(tmp_path, listener)
-        == "First to fail: rank 1 on n0.\nrank 1 failed: first"
-    )
-    # The launcher hears of rank 3's death after it ended those that waited for rank 1: no reason of
-    # its own.
-    listener.hear("srun: error: n1: task 3: Killed", 10.9)
-    assert "rank 1 on n0" in outcome.first_failure(tmp_path, listener)
-    # Rank 3 died, without a word, before the others noticed.
-    early = outcome.Listener()
-    early.hear("srun: error: n1: task 3: Segmentation fault", 9.9)
-    assert "rank 3 on n1" in outcome.first_failure(tmp_path, early)
-    assert early.status() == 139
+    if says:
+        listener.hear(f"srun: error: n1: task 3: {says}", when)
+    assert outcome.first_failure(tmp_path, listener).startswith(f"First to fail: {first}")
+    assert listener.status() == status
 
 
-def test_a_failure_that_all_ranks_know_is_the_one_ranks(notes, tmp_path):
+def test_a_failure_that_all_ranks_know_is_the_one_ranks(tmp_path):
     for rank in range(4):
-        notes(rank, 10.0 + rank, "✗ 23.1  rank 3 failed: ZeroDivisionError: division by zero")
-    assert outcome.first_failure(tmp_path, outcome.Listener()).startswith(
-        "First to fail: rank 3 on n1.\n✗ 23.1"
-    )
+        leave(tmp_path, rank, 10.0 + rank, "✗ 23.1  rank 3 failed: ZeroDivisionError")
+    said = outcome.first_failure(tmp_path, outcome.Listener())
+    assert said.startswith("First to fail: rank 3 on n1.\n✗ 23.1")
     assert outcome.first_failure(tmp_path / "bin", outcome.Listener()) is None
+
+
+# --- `make submit DRY=1`: the whole command of each launcher on two nodes with four GPUs
+
+ROOT = paths.root()
+SITE_FILE = """
+export SITE=made_up LABKIT_GPUS_PER_NODE=4 LABKIT_GPU_FORM=gpus-per-node SBATCH_GPUS_PER_NODE=4
+export LABKIT_SBATCH_OPTIONS="--cpus-per-task=16" LABKIT_MODULES="gcc mpi"
+"""
+RANK = "python work/40_horovod_pytorch.py"
+SLURM = "--nodes 2 --ntasks 8 --distribution=block --kill-on-bad-exit=1"
+BOUND = f"{SLURM} --gpu-bind=none"  # a rank must see its neighbours' GPUs
+GDR = "MV2_ENABLE_AFFINITY=0 MV2_SUPPORT_DL=1 MV2_USE_CUDA=1"
+RSH = "mpirun_rsh -export-all -np 8 -hostfile hosts LABKIT"
+OPEN = "mpirun -n 8 --map-by ppr:4:node -x LABKIT_GPU"
+# LABKIT_MPI, LABKIT_LAUNCHER, further variables of the site file -> the command, variables that the
+# ranks find.
+JOBS = [
+    ("mvapich2-gdr", "mpirun_rsh -export-all", "", RSH, f"{GDR} OMP_NUM_THREADS=16"),
+    ("mvapich2-gdr", "srun --mpi=pmi2", "", f"srun --mpi=pmi2 {BOUND} {RANK}", GDR),
+    ("mvapich-plus", "srun --mpi=pmi2", "", f"srun --mpi=pmi2 {BOUND} {RANK}", "MVP_ENABLE_GPU=1"),
+    ("mvapich-plus", "srun --mpi=pmix", "", f"srun --mpi=pmix {BOUND} {RANK}", "MVP_ENABLE_GPU=1"),
+    ("openmpi", "mpirun", "UCX_NET_DEVICES=mlx5_0:1", OPEN, "UCX_NET_DEVICES=mlx5_0:1"),
+    ("mpich", "mpiexec", "", f"mpiexec -n 8 -ppn 4 {RANK}", ""),
+    ("openmpi", "srun", "NCCL_SOCKET_IFNAME=ib0", f"srun {BOUND}", "NCCL_SOCKET_IFNAME=ib0"),
+    ("mpich", "srun", "LABKIT_GPU_FORM=none", f"srun {SLURM} {RANK}", ""),
+]
+
+
+def pages_in(printed: str) -> dict[str, str]:
+    """The table of pages: option or variable -> page."""
+    lines = printed.split("# the documentation's page\n")[1].split("\n\n")[0].splitlines()
+    pages = dict(re.split("  +", line) for line in lines)
+    assert all(page.startswith("https://") for page in pages.values())
+    return pages
+
+
+def undocumented(printed: str, pages: dict[str, str]) -> set[str]:
+    """What the command and the variables hold that has no page, but for the kit's own."""
+    program, *words = printed.splitlines()[-1].split()
+    options = {f"{program} {word.partition('=')[0]}" for word in words if word.startswith("-")}
+    part = printed.split("# variables that the ranks find\n")[1].split("\n\n")[0]
+    names = {line.partition("=")[0] for line in part.splitlines()}
+    own = {name for name in names if name.startswith("LABKIT_") or name == "SITE"}
+    return (options | names) - own - pages.keys()
+
+
+@pytest.fixture
+def printed(checkout, capsys):
+    """What `make submit LAB=40 DRY=1` prints at a site whose file has these lines."""
+    sites = checkout.root / "slurm" / "sites"
+    sites.mkdir(parents=True)
+    for file in ("slurm/40_horovod_pytorch.sbatch", "solutions/40_horovod_pytorch.py"):
+        shutil.copy(ROOT / file, checkout.root / file)
+
+    def ask(site: str, *typed: str) -> str:
+        (sites / "made_up.sh").write_text(site, encoding="utf-8")
+        assert dry.main(["40", "--site", "made_up", *typed]) == 0
+        return capsys.readouterr().out
+
+    return ask
+
+
+@pytest.mark.parametrize(("mpi", "launcher", "more", "command", "variables"), JOBS)
+def test_what_a_job_would_be(mpi, launcher, more, command, variables, printed):
+    text = printed(f'{SITE_FILE}export LABKIT_MPI={mpi} LABKIT_LAUNCHER="{launcher}" {more}\n')
+    lines = text.splitlines()
+    assert lines[-1].startswith(command)
+    assert lines[-1].endswith(RANK)
+    assert set(variables.split()) <= set(lines)
+    line = "sbatch --cpus-per-task=16 --nodes=2 --ntasks-per-node=4 slurm/40_horovod_pytorch.sbatch"
+    assert line in lines
+    assert (ROOT / "slurm/40_horovod_pytorch.sbatch").read_text() in text
+    assert not undocumented(text, pages_in(text)), "an option or a variable without its page"
+
+
+def test_the_page_that_says_most_of_a_variable_or_an_option_counts():
+    assert mpis.page("MV2_OTHER") == mpis.MVAPICH2_GUIDE != mpis.page("MV2_USE_CUDA")
+    assert launch.page("srun", "--ntasks") != launch.page("srun", "--mpi")
+
+
+@pytest.mark.parametrize(("typed", "ranks"), [([], 8), (["--ranks", "3"], 3)])
+def test_all_gpus_of_a_node_are_used_where_nobody_says_otherwise(typed, ranks, printed):
+    site = f"{SITE_FILE.replace('=4', '=8')}export LABKIT_MPI=mpich LABKIT_LAUNCHER=srun\n"
+    text = printed(site, *typed)
+    assert f"--ntasks-per-node={ranks} slurm/40" in text
+    assert f"srun --nodes 2 --ntasks {2 * ranks} " in text.splitlines()[-1]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["01", "--site", "tabletop"], "runs on one rank"),
+        (["40", "--nodes", "0", "--site", "tabletop"], "1 node or more"),
+        (["40", "--site", "mars"], "no site 'mars'"),
+    ],
+)
+def test_what_cannot_be(arguments, says, capsys):
+    assert dry.main(arguments) == 1
+    assert says in capsys.readouterr().err

@@ -8,7 +8,7 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
+from subprocess import CompletedProcess
 
 import labkit
 import pytest
@@ -17,6 +17,7 @@ from labkit.cluster import sites
 
 from slurm import new_site, tabletop
 from tests.authoring import tiny_lab
+from tests.helpers import awaited
 
 pytestmark = pytest.mark.slow
 TABLE = "sitedoctor"
@@ -47,11 +48,11 @@ class Site:
         text += "".join(f'export {key}="{value}"\n' for key, value in changes.items())
         (self.root / f"slurm/sites/{name}.sh").write_text(text, encoding="utf-8")
 
-    def make_site(self, name: str, **variables: str) -> subprocess.CompletedProcess:
+    def make_site(self, name: str, **variables: str) -> CompletedProcess:
         """`make site NAME=…`."""
         return self._python("-m", "slurm.new_site", name, env=self.env | variables)
 
-    def doctor(self, *arguments: str, **variables: str) -> subprocess.CompletedProcess:
+    def doctor(self, *arguments: str, **variables: str) -> CompletedProcess:
         """`make doctor SITE=…`."""
         return self._python("-m", "slurm.doctor", *arguments, env=self.env | variables)
 
@@ -106,10 +107,7 @@ def test_the_doctor_finds_nothing_wrong_on_the_tabletop(site, table):
         "ok         Slurm 2",
         "ok         sbatch would take `sbatch --time=2 --nodes=2 --ntasks-per-node=2 ",
         "ok         A job ran on node1, which sees this folder and its Python.",
-        (
-            "ok         srun --mpi=pmi2 started 4 ranks on 2 nodes (node1, node2); they exchanged"
-            " their first"
-        ),
+        "ok         srun --mpi=pmi2 started 4 ranks on 2 nodes (node1, node2); they exchanged the",
         "ok         MPI: MPICH ",
         "ok         MPI allows MPI_THREAD_MULTIPLE",
         "note       No InfiniBand",
@@ -127,15 +125,15 @@ def test_what_does_not_fit_the_site_file_is_named_with_a_cure(site, table):
     site.write("wrong", LABKIT_LAUNCHER="srun --mpi=none", LABKIT_MPI="openmpi", **more)
     ended = site.doctor("wrong", "--nodes", "1")
     assert ended.returncode == 1, ended
-    assert "each of which thinks it is alone" in ended.stdout
-    assert "Try another --mpi=" in ended.stdout
-    assert "The site file says 4 GPUs in a node, but PyTorch sees 0 in this job." in ended.stdout
-    assert "LABKIT_MPI says openmpi, but the ranks run on MPICH " in ended.stdout
-    assert (
-        "LABKIT_HOROVOD asks for Horovod's build 'nccl'; on the node there is: host."
-        in ended.stdout
-    )
-    assert "4 things to mend." in ended.stdout
+    for said in (
+        "each of which thinks it is alone",
+        "Try another --mpi=",
+        "The site file says 4 GPUs in a node, but PyTorch sees 0 in this job.",
+        "LABKIT_MPI says openmpi, but the ranks run on MPICH ",
+        "LABKIT_HOROVOD asks for Horovod's build 'nccl'; on the node there is: host.",
+        "4 things to mend.",
+    ):
+        assert said in ended.stdout, ended.stdout
     assert jobs(table) == []
 
 
@@ -187,16 +185,8 @@ def test_what_the_job_cannot_do_is_said_in_its_own_words(site, changes, says):
 
 
 def test_a_full_queue_leaves_the_rest_unchecked_and_no_job_behind(site, table):
-    table.run(
-        [
-            "sbatch",
-            "-N2",
-            "--exclusive",
-            "--job-name=sleeper",
-            "--output=/dev/null",
-            "--wrap=sleep 300",
-        ]
-    )
+    sleeper = ["sbatch", "-N2", "--exclusive", "--job-name=sleeper", "--output=/dev/null"]
+    table.run([*sleeper, "--wrap=sleep 300"])
     try:
         ended = site.doctor("tabletop", "--patience", "2")
         assert ended.returncode == 0, ended
@@ -207,9 +197,7 @@ def test_a_full_queue_leaves_the_rest_unchecked_and_no_job_behind(site, table):
         command = [sys.executable, "-m", "slurm.doctor", "tabletop"]
         env = {**os.environ, **site.env, "PYTHONPATH": str(site.root / "labs")}
         waiting = subprocess.Popen(command, cwd=site.root, env=env, stdout=subprocess.PIPE)
-        deadline = time.monotonic() + 60
-        while "labkit-doctor" not in jobs(table) and time.monotonic() < deadline:
-            time.sleep(0.2)
+        awaited(lambda: "labkit-doctor" in jobs(table), 60)
         waiting.send_signal(signal.SIGINT)
         waiting.communicate(timeout=60)
         assert waiting.returncode == 130
@@ -218,11 +206,11 @@ def test_a_full_queue_leaves_the_rest_unchecked_and_no_job_behind(site, table):
         table.run(["scancel", "--name=sleeper"])
 
 
-def test_nodes_that_do_not_see_the_folder(site, table, tmp_path):
+def test_nodes_that_do_not_see_the_folder(site, table):
     # Inside the cluster /dev/shm is another one than on this machine: a folder that is not shared.
     hidden = f"/dev/shm/labkit-{os.getpid()}"
     try:
-        ended = site.doctor("tabletop", LABKIT_HOME=hidden)
+        ended = site.doctor("tabletop", "--nodes", "1", LABKIT_HOME=hidden)
     finally:
         shutil.rmtree(hidden)
     assert ended.returncode == 1, ended

@@ -20,12 +20,12 @@ from labkit.errors import LabError
 from slurm import tabletop
 from slurm.tabletop import config, holder, needs
 from slurm.tabletop.settings import spell_rate
-from tests.helpers import awaited, command_of, lives
+from tests.helpers import awaited, command_of, lives, ran
 from tests.slurm import link
 from tests.slurm.own_machine import OwnMachine, command_line, needs_root, needs_slurm
 from tests.slurm.traces import Traces, machine, name
 
-pytestmark = pytest.mark.slow
+pytestmark = [needs_slurm, pytest.mark.slow]
 
 
 @pytest.fixture(scope="module")
@@ -44,7 +44,12 @@ def states(table, job: str) -> str:
     return table.run(["squeue", "-h", "-t", "all", "-j", job, "-o", "%T"]).stdout.strip()
 
 
-@needs_slurm
+def submit(table, work: str, *options: str) -> str:
+    """The number of a new job."""
+    command = ["sbatch", "--parsable", "-o", "/dev/null", *options, "--wrap", work]
+    return table.run(command).stdout.strip()
+
+
 def test_each_node_is_a_machine_of_its_own(table):
     script = (
         "hostname; cat /sys/class/net/eth0/address; stat -c %d /dev/shm; readlink /proc/self/ns/pid"
@@ -54,13 +59,11 @@ def test_each_node_is_a_machine_of_its_own(table):
     )
     assert (first[0], second[0]) == ("node1", "node2")
     assert all(here != there for here, there in zip(first, second, strict=True))
-    devices = table.run(
-        ["srun", "-N2", "--gpus-per-node=2", "bash", "-c", "echo $(hostname) $CUDA_VISIBLE_DEVICES"]
-    )
+    echo = ["bash", "-c", "echo $(hostname) $CUDA_VISIBLE_DEVICES"]
+    devices = table.run(["srun", "-N2", "--gpus-per-node=2", *echo])
     assert sorted(devices.stdout.splitlines()) == ["node1 0,1", "node2 0,1"]
-    names = table.run(
-        ["tabletop-node", "1", "getent", "hosts", "node2", "10.77.0.11"]
-    ).stdout.split()
+    hosts = ["getent", "hosts", "node2", "10.77.0.11"]
+    names = table.run(["tabletop-node", "1", *hosts]).stdout.split()
     assert names == ["10.77.0.12", "node2", "10.77.0.11", "node1"]
     assert "is not running" in table.run(["tabletop-node", "7", "true"]).stderr
 
@@ -69,7 +72,6 @@ def test_each_node_is_a_machine_of_its_own(table):
 LOOK = "setpriv --reuid=1234 --regid=1234 --clear-groups bash -c 'stat --format=%u /proc/[0-9]*'"
 
 
-@needs_slurm
 @pytest.mark.parametrize("place", ["tabletop-enter", "tabletop-node 1"])
 def test_a_user_sees_no_processes_of_others(table, place):
     """A command line may hold a secret."""
@@ -89,7 +91,6 @@ def sleeping(state: Path, seconds: int) -> int:
     return sum(command_of(process) == f"sleep {seconds}" for process in everyone)
 
 
-@needs_slurm
 @pytest.mark.parametrize("user", [os.geteuid(), 65534])
 def test_what_a_job_leaves_running_ends_with_it(table, user):
     """And nothing else: another job of the same user on that node goes on, with what it has
@@ -97,14 +98,8 @@ def test_what_a_job_leaves_running_ends_with_it(table, user):
     if user and os.geteuid():
         pytest.skip("only root runs jobs of several users")
     run = ["setpriv", f"--reuid={user}", f"--regid={user}", "--clear-groups"]
-    run += [
-        needs.program("sbatch"),
-        "--parsable",
-        "--chdir=/",
-        "--output=/dev/null",
-        "--nodelist=node1",
-        "--wrap",
-    ]
+    run += [needs.program("sbatch"), "--parsable", "--chdir=/", "--output=/dev/null"]
+    run += ["--nodelist=node1", "--wrap"]
     other = table.inside([*run, STAYS]).stdout.strip()
     awaited(lambda: sleeping(table.state, 3002) == 2)
     left = table.inside([*run, LEAVES]).stdout.strip()
@@ -116,7 +111,6 @@ def test_what_a_job_leaves_running_ends_with_it(table, user):
     assert sleeping(table.state, 3002) == 0
 
 
-@needs_slurm
 def test_commands_keep_folder_environment_stdin_and_status(table, tmp_path):
     place = tmp_path / "a folder with spaces"
     place.mkdir()
@@ -125,63 +119,37 @@ def test_commands_keep_folder_environment_stdin_and_status(table, tmp_path):
     done = table.run(["srun", "bash", "-c", script], cwd=place, env=env, input="typed\n")
     assert done.stdout.splitlines() == [str(place), "two words", "typed"]
     assert done.returncode == 7
-    assert table.inside(["bash", "-c", "kill -TERM $$"]).returncode in (
-        -signal.SIGTERM,
-        128 + signal.SIGTERM,
-    )
-    other = {
-        "SLURM_JOB_ID": "999",
-        "SLURM_CONF": "/none",
-        "SLURM_NODELIST": "elsewhere",
-    }  # a job of another Slurm
+    killed = table.inside(["bash", "-c", "kill -TERM $$"]).returncode
+    assert killed in (-signal.SIGTERM, 128 + signal.SIGTERM)
+    # A job of another Slurm.
+    other = {"SLURM_JOB_ID": "999", "SLURM_CONF": "/none", "SLURM_NODELIST": "elsewhere"}
     assert "node" in table.run(["srun", "hostname"], env=os.environ | other).stdout
-    sourced = subprocess.run(
-        [
-            "bash",
-            "-c",
-            f". {table.state}/env.sh; . {table.state}/env.sh; echo $SITE $PATH; sinfo -h -o %P",
-        ],
-        capture_output=True,
-        text=True,
-    )
+    source = f". {table.state}/env.sh; "
+    sourced = ran("bash", "-c", f"{source * 2}echo $SITE $PATH; sinfo -h -o %P")
     assert sourced.stdout.split()[0] == "tabletop"
     assert sourced.stdout.count(str(table.state / "bin")) == 1
     assert sourced.stdout.splitlines()[1] == "tabletop*"
 
 
-@needs_slurm
 def test_a_terminal_stays_a_terminal(table):
     script = "test -t 0 && test -t 1 && echo terminal $(hostname)"
     inner = ["salloc", "-N2", "srun", "-N1", "--pty", "bash", "-c", script]
     command = ["setsid", "--wait", "--ctty", *inner]  # as in a terminal window
     leader, follower = pty.openpty()
-    with subprocess.Popen(
-        command,
-        stdin=follower,
-        stdout=follower,
-        stderr=follower,
-        env=os.environ | table.env,
-        text=True,
-    ) as process:
+    streams = dict.fromkeys(("stdin", "stdout", "stderr"), follower)
+    with subprocess.Popen(command, env=os.environ | table.env, **streams) as process:
         os.close(follower)
         shown = b""
-        while True:
-            try:
-                piece = os.read(leader, 4096)
-            except OSError:  # the other end of a terminal was closed
-                break
-            if not piece:
-                break
-            shown += piece
+        with contextlib.suppress(OSError):  # the other end of a terminal was closed
+            while piece := os.read(leader, 4096):
+                shown += piece
     os.close(leader)
     assert b"terminal node1" in shown
     assert process.returncode == 0
 
 
-@needs_slurm
 def test_a_batch_job_with_mpi_and_what_sacct_says(table, tmp_path):
     script = tmp_path / "ranks.sbatch"
-    root, python = paths.root(), sys.executable
     program = (
         "from mpi4py import MPI; import socket; w = MPI.COMM_WORLD; "
         "hosts = sorted(set(w.allgather(socket.gethostname()))); total = w.allreduce(w.rank); "
@@ -189,20 +157,18 @@ def test_a_batch_job_with_mpi_and_what_sacct_says(table, tmp_path):
     )
     script.write_text(
         "#!/bin/bash\n#SBATCH --nodes=2 --ntasks-per-node=2\n#SBATCH --output=%x-%j.out\n"
-        f"source {root}/slurm/sites/tabletop.sh\nsrun --mpi=pmi2 {python} -c '{program}'\nexit 3\n",
+        f"source {paths.root()}/slurm/sites/tabletop.sh\n"
+        f"srun --mpi=pmi2 {sys.executable} -c '{program}'\nexit 3\n",
         encoding="utf-8",
     )
-    job = table.run(
-        ["sbatch", "--parsable", "--job-name=ranks", str(script)], cwd=tmp_path
-    ).stdout.strip()
+    command = ["sbatch", "--parsable", "--job-name=ranks", str(script)]
+    job = table.run(command, cwd=tmp_path).stdout.strip()
     awaited(lambda: states(table, job) == "FAILED")
     assert (tmp_path / f"ranks-{job}.out").read_text(encoding="utf-8") == "4 ['node1', 'node2'] 6\n"
     fields = "jobid,jobname,state,exitcode,nnodes,nodelist"
     line = awaited(lambda: table.run(["sacct", "-n", "-P", "-j", job, "-o", fields]).stdout)
     assert line == f"{job}|ranks|FAILED|3:0|2|node[1-2]\n"
-    sleeper = table.run(
-        ["sbatch", "--parsable", "-o", "/dev/null", "--wrap", "sleep 300"]
-    ).stdout.strip()
+    sleeper = submit(table, "sleep 300")
     awaited(lambda: states(table, sleeper) == "RUNNING")
     assert sleeper in command_line("status", "--name", "whole", env=os.environ | _at(table)).stdout
     table.run(["scancel", sleeper])
@@ -230,7 +196,6 @@ def fastest(table, asked: float, source: int, target: int) -> float:
     return best
 
 
-@needs_slurm
 def test_links_keep_what_was_asked(table):
     try:
         for asked in (50e6, 400e6):
@@ -243,14 +208,11 @@ def test_links_keep_what_was_asked(table):
             table.heal(node)
 
 
-@needs_slurm
 def test_a_node_fails_is_healed_and_slowed(home):
     with tabletop.up("frail", bandwidth="200mbit", home=home) as table:
         ends = table.state / "ends.txt"
         work = f"srun -N2 sleep 300; echo ended >{ends}"
-        job = table.run(
-            ["sbatch", "--parsable", "-N2", "-o", "/dev/null", "--wrap", work]
-        ).stdout.strip()
+        job = submit(table, work, "-N2")
         awaited(lambda: table.run(["tabletop-node", "2", "pgrep", "-x", "sleep"]).returncode == 0)
         table.fail(2)
         with pytest.raises(LabError, match="has failed already"):
@@ -274,9 +236,7 @@ def test_a_node_fails_is_healed_and_slowed(home):
 def _leaves_nothing(home: Path, name: str, end) -> None:
     before = machine()
     with tabletop.up(name, home=home) as table:
-        job = table.run(
-            ["sbatch", "--parsable", "-N2", "-o", "/dev/null", "--wrap", "srun sleep 300"]
-        ).stdout.strip()
+        job = submit(table, "srun sleep 300", "-N2")
         awaited(lambda: states(table, job) == "RUNNING")
         traces = Traces(holder.alive(table.state))
         assert {"munged", "slurmctld", "slurmd"} <= set(traces.names)
@@ -288,12 +248,10 @@ def _leaves_nothing(home: Path, name: str, end) -> None:
     assert tabletop.find(name, home) is None
 
 
-@needs_slurm
 def test_down_leaves_nothing(home):
     _leaves_nothing(home, "goes", lambda table: table.down())
 
 
-@needs_slurm
 def test_a_killed_holder_takes_everything_along_and_its_folder_is_used_again(home):
     def kill(table):
         os.kill(holder.alive(table.state), signal.SIGKILL)
@@ -301,36 +259,30 @@ def test_a_killed_holder_takes_everything_along_and_its_folder_is_used_again(hom
     _leaves_nothing(home, "dies", kill)
     state = home / "tabletop/dies"
     assert (state / "holder").exists()  # nobody was left to remove it
-    silent = subprocess.run([state / "bin/sinfo"], capture_output=True, text=True)
+    silent = ran(state / "bin/sinfo")
     assert silent.returncode == 1
     assert "'dies' is not running" in silent.stderr
     with tabletop.up("dies", home=home) as again:
-        job = again.run(
-            ["sbatch", "--parsable", "-o", "/dev/null", "--wrap", "true"]
-        ).stdout.strip()
-        assert int(job) > 1  # no job number is given twice
+        assert int(submit(again, "true")) > 1  # no job number is given twice
 
 
-@needs_slurm
 def test_no_job_number_comes_twice_where_a_job_was_cut_and_a_life_had_none(home):
     numbers = []
     for life in ("a job that is cut", "no job", "another job"):
         with tabletop.up("numbers", nodes=1, home=home) as table:
             if life != "no job":
-                job = table.run(["sbatch", "--parsable", "-o", "/dev/null", "--wrap", "sleep 300"])
-                numbers.append(int(job.stdout))
+                numbers.append(int(submit(table, "sleep 300")))
         with (table.state / "jobs.txt").open("a", encoding="utf-8") as file:
             file.write("JobId=1 Name=x\nJobId=99999999 \n")  # as a job's name of two lines makes it
     assert numbers[1] > numbers[0]
 
 
-@needs_slurm
 def test_a_daemon_that_is_killed_starts_again_and_jobs_go_on(home):
     with tabletop.up("again", nodes=1, home=home) as table:
         word, out = table.state / "word", table.state / "out"
         os.mkfifo(word)
-        submit = ["sbatch", "--parsable", f"--output={out}", "--wrap", f"srun cat {word}"]
-        job = table.run(submit).stdout.strip()
+        reads = [f"srun cat {word}", f"--output={out}"]
+        job = submit(table, *reads)
         awaited(lambda: states(table, job) == "RUNNING")
         # slurmctld writes what has changed every five seconds: what is younger is lost with it.
         table.run(["scontrol", "update", f"JobId={job}", "Comment=this is on file"])
@@ -344,7 +296,7 @@ def test_a_daemon_that_is_killed_starts_again_and_jobs_go_on(home):
         word.write_text("ended well\n", encoding="utf-8")
         awaited(lambda: states(table, job) == "COMPLETED")
         assert out.read_text(encoding="utf-8") == "ended well\n"
-        assert int(table.run(submit).stdout) == int(job) + 1
+        assert int(submit(table, *reads)) == int(job) + 1
 
         def has_ended():  # one that ends again and again is not started for ever
             kill(table, "munged")
@@ -390,40 +342,29 @@ tabletop.up("cut", nodes=1, home=Path(sys.argv[1]))
 """
 
 
-@needs_slurm
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM])
 def test_a_start_that_is_killed_before_the_cluster_is_noted_leaves_none(home, how):
     """Nobody could find it, and so nobody could take it down."""
-    command = [sys.executable, "-c", CUT, str(home), str(int(how))]
-    ended = subprocess.run(command, cwd=paths.root(), capture_output=True, text=True, timeout=90)
+    ended = ran(sys.executable, "-c", CUT, home, int(how), cwd=paths.root())
     assert ended.returncode in (-how, 143), ended.stderr
     assert tabletop.find("cut", home) is None
-    awaited(
-        lambda: (
-            not [
-                each for each in psutil.process_iter() if f"{home}/tabletop/cut" in command_of(each)
-            ]
-        )
-    )
+    folder = f"{home}/tabletop/cut"
+    awaited(lambda: not [one for one in psutil.process_iter() if folder in command_of(one)])
 
 
-@needs_slurm
 def test_two_clusters_side_by_side(table, home, monkeypatch):
     # A shell that uses the first one starts the other.
     monkeypatch.setenv("PATH", table.env["PATH"])
     with tabletop.up("beside", nodes=1, gpus=0, home=home) as other:
         assert {"whole", "beside"} <= set(tabletop.running(home))
         configs = [cluster.run(["scontrol", "show", "config"]).stdout for cluster in (table, other)]
-        assert ["= whole" in configs[0], "= beside" in configs[1], "= beside" in configs[0]] == [
-            True,
-            True,
-            False,
-        ]
+        assert "= whole" in configs[0]
+        assert "= beside" in configs[1]
+        assert "= beside" not in configs[0]
         assert "node2" not in other.run(["sinfo", "-h", "-N"]).stdout
     assert table.run(["srun", "-N2", "true"]).returncode == 0
 
 
-@needs_slurm
 @needs_root
 def test_as_a_normal_user():
     with OwnMachine() as own:
@@ -448,9 +389,8 @@ def test_as_a_normal_user():
             traces = Traces(holder.alive(state))
             assert machine() == before
             assert (state / "log").stat().st_mode & 0o777 == 0o700
-            hosts = shell(
-                "srun -N2 --gpus-per-node=1 bash -c 'echo $(hostname) $CUDA_VISIBLE_DEVICES'"
-            )
+            echo = "echo $(hostname) $CUDA_VISIBLE_DEVICES"
+            hosts = shell(f"srun -N2 --gpus-per-node=1 bash -c '{echo}'")
             assert hosts == ["node1 0", "node2 0"]
             batch = "sbatch -W -N2 -o out.txt --wrap 'srun hostname; touch mine' >&2; cat out.txt"
             assert shell(f"cd; {batch}") == ["node1", "node2"]
@@ -473,14 +413,11 @@ def test_as_a_normal_user():
             tabletop_as_person("down")
 
 
-@needs_slurm
-def test_up_twice_down_twice(home, monkeypatch):
-    monkeypatch.setenv("LABKIT_HOME", str(home))
-    assert "is up after" in command_line("up", "--name", "twice", "--nodes", "1").stdout
-    again = command_line("up", "--name", "twice", "--nodes", "1")
-    assert (again.returncode, "is running already" in again.stdout) == (0, True)
-    other = command_line("up", "--name", "twice", "--nodes", "2")
-    assert (other.returncode, "make tabletop-down NAME=twice" in other.stderr) == (1, True)
-    assert "is gone" in command_line("down", "--name", "twice").stdout
-    last = command_line("down", "--name", "twice")
-    assert (last.returncode, "No tabletop cluster" in last.stdout) == (0, True)
+def test_up_where_one_runs_and_down_where_none_does(table):
+    for words, status, says in (
+        ("up --name whole", 0, "is running already"),
+        ("up --name whole --nodes 1", 1, "make tabletop-down NAME=whole"),
+        ("down --name none", 0, "No tabletop cluster"),
+    ):
+        done = command_line(*words.split(), env=os.environ | _at(table))
+        assert (done.returncode, says in done.stdout + done.stderr) == (status, True), words

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 
 import pytest
@@ -13,6 +12,7 @@ from labkit.errors import LabError
 from env.install import debian
 from slurm.tabletop import config, needs
 from slurm.tabletop.settings import Settings, read_latency, read_node, read_rate
+from tests.helpers import ran
 from tests.slurm.own_machine import needs_root, needs_slurm
 
 
@@ -27,13 +27,8 @@ def test_a_node_that_is_none_is_told_which_there_are(node):
 @needs_root
 def test_a_machine_that_forbids_namespaces_is_told(tmp_path):
     without = ["setpriv", "--bounding-set=-sys_admin", "--inh-caps=-sys_admin"]
-    done = subprocess.run(
-        [*without, sys.executable, "-m", "slurm.tabletop", "up", "--name", "never"],
-        cwd=paths.root(),
-        env=os.environ | {"LABKIT_HOME": str(tmp_path)},
-        capture_output=True,
-        text=True,
-    )
+    up = [*without, sys.executable, "-m", "slurm.tabletop", "up", "--name", "never"]
+    done = ran(*up, cwd=paths.root(), env=os.environ | {"LABKIT_HOME": str(tmp_path)})
     assert done.returncode == 1
     assert "Root may make no namespaces here" in done.stderr
     assert not (tmp_path / "tabletop/never").exists()
@@ -50,9 +45,8 @@ def test_a_kernel_without_netem_is_told(monkeypatch, tmp_path):
 
 def test_missing_programs_are_told_with_their_packages(monkeypatch, tmp_path):
     monkeypatch.setattr(needs, "path", lambda: str(tmp_path))
-    with pytest.raises(
-        LabError, match=r"(?s)slurmctld.*apt-get install .*munge.*dnf install .*slurm-slurmd"
-    ):
+    packages = r"(?s)slurmctld.*apt-get install .*munge.*dnf install .*slurm-slurmd"
+    with pytest.raises(LabError, match=packages):
         needs.check_programs()
 
 
@@ -93,12 +87,8 @@ def test_root_alone_makes_the_files_by_which_one_knows_to_be_inside(tmp_path, ma
     config.write(state, "table", Settings(1, 10**6, 0, 0), 1, (22, 5))
     (state / "holder").write_text("1 net:[1]\n", encoding="utf-8")  # of a cluster that has ended
     command = ["unshare", "--mount", "bash", "-ec", SHARED_MEMORY, "bash"]
-    done = subprocess.run(
-        [*command, make, str(state), str(paths.root()), sys.executable],
-        env=os.environ | {"LABKIT_HOME": str(tmp_path)},
-        capture_output=True,
-        text=True,
-    )
+    words = [*command, make, state, paths.root(), sys.executable]
+    done = ran(*words, env=os.environ | {"LABKIT_HOME": str(tmp_path)})
     if believed:
         host = "on the host, with /dev/shm/.tabletop/conf/slurm.conf"
         assert done.stdout.splitlines() == [host, str(state / "bin")], done.stderr

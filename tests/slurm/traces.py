@@ -9,17 +9,17 @@ from pathlib import Path
 
 import psutil
 
-from tests.helpers import lives
+from tests.helpers import lives, until
 
 KINDS = ("mnt", "net", "uts", "ipc", "pid", "user")
-PLACES = (
+PLACES = [
     "/etc/slurm",
     "/etc/munge",
     "/run/munge",
     "/var/log/munge",
     "/var/lib/munge",
     "/etc/hosts",
-)
+]
 
 
 def older(moment: float) -> list[int]:
@@ -52,11 +52,8 @@ def machine() -> dict[str, object]:
             content = sorted(os.listdir(path)) if path.is_dir() else path.read_bytes()
             files[place] = path.stat().st_ino, content
     mounts = Path("/proc/self/mountinfo").read_text(encoding="utf-8").splitlines()
-    return {
-        "mounts": sorted(mounts),
-        "interfaces": sorted(os.listdir("/sys/class/net")),
-        "files": files,
-    }
+    interfaces = sorted(os.listdir("/sys/class/net"))
+    return {"mounts": sorted(mounts), "interfaces": interfaces, "files": files}
 
 
 def name(process: psutil.Process) -> str:
@@ -76,13 +73,13 @@ class Traces:
         self.namespaces = below - namespaces(os.getpid())
         self.names = sorted(map(name, self.processes))
 
-    def left(self, seconds: float = 5) -> tuple[list[psutil.Process], set[str]]:
-        """What of it is there after at most `seconds`: (processes, namespaces)."""
+    def left(self) -> tuple[list[psutil.Process], set[str]]:
+        """What of it is there after a moment: (processes, namespaces)."""
         called = time.time()
-        deadline = time.monotonic() + seconds
-        while True:
-            alive = [process for process in self.processes if lives(process)]
+
+        def there():
             everyone = set().union(*(namespaces(pid) for pid in older(called)))
-            if not (alive or self.namespaces & everyone) or time.monotonic() > deadline:
-                return alive, self.namespaces & everyone
-            time.sleep(0.05)
+            return [*filter(lives, self.processes)], self.namespaces & everyone
+
+        until(lambda: there() == ([], set()), 5)
+        return there()

@@ -1,6 +1,8 @@
-"""The tests of launch.run start their ranks cold, but for those of forks."""
+"""The tests of launch.run start their ranks cold, but for those of forks; some look what is left."""
 
 import pytest
+
+from tests.labkit.launch.leftovers import nothing_left  # noqa: F401 - a fixture
 
 
 @pytest.fixture(autouse=True)

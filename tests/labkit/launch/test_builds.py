@@ -16,12 +16,39 @@ from labkit import builds, launch, paths, record, world
 
 from tests import environments
 from tests.labkit.cluster import job_lab
-from tests.labkit.launch.builds_job import of_this_rank
 from tests.labkit.launch.leftovers import failed
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("nothing_left")]
-JOB = str(Path(__file__).with_name("builds_job.py"))
 PATIENCE = 400  # seconds, where other tests keep the cores busy
+# A script, [horovod=NAME] [mpi=NAME]: `launch.run` with a wish.
+JOB = """
+import json, sys
+from labkit import lab, launch, world
+from tests.labkit.launch.test_builds import of_this_rank
+
+lab.start("00_check_environment")
+results = launch.run(of_this_rank, ranks=2, **dict(word.split("=") for word in sys.argv[1:]))
+if world.is_root():
+    print("RESULT", json.dumps(results))
+"""
+
+
+def of_this_rank() -> dict:
+    """Horovod's file and sum, the MPI libraries that are loaded, and what a record says."""
+    import horovod
+    import horovod.torch as hvd
+    import torch
+    from labkit import mpis
+    from mpi4py import MPI
+
+    hvd.init()
+    return {
+        "sum": hvd.allreduce(torch.ones(2), op=hvd.Sum).tolist(),
+        "size": MPI.COMM_WORLD.size,
+        "horovod": horovod.__file__,
+        "libraries": mpis.loaded(),
+        **builds.in_use(),
+    }
 
 
 @pytest.fixture(scope="module")
@@ -56,7 +83,6 @@ VARIABLES = {"LABKIT_HOROVOD": "nccl", "LABKIT_MPI_BUILD": "mvapich2"}
     ("variables", "wishes", "horovod", "mpi"),
     [
         ({}, {}, "host", ""),
-        ({}, {"horovod": "nccl"}, "nccl", ""),
         ({}, {"mpi": "mvapich2", "horovod": "nccl"}, "nccl", "mvapich2"),
         (VARIABLES, {}, "nccl", "mvapich2"),
         (VARIABLES, {"horovod": "host", "mpi": "mpich"}, "host", ""),
@@ -138,7 +164,7 @@ def under_mpiexec(*words: str, **variables: str) -> subprocess.CompletedProcess:
     """Two ranks of the script, which mpiexec starts with these variables."""
     env = world.clean_env() | {"OMP_NUM_THREADS": "1"} | variables
     mpiexec = launch.mpiexec(env.get("LABKIT_MPI_BUILD"))
-    command = [mpiexec, "-n", "2", sys.executable, JOB, *words]
+    command = [mpiexec, "-n", "2", sys.executable, "-c", JOB, *words]
     return subprocess.run(
         command, env=env, capture_output=True, text=True, timeout=PATIENCE, check=False
     )

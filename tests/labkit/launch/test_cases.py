@@ -8,8 +8,7 @@ import time
 from functools import partial
 
 import pytest
-from labkit import check, launch, paths
-from labkit.checks import exercise
+from labkit import launch, paths
 from labkit.counting import on_every_size
 from labkit.launch import cases
 
@@ -19,29 +18,16 @@ pytestmark = pytest.mark.usefixtures("nothing_left")
 
 
 def test_an_error_takes_the_words_of_its_blocks_along():
-    with (
-        pytest.raises(ZeroDivisionError) as caught,
-        cases.case("with 3 ranks"),
-        cases.case("root 1"),
-    ):
-        _share(0)
-    assert cases.case_of(caught.value) == "with 3 ranks, root 1"
-    with cases.case("with 3 ranks"), cases.case("root 1"):
+    def fail():
         assert cases.now() == "with 3 ranks, root 1"
+        raise ZeroDivisionError
+
+    outer, inner = cases.case("with 3 ranks"), cases.case("root 1")
+    with pytest.raises(ZeroDivisionError) as caught, outer, inner:
+        fail()
+    assert cases.case_of(caught.value) == "with 3 ranks, root 1"
     assert cases.now() == ""
     assert cases.case_of(ValueError()) == ""
-
-
-def test_a_check_says_in_which_case():
-    with pytest.raises(ZeroDivisionError) as caught, check.case("for 0 bytes"):
-        _share(0)
-    text = exercise.sentence("90.1", caught.value)
-    assert text.startswith("For 0 bytes: ZeroDivisionError: division by zero  (line ")
-    assert "in _share: return 1 / parts" in text
-
-
-def _share(parts):
-    return 1 / parts
 
 
 CHECKS = """

@@ -1,6 +1,9 @@
-"""A communicator that takes tensors of GPUs: the calls of MPI's, by NCCL where GPUs are."""
+"""A communicator that takes tensors of GPUs: the calls of MPI's, by NCCL where GPUs are; and groups
+of torch.distributed."""
 
 from __future__ import annotations
+
+import weakref
 
 import numpy as np
 import pytest
@@ -8,6 +11,7 @@ import torch
 from labkit import launch, world
 from labkit.errors import LabError
 from torch import distributed
+from torch.nn.parallel import DistributedDataParallel
 
 from tests import emulated_gpu
 
@@ -145,3 +149,50 @@ def test_what_a_gpu_refuses_gets_a_sentence(monkeypatch):
     for said in launch.run(what_is_refused, ranks=2, timeout=60):
         for text, says in zip(said, REFUSED.values(), strict=True):
             assert says in text
+
+
+# --- a group of torch.distributed is left after all that was made inside is gone
+
+models: list[weakref.ref] = []  # of this rank
+
+
+@launch.in_group()
+def one_way_back() -> float:
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    model, other = (DistributedDataParallel(torch.nn.Linear(4, 1, device=device)) for _ in range(2))
+    other.itself = [other]  # a circle, which only the garbage collector takes away
+    models.extend(map(weakref.ref, (model, other)))
+    model(torch.full((2, 4), distributed.get_rank() + 1.0, device=device)).sum().backward()
+    return model.module.weight.grad.mean().item()
+
+
+def models_left() -> tuple[float, list[bool]]:
+    """The gradient, and which models are still there when the group is left.
+
+    A model that is would take the group's threads along as it goes, holding Python's lock. One of
+    those that still has to let go of a tensor waits for that lock, and the rank never ends.
+    """
+    left = []
+    destroy = distributed.destroy_process_group
+
+    def look_and_destroy() -> None:
+        left.extend(model() is not None for model in models)
+        destroy()
+
+    distributed.destroy_process_group = look_and_destroy
+    return one_way_back(), left
+
+
+@launch.in_group()
+def sizes() -> tuple[int, int, str]:
+    return distributed.get_rank(), distributed.get_world_size(), distributed.get_backend()
+
+
+def in_two_groups() -> tuple:
+    return sizes(), models_left(), distributed.is_initialized()
+
+
+def test_models_are_gone_before_the_group_which_is_gone_afterwards():
+    backend = "nccl" if torch.cuda.is_available() else "gloo"
+    for rank, told in enumerate(launch.run(in_two_groups, ranks=2, controller="torch")):
+        assert told == ((rank, 2, backend), (3.0, [False, False]), False)

@@ -170,14 +170,10 @@ def test_without_slurm_one_sentence_says_how_to_come_by_one(built, monkeypatch, 
     assert sites.names() == ["perlmutter", "tabletop"]
 
 
-def chosen(**choices) -> dict:
-    return {"settings": {}, "solved": False, "env": {}, "horovod": None, "mpi": None} | choices
-
-
 @pytest.fixture
 def environment(checkout):
     """The environment of a job at a site, whose file sets these variables."""
-    job_lab.build_in(checkout)
+    (checkout.root / "slurm" / "sites").mkdir(parents=True)
 
     def made(own: dict, site: str, file: str, **choices) -> dict[str, str]:
         (checkout.root / "slurm" / "sites" / f"{site}.sh").write_text(f"export {file}\n")
@@ -201,8 +197,8 @@ def test_a_jobs_environment(environment):
     choices = {"settings": {"pause": 1}, "solved": True, "horovod": "nccl"}
     env = {"A": "two words", "B": "2"}
     assert environment(OWN, "beta", f"SITE=beta {ACCOUNT}", env=env, **choices) == {
-        "PATH": OWN["PATH"], "SBATCH_QOS": "mine", "SLURM_CONF": "/etc/x", "KEEP": "this", "SITE": "beta",
-        "LABKIT_HOME": str(paths.home()), "SET": "pause=1", "SOLVED": "1",
+        "PATH": OWN["PATH"], "SBATCH_QOS": "mine", "SLURM_CONF": "/etc/x", "KEEP": "this",
+        "SITE": "beta", "LABKIT_HOME": str(paths.home()), "SET": "pause=1", "SOLVED": "1",
         "LABKIT_ENV": "'A=two words' B=2", "LABKIT_HOROVOD": "nccl",
     }  # fmt: skip
     with_account = {**OWN, "SITE": "beta", "SBATCH_ACCOUNT": "me"}
@@ -220,17 +216,14 @@ def test_whose_build_wins(environment, file):
         assert made["LABKIT_HOROVOD"] == build
 
 
-@pytest.mark.parametrize(
-    ("env", "says"),
-    [  # bad_inputs has the rest
+def test_variables_that_cannot_be(built):
+    for env, says in (  # bad_inputs has the rest
         ({"A": 1}, "text in one line, which A=1 is not"),
         ({"LABKIT_MPI_BUILD": "x"}, "MPI=… chooses the build of MPI"),
         ({"HF_TOKEN": "x"}, "HF_TOKEN looks like a secret"),
-    ],
-)
-def test_variables_that_cannot_be(built, env, says):
-    with pytest.raises(LabError, match=says):
-        cluster.submit("91", solved=True, env=env)
+    ):
+        with pytest.raises(LabError, match=says):
+            cluster.submit("91", solved=True, env=env)
 
 
 def test_a_solved_run_submits_the_solved_lab_to_the_learners_cluster(checkout, monkeypatch):

@@ -1,4 +1,4 @@
-"""The tests of launch.run start their ranks cold, but for those of forks; some look what is left."""
+"""The tests of launch.run start their ranks cold, but for those of forks."""
 
 import pytest
 

@@ -1,5 +1,5 @@
-"""launch.run when something goes wrong on local ranks: exceptions, deaths, hangs, wrong calls of MPI
-and misuse, each in words; and the case of a check to which it belongs."""
+"""launch.run when something goes wrong on local ranks: exceptions, deaths, hangs, wrong calls of
+MPI and misuse, each in words; and the case of a check to which it belongs."""
 
 from __future__ import annotations
 

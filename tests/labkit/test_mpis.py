@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from labkit import launch, mpis
@@ -118,39 +119,22 @@ def test_two_mpi_libraries_in_one_process_are_seen(tmp_path):
     assert mpis.loaded(tmp_path / "none") == []
 
 
-class Library:
-    """Stands for a loaded MPI with these functions, and notes which of them are called."""
-
-    def __init__(self, **answers: bool):
-        self.called: list[str] = []
-        for name, answer in answers.items():
-            setattr(self, name, getattr(self, f"_{name}")(answer))
-
-    def _MPIX_GPU_query_support(self, answer: bool):
-        def query(kind, supported):
-            assert kind == 0, "CUDA"
-            self.called.append("MPIX_GPU_query_support")
-            supported._obj.value = answer
-            return 0
-
-        return query
-
-    def _MPIX_Query_cuda_support(self, answer: bool):
-        def query():
-            self.called.append("MPIX_Query_cuda_support")
-            return int(answer)
-
-        return query
-
-
 @pytest.mark.parametrize("answer", [True, False])
 def test_the_query_that_never_ends_a_program_is_asked_alone(answer, monkeypatch):
-    library = Library(MPIX_GPU_query_support=answer, MPIX_Query_cuda_support=not answer)
-    assert mpis.takes_gpu_memory(library) is answer
-    assert library.called == ["MPIX_GPU_query_support"]
-    library = Library(MPIX_Query_cuda_support=answer)
-    assert mpis.takes_gpu_memory(library) is answer
-    assert mpis.takes_gpu_memory(Library()) is None
+    """Of a library, here by two of its functions."""
+    asked = []
+
+    def of_any_gpu(kind, supported) -> int:
+        asked.append(kind)
+        supported._obj.value = answer
+        return 0
+
+    one = SimpleNamespace(MPIX_Query_cuda_support=lambda: asked.append("CUDA alone") or int(answer))
+    both = SimpleNamespace(MPIX_GPU_query_support=of_any_gpu, **vars(one))
+    assert mpis.takes_gpu_memory(both) is answer
+    assert asked == [0], "of CUDA, and the other was not called"
+    assert mpis.takes_gpu_memory(one) is answer
+    assert mpis.takes_gpu_memory(SimpleNamespace()) is None
     monkeypatch.setattr(mpis, "loaded", list)
     assert mpis.takes_gpu_memory() is None, "no MPI is loaded"
 

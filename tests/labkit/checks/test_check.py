@@ -9,7 +9,7 @@ import types
 
 import numpy as np
 import pytest
-from labkit import check, expect, hint, journal, lab, predict
+from labkit import check, expect, hint, journal, lab, paths, predict
 from labkit.errors import CheckFailed, LabError, RankFailed
 
 from tests.authoring import tiny_lab
@@ -17,11 +17,13 @@ from tests.labkit.checks.tried import tried
 
 
 @pytest.fixture
-def tiny(checkout, monkeypatch):
-    """A checkout with the tiny lab, and that lab is the current one."""
-    tiny_lab.put(checkout)
+def tiny(tmp_path, monkeypatch):
+    """A folder with the tiny lab in the place of the checkout; that lab is the current one."""
+    for folder in ("solutions", "labs/support", "tests/labs/wrong_answers"):
+        (tmp_path / folder).mkdir(parents=True)
+    monkeypatch.setattr(paths, "root", lambda: tmp_path)
     monkeypatch.setenv("LABKIT_LAB", tiny_lab.STEM)
-    return checkout
+    tiny_lab.put(types.SimpleNamespace(root=tmp_path))
 
 
 def failure(body, number: str = "90.1") -> str:
@@ -193,10 +195,10 @@ def test_ranks_above_0_say_and_store_nothing(tiny, capsys, monkeypatch):
 
 
 @pytest.fixture
-def module(tiny, monkeypatch):
+def module(tiny, tmp_path, monkeypatch):
     """The module of lab 90, with the check of 90.1."""
     module = types.ModuleType("support.lab90")
-    module.__file__ = str(tiny.root / "labs" / "support" / "lab90.py")
+    module.__file__ = str(tmp_path / "labs" / "support" / "lab90.py")
 
     @check.exercise("90.1")
     def adds_up(total, scale):
@@ -244,14 +246,15 @@ def test_a_check_shows_what_it_tries(module, capsys):
         ("print(total)\n", "NameError: name 'total' is not defined"),
     ],
 )
-def test_a_cell_that_was_not_run_is_a_sentence(tiny, text, says):
+def test_a_cell_that_was_not_run_is_a_sentence(checkout, text, says):
     """In a notebook; and in a script, where nothing else is printed."""
-    script = tiny.root / "script.py"
+    tiny_lab.put(checkout)
+    script = checkout.root / "script.py"
     script.write_text(f'from labkit import check, lab\nlab.start("{tiny_lab.STEM}")\n{text}')
-    ended = tiny.python(str(script))
+    ended = checkout.python(str(script))
     assert ended.returncode == 1
     assert ended.stderr.splitlines()[-1].startswith(says)
-    shell = tiny.python("-m", "IPython", "--colors=NoColor", "-c", script.read_text())
+    shell = checkout.python("-m", "IPython", "--colors=NoColor", "-c", script.read_text())
     assert says in shell.stdout
     assert ("Traceback" in shell.stdout) == ("NameError" in says)
 

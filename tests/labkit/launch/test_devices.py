@@ -183,16 +183,20 @@ def models_left() -> tuple[float, list[bool]]:
     return one_way_back(), left
 
 
+def test_models_are_gone_before_the_group():
+    assert launch.run(models_left, ranks=2, controller="torch") == [(3.0, [False, False])] * 2
+
+
 @launch.in_group()
 def sizes() -> tuple[int, int, str]:
     return distributed.get_rank(), distributed.get_world_size(), distributed.get_backend()
 
 
-def in_two_groups() -> tuple:
-    return sizes(), models_left(), distributed.is_initialized()
+def sizes_and_afterwards() -> tuple:
+    return *sizes(), distributed.is_initialized()
 
 
-def test_models_are_gone_before_the_group_which_is_gone_afterwards():
+def test_the_function_knows_its_rank_and_the_group_is_gone_afterwards():
     backend = "nccl" if torch.cuda.is_available() else "gloo"
-    for rank, told in enumerate(launch.run(in_two_groups, ranks=2, controller="torch")):
-        assert told == ((rank, 2, backend), (3.0, [False, False]), False)
+    told = launch.run(sizes_and_afterwards, ranks=3, controller="torch")
+    assert told == [(rank, 3, backend, False) for rank in range(3)]

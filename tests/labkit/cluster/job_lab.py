@@ -12,17 +12,19 @@ from authoring import generate
 
 STEM = "91_job"
 
-LAB = """\
+HEADER = """\
 # %% [markdown]
-# # 91 Job lab
+# # {title}
 #
-# A small job, to see how it goes through the queue.
+# A small job.
 #
 # **You will be able to** (1) wait, (2) read.
 #
-# Needs: cpu · Ranks: 2 · Minutes: 5 · Level: beginner · Before: -
+# Needs: {needs} · Ranks: 2 · Minutes: 5 · Level: beginner · Before: -
 
 # %%
+"""
+LAB = """\
 import time
 
 from labkit import lab, record, world
@@ -45,18 +47,7 @@ for ranks in range(1, world.size() + 1):
     record.add("strong", seconds=8.0 / ranks, ranks=ranks, note=note)
 """
 # What its ranks have of Horovod and MPI, and of their variables.
-BUILDS_STEM = "93_builds"
 BUILDS = """\
-# %% [markdown]
-# # 93 Builds
-#
-# Which Horovod, which MPI?
-#
-# **You will be able to** (1) see, (2) say.
-#
-# Needs: horovod, torch · Ranks: 2 · Minutes: 5 · Level: beginner · Before: -
-
-# %%
 import os
 
 import horovod
@@ -86,8 +77,12 @@ record.add("builds", by_rank=[list(result) for result in results], variable=os.e
 def build_in(checkout) -> None:
     """Generate the labs in the checkout, with all that a batch job needs there."""
     root: Path = checkout.root
-    (root / "solutions" / f"{STEM}.py").write_text(LAB, encoding="utf-8")
-    (root / "solutions" / f"{BUILDS_STEM}.py").write_text(BUILDS, encoding="utf-8")
+    for stem, title, needs, cells in (
+        (STEM, "91 Job lab", "cpu", LAB),
+        ("93_builds", "93 Which Horovod, which MPI?", "horovod, torch", BUILDS),
+    ):
+        text = HEADER.format(title=title, needs=needs) + cells
+        (root / "solutions" / f"{stem}.py").write_text(text, encoding="utf-8")
     (root / "slurm" / "sites").mkdir(parents=True)
     real = labkit_root()
     for name in ("__init__.py", "launch.sh"):

@@ -20,6 +20,7 @@ from labkit.errors import LabError, NotHere
 
 from tests.labkit.cluster import job_lab
 
+SOON = "2026-11-21T18:18:26"
 RUNNING = (
     "JobId=1 JobName=ab UserId=root(0) GroupId=root(0) MCS_label=N/A Priority=4294901759 Nice=0"
     " Account=(null) QOS=(null) JobState=RUNNING Reason=None Dependency=(null) Requeue=1 Restarts=0"
@@ -42,90 +43,95 @@ def status(text):
     return cluster_status.from_scontrol(slurm.parse_job(text))
 
 
+KILLED = FAILED.replace("=3:0", "=0:9")
+
+
 @pytest.mark.parametrize(
     ("text", "known"),
     [  # state, ended, waits, seconds, hosts, nodes, ranks, partition, exit
         (RUNNING, ("running", False, False, 2, "node[1-2]", 2, 4, "tabletop", 0)),
         (WAITING, ("pending", False, True, 2, "", 2, 4, "tabletop", 0)),
         (FAILED, ("failed", True, False, 2, "node[1-2]", 2, 4, "tabletop", 3)),
-        (
-            FAILED.replace("=3:0", "=0:9"),
-            ("failed", True, False, 2, "node[1-2]", 2, 4, "tabletop", 137),
-        ),
+        (KILLED, ("failed", True, False, 2, "node[1-2]", 2, 4, "tabletop", 137)),
     ],
 )
 def test_what_scontrol_says_of_a_job(text, known):
     assert slurm.parse_job(text)["StdOut"] == "/tmp/o b/ab-1-tok.out"
     assert slurm.parse_job(text)["TRES"] == "cpu=4,node=2,billing=4"
     said = status(text)
-    names = ("state", "ended", "waits", "seconds", "hosts", "nodes", "ranks", "partition", "exit")
+    names = ["state", "ended", "waits", "seconds", "hosts", "nodes", "ranks", "partition", "exit"]
     assert tuple(getattr(said, name) for name in names) == known
 
 
-SOON = "2026-11-21T18:18:26"
+def why(text: str) -> str:
+    return cluster_status.why(status(text), datetime.fromisoformat("2026-11-21T18:16:26"))
 
 
 @pytest.mark.parametrize(
-    ("reason", "start", "sentence"),
+    ("reason", "sentence"),
     [
-        ("Resources", SOON, "waits for free nodes, expected to start in about 2 minutes"),
-        (
-            "Resources",
-            "2026-11-21T18:16:40",
-            "waits for free nodes, expected to start within a minute",
-        ),
-        ("Priority", "2026-11-21T17:00:00", "waits behind jobs of higher priority"),
-        ("None", "Unknown", "waits its turn"),
-        ("None", "2026-11-21T23:30:00", "waits its turn, expected to start at 23:30"),
-        ("None", "2026-11-23T07:05:00", "waits its turn, expected to start on 2026-11-23 at 07:05"),
-        (
-            "QOSMaxJobsPerUserLimit",
-            "",
-            "waits: a limit of its QOS is reached (QOSMaxJobsPerUserLimit)",
-        ),
-        ("AssocGrpCpuLimit", "", "waits: a limit of your account is reached (AssocGrpCpuLimit)"),
-        (
-            "ReqNodeNotAvail,_UnavailableNodes:node2",
-            "",
-            "waits: nodes that it needs are down or reserved",
-        ),
-        ("SomethingNew", "", "waits; Slurm's reason: SomethingNew"),
+        ("Resources", "waits for free nodes"),
+        ("Priority", "waits behind jobs of higher priority"),
+        ("None", "waits its turn"),
+        ("QOSMaxWallLimit", "waits: a limit of its QOS is reached (QOSMaxWallLimit)"),
+        ("AssocGrpCpuLimit", "waits: a limit of your account is reached (AssocGrpCpuLimit)"),
+        ("ReqNodeNotAvail,_Unavailable:n2", "waits: nodes that it needs are down or reserved"),
+        ("SomethingNew", "waits; Slurm's reason: SomethingNew"),
     ],
 )
-def test_why_a_job_waits_in_plain_words(reason, start, sentence):
-    text = WAITING.replace("=Resources", f"={reason}").replace(SOON, start)
-    now = datetime.fromisoformat("2026-11-21T18:16:26")
-    assert cluster_status.why(status(text), now) == sentence
+def test_why_a_job_waits_in_plain_words(reason, sentence):
+    assert why(WAITING.replace("=Resources", f"={reason}").replace(SOON, "")) == sentence
 
 
-def test_what_accounting_says_of_a_job():
+@pytest.mark.parametrize(
+    ("start", "expected"),
+    [
+        (SOON, ", expected to start in about 2 minutes"),
+        ("2026-11-21T18:16:40", ", expected to start within a minute"),
+        ("2026-11-21T23:30:00", ", expected to start at 23:30"),
+        ("2026-11-23T07:05:00", ", expected to start on 2026-11-23 at 07:05"),
+        ("2026-11-21T17:00:00", ""),
+        ("Unknown", ""),
+    ],
+)
+def test_when_it_is_expected_to_start(start, expected):
+    assert why(WAITING.replace(SOON, start)) == f"waits for free nodes{expected}"
+
+
+@pytest.mark.parametrize(
+    ("line", "state", "code", "seconds", "hosts"),
+    [
+        ("CANCELLED by 1000|0:15|1-00:00:34|n1|2026-11-21T18:18:25", "cancelled", 143, 86434, "n1"),
+        # An earlier job of that number.
+        ("COMPLETED|0:0|00:00:34|n1|2026-11-20T18:18:25", "unknown", None, None, ""),
+        ("", "unknown", None, None, ""),
+    ],
+)
+def test_what_accounting_says_of_a_job(line, state, code, seconds, hosts):
     since = datetime.fromisoformat("2026-11-21T18:18:20").astimezone()
-    line = "CANCELLED by 1000|0:15|1-00:00:34|node1|2026-11-21T18:18:25\n"
-    cancelled = cluster_status.parse_accounting(line, since)
-    assert (cancelled.state, cancelled.exit) == ("cancelled", 143)
-    assert (cancelled.seconds, cancelled.hosts) == (86434, "node1")
-    older = "COMPLETED|0:0|00:00:34|node1|2026-11-20T18:18:25\n"
-    assert cluster_status.parse_accounting(older, since).state == "unknown", (
-        "an earlier job of that number"
-    )
-    assert cluster_status.parse_accounting("", since).state == "unknown"
+    said = cluster_status.parse_accounting(f"{line}\n", since)
+    assert (said.state, said.exit, said.seconds, said.hosts) == (state, code, seconds, hosts)
+
+
+SINFO = """\
+small|1|1-infinite|(null)
+tabletop*|2|1-infinite|gpu:2
+tabletop*|1|1-infinite|gpu:a100:4(S:0)
+short|64|1-4|(null)
+one|9|1|gpu:1,nvme:2
+"""
+GREETING = "-----\n  Welcome\n-----\nNo reservation for this job\nSubmitted batch job 4711\n"
 
 
 def test_sinfo_and_sbatch():
-    text = "small|1|1-infinite|(null)\ntabletop*|2|1-infinite|gpu:2\ntabletop*|1|1-infinite|gpu:a100:4(S:0)\n"
-    text += "short|64|1-4|(null)\none|9|1|gpu:1,nvme:2\n"
-    assert slurm.parse_partitions(text) == [
+    assert slurm.parse_partitions(SINFO) == [
         Partition("small", default=False, nodes=1, largest=1, gpus=0),
         Partition("tabletop", default=True, nodes=3, largest=3, gpus=4),
         Partition("short", default=False, nodes=64, largest=4, gpus=0),
         Partition("one", default=False, nodes=9, largest=1, gpus=1),
     ]
-    assert slurm.job_number("17\n") == slurm.job_number("17;gpu\n") == "17"
-    greeting = (
-        "-----\n  Welcome to the machine\n-----\nNo reservation for this job\nSubmitted batch job"
-        " 4711\n"
-    )
-    assert slurm.job_number(greeting) == "4711"
+    numbers = [slurm.job_number(said) for said in ("17\n", "17;gpu\n", GREETING)]
+    assert numbers == ["17", "17", "4711"]
     with pytest.raises(LabError, match="it said: nothing"):
         slurm.job_number("")
 
@@ -150,9 +156,7 @@ def built(checkout, monkeypatch):
 
 def test_without_slurm_one_sentence_says_how_to_come_by_one(built, monkeypatch, capsys):
     assert cluster.here() is None
-    with pytest.raises(
-        NotHere, match="There is no Slurm here. `make tabletop` starts one on this machine"
-    ):
+    with pytest.raises(NotHere, match="There is no Slurm here. `make tabletop` starts one on"):
         cluster.submit("91", solved=True)
     # Where the commands are installed, no cluster is behind them.
     monkeypatch.setenv("PATH", "/usr/bin:/bin")
@@ -166,69 +170,60 @@ def test_without_slurm_one_sentence_says_how_to_come_by_one(built, monkeypatch, 
     assert sites.names() == ["perlmutter", "tabletop"]
 
 
-def chosen(**choices) -> dict:
-    return {"settings": {}, "solved": False, "env": {}, "horovod": None, "mpi": None} | choices
+@pytest.fixture
+def environment(checkout):
+    """The environment of a job at a site, whose file sets these variables."""
+    (checkout.root / "slurm" / "sites").mkdir(parents=True)
+
+    def made(own: dict, site: str, file: str, **choices) -> dict[str, str]:
+        (checkout.root / "slurm" / "sites" / f"{site}.sh").write_text(f"export {file}\n")
+        chosen = {"settings": {}, "solved": False, "env": {}, "horovod": None, "mpi": None}
+        return request.environment(own, sites.load(site, own), site, chosen | choices)
+
+    return made
 
 
-def test_a_jobs_environment(checkout, monkeypatch):
-    job_lab.build_in(checkout)
-    site = checkout.root / "slurm" / "sites"
-    (site / "alpha.sh").write_text(
-        'export SITE=alpha SBATCH_ACCOUNT="${SBATCH_ACCOUNT:-}" SBATCH_CONSTRAINT=gpu'
-        " SBATCH_QOS=debug\n"
-    )
-    (site / "beta.sh").write_text('export SITE=beta SBATCH_ACCOUNT="${SBATCH_ACCOUNT:-}"\n')
-    own = {
-        "PATH": os.environ["PATH"], "SITE": "alpha", "SBATCH_CONSTRAINT": "gpu", "SBATCH_QOS": "mine",
-        "SBATCH_ACCOUNT": "", "SBATCH_EXPORT": "NONE", "SLURM_CONF": "/etc/x", "SLURM_JOB_ID": "3",
-        "PMI_RANK": "0", "MPLBACKEND": "module://matplotlib_inline.backend_inline", "SET": "old=1",
-        "JPY_SESSION_NAME": "notebooks/91_job.ipynb", "KEEP": "this", "JUPYTERHUB_API_TOKEN": "x",
-    }  # fmt: skip
-    solved = chosen(
-        settings={"pause": 1}, solved=True, env={"A": "two words", "B": "2"}, horovod="nccl"
-    )
-    env = request.environment(own, sites.load("beta", own), "beta", solved)
-    assert env == {
-        "PATH": own["PATH"], "SBATCH_QOS": "mine", "SLURM_CONF": "/etc/x", "KEEP": "this", "SITE": "beta",
-        "LABKIT_HOME": str(paths.home()), "SET": "pause=1", "SOLVED": "1",
+OWN = {
+    "PATH": os.environ["PATH"], "SITE": "alpha", "SBATCH_CONSTRAINT": "gpu", "SBATCH_QOS": "mine",
+    "SBATCH_ACCOUNT": "", "SBATCH_EXPORT": "NONE", "SLURM_CONF": "/etc/x", "SLURM_JOB_ID": "3",
+    "PMI_RANK": "0", "MPLBACKEND": "module://matplotlib_inline.backend_inline", "SET": "old=1",
+    "JPY_SESSION_NAME": "notebooks/91_job.ipynb", "KEEP": "this", "JUPYTERHUB_API_TOKEN": "x",
+}  # fmt: skip
+ACCOUNT = 'SBATCH_ACCOUNT="${SBATCH_ACCOUNT:-}"'
+
+
+def test_a_jobs_environment(environment):
+    environment(OWN, "alpha", f"SITE=alpha {ACCOUNT} SBATCH_CONSTRAINT=gpu SBATCH_QOS=debug")
+    choices = {"settings": {"pause": 1}, "solved": True, "horovod": "nccl"}
+    env = {"A": "two words", "B": "2"}
+    assert environment(OWN, "beta", f"SITE=beta {ACCOUNT}", env=env, **choices) == {
+        "PATH": OWN["PATH"], "SBATCH_QOS": "mine", "SLURM_CONF": "/etc/x", "KEEP": "this",
+        "SITE": "beta", "LABKIT_HOME": str(paths.home()), "SET": "pause=1", "SOLVED": "1",
         "LABKIT_ENV": "'A=two words' B=2", "LABKIT_HOROVOD": "nccl",
     }  # fmt: skip
-    with_account = {**own, "SITE": "beta", "SBATCH_ACCOUNT": "me"}
-    env = request.environment(with_account, sites.load("beta", with_account), "beta", chosen())
+    with_account = {**OWN, "SITE": "beta", "SBATCH_ACCOUNT": "me"}
+    env = environment(with_account, "beta", f"SITE=beta {ACCOUNT}")
     assert env["SBATCH_ACCOUNT"] == "me"
-    assert "SOLVED" not in env
-    assert "SET" not in env
-    assert not {"LABKIT_ENV", "LABKIT_HOROVOD", "LABKIT_MPI_BUILD"} & set(env)
+    assert not {"SOLVED", "SET", "LABKIT_ENV", "LABKIT_HOROVOD", "LABKIT_MPI_BUILD"} & set(env)
 
 
-@pytest.mark.parametrize(
-    "line", ["export LABKIT_HOROVOD=mpi", 'export LABKIT_HOROVOD="${LABKIT_HOROVOD:-mpi}"']
-)
-def test_whose_build_wins(checkout, line):
-    job_lab.build_in(checkout)
-    (checkout.root / "slurm" / "sites" / "alpha.sh").write_text(f"export SITE=alpha {line}\n")
-
-    def build(wish: str | None, **own: str) -> str:
-        own |= {"PATH": os.environ["PATH"]}
-        env = request.environment(own, sites.load("alpha", own), "alpha", chosen(horovod=wish))
-        return env["LABKIT_HOROVOD"]
-
-    assert build(None) == "mpi"
-    assert build(None, LABKIT_HOROVOD="nccl") == "nccl"
-    assert build("host", LABKIT_HOROVOD="nccl") == "host"
+@pytest.mark.parametrize("file", ["=mpi", '="${LABKIT_HOROVOD:-mpi}"'])
+def test_whose_build_wins(environment, file):
+    own = {"PATH": os.environ["PATH"]}
+    chosen = own | {"LABKIT_HOROVOD": "nccl"}
+    for wish, env, build in ((None, own, "mpi"), (None, chosen, "nccl"), ("host", chosen, "host")):
+        made = environment(env, "alpha", f"SITE=alpha LABKIT_HOROVOD{file}", horovod=wish)
+        assert made["LABKIT_HOROVOD"] == build
 
 
-@pytest.mark.parametrize(
-    ("env", "says"),
-    [  # bad_inputs has the rest
+def test_variables_that_cannot_be(built):
+    for env, says in (  # bad_inputs has the rest
         ({"A": 1}, "text in one line, which A=1 is not"),
         ({"LABKIT_MPI_BUILD": "x"}, "MPI=… chooses the build of MPI"),
         ({"HF_TOKEN": "x"}, "HF_TOKEN looks like a secret"),
-    ],
-)
-def test_variables_that_cannot_be(built, env, says):
-    with pytest.raises(LabError, match=says):
-        cluster.submit("91", solved=True, env=env)
+    ):
+        with pytest.raises(LabError, match=says):
+            cluster.submit("91", solved=True, env=env)
 
 
 def test_a_solved_run_submits_the_solved_lab_to_the_learners_cluster(checkout, monkeypatch):
@@ -258,71 +253,57 @@ def test_a_solved_run_submits_the_solved_lab_to_the_learners_cluster(checkout, m
 
 def job(number="1", **more):
     home = str(paths.home())
-    known = {
-        "lab": "91_job",
-        "site": "here",
-        "nodes": 1,
-        "ranks": 2,
-        "submitted": cluster_job.now(),
-    }
-    return Job(
-        number, **{**known, "file": f"{home}/jobs/91_job-{number}-t-t.out", "home": home, **more}
-    )
+    known = {"lab": "91_job", "site": "here", "nodes": 1, "ranks": 2} | more
+    file = f"{home}/jobs/91_job-{number}-t-t.out"
+    return Job(number, submitted=cluster_job.now(), file=file, home=home, **known)
 
 
-def test_a_job_of_an_earlier_release_is_remembered():
+def test_jobs_of_an_earlier_release_and_spoiled_lines():
     cluster_job.remember(job("1"))
-    text = cluster_job.ledger().read_text()
-    line = json.loads(text)
+    line = json.loads(cluster_job.ledger().read_text())
     for name in ("env", "horovod", "mpi"):
         del line[name]
-    cluster_job.ledger().write_text(json.dumps(line) + "\n")
-    [known] = cluster.jobs()
-    assert (known.env, known.horovod, known.mpi) == ({}, None, None)
-
-
-def test_a_spoiled_line_among_the_jobs_is_named_and_skipped():
-    cluster_job.remember(job("1"))
-    with open(cluster_job.ledger(), "a") as file:
-        file.write('{"number": "2", "lab"\n{"number": "3"}\n')
+    spoiled = '{"number": "2", "lab"\n{"number": "3"}\n'
+    cluster_job.ledger().write_text(f"{json.dumps(line)}\n{spoiled}")
     cluster_job.remember(job("4"))
     with pytest.warns(UserWarning, match="not a job, skipped") as warned:
-        assert [known.number for known in cluster.jobs()] == ["1", "4"]
+        first, last = cluster.jobs()
     assert [str(warning.message).split(": ")[0] for warning in warned] == [
         f"{cluster_job.ledger()}:{n}" for n in (2, 3)
     ]
+    assert (first.number, first.env, first.horovod, first.mpi) == ("1", {}, None, None)
+    assert last.number == "4"
 
 
 def test_records_of_another_job_of_the_same_number_are_not_mine():
     seventh = job("7")
-    earlier = datetime.now(timezone.utc) - timedelta(hours=1)
+    now = cluster_job.now()
+    earlier = (datetime.now(timezone.utc) - timedelta(hours=1)).isoformat()
     file = paths.home() / "records" / "91_job.jsonl"
     file.parent.mkdir()
-    lines = [
-        ("7", "here", cluster_job.now()),
-        ("7", "there", cluster_job.now()),
-        ("8", "here", cluster_job.now()),
-    ]
-    lines += [("7", "here", earlier.isoformat()), (None, None, cluster_job.now())]
-    texts = [
-        json.dumps({"result": "strong", "job": number, "site": site, "utc": utc, "value": index})
-        for index, (number, site, utc) in enumerate(lines)
-    ]
-    file.write_text("\n".join(texts) + "\n")
-    assert [entry["value"] for entry in seventh.entries()] == [0]
+    lines = [("7", "here", now), ("7", "there", now), ("8", "here", now), ("7", "here", earlier)]
+    with open(file, "w") as records:
+        for number, site, utc in [*lines, (None, None, now)]:
+            entry = {"result": "strong", "job": number, "site": site, "utc": utc}
+            records.write(json.dumps(entry) + "\n")
+    assert [(entry["site"], entry["utc"]) for entry in seventh.entries()] == [("here", now)]
 
 
-def test_the_last_sentence_of_an_output():
-    last = cluster_job.last_sentence
-    srun = "srun: error: node1: task 0: Exited with exit code 1\n"
-    failed = (
-        "step 1\nLab 91_job failed after 3 s, exit status 1.\nFirst to fail: rank 1.\nToo"
-        f" wide.\n{srun}"
-    )
-    assert last(failed) == "First to fail: rank 1.\nToo wide."
-    assert last(f"slurm/launch.sh: no such site\n{srun}\n") == "slurm/launch.sh: no such site"
-    assert last(srun) == srun.strip()
-    assert last("") == ""
+SRUN = "srun: error: node1: task 0: Exited with exit code 1"
+LAST = "Lab 91_job failed after 3 s, exit status 1.\nFirst to fail: rank 1.\nToo wide."
+
+
+@pytest.mark.parametrize(
+    ("output", "last"),
+    [
+        (f"step 1\n{LAST}\n{SRUN}\n", "First to fail: rank 1.\nToo wide."),
+        (f"slurm/launch.sh: no such site\n{SRUN}\n\n", "slurm/launch.sh: no such site"),
+        (f"{SRUN}\n", SRUN),
+        ("", ""),
+    ],
+)
+def test_the_last_sentence_of_an_output(output, last):
+    assert cluster_job.last_sentence(output) == last
 
 
 def test_a_table_asks_which_records_when_there_are_several(monkeypatch):
@@ -339,15 +320,13 @@ def test_a_table_asks_which_records_when_there_are_several(monkeypatch):
 
 
 def test_weak_results_are_known_by_their_name(monkeypatch):
-    seconds = {"1": 8.0, "2": 10.0}
-    monkeypatch.setattr(
-        Job,
-        "entries",
-        lambda self: [
-            {"result": name, "ranks": self.ranks, "seconds": seconds[self.number]}
-            for name in ("weak", "strong")
-        ],
-    )
+    seconds = {1: 8.0, 2: 10.0}
+
+    def entries(job) -> list[dict]:
+        entry = {"ranks": job.ranks, "seconds": seconds[job.ranks]}
+        return [{"result": name, **entry} for name in ("weak", "strong")]
+
+    monkeypatch.setattr(Job, "entries", entries)
     frame = Study("91_job", [job("1", ranks=1), job("2", ranks=2)]).table()
     assert list(frame["result"]) == ["strong", "strong", "weak", "weak"]
     assert list(frame["efficiency"]) == pytest.approx([1.0, 0.4, 1.0, 0.8])
@@ -355,13 +334,10 @@ def test_weak_results_are_known_by_their_name(monkeypatch):
 
 
 def test_only_a_job_of_slurm_names_job_and_site(monkeypatch):
-    monkeypatch.setenv("SITE", "tabletop")
-    monkeypatch.delenv("SLURM_JOB_ID", raising=False)
-    assert record.batch_job() == {
-        "job": None,
-        "site": None,
-    }, "a shell that knows a site is no job there"
-    monkeypatch.setenv("SLURM_JOB_ID", "17")
-    assert record.batch_job() == {"job": "17", "site": "tabletop"}
-    monkeypatch.delenv("SITE")
-    assert record.batch_job() == {"job": "17", "site": None}
+    for number, site in ((None, "tabletop"), ("17", "tabletop"), ("17", None)):
+        for name, value in (("SLURM_JOB_ID", number), ("SITE", site)):
+            monkeypatch.delenv(name, raising=False)
+            if value:
+                monkeypatch.setenv(name, value)
+        # A shell that knows a site is no job there.
+        assert record.batch_job() == {"job": number, "site": site if number else None}

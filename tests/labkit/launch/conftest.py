@@ -2,6 +2,8 @@
 
 import pytest
 
+from tests.labkit.launch.leftovers import nothing_left  # noqa: F401 - a fixture
+
 
 @pytest.fixture(autouse=True)
 def cold(monkeypatch):

@@ -28,6 +28,10 @@ def alone(shift):
     return world.rank() + shift
 
 
+def threads():
+    return os.environ["OMP_NUM_THREADS"]
+
+
 def total_torch():
     import torch
     import torch.distributed as dist
@@ -80,34 +84,31 @@ def spin():
 
 
 if scene == "results":
-    show(runs.run(who, 10, ranks=int(sys.argv[2])))
+    for ranks in sys.argv[2:]:
+        show(runs.run(who, 10, ranks=int(ranks)))
 elif scene == "all ranks":
     show(runs.run(alone, 10, ranks=2))
     show(runs.run(alone, 20, ranks=2, echo=False))
     show(runs.ranks_here(7))
-elif scene == "shared memory":
-    show(runs.run(lambda comm: sorted(shm.mapped("self")), ranks=2))
-elif scene == "threads":
-    show(runs.run(lambda: os.environ["OMP_NUM_THREADS"], threads=5))
-elif scene == "fair threads":
-    show(runs.run(lambda: os.environ["OMP_NUM_THREADS"]))
-elif scene == "many communicators":
-    # MPICH has 2048 of them.
-    show(sum(runs.run(who, 0, ranks=1, echo=False)[0][1] for _ in range(2100)))
-elif scene == "torch":
-    show([runs.run(total_torch, controller="torch", env={"X": "1"}) for _ in range(2)])
-    show(os.environ.get("X"))
-elif scene == "port":
-    show(runs.run(is_reserved, controller="torch"))
-elif scene == "horovod":
-    show([runs.run(total_horovod), runs.run(alone, 1), runs.run(total_horovod)])
-elif scene == "nested":
-    runs.run(lambda: runs.run(alone, 1))
-elif scene == "all fail, caught":
+elif scene == "one after the other":
+    show(("threads", runs.run(threads), runs.run(threads, threads=5)))
+    show(("mapped", runs.run(lambda comm: sorted(shm.mapped("self")), ranks=2)))
+    show(("reserved", runs.run(is_reserved, controller="torch")))
     try:
         runs.run(unsolved)
     except errors.RankFailed as error:
         show((error.kind, str(error)))
+elif scene == "many communicators":
+    from mpi4py import MPI
+
+    taken = [MPI.COMM_WORLD.Dup() for _ in range(1950)]  # MPICH has 2048 of them
+    show(sum(runs.run(who, 0, ranks=1, echo=False)[0][1] for _ in range(150)))
+elif scene == "libraries":
+    show([runs.run(total_torch, controller="torch", env={"X": "1"}) for _ in range(2)])
+    show(os.environ.get("X"))
+    show([runs.run(total_horovod), runs.run(alone, 1), runs.run(total_horovod)])
+elif scene == "nested":
+    runs.run(lambda: runs.run(alone, 1))
 elif scene == "outside":
     runs.run(alone, 1)
     if world.rank() == 1:

@@ -1,4 +1,5 @@
-"""Counting what a run left behind: processes by a mark in their environment, and files by name."""
+"""What tests of runs share: how one failed, and what it left behind: processes by a mark in their
+environment, and files by name."""
 
 from __future__ import annotations
 
@@ -6,11 +7,20 @@ import tempfile
 import uuid
 
 import pytest
+from labkit import launch
+from labkit.errors import RankFailed
 
 from tests import helpers
 from tests.helpers import command_of, until
 
 MARK = "LABKIT_TEST_MARK"
+
+
+def failed(function, *arguments, **options) -> RankFailed:
+    """The error in which launch.run(function, *arguments, **options) ends."""
+    with pytest.raises(RankFailed) as caught:
+        launch.run(function, *arguments, **options)
+    return caught.value
 
 
 def marked(mark: str) -> list[str]:

@@ -1,13 +1,17 @@
-"""A communicator that takes tensors of GPUs: the calls of MPI's, by NCCL where GPUs are."""
+"""A communicator that takes tensors of GPUs: the calls of MPI's, by NCCL where GPUs are; and groups
+of torch.distributed."""
 
 from __future__ import annotations
+
+import weakref
 
 import numpy as np
 import pytest
 import torch
 from labkit import launch, world
-from labkit.errors import LabError, RankFailed
+from labkit.errors import LabError
 from torch import distributed
+from torch.nn.parallel import DistributedDataParallel
 
 from tests import emulated_gpu
 
@@ -80,10 +84,8 @@ def test_the_same_program_on_cpus_and_on_gpus(count, device, backend, monkeypatc
     if count:
         gpus(monkeypatch, count)
     for rank, got in enumerate(launch.run(each_call, ranks=2)):
-        assert (got["device"], got["backend"]) == (device, backend)
-        assert {name: got[name] for name in RIGHT} == {
-            name: right(rank) for name, right in RIGHT.items()
-        }
+        right = {name: value(rank) for name, value in RIGHT.items()}
+        assert got == right | {"device": device, "backend": backend}
 
 
 @launch.on_devices(group=True)
@@ -99,8 +101,8 @@ def in_a_group(comm) -> bool:
 
 
 def test_a_group_on_cpus_is_asked_for():
-    assert launch.run(backend_and_sum, ranks=2) == [("gloo", 2, 3.0)] * 2
-    assert launch.run(in_a_group, ranks=2) == [False, False]
+    both = launch.run(lambda comm: (backend_and_sum(comm), in_a_group(comm)), ranks=2)
+    assert both == [(("gloo", 2, 3.0), False)] * 2
 
 
 @launch.on_devices()
@@ -110,10 +112,7 @@ def by_numpy(comm) -> None:
 
 @launch.on_devices()
 def into_host_memory(comm) -> None:
-    if comm.rank:
-        comm.Recv(torch.empty(3), source=0)
-    else:
-        comm.Send(a_number(0), dest=1)
+    comm.Recv(torch.empty(3), source=1 - comm.rank)
 
 
 @launch.on_devices()
@@ -128,16 +127,76 @@ def displacements_beside_counts(comm) -> None:
     comm.Alltoallv([own, (counts, [0, 1])], [own.clone(), (counts, [0, 1])])
 
 
-@pytest.mark.parametrize(
-    ("program", "says"),
-    [
-        (by_numpy, r"where `.numpy\(\)` cannot reach"),
-        (into_host_memory, "was given memory of the host"),
-        (a_call_that_is_not_there, "comm.Scan takes no tensor on cuda:"),
-        (displacements_beside_counts, "without displacements"),
-    ],
-)
-def test_what_a_gpu_refuses_gets_a_sentence(program, says, monkeypatch):
+REFUSED = {
+    by_numpy: "where `.numpy()` cannot reach",
+    into_host_memory: "was given memory of the host",
+    a_call_that_is_not_there: "comm.Scan takes no tensor on cuda:",
+    displacements_beside_counts: "without displacements",
+}
+
+
+def what_is_refused(comm) -> list[str]:
+    said = []
+    for program in REFUSED:
+        with pytest.raises(LabError) as refused:
+            program(comm)
+        said.append(str(refused.value))
+    return said
+
+
+def test_what_a_gpu_refuses_gets_a_sentence(monkeypatch):
     gpus(monkeypatch, 2)
-    with pytest.raises((LabError, RankFailed), match=says):
-        launch.run(program, ranks=2, timeout=60)
+    for said in launch.run(what_is_refused, ranks=2, timeout=60):
+        for text, says in zip(said, REFUSED.values(), strict=True):
+            assert says in text
+
+
+# --- a group of torch.distributed is left after all that was made inside is gone
+
+models: list[weakref.ref] = []  # of this rank
+
+
+@launch.in_group()
+def one_way_back() -> float:
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    model, other = (DistributedDataParallel(torch.nn.Linear(4, 1, device=device)) for _ in range(2))
+    other.itself = [other]  # a circle, which only the garbage collector takes away
+    models.extend(map(weakref.ref, (model, other)))
+    model(torch.full((2, 4), distributed.get_rank() + 1.0, device=device)).sum().backward()
+    return model.module.weight.grad.mean().item()
+
+
+def models_left() -> tuple[float, list[bool]]:
+    """The gradient, and which models are still there when the group is left.
+
+    A model that is would take the group's threads along as it goes, holding Python's lock. One of
+    those that still has to let go of a tensor waits for that lock, and the rank never ends.
+    """
+    left = []
+    destroy = distributed.destroy_process_group
+
+    def look_and_destroy() -> None:
+        left.extend(model() is not None for model in models)
+        destroy()
+
+    distributed.destroy_process_group = look_and_destroy
+    return one_way_back(), left
+
+
+def test_models_are_gone_before_the_group():
+    assert launch.run(models_left, ranks=2, controller="torch") == [(3.0, [False, False])] * 2
+
+
+@launch.in_group()
+def sizes() -> tuple[int, int, str]:
+    return distributed.get_rank(), distributed.get_world_size(), distributed.get_backend()
+
+
+def sizes_and_afterwards() -> tuple:
+    return *sizes(), distributed.is_initialized()
+
+
+def test_the_function_knows_its_rank_and_the_group_is_gone_afterwards():
+    backend = "nccl" if torch.cuda.is_available() else "gloo"
+    told = launch.run(sizes_and_afterwards, ranks=3, controller="torch")
+    assert told == [(rank, 3, backend, False) for rank in range(3)]

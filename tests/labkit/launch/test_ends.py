@@ -12,11 +12,10 @@ from pathlib import Path
 
 import psutil
 import pytest
-from labkit import errors
 from labkit.launch import runs
 
-from tests.helpers import command_of
-from tests.labkit.launch.leftovers import marked, nothing_left, until  # noqa: F401 - a fixture
+from tests.helpers import command_of, until
+from tests.labkit.launch.leftovers import failed, marked
 
 pytestmark = pytest.mark.usefixtures("nothing_left")
 JOB = str(Path(__file__).with_name("endless_job.py"))
@@ -40,60 +39,56 @@ def running():
         job.stdout.close()
 
 
-def child(process: subprocess.Popen, name: str) -> psutil.Process:
-    """The descendant of `process` with `name` in its command line."""
+def below(process: subprocess.Popen, name: str) -> list[psutil.Process]:
+    """The descendants of `process` with `name` in their command lines."""
     family = psutil.Process(process.pid).children(recursive=True)
-    return next(one for one in family if name in command_of(one))
+    return [one for one in family if name in command_of(one)]
 
 
-@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
-def test_the_starter_is_killed(running, nothing_left, how):  # noqa: F811
-    job = running()
-    # Two ranks, their watchers and children, mpiexec, the supervisor.
-    assert len(marked(nothing_left)) >= 8
+@pytest.mark.parametrize(
+    ("controller", "how"),
+    [
+        ("mpi", signal.SIGKILL),
+        ("mpi", signal.SIGTERM),
+        ("mpi", signal.SIGINT),
+        ("mpi", signal.SIGHUP),
+        ("torch", signal.SIGKILL),
+    ],
+)
+def test_the_starter_is_killed(running, nothing_left, controller, how):
+    job = running(controller)
+    # Two ranks, their watchers and children, the supervisor; mpiexec.
+    assert len(marked(nothing_left)) >= 7 + (controller == "mpi")
     job.send_signal(how)
     assert job.wait(30) != 0
     assert until(lambda: not marked(nothing_left))
 
 
-def test_the_starter_of_ranks_without_mpi_is_killed(running, nothing_left):  # noqa: F811
-    running("torch").kill()
-    assert until(lambda: not marked(nothing_left))
-
-
 @pytest.mark.parametrize("victim", ["supervisor.py", "mpiexec", "hydra_pmi_proxy"])
-def test_a_process_between_is_killed(running, nothing_left, victim):  # noqa: F811
+def test_a_process_between_is_killed(running, nothing_left, victim):
     job = running()
-    child(job, victim).kill()
+    below(job, victim)[0].kill()
     assert job.wait(60) == 1  # the starter itself says what happened
     assert until(lambda: not marked(nothing_left))
 
 
-def kill_starter_and_supervisor(job: subprocess.Popen) -> None:
-    supervisor = child(job, "supervisor.py")
+@pytest.mark.parametrize(("controller", "stays"), [("torch", "nothing"), ("mpi", "sleep 1000")])
+def test_starter_and_supervisor_are_killed_at_once(running, nothing_left, controller, stays):
+    """Two lines of defense are gone. The third: the system tells each rank's watcher that its
+    parent died.
+
+    With MPI the system ends mpiexec, and hydra's proxy kills ranks and watchers: only daemons of
+    ranks could be left.
+    """
+    job = running(controller)
+    daemons = below(job, "sleep 1000")
+    (supervisor,) = below(job, "supervisor.py")
     folder = supervisor.cmdline()[-1]
     job.send_signal(signal.SIGSTOP)  # else it may see the other's end, and clear up, before its own
     supervisor.kill()
     job.kill()
     shutil.rmtree(folder)  # of those who would have removed it nobody is left
-
-
-def test_starter_and_supervisor_are_killed_at_once(running, nothing_left):  # noqa: F811
-    kill_starter_and_supervisor(running("torch"))
-    # Two lines of defense are gone. The third: the system tells each rank's watcher that its parent
-    # died.
-    assert until(lambda: not marked(nothing_left))
-
-
-def test_starter_and_supervisor_of_an_mpi_job_are_killed_at_once(running, nothing_left):  # noqa: F811
-    job = running()
-    daemons = [
-        one for one in psutil.Process(job.pid).children(recursive=True) if one.name() == "sleep"
-    ]
-    kill_starter_and_supervisor(job)
-    # The system ends mpiexec, hydra's proxy kills ranks and watchers: only daemons of ranks could
-    # be left.
-    assert until(lambda: all("sleep" in command for command in marked(nothing_left)))
+    assert until(lambda: all(stays in command for command in marked(nothing_left)))
     for daemon in daemons:
         if daemon.is_running():
             daemon.kill()
@@ -116,7 +111,7 @@ launch.run(endless, ranks=2)
 
 
 @pytest.mark.slow
-def test_a_forked_child_of_the_starter_holds_the_pipe_open(nothing_left):  # noqa: F811
+def test_a_forked_child_of_the_starter_holds_the_pipe_open(nothing_left):
     job = subprocess.Popen([sys.executable, "-c", FORKING], stdout=subprocess.DEVNULL)
     time.sleep(3)
     job.kill()
@@ -137,18 +132,16 @@ def leave_children(ending: str):
         time.sleep(1000)
 
 
-@pytest.mark.parametrize("ending", ["return", "raise", "hang"])
-def test_children_of_ranks_end_with_the_run(nothing_left, ending):  # noqa: F811
-    if ending == "return":
-        runs.run(leave_children, ending, ranks=2)
-    else:
-        with pytest.raises(errors.RankFailed):
-            runs.run(leave_children, ending, ranks=2, timeout=1)
+@pytest.mark.parametrize(
+    ("run", "ending"), [(runs.run, "return"), (failed, "raise"), (failed, "hang")]
+)
+def test_children_of_ranks_end_with_the_run(nothing_left, run, ending):
+    run(leave_children, ending, ranks=2, timeout=1 if ending == "hang" else 60)
     assert marked(nothing_left) == []  # at once, not after a while
 
 
 @pytest.mark.slow
-def test_an_interrupt_in_the_middle_of_a_run(nothing_left):  # noqa: F811
+def test_an_interrupt_in_the_middle_of_a_run(nothing_left):
     def endless(comm):
         comm.recv()
 
@@ -156,35 +149,27 @@ def test_an_interrupt_in_the_middle_of_a_run(nothing_left):  # noqa: F811
     subprocess.Popen(["sh", "-c", f"sleep 2; kill -INT {parent}"]).returncode = 0
     with pytest.raises(KeyboardInterrupt):
         runs.run(endless, ranks=2, timeout=60)
-    assert not [
-        command for command in marked(nothing_left) if "python" in command or "mpiexec" in command
-    ]
-
-
-def note_and_hang(folder, world):
-    import time
-
-    shared = [line.split()[-1] for line in open("/proc/self/maps") if "/dev/shm/mpich" in line]  # noqa: SIM115
-    (folder / str(world.rank)).write_text("\n".join(shared))
-    time.sleep(1000)
+    left = marked(nothing_left)
+    assert not [command for command in left if "python" in command or "mpiexec" in command]
 
 
 def hang_on_a_communicator(comm, folder):
-    note_and_hang(folder, comm)
+    maps = Path("/proc/self/maps").read_text().splitlines()
+    shared = {line.split()[-1] for line in maps if "/dev/shm/mpich" in line}
+    (folder / str(comm.rank)).write_text("\n".join(shared))
+    time.sleep(1000)
 
 
 def hang_on_mpi_of_its_own(folder):
     from mpi4py import MPI
 
     MPI.COMM_WORLD.Barrier()
-    note_and_hang(folder, MPI.COMM_WORLD)
+    hang_on_a_communicator(MPI.COMM_WORLD, folder)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("hang", [hang_on_a_communicator, hang_on_mpi_of_its_own])
 def test_shared_memory_of_a_killed_run(tmp_path, hang):
-    with pytest.raises(errors.RankFailed):
-        runs.run(hang, tmp_path, ranks=2, timeout=1)
-    names = {line for file in tmp_path.glob("[01]") for line in file.read_text().split()}
-    assert len(list(tmp_path.glob("[01]"))) == 2
-    assert not [name for name in names if os.path.exists(name)]
+    failed(hang, tmp_path, ranks=2, timeout=1)
+    names = [(tmp_path / rank).read_text().split() for rank in "01"]
+    assert not [name for name in sum(names, []) if os.path.exists(name)]

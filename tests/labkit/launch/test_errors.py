@@ -1,5 +1,5 @@
-"""launch.run when something goes wrong on local ranks: exceptions, deaths, hangs, misuse, each in
-words."""
+"""launch.run when something goes wrong on local ranks: exceptions, deaths, hangs, wrong calls of
+MPI and misuse, each in words; and the case of a check to which it belongs."""
 
 from __future__ import annotations
 
@@ -10,110 +10,158 @@ import signal
 import sys
 import threading
 import time
+from functools import partial
 
+import numpy as np
 import pytest
-from labkit import errors, paths
-from labkit.launch import diagnosis, runs
+from labkit import errors, launch, paths
+from labkit.counting import on_every_size
+from labkit.launch import cases, diagnosis, mpi_errors, runs
 
-from tests.labkit.launch.leftovers import nothing_left  # noqa: F401 - a fixture
+from tests.labkit.launch.leftovers import failed
 
 pytestmark = pytest.mark.usefixtures("nothing_left")
 
 
-def test_the_first_failing_ranks_own_message():
-    def fail(comm):
-        if comm.rank == 1:
-            raise ValueError("the true reason")
-        time.sleep(0.3)
-        raise RuntimeError("only follows")
-
-    with pytest.raises(errors.RankFailed) as caught:
-        runs.run(fail, ranks=3)
-    line = 'raise ValueError("the true reason")'
-    assert str(caught.value).startswith("rank 1 failed: ValueError: the true reason  (line ")
-    assert str(caught.value).endswith(f" in fail: {line})")
-    assert (caught.value.rank, caught.value.kind, caught.value.message) == (
-        1,
-        "ValueError",
-        "the true reason",
-    )
-    assert line in caught.value.line
+def fails_first(comm):
+    if comm.rank == 1:
+        raise ValueError("the true reason")
+    time.sleep(0.3)
+    raise RuntimeError("only follows")
 
 
-def test_the_learners_line_is_named_not_the_librarys():
-    def deep():
-        import json
+def deep():
+    import json
 
-        return json.loads("{broken")  # the learner's innermost line
-
-    with pytest.raises(errors.RankFailed) as caught:
-        runs.run(deep, ranks=1)
-    assert "in deep: return json.loads" in caught.value.line
+    return json.loads("{broken")  # the learner's innermost line
 
 
-@pytest.mark.parametrize("kind", [errors.LabError, errors.CheckFailed, NotImplementedError])
-def test_a_sentence_made_for_the_learner_is_kept(kind):
-    def unsolved():
-        raise kind("exercise 40.1: Shard the data")
-
-    with pytest.raises(errors.RankFailed) as caught:
-        runs.run(unsolved, ranks=2)
-    assert str(caught.value) == "exercise 40.1: Shard the data"
-    assert caught.value.kind == kind.__name__
+def unsolved(kind):
+    raise kind("exercise 40.1: Shard the data")
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("death", "says", "kind"),
-    [
-        ("os._exit(4)", "died: .*exit status 4", "exit"),
-        ("os._exit(0)", "died: .*exit status 0", "exit"),
-        ("os.kill(os.getpid(), 9)", r"died: .*signal 9 \(SIGKILL\).*memory", "SIGKILL"),
-        ("ctypes.string_at(0)", r"died: .*signal 11 \(SIGSEGV\).*line \d+ in die", "SIGSEGV"),
-        ("sys.exit(3)", r"ended itself with sys.exit\(3\)  \(line \d+ in die", "SystemExit"),
-    ],
-)
-def test_a_rank_that_dies(death, says, kind):
-    def die(comm):
-        import ctypes
+def die(comm, death):
+    import ctypes
 
-        if comm.rank == 1:
-            eval(death, {"os": os, "sys": sys, "ctypes": ctypes})
+    if comm.rank == 1:
+        eval(death, {"os": os, "sys": sys, "ctypes": ctypes})
+    comm.Barrier()
+
+
+def abort(comm, alone):
+    if comm.rank == 1:
+        comm.Abort(5)  # MPICH's may return, and the rank then reaches the end of its function
+    if not alone:
         comm.Barrier()
 
-    with pytest.raises(errors.RankFailed, match=f"rank 1 {says}") as caught:
-        runs.run(die, ranks=2)
-    assert caught.value.kind == kind
+
+def spin():
+    re.match(r"(a+)+$", "a" * 60 + "b")  # compiled code that does not let go of the lock
+
+
+def fails_alone(comm):
+    if comm.size == 1:
+        raise KeyError("gone")
+
+
+def forgets(comm):
+    comm.rank + 1
+
+
+def dies_in_a_case(comm):
+    with launch.case("with root 1"):
+        if comm.rank == 1:
+            time.sleep(0.1)
+            os._exit(3)
+        comm.Barrier()
+
+
+CHECKS = """
+import numpy as np
+
+
+def waits(comm, answer):
+    answer(comm)
+    comm.Barrier()
+
+
+def gives_none(comm, answer):
+    return answer(comm) + 1
+
+
+def does_not_fit(comm):
+    np.zeros(2) + np.zeros(3)
+"""
+
+
+def of_a_check(name: str):
+    """A function of a lab's checks, whose lines no learner wrote."""
+    names = {"__name__": "__main__"}
+    exec(compile(CHECKS, str(paths.root() / "labs/support/lab90.py"), "exec"), names)
+    return names[name]
+
+
+class Odd:
+    """Travels, and cannot be built where it arrives."""
+
+    def __reduce__(self):
+        return (int, ("not a number",))
+
+
+REASON = r'ValueError: the true reason  \(line \d+ in fails_first: raise ValueError\("the true'
+UNSOLVED = "exercise 40.1: Shard the data$"
+ABORTED = "MPI_Abort: rank 1 ended the whole job: .*MPI_Abort"
+NONE = r"rank . failed: Your function gave None back: is a `return` missing at its end\?$"
+NOT_FIT = "rank . failed: the check cannot use what your code gave back: ValueError: operands could"
+
+
+@pytest.mark.parametrize(
+    ("program", "arguments", "says"),
+    [  # the kind of the error, and its sentence
+        (fails_first, [], f"ValueError: rank 1 failed: {REASON}"),
+        (deep, [], r"JSONDecodeError: rank . failed: .* in deep: return json.loads"),
+        (unsolved, [errors.LabError], f"LabError: {UNSOLVED}"),
+        (unsolved, [NotImplementedError], f"NotImplementedError: {UNSOLVED}"),
+        (die, ["os._exit(0)"], "exit: rank 1 died: .*exit status 0"),
+        (die, ["os.kill(os.getpid(), 9)"], r"SIGKILL: rank 1 died: .*signal 9 \(SIGK.*memory"),
+        (die, ["ctypes.string_at(0)"], r"SIGSEGV: rank 1 died: .*signal 11 .*line \d+ in die"),
+        (die, ["sys.exit(3)"], r"SystemExit: rank 1 ended itself with sys.exit\(3\)  \(line \d+"),
+        *((abort, [alone], ABORTED) for alone in (False, True, True, True)),
+        (threading.Lock, [], "TypeError: rank . ran to its end, but its result cannot be sent"),
+        (lambda odd: None, [Odd()], "ValueError: rank . could not load the function and its argum"),
+        (lambda: runs.run(len, "x"), [], ".*already runs on ranks"),
+        (on_every_size, [fails_alone], "KeyError: rank 0 failed, in a group of 1 rank: KeyError"),
+        (dies_in_a_case, [], "exit: rank 1 died, with root 1: its process ended with exit"),
+        # An error in a check is told without its lines.
+        (of_a_check("gives_none"), [forgets], f"TypeError: {NONE}"),
+        (of_a_check("does_not_fit"), [], f"ValueError: {NOT_FIT} not((?!line).)*$"),
+    ],
+)
+def test_what_is_said_of_a_rank_that_fails(program, arguments, says):
+    error = failed(program, *arguments, ranks=2)
+    assert re.match(says, f"{error.kind}: {error}")
+
+
+def test_a_failure_has_its_parts():
+    error = failed(fails_first, ranks=3)
+    assert (error.rank, error.kind, error.message) == (1, "ValueError", "the true reason")
+    assert 'raise ValueError("the true reason")' in error.line
+
+
+def print_or_die(begun):
+    if os.environ["RANK"] == "1":
+        while not begun.exists():
+            time.sleep(0.01)
+        os._exit(3)
+    begun.touch()
+    while True:
+        os.write(1, b"\n" * 60_000)  # lines that cost more to read than to write
 
 
 @pytest.mark.timeout(120)
 def test_a_rank_that_dies_while_another_prints_without_an_end(tmp_path):
-    def print_or_die(begun):
-        if os.environ["RANK"] == "1":
-            while not begun.exists():
-                time.sleep(0.01)
-            os._exit(3)
-        begun.touch()
-        while True:
-            os.write(1, b"\n" * 60_000)  # lines that cost more to read than to write
-
-    with pytest.raises(errors.RankFailed, match="rank 1 died: .*exit status 3"):
-        runs.run(print_or_die, tmp_path / "begun", ranks=2, controller="torch", echo=False)
-
-
-def test_a_rank_that_aborts_mpi():
-    def abort(comm):
-        if comm.rank == 1:
-            comm.Abort(5)
-        comm.Barrier()
-
-    def abort_alone(comm):
-        if comm.rank == 1:
-            comm.Abort(5)  # MPICH's may return, and the rank then reaches the end of its function
-
-    for fn in (abort, abort_alone, abort_alone, abort_alone):
-        with pytest.raises(errors.RankFailed, match="rank 1 ended the whole job: .*MPI_Abort"):
-            runs.run(fn, ranks=2)
+    error = failed(print_or_die, tmp_path / "begun", ranks=2, controller="torch", echo=False)
+    assert re.match("rank 1 died: .*exit status 3", str(error))
 
 
 def test_the_word_abort_is_no_abort():
@@ -121,8 +169,6 @@ def test_the_word_abort_is_no_abort():
 
 
 def exchange(comm):
-    import numpy as np
-
     box = np.zeros(1)
     if comm.rank == 2:
         return comm.rank
@@ -130,28 +176,57 @@ def exchange(comm):
     return None
 
 
+def waits_alone(comm):
+    if comm.size == 2 and comm.rank == 1:
+        comm.recv(source=0)
+
+
+def in_cases_of_their_own(comm):
+    with launch.case(f"root {comm.rank}"):
+        comm.recv(source=comm.rank)
+
+
+SELF = "rank {0} waits in LINE: comm.recv(source=comm.rank) (root {0})"
+
+
 @pytest.mark.slow
-def test_a_deadlock_names_ranks_and_line():
-    with pytest.raises(errors.RankFailed) as caught:
-        runs.run(exchange, ranks=3, timeout=1)
-    number = exchange.__code__.co_firstlineno + 6
-    call = "comm.Recv(box, source=(comm.rank + 1) % 2)"
-    expected = (
-        f"after 1 s without an end: ranks 0, 1 wait in line {number} of exchange: {call}; rank 2"
-        " has finished"
-    )
-    assert str(caught.value) == expected
-    assert caught.value.kind == "Timeout"
+@pytest.mark.parametrize(
+    ("program", "arguments", "place", "says"),
+    [
+        (
+            exchange,
+            [],
+            (exchange, 4),
+            ": ranks 0, 1 wait in LINE: comm.Recv(box, source=(comm.rank + 1) % 2); rank 2 has"
+            " finished",
+        ),
+        (  # the group is named, and no line of the check
+            on_every_size,
+            [partial(of_a_check("waits"), answer=waits_alone)],
+            (waits_alone, 2),
+            ", in a group of 2 ranks: rank 0 waits for the others; rank 1 waits in LINE:"
+            " comm.recv(source=0); rank 2 has finished",
+        ),
+        (
+            in_cases_of_their_own,
+            [],
+            (in_cases_of_their_own, 2),
+            f": {SELF.format(0)}; {SELF.format(1)}; {SELF.format(2)}",
+        ),
+    ],
+)
+def test_a_hang_names_ranks_lines_and_cases(program, arguments, place, says):
+    error = failed(program, *arguments, ranks=3, timeout=2)
+    function, offset = place
+    line = f"line {function.__code__.co_firstlineno + offset} of {function.__name__}"
+    assert str(error) == f"after 2 s without an end{says.replace('LINE', line)}"
+    assert error.kind == "Timeout"
 
 
 @pytest.mark.slow
 def test_a_hang_that_holds_the_interpreters_lock():
-    def spin():
-
-        re.match(r"(a+)+$", "a" * 60 + "b")  # compiled code that does not let go of the lock
-
-    with pytest.raises(errors.RankFailed, match=r"rank 0 waits in line \d+ of spin: re.match"):
-        runs.run(spin, ranks=1, timeout=1)
+    error = failed(spin, ranks=1, timeout=1)
+    assert re.search(r"rank 0 waits in line \d+ of spin: re.match", str(error))
 
 
 def test_sigusr1_is_the_learners():
@@ -164,71 +239,145 @@ def test_sigusr1_is_the_learners():
     assert runs.run(ask, ranks=1) == [[1]]
 
 
-def test_what_cannot_travel():
-    lock = threading.Lock()
-
-    def use_it():
-        return lock.locked()
-
-    with pytest.raises(errors.LabError, match="use_it cannot be sent to the ranks"):
-        runs.run(use_it, ranks=2)
-    with pytest.raises(
-        errors.RankFailed, match="rank 0 ran to its end, but its result cannot be sent back"
-    ):
-        runs.run(threading.Lock, ranks=1)
-
-
-def test_what_breaks_on_arrival():
-    class Odd:
-        def __reduce__(self):
-            return (int, ("not a number",))
-
-    with pytest.raises(
-        errors.RankFailed, match="rank 0 could not load the function and its arguments"
-    ):
-        runs.run(lambda odd: None, Odd(), ranks=1)
-    with pytest.raises(errors.LabError, match="result of rank 0 cannot be rebuilt here"):
-        runs.run(Odd, ranks=1)
-
-
 @pytest.mark.parametrize(
-    ("more", "says"),
+    ("function", "arguments", "options", "says"),
     [
-        ({"ranks": 0}, "ranks must be a whole number of at least 1, not 0"),
-        ({"ranks": 2.0}, "ranks must be"),
-        ({"ranks": True}, "ranks must be"),
-        ({"threads": 0}, "threads must be"),
-        ({"timeout": 0}, "timeout must be"),
-        ({"controller": "nccl"}, "controller must be one of mpi, torch"),
-        ({"env": {"A": 1}}, "env must hold text"),
+        (len, [threading.Lock()], {}, "len cannot be sent to the ranks"),
+        (Odd, [], {}, "result of rank 0 cannot be rebuilt here"),
+        (40, [], {}, "Leave out its parentheses"),
+        (exchange, [], {"controller": "torch"}, 'controller="torch" does not have'),
+        (exchange, [], {"controller": "nccl"}, "controller must be one of mpi, torch"),
+        (exchange, [], {"ranks": 0}, "ranks must be a whole number of at least 1, not 0"),
+        (exchange, [], {"ranks": 2.0}, "ranks must be"),
+        (exchange, [], {"ranks": True}, "ranks must be"),
+        (exchange, [], {"threads": 0}, "threads must be"),
+        (exchange, [], {"timeout": 0}, "timeout must be"),
+        (exchange, [], {"env": {"A": 1}}, "env must hold text"),
     ],
 )
-def test_nonsense_is_refused(more, says):
+def test_nonsense_is_refused(function, arguments, options, says):
     with pytest.raises(errors.LabError, match=says):
-        runs.run(lambda: None, **more)
-
-
-def test_misunderstandings_are_explained():
-    with pytest.raises(errors.LabError, match="Leave out its parentheses"):
-        runs.run(40)
-    with pytest.raises(errors.LabError, match='controller="torch" does not have'):
-        runs.run(exchange, controller="torch")
-    with pytest.raises(errors.RankFailed, match="already runs on ranks"):
-        runs.run(lambda: runs.run(len, "x"), ranks=1)
+        runs.run(function, *arguments, **{"ranks": 1, **options})
 
 
 def test_a_learners_line_is_not_taken_for_one_of_the_check(tmp_path, monkeypatch):
     """Whatever its name: the file counts, or the cell of a notebook."""
     text = 'def try_again():\n    raise ValueError("of mine")\n'
+    own = 'ValueError: of mine  (line 2 in try_again: raise ValueError("of mine"))'
+    of_check = "the check cannot use what your code gave back: ValueError: of mine"
     checks = str(paths.root() / "labs" / "support" / "lab90.py")
-    for file, of_check in ((str(tmp_path / "lab.py"), False), ("<cell 1>", False), (checks, True)):
-        monkeypatch.setitem(
-            linecache.cache, file, (len(text), None, text.splitlines(keepends=True), file)
-        )
-        failure = diagnosis.Failure(
-            "ValueError", "of mine", False, [(file, 2, "try_again")], "run", 0.0
-        )
-        line = '  (line 2 in try_again: raise ValueError("of mine"))'
-        said = "the check cannot use what your code gave back: ValueError: of mine"
-        expected = said if of_check else f"ValueError: of mine{line}"
-        assert str(diagnosis.raised(1, failure)) == f"rank 1 failed: {expected}"
+    for file, said in ((str(tmp_path / "lab.py"), own), ("<cell 1>", own), (checks, of_check)):
+        lines = text.splitlines(keepends=True)
+        monkeypatch.setitem(linecache.cache, file, (len(text), None, lines, file))
+        frames = [(file, 2, "try_again")]
+        failure = diagnosis.Failure("ValueError", "of mine", False, frames, "run", 0.0)
+        assert str(diagnosis.raised(1, failure)) == f"rank 1 failed: {said}"
+
+
+def test_an_error_takes_the_words_of_its_blocks_along():
+    def fail():
+        assert cases.now() == "with 3 ranks, root 1"
+        raise ZeroDivisionError
+
+    outer, inner = cases.case("with 3 ranks"), cases.case("root 1")
+    with pytest.raises(ZeroDivisionError) as caught, outer, inner:
+        fail()
+    assert cases.case_of(caught.value) == "with 3 ranks, root 1"
+    assert cases.now() == ""
+    assert cases.case_of(ValueError()) == ""
+
+
+# --- wrong calls of MPI
+
+
+def both(of_rank_0, of_rank_1):
+    """A program in which rank 0 makes a call, and rank 1 another."""
+    return lambda comm: (of_rank_0, of_rank_1)[comm.rank](comm)
+
+
+VECTOR = np.zeros(3)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("program", "says"),
+    [
+        (
+            both(lambda c: c.Send(np.zeros(4), dest=1), lambda c: c.Recv(np.zeros(2), source=0)),
+            "rank 1 failed: a message was longer .*: 32 bytes came, and it has room for 16",
+        ),
+        (
+            both(lambda c: c.Send(np.zeros(4), dest=1), lambda c: c.recv(source=0)),
+            "rank 1 failed: recv took what Send had sent",
+        ),
+        (
+            both(lambda c: c.send(5, dest=1), lambda c: c.Recv(np.zeros(4), source=0)),
+            "rank 1 died: MPI ended it, as what came does not fit",
+        ),
+        (
+            lambda c: c.Allreduce(VECTOR, VECTOR),
+            "rank . failed: the same array is given to send from and to receive into",
+        ),
+        (
+            lambda c: c.Send(np.zeros(2), dest=c.rank + 1),
+            "rank 1 failed: dest, source or root is 2, .* go from 0 to 1",
+        ),
+        (lambda c: c.Send(0, dest=c.rank), "Send was not given an array"),
+        (lambda c: c.Send([1.0, 2.0], dest=c.rank), "Send was not given an array"),
+        (
+            lambda c: c.Recv(source=c.rank),
+            r"Recv was not given an array .*as in comm.Recv\(box, source=0\)",
+        ),
+        (
+            lambda c: c.Allreduce(np.zeros(4, np.float32), np.zeros(4)),
+            "the two arrays of this call differ in dtype",
+        ),
+        (
+            lambda c: c.Send(np.ones((4, 4))[:, 0], dest=c.rank),
+            "the array does not lie in one piece",
+        ),
+    ],
+)
+def test_a_wrong_call_is_told_as_a_sentence(program, says, capfd):
+    def learners(comm):
+        program(comm)
+
+    said = str(failed(learners, ranks=2, timeout=30)).split("  (line ")[0]  # the row itself follows
+    assert re.search(says, said)
+    assert "libmpi.so" not in capfd.readouterr().out, "no stack of compiled code"
+
+
+TRUNCATED = "Message from rank 1 and tag 3 truncated; 8 bytes received but buffer size is 4"
+
+
+@pytest.mark.parametrize(
+    ("kind", "message", "line", "says"),
+    [
+        ("Exception", "MPI_ERR_TRUNCATE: message truncated", "", "a message was longer than the"),
+        ("Exception", "MPI_ERR_RANK: invalid rank", "", "is no rank of this communicator"),
+        ("Exception", TRUNCATED, "", "8 bytes came"),
+        # Other people's errors are left alone.
+        ("Exception", "MPI_ERR_OTHER: known error not in list", "comm.Recv(box)", ""),
+        ("TypeError", "f() takes at least 1 positional argument", "f()", ""),
+        ("UnpicklingError", "invalid load key", "pickle.load(file)", ""),
+        ("ValueError", "truncated", "x", ""),
+    ],
+)
+def test_texts_of_libraries(kind, message, line, says):
+    told = mpi_errors.sentence(kind, message, line)
+    assert says in told
+    assert bool(told) == bool(says)
+
+
+def test_last_words():
+    overlap = ["memcpy argument memory ranges overlap, dst_=0x1 src_=0x1 len_=8", "Abort(1)"]
+    assert "onto itself" in mpi_errors.last_words(overlap)
+    other = ["Assertion failed in file src/mpid/ch4/src/mpidig_recv.h at line 75: x", "Abort(1)"]
+    assert "in its file mpidig_recv.h" in mpi_errors.last_words(other)
+    assert mpi_errors.last_words(["hello"]) == ""
+
+
+def test_noise():
+    assert mpi_errors.is_noise("/home/me/labs/.venv/lib/libmpi.so.12(+0x4627a1) [0x7f923e8627a1]")
+    assert mpi_errors.is_noise("/usr/bin/python(_start+0x21) [0x561c42f0e081]")
+    assert not mpi_errors.is_noise("sum(+0x1) is [0x2], says a learner")

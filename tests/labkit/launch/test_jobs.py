@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import psutil
 import pytest
@@ -58,11 +57,11 @@ def test_each_process_answers_and_none_is_left():
 
 
 def test_an_error_in_the_block_ends_all():
-    pids = []
-
     def stand(pipe):
         pipe.send(os.getpid())
         time.sleep(1000)
+
+    pids = []
 
     def fail():
         with launch.processes([(stand,)] * 2, dict(os.environ)) as running:
@@ -74,13 +73,34 @@ def test_an_error_in_the_block_ends_all():
     assert gone(pids)
 
 
+# Two processes, one of which stands still, the other stopped. It prints their numbers, and waits.
+SCRIPT = """
+import os, signal, time
+from labkit import launch
+
+print("main", flush=True)  # once: a process does not run the script again
+
+
+def stand(pipe, stopped):
+    pipe.send(os.getpid())
+    if stopped:
+        os.kill(os.getpid(), signal.SIGSTOP)
+    time.sleep(1000)
+
+
+with launch.processes([(stand, False), (stand, True)], dict(os.environ)) as running:
+    print(*(one.pipe.recv() for one in running), flush=True)
+    time.sleep(1000)
+"""
+
+
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
-def test_nothing_is_left_of_a_script_that_is_killed_or_interrupted(number):
+def test_nothing_is_left_of_a_script_that_is_killed_or_interrupted(number, tmp_path):
     """SIGINT goes to the whole group, as from a keyboard."""
-    env = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    (tmp_path / "script.py").write_text(SCRIPT)
     script = subprocess.Popen(
-        [sys.executable, str(Path(__file__).with_name("notebook_job.py"))],
-        env=env,
+        [sys.executable, str(tmp_path / "script.py")],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
         start_new_session=True,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -90,10 +110,7 @@ def test_nothing_is_left_of_a_script_that_is_killed_or_interrupted(number):
     pids = [int(word) for word in script.stdout.readline().split()]
     below = [process.pid for process in psutil.Process(script.pid).children(recursive=True)]
     assert set(pids) < set(below)
-    if number == signal.SIGINT:
-        os.killpg(script.pid, number)
-    else:
-        script.kill()
+    (os.killpg if number == signal.SIGINT else os.kill)(script.pid, number)
     rest, errors = script.communicate(timeout=60)
     assert rest == ""
     assert errors.count("Traceback") == (number == signal.SIGINT)

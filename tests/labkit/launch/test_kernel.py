@@ -1,12 +1,12 @@
-"""launch.run in real Jupyter kernels that are interrupted, restarted, killed; fifty bad endings in
-a row."""
+"""launch.run in real Jupyter kernels that are interrupted, restarted, killed."""
 
 from __future__ import annotations
 
 import pytest
 from jupyter_client.manager import start_new_kernel
 
-from tests.labkit.launch.leftovers import marked, nothing_left, until  # noqa: F401 - a fixture
+from tests.helpers import until
+from tests.labkit.launch.leftovers import marked
 
 pytestmark = [pytest.mark.usefixtures("nothing_left"), pytest.mark.slow]
 ENDLESS = """
@@ -60,36 +60,43 @@ def notebook():
     made.end()
 
 
+CELL = """
+from labkit import launch, world
+factor = 3
+
+def scaled(comm):
+    print('hi')
+    return factor * comm.rank
+
+print(launch.run(scaled, ranks=2), world.launcher())
+"""
+WRONG = """def wrong(comm):
+    if comm.rank == 1:
+        raise ValueError('no')
+    comm.Barrier()
+launch.run(wrong, ranks=2)
+"""
+IN_A_STEP = """
+import os
+os.environ.update(SLURM_STEP_ID='0', SLURM_PROCID='0', SLURM_STEP_NUM_TASKS='2', SLURM_JOB_ID='1')
+print(world.launcher(), launch.run(lambda comm: comm.size, ranks=2))
+"""
+
+
 def test_functions_errors_and_lines_of_cells(notebook):
-    cell = "from labkit import launch, world\nfactor = 3\n\ndef scaled(comm):\n    print('hi')\n"
-    cell += "    return factor * comm.rank\n\nprint(launch.run(scaled, ranks=2), world.launcher())"
-    assert set(notebook.run(cell)["text"].splitlines()) == {"[0] hi", "[1] hi", "[0, 3] None"}
-    cell = (
-        "def wrong(comm):\n    if comm.rank == 1:\n        raise ValueError('no')\n   "
-        " comm.Barrier()\n"
-    )
-    reply = notebook.run(cell + "launch.run(wrong, ranks=2)")
+    assert set(notebook.run(CELL)["text"].splitlines()) == {"[0] hi", "[1] hi", "[0, 3] None"}
+    reply = notebook.run(WRONG)
     assert reply["status"] == "error"
     sentence = "rank 1 failed: ValueError: no  (line 3 in wrong: raise ValueError('no'))"
     assert reply["text"].strip() == sentence  # and no traceback
     reply = notebook.run("launch.run(lambda comm: comm.recv(), ranks=2, timeout=1)")
-    sentence = (
-        "after 1 s without an end: ranks 0, 1 wait in line 1 of <lambda>: launch.run(lambda comm: "
-    )
+    sentence = "after 1 s without an end: ranks 0, 1 wait in line 1 of <lambda>: launch.run(lambda "
     assert " ".join(reply["text"].split()).startswith(sentence.strip())
+    # A kernel inside of a step of Slurm's is alone.
+    assert notebook.run(IN_A_STEP)["text"] == "None [2, 2]\n"
 
 
-def test_a_kernel_inside_a_slurm_step_is_alone(notebook):
-    cell = "import os; from labkit import launch, world\n"
-    cell += (
-        "os.environ.update(SLURM_STEP_ID='0', SLURM_PROCID='0', SLURM_STEP_NUM_TASKS='2',"
-        " SLURM_JOB_ID='1')\n"
-    )
-    cell += "print(world.launcher(), launch.run(lambda comm: comm.size, ranks=2))"
-    assert notebook.run(cell)["text"] == "None [2, 2]\n"
-
-
-def test_interrupting_a_cell(notebook, nothing_left):  # noqa: F811
+def test_interrupting_a_cell(notebook, nothing_left):
     asked = notebook.send(ENDLESS + "launch.run(endless, ranks=2)")
     notebook.wait_until_up()
     notebook.manager.interrupt_kernel()
@@ -103,7 +110,7 @@ def test_interrupting_a_cell(notebook, nothing_left):  # noqa: F811
 
 
 @pytest.mark.parametrize("how", ["restart", "kill", "shutdown"])
-def test_a_kernel_that_goes_away(notebook, nothing_left, how):  # noqa: F811
+def test_a_kernel_that_goes_away(notebook, nothing_left, how):
     notebook.send(ENDLESS + "launch.run(endless, ranks=2)")
     notebook.wait_until_up()
     if how == "restart":

@@ -1,4 +1,4 @@
-"""launch.run on local ranks: results, output, errors in words, hangs, deaths, controllers, cost."""
+"""launch.run on local ranks: results, output, variables, and what a rank does at its end."""
 
 from __future__ import annotations
 
@@ -11,10 +11,8 @@ import time
 from pathlib import Path
 
 import pytest
-from labkit import errors, lab, launch, world
+from labkit import lab, launch, world
 from labkit.launch import plans
-
-from tests.labkit.launch.leftovers import nothing_left  # noqa: F401 - a fixture
 
 pytestmark = pytest.mark.usefixtures("nothing_left")
 FORTY = 40  # a name of this module that a function below refers to
@@ -62,17 +60,10 @@ def test_output_is_prefixed_and_complete(capfd):
 
     launch.run(speak, ranks=2)
     out = capfd.readouterr().out.splitlines()
+    texts = ["to stderr", "from C", "from a child", "100 %", "x" * 100_000, "no newline"]
     for rank in (0, 1):
         mine = [line for line in out if line.startswith(f"[{rank}] ")]
-        texts = [
-            "from Python " + str(rank),
-            "to stderr",
-            "from C",
-            "from a child",
-            "100 %",
-            "x" * 100_000,
-        ]
-        assert mine == [f"[{rank}] {text}" for text in [*texts, "no newline"]]
+        assert mine == [f"[{rank}] {text}" for text in [f"from Python {rank}", *texts]]
     assert len(out) == 14
 
 
@@ -100,44 +91,13 @@ def test_echo_off_shows_nothing(capfd):
     assert capfd.readouterr().out == ""
 
 
-def test_without_an_mpi_launcher(monkeypatch, tmp_path):
-    monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
-    monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.delenv("MPI_HOME", raising=False)
-    with pytest.raises(errors.NotHere, match="make setup"):
-        launch.run(lambda: None)
-
-
-def test_other_mpis_get_their_own_options(monkeypatch, tmp_path):
-    monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
-    monkeypatch.setenv("MPI_HOME", str(tmp_path))
-    (tmp_path / "bin").mkdir()
-    launcher = tmp_path / "bin/mpiexec"
-    launcher.write_text("#!/bin/sh\necho 'mpiexec (Open MPI) 5.0.11'\n")
-    launcher.chmod(0o700)
-    ((command, env),) = plans.mpi_plan(3, "folder", {})
-    assert command[:6] == [str(launcher), "-n", "3", "--oversubscribe", "--host", "localhost:3"]
-    assert env["OMPI_ALLOW_RUN_AS_ROOT"] == "1"
-    launcher.rename(tmp_path / "bin/mpirun_rsh")
-    ((command, _),) = plans.mpi_plan(2, "folder", {})
-    assert command[1:6] == ["-export-all", "-np", "2", "localhost", "localhost"]
-
-
 def test_a_slurm_allocation_around_the_notebook_is_not_used(monkeypatch):
-    around = {
-        "SLURM_JOB_ID": "7",
-        "SLURM_NODELIST": "nowhere[1-2]",
-        "SLURM_JOB_NODELIST": "nowhere[1-2]",
-    }
-    around |= {
-        "SLURM_NTASKS": "8",
-        "SLURM_NNODES": "2",
-        "SLURM_TASKS_PER_NODE": "4(x2)",
-        "SLURM_PROCID": "0",
-    }
-    around |= {"SLURM_JOB_NUM_NODES": "2", "PMI_FD": "77", "HYDRA_LAUNCHER": "slurm"}
-    for name, value in around.items():
-        monkeypatch.setenv(name, value)
+    words = "JOB_ID=7 NODELIST=no[1-2] JOB_NODELIST=no[1-2] NTASKS=8 NNODES=2 PROCID=0"
+    words += " TASKS_PER_NODE=4(x2) JOB_NUM_NODES=2"
+    for word in words.split():
+        monkeypatch.setenv(*f"SLURM_{word}".split("="))
+    monkeypatch.setenv("PMI_FD", "77")
+    monkeypatch.setenv("HYDRA_LAUNCHER", "slurm")
 
     def look(comm):
         return comm.size, [name for name in os.environ if name.startswith("SLURM")]
@@ -151,9 +111,8 @@ def test_threads_env_and_lab_reach_the_ranks(monkeypatch):
     def look():
         return [os.environ[name] for name in (*plans.THREAD_VARIABLES, "SECRET")], lab.current()
 
-    assert launch.run(look, ranks=1, threads=3, env={"SECRET": "x"}) == [
-        (["3"] * 5 + ["x"], "00_check_environment")
-    ]
+    three = launch.run(look, ranks=1, threads=3, env={"SECRET": "x"})
+    assert three == [(["3"] * 5 + ["x"], "00_check_environment")]
     (first, *_), _ = launch.run(look, ranks=1, env={"SECRET": ""}, controller="torch")[0]
     assert first == str(world.cores())
 
@@ -186,10 +145,8 @@ def test_two_runs_at_once_do_not_meet():
         subprocess.Popen([sys.executable, "-c", code, name], stdout=subprocess.PIPE, text=True)
         for name in "ab"
     ]
-    assert [run.communicate(timeout=120)[0] for run in runs] == [
-        "[['a', 'a'], ['a', 'a']]\n",
-        "[['b', 'b'], ['b', 'b']]\n",
-    ]
+    for name, run in zip("ab", runs, strict=True):
+        assert run.communicate(timeout=120)[0] == f"{[[name] * 2] * 2}\n"
 
 
 def leave_things_to_do(comm, folder: str) -> None:
@@ -217,10 +174,7 @@ def test_a_rank_does_at_its_end_what_a_program_does(tmp_path, capsys):
     left = tmp_path / "left"
     left.mkdir()
     launch.run(leave_things_to_do, str(left), ranks=2)
-    done = {
-        f"{what}.{rank}"
-        for what in ("thread", "pool", "function", "finalized")
-        for rank in range(2)
-    }
-    assert {file.name for file in left.iterdir()} == done
+    assert sorted(file.name for file in left.iterdir()) == [
+        f"{what}.{rank}" for what in ("finalized", "function", "pool", "thread") for rank in (0, 1)
+    ]
     assert capsys.readouterr().out.count("half a line of rank") == 2

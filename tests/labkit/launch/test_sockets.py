@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+import json
 import os
 import subprocess
 import sys
@@ -12,16 +13,13 @@ import pytest
 from labkit import builds, launch
 from labkit.launch import loopback
 
-from tests.labkit.launch.leftovers import nothing_left  # noqa: F401 - a fixture
-
 pytestmark = pytest.mark.usefixtures("nothing_left")
 SCRIPT = """
-import sys
-from pathlib import Path
+import json, pathlib
 from labkit import launch
-from tests.labkit.launch.test_sockets import over_mpi, shown
+from tests.labkit.launch.test_sockets import over_mpi
 sockets = launch.run(over_mpi, {top})[0]
-Path({file!r}).write_text(shown(sockets))
+pathlib.Path({file!r}).write_text(json.dumps(sockets))
 """
 
 
@@ -119,75 +117,67 @@ def over_grpc(top):
 
 
 RUNS = {
-    "MPI": (over_mpi, "mpi", {}),
-    "MPI over libfabric": (over_mpi, "mpi", {"MPICH_CH4_NETMOD": "ofi"}),
-    "Gloo": (over_gloo, "torch", {}),
-    "Gloo by MPI": (over_gloo_by_mpi, "mpi", {}),
-    "Horovod over Gloo": (over_horovod, "mpi", {"HOROVOD_CPU_OPERATIONS": "gloo"}),
-    "TensorFlow's servers": (over_grpc, "mpi", {}),
+    "MPI": (over_mpi, {}),
+    "MPI over libfabric": (over_mpi, {"env": {"MPICH_CH4_NETMOD": "ofi"}}),
+    "MVAPICH2": (over_mpi, {"mpi": "mvapich2"}),
+    "Gloo": (over_gloo, {"controller": "torch"}),
+    "Gloo by MPI": (over_gloo_by_mpi, {}),
+    "Horovod over Gloo": (over_horovod, {"env": {"HOROVOD_CPU_OPERATIONS": "gloo"}}),
+    "TensorFlow's servers": (over_grpc, {"ranks": 1}),
 }
 
 
+def sockets_of(name: str) -> list[tuple[str, str, int]]:
+    function, options = RUNS[name]
+    return launch.run(function, os.getpid(), **{"ranks": 2, **options})[0]
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("name", RUNS)
+@pytest.mark.parametrize("name", [name for name in RUNS if name != "MPI"])
 def test_a_run_on_one_machine_listens_to_that_machine_alone(name):
-    function, controller, env = RUNS[name]
-    ranks = 1 if function is over_grpc else 2
-    sockets = launch.run(function, os.getpid(), ranks=ranks, controller=controller, env=env)[0]
+    if name == "MVAPICH2" and "mvapich2" not in builds.mpi_builds():
+        pytest.skip("MVAPICH2 is not built here")
+    sockets = sockets_of(name)
     assert sockets  # the launcher's control port, or where Gloo's ranks meet
     assert not open_to_others(sockets), shown(sockets)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ["MPI", "Gloo"])
-def test_without_the_variables_it_would_listen_to_all(name, monkeypatch):
-    """The control: the test above sees what it is to see."""
-    monkeypatch.setattr(loopback, "loopback_variables", lambda environ: {})
-    function, controller, env = RUNS[name]
-    sockets = launch.run(function, os.getpid(), ranks=2, controller=controller, env=env)[0]
-    everywhere = {process for process, address, _ in sockets if address in ("0.0.0.0", "::")}
-    assert everywhere >= ({"mpiexec"} if name == "MPI" else {"python"}), shown(sockets)
-
-
 def test_ranks_of_mpi_listen_not_at_all_and_have_lost_their_launchers_socket():
-    sockets = launch.run(over_mpi, os.getpid(), ranks=2)[0]
+    sockets = sockets_of("MPI")
     names = {process for process, _, _ in sockets}
     assert names == {"mpiexec", "hydra_pmi_proxy"}, shown(sockets)
-
-
-@pytest.mark.skipif("mvapich2" not in builds.mpi_builds(), reason="MVAPICH2 is not built here")
-def test_a_run_on_mvapich2_listens_to_this_machine_alone():
-    sockets = launch.run(over_mpi, os.getpid(), ranks=2, mpi="mvapich2")[0]
-    assert sockets
     assert not open_to_others(sockets), shown(sockets)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "listener"), [("MPI", "mpiexec"), ("Gloo", "python")])
+def test_without_the_variables_it_would_listen_to_all(name, listener, monkeypatch):
+    """The control: the tests above see what they are to see."""
+    monkeypatch.setattr(loopback, "loopback_variables", lambda environ: {})
+    sockets = sockets_of(name)
+    everywhere = {process for process, address, _ in sockets if address in ("0.0.0.0", "::")}
+    assert listener in everywhere, shown(sockets)
 
 
 def test_make_run_listens_to_this_machine_alone(checkout, tmp_path):
     file = tmp_path / "sockets.txt"
-    script = checkout.root / "labs" / "20_sockets.py"
-    script.parent.mkdir(parents=True, exist_ok=True)
-    (checkout.root / "solutions").mkdir(exist_ok=True)
     for folder in ("labs", "solutions"):
-        (checkout.root / folder / script.name).write_text(
-            SCRIPT.format(top=os.getpid(), file=str(file))
-        )
-    env = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[3])}
+        script = checkout.root / folder / "20_sockets.py"
+        script.parent.mkdir(parents=True, exist_ok=True)
+        script.write_text(SCRIPT.format(top=os.getpid(), file=str(file)))
     code = (
         "import sys; from pathlib import Path; from labkit import paths; from labkit.cli import"
         f" run; paths.root = lambda: Path({str(checkout.root)!r}); sys.exit(run.run('20', 2))"
     )
+    env = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[3])}
+    command = [sys.executable, "-c", code]
     done = subprocess.run(
-        [sys.executable, "-c", code],
-        env=env,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
+        command, env=env, capture_output=True, text=True, timeout=120, check=False
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    lines = [line.rsplit(" ", 2) for line in file.read_text().splitlines()]
-    assert lines
-    assert not open_to_others([(process, address, int(port)) for process, address, port in lines])
+    sockets = json.loads(file.read_text())
+    assert sockets
+    assert not open_to_others(sockets), shown(sockets)
 
 
 def test_what_is_set_already_stays():
@@ -237,14 +227,8 @@ except OSError as error:
 
 def test_only_servers_that_name_no_address_get_the_loopback_address(tmp_path):
     env = os.environ | {"LD_PRELOAD": str(Path(sys.prefix, "lib", loopback.LIBRARY))}
-    done = subprocess.run(
-        [sys.executable, "-c", SERVERS, str(tmp_path / "door")],
-        env=env,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    v4, v6, refused = done.stdout.splitlines()
+    command = [sys.executable, "-c", SERVERS, str(tmp_path / "door")]
+    v4, v6, refused = subprocess.check_output(command, env=env, text=True).splitlines()
     assert v4.split() == ["127.0.0.1", "127.0.0.2", "0.0.0.0"]
     assert v6.split() == ["::ffff:127.0.0.1", "::1", "::1"]
     assert refused == "Cannot assign requested address"

@@ -7,7 +7,7 @@ import virtual
 from labkit import plots
 from labkit.errors import LabError
 
-from tests.labkit.plots.texts import clear_of_each_other
+from tests.labkit.plots.texts import faults
 from tests.virtual.traced import ran
 
 
@@ -19,7 +19,7 @@ def test_of_many_ranks_the_busiest_are_shown():
     shown = [int(label.get_text()) for label in figure.axes[0].get_yticklabels()]
     assert shown == list(range(1, 64, 2))
     assert figure.axes[0].get_title("right") == "the 32 busiest of 80 ranks"
-    clear_of_each_other(figure)
+    assert not faults(figure)
 
 
 def test_without_a_trace_there_is_nothing_to_draw():
@@ -32,12 +32,15 @@ def test_without_a_trace_there_is_nothing_to_draw():
 
 
 def test_lanes_have_a_row_each_and_bars_where_the_spans_are():
-    figure = plots.lanes({"GPU": [(0, 1e-3), (2e-3, 3e-3)], "network card": [(1e-3, 2e-3)]})
+    spans = {"GPU": [(0, 1e-3), (2e-3, 3e-3)], "network card": [(1e-3, 2e-3)]}
+    figure = plots.lanes(spans)
     axes = figure.axes[0]
     assert axes.get_xlabel() == "time (ms)"
-    assert [label.get_text() for label in axes.get_yticklabels()] == ["GPU", "network card"]
-    gpu, card = axes.collections
-    assert [path.get_extents().intervalx.tolist() for path in gpu.get_paths()] == [[0, 1], [2, 3]]
-    assert [path.get_extents().intervalx.tolist() for path in card.get_paths()] == [[1, 2]]
+    assert [label.get_text() for label in axes.get_yticklabels()] == list(spans)
+    bars = [
+        [path.get_extents().intervalx.tolist() for path in lane.get_paths()]
+        for lane in axes.collections
+    ]
+    assert bars == [[[0, 1], [2, 3]], [[1, 2]]]
     assert not figure.legends
-    clear_of_each_other(figure)
+    assert not faults(figure)

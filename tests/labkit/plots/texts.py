@@ -39,12 +39,6 @@ def tick_labels(axis):
     return [tick.label1 for tick in ticks if low - margin <= tick.get_loc() <= high + margin]
 
 
-def clear_of_each_other(figure):
-    """The texts of a figure; an error where one lies on another, or leaves the figure."""
-    assert not faults(figure)
-    return [text for text, _ in drawn_texts(figure)]
-
-
 def faults(figure, numbers: bool = True) -> list[str]:
     """Each text of a figure that lies on another or leaves the figure: a sentence.
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import signal
 import subprocess
 import sys
 import time
@@ -32,19 +31,15 @@ def test_what_checks_tell_a_class_is_what_the_board_shows(tmp_path):
     copy = "On rank 2, chunk rank + 1 is wrong: expected 6, got 3."
     for name in ("ada", "bob", "cleo"):
         made.share(name, named=name != "cleo")
-    for _ in range(3):
-        told = made.attempt("ada", "23.1", copy)
-        made.attempt("cleo", "23.1", copy)
-        made.attempt("dora", "23.1", copy)
+    for name in ("ada", "cleo", "dora") * 3:
+        told = made.attempt(name, "23.1", copy)
     made.hint("cleo", "23.1")
     made.attempt("bob", "23.1")
     made.attempt("bob", "23.2", "The chunk is added in twice.")
     seen = classroom.look(made.shared, now=made.now)
     assert seen.headline == "2 of 3 are stuck: 2 at 23.1, Reduce-scatter around a ring."
-    assert [(place.number, place.here, place.told, place.half) for place in seen.places] == [
-        ("23.1", 2, 2, True),
-        ("23.2", 1, 1, False),
-    ]
+    places = [(place.number, place.here, place.told, place.half) for place in seen.places]
+    assert places == [("23.1", 2, 2, True), ("23.2", 1, 1, False)]
     assert seen.places[0].said in told
     learners = {someone.name: someone for someone in seen.learners}
     (hidden,) = set(learners) - {"ada", "bob"}
@@ -76,7 +71,7 @@ for count in range(int(sys.argv[1])):
 def test_the_board_reads_while_many_write_and_one_is_killed(tmp_path):
     made = School(tmp_path, time.time())
     work = []
-    for name, count in (("ada", 25), ("ada", 25), ("bob", 25), ("bob", 10**9)):
+    for name, count in (("ada", 15), ("ada", 15), ("bob", 10**9)):
         made.share(name)
         env = {**os.environ, **made.variables(name)}
         command = [sys.executable, "-c", WORK, str(count)]
@@ -84,17 +79,15 @@ def test_the_board_reads_while_many_write_and_one_is_killed(tmp_path):
     *whole, killed = work
     looks = 0
     while any(process.poll() is None for process in whole) or looks < 3:
-        seen = classroom.look(made.shared)
-        assert not [note for note in seen.notes if "could not be read" in note], (
-            "a line is there or not"
-        )
+        notes = classroom.look(made.shared).notes
+        assert not [note for note in notes if "could not be read" in note], "a line is there or not"
         looks += 1
         time.sleep(0.05)
-    killed.send_signal(signal.SIGKILL)
+    killed.kill()
     killed.wait()
-    assert [process.returncode for process in whole] == [0, 0, 0]
+    assert [process.returncode for process in whole] == [0, 0]
     learners = {someone.name: someone for someone in classroom.look(made.shared).learners}
-    ada = learners["ada"].here
-    assert (ada.tries, ada.failures) == (50, 50), "two notebooks of one learner lose nothing"
-    assert learners["bob"].here.tries >= 25
-    assert learners["bob"].state == "stuck"
+    ada, bob = (learners[name] for name in ("ada", "bob"))
+    counts = (ada.here.tries, ada.here.failures)
+    assert counts == (30, 30), "two notebooks of one learner lose nothing"
+    assert (bob.state, bob.here.tries > 3) == ("stuck", True)

@@ -62,22 +62,22 @@ def arguments(checkout: Path, *words: str, **environ: str) -> list[str]:
     return json.loads(done.stdout.splitlines()[-1])
 
 
-@pytest.mark.parametrize("value", HOSTILE)
-def test_what_is_typed_reaches_the_program_as_it_is(checkout, value):
+def test_what_is_typed_reaches_the_program_as_it_is(checkout):
     before = sorted(checkout.iterdir())
-    assert arguments(checkout, "report", f"FILE={value}") == ["-m", "support.lab80", value]
-    names = arguments(checkout, "hub", f"NAMES={value}", "-k")
-    assert names == ["-m", "slurm.hub", "up", f"--names={value}"]
+    for value in HOSTILE:
+        assert arguments(checkout, "report", f"FILE={value}") == ["-m", "support.lab80", value]
+    names = arguments(checkout, "hub", f"NAMES={value}", f"SITE={HOSTILE[0]}", "-k")
+    assert names == ["-m", "slurm.hub", "up", f"--names={value}", f"--site={HOSTILE[0]}"]
     assert sorted(checkout.iterdir()) == before
 
 
-@pytest.mark.parametrize("setting", ["PYTHON", "MPI_HOME"])
-def test_settings_of_the_set_up_are_not_expanded_either(checkout, setting):
-    put_set_up(checkout, f"print(os.environ.get({setting!r}))")
+def test_settings_of_the_set_up_are_not_expanded_either(checkout):
+    put_set_up(checkout, "print(os.environ.get('PYTHON'), os.environ.get('MPI_HOME'))")
     for value in HOSTILE:
-        done = typed(checkout, "setup", f"{setting}={value}")
-        assert done.stdout == f"{value}\n", done.stderr
-    assert typed(checkout, "setup", **{setting: "of a module"}).stdout == "of a module\n"
+        done = typed(checkout, "setup", f"PYTHON={value}", f"MPI_HOME={value}")
+        assert done.stdout == f"{value} {value}\n", done.stderr
+    of_a_module = {"PYTHON": "/a python", "MPI_HOME": "/an MPI"}
+    assert typed(checkout, "setup", **of_a_module).stdout == "/a python /an MPI\n"
     assert not (checkout / "made").exists()
 
 

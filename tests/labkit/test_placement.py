@@ -165,16 +165,16 @@ def weights_trained(hvd, where):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("library", ["MPI", "Gloo"])
-def test_horovod_trains_alike_staged_or_not(library):
+def test_horovod_trains_alike_staged_or_not():
+    """By Gloo; MPI carries staged gradients in tests of labkit.horovod."""
     pytest.importorskip("horovod.torch")
-    env = {"HOROVOD_CPU_OPERATIONS": library.lower()}
+    env = {"HOROVOD_CPU_OPERATIONS": "gloo"}
     trained = launch.run(train_with_horovod, AS_IT_IS, STAGED, ranks=2, env=env, timeout=WAIT)
     expected = trained[0][0][0]
     for by_place, where in trained:
         for got, want in zip(sum(by_place, []), expected * 2, strict=True):
             np.testing.assert_allclose(got, want, rtol=1e-6)
-        assert where.device != "cpu" or where == placement.on_host(library)
+        assert where.device != "cpu" or where == placement.on_host("Gloo")
 
 
 # --- on a GPU

@@ -23,29 +23,23 @@ def runs(seconds, share=0.05, count=20):
 STRONG = {p: runs(2 * (0.08 + 0.92 / p)) for p in (1, 2, 4, 8)}
 FAR = {"one": STRONG, "two": {p: 0.2 + 0.8 / p for p in (1, 2, 16, 64)}}
 PING = {2**k: runs(1e-6 + 2**k * 1e-10) for k in range(0, 25, 2)}
-SPLIT = {f"{p} ranks": {"compute": runs(8.0), "communicate": [2.4, 2.5, 2.9]} for p in (1, 2, 4)}
 BINOMIAL = [(rank, rank + 2**step, step) for step in range(4) for rank in range(2**step)]
 CURVES = {"one process": np.exp(-np.arange(200) / 60), "4 ranks": np.exp(-np.arange(200) / 61)}
 
 TWO = {"a": PING, "b": {8: 1e-6, 2**20: 1e-3}}
-TALL = ([1, 10, 100], [3, 4, 5])
 LABELS = {"xlabel": "x", "ylabel": "y", "title": "T"}
 
 # Of every function what is crowded or odd: the plain forms are drawn by the labs.
 DRAWN = {
     "scaling with a fit": lambda: plots.scaling(STRONG, fit=scaling.fit_amdahl(STRONG)),
     "scaling far": lambda: plots.scaling(FAR),
-    "efficiency weak": lambda: plots.efficiency(FAR, weak=True),
     "bandwidth of two": lambda: plots.bandwidth(
         TWO, model={"m": lambda n: 1e-6 + n * 1e-9}, factor=1.5, what="busbw"
     ),
     "lines with bars": lambda: plots.lines({"a": STRONG, "b": STRONG}, **LABELS),
     "lines of six": lambda: plots.loss({str(number): np.arange(9) + number for number in range(6)}),
-    "lines logarithmic": lambda: plots.lines({"a": TALL}, **LABELS, logx=True, logy=True),
-    "images": lambda: plots.images(np.random.rand(11, 8, 8), range(11)),
     "images in color, flat": lambda: plots.images(np.random.rand(2, 3072), columns=2),
     "spread wide": lambda: plots.spread({"a": runs(1e-5), "b": runs(1e-2, 0.6)}),
-    "bars": lambda: plots.bars(SPLIT),
     "compare": lambda: plots.compare(
         {"p = 2": 1.9, "p = 4": ...}, {"p = 2": runs(1.7), "p = 4": 3.1}, unit="times"
     ),

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from pathlib import Path
+from unittest import mock
 
 import classroom
 import pytest
-from labkit import journal
+from labkit import expect, hint, journal, lab
+from labkit.errors import CheckFailed
 
-from tests.classroom.school import School
+from tests.labkit.checks.tried import tried
+
+STEM = "23_ring_allreduce"
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
@@ -22,8 +29,51 @@ def _no_class(monkeypatch):
     monkeypatch.delenv("LABKIT_CLASS", raising=False)
 
 
-def names(seen) -> list[str]:
-    return [someone.name for someone in seen.learners]
+class School:
+    """A class folder, and a folder of their own for each learner; `now` is the time of all that
+    they do.
+
+    Everybody is one user here, as in a hub that runs as one: JUPYTERHUB_USER tells them apart.
+    """
+
+    def __init__(self, folder: Path, start: float):
+        self.homes = folder / "homes"
+        self.shared = folder / "class"
+        self.shared.mkdir(mode=0o700)
+        self.now = start
+
+    def variables(self, name: str) -> dict[str, str]:
+        """The environment of that learner."""
+        home = self.homes / name
+        home.mkdir(parents=True, exist_ok=True)
+        return {"LABKIT_HOME": str(home), "LABKIT_CLASS": str(self.shared), "JUPYTERHUB_USER": name}
+
+    @contextlib.contextmanager
+    def learner(self, name: str) -> Iterator[None]:
+        """As long as this is open, this process is that learner's, in the lab, at the time `now`."""
+        clock = mock.patch.object(time, "time", return_value=self.now)
+        own = mock.patch.dict(os.environ, self.variables(name))
+        with own, clock, contextlib.redirect_stdout(None):
+            lab.reset_for_tests()
+            os.environ["LABKIT_LAB"] = STEM
+            yield
+
+    def share(self, name: str, named: bool = True) -> None:
+        """They agree, and begin the lab."""
+        with self.learner(name):
+            journal.share(named=named)
+            journal.note("start", lab=STEM)
+
+    def attempt(self, name: str, number: str, said: str = "") -> str:
+        """A minute later that learner runs a check, which says this of their answer; what they
+        read."""
+        self.now += 60
+        with self.learner(name):
+            try:
+                tried(number, lambda: expect(not said, said))
+            except CheckFailed as error:
+                return str(error)
+        return ""
 
 
 def test_what_checks_tell_a_class_is_what_the_board_shows(tmp_path):
@@ -33,7 +83,8 @@ def test_what_checks_tell_a_class_is_what_the_board_shows(tmp_path):
         made.share(name, named=name != "cleo")
     for name in ("ada", "cleo", "dora") * 3:
         told = made.attempt(name, "23.1", copy)
-    made.hint("cleo", "23.1")
+    with made.learner("cleo"):
+        hint("23.1")
     made.attempt("bob", "23.1")
     made.attempt("bob", "23.2", "The chunk is added in twice.")
     seen = classroom.look(made.shared, now=made.now)
@@ -51,7 +102,8 @@ def test_what_checks_tell_a_class_is_what_the_board_shows(tmp_path):
     assert not re.search(r"\b(ada|bob|cleo|dora)\b", text)
     with made.learner("ada"):
         journal.unshare()
-    assert "ada" not in names(classroom.look(made.shared, now=made.now))
+    left = classroom.look(made.shared, now=made.now).learners
+    assert "ada" not in [someone.name for someone in left]
 
 
 WORK = """

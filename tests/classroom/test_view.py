@@ -5,12 +5,10 @@ from __future__ import annotations
 
 import csv
 import html
-import json
 import re
 import subprocess
 import sys
 from collections import Counter
-from datetime import date
 from pathlib import Path
 
 import classroom
@@ -21,10 +19,9 @@ from classroom.learner import Work
 from classroom.reader import Event
 from labkit.errors import LabError
 
+from tests.classroom.test_sources import NOW, content
 from tests.helpers import awaited
 
-NOW = 1_800_000_000.0
-UNTIL = str(date.fromtimestamp(NOW))
 LABS = {
     "23_ring": Lab("23_ring", {"23.1": "Scatter", "23.2": "Gather", "23.3": "Cost"}, 60),
     "30_average": Lab("30_average", {"30.1": "Shard"}, 20),
@@ -126,11 +123,10 @@ def test_the_commonest_sentence_is_of_most_learners_and_numbers_do_not_matter():
     assert view.commonest([told()]) == ("", 0)
 
 
-def write(folder: Path, name: str, *events: dict, **head) -> None:
-    number = 10 + len(list(folder.iterdir()))
-    first = {"labkit": "shared", "named": True, "pseudonym": f"Calm Fox {number}", "until": UNTIL}
-    lines = [first | head, *({"at": NOW - 60, "exercise": "23.1", **event} for event in events)]
-    (folder / f"{name}.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+def write(folder: Path, name: str, *events: dict) -> None:
+    pseudonym = f"Calm Fox {10 + len(list(folder.iterdir()))}"
+    lines = [{"at": NOW - 60, "exercise": "23.1", **event} for event in events]
+    (folder / f"{name}.jsonl").write_text(content(*lines, pseudonym=pseudonym))
 
 
 FAIL = {"event": "failed", "tries": 3, "said": "No."}

@@ -41,3 +41,9 @@ def test_hints_are_there_and_the_way_out_is_a_person(built, capsys):
     assert "make solve" not in said
     with pytest.raises(LabError, match="There is no lab for exercise '12.1'"):
         hint("12.1")
+
+
+def test_settings_of_a_lab_are_literals_or_words():
+    rows = {"a=1e-3": 1e-3, "a=(1, 2)": (1, 2), "a=mpi": "mpi", "a=x=y": "x=y"}
+    for text, value in rows.items():
+        assert labfile.read_setting(text) == ("a", value)

@@ -4,6 +4,7 @@ reader once."""
 import numpy as np
 import pandas
 import pytest
+import virtual
 from labkit import plots, scaling, world
 from labkit.errors import LabError
 from labkit.plots import style
@@ -12,6 +13,7 @@ from matplotlib.axes import Axes
 from matplotlib.patches import Circle
 
 from tests.labkit.plots.texts import drawn_texts, faults, renderer_of
+from tests.virtual.traced import ran
 
 RANDOM = np.random.default_rng(0)
 
@@ -157,3 +159,76 @@ def test_flat_colors_come_one_after_another(monkeypatch):
     red[:, :16] = 1
     plots.images(red)
     np.testing.assert_array_equal(shown[0], np.broadcast_to([1, 0, 0], (4, 4, 3)))
+
+
+# --- a map of message sizes and ranks
+
+PLACES = [(2**k, p) for k in range(4, 28, 2) for p in (2, 4, 8, 16, 64)]
+LINKS = {"doubling": (1e-6, 1e-9), "Rabenseifner": (3e-6, 5e-10), "ring": (9e-6, 2e-10)}
+TIMES = {
+    name: {(n, p): alpha * p + beta * n for n, p in PLACES} for name, (alpha, beta) in LINKS.items()
+}
+LETTERS = {"doubling": "D", "Rabenseifner": "Ra", "ring": "Ri"}
+
+
+def letters_in(figure) -> list[str]:
+    return [text.get_text() for text in figure.axes[0].texts]
+
+
+def test_the_map_shows_the_fastest_everywhere():
+    figure = plots.crossover(TIMES, title="Who leads")
+    axes = figure.axes[0]
+    assert (axes.get_xscale(), axes.get_yscale()) == ("log", "log")
+    best = [min(TIMES, key=lambda name: TIMES[name][place]) for place in PLACES]
+    assert letters_in(figure) == [LETTERS[name] for name in best]
+    legend = [text.get_text() for text in figure.legends[0].get_texts()]
+    assert legend == [f"{letter}: {name}" for name, letter in LETTERS.items()]
+    assert not faults(figure)
+    with pytest.raises(LabError, match="nothing to map"):
+        plots.crossover({})
+
+
+def test_ties_are_marked():
+    times = {"ring": {(64, 2): 1.0, (128, 2): 1.0}, "Rabenseifner": {(64, 2): 1.0, (128, 2): 1.5}}
+    assert letters_in(plots.crossover(times)) == ["Ri=Ra", "Ri"]
+    for tree, letters in (([1.1, 1.2, 1.3], ["R=T"]), ([3.0, 3.1, 3.2], ["R"])):
+        samples = {"ring": {(64, 2): [1.0, 1.1, 1.2]}, "tree": {(64, 2): tree}}
+        assert letters_in(plots.crossover(samples)) == letters
+
+
+# --- rows of spans over time
+
+
+def test_of_many_ranks_the_busiest_are_shown():
+    def program(comm, vector):
+        comm.compute(1e-3 if comm.rank % 2 else 1e-4)
+
+    figure = plots.timeline(ran(80, program=program))
+    shown = [int(label.get_text()) for label in figure.axes[0].get_yticklabels()]
+    assert shown == list(range(1, 64, 2))
+    assert figure.axes[0].get_title("right") == "the 32 busiest of 80 ranks"
+    assert not faults(figure)
+
+
+def test_without_a_trace_there_is_nothing_to_draw():
+    with pytest.raises(LabError, match="run it with trace=True"):
+        plots.timeline(virtual.Cluster(2).run(lambda comm: comm.compute(1)))
+    with pytest.raises(LabError, match="no virtual time passed"):
+        plots.timeline(virtual.Cluster(2).run(lambda comm: None, trace=True))
+    with pytest.raises(LabError, match="no time passed"):
+        plots.lanes({"GPU": [], "network card": []})
+
+
+def test_lanes_have_a_row_each_and_bars_where_the_spans_are():
+    spans = {"GPU": [(0, 1e-3), (2e-3, 3e-3)], "network card": [(1e-3, 2e-3)]}
+    figure = plots.lanes(spans)
+    axes = figure.axes[0]
+    assert axes.get_xlabel() == "time (ms)"
+    assert [label.get_text() for label in axes.get_yticklabels()] == list(spans)
+    bars = [
+        [path.get_extents().intervalx.tolist() for path in lane.get_paths()]
+        for lane in axes.collections
+    ]
+    assert bars == [[[0, 1], [2, 3]], [[1, 2]]]
+    assert not figure.legends
+    assert not faults(figure)

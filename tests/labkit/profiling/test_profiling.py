@@ -15,6 +15,7 @@ from labkit import profiling
 from labkit.errors import LabError
 from labkit.profiling import libraries, spans
 from labkit.profiling import parts as step_parts
+from labkit.profiling import torch as recorder
 from labkit.profiling.spans import EXPLICIT, IN_FLIGHT, OPERATION, Span
 
 PARTS = ["compute", "exposed", "input", "idle"]
@@ -155,6 +156,66 @@ def test_bad_input_gets_a_sentence(call, says):
     assert profiling.record(time.perf_counter, 1).step.median > 0, "the recording has ended"
 
 
+def test_the_trace_has_a_track_for_each_thread_and_all_of_the_steps(tmp_path):
+    def step():
+        begin = time.perf_counter()
+        with profiling.span("compute", "forward"):
+            time.sleep(0.002)
+        middle = time.perf_counter()
+        time.sleep(0.001)
+        profiling.mark("communication", begin, time.perf_counter(), "a")
+        profiling.mark("communication", middle, time.perf_counter(), "b")  # beside it
+
+    profile = profiling.record(step, 3)
+    events = json.loads(profile.save(tmp_path / "trace.json").read_text())["traceEvents"]
+    names = {(e["pid"], e["tid"]): e["args"]["name"] for e in events if e["name"] == "thread_name"}
+    tracks = {"steps", "where the time goes", "MainThread", "in flight", "in flight 2"}
+    assert set(names.values()) == tracks
+    slices = [(names[e["pid"], e["tid"]], e["dur"]) for e in events if e["ph"] == "X"]
+    assert {track for track, _ in slices} == tracks
+    parts = [seconds for track, seconds in slices if track == "where the time goes"]
+    assert sum(parts) == pytest.approx(1e6 * profile.step.samples.sum(), rel=1e-3)
+
+
+# --- with torch.profiler
+
+
+def test_the_types_of_its_inputs_tell_a_products_library():
+    import torch
+
+    whole = torch.ones(64, 64)
+    half = whole.to(torch.bfloat16)
+
+    def step():
+        return whole @ whole, half @ half
+
+    profile = profiling.record(step, 3, kind="torch", overhead=False)
+    used = [[s.library for s in spans if s.name == "aten::mm"] for spans in profile.ranks[0].spans]
+    types = ("float", "c10::BFloat16")
+    assert used == 3 * [[libraries.torch_operator("aten::mm", (each,))[2] for each in types]]
+
+
+KERNELS = [  # category, name, begin and duration in µs, stream; the library
+    ("kernel", "sm90_xmma_gemm_f32f32_tn", 1, 10, 7, "cuBLAS"),
+    ("kernel", "ncclDevKernel_AllReduce_Sum_f32_RING_LL", 5, 10, 20, "NCCL"),
+    ("kernel", "void cudnn::winograd_nonfused", 11, 1, 7, "cuDNN"),
+    ("gpu_memcpy", "Memcpy HtoD (Pinned -> Device)", 20, 5, 7, "CUDA"),
+]
+
+
+def test_a_gpus_trace_tells_its_kernels():
+    """Events in the form that torch.profiler gives kernels; made by hand, as no GPU was at hand."""
+    fields = ("cat", "name", "ts", "dur", "tid")
+    rows = [("cpu_op", "aten::mm", 0, 2, 7, libraries.torch_blas()), *KERNELS]
+    events = [dict(zip(fields, row[:5], strict=True), ph="X", pid=0) for row in rows]
+    seen = recorder.spans_of(events, 0.0, {7: "MainThread"})
+    assert [span.library for span in seen] == [row[5] for row in rows]
+    parts = step_parts.parts((0, 25e-6), step_parts.busy(seen))
+    want = {"compute": 11, "communication": 10, "overlapped": 7, "exposed": 3}
+    want |= {"input": 5, "idle": 6, "step": 25}
+    assert {part: round(seconds * 1e6) for part, seconds in parts.items()} == want
+
+
 @pytest.mark.slow
 def test_torch_operators_with_their_libraries():
     import torch
@@ -195,24 +256,3 @@ def test_torch_operators_with_their_libraries():
         assert operators.loc["aten::mkldnn_convolution", "library"] == "oneDNN"
         assert operators.loc["aten::convolution_backward", "library"] == "oneDNN"
     assert profile.clock_error < 0.1 * profile.step.median
-
-
-def test_the_trace_has_a_track_for_each_thread_and_all_of_the_steps(tmp_path):
-    def step():
-        begin = time.perf_counter()
-        with profiling.span("compute", "forward"):
-            time.sleep(0.002)
-        middle = time.perf_counter()
-        time.sleep(0.001)
-        profiling.mark("communication", begin, time.perf_counter(), "a")
-        profiling.mark("communication", middle, time.perf_counter(), "b")  # beside it
-
-    profile = profiling.record(step, 3)
-    events = json.loads(profile.save(tmp_path / "trace.json").read_text())["traceEvents"]
-    names = {(e["pid"], e["tid"]): e["args"]["name"] for e in events if e["name"] == "thread_name"}
-    tracks = {"steps", "where the time goes", "MainThread", "in flight", "in flight 2"}
-    assert set(names.values()) == tracks
-    slices = [(names[e["pid"], e["tid"]], e["dur"]) for e in events if e["ph"] == "X"]
-    assert {track for track, _ in slices} == tracks
-    parts = [seconds for track, seconds in slices if track == "where the time goes"]
-    assert sum(parts) == pytest.approx(1e6 * profile.step.samples.sum(), rel=1e-3)

@@ -6,7 +6,7 @@ import subprocess
 import sys
 
 import pytest
-from labkit import builds, doctor, labfile
+from labkit import builds, doctor, labfile, launch
 from labkit.doctor import facts as doctor_facts
 from labkit.doctor import findings
 
@@ -116,13 +116,17 @@ def test_the_report_of_this_machine():
     assert (rank.family, rank.version, rank.files) == (mpi["family"], mpi["version"], mpi["files"])
 
 
-@pytest.mark.slow
-def test_it_says_the_same_inside_a_running_mpi_job():
-    """The probes start an MPI of their own; they must not join the job that the doctor runs in."""
-    from labkit import launch
+ASKED_ON_A_RANK = """
+from labkit.doctor import processes
+found, _ = processes.collect(processes.start(("mpi_init",)), limit=120)
+print("threads", found["mpi.threads"])
+"""
 
-    code = "from labkit import doctor; print('threads', doctor.report(limit=120)['mpi']['threads'])"
-    command = [launch.mpiexec(), "-n", "2", sys.executable, "-c", code]
+
+@pytest.mark.slow
+def test_the_probes_say_the_same_inside_a_running_mpi_job():
+    """They start an MPI of their own; they must not join the job that the doctor runs in."""
+    command = [launch.mpiexec(), "-n", "2", sys.executable, "-c", ASKED_ON_A_RANK]
     done = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
     assert done.returncode == 0, done.stderr
     assert done.stdout.count("threads MPI_THREAD_MULTIPLE") == 2

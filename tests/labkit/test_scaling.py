@@ -60,8 +60,8 @@ NOISE = [(RANKS, 0.02, 0.1), (RANKS, 0.1, 0.5), ((1, 2), 0.03, 0.3)]
 @pytest.mark.parametrize(("ranks", "share", "wide"), NOISE)
 def test_amdahls_interval_holds_the_true_share(ranks, share, wide):
     times = {p: 1.0 / scaling.amdahl(p, 0.1) for p in ranks}
-    fits = [scaling.fit_amdahl(noisy(times, share, seed)) for seed in range(10)]
-    assert sum(fit.low <= 0.1 <= fit.high for fit in fits) >= 8
+    fits = [scaling.fit_amdahl(noisy(times, share, seed)) for seed in range(5)]
+    assert all(fit.low <= 0.1 <= fit.high for fit in fits)
     assert np.median([fit.serial for fit in fits]) == pytest.approx(0.1, abs=0.02)
     assert all(0 <= fit.low <= fit.serial <= fit.high <= 1 for fit in fits)
     assert all(fit.high - fit.low < wide for fit in fits)

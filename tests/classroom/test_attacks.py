@@ -1,8 +1,6 @@
 """What one learner of a class cannot do to the others, or to whoever runs the board: tried as other
 users."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

@@ -1,7 +1,5 @@
 """The board of a class whose files checks have written: in a process, and in many at once."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import re

@@ -1,7 +1,5 @@
 """The board as a service of a real JupyterHub, behind its real proxy."""
 
-from __future__ import annotations
-
 import os
 import signal
 import socket

@@ -1,7 +1,5 @@
 """Files that are corrupt, foreign, huge or closed: a sentence each, and the board goes on."""
 
-from __future__ import annotations
-
 import json
 import os
 from datetime import date, timedelta

@@ -1,8 +1,6 @@
 """Where a learner is and whether they are stuck; what the class is told most; what the board looks
 like."""
 
-from __future__ import annotations
-
 import csv
 import html
 import re

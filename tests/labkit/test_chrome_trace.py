@@ -1,7 +1,5 @@
 """chrome_trace: what is plain data becomes events that Perfetto takes."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

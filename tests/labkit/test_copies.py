@@ -1,8 +1,6 @@
 """A learner's copies of a lab: brought, begun afresh, the newer of the two wins, and nothing is
 lost."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import time

@@ -1,8 +1,6 @@
 """A checkout, or an archive of it: what each says of itself, and what its hints are. What learners
 can do in their archive is tried in tests/authoring/test_release.py."""
 
-from __future__ import annotations
-
 import shutil
 
 import pytest

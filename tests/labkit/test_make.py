@@ -1,7 +1,5 @@
 """The Makefile's goals, run by make itself in a checkout whose Python writes down its arguments."""
 
-from __future__ import annotations
-
 import json
 import os
 import shlex
@@ -112,11 +110,9 @@ def test_jupyterlab_encrypts_what_kernels_say(checkout):
     assert "--KernelManager.transport_encryption=required" in words
 
 
-MISTAKES = {  # tests.test_bad_inputs has values that cannot be
-    "run": "Say which lab: make run LAB=40",
+MISTAKES = {  # tests.test_bad_inputs has most words that are missing, and values that cannot be
     "new": "Say which lab: make new LAB=81_my_topic",
     "solve LAB=21": "Say which exercise: make solve LAB=21 EX=21.1",
-    "verdict": "Say which output: make verdict FILE=out.txt",
     "run LAB=40 PN=4": "make run does not know PN; it takes HOROVOD, LAB, MPI, NP, SET, SOLVED.",
     "setup PN=4": "make setup does not know PN; it takes MPI_HOME, PYTHON.",
     "run LAB=40 SET='epochs": "SET='epochs: no closing quotation.",

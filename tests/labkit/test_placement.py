@@ -1,8 +1,6 @@
 """labkit.placement: what MPI and Horovod may be given of a rank's tensors, said in records, and
 staged."""
 
-from __future__ import annotations
-
 import types
 
 import numpy as np

@@ -1,7 +1,5 @@
 """labkit.workloads: operations as published, MFU as PaLM defines it, and tiny variants that train."""
 
-from __future__ import annotations
-
 import time
 
 import pytest
@@ -44,7 +42,7 @@ def test_mfu_is_what_palm_reported():
     assert reached == pytest.approx(0.462, abs=0.001)
 
 
-@pytest.mark.parametrize(("name", "precision"), zip(workloads.TINY, ("fp32", "bf16"), strict=True))
+@pytest.mark.parametrize(("name", "precision"), [("tiny resnet", "fp32"), ("tiny gpt", "bf16")])
 def test_a_tiny_variant_learns_its_batch_and_says_how_fast(name, precision):
     load = workloads.load(name, "cpu", precision)
     optimizer = torch.optim.SGD(load.net.parameters(), lr=0.1)

@@ -1,7 +1,5 @@
 """world: every launcher's variables, nested launchers, cores and secrets."""
 
-from __future__ import annotations
-
 import io
 import os
 import subprocess

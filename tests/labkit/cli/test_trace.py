@@ -1,7 +1,5 @@
 """`labkit trace`: a trace is served to its user alone; tests.test_bad_inputs has what is none."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import os

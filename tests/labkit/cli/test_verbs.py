@@ -1,7 +1,5 @@
 """The learner's verbs, run as a user runs them; tests.test_bad_inputs has what they refuse."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

@@ -1,7 +1,5 @@
 """Ranks of a lab with Horovod on machines with few GPUs."""
 
-from __future__ import annotations
-
 import pytest
 from labkit import builds, world
 from labkit.errors import LabError

@@ -1,8 +1,6 @@
 """The log of what a learner did: what its lines add up to, many writers, and what an earlier
 version left."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

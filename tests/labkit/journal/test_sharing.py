@@ -1,7 +1,5 @@
 """What is kept of a learner's work, for them alone; and what is shared, once they agree."""
 
-from __future__ import annotations
-
 import contextlib
 import io
 import json

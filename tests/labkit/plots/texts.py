@@ -1,7 +1,5 @@
 """What one can read in a figure, and where it stands."""
 
-from __future__ import annotations
-
 import re
 from itertools import combinations
 

@@ -1,8 +1,6 @@
 """labkit.profiling on one process: the parts of a step, spans and marks, table, operators and
 trace."""
 
-from __future__ import annotations
-
 import json
 import threading
 import time

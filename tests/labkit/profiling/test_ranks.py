@@ -1,7 +1,5 @@
 """labkit.profiling on real ranks: one clock, overlap, and what PyTorch's profiler tells of Gloo."""
 
-from __future__ import annotations
-
 import time
 
 import numpy as np

@@ -1,7 +1,5 @@
 """timing.benchmarks: which ranks play, what they measure, and other tools' output."""
 
-from __future__ import annotations
-
 import time
 
 import pytest

@@ -9,6 +9,15 @@ from labkit.errors import LabError
 from torch.nn import functional
 
 
+@pytest.fixture(autouse=True)
+def _one_thread():
+    """In nets as small as these, threads wait for one another longer than they compute."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
 def parameters(net: torch.nn.Module) -> int:
     return sum(weights.numel() for weights in net.parameters())
 

@@ -39,6 +39,8 @@ def test_hints_are_there_and_the_way_out_is_a_person(built, capsys):
     assert "make solve" not in said
     with pytest.raises(LabError, match="There is no lab for exercise '12.1'"):
         hint("12.1")
+    with pytest.raises(LabError, match="It is not in the learners' archive"):
+        edition.need_solutions("It", built.root)
 
 
 def test_settings_of_a_lab_are_literals_or_words():

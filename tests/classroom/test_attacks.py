@@ -1,8 +1,6 @@
 """What one learner of a class cannot do to the others, or to whoever runs the board: tried as other
 users."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os
@@ -122,8 +120,7 @@ def test_a_copied_pseudonym_is_said(folder):
         as_user(user, lambda user=user: (folder / f"{user}.jsonl").write_text(hidden))
     seen = classroom.look(folder, now=NOW)
     assert len(seen.learners) == 3
-    (note,) = seen.notes
-    assert note == "2 learners call themselves Calm Fox 17: somebody may have copied it."
+    assert seen.notes == ["2 learners call themselves Calm Fox 17: somebody may have copied it."]
 
 
 def sparse_files(folder: Path) -> None:
@@ -147,31 +144,32 @@ def test_a_look_at_one_learner_costs_little(folder, attack):
     assert f"user {BOB}" in names(folder)
 
 
-def squat_with_a_file(file: Path) -> None:
-    file.touch()
+def sharing(place: Path, user: int, folder: Path) -> dict[str, str]:
+    """The environment of a user with a home of their own, who shares with that class."""
+    home = place / str(user)
+    home.mkdir()
+    os.chown(home, user, user)
+    return {"LABKIT_HOME": str(home), "LABKIT_CLASS": str(folder)}
 
 
-def squat_with_a_link(file: Path) -> None:
+def begin() -> None:
+    journal.share(named=True)
+    journal.note("start", lab="23_ring_allreduce")
+
+
+def link_away(file: Path) -> None:
     file.symlink_to("/etc/hostname")
 
 
-@pytest.mark.parametrize("squat", [squat_with_a_file, squat_with_a_link, Path.mkdir, os.mkfifo])
+@pytest.mark.parametrize("squat", [Path.touch, link_away, Path.mkdir, os.mkfifo])
 def test_nobody_keeps_a_learner_from_sharing(place, squat):
     folder = place / "class"
     assert classroom.main([str(folder), "--new"]) == 0
-    home = place / "bob"
-    home.mkdir()
-    os.chown(home, BOB, BOB)
     taken = folder / f"{BOB}.jsonl"
     as_user(MALLORY, lambda: squat(taken))
-
-    def begin() -> None:
-        journal.share(named=True)
-        journal.note("start", lab="23_ring_allreduce")
-        journal.share(named=True)
-
-    own = {"LABKIT_HOME": str(home), "LABKIT_CLASS": str(folder)}
+    own = sharing(place, BOB, folder)
     as_user(BOB, begin, **own)
+    as_user(BOB, lambda: journal.share(named=True), **own)
     assert [someone.name for someone in classroom.look(folder).learners] == [f"user {BOB}"]
     assert len(list(folder.iterdir())) == 2
     as_user(BOB, journal.unshare, **own)
@@ -204,27 +202,15 @@ def test_the_owner_of_a_class_folder_reads_it_and_learners_do_not(place, folder)
         assert not os.environ.get("CI"), "this checkout lies where other users cannot read it"
         pytest.skip("needs a checkout that other users can read")
     os.chown(folder, TEACHER, TEACHER)
-    home = place / "mallory"
-    home.mkdir()
-    os.chown(home, MALLORY, MALLORY)
-    own = {"LABKIT_HOME": str(home), "LABKIT_CLASS": str(folder)}
-
-    def begin() -> None:
-        journal.share(named=True)
-        journal.note("start", lab="23_ring_allreduce")
 
     def seen() -> list:
         seen = classroom.look()
         return [[someone.name for someone in seen.learners], seen.notes]
 
     (folder / f"{BOB}.jsonl").unlink()
-    as_user(MALLORY, begin, **own)
+    as_user(MALLORY, begin, **sharing(place, MALLORY, folder))
     shared = folder / f"{MALLORY}.jsonl"
     assert (shared.stat().st_gid, shared.stat().st_mode & 0o777) == (TEACHER, 0o640)
     assert as_user(TEACHER, seen, LABKIT_CLASS=str(folder)) == [[f"user {MALLORY}"], []]
-    assert as_user(BOB, lambda: refusals(folder, shared.name)) == [
-        "list",
-        "read",
-        "delete",
-        "replace",
-    ]
+    refused = as_user(BOB, lambda: refusals(folder, shared.name))
+    assert refused == ["list", "read", "delete", "replace"]

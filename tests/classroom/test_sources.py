@@ -1,7 +1,5 @@
 """Files that are corrupt, foreign, huge or closed: a sentence each, and the board goes on."""
 
-from __future__ import annotations
-
 import json
 import os
 from datetime import date, timedelta
@@ -44,19 +42,22 @@ def folder(tmp_path) -> Path:
     return made
 
 
+NOT_OURS, ONE_LINE = "not what `make share` writes", "1 line of the shared file could not be read"
+
+
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        (b"", "not what `make share` writes"),
-        (b"hello\n", "not what `make share` writes"),
-        (os.urandom(4096), "not what `make share` writes"),
-        (b"[" * 100_000, "not what `make share` writes"),
-        (b"[1, 2]\n", "not what `make share` writes"),
-        (content(pseudonym="ada").encode(), "not what `make share` writes"),  # somebody else's name
-        (content(until="some day").encode(), "not what `make share` writes"),
+        (b"", NOT_OURS),
+        (b"hello\n", NOT_OURS),
+        (os.urandom(4096), NOT_OURS),
+        (b"[" * 100_000, NOT_OURS),
+        (b"[1, 2]\n", NOT_OURS),
+        (content(pseudonym="ada").encode(), NOT_OURS),  # somebody else's name
+        (content(until="some day").encode(), NOT_OURS),
         (json.dumps(HEAD).encode() + b"\n", "has not begun a lab"),
-        (content().encode() + b'{"at": 17', "1 line of the shared file could not be read"),
-        (content(*[FAILED] * 10_001).encode(), "1 line of the shared file could not be read"),
+        (content().encode() + b'{"at": 17', ONE_LINE),
+        (content(*[FAILED] * 10_001).encode(), ONE_LINE),
         (b"x" * (sources.HUGE + 1), "bob has a huge file, 1 MB; `make share` writes it afresh."),
     ],
 )
@@ -69,50 +70,46 @@ def test_a_corrupt_file_is_a_sentence_and_nobody_else_suffers(folder, text, sent
     assert sentence in note
 
 
+A_LINE = {"event": "failed", "exercise": "23.1", "at": NOW}
+
+
 @pytest.mark.parametrize(
-    "event",
+    "wrong",
     [
-        {"event": "failed", "exercise": "23.1"},
-        {"event": "failed", "exercise": "99.9", "at": NOW},
-        {"event": "failed", "exercise": ["23.1"], "at": NOW},
-        {"event": "start", "lab": "99_nothing", "at": NOW},
-        {"event": "start", "lab": {}, "at": NOW},
-        {"event": "failed", "exercise": "23.1", "at": "yesterday"},
-        {"event": "failed", "exercise": "23.1", "at": True},
-        {"event": "failed", "exercise": "23.1", "at": -5},
-        {"event": "failed", "exercise": "23.1", "at": NOW + 10 * 86_400},
-        {"event": "failed", "exercise": "23.1", "at": float("nan")},
-        {"event": "failed", "exercise": "23.1", "at": float("inf")},
-        {"event": "failed", "exercise": "23.1", "at": 10**400},
-        {"event": ["failed"], "exercise": "23.1", "at": NOW},
-        {"event": "failed", "exercise": "23.1", "at": NOW, "said": "x" * 9000},
+        {"exercise": "99.9"},
+        {"exercise": ["23.1"]},
+        {"event": "start", "lab": "99_nothing"},
+        {"event": "start", "lab": {}},
+        {"at": None},
+        {"at": "yesterday"},
+        {"at": True},
+        {"at": -5},
+        {"at": NOW + 10 * 86_400},
+        {"at": float("nan")},
+        {"at": float("inf")},
+        {"at": 10**400},
+        {"event": ["failed"]},
+        {"said": "x" * 9000},
     ],
 )
-def test_a_line_that_cannot_be_believed_is_passed_over(folder, event):
+def test_a_line_that_cannot_be_believed_is_passed_over(folder, wrong):
     good = {"at": NOW - 60, "event": "failed", "exercise": "23.2", "tries": 1, "said": "No."}
-    (folder / "bob.jsonl").write_text(content(good, event, pseudonym="Calm Fox 18"))
+    (folder / "bob.jsonl").write_text(content(good, A_LINE | wrong, pseudonym="Calm Fox 18"))
     seen = look(folder)
     assert seen.notes == ["bob: 1 line of the shared file could not be read."]
     assert {someone.name: someone.exercise for someone in seen.learners}["bob"] == "23.2"
 
 
 def test_values_that_cannot_be_believed_are_left_out(folder):
-    wild = {
-        "at": NOW,
-        "event": "failed",
-        "exercise": "23.1",
-        "tries": -3,
-        "hints": 10**30,
-        "said": ["a"],
-    }
-    (folder / "bob.jsonl").write_text(content(wild))
-    bob = next(someone for someone in look(folder).learners if someone.name == "bob")
-    assert (bob.here.tries, bob.here.hints, bob.said) == (0, 0, "")
-    odd = {"at": NOW, "event": "failed", "exercise": "23.1", "said": "a\x1b[31m\ud800\nb\u202e"}
-    (folder / "bob.jsonl").write_text(content(odd))
-    bob = next(someone for someone in look(folder).learners if someone.name == "bob")
-    assert bob.said == "a [31m b"
-    classroom.as_page(look(folder)).encode()
+    for values, said in (
+        ({"tries": -3, "hints": 10**30, "said": ["a"]}, ""),
+        ({"said": "a\x1b[31m\ud800\nb\u202e"}, "a [31m b"),
+    ):
+        (folder / "bob.jsonl").write_text(content(A_LINE | values))
+        seen = look(folder)
+        bob = next(someone for someone in seen.learners if someone.name == "bob")
+        assert (bob.here.tries, bob.here.hints, bob.said) == (0, 0, said)
+        classroom.as_page(seen).encode()
 
 
 def test_what_is_over_does_not_count(folder):

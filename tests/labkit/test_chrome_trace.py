@@ -1,7 +1,5 @@
 """chrome_trace: what is plain data becomes events that Perfetto takes."""
 
-from __future__ import annotations
-
 import json
 
 import pytest
@@ -17,9 +15,8 @@ def named(events, what):
 def test_slices_that_do_not_nest_get_rows_of_their_own():
     outer, inner = Slice("outer", "work", 0, 10), Slice("inner", "work", 2, 5)
     late, after = Slice("late", "work", 8, 12), Slice("after", "work", 10, 11)
-    events = chrome_trace.events(
-        [Process("rank 0", [Track("in flight", [after, late, inner, outer])])]
-    )
+    track = Track("in flight", [after, late, inner, outer])
+    events = chrome_trace.events([Process("rank 0", [track])])
     assert named(events, "process_sort_index") == [{"sort_index": 1}]
     assert named(events, "thread_name") == [{"name": "in flight"}, {"name": "in flight 2"}]
     rows = {event["name"]: event["tid"] for event in events if event["ph"] == "X"}

@@ -1,7 +1,5 @@
 """labkit.collectives: the sum, at the price of the closed forms, also where nothing divides."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import virtual

@@ -1,8 +1,6 @@
 """A learner's copies of a lab: brought, begun afresh, the newer of the two wins, and nothing is
 lost."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import time
@@ -40,13 +38,19 @@ def pair(checkout):
     return checkout
 
 
-def test_nothing_is_said_of_files_that_agree(pair):
+def texts(root: Path, book: str = NOTEBOOK, script: str = SCRIPT) -> list[str]:
+    """The learner's copies, or other files."""
+    return [(root / name).read_text(encoding="utf-8") for name in (book, script)]
+
+
+def generated(root: Path) -> list[str]:
+    return texts(root, tiny_lab.NOTEBOOK, tiny_lab.SCRIPT)
+
+
+def test_nothing_is_said_of_files_that_agree_and_the_newer_notebook_wins(pair, capsys):
     assert copies.sync("90_tiny", pair.root) is None
     pair.edit(NOTEBOOK, '"nbformat_minor": ', '"nbformat_minor":  ')  # saved again: no cell differs
     assert copies.sync("90_tiny", pair.root) is None
-
-
-def test_the_newer_notebook_wins(pair, capsys):
     pair.edit(NOTEBOOK, "Write the sum.", "Write a sum.")
     sentence = copies.sync("90_tiny", pair.root)
     assert sentence.startswith(f"{NOTEBOOK} is newer than {SCRIPT} and wins")
@@ -61,9 +65,8 @@ def test_the_newer_script_wins_and_outputs_of_other_cells_stay(pair):
     book.cells[1].outputs = [nbformat.v4.new_output("stream", text="hello")]
     nbformat.write(book, path)
     pair.edit(SCRIPT, "# Write the sum.", "# Write a sum.")
-    assert copies.sync("90_tiny", pair.root).startswith(
-        f"{SCRIPT} is newer than {NOTEBOOK} and wins"
-    )
+    sentence = copies.sync("90_tiny", pair.root)
+    assert sentence.startswith(f"{SCRIPT} is newer than {NOTEBOOK} and wins")
     after = nbformat.read(path, as_version=4)
     assert after.cells[1].outputs[0].text == "hello"
     assert [cell.id for cell in after.cells] == [cell.id for cell in book.cells]
@@ -78,44 +81,31 @@ def test_a_file_that_is_missing_or_broken(pair):
     (pair.root / NOTEBOOK).write_text("{", encoding="utf-8")
     with pytest.raises(LabError, match="90_tiny.ipynb is no notebook: `make reset LAB=90`"):
         copies.sync("90_tiny", pair.root)
-    (pair.root / SCRIPT).unlink()
-    (pair.root / NOTEBOOK).unlink()
+    for name in (NOTEBOOK, SCRIPT):
+        (pair.root / name).unlink()
     with pytest.raises(LabError, match="work/90_tiny.py is missing: `make reset LAB=90`"):
         copies.sync("90_tiny", pair.root)
-
-
-def generated(root: Path) -> dict[str, str]:
-    """What stands where the labs are generated, by the name of the learner's copy."""
-    return {
-        NOTEBOOK: (root / "notebooks/90_tiny.ipynb").read_text(encoding="utf-8"),
-        SCRIPT: (root / "labs/90_tiny.py").read_text(encoding="utf-8"),
-    }
-
-
-def own(root: Path) -> dict[str, str]:
-    return {name: (root / name).read_text(encoding="utf-8") for name in (NOTEBOOK, SCRIPT)}
+    assert copies.script("90_tiny", root=pair.root) == pair.root / SCRIPT
+    assert texts(pair.root) == generated(pair.root), "they are brought again"
+    shutil.rmtree(pair.root / "work")
+    (pair.root / "work").write_text("a file")
+    with pytest.raises(LabError, match="cannot be written into .*: copy the whole folder of the"):
+        copies.bring(pair.root)
 
 
 def test_a_copy_follows_the_lab_until_somebody_edits_it(pair, capsys):
-    assert own(pair.root) == generated(pair.root)
+    assert texts(pair.root) == generated(pair.root)
     tiny_lab.put(pair, tiny_lab.LAB.replace("Write the sum.", "Write their sum."))
     generate.write_all()
     copies.bring(pair.root)
-    assert own(pair.root) == generated(pair.root)
+    assert texts(pair.root) == generated(pair.root)
     pair.edit(NOTEBOOK, "Write their sum.", "Mine.")
-    edited = own(pair.root)
+    edited = texts(pair.root)
     tiny_lab.put(pair)
     generate.write_all()
     copies.bring(pair.root)
-    assert own(pair.root) == edited
+    assert texts(pair.root) == edited
     assert capsys.readouterr().out == ""
-
-
-def test_a_copy_that_was_removed_is_brought_again(pair):
-    for name in (NOTEBOOK, SCRIPT):
-        (pair.root / name).unlink()
-    assert copies.script("90_tiny", root=pair.root) == pair.root / SCRIPT
-    assert own(pair.root) == generated(pair.root)
 
 
 def test_a_copy_of_a_lab_that_is_gone_goes_unless_somebody_edited_it(pair):
@@ -125,37 +115,27 @@ def test_a_copy_of_a_lab_that_is_gone_goes_unless_somebody_edited_it(pair):
     pair.edit(edited[NOTEBOOK], "Write the sum.", "Mine.")
     (pair.root / "solutions/90_tiny.py").rename(pair.root / "solutions/92_other.py")
     copies.bring(pair.root)
-    assert {path.name for path in (pair.root / "work").iterdir()} == {
-        Path(name).name for name in edited.values()
-    }
+    left = {f"work/{path.name}" for path in (pair.root / "work").iterdir()}
+    assert left == set(edited.values())
 
 
 def test_work_of_an_earlier_version_is_brought_once(pair):
     shutil.rmtree(pair.root / "work")
-    pair.edit("notebooks/90_tiny.ipynb", "Write the sum.", "Mine.")
+    pair.edit(tiny_lab.NOTEBOOK, "Write the sum.", "Mine.")
     copies.bring(pair.root)
     generate.write_all()
     copies.bring(pair.root)
-    assert "Mine." in own(pair.root)[NOTEBOOK]
+    assert "Mine." in texts(pair.root)[0]
     assert copies.sync("90_tiny", pair.root).startswith(f"{NOTEBOOK} is newer")
-    assert "Mine." in own(pair.root)[SCRIPT]
+    assert "Mine." in texts(pair.root)[1]
 
 
 def test_reset_begins_afresh(pair, capsys):
     pair.edit(NOTEBOOK, "Write the sum.", "Mine.")
     (pair.root / SCRIPT).write_text("mine\n")
     copies.reset("90", pair.root)
-    assert own(pair.root) == generated(pair.root)
+    assert texts(pair.root) == generated(pair.root)
     assert tiny_lab.set_aside() == [NOTEBOOK, SCRIPT]
     assert "Lab 90_tiny is fresh" in capsys.readouterr().out
     copies.reset("90_tiny", pair.root)
     assert len(tiny_lab.set_aside()) == 2, "nothing to set aside the second time"
-
-
-def test_a_folder_that_cannot_be_written_is_a_sentence(pair):
-    shutil.rmtree(pair.root / "work")
-    (pair.root / "work").write_text("a file")
-    with pytest.raises(
-        LabError, match="cannot be written into .*: copy the whole folder of the labs"
-    ):
-        copies.bring(pair.root)

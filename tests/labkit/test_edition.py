@@ -1,60 +1,36 @@
-"""A checkout, or an archive of it: what each says of itself, and how labkit reads the labs
-there."""
-
-from __future__ import annotations
+"""A checkout, or an archive of it: what each says of itself, and what its hints are. What learners
+can do in their archive is tried in tests/authoring/test_release.py."""
 
 import shutil
 
 import pytest
-from labkit import copies, edition, hint, journal, labfile
+from labkit import edition, hint, labfile
 from labkit.edition import Edition
 from labkit.errors import LabError
 
 
-@pytest.fixture
-def learners(built):
-    """The tiny lab as a learner has it: no solution, and the archive says what it is."""
-    for path in built.root.glob("solutions/90*"):
-        path.unlink()
-    shutil.rmtree(built.root / "tests")
-    text = edition.text(Edition(edition.LEARNERS, "1.2", "abcdefabcdef"))
-    (built.root / edition.FILE).write_text(text)
-    return built
+def put(checkout, kind: str) -> None:
+    text = edition.text(Edition(kind, "1.2", "abcdefabcdef"))
+    (checkout.root / edition.FILE).write_text(text)
 
 
-def test_a_checkout_is_no_edition(built):
+def test_a_checkout_is_no_edition_and_the_instructors_archive_has_solutions(built):
     assert edition.read(built.root) is None
+    (built.root / edition.FILE).write_text('{"kind": "learners"}')
+    assert edition.read(built.root) is None, "half of one is none"
+    put(built, edition.INSTRUCTORS)
     assert not edition.is_learners(built.root)
     edition.need_solutions("It", built.root)
     assert labfile.folder() == built.root / "solutions"
-    (built.root / edition.FILE).write_text('{"kind": "learners"}')
-    assert edition.read(built.root) is None, "half of one is none"
-
-
-def test_the_instructors_archive_has_solutions(built):
-    (built.root / edition.FILE).write_text(edition.text(Edition(edition.INSTRUCTORS, "1.2", "abc")))
-    edition.need_solutions("It", built.root)
     assert labfile.stems() == ["90_tiny"]
-    assert edition.revision(built.root) == "abc"
+    assert edition.revision(built.root) == "abcdefabcdef"
 
 
-def test_learners_labs_are_read_from_their_own_scripts(learners, capsys):
-    assert labfile.stems() == ["90_tiny"]
-    assert labfile.find("90") == "90_tiny"
-    assert labfile.headers(learners.root)["90_tiny"].minutes == 5
-    assert copies.script("90_tiny") == learners.root / "work/90_tiny.py"
-    journal.show(learners.root)
-    assert "0 of 2 exercises solved." in capsys.readouterr().out
-
-
-def test_what_learners_lack_is_one_sentence(learners):
-    with pytest.raises(LabError) as error:
-        copies.script("90_tiny", solved=True)
-    said = "A solved lab is not in the learners' archive, which holds no solutions and no tests."
-    assert str(error.value) == f"{said} Your instructor has it."
-
-
-def test_hints_are_there_and_the_way_out_is_a_person(learners, capsys):
+def test_hints_are_there_and_the_way_out_is_a_person(built, capsys):
+    for path in built.root.glob("solutions/90*"):
+        path.unlink()
+    shutil.rmtree(built.root / "tests")
+    put(built, edition.LEARNERS)
     for _ in range(3):
         hint("90.1")
     said = capsys.readouterr().out
@@ -63,3 +39,11 @@ def test_hints_are_there_and_the_way_out_is_a_person(learners, capsys):
     assert "make solve" not in said
     with pytest.raises(LabError, match="There is no lab for exercise '12.1'"):
         hint("12.1")
+    with pytest.raises(LabError, match="It is not in the learners' archive"):
+        edition.need_solutions("It", built.root)
+
+
+def test_settings_of_a_lab_are_literals_or_words():
+    rows = {"a=1e-3": 1e-3, "a=(1, 2)": (1, 2), "a=mpi": "mpi", "a=x=y": "x=y"}
+    for text, value in rows.items():
+        assert labfile.read_setting(text) == ("a", value)

@@ -1,7 +1,5 @@
 """A file replaced at once, and what commands say."""
 
-from __future__ import annotations
-
 import stat
 
 import pytest

@@ -1,34 +1,27 @@
-"""labkit.nets: one net, equal in every framework; layer tables that add up to the published
-totals."""
+"""labkit.nets: one net, equal in every framework, its gradient, training on virtual ranks; layer
+tables that add up to the published totals."""
 
 import numpy as np
 import pytest
-from labkit import nets
+import virtual
+from labkit import data, nets
 from labkit.errors import LabError
 
 
 def logits_by_hand(x, weights):
-    """The net in five lines of NumPy, in double precision."""
-    w1, b1, w2, b2, w3, b3 = (np.asarray(weight, np.float64) for weight in weights)
-    hidden = np.maximum(x @ w1 + b1, 0)
-    hidden = np.maximum(hidden @ w2 + b2, 0)
-    return hidden @ w3 + b3
+    """The net in four lines of NumPy, in double precision."""
+    *hidden, (matrix, bias) = zip(weights[::2], weights[1::2], strict=True)
+    for inner, offset in hidden:
+        x = np.maximum(x @ inner.astype(np.float64) + offset, 0)
+    return x @ matrix.astype(np.float64) + bias
 
 
 def test_start_weights_are_he_initialised_and_reproducible():
     weights = nets.start_weights(seed=3)
-    assert [weight.shape for weight in weights] == [
-        (64, 128),
-        (128,),
-        (128, 64),
-        (64,),
-        (64, 10),
-        (10,),
-    ]
-    assert all(weight.dtype == np.float32 for weight in weights)
-    for matrix in weights[::2]:
+    shapes = [(64, 128), (128,), (128, 64), (64,), (64, 10), (10,)]
+    assert [(weight.shape, weight.dtype) for weight in weights] == [(s, np.float32) for s in shapes]
+    for matrix, bias in zip(weights[::2], weights[1::2], strict=True):
         assert matrix.std() == pytest.approx(np.sqrt(2 / len(matrix)), rel=0.1)
-    for bias in weights[1::2]:
         assert not bias.any()
     for weight, again in zip(weights, nets.start_weights(seed=3), strict=True):
         np.testing.assert_array_equal(weight, again)
@@ -90,8 +83,47 @@ def test_layer_tables_add_up(name):
     assert table.layer.is_unique
     assert table.iloc[-1].activations == 1000
     assert (table.activations > 0).all()
-
-
-def test_an_unknown_net_is_a_sentence():
     with pytest.raises(LabError, match="no layer table of 'lenet'; there are alexnet"):
         nets.layer_table("lenet")
+
+
+@pytest.mark.parametrize("sizes", [(64, 128, 64, 10), (64, 64, 64, 64, 64, 10)])
+def test_gradient_is_pytorchs(sizes):
+    torch = pytest.importorskip("torch")
+    images, labels, *_ = data.digits()
+    weights = [torch.tensor(array, requires_grad=True) for array in nets.start_weights(3, sizes)]
+    values = torch.tensor(images[:32])
+    for matrix, bias in zip(weights[::2], weights[1::2], strict=True):
+        values = values.relu() @ matrix + bias
+    torch.nn.functional.cross_entropy(values, torch.tensor(labels[:32])).backward()
+    gradient = nets.gradient(nets.start_weights(3, sizes), images[:32], labels[:32])
+    for own, theirs in zip(gradient, weights, strict=True):
+        np.testing.assert_allclose(own, theirs.grad.numpy(), atol=1e-6)
+
+
+def test_join_and_cut():
+    weights = nets.start_weights()
+    vector = nets.join(weights)
+    assert vector.shape == (17_226,)
+    again = nets.cut(vector, weights)
+    assert all(np.array_equal(before, after) for before, after in zip(weights, again, strict=True))
+    vector[:] = 1
+    assert all((array == 1).all() for array in again), "views"
+
+
+def test_percent_right():
+    images, labels, *_ = data.digits()
+    weights = [0 * array for array in nets.start_weights()]
+    weights[-1][3] = 1  # every image is a 3
+    assert nets.percent_right(weights, images, labels) == pytest.approx(100 * np.mean(labels == 3))
+
+
+def mean_of_all(comm, gradient, kept):
+    mean = np.empty_like(gradient)
+    comm.Allreduce(gradient, mean)
+    return mean / comm.size
+
+
+def test_training_on_four_ranks_is_that_of_one():
+    alone, four = (virtual.accuracy(mean_of_all, epochs=1, ranks=p)[0] for p in (1, 4))
+    assert abs(alone - four) < 2 < 70 < alone  # points; to rounding, which may turn an image over

@@ -4,11 +4,10 @@ import contextlib
 import errno
 import json
 import os
-import signal
 import subprocess
 import sys
-import textwrap
 import warnings
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -33,23 +32,14 @@ def lines():
 def test_a_record_says_where_it_comes_from():
     entry = record.add("step", unit="images/s", value=120.5, ranks=4, backend="gloo")
     assert [json.loads(line) for line in lines()] == [entry]
-    assert (entry["lab"], entry["result"], entry["unit"], entry["value"]) == (
-        STEM,
-        "step",
-        "images/s",
-        120.5,
-    )
-    assert (entry["ranks"], entry["backend"]) == (4, "gloo")
-    assert (entry["cores"], entry["device"], entry["launcher"]) == (
-        world.cores(),
-        world.device(),
-        None,
-    )
-    assert entry["python"] == ".".join(map(str, sys.version_info[:3]))
-    always = {"utc", "host", "cpu", "torch", "tensorflow", "horovod", "mpi4py", "mpi"}
-    always |= {"horovod_build", "revision", "changed"}
-    assert always <= set(entry)
+    said = {"lab": STEM, "result": "step", "unit": "images/s", "value": 120.5}
+    said |= {"ranks": 4, "backend": "gloo"}  # what is given takes the place of what is found
+    said |= {"cores": world.cores(), "device": world.device(), "launcher": None}
+    said |= {"python": ".".join(map(str, sys.version_info[:3]))}
+    assert said.items() <= entry.items()
     assert entry["utc"].endswith("+00:00")
+    always = "host cpu torch tensorflow horovod mpi4py mpi horovod_build revision changed"
+    assert set(always.split()) <= set(entry)
 
 
 def test_numbers_and_measurements_become_json():
@@ -68,12 +58,9 @@ def test_numbers_and_measurements_become_json():
     entry = record.add("mixed", **{name: value for name, (value, _) in given.items()})
     again = json.loads(lines()[0])
     assert again == entry
-    assert {name: again[name] for name in given} == {
-        name: kept for name, (_, kept) in given.items()
-    }
-    quartiles = {name: again[f"steps_{name}"] for name in ("q1", "q3", "runs", "steady")}
-    assert quartiles == {"q1": 2.0, "q3": 4.0, "runs": 5, "steady": False}
-    assert again["times_runs"] == 5
+    want = {name: kept for name, (_, kept) in given.items()} | {"times_runs": 5}
+    want |= {"steps_q1": 2.0, "steps_q3": 4.0, "steps_runs": 5, "steps_steady": False}
+    assert {name: again[name] for name in want} == want
     assert record.add("step", seconds=steps)["unit"] == "s"
     assert record.add("ratio", times=Ratio(steps, steps))["unit"] is None
 
@@ -140,9 +127,8 @@ def test_a_broken_line_is_named_and_skipped_and_stays_alone(before, spoilt, kept
     record.path(STEM).write_bytes(before + spoilt)
     record.add("step", value=2)
     number = (before + spoilt).rstrip(b"\n").count(b"\n") + 1
-    with pytest.warns(
-        UserWarning, match=rf"{STEM}\.jsonl:{number}: not a record, skipped"
-    ) as caught:
+    said = rf"{STEM}\.jsonl:{number}: not a record, skipped"
+    with pytest.warns(UserWarning, match=said) as caught:
         entries = record.entries(record.path(STEM))
     assert [entry["value"] for entry in entries] == kept
     assert len(caught) == 1
@@ -157,7 +143,7 @@ def test_a_line_is_kept_that_lacks_only_its_end():
     assert [(number, entry["value"]) for number, entry in kept] == [(1, 1), (2, 2)]
 
 
-def test_a_full_disk_leaves_no_half_line(monkeypatch):
+def test_a_full_disk_leaves_no_half_line_and_a_folder_in_the_way_is_said(monkeypatch, tmp_path):
     record.add("step", value=1)
     before = record.path(STEM).read_bytes()
     write = os.write
@@ -165,32 +151,23 @@ def test_a_full_disk_leaves_no_half_line(monkeypatch):
     with pytest.raises(LabError, match="No space left"):
         record.add("step", value=2)
     assert record.path(STEM).read_bytes() == before
-
-
-def test_a_folder_that_cannot_be_written_is_said(tmp_path):
-    (tmp_path / "file").write_text("")
-    (tmp_path / "home").mkdir()
-    (tmp_path / "home" / "records").symlink_to(tmp_path / "file")
+    (paths.home() / "records").rename(tmp_path / "away")
+    (paths.home() / "records").touch()
     with pytest.raises(LabError, match="set LABKIT_HOME to a folder you can write to"):
         record.add("x", value=1)
 
 
 @pytest.mark.parametrize(("number", "works"), [(errno.ENOLCK, True), (errno.EIO, False)])
 def test_a_file_system_without_locks_still_works(monkeypatch, number, works):
-    def no_locks(handle, kind):
-        raise OSError(number, os.strerror(number))
-
-    monkeypatch.setattr(jsonl.fcntl, "flock", no_locks)
-    with (
-        contextlib.nullcontext()
-        if works
-        else pytest.raises(LabError, match="Cannot write the record")
-    ):
+    refuse = mock.Mock(side_effect=OSError(number, os.strerror(number)))
+    monkeypatch.setattr(jsonl.fcntl, "flock", refuse)
+    refused = pytest.raises(LabError, match="Cannot write the record")
+    with contextlib.nullcontext() if works else refused:
         record.add("step", value=1)
     assert record.path(STEM).read_bytes().count(b"\n") == works
 
 
-WRITER = """
+WRITER = """if True:
     import sys
     from labkit import record
     writer, count = int(sys.argv[1]), int(sys.argv[2])
@@ -202,48 +179,44 @@ WRITER = """
 
 
 def test_many_writers_and_killed_ones_spoil_no_line():
-    command = [sys.executable, "-c", textwrap.dedent(WRITER)]
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
-    counts = [100] * 4 + [10**9] * 2
-    started = [
-        subprocess.Popen([*command, str(writer), str(count)], **pipes)
-        for writer, count in enumerate(counts)
-    ]
+    started = []
+    for writer, count in enumerate([60, 60, 60, 10**9]):
+        command = [sys.executable, "-c", WRITER, str(writer), str(count)]
+        started.append(subprocess.Popen(command, **pipes))
     for process in started:
         assert process.stdout.readline() == "ready\n"
     for process in started:
         process.stdin.write("go\n")
         process.stdin.flush()
-    for process in started[:4]:
+    *whole, killed = started
+    for process in whole:
         process.communicate(timeout=120)
-    for process in started[4:]:
-        process.send_signal(signal.SIGKILL)
-        process.communicate()
+    killed.kill()
+    killed.communicate()
     record.add("step", writer=-1, number=0)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         frame = record.frame(record.entries(record.path(STEM)), None, STEM)
     torn = len(record.path(STEM).read_bytes().splitlines()) - len(frame)
-    assert torn <= 2, "at most one broken line a writer that was killed"
+    assert torn <= 1, "at most one broken line a writer that was killed"
     for writer, numbers in frame.groupby("writer")["number"]:
         assert list(numbers) == list(range(len(numbers))), "nobody's lines overtake each other"
-        assert writer not in range(4) or len(numbers) == 100
+        assert writer not in range(3) or len(numbers) == 60
     assert frame["writer"].iloc[-1] == -1
 
 
 def test_revision_and_changes_of_a_checkout(tmp_path, monkeypatch):
     def git(*arguments):
         identity = ["-c", "user.name=me", "-c", "user.email=me@example.org"]
-        subprocess.run(
-            ["git", "-C", str(tmp_path), *identity, *arguments], check=True, capture_output=True
-        )
+        command = ["git", "-C", str(tmp_path), *identity, *arguments]
+        subprocess.run(command, check=True, capture_output=True)
 
     unknown = {"revision": None, "changed": None}
     assert provenance.git(str(tmp_path / "nowhere")) == unknown
-    git("init")
     (tmp_path / "file").write_text("1")
-    git("add", "file")
-    git("commit", "-m", "one")
+    for command in (["init"], ["add", "file"], ["commit", "-m", "one"]):
+        git(*command)
     clean = provenance.git(str(tmp_path))
     assert len(clean["revision"]) == 12
     assert clean["changed"] is False
@@ -256,16 +229,16 @@ def test_revision_and_changes_of_a_checkout(tmp_path, monkeypatch):
     assert provenance.git(str(tmp_path)) == unknown
 
 
-@pytest.mark.parametrize(
-    ("imports", "loaded"),
-    [
-        ("sys", ""),
-        ("mpi4py.MPI", "mpi4py"),
-        pytest.param("horovod.torch", "horovod torch", marks=pytest.mark.slow),
-    ],
-)
+LOADED = [
+    ("sys", ""),
+    ("mpi4py.MPI", "mpi4py"),
+    pytest.param("horovod.torch", "horovod torch", marks=pytest.mark.slow),
+]
+
+
+@pytest.mark.parametrize(("imports", "loaded"), LOADED)
 def test_the_mpi_in_use_is_named_and_no_framework_imported_for_it(imports, loaded):
-    code = f"""
+    code = f"""if True:
         import sys, {imports}
         from labkit.record import provenance
         facts = provenance.here()
@@ -273,7 +246,5 @@ def test_the_mpi_in_use_is_named_and_no_framework_imported_for_it(imports, loade
         assert ("(installed)" in facts["mpi"]) == (not {loaded!r}), facts["mpi"]
         print(*sorted({{"torch", "tensorflow", "horovod", "mpi4py"}} & set(sys.modules)))
     """
-    done = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True
-    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert (done.stdout.strip(), done.stderr) == (loaded, "")

@@ -16,22 +16,24 @@ def noisy(times, share, seed, runs=15):
     return {p: seconds * (1 + share * random.standard_normal(runs)) for p, seconds in times.items()}
 
 
-def test_speedup_and_efficiency():
-    times = {4: 3.0, 1: 10.0, 2: 6.0}
-    assert scaling.speedup(times) == pytest.approx({1: 1.0, 2: 10 / 6, 4: 10 / 3})
-    assert list(scaling.speedup(times)) == [1, 2, 4]
-    assert scaling.efficiency(times) == pytest.approx({1: 1.0, 2: 10 / 12, 4: 10 / 12})
-    weak = {1: 10.0, 2: 11.0, 4: 12.5}
-    assert scaling.efficiency(weak, weak=True) == pytest.approx({1: 1.0, 2: 10 / 11, 4: 0.8})
-    assert scaling.speedup(weak, weak=True) == pytest.approx({1: 1.0, 2: 20 / 11, 4: 3.2})
-
-
-def test_the_fewest_ranks_are_the_base_and_samples_count_by_their_median():
-    assert scaling.speedup({4: 2.0, 8: 1.0}) == pytest.approx({4: 4.0, 8: 8.0})
-    assert scaling.efficiency({4: 2.0, 8: 1.25}) == pytest.approx({4: 1.0, 8: 0.8})
-    assert scaling.efficiency({4: 2.0, 8: 2.5}, weak=True) == pytest.approx({4: 1.0, 8: 0.8})
-    times = {1: [10.0, 10.0, 90.0], 2: Measurement(np.array([5.0, 5.0, 50.0]))}
-    assert scaling.speedup(times) == pytest.approx({1: 1.0, 2: 2.0})
+@pytest.mark.parametrize(
+    ("times", "weak", "speedups"),
+    [
+        ({4: 3.0, 1: 10.0, 2: 6.0}, False, {1: 1.0, 2: 10 / 6, 4: 10 / 3}),
+        ({1: 10.0, 2: 11.0, 4: 12.5}, True, {1: 1.0, 2: 20 / 11, 4: 3.2}),
+        # The fewest ranks are the base.
+        ({4: 2.0, 8: 1.25}, False, {4: 4.0, 8: 6.4}),
+        ({4: 2.0, 8: 2.5}, True, {4: 4.0, 8: 6.4}),
+        # Samples count by their median.
+        ({1: [10.0, 10.0, 90.0], 2: Measurement(np.array([5.0, 5.0, 50.0]))}, False, {1: 1, 2: 2}),
+    ],
+)
+def test_speedup_and_efficiency(times, weak, speedups):
+    found = scaling.speedup(times, weak=weak)
+    assert found == pytest.approx(speedups)
+    assert list(found) == sorted(found)
+    shares = {ranks: times / ranks for ranks, times in speedups.items()}
+    assert scaling.efficiency(times, weak=weak) == pytest.approx(shares)
 
 
 def test_the_laws():
@@ -52,13 +54,14 @@ def test_fit_amdahl_finds_the_share_exactly_without_noise(serial):
     assert fit.speedup(4) == pytest.approx(scaling.amdahl(4, serial))
 
 
-@pytest.mark.parametrize(
-    ("ranks", "share", "wide"), [(RANKS, 0.02, 0.1), (RANKS, 0.1, 0.5), ((1, 2), 0.03, 0.3)]
-)
+NOISE = [(RANKS, 0.02, 0.1), (RANKS, 0.1, 0.5), ((1, 2), 0.03, 0.3)]
+
+
+@pytest.mark.parametrize(("ranks", "share", "wide"), NOISE)
 def test_amdahls_interval_holds_the_true_share(ranks, share, wide):
     times = {p: 1.0 / scaling.amdahl(p, 0.1) for p in ranks}
-    fits = [scaling.fit_amdahl(noisy(times, share, seed)) for seed in range(10)]
-    assert sum(fit.low <= 0.1 <= fit.high for fit in fits) >= 8
+    fits = [scaling.fit_amdahl(noisy(times, share, seed)) for seed in range(5)]
+    assert all(fit.low <= 0.1 <= fit.high for fit in fits)
     assert np.median([fit.serial for fit in fits]) == pytest.approx(0.1, abs=0.02)
     assert all(0 <= fit.low <= fit.serial <= fit.high <= 1 for fit in fits)
     assert all(fit.high - fit.low < wide for fit in fits)
@@ -68,18 +71,21 @@ def test_single_times_have_an_interval_from_leaving_points_out():
     fit = scaling.fit_amdahl({1: 1.0, 2: 0.56, 4: 0.31, 8: 0.22})
     assert fit.low < fit.serial < fit.high
     assert fit.low <= 0.1 <= fit.high
-    two = scaling.fit_amdahl({1: 1.0, 2: 0.6})
-    assert (two.serial, two.low, two.high) == pytest.approx((0.2, 0.0, 1.0)), (
-        "they say nothing of their error"
-    )
+    assert "serial share 10" in str(fit)
 
 
-def test_super_linear_and_worsening_times_stay_within_0_and_1():
-    faster = scaling.fit_amdahl({1: 1.0, 2: 0.45, 4: 0.2})
-    assert (faster.serial, faster.limit) == (0.0, float("inf"))
-    slower = scaling.fit_amdahl({1: 1.0, 2: 1.3, 4: 1.9})
-    assert (slower.serial, slower.limit) == (1.0, 1.0)
-    assert "serial share" in str(faster)
+@pytest.mark.parametrize(
+    ("times", "interval", "limit"),
+    [
+        ({1: 1.0, 2: 0.6}, (0.0, 0.2, 1.0), 5.0),  # two points say nothing of their error
+        ({1: 1.0, 2: 0.45, 4: 0.2}, (0.0, 0.0, 0.0), float("inf")),  # faster than the law allows
+        ({1: 1.0, 2: 1.3, 4: 1.9}, (1.0, 1.0, 1.0), 1.0),  # slower and slower
+    ],
+)
+def test_a_serial_share_and_its_interval_stay_within_0_and_1(times, interval, limit):
+    fit = scaling.fit_amdahl(times)
+    assert (fit.low, fit.serial, fit.high) == pytest.approx(interval)
+    assert fit.limit == pytest.approx(limit)
 
 
 def ping_pong(noise, seed, alpha=2e-6, beta=1e-10):
@@ -88,14 +94,6 @@ def ping_pong(noise, seed, alpha=2e-6, beta=1e-10):
     random = np.random.default_rng(seed)
     seconds = (alpha + beta * sizes) * (1 + noise * random.standard_normal(len(sizes)))
     return dict(zip(sizes, seconds, strict=True))
-
-
-def test_times_so_noisy_that_no_constant_is_left_have_a_large_misfit():
-    # An empty message that took longer than long ones: as on a machine that does much else.
-    fit = scaling.fit_alpha_beta({0: 9.8e-7, 1024: 2.0e-7, 16384: 2.0e-7, 4194304: 4.2})
-    assert fit.alpha == 0
-    assert np.isfinite(fit.misfit)
-    assert fit.misfit > 1
 
 
 def test_fit_alpha_beta_is_exact_without_noise():
@@ -129,8 +127,10 @@ def test_the_longest_message_does_not_decide_the_latency():
 
 
 def test_alpha_and_beta_are_never_negative():
-    fit = scaling.fit_alpha_beta({8: 1e-9, 1024: 1e-6, 2048: 4e-6})
-    assert fit.alpha >= 0
+    # An empty message that took longer than long ones: as on a machine that does much else.
+    noisy = scaling.fit_alpha_beta({0: 9.8e-7, 1024: 2.0e-7, 16384: 2.0e-7, 4194304: 4.2})
+    assert noisy.alpha == 0
+    assert 1 < noisy.misfit < np.inf
     falling = scaling.fit_alpha_beta({8: 3e-6, 1024: 2e-6, 2048: 1e-6})
     assert falling.beta == 0
     assert falling.bandwidth == falling.half == float("inf")
@@ -160,9 +160,8 @@ def test_bad_input_is_answered_in_a_sentence(call, says):
 def test_ranks_that_are_no_power_of_two_send_and_add_once_more():
     """Powers of two, rings, trees and chains: tests/virtual plays them, message by message."""
     where = (1e6, 6, 1e-6, 1e-9, 1e-10)
-    assert costs.recursive_doubling_allreduce_time(*where) == pytest.approx(
-        4 * 1001e-6 + 3 * 100e-6
-    )
+    doubling = 4 * 1001e-6 + 3 * 100e-6
+    assert costs.recursive_doubling_allreduce_time(*where) == pytest.approx(doubling)
     share = 5 / 6
     twice = 2 * (share + 1) * 1e-3 + (share + 1) * 1e-4
     assert costs.rabenseifner_allreduce_time(*where) == pytest.approx(6e-6 + twice)
@@ -171,10 +170,8 @@ def test_ranks_that_are_no_power_of_two_send_and_add_once_more():
 def test_a_chain_takes_the_best_number_of_chunks():
     link = {"alpha": 1e-6, "beta": 1e-9}
     best = costs.chain_broadcast_time(10**8, 8, **link)
-    assert all(
-        best <= costs.chain_broadcast_time(10**8, 8, **link, chunks=k) * 1.0001
-        for k in range(1, 2000)
-    )
+    others = [costs.chain_broadcast_time(10**8, 8, **link, chunks=k) for k in range(1, 2000)]
+    assert best <= min(others) * 1.0001
     # A long message costs about n β, however long the chain.
     assert best == pytest.approx(0.1, rel=0.02)
     assert costs.chain_broadcast_time(10, 1, **link) == 0
@@ -185,16 +182,9 @@ def test_a_parameter_server_is_a_hot_spot():
     assert costs.parameter_server_time(1e6, 8, 0, 1e-9, servers=8) == pytest.approx(2e-3)
 
 
-@pytest.mark.parametrize(
-    ("collective", "factor"),
-    [
-        ("allreduce", 1.5),
-        ("reduce_scatter", 0.75),
-        ("allgather", 0.75),
-        ("alltoall", 0.75),
-        ("broadcast", 1),
-    ],
-)
-def test_bandwidths_follow_nccl_tests(collective, factor):
+def test_bandwidths_follow_nccl_tests():
     assert costs.algbw(4e9, 2.0) == 2e9
-    assert costs.busbw(4e9, 2.0, 4, collective) == pytest.approx(factor * 2e9)
+    factors = {"allreduce": 1.5, "broadcast": 1}
+    factors |= dict.fromkeys(("reduce_scatter", "allgather", "alltoall"), 0.75)
+    for collective, factor in factors.items():
+        assert costs.busbw(4e9, 2.0, 4, collective) == pytest.approx(factor * 2e9), collective

@@ -1,6 +1,6 @@
 """labkit.workloads: operations as published, MFU as PaLM defines it, and tiny variants that train."""
 
-from __future__ import annotations
+import time
 
 import pytest
 import torch
@@ -9,28 +9,33 @@ from labkit.errors import LabError
 from torch.nn import functional
 
 
+@pytest.fixture(autouse=True)
+def _one_thread():
+    """In nets as small as these, threads wait for one another longer than they compute."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
 def parameters(net: torch.nn.Module) -> int:
     return sum(weights.numel() for weights in net.parameters())
 
 
-def test_networks_have_the_published_numbers_of_parameters():
-    with torch.device("meta"):
-        # torchvision's documentation; OpenAI's smallest GPT-2 ("124M").
-        assert parameters(workloads.resnet50()) == 25_557_032
-        assert parameters(workloads.gpt2()) == 124_439_808
-
-
 def test_resnet50_costs_what_the_layer_table_and_torchvision_say():
     """Backward has two products for each of forward's, but none for the images' own gradient."""
+    with torch.device("meta"):
+        assert parameters(workloads.resnet50()) == 25_557_032  # torchvision's documentation
     table = nets.layer_table("resnet50")
     first = table.flops.iloc[0]
     assert workloads.flops_of("resnet50") == 3 * table.flops.sum() - first
-    assert workloads.flops_of("resnet50") / 6 == pytest.approx(4.09e9, rel=0.02)  # multiply-adds
 
 
 def test_gpt2_costs_what_palms_formula_says():
     """6 N + 12 L H Q T a token (Chowdhery et al. 2022, appendix B), N without what multiplies
     nothing."""
+    with torch.device("meta"):
+        assert parameters(workloads.gpt2()) == 124_439_808  # OpenAI's smallest GPT-2 ("124M")
     layers, heads, width, length = 12, 12, 768, 1024
     attention = 12 * layers * heads * (width // heads) * length
     a_token = workloads.flops_of("gpt2") / length
@@ -46,8 +51,7 @@ def test_mfu_is_what_palm_reported():
     assert reached == pytest.approx(0.462, abs=0.001)
 
 
-@pytest.mark.parametrize("precision", ["bf16", "fp32"])
-@pytest.mark.parametrize("name", workloads.TINY)
+@pytest.mark.parametrize(("name", "precision"), [("tiny resnet", "fp32"), ("tiny gpt", "bf16")])
 def test_a_tiny_variant_learns_its_batch_and_says_how_fast(name, precision):
     load = workloads.load(name, "cpu", precision)
     optimizer = torch.optim.SGD(load.net.parameters(), lr=0.1)
@@ -67,21 +71,18 @@ def test_a_tiny_variant_learns_its_batch_and_says_how_fast(name, precision):
     while len(losses) < 40:
         step()
     assert losses[-1] < 0.7 * losses[0]
-    fields = speed.fields()
-    assert fields["workload"] == name
-    assert fields["precision"] == precision
-    assert fields["unit"] == ("images/s" if "resnet" in name else "tokens/s")
     took = speed.seconds.median
+    unit = "images/s" if "resnet" in name else "tokens/s"
+    mfu = pytest.approx(load.flops / took / load.peak)
+    said = {"workload": name, "precision": precision, "unit": unit, "mfu": mfu}
+    assert {field: speed.fields()[field] for field in said} == said
+    assert 0 < speed.mfu < 1
     assert speed.rate == pytest.approx(load.amount / took)
-    assert fields["mfu"] == pytest.approx(load.flops / took / load.peak)
-    assert 0 < fields["mfu"] < 1
-    assert f"{speed.rate:,.0f} {speed.unit}/s" in str(speed)
+    assert f"{speed.rate:,.0f} {unit}" in str(speed)
     assert "communication" not in str(speed)
 
 
 def test_a_control_gives_the_share_of_communication():
-    import time
-
     load = workloads.load("tiny gpt", "cpu")
     steps = {"all": lambda: time.sleep(0.08), "alone": lambda: time.sleep(0.02)}
     speeds = load.speeds(steps, control="alone")
@@ -97,18 +98,18 @@ def test_mixed_precision_computes_in_bfloat16_and_keeps_weights():
     convolution.register_forward_hook(lambda layer, given, output: kinds.add(output.dtype))
     load.net(load.inputs).sum().backward()
     assert kinds == {torch.bfloat16}
-    assert {weights.dtype for weights in load.net.parameters()} == {torch.float32}
-    assert {weights.grad.dtype for weights in load.net.parameters()} == {torch.float32}
+    weights = list(load.net.parameters())
+    assert {each.dtype for w in weights for each in (w, w.grad)} == {torch.float32}
     assert load.inputs.is_contiguous(memory_format=torch.channels_last)
 
 
-def test_weights_and_gradients_can_be_kept_contiguous():
+@pytest.mark.parametrize("contiguous", [True, False])
+def test_weights_and_gradients_can_be_kept_contiguous(contiguous):
     """Gradients take the layout of their weights: torch.nn.utils.parameters_to_vector needs it."""
-    for contiguous in (True, False):
-        load = workloads.load("tiny resnet", "cpu", contiguous=contiguous)
-        functional.cross_entropy(load.net(load.inputs), load.labels).backward()
-        gradients = [weights.grad for weights in load.net.parameters()]
-        assert all(gradient.is_contiguous() for gradient in gradients) == contiguous
+    load = workloads.load("tiny resnet", "cpu", contiguous=contiguous)
+    functional.cross_entropy(load.net(load.inputs), load.labels).backward()
+    gradients = [weights.grad for weights in load.net.parameters()]
+    assert all(gradient.is_contiguous() for gradient in gradients) == contiguous
 
 
 @pytest.mark.slow
@@ -143,25 +144,26 @@ def test_what_a_parameter_asks_for(monkeypatch, capsys):
         workloads.chosen("bert")
 
 
-@pytest.mark.parametrize(
-    ("name", "teraflops"),
-    [
-        ("NVIDIA A100-SXM4-80GB", 312),
-        ("NVIDIA A100 80GB PCIe", 312),
-        ("NVIDIA H100 80GB HBM3", 989),
-        ("NVIDIA H100 PCIe", 756),
-        ("NVIDIA H100 NVL", 835),
-        ("NVIDIA H200", 989),
-        ("NVIDIA H200 NVL", 835),
-        ("NVIDIA L40S", 362),
-    ],
-)
-def test_a_known_gpu_has_its_published_peak(name, teraflops, monkeypatch):
-    monkeypatch.setattr(torch.cuda, "get_device_name", lambda device: name)
+PEAKS = {  # Tflop/s, as published
+    "NVIDIA A100-SXM4-80GB": 312,
+    "NVIDIA A100 80GB PCIe": 312,
+    "NVIDIA H100 80GB HBM3": 989,
+    "NVIDIA H100 PCIe": 756,
+    "NVIDIA H100 NVL": 835,
+    "NVIDIA H200": 989,
+    "NVIDIA H200 NVL": 835,
+    "NVIDIA L40S": 362,
+}
+
+
+@pytest.mark.parametrize("ranks", [1, 4])
+def test_a_known_gpu_has_its_published_peak_and_ranks_share_it(ranks, monkeypatch):
     monkeypatch.setattr(world, "gpu_count", lambda: 1)
-    assert workloads.peak("cuda:0", "bf16", 8192) == (teraflops * 1e12, workloads.PUBLISHED)
-    monkeypatch.setattr(world, "local_size", lambda: 4)  # four ranks share it
-    assert workloads.peak("cuda:0", "bf16", 8192)[0] == teraflops / 4 * 1e12
+    monkeypatch.setattr(world, "local_size", lambda: ranks)
+    for name, teraflops in PEAKS.items():
+        monkeypatch.setattr(torch.cuda, "get_device_name", lambda device, name=name: name)
+        want = (teraflops / ranks * 1e12, workloads.PUBLISHED)
+        assert workloads.peak("cuda:0", "bf16", 8192) == want, name
 
 
 def test_the_peak_of_another_device_is_measured():

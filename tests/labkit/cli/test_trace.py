@@ -1,7 +1,5 @@
 """`labkit trace`: a trace is served to its user alone; tests.test_bad_inputs has what is none."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import os
@@ -27,38 +25,21 @@ def test_packed_traces_and_horovods_timelines_are_read(tmp_path):
     assert trace.read(packed) == trace.read(timeline) == {"traceEvents": [EVENT]}
 
 
-def test_a_port_in_use_is_said(tmp_path, capsys):
+def test_the_viewer_serves_the_trace_to_this_machine_and_to_who_has_the_key(tmp_path, capsys):
     file = tmp_path / "trace.json"
     file.write_text(json.dumps({"traceEvents": [EVENT]}))
     with socket.create_server(("127.0.0.1", 0)) as taken:
-        assert (
-            main(["trace", str(file), "--port", str(taken.getsockname()[1]), "--no-browser"]) == 1
-        )
+        port = taken.getsockname()[1]
+        words = ["trace", str(file), "--port", str(port), "--no-browser"]
+        assert main(words) == 1
     assert "in use" in capsys.readouterr().err
-
-
-def test_the_viewer_serves_the_trace_to_this_machine_and_to_who_has_the_key(tmp_path):
-    file = tmp_path / "trace.json"
-    file.write_text(json.dumps({"traceEvents": [EVENT]}))
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
-    command = [
-        sys.executable,
-        "-m",
-        "labkit",
-        "trace",
-        str(file),
-        "--port",
-        str(port),
-        "--no-browser",
-    ]
+    command = [sys.executable, "-m", "labkit", *words]
     viewer = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     try:
         address = re.search(rf"http://127.0.0.1:{port}/\?key=\S+", viewer.stdout.readline())[0]
-        here = [
-            c.laddr for c in psutil.Process(viewer.pid).net_connections() if c.status == "LISTEN"
-        ]
-        assert [(place.ip, place.port) for place in here] == [("127.0.0.1", port)]
+        sockets = psutil.Process(viewer.pid).net_connections()
+        places = [tuple(each.laddr) for each in sockets if each.status == "LISTEN"]
+        assert places == [("127.0.0.1", port)]
         for path in ("localtrace", "file_info", "", "?key=", "?key=x", "x/localtrace"):
             with pytest.raises(urllib.error.HTTPError, match="403"):
                 urllib.request.urlopen(f"http://127.0.0.1:{port}/{path}", timeout=20)

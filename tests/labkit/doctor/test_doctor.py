@@ -6,7 +6,7 @@ import subprocess
 import sys
 
 import pytest
-from labkit import builds, doctor, labfile
+from labkit import builds, doctor, labfile, launch
 from labkit.doctor import facts as doctor_facts
 from labkit.doctor import findings
 
@@ -22,13 +22,11 @@ def report_with(**values) -> dict:
 
 # --- the judgement of labs
 
-HERE = {
-    "mpi_version": "5.0.2",
-    "mpi_launcher": "mpiexec",
-    "versions_mpi4py": "4.1",
-    "threads_torch": 4,
-}
-GPU = [{"name": "H200", "memory_gib": 139.0, "capability": "9.0"}]
+HERE = {"mpi_version": "5.0.2", "mpi_launcher": "mpiexec", "versions_mpi4py": "4.1"}
+HERE |= {"threads_torch": 4}
+GPU = {"gpu_devices": [{"name": "H200", "memory_gib": 139.0, "capability": "9.0"}]}
+TENSORFLOW = {"horovod_frameworks": ["tensorflow"]}
+CUDA = {"libraries_cuda_torch": "13.0"}
 
 
 @pytest.mark.parametrize(
@@ -39,32 +37,14 @@ GPU = [{"name": "H200", "memory_gib": 139.0, "capability": "9.0"}]
         ("mpi", 4, HERE, doctor.RUNS, "On 4 cores"),
         ("mpi", 8, HERE, doctor.RUNS, "8 ranks share 4 cores"),
         ("horovod, torch", 4, HERE, doctor.NEEDS, "Horovod: `make setup` builds it"),
-        (
-            "horovod, torch",
-            4,
-            {**HERE, "horovod_frameworks": ["tensorflow"]},
-            doctor.NEEDS,
-            "Horovod for torch",
-        ),
-        (
-            "tensorflow",
-            1,
-            {"versions_tensorflow": "2.21"},
-            doctor.NEEDS,
-            "A TensorFlow that can be imported",
-        ),
+        ("horovod, torch", 4, HERE | TENSORFLOW, doctor.NEEDS, "Horovod for torch"),
+        ("tensorflow", 1, {"versions_tensorflow": "2"}, doctor.NEEDS, "A TensorFlow that can be"),
         ("slurm", 4, HERE, doctor.NEEDS, "login node"),
         ("slurm", 4, {"slurm_job": "17 on 2 node(s)"}, doctor.RUNS, ""),
         ("torch, gpu", 1, HERE, doctor.REDUCED, "on the processor"),
-        ("torch, gpu", 1, {**HERE, "gpu_devices": GPU}, doctor.REDUCED, "built for the processor"),
-        (
-            "torch, gpu",
-            1,
-            {**HERE, "gpu_devices": GPU, "libraries_cuda_torch": "13.0"},
-            doctor.RUNS,
-            "On 1 GPU",
-        ),
-        ("nccl", 2, {"gpu_devices": GPU}, doctor.REDUCED, "no NCCL"),
+        ("torch, gpu", 1, HERE | GPU, doctor.REDUCED, "built for the processor"),
+        ("torch, gpu", 1, HERE | GPU | CUDA, doctor.RUNS, "On 1 GPU"),
+        ("nccl", 2, GPU, doctor.REDUCED, "no NCCL"),
     ],
 )
 def test_what_a_lab_needs(needs, ranks, facts, status, sentence):
@@ -76,9 +56,6 @@ def test_what_a_lab_needs(needs, ranks, facts, status, sentence):
 
 # --- MPI and GPUs
 
-AS_THEY_ARE = doctor_facts.AS_THEY_ARE
-
-
 NOT_AWARE = {"mpi_family": "MPICH", "mpi_version": "5.0.2", "mpi_cuda_built": False}
 AWARE = NOT_AWARE | {"mpi_cuda_built": True}
 
@@ -86,57 +63,41 @@ AWARE = NOT_AWARE | {"mpi_cuda_built": True}
 @pytest.mark.parametrize(
     ("built", "build", "mpi", "said"),
     [  # tests of placement have the other builds
-        (["mpi", "gloo", "nccl", "cuda"], "nccl", NOT_AWARE, "taken as they are, by NCCL"),
-        (["mpi", "cuda"], "mpi", AWARE, "taken as they are, by MPI"),
-        (["mpi", "cuda"], "mpi", NOT_AWARE, "staged through the host by the labs: this MPICH"),
-        (["mpi", "gloo", "cuda"], "host", AWARE, "staged through the host by Horovod itself"),
+        ("mpi gloo nccl cuda", "nccl", NOT_AWARE, "taken as they are, by NCCL"),
+        ("mpi cuda", "mpi", AWARE, "taken as they are, by MPI"),
+        ("mpi cuda", "mpi", NOT_AWARE, "staged through the host by the labs: this MPICH"),
+        ("mpi gloo cuda", "host", AWARE, "staged through the host by Horovod itself"),
     ],
 )
 def test_where_horovod_sends_a_gpus_tensors(built, build, mpi, said, monkeypatch):
     monkeypatch.setattr(builds, "current_horovod", lambda: build)
-    report = report_with(gpu_devices=GPU, **mpi)
-    assert doctor_facts.by_horovod({"horovod.torch": built}, report).startswith(said)
-    assert doctor_facts.by_horovod({"horovod.torch": built}, report_with(**mpi)) is None, (
-        "no GPU, no word"
-    )
-
-
-GDR = {
-    "mpi_family": "MVAPICH2-GDR",
-    "mpi_version": "2.3.7",
-    "mpi_cuda_built": True,
-    "gpu_devices": GPU,
-}
+    told = {"horovod.torch": built.split()}
+    assert doctor_facts.by_horovod(told, report_with(**mpi, **GPU)).startswith(said)
+    assert doctor_facts.by_horovod(told, report_with(**mpi)) is None, "no GPU, no word"
 
 
 def test_mvapich2_gdr_needs_two_switches(monkeypatch):
     monkeypatch.delenv("MV2_USE_CUDA", raising=False)
-    report = report_with(**GDR, mpi_threads="MPI_THREAD_SINGLE")
+    gdr = {"mpi_family": "MVAPICH2-GDR", "mpi_version": "2.3.7", "mpi_cuda_built": True}
+    report = report_with(**gdr, **GPU, mpi_threads="MPI_THREAD_SINGLE")
     assert doctor_facts.by_mpi({}, report).startswith("staged through the host: MVAPICH2-GDR takes")
     threads, cuda = findings.advice_on_mpi(report)
     assert "MV2_ENABLE_AFFINITY=0" in threads
     assert "set MV2_USE_CUDA=1" in cuda
     monkeypatch.setenv("MV2_USE_CUDA", "1")
-    assert doctor_facts.by_mpi({}, report) == AS_THEY_ARE
+    assert doctor_facts.by_mpi({}, report) == doctor_facts.AS_THEY_ARE
     assert len(findings.advice_on_mpi(report)) == 1
-    assert doctor_facts.by_mpi({}, report_with(**GDR | {"gpu_devices": None})) is None
-
-
-def test_two_mpi_libraries_are_warned_of():
-    advice = findings.advice_on_mpi(report_with(mpi_files=["/a/libmpi.so.12", "/b/libmpi.so.40"]))
-    assert "Two MPI libraries meet in one process: /a/libmpi.so.12 and /b/libmpi.so.40" in advice[0]
+    assert doctor_facts.by_mpi({}, report_with(**gdr)) is None
+    two = findings.advice_on_mpi(report_with(mpi_files=["/a/libmpi.so.12", "/b/libmpi.so.40"]))
+    assert "Two MPI libraries meet in one process: /a/libmpi.so.12 and /b/libmpi.so.40" in two[0]
 
 
 # --- all of it, on this machine
 
 
-@pytest.fixture(scope="module")
-def report():
-    return doctor.report(fresh=True, limit=120)
-
-
 @pytest.mark.slow
-def test_the_report_of_this_machine(report):
+def test_the_report_of_this_machine():
+    report = doctor.report(fresh=True, limit=120)
     for fact in doctor_facts.FACTS:
         value = doctor_facts.get(report, fact.key)
         assert (value is None) == (fact.key in report["missing"])
@@ -145,28 +106,27 @@ def test_the_report_of_this_machine(report):
     assert report["machine"]["cores"] >= 1
     assert report["versions"]["python"] == ".".join(map(str, sys.version_info[:3]))
     assert report["threads"]["torch"] >= 1
-
-
-@pytest.mark.slow
-def test_the_mpi_of_this_machine(report):
     pytest.importorskip("mpi4py")
-    assert report["mpi"]["family"]
-    assert len(report["mpi"]["files"]) == 1
-    assert report["mpi"]["threads"].startswith("MPI_THREAD_")
-    assert report["mpi"]["cuda_built"] in (True, False)
+    mpi = report["mpi"]
+    assert len(mpi["files"]) == 1
+    assert mpi["threads"].startswith("MPI_THREAD_")
+    assert mpi["cuda_built"] in (True, False)
     rank = doctor.which_mpi(limit=120)
-    assert (rank.family, rank.version, rank.files) == tuple(
-        report["mpi"][name] for name in ("family", "version", "files")
-    )
+    assert mpi["family"]
+    assert (rank.family, rank.version, rank.files) == (mpi["family"], mpi["version"], mpi["files"])
+
+
+ASKED_ON_A_RANK = """
+from labkit.doctor import processes
+found, _ = processes.collect(processes.start(("mpi_init",)), limit=120)
+print("threads", found["mpi.threads"])
+"""
 
 
 @pytest.mark.slow
-def test_it_says_the_same_inside_a_running_mpi_job():
-    """The probes start an MPI of their own; they must not join the job that the doctor runs in."""
-    from labkit import launch
-
-    code = "from labkit import doctor; print('threads', doctor.report(limit=120)['mpi']['threads'])"
-    command = [launch.mpiexec(), "-n", "2", sys.executable, "-c", code]
+def test_the_probes_say_the_same_inside_a_running_mpi_job():
+    """They start an MPI of their own; they must not join the job that the doctor runs in."""
+    command = [launch.mpiexec(), "-n", "2", sys.executable, "-c", ASKED_ON_A_RANK]
     done = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
     assert done.returncode == 0, done.stderr
     assert done.stdout.count("threads MPI_THREAD_MULTIPLE") == 2

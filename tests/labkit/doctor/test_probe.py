@@ -2,21 +2,20 @@
 raise."""
 
 import os
-import subprocess
 
+import psutil
 import pytest
 from labkit.doctor import facts, probe, processes
 from labkit.doctor.view import readable
+
+from tests.helpers import command_of
 
 
 def test_infiniband_and_gpudirect(tmp_path):
     port = tmp_path / "sys/class/infiniband/mlx5_0/ports/1"
     port.mkdir(parents=True)
-    for name, text in (
-        ("link_layer", "InfiniBand"),
-        ("state", "4: ACTIVE"),
-        ("rate", "200 Gb/sec (4X HDR)"),
-    ):
+    told = {"link_layer": "InfiniBand", "state": "4: ACTIVE", "rate": "200 Gb/sec (4X HDR)"}
+    for name, text in told.items():
         (port / name).write_text(text + "\n")
     module = tmp_path / "sys/module/nvidia_peermem"
     module.mkdir(parents=True)
@@ -39,11 +38,9 @@ Legend:
 """
 
 
-@pytest.mark.parametrize(
-    ("number", "version"), [(22907, "2.29.7"), (2804, "2.8.4"), (21805, "2.18.5")]
-)
-def test_nccl_versions(number, version):
-    assert probe.nccl_version(number) == version
+def test_nccl_versions():
+    versions = {22907: "2.29.7", 2804: "2.8.4", 21805: "2.18.5"}
+    assert {number: probe.nccl_version(number) for number in versions} == versions
 
 
 PYNVML = """
@@ -68,11 +65,11 @@ def test_the_probe_of_gpus(tmp_path, monkeypatch):
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     findings, reasons = processes.collect(processes.start(("gpu",)), limit=60)
     assert reasons == {}
+    gpu = {"name": "NVIDIA A100-SXM4-40GB", "memory_gib": 40.0, "capability": "8.0"}
     assert findings == {
         "gpu.driver": "550.54",
         "libraries.cuda_driver": "12.4",
-        "gpu.devices": [{"name": "NVIDIA A100-SXM4-40GB", "memory_gib": 40.0, "capability": "8.0"}]
-        * 3,
+        "gpu.devices": [gpu] * 3,
         "gpu.links": "NODE between 1 pair, NV18 between 1 pair, SYS between 1 pair",
     }
     assert readable(findings["gpu.devices"]).strip() == "3 × NVIDIA A100-SXM4-40GB, 40.0 GiB"
@@ -81,35 +78,27 @@ def test_the_probe_of_gpus(tmp_path, monkeypatch):
 # --- probes that misbehave
 
 
-@pytest.fixture
-def bad_libraries(tmp_path, monkeypatch):
-    """Libraries that print, abort, hang and raise when they are imported."""
-    for name, text in {
-        "torch": "import os, sys; print('noise {\"key\": 1}'); sys.stdout.flush(); os.abort()",
-        "tensorflow": "import subprocess; subprocess.run(['sleep', '77.03125'])",
-        "threadpoolctl": "raise RuntimeError('broken installation')",
-    }.items():
-        (tmp_path / f"{name}.py").write_text(text)
-    # Before the installed packages, behind labkit itself.
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    return tmp_path
+BAD = {  # libraries that print, abort, hang and raise when they are imported
+    "torch": "import os, sys; print('noise {\"key\": 1}'); sys.stdout.flush(); os.abort()",
+    "tensorflow": "import subprocess; subprocess.run(['sleep', '77.03125'])",
+    "threadpoolctl": "raise RuntimeError('broken installation')",
+}
 
 
 @pytest.mark.slow  # it waits for the one that hangs
-def test_probes_may_crash_hang_or_raise(bad_libraries):
+def test_probes_may_crash_hang_or_raise(tmp_path, monkeypatch):
+    for name, text in BAD.items():
+        (tmp_path / f"{name}.py").write_text(text)
+    # Before the installed packages, behind labkit itself.
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     started = processes.start(("torch", "tensorflow", "numpy"))
     findings, reasons = processes.collect(started, limit=8)
-    assert reasons["torch"] == "ended by SIGABRT"
-    assert reasons["tensorflow"] == "no answer within 8 s"
-    assert reasons["numpy"] == "RuntimeError: broken installation"
+    said = {"torch": "ended by SIGABRT", "tensorflow": "no answer within 8 s"}
+    assert reasons == said | {"numpy": "RuntimeError: broken installation"}
     assert findings == {}
-    running = subprocess.run(
-        ["ps", "-eo", "args"], capture_output=True, text=True, check=True
-    ).stdout
-    assert "sleep 77.03125" not in running
+    assert not [each for each in psutil.process_iter() if "77.03125" in command_of(each)]
 
 
 def test_a_line_cut_off_by_a_crash_is_left_out():
-    assert processes.parse_findings('{"key": "a", "value": 1}\nnoise\n3\n{"key": "b", "val') == {
-        "a": 1
-    }
+    said = '{"key": "a", "value": 1}\nnoise\n3\n{"key": "b", "val'
+    assert processes.parse_findings(said) == {"a": 1}

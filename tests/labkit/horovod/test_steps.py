@@ -12,81 +12,69 @@ UNBOUND = {"MV2_ENABLE_AFFINITY": "0"}  # or MVAPICH2 would not bear Horovod's t
 
 
 @pytest.mark.slow
-def test_training_steps_leave_a_whole_timeline_of_this_run_alone(tmp_path):
-    file = tmp_path / "timeline.json"
-    file.write_text("[of an earlier run")
-    results = launch.run(train, 3, 8, 4, ranks=2, env={"HOROVOD_TIMELINE": str(file), **UNBOUND})
-    took, events = results[0]
-    assert results[1].events is None
-    assert took.median > 0
-    assert results[1].where.device == ("cpu" if world.device() == "cpu" else "cuda:1")
-    names = [activity.name for activity in timeline.activities(events)]
-    assert names.count("MPI_ALLREDUCE") == 3 * (4 + 2)  # two steps are not timed
-    assert names.count("MPI_BCAST") == 3
-
-
-@pytest.mark.slow
-def test_two_ways_in_one_start_have_a_timeline_each(tmp_path):
+def test_ways_to_train_in_one_start_have_a_whole_timeline_each(tmp_path):
     # Last the one with a cycle time: 0.28.1 crashes in a start after that.
     ways = {
         "unfused": {"HOROVOD_FUSION_THRESHOLD": "0"},
         "by Gloo": {"HOROVOD_CPU_OPERATIONS": "gloo"},
         "fused": {"HOROVOD_CYCLE_TIME": "50"},
     }
-    results = launch.run(train_ways, 5, 8, 3, ways, tmp_path, ranks=2, env=UNBOUND)[0]
-    carried = {way: timeline.backends(events) for way, (_, events) in results.items()}
+    (tmp_path / "timeline_unfused.json").write_text("[of an earlier run")
+    first, second = launch.run(train_ways, 5, 8, 3, ways, tmp_path, ranks=2, env=UNBOUND)
+    carried = {way: timeline.backends(events) for way, (_, events) in first.items()}
     assert [way for way, calls in carried.items() if "GLOO_ALLREDUCE" in calls] == ["by Gloo"]
     assert "MPI_ALLREDUCE" not in carried.pop("by Gloo")
     calls = {way: by_library["MPI_ALLREDUCE"] for way, by_library in carried.items()}
-    assert calls["unfused"] == 5 * (3 + 2)
+    assert calls["unfused"] == 5 * (3 + 2)  # two steps are not timed
     assert calls["fused"] < calls["unfused"]
+    assert carried["unfused"]["MPI_BCAST"] == 5
+    assert first["unfused"].took.median > 0
+    assert second["unfused"].events is None
+    device = "cpu" if world.device() == "cpu" else "cuda:1"
+    assert second["unfused"].where.device == device
+
+
+def staged(device: str, by_lab: bool) -> None:
+    """What this rank takes for its place from now on."""
+    where = Placement(device, True, "MPI", by_lab=by_lab, reason="so that a test sees it")
+    placement.of_horovod = lambda hvd=None: where
 
 
 def train_staged(folder) -> tuple:
-    """On a rank: two ways of the same steps, as they are and staged, though nothing here makes the
-    lab."""
-    # All that staging does but the GPU: the copies are of the host's memory.
-    staged = Placement("cpu", True, "MPI", by_lab=True, reason="so that a test sees it")
-    placement.of_horovod = lambda hvd=None: staged
-    return train_ways(3, 8, 2, {"staged": {}}, folder)["staged"]
+    """On a rank: staged steps, though nothing here makes the lab; what `as_it_is` says on a GPU
+    that the lab has to stage, and that Horovod stages."""
+    import horovod.torch as hvd
+
+    staged("cpu", by_lab=True)  # all that staging does but the GPU: it copies the host's memory
+    trained = train_ways(3, 8, 2, {"staged": {}}, folder)["staged"]
+    hvd.init()
+    told = []
+    for by_lab in (True, False):
+        staged("cuda:0", by_lab=by_lab)
+        told.append(as_it_is())
+    return trained, told
 
 
 @pytest.mark.slow
 def test_gradients_that_the_lab_stages_are_carried_like_others(tmp_path):
-    training = launch.run(train_staged, tmp_path, ranks=2, env=UNBOUND)[0]
+    training, (by_lab, by_horovod) = launch.run(train_staged, tmp_path, ranks=2, env=UNBOUND)[0]
     calls = timeline.backends(training.events)
     assert calls["MPI_BCAST"] == 3
     assert calls["MPI_ALLREDUCE"] >= 2 + 2  # steps, two of them not timed
     assert training.where.staged
-
-
-def ask_as_it_is(by_lab: bool) -> Placement:
-    import horovod.torch as hvd
-
-    hvd.init()
-    placement.of_horovod = lambda hvd=None: Placement(
-        "cuda:0", True, "MPI", by_lab=by_lab, reason="a test"
-    )
-    return as_it_is()
-
-
-@pytest.mark.slow
-def test_what_horovod_cannot_take_stays_in_host_memory():
-    assert launch.run(ask_as_it_is, True, ranks=1) == [placement.on_host("MPI")]
-    assert launch.run(ask_as_it_is, False, ranks=1)[0].device == "cuda:0"
+    assert by_lab == placement.on_host("MPI"), "what Horovod cannot take stays in host memory"
+    assert by_horovod.device == "cuda:0"
 
 
 def test_more_ranks_than_gpus_are_refused_to_nccl_alone():
-    hvd = SimpleNamespace(
-        allgather_object=lambda own: ["node1 GPU-a", "node2 GPU-a", "node1 GPU-b"]
+    apart, shared = ["node1 GPU-a", "node2 GPU-a"], ["node1 GPU-a", "node2 GPU-a", "node2 GPU-a"]
+    of_apart, of_shared = (
+        SimpleNamespace(allgather_object=lambda own, gpus=gpus: gpus) for gpus in (apart, shared)
     )
-    steps.refuse_shared_gpus(Placement("cuda:0", False, "NCCL"), hvd)
-    hvd.allgather_object = lambda own: ["node1 GPU-a", "node2 GPU-a", "node2 GPU-a"]
-    steps.refuse_shared_gpus(Placement("cuda:0", True, "MPI"), hvd)
-    with pytest.raises(
-        LabError, match="2 ranks are on one GPU of node2, which NCCL refuses. Start no more"
-    ):
-        steps.refuse_shared_gpus(Placement("cuda:0", False, "NCCL"), hvd)
+    steps.refuse_shared_gpus(Placement("cuda:0", False, "NCCL"), of_apart)
+    steps.refuse_shared_gpus(Placement("cuda:0", True, "MPI"), of_shared)
+    with pytest.raises(LabError, match="2 ranks are on one GPU of node2, which NCCL refuses"):
+        steps.refuse_shared_gpus(Placement("cuda:0", False, "NCCL"), of_shared)
 
 
 @pytest.mark.slow
@@ -96,9 +84,8 @@ def test_gradients_on_a_gpu_are_carried_by_the_library_of_the_build(tmp_path, bu
     if build not in builds.horovod_builds():
         pytest.skip(f"Horovod's build {build!r} is not here")
     env = {"HOROVOD_TIMELINE": str(tmp_path / "timeline.json")}
-    training = launch.run(
-        train, 3, 64, 4, ranks=1 if build == "nccl" else 2, env=env, horovod=build
-    )[0]
+    ranks = 1 if build == "nccl" else 2
+    training = launch.run(train, 3, 64, 4, ranks=ranks, env=env, horovod=build)[0]
     assert training.where.device == "cuda:0"
     assert training.where.staged == (build == "host")
     calls = timeline.backends(training.events)

@@ -1,7 +1,5 @@
 """What one can read in a figure, and where it stands."""
 
-from __future__ import annotations
-
 import re
 from itertools import combinations
 
@@ -37,12 +35,6 @@ def tick_labels(axis):
     margin = 1e-9 * (high - low)
     ticks = axis.get_major_ticks()
     return [tick.label1 for tick in ticks if low - margin <= tick.get_loc() <= high + margin]
-
-
-def clear_of_each_other(figure):
-    """The texts of a figure; an error where one lies on another, or leaves the figure."""
-    assert not faults(figure)
-    return [text for text, _ in drawn_texts(figure)]
 
 
 def faults(figure, numbers: bool = True) -> list[str]:

@@ -1,16 +1,14 @@
 """timing: what a sample is, what a verdict says, what the slowest rank does to it."""
 
-from __future__ import annotations
-
 import gc
-import subprocess
 import sys
-import textwrap
+import time
 import types
+from functools import partial
 
 import numpy as np
 import pytest
-from labkit import timing
+from labkit import launch, timing
 from labkit.errors import LabError
 from labkit.timing import Measurement, timer
 
@@ -45,25 +43,17 @@ def test_a_sample_is_the_time_of_the_call(clock):
     assert (measured.q1, measured.median, measured.q3) == pytest.approx((0.002, 0.003, 0.004))
     assert measured.spread == pytest.approx(2 / 3)
     assert measured.rate(30) == pytest.approx(10_000)
-
-
-def test_batch_counts_calls_and_keeps_seconds_per_call(clock):
-    calls = []
-    measured = timing.measure(
-        lambda: (calls.append(1), clock.spend(1e4)), repeat=5, warmup=2, batch=7
-    )
-    assert len(calls) == 2 + 5 * 7
-    assert measured.samples == pytest.approx([1e-5] * 5)
+    clock.now = 0
+    measured = timing.measure(lambda: clock.spend(1e4), repeat=5, warmup=2, batch=7)
+    assert clock.now == (2 + 5 * 7) * 1e4
+    assert measured.samples == pytest.approx([1e-5] * 5), "seconds per call"
     assert measured.resolution == pytest.approx(1e-9 / 7)
 
 
-def test_seconds_stops_early_but_not_before_five(clock):
-    soon = timing.measure(lambda: clock.spend(1e9), repeat=100, seconds=0.5)
-    later = timing.measure(lambda: clock.spend(1e7), repeat=100, seconds=0.5)
-    never = timing.measure(lambda: clock.spend(1e3), repeat=100, seconds=0.5)
-    assert len(soon.samples) == 5
-    assert 45 <= len(later.samples) <= 50
-    assert len(never.samples) == 100
+@pytest.mark.parametrize(("takes", "least", "most"), [(1e9, 5, 5), (1e7, 45, 50), (1e3, 100, 100)])
+def test_seconds_stops_early_but_not_before_five(clock, takes, least, most):
+    measured = timing.measure(lambda: clock.spend(takes), repeat=100, seconds=0.5)
+    assert least <= len(measured.samples) <= most
 
 
 def test_garbage_collection_is_off_while_timing_and_as_before_after():
@@ -86,14 +76,16 @@ def test_ratio_is_steady_where_the_machine_drifts(clock):
     def slower_and_slower(work):
         clock.spend(work * (1 + clock.now / 2e7))
 
-    measured = timing.ratio(
-        lambda: slower_and_slower(2e5), lambda: slower_and_slower(1e5), repeat=40
-    )
-    assert not measured.a.steady
-    assert not measured.b.steady
+    calls = [lambda work=work: slower_and_slower(work) for work in (2e5, 1e5)]
+    measured = timing.ratio(*calls, repeat=40)
+    assert (measured.a.steady, measured.b.steady) == (False, False)
     assert measured.median == pytest.approx(2, rel=0.02)
     assert measured.steady, measured.verdict
     assert str(measured).startswith("2.")
+    uneven = Measurement(np.array([1.0, 3.0] * 5))
+    pair = timing.Ratio(uneven, Measurement(np.ones(10)))
+    assert "wide, something else is running" in pair.verdict
+    assert timing.Ratio(uneven, uneven).verdict == "steady"
 
 
 def test_several_calls_take_turns_and_keep_their_names():
@@ -123,11 +115,14 @@ def test_what_is_not_quoted(samples, says):
     assert measured.verdict in str(measured)
 
 
-def test_a_ratio_is_doubted_for_itself():
-    uneven = Measurement(np.array([1.0, 3.0] * 5))
-    pair = timing.Ratio(uneven, Measurement(np.ones(10)))
-    assert "wide, something else is running" in pair.verdict
-    assert timing.Ratio(uneven, uneven).verdict == "steady"
+def test_a_quiet_call_is_quoted_and_noise_alone_is_seldom_taken_for_drift():
+    random = np.random.default_rng(0)
+    measured = Measurement(0.0123 * (1 + 0.01 * random.standard_normal(20)), resolution=5e-8)
+    assert (measured.steady, measured.verdict) == (True, "steady")
+    middle = timing.human(measured.median)
+    assert str(measured) == f"{middle} (middle half 12.2 to 12.3 ms, 20 runs)"
+    verdicts = [Measurement(1 + 0.15 * random.standard_normal(20)).verdict for _ in range(500)]
+    assert sum("than the first" in verdict for verdict in verdicts) < 15
 
 
 def test_quartiles_of_all_that_is_a_time():
@@ -139,29 +134,10 @@ def test_quartiles_of_all_that_is_a_time():
     assert timing.samples_of(7).tolist() == [7.0]
 
 
-def test_a_quiet_call_is_quoted():
-    samples = 0.0123 * (1 + 0.01 * np.random.default_rng(0).standard_normal(20))
-    measured = Measurement(samples, resolution=5e-8)
-    assert measured.steady
-    assert measured.verdict == "steady"
-    assert (
-        str(measured) == f"{timing.human(measured.median)} (middle half 12.2 to 12.3 ms, 20 runs)"
-    )
-
-
-def test_noise_alone_is_seldom_taken_for_drift():
-    random = np.random.default_rng(0)
-    verdicts = [Measurement(1 + 0.15 * random.standard_normal(20)).verdict for _ in range(500)]
-    assert sum("than the first" in verdict for verdict in verdicts) < 15
-
-
 def test_a_call_shorter_than_the_clocks_step_is_sent_to_a_batch():
-    single = timing.measure(nothing, repeat=200)
-    batched = timing.measure(nothing, repeat=20, batch=2000)
-    assert "batch=" in single.verdict
-    assert "ticks" not in batched.verdict
-    both = timing.ratio(nothing, nothing, repeat=200)
-    assert "batch=" in both.verdict
+    assert "batch=" in timing.measure(nothing, repeat=200).verdict
+    assert "ticks" not in timing.measure(nothing, repeat=20, batch=2000).verdict
+    assert "batch=" in timing.ratio(nothing, nothing, repeat=200).verdict
 
 
 @pytest.mark.parametrize("wrong", [{"repeat": 0}, {"warmup": -1}, {"batch": 0}])
@@ -170,93 +146,104 @@ def test_numbers_that_measure_nothing_are_refused(wrong):
         timing.measure(nothing, **wrong)
 
 
-@pytest.mark.parametrize(
-    ("seconds", "text"),
-    [
-        (2.345, "2.35 s"),
-        (0.0123, "12.3 ms"),
-        (0.00083, "830 µs"),
-        (4.5e-8, "45.0 ns"),
-        (0, "0 ns"),
-        (99.96, "100 s"),
-        (0.0009996, "1.00 ms"),
-    ],
-)
-def test_times_to_read(seconds, text):
-    assert timing.human(seconds) == text
+def test_times_to_read():
+    rows = {2.345: "2.35 s", 0.0123: "12.3 ms", 0.00083: "830 µs", 4.5e-8: "45.0 ns", 0: "0 ns"}
+    rows |= {99.96: "100 s", 0.0009996: "1.00 ms"}
+    assert {seconds: timing.human(seconds) for seconds in rows} == rows
 
 
-class FakeTorch(types.SimpleNamespace):
-    """Enough of torch.cuda to see in which order a timer uses it. An event's time is its place in
-    the log."""
-
-    def __init__(self):
-        self.log = []
-        log = self.log
-
-        class Event:
-            def __init__(self, enable_timing):
-                assert enable_timing
-
-            def record(self, stream):
-                self.at = len(log)
-                log.append("record")
-
-            def elapsed_time(self, other):
-                return float(other.at - self.at)  # milliseconds
-
-        cuda = types.SimpleNamespace(
-            Event=Event,
-            synchronize=lambda device: log.append("synchronize"),
-            current_stream=lambda device: "stream",
-        )
-        super().__init__(cuda=cuda)
+# --- a GPU
 
 
-class FakeComm:
-    def __init__(self, log):
-        self.log = log
+@pytest.fixture
+def cuda(monkeypatch):
+    """Enough of torch.cuda to see in which order a timer uses it: the log of that. An event's time
+    is its place in the log."""
+    log = []
 
-    def Barrier(self):
-        self.log.append("barrier")
+    class Event:
+        def __init__(self, enable_timing):
+            assert enable_timing
 
-    def Allreduce(self, own, slowest, op):
-        self.log.append(op)
-        slowest[:] = own * 2
+        def record(self, stream):
+            self.at = len(log)
+            log.append("record")
+
+        def elapsed_time(self, other):
+            return float(other.at - self.at)  # milliseconds
+
+    fake = types.SimpleNamespace(
+        Event=Event,
+        synchronize=lambda device: log.append("synchronize"),
+        current_stream=lambda device: "stream",
+    )
+    monkeypatch.setitem(sys.modules, "torch", types.SimpleNamespace(cuda=fake))
+    return log
 
 
-def test_cuda_events_stand_around_the_call(monkeypatch):
-    torch = FakeTorch()
-    monkeypatch.setitem(sys.modules, "torch", torch)
-    measured = timing.measure(lambda: torch.log.append("call"), device="cuda:0", repeat=5, warmup=1)
-    assert torch.log == ["call", "synchronize"] + ["record", "call", "record", "synchronize"] * 5
+def test_cuda_events_stand_around_the_call(cuda):
+    measured = timing.measure(lambda: cuda.append("call"), device="cuda:0", repeat=5, warmup=1)
+    assert cuda == ["call", "synchronize"] + ["record", "call", "record", "synchronize"] * 5
     assert measured.samples == pytest.approx([0.002] * 5)
     assert measured.resolution == pytest.approx(0.5e-6)
 
 
-def test_with_ranks_a_device_is_synchronised_and_the_clock_asked(monkeypatch):
-    torch = FakeTorch()
-    monkeypatch.setitem(sys.modules, "torch", torch)
-    monkeypatch.setitem(
-        sys.modules, "mpi4py", types.SimpleNamespace(MPI=types.SimpleNamespace(MAX="max"))
+def test_with_ranks_a_device_is_synchronised_and_the_clock_asked(cuda, monkeypatch):
+    mpi = types.SimpleNamespace(MPI=types.SimpleNamespace(MAX="max"))
+    monkeypatch.setitem(sys.modules, "mpi4py", mpi)
+    comm = types.SimpleNamespace(
+        Barrier=lambda: cuda.append("barrier"),
+        Allreduce=lambda own, slowest, op: cuda.append(op),
     )
-    comm = FakeComm(torch.log)
-    timing.measure(lambda: torch.log.append("call"), device="cuda:0", comm=comm, repeat=2, warmup=0)
-    assert torch.log == [
-        "synchronize",
-        *["barrier", "synchronize", "call", "synchronize"] * 2,
-        "max",
-    ]
+    call = partial(cuda.append, "call")
+    timing.measure(call, device="cuda:0", comm=comm, repeat=2, warmup=0)
+    rounds = ["barrier", "synchronize", "call", "synchronize"] * 2
+    assert cuda == ["synchronize", *rounds, "max"]
 
 
-def test_timing_imports_no_framework():
-    code = """
-        import sys
-        from labkit import timing
-        timing.measure(lambda: 1, device="cpu")
-        print(*sorted({"torch", "tensorflow", "pandas", "matplotlib", "mpi4py"} & set(sys.modules)))
-    """
-    done = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True
-    )
-    assert (done.stdout.strip(), done.stderr) == ("", "")
+# --- on real ranks
+
+
+class Late:
+    """A rank that comes late to the barrier must not add its lateness to the others' time."""
+
+    def __init__(self, comm):
+        self.comm = comm
+        self.Allreduce = comm.Allreduce
+
+    def Barrier(self):
+        time.sleep(0.05 * self.comm.rank)
+        self.comm.Barrier()
+
+
+def with_a_slow_rank(comm):
+    """Rank 1 sleeps 30 ms, rank 0 only 1 ms."""
+    pause = 0.03 if comm.rank == 1 else 0.001
+
+    def sleep():
+        time.sleep(pause)
+
+    alone = timing.measure(sleep, repeat=5, warmup=0)
+    fixed = timing.measure(sleep, repeat=6, warmup=1, comm=comm)
+    until = timing.measure(sleep, repeat=1000, seconds=0.4, warmup=1, comm=comm)
+    pair = timing.ratio(sleep, lambda: time.sleep(0.03), repeat=5, comm=comm)
+    late = timing.measure(comm.Barrier, repeat=7, comm=Late(comm))
+    # Clocks that disagree must not let one rank stop before the other: that would be a deadlock.
+    timer.perf_counter_ns = lambda: (1 + 2 * comm.rank) * time.perf_counter_ns()
+    skewed = timing.measure(lambda: time.sleep(0.01), repeat=1000, seconds=0.6, comm=comm)
+    together = (fixed.samples.tolist(), until.samples.tolist(), pair.median, late.median)
+    return alone.median, *together, len(skewed.samples)
+
+
+@pytest.mark.slow
+def test_the_slowest_rank_counts():
+    first, second = launch.run(with_a_slow_rank, ranks=2)
+    assert first[0] < second[0]  # without comm each rank knows only itself
+    assert first[1:] == second[1:]
+    _, fixed, until, pair, late, skewed = first
+    assert len(fixed) == 6
+    assert min(fixed) >= 0.03
+    assert 5 <= len(until) <= 14
+    assert pair > 0.3
+    assert late < 0.05
+    assert skewed >= 5

@@ -154,6 +154,21 @@ def test_a_make_that_a_program_starts_knows_nothing_of_it(checkout):
     assert typed(checkout, "report", "FILE=$(shell touch made)").stdout == "[]\n"
 
 
+def test_an_environment_that_is_a_link_is_used_and_left_alone(checkout):
+    theirs = checkout / "theirs"
+    (checkout / ".venv").rename(theirs)
+    (checkout / ".venv").symlink_to(theirs)
+    put_set_up(checkout, "open('set-up', 'w')")
+    python = theirs / "bin" / "python"
+    python.write_text('#!/bin/sh\necho "$PYTHONPATH"\n')
+    said = typed(checkout, "progress").stdout
+    assert said.strip().split(":")[0] == str(checkout / "labs")
+    python.unlink()
+    done = typed(checkout, "progress")
+    assert f".venv is a link to {theirs}, where no environment is set up." in done.stderr
+    assert not (checkout / "set-up").exists()
+
+
 def test_a_shell_script_gets_its_words_as_they_are(checkout):
     put_set_up(checkout, "pass")
     script = checkout / "env" / "mvapich2" / "build.sh"

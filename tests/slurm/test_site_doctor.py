@@ -68,7 +68,8 @@ def jobs(table) -> list[str]:
 
 def test_a_site_file_holds_what_slurm_says(site):
     """And nothing of what the user has chosen for themselves, nor a word that bash would run."""
-    ended = site.make_site("mine", LOADEDMODULES="gcc/13:mvapich2", SBATCH_PARTITION="own")
+    modules = "gcc/13:cuda/12.4:mvapich2:CUDA-something"
+    ended = site.make_site("mine", LOADEDMODULES=modules, SBATCH_PARTITION="own")
     assert ended.returncode == 0, ended
     assert "Next, also on a login node: make doctor SITE=mine" in ended.stdout
     file = site.root / "slurm/sites/mine.sh"
@@ -82,7 +83,8 @@ def test_a_site_file_holds_what_slurm_says(site):
         "LABKIT_GPU_FORM": "gpus-per-node",
         "SBATCH_GPUS_PER_NODE": "2",
         "LABKIT_SBATCH_OPTIONS": "--cpus-per-task=8",  # 16 cores for 2 GPUs
-        "LABKIT_MODULES": "gcc/13 mvapich2",
+        "LABKIT_MODULES": "gcc/13 mvapich2 CUDA-something",
+        "LABKIT_SETUP_MODULES": "cuda/12.4",
         "LABKIT_LAUNCHER": "srun",
         "LABKIT_MPI": "mpich",
     }

@@ -7,8 +7,6 @@ from labkit import collectives
 from labkit.errors import CheckFailed, LabError
 from labkit.mpi import COMM_TYPE_SHARED
 
-RANKS = (1, 2, 3, 4, 5, 8, 16)
-
 
 def test_lengths_arguments_nodes_and_machine():
     def program(comm, vector, times, more):
@@ -19,14 +17,8 @@ def test_lengths_arguments_nodes_and_machine():
     def want(inputs):
         return [2 * inputs[0]] + [6 * vector for vector in inputs[1:2]] + [None] * (len(inputs) - 2)
 
-    sizes = {
-        "ranks": (1, 2, 3),
-        "lengths": [5],
-        "args": (2, 3),
-        "ranks_per_node": 2,
-        "machine": "dgx1",
-    }
-    runs = virtual.trials(program, want, **sizes)
+    sizes = {"ranks": (1, 2, 3), "lengths": [5], "args": (2, 3)}
+    runs = virtual.trials(program, want, **sizes, ranks_per_node=2, machine="dgx1")
     assert list(runs) == [(1, 5), (2, 5), (3, 5)]
     assert (runs[3, 5].cluster.nodes, runs[3, 5].cluster.machine.name) == (2, "dgx1")
 
@@ -48,14 +40,8 @@ def waits_for_ever(comm, vector):
 @pytest.mark.parametrize(
     ("program", "says"),
     [
-        (drops_the_remainder, "With 2 ranks and 1 value the sum is wrong on every rank"),
-        (
-            wrong_on_one_rank,
-            (
-                r"With 3 ranks and 48 values the sum is wrong on rank 2 \(it is right on ranks 0"
-                r" and 1\)"
-            ),
-        ),
+        (drops_the_remainder, "2 ranks and 1 value the sum is wrong on every rank"),
+        (wrong_on_one_rank, r"3 ranks and 48 values .* on rank 2 \(it is right on ranks 0 and 1\)"),
         (waits_for_ever, "With 1 rank and 16 values: deadlock: rank 0 waits in Recv"),
     ],
 )

@@ -8,7 +8,7 @@ from labkit import plots
 from labkit.errors import LabError
 
 from tests.labkit.plots.texts import clear_of_each_other
-from tests.virtual.traced import ran
+from tests.virtual.test_trace import ran
 
 
 def test_of_many_ranks_the_busiest_are_shown():

@@ -56,57 +56,39 @@ def test_horovod_uses_the_library_of_the_name(carrier, tmp_path, monkeypatch):
     assert f"{other}_ALLREDUCE" not in text
 
 
+@pytest.mark.skipif(world.device() != "cpu", reason="this machine has a GPU")
 def test_no_gpu_no_nccl():
-    if world.device() != "cpu":
-        pytest.skip("this machine has a GPU")
     results, why_not = lab51.each(ON_GPU, sums, ranks=2)
     assert results == {}
-    assert all(reason.startswith("no GPU here") for reason in why_not.values())
     assert list(why_not) == list(ON_GPU)
+    assert all(reason.startswith("no GPU here") for reason in why_not.values())
 
 
-def test_what_cannot_be_opened_says_why():
+def test_what_cannot_be_opened_says_why(monkeypatch):
     assert "built without MPI" in lab51.missing("torch-mpi")  # no wheel of PyTorch has it
     with pytest.raises(LabError, match=r"no backend 'gloo'; there are mpi, mpi-gpu, torch-gloo"):
         lab51.missing("gloo")
+    monkeypatch.setattr(world, "device", lambda: "cuda:0")
+    monkeypatch.setattr(lab51.placement, "own_gpu", lambda: "this host's first")
+    for name, build in (("horovod-nccl", "NCCL"), ("horovod-mpi-gpu", "MPI")):
+        monkeypatch.setattr(builds, "horovod_builds", {"host": None}.copy)
+        says = f"Horovod's build {build.lower()} is not here; `make setup GPU_OPERATIONS={build}`"
+        assert lab51.missing(name) == f"{says} builds it"
+        here = {"host": None, build.lower(): None}
+        monkeypatch.setattr(builds, "horovod_builds", here.copy)
+        assert lab51.missing(name) == "", "its ranks get that build, whatever this process has"
+    monkeypatch.setattr(builds, "current_horovod", lambda: "host")
+    comm = types.SimpleNamespace(allgather=lambda value: [value])  # a job of one rank
+    says = "this job has Horovod's build host; start this file once more with HOROVOD=nccl and"
+    assert lab51.missing("horovod-nccl", comm) == f"{says} backends 'horovod-nccl' alone"
 
 
 def test_two_ranks_on_one_gpu_are_too_many_for_nccl():
-    first = "node1 GPU-a"
+    first, many = "node1 GPU-a", "NCCL takes one rank a GPU, and 2 ranks share this one"
     # Also where each rank is shown one GPU and calls it cuda:0.
     assert lab51.gpus_lack([first, "node1 GPU-b", "node2 GPU-c"], first) == ""
-    assert (
-        lab51.gpus_lack([first, first], first)
-        == "NCCL takes one rank a GPU, and 2 ranks share this one"
-    )
+    assert lab51.gpus_lack([first, first], first) == many
     assert lab51.gpus_lack([], first) == "", "outside of a job nobody can tell"
-
-
-@pytest.mark.parametrize(("name", "build"), [("horovod-nccl", "NCCL"), ("horovod-mpi-gpu", "MPI")])
-def test_a_build_of_horovod_that_is_not_here_comes_with_its_cure(monkeypatch, name, build):
-    monkeypatch.setattr(world, "device", lambda: "cuda:0")
-    monkeypatch.setattr(lab51.placement, "own_gpu", lambda: "this host's first")
-    monkeypatch.setattr(builds, "horovod_builds", lambda: {"host": None})
-    reason = (
-        f"Horovod's build {build.lower()} is not here; `make setup GPU_OPERATIONS={build}`"
-        " builds it"
-    )
-    assert lab51.missing(name) == reason
-    monkeypatch.setattr(builds, "horovod_builds", lambda: {"host": None, build.lower(): None})
-    assert lab51.missing(name) == "", "its ranks get that build, whatever this process has"
-
-
-def test_a_job_with_another_build_says_how_to_start_it(monkeypatch):
-    monkeypatch.setattr(world, "device", lambda: "cuda:0")
-    monkeypatch.setattr(lab51.placement, "own_gpu", lambda: "this host's first")
-    monkeypatch.setattr(builds, "current_horovod", lambda: "host")
-    comm = types.SimpleNamespace(allgather=lambda value: [value])  # a job of one rank
-    reason = lab51.missing("horovod-nccl", comm)
-    assert (
-        reason
-        == "this job has Horovod's build host; start this file once more with HOROVOD=nccl and"
-        " backends 'horovod-nccl' alone"
-    )
 
 
 @pytest.mark.slow
@@ -155,7 +137,9 @@ print(why_not)
 """
 
 
-def job(tmp_path, *names):
+@pytest.mark.slow
+def test_one_job_carries_all_one_after_the_other(tmp_path):
+    names = ("torch-gloo", "mpi", "horovod-mpi", "horovod-gloo", "torch-gloo")
     script = tmp_path / "job.py"
     script.write_text(JOB, encoding="utf-8")
     command = [launch.mpiexec(), "-n", "2", sys.executable, str(script), *names]
@@ -164,13 +148,7 @@ def job(tmp_path, *names):
         command, capture_output=True, text=True, env=env, timeout=120, check=False
     )
     assert done.returncode == 0, done.stderr
-    return done.stdout.splitlines()[1:]
-
-
-@pytest.mark.slow
-def test_one_job_carries_all_one_after_the_other(tmp_path):
-    names = ("torch-gloo", "mpi", "horovod-mpi", "horovod-gloo", "torch-gloo")
-    assert job(tmp_path, *names) == [str(dict.fromkeys(names, 3.0)), "{}"]
+    assert done.stdout.splitlines()[1:] == [str(dict.fromkeys(names, 3.0)), "{}"]
 
 
 def test_buckets_leave_last_layer_first():

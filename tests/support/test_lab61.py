@@ -56,10 +56,10 @@ def test_servers_are_read_from_devices_and_bytes_from_logs():
         took, steps=10, begin=2.0, end=5.0, sizes=[1, 2, 3], devices=names, losses=[1.0]
     )
     log = [(1.0, 100, 0), (1.9, 200, 0), (3.0, 900, 0), (4.9, 1200, 0), (5.1, 5000, 0)]
-    outcome = lab61.of_chief(leader, {"ps 0": log, "worker 0": log, "worker 1": log})
+    members = ("ps 0", "worker 0", "worker 1")
+    outcome = lab61.of_chief(leader, dict.fromkeys(members, log))
     assert outcome.servers == [0, 1, 0]
-    # 1000 in 5 rounds of 2 workers.
-    assert outcome.sent == {"ps 0": 200, "worker 0": 200, "worker 1": 200}
+    assert outcome.sent == dict.fromkeys(members, 200)  # 1000 in 5 rounds of 2 workers
 
 
 def tf_config(slurm, hosts, port):

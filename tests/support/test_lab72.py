@@ -50,15 +50,13 @@ def two_calls(extra: bool) -> None:
 @pytest.mark.slow
 def test_what_is_found_of_ranks():
     ways = [("waits",), ("raises",), ("dies",), ("finishes",), ("cannot leave",)]
-    alone, all_in_step, prepared = lab72.play(
-        [
-            lab72.Job(ways_to_end, by_rank(ways), py_spy=True, ranks=5),
-            lab72.Job(two_calls, by_rank([(False,), (True,), (False,)])),
-            lab72.Job(
-                ways_to_end, by_rank([("folder",)] * 2), lambda folder: ("finishes",), len, ranks=2
-            ),
-        ]
-    )
+    folders = by_rank([("folder",)] * 2)
+    jobs = [
+        lab72.Job(ways_to_end, by_rank(ways), py_spy=True, ranks=5),
+        lab72.Job(two_calls, by_rank([(False,), (True,), (False,)])),
+        lab72.Job(ways_to_end, folders, lambda folder: ("finishes",), len, ranks=2),
+    ]
+    alone, all_in_step, prepared = lab72.play(jobs)
     assert [rank.rank for rank in alone] == list(range(5))
     assert [rank.state for rank in alone] == ["waits", "raised", "SIGKILL", "finished", "raised"]
     assert alone[0].stack[0].line == lab72.line_of(ways_to_end, "time.sleep")
@@ -66,7 +64,7 @@ def test_what_is_found_of_ranks():
     assert alone[1].line == lab72.line_of(ways_to_end, "raise ValueError")
     assert alone[3].result == "finishes"
     with pytest.raises(
-        CheckFailed, match=r"rank 4 raised .* cannot leave .* 'generator' object\): numbers"
+        CheckFailed, match=r"rank 4 raised .* leave .* 'generator' object\): numbers"
     ):
         lab72.through(alone[4:], "A trial")
     assert [rank.result for rank in prepared] == ["finishes"] * 2
@@ -90,17 +88,13 @@ def test_a_rank_that_needs_longer_is_no_rank_that_hangs(monkeypatch):
     monkeypatch.setattr(lab72, "LONGEST", 8.0)
     (ranks,) = lab72.play([lab72.Job(goes_on, by_rank([(True,), (False,)]), ranks=2)])
     assert [rank.state for rank in ranks] == [lab72.UNDECIDED, "finished"]
-    with pytest.raises(
-        CheckFailed, match=r"rank 0 had neither .* too busy to tell .* Run the cell again"
-    ):
+    with pytest.raises(CheckFailed, match=r"rank 0 had neither .* too busy to tell .* cell again"):
         lab72.through(ranks, "A trial")
 
 
 def test_ranks_that_wait_are_told_that_nobody_may_decide_alone():
     standing = [lab72.Rank(0, "finished"), lab72.Rank(1, "waits"), lab72.Rank(2, "waits")]
-    with pytest.raises(
-        CheckFailed, match=r"more: rank 1 waits; rank 2 waits\. .* may decide alone"
-    ):
+    with pytest.raises(CheckFailed, match=r"rank 1 waits; rank 2 waits\. .* may decide alone"):
         lab72.through(standing, "A trial")
 
 

@@ -31,40 +31,28 @@ def test_joules_of_all_packages_and_of_nothing_twice(tmp_path):
     for part in (inside, board):
         (part / "energy_uj").write_text("999999999")
     assert meter.joules(before) == pytest.approx(3.0)
-
-
-def test_a_counter_begins_again_at_0(tmp_path):
-    package = zone(tmp_path, "intel-rapl:0", 262_143_000_000)
-    meter = energy.Meter(tmp_path)
+    # A counter begins again at 0 when it is full.
+    (first / "energy_uj").write_text("262143000000")
     before = meter.read()
-    (package / "energy_uj").write_text("671150")
+    (first / "energy_uj").write_text("671150")
     assert meter.joules(before) == pytest.approx(1.0)
 
 
-@pytest.mark.parametrize(
-    ("spoil", "why"),
-    [
-        (lambda folder: None, "shows no energy counter"),
-        (lambda folder: zone(folder, "intel-rapl:0", 1, "psys"), "shows no energy counter"),
-        (
-            lambda folder: (zone(folder, "intel-rapl:0", 1) / "energy_uj").write_text("?"),
-            "cannot be read here",
-        ),
-        (
-            lambda folder: (zone(folder, "intel-rapl:0", 1) / "energy_uj").unlink(),
-            "cannot be read here",
-        ),
-    ],
-)
+ZONE = "intel-rapl:0"
+NONE = [  # what is there, and why there is no number
+    (lambda folder: None, "shows no energy counter"),
+    (lambda folder: zone(folder, ZONE, 1, "psys"), "shows no energy counter"),
+    (lambda folder: (zone(folder, ZONE, 1) / "energy_uj").write_text("?"), "cannot be read here"),
+    (lambda folder: (zone(folder, ZONE, 1) / "energy_uj").unlink(), "cannot be read here"),
+]
+
+
+@pytest.mark.parametrize(("spoil", "why"), NONE)
 def test_without_a_counter_there_is_no_number_and_a_reason(tmp_path, spoil, why):
     spoil(tmp_path)
     meter = energy.Meter(tmp_path)
-    assert (meter.name, meter.read(), meter.joules(None), meter.joules({})) == (
-        "",
-        None,
-        None,
-        None,
-    )
+    assert meter.name == ""
+    assert meter.read() is meter.joules(None) is meter.joules({}) is None
     assert why in meter.why
 
 

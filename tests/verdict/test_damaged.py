@@ -36,7 +36,7 @@ def replaced(text: str, dice: random.Random, *values: str, share: float = 1.0) -
 
 
 DAMAGES = {
-    "cut": lambda text, dice: text[dice.randrange(len(text) // 2) : -dice.randrange(len(text) // 2)],
+    "cut": lambda text, dice: text[dice.randrange(len(text)) :][: dice.randrange(len(text))],
     "shuffled lines": lambda text, dice: "\n".join(shuffled(text.splitlines(), dice)),
     "shuffled columns": lambda text, dice: rows(text, lambda row: shuffled(row, dice)),
     "lost columns": lambda text, dice: rows(

@@ -134,7 +134,7 @@ def test_the_kits_own_records():
 
 
 def test_osus_other_tables():
-    pairs = "# OSU MPI Multiple Bandwidth / Message Rate Test v7.0\n# [ pairs: 4 ] [ window size: 64 ]\n"
+    pairs = "# OSU MPI Multiple Bandwidth / Message Rate Test v7.0\n# [ pairs: 4 ] [ window: 64 ]\n"
     pairs += "# Size                  MB/s        Messages/s\n1 58.09 58086503.51\n"
     pairs += "".join(f"{1 << power} 24000 1\n" for power in range(18, 23))
     found = one(pairs, nic="200Gb/s", nodes="2")

@@ -10,10 +10,9 @@ NAMES = [name for name in virtual.machines() if name != "here"]
 
 
 def test_a_machine_that_there_is_not():
+    there = r"no machine 'cray'. There are laptop, .*h100_ndr, .*ndr, here"
     for ask in (virtual.machine, lambda name: virtual.Cluster(machine=name)):
-        with pytest.raises(
-            LabError, match=r"no machine 'cray'. There are laptop, .*h100_ndr, .*ndr, here"
-        ):
+        with pytest.raises(LabError, match=there):
             ask("cray")
 
 

@@ -85,7 +85,7 @@ def test_a_guide_holds_what_the_kit_knows_and_loads_nothing(guided):
 
 
 BAR = "You should see one bar. It is short.\n\nIs it long for more numbers?"
-PLOTS = [  # words of its title, cells further down, what the cell has put out, the picture, its caption
+PLOTS = [  # words of its title, cells further down, what the cell put out, the picture, its caption
     ("", 0, {"data": {"image/png": PNG}}, PNG, BAR),
     ("Sums of", 0, {"data": {"image/png": [PNG, "\n"]}}, PNG, BAR),
     ("", 0, {"text": "no picture"}, None, ""),

@@ -38,7 +38,5 @@ def test_a_message_costs_no_more_than_125_steps_of_a_loop(ranks):
 
     turns = [(message(), plain_loop()) for _ in range(4)]
     best, step = (min(times) for times in zip(*turns, strict=True))
-    print(
-        f"{ranks} ranks: {1 / best:,.0f} messages per second, {best / step:.0f} steps of a loop"
-    )
+    print(f"{ranks} ranks: {1 / best:,.0f} messages per second, {best / step:.0f} steps of a loop")
     assert best / step < 125

@@ -4,7 +4,7 @@ import sys
 
 import numpy as np
 import pytest
-from labkit import builds, cluster, launch, mpis, placement, timing
+from labkit import builds, launch, placement, timing
 from labkit.errors import LabError
 from labkit.horovod import Training, timeline, train_ways
 from support import lab42
@@ -20,11 +20,6 @@ RSH = (
     "mpirun_rsh -export-all -np 8 -hostfile hosts MV2_USE_CUDA=1 MV2_ENABLE_AFFINITY=0"
     " OMP_NUM_THREADS=14"
 )
-
-
-@pytest.mark.parametrize(("text", "mpiname", "want"), lab42.LIBRARIES)
-def test_labkit_itself_tells_the_libraries_apart_in_the_same_way(text, mpiname, want):
-    assert mpis.identify(text, mpiname) == want
 
 
 def test_a_lab_that_copies_to_the_host_does_what_the_build_host_does(monkeypatch):
@@ -49,12 +44,6 @@ def test_a_lab_that_copies_to_the_host_does_what_the_build_host_does(monkeypatch
 def test_a_line_that_does_the_job_may_hold_more(words):
     launcher = "srun" if "srun" in words else "mpirun_rsh"
     assert lab42.shortcoming([*words.split(), *TRAIN], launcher, JOB, GDR, TRAIN) == ""
-
-
-def test_without_slurm_a_line_is_for_mpiexec(monkeypatch):
-    monkeypatch.setattr(cluster, "here", lambda: None)
-    assert lab42.launcher_here() == "mpiexec"
-    assert lab42.job_here(cores=1) == lab42.Job(1, 2, 1, 0)
 
 
 @pytest.mark.slow

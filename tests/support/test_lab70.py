@@ -50,20 +50,6 @@ def test_a_job_that_loses_a_node_goes_on_from_its_checkpoint(answers):
     assert sorted(used) == list(range(lab70.SAMPLES))
 
 
-def test_a_file_comes_apart_as_it_was_put_together():
-    content = lab70.pack(b"some\nbytes", "net A")
-    label, payload = lab70.split(content)
-    assert payload == b"some\nbytes"
-    assert (label["model"], label["bytes"]) == ("net A", 10)
-    for cut in (0, 5, content.index(b"\n")):
-        assert lab70.split(content[:cut])[0] is None
-    assert lab70.split(b"[1]\n")[0] is None
-    for zeros in (False, True):
-        broken = lab70.damaged(content * 9, zeros)
-        assert len(broken) == 9 * len(content)
-        assert broken != content * 9
-
-
 def test_a_wrong_bit_in_the_label_makes_no_file_pass_for_another():
     content = lab70.pack(b"some bytes", "net A")
     label, payload = lab70.split(content)

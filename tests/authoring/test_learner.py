@@ -7,7 +7,6 @@ import asyncio
 import json
 import os
 import shutil
-import subprocess
 
 import labkit
 import nbformat
@@ -57,9 +56,7 @@ def test_work_is_set_aside_before_it_is_overwritten(built, capsys):
 
 def test_what_git_has_committed_is_not_work(built):
     (built.root / SCRIPT).write_text("an older version, committed\n")
-    git = "git -c user.name=x -c user.email=x@y"
-    commands = f"git init -q && git add . && {git} commit -qm x"
-    subprocess.run(commands, cwd=built.root, shell=True, check=True)
+    tiny_lab.commit(built.root)
     generate.write_all()
     assert set_aside() == []
 

@@ -1,5 +1,7 @@
 """Cluster and Run: what goes in, what comes out, and the sentences of the expectations."""
 
+import math
+
 import numpy as np
 import pytest
 import virtual
@@ -56,6 +58,14 @@ BAD = [  # what is made, and what is said of it
     (lambda: virtual.Cluster(True), "not True"),
     (lambda: virtual.Cluster(2, -1), "ranks_per_node is a whole number, 1 or more, not -1"),
     (lambda: virtual.Cluster(2, machine=7), "machine is a virtual.Machine or a name, not int"),
+    (lambda: virtual.Link(1e-6, 0), "bandwidth is in bytes per second, above 0, not 0"),
+    (lambda: virtual.Link(1e-6, "fast"), "bandwidth is in bytes per second"),
+    (lambda: virtual.Link(-1, 1e9), "latency is a number of seconds, 0 or more, not -1"),
+    (lambda: virtual.Link(1e-6, 1e9, gap=math.nan), "gap is a number of seconds"),
+    (lambda: virtual.ideal().but(nics=0), "nics is a whole number, 1 or more, not 0"),
+    (lambda: virtual.ideal().but(ranks_per_node=1.5), "ranks_per_node is a whole number"),
+    (lambda: virtual.ideal().but(reduce=0), "reduce is a number above 0"),
+    (lambda: virtual.ideal().but(inside=1e-6), "inside is a virtual.Link, not float"),
     (lambda: virtual.Cluster(2).run(3), r"takes a function fn\(comm, …\), not int"),
     (lambda: virtual.Cluster(2).run(len, x=virtual.by_rank([1])), "1 value, but .* has 2 ranks"),
     (lambda: virtual.by_rank(3), "by_rank takes a list with one value per rank, not int"),

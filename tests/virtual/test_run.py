@@ -137,6 +137,19 @@ def mixed(comm, vector):
     return {"rank": comm.rank} if comm.rank else comm.rank
 
 
+def drops_the_remainder(comm, vector):
+    collectives.ring_allreduce(comm, vector[: len(vector) // comm.size * comm.size])
+
+
+def wrong_on_rank_2(comm, vector):
+    collectives.ring_allreduce(comm, vector)
+    vector[-1] += comm.rank == 2
+
+
+def waits_for_ever(comm, vector):
+    comm.Recv(vector, source=(comm.rank + 1) % comm.size)
+
+
 WHOLE, TREE = lambda: ran(whole_vectors), lambda: ran(collectives.tree_broadcast)
 RIGHT = "The sum is right on every rank. But with 8 ranks "
 SUM = np.full(16, 36.0)
@@ -172,6 +185,13 @@ SENTENCES = [  # a run, what is expected of it, and what is said: "" where it is
         np.full(4, 0.7)), ""),
     (lambda: virtual.Cluster(7).run(ring_sum, np.full(4, 0.1, "f4")), lambda run: run.expect_results(
         np.full(4, 0.7), rtol=1e-12), "With 7 ranks the sum is wrong"),
+    # of many sizes
+    (lambda: virtual.trials(drops_the_remainder, sum, what="the sum"), len,
+     "With 2 ranks and 1 value the sum is wrong on every rank"),
+    (lambda: virtual.trials(wrong_on_rank_2, sum, what="the sum"), len,
+     "With 3 ranks and 48 values the sum is wrong on rank 2 (it is right on ranks 0 and 1)"),
+    (lambda: virtual.trials(waits_for_ever, sum), len,
+     "With 1 rank and 16 values: deadlock: rank 0 waits in Recv"),
 ]  # fmt: skip
 
 
@@ -182,7 +202,7 @@ def test_an_expectation_is_met_or_says_what_is_wrong(make, expectation, sentence
         expectation(make())
         assert expectations.looked_at() > before
         return
-    with pytest.raises(CheckFailed) as caught:
+    with pytest.raises((CheckFailed, LabError)) as caught:
         expectation(make())
     assert sentence in str(caught.value)
 

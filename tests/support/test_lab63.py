@@ -29,3 +29,10 @@ def test_interleaved_pieces_make_the_bubble_smaller(pieces):
     assert played.idle == pytest.approx((ranks - 1) / (pieces * micro + ranks - 1))
     with pytest.raises(LabError, match="multiples of the ranks; 6 is none of 4"):
         lab63.interleaved(4, 6, 2)
+
+
+def test_what_is_wrong_with_schedules_is_named():
+    with pytest.raises(LabError, match="Rank 0 waits forever before B0"):
+        lab63.play([[("F", 0), ("B", 0)], [("B", 0), ("F", 0)]])
+    said = lab63.shortcoming([[("F", 0), ("F", 2), ("B", 0)]], 1, 2)
+    assert "has F of micro-batches [0, 2], but must have F of 0 to 1, once each" in said

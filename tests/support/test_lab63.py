@@ -1,5 +1,5 @@
-"""Lab 63's support: schedules played on paper, and pieces that are interleaved. The lab's wrong
-answers try what is wrong with one."""
+"""Lab 63's support: schedules played on paper, what is wrong with one, and pieces that are
+interleaved."""
 
 from __future__ import annotations
 
@@ -34,5 +34,10 @@ def test_interleaved_pieces_make_the_bubble_smaller(pieces):
 def test_what_is_wrong_with_schedules_is_named():
     with pytest.raises(LabError, match="Rank 0 waits forever before B0"):
         lab63.play([[("F", 0), ("B", 0)], [("B", 0), ("F", 0)]])
-    said = lab63.shortcoming([[("F", 0), ("F", 2), ("B", 0)]], 1, 2)
-    assert "has F of micro-batches [0, 2], but must have F of 0 to 1, once each" in said
+    for schedule, micro, says in (
+        ([("F", 0), ("F", 2), ("B", 0)], 2, "micro-batches [0, 2], but must have F of 0 to 1, once"),
+        ([("B", 0), ("F", 0)], 1, "Rank 0 has B of micro-batch 0 before F"),
+    ):
+        assert says in lab63.shortcoming([schedule], 1, micro)
+        assert "for each of the ranks, 2 in all" in lab63.shortcoming([schedule], 2, micro)
+    assert lab63.shortcoming([[("F", 0), ("B", 0)]], 1, 1) == ""

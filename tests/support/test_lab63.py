@@ -35,7 +35,7 @@ def test_what_is_wrong_with_schedules_is_named():
     with pytest.raises(LabError, match="Rank 0 waits forever before B0"):
         lab63.play([[("F", 0), ("B", 0)], [("B", 0), ("F", 0)]])
     for schedule, micro, says in (
-        ([("F", 0), ("F", 2), ("B", 0)], 2, "micro-batches [0, 2], but must have F of 0 to 1, once"),
+        ([("F", 0), ("F", 2), ("B", 0)], 2, "[0, 2], but must have F of 0 to 1"),
         ([("B", 0), ("F", 0)], 1, "Rank 0 has B of micro-batch 0 before F"),
     ):
         assert says in lab63.shortcoming([schedule], 1, micro)

@@ -22,6 +22,25 @@ def test_buckets_go_from_last_to_first_and_hold_all():
     assert len(lab60.buckets_of(net, 1)) == len(parameters) - 1
 
 
+def test_a_bucket_begins_when_its_last_gradient_is_there():
+    net = lab60.new_net(16)
+    buckets = lab60.buckets_of(net, 1500)
+    events = []
+
+    def start(bucket):
+        assert all(weights.grad is not None for weights in bucket)
+        events.append("start")
+        return len(events)
+
+    end_of_step = lab60.attach(buckets, start, lambda bucket, started: events.append(started))
+    for _ in range(2):
+        events.clear()
+        net.zero_grad()
+        net(torch.randn(4, 64)).sum().backward()
+        end_of_step()
+        assert events == ["start"] * len(buckets) + list(range(1, len(buckets) + 1))
+
+
 @launch.in_group()
 def counted(numbers: int) -> dict:
     ranks = distributed.get_world_size()

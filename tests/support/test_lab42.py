@@ -4,7 +4,7 @@ import sys
 
 import numpy as np
 import pytest
-from labkit import builds, launch, placement, timing
+from labkit import builds, cluster, launch, placement, timing
 from labkit.errors import LabError
 from labkit.horovod import Training, timeline, train_ways
 from support import lab42
@@ -44,6 +44,12 @@ def test_a_lab_that_copies_to_the_host_does_what_the_build_host_does(monkeypatch
 def test_a_line_that_does_the_job_may_hold_more(words):
     launcher = "srun" if "srun" in words else "mpirun_rsh"
     assert lab42.shortcoming([*words.split(), *TRAIN], launcher, JOB, GDR, TRAIN) == ""
+
+
+def test_without_slurm_a_line_is_for_mpiexec(monkeypatch):
+    monkeypatch.setattr(cluster, "here", lambda: None)
+    assert lab42.launcher_here() == "mpiexec"
+    assert lab42.job_here(cores=1) == lab42.Job(1, 2, 1, 0)
 
 
 @pytest.mark.slow

@@ -61,7 +61,7 @@ FORMS = {
     "[a, an integer's type]": (lambda a, MPI: [a, MPI.INT64_T], "Leave the type out"),
     "[a, a pair's type]": (lambda a, MPI: [a, MPI.FLOAT_INT], "MPI's types of numbers alone"),
     "a strided": (lambda a, MPI: a[::2], "not contiguous"),
-    "a list": (lambda a, MPI: a.tolist(), "of numbers, or [array, MPI.FLOAT], not a list of"),
+    "a list": (lambda a, MPI: a.tolist(), "must be a NumPy array of numbers"),
     "other end first": (lambda a, MPI: a.astype(">f8"), "not an array of >f8"),
 }
 
@@ -298,7 +298,7 @@ ROWS |= {
     "Scatter from rank 1": (lambda c, MPI: filled(lambda a, b: c.Scatter(a, b, 1), six(c), np.zeros(3)), ""),
     "Scatter, in place": (lambda c, MPI: (lambda a: (
         c.Scatter(six(c), MPI.IN_PLACE if c.rank == 0 else a), a)[1])(np.zeros(3)), ""),
-    "Scatter, uneven": (lambda c, MPI: filled(c.Scatter, np.zeros(7), np.zeros(3)), "2 blocks of one"),
+    "Scatter, uneven": (lambda c, MPI: filled(c.Scatter, np.zeros(7), np.zeros(3)), "blocks of one length"),
     "Reduce_scatter_block": (lambda c, MPI: filled(c.Reduce_scatter_block, six(c), np.zeros(3)), ""),
     "Reduce_scatter_block, count a rank": (
         lambda c, MPI: filled(c.Reduce_scatter_block, [six(c), 2, D], [box(), 2, D]), ""),
@@ -339,12 +339,10 @@ ROWS |= {
     "Ireduce": (lambda c, MPI: filled(lambda a, b: c.Ireduce(a, b, root=1).Wait(), six(c), np.zeros(6)), ""),
     "Ibcast": (lambda c, MPI: filled(lambda a: c.Ibcast(a, 1).Wait(), six(c)), ""),
     "Allreduce, in place": (lambda c, MPI: filled(c.Allreduce, MPI.IN_PLACE, six(c)), ""),
-    "Allreduce, None in place": (
-        lambda c, MPI: filled(c.Allreduce, None, six(c)), "sendbuf must be a NumPy array of numbers"),
-    "Allreduce, other lengths": (
-        lambda c, MPI: filled(c.Allreduce, six(c), np.zeros(5)), "send count 6 and receive count 5"),
+    "Allreduce, None in place": (lambda c, MPI: filled(c.Allreduce, None, six(c)), "not NoneType"),
+    "Allreduce, other lengths": (lambda c, MPI: filled(c.Allreduce, six(c), np.zeros(5)), "mismatch"),
     "Allreduce of itself": (
-        lambda c, MPI: (lambda a: filled(c.Allreduce, a, a))(six(c)), "and recvbuf share memory"),
+        lambda c, MPI: (lambda a: filled(c.Allreduce, a, a))(six(c)), "share memory"),
     "Allreduce, function of one's own": (
         lambda c, MPI: filled(lambda a, b: c.Allreduce(a, b, op=np.maximum), six(c), np.zeros(6)),
         "takes op=MPI.SUM"),
@@ -366,8 +364,7 @@ ROWS |= {
         lambda c, MPI: (c.Isend(six(c), other(c)).Wait(), c.Recv(np.zeros(6, "i8"), other(c)))[1],
         "the numbers would mean nothing"),
     "Recv of too much": (
-        lambda c, MPI: (c.Isend(six(c), other(c)), c.Recv(np.zeros(5), other(c)))[1],
-        "Message truncated: rank "),
+        lambda c, MPI: (c.Isend(six(c), other(c)), c.Recv(np.zeros(5), other(c)))[1], "Message truncated"),
     "Recv of less": (lambda c, MPI: (c.Isend(six(c), other(c)).Wait(),
                                      filled(lambda a: c.Recv(a, other(c)), box()))[1], ""),
     "Sendrecv with counts": (lambda c, MPI: (lambda b: (c.Sendrecv(
@@ -378,10 +375,8 @@ ROWS |= {
     "tag by division": (lambda c, MPI: c.isend(1, other(c), 4 / 2), "cannot be interpreted as an integer"),
     "the largest tag": (lambda c, MPI: swapped(c, 1, sendtag=2**29 - 1, recvtag=2**29 - 1), ""),
     "too large a tag": (lambda c, MPI: c.isend(1, other(c), 2**29), "at most 536,870,911"),
-    "a negative tag": (lambda c, MPI: c.isend(1, other(c), -3), "tag=-3: a tag is 0 or more"),
-    "no such rank": (
-        lambda c, MPI: c.isend(1, 2),
-        "dest=2: there is no such rank; with 2 ranks they go from 0 to 1"),
+    "a negative tag": (lambda c, MPI: c.isend(1, other(c), -3), "a tag is 0 or more"),
+    "no such rank": (lambda c, MPI: c.isend(1, 2), "there is no such rank"),
     "no such rank, caught": (lambda c, MPI: caught(lambda: c.isend(1, 2), MPI.Exception), ""),
     "bad root, caught": (lambda c, MPI: caught(lambda: c.bcast(1, root=2), MPI.Exception), ""),
     "bad root": (lambda c, MPI: c.bcast(1, root=2), "root=2: there is no such rank"),

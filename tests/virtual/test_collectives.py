@@ -80,6 +80,28 @@ def test_results_do_not_depend_on_the_machine(ranks):
     assert on(ranks, asked) == on(ranks, asked, rendezvous)
 
 
+@pytest.mark.parametrize("ranks", ALL)
+def test_reductions_against_numpy(ranks):
+    want = [np.arange(37.0) * (rank + 1) for rank in range(ranks)]
+
+    def reductions(comm, vector):
+        from mpi4py import MPI
+
+        total, biggest, part = np.empty(37), np.empty(37), np.empty(3)
+        comm.Allreduce(vector, total)
+        comm.Reduce(vector, biggest if comm.rank == comm.size - 1 else None, MPI.MAX, comm.size - 1)
+        comm.Reduce_scatter_block(np.resize(vector, 3 * comm.size), part, op=MPI.MIN)
+        return total, biggest, part, comm.allreduce([comm.rank])
+
+    run = virtual.Cluster(ranks).run(reductions, virtual.by_rank(want))
+    least = np.min([np.resize(vector, 3 * ranks) for vector in want], axis=0)
+    for rank, (total, biggest, part, lists) in enumerate(run.results):
+        assert np.array_equal(total, sum(want))
+        assert rank < ranks - 1 or np.array_equal(biggest, np.max(want, axis=0))
+        assert np.array_equal(part, least[3 * rank : 3 * rank + 3])
+        assert lists == list(range(ranks))
+
+
 def allreduce(comm, vector):
     comm.Allreduce(vector, np.empty(vector.size))
 

@@ -7,7 +7,6 @@ import asyncio
 import json
 import os
 import shutil
-import subprocess
 
 import labkit
 import nbformat
@@ -34,70 +33,44 @@ def files(checkout) -> dict[str, bytes]:
     return {name: (checkout.root / name).read_bytes() for name in (OWN, OWN_SCRIPT)}
 
 
-def edit_notebook(checkout, position: int, text: str, name: str = OWN) -> None:
-    path = checkout.root / name
-    book = nbformat.read(path, as_version=4)
-    book.cells[position].source = text
-    nbformat.write(book, path)
-
-
 def test_work_is_set_aside_before_it_is_overwritten(built, capsys):
-    edit_notebook(built, 6, "def add(a, b):\n    return 'mine'", NOTEBOOK)
-    assert generate.write_all() == [NOTEBOOK]
-    assert set_aside() == [NOTEBOOK]
-    assert capsys.readouterr().out.startswith(f"Set aside: {NOTEBOOK} -> ")
-    (folder,) = (paths.home() / "set_aside").iterdir()
-    assert "'mine'" in (folder / NOTEBOOK).read_text()
-    assert generate.write_all(check=True) == []
-
-
-def test_what_nobody_edited_is_overwritten_quietly(built, capsys):
+    """Outputs are work, too; what nobody edited is overwritten quietly."""
     tiny_lab.put(built, tiny_lab.LAB.replace("Write the sum.", "Write their sum."))
     assert generate.write_all() == [SCRIPT, NOTEBOOK]
     assert capsys.readouterr().out == ""
     assert set_aside() == []
-
-
-def test_outputs_are_work_too_and_so_is_a_script(built):
     path = built.root / NOTEBOOK
     book = nbformat.read(path, as_version=4)
     book.cells[1].outputs = [nbformat.v4.new_output("stream", text="measured for an hour")]
     nbformat.write(book, path)
+    assert generate.write_all() == [NOTEBOOK]
+    assert set_aside() == [NOTEBOOK]
+    assert capsys.readouterr().out.startswith(f"Set aside: {NOTEBOOK} -> ")
+    (folder,) = (paths.home() / "set_aside").iterdir()
+    assert "measured for an hour" in (folder / NOTEBOOK).read_text()
     (built.root / SCRIPT).write_text("mine\n")
-    generate.write_all()
+    assert generate.write_all() == [SCRIPT]
     assert set_aside() == [SCRIPT, NOTEBOOK]
+    assert generate.write_all(check=True) == []
 
 
 def test_what_git_has_committed_is_not_work(built):
-    def git(*arguments):
-        subprocess.run(
-            ["git", "-c", "user.name=x", "-c", "user.email=x@y", *arguments],
-            cwd=built.root,
-            check=True,
-        )
-
     (built.root / SCRIPT).write_text("an older version, committed\n")
-    git("init", "-q")
-    git("add", ".")
-    git("commit", "-qm", "x")
+    tiny_lab.commit(built.root)
     generate.write_all()
     assert set_aside() == []
 
 
 def test_solve_puts_one_answer_in_and_leaves_the_rest(brought):
-    edit_notebook(brought, 8, "mine = 1")
+    book = nbformat.read(brought.root / OWN, as_version=4)
+    book.cells[8].source = "mine = 1"
+    nbformat.write(book, brought.root / OWN)
     learner.solve("90", "90.2")
     book = nbformat.read(brought.root / OWN, as_version=4)
     lab = generate.load("90_tiny")
-    for number, (cell, stub) in enumerate(zip(book.cells, learner_cells(lab), strict=True)):
-        wanted = (
-            solved_cells(lab)[10].source
-            if number == 10
-            else "mine = 1"
-            if number == 8
-            else stub.source
-        )
-        assert cell.source == wanted
+    wanted = [cell.source for cell in learner_cells(lab)]
+    wanted[8], wanted[10] = "mine = 1", solved_cells(lab)[10].source
+    assert [cell.source for cell in book.cells] == wanted
     text = (brought.root / OWN_SCRIPT).read_text(encoding="utf-8")
     assert "return [factor * number" in text
     assert "return a + b" not in text
@@ -121,7 +94,6 @@ def test_solve_finds_a_cell_that_has_moved(brought):
 def test_solve_says_what_is_wrong(brought):
     with pytest.raises(LabError, match="no exercise '90.7'; it has 90.1, 90.2"):
         learner.solve("90", "90.7")
-    edit_notebook(brought, 6, "gone = 1")
     book = nbformat.read(brought.root / OWN, as_version=4)
     del book.cells[6]
     nbformat.write(book, brought.root / OWN)
@@ -147,12 +119,10 @@ class Jupyter:
         self.manager = build_class(AsyncLargeFileManager)(root_dir=str(root), notary=notary)
 
     def open_and_save(self, edit=lambda cells: None) -> list[dict]:
-        """Open the notebook, let `edit` change its cells, save it; returns the cells that were
-        opened."""
+        """Open the notebook, let `edit` change its cells, save it; returns the cells."""
         model = asyncio.run(self.manager.get(OWN))
-        model["content"]["metadata"]["language_info"]["version"] = (
-            "3.11.2"  # as a kernel reports it
-        )
+        # As a kernel reports it.
+        model["content"]["metadata"]["language_info"]["version"] = "3.11.2"
         edit(model["content"]["cells"])
         asyncio.run(self.manager.save(model, OWN))
         return model["content"]["cells"]
@@ -165,9 +135,8 @@ def test_saving_in_jupyterlab_changes_nothing_of_its_own(brought):
     jupyter.open_and_save()
     assert files(brought)[OWN_SCRIPT] == before[OWN_SCRIPT]
     book = nbformat.read(brought.root / OWN, as_version=4)
-    assert [cell.id for cell in book.cells] == [
-        f"cell-{n:02d}" for n in range(1, len(book.cells) + 1)
-    ]
+    numbers = range(1, len(book.cells) + 1)
+    assert [cell.id for cell in book.cells] == [f"cell-{number:02d}" for number in numbers]
     copies.reset("90")
     assert set_aside() == [], "opening and saving is not work"
     assert files(brought) == before
@@ -184,12 +153,11 @@ def test_an_edit_in_jupyterlab_reaches_the_script_and_back(brought):
     assert "return b + a" in script
     assert '# %% tags=["parameters"]' in script
     assert "jupytext" not in script
-    (brought.root / OWN_SCRIPT).write_text(script.replace("b + a", "a + b + 0"), encoding="utf-8")
+    edited = script.replace("b + a", "a + b + 0")
+    (brought.root / OWN_SCRIPT).write_text(edited, encoding="utf-8")
     os.utime(brought.root / OWN_SCRIPT, (2_000_000_000, 2_000_000_000))
     cells = jupyter.open_and_save()
     assert "a + b + 0" in cells[6]["source"]
-    assert (brought.root / OWN_SCRIPT).read_text(encoding="utf-8") == script.replace(
-        "b + a", "a + b + 0"
-    )
+    assert (brought.root / OWN_SCRIPT).read_text(encoding="utf-8") == edited
     learner.solve("90", "90.2")
     assert "a + b + 0" in (brought.root / OWN_SCRIPT).read_text(encoding="utf-8")

@@ -1,4 +1,4 @@
-"""Links in a lab's prose, and the one list of pages outside."""
+"""Links in a lab's prose, the one list of pages outside, and the glossary."""
 
 import re
 
@@ -10,6 +10,7 @@ from labkit.errors import LabError
 ROOT = paths.root()
 STEM = "32_buckets_and_overlap"
 RING = "23_ring_allreduce.ipynb"
+FOLDED = "<details><summary>Hint 1: lab 23</summary>\n\nSee lab 23.\n</details>\n"
 
 PROSE = [
     ("as in lab 23.", f"as in [lab 23]({RING})."),
@@ -25,23 +26,14 @@ PROSE = [
     ("### A title\nas in lab 23", f"### A title\nas in [lab 23]({RING})"),
     ("    lab 23 in code\n\nlab 23", f"    lab 23 in code\n\n[lab 23]({RING})"),
     ("[lab 23](x.md)", "[lab 23](x.md)"),
-    (
-        "<details><summary>Hint 1: lab 23</summary>\n\nSee lab 23.\n</details>\nSee lab 23.",
-        "<details><summary>Hint 1: lab 23</summary>\n\nSee lab 23.\n</details>\n"
-        f"See [lab 23]({RING}).",
-    ),
+    (f"{FOLDED}See lab 23.", f"{FOLDED}See [lab 23]({RING})."),
     ("[Horovod](@horovod)", "[Horovod](https://horovod.readthedocs.io)"),
     ("- [@mpi4py] How.", "- [MPI for Python (mpi4py)](https://mpi4py.readthedocs.io). How."),
-    (
-        "[@dean2013]",
-        "J. Dean and L. Barroso, *[The Tail at Scale](https://doi.org/10.1145/2408776.2408794)*,"
-        " Communications of the ACM 56(2), 2013.",
-    ),
-    (
-        "![Four ranks and one step](40_step.svg)",
-        "![Four ranks and one step](../notebooks/figures/40_step.svg)",
-    ),
-]
+    ("[@dean2013]", "J. Dean and L. Barroso, *[The Tail at Scale]"
+     "(https://doi.org/10.1145/2408776.2408794)*, Communications of the ACM 56(2), 2013."),
+    ("![Four ranks and a step](40_step.svg)",
+     "![Four ranks and a step](../notebooks/figures/40_step.svg)"),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("text", "written"), PROSE, ids=[text[:30] for text, _ in PROSE])
@@ -98,3 +90,37 @@ def test_a_lab_has_a_figure_before_its_first_exercise_and_further_reading():
         before = prose.partition("### Exercise")[0]
         assert links.figures(before), f"{stem} shows no figure before its first exercise"
         assert "# ### Further reading" in prose, f"{stem} names nothing to read on"
+
+
+# -- the glossary: in order, and each word stands in the lab that introduces it
+
+ENTRY = re.compile(r"## (.+)\n\n((?:.+\n)+)")
+LAB = re.compile(r"Lab \[(\d\d)\]\(\.\./notebooks/(\d\d_\w+)\.ipynb\)\.\n$")
+
+
+def test_each_word_is_explained_and_introduced_by_a_lab():
+    entries = ENTRY.findall((ROOT / links.GLOSSARY).read_text(encoding="utf-8"))
+    terms = [term.lower() for term, _ in entries]
+    assert len(terms) >= 75
+    assert terms == sorted(set(terms))
+    assert dict(links.glossary(ROOT)) == {term: LAB.search(text)[1] for term, text in entries}
+    for term, text in entries:
+        number, stem = LAB.search(text).groups()
+        assert labfile.find(number, ROOT) == stem
+        source = labfile.solved_script(stem, ROOT).read_text(encoding="utf-8").lower()
+        prose = re.sub(r"\s+", " ", source.replace("\n# ", " ").replace("*", ""))
+        assert term.lower() in prose, f"{term}: lab {number} does not use it"
+
+
+def test_the_first_use_of_a_word_leads_to_the_glossary():
+    texts = [
+        "# Ranks\nHorovod's **ring allreduce**. Ranks send [gradients](x), `rank`, to ranks.",
+        "Zeros, ZeRO and a learning rate; ring allreduce, an allreduce-like $loss$, a Loss.",
+    ]
+    assert links.to_glossary(texts, "23_ring_allreduce", ROOT) == [
+        "# Ranks\nHorovod's **ring allreduce**. [Ranks](../labs/GLOSSARY.md#rank) send"
+        " [gradients](x), `rank`, to ranks.",
+        "Zeros, [ZeRO](../labs/GLOSSARY.md#ZeRO) and a"
+        " [learning rate](../labs/GLOSSARY.md#learning-rate); ring allreduce, an allreduce-like"
+        " $loss$, a [Loss](../labs/GLOSSARY.md#loss).",
+    ]

@@ -21,18 +21,6 @@ REAL = Path(__file__).resolve().parents[2]
 TINY = (tiny_lab.NOTEBOOK, tiny_lab.SCRIPT)
 
 
-def git(root: Path, *arguments: str) -> None:
-    identity = [
-        "-c",
-        "user.name=Ann",
-        "-c",
-        "user.email=ann@example.org",
-        "-c",
-        "commit.gpgsign=false",
-    ]
-    subprocess.run(["git", "-C", str(root), *identity, *arguments], check=True, capture_output=True)
-
-
 @pytest.fixture
 def committed(checkout):
     """A checkout with two labs, all of it committed."""
@@ -40,9 +28,7 @@ def committed(checkout):
     guide_lab.put(checkout)
     generate.write_all()
     (checkout.root / ".gitignore").write_text("__pycache__/\n/build/\n/release/\n/guide/\n")
-    git(checkout.root, "init", "-q")
-    git(checkout.root, "add", "-A")
-    git(checkout.root, "commit", "-qm", "All")
+    tiny_lab.commit(checkout.root)
     return checkout
 
 
@@ -87,72 +73,46 @@ def test_an_archive_without_git_gives_learners_the_same(committed, learners, tmp
 
 
 def test_a_checkout_without_a_commit_is_said(tmp_path):
-    git(tmp_path, "init", "-q")
+    subprocess.run(["git", "init", "-q"], cwd=tmp_path, check=True)
     with pytest.raises(LabError, match="git could not read the labs' files: fatal: "):
         edition.unpack(tmp_path, tmp_path / "learners")
 
 
 ANSWER = "def f(a):\n  both = numbers\n\n  both = add(both, both)\n  return both\n"
 STUB = 'raise NotImplementedError("exercise 91.1: Add")'
+HOLDS, LACKS = "holds the answer of", "has no stub for 91.1."
+LEAKS = [  # a file, what is replaced, by what, what is said of it
+    ("labs/91_guided.py", STUB, "return a + b", [LACKS, f"{HOLDS} 91.1."]),
+    ("notebooks/91_guided.ipynb", STUB.replace('"', '\\"'), "return a + b", [LACKS, f"{HOLDS} 91.1."]),
+    ("env/x.py", "", ANSWER, [f"{HOLDS} 91.2."]),
+    ("labs/support/lab92/x.py", "", ANSWER, []),  # a later lab may bring along what this one built
+    ("solutions/90_tiny.ipynb", "", '{"cells": []}', ["is a solution."]),
+    ("labs/90_tiny.py", 'name = "', '### BEGIN SOLUTION\nname = "', ["has marks of an answer."]),
+]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("name", "old", "new", "found"),
-    [
-        (
-            "labs/91_guided.py",
-            STUB,
-            "return a + b",
-            [
-                "labs/91_guided.py has no stub for 91.1.",
-                "labs/91_guided.py holds the answer of 91.1.",
-            ],
-        ),
-        (
-            "notebooks/91_guided.ipynb",
-            json.dumps(STUB)[1:-1],
-            "return a + b",
-            [
-                "notebooks/91_guided.ipynb has no stub for 91.1.",
-                "notebooks/91_guided.ipynb holds the answer of 91.1.",
-            ],
-        ),
-        ("env/x.py", "", ANSWER, ["env/x.py holds the answer of 91.2."]),
-        # A later lab may bring along what this one has built.
-        ("labs/support/lab92/x.py", "", ANSWER, []),
-        (
-            "solutions/90_tiny.ipynb",
-            "",
-            '{"cells": []}',
-            ["solutions/90_tiny.ipynb is a solution."],
-        ),
-        (
-            "labs/90_tiny.py",
-            'name = "',
-            '### BEGIN SOLUTION\nname = "',
-            ["labs/90_tiny.py has marks of an answer."],
-        ),
-    ],
-)
-def test_every_kind_of_leak_is_found(learners, name, old, new, found):
+def test_every_kind_of_leak_is_found(learners):
     labs = [generate.load(stem) for stem in ("90_tiny", "91_guided")]
     assert leaks.find(learners, labs) == []
-    file = learners / name
-    file.parent.mkdir(parents=True, exist_ok=True)
-    text = file.read_text() if old else ""
-    assert old in text
-    file.write_text(text.replace(old, new))
-    assert leaks.find(learners, labs) == found
+    for name, old, new, says in LEAKS:
+        file = learners / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        text = file.read_text() if old else ""
+        assert old in text
+        file.write_text(text.replace(old, new))
+        assert leaks.find(learners, labs) == [f"{name} {said}" for said in says]
+        file.write_text(text)
+        if not old:
+            file.unlink()
     (learners / "labs/90_tiny.py").unlink()
-    assert "labs/90_tiny.py is missing." in leaks.find(learners, labs)
+    assert leaks.find(learners, labs) == ["labs/90_tiny.py is missing."]
 
 
 def unpacked(target: Path, folder: Path) -> Path:
     """The one folder in an archive."""
     with tarfile.open(target) as tar:
-        assert {(entry.uid, entry.gid, entry.uname, entry.gname) for entry in tar} == {
-            (0, 0, "", "")
-        }
+        owners = {(entry.uid, entry.gid, entry.uname, entry.gname) for entry in tar}
+    assert owners == {(0, 0, "", "")}
     folder.mkdir(parents=True, exist_ok=True)
     subprocess.run(["tar", "-xf", target, "-C", folder], check=True)
     return folder / target.name.removesuffix(".tar.gz")
@@ -165,9 +125,8 @@ def test_a_release_gives_the_same_bytes_and_its_learners_archive_works(committed
     first, second = (sorted((tmp_path / name).iterdir()) for name in ("one", "two"))
     revision = edition.revision(committed.root)
     kinds = ("instructors", "learners")
-    assert [path.name for path in first] == [
-        f"hpdl-labs-{kind}-9.9.9-{revision}.tar.gz" for kind in kinds
-    ]
+    wanted = [f"hpdl-labs-{kind}-9.9.9-{revision}.tar.gz" for kind in kinds]
+    assert [path.name for path in first] == wanted
     assert [path.read_bytes() for path in first] == [path.read_bytes() for path in second]
     instructors, learners_root = (unpacked(path, tmp_path / "unpacked") for path in first)
     assert edition.read(instructors).kind == "instructors"
@@ -178,57 +137,34 @@ def test_a_release_gives_the_same_bytes_and_its_learners_archive_works(committed
         assert (instructors / name).read_bytes() == (committed.root / name).read_bytes()
     assert names_in(instructors) - set(names) >= {"EDITION.json", "guide/index.html"}
     assert not [name for name in names_in(instructors) if name.endswith(".pyc")]
-    look_at_learners_archive(committed, learners_root, revision)
 
-
-def look_at_learners_archive(committed, root: Path, revision: str) -> None:
-    """As a learner who has unpacked it: labs are there, unsolved, and each command says what it
-    lacks."""
-    committed.root = root
-    assert edition.read(root) == ("learners", "9.9.9", revision)
+    # As a learner who has unpacked it: labs are there, unsolved, and a command says what it lacks.
+    committed.root = learners_root
+    assert edition.read(learners_root) == ("learners", "9.9.9", revision)
     progress = committed.python("-m", "labkit", "progress")
     assert "0 of 4 exercises solved." in progress.stdout, progress.stderr
     ran = committed.python("labs/90_tiny.py")
     assert ran.returncode != 0
     assert "90.1  not solved yet." in ran.stdout + ran.stderr
     solved = committed.python("-m", "labkit", "run", "90", "--solved")
-    assert (
-        solved.stderr
-        == "A solved lab is not in the learners' archive, which holds no solutions and no tests. "
-        "Your instructor has it.\n"
-    )
+    assert solved.stderr.startswith("A solved lab is not in the learners' archive, which holds no")
 
 
 def test_what_stands_in_the_way_is_a_sentence(committed, capsys, monkeypatch):
-    (committed.root / "README.md").write_text("changed")
+    root = committed.root
+    (root / "README.md").write_text("changed")
     assert release.main([]) == 1
-    assert (
-        "the last commit, which lacks your changes: README.md. Commit first."
-        in capsys.readouterr().err
-    )
-    shutil.rmtree(committed.root / ".git")
-    monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(committed.root.parent))
-    assert release.main([]) == 1
-    assert "A release is made from the last commit; there is none here" in capsys.readouterr().err
-
-
-def test_a_leak_stops_the_release(committed, capsys):
-    lines = "both = numbers\nboth = add(both, both)\nreturn both\n"
-    (committed.root / "env").mkdir()
-    (committed.root / "env/x.py").write_text(lines)
-    git(committed.root, "add", "-A")
-    git(committed.root, "commit", "-qm", "A leak")
+    assert "commit, which lacks your changes: README.md. Commit first." in capsys.readouterr().err
+    (root / "env").mkdir()
+    (root / "env/x.py").write_text(ANSWER)
+    tiny_lab.commit(root)
     assert release.main([]) == 1
     assert "env/x.py holds the answer of 91.2." in capsys.readouterr().err
-    assert not (committed.root / "release").exists() or not list(
-        (committed.root / "release").iterdir()
-    )
-
-
-def make(folder: Path, *arguments: str) -> subprocess.CompletedProcess:
-    return subprocess.run(
-        ["make", *arguments], cwd=folder, capture_output=True, text=True, check=False
-    )
+    assert not list(root.glob("release/*"))
+    shutil.rmtree(root / ".git")
+    monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(root.parent))
+    assert release.main([]) == 1
+    assert "A release is made from the last commit; there is none here" in capsys.readouterr().err
 
 
 @pytest.fixture(scope="module")
@@ -254,21 +190,15 @@ def test_links_in_the_learners_archive_lead_somewhere(real):
     for file in [real / "README.md", *sorted(real.glob("notebooks/*.ipynb"))]:
         text = file.read_text()
         if file.suffix == ".ipynb":
-            cells = json.loads(text)["cells"]
-            text = "\n".join(
-                "".join(cell["source"]) for cell in cells if cell["cell_type"] == "markdown"
-            )
+            cells = [cell for cell in json.loads(text)["cells"] if cell["cell_type"] == "markdown"]
+            text = "\n".join("".join(cell["source"]) for cell in cells)
         for target in re.findall(r"\]\(([^)#\s]+)", text):
             if not re.match(r"https?://", target):
                 assert (file.parent / target).exists(), f"{file.name} links to {target}"
 
 
 @pytest.mark.slow
-def test_the_learners_archive_begins_a_set_up(real):
-    assert make(real, "help").returncode == 0
-    with pytest.raises(LabError, match="not in the learners' archive"):
-        edition.need_solutions("It", real)
-    helped = subprocess.run(
-        ["python3", "env/setup.py", "--help"], cwd=real, capture_output=True, text=True, check=False
-    )
-    assert helped.returncode == 0, "it starts from the archive alone"
+@pytest.mark.parametrize("command", [["make", "help"], ["python3", "env/setup.py", "--help"]])
+def test_a_command_starts_from_the_learners_archive_alone(real, command):
+    done = subprocess.run(command, cwd=real, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr

@@ -42,22 +42,17 @@ def test_reset_and_progress(built):
 def test_new_lab_is_complete(built):
     ended = built.python("-m", "authoring", "new", "66_my_topic")
     assert ended.returncode == 0, ended.stderr
-    for name in (
-        "solutions/66_my_topic.py",
-        "labs/66_my_topic.py",
-        "tests/labs/wrong_answers/66_my_topic.py",
-    ):
-        assert name in ended.stdout
-        assert (built.root / name).exists()
+    for folder in ("solutions", "labs", "tests/labs/wrong_answers"):
+        assert f"{folder}/66_my_topic.py" in ended.stdout
+        assert (built.root / folder / "66_my_topic.py").exists()
     assert verbs.main(["labs", "--check"]) == 1, "the README's table wants its line"
     assert verbs.main(["labs"]) == 0
     assert verbs.main(["labs", "--check"]) == 0
     assert "[66 My topic]" in (built.root / "README.md").read_text(encoding="utf-8")
     with pytest.raises(LabError, match="taken"):
         skeleton.new("66_again")
-    assert (
-        built.python("-m", "labkit", "run", "66", "--solved", "--set", "length=10").returncode == 0
-    )
+    ended = built.python("-m", "labkit", "run", "66", "--solved", "--set", "length=10")
+    assert ended.returncode == 0, ended.stderr
     ended = built.python("-m", "tests.labs.visit", "66_my_topic")
     assert ended.returncode == 0, ended.stderr
     assert "3 wrong answers and 1 right ones in other forms tried, 0 problems" in ended.stdout

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+
 from labkit import paths
 
 STEM = "90_tiny"
@@ -181,3 +183,10 @@ def set_aside() -> list[str]:
         for path in folder.rglob("*")
         if path.is_file()
     )
+
+
+def commit(root) -> None:
+    """All that is there, in a repository of its own."""
+    git = "git -c user.name=Ann -c user.email=ann@example.org -c commit.gpgsign=false"
+    command = f"git init -q && git add -A && {git} commit -qm All"
+    subprocess.run(command, shell=True, cwd=root, check=True, capture_output=True)

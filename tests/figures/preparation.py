@@ -12,9 +12,9 @@ The hub makes users on this machine, and removes them: it is for a machine of it
 
 from __future__ import annotations
 
-import argparse
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -57,36 +57,31 @@ def commands(page: Path = ROOT / "docs" / "TEACHING.md") -> list[str]:
     return "".join(blocks).splitlines()
 
 
-def visit(clone: Path) -> list[str]:
+def visit(clone: Path) -> str:
     """The command by which learner01 comes to the hub."""
     words = (clone / ".labkit/hub/private/passwords.txt").read_text(encoding="utf-8")
     found = re.search(r"^(learner0*1)\s+(\S+)$", words, re.MULTILINE)
     if found is None:
         raise SystemExit("The file of passwords names no learner01.")
-    return [str(clone / ".venv/bin/python"), "-c", VISIT, found[1], found[2]]
+    return shlex.join([".venv/bin/python", "-c", VISIT, found[1], found[2]])
 
 
-def follow(clone: Path, command: list[str] | str, name: str, environment: dict[str, str]) -> float:
-    """Run one command. Its seconds; SystemExit with its last words when it fails."""
+def follow(clone: Path, command: str, name: str, environment: dict[str, str]) -> None:
+    """Run one command and say its seconds; SystemExit with its last words when it fails."""
     begun = time.monotonic()
     done = subprocess.run(
-        command, shell=isinstance(command, str), executable="/bin/bash" if isinstance(command, str) else None,
-        cwd=clone, env=environment, capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    seconds = time.monotonic() - begun
+        ["bash", "-c", command], cwd=clone, env=environment, capture_output=True, text=True
+    )
     lines = (done.stdout + done.stderr).strip().splitlines() or [""]
     if done.returncode:
         raise SystemExit(f"{name}: status {done.returncode}\n" + "\n".join(lines[-30:]))
-    print(f"{seconds:7.1f} s  {name}\n           {lines[-1][:100]}", flush=True)
-    return seconds
+    print(f"{time.monotonic() - begun:7.1f} s  {name}\n           {lines[-1][:100]}", flush=True)
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument(
-        "folder", type=Path, help="a folder that is not there yet, such as /srv/preparation"
-    )
-    folder = parser.parse_args().folder.resolve()
+def main() -> None:
+    if len(sys.argv) != 2:
+        raise SystemExit("Name a folder that is not there yet, such as /srv/preparation.")
+    folder = Path(sys.argv[1]).resolve()
     if os.geteuid() != 0:
         raise SystemExit("The hub makes users: be root, on a machine of its own.")
     if folder.exists():
@@ -97,30 +92,23 @@ def main() -> int:
     caches = {"XDG_CACHE_HOME": str(folder / "cache"), "PIP_CACHE_DIR": str(folder / "cache/pip")}
     environment = {**os.environ, **caches}
     environment.pop("VIRTUAL_ENV", None)
-    total = 0.0
+    begun = time.monotonic()
     try:
         for command in commands():
-            total += follow(clone, command, command, environment)
+            follow(clone, command, command, environment)
             if command == "make hub-status":
-                total += follow(clone, visit(clone), "learner01 logs in", environment)
+                follow(clone, visit(clone), "learner01 logs in", environment)
     except BaseException:
         # What came before may have made users and a cluster: none of them stays. The folder does,
         # to be read.
-        goals = (
-            ("hub-stop", "hub-forget", "tabletop-down")
-            if (clone / ".labkit" / "hub").exists()
-            else ()
-        )
-        for goal in goals:
-            subprocess.run(
-                ["make", goal], cwd=clone, env=environment, capture_output=True, check=False
-            )
+        if (clone / ".labkit" / "hub").exists():
+            for goal in ("hub-stop", "hub-forget", "tabletop-down"):
+                subprocess.run(["make", goal], cwd=clone, env=environment, capture_output=True)
         print(f"{folder} is left, to be looked into.", file=sys.stderr)
         raise
-    print(f"{total / 60:.1f} minutes in all")
+    print(f"{(time.monotonic() - begun) / 60:.1f} minutes in all")
     shutil.rmtree(folder)
-    return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import sys
+from types import SimpleNamespace
 
 import pytest
 from labkit.errors import NotHere
@@ -18,26 +19,14 @@ def test_a_system_without_masks_says_so(monkeypatch):
     lab13.move([0])
 
 
-class Ranks:
-    """A communicator of ranks with given cores, seen by one of them."""
-
-    def __init__(self, rank, everyone):
-        self.rank, self.everyone = rank, everyone
-
-    def allgather(self, _):
-        return self.everyone
-
-
 def test_ranks_share_only_equal_masks():
+    def places(everyone):
+        gathered = {"allgather": lambda _: everyone}
+        return [lab13.place(SimpleNamespace(rank=rank, **gathered)) for rank in range(3)]
+
     loose, own = (("node1", (0, 1)), [0, 1]), (("node1", (2,)), [2])
-    everyone = [loose, own, loose]
-    assert [lab13.place(Ranks(rank, everyone)) for rank in range(3)] == [
-        (0, 2, [0, 1]),
-        (0, 1, [2]),
-        (1, 2, [0, 1]),
-    ]
-    crowd = [loose] * 3
-    assert [lab13.place(Ranks(rank, crowd))[:2] for rank in range(3)] == [(0, 2), (1, 2), (0, 2)]
+    assert places([loose, own, loose]) == [(0, 2, [0, 1]), (0, 1, [2]), (1, 2, [0, 1])]
+    assert [place[:2] for place in places([loose] * 3)] == [(0, 2), (1, 2), (0, 2)]
 
 
 @pytest.mark.parametrize(

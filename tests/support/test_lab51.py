@@ -3,11 +3,13 @@ tables."""
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 import types
 
 import pytest
+import torch
 from labkit import builds, launch, world
 from labkit.errors import LabError
 from support import lab51
@@ -17,6 +19,7 @@ from tests.labkit.launch.leftovers import nothing_left  # noqa: F401 - a fixture
 pytestmark = pytest.mark.usefixtures("nothing_left")
 ON_HOST = ("mpi", "torch-gloo", "horovod-mpi", "horovod-gloo")
 ON_GPU = ("mpi-gpu", "torch-gloo-gpu", "torch-nccl", "horovod-mpi-gpu", "horovod-nccl")
+CARRIERS = {"horovod-mpi": "MPI", "horovod-gloo": "GLOO", "horovod-nccl": "NCCL"}
 
 
 def sums(link):
@@ -34,107 +37,58 @@ def sums(link):
 
 
 @pytest.mark.slow
-def test_all_libraries_of_this_environment_sum_in_place():
-    ranks = 3
-    results, why_not = lab51.each(ON_HOST, sums, ranks=ranks, timeout=300)
-    assert why_not == {}
-    total = ranks * (ranks + 1) / 2
-    for name in ON_HOST:
-        want = [(name, rank, [total] * 5, True, {total - ranks}) for rank in range(ranks)]
-        assert results[name] == want
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("carrier", ["mpi", "gloo"])
-def test_horovod_uses_the_library_of_the_name(carrier, tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    "name", [*ON_HOST, *(pytest.param(name, marks=pytest.mark.gpu) for name in ON_GPU)]
+)
+def test_each_library_sums_in_place_or_says_why_not(name, tmp_path, monkeypatch):
+    """Those on GPUs on all that are here, one rank each; Horovod by the library of its name."""
     timeline = tmp_path / "timeline.json"
     monkeypatch.setenv("HOROVOD_TIMELINE", str(timeline))
-    lab51.each([f"horovod-{carrier}"], sums, ranks=2, timeout=300)
-    text = timeline.read_text(encoding="utf-8")
-    other = {"mpi": "GLOO", "gloo": "MPI"}[carrier]
-    assert f"{carrier.upper()}_ALLREDUCE" in text
-    assert f"{other}_ALLREDUCE" not in text
+    ranks = torch.cuda.device_count() if name in ON_GPU else 3
+    results, why_not = lab51.each([name], sums, ranks=ranks, timeout=300)
+    assert list(why_not) == ([] if name in results else [name])
+    assert name in (*results, *ON_GPU)
+    total = ranks * (ranks + 1) / 2
+    want = [(name, rank, [total] * 5, True, {total - ranks}) for rank in range(ranks)]
+    assert results.get(name, want) == want
+    if name in CARRIERS and name in results:
+        carried = re.findall("(GLOO|MPI|NCCL)_ALLREDUCE", timeline.read_text(encoding="utf-8"))
+        assert set(carried) == {CARRIERS[name]}
 
 
+@pytest.mark.skipif(world.device() != "cpu", reason="this machine has a GPU")
 def test_no_gpu_no_nccl():
-    if world.device() != "cpu":
-        pytest.skip("this machine has a GPU")
     results, why_not = lab51.each(ON_GPU, sums, ranks=2)
     assert results == {}
-    assert all(reason.startswith("no GPU here") for reason in why_not.values())
     assert list(why_not) == list(ON_GPU)
+    assert all(reason.startswith("no GPU here") for reason in why_not.values())
 
 
-def test_what_cannot_be_opened_says_why():
+def test_what_cannot_be_opened_says_why(monkeypatch):
     assert "built without MPI" in lab51.missing("torch-mpi")  # no wheel of PyTorch has it
     with pytest.raises(LabError, match=r"no backend 'gloo'; there are mpi, mpi-gpu, torch-gloo"):
         lab51.missing("gloo")
+    monkeypatch.setattr(world, "device", lambda: "cuda:0")
+    monkeypatch.setattr(lab51.placement, "own_gpu", lambda: "this host's first")
+    for name, build in (("horovod-nccl", "NCCL"), ("horovod-mpi-gpu", "MPI")):
+        monkeypatch.setattr(builds, "horovod_builds", {"host": None}.copy)
+        says = f"Horovod's build {build.lower()} is not here; `make setup GPU_OPERATIONS={build}`"
+        assert lab51.missing(name) == f"{says} builds it"
+        here = {"host": None, build.lower(): None}
+        monkeypatch.setattr(builds, "horovod_builds", here.copy)
+        assert lab51.missing(name) == "", "its ranks get that build, whatever this process has"
+    monkeypatch.setattr(builds, "current_horovod", lambda: "host")
+    comm = types.SimpleNamespace(allgather=lambda value: [value])  # a job of one rank
+    says = "this job has Horovod's build host; start this file once more with HOROVOD=nccl and"
+    assert lab51.missing("horovod-nccl", comm) == f"{says} backends 'horovod-nccl' alone"
 
 
 def test_two_ranks_on_one_gpu_are_too_many_for_nccl():
-    first = "node1 GPU-a"
+    first, many = "node1 GPU-a", "NCCL takes one rank a GPU, and 2 ranks share this one"
     # Also where each rank is shown one GPU and calls it cuda:0.
     assert lab51.gpus_lack([first, "node1 GPU-b", "node2 GPU-c"], first) == ""
-    assert (
-        lab51.gpus_lack([first, first], first)
-        == "NCCL takes one rank a GPU, and 2 ranks share this one"
-    )
+    assert lab51.gpus_lack([first, first], first) == many
     assert lab51.gpus_lack([], first) == "", "outside of a job nobody can tell"
-
-
-@pytest.mark.parametrize(("name", "build"), [("horovod-nccl", "NCCL"), ("horovod-mpi-gpu", "MPI")])
-def test_a_build_of_horovod_that_is_not_here_comes_with_its_cure(monkeypatch, name, build):
-    monkeypatch.setattr(world, "device", lambda: "cuda:0")
-    monkeypatch.setattr(lab51.placement, "own_gpu", lambda: "this host's first")
-    monkeypatch.setattr(builds, "horovod_builds", lambda: {"host": None})
-    reason = (
-        f"Horovod's build {build.lower()} is not here; `make setup GPU_OPERATIONS={build}`"
-        " builds it"
-    )
-    assert lab51.missing(name) == reason
-    monkeypatch.setattr(builds, "horovod_builds", lambda: {"host": None, build.lower(): None})
-    assert lab51.missing(name) == "", "its ranks get that build, whatever this process has"
-
-
-def test_a_job_with_another_build_says_how_to_start_it(monkeypatch):
-    monkeypatch.setattr(world, "device", lambda: "cuda:0")
-    monkeypatch.setattr(lab51.placement, "own_gpu", lambda: "this host's first")
-    monkeypatch.setattr(builds, "current_horovod", lambda: "host")
-    comm = types.SimpleNamespace(allgather=lambda value: [value])  # a job of one rank
-    reason = lab51.missing("horovod-nccl", comm)
-    assert (
-        reason
-        == "this job has Horovod's build host; start this file once more with HOROVOD=nccl and"
-        " backends 'horovod-nccl' alone"
-    )
-
-
-@pytest.mark.slow
-@pytest.mark.gpu
-@pytest.mark.parametrize("name", ON_GPU)
-def test_what_a_gpus_vectors_become(name):
-    """On all GPUs that are here, one rank each; what cannot run says why."""
-    import torch
-
-    ranks = torch.cuda.device_count()
-    results, why_not = lab51.each([name], sums, ranks=ranks, timeout=300)
-    total = ranks * (ranks + 1) / 2
-    want = [(name, rank, [total] * 5, True, {ranks * (ranks - 1) / 2}) for rank in range(ranks)]
-    assert results.get(name, want) == want
-    assert (name in results) != (name in why_not)
-
-
-@pytest.mark.slow
-@pytest.mark.gpu
-def test_horovods_timeline_names_nccl(tmp_path, monkeypatch):
-    timeline = tmp_path / "timeline.json"
-    monkeypatch.setenv("HOROVOD_TIMELINE", str(timeline))
-    _, why_not = lab51.each(["horovod-nccl"], sums, ranks=1, timeout=300)
-    if why_not:
-        pytest.skip(why_not["horovod-nccl"])
-    text = timeline.read_text(encoding="utf-8")
-    assert "NCCL_ALLREDUCE" in text
-    assert "MPI_ALLREDUCE" not in text
 
 
 JOB = """
@@ -155,7 +109,9 @@ print(why_not)
 """
 
 
-def job(tmp_path, *names):
+@pytest.mark.slow
+def test_one_job_carries_all_one_after_the_other(tmp_path):
+    names = ("torch-gloo", "mpi", "horovod-mpi", "horovod-gloo", "torch-gloo")
     script = tmp_path / "job.py"
     script.write_text(JOB, encoding="utf-8")
     command = [launch.mpiexec(), "-n", "2", sys.executable, str(script), *names]
@@ -164,13 +120,7 @@ def job(tmp_path, *names):
         command, capture_output=True, text=True, env=env, timeout=120, check=False
     )
     assert done.returncode == 0, done.stderr
-    return done.stdout.splitlines()[1:]
-
-
-@pytest.mark.slow
-def test_one_job_carries_all_one_after_the_other(tmp_path):
-    names = ("torch-gloo", "mpi", "horovod-mpi", "horovod-gloo", "torch-gloo")
-    assert job(tmp_path, *names) == [str(dict.fromkeys(names, 3.0)), "{}"]
+    assert done.stdout.splitlines()[1:] == [str(dict.fromkeys(names, 3.0)), "{}"]
 
 
 def test_buckets_leave_last_layer_first():

@@ -1,54 +1,29 @@
-"""Lab 52's support: published runs, a fit that does not peek.
-
-The model is the lab's own solution, read from its source.
-"""
+"""Lab 52's support: published runs, a fit that does not peek. The model is the lab's own
+solution."""
 
 from __future__ import annotations
 
-import ast
-import math
-
 import numpy as np
 import pytest
-from labkit import nets, paths
 from support import lab52
 
-WANTED = {"buckets", "exchange", "step", "split", "errors"}
+from tests.support.answers import solved
 
 
 @pytest.fixture(scope="module")
 def solution():
     """The functions of the solved lab, by name."""
-    tree = ast.parse((paths.root() / "solutions/52_predict_scaling.py").read_text())
-    functions = [
-        node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name in WANTED
-    ]
-    names: dict = {"math": math, "lab52": lab52}
-    exec(compile(ast.Module(functions, []), "52_predict_scaling", "exec"), names)
-    names["READY"] = {
-        row.net: names["buckets"](nets.layer_table(row.net), 64 * 2**20)
-        for row in lab52.published()
-    }
-    return names
-
-
-# ---------------------------------------------------------------------------------- the kit's table
+    return solved("52_predict_scaling", "def buckets", "READY = {")
 
 
 def test_a_row_is_what_its_line_says():
-    (row,) = [
-        row
-        for row in lab52.published()
-        if row.network == "RDMA" and row.net == "vgg16" and row.gpus == 16
-    ]
+    rows = {(row.network, row.net, row.gpus): row for row in lab52.published()}
+    row = rows["RDMA", "vgg16", 16]
     assert (row.nodes, row.per_node, row.algorithm) == (4, 4, "ring")
     assert row.line == pytest.approx(0.32e-9)
     assert row.alone == pytest.approx(64 / 130.9)
     assert row.images(row.step) == pytest.approx(1787.4)
     assert str(row) == "Horovod 25 Gb/s RoCE, RDMA, vgg16, 16 GPUs"
-
-
-# --------------------------------------------------------------------------- a fit that cannot peek
 
 
 class Sealed:
@@ -62,18 +37,13 @@ class Sealed:
         return getattr(self.row, name)
 
 
-def sealed(rows: list[lab52.Row], systems: set[str]) -> list:
-    """The rows, those of these systems sealed."""
-    return [Sealed(row) if row.system in systems else row for row in rows]
-
-
 def test_the_fit_never_looks_at_an_unseen_system(solution):
     rows = lab52.published()
-    unseen = {row.system for row in rows} - set(lab52.SEEN)
-    open_rows, closed = solution["split"](sealed(rows, unseen), lab52.SEEN)
-    learned = lab52.fit(solution["step"], open_rows)
+    seen = [row for row in rows if row.system in lab52.SEEN]
+    sealed = [row if row in seen else Sealed(row) for row in rows]
+    open_rows, closed = solution["split"](sealed, lab52.SEEN)
     assert all(isinstance(row, Sealed) for row in closed)
-    assert learned == lab52.fit(solution["step"], [row for row in rows if row.system in lab52.SEEN])
+    assert lab52.fit(solution["step"], open_rows) == lab52.fit(solution["step"], seen)
     with pytest.raises(AssertionError, match="somebody looked"):
         lab52.fit(solution["step"], closed)  # the seal holds
 
@@ -94,12 +64,9 @@ def test_a_fit_finds_the_numbers_that_rows_were_made_with(solution):
     made = []
     for net in ("vgg16", "resnet101", "alexnet"):
         for gpus in (4, 16, 64, 512):
-            row = lab52.run_of(net=net, gpus=gpus, alone=0.1)
-            made.append(
-                lab52.run_of(
-                    net=net, gpus=gpus, alone=0.1, step=solution["step"](row, lab52.LEARNED)
-                )
-            )
+            row = {"net": net, "gpus": gpus, "alone": 0.1}
+            step = solution["step"](lab52.run_of(**row), lab52.LEARNED)
+            made.append(lab52.run_of(**row, step=step))
     learned = lab52.fit(solution["step"], made)
     assert set(learned) == {"TCP", "inside", "round", "straggler"}
     for name, value in learned.items():

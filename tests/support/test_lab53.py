@@ -51,6 +51,6 @@ def test_real_ranks():
     sends = [span for span in spans if span.kind == "send"]
     assert len(sends) == 4 * 6
     assert sorted(seconds["steady"]) == [1, 2, 4]
-    assert all(
-        len(each) == 2 and each.min() >= 0.9 * lab53.MEAN for each in seconds["steady"].values()
-    )
+    for each in seconds["steady"].values():
+        assert len(each) == 2
+        assert each.min() >= 0.9 * lab53.MEAN

@@ -8,8 +8,6 @@ import pytest
 from labkit import launch
 from support import lab64
 
-SIZES = lab64.Sizes(characters=95, hidden=16, heads=4, layers=2, places=8)
-
 
 def count_traffic(comm) -> tuple[list, float]:
     traffic = lab64.Traffic(comm)
@@ -29,22 +27,16 @@ def test_traffic_is_that_of_rings():
         assert sent == 40 + 40 + 40
 
 
-def test_published_nets_are_consistent():
+def test_published_nets_are_consistent_and_their_layouts_fit():
     for net, row in zip(lab64.published(), lab64.TABLE, strict=True):
         assert net.parameters / 1e9 == pytest.approx(float(net.name), rel=0.03)
         assert net.layout.gpus == net.gpus
         assert net.batch % (net.layout.data * net.layout.micro) == 0
-        assert net.layers % net.layout.pipeline == 0
-        assert net.heads % net.layout.tensor == 0
+        assert net.layers % net.layout.pipeline == net.heads % net.layout.tensor == 0
         assert net.hidden % net.heads == 0
         assert row[-2] * net.gpus / 1000 == pytest.approx(row[-1], rel=0.01)
         assert lab64.bytes_on_a_gpu(net, net.layout) < lab64.MEMORY
-
-
-def test_layouts_come_out_even_and_fit():
-    for net in lab64.published():
         found = list(lab64.layouts(net))
-        assert found
         assert net.layout._replace(micro=1) in found
         for layout in found:
             assert layout.gpus == net.gpus

@@ -12,27 +12,11 @@ import functools
 
 import numpy as np
 
-ARRAYS = [
-    "Bcast",
-    "Reduce",
-    "Allreduce",
-    "Allgather",
-    "Allgatherv",
-    "Reduce_scatter_block",
-    "Reduce_scatter",
-]
-ARRAYS += ["Scatter", "Gather", "Alltoall", "Alltoallv", "Scan", "Iallreduce", "Ireduce", "Ibcast"]
-OBJECTS = [
-    "barrier",
-    "bcast",
-    "reduce",
-    "allreduce",
-    "scan",
-    "allgather",
-    "gather",
-    "scatter",
-    "alltoall",
-]
+ARRAYS = ["Bcast", "Reduce", "Allreduce", "Allgather", "Allgatherv", "Reduce_scatter_block"]
+ARRAYS += ["Reduce_scatter", "Scatter", "Gather", "Alltoall", "Alltoallv", "Scan"]
+ARRAYS += ["Iallreduce", "Ireduce", "Ibcast"]
+OBJECTS = ["barrier", "bcast", "reduce", "allreduce", "scan", "allgather", "gather", "scatter"]
+OBJECTS += ["alltoall"]
 OTHERS = ["Barrier", "Ibarrier", "ring", "several"]
 GROUPS = ["split", "halves", "some", "dup", "node", "back"]
 OPS = ["SUM", "PROD", "MAX", "MIN", "BXOR"]
@@ -41,12 +25,12 @@ DTYPES = ["f4", "f8", "i4", "i8"]
 
 def play(comm, programs: list[list[tuple]]) -> list[list]:
     """What each step of each program gave on this rank."""
+    return [_play(comm, program) for program in programs]
+
+
+def _play(comm, program: list[tuple]) -> list:
     from mpi4py import MPI
 
-    return [_play(comm, MPI, program) for program in programs]
-
-
-def _play(comm, MPI, program: list[tuple]) -> list:
     comms, out = [comm], []
     for number, step in enumerate(program):
         here = comms[-1]
@@ -87,14 +71,11 @@ def _group(comms: list, here, MPI, step: tuple):
 
 def data(rank: int, number: int, length: int, dtype: str, op: str = "SUM") -> np.ndarray:
     """Whole numbers from 1 on; small ones where they are to be multiplied."""
-    return (
-        (np.arange(length) * 7 + rank * 13 + number * 5) % (3 if op == "PROD" else 97) + 1
-    ).astype(dtype)
+    numbers = np.arange(length) * 7 + rank * 13 + number * 5
+    return (numbers % (3 if op == "PROD" else 97) + 1).astype(dtype)
 
 
-def _step(
-    comm, MPI, number: int, call: str, root: int, length: int, op: str, dtype: str, in_place: bool
-):
+def _step(comm, MPI, number: int, call: str, root: int, length: int, op: str, dtype, in_place):
     n, rank = comm.Get_size(), comm.Get_rank()
     root %= n
     made = functools.partial(data, rank, number, dtype=dtype, op=op)
@@ -120,10 +101,9 @@ def _step(
         comm.Gather(send if at_root else own, wide if at_root else None, root)
         return wide.tolist() if at_root else None
     if call == "Scatter":
-        comm.Scatter(
-            whole if at_root else None, MPI.IN_PLACE if in_place and at_root else into, root
-        )
-        return whole.tolist() if in_place and at_root else into.tolist()
+        stays = in_place and at_root
+        comm.Scatter(whole if at_root else None, MPI.IN_PLACE if stays else into, root)
+        return whole.tolist() if stays else into.tolist()
     if call in ("Allreduce", "Scan", "Iallreduce"):
         _ended(getattr(comm, call)(send, into, op=op))
         return into.tolist()

@@ -30,9 +30,8 @@ def test_who_meets_in_a_card_shares_it():
             comm.Recv(np.zeros(10**6, np.uint8), comm.rank - 2)
         return comm.Wtime()
 
-    assert run(late, 4, per_node=2).results[2:] == pytest.approx(
-        [ALPHA + 2e-3, ALPHA + 2e-3 - 5e-6]
-    )
+    ends = run(late, 4, per_node=2).results[2:]
+    assert ends == pytest.approx([ALPHA + 2e-3, ALPHA + 2e-3 - 5e-6])
 
 
 def test_any_source_takes_what_arrives_first():
@@ -81,13 +80,11 @@ def busy(comm):
 
 def test_the_same_input_gives_the_same_run():
     machine = IDEAL.but(eager=4096, nics=2)
-    runs = [run(busy, 16, machine=machine, per_node=4, trace=True) for _ in range(3)]
-    for again in runs[1:]:
-        assert again.results == runs[0].results
-        assert (again.times, again.links, again.steps, again.trace) == (
-            runs[0].times, runs[0].links, runs[0].steps, runs[0].trace,
-        )  # fmt: skip
-    assert run(busy, 16, machine=machine, per_node=4).times == runs[0].times
+    first, *more = (run(busy, 16, machine=machine, per_node=4, trace=True) for _ in range(3))
+    for again in more:
+        for part in ("results", "times", "links", "steps", "trace"):
+            assert getattr(again, part) == getattr(first, part), part
+    assert run(busy, 16, machine=machine, per_node=4).times == first.times
 
 
 def test_thousands_of_messages_may_wait():
@@ -134,20 +131,9 @@ def test_vectors_keep_their_scale_and_cost_gamma():
     def work(comm, vector):
         parts = np.array_split(vector, 4)
         box = np.empty_like(parts[0])
-        made = [
-            parts[1],
-            box,
-            vector[1:3],
-            vector + 1,
-            vector.copy(),
-            2 * vector,
-            np.concatenate(parts),
-        ]
-        made += [
-            np.zeros_like(vector),
-            np.where(vector > 1, vector, 0),
-            pickle.loads(pickle.dumps(vector)),
-        ]
+        made = [parts[1], box, vector[1:3], vector + 1, vector.copy(), 2 * vector]
+        made += [np.concatenate(parts), np.zeros_like(vector), np.where(vector > 1, vector, 0)]
+        made += [pickle.loads(pickle.dumps(vector))]
         scales = [vector.scale for vector in made]
         begin = comm.Wtime()
         parts[0] += box

@@ -13,18 +13,10 @@ from virtual import here
 
 LAB = "22_latency_and_bandwidth"
 LINK = {
-    "lab": LAB,
-    "result": "link",
-    "where": "inside a node",
-    "host": "node7",
-    "utc": "2026-11-21T10:00:00",
-    "alpha": 2e-6,
-    "step": 3e-6 + 1024 / 10e9,
-    "bandwidth": 10e9,
-    "eager": 4096,
-    "handshake": 4e-6,
-    "busy": 1e-6,
-}
+    "lab": LAB, "result": "link", "where": "inside a node", "host": "node7",
+    "utc": "2026-11-21T10:00:00", "alpha": 2e-6, "step": 3e-6 + 1024 / 10e9,
+    "bandwidth": 10e9, "eager": 4096, "handshake": 4e-6, "busy": 1e-6,
+}  # fmt: skip
 ADDITION = {"lab": LAB, "result": "addition", "speed": 25e9}
 
 
@@ -76,24 +68,20 @@ def test_none_at_all_is_a_sentence(folders):
         virtual.machine("here")
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"bandwidth": None},
-        {"bandwidth": 0},
-        {"bandwidth": -3e9},
-        {"alpha": "2 µs"},
-        {"alpha": 0},
-        {"handshake": -1e-6},
-        {"eager": True},
-        {"where": "on the moon"},
-        {"step": [1, 2]},
-    ],
-)
-def test_where_no_own_record_is_usable_the_kits_are_taken_and_said(folders, change):
-    write(folders[0], {**LINK, **change}, ADDITION)
+def test_where_no_own_record_is_usable_the_kits_are_taken_and_said(folders):
     write(folders[1], LINK, ADDITION)
-    assert here.machine().name.startswith("here (the kit's reference records of lab 22")
+    for field, *values in (
+        ("bandwidth", None, 0, -3e9),
+        ("alpha", "2 µs", 0),
+        ("handshake", -1e-6),
+        ("eager", True),
+        ("where", "on the moon"),
+        ("step", [1, 2]),
+    ):
+        for value in values:
+            write(folders[0], {**LINK, field: value}, ADDITION)
+            name = here.machine().name
+            assert name.startswith("here (the kit's reference records of lab 22"), (field, value)
 
 
 def test_the_virtual_ranks_cost_what_the_record_says(folders):
@@ -104,12 +92,9 @@ def test_the_virtual_ranks_cost_what_the_record_says(folders):
         give, take = np.zeros((2, nbytes), np.uint8)
         comm.Sendrecv(give, 1 - comm.rank, 0, take, 1 - comm.rank)
 
-    assert node.run(swap, 0).time == pytest.approx(3e-6)
-    assert node.run(swap, 4096).time == pytest.approx(3e-6 + 4096 / 10e9)
-    assert node.run(swap, 10**6).time == pytest.approx(3e-6 + 4e-6 + 1e6 / 10e9)
-
-
-def test_overheads_are_never_longer_than_the_message(folders):
+    for nbytes, handshake in ((0, 0), (4096, 0), (10**6, 4e-6)):
+        assert node.run(swap, nbytes).time == pytest.approx(3e-6 + handshake + nbytes / 10e9)
+    # An overhead is never longer than the message.
     write(folders[0], {**LINK, "busy": 1e-3}, ADDITION)
     link = here.machine().inside
     assert (link.latency, link.alpha, link.gap) == (0, pytest.approx(3e-6), pytest.approx(3e-6))

@@ -16,12 +16,9 @@ from labkit import launch
 
 mpi4py.rc.initialize = False  # its constants are all that this process needs of it
 SETTINGS = settings(
-    derandomize=True,
-    deadline=None,
-    database=None,
+    derandomize=True, deadline=None, database=None, print_blob=False,
     suppress_health_check=list(HealthCheck),
-    print_blob=False,
-)
+)  # fmt: skip
 LENGTHS = (0, 1, 7, 1000, 3000, 30000)  # values; eager and rendezvous, here and in MPICH
 MACHINES = (
     virtual.ideal(),
@@ -50,11 +47,9 @@ def play(comm, program):
         if how == "ask":
             while not comm.iprobe(source, tag):
                 pass
-        return (
-            comm.irecv(source=source, tag=tag).wait()
-            if how == "later"
-            else comm.recv(None, source, tag)
-        )
+        if how == "later":
+            return comm.irecv(source=source, tag=tag).wait()
+        return comm.recv(None, source, tag)
 
     def pair(phase, source, dest, messages, receives):
         """Arrays of one kind from `source` to `dest`, received in another order where tags allow
@@ -63,12 +58,10 @@ def play(comm, program):
         if comm.rank == source:
             if posted:
                 comm.recv(None, dest, 98)
-            requests = [
-                (comm.Issend if ready else comm.Isend)(
-                    data(phase, source, 3 * i, length), dest, tag
-                )
-                for i, (tag, length, ready) in enumerate(messages)
-            ]
+            requests = []
+            for i, (tag, length, ready) in enumerate(messages):
+                send = comm.Issend if ready else comm.Isend
+                requests.append(send(data(phase, source, 3 * i, length), dest, tag))
             return [request.Wait() for request in requests]
         if comm.rank != dest:
             return None
@@ -111,11 +104,12 @@ def play(comm, program):
 
     def shift(phase, distance, lengths, closed):
         """Sendrecv with ranks `distance` away; beyond the ends is nobody, or the other end."""
-        source, dest = comm.rank - distance, comm.rank + distance
-        source = (
-            source % comm.size if closed else source if 0 <= source < comm.size else MPI.PROC_NULL
-        )
-        dest = dest % comm.size if closed else dest if 0 <= dest < comm.size else MPI.PROC_NULL
+
+        def at(rank):
+            there = closed or 0 <= rank < comm.size
+            return rank % comm.size if there else MPI.PROC_NULL
+
+        source, dest = at(comm.rank - distance), at(comm.rank + distance)
         box, status = np.full(30004, -1.0), MPI.Status()
         own = data(phase, comm.rank, 0, lengths[comm.rank % len(lengths)])
         comm.Sendrecv(own, dest, 3, box, source, MPI.ANY_TAG, status)
@@ -146,9 +140,7 @@ def play(comm, program):
         ended = sorted(type(requests[0]).Waitany(requests) for _ in requests) if requests else []
         return ended, [box.tobytes() for box in boxes]
 
-    kinds = {
-        "pair": pair, "gather": gather, "shift": shift, "blocking": blocking, "one_of_many": one_of_many
-    }  # fmt: skip
+    kinds = {kind.__name__: kind for kind in (pair, gather, shift, blocking, one_of_many)}
     results = []
     for phase, (kind, *rest) in enumerate(program):
         results.append(kinds[kind](phase, *rest))
@@ -196,11 +188,8 @@ def test_programs_run_alike_on_every_machine_and_every_time(ranks):
     def compare(program):
         runs = [on_machine(program, ranks, machine) for machine in MACHINES]
         again = on_machine(program, ranks, MACHINES[1])
-        assert (again.times, again.links, again.steps) == (
-            runs[1].times,
-            runs[1].links,
-            runs[1].steps,
-        )
+        for part in ("times", "links", "steps"):
+            assert getattr(again, part) == getattr(runs[1], part)
         for run in runs[1:]:
             assert run.results == runs[0].results
             assert run.links == runs[0].links

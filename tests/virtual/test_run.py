@@ -1,5 +1,7 @@
 """Cluster and Run: what goes in, what comes out, and the sentences of the expectations."""
 
+import math
+
 import numpy as np
 import pytest
 import virtual
@@ -44,14 +46,10 @@ def test_counters_links_and_node_links():
 
 
 def test_a_run_says_in_a_line_what_it_was():
-    line = (
-        "<ring_sum on 8 ranks of ideal: 14.2 µs, at most 14 messages and 224 bytes sent per rank,"
-        " 14 steps>"
-    )
-    assert repr(ran(ring_sum)) == line
-    assert "1.23 MB" in repr(
-        virtual.Cluster(2).run(ring_sum, virtual.vector(np.zeros(2), stands_for=1.23e6))
-    )
+    said = "14.2 µs, at most 14 messages and 224 bytes sent per rank, 14 steps"
+    assert repr(ran(ring_sum)) == f"<ring_sum on 8 ranks of ideal: {said}>"
+    large = virtual.vector(np.zeros(2), stands_for=1.23e6)
+    assert "1.23 MB" in repr(virtual.Cluster(2).run(ring_sum, large))
 
 
 BAD = [  # what is made, and what is said of it
@@ -60,16 +58,18 @@ BAD = [  # what is made, and what is said of it
     (lambda: virtual.Cluster(True), "not True"),
     (lambda: virtual.Cluster(2, -1), "ranks_per_node is a whole number, 1 or more, not -1"),
     (lambda: virtual.Cluster(2, machine=7), "machine is a virtual.Machine or a name, not int"),
+    (lambda: virtual.Link(1e-6, 0), "bandwidth is in bytes per second, above 0, not 0"),
+    (lambda: virtual.Link(1e-6, "fast"), "bandwidth is in bytes per second"),
+    (lambda: virtual.Link(-1, 1e9), "latency is a number of seconds, 0 or more, not -1"),
+    (lambda: virtual.Link(1e-6, 1e9, gap=math.nan), "gap is a number of seconds"),
+    (lambda: virtual.ideal().but(nics=0), "nics is a whole number, 1 or more, not 0"),
+    (lambda: virtual.ideal().but(ranks_per_node=1.5), "ranks_per_node is a whole number"),
+    (lambda: virtual.ideal().but(reduce=0), "reduce is a number above 0"),
+    (lambda: virtual.ideal().but(inside=1e-6), "inside is a virtual.Link, not float"),
     (lambda: virtual.Cluster(2).run(3), r"takes a function fn\(comm, …\), not int"),
-    (
-        lambda: virtual.Cluster(2).run(len, x=virtual.by_rank([1])),
-        "holds 1 value, but the cluster has 2 ranks",
-    ),
+    (lambda: virtual.Cluster(2).run(len, x=virtual.by_rank([1])), "1 value, but .* has 2 ranks"),
     (lambda: virtual.by_rank(3), "by_rank takes a list with one value per rank, not int"),
-    (
-        lambda: virtual.Cluster(2).run(len, (i for i in ())),
-        "every rank gets its own: cannot pickle .* inside",
-    ),
+    (lambda: virtual.Cluster(2).run(len, (i for i in ())), "its own: cannot pickle .* inside"),
     (lambda: ran(ring_sum).expect_steps(), "Say either at_most=… or exactly=…"),
     (lambda: ran(ring_sum).expect_results([1, 2]), "got a list of 2 for 8 ranks: it goes by rank"),
 ]
@@ -137,6 +137,19 @@ def mixed(comm, vector):
     return {"rank": comm.rank} if comm.rank else comm.rank
 
 
+def drops_the_remainder(comm, vector):
+    collectives.ring_allreduce(comm, vector[: len(vector) // comm.size * comm.size])
+
+
+def wrong_on_rank_2(comm, vector):
+    collectives.ring_allreduce(comm, vector)
+    vector[-1] += comm.rank == 2
+
+
+def waits_for_ever(comm, vector):
+    comm.Recv(vector, source=(comm.rank + 1) % comm.size)
+
+
 WHOLE, TREE = lambda: ran(whole_vectors), lambda: ran(collectives.tree_broadcast)
 RIGHT = "The sum is right on every rank. But with 8 ranks "
 SUM = np.full(16, 36.0)
@@ -172,6 +185,13 @@ SENTENCES = [  # a run, what is expected of it, and what is said: "" where it is
         np.full(4, 0.7)), ""),
     (lambda: virtual.Cluster(7).run(ring_sum, np.full(4, 0.1, "f4")), lambda run: run.expect_results(
         np.full(4, 0.7), rtol=1e-12), "With 7 ranks the sum is wrong"),
+    # of many sizes
+    (lambda: virtual.trials(drops_the_remainder, sum, what="the sum"), len,
+     "With 2 ranks and 1 value the sum is wrong on every rank"),
+    (lambda: virtual.trials(wrong_on_rank_2, sum, what="the sum"), len,
+     "With 3 ranks and 48 values the sum is wrong on rank 2 (it is right on ranks 0 and 1)"),
+    (lambda: virtual.trials(waits_for_ever, sum), len,
+     "With 1 rank and 16 values: deadlock: rank 0 waits in Recv"),
 ]  # fmt: skip
 
 
@@ -182,52 +202,24 @@ def test_an_expectation_is_met_or_says_what_is_wrong(make, expectation, sentence
         expectation(make())
         assert expectations.looked_at() > before
         return
-    with pytest.raises(CheckFailed) as caught:
+    with pytest.raises((CheckFailed, LabError)) as caught:
         expectation(make())
     assert sentence in str(caught.value)
 
 
-def chain(comm, vector):
-    """Each rank passes on to the next: p - 1 messages, one after another."""
-    if comm.rank > 0:
-        comm.Recv(vector, source=comm.rank - 1)
-    if comm.rank < comm.size - 1:
-        comm.Send(vector, dest=comm.rank + 1)
+right, left = (lambda c: (c.rank + 1) % c.size), (lambda c: (c.rank - 1) % c.size)
+STEPS = {  # on three ranks; in one step a rank sends at most one message and receives at most one
+    "a chain": (2, lambda c, v: (
+        c.rank > 0 and c.Recv(v, left(c)), c.rank < 2 and c.Send(v, right(c)))),
+    "to all": (2, lambda c, v: c.Recv(v, 0) if c.rank else [c.Send(v, to) for to in (1, 2)]),
+    "from all": (2, lambda c, v: c.Send(v, 0) if c.rank else [c.Recv(v, of) for of in (1, 2)]),
+    "a ring": (1, lambda c, v: c.Sendrecv(v[:2].copy(), right(c), recvbuf=v[2:4], source=left(c))),
+    "a ring of requests": (1, lambda c, v: MPI.Request.Waitall(
+        [c.Irecv(v[2:4], left(c)), c.Isend(v[:2].copy(), dest=right(c))])),
+}  # fmt: skip
 
 
-def to_all(comm, vector):
-    """Rank 0 sends to everybody: one message after another leaves it."""
-    if comm.rank:
-        comm.Recv(vector, 0)
-    for other in range(1, comm.size if comm.rank == 0 else 0):
-        comm.Send(vector, other)
-
-
-def from_all(comm, vector):
-    """Everybody sends to rank 0: one message after another reaches it."""
-    if comm.rank:
-        comm.Send(vector, 0)
-    for other in range(1, comm.size if comm.rank == 0 else 0):
-        comm.Recv(vector, other)
-
-
-def ring_step(comm, vector):
-    right, left = (comm.rank + 1) % comm.size, (comm.rank - 1) % comm.size
-    comm.Sendrecv(vector[:2].copy(), right, recvbuf=vector[2:4], source=left)
-
-
-def ring_of_requests(comm, vector):
-    """The same by requests; both ends are waited for at once."""
-    right, left = (comm.rank + 1) % comm.size, (comm.rank - 1) % comm.size
-    requests = [comm.Irecv(vector[2:4], left), comm.Isend(vector[:2].copy(), dest=right)]
-    for request in requests:
-        request.Wait()
-
-
-@pytest.mark.parametrize(
-    ("pattern", "steps"),
-    [(chain, 2), (to_all, 2), (from_all, 2), (ring_step, 1), (ring_of_requests, 1)],
-)
-def test_steps_are_counted_as_on_paper(pattern, steps):
-    """In one step a rank sends at most one message and receives at most one."""
-    assert max(virtual.Cluster(3).run(pattern, np.zeros(4, np.float32)).steps) == steps
+@pytest.mark.parametrize("name", STEPS)
+def test_steps_are_counted_as_on_paper(name):
+    steps, program = STEPS[name]
+    assert max(virtual.Cluster(3).run(program, np.zeros(4, np.float32)).steps) == steps

@@ -10,11 +10,51 @@ import json
 from collections import defaultdict
 from itertools import pairwise
 
+import numpy as np
 import pytest
 import virtual
+from labkit import collectives
 from labkit.errors import LabError
 
-from tests.virtual.traced import RUNS, ran
+MACHINE = virtual.ideal(reduce=4e9)
+
+
+def step(comm, vector):
+    comm.compute(1e-4 * (1 + comm.rank % 3))
+    collectives.ring_allreduce(comm, vector)
+    comm.compute(5e-5)
+
+
+def ran(p=4, per_node=1, program=step, machine=MACHINE):
+    vector = virtual.vector(np.ones(4 * p), stands_for=1e6)
+    cluster = virtual.Cluster(p // per_node, per_node, machine)
+    return cluster.run(program, vector, trace=True)
+
+
+def everything(comm, vector):
+    """Overlap, a barrier, an empty message, and a non-blocking collective beside compute."""
+    box = np.empty_like(vector)
+    requests = [
+        comm.Irecv(box, source=(comm.rank - 1) % comm.size),
+        comm.Isend(vector, (comm.rank + 1) % comm.size),
+    ]
+    comm.compute(1e-5)
+    for request in requests:
+        request.Wait()
+    comm.Barrier()
+    other = comm.size - 1 - comm.rank
+    comm.Sendrecv(vector[:0], dest=other, recvbuf=box[:0], source=other)
+    request = comm.Iallreduce(vector, box)
+    comm.compute(3e-4)
+    request.Wait()
+
+
+RUNS = {
+    "4 ranks": lambda: ran(),
+    "1 rank": lambda: ran(1),
+    "two levels": lambda: ran(16, 4, machine="dgx1"),
+    "everything": lambda: ran(8, 2, everything, machine="summit"),
+}
 
 
 @pytest.mark.parametrize("name", RUNS)

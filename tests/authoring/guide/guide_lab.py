@@ -71,11 +71,7 @@ WRONG = [
     Wrong("91.2", "three times", ["both = numbers", "add(both, both)"], ["both = []", "both"], "got 6"),
 ]
 """
-SUPPORT = """
-
-def said(place):
-    return f"{place}: It is got 6 in {place}, not less."
-"""
+SUPPORT = '\n\ndef said(place):\n    return f"{place}: It is got 6 in {place}, not less."\n'
 TIMETABLES = """\
 timetables:
   short:
@@ -97,24 +93,16 @@ must_do:
 
 def records() -> str:
     """Two records of one machine, and one of another."""
-    common = {
-        "lab": STEM,
-        "result": "sum",
-        "unit": "s",
-        "cpu": "A CPU",
-        "cores": 2,
-        "device": "cpu",
-    }
-    common |= {"revision": "aaaabbbbcccc", "changed": False}
-    first = {**common, "utc": "2026-01-02T03:04:00+00:00", "seconds": 0.5}
-    later = {**common, "utc": "2026-01-02T03:05:00+00:00", "seconds": 0.25}
+    first = {"lab": STEM, "result": "sum", "unit": "s", "seconds": 0.5}
+    first |= {"utc": "2026-01-02T03:04:00+00:00", "revision": "aaaabbbbcccc", "changed": False}
+    first |= {"cpu": "A CPU", "cores": 2, "device": "cpu"}
+    later = {**first, "utc": "2026-01-02T03:05:00+00:00", "seconds": 0.25}
     other = {**first, "cpu": "Another", "device": "cuda:0", "seconds": 0.125}
     return "".join(json.dumps(entry) + "\n" for entry in (first, later, other))
 
 
 def put(checkout) -> None:
     """Write the lab and what belongs to it into a checkout."""
-    root = checkout.root
     tiny_lab.put(checkout, LAB, STEM)
     texts = {
         f"tests/labs/wrong_answers/{STEM}.py": WRONG,
@@ -126,6 +114,6 @@ def put(checkout) -> None:
         "pyproject.toml": '[project]\nversion = "9.9.9"\n',
     }
     for name, text in texts.items():
-        path = root / name
+        path = checkout.root / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")

@@ -84,33 +84,29 @@ def test_a_guide_holds_what_the_kit_knows_and_loads_nothing(guided):
     assert ended.stderr == "There is no timetable 'long'. There are short.\n"
 
 
-@pytest.mark.parametrize(
-    ("words", "place", "outputs", "address"),
-    [
-        ("", 0, [{"data": {"image/png": PNG}}], PNG),
-        ("Sums of", 0, [{"data": {"image/png": [PNG, "\n"]}}], PNG),
-        ("", 0, [{"text": "no picture"}], None),
-        ("", 5, [{"data": {"image/png": PNG}}], None),  # it is optional
-        ("A last one", 5, [{"data": {"image/png": PNG}}], PNG),
-    ],
-)
-def test_a_tour_gives_the_plot(guided, tmp_path, words, place, outputs, address):
-    lab = generate.load(STEM)
-    drawing = next(place for place, cell in enumerate(lab.cells) if "plots.bars" in cell.source)
-    cell = drawing + (place and 3)
+BAR = "You should see one bar. It is short.\n\nIs it long for more numbers?"
+PLOTS = [  # words of its title, cells further down, what the cell put out, the picture, its caption
+    ("", 0, {"data": {"image/png": PNG}}, PNG, BAR),
+    ("Sums of", 0, {"data": {"image/png": [PNG, "\n"]}}, PNG, BAR),
+    ("", 0, {"text": "no picture"}, None, ""),
+    ("", 3, {"data": {"image/png": PNG}}, None, ""),  # it is optional
+    ("A last one", 3, {"data": {"image/png": PNG}}, PNG, ""),
+]
+
+
+@pytest.mark.parametrize(("words", "further", "output", "address", "caption"), PLOTS)
+def test_a_tour_gives_the_plot(guided, tmp_path, words, further, output, address, caption):
+    cells = generate.load(STEM).cells
+    drawing = next(place for place, cell in enumerate(cells) if "plots.bars" in cell.source)
+    shown = {"id": f"cell-{drawing + further + 1:02d}", "outputs": [output]}
     (tmp_path / "notebooks").mkdir()
-    cells = [{"id": "injected"}, {"id": f"cell-{cell + 1:02d}", "outputs": outputs}]
-    (tmp_path / f"notebooks/{STEM}.ipynb").write_text(json.dumps({"cells": cells}))
+    book = json.dumps({"cells": [{"id": "injected"}, shown]})
+    (tmp_path / f"notebooks/{STEM}.ipynb").write_text(book)
     plot = read({"figures": {"91": words} if words else {}, "must_do": {}}, tmp_path).plot
     if address is None:
         assert plot is None
     else:
-        assert plot.address == f"data:image/png;base64,{address}"
-        assert plot.caption == (
-            "You should see one bar. It is short.\n\nIs it long for more numbers?"
-            if place == 0
-            else ""
-        )
+        assert (plot.address, plot.caption) == (f"data:image/png;base64,{address}", caption)
 
 
 def test_what_timetables_yaml_names_is_in_the_lab(guided):
@@ -160,10 +156,8 @@ def test_every_lab_has_its_page(real):
     for stem in labfile.stems():
         told = lesson.read(generate.load(stem), content, real)
         assert f'id="lab{stem[:2]}"' in text
-        assert told.why, stem
-        assert told.objectives, stem
-        assert told.concepts, stem
-        assert told.taken_away, stem
+        for part in ("why", "objectives", "concepts", "taken_away"):
+            assert getattr(told, part), (stem, part)
         assert all(task.mistakes and task.text for task in told.tasks), stem
         folded = re.findall(r"<summary>Answer", told.lab.text)
         answers = [asked for asked in told.questions if asked.answer and asked.question]
@@ -173,8 +167,7 @@ def test_every_lab_has_its_page(real):
 @pytest.mark.slow
 def test_a_browser_shows_guide_and_slides_and_loads_the_files_alone(real):
     files = [real / "index.html", real / "slides/21_collectives.slides.html"]
-    requests: list[str] = []
-    errors: list[str] = []
+    requests, errors = [], []
     with browser.started() as chromium:
         window = chromium.new_page()
         window.on("request", lambda request: requests.append(request.url.split("#")[0]))
@@ -199,9 +192,8 @@ def test_a_browser_shows_guide_and_slides_and_loads_the_files_alone(real):
         assert answer.inner_text() in notes.value.inner_text("body")
         window.keyboard.press("ArrowLeft")
         assert not answer.is_visible()
-    assert [url for url in requests if not url.startswith("data:")] == [
-        f"file://{file}" for file in files
-    ]
+    fetched = [url for url in requests if not url.startswith("data:")]
+    assert fetched == [f"file://{file}" for file in files]
     assert errors == []
 
 
@@ -209,9 +201,8 @@ def test_a_browser_shows_guide_and_slides_and_loads_the_files_alone(real):
 
 
 def test_each_command_is_a_goal_of_the_makefile():
-    goals = set(
-        re.findall(r"^([a-z0-9-]+):", (paths.root() / "Makefile").read_text(), re.MULTILINE)
-    )
+    makefile = (paths.root() / "Makefile").read_text()
+    goals = set(re.findall(r"^([a-z0-9-]+):", makefile, re.MULTILINE))
     assert {command.split()[0] for command in commands()} == {"make"}
     assert {command.split()[1] for command in commands()} <= goals
 

@@ -13,50 +13,30 @@ from support.lab80 import records
 NAME = "2026-11-23 08:00:00 virtual"
 TIMES = {"strong": {1: 0.8, 2: 0.44, 4: 0.25}, "weak": {1: 0.8, 2: 0.84, 4: 0.86}}
 COMMON = {
-    "lab": records.LAB,
-    "unit": "s",
-    "host": "tester",
-    "cpu": "A Processor",
-    "cores": 2,
-    "device": "virtual",
-    "staged": "no",
-    "library": "virtual",
-    "python": "3.11.7",
-    "torch": "2.13.0+cpu",
-    "job": None,
-    "site": None,
-    "revision": "0123456789ab",
-    "changed": False,
-    "study": NAME,
-    "where": "virtual",
-    "machine": "roce25_p100",
-    "net": "resnet101",
-}
+    "lab": records.LAB, "unit": "s", "host": "tester", "cpu": "A Processor", "cores": 2,
+    "device": "virtual", "staged": "no", "library": "virtual", "python": "3.11.7",
+    "torch": "2.13.0+cpu", "job": None, "site": None, "revision": "0123456789ab", "changed": False,
+    "study": NAME, "where": "virtual", "machine": "roce25_p100", "net": "resnet101",
+}  # fmt: skip
+SETUP = {
+    "result": "study", "question": "Up to how many ranks does it pay?", "enough": 0.7, "images": 64,
+    "epoch": 1281167, "rounds": 2, "method": "Simulated.", "command": "make run LAB=80 NP=1",
+}  # fmt: skip
+CITATION = {
+    "result": "published", "name": "kurth", "value": 90.7, "unit": "%",
+    "source": "Kurth and others, SC18",
+}  # fmt: skip
 
 
 def entries() -> list[dict]:
     """The records, oldest first: setup, predictions, a citation, six measured steps."""
-    made = [
-        {
-            "result": "study",
-            "question": "Up to how many ranks does it pay?",
-            "enough": 0.7,
-            "images": 64,
-            "epoch": 1281167,
-            "rounds": 2,
-            "method": "Simulated.",
-            "command": "make run LAB=80 NP=1",
-        }
-    ]
+    made = [SETUP]
     for kind, times in TIMES.items():
         made += [
             {"result": "prediction", "kind": kind, "ranks": ranks, "predicted": 0.95 * seconds}
             for ranks, seconds in times.items()
         ]
-    source = "Kurth and others, SC18"
-    made.append(
-        {"result": "published", "name": "kurth", "value": 90.7, "unit": "%", "source": source}
-    )
+    made.append(CITATION)
     for kind, times in TIMES.items():
         made += [run(kind, ranks, seconds) for ranks, seconds in times.items()]
     return [
@@ -67,25 +47,15 @@ def entries() -> list[dict]:
 
 def run(kind: str, ranks: int, seconds: float) -> dict:
     """A measured step: three samples about `seconds`, and its parts."""
-    samples = [0.9 * seconds, seconds, 1.1 * seconds]
     return {
-        "result": kind,
-        "ranks": ranks,
-        "nodes": -(-ranks // 4),
+        "result": kind, "ranks": ranks, "nodes": -(-ranks // 4),
         "images": 64 if kind == "strong" else 64 * ranks,
-        "seconds": seconds,
-        "seconds_q1": 0.95 * seconds,
-        "seconds_q3": 1.05 * seconds,
-        "seconds_runs": 3,
-        "seconds_steady": True,
-        "samples": samples,
-        "compute": 0.7 * seconds,
-        "wait": 0.1 * seconds,
-        "communicate": 0.2 * seconds,
-        "joules": None,
-        "meter": None,
-        "no_meter": "virtual ranks have no meter",
-    }
+        "seconds": seconds, "seconds_q1": 0.95 * seconds, "seconds_q3": 1.05 * seconds,
+        "seconds_runs": 3, "seconds_steady": True,
+        "samples": [0.9 * seconds, seconds, 1.1 * seconds],
+        "compute": 0.7 * seconds, "wait": 0.1 * seconds, "communicate": 0.2 * seconds,
+        "joules": None, "meter": None, "no_meter": "virtual ranks have no meter",
+    }  # fmt: skip
 
 
 def put(lines: list[dict], file: Path | None = None) -> Path:

@@ -13,75 +13,55 @@ from support.lab80.__main__ import main
 from tests.support.lab80 import studies
 
 
-@pytest.fixture
-def page(tmp_path):
-    return pages.write(studies.REPORT, studies.study(), tmp_path)
+def written(folder, change=None) -> str:
+    return pages.write(studies.REPORT, studies.study(change), folder).read_text(encoding="utf-8")
 
 
-def test_each_number_leads_to_a_row_and_that_to_records(page):
-    text = page.read_text(encoding="utf-8")
+def test_each_number_leads_to_a_row_and_that_to_records(tmp_path):
+    text = written(tmp_path)
     for target in set(re.findall(r'href="#(\w+)"', text)):
         assert text.count(f'id="{target}"') == 1, target
     assert "93.0\N{NO-BREAK SPACE}%" in text
-    row = next(
-        line
-        for line in re.findall(r"<tr id=.*?</tr>", text, re.DOTALL)
-        if "efficiency_weak_4" in line
-    )
+    rows = re.findall(r"<tr id=.*?</tr>", text, re.DOTALL)
+    row = next(line for line in rows if "efficiency_weak_4" in line)
     assert "t(b) / t(p)" in row
     assert len(re.findall(r"#r\d+", row)) == 2
     records = text[text.index("<h2>Records</h2>") :]
     for what in (
-        "80_scaling_report.jsonl:9",
-        "0123456789ab",
-        "2026-11-23 08:00:08 UTC",
-        "virtual roce25_p100",
-    ):
+        "80_scaling_report.jsonl:9", "0123456789ab", "2026-11-23 08:00:08 UTC",
+        "virtual roce25_p100", "Kurth and others, SC18",
+    ):  # fmt: skip
         assert what in records
     assert "make run LAB=80 NP=1" in text
-    assert "Kurth and others, SC18" in records
+    assert "The last prediction is of 2026-11-23 08:00:06 UTC, the first measurement of" in text
+    assert "All times were steady" in text
+    assert sum(map(int, re.findall("<td>of ([0-9])</td>", text))) == 20  # the rubric
 
 
-def test_it_loads_nothing_and_holds_its_plots(page):
-    text = page.read_text(encoding="utf-8")
+def test_it_loads_nothing_and_holds_its_plots_and_no_html_of_the_learners(tmp_path):
+    text = written(tmp_path, lambda lines: lines[0].update(method="a <script>alert()</script> b"))
     assert "<svg" in text
     assert "<table" in text
-    assert not re.search(
-        r'(?:src|href)="(?!#)', re.sub(r"<svg.*?</svg>", "", text, flags=re.DOTALL)
-    )
+    without_plots = re.sub(r"<svg.*?</svg>", "", text, flags=re.DOTALL)
+    assert not re.search(r'(?:src|href)="(?!#)', without_plots)
     assert "<script" not in text
+    assert "&lt;script&gt;" in text
     assert not re.search("[\U000f0000-\U000ffffd]", text)
 
 
-def test_the_rubric_and_its_evidence(page):
-    text = page.read_text(encoding="utf-8")
-    assert sum(map(int, re.findall("<td>of ([0-9])</td>", text))) == 20
-    assert "The last prediction is of 2026-11-23 08:00:06 UTC, the first measurement of" in text
-    assert "All times were steady" in text
-
-
 def test_doubt_is_marked(tmp_path):
-    study = studies.study(
-        lambda lines: studies.measured(lines, "strong", 4).update(seconds_steady=False)
-    )
-    text = pages.write(studies.REPORT, study, tmp_path).read_text(encoding="utf-8")
+    doubt = {"seconds_steady": False}
+    text = written(tmp_path, lambda lines: studies.measured(lines, "strong", 4).update(doubt))
     assert "~250\N{NO-BREAK SPACE}ms" in text
     assert "not steady" in text
 
 
-def test_a_refused_report_leaves_no_page(page):
-    with pytest.raises(
-        LabError, match="The report is refused, for 1 reason:\n.*“97 %” is supported by no record"
-    ):
-        pages.write(studies.REPORT + "\nIt is 97 % efficient.\n", studies.study(), page.parent)
-    assert not page.exists()
-
-
-def test_the_learners_text_is_no_html(tmp_path):
-    study = studies.study(lambda lines: lines[0].update(method="a <script>alert()</script> b"))
-    text = pages.write(studies.REPORT, study, tmp_path).read_text(encoding="utf-8")
-    assert "<script" not in text
-    assert "&lt;script&gt;" in text
+def test_a_refused_report_leaves_no_page(tmp_path):
+    written(tmp_path)
+    says = "The report is refused, for 1 reason:\n.*“97 %” is supported by no record"
+    with pytest.raises(LabError, match=says):
+        pages.write(studies.REPORT + "\nIt is 97 % efficient.\n", studies.study(), tmp_path)
+    assert not (tmp_path / "report.html").exists()
 
 
 def test_the_command_speaks_in_sentences(capsys):

@@ -13,7 +13,7 @@ from matplotlib.axes import Axes
 from matplotlib.patches import Circle
 
 from tests.labkit.plots.texts import drawn_texts, faults, renderer_of
-from tests.virtual.traced import ran
+from tests.virtual.test_trace import ran
 
 RANDOM = np.random.default_rng(0)
 

@@ -1,4 +1,4 @@
-"""The container: who builds it, and the learner's copy; tests/figures/container.py builds the real
+"""The container: who builds it, and the learner's copy; tests/figures/container.py tries the real
 one."""
 
 from __future__ import annotations

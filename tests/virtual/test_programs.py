@@ -8,6 +8,7 @@ to agree. The real ranks run all rows in one start, each on a communicator of it
 from __future__ import annotations
 
 import array
+import re
 import subprocess
 import sys
 
@@ -505,6 +506,12 @@ def real():
     return launch.run(on_real_ranks, ranks=2, timeout=100)
 
 
+def without_quotes(said):
+    """A refusal without the line of the program that it quotes, in which a row's phrase stands,
+    too."""
+    return re.sub(r"\(line \d+ in .*\)", "", said)
+
+
 def on_virtual_rank(comm, program):
     from mpi4py import MPI
 
@@ -518,7 +525,7 @@ def test_a_program_gives_what_it_gives_on_real_ranks_or_is_refused(name, real):
     if says:
         with pytest.raises(RankFailed) as refused:
             ours.run(on_virtual_rank, program)
-        assert says in str(refused.value)
+        assert says in without_quotes(str(refused.value))
     else:
         assert ours.run(on_virtual_rank, program).results == [of_rank[name] for of_rank in real]
 

@@ -15,6 +15,7 @@ import pytest
 from labkit import expect, hint, journal, lab
 from labkit.errors import CheckFailed
 
+from tests.helpers import until
 from tests.labkit.checks.tried import tried
 
 STEM = "23_ring_allreduce"
@@ -133,6 +134,12 @@ def test_the_board_reads_while_many_write_and_one_is_killed(tmp_path):
         assert not [note for note in notes if "could not be read" in note], "a line is there or not"
         looks += 1
         time.sleep(0.05)
+
+    def bobs_tries():
+        learners = classroom.look(made.shared).learners
+        return sum(one.here.tries for one in learners if one.name == "bob")
+
+    assert until(lambda: bobs_tries() > 3)
     killed.kill()
     killed.wait()
     assert [process.returncode for process in whole] == [0, 0]

@@ -102,7 +102,7 @@ def hub(folder: Path) -> Iterator[str]:
 def _answers(address: str) -> bool:
     """Is the service behind the proxy there? Without a state its callback refuses, and that is an
     answer."""
-    with suppress(requests.ConnectionError):
+    with suppress(requests.RequestException):
         return requests.get(address, timeout=10).status_code in (400, 403)
     return False
 

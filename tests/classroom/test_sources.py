@@ -80,6 +80,7 @@ A_LINE = {"event": "failed", "exercise": "23.1", "at": NOW}
         {"exercise": ["23.1"]},
         {"event": "start", "lab": "99_nothing"},
         {"event": "start", "lab": {}},
+        {"at": ...},  # not there
         {"at": None},
         {"at": "yesterday"},
         {"at": True},
@@ -94,7 +95,8 @@ A_LINE = {"event": "failed", "exercise": "23.1", "at": NOW}
 )
 def test_a_line_that_cannot_be_believed_is_passed_over(folder, wrong):
     good = {"at": NOW - 60, "event": "failed", "exercise": "23.2", "tries": 1, "said": "No."}
-    (folder / "bob.jsonl").write_text(content(good, A_LINE | wrong, pseudonym="Calm Fox 18"))
+    line = {name: value for name, value in (A_LINE | wrong).items() if value is not ...}
+    (folder / "bob.jsonl").write_text(content(good, line, pseudonym="Calm Fox 18"))
     seen = look(folder)
     assert seen.notes == ["bob: 1 line of the shared file could not be read."]
     assert {someone.name: someone.exercise for someone in seen.learners}["bob"] == "23.2"

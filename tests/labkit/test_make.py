@@ -64,8 +64,8 @@ def test_what_is_typed_reaches_the_program_as_it_is(checkout):
     before = sorted(checkout.iterdir())
     for value in HOSTILE:
         assert arguments(checkout, "report", f"FILE={value}") == ["-m", "support.lab80", value]
-    names = arguments(checkout, "hub", f"NAMES={value}", f"SITE={HOSTILE[0]}", "-k")
-    assert names == ["-m", "slurm.hub", "up", f"--names={value}", f"--site={HOSTILE[0]}"]
+        names = arguments(checkout, "hub", f"NAMES={value}", f"SITE={value}", "-k")
+        assert names == ["-m", "slurm.hub", "up", f"--names={value}", f"--site={value}"]
     assert sorted(checkout.iterdir()) == before
 
 

@@ -163,16 +163,16 @@ def weights_trained(hvd, where):
 
 
 @pytest.mark.slow
-def test_horovod_trains_alike_staged_or_not():
-    """By Gloo; MPI carries staged gradients in tests of labkit.horovod."""
+@pytest.mark.parametrize("library", ["MPI", "Gloo"])
+def test_horovod_trains_alike_staged_or_not(library):
     pytest.importorskip("horovod.torch")
-    env = {"HOROVOD_CPU_OPERATIONS": "gloo"}
+    env = {"HOROVOD_CPU_OPERATIONS": library.lower()}
     trained = launch.run(train_with_horovod, AS_IT_IS, STAGED, ranks=2, env=env, timeout=WAIT)
     expected = trained[0][0][0]
     for by_place, where in trained:
         for got, want in zip(sum(by_place, []), expected * 2, strict=True):
             np.testing.assert_allclose(got, want, rtol=1e-6)
-        assert where.device != "cpu" or where == placement.on_host("Gloo")
+        assert where.device != "cpu" or where == placement.on_host(library)
 
 
 # --- on a GPU

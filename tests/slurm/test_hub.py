@@ -40,8 +40,10 @@ pytestmark = [
 def machine():
     with OwnMachine() as made:
         install(made)
-        yield made
-        made.end()
+        try:
+            yield made
+        finally:
+            made.end()
 
 
 def install(machine: OwnMachine) -> None:

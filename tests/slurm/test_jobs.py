@@ -199,7 +199,10 @@ def test_the_tracks_jobs_run_and_are_ready(cluster, monkeypatch, capsys):
     strict = {"PYTHONWARNINGS": solved_runs.own_warnings_are_errors()}
     for name, value in {**cluster.table.env, **strict, "LABKIT_HOME": str(cluster.home)}.items():
         monkeypatch.setenv(name, value)
-    status = rehearsal.main(["--site", "tabletop", "--patience", "900"])
+    try:
+        status = rehearsal.main(["--site", "tabletop", "--patience", "900"])
+    finally:
+        rehearsal.cancelled(jobs())
     printed = capsys.readouterr().out
     lines = [line for line in printed.splitlines() if line.startswith(("✓", "✗"))]
     assert status == 0, "\n".join(lines)

@@ -43,6 +43,15 @@ def test_a_timeline_tells_lines_times_calls_and_who_was_asked():
     assert lab44.asked_in(EVENTS, [[a, b], [a]]) == [1, 0]
 
 
+def test_seconds_that_spans_cover_count_once():
+    for spans, seconds in (
+        ([], 0),
+        ([(0, 10), (5, 20)], 20),
+        ([(30, 40), (0, 10), (2, 3), (10, 12)], 22),
+    ):
+        assert lab44.covered(spans) == seconds
+
+
 @pytest.mark.parametrize(
     ("threshold", "ranks_on_node", "most"),
     [(0, 4, 0), (1, 1, 512), (512, 1, 512), (50_000, 4, 51_200), (100_000, 3, 101_376)],

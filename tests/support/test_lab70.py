@@ -58,6 +58,11 @@ def test_a_wrong_bit_in_the_label_makes_no_file_pass_for_another():
         changed[place // 8] ^= 1 << place % 8
         other, rest = lab70.split(bytes(changed))
         assert other is None or (other, rest) != (label, payload), f"bit {place}"
+    for torn in (b"", content[:5], content[: content.index(b"\n")], b"[1]\n"):
+        assert lab70.split(torn)[0] is None
+    for zeros in (False, True):
+        broken = lab70.damaged(content * 9, zeros)
+        assert (len(broken), broken == content * 9) == (9 * len(content), False)
 
 
 def test_a_table_counts_steps_done_again_and_losses_that_differ():

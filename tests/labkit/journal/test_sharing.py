@@ -65,6 +65,7 @@ def days_later(days: float) -> Iterator[None]:
 def test_without_agreement_there_is_no_file_to_read_and_after_it_there_is_one(capsys):
     fail("First.")
     journal.note("guess", exercise="23.1", values={"size": 3})
+    assert not shared_file().exists()
     capsys.readouterr()
     journal.share(named=True)
     said = capsys.readouterr().out

@@ -122,14 +122,23 @@ NOT_FIT = "rank . failed: the check cannot use what your code gave back: ValueEr
         (deep, [], r"JSONDecodeError: rank . failed: .* in deep: return json.loads"),
         (unsolved, [errors.LabError], f"LabError: {UNSOLVED}"),
         (unsolved, [NotImplementedError], f"NotImplementedError: {UNSOLVED}"),
-        (die, ["os._exit(0)"], "exit: rank 1 died: .*exit status 0"),
-        (die, ["os.kill(os.getpid(), 9)"], r"SIGKILL: rank 1 died: .*signal 9 \(SIGK.*memory"),
-        (die, ["ctypes.string_at(0)"], r"SIGSEGV: rank 1 died: .*signal 11 .*line \d+ in die"),
-        (die, ["sys.exit(3)"], r"SystemExit: rank 1 ended itself with sys.exit\(3\)  \(line \d+"),
+        *(
+            pytest.param(die, [death], says, marks=pytest.mark.slow)
+            for death, says in (
+                ("os._exit(0)", "exit: rank 1 died: .*exit status 0"),
+                ("os.kill(os.getpid(), 9)", r"SIGKILL: rank 1 died: .*signal 9 \(SIGK.*memory"),
+                ("ctypes.string_at(0)", r"SIGSEGV: rank 1 died: .*signal 11 .*line \d+ in die"),
+                ("sys.exit(3)", r"SystemExit: rank 1 ended itself with sys.exit\(3\)  \(line \d+"),
+            )
+        ),
         *((abort, [alone], ABORTED) for alone in (False, True, True, True)),
         (threading.Lock, [], "TypeError: rank . ran to its end, but its result cannot be sent"),
         (lambda odd: None, [Odd()], "ValueError: rank . could not load the function and its argum"),
-        (lambda: runs.run(len, "x"), [], ".*already runs on ranks"),
+        (
+            lambda: runs.run(len, "x"),
+            [],
+            "LabError: launch.run was called by a function that already",
+        ),
         (on_every_size, [fails_alone], "KeyError: rank 0 failed, in a group of 1 rank: KeyError"),
         (dies_in_a_case, [], "exit: rank 1 died, with root 1: its process ended with exit"),
         # An error in a check is told without its lines.

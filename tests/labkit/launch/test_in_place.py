@@ -76,6 +76,7 @@ def test_one_run_after_the_other():
     assert all_got(done, 2, unsolved), "a failure of all ranks can be caught"
 
 
+@pytest.mark.slow
 def test_communicators_are_given_back():
     assert all_got(job(2, "many communicators"), 2, 150)
 

@@ -42,6 +42,7 @@ def played(comm):
     return who, sizes, swap, pingpong, calls, benchmarks.additions(comm, (1024,))
 
 
+@pytest.mark.slow
 def test_two_of_the_ranks_play_and_the_others_wait():
     results = launch.run(played, ranks=3)
     inside = "inside a node"

@@ -48,11 +48,14 @@ def test_without_jitter_a_virtual_step_is_computing_and_a_ring():
 
 
 def test_ranks_that_write_nothing_have_the_study_in_memory(notes, monkeypatch):
-    notes.measure(notes.configurations())
+    notes.measure(notes.configurations() * 2)
     record.path(records.LAB).unlink()
     monkeypatch.setattr("labkit.world.is_root", lambda: False)
     study = notes.study()
     assert study.ranks("weak") == [1, 2, 4]
+    assert study.faults == []
+    assert {len(entry["samples"]) for entry in study.runs["weak"].values()} == {6}
+    assert (study.runs["strong"][4]["images"], study.runs["weak"][4]["images"]) == (64, 256)
     lab80.publish("nothing", study)
     assert not (paths.home() / "report").exists()
 

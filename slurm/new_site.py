@@ -19,7 +19,7 @@ from labkit.errors import LabError, NotHere, exit_status
 # What may stand between double quotes in bash without a meaning of its own.
 _PLAIN = re.compile(r"[\w./:+=@,% -]*")
 # Modules that only the set-up needs: in a job, libraries of these would be beside PyTorch's own.
-_FOR_SETUP = re.compile(r"(cuda|cudatoolkit|nvhpc|nccl|cudnn|cmake)(/|$)", re.IGNORECASE)
+_FOR_SETUP = re.compile(r"(cuda|cudatoolkit|nccl|cudnn|cmake)(/|$)", re.IGNORECASE)
 
 
 def write(name: str) -> str:

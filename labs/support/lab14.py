@@ -61,7 +61,9 @@ def steps_with_loss_scaling(scaled_step):
 def _scaled_once(scaled_step, start, special, first: bool, scaling, rate, patience) -> None:
     """One step of weights that are all `start`, with two gradients that are `special`."""
     scale = scaling["scale"]
-    gradients = [torch.tensor([1, -2, 2.0**-10]).half(), torch.tensor([special, special]).half()]
+    # Beside what is not finite stands a number: each number counts, not each tensor.
+    beside = special if math.isfinite(special) else 0.5
+    gradients = [torch.tensor([1, -2, 2.0**-10]).half(), torch.tensor([beside, special]).half()]
     if first:
         gradients.reverse()
     weights = [torch.full((len(gradient),), float(start)) for gradient in gradients]

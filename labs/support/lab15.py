@@ -186,6 +186,12 @@ def _samples(read_shard, stream) -> Iterator:
         raise CheckFailed(
             "Give the JPEG's bytes as they are. Decoding comes later, elsewhere."
         ) from error
+    except ValueError as error:
+        if "invalid literal for int" not in str(error):
+            raise
+        raise CheckFailed(
+            "int() got what is no label. A member's name says what it is: see behind the first dot."
+        ) from error
 
 
 class _Stream(io.BytesIO):
@@ -307,7 +313,8 @@ class _Patient(queue.Queue):
     def __init__(self, late: str = "", pairs: Iterable[tuple] = ()):
         super().__init__()
         self.late = late
-        self.queue.extend(pairs)
+        for pair in pairs:
+            super().put(pair)
 
     def put(self, item, block=True, timeout=None):
         self._in_vain("put", queue.Full, block and timeout is None)

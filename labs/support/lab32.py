@@ -294,6 +294,10 @@ class Net:
                 "net.cut: no tensors. Was the list cleared after the call? Keep a copy of it."
             )
         ends = np.cumsum([len(self.gradients[i]) for i in numbers])
+        if len(vector) != ends[-1]:
+            raise LabError(
+                f"net.cut: tensors {list(numbers)} have {ends[-1]} values, not {len(vector)}."
+            )
         return list(zip(numbers, np.split(vector, ends[:-1]), strict=True))
 
     def update(self, i: int, mean) -> None:

@@ -93,6 +93,7 @@ def work_of_a_step(step_cost):
             slips = {
                 "a multiply-add counts as two": flops / 2,
                 "the flops of the attention are missing": flops - attention,
+                "every sequence does this work": flops / sequences,
                 "each new token does this work": flops / new,
                 "a token attends to all `context` positions, not only to new ones": (
                     2 * weights * tokens + attention * new / context
@@ -133,13 +134,15 @@ def layer_over_ranks(parallel_layer, most, patience):
             want = whole_layer(entering, Part(layer, 2))
             slips = _layer_slips([Part(layer, 2, rank, size) for rank in range(size)], entering)
             for rank in range(size):
-                got, calls = tried[rank][size][batch]
+                got, calls, times = tried[rank][size][batch]
                 where = f"{counted(size, 'rank')}, rank {rank}"
                 where = f"{where}, {counted(entering.shape[1], 'position')}"
                 names = ", ".join(calls) or "none"
                 two = f"{where}: collectives {names}. A layer takes two, one for the attention and"
                 expect(len(calls) == 2, f"{two} one for the MLP.")
                 expect.close(got, want, f"{where}: what leaves", rtol=1e-6, slips=slips)
+                why = "With a cache, each call of `part.attention` stores the positions once more"
+                expect.equal(times, 1, f"{where}: calls of `part.attention`", because=why)
 
 
 def _tried_layer(size: int) -> Layer:
@@ -160,15 +163,24 @@ def _tried_inputs(size: int) -> list[torch.Tensor]:
 
 @torch.inference_mode()
 def _try_layer(parallel_layer: Callable, comm) -> list:
-    """By batch: (what leaves, names of the collectives)."""
+    """By batch: (what leaves, names of the collectives, computations of the attention)."""
     part = Part(_tried_layer(comm.size), 2, comm.rank, comm.size)
+    attended = []
+
+    def attend(*arguments):
+        attended.append(1)
+        return without_cache(*arguments)
+
+    part.attend = attend
     batches = []
     for entering in _tried_inputs(comm.size):
+        attended.clear()
         log = CallLog(comm)
         got = parallel_layer(log, entering, part)
         if not torch.is_tensor(got):
             raise LabError(f"The layer is to return a tensor, not {type(got).__name__}.")
-        batches.append((got.numpy(), [call for call in log.calls if not call.startswith("_")]))
+        calls = [call for call in log.calls if not call.startswith("_")]
+        batches.append((got.numpy(), calls, len(attended)))
     return batches
 
 
@@ -184,6 +196,7 @@ def _layer_slips(parts: Sequence[Part], entering: torch.Tensor) -> dict[str, tor
             "entering": size,
             "middle": size,
         },
+        "in the attention, what entered was added up with the terms": {"entering": size},
         "`middle` was added up with the terms of the MLP. Add it after the allreduce": {
             "middle": size
         },

@@ -207,6 +207,9 @@ def youngs_interval(interval, lost):
                 "a failure costs half an interval on average": save / seconds + seconds / mtbf,
                 "this is the saving alone": save / seconds,
                 "this is the repeating alone": seconds / mtbf / 2,
+                "you divided by `every + save`; `save / every` is asked": (
+                    save / (seconds + save) + seconds / mtbf / 2
+                ),
             }
             what = f"{where}: the share that is lost, with a save each {seconds:.0f} s"
             expect.close(lost(seconds, save, mtbf), share, what, slips=slips)

@@ -135,6 +135,11 @@ def _unknown(written: str, name: str, study: Study, usable: list[str]) -> str:
             f"{written}: no energy is on record, so no number of it can be given. {{energy}} says"
             " why."
         )
+    if match and match[1] == "reference_efficiency":
+        return (
+            f"{written}: the kit has no such record to compare with. {{reference}} says what it"
+            " has."
+        )
     near = difflib.get_close_matches(name, usable, 3, 0.6)
     meant = f" Did you mean {' or '.join(f'{{{other}}}' for other in near)}?" if near else ""
     return f"{written}: no record and no formula has this name.{meant}"

@@ -162,6 +162,8 @@ RIGHT = [
           SPLIT, 'yield part["jpg"], int(part["cls"])'], [
           'name, _, kind = member.name.partition(".")',
           'yield [part["jpg"], np.int64(part["cls"].decode())]']),
+    Right("15.3", "each item is told to be done", "ready.get()\n        if kind",
+          "ready.get()\n        ready.task_done()\n        if kind"),
     Right("15.3", "an iterator by hand, a match of kinds", [
           "        for item in items:\n            if stop.is_set():\n                return\n"
           '            ready.put(("item", item))\n        ready.put(("end", None))\n'], [

@@ -76,6 +76,8 @@ WRONG = [
           "half an interval on average"),
     Wrong("70.4", "only the saves", " + every / (2 * mtbf)", "", "the saving alone"),
     Wrong("70.4", "only the repeating", "save / every + every", "every", "the repeating alone"),
+    Wrong("70.4", "of the time with the save", "save / every", "save / (every + save)",
+          "`save / every` is asked"),
     Wrong("70.4", "saves against the mtbf", "save / every", "save / mtbf", "the share that is lost"),
     Wrong("70.5", "the own flag", _STOP, "stopped()", "left alone waits for ever"),
     Wrong("70.5", "rank 0's flag", _STOP, "training.comm.bcast(stopped())", "steps done"),

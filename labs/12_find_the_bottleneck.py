@@ -21,7 +21,8 @@
 # ![The roofline: attainable speed rises with arithmetic intensity up to the ridge and is flat beyond it. Layers left of the ridge are memory-bound, layers right of it compute-bound](../notebooks/figures/12_roofline.svg)
 #
 # *The roofline model. Left of the ridge the memory bandwidth limits a layer, and right of it the
-# peak of the arithmetic does. A layer that is below the roof, such as B, could be faster.*
+# peak of the arithmetic does. A and C are as fast as the model allows, while a layer that is below
+# the roof, such as B, could be faster.*
 #
 # Needs: torch · Ranks: 1 · Minutes: 70 · Level: intermediate · Before: 01, 10
 
@@ -335,9 +336,9 @@ predict.compare("12.3", times_as_long=with_many / with_one, percent_of_peak=perc
 # in batches. ReLU treats each number by itself, which is called **element-wise**. It does one flop
 # for every 8 bytes, whatever the batch, and is therefore always still further left.
 #
-# A layer might be *below* the roof because the overhead of its calls counts, because it writes its
-# results to newly allocated memory, or, near the ridge, because arithmetic and memory traffic
-# overlap only in part. This plot does not show which of these it is.
+# A layer might be *below* the roof, which means slower than it allows, because the overhead of its
+# calls counts, because it writes its results to newly allocated memory, or, near the ridge, because
+# arithmetic and memory traffic overlap only in part. This plot does not show which of these it is.
 #
 # You might also see a layer *above* the roof, which is impossible in the model. What could be the
 # reason?

@@ -173,9 +173,11 @@ predict.right("10.1", loss_knowing_nothing=loss.item())
 #
 # (Without the factor 1/2 the derivative is twice as large. `F.mse_loss` does not have this factor,
 # and it also divides by the number of outputs.) The rest of this section holds for both losses,
-# each with its own derivative. For classes we use cross-entropy because the squared error of the
-# *probabilities* has almost no gradient where the network is certain and wrong: softmax is flat
-# there, while `p - y` is nearly −1 at the label.
+# each with its own derivative.
+#
+# For classes one could also take the squared error of the *probabilities*. Where the network is
+# certain and wrong, softmax is flat, so the gradient of this loss is nearly 0 and nothing is
+# learned. With cross-entropy, `p - y` is nearly −1 at the label there.
 #
 # **With respect to the logits of a batch.** The loss of N images is the mean of their losses, so
 # the derivative is `d = (p - y) / N`, with one row for each image.
@@ -457,13 +459,14 @@ plots.loss(both, title=title, name="loss")
 # whether a lower *training* loss also means that more test digits are right.
 #
 # ### Exercise 10.4 · Accuracy
-# Compute the share of images whose largest logit is at their label. *(beginner)*
+# Compute the share of images whose largest logit is at their label. For example, the logits (2, 0,
+# 0) count as right only for the label 0. *(beginner)*
 #
 # A measurement must not change anything for the following training, and should not cost more than
-# necessary. Some layers behave differently in training. For example, **dropout** sets a random part
-# of its input to 0. `net.eval()` switches a network to evaluation mode, `net.train(True)` or
-# `net.train(False)` sets the mode, and `net.training` returns it. Restore the mode that the network
-# had. `with torch.inference_mode():` switches off the recording.
+# necessary, so call the network once. Some layers behave differently in training. For example,
+# **dropout** sets a random part of its input to 0. `net.eval()` switches a network to evaluation
+# mode, `net.train(True)` or `net.train(False)` sets the mode, and `net.training` returns it.
+# Restore the mode that the network had. `with torch.inference_mode():` switches off the recording.
 #
 # <details><summary>Hint 1: the order</summary>
 #
@@ -521,7 +524,8 @@ plots.bars(
 # - Measure accuracy in evaluation mode and in `inference_mode`, and restore the mode of the
 #   network.
 # - The backward pass has 1.5 times the arithmetic of the forward pass here, and nearly twice as
-#   much in networks whose first layer is a small part. Each call has a fixed overhead ([lab 12](12_find_the_bottleneck.ipynb)).
+#   much, by the same count, in networks whose first layer is a small part. Each call has a fixed
+#   overhead ([lab 12](12_find_the_bottleneck.ipynb)).
 #
 # ## Going further (optional): too low, right, too high
 # (This part takes 10 minutes, which are not counted above.) Why did we choose a learning rate of
@@ -615,8 +619,8 @@ plots.lines({"": at_the_end}, title="The higher the better, up to a cliff", **ax
 #
 # <details><summary>Answer</summary>
 #
-# Four times 0.2 is 0.8. In your plot this is between the last good rate and the limit, so it may
-# work or fail. [Lab 30](30_average_gradients.ipynb) tries it.
+# Four times 0.2 is 0.8. This is between 0.6 and 2, where the limit should be in your plot, so it
+# may work or fail. [Lab 30](30_average_gradients.ipynb) tries it.
 # </details>
 #
 # ## Going further (optional): one image, or many?

@@ -21,7 +21,8 @@
 # ![The roofline: attainable speed rises with arithmetic intensity up to the ridge and is flat beyond it. Layers left of the ridge are memory-bound, layers right of it compute-bound](../notebooks/figures/12_roofline.svg)
 #
 # *The roofline model. Left of the ridge the memory bandwidth limits a layer, and right of it the
-# peak of the arithmetic does. A layer that is below the roof, such as B, could be faster.*
+# peak of the arithmetic does. A and C are as fast as the model allows, while a layer that is below
+# the roof, such as B, could be faster.*
 #
 # Needs: torch · Ranks: 1 · Minutes: 70 · Level: intermediate · Before: 01, 10
 
@@ -329,15 +330,15 @@ predict.compare("12.3", times_as_long=with_many / with_one, percent_of_peak=perc
 
 
 # %% [markdown]
-# **Explain.** You should see the linear layer with one image far on the left, below the slanted
-# part of the roof, because it reads 4 bytes for every two flops. According to the model, additional
-# images cost next to nothing until the intensity reaches the ridge, and this is the reason for
-# computing in batches. ReLU treats each number by itself, which is called **element-wise**. It does
-# one flop for every 8 bytes, whatever the batch, and therefore stays on the left.
+# **Explain.** You should see the linear layer with one image far on the left, where the roof is
+# slanted, because it reads 4 bytes for every two flops. According to the model, additional images
+# cost next to nothing until the intensity reaches the ridge, and this is the reason for computing
+# in batches. ReLU treats each number by itself, which is called **element-wise**. It does one flop
+# for every 8 bytes, whatever the batch, and is therefore always still further left.
 #
-# A layer might be *below* the roof because the overhead of its calls counts, because it writes its
-# results to newly allocated memory, or, near the ridge, because arithmetic and memory traffic
-# overlap only in part. This plot does not show which of these it is.
+# A layer might be *below* the roof, which means slower than it allows, because the overhead of its
+# calls counts, because it writes its results to newly allocated memory, or, near the ridge, because
+# arithmetic and memory traffic overlap only in part. This plot does not show which of these it is.
 #
 # You might also see a layer *above* the roof, which is impossible in the model. What could be the
 # reason?
@@ -388,14 +389,18 @@ print(before, before.operators(12).to_string(), sep="\n")
 # %% [markdown]
 # In the table, `calls` counts calls per step, and `seconds` is the time of the operator itself,
 # without the operators that it called. When you read it, ask how often four convolutions should be
-# called in a step, and over how many images mean and standard deviation are taken (`sub`, `div`,
-# `std`), although the step needs only one batch. The answers are the two faults of this step.
+# called in a step, and over how many images mean and standard deviation are taken (`sum` or `mean`,
+# `std`) and applied (`sub`, `div`; `copy_` makes the pixels floats), although the step needs only
+# one batch. The answers are the two faults of this step.
 #
 # ### Predict
 # How many times as fast is the step when both faults are removed? What is done for the whole
 # dataset will disappear, so add up its seconds. What is called for each image will be called only
-# once, so the overhead of the other calls disappears while their arithmetic remains. Guess what you
-# cannot read from the table.
+# once, so the overhead of the other calls disappears while their arithmetic remains.
+#
+# As a pattern, the new time is the old time, minus the rows for the whole dataset, minus
+# `(batch - 1) / batch` of the calls times the overhead of a call. Guess what you cannot read from
+# the table. (An overhead of 5 µs is a fair guess.)
 
 # %%
 predict("12.4", times_as_fast=...)
@@ -453,8 +458,9 @@ print(f"convolutions and their backward: {of_convolutions.share.sum():.0%} of th
 # ### Measure: each fault by itself
 # Four versions of the step take turns: the step as it was found, the fixed one, and two controls in
 # which only one of the two faults was removed. `one_by_one` still goes image by image, but over a
-# dataset that consists of this batch alone. `all_again` computes the batch at once, but prepares
-# all images in each step.
+# dataset that consists of this batch alone (it normalizes with the mean of the batch, so it
+# computes another loss, and only its time is used). `all_again` computes the batch at once, but
+# prepares all images in each step.
 
 # %%
 batch_pixels = pixels[chosen]

@@ -169,8 +169,9 @@ predict.right("15.1", percent_unread=unread["own seeds"])
 #
 # ### Exercise 15.2 · Read a shard
 # For each sample, yield the JPEG's bytes and its label, which is a whole number, as soon as you
-# have both. Leave out samples without an image or without a label, because an image must never get
-# the label of its neighbor. 10 lines. *(intermediate)*
+# have both. (A function with `yield` is a *generator*: it hands over one item whenever a loop asks
+# for the next.) Leave out samples without an image or without a label, because an image must never
+# get the label of its neighbor. 10 lines. *(intermediate)*
 #
 # <details><summary>Hint 1: name and kind</summary>
 #
@@ -228,21 +229,24 @@ predict.compare("15.2", shards_times_as_fast=ratio)
 #
 # You might see that the two ratios are closer together, and that the control is above 1. The 4.5 ms
 # are the least time that the emulated storage allows. On a busy machine your own opening and
-# reading take longer, and so does opening 32 real files.
+# reading take longer, and so does opening 32 real files, which the control includes as well.
 #
-# **Shuffling a stream.** A stream cannot be shuffled as a whole, but part by part. Fill a buffer,
-# yield a random one of its items, put the next item of the stream in its place, and repeat. In our
-# dataset the samples are stored class by class, some 50 images each, so we counted the classes in a
-# batch of 32 that comes out of such a buffer:
+# ## Shuffling a stream
+# A batch with few classes moves the weights toward these classes for every image, and statistics
+# over the batch (batch normalization) describe only these classes. The samples should therefore be
+# mixed.
+#
+# A stream cannot be shuffled as a whole, but part by part. Fill a buffer, yield a random one of its
+# items, put the next item of the stream in its place, and repeat. In our dataset the samples are
+# stored class by class, some 50 images each, so we counted the classes in a batch of 32 that comes
+# out of such a buffer:
 #
 # | images in the buffer | 1 | 64 | 128 | 256 | 512 |
 # |---|---|---|---|---|---|
 # | classes in a batch, of 10 | 1.6 | 4.8 | 6.6 | 8.5 | 9.7 |
 # | if the *shards* are read in a shuffled order, too | 1.6 | 6.5 | 8.1 | 9.2 | 9.6 |
 #
-# Shuffling the order of the shards costs nothing. A batch with few classes moves the weights toward
-# these classes for every image, and statistics over the batch (batch normalization) describe only
-# these classes.
+# Shuffling the order of the shards costs nothing.
 #
 # ## Reading ahead
 # A training loop asks for a batch, computes, and asks for the next batch. If reading starts only
@@ -256,9 +260,10 @@ predict.compare("15.2", shards_times_as_fast=ratio)
 # (depth items in the queue and one that it is about to put there), and the memory for them is
 # bounded as well.
 #
-# In Python, only one thread at a time runs Python code, because it has to hold a lock, the **GIL**
-# (global interpreter lock). A reading thread helps nevertheless, because the lock is free while a
-# thread waits for a disk, while Pillow decodes a JPEG, and while PyTorch computes.
+# In the usual Python (there are free-threaded builds, too), only one thread at a time runs Python
+# code, because it has to hold a lock, the **GIL** (global interpreter lock). A reading thread helps
+# nevertheless, because the lock is free while a thread waits for a disk, while Pillow decodes a
+# JPEG, and while PyTorch computes.
 #
 # ### Exercise 15.3 · Prefetch
 # The function `prefetch` below is complete: it creates the queue and the thread, and ends both.
@@ -268,7 +273,8 @@ predict.compare("15.2", shards_times_as_fast=ratio)
 #   `("item", item)` into the queue, and after the last one `("end", None)`. If reading raises an
 #   error, it puts `("error", error)` instead, because an error in a thread would otherwise remain
 #   unnoticed. `stop.is_set()` is true as soon as no more items are wanted. In this case `work`
-#   returns and puts nothing, so check it before you put each item.
+#   returns and puts nothing, so check it before you put each item. (`prefetch` empties the queue,
+#   so a `put` that waits at that moment returns.)
 # * `take(ready)` runs in the training loop. It yields the items, ends at `"end"`, and raises the
 #   error.
 #
@@ -343,8 +349,9 @@ predict("15.4", exposed_at_2=..., exposed_at_half=..., best_input=..., best_gain
 
 # %% [markdown]
 # ### Predict: many ranks, one storage
-# Now several ranks read at the same time, each a shard of its own. A rank gets at most its own
-# bandwidth, and at most its part of the bandwidth that all ranks get together.
+# This prediction is compared in the last measurement of this lab. Now several ranks read at the
+# same time, each a shard of its own. A rank gets at most its own bandwidth, and at most its part of
+# the bandwidth that all ranks get together.
 #
 # Take 4 ranks, each of which could read 2 MB/s if it were alone. How many times as many images per
 # second do 4 ranks get as one rank, (a) if each has its own disk, (b) from a burst buffer (a fast
@@ -476,12 +483,13 @@ predict.compare("15.4", exposed_at_2=at_2, exposed_at_half=at_half)
 #
 # **Be careful with fork on ranks.** On Linux, workers are **forked** by default (before Python
 # 3.14), so they are copies of a process in which [MPI](../labs/GLOSSARY.md#MPI) is already running. Some MPI libraries on
-# InfiniBand do not tolerate this: memory was corrupted with 64 or more GPUs ([Horovod's pull
-# request 1824](https://github.com/horovod/horovod/pull/1824), 2020). Horovod's examples therefore adopted
+# InfiniBand do not tolerate this. Use a thread such as yours, which does not fork anything, or
 # `multiprocessing_context="forkserver"`, with which the workers come from a process without MPI.
-# This is better, but does not solve every problem. In [issue 2898](https://github.com/horovod/horovod/issues/2898) (2021)
-# forked workers crashed, and the workers of a fork server also "sometimes" died with bus errors, on
-# 32 nodes with 12 workers each. A thread such as yours does not fork anything.
+#
+# Memory was corrupted with 64 or more GPUs ([Horovod's pull request 1824](https://github.com/horovod/horovod/pull/1824), 2020),
+# so Horovod's examples adopted the fork server. This is better, but does not solve every problem.
+# In [issue 2898](https://github.com/horovod/horovod/issues/2898) (2021) forked workers crashed, and the workers of a fork
+# server also "sometimes" died with bus errors, on 32 nodes with 12 workers each.
 #
 # ### Measure: many ranks, one storage
 # In the next cells, 1, 2 and 4 real ranks read and decode. The storage is emulated again: the ranks
@@ -537,9 +545,10 @@ if ranks == 4:
 #
 # What are these rates on a real machine? <details><summary>Answer</summary> The SSDs in the nodes
 # of Summit read 26.7 TB/s together, and its file system 2.5 TB/s (Oral et al., 2019). This is 970
-# and 90 MB/s for each of its 27,648 GPUs. A GPU that trains ResNet-50 on 1,000 images per second,
-# each of 110 kB, needs 110 MB/s. This is more than its part of the file system's bandwidth, and far
-# less than its part of the bandwidth of the node's own disk.</details>
+# and 90 MB/s for each of its 27,648 GPUs. Suppose that a GPU trains ResNet-50 on 1,000 images per
+# second, each of 110 kB (round numbers). It then needs 110 MB/s. This is more than its part of the
+# file system's bandwidth, and far less than its part of the bandwidth of the node's own
+# disk.</details>
 #
 # ### What you take away
 # - All ranks use the same order, which depends on the seed and the epoch, and each takes its part.

@@ -130,6 +130,9 @@ check("20.1", pass_token)
 
 
 # %% [markdown]
+# **Explain.** With four ranks, 0 + 1 + 2 + 3 = 6 arrives at rank 0, after four messages, one from
+# each rank.
+#
 # ### Predict
 # Two ranks want to exchange vectors. **Both send first**, and then both receive. Does this program
 # end (1) or hang (0) with 10 values, and with a million values? This is the program. Make a guess
@@ -169,11 +172,12 @@ predict.compare("20.2", **ended)
 # **Explain.** The second run was a *deadlock*. The message names the line of the cell in which each
 # rank waits.
 #
-# The reason is that MPI has two protocols for sending. It copies a short message into an internal
-# buffer for the receiver, and `Send` returns immediately. This mode is called *eager*. A long
-# message stays with the sender until the receiver asks for it, and `Send` does not return before
-# that, which is called *rendezvous*. With a million values both ranks wait in `Send`, so neither of
-# them reaches the `Recv` for which the other one waits.
+# The reason is that MPI libraries usually have two protocols for sending (the standard prescribes
+# neither). Such a library copies a short message into an internal buffer for the receiver, and
+# `Send` returns immediately. This mode is called *eager*. A long message stays with the sender
+# until the receiver asks for it, and `Send` does not return before that, which is called
+# *rendezvous*. With a million values both ranks wait in `Send`, so neither of them reaches the
+# `Recv` for which the other one waits.
 #
 # A program that relies on eager messages passes the small test and hangs with the real model. There
 # are two ways to fix it. One is an *order*, in which half of the ranks receive first. The other is
@@ -252,7 +256,7 @@ launch.run(swap, ranks=2)
 # | `strip[-1]` | the halo `below`, which is the first row of the rank `down` |
 #
 # In the cell below, the first lines start to receive both halos, and the last lines compute the two
-# edge rows. In between, write three things:
+# edge rows. In between, in place of the `raise` line, write three things (the lines below it stay):
 #
 # 1. Start to send your own edge rows, `strip[0]` to `up` and `strip[-1]` to `down`. Append their
 #    requests to the list `pending`, which already contains two requests.
@@ -304,10 +308,11 @@ check("20.3", blur)
 
 # %% [markdown]
 # ### Measure: what does overlap gain?
-# In this measurement rank 1 is late, because it sleeps for as long as rank 0 needs to compute.
-# Rank 0 blurs a large strip in two ways: with your `blur`, and with `blur_late`, which differs in
-# one point: it exchanges its halos first, with blocking calls. As a control, rank 0 also runs
-# without any neighbor.
+# In this measurement rank 1 sleeps for as long as rank 0 computes, so its rows arrive late. Rank 0
+# blurs a large strip in three ways: with `blur_late`, which exchanges its halos first, with
+# blocking calls; with your `blur`; and as a control alone, without any neighbor. (In the code,
+# `bcast` gives rank 0's value to all ranks, a rank leaves `Barrier` when all ranks have reached it,
+# and `COMM_SELF` contains only the calling rank.)
 #
 # ### Predict
 # Suppose that the computation takes 1 unit of time, and that the neighbor is late by 1 unit. How
@@ -366,9 +371,9 @@ predict.compare("20.3", blocking=blocking / alone, yours=yours / alone)
 # **Explain.** With blocking calls rank 0 first waits and then computes, so you should see about 2
 # units. Your blur computes while it waits, and should take hardly more than the control. This is
 # the purpose of non-blocking calls: they hide *waiting*. If the distributions are wide and your
-# blur lies between 1 and 2 units, other programs most likely keep the cores busy, so run the cell
-# again. If your blur always takes about 2 units, this MPI probably sends a row of 5,120 bytes with
-# rendezvous, so the message might move only when rank 1 waits for it.
+# blur lies between 1 and 2 units, a likely cause is that other programs keep the cores busy, so run
+# the cell again. If your blur always takes about 2 units, this MPI probably sends a row of 5,120
+# bytes with rendezvous, so the message might move only when rank 1 waits for it.
 #
 # Does overlap also hide the time that it takes to *move* a long message?
 # <details><summary>Answer</summary> Only if something other than your core moves it. A network
@@ -377,7 +382,8 @@ predict.compare("20.3", blocking=blocking / alone, yours=yours / alone)
 #
 # ## Measure: what does a message cost?
 # Two ranks play *ping-pong*: one sends a message, and the other sends it back. Half of such a round
-# trip is the time of one message. Guess how many µs 8 bytes take, and how many GB/s 8 MB reach.
+# trip is the time of one message. Guess how many µs 8 bytes take, and how many GB/s 8 MB reach. (A
+# core copies the long message in memory, for which [lab 12](12_find_the_bottleneck.ipynb) measured the bandwidth.)
 
 # %%
 predict("20.3", short_us=..., long_GB_per_s=...)

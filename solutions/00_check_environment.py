@@ -59,13 +59,18 @@ patience = 5  # seconds after which a run without an end counts as stuck
 # `check.show("00.1")` in a new cell.
 #
 # ## 1. What your machine has
+# A *node* is one computer in a cluster. A *core* is the part of its processor that can run one
+# program at a time. Many processors present each core as two, so that two programs can share its
+# units (*hyper-threads*). The operating system counts hyper-threads as cores, and so does the
+# doctor, which therefore reports 16 cores for a processor with 8 cores and hyper-threads.
+#
 # These are the components that the labs talk about:
 #
 # | component | purpose |
 # | --- | --- |
 # | cores | execute the instructions of a program on a CPU |
 # | BLAS threads | BLAS (Basic Linear Algebra Subprograms) is a library of matrix products, which can use several cores for one product by running several *threads* |
-# | GPU | a processor (graphics processing unit) that computes many times faster than a CPU |
+# | GPU | a processor (graphics processing unit) that computes many times faster than a CPU where it can do many operations at once |
 # | [CUDA](@cuda_guide), [cuDNN](@cudnn) | CUDA runs programs on NVIDIA's GPUs; cuDNN is its library for the layers of neural networks |
 # | MPI | Message Passing Interface: starts *ranks* (processes that work together) and sends their messages |
 # | [NCCL](@nccl) | NVIDIA Collective Communications Library: sends messages between NVIDIA GPUs |
@@ -77,11 +82,6 @@ patience = 5  # seconds after which a run without an end counts as stuck
 #
 # No laptop has all of them, and you don't need any of them to begin, because every lab says what it
 # needs.
-#
-# A *node* is one computer in a cluster. A *core* is the part of its processor that can run one
-# program at a time. Many processors present each core as two, so that two programs can share its
-# units (*hyper-threads*). The operating system counts hyper-threads as cores, and so does the
-# doctor, which therefore reports 16 cores for a processor with 8 cores and hyper-threads.
 #
 # ### Predict
 # How many cores can this process use, counting hyper-threads, and how much memory (in GiB) does the
@@ -126,7 +126,7 @@ predict.compare(
 # write `per_rank`, which computes what each of `ranks` ranks may use, from the report that the
 # function is given. Return a dictionary with
 #
-# - `threads`: the number of whole cores per rank, but at least 1;
+# - `threads`: the number of whole cores per rank (as the doctor counts them), but at least 1;
 # - `memory_gib`: the rank's part of the memory that is *free*, `memory_free_gib`, not rounded;
 # - `gpus`: the total number of GPUs in the machine, 0 if there is none. Do **not** divide this
 #   number, because every rank sees all GPUs and can share one with another rank.
@@ -234,8 +234,10 @@ check("00.2", who_am_i)
 
 # %% [markdown]
 # **Explain.** The ranks have different process numbers, and none of them is the notebook's number,
-# which proves that they are separate processes. (The launcher adds one or two helper processes,
-# which run none of your Python code.)
+# which proves that they are separate processes. So with 4 ranks, 5 processes ran Python code: the
+# ranks and the notebook. (The launcher adds one or two helper processes, which run none of your
+# code. To see the numbers, run `launch.run(who_am_i, ranks=ranks)` and `os.getpid()` in a new
+# cell.)
 #
 # Each rank also has its own memory. When rank 1 changes a variable, no other rank sees the change,
 # unless rank 1 sends it a message. The next cell shows this:
@@ -259,8 +261,10 @@ print(launch.run(change_the_note, ranks=ranks))
 #
 # ## 3. When it goes wrong
 # Sooner or later a run fails, and two kinds of failure occur only with several ranks. In the first
-# kind, *one* rank fails. The ranks in the next cell take their parts from a list that is one part
-# too short. Read the message: which rank failed, why, and in which line?
+# kind, *one* rank fails while the others are healthy. They might wait for it forever, so
+# `launch.run` ends them and names the rank that failed. The ranks in the next cell take their parts
+# from a list that is one part too short. Read the message: which rank failed, why, and in which
+# line?
 
 
 # %%

@@ -193,8 +193,9 @@ check("01.1", sample)
 # - `synchronize()` waits until the queue is empty.
 #
 # ### Predict
-# The device needs 2 ms for one piece of work, and putting it into the queue takes some 3 to 100 µs.
-# How many milliseconds does a timer around the *call alone* show?
+# The emulated device needs 2 ms for one piece of work (a GPU multiplies two matrices of 4096 × 4096
+# numbers instead), and putting it into the queue takes some 3 to 100 µs. How many milliseconds does
+# a timer around the *call alone* show?
 
 # %%
 predict("01.2", shown_ms=0.05)  # milliseconds
@@ -275,9 +276,9 @@ print(f"With a single wait, 0.1 s of work seems to take {machine.clock() - begin
 
 # %% [markdown]
 # **Explain.** The emulated device works for 2 ms, and this is now what the timer shows. (A sleep
-# ends a little late, so 2.1 ms is right, too.) The earlier number, some 0.003 to 0.1 ms, was also
-# measured correctly, but it answers a different question, namely how long it takes to *launch* the
-# work.
+# ends a little late, so 2.1 ms is right, too. On a GPU you see the time of its matrix product.) The
+# earlier number, some 0.003 to 0.1 ms, was also measured correctly, but it answers a different
+# question, namely how long it takes to *launch* the work.
 #
 # Why is it not enough to wait once, after the call?
 #
@@ -377,7 +378,11 @@ print("unsteady:", timing.measure(lambda: time.sleep(next(naps)), repeat=repeat,
 # %% [markdown]
 # **Explain.** You should see that the median of your timer and that of labkit differ by at most a
 # few percent, and that the unsteady call is refused with "do not quote" and the reason. The median
-# of the unsteady call would have been a duration that no single call ever had.
+# of the unsteady call would have been a duration that no single call ever had. (On a GPU, the calls
+# without care also lack the wait, so most of them seem too short.)
+#
+# The prediction in this section comes out as a mean of (4 · 10 + 110) / 5 = 30 ms and a median of
+# 10 ms.
 #
 # You might see that the convolution is refused, too. In that case something else is running on the
 # machine. Your timer is right nevertheless, and the message says what you can do.
@@ -387,10 +392,13 @@ print("unsteady:", timing.measure(lambda: time.sleep(next(naps)), repeat=repeat,
 # A and then all calls of B, you therefore also compare two *moments*, and the difference between
 # the moments may be larger than the difference between the programs.
 #
-# If the calls take turns, A B, A B, …, both programs run under nearly the same conditions. We take
-# the ratio of the two times in each *pair*, and then the median of these ratios. One error is left,
-# because B always comes second in its pair. We can remove this error by reversing every second
-# pair, A B, B A, …, so that B comes first as often as it comes second.
+# * A A … B B … compares two moments.
+# * A B, A B, … lets the calls take turns, so both programs run under nearly the same conditions. We
+#   take the ratio of the two times in each *pair*, and then the median of these ratios. One error
+#   is left, because B always comes second in its pair.
+# * A B, B A, … removes this error by reversing every second pair, so that B comes first as often as
+#   it comes second. Before we take the ratios, we swap the two times of these pairs, to have A in
+#   front.
 #
 # The next cell tries all three orders on a pretend machine that gets hot: every piece of work takes
 # 2 % longer than the one before it. A and B are the *same* work, so the right ratio is 1.
@@ -449,10 +457,10 @@ print("One against one:", timing.ratio(convolution, convolution, device=device))
 #
 # ## 5. Many ranks wait for the slowest one
 # A *rank* is one of many processes that train together (lab 20). A training step on many ranks ends
-# only when its slowest rank has finished. Suppose that every rank is disturbed in 2 % of its steps,
-# independently of the other ranks, and that a disturbed step takes 15 ms instead of 10 ms. The
-# median of every single rank is 10 ms. The next cell draws random numbers for 10,000 steps to find
-# the median of the whole job.
+# only when its slowest rank has finished, because the ranks average their gradients in it. Suppose
+# that every rank is disturbed in 2 % of its steps, independently of the other ranks, and that a
+# disturbed step takes 15 ms instead of 10 ms. The median of every single rank is 10 ms. The next
+# cell draws random numbers for 10,000 steps to find the median of the whole job.
 #
 # ### Predict
 # A step of two ranks is undisturbed if the first rank is undisturbed (98 %) and the second is, too:

@@ -119,7 +119,8 @@ lab02.draw_costs(lab02.COSTS, own)
 # From AlexNet to [GPT-3](@brown2020), which is eight years, the cost of the most expensive training
 # run grew about 670,000 times. In the same years the peak performance of one GPU grew about 80
 # times: from 1.6 teraflop/s (GTX 580, used for AlexNet) to 125 teraflop/s (V100 with 16-bit
-# numbers, used for GPT-3). The remaining factor came from **more GPUs**, which also ran for longer.
+# numbers, used for GPT-3), of which a factor of about 8 comes from the 16-bit numbers. The
+# remaining factor came from **more GPUs**, which also ran for longer.
 #
 # *Sources: the points until 2016 are from Amodei and Hernandez, "AI and Compute" (OpenAI, 2018,
 # appendix); GPT-3 is from Brown et al. (2020), table D.1; the peaks are from NVIDIA's data sheets.*
@@ -142,8 +143,9 @@ predict.right("02.2", years=3640 / 0.4 / 365.25)
 # ### Measure
 # Now we measure how fast *this* machine computes. Most operations of such networks are
 # convolutions, so we time the forward and backward passes of two typical ones, and divide their
-# number of operations by the time. For each image and each of its 56 by 56 points, a convolution
-# with a k by k kernel takes channels · channels · k · k multiplications and as many additions. This
+# number of operations by the time. A **convolution** moves a small window, its k by k *kernel*,
+# over an image that has several numbers (*channels*) at each point. For each image and each of its
+# 56 by 56 points, it takes channels · channels · k · k multiplications and as many additions. This
 # takes about 10 s.
 
 
@@ -210,13 +212,15 @@ print("Days of training:", shown, sep="\n")
 # Does the number of operations predict the number of days? In the column of the P100, compare
 # VGG-16 with AlexNet (22 times fewer operations; measured with 512 images per step, the others with
 # 64) and with ResNet-50 (3.8 times fewer operations).
-# <details><summary>Answer</summary> AlexNet takes 19 times fewer days, so the operations predict
-# that well. ResNet-50 takes only 1.4 times fewer, for two likely reasons, neither of them measured
-# here. First, nearly all operations of VGG-16 are 3 by 3 convolutions, which NVIDIA's library cuDNN
-# can compute with Winograd's method, which needs up to four times fewer multiplications than we
-# count. By our count VGG-16 therefore runs at 135 % of the P100's peak of 10.6 teraflop/s, and
-# ResNet-50 at 51 %. Second, ResNet-50 has many small layers between its convolutions, which move
-# numbers rather than compute with them. Labs 12 and 14 are about such layers.</details>
+# <details><summary>Answer</summary> For AlexNet yes: it takes 19 times fewer days. For ResNet-50
+# no: it takes only 1.4 times fewer, for two likely reasons, neither of them measured here.
+#
+# First, VGG-16 is faster than our count allows. Nearly all of its operations are 3 by 3
+# convolutions, for which NVIDIA's library cuDNN can use Winograd's method, which needs up to four
+# times fewer multiplications. Second, ResNet-50 is slower, because it has many small layers between
+# its convolutions, which move numbers rather than compute with them. Labs 12 and 14 are about such
+# layers. (By our count, VGG-16 runs at 135 % of the P100's peak of 10.6 teraflop/s, and ResNet-50
+# at 51 %.)</details>
 #
 # *Sources: TensorFlow's page "Benchmarks", May 2017, synthetic images, one GPU of a DGX-1; Lavin
 # and Gray, "Fast Algorithms for Convolutional Neural Networks", arXiv 1509.09308.*
@@ -344,11 +348,13 @@ print(f"GPT-3, without any activation: {training_bytes(gpt3, 0) / 1e9:,.0f} GB; 
 # networks are slower than NVLink, the communication of gradients limits scale-out first, and this
 # is the limit that we compute now.
 #
-# The devices are in *nodes*, which are computers with one network interface card (NIC) each. Among
-# p devices each NIC has to send about 2 (p − 1) / p times the bytes of the gradients, unless the
-# switches add the gradients themselves, as switches with NVIDIA's SHARP do (lab 23 shows why). The
-# NIC can send while the backward pass still computes the gradients of earlier layers (lab 32). **At
-# best**, a step therefore takes as long as the *longer* of two things: the computation or the
+# The devices are in *nodes*, which are computers with one network interface card (NIC) each, and
+# here each node has one device. Among p devices each NIC has to send about 2 (p − 1) / p times the
+# bytes of the gradients (lab 23 shows why). It sends less if the switches add the gradients
+# themselves, as switches with NVIDIA's SHARP do.
+#
+# The NIC can send while the backward pass still computes the gradients of earlier layers (lab 32).
+# **At best**, a step therefore takes as long as the *longer* of two things: the computation or the
 # communication.
 #
 # ### Exercise 02.3 · An upper bound

@@ -224,11 +224,14 @@ predict("11.2", traces=4, eager_over_graph=10)  # two numbers
 #
 # You can fix the kinds in advance by giving a `tf.TensorSpec(shape, dtype)` for each argument.
 # `None` in a shape stands for any length, and `[]` is the shape of a single number. If a Python
-# number is passed for such an argument, it becomes a tensor:
+# number is passed for such an argument, it becomes a tensor. Here an inner function is defined in
+# this way, uses the outer one's `shift`, and is returned:
 #
-#     @tf.function(input_signature=[tf.TensorSpec([None, 3], tf.float32), tf.TensorSpec([], tf.float32)])
-#     def scale(rows, factor):
-#         return factor * rows
+#     def make_scale(shift):
+#         @tf.function(input_signature=[tf.TensorSpec([None, 3], tf.float32), tf.TensorSpec([], tf.float32)])
+#         def scale(rows, factor):
+#             return factor * rows + shift
+#         return scale
 #
 # The images are float32 of shape (n, 64), the labels are int64 of shape (n,), and the rate is one
 # float32. Inside the step, write plain SGD (stochastic gradient descent) by hand, without an
@@ -292,6 +295,7 @@ print("Python ran with:", *seen, sep="\n")
 
 # %%
 fresh = itertools.count(100)  # 100, 101, 102, …
+# How much does a trace cost?
 print("the same Python number:  ", timing.measure(lambda: total(3)))
 # TensorFlow itself warns of what comes now, in a long line.
 print("a new one in every call: ", timing.measure(lambda: total(next(fresh)), repeat=5, warmup=0))
@@ -330,11 +334,14 @@ predict.compare("11.2", traces=traces, eager_over_graph=speed["small net"])
 # %% [markdown]
 # **Explain.** A graph saves the time that Python takes in each step. You should see a ratio of
 # several times for the small network, and a ratio near 1 (for example, 1.1) for the large one,
-# where the arithmetic takes nearly all of the time. Both ratios depend on the machine: a faster
-# processor core shortens Python's part, and more cores shorten the arithmetic.
+# where the arithmetic takes nearly all of the time. The numbers of the prediction give (0.5 + 0.3)
+# / 0.3 = 2.7 to (0.5 + 0.1) / 0.1 = 6, and leave out the overhead that a graph's call has, too.
+# Both ratios depend on the machine: a faster processor core shortens Python's part, and more cores
+# shorten the arithmetic.
 #
 # Look also at the list printed above. For tensors it contains symbols,
-# `Tensor("x:0", shape=(3,), …)`, while for 2 and 3 it contains the numbers themselves.
+# `Tensor("x:0", shape=(3,), …)`, while for 2 and 3 it contains the numbers themselves. These are
+# four kinds (3 numbers, 5 numbers, the number 2, the number 3), so the answer to (a) is 4.
 #
 # Suppose that a colleague's step takes a Python number as its learning rate, and that the rate
 # changes in each call. All calls are slow, and the program needs more and more memory. Why?
@@ -355,11 +362,15 @@ predict.compare("11.2", traces=traces, eager_over_graph=speed["small net"])
 # | | define-by-run | define-and-run |
 # |---|---|---|
 # | a `print` | takes effect in every step | takes effect in `tf.function` only while the graph is made |
-# | known before it runs | the next operation | all operations, which can be fused, reordered, placed on devices, and run without Python |
+# | known before it runs | the next operation | all operations (of a `tf.function`), which can be fused, reordered, placed on devices, and run without Python |
 #
 # (An `if` on the value of a tensor is harder. `tf.function` puts both branches into the graph,
 # while `torch.compile` ends its graph there, runs Python, and begins another graph. It does the
 # same at a `print`.)
+#
+# ## The training loop of Keras
+# Does `fit` compute what our step computes? It chooses batches and order by itself, so its curve
+# can differ although nothing is wrong.
 #
 # ### Exercise 11.3 · The same curve from fit
 # [Keras](@keras) has a training loop of its own, which runs a graph like yours:

@@ -47,7 +47,8 @@ patience = 120  # seconds after which a run on ranks is given up
 # %% [markdown]
 # ## Terms
 # * A **core** is the unit that computes. Linux counts *hardware threads*, so a core with two of
-#   them appears twice, and two busy threads share the arithmetic of one core.
+#   them appears twice, and two busy threads share the arithmetic of one core. In the rest of this
+#   lab, *cores* are what Linux counts.
 # * A **socket** holds one processor chip, and a node often has two of them. Each socket, or each
 #   part of one, has its own memory and is called a **NUMA node** (non-uniform memory access),
 #   because a core reads the memory of another NUMA node more slowly than its own.
@@ -109,8 +110,9 @@ for rank in range(min(4, len(usable))):
 # ## Why threads are not enough
 # Inside a process, PyTorch divides each large operation among its threads. What it does not divide
 # is done by one thread while the others wait. This is the case for Python itself, for the launch of
-# each operation, and for simple loops (ReLU, sums) over fewer than 32,768 numbers. With t threads a
-# step therefore takes `serial + parallel / t`, which is **Amdahl's law** (1967).
+# each operation, and for simple loops (ReLU, sums) over fewer than 32,768 numbers, PyTorch's
+# default. With t threads a step therefore takes `serial + parallel / t`, which is **Amdahl's law**
+# (1967).
 #
 # We can compute the two parts from the times of a step with different numbers of threads, because
 # the times form a straight line over x = 1/threads. The next cell fits this line (in lab 50 you
@@ -141,10 +143,11 @@ for share in (0.5, 0.1, 0.01):
 # (**data parallelism**). All loops over images then run in parallel on the processes, and fewer
 # threads wait for each other.
 #
-# The price is that the ranks have to add up their gradients once in each step. MPI (Message Passing
-# Interface) does this with `comm.Allreduce(own, total)`, which leaves the sum of all ranks' `own`
-# in `total`, on every rank (lab 21). Both are NumPy arrays of the same shape. The next cell
-# contains this allreduce for all gradients of a network.
+# The price is that the ranks, each of which has computed the gradient of its part, have to add
+# these gradients up once in each step. MPI (Message Passing Interface) does this with
+# `comm.Allreduce(own, total)`, which leaves the sum of all ranks' `own` in `total`, on every rank
+# (lab 21). Both are NumPy arrays of the same shape. The next cell contains this allreduce for all
+# gradients of a network.
 
 
 # %%
@@ -202,7 +205,8 @@ check("13.2", step)
 # ### Measure: all splits of the cores
 # The next cell measures all **splits**, which are pairs (processes, threads) whose product is the
 # number of cores. It also measures one process with more and more threads and, as a control, twice
-# as many threads as cores.
+# as many threads as cores. The result, `grid[processes, threads]`, contains the times of your step
+# and of its allreduce.
 #
 # A thread that has nothing to do can wait in two ways. If it waits *actively*, it keeps its core
 # busy and can continue at once. If it waits *passively*, it sleeps and leaves the core to others.
@@ -248,8 +252,9 @@ print(f"to be compared: {most} processes × {cores // most} with 1 × {cores}")
 # ### Predict
 # How many times as many images per second do p processes train as one process, on the same n cores?
 # According to Amdahl's law, one process takes `serial + parallel / n`. Suppose that p processes
-# divide the serial part as well, so that they take `serial / p + parallel / n`. Use the numbers
-# printed above, and 0 for a part that is negative.
+# divide the serial part as well, so that they take `serial / p + parallel / n`. The last line
+# printed above says which p (its first number) and n (its last number) are meant. The line before
+# it has the two parts; use 0 for a part that is negative.
 #
 # This leaves out the cost of the allreduce. The gradient has 68 kB here, so its allreduce takes
 # tens of microseconds.
@@ -311,25 +316,28 @@ else:
 # %% [markdown]
 # **Explain.** If the point of the ranks is above the curve of Amdahl's law for one process, ranks
 # gain something that threads do not. There are at least two reasons. Ranks also divide the serial
-# loops over images, and in each operation fewer threads wait for each other. The plot does not
-# separate these two reasons, but the two ways of waiting do in part: threads that wait actively
-# continue at once, so a gain that remains with active waiting does not come from waking threads up.
-# It might come from serial loops, from parts of unequal size, or from caches. Python's own overhead
-# is the same on every rank and reduces the gain.
+# loops over images, and in each operation fewer threads wait for each other.
 #
-# You might see instead that one process is faster, mostly where its threads wait actively and no
-# other program needs the cores. With two cores the law has two points, and its curve goes through
-# both whatever they are, so it tests nothing there. If lines say "do not quote", other programs
-# used the cores.
+# The plot does not separate these two reasons, but the two ways of waiting do in part: threads that
+# wait actively continue at once, so a gain that remains with active waiting does not come from
+# waking threads up. It might come from serial loops, from parts of unequal size, or from caches.
+# Python's own overhead is the same on every rank and reduces the gain.
+#
+# You might see instead that one process is as fast or faster, mostly where its threads wait
+# actively and no other program needs the cores. What ranks gain is then probably no more than what
+# their allreduce costs.
+#
+# With two cores the law has two points, and its curve goes through both whatever they are, so it
+# tests nothing there. If lines say "do not quote", other programs used the cores.
 #
 # Now compare the plots of the two ways of waiting, with twice as many threads as cores. With active
 # waiting, a thread that waits takes the core away from the thread for which it waits, so these
 # steps are usually the slower ones.
 #
-# When is one process with many threads always the better choice? <details><summary>Answer</summary>
-# It is better where the gradient is large (VGG-16 has 553 MB per rank in each step), where a rank's
-# part of the batch is too small to be computed efficiently, or where memory is scarce, because
-# every rank has its own copy of the weights.</details>
+# When is one process with many threads likely to be the better choice?
+# <details><summary>Answer</summary> It probably is where the gradient is large (VGG-16 has 553 MB
+# per rank in each step), where a rank's part of the batch is too small to be computed efficiently,
+# or where memory is scarce, because every rank has its own copy of the weights.</details>
 #
 # <details><summary>Large machines</summary>
 #
@@ -408,10 +416,12 @@ predict.compare("13.3", one_core=times["all ranks on one core"].median / times["
 
 # %% [markdown]
 # **Explain.** On one core the ranks take turns. By arithmetic alone, a step should take n times as
-# long, where n is the number of cores that the ranks had before. You might see a smaller factor,
-# because the serial part did not use a second core anyway, or because other programs used the other
-# cores (the factor may then even be below 1). You might also see a larger one, because MPI waits
-# actively, so that a rank that has finished keeps the core from one that is still computing.
+# long, where n is the number of cores that the ranks had before.
+#
+# * You might see a *smaller* factor, because the serial part did not use a second core anyway, or
+#   because other programs used the other cores (the factor may then even be below 1).
+# * You might see a *larger* factor, because MPI waits actively, so that a rank that has finished
+#   keeps the core from one that is still computing.
 #
 # Binding gains little on a quiet machine with one socket, because Linux distributes the threads
 # well by itself. If other programs run, binding may even cost time, because a bound thread cannot

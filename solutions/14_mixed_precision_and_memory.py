@@ -92,10 +92,11 @@ for number in (1.001, 1e-8, 1e5):
 #
 # ### Predict
 # We train on the digits of lab 10. The loss is multiplied by `tiny`, which is about a millionth,
-# and the learning rate is divided by it. With exact arithmetic this changes nothing, and in float32
-# 95 to 97 % of the test images are recognized. What is the percentage in float16 without loss
-# scaling, and with it? (Guessing among ten digits gives 10 %. Without `tiny`, the gradient of each
-# logit is at most 1 / 128, because 128 images share the mean.)
+# and the learning rate is divided by it. (The training loop does both, so your step does not divide
+# by `tiny`.) With exact arithmetic this changes nothing, and in float32 95 to 97 % of the test
+# images are recognized. What is the percentage in float16 without loss scaling, and with it?
+# (Guessing among ten digits gives 10 %. Without `tiny`, the gradient of each logit is at most
+# 1/128, because 128 images share the mean.)
 
 # %%
 predict("14.1", without_scaling=10, with_scaling=96)
@@ -194,10 +195,11 @@ for way, row in right.items():
 #
 # ## bfloat16 has few digits
 # In bfloat16 the next number after 1 is 1 + 1/128, and a value that is less than half of this
-# distance away from 1 is rounded back to 1. If a weight is 1, an update of less than 1/256 is
-# therefore lost. Just below 2 the numbers are still 1/128 apart, and half of this distance is only
-# 1/512 of the weight. The same holds between any two powers of 2, so an update below 1/512 of its
-# weight is always lost. Many SGD updates are that small.
+# distance away from 1 is rounded back to 1. Adding less than 1/256 to a weight of 1 therefore
+# changes nothing. Just below 2 the numbers are still 1/128 apart, and half of this distance is only
+# about 1/512 of the weight. Below 1 they are 1/256 apart, so subtracting less than 1/512 from a
+# weight of 1 changes nothing, either. The same holds at any power of 2, so an update below 1/512 of
+# its weight is always lost. Many SGD updates are that small.
 #
 # ### Predict the sum
 # Add 0.001 to 1 a thousand times in bfloat16, rounding after each addition. What is the result?
@@ -285,7 +287,7 @@ print(f"training loss of the last epoch: {last_losses}")
 # | | bfloat16 | float16 |
 # |---|---|---|
 # | x86 CPU with `avx512_bf16` or `amx_bf16` | yes | no |
-# | x86 CPU with `avx512_fp16` or `amx_fp16` | by the line above | yes |
+# | x86 CPU with `avx512_fp16` or `amx_fp16` | yes with `avx512_bf16` or `amx_bf16`, otherwise converted | yes |
 # | other x86 CPUs | converted to float32 and back | converted to float32 and back |
 # | ARM CPU | with `bf16` | with `asimdhp` |
 # | NVIDIA GPU since Ampere (8.0), on its tensor cores | yes | yes |
@@ -398,10 +400,11 @@ predict("14.3", activations_percent=50)
 
 # %% [markdown]
 # ### Exercise 14.3 · What the forward pass keeps
-# Write the count of the example above for any network. `layers` is a table (pandas) with one row
-# per layer. Its columns are `kind` ("conv", "linear", "relu", "pool"), `parameters`, and
-# `activations`, the numbers in the layer's output for *one* image. `image` is the number of values
-# in one image. 3 to 5 lines. *(intermediate)*
+# Write the count of the example above for any network like it, in which a ReLU follows each
+# convolution and linear layer except the last, and pooling follows a ReLU. `layers` is a table
+# (pandas) with one row per layer. Its columns are `kind` ("conv", "linear", "relu", "pool"),
+# `parameters`, and `activations`, the numbers in the layer's output for *one* image. `image` is the
+# number of values in one image. 3 to 5 lines. *(intermediate)*
 #
 # `layers.activations[layers.kind == "conv"].sum()`, for example, adds up the outputs of all
 # convolutions, and is 0 for a network without any. `layers.activations.iloc[-1]` is the output of
@@ -555,12 +558,14 @@ predict.compare("14.4", **found)
 #
 # If the backward pass takes twice as long as the forward pass, one additional forward pass makes
 # the step 4/3 times as long, which is the line at 1.33. The share of the forward pass in this
-# network is printed above, and the second line is the ratio that follows from it. You will probably
-# see higher ratios, already with one segment. A likely cause is that PyTorch does some additional
-# work for each tensor that it does not keep, which counts if layers are as small as here. Each
-# segment also costs some calls, so the curve rises with the number of segments. On a busy machine
-# the lines at the points, which show the interquartile range, are long, and you can only conclude
-# that the ratio is above 1.
+# network is printed above, and the second line is the ratio that follows from it.
+#
+# You will probably see higher ratios, already with one segment. A likely cause is that PyTorch does
+# some additional work for each tensor that it does not keep, which counts if layers are as small as
+# here. Each segment also costs some calls, so the curve rises with the number of segments.
+#
+# On a busy machine the lines at the points, which show the interquartile range, are long, and you
+# can only conclude that the ratio is above 1.
 #
 # Why does a single segment save hardly any memory? <details><summary>Answer</summary> It keeps only
 # one input, but when the backward pass begins, the forward pass of the whole network is run again,
@@ -600,7 +605,8 @@ for name in workloads.chosen(workload):
 # ### What you take away
 # - float16 lacks range, so scale the loss and skip the steps whose gradients overflow. bfloat16
 #   lacks digits, so keep the weights in float32.
-# - Under autocast only the activations shrink, while 16-bit copies of the weights are added.
+# - Under autocast only the activations shrink, while 16-bit copies of the weights are added (*Going
+#   further* counts both).
 # - Which of the 16-bit types is fast, and in which layout, can only be found out by measuring on
 #   your machine.
 # - Activations grow with the batch and soon need most of the memory. Parameters, gradients and the

@@ -97,7 +97,9 @@ def test_probes_may_crash_hang_or_raise(tmp_path, monkeypatch):
     assert reasons == said | {"numpy": "RuntimeError: broken installation"}
     assert findings == {}
     # Killed, it may take a moment until it is gone.
-    assert until(lambda: not [one for one in psutil.process_iter() if "77.03125" in command_of(one)])
+    assert until(
+        lambda: not [one for one in psutil.process_iter() if "77.03125" in command_of(one)]
+    )
 
 
 def test_a_line_cut_off_by_a_crash_is_left_out():

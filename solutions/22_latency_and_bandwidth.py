@@ -441,7 +441,7 @@ predict.compare("22.3", half_at_bytes=half)
 #   one rank. It shows how fast the operation is for its user.
 # - The **bus bandwidth** (busbw) is algbw · 2(p − 1)/p for p ranks. As long as the ranks do all the
 #   adding, the busiest rank has to send at least 2(p − 1)/p · n bytes (lab 23), so the bus
-#   bandwidth is the lowest rate at which its link can have worked. We can compare it with the
+#   bandwidth is the lowest mean rate at which its link can have worked. We can compare it with the
 #   bandwidth of the link to judge the allreduce.
 #
 # For example, if 4 ranks allreduce 100 MB in 20 ms, algbw is 5 GB/s and busbw is 7.5 GB/s. (If the

@@ -67,8 +67,9 @@ patience = 20  # seconds after which a check calls a program on real ranks stuck
 # Your code will run on real ranks and on the **virtual cluster**, a simulator that comes with these
 # labs. It runs your function unchanged on as many ranks as we like, all in one process. Each
 # virtual rank has its own clock, and on this clock a message takes as long as it would on a given
-# *machine model*, by default one with α = 1 µs and 1 GB/s. A simulated run on 64 ranks therefore
-# takes only a moment, and its messages, bytes and steps are counted exactly.
+# *machine model*, by default one with α = 1 µs and 1 GB/s, so that a message of 1 MB takes 1.001
+# ms. A simulated run on 64 ranks therefore takes only a moment, and its messages, bytes and steps
+# are counted exactly.
 #
 # ## How a ring adds
 # A ring allreduce has two halves, and in each half the chunks travel around the ring once. In the

@@ -306,8 +306,7 @@ predict.compare("27.1", staged_over_host=median["staged"] / median["message"])
 # On your machine the pipelined message might take 1.2 times as long as its slowest step, or more. A
 # likely cause is that the ranks share cores, so that the rank that should start the next copy has
 # to wait for a core. Other programs on the same cores slow the message down more than the emulated
-# copies, so your ratio of prediction 27.1 might be far below the 33 computed from 4 GB/s, (4 + 0.25
-# + 4) / 0.25.
+# copies, so your ratio of prediction 27.1 might be far below the 33 computed from 4 GB/s.
 #
 # Would a faster network make the pipeline faster on the emulated device?
 #

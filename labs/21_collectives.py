@@ -149,7 +149,8 @@ check("21.1", broadcast)
 # Add *into* `vector`, with `vector += box`, because the sum must be in the root's own array. The
 # statement `vector = vector + box` would make a new array, which the caller never sees. The vectors
 # of the other ranks may contain anything afterwards. With `reduce` and `broadcast`, an allreduce is
-# two calls. About 5 lines, and 2. *(beginner)*
+# two calls. As in 21.1, a rank `me + reach` might not exist. `reduce` takes about 5 lines, and
+# `allreduce_tree` takes 2. *(beginner)*
 #
 # <details><summary>Hint 1: what changes?</summary>
 #
@@ -383,7 +384,7 @@ predict.right("21.3", chunks_lead_from_kB=chunks_lead[min(chunks_lead)])
 # things: **all ranks** make the same call, length and dtype are the same on all of them, and input
 # and output are two different arrays (unless `MPI.IN_PLACE` replaces the first). If a rank does not
 # make the call, the other ranks wait for it, or they combine their call with the next collective of
-# that rank.
+# that rank and get a wrong result or an error.
 #
 # ### Exercise 21.4 · Average with MPI's own
 # [Lab 30](30_average_gradients.ipynb) uses this function. Return the **mean** of all ranks' gradients, in a new array of the same
@@ -413,8 +414,9 @@ check("21.4", average)
 # %% [markdown]
 # ### Measure
 # Now we compare your two algorithms and MPI's own on real ranks of this machine. They take turns,
-# so that interference from other programs affects all of them. There are no more ranks than cores,
-# because otherwise the ranks would mostly wait for a core. This takes about 15 s.
+# so that interference from other programs affects all of them. There are two to four ranks and,
+# with two cores or more, no more ranks than cores, because otherwise the ranks would mostly wait
+# for a core. This takes about 15 s.
 
 # %%
 def race(comm):
@@ -459,11 +461,14 @@ for name, row in times.items():
 # For short vectors the rule α + nβ predicts equal times, but you should see that the chunks are
 # slower: 14 µs instead of 5 µs on the two cores where we measured. The rule does not account for
 # Python's overhead, and the chunks call `np.array_split` twice, which alone takes 4 to 10 µs a
-# call. With 4 cores there are 4 ranks, and you should see that the tree is faster for the shortest
-# vectors and the chunks for the longest. MPI's own allreduce is faster for short vectors. One
-# likely cause is that it is written in C, while yours calls MPI from Python, once for each message.
-# Another is that MPI libraries choose their algorithm by size ([lab 24](24_trees_and_halving.ipynb)), and it may be neither of
-# yours.
+# call.
+#
+# With 4 cores there are 4 ranks, and you should see that the tree is faster for the shortest
+# vectors and the chunks for the longest.
+#
+# MPI's own allreduce is faster for short vectors. One likely cause is that it is written in C,
+# while yours calls MPI from Python, once for each message. Another is that MPI libraries choose
+# their algorithm by size ([lab 24](24_trees_and_halving.ipynb)), and it may be neither of yours.
 #
 # You might see wide bars instead, in which case the cores are most likely busy with other programs.
 # You might also see curves that cross twice, perhaps for the same reason, perhaps because longer

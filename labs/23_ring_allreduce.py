@@ -67,8 +67,9 @@ patience = 20  # seconds after which a check calls a program on real ranks stuck
 # Your code will run on real ranks and on the **virtual cluster**, a simulator that comes with these
 # labs. It runs your function unchanged on as many ranks as we like, all in one process. Each
 # virtual rank has its own clock, and on this clock a message takes as long as it would on a given
-# *machine model*, by default one with α = 1 µs and 1 GB/s. A simulated run on 64 ranks therefore
-# takes only a moment, and its messages, bytes and steps are counted exactly.
+# *machine model*, by default one with α = 1 µs and 1 GB/s, so that a message of 1 MB takes 1.001
+# ms. A simulated run on 64 ranks therefore takes only a moment, and its messages, bytes and steps
+# are counted exactly.
 #
 # ## How a ring adds
 # A ring allreduce has two halves, and in each half the chunks travel around the ring once. In the
@@ -91,7 +92,8 @@ patience = 20  # seconds after which a check calls a program on real ranks stuck
 # which adds its own 4 and gets 4004. Rank 0 sends this partial sum to rank 1, where it becomes
 # 4044, and rank 2 adds the last contribution. The other chunks travel in the same way from
 # different starting ranks, so every link is busy in every step. After *p* − 1 steps each rank has
-# one finished chunk, and rank *r* has chunk *r* + 1 (mod *p*).
+# one finished chunk, and rank *r* has chunk *r* + 1 (mod *p*), not chunk *r* as in the
+# `reduce_scatter` of [lab 21](21_collectives.ipynb).
 #
 # In the second half, the allgather, the finished chunks travel around the ring once more. This time
 # a rank does not add the values that it receives. They overwrite its own, unfinished copy of the
@@ -432,7 +434,8 @@ plots.bandwidth(modelled, factor=2 * (many - 1) / many, what="busbw", title=titl
 #
 # A curve separates from its control where messages become longer than 12 KiB, because longer
 # messages wait for their receivers. The tree sends whole vectors, so this happens at 12 KiB. The
-# ring sends chunks of 1/64 of the vector, so its vectors have to be 64 times as long, about 0.8 MB.
+# ring sends chunks of 1/64 of the vector, which are longer than 12 KiB when the vector is longer
+# than 64 · 12 KiB, about 0.8 MB.
 # </details>
 #
 # ### Measure: this machine
@@ -487,9 +490,11 @@ print(f"The ring takes {shortest:.1f} µs for {sizes[0]} bytes, {longest:.0f} µ
 # The curves might lie close together instead, and the list might be empty. A likely cause is that
 # all bytes pass through one memory here, and in total both algorithms move the same number of them,
 # 2(p − 1)n. For short vectors, a ring of four needs only two steps more than the tree, which is a
-# few microseconds and can be less than the spread. If there are more ranks than cores, the ranks
-# spend most of the time waiting for each other. This plot then does not show which algorithm is
-# better, and you should learn from the plot of the virtual cluster instead.
+# few microseconds and can be less than the spread.
+#
+# If there are more ranks than cores, the ranks spend most of the time waiting for each other. This
+# plot then does not show which algorithm is better, and you should learn from the plot of the
+# virtual cluster instead.
 #
 # Your Python ring might even be faster than MPI's own allreduce at the largest size. Is Python
 # faster than C?
@@ -522,9 +527,10 @@ print(f"The ring takes {shortest:.1f} µs for {sizes[0]} bytes, {longest:.0f} µ
 # <details><summary>Answers</summary>
 #
 # (a) The links should be idle only during the addition of the last half chunk, because all other
-# additions overlap with sending. (b) It is not faster if a rank reaches both neighbors through one
-# port, as on the virtual cluster, because the two halves share that port. It should be twice as
-# fast if each neighbor has its own link, as between GPUs with NVLink.
+# additions overlap with sending (and not even then if the allgather already sends the first half).
+# (b) It is not faster if a rank reaches both neighbors through one port, as on the virtual cluster,
+# because the two halves share that port. It should be twice as fast if each neighbor has its own
+# link, as between GPUs with NVLink.
 # </details>
 #
 # ### Further reading

@@ -160,7 +160,7 @@ predict("27.2", times_as_fast=...)
 # |---|---|---|
 # | 1 | if i > 1: `landed[i - 2]`, a copy from this half | `Irecv` into `half(inbox, i)` |
 # | 2 | `copy`: this chunk is on the host | `Isend` of `half(outbox, i)`; append it to `sent` |
-# | 3 | if i > 0: `sent[i - 1]`, from the next half | the *next* chunk's copy to the host: the new `copy` |
+# | 3 | if i > 0: `sent[i - 1]`, from the half that chunk i + 1 needs | the *next* chunk's copy to the host: the new `copy` |
 # | 4 | the `Irecv` of row 1 | this chunk's copy to the device; append it to `landed` |
 #
 # The last chunk has no next chunk, so it has no row 3. After the loop, wait for all requests in
@@ -236,7 +236,7 @@ print(f"yours, on the virtual rank's clock: {whole.time / cut.time:.2f} times as
 # | [MVAPICH](https://mvapich.cse.ohio-state.edu) 3, 4, MVAPICH-Plus | `MVP_ENABLE_GPU` | on |
 # | Cray MPICH | `MPICH_GPU_SUPPORT_ENABLED` | off |
 # | [MPICH](https://www.mpich.org) | `MPIR_CVAR_ENABLE_GPU` | on |
-# | [Open MPI](https://docs.open-mpi.org/en/main/tuning-apps/networking/cuda.html) 4 | `OMPI_MCA_opal_cuda_support`, and files | on |
+# | [Open MPI](https://docs.open-mpi.org/en/main/tuning-apps/networking/cuda.html) 4 | `OMPI_MCA_opal_cuda_support`, or `openmpi-mca-params.conf` | on |
 #
 # The Open MPI package of conda-forge, for example, is built for CUDA, but its configuration file
 # switches the support off. Open MPI 5 has no switch, and its answer is about the present run. The
@@ -289,7 +289,7 @@ predict.compare("27.1", staged_over_host=median["staged"] / median["message"])
 # On your machine the pipelined message might take 1.2 times as long as its slowest step, or more. A
 # likely cause is that the ranks share cores, so that the rank that should start the next copy has
 # to wait for a core. Other programs on the same cores slow the message down more than the emulated
-# copies, so your ratio of prediction 27.1 might be far below the one computed from 4 GB/s.
+# copies, so your ratio of prediction 27.1 might be far below the 33 computed from 4 GB/s.
 #
 # Would a faster network make the pipeline faster on the emulated device?
 #
@@ -437,9 +437,10 @@ for n in (10**6, 10**7, 10**8):
 # slowly, only short messages gain from RDMA, because they have few bytes to read slowly, and
 # because they avoid the start of two copies.
 #
-# GDRCopy is faster than the copy engines (*staged*) for short messages, but never faster than RDMA.
-# Libraries use it for short messages nevertheless, because RDMA has costs that our model leaves
-# out: memory has to be registered with the NIC, and both sides have to agree on the place.
+# GDRCopy is faster than the copy engines (*staged*) for short messages, but in this model never
+# faster than RDMA. Libraries use it for short messages nevertheless, because RDMA has costs that
+# our model leaves out: memory has to be registered with the NIC, and both sides have to agree on
+# the place.
 #
 # Libraries contain such limits as default values:
 #

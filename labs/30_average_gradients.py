@@ -419,8 +419,8 @@ failed = sum(min(right[name]) < 50 for name in wrong if name in right)
 predict.compare("30.4", end_in_an_error=errors, right_below_50_percent=failed)
 
 # %% [markdown]
-# **Explain.** You should see five curves that all fall, no error, and no network that gets less
-# than half of the images right. MPI and PyTorch do what the program tells them.
+# **Explain.** You should see five curves that all fall, no error, and, with the digits, no network
+# that gets less than half of the images right. MPI and PyTorch do what the program tells them.
 #
 # - *No average*: the weights of the ranks differ. These are four networks, each trained on a
 #   quarter of each batch.
@@ -461,9 +461,9 @@ predict.compare("30.4", end_in_an_error=errors, right_below_50_percent=failed)
 # perfect, 1 means no gain, and a value below 1 means a loss.
 #
 # Assume roughly these times. One core computes a step of 128 images in 0.4 ms for the digits'
-# network, and in 180 ms for the convolutional network. Averaging 69 kB takes 0.2 ms with one
-# rank (the gradients are copied into a vector and back) and 0.3 ms with two. An average of 265 kB
-# takes 1 ms.
+# network, and in 180 ms for the convolutional network. Averaging 69 kB takes 0.2 ms with one rank
+# (the gradients are copied into a vector and back) and 0.3 ms with two. An average of 265 kB takes
+# 1 ms with one rank or two.
 
 # %%
 predict("30.4", digits_net=..., convolutional_net=...)

@@ -317,10 +317,10 @@ for nbytes in (64, 1024, 8192, 1 << 20):
 # If other programs use the same cores, the window can even lose, because a round of 64 messages
 # takes long enough to be interrupted, and its bars are then much wider than those of the ping-pong.
 #
-# The table of the window contains one more number that later labs need. From one short message to
-# the next, the sender is busy for n / rate seconds, which is less than the latency if messages
-# overlap. The model LogGP (under *Further reading*) calls this time the *gap*. At 0.5 MB/s and 1
-# byte, for example, it is 2 µs.
+# Later labs need one more number of this table, the *gap* (a term of the model LogGP, under
+# *Further reading*): the time for which the sender is busy per short message. It is n / rate
+# seconds, which is less than the latency if messages overlap. At 0.5 MB/s and 1 byte, for example,
+# it is 2 µs.
 #
 # For the longest messages the rate of the window might fall again, even below that of the
 # ping-pong.
@@ -441,7 +441,7 @@ predict.compare("22.3", half_at_bytes=half)
 #   one rank. It shows how fast the operation is for its user.
 # - The **bus bandwidth** (busbw) is algbw · 2(p − 1)/p for p ranks. As long as the ranks do all the
 #   adding, the busiest rank has to send at least 2(p − 1)/p · n bytes (lab 23), so the bus
-#   bandwidth is the lowest rate at which its link can have worked. We can compare it with the
+#   bandwidth is the lowest mean rate at which its link can have worked. We can compare it with the
 #   bandwidth of the link to judge the allreduce.
 #
 # For example, if 4 ranks allreduce 100 MB in 20 ms, algbw is 5 GB/s and busbw is 7.5 GB/s. (If the

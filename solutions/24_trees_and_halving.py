@@ -8,7 +8,7 @@
 # the ring sends so many messages that on 64 ranks it takes several times as long as necessary for
 # vectors of medium length.
 #
-# In this lab we build the two allreduces that MPI libraries actually use, recursive doubling and
+# In this lab we build two allreduces that MPI libraries actually use, recursive doubling and
 # Rabenseifner's algorithm, and choose between four algorithms by size. First we write both for a
 # power of two of ranks, and an adapter extends them to any number of ranks. Then we map which
 # algorithm is fastest on a modeled cluster, derive from a cost formula why, and measure a tuning
@@ -388,8 +388,8 @@ plots.slider(
 
 # %% [markdown]
 # **Explain.** From left to right in the rows of 4, 8, 16, … ranks you should see doubling and then
-# Rabenseifner. With p = 2 the ring and Rabenseifner send the same messages. With 3, 6, 12, 24 and
-# 48 ranks the ring is fastest for long vectors.
+# Rabenseifner, apart from one column that is explained below. With p = 2 the ring and Rabenseifner
+# send the same messages. With 3, 6, 12, 24 and 48 ranks the ring is fastest for long vectors.
 # <details><summary>Why is the ring faster than Rabenseifner on 3, 6, 12, … ranks?</summary>
 #
 # With these numbers of ranks Rabenseifner pays for handing in and handing back, which are two whole
@@ -618,8 +618,8 @@ predict.compare("24.3", ring_latency_ms=1e3 * len(layers) * seconds("ring", node
 # long as either rule. More than half of its latency is spent on the 61 short layers of up to 64
 # KiB, which have 0.6 % of the bytes. Doubling is good for these layers and bad for the other ones.
 # Rabenseifner alone is nearly as good as both rules, so on this cluster the one mistake to avoid is
-# the ring for short vectors. On GPUs there was no other choice at that time, because NCCL had only
-# rings until version 2.4.
+# the ring for short vectors. On GPUs there was no other choice with NCCL at that time, because it
+# had only rings until version 2.4.
 #
 # A single vector with all layers takes even less time, because it pays for latency only once. Why
 # doesn't every program do that?
@@ -700,13 +700,17 @@ print(
 # in which these nodes are leaves (see its `src/graph/trees.cc`). In each tree, a node sends half a
 # vector to its parent and to each of its children. As a result no node sends more than two vectors,
 # however many nodes there are, which is hardly more than in a ring. In a single binomial tree of 64
-# nodes the root sends six vectors. The two trees also have few messages that wait for one another:
-# on 16 nodes of 4 GPUs each, 2 · 3 + 2 · 4 = 14 messages follow one another, while a ring of all
-# GPUs has 126. For this reason NCCL's trees, which it has had since version 2.4, are good for short
-# vectors and need not be slow for long ones. An allreduce in two dimensions, first inside the nodes
-# and then between them (lab 26; `HOROVOD_TORUS_ALLREDUCE=1` in a [Horovod](@horovod) that was built
-# for NCCL), has 2 · 3 + 2 · 15 = 36 messages one after another. It sends 1.875 vectors through the
-# NIC (network interface card) of a node, where the ring sends 1.97.
+# nodes the root sends six vectors.
+#
+# The two trees also have few messages that wait for one another: on 16 nodes of 4 GPUs each,
+# 2 · 3 + 2 · 4 = 14 messages follow one another, while a ring of all GPUs has 126. For this reason
+# NCCL's trees, which it has had since version 2.4, are good for short vectors and need not be slow
+# for long ones.
+#
+# An allreduce in two dimensions, first inside the nodes and then between them (lab 26;
+# `HOROVOD_TORUS_ALLREDUCE=1` in a [Horovod](@horovod) that was built for NCCL), has
+# 2 · 3 + 2 · 15 = 36 messages one after another. It sends 1.875 vectors through the NIC (network
+# interface card) of a node, where the ring sends 1.97.
 #
 # NCCL prints what it has chosen (since version 2.20, with `NCCL_DEBUG_SUBSYS=TUNING`). On three
 # hosts with 8 H100s each it chose the tree up to 256 KiB. From 512 KiB on it chose a tree in which

@@ -267,7 +267,7 @@ print(f"Your chain is fastest with {min(measured, key=measured.get)} chunks.")
 # %% [markdown]
 # **Explain.** You should see the runs of your chain on the line of T(k). The minimum is wide, so
 # half or twice the best k costs little. With very few chunks each chunk is long, and the last rank
-# waits for 62 of them before its first one arrives. With still more chunks the
+# waits for 62 steps before the one in which its first chunk arrives. With still more chunks the
 # many α would dominate.
 #
 # ## Two levels
@@ -309,15 +309,15 @@ per_node = machine.ranks_per_node
 print(machine)
 
 # %% [markdown]
-# We compare five broadcasts: the tree, scatter-allgather, the chain over all ranks with your best
-# k, two levels with a chain inside, and two levels with NCCL inside. The chains use at most 256
-# chunks, because a simulation with more chunks takes too long. A call to NCCL takes 8.4 µs to start
-# (according to NCCL's tuning model in `src/graph/tuning.cc`), but its messages do not wait for a
-# handshake, as the long messages of MPI do (lab 20).
+# We compare five broadcasts: (1) the tree, (2) scatter-allgather, (3) the chain over all ranks with
+# your best k, (4) two levels with a chain inside, and (5) two levels with NCCL inside. The chains
+# use at most 256 chunks, because a simulation with more chunks takes too long. A call to NCCL takes
+# 8.4 µs to start (according to NCCL's tuning model in `src/graph/tuning.cc`), but its messages do
+# not wait for a handshake, as the long messages of MPI do (lab 20).
 #
 # ### Predict
 # Which of the five is the fastest way to broadcast 1 KiB to 128 ranks, and which is the fastest for
-# 256 MiB? Number them 1 to 5 in the order above.
+# 256 MiB? Use the numbers 1 to 5 of the list above.
 
 # %%
 predict("25.4", for_1_KiB=1, for_256_MiB=3)
@@ -372,11 +372,10 @@ plots.bandwidth(curves, title=f"Broadcast to {many} ranks of {where}, on the vir
 
 # %% [markdown]
 # **Explain.** Read the top row of the map, for 128 ranks, from left to right. You should see the
-# tree first. A likely cause is that only 7 of its messages follow one another, the fewest of all
-# ways. Two levels have 3 between the 8 nodes and 15 inside a node, the chain has 127, and
-# scatter-allgather has 254. For the longest vectors the chain is fastest, and in between other ways
-# are. In the lowest row, which is a single node, NCCL's ring becomes faster than the tree at some
-# MiB.
+# tree first, because only 7 of its messages follow one another, the fewest of all ways. Two levels
+# have 3 between the 8 nodes and 15 inside a node, the chain has 127, and scatter-allgather has 254.
+# For the longest vectors the chain is fastest, and in between other ways are. In the lowest row,
+# which is a single node, NCCL's ring becomes faster than the tree at some MiB.
 #
 # ### Exercise 25.4 · A broadcast for each layer
 # The layers of VGG-16 have between 7 kB and 411 MB, so no single way is the fastest for all of

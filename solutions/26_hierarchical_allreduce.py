@@ -1,7 +1,7 @@
 # %% [markdown]
 # # 26 Hierarchical allreduce
 #
-# In lab 23 every rank had its own link to the network. On a GPU cluster this is rarely so. A node
+# In lab 23 every rank had its own link to the network. On many GPU clusters this is not so. A node
 # contains four or eight GPUs, which are connected by fast links, and they share one or a few NICs
 # (network interface cards), often ten times slower, to the other nodes. An allreduce that ignores
 # the nodes can send the same bytes through the slow NIC several times, while the fast links are
@@ -255,7 +255,7 @@ plots.compare(
 # **Explain.** You should see that a flat ring in the order of the nodes sends a quarter more than
 # the two hierarchical algorithms, 1.875 against 1.5 vectors, because only one rank of a node sends
 # to the next node. In the round-robin order, the ring sends four times as much as in the good
-# order. The hierarchical algorithms save only a quarter of the bytes, so they need other advantages
+# order. The hierarchical algorithms save only a fifth of the bytes, so they need other advantages
 # to be much faster.
 #
 # <details><summary>What other advantages do the hierarchical algorithms have?</summary>
@@ -289,10 +289,13 @@ print(machine)
 # | two levels | 2⌈log₂ g⌉(αᵢ + nβᵢ) + 2(m − 1)(αₑ + n/m βₑ) |
 # | two dimensions | 2(g − 1)(αᵢ + n/g βᵢ) + 2(m − 1)(αₑ + n/(gm) kβₑ) |
 #
-# For example, read the last two rows. With two levels, the reduce and the broadcast inside the node
-# take ⌈log₂ g⌉ steps each, all of them with whole vectors of n bytes. With two dimensions each rank
-# moves only n/g bytes per step inside the node, and n/(gm) bytes per step between the nodes. If all
-# g ranks share one NIC, k = g, and each of them gets 1/g of its bandwidth.
+# In the second row, one of g hops is on the network and g − 1 are inside a node, so a hop takes
+# (αₑ + (g − 1)αᵢ)/g on average.
+#
+# Now read the last two rows. With two levels, the reduce and the broadcast inside the node take
+# ⌈log₂ g⌉ steps each, all of them with whole vectors of n bytes. With two dimensions each rank moves
+# only n/g bytes per step inside the node, and n/(gm) bytes per step between the nodes. If all g
+# ranks share one NIC, k = g, and each of them gets 1/g of its bandwidth.
 #
 # ### Predict
 # Take 8 nodes of this machine with four ranks each, first with one NIC per node (k = 4) and then
@@ -393,8 +396,8 @@ for kind in (machine, at_once):
 #   ranks.
 # - Two levels send the fewest messages, but only one rank of each node uses the network. They are
 #   good for short vectors.
-# - Two dimensions send only 1/g of the vector per rank over the network. They are good for long
-#   vectors, and they use several NICs.
+# - Two dimensions send only 1/g of the vector per rank over the network. With several NICs they are
+#   the fastest for long vectors; with one they are about as fast as the flat ring.
 # - A flat ring in the order of the nodes is hard to beat where a node has one NIC, but it depends
 #   on this order.
 #

@@ -229,7 +229,7 @@ plots.lines(
 # **Explain.** You should see that latency, bandwidth or both determine the time, depending on the
 # size. These times are simulated, so they should be the same on your machine.
 #
-# - **4 B**: there are two groups. With RDMA or NVLink the allreduce takes about 10 µs, and with TCP
+# - **4 B**: there are two groups. With RDMA or NVLink the allreduce takes 10 to 12 µs, and with TCP
 #   90 µs, at 10 Gb/s as well as at 100. (Inside a group the times are alike because we assumed
 #   equal latencies. On real machines NVLink would probably be the fastest of its group, as section
 #   1 suggests.)
@@ -246,9 +246,9 @@ plots.lines(
 # Why does NVLink take 16 % longer for 100 MB than your formula says?
 # <details><summary>Answer</summary>
 #
-# The formula leaves out the additions. Each GPU adds 7/8 of 100 MB, which according to its data
-# sheet takes 78 µs. This is negligible compared with the 15 ms on EDR, but not compared with the
-# 0.5 ms on NVLink.
+# The formula leaves out the additions. Each GPU adds 7/8 of 100 MB. An addition reads two values
+# and writes one, so at the 3.35 TB/s of the data sheet this takes 78 µs. This is negligible
+# compared with the 15 ms on EDR, but not compared with the 0.5 ms on NVLink.
 # </details>
 #
 # ### Is it latency or bandwidth? A control
@@ -518,9 +518,9 @@ predict.right("28.3", **waits, networks_without_waiting=of_a100.count(0))
 # 179 MB / 17 ms = 10.5 GB/s, which 100 Gb/s provide and 56 Gb/s do not. A P100 leaves 195 ms, so
 # 0.9 GB/s are enough, and 10 GbE provides 1.18.
 #
-# Now read one column: at 100 Gb/s and above, the whole allreduce can be hidden in this simulation
-# if the overlap is as good as possible. The difference between the two numbers of a field is what
-# good software gains (labs 32 and 46).
+# Now read the second number of each field: at 100 Gb/s and above, the whole allreduce can be hidden
+# in this simulation if the overlap is as good as possible. The difference between the two numbers
+# of a field is what good software gains (labs 32 and 46).
 #
 # The rows of the networks with 100 Gb/s are nearly equal, so RDMA does not help this network much.
 # Which messages of a training run are short enough to benefit from RDMA?

@@ -355,8 +355,8 @@ predict.compare("31.2", **last, percent_on_fullest=100 * max(dealt(vgg)) / sum(v
 #   this is a guess.
 # - Each of our 64 workers has its own link, while in the benchmark four GPUs shared one. This makes
 #   no difference as long as the links of the servers are the slowest part, and they are. In the
-#   time in which a machine sends four gradients, the fullest of the 16 servers must receive at
-#   least 64/16 = 4 gradients.
+#   time in which a machine sends four gradients, the 16 servers receive 64 gradients, so the
+#   fullest receives the bytes of at least 64/16 = 4.
 
 # %%
 # images/s: one GPU; 64 GPUs with servers (variables on CPU, on GPU), with Horovod and NCCL
@@ -399,10 +399,12 @@ plots.compare(ours, published, unit="seconds a step", title=title, names=("our l
 #
 # With a ring, the links of VGG-16 explain 90 % of the lost time, and 64 GPUs ran 60 times as fast
 # as with servers. With servers they explain only a quarter of it, and neither of these errors is
-# large enough to account for the difference. Placement of whole layers cannot help VGG-16, because
-# its layer fc6, 411 MB, is on one server. That server receives 64 gradients of fc6 and sends 64
-# copies of its parameters in 40 s, which is 1.3 GB/s on a link that can transfer 5 GB/s. What could
-# take the remaining time?
+# large enough to account for the difference.
+#
+# Placement of whole layers cannot help VGG-16, because its layer fc6, 411 MB, is on one server.
+# That server receives 64 gradients of fc6 and sends 64 copies of its parameters in 40 s. Both
+# directions together are 1.3 GB/s, on a link that can transfer 5 GB/s in each. What could take the
+# remaining time?
 #
 # <details><summary>Answer</summary>
 #

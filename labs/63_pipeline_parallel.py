@@ -226,9 +226,9 @@ print(f"Messages in a step: {messages}")
 # The bubble itself becomes smaller if the network is partitioned more finely. In the third plot
 # each rank has *two* model chunks (rank 0 has 0 and 4, rank 1 has 1 and 5), and filling the
 # pipeline takes half as long, because the chunks are half as long
-# ([interleaved 1F1B](https://arxiv.org/abs/2104.04473) in Megatron-LM). The price is more than twice as many messages (the last
-# line counts them), and more micro-batches in flight. A chunk of half the size needs half the
-# memory, so 11 of them need as much as 5.5 whole stages, compared with 4 in 1F1B.
+# ([interleaved 1F1B](https://arxiv.org/abs/2104.04473) in Megatron-LM). The price is more than twice as many messages
+# (the last line counts them), and more micro-batches in flight. A chunk of half the size needs half
+# the memory, so 11 of them need as much as 5.5 whole stages, compared with 4 in 1F1B.
 #
 # Which rank needs the most memory with 1F1B, and what can you do about it?
 # <details><summary>Answer</summary> If all stages are equal, it is rank 0, with p micro-batches in

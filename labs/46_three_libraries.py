@@ -16,7 +16,7 @@
 #
 # **After this lab you can** (1) say what each library needs, (2) prove from Horovod's timeline
 # which library performed the [allreduce](../labs/GLOSSARY.md#allreduce), (3) measure images per second, efficiency, and the share of
-# communication in a step, and (4) predict from calls and bytes between which bounds a step will
+# communication in a step, and (4) predict from calls and bytes between which bounds a step should
 # lie.
 #
 # ![Software stack: the framework, Horovod with its control and data planes, then MPI, Gloo and NCCL, and the wire below them](../notebooks/figures/46_stack.svg)
@@ -50,7 +50,8 @@ rate = 0.01  # SGD's learning rate
 limit = 300  # seconds for one run, and for a cluster job
 
 # %% [markdown]
-# *In the track "PPoPP hands-on, 90 minutes", do exercise 46.1.*
+# *In the track "PPoPP hands-on, 90 minutes", run the cells in order and do exercise 46.1, in
+# section 4.*
 #
 # ## 1. Which library negotiates, and which one transfers?
 # Between your gradients and the network, Horovod does two things:
@@ -92,7 +93,10 @@ limit = 300  # seconds for one run, and for a cluster job
 # | CUDA-aware MPI | support for GPU memory in this MPI |
 # | NCCL | one GPU for each rank, if there are more ranks than GPUs |
 #
-# Some libraries also need **environment variables** that are set before the ranks start:
+# Some libraries also need **environment variables** that are set before the ranks start. The next
+# cell prints them.
+#
+# <details><summary>Which variables, and why?</summary>
 #
 # | library | variables | reason |
 # |---|---|---|
@@ -101,10 +105,12 @@ limit = 300  # seconds for one run, and for a cluster job
 # | MVAPICH2-GDR as CUDA-aware MPI | `MV2_USE_CUDA=1` | otherwise it does not support GPU memory |
 # | the same | `MV2_SUPPORT_DL=1` | its guide asks for it with Horovod ([lab 42](42_horovod_mvapich2_gdr.ipynb)) |
 # | MVAPICH-Plus as CUDA-aware MPI | `MVP_ENABLE_GPU=1` | it does not read `MV2_` variables |
+# </details>
 #
-# The next cell shows which of them your machine has. A **way** in this lab is a library together
-# with an MPI, because host MPI can be MPICH or MVAPICH2 (`make mvapich2` builds the latter). Every
-# way that can run will be started with the build and the variables that the cell prints.
+# The next cell shows which libraries can run on your machine. A **way** in this lab is a library
+# together with an MPI, because host MPI can be MPICH or MVAPICH2 (`make mvapich2` builds the
+# latter). Every way that can run will be started with the build and the variables that the cell
+# prints.
 
 # %%
 # Which ways can run here?
@@ -316,7 +322,8 @@ def carriers(calls, gradients, steps):
 # | ready after | 0.2 ms | 2 ms | 12 ms | 20 ms |
 #
 # Horovod's background thread wakes up every millisecond and fuses all gradients that are ready into
-# one call. About how many calls does a step have?
+# one call. About how many calls does a step have? (ResNet-50, which `auto` is on GPUs, has other
+# gradients, so there the comparison does not apply.)
 
 # %%
 predict("46.1", calls_a_step=...)
@@ -382,12 +389,12 @@ if not world.launcher():
 # the work, so its times are not those of Gloo. On a cluster with NCCL, you read the line of NCCL in
 # the same way.
 #
-# You should see between 2 and 4 calls per step. It does not need to be a whole number, because
-# which gradients are ready when Horovod's thread wakes up depends on chance. There can be fewer
-# calls than the table of layers suggests: while a call of MPI or Gloo is in progress, the thread
-# does not look for gradients, and those that become ready in the meantime are fused. (A call of
-# NCCL runs on the GPU, so the thread can look for more at the same time.) [Lab 44](44_timeline_and_fusion.ipynb) varies these
-# settings.
+# With the small network you should see between 2 and 4 calls per step. It does not need to be a
+# whole number, because which gradients are ready when Horovod's thread wakes up depends on chance.
+# There can be fewer calls than the table of layers suggests: while a call of MPI or Gloo is in
+# progress, the thread does not look for gradients, and those that become ready in the meantime are
+# fused. (A call of NCCL runs on the GPU, so the thread can look for more at the same time.) [Lab 44](44_timeline_and_fusion.ipynb)
+# varies these settings.
 #
 # On a GPU cluster, read the column *staged* first. It should say "through the host" for host MPI,
 # and "no" for CUDA-aware MPI and NCCL. On a laptop there is nothing to stage.
@@ -582,7 +589,7 @@ for line in lab46.published(gpus=16):
 # matters.
 #
 # VGG-16 sends 553 MB in a step that computes for 489 ms. Its efficiency is 85 % with NCCL over [RDMA](../labs/GLOSSARY.md#RDMA)
-# (remote direct memory access), and 30 % with the host. Therefore ask first how much a model sends
+# (remote direct memory access), and 29 % with the host. Therefore ask first how much a model sends
 # for the time that it computes.
 #
 # ## 5. A step between two bounds
@@ -598,9 +605,11 @@ for line in lab46.published(gpus=16):
 # Horovod adds a **wait** w to each call, because its thread looks for ready gradients only every
 # millisecond, and because the ranks then have to agree on the gradients that all of them have. On
 # the kit's machine an allreduce of 1 KiB took a few microseconds with MPI alone and 1.07 ms with
-# Horovod, because this call had just missed a cycle. We take w = 1 ms, although a gradient that
-# becomes ready at a random moment waits only half a cycle on average. Where waits account for most
-# of the communication, a step can therefore even be shorter than the lower bound below.
+# Horovod, because this call had just missed a cycle. We therefore add w = 1 ms to each call.
+#
+# A gradient that becomes ready at a random moment waits only half a cycle on average, so C may be
+# too large. Where waits account for most of the communication, a step can even be shorter than the
+# lower bound below.
 #
 # A step sends its gradients in several calls. With all of its bytes together, its communication
 # takes
@@ -702,14 +711,15 @@ predict.compare("46.2", all_hidden=1e3 * low, nothing_hidden=1e3 * high, share_h
 #
 # It depends on the algorithm. The README installs Open MPI, whose versions from those years add
 # long vectors in a ring. A ring in the order of the ranks sends 2 · 15/16 n through a server's
-# link, as C assumes, so a step takes 0.82 s at most. This does not explain the measured time.
+# link, as C assumes, so a step takes 0.82 s at most. This does not explain 1.66 s.
 #
-# Recursive halving and doubling, in another MPI, can send more. Each of 16 ranks has partners that
-# are 8, 4, 2 and 1 ranks away, and only those 8 and 4 ranks away are on other servers. An MPI that
-# begins with the farthest partners sends them n/2 and n/4, and the same again when doubling. This
-# is 1.5 n for each of four ranks, so 6 n for the link, and a step of 1.55 s. MPICH begins with the
-# nearest partners and sends n/8 and n/16 to other servers, which is 1.5 n for all four ranks, and a
-# step of 0.75 s.
+# Recursive halving and doubling, in another MPI, can send more. Of a rank's partners, only those 8
+# and 4 ranks away are on other servers. If they come first, they get n/2 and n/4, and the same
+# again when doubling. This is 1.5 n for each of four ranks, so 6 n for the link, and a step of 1.55
+# s, which could explain 1.66 s.
+#
+# MPICH begins with the nearest partners and sends n/8 and n/16 to other servers. This is 1.5 n for
+# all four ranks together, and a step of 0.75 s.
 # </details>
 #
 # C also leaves out two other effects: staging copies 553 MB to host memory and back on four GPUs at
@@ -756,8 +766,8 @@ print(
 # - A measured number without a proof is the number of an unknown library.
 # - Images per second, efficiency and the share of communication each need a baseline, and the share
 #   needs a control.
-# - A step lies between two bounds, and its position between them shows how much communication the
-#   backward pass hides.
+# - If C is right, a step lies between two bounds, and its position between them shows how much
+#   communication the backward pass hides. A step outside its bounds shows that C is not right.
 #
 # [Lab 51](51_mpi_against_nccl.ipynb) asks which library is best for which message size, and whether one runtime could do all of
 # it.

@@ -135,12 +135,13 @@ predict.right("52.1", share=1 / 3 + 2 / 3 * last_three.flops.sum() / vgg16.flops
 #     {"TCP": 0.2e-9, "host": 0.5e-9, "gRPC": 0.7e-9,
 #      "inside": 0.05e-9, "round": 20e-6, "straggler": 0.02}
 #
-# From these numbers you compute **β**, the seconds per byte on the slowest link that is used.
-# Inside a node it is `row.inside + learned["inside"]`. With more than one node, it is the larger of
-# this value and `row.line + learned[row.network]`.
+# From these numbers you compute **β**, the seconds per byte on the slowest link that is used:
 #
-# The allreduce of n bytes on p GPUs then takes this time (the number in brackets is the lab in
-# which you met the algorithm):
+# - with one node, `row.inside + learned["inside"]`;
+# - with more than one node, the larger of this value and `row.line + learned[row.network]`.
+#
+# The allreduce of n bytes on p = `row.gpus` GPUs then takes this time (the number in brackets is
+# the lab in which you met the algorithm):
 #
 # | algorithm | seconds | why |
 # |---|---|---|
@@ -152,14 +153,18 @@ predict.right("52.1", share=1 / 3 + 2 / 3 * last_three.flops.sum() / vgg16.flops
 # In a single node, we use the formula of the ring for every algorithm.
 #
 # In *halving*, *software* is `learned[row.network]`, and c is how often n bytes leave a node in the
-# [reduce-scatter](../labs/GLOSSARY.md#reduce-scatter). As many leave it in the [allgather](../labs/GLOSSARY.md#allgather), which is the second half of the algorithm. The
-# value of c depends on which partner comes first. We assume that the **farthest** partner is first,
-# so the first log₂ nodes rounds go to other nodes. In these rounds a GPU sends n/2, n/4 and so on,
-# n · (1 - 1/nodes) in all, and the NIC carries this for every GPU of the node. Therefore c is
-# `per_node · (1 - 1/nodes)`. If the nearest partner is first, as in [MPICH](https://www.mpich.org) ([lab 24](24_trees_and_halving.ipynb)), the
-# GPUs of a node have added their vectors before anything leaves the node, and c is only 1 -
-# 1/nodes. Each GPU has a process of its own, whose software handles only this GPU's bytes, and this
-# is why `learned[row.network]` is multiplied by (p - 1)/p and not by c.
+# [reduce-scatter](../labs/GLOSSARY.md#reduce-scatter). As many leave it in the [allgather](../labs/GLOSSARY.md#allgather), which is the second half of the algorithm.
+#
+# The value of c depends on which partner comes first. We assume that the **farthest** partner is
+# first, and that p and `nodes` are powers of two. Then the first log₂ nodes rounds go to other
+# nodes. In these rounds a GPU sends n/2, n/4 and so on, n · (1 - 1/nodes) in all. The NIC carries
+# this for every GPU of the node, so c is `per_node · (1 - 1/nodes)`.
+#
+# If the nearest partner is first, as in [MPICH](https://www.mpich.org) ([lab 24](24_trees_and_halving.ipynb)), the GPUs of a node have added
+# their vectors before anything leaves the node, and c is only 1 - 1/nodes.
+#
+# The software is not shared as the NIC is. Each GPU has a process of its own, which handles only
+# this GPU's bytes, so `learned[row.network]` is multiplied by (p - 1)/p and not by c.
 #
 # With several servers, the busiest one has more than an equal share of the bytes, because
 # TensorFlow gives each *tensor* to one server. The largest tensor is not divided, and in VGG-16 it
@@ -179,8 +184,9 @@ predict("52.1", ring=..., halving=...)  # times n
 # seconds for one bucket of `nbytes`. About 10 lines. *(advanced)*
 #
 # For example, take a ring of 16 GPUs, 4 in each of 4 nodes, with line 0.3 ns, software 0.2 ns,
-# round 20 µs, and a faster link inside the nodes. Then β is 0.5 ns, and 64 MB take 2 · 15 · (20
-# µs + 4 MB · 0.5 ns) = 60.6 ms.
+# round 20 µs, and a faster link inside the nodes. Then β is 0.5 ns, and 64 MB take 30 · (20 µs + 4
+# MB · 0.5 ns) = 60.6 ms. The same in halving has c = 3 and takes 139.4 ms, and in a tree it takes
+# 64.2 ms.
 #
 # <details><summary>Hint 1: β first</summary>
 #
@@ -227,8 +233,9 @@ predict.right("52.1", ring=2 * 15 / 16, halving=2 * 4 * (1 - 1 / 4))
 #   arrived.
 # - **Stragglers.** All GPUs wait for the slowest one. If step times vary by a share s, the slowest
 #   of p GPUs is later by about s · √(2 ln p), which is approximately the largest of p normally
-#   distributed numbers. (This holds for many GPUs. For two, the value is twice too large.)
-#   Computing therefore takes `row.alone · (1 + s · √(2 ln p))`, and s is `learned["straggler"]`.
+#   distributed numbers. (This value is 15 % too large for 1,024 GPUs, a third too large for 16, and
+#   twice too large for two.) Computing therefore takes `row.alone · (1 + s · √(2 ln p))`, and s is
+#   `learned["straggler"]`.
 # - **Input.** A node reads its images while it computes. A step is never shorter than `row.input`,
 #   the seconds that reading its images takes. This number is 0 for synthetic images that are
 #   generated in memory.
@@ -388,7 +395,7 @@ predict.compare("52.3", median_percent=middle, worst_percent=worst)
 # %% [markdown]
 # **First control: has the fit seen the test data?** To find out, the next cell multiplies all
 # published results of the unseen systems by 10 and fits again. The learned numbers must stay
-# exactly the same.
+# exactly the same. This tests your `split`, not the model.
 
 # %%
 spoilt = [
@@ -436,8 +443,8 @@ lab52.draw(
 # rule of thumb is about the same. Most published runs reach 80 to 95 % of the ideal, so anyone who
 # predicts 90 % is never far off. **A median over easy rows does not distinguish a good model from a
 # simple one.** The hard rows, which reach less than 75 % of the ideal, do. On these, the rule of
-# thumb is off by 73 % in the median, and at worst by a factor of 89. The model is off by 21 % in
-# the median, and by 93 % at worst.
+# thumb is off by 73 % in the median, and at worst by a factor of 89 (about 8,780 % in the table).
+# The model is off by 21 % in the median, and by 93 % at worst.
 #
 # The plot shows the same on logarithmic axes. The easy rows crowd in the upper right corner, where
 # the ideal is not far off either. The hard rows extend over two orders of magnitude to the left of

@@ -59,9 +59,10 @@ patience = 20  # seconds after which a check calls a program stuck
 #                    rank 0           rank 1          rank 2
 #
 # Blocks have different costs, which can be time or bytes. The most expensive stage determines how
-# much memory a rank needs. If several batches are in progress at the same time ([lab 63](63_pipeline_parallel.ipynb)), it also
-# determines how quickly they follow each other. Therefore the most expensive stage should be as
-# cheap as possible.
+# much memory a rank needs. (We count parameters, gradients and optimizer state, but not
+# activations, which are smaller here.) If several batches are in progress at the same time
+# ([lab 63](63_pipeline_parallel.ipynb)), it also determines how quickly they follow each other. Therefore the most expensive
+# stage should be as cheap as possible.
 #
 # A partition is written as a list of stage boundaries, called **edges** in the code: stage s has
 # the blocks from `edges[s]` up to, but not including, `edges[s + 1]`. The partition above is
@@ -149,9 +150,9 @@ cut_in_one_process()
 
 
 # %% [markdown]
-# `loss.backward()` ends at the copy, because nothing is known of what lies before it. The gradient
-# of the copy is all that the first half needs in order to continue. Across ranks, this gradient
-# will be a message.
+# The first line prints `None`, because `loss.backward()` ends at the copy: nothing is known of what
+# lies before it. The gradient of the copy is all that the first half needs in order to continue.
+# Across ranks, this gradient will be a message.
 #
 # ### Exercise 62.2 · One stage forwards
 # Return two tensors: the one that **entered** this rank's stage, and the one that **leaves** it.
@@ -318,12 +319,13 @@ lab62.draw_busy(spans, "One stage computes, the others wait")
 #
 # It does not make training faster. A stage cannot begin before the previous one has finished, so
 # the colored spans in the plot never overlap in time, and together they take about as long as one
-# rank would. A step therefore takes about as long as on one rank. (You might see a slightly
-# *shorter* step. One likely cause is Adam's arithmetic, which is not in the plot: each rank does
-# its part of it right after its own backward pass, while earlier ranks still compute. Another may
-# be the cache of a core, into which a smaller stage fits better. This measurement does not
-# distinguish the two. You might also see a longer step, if ranks share cores, and because of the
-# messages.)
+# rank would. A step therefore takes about as long as on one rank.
+#
+# You might see a slightly *shorter* step. Two causes are likely, and this measurement does not
+# distinguish them. Each rank does its part of Adam's arithmetic, which is not in the plot, right
+# after its own backward pass, while earlier ranks still compute. And a smaller stage fits better
+# into the cache of a core. You might also see a longer step, because of the messages or because
+# ranks share cores.
 #
 # In data parallelism every rank would compute all the time and keep *everything*, which is on each
 # rank the number of bytes in the first line of the table.
@@ -332,12 +334,16 @@ lab62.draw_busy(spans, "One stage computes, the others wait")
 # <details><summary>Answer</summary> They could process other images. While rank 1 computes with the
 # first images, rank 0 could begin with the next ones. This is [pipeline parallelism](../labs/GLOSSARY.md#pipeline-parallelism) ([lab 63](63_pipeline_parallel.ipynb)).</details>
 #
-# If all devices belong to **one** process, for example the GPUs of one node, you don't need to
-# write messages. The program says where each part is computed, and the framework copies the
-# tensors: `block.to("cuda:1")` and `values.to("cuda:1")` in PyTorch, `tf.device` in TensorFlow ([lab 61](61_tf_distribute.ipynb)). In PyTorch this reaches only the devices of the process itself. Those of other nodes belong
-# to other processes, and then you have to send, as you did here. TensorFlow can be connected to
-# servers on other nodes (`tf.config.experimental_connect_to_cluster`). Then `tf.device` names their
-# devices as well, and TensorFlow sends the tensors for you.
+# <details><summary>What if all devices belong to one process?</summary>
+#
+# Then, for example with the GPUs of one node, you don't need to write messages. The program says
+# where each part is computed, and the framework copies the tensors: `block.to("cuda:1")` and
+# `values.to("cuda:1")` in PyTorch, `tf.device` in TensorFlow ([lab 61](61_tf_distribute.ipynb)). In PyTorch this reaches only
+# the devices of the process itself. Those of other nodes belong to other processes, and then you
+# have to send, as you did here. TensorFlow can be connected to servers on other nodes
+# (`tf.config.experimental_connect_to_cluster`). Then `tf.device` names their devices as well, and
+# TensorFlow sends the tensors for you.
+# </details>
 #
 # ### What you take away
 # - Model parallelism partitions the network. Activations are sent forward, and their gradients are

@@ -58,7 +58,7 @@ channels = width or size
 # How soon have 8 ranks processed it?"
 #
 # **Weak scaling** means that the work grows with the ranks. Its question is: "Each rank has 256
-# images. Are 8 ranks as fast as one?"
+# images. Does a step of 8 ranks take as long as a step of one?"
 #
 # Strong and weak say how the *work* grows. Two other words say where the added ranks are.
 # **Scale-up** adds cores or GPUs to a node, where the ranks share memory or NVLink, and
@@ -195,8 +195,8 @@ def study(comm, kind, late=0.0):
 
 
 # %%
-# On 1, 2, 4, … ranks; the last number is that of all cores, or of all ranks of the job. Some 20 s
-# on 2 cores.
+# On 1, 2, 4, … ranks; the last number is that of all cores (at most `most`), or of all ranks of the
+# job. Some 20 s on 2 cores.
 largest = launch.ranks_here(max(2, min(most, torch.cuda.device_count() or world.cores())))
 counts = [2**k for k in range(12) if 2**k < largest]
 counts.append(largest)
@@ -231,7 +231,7 @@ assert np.allclose(losses, losses[0], rtol=near), f"Strong scaling changed the l
 # GPUs, say. In this case, the **smallest** number of ranks, b, is the baseline and counts as
 # perfect.
 #
-# *Efficiency* is ideal time / measured time:
+# *Efficiency*, which is speed-up / ranks, is also ideal time / measured time:
 #
 # - Strong: t(b) · b is the work, so p ranks ideally take t(b) · b / p.
 # - Weak: p ranks ideally take t(b), since each rank has the same work.
@@ -378,10 +378,11 @@ if largest > 1:  # a batch job of one rank is only the first point of a study
 # errors in percent of each time and also fits t(1), while your fit takes t(1) as exact.
 #
 # On two cores there are only two points, and **two points fit any line**, so the curve goes through
-# both of them whether the law holds or not. To test a law, you need at least a third point. (If s
-# by hand is above 100 % or below 0, two ranks were slower than one or more than twice as fast,
-# which no s can express. The fit of labkit then stops at 100 % or 0, and its curve misses the
-# second point.)
+# both of them whether the law holds or not. To test a law, you need at least a third point.
+#
+# Your s by hand may be above 100 % (two ranks were slower than one) or below 0 (more than twice as
+# fast), which no share can be. The fit of labkit then stops at 100 % or 0, and its curve misses the
+# second point.
 #
 # ### Measure where the law ends
 # Two cores cannot show what happens on many ranks, but the formula of lab 23 can. The next cell
@@ -416,9 +417,11 @@ print(f"computed: at best {strong[1] / strong[best]:.1f} times as fast, on {best
 # %% [markdown]
 # **Explain.** Up to some hundred ranks the law and the computed steps agree, although no part of
 # the program is serial. A rank of the ring sends 2(p - 1)/p · n bytes, and this number grows
-# exactly as (1 - 1/p) does, so in Amdahl's law the bytes look like serial work. The number of
-# messages, 2(p - 1), grows without limit. No share s can express this growth, so the law promises
-# too much, and in the end more ranks are *slower*.
+# exactly as (1 - 1/p) does, so in Amdahl's law the bytes look like serial work.
+#
+# The number of messages, 2(p - 1), grows without limit, which no share s can express. On 4096 ranks
+# the messages take 41 ms and the work 0.24 ms, so the law promises too much, and in the end more
+# ranks are *slower*.
 #
 # Move the sliders below. Does a faster link change the best number of ranks, or only the speed-up
 # there?
@@ -467,8 +470,8 @@ for nbytes in (1e8, 3e8):
 # %% [markdown]
 # **Explain.** From 8 to 512 ranks, the efficiency of weak scaling hardly depends on the number of
 # ranks. It does depend on the number of bytes, because about 7 % are lost on 512 ranks with 100 MB,
-# and about 17 % with 300 MB. Weak scaling is therefore limited by the bytes that each rank has to
-# send.
+# and about 17 % with 300 MB. In this formula, weak scaling is therefore limited by the bytes that
+# each rank has to send.
 #
 # Published results agree with this. Kurth et al. (2018) kept 90.7 % on 27,360 GPUs in *weak*
 # scaling. In [Horovod's benchmarks](@horovod_benchmarks), 512 GPUs keep 90 % with ResNet-101 but
@@ -603,5 +606,5 @@ predict.compare("50.1", communication_strong=medians["communicate"] / sum(median
 #   scaling.
 # - [@hoefler2015] Twelve rules for reporting measurements of parallel programs, among them the
 #   choice of the baseline.
-# - [@awan2017] The paper on S-Caffe.
+# - [@awan2017] A version of Caffe that scales over MPI to many GPUs.
 # - [@kurth2018] The weak and strong scaling of a network trained on up to 27,360 GPUs.

@@ -251,10 +251,10 @@ for name, by_rank in hurried.items():
     print(f"{name}: {last} bytes {human(here[name][last][1])}, so {1e9 * a_byte:.2g} ns a byte")
 
 # %% [markdown]
-# **Explain.** On the left of the plot the cost of a *call* determines the time, and on the right
-# the cost of a *byte*. If the ranks run inside one machine without GPUs, you should see `mpi` far
-# below all other curves on the left. It takes 10 to 20 µs, while the others take from tenths of a
-# ms to a few ms.
+# **Explain.** For short vectors the cost of a *call* determines the time, and for long ones the
+# cost of a *byte*. The left panel shows times, so low is good. If the ranks run inside one machine
+# without GPUs, you should see `mpi` far below all other curves at short vectors. It takes 10 to 20
+# µs, while the others take from tenths of a ms to a few ms.
 #
 # Horovod's millisecond is the cycle of its background thread, which wakes up once per ms to look
 # for work (lab 44). In the control the thread wakes up ten times as often, and Horovod should be
@@ -263,10 +263,10 @@ for name, by_rank in hurried.items():
 # cycle, so its time has another reason. TCP and waking up a thread are likely causes, which this
 # measurement does not separate.
 #
-# On the right, the curves come together within a factor of two or three.
+# For the longest vectors, the times of all libraries are within a factor of two or three.
 #
-# On your machine, the curves on the left may jump up and down by a ms. A likely cause is that the
-# threads of Gloo and Horovod need cores, too, and have to wait for one if the ranks use all of
+# On your machine, the curves of short vectors may jump up and down by a ms. A likely cause is that
+# the threads of Gloo and Horovod need cores, too, and have to wait for one if the ranks use all of
 # them.
 #
 # Why do the curves come together as vectors grow?
@@ -283,9 +283,10 @@ for name, by_rank in hurried.items():
 # ResNet-50 has 107 gradients in labkit's layer table, which together have 102 MB. `horovod-mpi`
 # reduces them one by one, or fused into buckets of at most 25 MiB, which takes about 5 calls. The
 # last lines above say how long its shortest call takes, and how long its longest call takes per
-# byte. Compare 107 calls and 102 MB with 5 calls and 102 MB. How many times as fast are the fused
-# gradients? (Leave out the copies into the buckets, which are measured below. If these lines are
-# missing, Horovod is not installed, and you have to guess.)
+# byte. Compare 107 calls and 102 MB with 5 calls and 102 MB. For example, with 1 ms per call and 1
+# ns per byte, these are 107 + 102 and 5 + 102 ms. How many times as fast are the fused gradients?
+# (Leave out the copies into the buckets, which are measured below. If these lines are missing,
+# Horovod is not installed, and you have to guess.)
 
 # %%
 predict("51.2", times_as_fast=2.0)
@@ -381,11 +382,12 @@ if ("horovod-mpi", "resnet50", "fused") in took:
 # bar.
 #
 # Inside one machine, you should see that fusing the 107 gradients of ResNet-50 pays off with
-# Horovod, whose call takes a millisecond. With `mpi`, the per-call overhead of all 107 gradients is
-# only about 2 ms, and the copies alone cost far more. The calls themselves may also take longer
-# than before, because a byte costs more in a bucket of 25 MiB than in a vector of 1 MiB, as you can
-# see in the first table. With VGG-16 no library gains. It has only 16 gradients, and one of them,
-# with 411 MB, is alone in its bucket and is copied nevertheless.
+# Horovod, whose call takes a millisecond. With `mpi`, the overhead of all 107 calls is only about 2
+# ms, and the copies alone cost far more. A byte may also cost more in a bucket of 25 MiB than in a
+# vector of 1 MiB, as you can see in the first table.
+#
+# With VGG-16 no library gains. It has only 16 gradients, and the largest, with 411 MB, is copied
+# although it is alone in its bucket.
 #
 # On your machine, the marks of two bars (their interquartile ranges) may overlap. In this case, the
 # measurement does not decide between them.
@@ -509,9 +511,9 @@ print(f"Measured now, {ranks} ranks:", shown.to_string(), sep="\n")
 # | speed (your last table) | the fastest only if it is the best, or "either", at every size | the best of each row |
 # | who keeps it fast | must be adapted to each new GPU and link | NCCL comes from the maker of the GPUs |
 #
-# For measurements on CPUs, the argument holds. In the kit's reference (two ranks of one machine),
-# `mpi` takes 15 µs for 4 bytes, while `torch-gloo` takes 197 µs. For 256 MiB, `mpi` takes 0.12 s
-# and `torch-gloo` 0.21 s. On that machine, a second library therefore gains nothing.
+# In the kit's reference on CPUs (two ranks of one machine), the argument holds: `mpi` takes 15 µs
+# for 4 bytes, while `torch-gloo` takes 197 µs. For 256 MiB, `mpi` takes 0.12 s and `torch-gloo`
+# 0.21 s. On that machine, a second library therefore gains nothing.
 #
 # The kit's reference has no numbers from GPUs, and the published ones disagree. With NCCL, Horovod
 # trained VGG-16 twice as fast as with MPI, but that MPI worked on the host (see the table above).
@@ -526,7 +528,7 @@ print(f"Measured now, {ranks} ranks:", shown.to_string(), sep="\n")
 # buckets (25 MiB here). Compare `mpi-gpu` with `torch-nccl` in these rows, on your cluster, with
 # `best`. If it returns `mpi-gpu` or "either", one runtime costs no speed, and saves a build and its
 # verification. If it returns `torch-nccl`, the gain from the second library is its advantage
-# multiplied by the share of communication in your step (lab 46).
+# multiplied by the visible share of communication in your step (lab 46).
 # </details>
 #
 # ### What you take away

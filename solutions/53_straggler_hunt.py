@@ -61,7 +61,8 @@ training_steps = 300  # of the digits' network in section 4; a multiple of 16
 #
 # Times of real programs are often **heavy-tailed** instead. Most of them lie a little below the
 # mean, and a few lie far above it. The heavy-tailed times of this lab have the same mean and the
-# same standard deviation, but a time beyond t is about as rare as 1/t³ (a Pareto distribution).
+# same standard deviation, but the probability of a time above t falls only like 1/t³ (a Pareto
+# distribution).
 #
 # ### Predict
 # Predict the mean step time in ms for 4 ranks and for 64 ranks with normal times, which you can
@@ -173,12 +174,14 @@ plots.lines(
 # the measured one, because it is computed from 60 step times of one rank.
 #
 # You should see that steady steps take no longer than those of one rank, so only jitter makes a run
-# with more ranks slower. The plot adds your function's prediction from 10,000 randomly drawn times
-# for up to 64 ranks. Its two curves cross at 8 ranks. On fewer ranks, heavy-tailed steps are even
-# slightly shorter, because most of these times lie below the mean, and on the few real ranks the
-# two shapes hardly differ. On 64 ranks they are about 10 ms apart, although both have the same mean
-# and the same standard deviation. **The tail of the distribution determines the result, and a few
-# ranks do not show the tail.**
+# with more ranks slower.
+#
+# The plot adds your function's prediction from 10,000 randomly drawn times for up to 64 ranks. The
+# predicted curves for normal and for heavy-tailed times cross at 8 ranks. On fewer ranks,
+# heavy-tailed steps are even slightly shorter, because most of these times lie below the mean, and
+# on the few real ranks the two shapes hardly differ. On 64 ranks they are about 10 ms apart,
+# although both have the same mean and the same standard deviation. **The tail of the distribution
+# determines the result, and a few ranks do not show the tail.**
 #
 # On your machine, real ranks may take some ms more than predicted, even in the steady row. In this
 # case your computer was busy, and did not wake a rank at once when its sleep was over.
@@ -209,6 +212,8 @@ lab53.draw_step(shown.steps[1], "One rank is late. Who seems to have a slow netw
 # a rank either **sends**, or **waits** for other ranks:
 #
 # **wait = exchange - send**, and the rank that waits least is the one for which all others wait.
+# (This needs a timeline that shows sends without their waiting, which most profilers do not
+# provide.)
 #
 # ### Predict
 # One of four ranks arrives at the allreduce 10 ms later than the other three, which arrive at the
@@ -222,6 +227,9 @@ predict("53.2", late_rank=..., others=...)
 predict.right("53.2", late_rank=0, others=10)
 
 # %% [markdown]
+# **Explain.** The late rank finds all others ready, so its exchange gets no longer. The others wait
+# for it, 10 ms each.
+#
 # A timeline is a list of spans `(rank, kind, begin, end)`, in seconds. The kinds are "input",
 # "compute", "exchange" and "send". The sends of a rank lie within its exchange, and there is one
 # span for each message.
@@ -300,11 +308,12 @@ print("Images of each rank:", shown.images.tolist())
 # 1. Find the rank that waits least in the largest number of steps. If it waits least in no more
 #    than half of the steps, the answer is jitter.
 # 2. Take the means over the steps of its input, compute and send. Find out which of the three lies
-#    furthest above the values of the other ranks. `lab53.above(values, rank)` returns how far a
-#    rank's value is above the median of all other ranks.
-# 3. If this part is compute, look at the seconds *for each image*. If the rank's value is above the
-#    others' by more than a tenth of the median of all ranks, the core is slow. Otherwise the rank
-#    has too many images.
+#    furthest above the values of the other ranks (input means a slow disk, send a slow link).
+#    `lab53.above(values, rank)` returns how far a rank's value is above the median of all other
+#    ranks.
+# 3. If this part is compute, divide it by the rank's images. If `lab53.above` of these values is
+#    more than a tenth of their median over all ranks, the core is slow. Otherwise the rank has too
+#    many images.
 #
 # About 12 lines. *(advanced)*
 #
@@ -363,7 +372,8 @@ check("53.3", find, hunt)
 # ### A recording of real ranks
 # Now we record a timeline on real ranks with a real clock. `labkit.profiling` records the spans and
 # synchronizes the clocks of all ranks. The work is a nap again, and so is the time in which bytes
-# leave. First read the plot yourself. This takes about 5 s.
+# leave. (Real sends of an allreduce wait at both ends of a slow link, so there the hunter cannot
+# tell which end is slow.) First read the plot yourself. This takes about 5 s.
 
 # %%
 # A case that `mystery` picks, recorded, and its median step.
@@ -421,9 +431,9 @@ blamed = lab53.share_blamed(hunt, range(1000, 1000 + 4 * fresh))
 print(f"Nobody late: {blamed:.0%} of the cases blame a rank.")
 
 # %% [markdown]
-# **Explain.** On real ranks, your hunter should be right in all five recordings, because the late
-# rank is late by 80 % of its computing time. (On a busy computer, a rank may sleep too long and be
-# late for this reason. In that case, run the cell again.)
+# **Explain.** On real ranks, your hunter should be right in all six recordings, because a late rank
+# is late by 80 % of its computing time. (On a busy computer, a rank may sleep too long and be late
+# for this reason. In that case, run the cell again.)
 #
 # In the computed timelines, your hunter finds nearly every rank that is late by 10 %. It misses
 # most ranks that are late by 2 %, which is less than the jitter. And in some cases it blames a rank
@@ -444,9 +454,9 @@ print(f"Nobody late: {blamed:.0%} of the cases blame a rank.")
 #   have their gradients, and the average is taken over these ranks. The b late ranks drop their
 #   gradients, and begin the next step together with the others.
 # - **Local SGD** (Stich, 2018): each rank makes H steps on its own. Then the *weights* of all ranks
-#   are averaged, and a new **round** of H steps begins. The sum of 16 times has a standard
-#   deviation that is √16 = 4 times as large as that of one time, and not 16 times as large.
-#   In relative terms, the slowest sum is therefore closer to the mean.
+#   are averaged, and a new **round** of H steps begins. The sum of 16 independent times has a
+#   standard deviation that is √16 = 4 times as large as that of one time, and not 16 times as
+#   large. In relative terms, the slowest sum is therefore closer to the mean.
 #
 # ### Measure: time
 # The next cell computes the mean step of ten ranks from drawn times, without messages. H is 16. In

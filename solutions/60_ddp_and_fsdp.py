@@ -58,14 +58,16 @@ workload = "auto"  # on a GPU ResNet-50 and GPT-2, too; or "tiny", "resnet50", "
 # Here `launch.run(…, controller="torch")` does the same. On CPUs the communication library is
 # **Gloo**, and on GPUs it is NCCL.
 #
-# On one machine a program can also start its own ranks:
-# `torch.multiprocessing.spawn(work, args=(data,), nprocs=4)` starts four new Python processes, and
-# number *i* calls `work(i, data)`. It sets none of the variables above, so `work` has to give its
-# rank and the meeting point to `init_process_group` itself. The processes share no variables,
-# because each imports the program anew and receives pickled copies of its arguments. Tensors are
-# the exception: a tensor that is passed as an argument, or through a queue of
-# `torch.multiprocessing`, is moved to shared memory, so all processes see changes to it ([PyTorch's
-# documentation](@pytorch_multiprocessing)).
+# <details><summary>Can a program start its own ranks?</summary>
+#
+# Yes, on one machine. `torch.multiprocessing.spawn(work, args=(data,), nprocs=4)` starts four new
+# Python processes, and number *i* calls `work(i, data)`. It sets none of the variables above, so
+# `work` has to give its rank and the meeting point to `init_process_group` itself. The processes
+# share no variables, because each imports the program anew and receives pickled copies of its
+# arguments. Tensors are the exception: a tensor that is passed as an argument, or through a queue
+# of `torch.multiprocessing`, is moved to shared memory, so all processes see changes to it
+# ([PyTorch's documentation](@pytorch_multiprocessing)).
+# </details>
 #
 # In PyTorch, averaging the gradients takes one line, `model = DistributedDataParallel(net)`.
 # [Inside](@pytorch_ddp), DDP does the following:
@@ -143,9 +145,10 @@ check("60.1", start, finish)
 
 # %% [markdown]
 # ### Predict
-# Your DDP and PyTorch's average the same bytes. How many times as long as PyTorch's step does yours
-# take? And how many times as long does it take if each tensor has its own bucket, which makes 12
-# messages instead of a few? You cannot compute the second number, so guess.
+# Your DDP and PyTorch's average the same bytes. Both copy gradients into buckets and back, yours
+# from Python, PyTorch's in C++. How many times as long as PyTorch's step does yours take? And how
+# many times as long does it take if each tensor has its own bucket, which makes 12 messages instead
+# of a few? You cannot compute the second number, so guess.
 
 # %%
 predict("60.1", yours=..., a_bucket_each=...)  # 1 is as fast
@@ -193,7 +196,7 @@ predict.compare("60.1", yours=own, a_bucket_each=each)
 # **Explain.** You should see that your DDP takes about as long as PyTorch's for the same gradients,
 # because the part that you wrote *is* the core of DDP. The line *no exchange* is without
 # communication, so it is the time of the computation. The rest of the step is the communication
-# that the backward pass does not hide.
+# that the backward pass does not hide, and the hooks and copies.
 #
 # One bucket per tensor takes longer, because each message has an overhead (lab 32). On the machine
 # on which this lab was written, a step with 12 messages instead of a few took 1.4 to 1.8 times as
@@ -256,7 +259,7 @@ check("60.2", accumulate)
 # | 3 | Adam's averages, the gradients and the parameters | FSDP |
 #
 # Sharded values have to be sent when another rank needs them. With n parameters, and with rings, a
-# rank sends in each step
+# rank by the paper's rule sends in each step
 #
 # - in stages 0 to 2 as much as for one allreduce, which is n (p − 1) / p numbers twice;
 # - in stage 3 an allgather of the parameters for the forward pass, another one for the backward
@@ -346,6 +349,8 @@ plots.slider(draw_memory, billions=(1, 3, 7, 13, 70, 405), gpus=(1, 2, 3, 4, 6, 
 #         fully_shard(block)   # reshard_after_forward=False keeps its parameters until backward
 #     fully_shard(net)
 #
+# The loop makes each block a unit that is gathered on its own, so that only a few blocks are whole
+# at any time. The last call takes the parameters outside of the blocks, and coordinates the units.
 # From then on every parameter is a *DTensor* (distributed tensor), of which each rank has a shard.
 # Before a block computes, its shards are gathered from all ranks, and afterwards the gathered
 # parameters are freed. (In lab 69 you write this yourself.)
@@ -392,9 +397,9 @@ for way in stage_of:
 # train identically, to the last digit shown. The bytes agree with your formula, and so does most of
 # the traffic. Two rows need an explanation:
 #
-# - "FSDP, parameters kept" keeps, *after* the step, as little as FSDP, because PyTorch then frees
-#   the parameters. Between the forward and the backward pass it keeps them whole. These bytes do
-#   not show that, but the traffic does, because the second allgather is missing.
+# - "FSDP, parameters kept" shows the bytes *after* the step, when PyTorch has freed the parameters.
+#   Between the forward and the backward pass it keeps all of them whole, and only the traffic shows
+#   this: the second allgather is missing.
 # - ZeRO-1 sends more than the formula says. The paper shards the *sums* of the gradients. PyTorch's
 #   `ZeroRedundancyOptimizer` gives all sums to every rank, as DDP does, and then sends the new
 #   parameters to all ranks, which are the allreduce and the broadcasts in the last lines. It also
@@ -431,7 +436,14 @@ print(f"Loaded in one process: every weight as it was saved: {same}")
 # the state of the random number generators.
 #
 # When would you use which method?
-# <details><summary>Answer</summary> Use DDP (or Horovod) as long as everything fits on one device, because it is the simplest and sends the least. Use ZeRO-1 if Adam's averages are too large, and FSDP if the model does not fit. Another solution for a model that does not fit is to partition it between its layers (labs 62 and 63). Both compute with whole layers, which FSDP gathers for a moment. If a single *layer* does not fit, the layer itself has to be partitioned (lab 64).</details>
+# <details><summary>Answer</summary>
+#
+# - Everything fits on one device: DDP (or Horovod), which is the simplest and sends the least.
+# - Only Adam's averages are too large: ZeRO-1.
+# - The model does not fit: FSDP, or a partition between its layers (labs 62 and 63). Both compute
+#   with whole layers, which FSDP gathers for a moment.
+# - A single *layer* does not fit: partition the layer itself (lab 64).
+# </details>
 #
 # ## 6. On GPUs: a model that fills them
 # (This takes about two minutes on GPUs, which is not counted above. On a CPU the next cell prints
@@ -467,18 +479,19 @@ for name in workloads.chosen(workload):
 # %% [markdown]
 # **Explain.** The share of communication is the additional time of each method, compared with no
 # communication, relative to its own step. With several GPUs and NVLink most of DDP's communication
-# should be hidden behind the backward pass. Yours should come close to DDP's, but it copies each
-# bucket before the allreduce and after it, while DDP keeps the gradients inside its buckets. FSDP
-# sends half as much again, and here it saves memory that these two networks do not need. With a
-# single GPU nothing is sent, and the differences are the overheads of the methods.
+# should be hidden behind the backward pass. Yours should come close to DDP's. Both copy each
+# gradient into a bucket and back (DDP avoids this with `gradient_as_bucket_view=True`), but yours
+# does so from Python. FSDP sends half as much again, and here it saves memory that these two
+# networks do not need. With a single GPU nothing is sent, and the differences are the overheads of
+# the methods.
 
 # %% [markdown]
 # ### What you take away
 # - DDP is an allreduce for each bucket, launched by hooks, and completed at the end of the backward
 #   pass.
 # - `no_sync` lets you communicate once instead of once for each part (section 2).
-# - ZeRO shards Adam's averages, gradients and parameters. The 16 bytes per parameter become 16 / p,
-#   at the cost of 1.5 times the traffic.
+# - ZeRO shards Adam's averages, gradients and parameters. In stage 3, the 16 bytes per parameter
+#   become 16 / p, at the cost of 1.5 times the traffic.
 #
 # ### Further reading
 # - [@li2020] The paper about DDP, with buckets, hooks and measurements.

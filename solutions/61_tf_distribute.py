@@ -181,10 +181,14 @@ check("61.1", tf_config)
 # - Inside the function, `optimizer.apply_gradients(zip(gradients, variables))` first **adds** the
 #   gradients of all replicas. It adds them and does not compute the mean.
 #
-# Usually Keras' `fit` would do this for you, but Keras 3 cannot: with `MultiWorkerMirroredStrategy`
-# its `fit` ends in an error (we tried it; Keras issue 20585), and parameter server training "is not
-# supported in Keras 3, generally speaking" (its author, Keras issue 18624). Layers and optimizers
-# of Keras 3 do work in a training loop that you write yourself.
+# Layers and optimizers of Keras 3 work in a training loop that you write yourself.
+#
+# <details><summary>Why not Keras' <code>fit</code>?</summary>
+#
+# Keras 3 cannot do this for you. With `MultiWorkerMirroredStrategy` its `fit` ends in an error (we
+# tried it; Keras issue 20585), and parameter server training "is not supported in Keras 3,
+# generally speaking" (its author, Keras issue 18624).
+# </details>
 #
 # Because the optimizer adds up the gradients, the loss of each replica has to be divided by a
 # number, so that the sum of the gradients is the mean over all images of all replicas. By which
@@ -199,8 +203,8 @@ check("61.1", tf_config)
 # ### Exercise 61.2 · A step for every strategy
 # Write `train_step`. It takes one step on all replicas and returns the mean loss over all images.
 # For the images of one replica, `cross_entropy(labels, net(pictures, training=True))` in the cell
-# below is the mean loss. Compute the gradients as in lab 11, with `tf.GradientTape`. About 9 lines.
-# *(intermediate)*
+# below is the mean loss. Compute the gradients as in lab 11, with `tf.GradientTape`. Leave out
+# `@tf.function`, because the code that calls your function adds it. About 9 lines. *(intermediate)*
 #
 # <details><summary>Hint 1: two functions</summary>
 #
@@ -340,7 +344,7 @@ predict.right(
 # tensor, and excludes TCP's own headers.
 #
 # TensorFlow's servers listen on all networks of a machine, for every client, without a password.
-# Use them only inside a cluster. Here they end after half a minute.
+# Use them only inside a cluster. Here they end with the measurement.
 #
 # ### Measure
 # This takes 30 to 60 s, most of it to start the processes.
@@ -389,11 +393,12 @@ for servers in (1, 2, 3, 6):
 # **Explain.** You should see that the count agrees with your computed bytes to about one part in a
 # hundred. The rest is what gRPC sends in addition to the tensors.
 #
-# The ring trains like one process with all the images, so your division by the number of replicas
-# was right, and the sum did cross the wire. The control is one process that takes steps as long as
-# a sum would make them, and its losses differ. With servers there is no such comparison, because
-# each worker takes its own steps, with weights that another worker may have changed in the meantime
-# (lab 31). This strategy is *asynchronous*.
+# The ring's losses equal those of one process with all the images, so your division by the number
+# of replicas was right, and the sum did cross the wire. The control is one process that takes steps
+# as long as if the gradients were added and not averaged, and its losses differ.
+#
+# With servers there is no such comparison, because each worker takes its own steps, with weights
+# that another worker may have changed in the meantime (lab 31). This strategy is *asynchronous*.
 #
 # The two servers of the small VGG differ: one sends nearly five times as many bytes as the other,
 # because it has the variable that represents fc6. More servers would hardly help, as the last lines
@@ -497,9 +502,9 @@ if len(frame):
     predict.compare("61.3", tabletop_vgg=shares[0], tabletop_resnet=shares[1])
 
 # %% [markdown]
-# **Explain.** You should see roughly the values that you computed. Over the same link the speed of
-# one network **collapses**, and it is the one that sends three times as many bytes. Times may be
-# longer if the two nodes share a busy machine.
+# **Explain.** You should see roughly the values that you computed. Over the same link both networks
+# slow down, and the speed of the one that sends three times as many bytes **collapses**. Times may
+# be longer if the two nodes share a busy machine.
 #
 # Is the link the reason? As a control, compute both shares for 2 Gb/s, and then run
 # `make tabletop BANDWIDTH=2000mbit` and the same cell.
@@ -508,10 +513,11 @@ if len(frame):
 # the same, because the bytes are the same, and so is the wire. Why, then, did users leave gRPC?
 # <details><summary>Answer</summary>
 #
-# Because links became fast. At 100 Gb/s the wire costs little. What remains is the cost of
-# serializing each tensor and of copying it through TCP, without the direct paths of InfiniBand and
-# of GPUs, which MPI and NCCL use. On a CPU machine with TCP you cannot observe this part, so we
-# quote it from Awan et al.
+# Partly because servers send too much, as the next section shows, and partly because links became
+# fast. At 100 Gb/s the wire costs little. What remains of gRPC is the cost of serializing each
+# tensor and of copying it through TCP, without the direct paths of InfiniBand and of GPUs, which
+# MPI and NCCL use. On a CPU machine with TCP you cannot observe this part, so we quote it from Awan
+# et al.
 # </details>
 #
 # ### VGG-16 itself

@@ -156,10 +156,10 @@ def most_in_flight(schedule):
 
 # %% [markdown]
 # With GPipe all m micro-batches are in flight before the first backward pass, so a rank keeps the
-# activations of the whole batch, however finely it is divided. Of the 27 micro-batches that reduced
-# the bubble to 10 %, the four ranks compute at most four at any time. (Google's own GPipe keeps
-# only the input of a stage, and computes the other activations again in the backward pass, as in
-# lab 14.)
+# activations of the whole batch, however finely it is divided. With the 27 micro-batches that
+# reduced the bubble to 10 %, a rank keeps 27 sets of activations, although it computes only one
+# micro-batch at a time. (Google's own GPipe keeps only the input of a stage, and computes the other
+# activations again in the backward pass, as in lab 14.)
 #
 # **1F1B** ("one forward, one backward"; [PipeDream](@harlap2018), here with a flush at the end of
 # the step) begins each backward pass as early as possible. Rank r of p does:
@@ -234,10 +234,11 @@ print(f"Messages in a step: {messages}")
 # micro-batches in flight, however many there are in all.
 #
 # The bubble itself becomes smaller if the network is partitioned more finely. In the third plot
-# each rank has *two* model chunks, 0 and 4, 1 and 5, and so on, and the pipeline is filled by
-# chunks of half the length ([interleaved 1F1B](@narayanan2021) in Megatron-LM). The price is more
-# than twice as many messages (the last line counts them), and more micro-batches in flight. A chunk
-# of half the size needs half the memory, so 11 of them need as much as 5 or 6 whole stages.
+# each rank has *two* model chunks (rank 0 has 0 and 4, rank 1 has 1 and 5), and filling the
+# pipeline takes half as long, because the chunks are half as long
+# ([interleaved 1F1B](@narayanan2021) in Megatron-LM). The price is more than twice as many messages
+# (the last line counts them), and more micro-batches in flight. A chunk of half the size needs half
+# the memory, so 11 of them need as much as 5.5 whole stages, compared with 4 in 1F1B.
 #
 # Which rank needs the most memory with 1F1B, and what can you do about it?
 # <details><summary>Answer</summary> If all stages are equal, it is rank 0, with p micro-batches in
@@ -276,8 +277,9 @@ print(f"Messages in a step: {messages}")
 # check starts up to twelve small jobs, which can take half a minute.
 #
 # When it passes, replace **both** `pending.append(comm.Isend(…))` with `comm.Send(…)` and run it
-# again. With long messages this is the deadlock described above. Replacing only one of them is not
-# enough, because then only one of two neighbors waits. Afterwards restore the two calls of `Isend`.
+# again. With long messages this is the deadlock described above, and after 20 s the check reports
+# that the program is stuck. Replacing only one of them is not enough, because then only one of two
+# neighbors waits. Afterwards restore the two calls of `Isend`.
 #
 # <details><summary>Hint 1: one action</summary>
 #
@@ -371,10 +373,10 @@ print(f"Most megabytes held for the backward pass, {device} on rank 0:", table.r
 # %% [markdown]
 # ### Measure: the bubble
 # This machine may have fewer cores than ranks, and then ranks would wait for cores and not for each
-# other. Therefore each stage uses an emulated device that needs no core, because it *sleeps*
-# instead of computing. Ranks and messages are real. There are three runs for each number of
-# micro-batches. The plot shows their median, and the bars show the others. This takes about 15 s if
-# no other program runs.
+# other. Therefore each stage uses an emulated device that needs hardly any core, because it
+# *sleeps* instead of computing. Ranks and messages are real. There are three runs for each number
+# of micro-batches. The plot shows their median, and the bars show the others. This takes about 15 s
+# if no other program runs.
 
 # %%
 idle = {}
@@ -408,12 +410,14 @@ lab63.draw({f"Measured, 1F1B, {max(counts)} micro-batches": last}, unit="seconds
 
 # %% [markdown]
 # **Explain.** Measured and computed values should agree, with a slightly larger measured bubble.
-# Likely causes are messages, Python, and sleeps of unequal length, so that other
-# ranks have to wait. Each of them occurs more often with more micro-batches. This measurement does
-# not distinguish them. The memory should agree with what you counted: m = 8 micro-batches in flight
-# against p = 4 on rank 0, so GPipe keeps twice as many bytes. Compare a rank with itself and not
-# with others, because rank 0 keeps less for each micro-batch (its input is the small images), and
-# the last rank has two blocks.
+# Likely causes are messages, Python, and sleeps of unequal length, which all occur more often with
+# more micro-batches. This measurement does not distinguish them. The last plot shows the fastest of
+# the three runs.
+#
+# The memory should agree with what you counted: m = 8 micro-batches in flight against p = 4 on rank
+# 0, so GPipe keeps twice as many bytes. Compare a rank with itself and not with others, because
+# rank 0 keeps less for each micro-batch (its input is the small images), and the last rank has two
+# blocks.
 #
 # You might see a much larger bubble with a wide bar. In this case other programs keep the cores
 # busy, and a rank that has slept long enough does not continue at once.
@@ -435,8 +439,8 @@ lab63.draw({f"Measured, 1F1B, {max(counts)} micro-batches": last}, unit="seconds
 # schedule.step(images)  # on rank 0; schedule.step(target=labels, losses=losses) on the last rank
 # ```
 #
-# Its gradients also agree with those of one process. In practice you would use this library. Now
-# you know what its names mean, and which bubble and which memory to expect.
+# Its gradients should agree with those of one process, too (not shown here). In practice you would
+# use this library. Now you know what its names mean, and which bubble and which memory to expect.
 #
 # ### Further reading
 # - [@huang2019] GPipe: micro-batches, and recomputation of activations.

@@ -131,16 +131,18 @@ check("66.1", route, balance_loss)
 # With a **capacity factor** of 1, all choices fit only if the load is perfectly even. Choices
 # beyond the capacity are **dropped**: the expert does not see this token, and its part of the
 # weighted sum is missing. The token itself survives, because a transformer adds the layer's result
-# to what entered it. T counts the tokens of one rank: each rank drops tokens independently before
-# it sends, so an expert on p ranks may get up to p times its capacity. Which choices are dropped is
-# decided by position: the first come, first served. If experts 1, 0, 1, 1, 0 are chosen in this
-# order and the capacity is 2, only the fourth choice is dropped, because it is the third for
-# expert 1.
+# to what entered it. T counts the tokens of one rank: each of the p ranks drops tokens
+# independently before it sends, so an expert may receive up to p times its capacity.
+#
+# Which choices are dropped is decided by position: first come, first served. If experts 1, 0, 1, 1,
+# 0 are chosen in this order and the capacity is 2, only the fourth choice is dropped, because it is
+# the third for expert 1.
 #
 # ### Exercise 66.2 · Capacity and dropped tokens
-# Write both functions. `one_hot(experts, count)` has a row for each choice, with a 1 in the column
-# of its expert, and `tensor.cumsum(dim=0)` adds up along columns. What does the running sum of a
-# choice's own column say? 1 line, and about 3 lines. *(intermediate)*
+# Write both functions. `math.ceil(x)` rounds up. `one_hot(experts, count)` has a row for each
+# choice, with a 1 in the column of its expert, and `tensor.cumsum(dim=0)` adds up along columns.
+# What does the running sum of a choice's own column say? 1 line, and about 3 lines.
+# *(intermediate)*
 #
 # <details><summary>Hint 1: which place in the queue?</summary>
 #
@@ -259,13 +261,17 @@ check("66.3", exchange, Exchange)
 # by their weights, and added up for each token.
 #
 # ### Exercise 66.4 · Dispatch and combine
-# Complete both functions. Sorting: `experts.argsort(stable=True)`, where
-# *stable* leaves choices of the same expert in their order. Sums of rows as a list:
-# `counts.sum(dim=1).tolist()`. Use `Exchange.apply(rows, comm, sent, received)`. For the sum,
-# `result.index_add(0, token, rows)` adds row i to row `token[i]` of `result` and returns a new
-# tensor. A new tensor belongs on the device of the rows, which `rows.new_zeros(…)` or
-# `device=rows.device` sees to: later the layer trains on GPUs where there are some. About 5 lines
-# and 3 lines. *(advanced)*
+# Complete both functions. You need these calls:
+# - To sort, `experts.argsort(stable=True)`, where *stable* leaves choices of the same expert in
+#   their order.
+# - To count, `counts.sum(dim=1).tolist()`, the sums of rows as a list.
+# - To send, `Exchange.apply(rows, comm, sent, received)`.
+# - To add up, `result.index_add(0, token, rows)`, which adds row i to row `token[i]` of `result`
+#   and returns a new tensor.
+#
+# A new tensor belongs on the device of the rows, which `rows.new_zeros(…)` or `device=rows.device`
+# sees to: later the layer trains on GPUs where there are some. About 5 lines and 3 lines.
+# *(advanced)*
 #
 # <details><summary>Hint 1: undoing an order</summary>
 #
@@ -407,20 +413,23 @@ plots.lines(
 # losses over all steps also show that the experts' gradients are the same, because a single wrong
 # update would change every later loss.
 #
-# Without the load-balancing loss, the busiest expert should get more than twice its share. In so
-# few steps the imbalance does not grow: it comes from the random start. And at a capacity factor of
-# 1.25 many choices would be dropped. With α = 0.1, the load is clearly more even, and the loss of
-# the model is about the same. With α = 0.01, you should see little difference after so few steps,
-# which says nothing about Switch Transformers, which trained for days. (The drops are computed from
-# the routing of the last step. The training itself dropped nothing.) DeepSeek-V3 balances mostly by
-# another method: it adds to each expert's score a bias that is adjusted after every step, and drops
-# no tokens.
+# - **Without the load-balancing loss,** the busiest expert should get more than twice its share.
+#   In so few steps the imbalance does not grow: it comes from the random start. At a capacity
+#   factor of 1.25, many choices would be dropped.
+# - **With α = 0.1,** the load is clearly more even, and the loss of the model is about the same.
+# - **With α = 0.01,** you should see little difference after so few steps, which says nothing
+#   about Switch Transformers, which trained for days.
+#
+# The drops are computed from the routing of the last step, because the training itself dropped
+# nothing. DeepSeek-V3 balances mostly by another method: it adds to each expert's score a bias that
+# is adjusted after every step, and drops no tokens.
 #
 # ## 4. Cut the experts, or distribute them?
 # There is another way to place the same layer on p ranks: cut *each* expert by columns and by rows,
 # as in [lab 64](64_tensor_parallel.ipynb). Every rank then has a p-th of every expert. A token needs all parts of its experts,
 # so every rank needs all tokens: they are gathered first (an [allgather](../labs/GLOSSARY.md#allgather)), and at the end the partial
-# sums are added up, and each rank keeps those of its own tokens (a [reduce-scatter](../labs/GLOSSARY.md#reduce-scatter)).
+# sums are added up, and each rank keeps those of its own tokens (a [reduce-scatter](../labs/GLOSSARY.md#reduce-scatter)). In a ring, each
+# of the two collectives has p − 1 steps, in which a rank sends one rank's block.
 #
 # ### Predict
 # This prediction is about your layer of exercise 66.4, in comparison with the cut experts. With k =
@@ -542,10 +551,13 @@ predict.compare("66.4", **ratios, times_as_long=longer)
 # A **hierarchical all-to-all** goes in two hops. We show one order: first between nodes, then
 # inside. It uses the [communicators](../labs/GLOSSARY.md#communicator) `inside` and `across` of [lab 26](26_hierarchical_allreduce.ipynb). First, rank i of each node
 # sends to rank i of node b, in one message, everything that goes to *any* rank of node b. Then each
-# rank passes on what has arrived to the ranks of its own node. A rank thus sends m − 1 large
-# messages through its NIC in place of (m − 1)·g small ones, and in exchange most bytes also travel
-# inside a node. [Tutel](https://arxiv.org/abs/2206.03382) and [DeepSpeed-MoE](https://arxiv.org/abs/2201.05596) use hierarchical
-# all-to-alls.
+# rank passes on what has arrived to the ranks of its own node. For example, with ranks 0 and 1 on
+# one node and ranks 2 and 3 on the other, rank 0 sends its rows for ranks 2 and 3 to rank 2, which
+# passes those for rank 3 on.
+#
+# A rank thus sends m − 1 large messages through its NIC in place of (m − 1)·g small ones, and in
+# exchange most bytes also travel inside a node. [Tutel](https://arxiv.org/abs/2206.03382) and
+# [DeepSpeed-MoE](https://arxiv.org/abs/2201.05596) use hierarchical all-to-alls.
 #
 # In the next cell, `blocks` has the shape (nodes, ranks of a node, values), and `blocks[b, j]` goes
 # to rank j of node b. `Alltoall` sends along the first axis, so the axes are swapped in between.
@@ -628,8 +640,8 @@ print(pandas.DataFrame(dispatched).mul(1e6).map("{:.0f}".format).to_string())
 #   than others, and a capacity then drops tokens.
 # - Dispatch and combine are all-to-alls with lengths that are known only at run time. The backward
 #   pass is the same exchange with the counts exchanged.
-# - Expert parallelism sends k/p of what tensor parallelism sends, but it waits for the rank with
-#   the most rows.
+# - With a row for each choice, expert parallelism sends k/p of what tensor parallelism sends, but
+#   it waits for the rank with the most rows.
 # - Between nodes, an all-to-all in two hops saves messages, and sending a row once per node saves
 #   bytes.
 #

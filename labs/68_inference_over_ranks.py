@@ -99,8 +99,8 @@ print("the same labels:", np.array_equal(served[1], served[size]))
 # for an image of 256 bytes, it may take longer to send an image than to classify it. A service
 # avoids the scatter with a *load balancer*, which passes each request to one of the replicas. The
 # [latency](../labs/GLOSSARY.md#latency) of a single image does not improve in any case, since one replica still does the whole
-# forward pass. Replicas improve *[throughput](../labs/GLOSSARY.md#throughput)*. Of these two ways to use several devices, only a
-# partitioned model can improve *latency*.
+# forward pass. Replicas improve *[throughput](../labs/GLOSSARY.md#throughput)*. To improve *latency*, several devices have to share
+# one forward pass, so the model must be partitioned.
 #
 # ## 2. Prefill, decode and the KV cache
 # A GPT that has read the first *n* tokens of a text returns scores for token *n* + 1. We choose the
@@ -158,8 +158,9 @@ check("68.1", attend)
 # ### Predict
 # A prompt has 40 tokens and we generate 40. By which factor does a program that starts again for
 # each token compute more positions than one with a cache? (It computes 40 positions for the first
-# token, 41 for the second, and so on.) And how many times as long does it take, for a GPT with 75
-# MB of weights?
+# token, 41 for the second, and so on. With the cache, only the first token needs all positions of
+# the prompt, and each later one needs one new position.) And how many times as long does it take,
+# for a GPT with 75 MB of weights?
 
 # %%
 predict("68.1", positions=..., time=...)
@@ -203,12 +204,12 @@ predict.right("68.1", positions=positions, time=ratios["large"].median)
 
 # %% [markdown]
 # **Explain.** The tokens are the same, and this is the control of everything that follows. (The
-# text resembles Python only from a distance: the model is tiny and was trained for seconds.) The
-# cache saves much less time than the number of positions suggests. In the small GPT, the
-# start of its operations is a large part of a step with one position. In the large one, such a step
-# must still read all weights, while a pass over 60 positions is limited by its arithmetic. A step
-# that computes 60 times less is therefore only a few times faster. What limits a step of decode is
-# not its arithmetic, and the next section counts what does.
+# text resembles Python only from a distance: the model is tiny and was trained for seconds.)
+#
+# The cache computes 30 times fewer positions, yet it is only a few times faster. In the large GPT,
+# a step with one position must still read all 75 MB of weights, while a pass over 60 positions is
+# limited by its arithmetic. In the small one, the start of its operations is a large part of such a
+# step. What limits a step of decode is not its arithmetic, and the next section counts what does.
 #
 # ## 3. Arithmetic intensity of both phases
 # [Lab 12](12_find_the_bottleneck.ipynb) compared the flops (floating-point operations) of a layer with its bytes. A layer of this
@@ -531,13 +532,17 @@ predict.right(
 
 # %% [markdown]
 # **Explain.** With few requests a step is limited by memory, and tensor parallelism has an
-# advantage: each replica reads 75 MB of weights in a step, and each tensor rank half of them. In
-# the quietest of three runs on 2 cores, a step for 8 requests took 9.7 ms with tensor parallelism
-# and 12.4 ms with replicas. With more requests arithmetic gains in weight, which both ways share
-# equally, so that a step for 32 requests took 22.6 ms with tensor parallelism and 24.3 ms with
-# replicas. With 2 requests the two hardly differ (7.5 and 7.8 ms), because each replica has a
-# single sequence and uses the fast routine of section 3. Which of the two was faster there changed
-# from run to run.
+# advantage: each replica reads 75 MB of weights in a step, and each tensor rank half of them. We
+# measured these milliseconds of a step on 2 cores, in the quietest of three runs:
+#
+# | requests | 2 | 8 | 32 |
+# |---|---|---|---|
+# | tensor parallelism | 7.5 | 9.7 | 22.6 |
+# | replicas | 7.8 | 12.4 | 24.3 |
+#
+# With more requests arithmetic gains in weight, which both ways share equally, so the difference
+# shrinks. With 2 requests each replica has a single sequence and uses the fast routine of section
+# 3, so the two hardly differ, and which of them was faster changed from run to run.
 #
 # The prediction leaves out three things. Both cores share one memory, so replicas that read weights
 # at the same time can take longer than one alone. The start of operations is not shared by tensor
@@ -589,12 +594,12 @@ plots.lines(
 # %% [markdown]
 # **Explain.** These times are computed, and no real server reaches them: their order counts. A
 # replica cannot be faster than the 7.5 ms in which a device reads 25 GB. Tensor ranks read an
-# eighth of it, but each of the 80 allreduces adds some 40 µs, mostly latency, so that a step takes
-# far more than an eighth. In a node tensor parallelism leads up to 128 requests, and for 256 the
-# replicas have the shorter step. Between nodes the arrays of many requests need more of the
-# bandwidth, and the lead ends after 32 requests. Servers therefore use tensor
-# parallelism inside a node, with as few ranks as the latency (or the memory) requires, and replicas
-# of this group for the rest.
+# eighth of it, but each of the 80 allreduces adds some 40 µs on our simulator, mostly latency, so
+# that a step takes far more than an eighth. In a node tensor parallelism leads up to 128 requests,
+# and for 256 the replicas have the shorter step. (A faster allreduce would move this limit to more
+# requests.) Between nodes the arrays of many requests need more of the bandwidth, and the lead ends
+# after 32 requests. Servers therefore use tensor parallelism inside a node, with as few ranks as
+# the latency (or the memory) requires, and replicas of this group for the rest.
 #
 # ## 6. Continuous batching
 # Batches are useful, but requests do not come together, and do not have the same length. In
@@ -724,14 +729,14 @@ plots.lines(
 )
 
 # %% [markdown]
-# **Explain.** Continuous batching needed 76 steps with these requests, and not the least possible
-# 65, because nobody waits any more from step 50 on, and the last long requests leave slots empty.
-# With static batching a request that arrives just after a batch has begun waits for its end, even
-# at a low load. With continuous batching it gets its first token after one step and its own
-# prefill. At a high load continuous batching also reaches more tokens per second, because no slot
-# computes for finished requests. In the plot this should be the better curve: lower latency at each
-# throughput. Each point is one run, so differences of ten percent mean nothing here. If the machine
-# was busy and the curves cross, run the cell again.
+# **Explain.** With the default of 24 requests and 8 slots, continuous batching needed 76 steps, and
+# not the least possible 65, because nobody waits any more from step 50 on, and the last long
+# requests leave slots empty. With static batching a request that arrives just after a batch has
+# begun waits for its end, even at a low load. With continuous batching it gets its first token
+# after one step and its own prefill. At a high load continuous batching also reaches more tokens
+# per second, because no slot computes for finished requests. In the plot this should be the better
+# curve: lower latency at each throughput. Each point is one run, so differences of ten percent mean
+# nothing here. If the machine was busy and the curves cross, run the cell again.
 #
 # The last column shows what remains. The time between two tokens is usually that of a step of
 # decode, but whenever a request is admitted, its prefill comes first, and all others wait. (In a
@@ -749,7 +754,8 @@ plots.lines(
 # We compare both on the virtual cluster, with four H100 and the model of section 5. Prompts have
 # 2,000 tokens, answers about 100, and 24 requests arrive per second. The ranks' seconds of
 # computation come from your `step_cost` and the roofline, and the caches are messages on the
-# simulated links.
+# simulated links. The table shows the time to the first token, the time between two tokens, each by
+# its median and its 99th percentile, and the time between the first and the second token.
 
 # %%
 cache = 2 * 2000 * 5120 * 40 * 2  # bytes: keys and values of each position, in each layer
@@ -771,21 +777,24 @@ print("milliseconds, computed:")
 print(pandas.DataFrame(table).T.map("{:.3g}".format).to_string())
 
 # %% [markdown]
-# **Explain.** With four devices for both phases, one in a hundred gaps between tokens is longer
-# than a prefill: the user sees the text stop. With two pools on NVLink the 99th percentile drops to
-# little more than an ordinary step, and on InfiniBand to three of them. The ordinary step itself
-# becomes longer, because two devices decode what four decoded before. The time to the first token
-# becomes less predictable, because two devices have to do all prefills, and requests wait for each
-# other.
+# **Explain.** The two pools change three things:
+# - *The gaps between tokens.* With four devices for both phases, one in a hundred gaps is longer
+#   than a prefill, so the user sees the text stop. With two pools on NVLink the 99th percentile
+#   drops to little more than an ordinary step, and on InfiniBand to three of them. The ordinary
+#   step itself becomes longer, because two devices decode what four decoded before.
+# - *The first token.* Its time becomes less predictable, because two devices have to do all
+#   prefills, and requests wait for each other.
+# - *The second token.* Its time contains the message, which carries 1.64 GB. NVLink moves it in
+#   less than a step, and InfiniBand in about two. As an answer has about 100 tokens, one gap in a
+#   hundred is the one that the message causes, which is why it appears in the 99th percentile.
 #
-# The time to the *second token* contains the message, which carries 1.64 GB. NVLink moves it in
-# less than a step, and InfiniBand in about two. As an answer has about 100 tokens, one gap in a
-# hundred is the one that the message causes, which is why it appears in the 99th percentile. The
-# printed 39 GB per second is also a requirement: two ports of 25 Gb/s each would carry 6 GB/s, so
-# caches would pile up without end. The last row has one device for prefill, which needs 54 ms for
-# each of 24 requests per second, more than a second of work per second. Its queue keeps growing
-# while requests arrive. A pool therefore has to be sized for the ratio of prompts to answers, and a
-# server that sees this ratio change has to move devices between the pools.
+# The printed 39 GB per second is also a requirement: two ports of 25 Gb/s each would carry 6 GB/s,
+# so caches would pile up without end.
+#
+# The last row has one device for prefill, which needs 54 ms for each of 24 requests per second,
+# more than a second of work per second. Its queue keeps growing while requests arrive. A pool
+# therefore has to be sized for the ratio of prompts to answers, and a server that sees this ratio
+# change has to move devices between the pools.
 #
 # The computation takes the roofline as the time of a step, and ignores that memory limits the
 # number of caches. It shows the direction of each effect, not the milliseconds of a production
@@ -798,9 +807,9 @@ print(pandas.DataFrame(table).T.map("{:.3g}".format).to_string())
 #   memory and keeps decode memory-bound for long contexts.
 # - More sequences in a batch give more throughput at a longer step. Continuous batching lets
 #   requests use the batch without waiting for each other.
-# - Tensor parallelism is what makes a single request faster. Its two allreduces per layer are
-#   short. Latency matters most for few requests and bandwidth for many, so tensor ranks stay inside
-#   a node.
+# - Unlike replicas, tensor parallelism can make a single request faster. Its two allreduces per
+#   layer are short. Latency matters most for few requests and bandwidth for many, so tensor ranks
+#   stay inside a node.
 # - Replicas send nothing. For many requests they have the most throughput, provided that the model
 #   fits into one device.
 # - A pool for prefill removes the pauses between tokens and costs the transfer of the cache.

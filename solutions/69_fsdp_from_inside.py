@@ -54,14 +54,14 @@ patience = 60  # seconds after which a check calls a program stuck
 #     work = dist.reduce_scatter_tensor(part, full, async_op=True)          # part: len(full) / p
 #     work.wait()                                                #  before full, or part, is used
 #
-# (PyTorch 2.13 also calls them `all_gather_single` and `reduce_scatter_single`.) Both need parts of
-# equal length, so a flat tensor whose length *p* does not divide is **padded** with zeros.
+# (PyTorch 2.13 prefers the names `all_gather_single` and `reduce_scatter_single`, and may warn
+# about these.) Both need parts of equal length, so a flat tensor whose length *p* does not divide
+# is **padded** with zeros.
 #
 # The parameters of the layer are views of the flat tensor, and autograd keeps references to them
-# for the backward pass. The flat tensor therefore cannot simply be deleted after the forward pass,
-# because the views would keep its memory alive. FSDP uses a trick instead. A tensor and all its
-# views share one *storage*, which is the object that owns the memory, and the size of a storage can
-# be changed:
+# for the backward pass. Deleting the flat tensor after the forward pass would therefore free
+# nothing, so FSDP empties the storage below it. A tensor and all its views share one *storage*, the
+# object that owns the memory, whose size can be changed:
 
 
 # %%
@@ -83,7 +83,8 @@ print(f"Filled again: {storage.nbytes()} bytes, the view contains {weight.tolist
 # - `unit.shard`, this rank's shard of them, a parameter of its own, which the optimizer updates
 #   (collectives get `unit.shard.detach()`, because autograd must not record them);
 # - `unit.work`, the handle of a gather that has been launched and not awaited, or `None`;
-# - `unit.gathered`, which is true if the storage of `unit.full` has memory.
+# - `unit.gathered`, which is true if the storage of `unit.full` has memory, even while its gather
+#   is still in flight. You don't set it.
 #
 # ### Exercise 69.1 · Shard and gather
 # `shard_of` returns a rank's shard of a flat tensor, in memory of its own, so that the rest can be
@@ -195,14 +196,14 @@ check("69.2", release, before, after)
 # %% [markdown]
 # ## 3. Gradients
 # After the backward pass of a layer each rank has the full gradients of its own batch. A rank
-# updates only its shard, so it only needs the average of that part of the gradients, which is what
-# a reduce-scatter computes. The full gradients must be freed, or they would add up to the memory
-# that we have just saved.
+# updates only its shard, so it only needs the average of that part of the gradients. A
+# reduce-scatter leaves the sum of it there. The full gradients must be freed, or they would add up
+# to the memory that we have just saved.
 #
-# `lab69.Sharded` calls your `start(unit)` when all gradients of a layer are there, and
-# `finish(unit, started)` with its result when the gradients of the next layer in the
-# backward pass (*i* − 1) are there, and for layer 0 at the end of the pass. The collective
-# thus has the time of one layer to complete, and the full gradients of at most two layers exist.
+# `lab69.Sharded` calls your `start(unit)` when all gradients of a layer are there. It calls
+# `finish(unit, started)`, with the result of `start`, one layer later in the backward pass (for
+# layer 0 at the end of the pass). The collective thus has the time of one layer to complete, and
+# the full gradients of at most two layers exist.
 #
 # The **norm of the gradients**, which is used to clip gradients and to notice that something is
 # going wrong, needs communication, too: it is √(g₁² + g₂² + …) over *all* parameters, of which a
@@ -211,8 +212,9 @@ check("69.2", release, before, after)
 # ### Exercise 69.3 · Reduce-scatter, and a norm
 # `start` joins the gradients of `unit.layer.parameters()` in this order, pads them to the length of
 # `unit.full`, launches the reduce-scatter, and sets each `weights.grad` to `None`. It returns what
-# `finish` needs, which writes the average into `unit.shard.grad`. `norm` returns the norm of the
-# averaged gradients of all units, the same on each rank. 7, 3 and 3 lines. *(intermediate)*
+# `finish` needs, which writes the average over all ranks into `unit.shard.grad`
+# (`dist.get_world_size()` is their number). `norm` returns the norm of the averaged gradients of
+# all units, the same on each rank. 7, 3 and 3 lines. *(intermediate)*
 #
 # <details><summary>Hint 1: start</summary>
 #
@@ -378,11 +380,12 @@ plots.lanes(lanes, title="What one rank computes and sends in a step")
 # were running. On a faster link, or with more `samples`, it is more.
 #
 # FSDP2 launches as many collectives as your functions do. On CPUs it hides nothing, however,
-# because it leaves the waiting to streams of a GPU: its gathers are launched without `async_op`, so
-# that on a GPU only a stream waits for them, while the program goes on. A CPU has no such streams,
-# and each gather blocks it. (The *allreduces* are those of DDP's buckets. Gloo itself makes a
-# reduce-scatter from an allreduce, as the names in the trace show, and so sends more than
-# necessary. NCCL has a reduce-scatter of its own.)
+# because it leaves the waiting to streams of a GPU. As PyTorch's source shows (`unshard_async_op`),
+# its gathers are launched without `async_op` by default, so that on a GPU only a stream waits for
+# them, while the program goes on. A CPU has no such streams, and each gather blocks it. (The
+# *allreduces* are those of DDP's buckets. Gloo itself makes a reduce-scatter from an allreduce, as
+# the names in the trace show, and so sends more than necessary. NCCL has a reduce-scatter of its
+# own.)
 #
 # Hidden is not the same as free. Where ranks share a processor's cores, as on a laptop, moving the
 # bytes takes time on a core that could be computing, so a gather that is hidden takes longer, and
@@ -415,22 +418,25 @@ lab69.draw_memory(used, "Memory of one rank's tensors in a step")
 
 # %% [markdown]
 # **Explain.** Between two steps (dashed), a rank with your functions keeps 16 / *p* bytes for each
-# parameter, as lab 60 computes, and DDP 16. A step begins by freeing the gradients of the one
-# before (`zero_grad`), a quarter of these bytes, so the sharded curves fall from 28.8 to 21.6 MB at
-# once. DDP's curve does not, because its gradients are views of buckets, which stay allocated. At
-# the peak of a step yours needs more than between the steps: the full parameters of one layer, the
-# full gradients of one or two, the copies that go into the reduce-scatter, and the activations.
-# Prefetch adds the parameters of one more layer (up to 2.4 MB here, and the profiler may show some
-# MB more). What the step adds does not depend on the number of layers, apart from the activations,
-# whereas DDP's bytes all do. So the deeper the network, the more sharding saves. (The profiler does
-# not see what the threads of Gloo release until the memory is used again, so the peaks may be a few
-# MB too high, and differ from run to run.)
+# parameter, as lab 60 computes, and DDP 16. The curves show three more things:
+# - *The start of a step* frees the gradients of the one before (`zero_grad`), a quarter of these
+#   bytes, so the sharded curves fall from 28.8 to 21.6 MB at once. DDP's curve does not, because
+#   its gradients are views of buckets, which stay allocated.
+# - *The peak* contains the full parameters of one layer, the full gradients of one or two, the
+#   copies that go into the reduce-scatter, and the activations.
+# - *Prefetch* adds the parameters of one more layer (up to 2.4 MB here, and the profiler may show
+#   some MB more).
+#
+# What the step adds does not depend on the number of layers, apart from the activations, whereas
+# DDP's bytes all do. So the deeper the network, the more sharding saves. (The profiler does not see
+# what the threads of Gloo release until the memory is used again, so the peaks may be a few MB too
+# high, and differ from run to run.)
 #
 # The largest *layer* limits FSDP, because its full parameters and gradients must fit. Therefore
 # units should be neither too large nor too small: `fully_shard` on the whole network alone makes
 # one unit, whose gather nothing can hide, and which keeps the full parameters and gradients of the
-# whole network at the peak, so that only Adam's averages remain sharded. What happens with
-# units that are very small?
+# whole network at the peak, when only Adam's averages are sharded. What happens with units that are
+# very small?
 # <details><summary>Answer</summary> Each gather has its overhead (lab 22), and short messages do not reach the bandwidth of the link. In practice a unit is one transformer block.</details>
 #
 # ## 6. What FSDP2 does differently

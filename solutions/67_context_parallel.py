@@ -348,7 +348,7 @@ print(f"{ranks} real ranks: largest relative error {compared.errors['output']:.1
 
 # %%
 def zigzag(rank, ranks):
-    """The numbers of the two chunks that a rank owns, of 2 * ranks chunks."""
+    """The indices of the two chunks that a rank owns, of 2 * ranks chunks."""
     ### BEGIN SOLUTION
     return rank, 2 * ranks - 1 - rank
     ### END SOLUTION
@@ -357,7 +357,7 @@ def zigzag(rank, ranks):
 def work(queries, keys):
     """Pairs of chunks to compute with the causal mask; one of equal chunks counts a half.
 
-    queries, keys: numbers of chunks.
+    queries, keys: indices of chunks, such as (2, 3).
     """
     ### BEGIN SOLUTION
     return sum((query > key) + 0.5 * (query == key) for query in queries for key in keys)
@@ -467,7 +467,8 @@ for way in ("no mask", "neighbors"):
 # are the 16, 14 and 8 pairs of the tables. The times are slightly longer than 10 ms for each pair,
 # because a sleep ends late, and because messages and Python take time. If other programs keep all
 # cores busy, sleeps end later, and the boxes become wide. Such a delay in every step is the same
-# for all ways, so it pulls both ratios toward 1, for example to 1.8 and 1.5.
+# for all ways, so it pulls both ratios toward 1, for example to 1.8 and 1.5, which is not a mistake
+# in your code.
 #
 # ## 4. Bytes, and when they are hidden
 # A ring is not the only way to bring queries and keys together:
@@ -511,20 +512,22 @@ print(f"Ulysses on {ranks} real ranks: largest relative error {compared.errors['
 # | *n* | positions in the sequence, of which a rank has *n*/*p* |
 # | `hidden` | numbers in the queries of a position, in all heads; the output has as many |
 # | `kv` | numbers in the keys of a position; the values have as many |
-# | `size` | bytes of a number |
+# | `size` | bytes of a number (in the sections above: numbers of a head) |
 #
 # In the simplest case `kv` equals `hidden`. In models with **grouped-query attention**, several
 # heads of queries share one head of keys and values, so `kv` is smaller. In Llama 3 with 405
 # billion parameters, it is 1/16 of `hidden` ([Grattafiori et al., 2024](@grattafiori2024)).
 #
-# As an example, take the gradients of a ring in the backward pass (they are in the optional part).
-# They are as long as a block, 2 · `kv` · `size` · *n*/*p* bytes, and make *p* steps, so a rank
-# sends 2 · `kv` · `size` · *n* bytes of gradients, however many ranks there are.
+# As an example, take the gradients that travel around the ring in the optional part. They are as
+# long as a block, 2 · `kv` · `size` · *n*/*p* bytes, and make *p* steps. A rank therefore sends 2 ·
+# `kv` · `size` · *n* bytes of them, however many ranks there are: 65.5 MB for *n* = 8,000, `kv` =
+# 2,048 and numbers of 2 bytes.
 #
 # **When is a message hidden?** With zigzag, a rank computes two of the four pairs of chunks in each
-# step. These are (*n*/*p*)² / 2 pairs of positions. Each of them costs 4 · `hidden` operations: a
-# multiplication and an addition for the score, and the same for the weighted value. The message of
-# this step, a block, travels in the meantime.
+# step. A chunk has *n*/2*p* positions, so these are 2 · (*n*/2*p*)² = (*n*/*p*)² / 2 pairs of
+# positions. Each of them costs 4 · `hidden` operations: a multiplication and an addition for the
+# score, and the same for the weighted value. The message of this step, a block, travels in the
+# meantime.
 #
 # ### Predict
 # For `kv` = `hidden` and 8 ranks, how many times as many bytes does a ring send as Ulysses, in the
@@ -631,13 +634,13 @@ for name, bandwidth in links.items():
 # nothing, whereas the messages of Ulysses and of the allgather are never hidden, because here they
 # come before or after the computing.
 #
-# For shorter sequences Ulysses is the fastest for `kv` = `hidden`, because it sends a quarter of
-# the bytes. With grouped-query attention it is the slowest, because it also exchanges the queries
-# and the output, which are much longer than the keys and values here. Ulysses has another limit: a
-# rank needs at least one head, so it cannot use more ranks than there are heads, and with
-# grouped-query attention not even more than heads of keys and values, unless they are copied. In
-# Llama 3, `kv` = 128 is a single head, so eight ranks would have to copy it, and would send more
-# than the curve of Ulysses counts.
+# For shorter sequences, three facts decide about Ulysses:
+# - For `kv` = `hidden` it is the fastest, because it sends a quarter of the bytes.
+# - With grouped-query attention it is the slowest, because it also exchanges the queries and the
+#   output, which are much longer than the keys and values here.
+# - Each rank needs at least one head of the queries, and one of the keys and values. In Llama 3,
+#   `kv` = 128 is a single head, so eight ranks would have to copy it, and would send more than the
+#   curve of Ulysses counts.
 #
 # Why does Llama 3 use an allgather, although its messages are never hidden?
 # <details><summary>Answer</summary> According to its authors, for two reasons. It is easier to
@@ -850,15 +853,16 @@ print(f"An H100 computes {faster[0]:,.0f} times as fast, its NIC is {faster[1]:.
 # longer sequence to hide its messages.
 #
 # The times of the curve *both* may exceed the sum of the other two, because a rank of a ring also
-# waits for the other one, which other programs may have interrupted. This measurement does not show
-# overlap. On one machine a message is a copy that a core has to make, and MPI makes progress only
-# in its calls (lab 36). A thread that waits for the messages while PyTorch computes does not change
-# this: on two busy cores, messages of 128 MB had 40, 9 and 1 % of their time hidden in three runs
-# with such a thread, and 9, −14 and −30 % without it, so differences of this size are noise. With
-# MPICH's own progress threads (`MPICH_ASYNC_PROGRESS=1`) the computing alone took 174 and 236 ms,
-# in place of 63 to 99 ms, because these threads need the same cores. Overlap needs a link that
-# moves bytes without the cores: the virtual cluster above has one, and lab 36 measures it between
-# two nodes.
+# waits for the other one, which other programs may have interrupted.
+#
+# This measurement does not show overlap. On one machine a message is a copy that a core has to
+# make, and MPI makes progress only in its calls (lab 36). We could not show that a thread helps
+# that waits for the messages while PyTorch computes: in three runs on two busy cores, 1 to 40 % of
+# the time of 128 MB messages was hidden with such a thread, and −30 to 9 % without it, so the runs
+# differ as much as the two ways. With MPICH's own progress threads (`MPICH_ASYNC_PROGRESS=1`) the
+# computing alone took 174 and 236 ms, in place of 63 to 99 ms, because these threads need the same
+# cores. Overlap needs a link that moves bytes without the cores: the virtual cluster above has one,
+# and lab 36 measures it between two nodes.
 #
 # ### Further reading
 # - [@milakov2018] The online softmax.

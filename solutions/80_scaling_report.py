@@ -116,12 +116,14 @@ check("80.1", predict_step)
 
 # %% [markdown]
 # ### Predict
-# Your function now predicts every run. The next cell prints the predictions in ms. Which answer to
-# our question do *you* expect, as a number of ranks? The efficiency in strong scaling is t(1) / (p
-# · t(p)) on p ranks, and scaling pays as long as this efficiency is at least `enough`. Which
-# efficiency do you expect at the largest number of ranks, in strong scaling and in weak scaling,
-# where it is t(1) / t(p)? Give fractions of 1. You can take the model's values, or lower values if
-# you think that the model leaves something out.
+# Your function now predicts every run. The next cell prints the predictions in ms. On p ranks, the
+# efficiency is t(1) / (p · t(p)) in strong scaling, and t(1) / t(p) in weak scaling. Predict three
+# numbers:
+# - `pays_up_to`, the answer to our question: the largest number of ranks on which the efficiency
+#   in strong scaling is at least `enough`;
+# - `efficiency_strong` and `efficiency_weak`, as fractions of 1, at the largest number of ranks.
+#
+# You can take the model's values, or lower values if you think that the model leaves something out.
 
 # %%
 predicted = {}
@@ -138,15 +140,15 @@ predict("80.1", pays_up_to=...)  # so many ranks
 predict("80.1", efficiency_strong=..., efficiency_weak=...)  # at the largest number of ranks
 
 # %% [markdown]
-# Now the predictions of your function are written down, each as a **record** with the time of day.
-# The checker of the report will look at this time, because a prediction that is younger than the
-# first measurement does not count.
+# The next cell stores the predictions of your function, each as a **record** with the time of day.
+# We measure later, and the checker of the report compares the times, because a prediction that is
+# younger than the first measurement does not count.
 #
-# A number that you have read somewhere is a record, too. It has a source instead of a machine, and
-# `notes.cite` writes it. For comparison we cite Kurth et al., who trained a network on climate
-# images with weak scaling and report the efficiency on two supercomputers. We cite both results,
-# not only the better one. The report then calls the first number below `{published_kurth}`, and its
-# source `{source_kurth}`.
+# The cell also stores *citations*. A number that you have read somewhere is a record, too, with a
+# source instead of a machine, and `notes.cite` writes it. For comparison we cite Kurth et al., who
+# trained a network on climate images with weak scaling and report the efficiency on two
+# supercomputers. We cite both results, not only the better one. The report then calls the first
+# number below `{published_kurth}`, and its source `{source_kurth}`.
 
 # %%
 chosen = {
@@ -173,9 +175,9 @@ print(f"Study {notes.name}")
 # all runs of "8 ranks" happen during that time, 8 ranks look bad. Therefore everything is run in
 # **rounds**, each of which runs every configuration once.
 #
-# This is still not fair, because the first configuration of a round always starts with cold caches.
-# Therefore each round begins with another configuration: the list is rotated by one. (With 3 rounds
-# only three configurations ever come first, but none of them does so always.)
+# This is still not fair, because the first run of a round is slow (its caches are cold). So another
+# configuration goes first each time: the list is rotated by one. (With 3 rounds only three
+# configurations ever come first, but none of them does so always.)
 #
 #     round 0:   A B C
 #     round 1:   B C A
@@ -350,8 +352,8 @@ predict.right("80.3", cheapest_ranks=figures["cheapest_strong"].value)
 # equal, because the shares are means of all steps, while the efficiency uses medians.
 #
 # In this study, strong scaling loses its time to communication: 63 of the 64 percent on 32 ranks.
-# Most of the loss begins on 8 ranks, where the ring leaves the node. Waiting is a few percent at
-# most. It comes from the slowest of many ranks, so with `jitter = 0` it nearly disappears. Your
+# Most of the lost time begins on 8 ranks, where the ring leaves the node. Waiting is a few percent
+# at most. It comes from the slowest of many ranks, so with `jitter = 0` it nearly disappears. Your
 # model has no late ranks, which is why it predicted a higher efficiency of weak scaling than was
 # measured. The virtual ranks also leave out one effect: a real GPU takes longer for each image if
 # it has only a few of them. Here `speed` is the same for every share, and on real GPUs `slower`
@@ -361,6 +363,7 @@ predict.right("80.3", cheapest_ranks=figures["cheapest_strong"].value)
 # virtual ranks compute faster together? They cannot. The time of the single rank depends on the
 # `seed`, and in this study that rank was slow by a percent. All other runs are compared with it, so
 # it is their *baseline*, and an unlucky baseline changes every efficiency. Measure it with care.
+# (This effect comes from `jitter`, too, so it also disappears with `jitter = 0`.)
 #
 # On the default machine a node has four GPUs. A single rank pays for four and uses one, so a full
 # node is the cheapest. With more nodes, each step finishes earlier and each epoch costs more. A
@@ -395,12 +398,14 @@ lab80.print_figures(study, last)
 # The cell above has printed the names that a report may contain, in curly brackets. Each name is
 # replaced by its number, with a small link to the number's formula and records. For example,
 # `{ranks_most} reach {efficiency_strong_most}` becomes "32 ranks³ reach 36.1 %⁴", where `_most`
-# stands for the largest number of ranks.
+# stands for the largest number of ranks. Most names consist of a quantity, `strong` or `weak`, and
+# a number of ranks or `most`, as in `{time_weak_4}`. Tables and plots have no ranks:
+# `{table_strong}`.
 #
-# **A number that you type yourself is refused**, because it would stay when you measure again, and
-# nobody could find out where it came from. Counts that are in a record are allowed, such as "on 4
-# ranks" or "256 images". So are names, such as "ResNet-101" and "lab 50", if a record or the kit
-# knows them.
+# **A number that you type yourself is refused**, for example "32 ranks reach 36.1 %", because it
+# would stay when you measure again, and nobody could find out where it came from. Counts that are
+# in a record are allowed, such as "on 4 ranks" or "256 images". So are names, such as "ResNet-101"
+# and "lab 50", if a record or the kit knows them.
 #
 # These are refused as well:
 #

@@ -276,18 +276,22 @@ predict.compare("65.2", **{name: value for name, value in answers.items() if val
 
 
 # %% [markdown]
-# **Explain.** Look at the control first. All ways should match the losses of one device down to the
-# last digits. This is a necessary sign of the same job, but not a proof. Compare the differences
-# with the change of the loss from step to step. (The two frameworks choose different initial
-# weights, so each is compared with its own single device.)
+# **Explain.** Look at the control first: are all five the same job? In the printed lines, the first
+# number should be far smaller than the second one, so that all ways match the losses of one device
+# down to the last digits. This is a necessary sign of the same job, but not a proof. (The two
+# frameworks choose different initial weights, so each is compared with its own single device.)
 #
-# One mistake would remain hidden here: sums instead of means. Adam divides a gradient by its usual
-# size, so twice the gradient leads to nearly the same update. With SGD this mistake would be
-# visible, and exercise 61.2 checks it.
+# Which mistake would remain hidden here?
+# <details><summary>Answer</summary>
+#
+# Sums instead of means. Adam divides a gradient by its usual size, so twice the gradient leads to
+# nearly the same update. With SGD this mistake would be visible, and exercise 61.2 checks it.
+# </details>
 #
 # Each entry of the table is a **range**, called `span` in the code. For images/s it contains the
-# middle half of all steps (the [interquartile range](../labs/GLOSSARY.md#interquartile-range)), and for the other columns the lowest and
-# highest value of the rounds and ranks.
+# middle half of all steps (the [interquartile range](../labs/GLOSSARY.md#interquartile-range)): "102 to 131" would mean that half of the steps
+# had speeds between these two. For the other columns it goes from the lowest to the highest value
+# of the rounds and ranks.
 #
 # A range of two rounds is a poor one. Compare the start-ups of your rounds in the second table.
 # They may differ a lot, for example if files have to be read from disk. For a decision that
@@ -312,9 +316,10 @@ predict.compare("65.2", **{name: value for name, value in answers.items() if val
 # enough memory, run the lab again with `make run LAB=65 SET="width=4096"`.
 # </details>
 #
-# None of the five ways continues when a rank dies: its TCP connection breaks, the next message of
-# every other rank fails, and the script ends with an error. [Lab 70](70_checkpoint_and_requeue.ipynb) continues with fewer ranks, and
-# [lab 72](72_hangs_and_failures.ipynb) shows what a rank that hangs leaves behind.
+# None of the five ways continues when a rank's process dies: its TCP connections break, the next
+# message of every other rank fails, and the script ends with an error. (A node that is lost breaks
+# no connection, so the others wait.) [Lab 70](70_checkpoint_and_requeue.ipynb) continues with fewer ranks, and [lab 72](72_hangs_and_failures.ipynb) shows what a
+# rank that hangs leaves behind.
 #
 # ## 4. Decide by evidence
 # Suppose that one way was faster than another. Is this a reason to choose it? Not if their ranges
@@ -325,7 +330,8 @@ predict.compare("65.2", **{name: value for name, value in answers.items() if val
 # The rule is only as good as its ranges. The range of a start-up has one value per round. Two ways
 # that are in fact equally fast have separate ranges by chance in 1 of 3 tables with two rounds: of
 # the 6 orders of four values, 2 have both values of one way first. With three rounds it is 1 of 10,
-# and with five 1 of 126.
+# and with five 1 of 126. Five such ways form ten pairs, so at least one pair is separate in 87 % of
+# the tables with two rounds, and in 6 % with five (computed).
 #
 # ### Exercise 65.3 · Who is still in?
 # `still_in(of_ways, more_is_better)` returns the list of the ways that no other way rules out.
@@ -431,8 +437,9 @@ predict("65.4", valid=...)
 
 # %% [markdown]
 # ### Measure
-# This cell uses the kit's records of [lab 34](34_large_batch.ipynb). To get a range, each benchmark is scored once for each
-# of its seeds, with this seed left out.
+# This cell uses the kit's records of [lab 34](34_large_batch.ipynb). To get a range from five seeds, we leave out the first
+# one and score the other four, then leave out the second one, and so on. The range contains these
+# five scores.
 
 # %%
 trainings = lab65.trainings()
@@ -469,8 +476,8 @@ predict.compare("65.4", valid=len(rows))
 # What about the order of the recipes? The range shows how much a single seed changes a score. By
 # your own rule of 65.3, several benchmarks are still in, so five seeds do not show which of them is
 # best. MLPerf asks for more runs if the times of a network vary more, and for fewer if a run is
-# expensive: three for the most expensive networks, ten for most others. U-Net3D once needed 40, of
-# which the four fastest and the four slowest were dropped.
+# expensive: in version 6.0, three for the most expensive networks and ten for the others. U-Net3D
+# once needed 40, of which the four fastest and the four slowest were dropped.
 #
 # ### What you take away
 # - First check that all candidates do the same job, to the last digits of the loss, and then
@@ -482,7 +489,7 @@ predict.compare("65.4", valid=len(rows))
 # - A benchmark is a time to an accuracy, over several seeds, without the best and the worst.
 #
 # ## Going further (optional): the frameworks before these
-# These seven frameworks are about ten years old, and none of them is a first choice today. But each
+# These seven frameworks date from 2002 to 2017, and none of them is a first choice today. But each
 # of them introduced something that is part of the frameworks that you have just compared:
 #
 # | | since | what it introduced, and where that lives on | |

@@ -178,10 +178,10 @@ predict.right(
 # and compare the losses with `==`.
 #
 # ## 2. A file that no kill can tear
-# `open(path, "wb")` empties the old file before the first byte of the new one is written. A job
-# that is killed at this moment has neither the old checkpoint nor the new one. The solution is to
-# write to **another name** first, and to rename the file when it is complete. Here are the lines
-# that do this, in alphabetical order:
+# `open(path, "wb")` empties the old file before the first byte of the new one is written. If a job
+# is killed at this moment, the file contains neither the old checkpoint nor the new one. The
+# solution is to write to **another name** first, and to rename the file when it is complete. Here
+# are the lines that do this, in alphabetical order:
 #
 # | line | what it does |
 # |---|---|
@@ -195,12 +195,13 @@ predict.right(
 # | `temporary = path.with_name(path.name + ".new")` | makes another name, in the same folder (and so on the same disk) |
 # | `with open(temporary, "wb") as file:` | opens the file, and empties what a killed save may have left there |
 #
-# The temporary file and the rename protect against `kill -9`, which ends the process at once. The
-# kernel keeps running and still writes the bytes that it was given. Each `fsync` protects against a
-# power cut, which ends both. Without the first `fsync`, the kernel might rename the file before it
-# writes the bytes, and after a power cut the final name would belong to an empty file. Without the
-# second one, the old file may be back after the power cut. It is complete, but a save that you
-# believed to be finished is lost.
+# These lines protect against two kinds of accidents:
+# - `kill -9` ends the process at once. The kernel keeps running and still writes the bytes that
+#   it was given, so the temporary file and the rename are enough.
+# - A power cut ends the kernel, too, so each `fsync` counts. Without the first one, the kernel
+#   might rename the file before it writes the bytes, and afterwards the final name would belong to
+#   an empty file. Without the second one, the old file may be back. It is complete, but a save that
+#   you believed to be finished is lost.
 #
 # ### Exercise 70.2 · Old or new, never between
 # `write(path, content)` puts the bytes `content` into the file `path` (a `Path`). Whenever it is
@@ -511,23 +512,24 @@ if len(lives) > 1:  # in a batch job nobody is killed here
 # In a batch job, four things can end a training run early. After each of them,
 # [Slurm](https://slurm.schedmd.com/sbatch.html) can start the job again:
 #
-# | what | how it is announced | what starts the job again |
-# |---|---|---|
-# | its time is up | `--signal=B:USR1@60`: signal USR1, about 60 s before | its script: `scontrol requeue` |
-# | **preemption**: an urgent job takes its nodes | SIGTERM, or your signal | Slurm (`--requeue`), or the script |
-# | an operator requeues it | SIGTERM, and `KillWait` later SIGKILL | Slurm, with `--requeue` |
-# | a node fails | not at all on that node; SIGTERM on the other nodes | Slurm, with `--requeue` |
+# | what | how it is announced | what this lab's ranks do | what starts the job again |
+# |---|---|---|---|
+# | its time is up | `--signal=B:USR1@60`: signal USR1, about 60 s before | save | its script: `scontrol requeue` |
+# | **preemption**: an urgent job takes its nodes | SIGTERM, or your signal | save only on USR1 | Slurm (`--requeue`), or the script |
+# | an operator requeues it | SIGTERM, and `KillWait` later SIGKILL | die without a save | Slurm, with `--requeue` |
+# | a node fails | not at all on that node; SIGTERM on the other nodes | die without a save | Slurm, with `--requeue` |
 #
 # **SIGTERM** ends a process that does not handle it, and SIGKILL (`kill -9`) ends any process.
 # `KillWait`, the time between the two, is 30 s unless the site sets another value. Before a
 # preemption, SIGTERM comes early if the site grants a grace time, and on some sites your own signal
-# comes in its place. The ranks of this lab handle only USR1, so an operator's requeue does not warn
-# them, and SIGTERM ends them without a save.
+# comes in its place. The ranks of this lab handle only USR1.
 #
 # **Requeue** means that the job goes back into the queue under the same number, and later starts
 # again from the first line of its script. The ranks find their checkpoint and continue. In the
 # script below, `B:` sends the signal only to the batch script, whose `trap` passes it on to the
-# ranks. While you read it, look for the line that puts the job back into the queue.
+# ranks: `trap 'command' USR1` runs the command when USR1 comes. The number of the process that was
+# started last is `$!`. While you read the script, look for the line that puts the job back into the
+# queue.
 
 # %%
 print(lab70.script())
@@ -726,11 +728,11 @@ if ran is not None:  # in a batch job nobody is killed
 #
 # A killed process is noticed at once, because its kernel closes its connections. When a node is
 # unplugged, no connection is closed, and a silent node looks like a slow one. Ranks wait for it as
-# long as they would wait for a [straggler](../labs/GLOSSARY.md#straggler), which is 30 s with Horovod's Gloo, and up to half an hour
-# with PyTorch's, unless you set another value. (A rank that is sending notices sooner, because
-# Linux gives up a TCP connection after about a quarter of an hour.) On Slurm, `sbatch --no-kill`
-# and `srun --no-kill` keep a job that has lost a node. A lost node does not come back to this job,
-# so a new job has to provide one.
+# long as they would wait for a [straggler](../labs/GLOSSARY.md#straggler), which is 30 s with Horovod's Gloo, half an hour with
+# PyTorch's, and ten minutes with [NCCL](../labs/GLOSSARY.md#NCCL), unless you set another value. (A rank that is sending
+# notices sooner, because Linux gives up a TCP connection after about a quarter of an hour.) On
+# Slurm, `sbatch --no-kill` and `srun --no-kill` keep a job that has lost a node. A lost node does
+# not come back to this job, so a new job has to provide one.
 #
 # ### What you take away
 # - An exact resume needs the network, the optimizer, the schedule, the position in the data, and
@@ -741,8 +743,8 @@ if ran is not None:  # in a batch job nobody is killed
 # - A signal sets a flag, all ranks agree on the step, and the script requeues the job.
 # - Store the position in the data as one number, so that any number of ranks can continue. If you
 #   keep the global batch, the training run stays the same.
-# - Any process that reaches a rendezvous without a secret can join the job, so make sure that only
-#   your own nodes can reach it (see below).
+# - Any process that reaches a rendezvous without a secret can join the job, so make sure that
+#   only your own nodes can reach it (section 8 says how).
 #
 # ## 8. Going further (optional)
 # ### Horovod Elastic, in terms of this lab

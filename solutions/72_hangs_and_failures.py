@@ -88,8 +88,8 @@ lab72.show_stacks(hangs[0])
 
 # %% [markdown]
 # ### Predict
-# For which rank do the others wait, and in which line of `epoch` is that rank? You don't have to
-# guess, because the stacks above tell you.
+# For which rank do the others wait, and in which line of `epoch` is that rank? Give the line's
+# number in the listing above. You don't have to guess, because the stacks above tell you.
 
 # %%
 predict("72.1", rank=..., line=...)
@@ -121,10 +121,11 @@ predict.right("72.1", rank=faults[0].rank, line=lab72.line_of(epoch, faults[0]))
 #   `epoch` no other rank shares, together with that line: `return rank, line`.
 # - `mend(files, log, table, nearby)` runs on each rank, and returns what `epoch` gets on this rank
 #   in place of `files`, `log` and `table`. All three are in `nearby`, a folder on this rank's own
-#   disk. The log and the table are given. Your part is `copies`, a list of paths, in which
-#   `nearby / file.name` is the copy of a file (`nearby / file` would be the original file). Include
-#   only the first files, on every rank only as many as the shortest shard has. For this, every rank
-#   has to learn the smallest of the ranks' numbers of files:
+#   disk. The log and the table are given, and `copies`, a list of paths, is your part.
+#
+#   The copy of a file is `nearby / file.name` (`nearby / file` would be the original file). Include
+#   only the first files, as many as the shortest shard has. For this, every rank has to learn the
+#   smallest of the ranks' numbers of files:
 #
 #       dist.all_reduce(fewest, op=dist.ReduceOp.MIN)   # fewest is now the smallest value of all ranks
 #
@@ -207,9 +208,11 @@ def train(batches):
 
 # %% [markdown]
 # The line in which each rank waits *now* may be a late consequence of a mismatch several calls
-# earlier. We therefore need the list of all collectives that each rank has called, in order.
-# PyTorch's [flight recorder](@flight_recorder) stores the last 2,000 calls of a rank, with the
-# lengths of the tensors and the line of each call, and `lab72.play` asks for these records.
+# earlier. For example, rank 1 may skip its third call and hang only in its fifth, if the calls in
+# between look alike. We therefore need the list of all collectives that each rank has called, in
+# order. PyTorch's [flight recorder](@flight_recorder) stores the last 2,000 calls of a rank (by
+# default), with the lengths of the tensors and the line of each call, and `lab72.play` asks for
+# these records.
 #
 # The next cell prints the last calls of three ranks that hang. For example, `all_reduce(6) line 7`
 # is an allreduce of 6 numbers that was called in line 7. The cell again runs further jobs for your
@@ -247,9 +250,9 @@ predict.right("72.2", rank=disorders[0].rank, line=lab72.line_of(train, disorder
 #   has `.call` ("all_reduce"), `.numbers` (6) and `.line`. The loop over the positions in these
 #   lists is given. At the first position where the ranks do not all have the same call with the
 #   same number of values, return the rank that differs from most others, and the line of *its*
-#   call. (If a rank left a call out, its record at this position is the call after the missing one,
-#   so look above that line. If there is no such position, return `None`, because one rank has
-#   simply stopped, as in section 1.)
+#   call. If there is no such position, return `None`, because one rank has simply stopped, as in
+#   section 1. (A rank that left a call out has the call after the missing one at this position.
+#   Return that line, although the cause is above it.)
 # - `agree(batch)` runs on each rank, for each batch in turn. `everybody`, the list of all ranks'
 #   batches, is given. Return a new dict that is the same on all ranks. Its `"loss"` is the largest
 #   loss of all ranks, and its `"statistics"` are all statistics that at least one rank wants, once
@@ -487,8 +490,8 @@ predict.right("72.4", rank=poisons[0].rank, line=lab72.line_of(learn, poisons[0]
 # <details><summary>Hint 3: nearly the answer</summary>
 #
 # Do not decide anything before the collective: call `dist.all_reduce(gradient)` on every rank. The
-# sum is the same on all ranks, and it is not finite if any of the numbers in it was not. So look at
-# the *sum*.
+# sum is the same on all ranks, and it is not finite if any of the numbers in it was not, or if the
+# sum itself is too large, and then the step has to be skipped, too. So look at the *sum*.
 # </details>
 
 
@@ -531,7 +534,7 @@ check("72.4", first_bad, average)
 # | symptom | what happened | how to fix it |
 # |---|---|---|
 # | "can't allocate memory", or SIGKILL (`dmesg` tells the reason) | losses were stored as tensors, with their graphs | store `loss.item()` |
-# | half of the speed; NCCL: "Duplicate GPU detected" | two ranks use one device | choose the device by `LOCAL_RANK` |
+# | Gloo: half of the speed; NCCL stops: "Duplicate GPU detected" | two ranks use one device | choose the device by `LOCAL_RANK` |
 # | "DataLoader worker … killed", in any line | memory ran out, and a worker was ended | fewer workers (lab 15) |
 # | DDP: "params … appears not to match sizes" | two nodes have two versions of the code | print the versions on all ranks |
 # | `torch.save`: "unexpected pos" | a disk is full | free space; rename only complete files (lab 70) |
@@ -553,7 +556,7 @@ check("72.4", first_bad, average)
 # | what | how | Gloo | NCCL | Horovod |
 # |---|---|---|---|---|
 # | stacks | py-spy (may need root's rights), `faulthandler` | yes | yes, of the Python code | yes |
-# | the calls | flight recorder: `TORCH_FR_BUFFER_SIZE` | yes, on demand | yes | no, but the timeline (lab 44) |
+# | the calls | flight recorder: `TORCH_FR_BUFFER_SIZE` (2,000; 0 is off) | yes, on demand | yes | no, but the timeline (lab 44) |
 # | the calls, written after a time limit | `TORCH_NCCL_DUMP_ON_TIMEOUT=1` | no | yes | no |
 # | comparison of calls | `TORCH_DISTRIBUTED_DEBUG=DETAIL` | yes | yes | always, by name |
 # | a time limit | `init_process_group(timeout=…)` | raises | see below | stall check |
@@ -562,10 +565,11 @@ check("72.4", first_bad, average)
 # | bandwidth of each collective | [NCCL Inspector](@nccl_inspector), a profiler plugin | no | from 2.28 | with NCCL |
 # | uneven shards | DDP: `with Join([model]):` | yes | yes | `hvd.join()` |
 #
-# NCCL calls return before the GPU has completed them. When one hangs, no line of Python raises
-# an error, unless `TORCH_NCCL_BLOCKING_WAIT=1` makes `wait()` block and raise at the time limit.
-# Instead, a watchdog thread monitors the calls. `TORCH_NCCL_ASYNC_ERROR_HANDLING` tells the
-# watchdog what to do after an error or at the limit:
+# NCCL calls return before the GPU has completed them. When one hangs, no line of Python raises an
+# error, unless `TORCH_NCCL_BLOCKING_WAIT=1` makes `wait()` block and raise at the time limit.
+# Instead, a watchdog thread monitors the calls, and by default it ends the process after an error
+# or at the limit. You only set `TORCH_NCCL_ASYNC_ERROR_HANDLING` if the watchdog should do
+# something else:
 #
 # | value | what the watchdog does |
 # |---|---|

@@ -4,10 +4,12 @@
 #
 # Every [allreduce](../labs/GLOSSARY.md#allreduce) and every [broadcast](../labs/GLOSSARY.md#broadcast) consists of messages, so the cost of a message determines what
 # communication costs in data-parallel training. Vendors and papers quote this cost as numbers such
-# as "1.5 µs" or "12 GB/s". Such a number means little, however, unless we know how it was measured.
-# Half a round trip and a whole round trip differ by a factor of two, one short message at a time
-# and 64 in flight can differ by a factor of ten or more between nodes, and the same allreduce has
-# two different [bandwidths](../labs/GLOSSARY.md#bandwidth), both of which are in use.
+# as "1.5 µs" or "12 GB/s". Such a number means little unless we know how it was measured:
+#
+# - Half a round trip and a whole round trip differ by a factor of two.
+# - One short message at a time and 64 in flight can differ by a factor of ten or more between
+#   nodes.
+# - The same allreduce has two different [bandwidths](../labs/GLOSSARY.md#bandwidth), and both are in use.
 #
 # In this lab we write the benchmarks with which [latency](../labs/GLOSSARY.md#latency) and bandwidth are usually measured, and run
 # them on this machine. First we measure latency with a ping-pong and bandwidth with many messages
@@ -46,34 +48,15 @@ window_rounds = ((100, 10), (20, 2))  # the same for windows, as in osu_bw
 call_rounds = ((200, 20), (20, 3))  # the same for allreduces
 
 # %% [markdown]
-# ## Which benchmark printed the number?
-# Most published numbers come from one of two programs. The [OSU Micro-Benchmarks](https://mvapich.cse.ohio-state.edu/benchmarks/)
-# of Ohio State University measure an [MPI](../labs/GLOSSARY.md#MPI) (Message Passing Interface) library, and
-# [nccl-tests](https://github.com/NVIDIA/nccl-tests/blob/master/doc/PERFORMANCE.md) measures [NCCL](../labs/GLOSSARY.md#NCCL) (NVIDIA [Collective](../labs/GLOSSARY.md#collective) Communications Library). The table
-# shows the columns that they print and what each program times.
+# ## Latency
+# How long does a message take from one rank to another? We cannot subtract the time of sending on
+# rank 0 from the time of arrival on rank 1, because the clocks of two ranks are not synchronized.
+# For example, if the clock of rank 1 is 50 µs ahead, a message of 2 µs appears to take 52 µs in one
+# direction and −48 µs in the other.
 #
-# | program | columns | what is timed |
-# |---|---|---|
-# | `osu_latency` | `# Size  Latency (us)` | half a round trip, mean |
-# | `osu_bw` | `# Size  Bandwidth (MB/s)` | 64 sends and one reply; MB = 10⁶ bytes |
-# | `osu_allreduce` | `# Size  Avg Latency(us)` | a call, mean over calls and ranks |
-# | nccl-tests | `time` (µs), `algbw`, `busbw` | a call, mean; GB = 10⁹ bytes |
-#
-# The sizes are powers of two, and the size of an allreduce is the number of bytes in the vector of
-# *one* rank. You will write the first two programs yourself. For the other two, you will write the
-# arithmetic that converts measured times into their columns.
-#
-# <details><summary>How many rounds do these programs run?</summary>
-#
-# The first number in each pair applies to messages of up to 8 KiB, and the second to longer ones;
-# the numbers of [warm-up](../labs/GLOSSARY.md#warm-up) rounds are in parentheses. `osu_latency` runs 10,000 (100) and 1,000 (10)
-# rounds, `osu_bw` 100 (10) and 20 (2), and `osu_allreduce` 1,000 (100) and 100 (10). nccl-tests
-# runs 20 (1, and 5 until August 2025) for all sizes. `python -m mpi4py.bench pingpong`, which
-# measures the same as `osu_latency`, runs 10,000 (100) rounds for up to 16 KiB and 10 (1) for more
-# than 1 MiB.
-#
-# *Sources: OSU's `util.h`, the `README.md` and `PERFORMANCE.md` of nccl-tests, and mpi4py 4.*
-# </details>
+# A **ping-pong** avoids this problem because it reads only one clock. Rank 0 sends a message, rank
+# 1 sends it back, and half of the round trip on the clock of rank 0 is the *latency*. In this
+# example the round trip takes 4 µs, and half of it is the right answer.
 #
 # ### Predict
 # How many µs does an empty message take from one rank to another on this machine? The ping-pong in
@@ -84,20 +67,13 @@ predict("22.1", empty_message_us=...)
 
 
 # %% [markdown]
-# ## Latency
-# The clocks of two ranks are not synchronized, so subtracting the time of sending on rank 0 from
-# the time of arrival on rank 1 would give a meaningless result. For example, if the clock of rank 1
-# is 50 µs ahead, a message of 2 µs appears to take 52 µs in one direction and −48 µs in the other.
-# A **ping-pong** avoids this problem because it reads only one clock: rank 0 sends a message, rank
-# 1 sends it back, and half of the round trip on the clock of rank 0 is the *latency*. In this
-# example the round trip takes 4 µs, and half of it is the right answer.
-#
 # ### Exercise 22.1 · Latency, half a round trip
-# Write the ping-pong, in which rank 0 sends `ball` and rank 1 sends it back. Time each round
-# separately: read `start = clock()`, play the round, and take half of `clock() - start`, which is
-# in seconds. Both ranks can run these lines, but only the numbers of rank 0 count.
+# Write the ping-pong, in which rank 0 sends `ball` and rank 1 sends it back. The [communicator](../labs/GLOSSARY.md#communicator)
+# `comm` always has exactly two ranks. Time each round separately: read `start = clock()`, play the
+# round, and take half of `clock() - start`, which is in seconds. Both ranks can run these lines,
+# but only the numbers of rank 0 count.
 #
-# Play `skip + rounds` rounds. The first `skip` rounds are a warm-up that opens connections and
+# Play `skip + rounds` rounds. The first `skip` rounds are a [warm-up](../labs/GLOSSARY.md#warm-up) that opens connections and
 # fills caches, so they do not count, and the `rounds` after them do. Return the **median** of the
 # halves, which a few interrupted rounds hardly change ([lab 01](01_time_it_properly.ipynb)), and the list of all halves in the
 # order of the rounds.
@@ -135,12 +111,13 @@ check("22.1", latency)
 # %% [markdown]
 # ### Measure: how long does a message take here?
 # The next cell runs your function for sizes from 0 bytes to 16 MiB, on two ranks of this machine,
-# and also between nodes if the job has several. For comparison, `python -m mpi4py.bench pingpong`
-# runs on the same ranks. This takes about 15 s.
+# and also between nodes if the job has several. It prints your median for each size and plots it
+# beside the mean of the same rounds. A third curve comes from `python -m mpi4py.bench pingpong` on
+# the same ranks. This takes about 15 s.
 
 # %%
 sizes = [0, *(1 << power for power in range(longest.bit_length()))]
-pair = launch.ranks_here(2)  # under a launcher all of its ranks
+pair = launch.ranks_here(2)  # a batch job starts all of its ranks, and two at a time play
 all_trips = launch.run(benchmarks.sweep, latency, sizes, *trip_rounds, ranks=pair)[0]
 theirs = launch.run(benchmarks.mpi4py_pingpong, longest, trip_rounds[0][0], ranks=pair)[0]
 for where, trips in all_trips.items():
@@ -159,9 +136,8 @@ predict.compare("22.1", empty_message_us=typical[0])
 
 # %% [markdown]
 # **Explain.** You should see two parts. For short messages, on the left, the time hardly depends on
-# the size. For long messages, on the right, it doubles with the size. Your numbers will differ from
-# those of other machines. Wide bars mean that other programs were running, in which case you should
-# run the cell again before you quote a number.
+# the size. For long messages, on the right, it doubles with the size. Wide bars mean that other
+# programs were running, in which case you should run the cell again before you quote a number.
 #
 # Up to what size do the bytes cost less than the message itself?
 # <details><summary>Answer</summary>
@@ -175,17 +151,18 @@ predict.compare("22.1", empty_message_us=typical[0])
 #
 # Both time the same round. An interruption can only make a round longer, and each long round raises
 # the mean but hardly changes the median. The mean of your own rounds is the control, and it should
-# lie above your median as well. Above 1 MiB mpi4py's mean is taken over only 10 rounds.
+# lie above your median as well.
 # </details>
 
 # %% [markdown]
 # ## Bandwidth
 # In a ping-pong only one message is in flight, so the sender is idle while it waits for the answer.
 # A training program often sends several messages at the same time, and a link can transfer them one
-# directly after the other. For example, suppose that a message needs 2 µs to arrive, of which its
-# bytes occupy the link for only 0.1 µs. A ping-pong then transfers one message every 2 µs. If the
-# sender does not wait, 64 messages take about 64 · 0.1 + 1.9 = 8.3 µs, which is 15 times as fast
-# per message.
+# directly after the other.
+#
+# For example, suppose that a message needs 2 µs to arrive, of which its bytes occupy the link for
+# only 0.1 µs. A ping-pong then transfers one message every 2 µs. If the sender does not wait, 64
+# messages take about 64 · 0.1 + 1.9 = 8.3 µs, which is 15 times as fast per message.
 #
 # For this reason a round of the bandwidth test sends a whole *window* of messages:
 #
@@ -228,7 +205,7 @@ def bandwidth(comm, nbytes, rounds, skip, clock, window):
         start = clock()
         raise NotImplementedError("exercise 22.2: Bandwidth, a window of messages")
         if turn >= skip:
-            rates.append(window * nbytes / (clock() - start) / 1e6)  # by 0 if nothing was sent
+            rates.append(window * nbytes / (clock() - start) / 1e6)
     return rates
 
 
@@ -240,9 +217,8 @@ check("22.2", bandwidth)
 # %% [markdown]
 # ### Measure: one message or many?
 # Now we compare a window of 64 messages with the ping-pong from above. As a control, the same
-# window runs once more with all messages received into one row of `inbox`. The second cell runs the
-# same two functions on the [virtual cluster](../labs/GLOSSARY.md#virtual-cluster) with `k80_edr`, a model of nodes that are connected by
-# EDR (Enhanced Data Rate) InfiniBand. Both together take about 15 s.
+# window runs once more with all messages received into one row of `inbox`. In the right half of the
+# plot, a higher curve is a higher rate. This takes about 15 s, together with the cell after it.
 
 # %%
 def into_one_row(comm, *positional, **named):
@@ -268,6 +244,11 @@ for where, rates in all_rates.items():
         curves[label] = {n: n / 1e6 / np.array(measured[n]) for n in some}  # seconds per message
     plots.bandwidth(curves, title=f"One message in flight, or many, {where}")
 
+# %% [markdown]
+# Inside one machine the way between two ranks is short. The next cell therefore runs the same two
+# functions on the [virtual cluster](../labs/GLOSSARY.md#virtual-cluster) with `k80_edr`, a model of nodes that are connected by EDR
+# (Enhanced Data Rate) InfiniBand. Its last column says how many times as fast the window is.
+
 # %%
 # The same on a virtual network.
 nodes = virtual.Cluster(nodes=2, ranks_per_node=1, machine=network)
@@ -289,41 +270,40 @@ for nbytes in (64, 1024, 8192, 1 << 20):
     print(f"{nbytes:>9}{single:>12.0f}{many:>12.0f}   {many / single:.1f} times")
 
 # %% [markdown]
-# **Explain.** The ping-pong pays for the way to the other rank once per message, but the window
-# pays for it once per 64 messages. On the virtual network you should see what this gains: short
-# messages are many times as fast, while messages of 1 MiB gain hardly anything, because their bytes
-# take nearly all of the time. Inside a real node the way is short, so the window gains less there.
-# If other programs use the same cores, the window can even lose, because a round of 64 messages
-# takes long enough to be interrupted, and its bars are then much wider than those of the ping-pong.
+# **Explain.** Begin with the virtual network. Short messages are many times as fast with a window,
+# while messages of 1 MiB gain hardly anything. The ping-pong pays for the way to the other rank
+# once per message, and the window pays for it once per 64 messages. For long messages this matters
+# little, because their bytes take nearly all of the time.
 #
-# Later labs need one more number of this table, the *gap* (a term of the model LogGP, under
-# *Further reading*): the time for which the sender is busy per short message. It is n / rate
-# seconds, which is less than the latency if messages overlap. At 0.5 MB/s and 1 byte, for example,
-# it is 2 µs.
+# On real ranks of one machine the way is shorter, so the window gains less. It can even lose if
+# other programs use the same cores, because a round of 64 messages takes long enough to be
+# interrupted. Its bars are then much wider than those of the ping-pong.
 #
 # For the longest messages the rate of the window might fall again, even below that of the
 # ping-pong.
 # <details><summary>Why does the rate of the window fall for the longest messages?</summary>
 #
 # The 64 rows of 1 MiB each do not fit into the cache of the processor, while the single ball of the
-# ping-pong does. The control tests this explanation, because it has as many messages in flight but
-# uses only one row. If the curve of the control does not fall, the cache was the reason. (`osu_bw`
-# receives into one buffer unless it is started with `-b multiple`. MPI forbids two receives into
-# the same buffer at the same time, so your function has rows.)
+# ping-pong does. The control has as many messages in flight but uses only one row. If its rate does
+# not fall, the cache was the reason. ([MPI](../labs/GLOSSARY.md#MPI) forbids two receives into the same buffer at the same
+# time, so your function has rows. `osu_bw` uses one buffer unless it is started with
+# `-b multiple`.)
 # </details>
 #
 # ## Hockney's model
-# You now have two tables with many numbers. Hockney's model (1994) summarizes them in two
+# You now have two tables with many numbers. Hockney's model (1994) summarizes a table in two
 # parameters: a message of n bytes takes **α + nβ** seconds, where α is the time of an empty message
 # and β is the time of each further byte. 1/β is therefore the bandwidth that very long messages
-# approach. The size at which a message reaches half of this bandwidth is called **n½**. At this
-# size the bytes take as long as the empty message, so n½ β = α. With α = 1 µs and 1/β = 4 GB/s, for
-# example, n½ is 4,000 bytes.
+# approach.
+#
+# The size at which a message reaches half of this bandwidth is called **n½**. At this size the
+# bytes take as long as the empty message, so n½ β = α. With α = 1 µs and 1/β = 4 GB/s, for example,
+# n½ is 4,000 bytes.
 #
 # ### Predict
-# At which size does your ping-pong reach half of its bandwidth? Take α from the table of the
-# ping-pong, where it is the time of 0 bytes, and compute 1/β from the last row as bytes over
-# seconds. Or take 1.5 µs and 8 GB/s.
+# At which size does your ping-pong reach half of its best bandwidth? Compute n½ = α · 1/β: α is the
+# time of 0 bytes in the table of your ping-pong, and 1/β is the number of bytes in its last row,
+# divided by their time in seconds.
 
 # %%
 predict("22.3", half_at_bytes=...)
@@ -370,8 +350,10 @@ check("22.3", fit)
 # %% [markdown]
 # ### Measure: does one line fit?
 # The next cell fits one line to all times of your ping-pong. For comparison, it also fits two
-# lines, one up to the size at which a bend fits best and the other one above it. It prints α with
-# its 95 % interval in parentheses. The *misfit* is the root mean square of the relative errors.
+# lines, and it tries out at which size a bend between them fits best. For one line it prints α with
+# its 95 % interval in parentheses, the bandwidth 1/β, n½ (as "half of it at"), and the *misfit*,
+# which is the root mean square of the relative errors. For two lines it prints each line with its
+# bandwidth, and the size of the bend after "up to".
 
 # %%
 # Fitting and drawing. What is printed last is of the last place: between nodes, if any.
@@ -396,11 +378,9 @@ predict.compare("22.3", half_at_bytes=half)
 
 # %% [markdown]
 # **Explain.** You should see that one line misses the middle sizes, while two lines can bend there.
-# The bend might be the change from *eager* messages to *[rendezvous](../labs/GLOSSARY.md#rendezvous)* ([lab 20](20_ranks_and_messages.ipynb)). If you measured the
-# eager limit in [lab 20](20_ranks_and_messages.ipynb), compare it with the size of the bend, which is printed; otherwise the cause
-# remains open. If the two sizes are far apart, the cache might be the cause. For the longest
-# messages no line fits well. Likely causes, which are not measured here, are that MPI copies long
-# messages in a different way, or that the ball no longer fits into the cache.
+# The bend may be the change from *eager* messages to *[rendezvous](../labs/GLOSSARY.md#rendezvous)* ([lab 20](20_ranks_and_messages.ipynb)). If you measured the
+# eager limit in [lab 20](20_ranks_and_messages.ipynb), compare it with the printed size of the bend. If the two are far apart,
+# suspect the cache. For the longest messages no line fits well, and this lab does not measure why.
 #
 # Does the ping-pong reach half of its bandwidth at the size that the line predicts?
 # <details><summary>Answer</summary>
@@ -412,23 +392,37 @@ predict.compare("22.3", half_at_bytes=half)
 # </details>
 #
 # ## Two bandwidths of an allreduce
-# `osu_allreduce` prints the mean time over calls and ranks. nccl-tests converts this time into two
-# bandwidths:
+# So far we have measured single messages. Now we ask how fast an allreduce is, for which nccl-tests
+# reports two bandwidths:
 #
 # - The **algorithm bandwidth** (algbw) is n / time, where n is the number of bytes in the vector of
 #   one rank. It shows how fast the operation is for its user.
-# - The **bus bandwidth** (busbw) is algbw · 2(p − 1)/p for p ranks. As long as the ranks do all the
-#   adding, the busiest rank has to send at least 2(p − 1)/p · n bytes ([lab 23](23_ring_allreduce.ipynb)), so the bus
-#   bandwidth is the lowest mean rate at which its link can have worked. We can compare it with the
-#   bandwidth of the link to judge the allreduce.
+# - The **bus bandwidth** (busbw) is algbw · 2(p − 1)/p for p ranks. It can be compared with the
+#   bandwidth of a link, because the busiest rank has to send at least 2(p − 1)/p · n bytes
+#   ([lab 23](23_ring_allreduce.ipynb)). Its link has therefore worked at this rate or faster in the mean.
 #
-# For example, if 4 ranks allreduce 100 MB in 20 ms, algbw is 5 GB/s and busbw is 7.5 GB/s. (If the
-# switches add as well, fewer bytes have to be sent, and busbw can exceed the bandwidth of the
-# link.)
+# For example, if 4 ranks allreduce 100 MB in 20 ms, algbw is 5 GB/s and busbw is 7.5 GB/s. The
+# factor assumes that the ranks do all the adding. If the switches add as well, busbw can exceed the
+# bandwidth of the link.
+#
+# You can now read the columns of the programs from which most published numbers come. The [OSU
+# Micro-Benchmarks](https://mvapich.cse.ohio-state.edu/benchmarks/) of Ohio State University measure an MPI (Message Passing
+# Interface) library, and [nccl-tests](https://github.com/NVIDIA/nccl-tests/blob/master/doc/PERFORMANCE.md) measures [NCCL](../labs/GLOSSARY.md#NCCL) (NVIDIA [Collective](../labs/GLOSSARY.md#collective) Communications
+# Library):
+#
+# | program | columns | what is timed |
+# |---|---|---|
+# | `osu_latency` | `# Size  Latency (us)` | half a round trip, mean |
+# | `osu_bw` | `# Size  Bandwidth (MB/s)` | 64 sends and one reply; MB = 10⁶ bytes |
+# | `osu_allreduce` | `# Size  Avg Latency(us)` | a call, mean over calls and ranks |
+# | nccl-tests | `time` (µs), `algbw`, `busbw` | a call, mean; GB = 10⁹ bytes |
+#
+# You have written the first two programs. For the other two, you now write the arithmetic.
 #
 # ### Exercise 22.4 · algbw and busbw of an allreduce
-# Compute the three columns from measured times. The array `seconds` has a row for each rank and a
-# column for each call. This takes about 4 lines. *(beginner)*
+# Compute three columns from measured times: the mean over calls and ranks in µs, algbw and busbw.
+# The array `seconds` has a row for each rank and a column for each call. This takes about 4 lines.
+# *(beginner)*
 #
 # <details><summary>Hint 1: how many ranks?</summary>
 #
@@ -454,8 +448,9 @@ check("22.4", columns)
 
 # %% [markdown]
 # ### Measure: MPI's allreduce
-# Now we time MPI's own allreduce on as many ranks as there are cores, but at most 4. This takes
-# about 10 s.
+# Now we time MPI's own allreduce on as many ranks as there are cores, but at most 4. Below the
+# table, the cell prints the best busbw, the best rate of your ping-pong, and how fast a rank adds.
+# This takes about 10 s.
 
 # %%
 # Across ranks: a barrier before each call, outside of the timed part, lets all begin together.
@@ -481,17 +476,16 @@ print(f"A rank adds {adding / 1e9:.1f} GB/s.")
 # %% [markdown]
 # **Explain.** You should see that busbw rises with the size, as the bandwidth of the ping-pong did,
 # and that it ends near the best rate of the ping-pong or below it. With fewer cores than ranks it
-# ends far lower, because the ranks wait for a core. The table contains means, as `osu_allreduce`
-# prints them, while the points of the plot are medians over the calls. If the two differ by much,
-# some calls were interrupted, as in the ping-pong above, and the table should not be quoted.
+# ends far lower, because the ranks wait for a core. The table contains means and the plot medians.
+# If the two differ by much, some calls were interrupted, and you should not quote the table.
 #
 # Which part of the ping-pong's rate does the allreduce reach, and what limits it?
 # <details><summary>Answer</summary>
 #
-# The last printed lines contain both rates. An allreduce also has to add, but if a rank adds many
-# times as fast as busbw, the additions are not the limit. Two causes remain: the allreduce needs
-# several steps, and each rank sends *and* receives at the same time through one shared memory. This
-# lab does not measure them separately.
+# The last printed lines contain both rates. If a rank adds many times as fast as busbw, the
+# additions are not the limit. Two causes remain, which this lab does not separate: the allreduce
+# needs several steps, and each rank sends *and* receives at the same time through one shared
+# memory.
 # </details>
 #
 # A report says that an allreduce of 1 GB on 8 GPUs took 5 ms and reached "350 GB/s". Which column
@@ -503,8 +497,12 @@ print(f"A rank adds {adding / 1e9:.1f} GB/s.")
 # </details>
 #
 # ### Store the results for the next labs
-# Labs [23](23_ring_allreduce.ipynb) to [26](26_hierarchical_allreduce.ipynb) can compute with the numbers of this machine, so the next cell stores them. If the
-# OSU benchmarks are installed, it also prints their own results for comparison.
+# Labs [23](23_ring_allreduce.ipynb) to [26](26_hierarchical_allreduce.ipynb) can compute with the numbers of this machine, so the next cell stores your two
+# lines. They need one more number, the *gap*, which is how long the sender is busy with each short
+# message. The window gives it approximately as size / rate: with 1 byte and 0.5 MB/s, for example,
+# 0.5 million messages are sent per second, so the gap is 2 µs.
+#
+# If the OSU benchmarks are installed, the cell also prints their own results for comparison.
 
 # %%
 steps = launch.run(benchmarks.sweep, benchmarks.step, (1024,), *trip_rounds, ranks=pair)[0]
@@ -531,33 +529,22 @@ print(virtual.machine("here").name)
 # [Lab 23](23_ring_allreduce.ipynb) builds the allreduce for long vectors, and [lab 24](24_trees_and_halving.ipynb) those for short ones.
 #
 # ### Going further (optional)
-# **Is this bandwidth normal?** In the issue tracker of nccl-tests, users ask this question more
-# often than any other. This lab has everything that an answer needs: a call takes a latency and the
-# time of the bytes that must pass the link, and the rate of the link is known.
-# `make verdict FILE=out.txt` reads the output of nccl-tests, of the OSU benchmarks or of
-# `mpi4py.bench`, or records of this kit, and compares it with the machine or the link that you
-# name, for example `MACHINE=h100_ndr` or `LINK=25GB/s`. It prints the bandwidths of each size
-# beside the bound, and a verdict with its confidence. The next cell asks for a verdict on the
-# allreduce that you measured, and the link is the one of your ping-pong.
+# **Is this bandwidth normal?** You can now answer this question: a call takes a latency and the
+# time of the bytes that must pass the link, and you know the rate of the link.
+# `make verdict FILE=out.txt` does this arithmetic for the output of nccl-tests, of the OSU
+# benchmarks or of `mpi4py.bench`, and compares it with a machine or link that you name, for example
+# `MACHINE=h100_ndr` or `LINK=25GB/s`. The next cell asks for a verdict on the allreduce that you
+# measured, with the link of your ping-pong.
 
 # %%
 nodes = {"nodes": "2"} if "between nodes" in all_trips else {}
 print(verdict.of_record(calls, machine="here", **nodes))
 
 # %% [markdown]
-# **Explain.** For the kit's own measurement (two ranks on two cores) the verdict was:
-#
-#     Verdict: slower than expected, since the longest calls run at 65% of the speed that is known of
-#     the link inside a node, with the ranks' additions (confidence: medium, because the link was
-#     measured with one pair of ranks).
-#     Likeliest causes:
-#       1. The ranks share one memory, through which each message is copied twice, while the link was
-#          measured with one message at a time.
-#
-# The causes are ordered by what the numbers and the text of an output suggest, so they tell you
-# what to test first, but they prove nothing. The first one agrees with the answer above, and this
-# lab does not separate it from the others. Your share may differ. When other programs ran on the
-# same cores, for example, it was 29%, because the ranks also waited for a core.
+# **Explain.** The verdict says which share of the known speed your longest calls reach, how sure it
+# is, and which causes are likeliest. On two ranks and two cores, for example, it was *slower than
+# expected* with 65 %, and the first cause was that the ranks share one memory, through which each
+# message is copied twice. The list tells you what to test first, but it proves nothing.
 #
 # ### Further reading
 # - R. Hockney, *[The communication challenge for MPP: Intel Paragon and Meiko CS-2](https://doi.org/10.1016/S0167-8191(06)80021-9)*, Parallel Computing 20(3), 1994. The paper from which the model α + nβ takes its name.

@@ -11,8 +11,8 @@
 #
 # In this lab we build broadcasts that are fast for long vectors, up to the pipelined chain with
 # which MVAPICH2-GDR made this kind of training practical. First we write scatter-allgather and the
-# chain, which cut the vector into chunks, and derive into how many chunks to cut. Then we compare
-# five broadcasts on a modeled GPU cluster with 128 ranks, and choose one for each layer of VGG-16.
+# chain, which cut the vector into chunks, and find the best number of chunks. Then we compare five
+# broadcasts on a modeled GPU cluster with 128 ranks, and choose one for each layer of VGG-16.
 #
 # **After this lab you can** (1) build a broadcast by scatter-allgather and by a pipelined chain,
 # (2) compute the best number of chunks from the time α of a message and the time β of a byte, and
@@ -56,15 +56,15 @@ sizes_here = (4096, 65536, 1048576, 16777216)  # bytes per broadcast on real ran
 # ## A broadcast for each layer, in every training step
 # A *root solver* is a training program in which one rank, the root, does the update. It collects
 # the [gradients](../labs/GLOSSARY.md#gradient) of all ranks, updates the parameters, and broadcasts them with one message for each
-# layer. S-Caffe (Awan et al., 2017), a version of Caffe for many GPUs, was such a program. Its
-# authors belong to the group at Ohio State University that develops [MVAPICH2-GDR](https://mvapich.cse.ohio-state.edu/userguide/gdr/),
-# an [MPI](../labs/GLOSSARY.md#MPI) (Message Passing Interface) library for GPUs, and they made these broadcasts fast. GDR
-# stands for [GPUDirect RDMA](../labs/GLOSSARY.md#GPUDirect-RDMA) (remote direct memory access), with which a network card reads and
-# writes the memory of a GPU.
+# layer. S-Caffe (Awan et al., 2017), a version of Caffe for many GPUs, was such a program.
 #
-# The next cell prints the sizes of the messages. In this lab p is the number of ranks, and a
-# message of n bytes takes α + nβ seconds ([lab 22](22_latency_and_bandwidth.ipynb)). A *step* of an algorithm consists of at most one
-# message that a rank sends and one that it receives, while a *training step* processes one batch.
+# Its authors belong to the group at Ohio State University that develops
+# [MVAPICH2-GDR](https://mvapich.cse.ohio-state.edu/userguide/gdr/), an [MPI](../labs/GLOSSARY.md#MPI) (Message Passing Interface) library for GPUs, and they made
+# these broadcasts fast. GDR stands for [GPUDirect RDMA](../labs/GLOSSARY.md#GPUDirect-RDMA) (remote direct memory access), with which a
+# network card reads and writes the memory of a GPU.
+#
+# How long are the messages of such a program? The next cell prints the bytes of each layer of
+# VGG-16.
 
 # %%
 # Bytes, float32.
@@ -74,6 +74,10 @@ print(f"{net}, MB:", ", ".join(f"{layer} {nbytes / 1e6:.3g}" for layer, nbytes i
 
 # %% [markdown]
 # ## Scatter, then allgather
+# In this lab p is the number of ranks, and a message of n bytes takes α + nβ seconds ([lab 22](22_latency_and_bandwidth.ipynb)). In a
+# *step* of an algorithm a rank sends and receives at most one message, while a *training step*
+# processes one batch.
+#
 # The tree from [lab 21](21_collectives.ipynb), `tree_broadcast(comm, vector, root)`, sends the whole vector ⌈log₂ p⌉ times,
 # one after another. With 64 ranks it sends the 411 MB of layer fc6 six times in a row. To *receive*
 # n bytes, however, a rank needs only nβ seconds. The tree is slow because each rank waits for the
@@ -83,8 +87,8 @@ print(f"{net}, MB:", ", ".join(f"{layer} {nbytes / 1e6:.3g}" for layer, nbytes i
 # rank, and then all ranks **allgather** them around a ring, as in [lab 21](21_collectives.ipynb): each rank begins with its
 # own chunk and passes on to the right what has just arrived from the left. With four ranks the
 # scatter takes 3 messages of a quarter vector and the ring 3 more, so together they take 1.5 nβ,
-# while the tree takes 2 nβ. MPI libraries use this broadcast for long vectors. It is known as van
-# de Geijn's algorithm, and libraries scatter along a tree.
+# while the tree takes 2 nβ. This broadcast is known as van de Geijn's algorithm, and MPI libraries
+# use it for long vectors.
 #
 # ### Exercise 25.1 · Scatter, then allgather
 # Write `scatter_allgather` for any root, any number of ranks and any length. The variable `me` is a
@@ -123,8 +127,10 @@ check("25.1", scatter_allgather)
 # In a *chain* each rank passes on to its right neighbor what it has received from its left
 # neighbor. In one piece this is slow: with 8 ranks the vector travels over 7 links one after
 # another, which takes 7 nβ. If the vector is cut into k chunks, however, a rank can send the first
-# chunk *while* it receives the second, so many links work at the same time. The last rank receives
-# its first chunk in step p − 1 and one further chunk in each step after that, so the chain takes
+# chunk *while* it receives the second, so many links work at the same time.
+#
+# The last rank receives its first chunk in step p − 1 and one further chunk in each step after
+# that. Each step moves n/k bytes, so the chain takes
 #
 # **T(k) = (p − 2 + k)(α + nβ/k)**
 #
@@ -132,7 +138,7 @@ check("25.1", scatter_allgather)
 #
 # ### Predict
 # How many nβ does a chain of 64 chunks take with 64 ranks, if we neglect α? And how many nβ does
-# the tree take?
+# the tree take? The check of the next exercise compares your answers with a run.
 
 # %%
 predict("25.2", chain=..., tree=...)
@@ -178,9 +184,9 @@ check("25.2", chain)
 # %% [markdown]
 # ### Measure: the pipeline fills and drains
 # Now 8 chunks are broadcast to 8 ranks on the **virtual cluster**, the simulator that [lab 23](23_ring_allreduce.ipynb)
-# introduced. In the plot each thin bar is one chunk that a rank sends. A step takes about 0.1 ms.
-# Look for the step after which rank 7 has all chunks. The lines below the plot show the time to
-# send 1 GB to 64 ranks as a multiple of nβ.
+# introduced. In the plot each thin bar is one chunk that a rank sends, and a step takes about
+# 0.1 ms. Look for the step after which rank 7 has all chunks. The lines below the plot show the
+# time to send 1 GB to 64 ranks as a multiple of nβ.
 
 # %%
 run = virtual.Cluster(8, machine=lab25.STRICT).run(chain, np.zeros(10**6), 0, 8, trace=True)
@@ -194,14 +200,22 @@ for count in (1, 64, 640):
 # %% [markdown]
 # **Explain.** Rank 0 sends in steps 1 to 8, rank 1 in steps 2 to 9, and so on. Rank 6 sends the
 # last chunk to rank 7 in step 14, which is p − 2 + k = 8 − 2 + 8. In the middle of the plot nearly
-# all links work at the same time. The printed lines should show that with p chunks the chain is as
-# good as scatter-allgather, at about 2 nβ, and that with more chunks it approaches nβ.
+# all links work at the same time.
+#
+# The printed lines should show that with 64 chunks the chain is as good as scatter-allgather. Both
+# take about 1.97 nβ, because (64 − 2 + 64)/64 = 1.97, while the tree takes 6 nβ. With more chunks
+# the chain approaches nβ: 640 chunks take about 1.1 nβ.
 #
 # ## Into how many chunks?
 # More chunks let the links work at the same time sooner, but each chunk is one more message and
 # costs α. Somewhere in between is the best number of chunks. Try it with 8 ranks and a vector for
-# which nβ is 100 α: in one piece the chain takes 7 · 101 α = 707 α, with 20 chunks 26 · 6 α = 156
-# α, and with 100 chunks 106 · 2 α = 212 α.
+# which nβ is 100 α:
+#
+# | chunks | T(k) |
+# |---|---|
+# | 1 | 7 · 101 α = 707 α |
+# | 20 | 26 · 6 α = 156 α |
+# | 100 | 106 · 2 α = 212 α |
 #
 # ### Exercise 25.3 · The best number of chunks
 # Write `best_chunks`, which returns the k with the smallest T(k) as a whole number. With one or two
@@ -253,15 +267,14 @@ print(f"Your chain is fastest with {min(measured, key=measured.get)} chunks.")
 
 # %% [markdown]
 # **Explain.** You should see the runs of your chain on the line of T(k). The minimum is wide, so
-# half or twice the best k costs little. With very few chunks each chunk is long, and the last rank
-# waits for 62 steps before the one in which its first chunk arrives. With still more chunks the
-# many α would dominate.
+# half or twice the best k costs little. With very few chunks each of the p − 2 + k steps is long,
+# and with many more chunks the α would dominate.
 #
 # ## Two levels
-# On nodes with several GPUs, a broadcast can be *hierarchical*: it first goes from node to node and
-# then to all ranks inside each node. An earlier design of MVAPICH2-GDR worked in this way. It used
-# MPI's tree between the nodes, and inside each node [NCCL](https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/index.html) (NVIDIA [Collective](../labs/GLOSSARY.md#collective) Communications
-# Library), which runs a ring over PCI Express.
+# So far all links were equal. On nodes with several GPUs they are not, so a broadcast can be
+# *hierarchical*: it first goes from node to node and then to all ranks inside each node. An earlier
+# design of MVAPICH2-GDR used MPI's tree between the nodes, and inside each node [NCCL](https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/index.html)
+# (NVIDIA [Collective](../labs/GLOSSARY.md#collective) Communications Library), which runs a ring over PCI Express.
 #
 # The next cell contains such a broadcast. The [communicator](../labs/GLOSSARY.md#communicator) `node` contains the ranks of one node,
 # and `across` contains the ranks that have the same place in their nodes ([lab 26](26_hierarchical_allreduce.ipynb) builds such
@@ -285,9 +298,9 @@ tried = virtual.trials(two_level, itemgetter(6), ranks=[8, 12], **case)  # raise
 
 # %% [markdown]
 # ### Measure: which broadcast is fastest at which size?
-# The next cell prints the machine on which we compare. It is a model of nodes with K80 GPUs. The
-# third column matters, because three of the numbers are *estimates*: the number of ranks on a node,
-# the number of network cards, and the speed inside a node.
+# The next cell prints the machine on which we compare, a model of nodes with K80 GPUs. Its third
+# column shows where each number comes from. Three numbers are *estimates*: the number of ranks on a
+# node, the number of network cards, and the speed inside a node.
 
 # %%
 machine = virtual.machine(where)
@@ -295,11 +308,21 @@ per_node = machine.ranks_per_node
 print(machine)
 
 # %% [markdown]
-# We compare five broadcasts: (1) the tree, (2) scatter-allgather, (3) the chain over all ranks with
-# your best k, (4) two levels with a chain inside, and (5) two levels with [NCCL](../labs/GLOSSARY.md#NCCL) inside. The chains
-# use at most 256 chunks, because a simulation with more chunks takes too long. A call to NCCL takes
-# 8.4 µs to start (according to NCCL's tuning model in `src/graph/tuning.cc`), but its messages do
-# not wait for a handshake, as the long messages of MPI do ([lab 20](20_ranks_and_messages.ipynb)).
+# We compare five broadcasts:
+#
+# 1. the tree,
+# 2. scatter-allgather,
+# 3. the chain over all ranks with your best k,
+# 4. two levels with a chain inside,
+# 5. two levels with [NCCL](../labs/GLOSSARY.md#NCCL) inside.
+#
+# NCCL's ring is your chain with chunks of 256 KiB and two differences. A call takes 8.4 µs to start
+# (according to NCCL's tuning model in `src/graph/tuning.cc`), and its messages do not wait for a
+# handshake, as the long messages of MPI do ([lab 20](20_ranks_and_messages.ipynb)).
+#
+# For the best k of the chain over all ranks we need one α and one β, although its links differ. We
+# take α inside a node, where most links are, and β between nodes, because the slowest link limits a
+# pipeline. The chains use at most 256 chunks, because a simulation with more takes too long.
 #
 # ### Predict
 # Which of the five is the fastest way to broadcast 1 KiB to 128 ranks, and which is the fastest for
@@ -308,9 +331,13 @@ print(machine)
 # %%
 predict("25.4", for_1_KiB=..., for_256_MiB=...)
 
+# %% [markdown]
+# The next two cells run all five ways for all sizes, on 16 to 128 ranks. The function `seconds`
+# times one size on one number of ranks. The dictionary `best` then contains the fastest way to 128
+# ranks for each size, as size -> name. This takes about half a minute, and at the end your
+# prediction is compared.
+
 # %%
-# The five ways. For the best k: α of a message inside a node, as most of the chain, and
-# β between nodes, the slower link.
 hop = machine.inside.alpha + machine.handshake, machine.between.beta
 
 
@@ -340,7 +367,6 @@ def seconds(nbytes, ranks, machine=machine, start=nccl_start):
 
 
 # %%
-# All ways, sizes and numbers of ranks: about half a minute.
 table = {}
 for doubled in range((many // per_node).bit_length()):
     p = per_node * 2**doubled
@@ -358,18 +384,26 @@ plots.bandwidth(curves, title=f"Broadcast to {many} ranks of {where}, on the vir
 
 
 # %% [markdown]
-# **Explain.** Read the top row of the map, for 128 ranks, from left to right. You should see the
-# tree first, because only 7 of its messages follow one another, the fewest of all ways. Two levels
-# have 3 between the 8 nodes and 15 inside a node, the chain has 127, and scatter-allgather has 254.
-# For the longest vectors the chain is fastest, and in between other ways are. In the lowest row,
-# which is a single node, NCCL's ring becomes faster than the tree at some MiB.
+# **Explain.** Read the top row of the map, for 128 ranks, from left to right. For short vectors the
+# tree is fastest, because the number of messages that follow one another determines the time:
+#
+# | way | messages one after another for a short vector |
+# |---|---|
+# | tree | 7 |
+# | two levels | 3 between the 8 nodes + 15 inside a node = 18 |
+# | chain | 127 |
+# | scatter-allgather | 254 |
+#
+# For the longest vectors the chain is fastest, because each link carries the vector only once and
+# nearly all links work at the same time. In between other ways are fastest. The lowest row is a
+# single node, where NCCL's ring becomes faster than the tree from 4 MiB on.
 #
 # ### Exercise 25.4 · A broadcast for each layer
 # The layers of VGG-16 have between 7 kB and 411 MB, so no single way is the fastest for all of
 # them. Write `pick(nbytes)`, which returns the name of the way for a broadcast of `nbytes` bytes to
-# `many` ranks. The dictionary `best` contains the fastest way for each size, as size -> name. Use
-# the entry whose size is nearest to `nbytes` by ratio. For example, 2 MB is nearer to 4 MB (2
-# times) than to 0.5 MB (4 times). This takes 2 lines. *(beginner)*
+# `many` ranks. Use the entry of the dictionary `best` whose size is nearest to `nbytes` by ratio.
+# For example, 2 MB is nearer to 4 MB (2 times) than to 0.5 MB (4 times). This takes 2 lines.
+# *(beginner)*
 #
 # <details><summary>Hint 1: nearest by ratio</summary>
 #
@@ -394,7 +428,8 @@ check("25.4", pick)
 # %% [markdown]
 # ### Measure: a training step of VGG-16
 # The next cell adds up the time of all 16 broadcasts of a training step, first with one way for all
-# layers, and then with a way picked for each layer. This takes about 10 s.
+# layers, and then with a way picked for each layer. The last lines compare the picked ways with the
+# best single way. This takes about 10 s.
 
 # %%
 by_size = {nbytes: seconds(nbytes, many) for nbytes in set(layers)}
@@ -440,15 +475,14 @@ for name, way in (
 # [Lab 26](26_hierarchical_allreduce.ipynb) builds an allreduce with two levels, and [lab 32](32_buckets_and_overlap.ipynb) hides messages behind computation.
 #
 # ### Going further (optional): how sure is this result?
-# The time stated for this lab does not include the following parts, which take about 20 minutes
+# The time stated for this lab does not include the following parts, which take about 15 minutes
 # more.
 #
 # The machine model contains estimates, and we want to know whether the result depends on them. The
 # next cell changes one number at a time. It prints the fastest way to 128 ranks for three sizes,
-# and NCCL's time divided by the time of the fastest way.
+# and NCCL's time divided by the time of the fastest way. This takes about 20 s.
 
 # %%
-# About 20 s.
 fast = machine.inside
 changes = {
     "as it is": (machine, nccl_start),
@@ -469,19 +503,18 @@ for name, (changed, start) in changes.items():
 # %% [markdown]
 # **Explain.** If the fastest way for a size is the same in all four cases, it does not depend on
 # the changed number. This is so for 1 KiB, where the tree is fastest, and for 256 MiB, where the
-# chain is. If the fastest way changes, only a measurement on the real machine can decide. The
-# number of ranks on a node is an estimate as well, but it was not changed here.
+# chain is. If the fastest way changes, only a measurement on the real machine can decide.
 #
 # ### Measure: what does a training run gain?
 # The authors of the pipelined chain trained VGG with Microsoft's framework CNTK on 2 to 128 GPUs,
 # once with the broadcasts based on NCCL and once with their own. We compute the same comparison
-# from our model. It is an [epoch](../labs/GLOSSARY.md#epoch) of ImageNet with 1.28 million images, of which each GPU processes
-# 32 in a training step. A training step consists of the arithmetic (the [forward pass](../labs/GLOSSARY.md#forward-pass), and twice as
-# much for the [backward pass](../labs/GLOSSARY.md#backward-pass)) and a broadcast for each layer. The model leaves out the way of the
+# from our model, for an [epoch](../labs/GLOSSARY.md#epoch) of ImageNet with 1.28 million images. In a training step each GPU
+# processes 32 images and receives a broadcast for each layer. The model leaves out the way of the
 # gradients to the root, the input, and any overlap.
 #
-# A tuned library uses for each layer the way that is fastest *at that number of GPUs*, which is
-# called *picked* here. This takes about 20 s.
+# The curve *picked* uses for each layer the way that is fastest at that number of GPUs, as a tuned
+# library would. The lines below the plot show by how many percent it shortens the epoch, and the
+# largest gain of a single broadcast. This takes about 20 s.
 
 # %%
 arithmetic = 3 * nets.layer_table(net).flops.sum() * images / flops  # seconds a step
@@ -501,7 +534,7 @@ for p in sorted(in_training):
 # %%
 axes = {"xlabel": "GPUs", "ylabel": "hours an epoch", "logx": True, "logy": True}
 plots.lines(epoch, title=f"An epoch of {net}: broadcasts count beyond a node", **axes, name="epoch")
-print("shorter with picked broadcasts than")
+print("An epoch with picked broadcasts is shorter than")
 for p in sorted(in_training):
     less = {
         name: 100 * (1 - epoch["picked"][p] / epoch[name][p])
@@ -513,15 +546,8 @@ for p in sorted(in_training):
 for p, paper in ((per_node, 14), (many, 16.6)):
     ratio = max(table["with NCCL"][n, p] / min(row[n, p] for row in table.values()) for n in sizes)
     print(
-        f"one broadcast on {p} GPUs: up to {ratio:.1f} times as fast as with NCCL, measured up to"
-        f" {paper}"
-    )
-for p in (per_node, many):
-    ratio = max(table["tree"][n, p] / table["with NCCL"][n, p] for n in sizes)
-    less = 1 - epoch["with NCCL"][p] / epoch["tree for all"][p]
-    print(
-        f"NCCL, not the tree, on {p} GPUs: up to {ratio:.1f} times as fast, an epoch {less:.0%}"
-        " shorter"
+        f"One broadcast on {p} GPUs: up to {ratio:.1f} times as fast as with NCCL in our model,"
+        f" and up to {paper} times as published."
     )
 
 
@@ -534,31 +560,19 @@ for p in (per_node, many):
 #
 # The table shows what was **measured** on GPUs, and where it was published:
 #
-# | compared | gain | paper | our model |
-# |---|---|---|---|
-# | chain with NCCL-based, inside a node | up to 14 times | Awan et al., arXiv 1707.09414 | printed above |
-# | the same, between nodes | up to 16.6 times | the same | printed above |
-# | VGG in CNTK, 128 GPUs | up to 7 % | the same | printed above |
-# | chain with NCCL 2's own, up to middle sizes | up to 10 times | Awan et al., ParCo 85, 2019 | none |
-# | InfiniBand's multicast with the best before | 68 % shorter; CNTK 24 % | Chu, poster at SC17 | none |
+# | compared | gain | source |
+# |---|---|---|
+# | chain with NCCL-based, inside a node | up to 14 times | Awan, 2018 |
+# | the same, between nodes | up to 16.6 times | Awan, 2018 |
+# | the same: VGG in CNTK on 128 GPUs | up to 7 % | Awan, 2018 |
+# | chain with NCCL 2's own, up to middle sizes | up to 10 times | Awan, 2019 |
+# | InfiniBand's multicast with the best before | 68 % shorter; CNTK 24 % | Chu, poster at SC17 |
+# | NCCL-based with an earlier broadcast | up to 2 times; VGG in CNTK 38 % | Awan, poster at SC17 |
+# | ring by MPI alone, short and middle sizes | up to 10 times | the same |
 #
-# A poster of the same group contains three more numbers, each of them an "up to". Broadcasts that
-# use NCCL are 2 times as fast in a micro-benchmark and improve the training of VGG with CNTK by 38
-# %, and a ring that uses MPI alone is 10 times as fast for small and medium messages. (Judging by
-# its contents it is poster A26 of SC17, Awan's "Co-Designing MPI Runtimes and Deep Learning
-# Frameworks". We have found the first two numbers in no paper.)
-#
-# The last two printed lines are the counterparts of the 2 times and the 38 % in our model, which
-# compares broadcasts with NCCL to the tree for all layers. On 128 GPUs one broadcast is up to 7.3
-# times as fast there, and an epoch is 43 % shorter. The first number suggests that the poster
-# compares NCCL with something better than a plain tree. The similarity of 43 and 38 therefore
-# confirms neither number.
-#
-# For one broadcast by the chain, compared with NCCL, the model shows a smaller gain than was
-# measured. The model includes the start of a call to NCCL 2, which takes 8.4 µs. The authors used
-# NCCL 1, whose calls took longer and were each followed by a wait for the GPU. This would raise the
-# ratio for short messages, where it is largest. As you saw above, however, the ratio falls only a
-# little when NCCL starts at once. We don't know how much of the difference the start explains.
+# For a single broadcast the published gains over NCCL are larger than those of our model. One
+# reason might be that calls of NCCL 1, which the authors used, took longer to start, but we cannot
+# say how much this explains.
 #
 # How can a broadcast be up to 14 times as fast while the training is only 7 % faster?
 # <details><summary>Answer</summary>
@@ -569,8 +583,8 @@ for p in (per_node, many):
 # </details>
 #
 # ### Measure: real ranks
-# Finally we run the tree, scatter-allgather and a chain of four chunks on real ranks of this
-# machine, and compare them with MPI's own `Bcast`. This takes about half a minute.
+# Finally we run three of our broadcasts and MPI's own `Bcast` on real ranks of this machine. This
+# takes about half a minute.
 
 # %%
 def compare(comm):
@@ -601,11 +615,9 @@ for way, row in curves.items():
 
 # %% [markdown]
 # **Explain.** You should see that cutting the vector does not help for short messages, because each
-# chunk is one more message. For 16 MiB the ways might be close together, or the ways that cut the
-# vector might be faster: on four free cores, four chunks to four ranks take 1.5 nβ and the tree
-# takes 2 nβ, if the memory is fast enough for several copies at the same time. With fewer cores
-# than ranks, a message also waits until its rank gets a core. Wide bars show this, and then the
-# plot does not tell you which way is faster.
+# chunk is one more message. For 16 MiB the ways that cut the vector might be faster, because four
+# chunks to four ranks take 1.5 nβ and the tree takes 2 nβ. Wide bars mean that ranks also wait for
+# a core, and then the plot does not tell you which way is faster.
 #
 # ### Further reading
 # - A. Awan, C. Chu, H. Subramoni and D. Panda, *[Optimized Broadcast for Deep Learning Workloads on Dense-GPU InfiniBand Clusters: MPI or NCCL?](https://arxiv.org/abs/1707.09414)*, EuroMPI, 2018. The pipelined chain, and the comparison with NCCL on up to 128 GPUs.

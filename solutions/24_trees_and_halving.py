@@ -8,11 +8,11 @@
 # the ring sends so many messages that on 64 ranks it takes several times as long as necessary for
 # vectors of medium length.
 #
-# In this lab we build two allreduces that MPI libraries actually use, recursive doubling and
+# In this lab we build two more of the allreduces that MPI libraries use, recursive doubling and
 # Rabenseifner's algorithm, and choose between four algorithms by size. First we write both for a
 # power of two of ranks, and an adapter extends them to any number of ranks. Then we map which
-# algorithm is fastest on a modeled cluster, derive from a cost formula why, and measure a tuning
-# table for this machine. MPI libraries contain such a table, or a rule in place of it.
+# algorithm is fastest on a modeled cluster, explain why by a cost formula, and measure a tuning
+# table for this machine.
 #
 # **After this lab you can** (1) write an allreduce by recursive doubling and by Rabenseifner's
 # halving, for any number of ranks, (2) predict from the cost of a message, of a byte and of an
@@ -32,19 +32,7 @@ from functools import lru_cache, partial
 
 import numpy as np
 import virtual
-from labkit import (
-    check,
-    hint,
-    lab,
-    launch,
-    nets,
-    plots,
-    predict,
-    record,
-    scaling,
-    timing,
-    world,
-)
+from labkit import check, hint, lab, launch, plots, predict, record, scaling, timing, world
 from labkit.collectives import doublings, ring_allreduce, tree_allreduce
 from support import lab24
 
@@ -62,25 +50,19 @@ moment = 1.0  # seconds for all ways together at one size of vector; each has it
 patience = 20  # seconds after which a check calls a program on real ranks stuck
 
 # %% [markdown]
-# ## Terms
-# Two allreduces are available from `labkit.collectives`. The tree from lab 21 sends whole vectors
-# up to the root and down again, so in the step that reaches the root only two ranks have anything
-# to do. The ring from lab 23 sends few bytes but needs 2(p − 1) steps. We now look for an algorithm
-# with few steps in which no rank is idle.
-#
-# | term | meaning |
-# |---|---|
-# | p, n | number of ranks, and bytes in the vector of one rank |
-# | α, β, γ | seconds per message, per byte sent, and per byte added (lab 22) |
-# | log₂ p | logarithm to base 2 |
-# | step | a rank sends at most one message and receives at most one |
-# | seat | the number of a rank among those that take part, counted from 0 without gaps (papers say *virtual* or *compacted rank*) |
-#
 # ## Recursive doubling
+# The tree from lab 21 sends whole vectors up to the root and down again, so in the step that
+# reaches the root only two ranks have anything to do. The ring from lab 23 keeps all ranks busy,
+# but with p ranks it needs 2(p − 1) steps. (In a *step* a rank sends at most one message and
+# receives at most one.) We now look for an algorithm with few steps in which no rank is idle.
+#
 # In recursive doubling *all* ranks exchange their vectors with a partner in every step, and add
 # what they receive. After the first step each vector contains the sum of 2 ranks, after the second
-# of 4, and after the third of 8. The table follows four ranks whose vectors have one value each.
-# Each rank has its own decimal digit, so a sum shows which ranks have contributed to it.
+# of 4, and after the third of 8. It therefore takes log₂ p steps, where log₂ is the logarithm to
+# base 2.
+#
+# The table follows four ranks whose vectors have one value each. Each rank has its own decimal
+# digit, so a sum shows which ranks have contributed to it.
 #
 # | | rank 0 | rank 1 | rank 2 | rank 3 |
 # |---|---|---|---|---|
@@ -88,11 +70,10 @@ patience = 20  # seconds after which a check calls a program on real ranks stuck
 # | distance 1: 0 and 1 exchange, 2 and 3 exchange | 11 | 11 | 1100 | 1100 |
 # | distance 2: 0 and 2 exchange, 1 and 3 exchange | 1111 | 1111 | 1111 | 1111 |
 #
-# At a distance of 1, 2, 4, … the partner of `me` is `me ^ distance`. The operator `^` flips one bit
-# of a number. For example, 2 is 10 in binary, so `2 ^ 1` is 11, which is 3, and `3 ^ 1` is 2 again.
-# Each of the two is therefore the other's partner. The next cell draws all messages for eight
-# ranks.
-
+# At a distance of 1, 2, 4, … the partner of rank `me` is `me ^ distance`. The operator `^` flips
+# one bit of a number. For example, 2 is 10 in binary, so `2 ^ 1` is 11, which is 3, and `3 ^ 1` is
+# 2 again. Each of the two is therefore the other's partner. The next cell draws all messages for
+# eight ranks, with a color for each step.
 
 # %%
 # Drawing: eight ranks.
@@ -103,13 +84,19 @@ for step, distance in enumerate(doublings(8)):
 plots.messages(arrows, 8, title="Recursive doubling: every rank exchanges in every step")
 
 # %% [markdown]
+# ### Seats
+# Later in this lab only some of the ranks take part, for example ranks 1, 3, 4 and 5 of six. So
+# that `^` still finds the partner, we number those that take part without gaps. This number is the
+# rank's *seat* (papers say *virtual* or *compacted rank*). The list `seats` contains the ranks by
+# seat, and `me` is the seat of this rank.
+#
+# With `seats = [1, 3, 4, 5]`, for example, rank 4 has seat 2. At distance 1 its partner has seat
+# `2 ^ 1`, which is 3, so the partner is rank 5.
+#
 # ### Exercise 24.1 · Recursive doubling
-# Write recursive doubling for a power of two of ranks. The ranks that take part have *seats*:
-# `seats[i]` is the rank in seat i, and `me` is the seat of this rank. A seat's number can differ
-# from the rank's number, because later in this lab only some of the ranks will have a seat. Apply
-# `^` to the seat, therefore, and look up in `seats` which rank the partner is. Exchange the whole
-# vectors with one `comm.Sendrecv` that sends `vector` and receives into `box`, and add `box` to
-# `vector`. This takes 3 lines. *(beginner)*
+# Write recursive doubling for a power of two of ranks. In each step find the rank of the partner by
+# its seat. Exchange the whole vectors with one `comm.Sendrecv` that sends `vector` and receives
+# into `box`, and add `box` to `vector`. This takes 3 lines. *(beginner)*
 #
 # <details><summary>Hint 1: with whom?</summary>
 #
@@ -141,11 +128,10 @@ check("24.1", doubling)
 
 # %% [markdown]
 # ### Any number of ranks
-# With 6 ranks some ranks have no partner. [MPICH](@mpich) solves this problem by letting only a
-# power of two of ranks take part, here 4, while the other 2 ranks let a neighbor work for them. The
-# first four ranks form the pairs (0, 1) and (2, 3). The left rank of each pair *hands in* its
-# vector to the right rank and waits, so ranks 1, 3, 4 and 5 have a seat. At the end the right rank
-# hands the sum back to the left one. The functions in the next cell do this around your `doubling`.
+# With 6 ranks some ranks have no partner. [MPICH](@mpich) solves this problem by giving a seat only
+# to a power of two of ranks, here 4. The other 2 ranks let a neighbor work for them. The first four
+# ranks form the pairs (0, 1) and (2, 3), and the left rank of each pair *hands in* its vector to
+# the right rank and waits. At the end the right rank hands the sum back.
 #
 # | | rank 0 | rank 1 | rank 2 | rank 3 | rank 4 | rank 5 |
 # |---|---|---|---|---|---|---|
@@ -155,6 +141,9 @@ check("24.1", doubling)
 # | distance 1: seats 0 and 1, 2 and 3 | | 1 111 | | 1 111 | 110 000 | 110 000 |
 # | distance 2: seats 0 and 2, 1 and 3 | | 111 111 | | 111 111 | 111 111 | 111 111 |
 # | hand back: 1 to 0, 3 to 2 | 111 111 | 111 111 | 111 111 | 111 111 | 111 111 | 111 111 |
+#
+# The functions in the next cell do this around your `doubling`. The dictionary `WAYS` collects the
+# allreduces that we have so far, by name.
 
 
 # %%
@@ -194,11 +183,14 @@ WAYS = {
 # %% [markdown]
 # ## Halving, then doubling
 # Recursive doubling sends the *whole* vector in each of its log₂ p steps. Rabenseifner (2004) found
-# an algorithm that sends less. In its first half, which is a reduce-scatter, partners exchange
-# *halves* of their vectors: each rank gives away one half and keeps the other one, so each half is
-# added by only one of the two partners. In the next step they halve what they have kept, and at the
-# end each rank has one p-th of the sum. In the second half, which is an allgather, the same
-# partners exchange their finished parts in the opposite order.
+# an algorithm that sends less. It has two halves:
+#
+# - In the first half, which is a reduce-scatter, partners exchange *halves* of their vectors. Each
+#   rank gives away one half and keeps the other one, so each half is added by only one of the two
+#   partners. In the next step they halve what they have kept, and at the end each rank has one p-th
+#   of the sum.
+# - In the second half, which is an allgather, the same partners exchange their finished parts in
+#   the opposite order. Nothing is added on this way back.
 #
 # | | rank 0 | rank 1 | rank 2 | rank 3 |
 # |---|---|---|---|---|
@@ -208,17 +200,20 @@ WAYS = {
 # | back, distance 2 | 1111 2222 · · | · · 3333 4444 | 1111 2222 · · | · · 3333 4444 |
 # | back, distance 1 | 1111 2222 3333 4444 | the same | the same | the same |
 #
-# The row *distance 1* shows what happens: rank 0 gave its upper half to rank 1 and received the
-# lower half of rank 1. At each distance, the partner whose seat number lacks the bit `distance`
-# (the left one of the two) keeps the lower half of what it has, and the other partner keeps the
-# upper half. On the way back each rank sends what it has and receives the part that it gave away
-# before. Nothing is added on the way back, because all parts are finished.
+# One rule decides which half a rank keeps. At each distance, the partner whose seat number lacks
+# the bit `distance` keeps the lower half of what it has, and the other partner keeps the upper
+# half. Let us follow rank 2, which is 10 in binary:
+#
+# - At distance 1 the bit is missing, so rank 2 keeps values 0:2 and gives 2:4 to rank 3.
+# - At distance 2 the bit is set, so of 0:2 it keeps the upper half 1:2 and gives 0:1 to rank 0.
+# - On the way back it sends what it has and receives the part that it gave away: first 0:1, then
+#   2:4.
 #
 # ### Predict
-# How many steps do 16 ranks need in both halves together? How many vectors' worth of
-# bytes does each of them send, which is 1/2 + 1/4 + … in each half? And how many vectors does a
-# rank send if there are 17 ranks and it works for two, including the sum that it hands back? For
-# four ranks the table gives 4 steps and 1.5 vectors.
+# For four ranks the table gives 4 steps and 1.5 vectors sent by each rank. How many steps do 16
+# ranks need in both halves together, and how many vectors' worth of bytes does each of them send?
+# (In each half it is 1/2 + 1/4 + …) And how many vectors does a rank send if there are 17 ranks and
+# it works for two, including the sum that it hands back?
 
 # %%
 predict("24.2", steps=8, vectors_sent=1.875, sent_for_two=2.875)
@@ -283,6 +278,12 @@ def halving(comm, vector, seats, me):
 # %%
 check("24.2", halving)
 
+# %% [markdown]
+# ### Measure: does the order of the seats matter?
+# The first exchange is the largest, because it moves half a vector in each direction. The next cell
+# counts the bytes that cross between four nodes of two ranks each. In the first run the partners of
+# the first exchange share a node, and in the second run, the control, they are on two nodes.
+
 # %%
 WAYS["Rabenseifner"] = partial(for_any, among=halving)
 near = [0, 1, 2, 3, 4, 5, 6, 7]  # 8 ranks, 2 a node: seats 0 and 1 on one node
@@ -292,17 +293,15 @@ for where, seats in (("one node", near), ("two nodes", far)):
     print(f"Neighbors on {where}: {crossed:g} vectors cross between the nodes.")
 
 # %% [markdown]
-# **Explain.** The order of the seats matters although each rank sends 1.75 vectors in the same
-# number of steps in both cases. The exchange in the first step is the largest, because it moves
-# half a vector in each direction. If the partners of this step are on the same node, it stays
-# inside the node. If they are on two nodes, which is the control, twice as many bytes go over the
-# network. An implementation should therefore begin with the nearest neighbor, and MPICH does.
+# **Explain.** In both runs each rank sends 1.75 vectors in the same number of steps, but in the
+# control twice as many bytes go over the network. An implementation should therefore begin with the
+# nearest neighbor, and MPICH does.
 #
 # ## What it costs
-# To predict which algorithm is fastest, we need a cost formula for each. The table gives the
-# seconds for p = 2, 4, 8, 16, … ranks, split into the cost of messages, of bytes sent and of bytes
-# added. (These are MPICH's formulas, which also stand in `labkit.scaling`.) As an example, on 8
-# ranks recursive doubling takes 3 steps of whole vectors, so it costs 3α + 3nβ + 3nγ.
+# To predict which algorithm is fastest, we need a cost formula for each. Let α be the seconds per
+# message and β the seconds per byte sent (lab 22), γ the seconds per byte added, and n the number
+# of bytes in the vector of one rank. The table gives the seconds for p = 2, 4, 8, 16, … ranks.
+# (These are MPICH's formulas, which also stand in `labkit.scaling`.)
 #
 # | | for messages | for bytes sent | for bytes added |
 # |---|---|---|---|
@@ -310,13 +309,16 @@ for where, seats in (("one node", near), ("two nodes", far)):
 # | Rabenseifner | 2 log₂ p α | 2(p − 1)/p nβ | (p − 1)/p nγ |
 # | ring | 2(p − 1) α | 2(p − 1)/p nβ | (p − 1)/p nγ |
 #
+# As an example, on 8 ranks recursive doubling takes 3 steps of whole vectors, so it costs
+# 3α + 3nβ + 3nγ.
+#
 # If p is not a power of two, the first two algorithms cost more. Handing in and handing back are
 # two messages of a *whole* vector, and one whole vector is added, which costs 2(α + nβ) + nγ on top
 # of the row for as many ranks as have a seat. A ring does not need a power of two.
 #
 # ### Predict
-# Take 16 nodes with α = 2 µs, 1/β = 10 GB/s and γ = 0. From how many kB on is Rabenseifner faster
-# than doubling? You can set the first two rows equal.
+# Take 16 nodes with α = 2 µs, 1/β = 10 GB/s and γ = 0. From how many kB (1,000 bytes) on is
+# Rabenseifner faster than doubling? You can set the first two rows equal and solve for n.
 
 # %%
 predict("24.2", size_kB=38)
@@ -326,9 +328,12 @@ predict("24.2", size_kB=38)
 # Your functions now run on the **virtual cluster**, the simulator that lab 23 introduced. The
 # machine is a model of nodes with K80 GPUs and EDR (Enhanced Data Rate) InfiniBand. In this model a
 # message of up to `eager` bytes is sent at once, while a longer one first waits for a *handshake*
-# with the receiver (the rendezvous of lab 20). The map shows the fastest algorithm for each size
-# and number of ranks, with a letter and a color for each algorithm that are the same in all maps of
-# this lab. `Ra=Ri` means that both take equally long. This takes about 20 s.
+# with the receiver (the rendezvous of lab 20).
+#
+# The cell first compares your prediction with a run, and then prints the numbers of the model. The
+# map below them has a field for each vector size and number of ranks. The letter and the color of a
+# field show the fastest algorithm, and `Ra=Ri` means that both take equally long. This takes about
+# 20 s.
 
 
 # %%
@@ -350,16 +355,39 @@ for way in WAYS:
     on_map[way] = {(n, p): seconds(way, p, n, cluster) for n, p in places}
 plots.crossover(on_map, names=WAYS, title=f"The fastest allreduce on {cluster}, virtual time")
 
+# %% [markdown]
+# **Explain.** Read the rows of 4, 8, 16, … ranks from left to right. You should see mostly doubling
+# for short vectors and Rabenseifner for long ones. One column is an exception, which we examine
+# next. With p = 2 the ring and Rabenseifner send the same messages, so wherever they are fastest
+# the field shows both. With 3, 6, 12, 24 and 48 ranks the ring is fastest for long vectors.
+# <details><summary>Why is the ring faster than Rabenseifner on 3, 6, 12, … ranks?</summary>
+#
+# With these numbers of ranks Rabenseifner pays for handing in and handing back, which are two whole
+# vectors, and the ring pays nothing extra.
+# </details>
+#
+# On 4, 8, 12, 16 and 24 nodes Rabenseifner is fastest at 16 KiB, but not in the next column. We
+# suspect the handshake, because the cost formulas do not contain one. The next cell is the control:
+# it runs 16 KiB on 16 nodes with the model's handshake, and then in a model without one.
+
 # %%
-# A control: 16 KiB on 16 nodes, with that cluster's handshake and without one.
+# Without a handshake: a model in which messages of any size are sent at once.
 as_it_is = virtual.machine(cluster)
 for label, model in (("with", as_it_is), ("without", as_it_is.but(eager=float("inf")))):
     took = {way: seconds(way, 16, 16384, model) * 1e6 for way in ("doubling", "Rabenseifner")}
     print(f"{label} a handshake:", ", ".join(f"{way} {us:.1f} µs" for way, us in took.items()))
 
+# %% [markdown]
+# **Explain.** Without the handshake doubling is faster, as the formulas say. In this model `eager`
+# is 12 KiB. At 16 KiB doubling's whole vectors wait for a handshake, while Rabenseifner's halves of
+# 8 KiB do not. At 64 KiB even the first halves, of 32 KiB, are longer than `eager`. No formula of
+# this lab shows such a step, which is one reason to measure.
+#
+# The next cell draws the formulas themselves, for any link. Move the sliders: which of them move
+# the crossing of doubling and Rabenseifner to the right?
+
 
 # %%
-# The formulas of the table above, for any link. Which sliders move the crossings to the right?
 def draw_costs(ranks, latency_us, gigabytes_per_s):
     formulas = {
         "doubling": scaling.costs.recursive_doubling_allreduce_time,
@@ -387,27 +415,11 @@ plots.slider(
 )
 
 # %% [markdown]
-# **Explain.** From left to right in the rows of 4, 8, 16, … ranks you should see doubling and then
-# Rabenseifner, apart from one column that is explained below. With p = 2 the ring and Rabenseifner
-# send the same messages. With 3, 6, 12, 24 and 48 ranks the ring is fastest for long vectors.
-# <details><summary>Why is the ring faster than Rabenseifner on 3, 6, 12, … ranks?</summary>
-#
-# With these numbers of ranks Rabenseifner pays for handing in and handing back, which are two whole
-# vectors, and the ring pays nothing extra.
-# </details>
-#
-# The curves of two algorithms cross where the messages that one of them saves cost as much as the
+# **Explain.** Two curves cross where the messages that one algorithm saves cost as much as the
 # bytes that the other one saves. The crossing is therefore proportional to α/β, and a larger
-# latency and a larger bandwidth both move it to the right.
-#
-# On 4, 8, 12, 16 and 24 nodes Rabenseifner is fastest at 16 KiB, but not in the next column.
-# <details><summary>Why is Rabenseifner faster than doubling at 16 KiB and not at 64 KiB?</summary>
-#
-# In this model `eager` is 12 KiB. At 16 KiB doubling's whole vectors wait for a handshake, while
-# Rabenseifner's halves of 8 KiB do not. The control confirms this, because without the handshake
-# doubling is faster. At 64 KiB even the first halves, of 32 KiB, are longer than `eager`. The cost
-# formulas do not contain a handshake, which is one reason to measure.
-# </details>
+# latency and a larger bandwidth both move it to the right. More ranks move it to the left: without
+# additions it lies at 4 α/β on 4 ranks and at about 1.5 α/β on 64, because doubling sends a further
+# whole vector with each doubling of the ranks.
 #
 # ## Choosing by a table
 # The map holds for one modeled machine. For a real machine, a library stores the measured times of
@@ -420,13 +432,14 @@ plots.slider(
 # `times[ranks][nbytes][way]` contains measured seconds. Write `choose`, which returns the fastest
 # way at the **nearest** entry of the table: first take the nearest number of ranks, and for this
 # number the nearest number of bytes. Measure distances *by ratio*, so compare logarithms. A vector
-# can have 0 bytes.
+# can have 0 bytes. The function `min` with a `key` finds the nearest entry. By difference, for
+# example, `min([400, 2048], key=lambda n: abs(n - 1000))` is 400. This takes about 3 lines.
 #
 # Then write `allreduce_tuned`, which asks `pick(bytes, ranks)` for a name and runs the algorithm of
-# that name. (Later, `pick` will be your `choose` with a measured table.) **All ranks have to choose
-# the same algorithm.** Otherwise they wait for each other forever or compute wrong sums. For this
-# reason the choice may depend only on bytes, ranks, and a table that is the same on all ranks. This
-# takes 4 lines. *(intermediate)*
+# that name in `WAYS`. (Later, `pick` will be your `choose` with a measured table.) **All ranks have
+# to choose the same algorithm.** Otherwise they wait for each other forever or compute wrong sums.
+# For this reason the choice may depend only on bytes, ranks, and a table that is the same on all
+# ranks. This takes 1 line. *(intermediate)*
 #
 # <details><summary>Hint 1: nearest and fastest</summary>
 #
@@ -463,10 +476,10 @@ check("24.3", choose, allreduce_tuned)
 
 # %% [markdown]
 # ### Measure: a tuning table for this machine
-# All algorithms take turns, so that interference from other programs affects all of them. The cell
-# starts no more ranks than there are cores (but at least two). Additional ranks would wait for a
-# core and not for a message, so the table would describe the scheduler of the operating system.
-# This takes about 15 s for each number of ranks.
+# The next cell measures all algorithms on real ranks. They take turns, so that interference from
+# other programs affects all of them. The cell starts no more ranks than there are cores (but at
+# least two), because additional ranks would wait for a core and not for a message. This takes about
+# 15 s for each number of ranks.
 
 
 # %%
@@ -495,6 +508,10 @@ for p in table_ranks:
     if p <= max(2, world.cores()) or world.launcher():
         raced[launch.ranks_here(p)] = launch.run(race, ranks=p)[0]
 
+# %% [markdown]
+# From these times your `choose` makes the table, which the next cell draws as a map. The curves
+# below it belong to the largest number of ranks, and MPI's own allreduce is among them.
+
 # %%
 times = {
     p: {n: {way: row[way][n].median for way in WAYS} for n in sizes} for p, row in raced.items()
@@ -510,13 +527,13 @@ plots.bandwidth(curves, title=f"Allreduce on {most} real ranks of this machine")
 # %% [markdown]
 # **Explain.** A field with `=` has no single fastest algorithm, because the interquartile ranges of
 # the measurements overlap. On 2 ranks, ring and Rabenseifner send exactly the same messages. If one
-# of them seems to be faster there, you see how large the noise and Python's own time are, and you
-# should trust only larger differences.
+# of them seems to be faster there, the difference shows how large the noise and Python's own time
+# are, and you should trust only larger differences.
 #
 # With a free core for each rank, you should see that the algorithms with few messages are fastest
-# for short vectors, and those with few bytes for long vectors. You might instead see only few
-# fields with a single letter, which means that the machine is busy or has few cores. To measure on
-# a cluster, run this lab as a job with `make submit LAB=24`.
+# for short vectors, and those with few bytes for long vectors. If only few fields have a single
+# letter, the machine is busy or has few cores. To measure on a cluster, run this lab as a job with
+# `make submit LAB=24`.
 #
 # ### What you take away
 # - Recursive doubling takes log₂ p steps and is for short vectors. Rabenseifner's algorithm takes 2
@@ -526,116 +543,19 @@ plots.bandwidth(curves, title=f"Allreduce on {most} real ranks of this machine")
 # - All ranks have to choose by the same table, and a table is valid for the machine on which it was
 #   measured.
 #
-# ### Going further (optional): a formula, and what your MPI chooses
-# The minutes of this lab do not include the following parts, which take about 25 minutes more.
-#
-# ### From which size on is Rabenseifner faster?
-# We look for the size at which doubling and Rabenseifner take equally long for any α, β, γ and p =
-# 4, 8, 16, … To find it, we set the first two rows of the cost table equal and solve for n.
-# Doubling saves log₂ p messages, and in return each byte costs it (log₂ p − 2(p − 1)/p) β + (log₂ p
-# − (p − 1)/p) γ more.
-
-
-# %%
-def crossover(p, alpha, beta, gamma):
-    """Bytes from which Rabenseifner is faster. Seconds per message, byte sent and byte added."""
-    more_per_byte = (np.log2(p) - 2 * (p - 1) / p) * beta + (np.log2(p) - (p - 1) / p) * gamma
-    return np.log2(p) * alpha / more_per_byte
-
-
-# The formula beside the map: α without the handshake, and with it.
-link = as_it_is.between
-for p in (4, 16, 64):
-    for label, alpha in (("without", link.alpha), ("with", link.alpha + as_it_is.handshake)):
-        n = crossover(p, alpha, link.beta, as_it_is.gamma)
-        print(f"{p} nodes, α {label} the handshake: Rabenseifner is faster from {n / 1024:.0f} KiB")
-
-# %% [markdown]
-# **Explain.** Compare these sizes with the map. On 4 nodes the fastest algorithm changes between
-# 256 KiB and 1 MiB. The formula gives the same result if α includes the handshake, because at these
-# sizes every message waits for it. On 64 nodes the change comes earlier, because most of
-# Rabenseifner's messages are shorter than `eager` there and do not wait. The formula has only one α
-# for all messages, so it cannot describe this.
-#
-# ### Aluminum: short allreduces behind the backward pass
-# Short vectors occur in a training program that allreduces the gradient of each layer as soon as it
-# has been computed (lab 32). **Aluminum**, a library of Lawrence Livermore National Laboratory, was
-# written for this case (Dryden et al., 2018). Its authors found that in such a program most of the
-# communication time is latency and not bandwidth. Aluminum therefore chooses between two kinds of
-# algorithm by size. On CPUs, up to version 1.0, it used recursive doubling up to 512 values and
-# Rabenseifner's algorithm above (see its `include/aluminum/mpi_impl.hpp`), which are the two
-# functions that you have written.
-#
-# ### Predict
-# ResNet-50 has 107 layers with parameters, which have 102 MB together. Take 64 nodes of the map's
-# cluster, where α is 5 µs. How many milliseconds of latency do 107 *ring* allreduces have, one
-# after another?
-
-# %%
-predict("24.3", ring_latency_ms=67)
-
-# %%
-# Each layer's allreduce on the virtual cluster, alone. About 5 s.
-nodes = max(map_ranks)
-layers = 4 * nets.layer_table("resnet50").query("parameters > 0").parameters  # bytes of each
-short = 65536  # bytes
-names = ("ring", "doubling", "Rabenseifner")
-alone = {(way, n): seconds(way, nodes, n, as_it_is) for way in names for n in sorted(set(layers))}
-
-
-def of_layers(choose_way):
-    """Milliseconds of all layers' allreduces, {"short": …, "long": …}. choose_way(bytes): a
-    name."""
-    parts = {"short": 0.0, "long": 0.0}
-    for n in layers:
-        parts["short" if n <= short else "long"] += 1e3 * alone[choose_way(n), n]
-    return parts
-
-
-# %%
-border = crossover(nodes, link.alpha, link.beta, as_it_is.gamma)
-totals = {way: of_layers(lambda n, way=way: way) for way in names}
-totals["yours"] = of_layers(lambda n: "doubling" if n < border else "Rabenseifner")
-totals["Aluminum's"] = of_layers(lambda n: "doubling" if n <= 4 * 512 else "Rabenseifner")
-plots.bars(
-    totals,
-    ylabel="ms",
-    title=f"{len(layers)} allreduces on {nodes} nodes: short ones count",
-    name="layers",
-)
-for name, parts in totals.items():
-    print(
-        f"{name:>12}: {sum(parts.values()):6.1f} ms, of these {parts['short']:5.1f} ms for short"
-        " ones"
-    )
-one_sum = 1e3 * seconds("Rabenseifner", nodes, sum(layers), as_it_is)
-print(f"Rabenseifner, all layers in one vector: {one_sum:.1f} ms")
-predict.compare("24.3", ring_latency_ms=1e3 * len(layers) * seconds("ring", nodes, 8, as_it_is))
-
-# %% [markdown]
-# **Explain.** *Yours* uses doubling below your `crossover` and Rabenseifner above it, while
-# *Aluminum's* is the rule of that library. You should see that the ring takes about four times as
-# long as either rule. More than half of its latency is spent on the 61 short layers of up to 64
-# KiB, which have 0.6 % of the bytes. Doubling is good for these layers and bad for the other ones.
-# Rabenseifner alone is nearly as good as both rules, so on this cluster the one mistake to avoid is
-# the ring for short vectors. On GPUs there was no other choice with NCCL at that time, because it
-# had only rings until version 2.4.
-#
-# A single vector with all layers takes even less time, because it pays for latency only once. Why
-# doesn't every program do that?
-# <details><summary>Answer</summary>
-#
-# Its allreduce can start only after the last gradient has been computed, and then no computation
-# remains that could hide it. Lab 32 compares the two costs.
-# </details>
+# ### Going further (optional): what do real libraries choose?
+# The minutes of this lab do not include the following three parts, which take about 15 minutes
+# more.
 #
 # ### What does your MPI choose?
-# MPICH 5, which [mpi4py](@mpi4py) uses here, chooses doubling for vectors of up to 8 bytes or with
-# fewer values than seats, and otherwise Rabenseifner. The environment variable
-# `MPIR_CVAR_ALLREDUCE_INTRA_ALGORITHM` selects another algorithm. (Another MPI library does not
-# know this variable, so all four curves show the same algorithm.) The next plot shows MPI's time
-# divided by the time of your choice, measured in turns. Above 1 your choice is faster, and below 1
-# MPI is. This takes about 60 s.
+# MPICH 5, which [mpi4py](@mpi4py) uses here, follows the same rule on all machines. It chooses
+# doubling for vectors of up to 8 bytes or with fewer values than seats, and otherwise Rabenseifner
+# (see its `maint/tuning/coll/mpir/generic.json`). Is this a good choice for your machine?
+#
+# We can find out, because the environment variable `MPIR_CVAR_ALLREDUCE_INTRA_ALGORITHM` makes
+# MPICH use another algorithm. (Other MPI libraries ignore it.) The next plot has a curve for each
+# setting. It shows MPI's time divided by the time of your choice, so above 1 your choice is faster,
+# and below 1 MPI is. This takes about 60 s.
 
 # %%
 ranks = max(2, min(4, world.cores()))
@@ -667,26 +587,34 @@ print(
 # **Explain.** For short vectors you should see MPI with *doubling* below 1. Where your choice was
 # doubling as well, this compares the same algorithm in C and in Python. The curve of *MPI's choice*
 # is higher from 128 bytes on, because MPI uses Rabenseifner there, which has twice as many
-# messages. Where this curve is above 1, your choice is faster because of its algorithm, since MPI
-# is faster again when it has to use doubling.
+# messages.
 #
-# For long vectors the curve of the algorithm that you chose as well should be near 1. Where the
-# curve of a selected algorithm lies below *MPI's choice* by more than the bars, the variable is
-# worth setting on this machine. If the bars overlap, the machine is busy and the plot does not show
-# a difference.
+# Where a selected algorithm lies below *MPI's choice* by more than the bars, the variable is worth
+# setting on this machine. MPICH's rule cannot know this, because the fastest algorithm depends on
+# α, β and γ of your machine. If the bars overlap, the plot does not show a difference.
 #
-# Why does MPICH not choose better by itself?
-# <details><summary>Answer</summary>
+# ### Aluminum: where short vectors occur
+# A training program that allreduces the gradient of each layer as soon as it has been computed
+# (lab 32) has many short vectors. ResNet-50, for example, has 107 layers with parameters. On 64
+# nodes of the map's cluster, where α is 5 µs, a ring has 126 messages one after another. All layers
+# together then pay 107 · 126 · 5 µs = 67 ms for latency alone. With doubling they pay 107 · 6 ·
+# 5 µs = 3.2 ms, although doubling sends six whole vectors and is slow for the long layers.
 #
-# Its rule is the same on all machines. Which algorithm is fastest depends on α, β and γ, and these
-# depend on your machine.
-# </details>
+# **Aluminum**, a library of Lawrence Livermore National Laboratory, therefore chooses by size
+# (Dryden et al., 2018). On CPUs, up to version 1.0, it used recursive doubling up to 512 values and
+# Rabenseifner's algorithm above (see its `include/aluminum/mpi_impl.hpp`), which are the two
+# functions that you have written.
+#
+# A single vector with all layers would pay for latency only once. Its allreduce can start only
+# after the last gradient has been computed, however, and then no computation remains that could
+# hide it. Lab 32 compares the two costs.
 #
 # ### NCCL's two trees
-# [NCCL](@nccl) (NVIDIA Collective Communications Library) performs an allreduce over *m* nodes by a
-# ring or by **two trees**, each of which handles half of the vector. The GPUs of a node form a
-# chain, and the first GPUs of all nodes form a tree. Partial sums go up the chain and the tree, and
-# the result comes down again. For 8 nodes the first tree looks like this, with node 0 as its root:
+# [NCCL](@nccl) (NVIDIA Collective Communications Library) chooses by size between a ring and **two
+# trees**, which it has had since version 2.4. Each tree handles half of the vector. The GPUs of a
+# node form a chain, and the first GPUs of all nodes form a tree. Partial sums go up the chain and
+# the tree, and the result comes down again. For 8 nodes the first tree looks like this, with node 0
+# as its root:
 #
 #              0
 #              |
@@ -699,18 +627,20 @@ print(
 # In a single tree nodes 2, 4 and 6 would do most of the work. NCCL therefore builds a second tree
 # in which these nodes are leaves (see its `src/graph/trees.cc`). In each tree, a node sends half a
 # vector to its parent and to each of its children. As a result no node sends more than two vectors,
-# however many nodes there are, which is hardly more than in a ring. In a single binomial tree of 64
-# nodes the root sends six vectors.
+# however many nodes there are. In a single binomial tree of 64 nodes the root sends six.
 #
-# The two trees also have few messages that wait for one another: on 16 nodes of 4 GPUs each,
-# 2 · 3 + 2 · 4 = 14 messages follow one another, while a ring of all GPUs has 126. For this reason
-# NCCL's trees, which it has had since version 2.4, are good for short vectors and need not be slow
-# for long ones.
+# The trees also have few messages that wait for one another. The table compares three algorithms on
+# 16 nodes of 4 GPUs each, where NIC stands for the network interface card of a node:
 #
-# An allreduce in two dimensions, first inside the nodes and then between them (lab 26;
-# `HOROVOD_TORUS_ALLREDUCE=1` in a [Horovod](@horovod) that was built for NCCL), has
-# 2 · 3 + 2 · 15 = 36 messages one after another. It sends 1.875 vectors through the NIC (network
-# interface card) of a node, where the ring sends 1.97.
+# | | messages one after another | vectors sent through a node's NIC |
+# |---|---|---|
+# | two trees | 2 · 3 + 2 · 4 = 14 | at most 2 |
+# | two dimensions: inside the nodes, then between them (lab 26) | 2 · 3 + 2 · 15 = 36 | 1.875 |
+# | ring of all GPUs | 126 | 1.97 |
+#
+# For this reason the trees are good for short vectors and need not be slow for long ones. (A
+# [Horovod](@horovod) that was built for NCCL uses the two dimensions with
+# `HOROVOD_TORUS_ALLREDUCE=1`.)
 #
 # NCCL prints what it has chosen (since version 2.20, with `NCCL_DEBUG_SUBSYS=TUNING`). On three
 # hosts with 8 H100s each it chose the tree up to 256 KiB. From 512 KiB on it chose a tree in which

@@ -139,13 +139,6 @@ predict.compare("22.1", empty_message_us=typical[0])
 # the size. For long messages, on the right, it doubles with the size. Wide bars mean that other
 # programs were running, in which case you should run the cell again before you quote a number.
 #
-# Up to what size do the bytes cost less than the message itself?
-# <details><summary>Answer</summary>
-#
-# Up to the size at which the time is twice that of the empty message, which is often some KiB. You
-# can find it in your table.
-# </details>
-#
 # Why might mpi4py's mean lie above your median?
 # <details><summary>Answer</summary>
 #

@@ -567,7 +567,7 @@ for p, paper in ((per_node, 14), (many, 16.6)):
 # | the same: VGG in CNTK on 128 GPUs | up to 7 % | Awan, 2018 |
 # | chain with NCCL 2's own, up to middle sizes | up to 10 times | Awan, 2019 |
 # | InfiniBand's multicast with the best before | 68 % shorter; CNTK 24 % | Chu, poster at SC17 |
-# | NCCL-based with an earlier broadcast | up to 2 times; VGG in CNTK 38 % | Awan, poster at SC17 |
+# | NCCL-based with an earlier one | up to 2 times; CNTK 38 % | Awan, probably poster A26, SC17 |
 # | ring by MPI alone, short and middle sizes | up to 10 times | the same |
 #
 # For a single broadcast the published gains over NCCL are larger than those of our model. One

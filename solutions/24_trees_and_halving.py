@@ -301,7 +301,7 @@ for where, seats in (("one node", near), ("two nodes", far)):
 # To predict which algorithm is fastest, we need a cost formula for each. Let α be the seconds per
 # message and β the seconds per byte sent (lab 22), γ the seconds per byte added, and n the number
 # of bytes in the vector of one rank. The table gives the seconds for p = 2, 4, 8, 16, … ranks.
-# (These are MPICH's formulas, which also stand in `labkit.scaling`.)
+# (These are MPICH's formulas.)
 #
 # | | for messages | for bytes sent | for bytes added |
 # |---|---|---|---|
@@ -418,8 +418,8 @@ plots.slider(
 # **Explain.** Two curves cross where the messages that one algorithm saves cost as much as the
 # bytes that the other one saves. The crossing is therefore proportional to α/β, and a larger
 # latency and a larger bandwidth both move it to the right. More ranks move it to the left: without
-# additions it lies at 4 α/β on 4 ranks and at about 1.5 α/β on 64, because doubling sends a further
-# whole vector with each doubling of the ranks.
+# additions it lies at 4 α/β on 4 ranks and at about 1.5 α/β on 64, because doubling sends log₂ p
+# vectors, while Rabenseifner always sends fewer than two.
 #
 # ## Choosing by a table
 # The map holds for one modeled machine. For a real machine, a library stores the measured times of
@@ -431,9 +431,11 @@ plots.slider(
 # ### Exercise 24.3 · Your tuning table
 # `times[ranks][nbytes][way]` contains measured seconds. Write `choose`, which returns the fastest
 # way at the **nearest** entry of the table: first take the nearest number of ranks, and for this
-# number the nearest number of bytes. Measure distances *by ratio*, so compare logarithms. A vector
-# can have 0 bytes. The function `min` with a `key` finds the nearest entry. By difference, for
-# example, `min([400, 2048], key=lambda n: abs(n - 1000))` is 400. This takes about 3 lines.
+# number the nearest number of bytes. Measure distances *by ratio*, so compare logarithms.
+#
+# A vector can have 0 bytes, which you can count as 1 byte. The function `min` with a `key` finds
+# the nearest entry. For example, `min([400, 2048], key=lambda n: abs(n - 1000))` is 400, the nearer
+# entry by difference. This takes about 3 lines.
 #
 # Then write `allreduce_tuned`, which asks `pick(bytes, ranks)` for a name and runs the algorithm of
 # that name in `WAYS`. (Later, `pick` will be your `choose` with a measured table.) **All ranks have
@@ -532,8 +534,7 @@ plots.bandwidth(curves, title=f"Allreduce on {most} real ranks of this machine")
 #
 # With a free core for each rank, you should see that the algorithms with few messages are fastest
 # for short vectors, and those with few bytes for long vectors. If only few fields have a single
-# letter, the machine is busy or has few cores. To measure on a cluster, run this lab as a job with
-# `make submit LAB=24`.
+# letter, the machine is busy or has few cores. To measure on a cluster, use `make submit LAB=24`.
 #
 # ### What you take away
 # - Recursive doubling takes log₂ p steps and is for short vectors. Rabenseifner's algorithm takes 2
@@ -605,9 +606,8 @@ print(
 # Rabenseifner's algorithm above (see its `include/aluminum/mpi_impl.hpp`), which are the two
 # functions that you have written.
 #
-# A single vector with all layers would pay for latency only once. Its allreduce can start only
-# after the last gradient has been computed, however, and then no computation remains that could
-# hide it. Lab 32 compares the two costs.
+# A single vector with all layers would pay for latency only once, but its allreduce can start only
+# when the last gradient has been computed. Lab 32 compares the two costs.
 #
 # ### NCCL's two trees
 # [NCCL](@nccl) (NVIDIA Collective Communications Library) chooses by size between a ring and **two

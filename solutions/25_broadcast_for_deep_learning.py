@@ -292,7 +292,8 @@ print(f"Your chain is fastest with {min(measured, key=measured.get)} chunks.")
 # The next cell contains such a broadcast. The communicator `node` contains the ranks of one node,
 # and `across` contains the ranks that have the same place in their nodes (lab 26 builds such
 # groups). First the ranks at the root's place receive the vector by the tree, one rank per node.
-# Then each of these ranks broadcasts it inside its node with the function `inside`.
+# Then each of these ranks broadcasts it inside its node with the function `inside`. The last line
+# tries it on 8 and 12 ranks.
 
 
 # %%
@@ -576,13 +577,13 @@ for p, paper in ((per_node, 14), (many, 16.6)):
 #
 # | compared | gain | source |
 # |---|---|---|
-# | chain with NCCL-based, inside a node | up to 14 times | Awan, 2018 |
+# | the chain with broadcasts based on NCCL, inside a node | up to 14 times | Awan, 2018 |
 # | the same, between nodes | up to 16.6 times | Awan, 2018 |
 # | the same: VGG in CNTK on 128 GPUs | up to 7 % | Awan, 2018 |
-# | chain with NCCL 2's own, up to middle sizes | up to 10 times | Awan, 2019 |
+# | the chain with NCCL 2's broadcast, up to middle sizes | up to 10 times | Awan, 2019 |
 # | InfiniBand's multicast with the best before | 68 % shorter; CNTK 24 % | Chu, poster at SC17 |
-# | NCCL-based with an earlier one | up to 2 times; CNTK 38 % | Awan, probably poster A26, SC17 |
-# | ring by MPI alone, short and middle sizes | up to 10 times | the same |
+# | broadcasts based on NCCL with earlier ones | 2 times; CNTK 38 % | Awan, poster, probably SC17 |
+# | a ring by MPI alone, short and middle sizes | up to 10 times | the same |
 #
 # For a single broadcast the published gains over NCCL are larger than those of our model. One
 # reason might be that calls of NCCL 1, which the authors used, took longer to start, but we cannot

@@ -26,7 +26,6 @@ ROUND = f"""        keep = slice(low, middle)
         # Across ranks: each partner sends the half that the other is in charge of from now on.
 {DOWN}        low, high = keep.start, keep.stop
         trail.append((partner, keep, give))"""
-COST = "(np.log2(p) - 2 * (p - 1) / p) * beta + (np.log2(p) - (p - 1) / p) * gamma"
 LOOK_UP = """    rows = times[min(times, key=lambda p: abs(np.log2(p / ranks)))]
     row = rows[min(rows, key=lambda n: abs(np.log2(n / max(nbytes, 1))))]
     return min(row, key=row.get)"""

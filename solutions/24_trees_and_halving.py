@@ -294,8 +294,8 @@ for where, seats in (("one node", near), ("two nodes", far)):
 
 # %% [markdown]
 # **Explain.** In both runs each rank sends 1.75 vectors in the same number of steps, but in the
-# control twice as many bytes go over the network. An implementation should therefore begin with the
-# nearest neighbor, and MPICH does.
+# control 12 instead of 6 vectors cross between the nodes. An implementation should therefore begin
+# with the nearest neighbor, and MPICH does.
 #
 # ## What it costs
 # To predict which algorithm is fastest, we need a cost formula for each. Let α be the seconds per
@@ -378,8 +378,9 @@ for label, model in (("with", as_it_is), ("without", as_it_is.but(eager=float("i
     print(f"{label} a handshake:", ", ".join(f"{way} {us:.1f} µs" for way, us in took.items()))
 
 # %% [markdown]
-# **Explain.** Without the handshake doubling is faster, as the formulas say. In this model `eager`
-# is 12 KiB. At 16 KiB doubling's whole vectors wait for a handshake, while Rabenseifner's halves of
+# **Explain.** With the handshake doubling takes 66.8 µs and Rabenseifner 43.0 µs. Without it
+# doubling takes only 26.8 µs, so it is faster, as the formulas say. In this model `eager` is
+# 12 KiB. At 16 KiB doubling's whole vectors wait for a handshake, while Rabenseifner's halves of
 # 8 KiB do not. At 64 KiB even the first halves, of 32 KiB, are longer than `eager`. No formula of
 # this lab shows such a step, which is one reason to measure.
 #

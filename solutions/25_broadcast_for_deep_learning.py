@@ -57,10 +57,9 @@ sizes_here = (4096, 65536, 1048576, 16777216)  # bytes per broadcast on real ran
 # the gradients of all ranks, updates the parameters, and broadcasts them with one message for each
 # layer. S-Caffe (Awan et al., 2017), a version of Caffe for many GPUs, was such a program.
 #
-# Its authors belong to the group at Ohio State University that develops
-# [MVAPICH2-GDR](@mvapich2_gdr), an MPI (Message Passing Interface) library for GPUs, and they made
-# these broadcasts fast. GDR stands for GPUDirect RDMA (remote direct memory access), with which a
-# network card reads and writes the memory of a GPU.
+# Its authors made these broadcasts fast in [MVAPICH2-GDR](@mvapich2_gdr), the MPI (Message Passing
+# Interface) library for GPUs of Ohio State University. GDR stands for GPUDirect RDMA (remote direct
+# memory access), with which a network card reads and writes the memory of a GPU.
 #
 # How long are the messages of such a program? The next cell prints the bytes of each layer of
 # VGG-16.
@@ -284,10 +283,10 @@ print(f"Your chain is fastest with {min(measured, key=measured.get)} chunks.")
 # and with many more chunks the α would dominate.
 #
 # ## Two levels
-# So far all links were equal. On nodes with several GPUs they are not, so a broadcast can be
-# *hierarchical*: it first goes from node to node and then to all ranks inside each node. An earlier
-# design of MVAPICH2-GDR used MPI's tree between the nodes, and inside each node [NCCL](@nccl)
-# (NVIDIA Collective Communications Library), which runs a ring over PCI Express.
+# So far all links were equal. In a cluster of nodes with several GPUs they are not, so a broadcast
+# can be *hierarchical*: it first goes from node to node and then to all ranks inside each node. An
+# earlier design of MVAPICH2-GDR used MPI's tree between the nodes, and inside each node
+# [NCCL](@nccl) (NVIDIA Collective Communications Library), which runs a ring over PCI Express.
 #
 # The next cell contains such a broadcast. The communicator `node` contains the ranks of one node,
 # and `across` contains the ranks that have the same place in their nodes (lab 26 builds such
@@ -336,8 +335,9 @@ print(machine)
 # handshake, as the long messages of MPI do (lab 20).
 #
 # For the best k of the chain over all ranks we need one α and one β, although its links differ. We
-# take α inside a node, where most links are, and β between nodes, because the slowest link limits a
-# pipeline. The chains use at most 256 chunks, because a simulation with more takes too long.
+# take α inside a node (with the handshake), where most links are, and β between nodes, because the
+# slowest link limits a pipeline. The chains use at most 256 chunks, because a simulation with more
+# takes too long.
 #
 # ### Predict
 # Which of the five is the fastest way to broadcast 1 KiB to 128 ranks, and which is the fastest for

@@ -5,10 +5,9 @@
 # When a network is trained on GPUs, its [gradients](../labs/GLOSSARY.md#gradient) are in the memory of a GPU, and a plain [MPI](../labs/GLOSSARY.md#MPI)
 # library (MPI is the Message Passing Interface) cannot read that memory. The simplest solution is
 # to copy the gradients to the host, send them from there, and copy what arrives back to the GPU.
-# This works everywhere, but it takes three steps, of which two are copies, and each byte passes
-# through host memory twice. For a gradient of 100 MB the copies can cost more than the message. An
-# MPI library that is *CUDA-aware* accepts GPU memory directly, but if a program passes GPU memory
-# to a library that is not, it crashes or sends wrong values.
+# This works everywhere, but the two copies can cost more than the message. An MPI library that is
+# *CUDA-aware* accepts GPU memory directly, but if a program passes GPU memory to a library that is
+# not, it crashes or sends wrong values.
 #
 # In this lab we send GPU memory in three ways: staged through host memory, in a pipeline in which
 # copies and messages overlap, and directly. First we write the staged exchange, and then we cut it
@@ -49,7 +48,7 @@ slow_read = 1e9  # bytes per second of a network card (NIC) with slow reads from
 # device**, which plots and records call a *stand-in*. The host cannot touch its memory, and its
 # copies really move the bytes, at about a fortieth of the speed of a GPU.
 #
-# A copy is *started*, and a later call waits for it:
+# Your program starts a copy, and a later call waits for it:
 #
 #     copy = device.to_host(host, memory)    # begins to copy device memory into host memory; returns at once
 #     copy.wait()                            # comes back when the copy is over
@@ -143,9 +142,9 @@ predict("27.2", times_as_fast=...)
 
 # %% [markdown]
 # ### Exercise 27.2 · Pipelined staging
-# Now `outbox` and `inbox` each have two halves of one chunk, which are used in turns. `half(outbox,
-# i)` is the half for chunk i, cut to the length of this chunk, and `pieces[i]` is the place of
-# chunk i in `out` and `into`.
+# Now `outbox` and `inbox` each have two halves of one chunk, which are used in turns.
+# `half(outbox, i)` is the half for chunk i, cut to the length of this chunk, and `pieces[i]` is the
+# place of chunk i in `out` and `into`.
 #
 # Chunks i and i + 2 use the same half, so before you use a half again, wait until its last use is
 # finished. With three chunks, `outbox` contains the following:
@@ -175,14 +174,14 @@ predict("27.2", times_as_fast=...)
 #
 # <details><summary>Hint 1: rows 1 and 2</summary>
 #
-# Wait for `landed[i - 2]` below `if i > 1:`. Then write `coming = comm.Irecv(half(inbox, i),
-# source=source)`. After `copy.wait()` follows `sent.append(comm.Isend(half(outbox, i),
-# dest=dest))`.
+# Wait for `landed[i - 2]` below `if i > 1:`. Then write
+# `coming = comm.Irecv(half(inbox, i), source=source)`. After `copy.wait()` follows
+# `sent.append(comm.Isend(half(outbox, i), dest=dest))`.
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
-# Row 3 is below `if i + 1 < len(pieces):`, and its wait is below `if i > 0:`. It ends with `copy =
-# device.to_host(half(outbox, i + 1), out[pieces[i + 1]])`. Row 4 is `coming.Wait()` and
+# Row 3 is below `if i + 1 < len(pieces):`, and its wait is below `if i > 0:`. It ends with
+# `copy = device.to_host(half(outbox, i + 1), out[pieces[i + 1]])`. Row 4 is `coming.Wait()` and
 # `landed.append(device.to_device(into[pieces[i]], half(inbox, i)))`.
 # </details>
 
@@ -219,9 +218,9 @@ print(f"yours, on the virtual rank's clock: {whole.time / cut.time:.2f} times as
 
 # %% [markdown]
 # **Explain.** Each row of the plot shows when a copy engine or the link was busy. In the upper
-# three rows, where the message is staged in one piece, each step waits for the step before. In the
-# lower three rows the steps overlap, except for the first and the last chunks, which is why the
-# pipeline is 2.5 times as fast and not 3 times.
+# three rows, in one piece, each step waits for the step before. In the lower three rows the steps
+# overlap, except for the first and the last chunks, which is why the pipeline is 2.5 times as fast
+# and not 3 times.
 
 # %% [markdown]
 # ## Does this MPI library accept device memory?
@@ -301,10 +300,10 @@ predict.compare("27.1", staged_over_host=median["staged"] / median["message"])
 # messages are a single chunk, so both ways are equally fast there.
 #
 # For prediction 27.1, a byte takes 4 + 0.25 + 4 = 8.25 ns, which is 33 times as long as the message
-# alone at 4 GB/s. Your ratio might be far below 33, because other programs on the same cores slow
-# the message down more than the emulated copies. The pipelined message might take 1.2 times as long
-# as its slowest step, or more. A likely cause is that the ranks share cores, so that the rank that
-# should start the next copy has to wait for one.
+# alone at 4 GB/s. Your ratio might be far below 33, because programs that share the cores slow the
+# message down more than the emulated copies. The pipelined message might take 1.2 times as long as
+# its slowest step, or more, probably because a rank has to wait for a core before it can start the
+# next copy.
 #
 # Would a faster network make the pipeline faster on the emulated device?
 #
@@ -345,8 +344,8 @@ predict.compare("27.1", staged_over_host=median["staged"] / median["message"])
 #
 # <details><summary>Hint 1: the chunk</summary>
 #
-# You get the slowest step with `start, slow = max(steps, key=lambda step: step[1])`. `max(1,
-# min(nbytes, …))` keeps a number between 1 and n.
+# You get the slowest step with `start, slow = max(steps, key=lambda step: step[1])`.
+# `max(1, min(nbytes, …))` keeps a number between 1 and n.
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
@@ -457,7 +456,7 @@ predict.right("27.3", cpu_to_host_bytes=max(by_cpu), slow_rdma_bytes=max(by_rdma
 #
 # GDRCopy is faster than the copy engines (*staged*) for short messages. It is never faster than
 # RDMA here, because our model leaves out two costs of RDMA: memory has to be registered with the
-# NIC, and both sides have to agree on the place. They are a reason why libraries use GDRCopy for
+# NIC, and both sides have to agree on the place. Because of these costs, libraries use GDRCopy for
 # short messages.
 #
 # <details><summary>The limits of two libraries, as variables</summary>

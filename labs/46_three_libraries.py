@@ -294,8 +294,8 @@ ran = {name: run for (name, size), run in runs.items() if size == ranks}
 #
 # The function `carriers` counts these calls for each library, as you did in [lab 42](42_horovod_mvapich2_gdr.ipynb). It only counts
 # calls with **a gradient**, because ranks also average their [loss](../labs/GLOSSARY.md#loss), and rank 0 sends its weights at
-# the start. If the call above were the only one in a step, `carriers` would return `{"NCCL": (1.0,
-# 0.003)}`.
+# the start. If the call above were the only one in a step, `carriers` would return
+# `{"NCCL": (1.0, 0.003)}`.
 
 # %%
 def carriers(calls, gradients, steps):
@@ -388,8 +388,8 @@ if not world.launcher():
 
 # %% [markdown]
 # **Explain.** Each line of the first table is a proof that this library, and no other, performed
-# the allreduces. The control trained just as well as the others, without an error. Only its
-# timeline shows that MPI did the work, so its times are not those of Gloo.
+# the allreduces. The control ran without an error, too. Only its timeline shows that MPI did the
+# work, so its times would not be those of Gloo.
 #
 # With the small network you should see between 2 and 4 calls per step. It does not need to be a
 # whole number, because which gradients are ready when Horovod's thread wakes up depends on chance.
@@ -433,8 +433,8 @@ predict("46.1", efficiency_weak=..., share_host_mpi=..., share_gloo=...)
 # - `images_per_second(images_by_rank, seconds)`: `images_by_rank` is a list of the number of images
 #   of each rank in a step, and `seconds` is an array with one value for each timed step. Divide by
 #   the median of `seconds`.
-# - `efficiency(rates)`: `rates` is `{ranks: images per second of the job}`. Return `{ranks:
-#   efficiency}`, where the fewest ranks have 1.0.
+# - `efficiency(rates)`: `rates` is `{ranks: images per second of the job}`. Return
+#   `{ranks: efficiency}`, where the fewest ranks have 1.0.
 # - `share(step, alone)`: two arrays of seconds, where `step[i]` and `alone[i]` were measured
 #   directly after each other. Compute the share of communication **of each pair**, and then the
 #   median of these shares. It may be negative.
@@ -710,9 +710,8 @@ predict.compare("46.2", all_hidden=1e3 * low, nothing_hidden=1e3 * high, share_h
 # - Staging copies 553 MB to host memory and back, on four GPUs at once.
 # - The CPUs have to add the gradients.
 # - C assumes that each rank has its own link, while four ranks of a server share one here. If
-#   recursive halving and doubling begins with the farthest partners, each of the four sends 1.5 n
-#   through it. These 6 n take 1.06 s, and the step 1.55 s.
-#
+#   recursive halving and doubling begins with the farthest partners, each of the four sends 1.5
+#   times the gradients through it. These 6 · 553 MB take 1.06 s, and the step 1.55 s.
 #
 # If the shared link is the cause, add the gradients inside each server first, as in [lab 26](26_hierarchical_allreduce.ipynb).
 # </details>
@@ -748,8 +747,9 @@ print(
 # its images, divided by the images per second, times the share. With 64 images per step in weak
 # scaling, this is about 56 ms for Gloo and 106 ms for MPICH.
 #
-# The rest is not necessarily the library's own time, because the two nodes of a tabletop share one
-# machine's cores. So measure on a real cluster before you choose between libraries there.
+# What exceeds the 34 ms is not necessarily the library's own time, because the two nodes of a
+# tabletop share one machine's cores. So measure on a real cluster before you choose between
+# libraries there.
 #
 # ### What you take away
 # - Horovod's controller negotiates, and its backend performs the allreduce, possibly with another

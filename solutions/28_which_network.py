@@ -84,13 +84,11 @@ print(
 #
 # <details><summary>Where do these latencies come from?</summary>
 #
-# We found no measurements of messages between GPUs that would distinguish the networks with RDMA.
-# The latency of TCP was measured on Gigabit Ethernet and represents 10 to 100 GbE.
-#
-# The latency of NVLink is a constant from the tuning model of NCCL (NVIDIA Collective
-# Communications Library), while that of RDMA was measured by a ping-pong with MPI (Message Passing
-# Interface). NCCL's model contains both, and there a step over the network takes about 3 to 6 times
-# as long as one over NVLink.
+# We found no measurements of messages between GPUs that would distinguish the networks with RDMA,
+# and the latency of TCP is based on a measurement on Gigabit Ethernet. The latency of NVLink is a
+# constant from the tuning model of NCCL (NVIDIA Collective Communications Library), while that of
+# RDMA was measured by a ping-pong with MPI (Message Passing Interface). NCCL's model contains both,
+# and there a step over the network takes about 3 to 6 times as long as one over NVLink.
 # </details>
 
 # %%
@@ -123,8 +121,8 @@ for name, known in lab28.NETWORKS.items():
 #
 # <details><summary>Hint 1: short vectors</summary>
 #
-# There are `math.log2(p)` messages, each with the whole vector, so they take `math.log2(p) *
-# (alpha + nbytes * beta)`.
+# There are `math.log2(p)` messages, each with the whole vector, so they take
+# `math.log2(p) * (alpha + nbytes * beta)`.
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
@@ -271,11 +269,10 @@ with_it = lab28.connect("EDR", gpus, machine).run(lab28.allreduce, stand_in(64_0
 print(f"EDR, 64 KB, with the handshakes of an MPI: {1e6 * with_it:.0f} µs")
 
 # %% [markdown]
-# **Explain.** At 4 B nothing is left without latency, so latency is all of the time. At 100 MB
-# hardly anything changes without latency, so bandwidth is nearly all of it. (On NVLink a sixth of
-# the time is left when bytes take no time, most of which is the addition that we found above.) At
-# 64 KB the answer depends on the network, and the last line shows that a handshake would matter as
-# well. We now compute the size above which bandwidth matters.
+# **Explain.** At 4 B latency is all of the time, and at 100 MB bandwidth is nearly all of it. (On
+# NVLink a sixth of the time is left when bytes take no time, most of which is the addition that we
+# found above.) At 64 KB the answer depends on the network, and the last line shows that a handshake
+# would matter as well. We now compute the size above which bandwidth matters.
 #
 # ## 2. The size at which latency and bandwidth matter equally
 # For a single message this size is n½ = α/β (lab 22), at which its bytes take as long as an empty
@@ -330,7 +327,7 @@ predict.right("28.2", network=largest, kilobytes=balances[largest])
 # **Explain.** The network with the highest bandwidth has the largest size, because the size is
 # proportional to α/β. From FDR to NDR, 1/β increased nearly eightfold while we assumed that α
 # stayed the same. At equal latency, therefore, a network with more bandwidth needs longer messages
-# before its bandwidth helps. 100 GbE is second because of the high latency of TCP.
+# before its bandwidth helps.
 #
 # For this reason PyTorch's DDP (DistributedDataParallel) and [Horovod](@horovod) combine gradients
 # into longer messages (labs 32 and 44). By default all of DDP's messages but the first have 25 MiB,
@@ -437,8 +434,8 @@ predict.right(
 #
 # <details><summary>Hint 1: what is exposed?</summary>
 #
-# The exposed part is the exchange minus `hidden * compute`, but never less than 0, so use `max(0,
-# …)`.
+# The exposed part is the exchange minus `hidden * compute`, but never less than 0, so use
+# `max(0, …)`.
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
@@ -525,17 +522,13 @@ predict.right("28.3", **waits, networks_without_waiting=of_a100.count(0))
 #
 # Turned around, this answers a buyer's question. In two dimensions, 2 · 7/8 · 102 MB = 179 MB pass
 # through the NIC of a node in each step. An A100 leaves 17 ms for them, so the NIC needs 179 MB /
-# 17 ms = 10.5 GB/s, which 100 Gb/s provide and 56 Gb/s do not. A P100 leaves 195 ms, so 0.9 GB/s
-# are enough, and 10 GbE provides 1.18.
+# 17 ms = 10.5 GB/s, which 100 Gb/s provide and 56 Gb/s do not. A P100 leaves 195 ms, so that 10 GbE
+# is enough.
 #
 # The four networks with 100 Gb/s have nearly the same shares, so RDMA does not help these long
-# messages much. Which messages of a training run are short enough to benefit from RDMA?
-# <details><summary>Answer</summary>
-#
-# The gradients of single layers, if the library does not combine them (lab 32); the messages in
-# which Horovod's ranks agree in every cycle on which gradients are ready (lab 44); and the
-# statistics of batch normalization, if they are computed over all ranks.
-# </details>
+# messages much. It helps the short messages of a training run, such as the gradients of single
+# layers if the library does not combine them, or the messages in which Horovod's ranks agree in
+# every cycle on which gradients are ready (lab 44).
 #
 # ### Is the simulation right? A control
 # In 2017 Baidu published 35 measured times of allreduces over Omni-Path (DeepBench, with Intel's
@@ -556,8 +549,8 @@ print(point.source)
 # %% [markdown]
 # **Explain.** The published times are 0.9 to 3 times the simulated ones. They agree best for 67 MB
 # on up to 8 nodes. Shorter vectors take up to 3 times as long as simulated, and the two longest
-# take up to 2.4 times as long. The virtual cluster has no shared switch and no library with its own
-# delays, and its messages never wait for a processor.
+# take up to 2.4 times as long. The virtual cluster has no shared switch, no library with its own
+# delays, and no processor for which messages wait.
 #
 # For the results above this means that a factor of ten between two networks for long vectors is
 # reliable, but a difference of ten percent says nothing. That an A100 can "just" hide its allreduce
@@ -654,9 +647,9 @@ plots.lines(
 )
 
 # %% [markdown]
-# What do the roofs mean for a model? The next cell takes three cases from VGG-16: the layer fc6 with
-# 1 image and with 256 images, and the convolution conv4_2 with 32 images. It prints the most that
-# each processor can reach, and in parentheses the part of its peak.
+# What do the roofs mean for a model? The next cell takes three cases from VGG-16: the layer fc6
+# with 1 image and with 256 images, and the convolution conv4_2 with 32 images. It prints the most
+# that each processor can reach, and in parentheses the part of its peak.
 
 # %%
 rows = {}
@@ -718,7 +711,7 @@ for gpu in lab28.GPUS:
 # **Explain.** In FP32 training reaches half of the peak, and with 16-bit numbers a fifth. A likely
 # reason, according to the roofline, is that the ridge is much further to the right there, so more
 # of the network's layers are limited by the memory. (This is not a proof. Lab 12 shows how to
-# measure it.) This lab does not compare prices or power consumption.
+# measure it.)
 #
 # ### What you take away
 # - For short messages the choice between RDMA and TCP determines the time. For long messages it is

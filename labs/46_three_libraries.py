@@ -143,7 +143,7 @@ for way in lab46.ways():
 # <details><summary>What are <code>where</code> and <code>mixed</code>?</summary>
 #
 # The argument `where` knows on which device the tensors are, and stages them in the rare case that
-# Horovod cannot ([lab 27](27_cuda_aware_mpi.ipynb)). With `mixed`, the networks compute in [bf16](../labs/GLOSSARY.md#bf16) on a GPU ([lab 14](14_mixed_precision_and_memory.ipynb)), while
+# Horovod cannot ([lab 27](27_cuda_aware_mpi.ipynb)). On a GPU, both scripts compute in [bf16](../labs/GLOSSARY.md#bf16) ([lab 14](14_mixed_precision_and_memory.ipynb); `mixed` in PyTorch), while
 # weights and gradients stay in 32 bits. The computation then takes less time and the messages do
 # not, so communication becomes a larger share of the step.
 # </details>

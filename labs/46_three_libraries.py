@@ -585,7 +585,7 @@ for line in lab46.published(gpus=16):
 # %% [markdown]
 # **Explain.** Inception V3 sends 95 MB in a step that computes for 476 ms, so the choice of the
 # library hardly matters. VGG-16 sends 553 MB in a step that computes for 489 ms. Its efficiency is
-# 85 % with NCCL over [RDMA](../labs/GLOSSARY.md#RDMA) (remote direct memory access), and 29 % with the host. Therefore ask
+# 85 % with NCCL over [RDMA](../labs/GLOSSARY.md#RDMA) (remote direct memory access), and 29 or 30 % with the host. Therefore ask
 # first how much a model sends for the time that it computes.
 #
 # ## 5. A step between two bounds

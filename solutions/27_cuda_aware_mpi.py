@@ -282,7 +282,7 @@ print("May it have device memory?", f"No: {reason}." if reason else "Yes.")
 # also times `lab27.direct`, a `Sendrecv` of device memory. This takes about half a minute.
 #
 # The plots show the time and the bytes per second of each way, and *message* is the message without
-# copies. The last line of the output compares the longest message with its slowest step. For
+# copies. The line below the plots compares the longest message with its slowest step. For
 # example, with copies of 68 ms and a message of 4 ms, staging takes 68 + 4 + 68 = 140 ms, which is
 # 2.06 times the slowest step.
 

@@ -4,10 +4,9 @@
 # When a network is trained on GPUs, its gradients are in the memory of a GPU, and a plain MPI
 # library (MPI is the Message Passing Interface) cannot read that memory. The simplest solution is
 # to copy the gradients to the host, send them from there, and copy what arrives back to the GPU.
-# This works everywhere, but it takes three steps, of which two are copies, and each byte passes
-# through host memory twice. For a gradient of 100 MB the copies can cost more than the message. An
-# MPI library that is *CUDA-aware* accepts GPU memory directly, but if a program passes GPU memory
-# to a library that is not, it crashes or sends wrong values.
+# This works everywhere, but the two copies can cost more than the message. An MPI library that is
+# *CUDA-aware* accepts GPU memory directly, but if a program passes GPU memory to a library that is
+# not, it crashes or sends wrong values.
 #
 # In this lab we send GPU memory in three ways: staged through host memory, in a pipeline in which
 # copies and messages overlap, and directly. First we write the staged exchange, and then we cut it
@@ -45,11 +44,10 @@ slow_read = 1e9  # bytes per second of a network card (NIC) with slow reads from
 # %% [markdown]
 # ## The device, and what takes its place
 # The variable `device` is the GPU of this rank. Where there is no GPU, it is an **emulated
-# device**, which plots and records call a *stand-in*. Its memory cannot be touched by the host, and
-# its copies really move the bytes, at about a fortieth of the speed of a GPU. Every plot and every
-# record says which of the two was used.
+# device**, which plots and records call a *stand-in*. The host cannot touch its memory, and its
+# copies really move the bytes, at about a fortieth of the speed of a GPU.
 #
-# A copy is *started*, and a later call waits for it:
+# Your program starts a copy, and a later call waits for it:
 #
 #     copy = device.to_host(host, memory)    # begins to copy device memory into host memory; returns at once
 #     copy.wait()                            # comes back when the copy is over
@@ -66,8 +64,8 @@ slow_read = 1e9  # bytes per second of a network card (NIC) with slow reads from
 # ### Predict
 # How many times as long as the message alone do a copy to the host, a message and a copy to the
 # device take together? The emulated device copies at 0.25 GB/s, and a message between two ranks of
-# a node travels at about 4 GB/s. As an example, with copies at 1 GB/s and messages at 2 GB/s, a
-# byte takes 1 + 0.5 + 1 = 2.5 ns, which is 5 times as long as the message alone.
+# a node travels at about 4 GB/s. For example, with copies at 1 GB/s and messages at 2 GB/s, a byte
+# takes 1 + 0.5 + 1 = 2.5 ns, which is 5 times as long as the message alone.
 
 # %%
 predict("27.1", staged_over_host=33.0)
@@ -116,10 +114,9 @@ check("27.1", staged)
 
 # %% [markdown]
 # ## Copies and messages at the same time
-# While the message of exercise 27.1 is on its way, both copy engines are idle, and while a copy
-# runs, the link is idle. If we cut the vector into chunks, all three can work at the same time:
-# while one chunk is sent, the next chunk is copied to the host, and the chunk before is copied to
-# the device.
+# Can we do better than one step after another? While the message of exercise 27.1 is on its way,
+# both copy engines are idle, and while a copy runs, the link is idle. If we cut the vector into
+# chunks, all three can work at the same time. Here are 4 chunks:
 #
 # | time | to host | message | to device |
 # |---|---|---|---|
@@ -151,26 +148,31 @@ predict("27.2", times_as_fast=2.5)
 # `half(outbox, i)` is the half for chunk i, cut to the length of this chunk, and `pieces[i]` is the
 # place of chunk i in `out` and `into`.
 #
-# Chunks i and i + 2 use the same half. Before you use a half again, therefore, wait until its last
-# use is finished. Copies have `wait()`. `comm.Irecv(buffer, source=…)` and
-# `comm.Isend(buffer, dest=…)` return requests, which have `Wait()`.
+# Chunks i and i + 2 use the same half, so before you use a half again, wait until its last use is
+# finished. With three chunks, `outbox` contains the following:
 #
-# The copy of chunk 0 to the host has already been started for you and is called `copy`. Then do the
-# following for each chunk i, in this order:
+# | | half 0 | half 1 |
+# |---|---|---|
+# | chunk 0 is sent, chunk 1 is copied to the host | chunk 0 | chunk 1 |
+# | chunk 1 is sent, chunk 2 is copied to the host | chunk 2, once chunk 0 has been sent | chunk 1 |
+#
+# Copies have `wait()`. `comm.Irecv(buffer, source=…)` and `comm.Isend(buffer, dest=…)` return
+# requests, which have `Wait()`. The copy of chunk 0 to the host has already been started for you
+# and is called `copy`. Then do the following for each chunk i, in this order:
 #
 # | | wait for | then begin |
 # |---|---|---|
 # | 1 | if i > 1: `landed[i - 2]`, a copy from this half | `Irecv` into `half(inbox, i)` |
 # | 2 | `copy`: this chunk is on the host | `Isend` of `half(outbox, i)`; append it to `sent` |
-# | 3 | if i > 0: `sent[i - 1]`, from the half that chunk i + 1 needs | the *next* chunk's copy to the host: the new `copy` |
+# | 3 | if i > 0: `sent[i - 1]`, because chunk i + 1 will overwrite the half that it sends | the *next* chunk's copy to the host: the new `copy` |
 # | 4 | the `Irecv` of row 1 | this chunk's copy to the device; append it to `landed` |
 #
 # The last chunk has no next chunk, so it has no row 3. After the loop, wait for all requests in
 # `sent` and for all copies in `landed`. Waiting a second time for something that has finished does
 # no harm.
 #
-# Row 3 comes before row 4 so that the engine copies the next chunk while you wait in row 4, where
-# MPI moves the message (lab 36). This takes about 13 lines. *(advanced)*
+# Row 3 comes before row 4 so that the next chunk is copied while you wait for the message in row 4.
+# This takes about 13 lines. *(advanced)*
 #
 # <details><summary>Hint 1: rows 1 and 2</summary>
 #
@@ -233,20 +235,25 @@ predict.right("27.2", times_as_fast=3 * one_step / ((3 + 9) * one_step / 10))
 print(f"yours, on the virtual rank's clock: {whole.time / cut.time:.2f} times as fast")
 
 # %% [markdown]
-# **Explain.** In the upper three rows, where the message is staged in one piece, each step waits
-# for the step before. In the lower three rows the steps overlap, except for the first and the last
-# chunks, which is why the pipeline is 2.5 times as fast and not 3 times.
+# **Explain.** Each row of the plot shows when a copy engine or the link was busy. In the upper
+# three rows, in one piece, each step waits for the step before. In the lower three rows the steps
+# overlap, except for the first and the last chunks, which is why the pipeline is 2.5 times as fast
+# and not 3 times.
 
 # %% [markdown]
 # ## Does this MPI library accept device memory?
-# A *CUDA-aware* MPI library accepts device memory as it is, in `comm.Send(memory, …)`, because
-# mpi4py passes on its address. A library that is not CUDA-aware would use this address as if it
-# belonged to host memory, and would crash or do something worse. A program should therefore require
-# a proof, which consists of two answers.
+# Staging works with every MPI library. A *CUDA-aware* library also accepts device memory as it is,
+# in `comm.Send(memory, …)`, where mpi4py passes on its address. Any other library would use this
+# address as if it belonged to host memory, and crash or send wrong values. A program should
+# therefore ask two questions first:
 #
-# **Was the library built with CUDA support?** The function `MPIX_Query_cuda_support()` returns yes
-# or no. Some libraries don't have this function, and Cray MPICH is not required to answer. **Is the
-# support switched on?** Each family of libraries has its own environment variable for this:
+# 1. **Was the library built with CUDA support?** The function `MPIX_Query_cuda_support()` returns
+#    yes or no, if the library has it.
+# 2. **Is the support switched on?** Each family of libraries has its own environment variable for
+#    this. MVAPICH2-GDR, for example, is built for GPUs, but accepts device memory only with
+#    `MV2_USE_CUDA=1`.
+#
+# <details><summary>The switches of other libraries</summary>
 #
 # | library | variable | if it is unset |
 # |---|---|---|
@@ -256,10 +263,13 @@ print(f"yours, on the virtual rank's clock: {whole.time / cut.time:.2f} times as
 # | [MPICH](@mpich) | `MPIR_CVAR_ENABLE_GPU` | on |
 # | [Open MPI](@openmpi_cuda) 4 | `OMPI_MCA_opal_cuda_support`, or `openmpi-mca-params.conf` | on |
 #
-# The Open MPI package of conda-forge, for example, is built for CUDA, but its configuration file
-# switches the support off. Open MPI 5 has no switch, and its answer is about the present run. The
-# function `lab27.why_not` asks both questions. (Labs 42 and 46 check the answer with a real
-# transfer.)
+# The Open MPI package of conda-forge is built for CUDA, but its file `openmpi-mca-params.conf`
+# switches the support off. Open MPI 5 has no switch, and its answer to the first question is about
+# the present run.
+# </details>
+#
+# The function `lab27.why_not` asks both questions. If it does not know a library, its answer is No.
+# (Labs 42 and 46 check the answer with a real transfer.)
 
 # %%
 reason = launch.run(lab27.why_not, ranks=ranks)[0]
@@ -267,11 +277,14 @@ print("May it have device memory?", f"No: {reason}." if reason else "Yes.")
 
 # %% [markdown]
 # ### Measure: staged, pipelined, and direct
-# The next cell times all ways between two ranks, and also each step of staging alone. If the answer
-# above was yes and there is a GPU, it also times `lab27.direct`, a `Sendrecv` of device memory. MPI
-# does not know which work the GPU still has to finish, so `direct` first waits until the GPU is
-# idle. The question is from which size on cutting the message is worth it. This takes about half a
-# minute.
+# From which size on is it worth cutting the message? The next cell times all ways between two
+# ranks, and also each step of staging alone. If the answer above was yes and there is a GPU, it
+# also times `lab27.direct`, a `Sendrecv` of device memory. This takes about half a minute.
+#
+# The plots show the time and the bytes per second of each way, and *message* is the message without
+# copies. The line below the plots compares the longest message with its slowest step. For
+# example, with copies of 68 ms and a message of 4 ms, staging takes 68 + 4 + 68 = 140 ms, which is
+# 2.06 times the slowest step.
 
 # %%
 ways = {"staged": (staged, None), "pipelined": (pipelined, 1 << 20)}  # function, bytes of a chunk
@@ -303,10 +316,11 @@ predict.compare("27.1", staged_over_host=median["staged"] / median["message"])
 # slowest step, which is one copy, as soon as it consists of several chunks (of 1 MiB here). Shorter
 # messages are a single chunk, so both ways are equally fast there.
 #
-# On your machine the pipelined message might take 1.2 times as long as its slowest step, or more. A
-# likely cause is that the ranks share cores, so that the rank that should start the next copy has
-# to wait for a core. Other programs on the same cores slow the message down more than the emulated
-# copies, so your ratio of prediction 27.1 might be far below the 33 computed from 4 GB/s.
+# For prediction 27.1, a byte takes 4 + 0.25 + 4 = 8.25 ns, which is 33 times as long as the message
+# alone at 4 GB/s. Your ratio might be far below 33, because programs that share the cores slow the
+# message down more than the emulated copies. The pipelined message might take 1.2 times as long as
+# its slowest step, or more, probably because a rank has to wait for a core before it can start the
+# next copy.
 #
 # Would a faster network make the pipeline faster on the emulated device?
 #
@@ -395,34 +409,40 @@ for where, times in races.items():
 
 # %% [markdown]
 # **Explain.** You should see a curve that falls, has a flat minimum near the length that your
-# formula gives, and rises again up to its right end, which is a single chunk. The measured times
-# are somewhat longer than T, perhaps because a rank needs a moment between the steps. If the ranks
-# share cores with other programs, short chunks, which have the most steps, can take much longer.
+# formula gives, and rises again up to its right end, which is a single chunk. If the ranks share
+# cores with other programs, short chunks, which have the most steps, can take much longer.
 #
 # Because the minimum is flat, half or twice the best length costs only a few percent. For this
-# reason libraries can use one fixed length.
+# reason libraries can use one fixed length, such as the 262144 bytes of MVAPICH2-GDR.
 #
-# ## Ways that avoid host memory
-# With **GPUDirect RDMA** (remote direct memory access) the NIC (network interface card, *card* in
-# the names below) reads and writes the memory of the GPU, so a message takes only one step. NVIDIA
-# measured 6.39 GB/s in this way (manual of [GPUDirect RDMA](@gpudirect_rdma) 1.8). It does not name
-# the NIC, and we assume FDR (Fourteen Data Rate) InfiniBand, which transfers 6.8 GB/s. On some
-# servers, however, a NIC can read the memory of a GPU only slowly, for which we assume the rate
-# `slow_read`.
+# ### Ways that avoid host memory
+# Two techniques avoid some of the three steps:
 #
-# **[GDRCopy](@gdrcopy)** maps the memory of the GPU into the address space of the program, so that
-# the CPU itself can read and write it. Such a copy starts immediately, while a copy engine needs 6
-# to 7 µs to start. However, each read by the CPU has to go to the GPU and back.
+# - With **GPUDirect RDMA** (remote direct memory access) the NIC (network interface card) reads and
+#   writes the memory of the GPU, so a message takes only one step. On some servers, however, a NIC
+#   reads the memory of a GPU only slowly.
+# - With **[GDRCopy](@gdrcopy)** the CPU itself reads and writes the memory of the GPU. Such a copy
+#   starts immediately, but each read by the CPU has to go to the GPU and back.
 #
-# The next cells **compute** times from published values, which come from several machines. The CPU
-# copies 128 bytes to the host in 3.5 µs, 2 KiB in 5.6 µs, 4 KiB in 10.5 µs and 8 KiB in 17.8 µs
-# (README of GDRCopy, with a P100). A copy engine takes 6.5 µs and 0.1 ns per byte (with a K40, an
-# older GPU). The link takes 5 µs (an estimate) and 0.16 ns per byte.
+# The next cell **computes** times from these values, which were published for several machines:
+#
+# | step | start | per byte | source |
+# |---|---|---|---|
+# | a copy by a copy engine | 6.5 µs | 0.1 ns | README of GDRCopy; rCUDA's measurement with a K40 |
+# | a message, or RDMA | 5 µs | 0.16 ns | an estimate; manual of [GPUDirect RDMA](@gpudirect_rdma) 1.8, which does not name the NIC |
+# | RDMA with slow reads | 5 µs | 1 ns | assumed: the parameter `slow_read` |
+#
+# The CPU has no such line, so we use measured times of its copies to the host (README of GDRCopy,
+# with a P100):
+#
+# | bytes | 128 | 2 KiB | 4 KiB | 8 KiB |
+# |---|---|---|---|---|
+# | µs | 3.5 | 5.6 | 10.5 | 17.8 |
 #
 # ### Predict
 # Up to which power of two of bytes does the CPU copy faster to the host than a copy engine? And up
-# to which power of two is RDMA at `slow_read`, 1 ns per byte, faster than the best chunks? (A short
-# message is one chunk, which takes two copies and a message.)
+# to which power of two is RDMA with slow reads faster than the best chunks? (A short message is one
+# chunk, which takes two copies and a message.)
 
 # %%
 predict("27.3", cpu_to_host_bytes=2048, slow_rdma_bytes=16384)
@@ -451,22 +471,19 @@ by_cpu = [
 ]
 by_rdma = [n for n in sizes if choose(n, steps, slow_network) == 0]
 predict.right("27.3", cpu_to_host_bytes=max(by_cpu), slow_rdma_bytes=max(by_rdma, default=0))
-for n in (10**6, 10**7, 10**8):
-    fixed = lab27.pipeline_time(n, n / 262144, steps)
-    share = fixed / lab27.pipeline_time(n, n / choose(n, steps), steps) - 1
-    print(f"{n:.0e} bytes: chunks of 262144 bytes take {100 * share:.0f} % longer than the best")
 
 # %% [markdown]
 # **Explain.** In the left plot RDMA takes the least time if the NIC reads the GPU fast. If it reads
 # slowly, only short messages gain from RDMA, because they have few bytes to read slowly, and
-# because they avoid the start of two copies.
+# because they avoid the start of two copies. The CPU copies faster up to 2 KiB, where a copy engine
+# takes 6.5 µs + 2048 · 0.1 ns = 6.7 µs.
 #
-# GDRCopy is faster than the copy engines (*staged*) for short messages, but in this model never
-# faster than RDMA. Libraries use it for short messages nevertheless, because RDMA has costs that
-# our model leaves out: memory has to be registered with the NIC, and both sides have to agree on
-# the place.
+# GDRCopy is faster than the copy engines (*staged*) for short messages. It is never faster than
+# RDMA here, because our model leaves out two costs of RDMA: memory has to be registered with the
+# NIC, and both sides have to agree on the place. Because of these costs, libraries use GDRCopy for
+# short messages.
 #
-# Libraries contain such limits as default values:
+# <details><summary>The limits of two libraries, as variables</summary>
 #
 # | library | variable | default | what happens above |
 # |---|---|---|---|
@@ -476,23 +493,12 @@ for n in (10**6, 10**7, 10**8):
 # | the same | `MV2_USE_GPUDIRECT_RECEIVE_LIMIT` | 131072 | the NIC does not write the receiver's GPU |
 # | the same | `MV2_CUDA_BLOCK_SIZE` | 262144 | (the bytes of a chunk) |
 #
-# The defaults of MVAPICH2-GDR are those of its user guide. They are nominal, because the library
-# sets other values for the machine that it finds. It also has to find the library of GDRCopy, by
-# `MV2_GPUDIRECT_GDRCOPY_LIB` or in `LD_LIBRARY_PATH`.
-#
-# For which n is a chunk c of 262144 bytes the best?
-#
-# <details><summary>Answer</summary>
-#
-# From c = √(na/r) follows n = c²r/a. With the values above the slowest step is the link, so a is 5
-# µs and r is 0.2 ns for the two copies, and n is 2.7 MB. The printed lines show what a library
-# loses if it cannot change its chunk. From 1 to 10 MB this is a few percent, because the minimum is
-# flat, and for much shorter or longer messages it is more.
+# The defaults of MVAPICH2-GDR are those of its user guide, and the library sets other values for
+# the machine that it finds.
 # </details>
 #
 # ### What you take away from the optional part
-# - The best chunk has √(na/r) bytes, so it is twice as long for a message of 4n bytes. The minimum
-#   is flat.
+# - The best chunk has √(na/r) bytes, and the minimum is flat.
 # - Choose the way by size. If the NIC reads the GPU fast, use RDMA. If it reads slowly, use RDMA
 #   for short messages and chunks through host memory for long ones. Without RDMA, copies by the CPU
 #   are faster than the copy engines for the shortest messages.

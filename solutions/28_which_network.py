@@ -9,11 +9,9 @@
 # those of today.
 #
 # In this lab we predict the order of nine networks before we simulate them, and find out when
-# latency determines the time of an allreduce, when bandwidth does, and when neither matters. We
-# begin with a cost formula for one allreduce, then compute the size at which latency and bandwidth
-# matter equally, and count network cards. After that we compute the share of a training step that
-# waits for the network. At the end we compare nine processors by the two numbers of their
-# rooflines.
+# latency determines the time of an allreduce, when bandwidth does, and when neither matters. Then
+# we count network cards, compute the share of a training step that waits for the network, and
+# compare nine processors by the two numbers of their rooflines.
 #
 # **After this lab you can** (1) predict the time of an allreduce from a network's two numbers, its
 # latency and its bandwidth, (2) compute the size from which its bandwidth matters, (3) compute
@@ -49,7 +47,7 @@ images = 64  # of each GPU in a training step
 # ## 1. The same GPUs, nine networks
 # The network card of a node (NIC, network interface card) is labeled with its bits per second. A
 # byte has 8 bits, so 100 Gb/s are 12.5 GB/s, and protocol headers leave a little less for your
-# data. We compare these nine networks:
+# data. (In this lab a GB is 10⁹ bytes.) We compare these nine networks:
 #
 # | name | what it is | Gb/s |
 # |---|---|---|
@@ -59,14 +57,11 @@ images = 64  # of each GPU in a training step
 # | FDR, EDR, NDR | InfiniBand of 2011, 2014 and 2022, with RDMA | 56, 100, 400 |
 # | NVLink | links and switches for GPUs that are **close** to each other; no NIC | 3,600 |
 #
-# How close the GPUs have to be depends on the machine. In a DGX H100, from which our number comes,
-# NVLink ends at the node, while in a GB200 NVL72 it connects the GPUs of a whole rack. The 3,600
-# Gb/s are one direction of an H100.
+# The 3,600 Gb/s are one direction of an H100 in a DGX H100, where NVLink ends at the node.
 #
 # Hardly anyone has access to all nine networks. For this reason the lab uses the **virtual
-# cluster**, the simulator that lab 23 introduced, and everything that it prints is *simulated*.
-# Each of its machine models is a list of numbers that also says where each number comes from. (In
-# this lab a GB is 10⁹ bytes.)
+# cluster**, the simulator that lab 23 introduced, and everything that it prints is *simulated*. The
+# next cell shows the machine model of EDR, and where some of its numbers come from.
 
 # %%
 machine = virtual.machine("edr")
@@ -79,20 +74,22 @@ print(
 )
 
 # %% [markdown]
-# `between` is the link between nodes. Its *latency* α is the time that even an empty message takes,
-# and its *bandwidth* 1/β is the number of bytes that follow per second. All networks have the same
-# GPUs, which are H100s, so only the network differs.
+# In the output, `between` is the link between nodes. Its *latency* α is the time that even an empty
+# message takes, and its *bandwidth* 1/β is the number of bytes that follow per second. All networks
+# have the same GPUs, which are H100s, so only the network differs.
 #
-# Some of the numbers are estimates. We use **one** latency for all networks with RDMA, including
-# Omni-Path, because we found no measurements of messages between GPUs that would distinguish them.
-# For TCP we also use one latency, which was measured on Gigabit Ethernet and represents 10 to 100
-# GbE. For short messages, therefore, the networks of a group cannot differ in this lab.
+# The next cell prints α and 1/β of all nine networks. Some of the numbers are estimates: all
+# networks with RDMA have the same latency in this lab, and so have all networks with TCP. Therefore
+# **do not rank the networks of a group by short messages, and do not rank NVLink against RDMA**.
 #
-# **Do not compare the latency of NVLink with that of RDMA.** The first one is a constant from the
-# tuning model of NCCL (NVIDIA Collective Communications Library), and the second one was measured
-# by a ping-pong with MPI (Message Passing Interface). NCCL's model contains both, and there a step
-# over the network takes about 3 to 6 times as long as one over NVLink (9.6 and 3.4 µs with the
-# Simple protocol, 2.7 and 0.47 µs in LL, which is for short messages).
+# <details><summary>Where do these latencies come from?</summary>
+#
+# We found no measurements of messages between GPUs that would distinguish the networks with RDMA,
+# and the latency of TCP is based on a measurement on Gigabit Ethernet. The latency of NVLink is a
+# constant from the tuning model of NCCL (NVIDIA Collective Communications Library), while that of
+# RDMA was measured by a ping-pong with MPI (Message Passing Interface). NCCL's model contains both,
+# and there a step over the network takes about 3 to 6 times as long as one over NVLink.
+# </details>
 
 # %%
 links = {}  # network -> its link, with .alpha in s and .beta in s/byte
@@ -105,34 +102,19 @@ for name, known in lab28.NETWORKS.items():
     )
 
 # %% [markdown]
-# ### Predict
-# Put five networks in order for one allreduce of 8 GPUs, the fastest first: "10 GbE", "100 GbE",
-# "FDR", "NDR" and "NVLink". Each GPU is in its own node, except with NVLink, where all eight are in
-# one node. Do this for 4 bytes, for 64 KB and for 100 MB. Write each order as names in parentheses:
-# `("FDR", "NDR", …)`. If two networks differ by less than 5 %, either order counts as right.
-
-# %%
-predict(
-    "28.1",
-    order_4_B=("NVLink", "NDR", "FDR", "100 GbE", "10 GbE"),  # five names
-    order_64_KB=("NVLink", "NDR", "FDR", "100 GbE", "10 GbE"),
-    order_100_MB=("NVLink", "NDR", "100 GbE", "FDR", "10 GbE"),
-)
-
-# %% [markdown]
 # ### Exercise 28.1 · The time of an allreduce
-# Lab 24 derived what an allreduce costs. For a long time MPICH used one of two algorithms, and the
-# virtual cluster still does. Let the number of ranks p be a power of two, and let log₂ p be its
-# logarithm to base 2, `math.log2(p)` (the messages of the checks write lg p).
+# How long does an allreduce take on such a link? Lab 24 derived what it costs. For a long time
+# MPICH used one of two algorithms, and the virtual cluster still does. (MPICH 5 and Open MPI choose
+# differently.) Let the number of ranks p be a power of two, and let log₂ p be its logarithm to base
+# 2, `math.log2(p)` (the messages of the checks write lg p).
 #
 # | vectors | algorithm | messages, one after the other | bytes of each rank |
 # |---|---|---|---|
 # | up to 2,048 bytes | recursive doubling | log₂ p | log₂ p · n |
 # | longer | Rabenseifner | 2 log₂ p | 2 (p − 1)/p · n |
 #
-# Each message costs α seconds and each byte costs β seconds. (2,048 bytes were MPICH's old limit.
-# MPICH 5 and Open MPI choose differently.) For example, an allreduce of 4 bytes on 8 ranks consists
-# of 3 messages of 4 bytes, so it takes 3α + 12β.
+# Each message costs α seconds and each byte costs β seconds. For example, an allreduce of 4 bytes
+# on 8 ranks consists of 3 messages of 4 bytes, so it takes 3α + 12β.
 #
 # Write `allreduce_time(nbytes, p, alpha, beta)`, which returns seconds. This takes 4 to 6 lines.
 # *(beginner)*
@@ -165,11 +147,29 @@ def allreduce_time(nbytes, p, alpha, beta):
 check("28.1", allreduce_time)
 
 # %% [markdown]
+# ### Predict
+# Put five networks in order for one allreduce of 8 GPUs, the fastest first: "10 GbE", "100 GbE",
+# "FDR", "NDR" and "NVLink". Each GPU is in its own node, except with NVLink, where all eight are in
+# one node. Do this for 4 bytes, for 64 KB and for 100 MB. You can use your function and the table
+# of α and 1/β.
+#
+# Write each order as names in parentheses: `("FDR", "NDR", …)`. If two networks differ by less than
+# 5 %, either order counts as right.
+
+# %%
+predict(
+    "28.1",
+    order_4_B=("NVLink", "NDR", "FDR", "100 GbE", "10 GbE"),  # five names
+    order_64_KB=("NVLink", "NDR", "FDR", "100 GbE", "10 GbE"),
+    order_100_MB=("NVLink", "NDR", "100 GbE", "FDR", "10 GbE"),
+)
+
+# %% [markdown]
 # ### Measure: nine networks, three sizes
 # The next cell simulates all nine networks. The number in parentheses is the simulated time divided
-# by the time of your formula. The function `lab28.connect` puts the GPUs on a network. Messages do
-# not wait for a handshake there (lab 24), because NCCL's messages hardly ever wait: its receivers
-# announce their buffers in advance.
+# by the time of your formula. For example, 12 (1.00) means 12 µs, exactly as your formula says. The
+# function `lab28.connect` puts the GPUs on a network. Messages do not wait for a handshake (lab
+# 24), because those of NCCL hardly ever do.
 
 
 # %%
@@ -229,32 +229,30 @@ plots.lines(
 # **Explain.** You should see that latency, bandwidth or both determine the time, depending on the
 # size. These times are simulated, so they should be the same on your machine.
 #
-# - **4 B**: there are two groups. With RDMA or NVLink the allreduce takes 10 to 12 µs, and with TCP
-#   90 µs, at 10 Gb/s as well as at 100. (Inside a group the times are alike because we assumed
-#   equal latencies. On real machines NVLink would probably be the fastest of its group, as section
-#   1 suggests.)
+# - **4 B**: there are two groups. The allreduce takes 12 µs with RDMA and 10 with NVLink, but 90 µs
+#   with TCP, at 10 Gb/s as well as at 100.
 # - **64 KB**: FDR is much faster than 100 GbE, although it transfers little more than half as many
 #   bytes per second.
 # - **100 MB**: the bits per second determine the order. RoCE, Omni-Path, EDR and 100 GbE, which all
-#   have 100 Gb/s, are within 15 % of each other, and FDR is slower than these four.
+#   have 100 Gb/s, differ by about ten percent, and FDR is slower than these four.
 #
 # RDMA is therefore worth most for short messages. For long messages, TCP over the same cable is
 # nearly as good *if it uses the full bandwidth*. ESnet, from which our numbers of 100 GbE come,
-# expects 90 Gb/s from enough parallel streams (twelve in its example), but only 15 to 35 Gb/s from
-# a single stream.
+# expects 90 Gb/s from enough parallel streams, but only 15 to 35 Gb/s from one.
 #
 # Why does NVLink take 16 % longer for 100 MB than your formula says?
 # <details><summary>Answer</summary>
 #
-# The formula leaves out the additions. Each GPU adds 7/8 of 100 MB. An addition reads two values
-# and writes one, so at the 3.35 TB/s of the data sheet this takes 78 µs. This is negligible
-# compared with the 15 ms on EDR, but not compared with the 0.5 ms on NVLink.
+# The formula leaves out the additions. Each GPU adds 7/8 of 100 MB, which is 87.5 MB. An addition
+# reads two values and writes one, so 3 · 87.5 MB pass through the memory. At the 3.35 TB/s of the
+# data sheet this takes 78 µs. This is negligible compared with the 15 ms on EDR, but not compared
+# with the 0.5 ms on NVLink.
 # </details>
 #
 # ### Is it latency or bandwidth? A control
 # To see what a time consists of, we take one part away. In the next cell the latency of each
 # network is first set to 0. Then, instead, bytes take no time. The table shows how much of the time
-# is left.
+# is left. If 0 % is left without latency, for example, latency was all of the time.
 
 # %%
 table = {}
@@ -271,11 +269,10 @@ with_it = lab28.connect("EDR", gpus, machine).run(lab28.allreduce, stand_in(64_0
 print(f"EDR, 64 KB, with the handshakes of an MPI: {1e6 * with_it:.0f} µs")
 
 # %% [markdown]
-# **Explain.** At 4 B nothing is left without latency, so latency is all of the time. At 100 MB
-# hardly anything changes without latency, so bandwidth is nearly all of it. (On NVLink a sixth of
-# the time is left when bytes take no time. Most of it is the addition that we found above.) At 64
-# KB the answer depends on the network. (A handshake would matter there as well, as the last line
-# shows.) We now compute the size above which bandwidth matters.
+# **Explain.** At 4 B latency is all of the time, and at 100 MB bandwidth is nearly all of it. (On
+# NVLink a sixth of the time is left when bytes take no time, most of which is the addition that we
+# found above.) At 64 KB the answer depends on the network, and the last line shows that a handshake
+# would matter as well. We now compute the size above which bandwidth matters.
 #
 # ## 2. The size at which latency and bandwidth matter equally
 # For a single message this size is n½ = α/β (lab 22), at which its bytes take as long as an empty
@@ -283,8 +280,8 @@ print(f"EDR, 64 KB, with the handshakes of an MPI: {1e6 * with_it:.0f} µs")
 # several messages, so its balance is at another size.
 #
 # ### Exercise 28.2 · Balance
-# Use Rabenseifner's row in the table above. At one size its bytes take as long as its
-# messages. Below this size latency is the larger part of the time, and above it bandwidth is. Write
+# Use Rabenseifner's row in the table above. At one size its bytes take as long as its messages.
+# Below this size latency is the larger part of the time, and above it bandwidth is. Write
 # `balance(p, alpha, beta)`, which returns this size in bytes. This takes 1 to 2 lines.
 # *(intermediate)*
 #
@@ -330,27 +327,29 @@ predict.right("28.2", network=largest, kilobytes=balances[largest])
 # **Explain.** The network with the highest bandwidth has the largest size, because the size is
 # proportional to α/β. From FDR to NDR, 1/β increased nearly eightfold while we assumed that α
 # stayed the same. At equal latency, therefore, a network with more bandwidth needs longer messages
-# before its bandwidth helps. On NVLink, latency is the larger part of the time for everything below
-# some megabytes. 100 GbE is second because of the high latency of TCP.
+# before its bandwidth helps.
 #
 # For this reason PyTorch's DDP (DistributedDataParallel) and [Horovod](@horovod) combine gradients
 # into longer messages (labs 32 and 44). By default all of DDP's messages but the first have 25 MiB,
 # which is above the balance of all nine networks.
 #
 # ## 3. How many NICs?
-# A node can have several NICs. A DGX H100 has eight GPUs and eight NICs of 400 Gb/s.
+# A node can have several NICs. A DGX H100, for example, has eight GPUs and eight NICs of 400 Gb/s.
+# When do more NICs help?
 #
-# Now we take 8 nodes of 8 GPUs. `lab28.torus_allreduce` is the allreduce in two dimensions from lab
-# 26: each GPU of a node sends one part of the vector to the other nodes, and the GPUs share the
-# NICs that the node has. As a control, a flat ring (lab 23) connects all 64 GPUs in the order of
-# the nodes, so only one GPU of a node has its right neighbor on the next node.
+# We take 8 nodes of 8 GPUs and compare two allreduces:
+#
+# - **In two dimensions** (lab 26): each GPU of a node sends one part of the vector to the other
+#   nodes, and the GPUs share the NICs that the node has.
+# - **In a flat ring** (lab 23), the control: all 64 GPUs stand in one ring in the order of the
+#   nodes, so only one GPU of a node has its right neighbor on the next node.
 #
 # ### Predict
 # How many times as fast are eight NICs as one for 100 MB, (a) in two dimensions with EDR, (b) in
-# the flat ring? For (a), use two times from the first table: the time of EDR, which is spent
-# between the nodes and divided by the number of NICs, and the time of NVLink, which is spent inside
-# the nodes and does not change. (c) Which takes longer in two dimensions, "one NDR" NIC or "eight
-# EDR" NICs? Compare their GB/s.
+# the flat ring? For (a), add two times from the first table: the 15.3 ms of EDR, which are spent
+# between the nodes and divided by the number of NICs, and the 0.57 ms of NVLink, which are spent
+# inside the nodes and do not change. (c) Which takes longer in two dimensions, "one NDR" NIC or
+# "eight EDR" NICs? Compare their GB/s.
 
 # %%
 predict("28.2", torus_gain=6, ring_gain=1, longer="one NDR")  # two numbers, and a text in quotes
@@ -413,8 +412,8 @@ predict.right(
 #
 # ## 4. Which share of a training step?
 # A vector of 100 MB is realistic, because ResNet-50 has 102 MB of gradients in FP32 (32-bit
-# floating-point numbers). We now ask which share of a training step is spent waiting for the
-# allreduce of these gradients, which the code calls the *exchange*.
+# floating-point numbers). How long does a training step wait for the allreduce of these gradients,
+# which the code calls the *exchange*?
 #
 # An allreduce can run while the backward pass is still computing (lab 32). Suppose that it can
 # overlap with a share `hidden` of the computation. The part of the allreduce that is longer than
@@ -462,9 +461,11 @@ check("28.3", waiting)
 # Take ResNet-50 with 64 images per GPU on 64 GPUs, in nodes of 8 with **one** NIC each. An A100
 # computes such a step in 26 ms, while a P100, which is four years older, took 292 ms. On 10 GbE the
 # allreduce takes 153 ms. Which percentage of its step does each of the two GPUs wait, with hidden =
-# 2/3? And on how many of the eight networks (NVLink ends at the node here) does an A100 wait for
-# nothing? You find the times for 100 MB in the first table, and they change little when eight GPUs
-# share a NIC.
+# 2/3?
+#
+# And on how many of the eight networks (without NVLink) does an A100 wait for nothing? In the first
+# table, 100 MB took 60 ms on 25 GbE, 27 ms on FDR, 14 to 16 ms on the four networks with 100 Gb/s,
+# and 4 ms on NDR. These times change little when eight GPUs share a NIC.
 
 # %%
 predict("28.3", percent_A100=84, percent_P100=0, networks_without_waiting=5)
@@ -473,7 +474,10 @@ predict("28.3", percent_A100=84, percent_P100=0, networks_without_waiting=5)
 # ### Measure: the share that waits
 # The time of the allreduce is simulated. The time of the computation comes from the published
 # throughput of training ResNet-50 on **one** GPU, as 64 images divided by the images per second.
-# (NVIDIA's runs used larger batches, so a step of 64 images might take a little longer than that.)
+#
+# In the table of the next cell, each field contains two shares, first with hidden = 0 and then with
+# hidden = 2/3. For example, "50% to 0%" means that half of the step is spent waiting if nothing
+# overlaps, and nothing if the whole backward pass does.
 
 # %%
 for gpu in lab28.GPUS:
@@ -509,32 +513,28 @@ predict.right("28.3", **waits, networks_without_waiting=of_a100.count(0))
 # %% [markdown]
 # **Explain.** Read one row of the table: the faster the GPU, the larger is the share of its step
 # that the same network takes. A P100 of 2016 can hide the allreduce even on 10 GbE. An A100 can
-# just hide it with 100 Gb/s, but not with the 56 Gb/s of FDR. (The control below shows how far we
-# can trust this "just".) The gradients are the same for both GPUs, but the time in which they can
-# be hidden has become shorter.
+# just hide it with 100 Gb/s, but not with the 56 Gb/s of FDR. The gradients are the same for both
+# GPUs, but the time in which they can be hidden has become shorter.
+#
+# Now read the second number of each field: at 100 Gb/s and above it is 0 %, so the whole allreduce
+# can be hidden in this simulation if the overlap is as good as possible. The difference between the
+# two numbers of a field is what good software gains (labs 32 and 46).
 #
 # Turned around, this answers a buyer's question. In two dimensions, 2 · 7/8 · 102 MB = 179 MB pass
-# through the NIC of a node in each step. An A100 leaves 17 ms for them, so the NIC needs
-# 179 MB / 17 ms = 10.5 GB/s, which 100 Gb/s provide and 56 Gb/s do not. A P100 leaves 195 ms, so
-# 0.9 GB/s are enough, and 10 GbE provides 1.18.
+# through the NIC of a node in each step. An A100 leaves 17 ms for them, so the NIC needs 179 MB /
+# 17 ms = 10.5 GB/s, which 100 Gb/s provide and 56 Gb/s do not. A P100 leaves 195 ms, so that 10 GbE
+# is enough.
 #
-# Now read the second number of each field: at 100 Gb/s and above, the whole allreduce can be hidden
-# in this simulation if the overlap is as good as possible. The difference between the two numbers
-# of a field is what good software gains (labs 32 and 46).
-#
-# The rows of the networks with 100 Gb/s are nearly equal, so RDMA does not help this network much.
-# Which messages of a training run are short enough to benefit from RDMA?
-# <details><summary>Answer</summary>
-#
-# The gradients of single layers, if the library does not combine them (lab 32); the messages in
-# which Horovod's ranks agree in every cycle on which gradients are ready (lab 44); and the
-# statistics of batch normalization, if they are computed over all ranks.
-# </details>
+# The four networks with 100 Gb/s have nearly the same shares, so RDMA does not help these long
+# messages much. It helps the short messages of a training run, such as the gradients of single
+# layers if the library does not combine them, or the messages in which Horovod's ranks agree in
+# every cycle on which gradients are ready (lab 44).
 #
 # ### Is the simulation right? A control
 # In 2017 Baidu published 35 measured times of allreduces over Omni-Path (DeepBench, with Intel's
 # library MLSL and Xeon Phi processors). The next cell divides each of them by the simulated time
-# for the same number of bytes on the same number of nodes.
+# for the same number of bytes on the same number of nodes. The value 2, for example, means that the
+# real allreduce took twice as long as ours.
 
 # %%
 table = {}  # MB -> nodes -> published over simulated
@@ -549,25 +549,20 @@ print(point.source)
 # %% [markdown]
 # **Explain.** The published times are 0.9 to 3 times the simulated ones. They agree best for 67 MB
 # on up to 8 nodes. Shorter vectors take up to 3 times as long as simulated, and the two longest
-# take up to 2.4 times as long. The virtual cluster has no shared switch and no library with its own
-# delays, and its messages never wait for a processor.
-#
-# Two of the times are shorter than one link allows. On 4 and on 8 nodes the allreduce of 67 MB
-# takes 7.54 and 8.66 ms, so each node sends 13.4 and 13.6 GB/s, while a link of 100 Gb/s transfers
-# 12.5 GB/s. The source names processors with Omni-Path in their package (Xeon Phi 7250F) and also a
-# separate card, so these nodes might have had two links.
+# take up to 2.4 times as long. The virtual cluster has no shared switch, no library with its own
+# delays, and no processor for which messages wait.
 #
 # For the results above this means that a factor of ten between two networks for long vectors is
 # reliable, but a difference of ten percent says nothing. That an A100 can "just" hide its allreduce
 # at 100 Gb/s is therefore not certain: it has 17 ms in which to hide 15 to 17 ms. That it cannot do
-# so at 10 Gb/s is certain. This control did not cover TCP or messages of a few bytes. That TCP
-# takes seven times as long as RDMA for 4 B is only as reliable as the latency that we estimated.
+# so at 10 Gb/s is certain. This control did not cover TCP or messages of a few bytes, where our
+# results are only as reliable as the estimated latencies.
 #
 # ## 5. Which processor?
-# The network is one limit of a processor, and its memory is another one. The **roofline** model
-# (lab 12) uses two numbers of a data sheet, the *peak* in operations per second and the *bandwidth*
-# of the memory in bytes per second. A program has one number, its *intensity*, which is the number
-# of operations per byte that it moves.
+# The network is one limit of a processor, and its memory is another one. How do you read the data
+# sheet of a processor? The **roofline** model (lab 12) uses two of its numbers, the *peak* in
+# operations per second and the *bandwidth* of the memory in bytes per second. A program has one
+# number, its *intensity*, which is the number of operations per byte that it moves.
 #
 # - The memory allows bandwidth · intensity operations per second, which is the slanted part of the
 #   roof.
@@ -604,15 +599,19 @@ predict("28.3", operations_a_byte=1, percent_H100=0.34)
 
 # %% [markdown]
 # ### Nine processors by their data sheets
-# The next cells compare nine processors by their data sheets. The peak of a data sheet counts
-# operations on numbers of *its* kind, which have 32, 16 or 8 bits, and a number with fewer bits
-# also has fewer bytes. (The TPU is Google's processor for matrices, the IPU is Graphcore's, which
-# has all of its memory on the chip, and an FPGA is a chip whose circuits can be programmed. NNP-T
-# and Gaudi 2 are Intel's. NNP-T came from Nervana, and Intel gave it up in 2020 in favor of Gaudi,
-# which came from Habana.)
+# Beside a CPU and three GPUs of NVIDIA (K80, V100 and H100), the next cells compare five other
+# processors:
 #
-# We compare the processors in three cases from VGG-16: the layer fc6 with 1 image and with 256
-# images, and the convolution conv4_2 with 32 images.
+# | processor | what it is |
+# |---|---|
+# | TPU v3 | Google's processor for matrices |
+# | IPU | Graphcore's, which has all of its memory on the chip |
+# | FPGA | a chip whose circuits can be programmed |
+# | NNP-T | Intel's, from Nervana; given up in 2020 in favor of Gaudi |
+# | Gaudi 2 | Intel's, from Habana |
+#
+# The peak of a data sheet counts operations on numbers of *its* kind, which have 32, 16 or 8 bits.
+# A number with fewer bits also has fewer bytes. In the table, look at the last column, the ridge.
 
 # %%
 rows = {}
@@ -647,6 +646,11 @@ plots.lines(
     markers=False,
 )
 
+# %% [markdown]
+# What do the roofs mean for a model? The next cell takes three cases from VGG-16: the layer fc6
+# with 1 image and with 256 images, and the convolution conv4_2 with 32 images. It prints the most
+# that each processor can reach, and in parentheses the part of its peak.
+
 # %%
 rows = {}
 for device in lab28.DEVICES:
@@ -667,8 +671,7 @@ predict.right("28.3", operations_a_byte=place, percent_H100=reached)
 # **Explain.** With one image the intensity of fc6 is below every ridge, so the order is that of the
 # memories, and the peaks do not matter. (The FPGA uses the shortest numbers, so its memory delivers
 # more of them.) The convolution with 32 images is above all ridges, so the order is that of the
-# peaks. With 256 images fc6 is also above all ridges except that of the H100. The curves of V100
-# and TPU v3 lie on top of each other.
+# peaks. With 256 images fc6 is also above all ridges except that of the H100.
 #
 # From the K80 to the H100 the peak increased 113 times, partly because of shorter numbers, but the
 # bandwidth increased only 7 times. The ridge therefore moved from 18 to 295, and newer processors
@@ -678,9 +681,9 @@ predict.right("28.3", operations_a_byte=place, percent_H100=reached)
 # is as fast as the memories of 13 H100s. What is the disadvantage?
 # <details><summary>Answer</summary>
 #
-# This memory holds only 0.3 GB. The 16-bit weights of fc6 fit (0.2 GB), and those of VGG-16 (0.28
-# GB) barely fit, without any activations. A larger network has to be distributed over many IPUs, so
-# that the links between the chips determine its speed.
+# This memory holds only 0.3 GB. The 16-bit weights of VGG-16 (0.28 GB) barely fit, without any
+# activations. A larger network has to be distributed over many IPUs, so that the links between the
+# chips determine its speed.
 # </details>
 #
 # On which of these processors would your framework run?
@@ -688,15 +691,11 @@ predict.right("28.3", operations_a_byte=place, percent_H100=reached)
 #
 # PyTorch and TensorFlow run without changes on the CPU and on NVIDIA's GPUs, as long as their build
 # supports the GPU: CUDA 12 has dropped the K80, and CUDA 13 the V100. The TPU, the IPU and Gaudi
-# train with a package of their manufacturer that translates your program: PyTorch/XLA (TensorFlow
-# supports TPUs itself), PopTorch, and Intel's bridge with the device `hpu`. Such a package has its
-# own list of supported versions and operations. NNP-T had drivers for TensorFlow and PaddlePaddle
-# when Intel gave it up. The processor on the FPGA only runs networks that were trained elsewhere
-# and then quantized for it. So ask about the software first, and about the roofline second.
+# train with a package of their manufacturer that translates your program (PyTorch/XLA, PopTorch,
+# and Intel's bridge for Gaudi) and has its own list of supported operations. The processor on the
+# FPGA only runs networks that were trained elsewhere. So ask about the software first, and about
+# the roofline second.
 # </details>
-#
-# *Sources: deprecated architectures in CUDA's release notes; the documentation of PyTorch/XLA,
-# PopTorch, Intel Gaudi and Vitis AI (UG1414); Linley Newsletter, August 2019 and February 2020.*
 #
 # ### How much of the peak is reached? A control
 # A roofline is only an upper bound. The next cell computes how much of its peak each GPU reached
@@ -714,42 +713,16 @@ for gpu in lab28.GPUS:
 # of the network's layers are limited by the memory. (This is not a proof. Lab 12 shows how to
 # measure it.)
 #
-# This lab does not compare prices or power consumption, and it does not show how much of each
-# processor's peak its software can reach.
-#
 # ### What you take away
 # - For short messages the choice between RDMA and TCP determines the time. For long messages it is
 #   the bits per second, multiplied by the number of NICs that the algorithm uses.
 # - The boundary between the two is at log₂ p · p/(p − 1) · α/β bytes. At equal latency, a network
 #   with more bandwidth needs longer messages.
 # - A faster GPU needs a faster network, because it leaves less time in which an allreduce can be
-#   hidden.
-# - The lower of two roofs is the limit, for memory as well as for a network. Lab 22 fits the
-#   numbers of a link on your machine.
-#
-# ### Going further (optional): the network is a roof, too
-# Replace the bytes that a GPU reads with the bytes that it *sends*, which are about 2 · 102 MB in a
-# training step of ResNet-50. The function `ridge` then returns the number of operations per sent
-# byte that are necessary if the network is not to be the limit. This takes about 5 minutes.
-
-# %%
-step = images * lab28.RESNET50.flops / (2 * lab28.RESNET50.gradient)
-print(f"ResNet-50, {images} images a step: {step:,.0f} operations for each byte sent")
-for gpu in lab28.GPUS:
-    speed = gpu.images * lab28.RESNET50.flops  # operations/s that training reaches, not the peak
-    needed = {
-        name: ridge(speed, 1 / links[name].beta) for name in ("10 GbE", "25 GbE", "EDR", "NDR")
-    }
-    print(
-        f"{gpu.name}: the ridge is at",
-        ", ".join(f"{place:,.0f} ({name})" for name, place in needed.items()),
-    )
-
-# %% [markdown]
-# **Explain.** If the ridge is below the number of the training step, the allreduce is shorter than
-# the computation of the step. You know this result from section 4, and here is a shorter way to
-# derive it. It also shows two remedies other than a faster network: more images in a step (lab 34)
-# and fewer bytes (lab 35).
+#   hidden. If the network is too slow, more images in a step (lab 34) or fewer bytes (lab 35) also
+#   help.
+# - Of a processor's two roofs, the lower one is the limit: the bandwidth of its memory for programs
+#   below the ridge, and its peak for those above.
 #
 # ### Further reading
 # - [@thakur2005] The two allreduce algorithms of this lab, and MPICH's limits between them.

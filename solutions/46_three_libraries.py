@@ -49,8 +49,8 @@ rate = 0.01  # SGD's learning rate
 limit = 300  # seconds for one run, and for a cluster job
 
 # %% [markdown]
-# *In the track "PPoPP hands-on, 90 minutes", run the cells in order and do exercise 46.1, in
-# section 4.*
+# *In the track "PPoPP hands-on, 90 minutes", run the cells in order, do exercise 46.1 in section 4,
+# and skip section 5.*
 #
 # ## 1. Which library negotiates, and which one transfers?
 # Between your gradients and the network, Horovod does two things:
@@ -71,45 +71,38 @@ limit = 300  # seconds for one run, and for a cluster job
 # If a library cannot read GPU memory, Horovod gives it a copy in the host's memory, and copies the
 # sum back. This is called *staging*.
 #
-# This lab runs every row of the table that your machine can run: host MPI and Gloo on a laptop, and
-# all four on a GPU cluster. For each library that cannot run it prints the reason, and it never
-# prints a number for it.
-#
 # If NCCL performs the allreduce, which library negotiates?
 # <details><summary>Answer</summary>
 #
-# MPI, because this lab starts its ranks with MPI. Horovod can also let Gloo negotiate when it uses
-# NCCL (`HOROVOD_CONTROLLER=gloo`), with about the same performance according to its documentation.
-# A job with NCCL then needs no MPI at all.
+# MPI, because this lab starts its ranks with MPI. With `HOROVOD_CONTROLLER=gloo` Gloo negotiates
+# instead, and a job with NCCL needs no MPI at all.
 # </details>
 #
-# What can be missing? Horovod's user has to check these points, in this order:
+# ### Which libraries can run here?
+# A library can only run if everything that it needs is there:
 #
-# | for | what can be missing |
-# |---|---|
-# | CUDA-aware MPI and NCCL, which transfer GPU memory | a GPU in the node |
-# | all libraries | Horovod's build for this library |
-# | CUDA-aware MPI | support for GPU memory in this MPI |
-# | NCCL | one GPU for each rank, if there are more ranks than GPUs |
+# - CUDA-aware MPI and NCCL, which transfer GPU memory, need a GPU in the node.
+# - Every library needs the build of Horovod that contains it.
+# - CUDA-aware MPI needs an MPI library that supports GPU memory.
+# - NCCL needs one GPU for each rank.
 #
-# Some libraries also need **environment variables** that are set before the ranks start. The next
-# cell prints them.
+# Some libraries also need **environment variables** that are set before the ranks start. Gloo, for
+# example, needs `HOROVOD_CPU_OPERATIONS=gloo`, because otherwise Horovod uses MPI.
 #
-# <details><summary>Which variables, and why?</summary>
+# <details><summary>Which other variables, and why?</summary>
 #
 # | library | variables | reason |
 # |---|---|---|
-# | Gloo | `HOROVOD_CPU_OPERATIONS=gloo` | otherwise Horovod uses MPI |
 # | MVAPICH2, with any backend | `MV2_ENABLE_AFFINITY=0` | Horovod's thread needs a core (lab 42) |
 # | MVAPICH2-GDR as CUDA-aware MPI | `MV2_USE_CUDA=1` | otherwise it does not support GPU memory |
 # | the same | `MV2_SUPPORT_DL=1` | its guide asks for it with Horovod (lab 42) |
 # | MVAPICH-Plus as CUDA-aware MPI | `MVP_ENABLE_GPU=1` | it does not read `MV2_` variables |
 # </details>
 #
-# The next cell shows which libraries can run on your machine. A **way** in this lab is a library
-# together with an MPI, because host MPI can be MPICH or MVAPICH2 (`make mvapich2` builds the
-# latter). Every way that can run will be started with the build and the variables that the cell
-# prints.
+# The next cell checks these points and prints a line for each **way**, which in this lab means a
+# library together with an MPI. (Host MPI can be MPICH or MVAPICH2, and `make mvapich2` builds the
+# latter.) The line contains the build and the variables with which the way will be started, or the
+# reason why it cannot run. On a laptop, host MPI and Gloo can run.
 
 # %%
 # Which ways can run here?
@@ -127,23 +120,31 @@ for way in lab46.ways():
 
 # %% [markdown]
 # ## 2. The training script
-# The script contains two training steps. In the first one, Horovod averages the gradients. The
-# second one is its **control**: the same step with a plain optimizer and its own network, and
-# therefore without communication.
+# What does communication cost? To find out, the script contains two training steps. In the first
+# one, Horovod averages the gradients. The second one is its **control**: the same step with a plain
+# optimizer and its own network, and therefore without communication. The difference between them is
+# the cost of communication.
 #
 # All ranks run both steps, in turns. A disturbance that slows the machine for a moment then slows a
-# step and its control alike, and the difference between them is the cost of communication.
+# step and its control alike.
 #
-# We measure in two ways. In *weak scaling*, each rank has `images` images per step. In *strong
-# scaling*, all ranks together have this number of images.
+# We measure in two ways:
 #
-# Here is the step in PyTorch (lab 40), and below it in Keras (lab 41). Read the one for the
-# framework that you know. The parameter `framework` chooses between them. The argument `where`
-# knows on which device the tensors are, and stages them where Horovod cannot (lab 27), which is
-# rarely necessary. On a GPU the networks compute in bf16 (lab 14), as training jobs usually do,
-# while weights and gradients stay in 32 bits. The computation then takes less time and the messages
-# do not, so communication becomes a larger share of the step. The parameter `precision` chooses
-# another format.
+# - In *weak scaling*, each rank has `images` images per step.
+# - In *strong scaling*, all ranks together have this number of images.
+#
+# Of the next two cells, read the one for the framework that you know: PyTorch (lab 40) or Keras
+# (lab 41). In both, `own` is the network whose gradients Horovod averages, and `twin` is the one of
+# the control. The third cell contains `train`, which every rank runs. It times the step and the
+# control, strong and weak, and then runs a few steps under Horovod's timeline.
+#
+# <details><summary>What are <code>where</code> and <code>mixed</code>?</summary>
+#
+# The argument `where` knows on which device the tensors are, and stages them in the rare case that
+# Horovod cannot (lab 27). On a GPU, both scripts compute in bf16 (lab 14; `mixed` in PyTorch), while
+# weights and gradients stay in 32 bits. The computation then takes less time and the messages do
+# not, so communication becomes a larger share of the step.
+# </details>
 
 
 # %%
@@ -251,8 +252,8 @@ def train(comm, file):
 # %% [markdown]
 # ### Measure
 # Each way starts its own ranks, with the build and the variables printed above. A single rank runs
-# first. It needs no communication library, and it is the baseline for the efficiency. This takes
-# half a minute to a minute, and a later cell prints the times.
+# first. It is the baseline for the efficiency. This takes half a minute to a minute. The cell only
+# prints which runs are done, because we look at the times in section 4.
 
 # %%
 runs = {}  # (name of the way, ranks) -> what rank 0 brought home
@@ -279,22 +280,20 @@ ran = {name: run for (name, size), run in runs.items() if size == ranks}
 # %% [markdown]
 # ## 3. The proof
 # If you request a library, you do not necessarily get it. The network may never have been moved to
-# the GPU, a build may have fallen back to another library, or a variable may be missing. The job
-# still runs, and its numbers are those of another library.
+# the GPU, or a variable may be missing. The job still runs, and its numbers are those of another
+# library.
 #
-# Horovod's [timeline](@horovod_timeline) is the proof (lab 42). labkit's reader extracts from it
-# the calls of libraries, in order. A `call` has `.backend` ("MPI", "GLOO" or "NCCL"), `.tensors`
-# (the names of the tensors that it processed together) and `.seconds`. For example, a call with two
-# fused gradients:
+# Horovod's [timeline](@horovod_timeline) is the proof (lab 42). From the timeline, labkit's reader
+# extracts the calls of libraries, in order. Here is a call with two fused gradients:
 #
-#     call.backend   "NCCL"
-#     call.tensors   ["fc2", "fc1"]
-#     call.seconds   0.003
+#     call.backend   "NCCL"               # or "MPI" or "GLOO"
+#     call.tensors   ["fc2", "fc1"]       # which were processed together
+#     call.seconds   0.003                # of the call, not of each tensor
 #
-# Be careful with two points. First, a timeline contains more than gradients, because ranks also
-# average their loss, and rank 0 sends its weights at the start. Second, the 3 ms above are the time
-# of **one** call, not of each tensor in it. Therefore `carriers` counts the calls that contain **a
-# gradient**, alone or with other tensors. (You wrote such a count in lab 42.)
+# The function `carriers` counts these calls for each library, as you did in lab 42. It only counts
+# calls with **a gradient**, because ranks also average their loss, and rank 0 sends its weights at
+# the start. If the call above were the only one in a step, `carriers` would return
+# `{"NCCL": (1.0, 0.003)}`.
 
 
 # %%
@@ -321,19 +320,22 @@ def carriers(calls, gradients, steps):
 # | ready after | 0.2 ms | 2 ms | 12 ms | 20 ms |
 #
 # Horovod's background thread wakes up every millisecond and fuses all gradients that are ready into
-# one call. About how many calls does a step have? (ResNet-50, which `auto` is on GPUs, has other
-# gradients, so there the comparison does not apply.)
+# one call. About how many calls does a step have? (On GPUs `auto` is ResNet-50, which has other
+# gradients, so your prediction is only compared with the small network.)
 
 # %%
 predict("46.1", calls_a_step=4)
 
 # %% [markdown]
-# Did the job use the library that it asked for? This is the rule for the libraries of our table:
+# Did the job use the library that it asked for? The timeline calls both host MPI and CUDA-aware MPI
+# "MPI", so the rule also looks at staging:
 #
 # - NCCL and CUDA-aware MPI: **only** this library performed allreduces, and no gradient was staged.
 # - Host MPI and Gloo: only this library performed allreduces. On GPUs these two always stage.
 #
-# In the timeline, both host MPI and CUDA-aware MPI are called MPI, and Gloo is called GLOO.
+# The next cells print a line for each way. Read the columns *allreduce by* and *staged*. The column
+# *as asked?* applies the rule to both. On a GPU cluster, *staged* should say "through the host" for
+# host MPI, and "no" for CUDA-aware MPI and NCCL. On a laptop there is nothing to stage.
 
 
 # %%
@@ -362,7 +364,8 @@ for name, why in shut.items():
 if ranks == 1:
     print("One rank needs no allreduce: start two ranks.")
 first = next(iter(ran))  # the first way that ran: host MPI, where it can run at all
-predict.compare("46.1", calls_a_step=proofs[first]["calls a step"])
+if kind_of_net == "small":
+    predict.compare("46.1", calls_a_step=proofs[first]["calls a step"])
 
 # %% [markdown]
 # As a control, we check that the proof detects a mistake: we use Gloo once more, but without its
@@ -383,23 +386,19 @@ if not world.launcher():
     print(pd.DataFrame({"Gloo, forgotten": proof_of("Gloo", watched, staged)}).T)
 
 # %% [markdown]
-# **Explain.** Each line is a proof that this library, and no other, performed the allreduces. The
-# control trained just as well as the others, without an error. Only its timeline shows that MPI did
-# the work, so its times are not those of Gloo. On a cluster with NCCL, you read the line of NCCL in
-# the same way.
+# **Explain.** Each line of the first table is a proof that this library, and no other, performed
+# the allreduces. The control ran without an error, too. Only its timeline shows that MPI did the
+# work, so its times would not be those of Gloo.
 #
 # With the small network you should see between 2 and 4 calls per step. It does not need to be a
 # whole number, because which gradients are ready when Horovod's thread wakes up depends on chance.
 # There can be fewer calls than the table of layers suggests: while a call of MPI or Gloo is in
 # progress, the thread does not look for gradients, and those that become ready in the meantime are
-# fused. (A call of NCCL runs on the GPU, so the thread can look for more at the same time.) Lab 44
-# varies these settings.
-#
-# On a GPU cluster, read the column *staged* first. It should say "through the host" for host MPI,
-# and "no" for CUDA-aware MPI and NCCL. On a laptop there is nothing to stage.
+# fused. Lab 44 varies these settings.
 #
 # ## 4. Images per second
-# The steps have been measured. A report needs three numbers:
+# Now that we know which library did the work, we can look at the measured times. A report needs
+# three numbers:
 #
 # - **Images per second**: the number of images of *all* ranks in a step, divided by the seconds of
 #   the step.
@@ -409,19 +408,17 @@ if not world.launcher():
 # - **Share of communication**: the part of a step that is saved if the gradients are not averaged.
 #   A step of 50 ms whose control takes 40 ms has a share of 20 %.
 #
-# Horovod's timeline does not help with the last number. Some of its calls run while the backward
-# pass still computes, so they cost no additional time. And the cost of a straggler is not in the
-# calls: Horovod begins a call only when all ranks have the gradient, so the other ranks wait before
-# it, in `NEGOTIATE` (lab 44). For this reason the lab measured the control, and always measured a
-# step and its control directly after each other, as a pair. If another program slows the machine
-# for a second, it slows both.
+# For example, suppose that 1 rank processes 100 images per second and 4 ranks process 300. At the
+# speed of the single rank they would process 400, so the efficiency is 75 %.
+#
+# The share comes from the control and not from the timeline, because the timeline's calls can run
+# while the backward pass still computes, and then cost no additional time.
 #
 # ### Predict
 # Take two ranks on this machine and weak scaling. What are (a) the efficiency, and the share of
 # communication (b) with host MPI, (c) with Gloo? The small network has 4.3 MB of gradients, and its
 # step takes about 25 ms. Think of the cores, too: does each rank have its own core, and which other
-# threads need one? Write numbers between 0 and 1. They are guesses, because you have not seen any
-# of these measurements yet.
+# threads need one? Write numbers between 0 and 1. They are guesses.
 
 # %%
 predict("46.1", efficiency_weak=0.8, share_host_mpi=0.15, share_gloo=0.2)
@@ -432,8 +429,8 @@ predict("46.1", efficiency_weak=0.8, share_host_mpi=0.15, share_gloo=0.2)
 # *(intermediate)*
 #
 # - `images_per_second(images_by_rank, seconds)`: `images_by_rank` is a list of the number of images
-#   of each rank in a step, and `seconds` is an array with one value for each timed step. Divide
-#   by the median of `seconds`.
+#   of each rank in a step, and `seconds` is an array with one value for each timed step. Divide by
+#   the median of `seconds`.
 # - `efficiency(rates)`: `rates` is `{ranks: images per second of the job}`. Return
 #   `{ranks: efficiency}`, where the fewest ranks have 1.0.
 # - `share(step, alone)`: two arrays of seconds, where `step[i]` and `alone[i]` were measured
@@ -486,6 +483,11 @@ def share(step, alone):
 
 # %%
 check("46.1", images_per_second, efficiency, share)
+
+# %% [markdown]
+# The next cells apply your functions to the measured times. First comes a table with a line for
+# each way, then a plot that shows what a step consists of in weak scaling. Its first bar is the
+# single rank, whose images per second are the baseline of the efficiency.
 
 
 # %%
@@ -557,32 +559,28 @@ predict.compare("46.1", **measured)
 # %% [markdown]
 # **Explain.** Each bar has three parts. Which of them would a faster library make shorter?
 # <details><summary>Answer</summary> The uppermost. The middle part is Horovod's own time. It
-# depends on the library only because libraries differ in how their ranks wait, as explained
-# below.</details>
+# depends on the library only because libraries differ in how their ranks wait.</details>
 #
-# *Computing* is the step without Horovod. On two ranks it can take longer than on one, although
-# each rank has as many images as before. The ranks might share the memory's bandwidth, or their two
-# "cores" might be two hyper-threads of one core. This measurement does not show which.
+# - *Computing* is the step without Horovod. On two ranks it can take longer than on one, because
+#   the ranks might share the memory's bandwidth, or the two hyper-threads of one core.
+# - *Horovod's thread* is what the control takes longer while Horovod runs and has nothing to send.
+#   Once per millisecond, this thread asks the other ranks whether a gradient is ready. If the ranks
+#   have no spare core for the thread, it takes time from the computation. The control without
+#   Horovod was timed later and not in pairs, so believe this part only if it is larger than the
+#   spread.
+# - *Communication* is the part on top. Within one machine, host MPI sends through shared memory,
+#   and Gloo sends through TCP.
 #
-# *Horovod's thread* is the additional time of the control while Horovod runs and has nothing to
-# send. The control without Horovod is timed later, not in pairs, so believe this part only if it is
-# larger than the spread. Once per millisecond, this thread asks the other ranks whether a gradient
-# is ready. If the ranks have no spare core for the thread, it takes time from the computation. How
-# much time it takes depends on how an MPI library waits for an answer. Compare the bars of MPICH
-# and MVAPICH2 if you have both (`make mvapich2`).
+# In the first table, strong scaling has a larger share of communication, because each rank computes
+# half as many images but sends the same number of bytes. If you see a negative share, or a line "do
+# not quote", other programs are computing on this machine. Repeat the measurement of section 2 when
+# the machine is idle.
 #
-# *Communication* is the part on top. Within one machine, host MPI sends through shared memory, and
-# Gloo sends through TCP.
-#
-# In the table, strong scaling has a larger share of communication, because each rank computes half
-# as many images but sends the same number of bytes.
-#
-# You might see a negative share, or a line "do not quote". In this case other programs are
-# computing on this machine. Repeat the measurement of section 2 when the machine is idle.
-#
-# **What a GPU cluster adds.** Horovod's authors measured 16 GPUs in 4 servers with links of 25 Gb/s
-# ([README of September 2017](@horovod_readme)). Here *host* is their "allreduce on CPU". Your
-# function `efficiency` computes this table from their numbers:
+# ### What a GPU cluster adds
+# How much can the choice matter on a cluster? Horovod's authors measured 16 GPUs in 4 servers with
+# links of 25 Gb/s ([README of September 2017](@horovod_readme)). Here *host* is what they call
+# "allreduce on CPU". From their numbers your function `efficiency` computes the last column of the
+# next output.
 
 # %%
 for line in lab46.published(gpus=16):
@@ -590,42 +588,37 @@ for line in lab46.published(gpus=16):
     print(f"{line!s:38} {line.images:7.1f} images/s, efficiency {share_of_ideal:.0%}")
 
 # %% [markdown]
-# Inception V3 sends 95 MB in a step that computes for 476 ms, so the choice of the library hardly
-# matters.
-#
-# VGG-16 sends 553 MB in a step that computes for 489 ms. Its efficiency is 85 % with NCCL over RDMA
-# (remote direct memory access), and 29 % with the host. Therefore ask first how much a model sends
-# for the time that it computes.
+# **Explain.** Inception V3 sends 95 MB in a step that computes for 476 ms, so the choice of the
+# library hardly matters. VGG-16 sends 553 MB in a step that computes for 489 ms. Its efficiency is
+# 85 % with NCCL over RDMA (remote direct memory access), and 29 or 30 % with the host. Therefore ask
+# first how much a model sends for the time that it computes.
 #
 # ## 5. A step between two bounds
-# Can we predict a step? MPICH adds long vectors by recursive halving and doubling (lab 24). On p =
-# 2, 4, 8, … ranks, an allreduce of n bytes takes
+# Can we predict the time of a step before we run it? Suppose that a step computes for 20 ms and
+# that its communication takes C = 8 ms. What we *see* of C depends on how much of it the backward
+# pass hides, because the gradients of the last layers are sent while the first layers still
+# compute. This gives two bounds:
 #
-# $$T(n) = 2 \log_2 p \cdot \alpha + 2\,\frac{p - 1}{p} \, n \beta$$
+# - **All hidden**: a step takes as long as the longer of computation and C, here 20 ms.
+# - **Nothing hidden**: a step takes as long as both together, here 28 ms.
 #
-# where α is the latency that every message costs, and β is the time per byte. (For other p the
-# formula is too low: the ranks beyond the power of two below p first send their vectors to other
-# ranks and later receive the sums, which costs 2 (α + nβ) more.)
+# To estimate C, we add up what its calls cost. MPICH adds long vectors by recursive halving and
+# doubling (lab 24). On p = 2, 4, 8, … ranks, a rank then sends 2 log₂ p messages in each call, one
+# after another, and each of them has a latency of α. In all calls of a step together, it sends
+# 2 (p − 1)/p times the bytes of the gradients, at β seconds per byte.
 #
 # Horovod adds a **wait** w to each call, because its thread looks for ready gradients only every
 # millisecond, and because the ranks then have to agree on the gradients that all of them have. On
 # the kit's machine an allreduce of 1 KiB took a few microseconds with MPI alone and 1.07 ms with
-# Horovod, because this call had just missed a cycle. We therefore add w = 1 ms to each call.
+# Horovod. We therefore take w = 1 ms.
 #
-# A gradient that becomes ready at a random moment waits only half a cycle on average, so C may be
-# too large. Where waits account for most of the communication, a step can even be shorter than the
-# lower bound below.
-#
-# A step sends its gradients in several calls. With all of its bytes together, its communication
-# takes
+# Together, the communication of a step takes
 #
 # $$C = \text{calls} \cdot (w + 2 \log_2 p \cdot \alpha) + 2\,\frac{p - 1}{p} \cdot \text{bytes} \cdot \beta$$
 #
-# How much of C you can *see* depends on how much of it the backward pass hides, because the
-# gradients of the last layers are sent while the first layers still compute. This gives two bounds:
-#
-# - **All hidden**: a step takes as long as the longer of computation and C.
-# - **Nothing hidden**: a step takes as long as both together.
+# This C can be too large, because a gradient that becomes ready at a random moment waits only half
+# a millisecond on average. If waits account for most of C, a step can even be shorter than the
+# lower bound.
 #
 # ### Predict
 # VGG-16 has 553 MB of gradients. 16 GPUs perform the allreduce over links of 25 Gb/s, so a byte
@@ -672,9 +665,14 @@ def bounds(alone, calls, nbytes, p, wait, alpha, beta):
 check("46.2", bounds)
 
 # %% [markdown]
-# The next cell first predicts your own step on such servers, with the computation, calls and bytes
-# that you measured today, w = 1 ms and α = 10 µs. Then it shows the published runs, each between
-# its bounds, without w and α.
+# The next cell first predicts your own step on servers with links of 25 Gb/s, from the computation,
+# calls and bytes that you measured today, with w = 1 ms and α = 10 µs. For example, a step that
+# computes for 20 ms and sends 4.3 MB in 3 calls has C = 5.8 ms on 16 servers, so its efficiency is
+# at least 77 %.
+#
+# Then it draws the published runs, without w and α. Each bar reaches from *all hidden* to *nothing
+# hidden*, in multiples of the step of one GPU, and the mark is the published step. VGG-16 on 16
+# GPUs, for example, has a bar from 489/489 = 1 to 821/489 = 1.68.
 
 # %%
 alone = ran[first].times["weak"]["alone"].median
@@ -690,7 +688,7 @@ there = {}
 for line in [*lab46.published("vgg16"), *lab46.published("inception_v3", gpus=16)]:
     low, high = bounds(line.alone, 0, line.nbytes, line.gpus, 0, 0, line.beta)
     there[str(line)] = (low / line.alone, high / line.alone, line.step / line.alone)
-lab46.draw_bounds(there, title="NCCL's steps lie near their bounds, the host's need not")
+lab46.draw_bounds(there, title="Only the host's steps of VGG-16 lie far outside their bounds")
 
 # %%
 (rdma,) = [line for line in lab46.published("vgg16", gpus=16) if line.carrier == "NCCL over RDMA"]
@@ -700,38 +698,29 @@ predict.compare("46.2", all_hidden=1e3 * low, nothing_hidden=1e3 * high, share_h
 
 # %% [markdown]
 # **Explain.** Begin with VGG-16 on 16 GPUs. The link is the same in all four rows, and C = 2 ·
-# 15/16 · 553 MB · 0.32 ns = 332 ms, so a step takes between 489 and 489 + 332 = 821 ms. NCCL over
-# RDMA is in the left part of its bar, with 573 ms. Only 84 of its 332 ms are visible, so three
-# quarters of the communication is hidden: the NIC (network interface card) moves the bytes while
-# the GPU computes. NCCL over TCP is near the right end of its bar. Either hardly any communication
-# is hidden, or TCP does not reach 25 Gb/s. The position in the bar cannot distinguish these two
-# causes.
+# 15/16 · 553 MB · 0.32 ns = 332 ms, so a step takes between 489 and 489 + 332 = 821 ms.
 #
-# The two rows with 64 GPUs come from another table of that README, with links of 40 Gb/s. There
-# NCCL over TCP is slightly beyond its bar.
+# - **NCCL over RDMA** is in the left part of its bar, with 573 ms. Only 84 of its 332 ms are
+#   visible, so three quarters of the communication is hidden: the NIC (network interface card)
+#   moves the bytes while the GPU computes.
+# - **NCCL over TCP** is near the right end of its bar. Either hardly any communication is hidden,
+#   or TCP does not reach 25 Gb/s. The position in the bar cannot distinguish these two causes.
+#   (With 64 GPUs, on links of 40 Gb/s, it is slightly beyond its bar.)
+# - **The host** is far beyond its bar, with 1.66 s. Something costs time that C leaves out.
 #
-# The host is far beyond its bar. With 16 GPUs its step took 1.66 s, and the bytes in C do not
-# explain this. C assumes that each rank has its own link, while four ranks of a server share one
-# here. Can this explain the time of the host?
+# What might C leave out on the host?
 # <details><summary>Answer</summary>
 #
-# It depends on the algorithm. The README installs Open MPI, whose versions from those years add
-# long vectors in a ring. A ring in the order of the ranks sends 2 · 15/16 n through a server's
-# link, as C assumes, so a step takes 0.82 s at most. This does not explain 1.66 s.
+# Three causes are likely, although we did not measure them:
 #
-# Recursive halving and doubling, in another MPI, can send more. Of a rank's partners, only those 8
-# and 4 ranks away are on other servers. If they come first, they get n/2 and n/4, and the same
-# again when doubling. This is 1.5 n for each of four ranks, so 6 n for the link, and a step of 1.55
-# s, which could explain 1.66 s.
+# - Staging copies 553 MB to host memory and back, on four GPUs at once.
+# - The CPUs have to add the gradients.
+# - C assumes that each rank has its own link, while four ranks of a server share one here. If
+#   recursive halving and doubling begins with the farthest partners, each of the four sends 1.5
+#   times the gradients through it. These 6 · 553 MB take 1.06 s, and the step 1.55 s.
 #
-# MPICH begins with the nearest partners and sends n/8 and n/16 to other servers. This is 1.5 n for
-# all four ranks together, and a step of 0.75 s.
+# If the shared link is the cause, add the gradients inside each server first, as in lab 26.
 # </details>
-#
-# C also leaves out two other effects: staging copies 553 MB to host memory and back on four GPUs at
-# once, and the CPUs have to add the gradients. Both are likely causes that we did not measure, and
-# a profiler on such a cluster would show them. If a shared link is the cause, add the gradients
-# inside each server first, as in lab 26.
 #
 # ## 6. The same script as a batch job
 # A process can load only one build of Horovod, so each library gets its own job. The batch script
@@ -742,12 +731,13 @@ predict.compare("46.2", all_hidden=1e3 * low, nothing_hidden=1e3 * high, share_h
 #     make submit LAB=46 NODES=2 HOROVOD=nccl      # MPI starts the ranks and negotiates
 #     make scaling LAB=46 NODES=1,2,4 HOROVOD=nccl
 #
-# In a job, `MV2_` variables must be set *before* MPI starts, which is before your function runs. A
-# site file with `LABKIT_MPI=mvapich2-gdr` sets them. To set them yourself, add
-# `ENV="MV2_USE_CUDA=1 MV2_SUPPORT_DL=1"`.
+# With MVAPICH2-GDR, a site file with `LABKIT_MPI=mvapich2-gdr` sets its variables before MPI
+# starts. To set them yourself, add `ENV="MV2_USE_CUDA=1 MV2_SUPPORT_DL=1"`.
 #
-# `make tabletop BANDWIDTH=1gbit` creates a cluster of two nodes on this machine. The next cell
-# shows what your most recent job measured, or the kit's reference if you have none.
+# If you have no cluster, `make tabletop BANDWIDTH=1gbit` creates one of two nodes on this machine.
+# The next cell shows what your most recent job measured, or the kit's reference if you have none.
+# The column *share* is the share of communication in a step, and *carried_by* is the library
+# according to the timeline.
 
 # %%
 frame, whose = cluster.records_or_reference("46")
@@ -758,13 +748,14 @@ print(
 )
 
 # %% [markdown]
-# **Explain.** Over 1 Gb/s our 4.3 MB take at least 34 ms, and no library can change that. The time
-# that communication added to a step is the number of its images, divided by the images per second,
-# times the share. In the kit's reference, with 64 images per step in weak scaling, this is about 56
-# ms for Gloo and 106 ms for MPICH. The link alone accounts for 34 ms of each. One likely cause of
-# the rest is that the two nodes of a tabletop share one machine's cores, and that a library can
-# keep a core busy while it waits for a message. These rows do not show how much of the time the
-# library itself needs, so measure on a real cluster before you choose between libraries there.
+# **Explain.** The kit's reference is from a tabletop with 1 Gb/s, over which 4.3 MB take at least
+# 34 ms. No library can change that. The time that communication added to a step is the number of
+# its images, divided by the images per second, times the share. With 64 images per step in weak
+# scaling, this is about 56 ms for Gloo and 106 ms for MPICH.
+#
+# What exceeds the 34 ms is not necessarily the library's own time, because the two nodes of a
+# tabletop share one machine's cores. So measure on a real cluster before you choose between
+# libraries there.
 #
 # ### What you take away
 # - Horovod's controller negotiates, and its backend performs the allreduce, possibly with another

@@ -588,8 +588,8 @@ predict.compare("34.4", epoch_times_as_fast=epoch[batches[-1]], goal_times_as_fa
 #   for the gain that each GPU contributes.
 #
 # ### Going further (optional): Adasum
-# If two gradients are *orthogonal*, their steps do not disturb each other, and the **sum** uses both
-# of them fully. If two gradients *agree*, their sum is a step twice as long as either gradient
+# If two gradients are *orthogonal*, their steps do not disturb each other, and the **sum** uses
+# both of them fully. If two gradients *agree*, their sum is a step twice as long as either gradient
 # suggests, so the **mean** is safer. **Adasum** (2020) gives the sum in the first case, the mean in
 # the second, and something between them otherwise. It treats each layer separately:
 #

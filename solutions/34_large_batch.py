@@ -297,14 +297,15 @@ def adam(weights, gradients, state, rate, decay=1e-4):
 
 # %% [markdown]
 # ## Do LARS and Adam work for larger batches?
-# Each optimizer has one base rate, tuned at a batch of 32 as for SGD. For larger batches the rate
-# follows a rule: linear scaling for LARS, the **square root** of k for Adam, and both for SGD. All
-# have the same warm-up.
+# Each optimizer has one base rate, tuned at a batch of 32 as for SGD. (Of equally good rates we
+# took the middle one here.) For larger batches the rate follows a rule: linear scaling for LARS,
+# the **square root** of k for Adam, and both for SGD. All have the same warm-up.
 #
 # ### Predict
-# What percentage of the test images do LARS and Adam classify correctly at a batch of 768? Both
-# answers are guesses. (For reference, the lines below the last plot show what SGD with linear
-# scaling and warm-up gets right at 768.)
+# What percentage of the test images do LARS and Adam classify correctly at a batch of 768, where
+# the linear rule multiplies the rate by 24 and the square root by 4.9? Both answers are guesses.
+# (For reference, the lines below the last plot show what SGD with linear scaling and warm-up gets
+# right at 768.)
 
 # %%
 predict("34.2", lars_at_768=90, adam_at_768=70)
@@ -521,8 +522,8 @@ print(f"the allreduce of the gradients on {gpus} GPUs: {1e3 * summing:.3f} ms")
 # allreduce.
 #
 # How many times as fast does training reach *95 % of the test images*, with as many GPUs as you
-# like and in the best of the ways? A larger batch may need more epochs, or never get there, so this
-# answer is a guess.
+# like and in the best of the ways? For an estimate, look in the plots above for the largest batch
+# with less than 5 % wrong, and count its GPUs. It may need more epochs than a small batch.
 
 # %%
 predict("34.4", epoch_times_as_fast=40, goal_times_as_fast=10)

@@ -70,8 +70,8 @@ predict.right("35.1", fewer_with_4=fewer[4], fewer_with_64=fewer[64])
 # proportion to p - 1, so the ratio is 64 / p.
 #
 # ### Exercise 35.1 · Half precision
-# **float16** (FP16) has 2 bytes, 11 significant bits and a narrow range. An average in float16
-# therefore follows three rules:
+# We begin with the form that loses least. **float16** (FP16) has 2 bytes, 11 significant bits and a
+# narrow range. An average in float16 therefore follows three rules:
 #
 # - *Scale first.* Magnitudes below 3e-8 become 0. For example, 1e-8 becomes 0, while 2²⁰ · 1e-8,
 #   about 0.01, does not.
@@ -332,7 +332,8 @@ print_kept("1 bit", from_one_bit(one_bit(gradient), len(gradient)))
 #
 # The message contains their places (int32, 4 bytes each), and then these values (float32) in the
 # same order. For 3 -1 1 -5, the top 2 are the places 3 and 0, with the values -5 and 3. The next
-# cell has the pair of functions, and prints what this message keeps.
+# cell has a pair of functions like yours for bits, which `feedback_average` takes in the same way,
+# and prints what this message keeps.
 
 
 # %%

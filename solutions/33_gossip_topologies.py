@@ -160,9 +160,9 @@ check("33.2", gossip)
 # ## How many steps does agreement take?
 # A gossip step does not change the average over all ranks, because the columns of W sum to 1. Let
 # the **distance** to this average be the square root of the sum of all squared differences from it,
-# over all ranks and values. Since W is also symmetric, each step multiplies the distance by at most
-# λ2, and in the long run by λ2 itself. λ2 is the second largest absolute value among the
-# eigenvalues of W. (The largest, 1, belongs to the average itself.)
+# over all ranks and values, and let **λ2** be the second largest absolute value among the
+# eigenvalues of W. (The largest, 1, belongs to the average itself.) Since W is also symmetric, each
+# step multiplies the distance by at most λ2, and in the long run by λ2 itself.
 #
 # The W of the three ranks in a line has the eigenvalues 1, 2/3 and 0, so λ2 is 2/3. In the example
 # above, the differences from the average were −3, 0 and 3 before the step and −2, 0 and 2 after it,
@@ -189,7 +189,7 @@ predict("33.2", ring_of_16=89, ring_of_32=358)
 # length, which is Rabenseifner's (lab 24).
 #
 # The cell prints a line for each topology, with the milliseconds of a step, the factor by which it
-# shrinks the distance in the end, and λ2, which should be the same. It takes about 20 s.
+# shrinks the distance in the end, and λ2, which this factor approaches. It takes about 20 s.
 
 
 # %%
@@ -262,7 +262,8 @@ predict.right("33.2", ring_of_16=rings[16], ring_of_32=rings[32])
 #
 # The third plot shows the time. A step takes as long as its busiest link, which sends two vectors
 # in the ring, up to four in the random graph, and 31 at the hub of the wheel. The wheel therefore
-# needs fewer steps than the ring, but more time. Does gossip pay off if all ranks have to *agree*?
+# needs fewer steps than the ring, but more time. Of the three topologies the random graph needs the
+# fewest steps and the least time. Does gossip pay off if all ranks have to *agree*?
 #
 # <details><summary>Answer</summary>
 #

@@ -433,9 +433,9 @@ print(
 
 
 # %% [markdown]
-# The gradient of a part contains more noise, so it is usually longer than the mean (a number above
-# 1). If each rank computed its own local rate, this rate would differ from rank to rank, and the
-# mean of the steps of all ranks would not be the step for the mean gradient.
+# The gradient of a part contains more noise, so it is usually longer than the mean, as the
+# numbers above 1 show. If each rank computed its own local rate, this rate would differ from rank
+# to rank, and the mean of the steps of all ranks would not be the step for the mean gradient.
 #
 # A small example with plain numbers shows the same effect. Two ranks have the gradients 3 and −1,
 # whose mean is 1. A step that divides each gradient by its own norm gives 1 and −1, and the mean of

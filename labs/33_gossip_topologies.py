@@ -11,7 +11,8 @@
 #
 # In this lab we write a gossip step for any arrangement of ranks, and use it on a ring, a wheel and
 # a random graph. We predict from an eigenvalue how many steps agreement takes, measure its cost on
-# a [virtual cluster](../labs/GLOSSARY.md#virtual-cluster), and compare gossip with the allreduce that it replaces.
+# a [virtual cluster](../labs/GLOSSARY.md#virtual-cluster), and compare gossip with the allreduce that it replaces. At the end we estimate,
+# without training, how closely gossip keeps the ranks of a training job together.
 #
 # **After this lab you can** (1) write the mixing matrix of any topology, and a gossip step that
 # uses it, (2) say from an eigenvalue how many steps agreement takes, and (3) say when gossip is
@@ -39,18 +40,7 @@ ranks_virtual = 32  # ranks on the virtual cluster in the measurement
 patience = 30  # seconds after which a check calls the ranks stuck
 
 # %% [markdown]
-# ## Terms
-# The words *centralized* and *decentralized* are used in two ways, so always check who uses them:
-#
-# | | a server adds up ([lab 31](31_parameter_server_or_allreduce.ipynb)) | all ranks add up and all agree ([lab 30](30_average_gradients.ipynb)) | neighbors average, and ranks do not agree (this lab) |
-# |---|---|---|---|
-# | courses such as those of SURF | centralized | decentralized | decentralized |
-# | papers on gossip | centralized | centralized | decentralized |
-#
-# The courses distinguish whether one central place or all ranks add the [gradients](../labs/GLOSSARY.md#gradient). The papers on
-# gossip distinguish whether all ranks have the same parameters after a step. In this lab
-# *decentralized* has the narrower meaning of the papers, which applies only to the last column.
-#
+# ## Topologies
 # A **topology** determines which ranks communicate with each other. Here it is a list called
 # `neighbours`, in which `neighbours[r]` contains the neighbors of rank r. We use three topologies:
 #
@@ -157,12 +147,16 @@ check("33.2", gossip)
 
 # %% [markdown]
 # ## How many steps does agreement take?
-# Because the rows and columns of W sum to 1, a gossip step does not change the average over all
-# ranks. Each step multiplies the distance of the vectors to this average by at most λ2, and in the
-# long run by λ2 itself. λ2 is the second largest absolute value among the eigenvalues of W. The
-# largest, which is 1, belongs to the average itself. The W of the three ranks in a line has the
-# eigenvalues 1, 2/3 and 0, so λ2 is 2/3, and the distance in the example above has indeed fallen
-# from 3 to 2. For a ring of p ranks λ2 = (1 + 2 cos(2π / p)) / 3, which is about 1 − 13 / p².
+# A gossip step does not change the average over all ranks, because the columns of W sum to 1. Let
+# the **distance** to this average be the square root of the sum of all squared differences from it,
+# over all ranks and values, and let **λ2** be the second largest absolute value among the
+# eigenvalues of W. (The largest, 1, belongs to the average itself.) Since W is also symmetric, each
+# step multiplies the distance by at most λ2, and in the long run by λ2 itself.
+#
+# The W of the three ranks in a line has the eigenvalues 1, 2/3 and 0, so λ2 is 2/3. In the example
+# above, the differences from the average were −3, 0 and 3 before the step and −2, 0 and 2 after it,
+# so the distance has indeed become 2/3 of what it was. For a ring of p ranks λ2 = (1 + 2 cos(2π /
+# p)) / 3, which is about 1 − 13 / p².
 #
 # ### Predict
 # After how many steps is the distance a hundredth of what it was, so that λ2 ** steps = 1 / 100, in
@@ -174,16 +168,17 @@ predict("33.2", ring_of_16=..., ring_of_32=...)
 
 # %% [markdown]
 # ### Measure: agreement
-# We apply your gossip steps on 32 virtual ranks, starting from random vectors. The number of steps
-# is the one after which λ2 ** steps is a hundredth. Each rank has a link of 10 Gb/s with a [latency](../labs/GLOSSARY.md#latency)
-# of 30 µs, in the virtual cluster that [lab 23](23_ring_allreduce.ipynb) introduced. The vectors have 69 kB, as the parameters
-# of [lab 30](30_average_gradients.ipynb) have. Before you run the cell, guess which topology mixes most in a step, and which in a
-# millisecond.
+# We apply your gossip steps on 32 virtual ranks, starting from random vectors, for as many steps as
+# λ2 requires for a hundredth. Each rank has a link of 10 Gb/s with a [latency](../labs/GLOSSARY.md#latency) of 30 µs, in the
+# virtual cluster that [lab 23](23_ring_allreduce.ipynb) introduced. The vectors have 69 kB, as the parameters of [lab 30](30_average_gradients.ipynb) have.
+# Before you run the cell, guess which topology mixes most in a step, and which in a millisecond.
 #
-# We compare gossip with two allreduces, after which all ranks agree exactly. One is the ring
-# allreduce ([lab 23](23_ring_allreduce.ipynb)), and the other is the fastest algorithm that the virtual cluster has for
-# vectors of this length, `comm.Allreduce`, which at 69 kB uses Rabenseifner's algorithm ([lab 24](24_trees_and_halving.ipynb)).
-# The cell takes about 20 s.
+# As a comparison there are two allreduces, after which all ranks agree exactly: the [ring allreduce](../labs/GLOSSARY.md#ring-allreduce)
+# ([lab 23](23_ring_allreduce.ipynb)), and `comm.Allreduce`, the fastest algorithm of the virtual cluster for vectors of this
+# length, which is Rabenseifner's ([lab 24](24_trees_and_halving.ipynb)).
+#
+# The cell prints a line for each topology, with the milliseconds of a step, the factor by which it
+# shrinks the distance in the end, and λ2, which this factor approaches. It takes about 20 s.
 
 # %%
 # The machine: 10 Gb/s and 30 µs for each rank. The vectors have 100
@@ -244,46 +239,60 @@ predict.right("33.2", ring_of_16=rings[16], ring_of_32=rings[32])
 
 # %% [markdown]
 # **Explain.** The first plot shows 1 − λ2, which measures how much one step mixes. For a ring it
-# decreases as 1 / p². For a wheel it decreases more slowly, eventually as 1 / p. For the random
-# graph it decreases far less than for the other two.
+# decreases as 1 / p², so twice as many ranks need about four times as many steps. For a wheel it
+# decreases more slowly, eventually as 1 / p. For the random graph it decreases far less than for
+# the other two.
 #
 # The second plot shows the consequence for the number of steps. With 32 ranks λ2 predicts 28 steps
-# for the random graph and 358 for the ring. The curves reach a hundredth after 18 and 253 steps,
-# because most of the distance between random vectors belongs to smaller eigenvalues and disappears
-# in the first few steps. Afterwards each curve falls by the factor λ2 per step.
+# for the random graph and 358 for the ring. The curves reach a hundredth earlier, after 18 and 253
+# steps, because most of the distance between random vectors belongs to smaller eigenvalues and
+# disappears in the first few steps. Afterwards each curve falls by the factor λ2 per step.
 #
 # The third plot shows the time. A step takes as long as its busiest link, which sends two vectors
 # in the ring, up to four in the random graph, and 31 at the hub of the wheel. The wheel therefore
-# needs fewer steps than the ring, but more time. Does gossip pay off if all ranks have to *agree*?
+# needs fewer steps than the ring, but more time. Of the three topologies the random graph needs the
+# fewest steps and the least time. Does gossip pay off if all ranks have to *agree*?
 #
 # <details><summary>Answer</summary>
 #
 # It does not pay off here. The best allreduce leads to exact agreement in less time than two gossip
-# steps on the random graph. (It is also much faster than the [ring allreduce](../labs/GLOSSARY.md#ring-allreduce), which has 62 steps
+# steps on the random graph. (It is also much faster than the ring allreduce, which has 62 steps
 # with a latency of 30 µs each.) However, a *single* gossip step on the ring or the random graph is
 # faster than both allreduces, and a rank waits only for its neighbors. The question is therefore
 # whether training needs agreement in every step.
 # </details>
 #
-# These results come from a model in which all links are equally fast and no rank is delayed. On a
-# real cluster the times depend on the network and on [stragglers](../labs/GLOSSARY.md#straggler), while the numbers of steps depend
-# only on W.
+# These times come from a model in which all links are equally fast and no rank is delayed. On a
+# real cluster they depend on the network and on [stragglers](../labs/GLOSSARY.md#straggler), while the numbers of steps depend only
+# on W and the vectors at the start.
 #
 # ## What does gossip do to training?
-# In **D-PSGD** (decentralized parallel stochastic gradient descent, 2017) every rank has its own
-# parameters. A step has three parts. First the rank computes the gradient at its own parameters, on
-# its own images. Then it mixes its parameters with those of its neighbors in one gossip step.
-# Finally it subtracts the [learning rate](../labs/GLOSSARY.md#learning-rate) times its gradient. Because the gradient does not depend on
-# the mixing, both can run at the same time.
+# In **D-PSGD** (decentralized parallel stochastic [gradient](../labs/GLOSSARY.md#gradient) descent, 2017) every rank has its own
+# parameters. A step has three parts:
+#
+# - The rank computes the gradient at its own parameters, on its own images.
+# - It mixes its parameters with those of its neighbors in one gossip step. This can run at the same
+#   time, because the gradient does not depend on the mixing.
+# - It subtracts the [learning rate](../labs/GLOSSARY.md#learning-rate) times its gradient.
 #
 # The ranks never have to agree exactly. Suppose that the different gradients of one step move the
-# ranks apart by at most δ. Because the gossip step multiplies their distance to the average by at
-# most λ2, the distance cannot grow beyond δ + λ2 δ + λ2² δ + …, which is δ / (1 − λ2). For the
-# random graph of 32 ranks this is 6.5 δ, and for the ring 78 δ. One gossip step per training step
-# therefore keeps the ranks together, and 1 − λ2 says how closely. After training one keeps the
-# average of all parameters. The authors of D-PSGD used it for large networks in long training runs,
-# and found it up to ten times as fast as centralized SGD on slow networks. This lab has not
-# measured training.
+# ranks apart by at most δ. The next gossip step leaves at most λ2 δ of this distance, and the next
+# gradients add δ again. The distance therefore stays below δ + λ2 δ + λ2² δ + …, which is δ / (1 −
+# λ2). For the random graph of 32 ranks this is 6.5 δ, and for the ring 78 δ. One gossip step per
+# training step keeps the ranks together, and 1 − λ2 says how closely.
+#
+# After training one keeps the average of all parameters. The authors of D-PSGD used it for large
+# networks in long training runs, and found it up to ten times as fast as centralized SGD on slow
+# networks. This lab has not measured training.
+#
+# What do they mean by *centralized*? Papers on gossip use this word for every method after which
+# all ranks have the same parameters, and courses such as those of SURF use it for a central place
+# that adds the gradients:
+#
+# | | a server adds up ([lab 31](31_parameter_server_or_allreduce.ipynb)) | all ranks add up and all agree ([lab 30](30_average_gradients.ipynb)) | neighbors average, and ranks do not agree (this lab) |
+# |---|---|---|---|
+# | papers on gossip | centralized | centralized | decentralized |
+# | courses such as those of SURF | centralized | decentralized | decentralized |
 #
 # ### What you take away
 # - A symmetric W whose rows sum to 1 preserves the average. Metropolis-Hastings weights give such a

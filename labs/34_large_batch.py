@@ -9,8 +9,8 @@
 #
 # In this lab we write the usual remedies for large batches, namely linear scaling of the learning
 # rate, [warm-up](../labs/GLOSSARY.md#warm-up), and optimizers with a [learning rate](../labs/GLOSSARY.md#learning-rate) for each layer, and increase the batch until
-# the accuracy breaks. Every remedy is compared with a control, and at the end we measure how many
-# GPUs shorten the time to a given accuracy, and not only the time of an epoch.
+# the accuracy breaks. Every remedy is compared with a control. At the end we measure how many GPUs
+# shorten the time to a given accuracy, and not only the time of an epoch.
 #
 # **After this lab you can** (1) scale a learning rate with the batch and warm it up, (2) write the
 # optimizer LARS (and LAMB, if you have time), and say what it adds to SGD (stochastic [gradient](../labs/GLOSSARY.md#gradient)
@@ -29,7 +29,6 @@
 
 # %%
 import numpy as np
-import virtual
 from labkit import check, data, hint, lab, nets, plots, predict, record
 from support import lab34
 
@@ -86,12 +85,10 @@ def sgd(weights, gradients, state, rate, decay=1e-4, momentum=0.9):
 # A high rate is most harmful at the start of training, when the gradient changes its direction
 # quickly. A **gradual warm-up** therefore increases the rate to its peak during the first epochs.
 #
-# The base rate, which is used at a batch of 32, was tuned. We tried rates that differ by factors of
-# 2 and took the one with the best mean accuracy over three seeds. (We used the test images, because
-# there are so few images. Do not do this in your own work, where tuning needs separate validation
-# images.) For SGD several rates were equally good, and we took the **lowest** of them, because it
-# shows most clearly what a rule does. A higher base rate could be kept for larger batches, but it
-# would also break sooner when it is scaled.
+# Both start from a base rate, which was tuned at a batch of 32, in factors of 2 and with three
+# seeds. For SGD we took the lowest of equally good rates, because it shows most clearly what a rule
+# does. (We tuned on the test images, because there are so few images. In your own work, tune on
+# separate validation images.)
 #
 # ### Predict
 # All training runs have ten epochs. A batch of 32 classifies about 98 % of the test images
@@ -101,7 +98,8 @@ def sgd(weights, gradients, state, rate, decay=1e-4, momentum=0.9):
 # - if the rate is kept as it is for a batch of 32?
 # - if the rate is scaled linearly?
 #
-# Both answers are guesses, since nothing so far allows you to compute them.
+# Both answers are guesses. For the first, note that with the rate kept, a batch k times as large
+# covers in ten epochs only about the distance of 10 / k epochs.
 
 # %%
 predict("34.1", kept_up_to=..., linear_up_to=...)
@@ -118,11 +116,18 @@ predict("34.1", kept_up_to=..., linear_up_to=...)
 # | afterwards | decreases as `peak * (1 + cos(π f)) / 2` |
 #
 # The peak is `base * (batch / base_batch) ** power`. Power 1 is linear scaling, 0.5 scales with the
-# square root, and 0 does not scale.
+# square root, and 0 does not scale. The symbol f is the fraction of the steps after the warm-up
+# that have been completed. It is 0 in the first of these steps and less than 1 in the last.
 #
-# The symbol f is the fraction of the steps after the warm-up that have been completed. It is 0 in
-# the first of these steps and less than 1 in the last. `warm_up` may be 0. 6 lines.
-# *(intermediate)*
+# For example, take ten epochs of 1,536 images with a batch of 128, a base of 0.01 at 32, power 1
+# and two epochs of warm-up. An epoch has 12 steps, and the peak is 0.04:
+#
+# | step | 0 | 12 | 24 | 72 |
+# |---|---|---|---|---|
+# | phase | warm-up | half of the warm-up | f = 0 | f = 48 / 96 |
+# | rate | 0.01 | 0.025 | 0.04 | 0.02 |
+#
+# `warm_up` may be 0. 6 lines. *(intermediate)*
 #
 # <details><summary>Hint 1: count in steps</summary>
 #
@@ -149,10 +154,11 @@ check("34.1", learning_rate)
 
 # %% [markdown]
 # ### Measure: up to which batch does linear scaling work?
-# We compare three ways, in which the rate is kept, scaled linearly, and scaled linearly with a
-# warm-up. Each batch is trained with five seeds. The plot shows the percentage of test images that
-# are classified *wrongly*. Points are medians over the seeds, and bars show their interquartile
-# range. (There are 261 test images, so one image is 0.4 %.) The cell takes about half a minute.
+# We compare three ways: the rate is kept, scaled linearly, or scaled linearly with a warm-up. Each
+# batch is trained with five seeds. The plot shows the percentage of test images that are classified
+# *wrongly*, as the median over the seeds with a bar for the [interquartile range](../labs/GLOSSARY.md#interquartile-range). (There are 261
+# test images, so one image is 0.4 %.) The lines below the plot give the lowest and the highest
+# percentage that is *right*. The cell takes about half a minute.
 
 # %%
 def schedule(base, power, warm_up):
@@ -181,17 +187,15 @@ predict.compare("34.1", kept_up_to=kept, linear_up_to=linear)
 # steps have the same direction as one large step, and with a large k this is no longer true.
 #
 # The warm-up helps little here, and with a batch of 512 or more it may even do harm. It takes two
-# of only ten epochs, during which the rate is low, and this network does not need it where the rule
-# works. In the training of ResNet-50 by Goyal and others (90 epochs, rates up to 3.2), warm-up was
-# what kept a batch of 8,192 images as good as one of 256. The evidence for warm-up is in that
-# paper, and not in this plot.
-#
-# The seeds are fixed, so on your machine the curves should differ from ours only through rounding,
-# which has the largest effect where the bars are long.
+# of only ten epochs, during which the rate is low. The evidence for warm-up comes from longer
+# training. For ResNet-50 (90 epochs, rates up to 3.2) it was what kept a batch of 8,192 images as
+# good as one of 256 (Goyal and others, 2017).
 #
 # ## A rate for each layer
-# The **norm** of a matrix, ‖w‖, is the square root of the sum of its squared values. The next cell
-# compares the norm of each layer's weights with the norm of its gradient.
+# Why does a high rate do harm? It may be too high for only one of the layers. The **norm** of a
+# matrix, ‖w‖, is the square root of the sum of its squared values. The next cell prints, for the
+# five matrices from input to output, how many times the norm of the weights is that of their
+# gradient.
 
 # %%
 digits = data.digits()
@@ -226,9 +230,8 @@ print(
 # as well. Everything else is as in `sgd`. `np.linalg.norm(w)` computes the norm. 8 lines.
 # *(intermediate)*
 #
-# (The paper uses a `trust` of 0.001 with global rates of several units. For matrices only the
-# product `rate * trust` matters. With a trust of 0.05 a rate as small as that of SGD can be used,
-# which suits the biases as well. Do not transfer the value 0.05 to another network.)
+# (For matrices only the product `rate * trust` matters. The paper uses a `trust` of 0.001 and much
+# higher rates. Ours of 0.05 suits this network, so do not transfer it to another one.)
 #
 # <details><summary>Hint 1: from sgd to LARS</summary>
 #
@@ -256,12 +259,11 @@ check("34.2", lars)
 
 # %% [markdown]
 # ## Adam, as another baseline
-# **Adam** divides each value of the gradient by the value's typical size. It keeps two running
-# means, `state.m` of the gradients and `state.v` of their squares. Both start at 0 and are
-# therefore too small at first, which the two divisions in the code correct. (`state.t` is the
-# number of the step, 1 in the first. The training loop increases it.)
-#
-# The code is given. Skip it if you know Adam.
+# LARS adapts the rate to each layer, while **Adam** adapts it to each value. It divides each value
+# of the gradient by the value's typical size, for which it keeps two running means, `state.m` of
+# the gradients and `state.v` of their squares. Both start at 0 and are therefore too small at
+# first, which the two divisions in the code correct. (`state.t` is the number of the step, from 1.)
+# The code is given.
 
 # %%
 def adam_step(i, w, g, state, decay, betas=(0.9, 0.999), eps=1e-6):
@@ -282,15 +284,15 @@ def adam(weights, gradients, state, rate, decay=1e-4):
 
 # %% [markdown]
 # ## Do LARS and Adam work for larger batches?
-# Each optimizer has one base rate, which was tuned at a batch of 32, just as for SGD. (Where
-# several rates were equally good, we took the middle one.) For larger batches the rate follows a
-# rule, which is linear scaling for LARS, the **square root** of k for Adam, and both for SGD. All
-# have the same warm-up.
+# Each optimizer has one base rate, tuned at a batch of 32 as for SGD. (Of equally good rates we
+# took the middle one here.) For larger batches the rate follows a rule: linear scaling for LARS,
+# the **square root** of k for Adam, and both for SGD. All have the same warm-up.
 #
 # ### Predict
-# What percentage of the test images do LARS and Adam classify correctly at a batch of 768? Both
-# answers are guesses. (The plot above shows the result of SGD with linear scaling at this batch,
-# which you can use as a reference.)
+# What percentage of the test images do LARS and Adam classify correctly at a batch of 768, where
+# the linear rule multiplies the rate by 24 and the square root by 4.9? Both answers are guesses.
+# (For reference, the lines below the last plot show what SGD with linear scaling and warm-up gets
+# right at 768.)
 
 # %%
 predict("34.2", lars_at_768=..., adam_at_768=...)
@@ -327,22 +329,15 @@ predict.compare(
 # **Explain.** Compare the curves in pairs, because each claim has its own control.
 #
 # - *LARS, linear* and *SGD, linear, warm-up* use the same rule. You should see that LARS breaks
-#   later, by about one doubling. The plot does not show whether this is due to the rates of the
-#   individual layers, or only to the fact that no step is long.
+#   later, by about one doubling.
 # - *SGD, square root* and *SGD, linear, warm-up* differ only in the rule. At batches of 512 and
 #   768, the lower rate alone gives SGD about the same gain as LARS, and at 1,536 a larger one. Part
 #   of the gain of LARS is therefore simply that it avoids rates that are too high.
 # - *Adam, square root* and *SGD, square root* use the same rule but different steps. At batches of
 #   512 and more you should see a distance between the two curves, which is due to Adam's step.
 #
-# All ways break in the end. A study of 2021 (Nado and others) had similar findings at full size,
-# where well-tuned SGD with Nesterov momentum matched LARS on ResNet-50, and well-tuned Adam matched
-# LAMB on BERT. The largest batches reported without a [loss](../labs/GLOSSARY.md#loss) of accuracy are 8,192 for ResNet-50 with
-# SGD (in one hour on 256 GPUs, Goyal and others), 32K for ResNet-50 with LARS, and 64K followed by
-# 32K for BERT with LAMB (in 76 minutes).
-#
-# Our results do not rank the optimizers, because they come from one small network, ten epochs, and
-# one rate per optimizer that was tuned in a minute.
+# All ways break in the end. The results do not rank the optimizers, because they come from one
+# small network, ten epochs, and one rate per optimizer.
 
 # %% [markdown]
 # ### Exercise 34.3 · LAMB (optional)
@@ -386,7 +381,7 @@ check("34.3", lamb)
 # ### Predict
 # Does LAMB's ratio allow larger batches than Adam's step alone? The control is Adam with the same
 # rule. What percentage of the test images does LAMB classify correctly at a batch of 768? (This is
-# a guess.)
+# a guess. The last plot shows Adam's result.)
 
 # %%
 predict("34.3", lamb_at_768=...)
@@ -407,10 +402,22 @@ predict.compare("34.3", lamb_at_768=middle_right("LAMB, square root"))
 # large batches, and not LAMB's ratio.
 
 # %% [markdown]
+# ### At full size
+# These are the largest batches in the papers that introduced the methods:
+#
+# | network | method | images or sequences in a batch |
+# |---|---|---|
+# | ResNet-50 | SGD, linear scaling, warm-up (Goyal and others, 2017) | 8,192 |
+# | ResNet-50 | LARS (2017) | 32K |
+# | BERT | LAMB (2019) | 64K, then 32K for longer sequences |
+#
+# A study of 2021 (Nado and others) added the controls. Well-tuned SGD with Nesterov momentum
+# matched LARS on ResNet-50, and well-tuned Adam matched LAMB on BERT.
+#
 # ## The same step on many ranks
 # LARS divides by the norm of the gradient *of the whole batch*, but each rank has only the gradient
-# of its own part. The next cell compares the norms of four such gradients with the norm of their
-# mean.
+# of its own part. May each rank use the norm that it has? The next cell computes the gradients of
+# four parts of a batch, and prints the norm of each relative to the norm of their mean.
 
 # %%
 weights = lab34.start_weights(seed=0)
@@ -426,9 +433,9 @@ print(
 
 
 # %% [markdown]
-# The gradient of a part contains more noise, so it is usually longer than the mean. If each rank
-# computed its own local rate, this rate would differ from rank to rank and would usually be lower.
-# The mean of the steps of all ranks is therefore not the step for the mean gradient.
+# The gradient of a part contains more noise, so it is usually longer than the mean, as the
+# numbers above 1 show. If each rank computed its own local rate, this rate would differ from rank
+# to rank, and the mean of the steps of all ranks would not be the step for the mean gradient.
 #
 # A small example with plain numbers shows the same effect. Two ranks have the gradients 3 and −1,
 # whose mean is 1. A step that divides each gradient by its own norm gives 1 and −1, and the mean of
@@ -471,12 +478,11 @@ check("34.4", parallel_step)
 # %% [markdown]
 # ## What is the speed worth?
 # We now use one GPU for every 32 images of a batch. A batch of 1,536 images then needs 48 GPUs, and
-# an epoch has 1 step instead of 48.
+# an epoch has 1 step instead of 48. Does training become 48 times as fast?
 #
 # A "GPU" here is a core of this machine, on which we measure the time of a step. The time for the
 # [allreduce](../labs/GLOSSARY.md#allreduce) of the gradients is computed for the links of a [virtual cluster](../labs/GLOSSARY.md#virtual-cluster), the simulator that
-# comes with these labs. The choice of core and of machine model is arbitrary, because we only need
-# a plausible time for computation and for communication.
+# comes with these labs. We only need plausible times, so both choices are arbitrary.
 
 # %%
 computing = lab34.step_times(updates, images=batches[0])
@@ -487,12 +493,13 @@ print(f"the allreduce of the gradients on {gpus} GPUs: {1e3 * summing:.3f} ms")
 
 # %% [markdown]
 # ### Predict
-# How many times as fast is an *epoch* with 48 GPUs as with one? You can compute this from the
-# printed times. (On one GPU an epoch has 48 steps and no allreduce.)
+# How many times as fast is an *epoch* with 48 GPUs as with one? Compute this from the printed
+# times. On one GPU an epoch has 48 steps and no allreduce, and on 48 GPUs it has one step and one
+# allreduce.
 #
 # How many times as fast does training reach *95 % of the test images*, with as many GPUs as you
-# like and in the best of the ways? A larger batch may need more epochs, or never get there, so this
-# answer is a guess.
+# like and in the best of the ways? For an estimate, look in the plots above for the largest batch
+# with less than 5 % wrong, and count its GPUs. It may need more epochs than a small batch.
 
 # %%
 predict("34.4", epoch_times_as_fast=..., goal_times_as_fast=...)
@@ -525,112 +532,58 @@ for way, batch in soonest.items():
 best = max((row[soonest[way]] for way, row in goals.items()), default=0)
 predict.compare("34.4", epoch_times_as_fast=epoch[batches[-1]], goal_times_as_fast=best)
 
-
 # %% [markdown]
-# **Explain.** A curve ends where half of the seeds no longer reach the goal. The epoch becomes
-# faster with every GPU. The time to the goal improves far less, and the largest batches never reach
-# the goal. The last printed column is well below 1, so each GPU contributes much less than a single
-# GPU does on its own. Do not use these results to rank the ways, because five seeds are too few.
+# **Explain.** The plot compares everything with SGD on one GPU. A curve ends where half of the
+# seeds no longer reach the goal. The printed lines give, for each way, how many times as fast it
+# reaches the goal with its best batch, and this gain divided by the number of GPUs.
 #
-# The time of a step is measured on your machine, so your figures differ from those of another
-# machine. The number of epochs to the goal does not depend on this time.
+# The epoch becomes faster with every GPU. The time to the goal improves far less, and the largest
+# batches never reach the goal. The gain per GPU is well below 1, so each GPU contributes much less
+# than a single GPU does on its own. Do not rank the ways by these results, because five seeds are
+# too few.
 #
 # Why does a larger batch need more epochs, even at the best rate?
 # <details><summary>Answer</summary>
 #
 # Twice as many images per step give less than twice as much information about the right direction.
 # Once the mean gradient of a batch hardly changes when images are added, more images contribute
-# nothing new. (A paper of 2018 by McCandlish and others calls the batch at which this happens the
-# gradient noise scale.)
+# nothing new. (McCandlish and others (2018) call the batch at which this happens the gradient noise
+# scale.)
 # </details>
 #
-# These results have one important limitation. Every training run here uses the same schedule over
-# ten epochs, and the goal is often reached only when the rate has decreased nearly to 0. A schedule
-# designed for each batch might reach the goal sooner. We have not tested this, and it may be a
-# large part of the reason why the curves stay so far below the curve for an epoch.
-#
-# ## Adding gradients with more care
-# Ranks can combine their gradients in other ways than by the sum or the mean. If two gradients are
-# *orthogonal*, the steps do not disturb each other, and the **sum** uses both of them fully. If two
-# gradients *agree*, their sum is a step twice as long as either gradient suggests, so the **mean**
-# is safer. **Adasum** (2020) gives the sum in the first case, the mean in the second, and something
-# between them otherwise. It treats each layer separately:
-#
-#     adasum(a, b) = (1 - a·b / (2|a|²)) a + (1 - a·b / (2|b|²)) b
-#
-# For example, if a and b are equal, both factors are 1/2 and the result is the mean. If a·b is 0,
-# both factors are 1 and the result is the sum.
-#
-# For more than two gradients, Adasum is applied to pairs, then to pairs of pairs, and so on, which
-# is recursive doubling ([lab 24](24_trees_and_halving.ipynb)) on a power of two of ranks. In [Horovod](https://horovod.readthedocs.io) the option
-# `op=hvd.Adasum` selects it. The next cell trains the network of [lab 30](30_average_gradients.ipynb) with the sum, the mean and
-# Adasum, on 1 to 32 virtual ranks with 16 images each. The learning rate suits **one** rank and is
-# not tuned again. The cell takes about half a minute.
-
-# %%
-def pair(a, b):
-    """Adasum of two gradients of one layer, neither of them 0."""
-    dot = a @ b
-    return (1 - dot / (2 * (a @ a))) * a + (1 - dot / (2 * (b @ b))) * b
-
-
-def adasum(comm, gradient, kept):
-    mine = gradient.astype(np.float64)
-    theirs = np.empty_like(mine)
-    ends = np.cumsum([weight.size for weight in nets.start_weights()])
-    distance = 1
-    while distance < comm.size:
-        other = comm.rank ^ distance
-        # Across ranks: swap with the partner; both then hold the Adasum of both.
-        comm.Sendrecv(mine, other, recvbuf=theirs, source=other)
-        layers = zip(np.split(mine, ends[:-1]), np.split(theirs, ends[:-1]), strict=True)
-        mine = np.concatenate([pair(a, b) for a, b in layers])
-        distance *= 2
-    return mine
-
-
-def add(comm, gradient, kept):
-    total = np.empty_like(gradient)
-    comm.Allreduce(gradient, total)
-    return total
-
-
-def average(comm, gradient, kept):
-    return add(comm, gradient, kept) / comm.size
-
-
-learned = {}
-for name, way in {"sum": add, "mean": average, "Adasum": adasum}.items():
-    learned[name] = {}
-    for p in (1, 4, 16, 32):
-        with np.errstate(all="ignore"):  # where training diverges, numbers overflow
-            settings = {"seeds": seeds[:3], "epochs": 4, "batch": 16 * p, "rate": 0.05, "ranks": p}
-            learned[name][p] = virtual.accuracy(way, **settings)
-title = "One learning rate, 0.05, for any number of ranks"
-plots.lines(learned, xlabel="ranks", ylabel="test images right (%)", title=title, logx=True)
-
-# %% [markdown]
-# **Explain.** You should see Adasum above the other two on 16 and 32 ranks. At this rate the steps
-# of the sum are too long and those of the mean too short. The steps of Adasum are between the two,
-# because the gradients agree in part. With four times the rate the mean catches up (replace 0.05 by
-# 0.2 to see this), so what Adasum saves is *tuning the rate*. Nothing here shows that it is better
-# than the mean with a tuned rate.
-#
-# With GPUs and a Horovod that was built for [NCCL](../labs/GLOSSARY.md#NCCL) (NVIDIA [Collective](../labs/GLOSSARY.md#collective) Communications Library), Adasum
-# is applied only *between* nodes. On a single node you silently get the mean
-# (`adasum_gpu_operations.cc`, 0.28.1).
+# There is one important limit. Every training run here uses the same schedule over ten epochs, and
+# the goal is often reached only when the rate has decreased nearly to 0. A schedule designed for
+# each batch might reach the goal sooner, which we have not tested.
 #
 # ### What you take away
 # - Multiplying the learning rate by k for a batch k times as large works for a few doublings and
 #   then breaks down. A rate that is kept falls behind earlier.
 # - LARS makes the step of each layer a fixed fraction of its weights, and LAMB does the same with
-#   Adam's step. Compare with a control, such as Adam or a well-tuned SGD, before you attribute a
-#   gain to them.
+#   Adam's step. Compare them with a control, such as Adam or a well-tuned SGD.
 # - Average first, then compute norms. A step on p ranks is then the step of one process.
-# - Adasum is close to the sum for gradients that differ and close to the mean for gradients that
-#   agree. It saves some tuning of the rate, but not all of it.
 # - Images per second are not the goal. Ask for the time to a given accuracy over several seeds, and
 #   for the gain that each GPU contributes.
+#
+# ### Going further (optional): Adasum
+# If two gradients are *orthogonal*, their steps do not disturb each other, and the **sum** uses
+# both of them fully. If two gradients *agree*, their sum is a step twice as long as either gradient
+# suggests, so the **mean** is safer. **Adasum** (2020) gives the sum in the first case, the mean in
+# the second, and something between them otherwise. It treats each layer separately:
+#
+#     adasum(a, b) = (1 - a·b / (2|a|²)) a + (1 - a·b / (2|b|²)) b
+#
+# If a·b is 0, both factors are 1 and the result is the sum. If a and b are equal, both factors are
+# 1/2 and the result is the mean. What are the sum, the mean and Adasum of the two vectors
+# a = (2, 0) and b = (2, 2)?
+# <details><summary>Answer</summary>
+#
+# Here a·b = 4, |a|² = 4 and |b|² = 8, so Adasum is 1/2 · (2, 0) + 3/4 · (2, 2) = (2.5, 1.5). It
+# lies between the mean, (2, 1), and the sum, (4, 2).
+# </details>
+#
+# For more than two ranks, Adasum is applied to pairs, then to pairs of pairs, and so on. In Horovod
+# the option `op=hvd.Adasum` selects it. A Horovod with [NCCL](../labs/GLOSSARY.md#NCCL) (NVIDIA [Collective](../labs/GLOSSARY.md#collective) Communications
+# Library) applies it only *between* nodes, so on a single node you silently get the mean.
 #
 # ### Further reading
 # - P. Goyal et al., *[Accurate, Large Minibatch SGD: Training ImageNet in 1 Hour](https://arxiv.org/abs/1706.02677)*, 2017. Linear scaling and warm-up, with ResNet-50 in one hour on 256 GPUs.

@@ -2,11 +2,11 @@
 # <!-- Generated from solutions/35_compress_gradients.py by `make labs`. Learners work on a copy in work/. -->
 # # 35 Compress gradients
 #
-# On a slow network, data-parallel training spends most of its time sending [gradients](../labs/GLOSSARY.md#gradient). If the
-# network cannot be made faster, you can send fewer bytes: half of the bits of each value, a single
-# bit of each value, or only the few values that matter most. Such methods lose information, and it
-# is not obvious whether a network still learns from what remains. They also take time themselves,
-# because the values have to be packed and unpacked, so on a fast network they make a step slower.
+# On a slow network, data-parallel training spends most of its time sending [gradients](../labs/GLOSSARY.md#gradient). You can send
+# fewer bytes instead: half of the bits of each value, a single bit of each value, or only the few
+# values that matter most. Such methods lose information, and it is not obvious whether a network
+# still learns from what remains. They also need time for packing and unpacking the values, so on a
+# fast network they make a step slower.
 #
 # In this lab we send gradients in three compressed forms, count the bytes, see what is lost, and
 # recover it with error feedback. Then we compute the [bandwidth](../labs/GLOSSARY.md#bandwidth) below which each form is worth its
@@ -43,19 +43,18 @@ patience = 30  # seconds after which a check calls the ranks stuck
 
 # %% [markdown]
 # ## Fewer bytes
-# A gradient of n float32 values has 4n bytes. All p [ranks](../labs/GLOSSARY.md#rank) need the mean of their gradients. Here
-# are two ways to get it:
+# A gradient of n float32 values has 4n bytes, and all p [ranks](../labs/GLOSSARY.md#rank) need the mean of their gradients. How
+# much can we save by sending a single bit for each value? Bits cannot be added up on the way as
+# numbers can, so the bits of each rank have to reach all other ranks:
 #
 # | way | a rank sends |
 # |---|---|
-# | a ring ([lab 23](23_ring_allreduce.ipynb)), float32 | 2(p - 1)/p · 4n bytes |
-# | one bit for each value, and all ranks' bits to all ranks (`Allgather`) | (p - 1) · n/8 bytes |
-#
-# Bits cannot be added up on the way as numbers can, so the bits of each rank have to reach all
-# other ranks.
+# | float32 in a ring ([lab 23](23_ring_allreduce.ipynb)) | 2(p - 1)/p · 4n bytes |
+# | one bit for each value, to all other ranks (`Allgather`) | (p - 1) · n/8 bytes |
 #
 # ### Predict
-# How many times fewer bytes do the bits take, with 4 ranks and with 64?
+# How many times fewer bytes do the bits take, with 4 ranks and with 64? (Divide the first row by
+# the second.)
 
 # %%
 predict("35.1", fewer_with_4=..., fewer_with_64=...)
@@ -68,32 +67,35 @@ predict.right("35.1", fewer_with_4=fewer[4], fewer_with_64=fewer[64])
 
 
 # %% [markdown]
-# **Explain.** The bytes of a ring hardly grow with p, while those of an [allgather](../labs/GLOSSARY.md#allgather) do. Therefore
-# bits take 64 / p times fewer bytes.
+# **Explain.** With 4 ranks the bits take 16 times fewer bytes, and with 64 ranks they take as many
+# as float32. The bytes of the ring hardly grow with p, while those of the [allgather](../labs/GLOSSARY.md#allgather) grow in
+# proportion to p - 1, so the ratio is 64 / p.
 #
 # ### Exercise 35.1 · Half precision
-# **float16** ([FP16](../labs/GLOSSARY.md#FP16)) has 2 bytes, 11 significant bits and a narrow range: magnitudes below 3e-8
-# become 0, and from 65,520 on they become `inf`. The mean of all ranks' gradients takes five steps,
-# with only float16 values on the wire:
+# We begin with the form that loses least. **float16** ([FP16](../labs/GLOSSARY.md#FP16)) has 2 bytes, 11 significant bits and a
+# narrow range. An average in float16 therefore follows three rules:
 #
-# | step | code |
+# - *Scale first.* Magnitudes below 3e-8 become 0. For example, 1e-8 becomes 0, while 2²⁰ · 1e-8,
+#   about 0.01, does not.
+# - *Compute the mean in float32.* Four times 60,000 is too large for float16, although the mean is
+#   not.
+# - *Let `inf` through.* From 65,520 on, values become `inf`, which reaches all ranks, so that all
+#   of them can skip the step and halve the scale. If `inf` were clipped to 65,504, the result would
+#   be silently wrong.
+#
+# The gradient is cut into p chunks, the rows of the array `chunks`, and rank r computes the mean of
+# row r. Write steps 1, 3 and 5 in place of the three `raise` lines, one line each. *(intermediate)*
+#
+# | step | |
 # |---|---|
-# | 1. multiply by `scale`, and *then* convert to float16 | `chunks.ravel()[:n] = …` converts |
-# | 2. send chunk r of every rank to rank r | in the cell: row s of `arrived` is from rank s |
-# | 3. on rank r, compute the mean of its chunk **in float32** | `arrived.mean(axis=0, dtype=np.float32)` |
-# | 4. send the means to all ranks, as float16 again (`.astype`) | in the cell: row r of `chunks` is from rank r |
-# | 5. convert to float32, *then* divide by `scale`, and return the result | the first n values of `chunks.ravel()` |
+# | 1 | multiply the gradient by `scale`, *then* convert to float16: an assignment to `chunks.ravel()[:n]` converts |
+# | 2, given | send row r of `chunks` to rank r; row s of `arrived` is then from rank s |
+# | 3 | `mean`: the mean of the rows in float32, `arrived.mean(axis=0, dtype=np.float32)`, as float16 again (`.astype`) |
+# | 4, given | send `mean` to all ranks; row r of `chunks` is then the mean of rank r |
+# | 5 | convert the first n values of `chunks.ravel()` to float32, *then* divide by `scale`, and return the result |
 #
-# The messages of steps 2 and 4 are in the cell. Write step 1, step 3 together with the conversion
-# of step 4, and step 5, one line each. Call the means `mean`. *(intermediate)*
-#
-# There are three reasons for this form. The scale prevents small values from becoming 0. The mean
-# is computed in float32 because four times 60,000 is too large for float16, although the mean is
-# not. And `inf` is not handled, because it reaches *all* ranks, so that all of them can skip the
-# step and halve the scale. If it were clipped to 65,504, the result would be silently wrong.
-#
-# (An [MPI](../labs/GLOSSARY.md#MPI) library may not know float16, but it can send 16 bits of any kind: `array.view(np.uint16)`
-# is the same memory.)
+# (Not every [MPI](../labs/GLOSSARY.md#MPI) library knows float16, so steps 2 and 4 send the same memory as 16-bit integers,
+# with `.view(np.uint16)`.)
 #
 # <details><summary>Hint 1: there</summary>
 #
@@ -131,25 +133,15 @@ check("35.1", half_average)
 
 
 # %% [markdown]
-# **In Horovod**, `compression=hvd.Compression.fp16` sends gradients as float16. Does this halve the
-# bytes that leave a node? MPI has no float16 that it can add, so Horovod provides its own
-# operation. For such an operation MPICH does not divide a vector into parts, and therefore uses
-# *recursive doubling*, which sends whole vectors in log₂ p steps, while it sends float32 by
-# *recursive halving and doubling* ([lab 24](24_trees_and_halving.ipynb)). On p nodes, relative to the bytes of float32:
+# Your `half_average` sends half of the bytes of float32 on any number of ranks. **Horovod's**
+# option `compression=hvd.Compression.fp16` does so only on two nodes. MPI cannot add float16, and
+# for Horovod's own operation MPICH sends whole vectors in log₂ p steps (recursive doubling, [lab 24](24_trees_and_halving.ipynb)). At the network cards of 8 nodes we counted 0.86 times the bytes of float32, and on 64 nodes
+# it would be 1.52 times. Horovod also adds in float16.
 #
-# | nodes | 2 | 4 | 8 | 64 |
-# |---|---|---|---|---|
-# | float16 sends | 0.50 | 0.67 | 0.86 | 1.52 |
-#
-# Only on two nodes does float16 send half of the bytes. Counted at the [NICs](../labs/GLOSSARY.md#NIC) (network interface
-# cards) of 2, 4 and 8 nodes over 200 Mb/s, the ratios were the same to a hundredth. Horovod also
-# adds in float16, so sums above 65,504 are `inf`. Your `half_average` sends half of the bytes on
-# any number of nodes, and adds in float32.
-#
-# ### Exercise 35.2 · One bit a value
-# **1-bit SGD** ([Seide et al., 2014](https://doi.org/10.21437/Interspeech.2014-274); used in Microsoft's CNTK) sends for each value
-# only whether it is below 0. For these values the receiver uses the *mean of the values below 0*,
-# and for all other values the *mean of the others*:
+# ## One bit, and the error that it leaves
+# **1-bit SGD** ([Seide et al., 2014](https://doi.org/10.21437/Interspeech.2014-274); used in Microsoft's CNTK) sends one bit for each
+# value: 0 if the value is below 0, and 1 if it is not. Where the bit is 0, the receiver uses the
+# *mean of the values below 0*, and where it is 1, the *mean of the others*:
 #
 # | | | | | | two means |
 # |---|---|---|---|---|---|
@@ -157,14 +149,14 @@ check("35.1", half_average)
 # | message | 1 | 0 | 1 | 0 | -3 and 2 |
 # | received values | 2 | -3 | 2 | -3 | |
 #
-# (The paper uses a pair of means for each column of a weight matrix. Here one pair serves the whole
-# vector.)
+# ### Exercise 35.2 · One bit a value
+# Write `one_bit`, which makes the message, and `from_one_bit`, which converts it back. A message is
+# an array of bytes: first `means`, the two means in this order (float32, 8 bytes), then the bits of
+# `up`, which is True where a value is not below 0. If a group is empty, its mean stays 0.
 #
-# Write the message, which has two float32 values (8 bytes) and then n bits, and its conversion
-# back. `np.packbits(up)` packs 8 booleans into a byte and fills the last byte with zeros.
-# `np.unpackbits(bytes, count=n)` returns n numbers, each of them 0 or 1. If a group is empty, its
-# mean is 0. 5 lines, and 2 for the conversion back. *(intermediate)*
-#
+# `np.packbits(up)` packs 8 booleans into a byte and fills the last byte with zeros.
+# `np.unpackbits(bytes, count=n)` returns n numbers, each of them 0 or 1. 5 lines, and 2 for the
+# conversion back. *(intermediate)*
 #
 # <details><summary>Hint 1: the means</summary>
 #
@@ -198,26 +190,26 @@ check("35.2", one_bit, from_one_bit)
 
 # %% [markdown]
 # ### Exercise 35.3 · Keep the error
-# The information that a message leaves out is not lost if its sender remembers it, which is called
-# **error feedback**. These are the values from above, in two steps with the same gradient:
+# What a message leaves out is not lost if its sender remembers it, which is called **error
+# feedback**. In each step a rank *wants* to send gradient + `error`, and sends what fits into a
+# message. The new `error` is the difference between the wanted values and the values of *its own*
+# message. These are the values from above, in two steps with the same gradient:
 #
 # | step | gradient + error = wanted | received values | new error |
 # |---|---|---|---|
 # | 1 | 3 -1 1 -5 | 2 -3 2 -3 | 1 2 -1 -2 |
 # | 2 | 4 1 0 -7 | 1.67 1.67 1.67 -7 | 2.33 -0.67 -1.67 0 |
 #
-# In each step a rank *wants* to send gradient + `error`, and sends what fits into a message. The
-# new `error` is the difference between the wanted values and the values of *its own* message. Over
-# many steps everything is sent, only later. In the table, the gradients of two steps add up to 6 -2
-# 2 -10, and the received values to 3.67 -1.33 3.67 -10. Their difference is the last error, and
-# nothing else is missing, because every earlier error went into the next message. If the error is
+# Everything is sent in the end, only later. In the table the two gradients add up to 6 -2 2 -10 and
+# the received values to 3.67 -1.33 3.67 -10, which differ only by the last error. If the error is
 # dropped, both steps send 2 -3 2 -3. The difference is then 2 4 -2 -4, twice the error of one step,
 # and it grows with every step.
 #
+# Write `feedback_average`. Its arguments `compress(values)` and `expand(message, n)` are a pair of
+# functions like yours from 35.2, and all messages have the same length.
 # `comm.Allgather(message, messages)` sends the messages to all ranks, one row for each rank. Each
-# rank expands them and computes the mean. `compress(values)` and `expand(message, n)` are functions
-# as in 35.2, and all messages have the same length. `error` is the caller's array, so change it in
-# place. 6 lines. *(advanced)*
+# rank expands the rows and returns the mean of their values. `error` is the caller's array, so
+# change it in place. 6 lines. *(advanced)*
 #
 # <details><summary>Hint 1: what remains</summary>
 #
@@ -259,8 +251,9 @@ predict("35.3", kept=..., lost=...)
 
 # %% [markdown]
 # ### Measure: what does a network learn from bits?
-# We train ten epochs of the digits on 4 virtual ranks ([lab 23](23_ring_allreduce.ipynb)), with three seeds, and, as a
-# control, with a tenth of the [learning rate](../labs/GLOSSARY.md#learning-rate). This takes about a minute.
+# We train ten epochs of the digits on 4 virtual ranks ([lab 23](23_ring_allreduce.ipynb)), with three seeds. As a control, we
+# repeat all three training runs with a tenth of the [learning rate](../labs/GLOSSARY.md#learning-rate) (the bars *rate / 10*). This
+# takes about a minute.
 
 # %%
 right = {
@@ -288,10 +281,10 @@ predict.compare("35.3", kept=np.median(right["1 bit, kept"]), lost=np.median(rig
 # learns something, but still less than float32 with this rate.
 #
 # ### Measure: which part of a gradient does a message keep?
-# Sort the values of a gradient by magnitude. Which share of ‖g‖², the sum of all squares, is in the
-# largest 1 % of the values, and which share in the smaller half? And which share of *its own* sum
-# of squares does the message have in the same places? (A **cosine** of 1 means that two vectors
-# have the same direction, and 0 that they are orthogonal.)
+# How much of a gradient's sum of squares is in the largest 1 % of its values, and how much in the
+# smaller half? And how much is there, in the same places, of what the receiver gets? The cell
+# prints a line for each. The **cosine** is 1 if two vectors have the same direction and 0 if they
+# are orthogonal.
 
 # %%
 gradient = lab35.first_gradient()  # of 8 images, by the weights at the start
@@ -311,28 +304,20 @@ print_kept("1 bit", from_one_bit(one_bit(gradient), len(gradient)))
 
 # %% [markdown]
 # **Explain.** You should see that a large part of the gradient is in few values, and hardly
-# anything in half of them. Bits cannot express either. The few large values arrive as small as the
-# mean of their group. The small values arrive as large as this mean, and make up a large part of
-# the message, so weights are changed that should stay as they are.
-#
-# If the error is kept, it corrects both in the next steps. Why does a tenth of the learning rate
-# help if the error is dropped?
-# <details><summary>Answer</summary>
-#
-# A likely cause, not measured here: the wrong part of a small step does less harm, and over many
-# steps some of it cancels. Error feedback works better, because it corrects a wrong step in the
-# next one.
-# </details>
+# anything in half of them. What the receiver gets is spread much more evenly. The few large values
+# arrive as small as the mean of their group, and the small ones as large as this mean, so weights
+# are changed that should stay as they are. If the error is kept, it corrects both in the next
+# steps.
 #
 # ## The top k values
 # Instead of all values coarsely, you can send few values exactly: the **k values of largest
-# magnitude**, with error feedback for the others. (Strom (2015) sent the values above a threshold,
-# Aji and Heafield (2017) the top 1 %, and Lin et al. (2018), in Deep Gradient Compression, 0.1 %.)
+# magnitude**, with error feedback for the others. Deep Gradient Compression (Lin et al., 2018)
+# sends 0.1 % of the values in this way.
 #
 # The message contains their places (int32, 4 bytes each), and then these values (float32) in the
 # same order. For 3 -1 1 -5, the top 2 are the places 3 and 0, with the values -5 and 3. The next
-# cell has this message and the conversion back. `feedback_average` takes this pair of functions as
-# it took the pair for bits.
+# cell has a pair of functions like yours for bits, which `feedback_average` takes in the same way,
+# and prints what this message keeps.
 
 # %%
 def top_k(values, k):
@@ -379,14 +364,15 @@ for name, row in right.items():
 #
 # The values that are sent are exact, and they are the large ones, which contain a large part of the
 # gradient. The values that are not sent are 0 and change nothing. A step therefore points more in
-# the gradient's direction (see the cosine above) and is shorter. The cost of being shorter is not
-# shown separately: the last bar, float32 with a tenth of the learning rate, loses a few points,
-# too, but its steps are much shorter still.
+# the gradient's direction (see the cosine above), although it is shorter. (In the last bar, float32
+# with much shorter steps loses a few points, too.)
 # </details>
 #
 # ## When compression is worth its cost
-# How many bytes does a rank send for n values? With float32 and a ring, see the first table. With
-# float16 it is half of that. With 35.3 it is p − 1 messages, of 8 bytes and n bits, or of 8k bytes:
+# How many bytes does a rank send for n values? With float32 and a ring, see the first table, and
+# with float16 it is half of that. With `feedback_average` it is p - 1 messages, of 8 bytes and n
+# bits, or of 8k bytes for the top k. The cell compares these formulas with the bytes that 4 virtual
+# ranks send for 7,200 values:
 
 # %%
 def bytes_sent(n, p, k):
@@ -415,8 +401,12 @@ for way, computed in bytes_sent(7200, 4, k=72).items():
 # %% [markdown]
 # Without compression a rank sends `full` bytes. With compression it sends `small` bytes, and
 # packing takes `seconds`. Over a link of B bytes/s both take equally long if full / B = small / B +
-# seconds. For example, if 6 MB become 0.4 MB and packing takes 28 ms, this link has B = 5.6 MB / 28
-# ms = 200 MB/s, which is 1.6 Gb/s. Over slower links compression is faster:
+# seconds, so
+#
+#     B = (full - small) / seconds
+#
+# For example, if 6 MB become 0.4 MB and packing takes 28 ms, B = 5.6 MB / 28 ms = 200 MB/s, which
+# is 1.6 Gb/s. Over slower links compression is faster.
 
 # %%
 def break_even(full, small, seconds):
@@ -427,11 +417,12 @@ def break_even(full, small, seconds):
 
 # %% [markdown]
 # ### Measure: how long does packing take?
-# Packing is timed on real ranks. A group of one rank packs, sends nothing and expands one message.
-# With p ranks, a rank expands p − 1 more messages, and one expansion is timed separately. This
-# takes about 20 s.
+# All real ranks pack at the same time, each in a group of its own, so that a rank packs and expands
+# one message and sends nothing. The expansion of the other p - 1 messages is timed separately and
+# added. Each printed line has the time beyond that of float32, and the bytes that a rank sends.
+# This takes about 20 s.
 #
-# All of it is in host memory even if there are GPUs, because packing is done with NumPy here.
+# Everything is in host memory even if there are GPUs, because packing is done with NumPy here.
 
 # %%
 k = round(values_real * share)
@@ -456,7 +447,8 @@ for way, row in times.items():
 
 # %% [markdown]
 # ### Predict
-# Use these lines to predict: below how many Gb/s are bits worth their cost? (1 Gb/s is 0.125 GB/s.)
+# Below how many Gb/s are bits worth their cost? Take `full` from the line *float32*, `small` and
+# `seconds` from the line *1 bit*, and use the formula for B. (1 Gb/s is 0.125 GB/s.)
 
 # %%
 predict("35.3", bits_pay_below_Gbps=...)
@@ -471,26 +463,23 @@ predict.compare(
 )
 
 # %% [markdown]
-# **Explain.** Each point of the plot is a bandwidth: over any slower link this form is faster, and
-# over any faster link float32 is. The points are computed with `break_even` from the measured
-# packing times: a group of one rank, and p − 1 expansions.
+# **Explain.** Each point is a bandwidth B, computed with `break_even` from the times of packing.
+# Over a slower link this form is faster, and over a faster link float32 is.
 #
-# The curves for bits and for the top k fall with many ranks, for two reasons. Each rank expands the
-# messages of all ranks, and an allgather saves fewer bytes. The curve for float16 does not fall.
-# From 64 ranks on, bits in an allgather take as many bytes as the ring, and then no link is slow
-# enough.
+# The curves for bits and for the top k fall with more ranks, because each rank expands the messages
+# of all ranks, and because an allgather saves fewer bytes. From 64 ranks on, bits take as many
+# bytes as the ring, and then no link is slow enough. The curve for float16 does not fall.
 #
-# The height of the curves depends on NumPy and your cores, with as many ranks at once as the first
-# line of this lab says. On a GPU packing is faster, and so are links. If there are more ranks than
-# cores, they pack in turns, and the bandwidths come out lower than necessary.
+# The height of the curves depends on NumPy and your cores. On a GPU packing is faster, and so are
+# links.
 #
-# What about more ranks? In an allgather the bytes of bits grow with p, while those of a ring do
-# not. The paper packs *twice*: a rank receives its chunk from all ranks in bits, and sends the mean
-# in bits. This takes 2(p - 1)/p · n/8 bytes, 32 times fewer than float32, for any number of ranks.
+# Bits can pay off on many ranks, too, if they are packed *twice*, as in the paper: a rank receives
+# its chunk from all ranks in bits, and sends the mean in bits. This takes 2(p - 1)/p · n/8 bytes,
+# 32 times fewer than float32, for any number of ranks.
 #
 # ### What you take away
-# - float16 halves the bytes. Scale before the conversion, add in float32, and let `inf` through, so
-#   that all ranks skip the step. (This lab did not train with float16.)
+# - float16 halves the bytes if each rank averages a chunk. Scale first, add in float32, and let
+#   `inf` through. (This lab did not train with float16.)
 # - With bits or the top k, keep the error. The cost of an allgather grows with p, but that of
 #   packing twice does not.
 # - Compression is worth its cost below a certain bandwidth: the bytes that it saves, divided by the

@@ -42,13 +42,13 @@ repeat = 15  # steps of it in each way
 #
 # | what makes progress while you compute | where |
 # |---|---|
-# | nothing, until the next MPI call | MPICH and Open MPI over TCP, as on this machine |
+# | nothing, until the next MPI call | MPICH and Open MPI, over TCP and between the ranks of one machine |
 # | the network interface card (NIC), for parts of a message | InfiniBand and similar networks |
 # | a separate thread | Horovod, NCCL, an MPI with asynchronous progress |
 #
-# Why is one call not enough? An allreduce consists of many messages. The ring of lab 23 has 2(p −
-# 1) **steps**, and a rank can send its next chunk only after it has received one. The bytes of a
-# step travel by themselves, but the next step begins only in an MPI call that finds that the
+# Why is one call not enough? An allreduce consists of many messages. The ring of lab 23 has
+# 2(p - 1) **steps**, and a rank can send its next chunk only after it has received one. The bytes
+# of a step travel by themselves, but the next step begins only in an MPI call that finds that the
 # previous one has completed.
 #
 # `request.Test()` is such a call. It asks whether the operation has completed, moves what can be
@@ -61,12 +61,10 @@ repeat = 15  # steps of it in each way
 #     request.Wait()                          # makes progress until all steps have completed
 #
 # ## A simple machine model
-# Take four virtual ranks (lab 23), on which a step begins only in a call and then runs by itself.
-# An allreduce has 2 · 3 = 6 steps of 10 ms, so it takes 60 ms if the rank does nothing else. Each
-# rank launches the allreduce, then computes for 60 ms, and then calls Wait.
-#
-# As an example, take an allreduce of three such steps and 30 ms of computation, with a `Test` after
-# every 15 ms. It takes 40 ms, because each step has to wait for the next call:
+# We first count on four virtual ranks (lab 23), on which a step begins only in a call and then runs
+# by itself for 10 ms. As an example, take an allreduce of three such steps and 30 ms of
+# computation, with a `Test` after every 15 ms. It takes 40 ms, because each step has to wait for
+# the next call:
 #
 # | ms | what happens |
 # |---|---|
@@ -78,7 +76,9 @@ repeat = 15  # steps of it in each way
 # Left alone, it would take 50 ms: step 1 is hidden, and Wait begins step 2 at 30 and step 3 at 40.
 #
 # ### Predict
-# How many ms does this take, from the launch of the allreduce to the end of Wait,
+# On four ranks an allreduce has 2 · 3 = 6 steps of 10 ms, so it takes 60 ms if the rank does
+# nothing else. Each rank launches the allreduce, then computes for 60 ms, and then calls Wait. How
+# many ms does this take, from the launch of the allreduce to the end of Wait,
 #
 # - without any MPI call during the computation? (The first step began with the launch.)
 # - with a `Test` after every 20 ms of computation?
@@ -148,26 +148,23 @@ plots.lines(curves, title="A Test at least once per step hides most of the allre
 predict.compare("36.1", left=left, tested_every_20_ms=carried[20], tested_every_4_ms=carried[4])
 
 # %% [markdown]
-# **Explain.** *Left alone*: one step of six is hidden behind the computation, and the other five
-# take 50 ms more.
+# **Explain.** *Left alone*, one step of six is hidden behind the computation, and the other five
+# take 50 ms more. With a Test every 20 ms, three steps are hidden. With a Test every 4 ms, five
+# are, each noticed 2 ms late, and the last step begins when the computation ends.
 #
-# With a Test after every 20 ms, three of the six steps are hidden. With a Test after every 4 ms,
-# five of the six are, each slightly late: a step of 10 ms is noticed after 12 ms, and the last step
-# begins when the computation ends. (If 10 ms is a multiple of the interval, as with 5 ms, a Test
-# comes exactly when a step has completed. After 3, 4 or 6 ms it comes late, so the curve is
-# jagged.) What matters is a Test **at least once per step**. On fast links a step takes only
-# microseconds.
+# With 5 ms a Test falls exactly on the end of a step, while with 3, 4 or 6 ms it comes late, so the
+# curve is jagged. What matters is a Test **at least once per step**. On fast links a step takes
+# only microseconds.
 #
 # ## On real ranks
-# Now two real ranks use a network of 12 linear layers with about 3 MB of gradients, and so many
-# images that the backward pass takes as long as the allreduce. The forward pass takes half as long
-# as the backward pass. (There are at least 16 images. If the allreduce is very short, as in the
-# memory of one machine, the backward pass therefore takes longer than the allreduce.)
+# Now two real ranks use a network of 12 linear layers with about 3 MB of gradients. The lab chooses
+# the number of images so that the backward pass takes about as long as the allreduce (at least 16
+# images). The forward pass takes half as long as the backward pass.
 #
 # ### Predict
-# Let the allreduce take 1 unit of time. Then the arithmetic takes 1.5, and a step with the
-# allreduce at the end takes 2.5. How many times as fast is a step whose allreduce is completely
-# hidden behind the backward pass?
+# Let the allreduce take 1 unit of time, and the backward pass, too. Then the arithmetic takes 1.5,
+# and a step with the allreduce at the end takes 2.5. How many times as fast is a step whose
+# allreduce is completely hidden behind the backward pass?
 
 # %%
 predict("36.1", at_best_times_as_fast=1.67)
@@ -200,15 +197,16 @@ plots.spread(times, title=f"A step on {ranks} real ranks, on {world.cores()} cor
 predict.right("36.1", at_best_times_as_fast=2.5 / 1.5)
 
 # %% [markdown]
-# **Explain.** On a single machine you should see **no** gain, and rather a slower step. Here a
-# message is not bytes on a wire but a copy in memory, which a core has to make, and it is the same
-# core that computes. Nothing else could do this work in the meantime. *Launched* is even slower
-# than *at the end*. A likely reason is that it has 24 allreduces, for the weights and biases of 12
-# layers, instead of one, but this lab has no control for that.
+# **Explain.** Completely hidden, the allreduce would make a step 2.5 / 1.5 = 1.67 times as fast. On
+# a single machine you should see **no** gain, and rather a slower step. Here a message is not bytes
+# on a wire but a copy in memory, which a core has to make, and it is the same core that computes.
+# Nothing else could do this work in the meantime.
 #
-# The control shows the cost of copies, launches and tests when there is no message at all. If other
-# programs run, the boxes overlap ("not steady"), and then this plot does not show differences of a
-# few percent.
+# *Launched* is even slower than *at the end*. A likely reason is that it has 24 allreduces, for the
+# weights and biases of 12 layers, instead of one, but this lab has no control for that. *Group of
+# one, carried* shows what launches, copies and tests cost when there is no message at all. If the
+# boxes overlap ("not steady"), other programs run, and the plot does not show differences of a few
+# percent.
 #
 # ### Measure: over a slow link
 # Between two nodes, the kernel and the NIC move bytes while your core computes. This cell shows
@@ -224,24 +222,31 @@ predict.compare("36.1", at_best_times_as_fast=gain)
 
 # %% [markdown]
 # **Explain.** Compare *launched, left* with *launched, carried*: they launch the same allreduces at
-# the same moments, and differ only in what makes progress. In the kit's reference, a step with the
-# allreduce at the end takes 285 ms. Launching saves 35 ms of it even if the allreduces are left
-# alone, probably because each call that launches one also moves the previous ones. Carrying saves
-# another 36 ms, so the step is 1.33 times as fast, and the bound of 1.67 is not reached. There are
-# two likely reasons, which we have not measured separately: the allreduce of the first layer comes
-# last and is not hidden behind anything, and the kernel needs time on the same cores to move the
-# bytes.
+# the same moments, and differ only in what makes progress. These are the steps of the kit's
+# reference:
+#
+# | step | ms | times as fast as *at the end* |
+# |---|---|---|
+# | at the end | 285 | 1 |
+# | launched, left | 250 | 1.14 |
+# | launched, carried | 214 | 1.33 |
+#
+# Launching alone already gains something, probably because each call that launches an allreduce
+# also moves the previous ones. Carrying gains about as much again. The bound of 1.67 is not
+# reached, for two likely reasons, which we have not measured separately. The allreduce of the first
+# layer comes last and is not hidden behind anything, and the kernel needs time on the same cores to
+# move the bytes.
 #
 # ## A thread that makes progress
 # Tests in hooks mean extra work for the programmer, and a long layer has no hook in its middle.
 # Instead, a **thread** can call MPI every millisecond and sleep in between. The MPI libraries of
-# this kit move *all* messages in *any* call, so a cheap call is enough: `comm.Iprobe()` asks
-# whether a message has arrived, and returns at once. (Two threads that call MPI need its highest
-# thread level, `MULTIPLE`, which mpi4py requests; see lab 42.)
+# this kit move *all* messages in *any* call, so a cheap call such as `comm.Iprobe()` is enough.
+# (Two threads that call MPI need its highest thread level, `MULTIPLE`; see lab 42.)
 #
 # Such a thread has a cost, although it does almost nothing. It takes turns with the rank's own
 # thread on the core, if the rank has only one, and with Python's lock, because only one thread runs
-# Python at a time. Horovod (lab 40) needs neither Test nor a thread in your code. Why?
+# Python at a time. This lab has not measured it. Horovod (lab 40) needs neither Test nor a thread
+# in your code. Why?
 # <details><summary>Answer</summary>
 #
 # Horovod starts this thread itself. In every cycle, by default once per millisecond, it looks for

@@ -88,8 +88,8 @@ patience = 90  # seconds after which a check calls the ranks stuck
 # ## The training step for one process
 # This is the training step of lab 11: `make_step(net, optimizer)` returns a function that takes one
 # step. Its third argument, `wrap`, is new. A `tf.GradientTape` records the computation, so that it
-# can return the gradients, and `make_step` asks `wrap(tape)` for them. Without a third argument,
-# this is the tape itself.
+# can return the gradients, and `make_step` asks `wrap(tape)` for them. By default this is the tape
+# itself.
 #
 # The notebook only defines functions. `launch.run` runs them on *ranks*, which are separate
 # processes with their own TensorFlow, and returns their results ordered by rank. It takes a rank a
@@ -480,8 +480,8 @@ means = np.reshape(alone, (epochs, -1)).mean(axis=1)
 tape_off = np.abs(np.divide(losses["tape"], alone) - 1).max()
 fit_off = np.abs(np.divide(history, means) - 1).max()
 print(
-    f"{ranks} ranks, loss off one process's by at most {tape_off:.1e} (tape) and {fit_off:.1e}"
-    " (fit) of it"
+    f"{ranks} ranks: the loss differs from that of one process by at most"
+    f" {tape_off:.1e} (tape) and {fit_off:.1e} (fit) of it"
 )
 expect(
     tape_off < 1e-5,
@@ -542,12 +542,9 @@ plots.loss(
 # as in Horovod's own benchmark.
 #
 # A step computes for each image, and then averages the gradients of 25.6 million weights, 4 bytes
-# each. Smaller images need less computation, but the gradients have the same number of bytes:
-#
-# | side of an image (pixels) | computation per image, relative to 224 | gradients of a step |
-# |---|---|---|
-# | 224, used here on a GPU | 1 | all |
-# | 64, used here on a CPU | 1/12, which is (64 / 224)² | all |
+# each. Smaller images need less computation, but the gradients have the same number of bytes. On a
+# GPU our images have sides of 224 pixels, and on a CPU sides of 64 pixels, so that an image takes
+# (64 / 224)², about 1/12, of the computation.
 #
 # All ranks take a step at the same time, each with its own images. The images per second of the
 # whole **job** are therefore the number of images of all ranks, divided by the time of a step on
@@ -566,22 +563,15 @@ predict("41.4", megabytes=102, times_one_rank=1.5)  # two numbers
 # ### Measure
 # We measure three kinds of steps, which take turns on the same machine within the same minute:
 #
-# | kind | which ranks compute | allreduce |
-# |---|---|---|
-# | *alone* | rank 0, while the others sleep | none |
-# | *side by side* | all ranks, each for itself | none |
-# | *together* | all ranks | of all gradients |
+# | kind | which ranks compute | allreduce | loses speed, compared with the row above, to |
+# |---|---|---|---|
+# | *alone* | rank 0, while the others sleep | none | |
+# | *side by side* | all ranks, each for itself | none | shared caches and memory, and the slowest rank |
+# | *together* | all ranks | of all gradients | the allreduce |
 #
-# The first two are the controls. Every kind takes as long as its slowest rank, and the comparison
-# of two kinds shows what is lost:
-#
-# | from | to | what a rank loses speed to |
-# |---|---|---|
-# | *alone* | *side by side* | shared caches and memory, and the slowest rank |
-# | *side by side* | *together* | the allreduce |
-#
-# A rank keeps this share of its own speed: the time of *alone* divided by the time of *together*.
-# Hence p ranks train p times this share as many images per second as one.
+# The first two are the controls, and every kind takes as long as its slowest rank. A rank keeps
+# this share of its own speed: the time of *alone* divided by the time of *together*. Hence p ranks
+# train p times this share as many images per second as one.
 #
 # This takes about a minute on two cores, mostly before the first step, because TensorFlow converts
 # 175 layers and their gradients to a graph. It does so twice, because the step with Horovod's tape
@@ -670,8 +660,8 @@ lab41.draw_rates(times, network, images, workers, crowd)
 # ## On several nodes
 # `make scaling LAB=41 NODES=1,2,4` submits this lab once for each number of nodes, and
 # `make scaling LAB=41` shows the table when the jobs have ended. Without a cluster,
-# `make tabletop NODES=2` starts a small one on this machine. Its nodes share this machine's cores,
-# so it cannot be faster than one node, but it shows that the same file runs on many nodes.
+# `make tabletop NODES=2` starts a small one, whose nodes share this machine's cores and cannot be
+# faster than one node.
 #
 # The next cell prints a row for each run of your most recent job, or of the kit's reference.
 # `images_per_second` is the rate of the whole job, and `efficiency` is the share of its own speed
@@ -771,12 +761,11 @@ else:
 #
 # <details><summary>What Intel recommends, and others have measured</summary>
 #
-# For one process on a machine, Intel's guide for TensorFlow on CPUs (2019 to 2022) recommends as
-# many intra-op threads as a socket has physical cores, and as many inter-op threads as there are
-# sockets. Intel's own script that trains ResNet-50 starts one rank on each socket, with 2 inter-op
-# threads, and with 4 intra-op threads fewer than the socket has cores. The four cores are probably
-# for other threads (not measured here). For example, Horovod's background thread wakes up every
-# millisecond and calls MPI.
+# For one process, Intel's guide for TensorFlow on CPUs (2019 to 2022) recommends as many intra-op
+# threads as a socket has physical cores, and as many inter-op threads as there are sockets. Intel's
+# own script that trains ResNet-50 starts one rank on each socket, with 2 inter-op threads, and with
+# 4 intra-op threads fewer than the socket has cores. The four cores are probably for other threads,
+# such as Horovod's background thread (not measured here).
 #
 # On Skylake nodes, several ranks trained ResNet-152, a larger network than ours, up to 1.47 times
 # as fast as one (Jain et al., IEEE Cluster 2019).

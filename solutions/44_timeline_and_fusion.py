@@ -199,7 +199,7 @@ predict.compare("44.1", ms_lost=lost.get(late_rank, 0) / 1000)
 # Now suppose that several tensors are ready on all ranks. Which of them are fused into one message?
 # Horovod's rule goes through them in order (`FuseResponses` in its `controller.cc`, version
 # 0.28.1). The **first** remaining tensor begins a message, however large it is. Each of the
-# following tensors then has one of three fates:
+# following tensors then does one of three things:
 #
 # | the tensor | if | what happens |
 # |---|---|---|

@@ -56,20 +56,9 @@ steps = 40  # timed training steps of each way
 # ## Which MPI library has this process loaded?
 # [MVAPICH](https://mvapich.cse.ohio-state.edu) is a family of MPI (Message Passing Interface) libraries from Ohio State
 # University, made for InfiniBand and GPUs. MVAPICH2-GDR is its closed-source build of MVAPICH2 for
-# GPUs and deep learning.
-#
-# <details><summary>The family</summary>
-#
-# | library | what it is | accepts GPU memory |
-# |---|---|---|
-# | MVAPICH2 2.3.7 | open source, the last release 2.x | if built with CUDA, and with `MV2_USE_CUDA=1` |
-# | MVAPICH2-GDR 2.3.7 | closed-source build of MVAPICH2 in which NICs read GPU memory | with `MV2_USE_CUDA=1` |
-# | MVAPICH 3, 4 | open source, with a new core | if built with it |
-# | MVAPICH-Plus 4, 5 | closed-source build of MVAPICH 4, the successor of GDR | yes, `MVP_ENABLE_GPU=1` is the default |
-# </details>
-#
-# This kit contains [MPICH](https://www.mpich.org), on which all of them are based. `make mvapich2` builds MVAPICH2
-# in a few minutes, and this lab then runs with both libraries, without InfiniBand or a GPU.
+# GPUs and deep learning, and MVAPICH-Plus is the successor of this build. All of them are based on
+# [MPICH](https://www.mpich.org), which this kit contains. `make mvapich2` builds MVAPICH2 in a few minutes, and
+# this lab then runs with both libraries, without InfiniBand or a GPU.
 #
 # There are two ways to find out which library a process has loaded. The function
 # `MPI_Get_library_version` returns a text with its name, and Linux lists all files that a process
@@ -221,9 +210,9 @@ predict.compare("42.1", unset=mrail["affinity on"], socket=mrail["affinity on, s
 # srun does. It also switches off MVAPICH2-GDR's own choice of cores near the GPU and the NIC ([its
 # guide](https://mvapich.cse.ohio-state.edu/userguide/gdr/), sections 9.4 and 13.7).
 #
-# `MV2_CPU_BINDING_POLICY=hybrid` keeps this choice and binds a rank to a group of cores
-# (`MV2_THREADS_PER_PROCESS` is their number). It is not in the measured table: that it gives
-# MULTIPLE follows from the source code of MVAPICH2 and one of our own runs.
+# `MV2_CPU_BINDING_POLICY=hybrid` with `MV2_THREADS_PER_PROCESS=14` keeps this choice and binds a
+# rank to 14 cores. It is not in the measured table, but the source code of MVAPICH2 and one of our
+# own runs say that it gives MULTIPLE.
 # </details>
 #
 # ## The command that starts a job
@@ -261,10 +250,10 @@ predict.compare("42.1", unset=mrail["affinity on"], socket=mrail["affinity on, s
 # | `-hostfile hosts` | the next arguments are taken for host names. The file `hosts` has a line `node1:4` for each node |
 # | `OMP_NUM_THREADS=14` | mpirun_rsh does not bind ranks, so each rank starts a thread for every core of the node |
 #
-# <details><summary>Two more remarks on GDR</summary>
+# <details><summary>One more variable for GDR</summary>
 #
-# `MV2_GPUDIRECT_GDRCOPY_LIB=path of libgdrapi.so` makes short messages faster; the path can also be
-# in `LD_LIBRARY_PATH`. And the guide says about Horovod: "do not use the LD_PRELOAD option".
+# `MV2_GPUDIRECT_GDRCOPY_LIB=path of libgdrapi.so` makes short messages faster. The path can also be
+# in `LD_LIBRARY_PATH`.
 # </details>
 #
 # ### Exercise 42.2 · Write the command, and start it
@@ -488,9 +477,9 @@ predict.compare("42.3", calls_unfused=best["unfused"], calls_fused_at_best=best[
 # </details>
 #
 # ## Did my gradients stay on the GPU?
-# A GPU job can be slow because its gradients are silently copied through host memory. In 2018 a
-# user asked why the timeline of his job contained MPI_ALLREDUCE and no NCCL_ALLREDUCE ([Horovod's
-# issue 321](https://github.com/horovod/horovod/issues/321)). The reason was that his Horovod had been built without NCCL.
+# A GPU job can be slow because its gradients are silently copied through host memory. In 2018, for
+# example, a user found MPI_ALLREDUCE and no NCCL_ALLREDUCE in his timeline, because his Horovod had
+# been built without NCCL ([Horovod's issue 321](https://github.com/horovod/horovod/issues/321)).
 #
 # There are three kinds of Horovod builds for GPUs:
 #

@@ -306,9 +306,9 @@ predict.compare("44.2", messages_0=none, messages_128_MiB=most)
 #
 # ### Predict
 # 24 layers, each with a weight of 64 KiB and a bias of 256 bytes, become ready one by one within 50
-# ms, the first layer after 2 ms. A message takes 0.5 ms and, in addition, its bytes take 1 s for
-# every 25 MB. The bytes of all layers together take 63 ms. The threshold is 128 MiB. How many ms
-# does a step take with a cycle time of 100 ms, if you count the negotiations, too?
+# ms, the first layer after 2 ms. A message takes 0.5 ms, and its bytes take 1 s for every 25 MB in
+# addition, which is 63 ms for all layers together. The threshold is 128 MiB. How many ms does a
+# step take with a cycle time of 100 ms, including the negotiations?
 
 # %%
 predict("44.2", ms_100=165)
@@ -600,8 +600,8 @@ print((1e3 * pd.DataFrame(between)).round(1).assign(messages=last["messages"]))
 # Not every switch has an effect, either. `HOROVOD_HIERARCHICAL_ALLREDUCE=1` and
 # `HOROVOD_HIERARCHICAL_ALLGATHER=1` request one algorithm inside a node and another between nodes
 # (lab 26), but a Horovod without operations for GPUs silently ignores both (`operations.cc`,
-# 0.28.1). A variable that is set therefore proves nothing. The timeline does, because it contains
-# the names `NCCL_…`, or `MPI_CROSS_ALLGATHER`.
+# 0.28.1). Only the timeline proves that they work: it then contains `NCCL_REDUCESCATTER`, or
+# `MPI_CROSS_ALLGATHER`.
 #
 # ### Further reading
 # - [@horovod_timeline] All activities of a timeline and how to view it in a browser.

@@ -501,9 +501,9 @@ print(
 # `HOROVOD_CACHE_CAPACITY=0`, as in the timeline "late".
 #
 # ## Measure
-# Is the model right? Now we run the network of 44.2 on real ranks. They sleep until a gradient is
-# "ready", so that the cores are free for Horovod's threads. Your `step_time` gets the measured cost
-# of MPI's messages.
+# Is the model right? Now we run the network of 44.2 on real ranks, with three thresholds, and once
+# with a cycle time of 20 ms. The ranks sleep until a gradient is "ready", so that the cores are
+# free for Horovod's threads. Your `step_time` gets the measured cost of MPI's messages.
 #
 # Four more steps do not use the network. They average 60 small tensors of 256 bytes that are ready
 # at once:

@@ -5,18 +5,19 @@
 # [Horovod](https://horovod.readthedocs.io) began as a library for [TensorFlow](https://horovod.readthedocs.io/en/stable/tensorflow.html), and the changes that
 # a script needs are the same as in PyTorch ([lab 40](40_horovod_pytorch.ipynb)). There are two places for them, because
 # TensorFlow programs come in two styles: a training loop that you write yourself with
-# `GradientTape`, and Keras' `fit`, which hides the loop. Both styles have a trap. The optimizer
-# creates part of its state only in the first step, so a [broadcast](../labs/GLOSSARY.md#broadcast) that comes too early sends too
-# little, and one that comes too late leaves the [ranks](../labs/GLOSSARY.md#rank) with different models for a step.
+# `GradientTape`, and Keras' `fit`, which hides the loop. Both styles have a trap, because the
+# optimizer creates part of its state only in the first step. A [broadcast](../labs/GLOSSARY.md#broadcast) before that step can
+# therefore send too little, or wait forever, and a broadcast after it leaves the [ranks](../labs/GLOSSARY.md#rank) with
+# different models for a step.
 #
 # In this lab we write both styles for any number of ranks, prove that they compute what one process
 # computes, and see what the late broadcast costs. Then we measure how many images per second
-# several ranks train with ResNet-50, and which part of the [loss](../labs/GLOSSARY.md#loss) is due to communication.
+# several ranks train with ResNet-50, and how much speed they lose to communication.
 #
 # **After this lab you can** (1) run a `GradientTape` loop and a Keras `fit` on any number of ranks,
 # (2) say which variables Horovod's callback makes equal, and when, (3) resume the training of a
 # saved network on all ranks, and (4) measure images per second of ResNet-50, and explain how they
-# depend on ranks, threads and the size of the [gradients](../labs/GLOSSARY.md#gradient).
+# depend on the ranks and on the size of the [gradients](../labs/GLOSSARY.md#gradient).
 #
 # ![Keras' fit as a timeline on two ranks: without begin_equal the broadcast comes after the first step, with it before](../notebooks/figures/41_broadcast.svg)
 #
@@ -65,9 +66,7 @@ sides = (64, 224)  # pixels of an image's side: on CPUs, on GPUs
 pictures = (8, 64)  # images for ResNet-50, per step on each rank: on CPUs, on GPUs
 inter_op = (1,)  # inter-op threads to try for one rank with all cores
 repeat = 7  # timed steps of ResNet-50
-most = (
-    8  # ranks of ResNet-50 that the lab starts by itself at most; under a launcher, all ranks count
-)
+most = 8  # ranks of ResNet-50 at most, unless a launcher has started more
 patience = 90  # seconds after which a check calls the ranks stuck
 
 # %% [markdown]
@@ -89,11 +88,9 @@ patience = 90  # seconds after which a check calls the ranks stuck
 #
 # ## The training step for one process
 # This is the training step of [lab 11](11_same_net_in_tensorflow.ipynb): `make_step(net, optimizer)` returns a function that takes one
-# step.
-#
-# The third argument, `wrap`, is new. A `tf.GradientTape` records the computation, so that it can
-# return the gradients. `make_step` asks `wrap(tape)` for the gradients. Without a third argument,
-# this is the tape itself.
+# step. Its third argument, `wrap`, is new. A `tf.GradientTape` records the computation, so that it
+# can return the gradients, and `make_step` asks `wrap(tape)` for them. By default this is the tape
+# itself.
 #
 # The notebook only defines functions. `launch.run` runs them on *ranks*, which are separate
 # processes with their own TensorFlow, and returns their results ordered by rank. It takes a rank a
@@ -200,8 +197,8 @@ check("41.1", begin, my_part)
 # twice: for `net.variables`, and for `optimizer.variables`, because rank 0 may have read momentum
 # from a file.
 #
-# There is a trap. A Keras optimizer creates its momentum only in its first step, with one variable
-# for each array of weights, here 6:
+# This is where the trap is. A Keras optimizer creates its momentum only in its first step, with one
+# variable for each array of weights, here 6:
 #
 # | optimizer | its variables |
 # |---|---|
@@ -313,9 +310,10 @@ check("41.3", by_tape)
 #
 # Here `settings` are the images, labels, epochs and so on, and `more` are further callbacks, which
 # must stay in the list. `net.fit(…)` returns an object whose `.history` is the dictionary of
-# losses. Write this call for all ranks, with a learning rate that grows with them, as in 41.3.
-# Leave the equal start to the callback, because we measure below when it happens. 4 lines.
-# *(beginner)*
+# losses.
+#
+# Write this call for all ranks, with a learning rate that grows with them, as in 41.3. Leave the
+# equal start to the callback, because we measure below when it happens. 4 lines. *(beginner)*
 #
 # <details><summary>Hint 1: what goes where?</summary>
 #
@@ -346,19 +344,18 @@ check("41.4", fit)
 
 # %% [markdown]
 # ## Put together
-# One process, the loop with the tape, and `fit` train the same network on the same images. In
-# addition, `fit` trains once more from networks that differ, without `begin_equal` before it. Its
-# callback sends the variables of rank 0 only *after the first step*, when the optimizer has created
-# all of its own.
+# Do both styles compute what one process computes? One process, the loop with the tape, and `fit`
+# train the same network on the same images. In a fourth run, `fit` begins with networks that
+# differ, and without `begin_equal` before it. Its callback sends the variables of rank 0 only
+# *after the first step*, when the optimizer has created all of its own.
 #
 # Then the network is saved, and the training continues from the file. Rank 0 saves it, as in [lab 40](40_horovod_pytorch.ipynb):
 #
 #     if hvd.rank() == 0:
 #         net.save(path)                        # net, optimizer and loss, in one file
 #
-# Every rank reads the file. In the file the optimizer is a plain one, so that a machine without
-# Horovod can read it. There are two functions to read it, and both return a network that can be
-# trained:
+# Then every rank reads the file. Its optimizer is a plain one, so that a machine without Horovod
+# can read it. Two functions return a network from the file that can be trained:
 #
 # | function | the optimizer that it returns |
 # |---|---|
@@ -366,22 +363,32 @@ check("41.4", fit)
 # | `keras.models.load_model(path)` | plain, as in the file |
 #
 # ### Predict
-# All ranks begin with different random weights and do not call `begin_equal`. (a) In how many steps
-# of `fit` do the ranks compute the gradients of different networks? (b) How many different networks
-# are there at the end, on 4 ranks (or as many as a [launcher](../labs/GLOSSARY.md#launcher) has started)? Then all ranks read the
-# file and train one more epoch on their own images. How many different networks are there
-# afterwards, (c) with Horovod's `load_model`, (d) with that of Keras?
+# There are 4 ranks, or as many as a [launcher](../labs/GLOSSARY.md#launcher) has started. In the fourth run they begin with
+# different random weights and do not call `begin_equal`.
+#
+# - (a) In how many steps of `fit` do the ranks compute the gradients of different networks?
+# - (b) How many different networks are there at the end of `fit`?
+#
+# Then all ranks read the file and train one more epoch, each on its own images.
+#
+# - (c) How many different networks are there afterwards, if all use Horovod's `load_model`?
+# - (d) And how many, if all use that of Keras?
 
 # %%
 predict("41.4", steps_with_different_nets=..., nets_at_the_end=..., read_by_horovod=..., read_by_keras=...)
 
+
+# %% [markdown]
+# The next two cells define what each rank runs, and you can skip the details. The function `train`
+# trains in the four ways, one after the other. Then it saves the network, reads it with both
+# functions, and returns the sums of the weights. Ranks with different sums have different networks.
 
 # %%
 def train_in_fit(part, steps, equal):
     """fit on all ranks, from other weights on each. Returns the net, its history, and its steps as
     seen."""
     net = new_net(seed=hvd.rank())
-    if equal:  # the net's variables are what matters here: this SGD only goes along
+    if equal:  # only the net matters here, so the optimizer may be a new one
         begin_equal(net, keras.optimizers.SGD())
     seen = lab41.StepsSeen()
     history = fit(net, seen, x=part, epochs=epochs, steps_per_epoch=steps, shuffle=False, verbose=0)
@@ -402,8 +409,9 @@ def global_batches():
     batch = images_per_rank * hvd.size()
     images, labels = data.load(dataset)[:2]
     count = len(images)
+    # If a batch needs more images than there are, some of them are taken twice.
     rows = [data.batches(max(count, batch), batch, epoch, seed=0) for epoch in range(epochs)]
-    rows = np.ravel(rows) % count  # a large job takes some images twice
+    rows = np.ravel(rows) % count
     ordered = tf.data.Dataset.from_tensor_slices((images[rows], labels[rows]))
     return ordered, len(rows) // batch // epochs
 
@@ -450,8 +458,8 @@ means = np.reshape(alone, (epochs, -1)).mean(axis=1)
 tape_off = np.abs(np.divide(losses["tape"], alone) - 1).max()
 fit_off = np.abs(np.divide(history, means) - 1).max()
 print(
-    f"{ranks} ranks, loss off one process's by at most {tape_off:.1e} (tape) and {fit_off:.1e}"
-    " (fit) of it"
+    f"{ranks} ranks: the loss differs from that of one process by at most"
+    f" {tape_off:.1e} (tape) and {fit_off:.1e} (fit) of it"
 )
 expect(
     tape_off < 1e-5,
@@ -476,24 +484,23 @@ plots.loss(
 
 # %% [markdown]
 # **Explain.** You should see three curves on top of each other, because many ranks compute what one
-# process computes, up to the last bits. The printed line gives the largest difference over all
-# steps.
+# process computes, up to the last bits. The printed line gives the largest relative difference over
+# all steps.
 #
-# The fourth run, *callback alone*, began with different networks in one step. In this step each
-# rank computed the gradients of its own network, and the mean of these gradients does not belong to
-# any network. Then all ranks got the variables of rank 0 and continued with equal networks.
+# The fourth run, *callback alone*, began with different networks. In its first step each rank
+# computed the gradients of its own network, and the mean of these gradients does not belong to any
+# network. Then all ranks got the variables of rank 0 and continued with equal networks.
 #
 # The third curve, *fit*, shows how to avoid this. Its networks differed, too, but `begin_equal` ran
-# before `fit`, so its curve agrees with that of one process. Therefore call it before `fit` in your
-# own training.
+# before `fit`. Therefore call it before `fit` in your own training.
 #
 # Does one wrong step matter?
 # <details><summary>Answer</summary>
 #
-# Here it costs about one step, as you can see by comparing the fourth curve with the others. But
-# suppose that rank 0 has read a network that took days to train, while the other ranks have random
-# ones. The first step then follows the gradients of the random networks. There is no error message,
-# and the loss falls nevertheless.
+# Here it costs about one step, as the fourth curve shows. But suppose that rank 0 has read a
+# network that took days to train, while the other ranks have random ones. The first step then
+# follows the gradients of the random networks. There is no error message, and the [loss](../labs/GLOSSARY.md#loss) falls
+# nevertheless.
 # </details>
 #
 # After reading the file with Keras' own `load_model` there are as many networks as ranks. Why is
@@ -507,28 +514,25 @@ plots.loss(
 
 # %% [markdown]
 # ## How fast? ResNet-50
-# A network that computes for longer shows the benefit of several ranks. We use [ResNet-50](https://arxiv.org/abs/1512.03385)
-# from `keras.applications` with random weights. Its images are *synthetic*, which means that they
-# are random numbers generated once, so that no disk is involved. Horovod's own benchmark does the
-# same, and so do most published measurements.
+# This second half of the lab is about speed. A network that computes for longer shows the benefit
+# of several ranks, so we use [ResNet-50](https://arxiv.org/abs/1512.03385) from `keras.applications` with random weights.
+# Its images are *synthetic*: they are random numbers generated once, so that no disk is involved,
+# as in Horovod's own benchmark.
 #
 # A step computes for each image, and then averages the gradients of 25.6 million weights, 4 bytes
-# each. Smaller images need less computation, but the gradients have the same number of bytes:
-#
-# | side of an image (pixels) | computation per image, relative to 224 | gradients of a step |
-# |---|---|---|
-# | 224, used here on a GPU | 1 | all |
-# | 64, used here on a CPU | 1/12, which is (64 / 224)² | all |
+# each. Smaller images need less computation, but the gradients have the same number of bytes. On a
+# GPU our images have sides of 224 pixels, and on a CPU sides of 64 pixels, so that an image takes
+# (64 / 224)², about 1/12, of the computation.
 #
 # All ranks take a step at the same time, each with its own images. The images per second of the
 # whole **job** are therefore the number of images of all ranks, divided by the time of a step on
-# the slowest rank. In the code below, `time.rate(work)` is the work per second for a measured time.
+# the slowest rank.
 #
 # ### Predict
-# (a) How many megabytes (10⁶ bytes) of gradients does a rank pass to Horovod in a step? (b) Suppose
-# that there is one rank for each core (or GPU) of this machine, at most 8, with one thread each.
-# How many times the images per second of a single rank, also with one thread, do they train
-# together? (Guess a number between 1 and the number of ranks.)
+# - (a) How many megabytes (10⁶ bytes) of gradients does a rank pass to Horovod in a step?
+# - (b) Suppose that there is one rank for each core (or GPU) of this machine, at most 8, with one
+#   thread each. How many times the images per second of a single rank do they train together? Guess
+#   a number between 1 and the number of ranks.
 
 # %%
 predict("41.4", megabytes=..., times_one_rank=...)  # two numbers
@@ -538,20 +542,19 @@ predict("41.4", megabytes=..., times_one_rank=...)  # two numbers
 # ### Measure
 # We measure three kinds of steps, which take turns on the same machine within the same minute:
 #
-# | kind | which ranks compute | allreduce |
-# |---|---|---|
-# | *alone* | rank 0, while the others sleep | none |
-# | *side by side* | all ranks, each for itself | none |
-# | *together* | all ranks | of all gradients |
+# | kind | which ranks compute | allreduce | loses speed, compared with the row above, to |
+# |---|---|---|---|
+# | *alone* | rank 0, while the others sleep | none | |
+# | *side by side* | all ranks, each for itself | none | shared caches and memory, and the slowest rank |
+# | *together* | all ranks | of all gradients | the allreduce |
 #
-# The first two are the controls. Every kind takes as long as its slowest rank. The share of its own
-# speed that a rank keeps is the time of *alone* divided by the time of *together*, and p ranks
-# train p times this share as many images per second as one. Between *alone* and *side by side*, a
-# rank loses speed because the other ranks use caches and memory, and because the slowest rank
-# determines the time. Between *side by side* and *together*, it loses the time of the [allreduce](../labs/GLOSSARY.md#allreduce).
+# The first two are the controls, and every kind takes as long as its slowest rank. A rank keeps
+# this share of its own speed: the time of *alone* divided by the time of *together*. Hence p ranks
+# train p times this share as many images per second as one.
 #
 # This takes about a minute on two cores, mostly before the first step, because TensorFlow converts
-# 175 layers and their gradients to a graph, once with Horovod and once without.
+# 175 layers and their gradients to a graph. It does so twice, because the step with Horovod's tape
+# and the step without it are two functions.
 
 # %%
 def measure(comm, images, control):
@@ -613,69 +616,86 @@ lab41.draw_rates(times, network, images, workers, crowd)
 # **Explain.** (a) The 25.6 million weights of 4 bytes are 102 MB, in every step and on every rank.
 #
 # (b) On two cores you should see between 1.2 and 1.8 times the images per second, so a rank keeps
-# 60 to 90 % of its own speed. The bars show where the rest is lost. Between *alone* and *side by
-# side* it is lost to contention: the ranks share the memory, the two "cores" of many laptops are
-# two [hyper-threads](../labs/GLOSSARY.md#hyper-threads) of one, and the slowest rank determines the time of the step. Between *side by
-# side* and *together* it is lost to communication: [MPI](../labs/GLOSSARY.md#MPI) adds up 102 MB on the same cores.
+# 60 to 90 % of its own speed. The bars show where the rest is lost. From *alone* to *side by side*
+# it is lost to contention: the ranks share the memory, and the two "cores" of many laptops are two
+# [hyper-threads](../labs/GLOSSARY.md#hyper-threads) of one. From *side by side* to *together* it is lost to communication: [MPI](../labs/GLOSSARY.md#MPI) adds up
+# 102 MB on the same cores.
 #
-# You might see a value below 1. In this case other programs use the cores. The words "do not quote"
-# mean the same, so run the cell again. If ranks share a core, they take turns and cannot gain
-# anything, and the printed line says so.
+# You might see a value below 1, or the words "do not quote", if other programs use the cores. Then
+# run the cell again. If ranks share a core, they take turns and cannot gain anything, and the
+# printed line says so.
 #
 # Does a rank keep more or less of its speed if the images have twice the side length?
 # <details><summary>Answer</summary>
 #
-# More. They need four times the computation, and the gradients still have 102 MB. The next cell
-# computes the result from your three times. To test it, change `sides` to `(128, 224)` and run the
-# notebook from the top.
+# More. They need four times the computation, and the gradients still have 102 MB. To test this,
+# change `sides` to `(128, 224)` and run the notebook from the top.
 # </details>
+#
+# A number of images per second therefore means little without the network, the size of the images
+# and the batch.
+#
+# ## On several nodes
+# `make scaling LAB=41 NODES=1,2,4` submits this lab once for each number of nodes, and
+# `make scaling LAB=41` shows the table when the jobs have ended. Without a cluster,
+# `make tabletop NODES=2` starts a small one, whose nodes share this machine's cores and cannot be
+# faster than one node.
+#
+# The next cell prints a row for each run of your most recent job, or of the kit's reference.
+# `images_per_second` is the rate of the whole job, and `efficiency` is the share of its own speed
+# that a rank keeps.
 
 # %%
-sums = max(0.0, times["together"].median - times["side by side"].median)
-larger = 4 * times["side by side"].median
-kept_of_larger = 4 * times["alone"].median / (larger + sums)
-print(
-    f"Share of its own speed that a rank keeps: measured {kept.median:.0%} with images of {side}"
-    f" × {side},"
-)
-print(f"predicted {kept_of_larger:.0%} with {2 * side} × {2 * side}")
+frame, whose = cluster.records_or_reference("41", "weak")
+columns = [
+    "nodes",
+    "ranks",
+    "network",
+    "side",
+    "images",
+    "images_per_second",
+    "efficiency",
+    "device",
+]
+print(f"{whose}:")
+print(frame[columns].sort_values(["nodes", "ranks"]).round(2).to_string(index=False))
 
 # %% [markdown]
-# A number of images per second therefore means little without the network, the size of the images
-# and the batch. And the faster a GPU computes its step, the faster the network between the GPUs has
-# to be.
+# ### What you take away
+# - TensorFlow needs the five additions of [lab 40](40_horovod_pytorch.ipynb). In `fit` they are an optimizer and two callbacks.
+# - A Keras optimizer has no momentum before its first step, so build it and then broadcast. The
+#   callback broadcasts one step too late.
+# - Read a saved network with Horovod's `load_model`, because otherwise the ranks train different
+#   networks.
+# - The images per second of a job are the images of all ranks, divided by the time of the slowest
+#   rank. Also report what a single rank reaches.
+# - A control with all ranks and without communication shows the cost of communication.
 #
-# ## Ranks or threads?
+# `make run LAB=41 NP=4` runs this file under `mpiexec`. [Lab 50](50_strong_and_weak_scaling.ipynb) measures how far it scales.
+#
+# ## Going further (optional): ranks or threads?
 # Two cores can be used by two ranks, or by two threads of one rank. TensorFlow has two pools of
 # threads. **Intra-op** threads share the work of a single operation, such as a large matrix
 # product. **Inter-op** threads run operations that do not need each other's results.
 #
-# Intel's guide for TensorFlow on CPUs ("Maximize TensorFlow Performance on CPU", 2019 to 2022)
-# recommends for one process on a machine as many intra-op threads as a socket has physical cores,
-# and as many inter-op threads as there are sockets.
-#
-# Several ranks have to share the cores, so each gets a part of them, and 1 or 2 inter-op threads.
-# Intel's own script that trains ResNet-50 starts one rank on each socket, with 2 inter-op threads,
-# and with 4 intra-op threads fewer than the socket has cores.
-#
-# `launch.run(threads=…)` sets `TF_NUM_INTRAOP_THREADS` and `TF_NUM_INTEROP_THREADS` for each rank,
-# and `env=` overrides them. In your own script, call
-# `tf.config.threading.set_intra_op_parallelism_threads(n)`, and the same function with `inter`,
-# both before the first tensor.
+# `launch.run(threads=…)` sets both numbers for each rank, and `env=` overrides them. In your own
+# script, call `tf.config.threading.set_intra_op_parallelism_threads(n)`, and the same function with
+# `inter`, both before the first tensor.
 #
 # ### Predict
-# With the same number of images in a step and all cores in use, what is the ratio of images per
-# second of one rank on each core to those of a single rank with one thread on each core? (A guess.)
+# Both ways process the same number of images in a step and use all cores. How many times the images
+# per second of a single rank with one thread on each core do you expect from one rank on each core?
+# This is a guess: a number above 1 means that ranks are faster, and a number below 1 that threads
+# are faster.
 
 # %%
 predict("41.4", ranks_over_threads=...)  # a number
 
 # %% [markdown]
 # ### Measure
-# Now a single rank processes all images, with one thread for each core. This takes half a minute.
-# (Under a launcher, or on GPUs, there is nothing to choose here.) These runs come after those of
-# the ranks, and do not alternate with them, so believe only a difference that is larger than the
-# spread of both.
+# Now a single rank processes all images, with one thread for each core. The plot compares it with
+# the ranks that were measured above. This takes half a minute. (Under a launcher, or on GPUs, there
+# is nothing to choose here.)
 
 # %%
 cores = world.cores()
@@ -709,57 +729,25 @@ else:
 # %% [markdown]
 # **Explain.** A single rank with a thread on each core has no communication, but its threads share
 # each operation and wait for each other at its end. Ranks with one thread meet only in the
-# allreduce. In return they have to allreduce 102 MB, and each has the whole network in memory.
+# [allreduce](../labs/GLOSSARY.md#allreduce). In return they have to allreduce 102 MB, and each has the whole network in memory.
 # Which of the two costs more depends on the network, the images and the machine, and here your two
-# bars show it. On Skylake nodes, several ranks trained ResNet-152 up to 1.47 times as fast as one
-# (Jain et al., IEEE Cluster 2019).
+# bars show it.
 #
-# Both bars have a spread. If they overlap, or if a step should not be quoted, the measurement does
-# not show a difference, because other programs ran on these cores. Run both cells again.
+# The two bars were measured one after the other, so believe only a difference that is larger than
+# the spread of both. If a step should not be quoted, other programs ran on these cores. Run both
+# cells again.
 #
-# Why does Intel's script leave four cores of a socket unused?
-# <details><summary>Answer</summary>
+# <details><summary>What Intel recommends, and others have measured</summary>
 #
-# Probably for other threads, which we did not measure. Horovod's background thread wakes up every
-# millisecond, looks for gradients that are ready and calls MPI, and MPI adds and copies. With cores
-# of their own, these threads would not interrupt the threads that compute.
+# For one process, Intel's guide for TensorFlow on CPUs (2019 to 2022) recommends as many intra-op
+# threads as a socket has physical cores, and as many inter-op threads as there are sockets. Intel's
+# own script that trains ResNet-50 starts one rank on each socket, with 2 inter-op threads, and with
+# 4 intra-op threads fewer than the socket has cores. The four cores are probably for other threads,
+# such as Horovod's background thread (not measured here).
+#
+# On Skylake nodes, several ranks trained ResNet-152, a larger network than ours, up to 1.47 times
+# as fast as one (Jain et al., IEEE Cluster 2019).
 # </details>
-#
-# ## On several nodes
-# `make scaling LAB=41 NODES=1,2,4` submits this lab once for each number of nodes, and
-# `make scaling LAB=41` shows the table when the jobs have ended. Its row `weak` contains the time
-# of a step, the [speed-up](../labs/GLOSSARY.md#speed-up) and the [efficiency](../labs/GLOSSARY.md#efficiency). Without a cluster, `make tabletop NODES=2` starts a
-# small one on this machine. Its nodes share this machine's cores, so it cannot be faster than one
-# node, but it shows that the same file runs on many nodes.
-
-# %%
-frame, whose = cluster.records_or_reference("41", "weak")
-columns = [
-    "nodes",
-    "ranks",
-    "network",
-    "side",
-    "images",
-    "images_per_second",
-    "efficiency",
-    "device",
-]
-print(f"{whose}:")
-print(frame[columns].sort_values(["nodes", "ranks"]).round(2).to_string(index=False))
-
-# %% [markdown]
-# ### What you take away
-# - TensorFlow needs the five additions of [lab 40](40_horovod_pytorch.ipynb). In `fit` they are an optimizer and two callbacks.
-# - A Keras optimizer has no momentum before its first step, so build it and then broadcast. The
-#   callback broadcasts one step too late.
-# - Read a saved network with Horovod's `load_model`, because otherwise the ranks train different
-#   networks.
-# - The images per second of a job are the images of all ranks, divided by the time of the slowest
-#   rank. Also report what a single rank reaches.
-# - A control with all ranks and without communication shows the cost of communication. Whether
-#   ranks or threads are better has to be measured.
-#
-# `make run LAB=41 NP=4` runs this file under `mpiexec`. [Lab 50](50_strong_and_weak_scaling.ipynb) measures how far it scales.
 #
 # ### Further reading
 # - [Horovod with TensorFlow](https://horovod.readthedocs.io/en/stable/tensorflow.html). The official instructions for TensorFlow scripts.

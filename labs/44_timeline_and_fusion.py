@@ -6,8 +6,7 @@
 # background thread runs between your [gradients](../labs/GLOSSARY.md#gradient) and the network, and decides when a gradient is sent
 # and with which others. It can wait for a [straggler](../labs/GLOSSARY.md#straggler), wake up too seldom, or send hundreds of small
 # messages where one would do. Horovod writes all of this to a file, the timeline, and it has
-# settings for each of these decisions. To use them you need to read the timeline and to know what
-# each setting does.
+# a setting for each of these decisions.
 #
 # In this lab we read a timeline and find out which [rank](../labs/GLOSSARY.md#rank) the others waited for, write a model of the
 # background thread that predicts the time of a step from two settings, and then measure whether the
@@ -45,8 +44,8 @@ rounds = 3  # turns of each way of a step, 5 steps each
 
 # %% [markdown]
 # ## What Horovod's background thread does
-# Your call of `hvd.allreduce_async` creates a request and returns at once. The remaining work is
-# done by a background thread of [Horovod](https://horovod.readthedocs.io), one on each rank:
+# Your call of `hvd.allreduce_async` creates a request and returns at once. A background thread of
+# [Horovod](https://horovod.readthedocs.io), one on each rank, then does four things:
 #
 # 1. **Cycle.** Every `HOROVOD_CYCLE_TIME` milliseconds the thread wakes up and looks for tensors
 #    that have been submitted. The default is 1.
@@ -57,14 +56,22 @@ rounds = 3  # turns of each way of a step, 5 steps each
 # 4. **Allreduce.** The messages are processed one after the other. Each is one call of a library,
 #    which is [MPI](../labs/GLOSSARY.md#MPI), [NCCL](../labs/GLOSSARY.md#NCCL) or Gloo.
 #
-# Rank 0 writes down what happened to each tensor, and when. This file is the **timeline**. The next
-# cell lets real ranks record several timelines. In all of them a rank submits the tensors of a step
-# at the same moment, so you know what is ready together. (In training they become ready one by one,
-# as in exercise 44.2.)
+# ## Read the timeline
+# Rank 0 writes down what happened to each tensor, and when. This file is the **timeline**. Each of
+# its lines has a time in µs, a kind and a name:
 #
-# The first recording is called "late". In each of 2 steps, three tensors a, b and c are summed over
-# the ranks, and one rank is 200 ms late in both steps. (It is recorded without Horovod's cache,
-# which exercise 44.3 explains.) The cell prints the lines of tensor a. This takes about 15 s.
+# | kind | meaning |
+# |---|---|
+# | `B` | an activity begins; its name says which one |
+# | `E` | the activity of this tensor that began last ends, like a closing bracket; it has no name |
+# | `X` | a rank has this tensor ready; the name is the rank's number, as a string |
+# | `i` | a cycle begins (`CYCLE_START`); it belongs to no tensor |
+#
+# Rank 0 learns about the other ranks only once per cycle, so their `X` appear up to one cycle late.
+#
+# The next cell lets real ranks record all timelines of this lab, and prints a part of the one that
+# is called "late". In each of its 2 steps, three tensors a, b and c are summed over the ranks, and
+# one rank is 200 ms late in both steps. You see the lines of tensor a. This takes about 15 s.
 
 # %%
 ranks = ranks_here(workers)
@@ -79,19 +86,7 @@ for line in late:
         print(f"{line.when:9d} µs  {line.kind}  {line.name}")
 
 # %% [markdown]
-# ## Read the timeline
-# A line has a time in µs, a kind, and a name. There are four kinds:
-#
-# | kind | meaning |
-# |---|---|
-# | `B` | an activity begins; its name says which one |
-# | `E` | the activity of this tensor that began last ends, like a closing bracket; it has no name |
-# | `X` | a rank has this tensor ready; the name is the rank's number, as a string |
-# | `i` | a cycle begins (`CYCLE_START`); it belongs to no tensor |
-#
-# Rank 0 learns about the other ranks only once per cycle, so their `X` appear up to one cycle late.
-#
-# The names of the activities are long. We call the phases of a tensor as follows:
+# The lines of a tensor are easier to read in phases. We call them as follows:
 #
 # | phase | from | what happens in it |
 # |---|---|---|
@@ -101,14 +96,16 @@ for line in late:
 # | sum | `B MPI_ALLREDUCE` (or `NCCL_…`, `GLOO_…`) | the library performs the allreduce |
 # | copy out | `B MEMCPY_OUT_FUSION_BUFFER` | the result is copied out of the buffer |
 #
-# The kit adds up the phases of each tensor over both steps:
+# The kit adds up the phases over both steps. The next table has a row for each tensor and a column
+# for each phase:
 
 # %%
 print(pd.DataFrame(lab44.spent(events["late"])).T, "in µs", sep="\n")
 
 # %% [markdown]
-# Nearly all of the time is *negotiate*. No gradient is sent in this phase, so the network is not
-# the reason. Horovod **waits for the last rank**, and the `X` lines tell us which rank that is.
+# Nearly all of the time is in the column *negotiate*. No gradient is sent in this phase, so the
+# network is not the reason. Horovod **waits for the last rank**, and the `X` lines tell us which
+# rank that is.
 #
 # ### Predict
 # One rank is 200 ms late in each of 2 steps. In each step three tensors wait for it at the same
@@ -141,10 +138,13 @@ predict("44.1", ms_lost=...)
 # at least one of the spans.
 #
 # Write `charge`, which returns for each rank that was last in a negotiation the number of µs that
-# were lost because of it. The loop over the lines is in the cell. When a negotiation ends, `seen`
-# contains its `X` lines in order, each as a pair (when, rank). Two parts are missing: append the
-# span to `spans`, which has a list for each rank, and at the end return how much time the spans of
-# each rank cover. About 4 lines. *(intermediate)*
+# were lost because of it. The loop over the lines is in the cell, and two parts are missing:
+#
+# - When a negotiation ends, `seen` contains its `X` lines in order, each as a pair (when, rank).
+#   Append the span to the list of this rank in `spans`, a dictionary of lists.
+# - At the end, return how much time the spans of each rank cover.
+#
+# About 4 lines. *(intermediate)*
 #
 # <details><summary>Hint 1: the span</summary>
 #
@@ -187,24 +187,23 @@ predict.compare("44.1", ms_lost=lost.get(late_rank, 0) / 1000)
 # **Explain.** You should see about 400 ms for one rank and little for the others. Added up over the
 # three tensors it would be about 1200 ms, which is more time than has passed.
 #
-# You might see less. On a busy machine another rank can be late, too, and rank 0 learns about the
-# others only once per cycle. If rank 0 itself gets no core for 200 ms, all `X` have the same time.
-# In this case run the cell with `events =` again.
+# You might see less on a busy machine, because other ranks are late, too, or because rank 0 gets no
+# core and notes all `X` at the same time. In this case run the cell with `events =` again.
 #
 # In *every* negotiation some rank is last. Call a rank a straggler only if it is charged with much
-# more than the others, and with more than a cycle (1 ms) per step. A rank that is charged with less
-# was last by chance.
+# more than the others, and with more than a cycle (1 ms) per step.
 #
 # ## Which tensors are sent together?
 # Now suppose that several tensors are ready on all ranks. Which of them are fused into one message?
-# Horovod's rule (`FuseResponses` in its `controller.cc`, version 0.28.1) goes through them in
-# order. The **first** remaining tensor begins a message, however large it is. Then the rule looks
-# at the other tensors:
+# Horovod's rule goes through them in order (`FuseResponses` in its `controller.cc`, version
+# 0.28.1). The **first** remaining tensor begins a message, however large it is. Each of the
+# following tensors then does one of three things:
 #
-# - A tensor **of the same type** joins if the message then has at most `limit` bytes.
-# - Any other tensor is **skipped** and remains for a later message. However, if the bytes of the
-#   message and of **all** tensors skipped so far, including this one, exceed `limit`, the message
-#   is closed, and this tensor and all tensors after it remain.
+# | the tensor | if | what happens |
+# |---|---|---|
+# | joins | it has the type of the first tensor, and the message then has at most `limit` bytes | it is sent in this message |
+# | is skipped | it cannot join, and the message together with **all** skipped tensors, including this one, has at most `limit` bytes | it remains for a later message |
+# | closes the message | neither is the case | this tensor and all tensors after it remain |
 #
 # Here are two examples with a limit of 100. The first is `a:60 b:50 c:30`, three tensors of one
 # type with their bytes:
@@ -212,24 +211,17 @@ predict.compare("44.1", ms_lost=lost.get(late_rank, 0) / 1000)
 # | tensor | message so far | what happens |
 # |---|---|---|
 # | a, 60 | none | begins a message |
-# | b, 50 | a: 60 | 60 + 50 exceeds 100, so b does not join. If it is skipped, 60 + 50 exceeds 100, too, so the message is closed |
+# | b, 50 | a: 60 | 60 + 50 exceeds 100, so b can neither join nor be skipped, and closes the message |
 # | b, 50 | none | begins the next message |
 # | c, 30 | b: 50 | 50 + 30 is at most 100, so c joins |
 #
 # The result is `a|b c`, although c would have fitted into the message of a. The second example is
-# `a:40 b:40:float64 c:40`:
-#
-# | tensor | message so far | what happens |
-# |---|---|---|
-# | a, 40 | none | begins a message |
-# | b, 40, float64 | a: 40 | another type, and 40 + 40 is at most 100, so b is skipped |
-# | c, 40 | a: 40 | 40 + 40 is at most 100, so c joins |
-#
-# The result is `a c|b`. This is the purpose of skipping, because in [mixed precision](../labs/GLOSSARY.md#mixed-precision) the types
+# `a:40 b:40:float64 c:40`, with the result `a c|b`. Here b has another type, but 40 + 40 is at most
+# 100, so b is skipped, and c joins a. Skipping is useful in [mixed precision](../labs/GLOSSARY.md#mixed-precision), where the types
 # alternate.
 #
 # The `limit` is the threshold, rounded **up** to a multiple of 512 bytes times the number of ranks
-# on a node. With 4 ranks 50000 becomes 51200. This is the rule as a function:
+# on a node. With 4 ranks, for example, 50000 becomes 51200. Here is the rule as a function:
 
 # %%
 def fuse(ready, limit):
@@ -265,6 +257,9 @@ def fuse(ready, limit):
 # Tensors a to g are ready together. They have 60000, 40200, 30000, 30000, 20000, 8000 and 60000
 # bytes. Tensors c and f are float64, the others float32. How many messages do they need with a
 # limit of 0, and how many with 128 MiB?
+#
+# The next cell prints the answer for four thresholds, first as real ranks have sent the tensors,
+# and then by `fuse`. A bar separates two messages.
 
 # %%
 predict("44.2", messages_0=..., messages_128_MiB=...)
@@ -279,13 +274,9 @@ none, *_, most = (1 + text.count("|") for text in together.values())
 predict.compare("44.2", messages_0=none, messages_128_MiB=most)
 
 # %% [markdown]
-# **Explain.** Even with 128 MiB there are two messages, one for each type. With 100000, tensors a
-# and b are sent together, although they have 100200 bytes. Why?
-# <details><summary>Answer</summary>
-#
-# The value 100000 is rounded up to a multiple of 512 bytes times the number of ranks on a node,
-# which is 100352 with 4 ranks.
-# </details>
+# **Explain.** Even with 128 MiB there are two messages, one for each type. With 4 ranks and a
+# threshold of 100000, tensors a and b are sent together although they have 100200 bytes, because
+# the threshold is rounded up to 100352.
 #
 # ## What does a step cost?
 # Now tensors become ready one by one, as in a [backward pass](../labs/GLOSSARY.md#backward-pass). For a model of the background thread,
@@ -312,12 +303,9 @@ predict.compare("44.2", messages_0=none, messages_128_MiB=most)
 #
 # ### Predict
 # 24 layers, each with a weight of 64 KiB and a bias of 256 bytes, become ready one by one within 50
-# ms, the first layer after 2 ms. The link takes 0.5 ms for each message and sends 25 MB/s, so a
-# layer takes 2.6 ms and all layers take 63 ms. The threshold is 128 MiB. How many ms does a step
-# take with a cycle time of 100 ms?
-#
-# If you have time, also predict it for a cycle time of 20 ms. Determine for each cycle how many
-# layers are ready. The plot below shows the answer.
+# ms, the first layer after 2 ms. A message takes 0.5 ms, and its bytes take 1 s for every 25 MB in
+# addition, which is 63 ms for all layers together. The threshold is 128 MiB. How many ms does a
+# step take with a cycle time of 100 ms, including the negotiations?
 
 # %%
 predict("44.2", ms_100=...)
@@ -326,11 +314,16 @@ predict("44.2", ms_100=...)
 # %% [markdown]
 # ### Exercise 44.2 · The thread as a loop
 # Write `step_time` by the three rules above. `seconds(n)` is the time of a message of n bytes, and
-# `seconds(0)` is that of a negotiation. The first cycle begins at 0, together with the step. The
-# loop over cycles is in the cell, and so are the tensors that a cycle finds. Advance the time
-# (`now`) by the negotiation and by each message of `fuse(found, limit)`. Store in `end` when the
-# last message ended, and count the messages in `calls`. Then advance `now` to the next cycle. About
-# 6 lines. *(intermediate)*
+# `seconds(0)` is that of a negotiation. The first cycle begins at 0, together with the step.
+#
+# The loop over cycles is in the cell, and so are the tensors that a cycle finds. In each cycle, do
+# the following:
+#
+# - Advance the time (`now`) by the negotiation, and by each message of `fuse(found, limit)`.
+# - Count the messages in `calls`, and store in `end` when the last message ended.
+# - Advance `now` to the beginning of the next cycle.
+#
+# About 6 lines. *(intermediate)*
 #
 # <details><summary>Hint 1: one cycle</summary>
 #
@@ -373,7 +366,11 @@ for ms, (end, messages) in ends.items():
 predict.compare("44.2", ms_100=1e3 * ends[100][0])
 
 # %% [markdown]
-# **Explain.** Read the curves from left to right. Up to 65536 bytes they are flat. Why?
+# **Explain.** With a cycle time of 100 ms, the first cycle finds nothing, and the second one begins
+# at 100 ms. It takes 0.5 ms for the negotiation, 0.5 ms for the only message and 63 ms for the
+# bytes.
+#
+# Read the curves from left to right. Up to 65536 bytes they are flat. Why?
 # <details><summary>Answer</summary>
 #
 # A single weight has 65536 bytes, so nothing else fits into its message, and all 48 tensors are
@@ -384,15 +381,14 @@ predict.compare("44.2", ms_100=1e3 * ends[100][0])
 # <details><summary>Answer</summary>
 #
 # With a long cycle time, the last gradient waits up to a whole cycle until the thread wakes up, and
-# the link is idle in the meantime. The threshold does not make any tensor wait. It only determines
-# how many of the tensors that **are** ready are sent together. (The model leaves out the copies
-# into the buffer, and the memory that the buffer needs.)
+# the link is idle in the meantime. Horovod's threshold does not make any tensor wait. It only
+# determines how many of the tensors that **are** ready are sent together. (This differs from the
+# [buckets](../labs/GLOSSARY.md#bucket) of [lab 32](32_buckets_and_overlap.ipynb), which are sent only when all of their gradients are ready.)
 # </details>
 #
-# Now look at the printed messages. In one ms about one tensor becomes ready.
-# Nevertheless, with a cycle time of 1 ms there are far fewer messages than tensors, because while
-# one message is sent, more tensors become ready for the next one. **A slow link leads to fusion by
-# itself.**
+# Now look at the printed number of messages for a cycle time of 1 ms. In one ms about one tensor
+# becomes ready, and yet there are far fewer messages than tensors. While one message is sent, more
+# tensors become ready for the next one. **A slow link leads to fusion by itself.**
 #
 # ## What does the negotiation cost?
 # In every cycle rank 0 collects lists of names from all ranks, and sends back which tensors can be
@@ -443,6 +439,21 @@ def asked(steps, cached=True):
 # real ranks.
 check("44.3", asked)
 
+# %% [markdown]
+# The timelines of the first cell contain five runs of this kind, in which tensors a to f have 400
+# bytes each:
+#
+# | run | tensors that the cache can hold | steps |
+# |---|---|---|
+# | always the same | 1024 | 4 equal ones |
+# | no cache | 0 | 4 equal ones |
+# | four places | 4 | 4 equal ones |
+# | f changes | 1024 | 5, in which f has 400, 400, 80, 80, 400 bytes |
+# | a metric without a name | 1024 | 4, each with a metric in addition, under a new name |
+#
+# The next cell prints for each run how many tensors the ranks have negotiated by name, step by
+# step. Its last line applies your `charge` of exercise 44.1 to the run *always the same*.
+
 # %%
 truth = lab44.asked_about(events)
 for way, counts in truth.items():
@@ -455,32 +466,34 @@ print(
 )
 
 # %% [markdown]
-# **Explain.** In `f changes`, tensor f has 400, 400, 80, 80, 400 bytes, and each change causes one
-# negotiation.
+# **Explain.** Compare each row with the table above. If the cache is large enough, the first step
+# negotiates its six tensors, and a later step only what is new in it. In *f changes*, this is one
+# tensor for each change of its bytes.
 #
 # A metric that is averaged by `hvd.allreduce(loss)`, without `name=`, is called
 # `allreduce.noname.17`, and the next time `.18`, so it is always new. Therefore **give a name to
 # everything you average**.
 #
 # The cache contains `HOROVOD_CACHE_CAPACITY` tensors, by default 1024, and drops the least recently
-# used one. In `four places` it contains 4 tensors, for 6. Why are 2 of them negotiated in each
-# step, and not all 6?
+# used one. In *four places* there is room for only 4 of the 6 tensors. Why are 2 of them negotiated
+# in each step, and not all 6?
 # <details><summary>Answer</summary>
 #
 # The four known tensors are used first. Then the two that are negotiated enter the cache and
 # replace two others. In the next step four tensors are therefore known again.
 # </details>
 #
-# This also affects exercise 44.1. A known tensor has no `X`, so the last line above belongs only to
-# the first step. To find stragglers, record with `HOROVOD_CACHE_CAPACITY=0`.
+# The cache also affects exercise 44.1, as the last line shows. A known tensor has no `X`, so the
+# line belongs only to the first of the four steps. To find stragglers, record with
+# `HOROVOD_CACHE_CAPACITY=0`, as in the timeline "late".
 #
 # ## Measure
-# Now we run the network of 44.2 on real ranks. The ranks sleep until a gradient is "ready", so that
-# the cores are free for Horovod's threads. Your `step_time` gets the measured cost of MPI's
-# messages.
+# Is the model right? Now we run the network of 44.2 on real ranks, with three thresholds, and once
+# with a cycle time of 20 ms. The ranks sleep until a gradient is "ready", so that the cores are
+# free for Horovod's threads. Your `step_time` gets the measured cost of MPI's messages.
 #
-# Four more measurements do not use the network. They average 60 small tensors of 256 bytes that are
-# ready at once:
+# Four more steps do not use the network. They average 60 small tensors of 256 bytes that are ready
+# at once:
 #
 # | step | what it shows |
 # |---|---|
@@ -489,8 +502,8 @@ print(
 # | 60 without names | a cache, but new names in each step |
 # | 1 of 15 KiB | the control: the same bytes as one tensor |
 #
-# All of them take turns. Bars show the median, and a line shows the [interquartile range](../labs/GLOSSARY.md#interquartile-range) of the
-# steps. This takes about 20 s.
+# All of them take turns. The plot shows for each setting your prediction and the measured median,
+# with a line for the [interquartile range](../labs/GLOSSARY.md#interquartile-range) of the steps. This takes about 20 s.
 
 # %%
 ways = lab44.knobs(net, long_cycle)
@@ -517,18 +530,16 @@ times = {way: 1e3 * took.samples for way, took in measured.times.items()}
 plots.compare(steps, times, unit="ms", title="A step by its settings: predicted and measured")
 
 # %% [markdown]
-# **Explain.** Here the network is the memory of one machine, so the steps take as long as
-# "backward", whatever the threshold, because there is nothing to hide. With `cycle of 20 ms` the
-# last gradients, ready after 50 ms, wait for the cycle at 60 ms. If your ranks share cores, all
-# steps may take longer than predicted, because each rank waits for its turn on a core. On a busy
-# machine the ranks also wait for a core while MPI is measured. Then a message seems far too
-# expensive (see the line "MPI sums n bytes"), and your model predicts more than is measured. In
-# this case run the cell again when the machine is idle.
+# **Explain.** Here the messages go through the memory of one machine and are short. With every
+# threshold a step therefore takes about 50 ms, the time in which the gradients become ready. With
+# *cycle of 20 ms* it takes 60 ms, because the last gradients, ready after 50 ms, wait for the cycle
+# at 60 ms. If all steps take longer than predicted, or much less, the cores were busy during a part
+# of the measurement. In this case run the cell again when the machine is idle.
 #
-# Next, consider the settings on a **slow** link with two nodes and 200 Mb/s.
-# `make tabletop BANDWIDTH=200mbit` starts such a cluster on this machine, and
-# `make submit LAB=44 NODES=2` runs the lab there. The next cell shows what your most recent job
-# measured, or the kit's reference if you have none.
+# What changes on a **slow** link? `make tabletop BANDWIDTH=200mbit` starts two nodes on this
+# machine with a link of 200 Mb/s, and `make submit LAB=44 NODES=2` runs the lab there. The next
+# cell shows what your most recent job measured, or the kit's reference. Compare the columns
+# `predicted` and `measured`, in ms.
 
 # %%
 frame, whose = cluster.records_or_reference("44", "step")
@@ -542,17 +553,16 @@ print((1e3 * pd.DataFrame(between)).round(1).assign(messages=last["messages"]))
 # **Explain.** For the network your model should come close, although it has not seen any step. In
 # the kit's reference the threshold hardly matters: 48 messages take 66.0 ms and ten take 65.7 ms.
 # The bytes alone take 63 ms on this link whatever the threshold, and a message costs little in
-# comparison. (The link of exercise 44.2, with 0.5 ms per message, is another one.) If the
-# interquartile ranges of two settings overlap, do not call either of them faster. The cycle time of
-# 20 ms is different, because it adds 17 ms, in the prediction and in the measurement.
+# comparison. The cycle time of 20 ms is different, because it adds 17 ms, in the prediction and in
+# the measurement.
 #
 # For the 60 tensors your model is far too fast. It knows what *messages* cost, and 60 tensors of
 # 256 bytes are one message. The control is one message, too. The difference between `60 known` and
 # the control is therefore the cost of 60 **tensors**: for each of them a request, an entry in the
 # lists, two copies, and a line of Python.
 #
-# If tensors are negotiated by name, as in `60 negotiated` and `60 without names`, the time should
-# be longer than with bits. Believe this only if the interquartile ranges do not overlap.
+# In `60 negotiated` and `60 without names` the tensors are negotiated by name, so the time should
+# be longer than with bits. Believe a difference only if the interquartile ranges do not overlap.
 #
 # ### What you take away
 # - A long NEGOTIATE phase is waiting for the last rank. Without the cache, the timeline shows which
@@ -562,38 +572,23 @@ print((1e3 * pd.DataFrame(between)).round(1).assign(messages=last["messages"]))
 # - The threshold saves latencies. A long cycle time costs up to one cycle per step. A busy
 #   background thread leads to fusion by itself.
 # - Give a name to everything you average, and keep its shape.
-# - Autotune only knows the values that it tries (see below). [Lab 46](46_three_libraries.ipynb) asks which library should
-#   perform all of this.
+# - [Lab 46](46_three_libraries.ipynb) asks which library should perform all of this.
 #
 # ## Going further (optional): does Horovod find the best settings itself?
-# `HOROVOD_AUTOTUNE=1` tries other values while you train, and `HOROVOD_AUTOTUNE_LOG=file` writes
-# down which ones. This is the log of four ranks on the kit's machine, where a step had 12 matrices
-# of 256 KiB that were ready at once:
+# `HOROVOD_AUTOTUNE=1` tries other cycle times and thresholds while you train, and
+# `HOROVOD_AUTOTUNE_LOG=file` writes down which ones. Four pairs are built in. Then a statistical
+# model proposes more, from 1 to 100 ms and from 0 to 64 MiB, and at the end Horovod keeps the best
+# pair that it has tried (`parameter_manager.cc`, 0.28.1).
 #
-# | cycle time (ms) | threshold (MiB) | score (bytes/µs, the median of five) |
-# |---|---|---|
-# | 5 | 4 | 109 |
-# | 50 | 32 | 61 |
-# | 25 | 16 | 82 |
-# | 10 | 8 | 67 |
-# | 83.9 | 19.8 | 36 |
-# | 5.0 | 4.0 | 125 |
-# | 22.2 | 12.5 | 59 |
-# | 27.8 | 14.0 | 59 |
+# **The default, 1 ms with 128 MiB, is not among them**, so compare the result with the default in
+# one run, by medians. In our runs on 1, 2, 4 and 8 nodes the result was slower than the default, or
+# equally slow.
 #
-# The first four are built in. Then a statistical model (a Gaussian process) proposes more values,
-# from 1 to 100 ms and from 0 to 64 MiB. At the end it keeps the best, 5 ms with 4 MiB. **The
-# default, 1 ms with 128 MiB, is not among them**, so compare the result with the default in one
-# run, by medians. In our runs on 1, 2, 4 and 8 nodes it was slower than the default, or equally
-# slow. A real search is longer, 1,050 steps, and it starts again for each combination of the
-# switches that you have not set, up to 16 combinations in a build with NCCL
-# (`parameter_manager.cc`, 0.28.1).
-#
-# ## Going further (optional): does Horovod obey its switches?
-# `HOROVOD_HIERARCHICAL_ALLREDUCE=1` and `HOROVOD_HIERARCHICAL_ALLGATHER=1` request one algorithm
-# inside a node and another between nodes ([lab 26](26_hierarchical_allreduce.ipynb)). A Horovod without operations for GPUs silently
-# ignores both (`operations.cc`, 0.28.1). A variable that is set therefore proves nothing. The
-# timeline does, because it contains the names `NCCL_…`, or `MPI_CROSS_ALLGATHER`.
+# Not every switch has an effect, either. `HOROVOD_HIERARCHICAL_ALLREDUCE=1` and
+# `HOROVOD_HIERARCHICAL_ALLGATHER=1` request one algorithm inside a node and another between nodes
+# ([lab 26](26_hierarchical_allreduce.ipynb)), but a Horovod without operations for GPUs silently ignores both (`operations.cc`,
+# 0.28.1). Only the timeline proves that they work: it then contains `NCCL_REDUCESCATTER`, or
+# `MPI_CROSS_ALLGATHER`.
 #
 # ### Further reading
 # - [Horovod: Analyze Performance (Timeline)](https://horovod.readthedocs.io/en/stable/timeline_include.html). All activities of a timeline and how to view it in a browser.

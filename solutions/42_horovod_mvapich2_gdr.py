@@ -3,21 +3,21 @@
 #
 # MVAPICH2-GDR is an MPI library that can send a gradient directly from the memory of one GPU to
 # that of another. GDR stands for GPUDirect RDMA (remote direct memory access), the technique in
-# which a network interface card (NIC) reads and writes GPU memory itself. Many environment
-# variables, modules and options have to be right before a job really uses it. If one of them is
-# wrong, the job usually still runs. It is merely slower, because the gradients take a detour
-# through another library or through the host's memory, or it has two threads inside an MPI library
-# that was initialized for one, which can crash the job weeks later.
+# which a network interface card (NIC) reads and writes GPU memory itself. A job uses it only if
+# many environment variables, modules and options are right.
+#
+# If one of them is wrong, the job usually still runs. It is merely slower, because the gradients
+# take a detour through another library or through the host's memory. Or two threads call an MPI
+# library that was initialized for one, which can crash the job weeks later.
 #
 # In this lab we learn to *prove* what a job does: which MPI library a process has loaded, which
 # thread level Horovod was granted, which library performed the allreduce, and whether the gradients
-# stayed on the GPU. Along the way we write and start the command that launches a job with
-# MVAPICH2-GDR.
+# stayed on the GPU. Along the way we write the command that launches a job with MVAPICH2-GDR.
 #
 # **After this lab you can** (1) prove which MPI library a process has loaded and which thread level
-# Horovod is granted, (2) write and run the command that starts a job with MVAPICH2-GDR, (3) prove
-# from a timeline which library performed the allreduce, and (4) prove whether the gradients stayed
-# on the GPU.
+# Horovod is granted, (2) write the command that starts a job with MVAPICH2-GDR, and check what a
+# command has started, (3) prove from a timeline which library performed the allreduce, and (4)
+# prove whether the gradients stayed on the GPU.
 #
 # ![Four paths of a gradient from a GPU of one node to a GPU of another: staged through the memory of both hosts, in chunks through pinned buffers, directly between GPU memory and the NIC, and by NCCL](42_paths.svg)
 #
@@ -33,7 +33,7 @@ import re
 from collections import Counter
 
 import pandas
-from labkit import builds, check, cluster, hint, home, lab, launch, plots, predict, record, world
+from labkit import builds, check, cluster, hint, home, lab, launch, predict, record, world
 from labkit.horovod import ranks_here, timeline, train_ways
 from support import lab42
 
@@ -55,25 +55,14 @@ steps = 40  # timed training steps of each way
 # ## Which MPI library has this process loaded?
 # [MVAPICH](@mvapich) is a family of MPI (Message Passing Interface) libraries from Ohio State
 # University, made for InfiniBand and GPUs. MVAPICH2-GDR is its closed-source build of MVAPICH2 for
-# GPUs and deep learning.
+# GPUs and deep learning, and MVAPICH-Plus is the successor of this build. All of them are based on
+# [MPICH](@mpich), which this kit contains. `make mvapich2` builds MVAPICH2 in a few minutes, and
+# this lab then runs with both libraries, without InfiniBand or a GPU.
 #
-# <details><summary>The family</summary>
-#
-# | library | what it is | accepts GPU memory |
-# |---|---|---|
-# | MVAPICH2 2.3.7 | open source, the last release 2.x | if built with CUDA, and with `MV2_USE_CUDA=1` |
-# | MVAPICH2-GDR 2.3.7 | closed-source build of MVAPICH2 in which NICs read GPU memory | with `MV2_USE_CUDA=1` |
-# | MVAPICH 3, 4 | open source, with a new core | if built with it |
-# | MVAPICH-Plus 4, 5 | closed-source build of MVAPICH 4, the successor of GDR | yes, `MVP_ENABLE_GPU=1` is the default |
-# </details>
-#
-# This kit contains [MPICH](@mpich), on which all of them are based. `make mvapich2` builds MVAPICH2
-# in a few minutes, and this lab then runs with both libraries. You need neither InfiniBand nor a
-# GPU for this.
-#
-# There are two ways to find out which library a process has loaded. MPI itself returns a text with
-# its name, from the function `MPI_Get_library_version`. And Linux lists all files that a process
-# has mapped into its memory, in `/proc/self/maps`. This cell shows both:
+# There are two ways to find out which library a process has loaded. The function
+# `MPI_Get_library_version` returns a text with its name, and Linux lists all files that a process
+# has mapped into its memory in `/proc/self/maps`. The next cell starts ranks with each MPI library
+# of this machine, and prints the library, the beginning of its text and the mapped file:
 
 # %%
 inside = {}
@@ -90,9 +79,9 @@ if free and "mvapich2" not in mpis:
 
 # %% [markdown]
 # The name of the file proves nothing. The files of MPICH and MVAPICH2 are both called
-# `libmpi.so.12`, so that a program built with one runs with the other, and it runs with the one
-# that is found first. There must be exactly **one** such file, because two MPI libraries in a
-# process do not know about each other.
+# `libmpi.so.12`, so that a program built with one also runs with the other, whichever is found
+# first. However, there must be exactly **one** such file, because two MPI libraries in a process do
+# not know about each other.
 #
 # ### Exercise 42.1 · Which MPI library is this?
 # The text **begins** with the name of the library's family, followed by the version:
@@ -108,10 +97,9 @@ if free and "mvapich2" not in mpis:
 # If the text begins like this, `version[1]` is the version, and otherwise `version` is None. Try
 # the four families of these texts. For a text that begins with none of them, return `(None, None)`.
 #
-# The text of MVAPICH2-GDR says MVAPICH2. The library can be recognized by a tool, `mpiname -a`,
-# whose output contains `MVAPICH2-GDR`. However, the shell finds this tool in `PATH`, so it might
-# belong to a library that this process has not loaded. Therefore believe it only if the text says
-# MVAPICH2.
+# There is one special case, because the text of MVAPICH2-GDR says MVAPICH2. The output of its tool
+# `mpiname -a` contains `MVAPICH2-GDR`, but the shell might find this tool in `PATH` although the
+# process has loaded another library. Therefore believe `mpiname` only if the text says MVAPICH2.
 #
 # Write `which_mpi`. About 6 lines. *(beginner)*
 #
@@ -148,31 +136,25 @@ check("42.1", which_mpi)
 # ## Which threads may call MPI?
 # Horovod's background thread calls MPI, and your own thread may be calling it at the same time.
 # Whether that is safe depends on the **thread level**. A program requests a thread level when it
-# starts MPI, and MPI provides this level or a lower one. Two of the four levels matter here:
+# starts MPI, and MPI provides this level or a lower one. These are the lowest and the highest of
+# the four levels:
 #
 # | level | which threads may call MPI |
 # |---|---|
-# | SINGLE, the lowest | the process has only one thread |
-# | MULTIPLE, the highest | every thread, at any time |
+# | SINGLE | the process has only one thread |
+# | MULTIPLE | every thread, at any time |
 #
-# Below MULTIPLE, MPI does not use its locks. If two threads then call it at the same time, they
-# corrupt its internal lists. The result can be a crash, a job that hangs, or no visible effect for
-# a long time. Horovod requests MULTIPLE.
+# Horovod requests MULTIPLE. Below MULTIPLE, MPI does not use its locks, so two threads that call it
+# at the same time corrupt its internal lists. The result can be a crash, a job that hangs, or no
+# visible effect for a long time.
 #
 # MVAPICH2 **binds** ranks to cores, which means that the threads of a rank may run only on the
-# rank's cores. It provides MULTIPLE to ranks that are not bound, or that are bound to several
-# cores. By default it binds each rank to **one** core and provides SINGLE.
+# rank's cores. The part of MVAPICH2 for InfiniBand, its *device* `ch3:mrail`, follows a simple
+# rule: **a rank that is bound to one core gets SINGLE, and every other rank gets MULTIPLE.** By
+# default it binds each rank to one core. Two variables change this:
 #
-# For InfiniBand, MVAPICH2 has the device `ch3:mrail`. When Horovod requests MULTIPLE from it, the
-# first row of this table that applies determines the result:
-#
-# | environment variables | the rank is bound to | provided |
-# |---|---|---|
-# | `MV2_ENABLE_AFFINITY=0` (the default is 1) | nothing | MULTIPLE |
-# | `MV2_CPU_BINDING_LEVEL=core` | one core | SINGLE |
-# | `MV2_CPU_BINDING_LEVEL=socket` or `numanode` | several cores | MULTIPLE |
-# | `MV2_CPU_BINDING_POLICY=hybrid` | a group of cores | MULTIPLE |
-# | any other setting, or none | one core | SINGLE |
+# - `MV2_ENABLE_AFFINITY=0` switches the binding off.
+# - `MV2_CPU_BINDING_LEVEL=socket` binds a rank to all cores of a socket.
 #
 # ### Predict
 # Which level does `ch3:mrail` provide to Horovod if you set no variable? And which with
@@ -193,8 +175,9 @@ predict("42.1", unset="less", socket="MULTIPLE")
 # | affinity on, socket | with `MV2_CPU_BINDING_LEVEL=socket` |
 # | asked for less | the control: `HOROVOD_MPI_THREADS_DISABLE=1` makes Horovod request SINGLE |
 #
-# The device `ch3:mrail` needs InfiniBand, so your prediction is compared with the kit's table,
-# which was measured with it. Each line takes about 5 s.
+# The device `ch3:mrail` needs InfiniBand, so your prediction is compared with the kit's reference,
+# which was measured with it. The column `channel` names the device, and `level` is the thread level
+# that Horovod got. Each row takes about 5 s.
 
 # %%
 levels = []
@@ -217,10 +200,9 @@ mrail = reference[reference.channel == "ch3:mrail"].set_index("setting").level
 predict.compare("42.1", unset=mrail["affinity on"], socket=mrail["affinity on, socket"])
 
 # %% [markdown]
-# **Explain.** Among all lines in which Horovod requests MULTIPLE, you should see a lower level only
+# **Explain.** Among all rows in which Horovod requests MULTIPLE, you should see a lower level only
 # for `ch3:mrail` with affinity on. With `socket` the rank is also bound, but to several cores, and
-# gets MULTIPLE. (The setting `hybrid` is not in the measured table. Its row above is based on the
-# source code of MVAPICH2 and on one of our own runs.)
+# gets MULTIPLE.
 #
 # Your own table might show MULTIPLE with affinity on. In that case your MVAPICH2 uses another
 # device, such as `ch3:nemesis:tcp`, which does not bind ranks, and neither does MPICH. A laptop
@@ -228,44 +210,54 @@ predict.compare("42.1", unset=mrail["affinity on"], socket=mrail["affinity on, s
 #
 # How can you get MULTIPLE on a cluster? <details><summary>Answer</summary>
 #
-# `MV2_ENABLE_AFFINITY=0` is the simplest way, provided that another program binds the ranks, as
+# The simplest way is `MV2_ENABLE_AFFINITY=0`, provided that another program binds the ranks, as
 # srun does. It also switches off MVAPICH2-GDR's own choice of cores near the GPU and the NIC ([its
-# guide](@mvapich2_gdr), sections 9.4 and 13.7). The policy `hybrid` keeps this choice. It needs
-# `MV2_THREADS_PER_PROCESS`, the number of cores for each rank, and MVAPICH2 aborts if the ranks of
-# a node together need more cores than the node has. We have not measured which of the two is faster
-# on a GPU cluster.
+# guide](@mvapich2_gdr), sections 9.4 and 13.7).
+#
+# `MV2_CPU_BINDING_POLICY=hybrid` with `MV2_THREADS_PER_PROCESS=14` keeps this choice and binds a
+# rank to 14 cores. It is not in the measured table, but the source code of MVAPICH2 and one of our
+# own runs say that it gives MULTIPLE.
 # </details>
 #
 # ## The command that starts a job
 # Suppose that a job has 2 nodes with 4 GPUs each, one rank for each GPU, and 14 cores for each
-# rank. The launcher of [Slurm](@slurm_srun), the scheduler of most clusters, is `srun`, and
-# MVAPICH2's own launcher is `mpirun_rsh`. These are the two commands:
+# rank. Whatever starts the ranks, MVAPICH2-GDR needs three variables for Horovod:
 #
-#     env MV2_USE_CUDA=1 MV2_SUPPORT_DL=1 MV2_ENABLE_AFFINITY=0 srun --mpi=pmi2 --nodes=2 --ntasks-per-node=4
-#         --cpus-per-task=14 --gpus-per-node=4 --gpu-bind=none python train.py
-#
-#     mpirun_rsh -export-all -np 8 -hostfile hosts MV2_USE_CUDA=1 MV2_SUPPORT_DL=1 MV2_ENABLE_AFFINITY=0
-#         OMP_NUM_THREADS=14 python train.py
-#
-# | option or variable | what happens without it |
+# | variable | what happens without it |
 # |---|---|
 # | `MV2_USE_CUDA=1` | MVAPICH2-GDR takes an address in GPU memory for one in host memory, and can crash |
 # | `MV2_SUPPORT_DL=1` | its guide (7.3) says that it is needed "to run the jobs properly" with Horovod |
+# | `MV2_ENABLE_AFFINITY=0` | Horovod gets the level SINGLE, as above |
+#
+# The options depend on the launcher. [`srun`](@slurm_srun) is the launcher of Slurm, the scheduler
+# of most clusters. It does not accept variables, so they stand before it, after `env`:
+#
+#     env MV2_USE_CUDA=1 MV2_SUPPORT_DL=1 MV2_ENABLE_AFFINITY=0 \
+#         srun --mpi=pmi2 --nodes=2 --ntasks-per-node=4 --cpus-per-task=14 \
+#         --gpus-per-node=4 --gpu-bind=none python train.py
+#
+# | option of srun | what happens without it |
+# |---|---|
 # | `--mpi=pmi2` | 8 separate programs start, each of which is rank 0. PMI2 is the Process Management Interface through which ranks find each other |
 # | `--cpus-per-task=14` | Slurm gives a rank **one** core, for itself, Horovod's thread and the data loaders |
 # | `--gpu-bind=none` | a site might hide the other GPUs, so that a rank cannot reach them directly |
+#
+# MVAPICH2's own launcher is `mpirun_rsh`. It treats an argument with a `=` as a variable only
+# *directly before* the program, because arguments after the program belong to the program:
+#
+#     mpirun_rsh -export-all -np 8 -hostfile hosts \
+#         MV2_USE_CUDA=1 MV2_SUPPORT_DL=1 MV2_ENABLE_AFFINITY=0 OMP_NUM_THREADS=14 python train.py
+#
+# | argument of mpirun_rsh | what happens without it |
+# |---|---|
 # | `-export-all` | ranks on other nodes do not get your environment |
-# | `-hostfile hosts` | the next arguments are taken for host names. The file has a line `node1:4` for each node |
+# | `-hostfile hosts` | the next arguments are taken for host names. The file `hosts` has a line `node1:4` for each node |
 # | `OMP_NUM_THREADS=14` | mpirun_rsh does not bind ranks, so each rank starts a thread for every core of the node |
 #
-# **The order matters.** mpirun_rsh treats an argument with a `=` as a variable only *directly
-# before* the program, because arguments after the program belong to the program. srun does not
-# accept variables, so they stand before it, after `env`.
+# <details><summary>One more variable for GDR</summary>
 #
-# <details><summary>Two more remarks on GDR</summary>
-#
-# `MV2_GPUDIRECT_GDRCOPY_LIB=path of libgdrapi.so` makes short messages faster; the path can also be
-# in `LD_LIBRARY_PATH`. And the guide says about Horovod: "do not use the LD_PRELOAD option".
+# `MV2_GPUDIRECT_GDRCOPY_LIB=path of libgdrapi.so` makes short messages faster. The path can also be
+# in `LD_LIBRARY_PATH`.
 # </details>
 #
 # ### Exercise 42.2 · Write the command, and start it
@@ -274,16 +266,21 @@ predict.compare("42.1", unset=mrail["affinity on"], socket=mrail["affinity on, s
 # | flavor | variables |
 # |---|---|
 # | `mvapich2`, on CPUs | `MV2_ENABLE_AFFINITY=0` |
-# | `mvapich2-gdr` | the three `MV2_` variables of the commands above |
+# | `mvapich2-gdr` | the three `MV2_` variables of the first table |
 # | `mvapich-plus` (its successor) | only `MVP_ENABLE_GPU=1`, its default, which we state explicitly |
 #
-# `command` returns the command for a job, as a list of strings. `job.nodes` is the number of nodes,
-# `job.ranks` and `job.gpus` are the numbers of ranks and GPUs on each node, and `job.cores` is the
-# number of cores for each rank. If `job.gpus` is 0, the command does not mention GPUs.
+# `command` returns the command for a job, as a list of strings. Write the two commands above for
+# any job:
+#
+# - `job.nodes` is the number of nodes. `job.ranks` and `job.gpus` are the numbers of ranks and GPUs
+#   on each node, and `job.cores` is the number of cores for each rank.
+# - If `job.gpus` is 0, the command does not mention GPUs.
+# - The name of the file, `hosts`, is always the same.
+# - The command for srun does not contain `threads`, because Slurm gives each rank its cores.
 #
 # The command for a third launcher, `mpiexec`, is in the cell as an example. It starts ranks on one
-# machine without Slurm, and `-bind-to core:14` gives each of them 14 cores. Following this example,
-# write the commands for `mpirun_rsh` and `srun`. About 5 lines each. *(intermediate)*
+# machine without Slurm, and `-bind-to core:14` gives each of them 14 cores. About 12 lines in all.
+# *(intermediate)*
 #
 # <details><summary>Hint 1: a list of strings</summary>
 #
@@ -335,13 +332,13 @@ check("42.2", variables, command)
 
 # %% [markdown]
 # ### Measure
-# Now start your command. If Slurm is available, srun requests two nodes and starts it there.
-# (`make tabletop` starts a Slurm cluster on this machine. The command for mpirun_rsh is only
-# checked, not run.) Otherwise mpiexec starts it. In the command for srun, the site's own `--mpi=…`
-# replaces yours. Each rank prints its node, the number of cores that it may use, and its MPI
-# library. Then all ranks perform an allreduce of a gradient of 16 MiB with this library, each on
-# its own device. `MB/s` is the number of bytes divided by the seconds. This takes about 10 s for
-# each MPI library.
+# Now start your command, with srun on two nodes if Slurm is available, and otherwise with mpiexec
+# on this machine. (`make tabletop` starts a Slurm cluster on this machine. In the command for srun,
+# the site's own `--mpi=…` replaces yours. The command for mpirun_rsh is only checked, not run.)
+#
+# The output has one row for each rank: its node (`host`), the number of cores that it may use, and
+# its MPI library. All ranks perform an allreduce of a gradient of 16 MiB with this library, and
+# `MB/s` is the number of bytes divided by the seconds. This takes about 10 s for each MPI library.
 
 # %%
 launcher = lab42.launcher_here() if free else None
@@ -359,24 +356,23 @@ for mpi in mpis if launcher else []:
 # %% [markdown]
 # **Explain.** Check two things: every number in the column `rank` occurs exactly once, and `cores`
 # is the number that the command requested for each rank. If both are true, the command does what it
-# says. The nodes of a tabletop cluster share this machine and do not bind ranks, so there `cores`
-# is larger. On GPUs, `staged` tells you whether the gradient was copied to host memory before MPI
-# saw it. With MVAPICH2-GDR and `MV2_USE_CUDA=1` it is not copied, and `MB/s` shows how much faster
-# that is.
+# says. (The nodes of a tabletop cluster share this machine and do not bind ranks, so there `cores`
+# is larger.) On GPUs, `staged` tells you whether the gradient was copied to host memory before MPI
+# saw it. With MVAPICH2-GDR and `MV2_USE_CUDA=1` it is not copied.
 #
 # A node has 56 cores and 4 ranks, and the option `--cpus-per-task` was forgotten. How many cores do
 # the computing?
 # <details><summary>Answer</summary>
 #
 # Four. Slurm gives each rank one core, which it shares with Horovod's thread and the data loaders.
-# The other 52 cores are silently idle. The end of this lab measures what a single core costs.
+# The other 52 cores are silently idle.
 # </details>
 #
 # ## Which library performed the allreduce?
 # `hvd.mpi_built()` tells you which library *could* be used. The **timeline** tells you which
 # library *was* used: with `HOROVOD_TIMELINE=file`, rank 0 writes every activity of every tensor to
-# a file. Here are the first activities of a run with three gradients, in the order in which they
-# began:
+# a file. The next cell trains for three steps with three gradients. It prints the first activities
+# in the order in which they began, each with its time and its tensor:
 
 
 # %%
@@ -455,7 +451,8 @@ predict("42.3", calls_unfused=12, calls_fused_at_best=1)
 # ### Measure
 # Each MPI library trains with fusion (*fused*) and without it (*unfused*). [Gloo](@gloo), Horovod's
 # own library for TCP, is the control: its timeline must contain Gloo's name and must not contain
-# MPI's. This takes about half a minute.
+# MPI's. Each line of the output names the library of a run, the operations that `carried` found in
+# its timeline, and the calls per step. This takes about half a minute.
 
 # %%
 ways = {"fused": {}, "unfused": {"HOROVOD_FUSION_THRESHOLD": "0"}}
@@ -484,8 +481,9 @@ predict.compare("42.3", calls_unfused=best["unfused"], calls_fused_at_best=best[
 
 # %% [markdown]
 # **Explain.** *The names.* You should see only `MPI_ALLREDUCE` in the lines of the MPI libraries,
-# and only `GLOO_ALLREDUCE` in those of Gloo. A timeline therefore distinguishes libraries. It does
-# not distinguish MPICH from MVAPICH2, for which you need exercise 42.1.
+# and only `GLOO_ALLREDUCE` in the line of Gloo. A timeline therefore shows whether MPI or Gloo
+# performed the allreduce. It does not distinguish MPICH from MVAPICH2, for which you need exercise
+# 42.1.
 #
 # *The calls.* Without fusion a step takes 12 calls, and with fusion 1 to 3 calls, averaged over all
 # steps. Why is it not always 1?
@@ -497,19 +495,21 @@ predict.compare("42.3", calls_unfused=best["unfused"], calls_fused_at_best=best[
 # </details>
 #
 # ## Did my gradients stay on the GPU?
-# A GPU job can be slow because its gradients are silently copied through host memory. In 2018 a
-# user asked why the timeline of his job contained MPI_ALLREDUCE and no NCCL_ALLREDUCE ([Horovod's
-# issue 321](@horovod_issue_321)). The reason was that his Horovod had been built without NCCL.
+# A GPU job can be slow because its gradients are silently copied through host memory. In 2018, for
+# example, a user found MPI_ALLREDUCE and no NCCL_ALLREDUCE in his timeline, because his Horovod had
+# been built without NCCL ([Horovod's issue 321](@horovod_issue_321)).
 #
-# There are three kinds of Horovod builds for GPUs: `nccl`, `mpi` and `host`. A build `nccl`
-# passes GPU memory to NCCL. A build `mpi` passes it to MPI, which must be able to accept it
-# (**CUDA-aware**). A build `host` first copies GPU tensors to host memory, and MPI or Gloo then
-# process the copy. A build `nccl` does the same in operations for which no library was named (lab
-# 43).
+# There are three kinds of Horovod builds for GPUs:
 #
-# A timeline has one row for each tensor. Here are five jobs, with the row of one gradient in each.
-# (The first row was recorded on a CPU. The others were derived from the source code of Horovod
-# 0.28.1, operation by operation, because we had no file of a GPU job.)
+# | build | what receives the gradient |
+# |---|---|
+# | `nccl` | NCCL gets the gradient's address in GPU memory |
+# | `mpi` | MPI gets this address, which it must be able to accept (**CUDA-aware** MPI) |
+# | `host` | Horovod first copies the gradient to host memory, and MPI or Gloo process the copy |
+#
+# A timeline has one row for each tensor. The next cell prints the row of one gradient for each of
+# five jobs. (The first row was recorded on a CPU. The others were derived from the source code of
+# Horovod 0.28.1, because we had no file of a GPU job.)
 
 # %%
 for journey in lab42.JOURNEYS[:5]:
@@ -520,6 +520,9 @@ for journey in lab42.JOURNEYS[:5]:
 # Compare the third and the fourth row: **they are identical.** The timeline alone therefore does
 # not show whether MPI received GPU memory. You need two more facts: where your gradients are
 # (`gradient.device`), and which build you use.
+#
+# The fifth row looks the same, too, although the build is `nccl`. No library was named for this
+# operation, and such a build then copies the gradient to host memory (lab 43).
 #
 # | in the row | what it tells you |
 # |---|---|
@@ -582,9 +585,7 @@ for library in libraries.values():
 # %% [markdown]
 # **Explain.** On a machine without GPUs all gradients are CPU tensors, and the timeline is right to
 # show MPI. With GPUs and `make run LAB=42 HOROVOD=nccl` the gradients should stay on the GPU.
-# `HOROVOD=mpi` is the build for MVAPICH2-GDR, which passes the GPU's memory to MPI. If your
-# gradients do not stay on the GPU, check these in the order of the exercise: the device, the host
-# buffer, NCCL, the build.
+# `HOROVOD=mpi` is the build for MVAPICH2-GDR, which passes the GPU's memory to MPI.
 #
 # Does "CUDA-aware MPI" mean that no data passes through host memory?
 # <details><summary>Answer</summary>
@@ -592,8 +593,7 @@ for library in libraries.values():
 # No. The timeline does not show what MPI does with GPU memory. MVAPICH2-GDR's guide (13) describes
 # limits: `MV2_GPUDIRECT_LIMIT` (nominally 8192 bytes) for data that the NIC reads from the GPU, and
 # `MV2_USE_GPUDIRECT_RECEIVE_LIMIT` (131072) for data that it writes there. Longer messages are sent
-# in chunks through host memory. The library chooses the values according to the machine that it
-# finds. Lab 27 measures such paths.
+# in chunks through host memory. Lab 27 measures such paths.
 # </details>
 #
 # ### What you take away
@@ -602,18 +602,16 @@ for library in libraries.values():
 # - By default MVAPICH2 over InfiniBand binds a rank to one core and lets only one thread call it.
 #   Horovod needs a higher thread level, so set `MV2_ENABLE_AFFINITY=0`.
 # - For GDR, put `MV2_USE_CUDA=1 MV2_SUPPORT_DL=1` before the program, and request **cores for each
-#   rank** (measured below).
+#   rank**.
 # - The timeline proves which library performed the allreduce. Together with the device of the
 #   gradients and Horovod's build, it also proves whether they stayed on the GPU. Lab 43 continues
 #   with NCCL.
 #
-# ## Going further (optional): three measurements
-# These measurements are not included in the minutes above, and no exercise needs them.
-#
-# **What does it cost to have only one core?** This cell runs the command of 42.2 with one rank,
-# first with one core and then with all cores. `asked` is the number in the command. `seen` is the
-# control, which is the number of cores that the rank found. (The nodes of a tabletop do not bind
-# ranks, so mpiexec is used there.) This takes about 10 s.
+# ## Going further (optional): what does a single core cost?
+# The next cell runs the command of 42.2 with one rank, first with one core and then with all
+# cores. `asked` is the number of cores in the command, and `seen` is the control, the number that
+# the rank found. (The nodes of a tabletop do not bind ranks, so mpiexec is used there.) This takes
+# about 10 s.
 
 # %%
 if launcher:
@@ -633,51 +631,15 @@ if launcher:
     print("A training step of one rank:", pandas.DataFrame(rows)[columns], sep="\n")
 
 # %% [markdown]
-# **Explain.** You should see that the step takes longer on one core. If the other line has n cores,
-# the step on one core takes at most n times as long, and in fact less, because not all of the work
-# can be done in parallel.
+# **Explain.** You should see that the step takes longer on one core. The gain from n cores is
+# usually smaller than n, because not all of the work can be done in parallel. The row with more
+# cores might even be *slower*, by a large factor, if other programs use these cores (`make doctor`
+# tells you how busy the machine is). If `seen` differs from `asked`, the rank was not bound, so
+# check the launcher.
 #
-# The line with more cores might even be *slower*, by a large factor. In that case other programs
-# use these cores: the threads of a step have to wait for each other, and one of them is always
-# waiting for a core. `make doctor` tells you how busy the machine is. If `seen` differs from
-# `asked`, the rank was not bound, so check the launcher.
-#
-# **How long does a step take with fusion and without?** These are the times of the steps whose
-# calls were counted above.
-
-# %%
-times = {}
-for library, trainings in results.items():
-    for way, training in trainings.items():
-        times[f"{library}, {way}"] = training.took
-        print(f"{library}, {way}: {training.took}")
-plots.spread(times, title="A step by library: compare what is steady")
-
-# %% [markdown]
-# **Explain.** Twelve calls cost eleven more latencies than one call, while one fused call costs two
-# more copies of all gradients. On one node, where messages go through memory, a latency is a few
-# microseconds, so the two times should be close, and either can be smaller. If the boxes overlap,
-# or if a line says *not steady*, the measurement does not show a difference. One of them might be
-# many times slower. Then ranks and Horovod's threads wait for cores in each call. Lab 44 examines
-# fusion in detail.
-#
-# **Two nodes.** `make submit LAB=42 NODES=2 MPI=mvapich2` runs this lab as a job (`make tabletop`
-# starts two nodes on this machine). The next cell shows the measurements of your most recent job,
-# or the kit's reference if you have none.
-
-# %%
-table, whose = cluster.records_or_reference("42", "step")
-for name in ("seconds", "seconds_q1", "seconds_q3"):
-    table[name.replace("seconds", "ms")] = (1e3 * table[name]).round(1)
-columns = ["nodes", "ranks", "mpi", "way", "ms", "ms_q1", "ms_q3", "seconds_steady"]
-print(f"These are {whose}:", table.reindex(columns=columns).to_string(index=False), sep="\n")
-
-# %% [markdown]
-# **Explain.** `ms` is the median time of a step, and the range from `ms_q1` to `ms_q3` contains the
-# middle half of the times (the interquartile range). Compare only rows with the same numbers of
-# nodes and ranks, and only rows in which `seconds_steady` is True. If there are more ranks than
-# cores, as in a tabletop cluster on a laptop, ranks wait for cores most of the time, and
-# differences between libraries mean little.
+# **Two nodes.** `make submit LAB=42 NODES=2 MPI=mvapich2` runs this lab as a job, and
+# `make tabletop` starts two nodes on this machine for it. Its timelines prove which library
+# performed the allreduce between the nodes.
 #
 # ### Further reading
 # - [@mvapich2_gdr] Section 7.3 describes Horovod, section 9 the binding of ranks, and section 13

@@ -434,7 +434,7 @@ for name, model in rivals.items():
 # %%
 hardest = judged[judged.part == "unseen"].sort_values("error, %", key=abs)[-12:]
 like_hardest = judged[(judged.part == "fitted") & judged.run.str.contains("gRPC, vgg16")]
-print("The hardest rows, and two that were fitted:")
+print("The unseen rows with the largest errors, and two fitted rows:")
 print(
     pandas.concat([hardest, like_hardest])[["part", "run", "error, %"]]
     .round(0)

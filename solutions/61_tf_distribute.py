@@ -146,7 +146,7 @@ check("61.1", tf_config)
 # For example, these lines count the images of all replicas:
 #
 #     def count(pictures):
-#         return len(pictures)
+#         return tf.shape(pictures)[0]
 #
 #     counts = strategy.run(count, args=(pictures,))       # one number for each replica
 #     images = strategy.reduce("SUM", counts, axis=None)   # their sum

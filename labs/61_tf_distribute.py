@@ -3,16 +3,16 @@
 # # 61 TensorFlow's own distribution
 #
 # TensorFlow can train on many machines without Horovod. It comes with [parameter servers](../labs/GLOSSARY.md#parameter-server), which keep
-# the variables for all workers, and with a ring among the workers, and both send their tensors with
+# the variables for all workers, and with a ring among the workers. Both send their tensors with
 # gRPC, a library for remote procedure calls. In the first years of distributed deep learning this
-# was the usual setup, and it disappointed many users: with some models, 64 GPUs were slower than
-# one. To understand why, you need to know how many bytes each process sends, and which process
+# was the usual setup, and it disappointed many users, because with some models 64 GPUs were slower
+# than one. To understand why, you need to know how many bytes each process sends, and which process
 # becomes the bottleneck.
 #
 # In this lab we start real clusters of TensorFlow processes, write one training step that runs
 # under every strategy, compute the bytes of servers and rings, and compare the numbers with what
 # the operating system counts on the wire. At the end we compare with Horovod, over fast and slow
-# links, and read why most users left gRPC.
+# links, and see why most users left gRPC.
 #
 # **After this lab you can** (1) write TF_CONFIG from Slurm's variables, (2) write a training step
 # that runs under every strategy of TensorFlow, (3) compute the bytes that servers and rings send,
@@ -47,9 +47,9 @@ proof = 5  # steps that are compared with one process
 
 # %% [markdown]
 # ## 1. `tf.device`, and the tensors that cross a wire
-# TensorFlow runs each operation on a *device*, and `tf.device` selects the device. A device has a
-# long name and a short one. The call `lab61.devices(3)` above made TensorFlow split this machine
-# into three devices: CPU:0, CPU:1 and CPU:2.
+# How does a tensor get from one machine to another? We begin inside one machine. TensorFlow runs
+# each operation on a *device*, which `tf.device` selects. The call `lab61.devices(3)` above made
+# TensorFlow split this machine into three devices: CPU:0, CPU:1 and CPU:2.
 
 # %%
 with tf.device("CPU:1"):
@@ -59,54 +59,18 @@ with tf.device("CPU:2"):
 print(first.device)
 print(second.device)
 
+
 # %% [markdown]
 # **Explain.** `second` was computed on CPU:2 from a tensor on CPU:1, although the program did not
 # ask for a copy. TensorFlow noticed that the tensor has to change devices, and inserted a *Send* on
-# one side and a *Recv* on the other. A network can be partitioned over devices in the same way,
-# with a `with` statement for each block. In [lab 62](62_model_parallel.ipynb) you write these messages yourself.
+# one side and a *Recv* on the other. In [lab 62](62_model_parallel.ipynb) you write these messages yourself.
 #
-# The long name shows how this extends to several machines. `/job:localhost/task:0` is a
-# **process**. In a cluster the processes are called `/job:worker/task:1` or `/job:ps/task:0`, and
-# `with tf.device("/job:ps/task:0"):` works in the same way. Then Send and Recv are in two
-# processes, and a library has to transfer the tensor: [**gRPC**](https://grpc.io/docs/).
+# The printed names show how this extends to several machines. `/job:localhost/task:0` is a
+# **process**. In a cluster the processes are called `/job:worker/task:1` or `/job:ps/task:0` (ps is
+# a parameter server), and `with tf.device("/job:ps/task:0"):` works in the same way. Then Send and
+# Recv are in two processes, and a library has to transfer the tensor. TensorFlow uses
+# [**gRPC**](https://grpc.io/docs/), which calls functions in other processes over TCP.
 #
-# gRPC is a library for calling functions in other processes over TCP. It was made for web services,
-# which make many short calls. Gradients are few and long.
-#
-# | name | which library transfers the gradients | in TensorFlow |
-# |---|---|---|
-# | gRPC | only gRPC | since 0.8, the first distributed version (2016) |
-# | gRPC+X | gRPC coordinates, and X transfers: InfiniBand verbs, MPI, or GPUDirect RDMA (GDR) | 1.x, `tf.contrib` |
-# | no gRPC | Baidu's allreduce, over MPI | 1.x, `tf.contrib.mpi_collectives` |
-# | no gRPC | Horovod's allreduce, over MPI, NCCL or Gloo | no, it is a separate package |
-#
-# These three kinds come from [Awan et al. (2019)](https://arxiv.org/abs/1810.11112), who measured all of them. In most of
-# their configurations "no gRPC" was the fastest, and how much faster depended on its [allreduce](../labs/GLOSSARY.md#allreduce).
-#
-# <details><summary>What happened to gRPC+X? (history)</summary>
-#
-# TensorFlow 2.0 removed `tf.contrib`, and each project in it had to find a maintainer
-# (github.com/tensorflow/community, rfcs/20180907-contrib-sunset.md). In that list, the entry of
-# `verbs` is "delete (no owner)", and those of `mpi`, `gdr` and `mpi_collectives` are empty. All
-# four moved to a separate repository, tensorflow/networking.
-#
-# One X remained in another place: with GPUs, TensorFlow's ring can use **NCCL**
-# (`CommunicationImplementation.NCCL`). gRPC then only connects the workers with each other.
-# </details>
-#
-# The TensorFlow that `pip` installs today contains no gRPC+X. The next cell asks your TensorFlow
-# for a server that speaks gRPC+verbs:
-
-# %%
-try:
-    tf.distribute.Server(
-        {"worker": ["127.0.0.1:1"]}, "worker", 0, protocol="grpc+verbs", start=False
-    )
-except tf.errors.NotFoundError as error:
-    print(error.message.splitlines()[-1])
-
-
-# %% [markdown]
 # ## 2. The identity of a process: TF_CONFIG
 # A process of a TensorFlow cluster has to find out which process it is and which others exist. It
 # usually reads this from the environment variable `TF_CONFIG`, a text in JSON. For four workers on
@@ -115,25 +79,23 @@ except tf.errors.NotFoundError as error:
 #     {"cluster": {"worker": ["node1:5000", "node1:5001", "node2:5000", "node2:5001"]},
 #      "task": {"type": "worker", "index": 3}}
 #
-# [Slurm](https://slurm.schedmd.com/srun.html) does not set `TF_CONFIG`. But `srun` describes each task in the task's
-# environment. TensorFlow's class `tf.distribute.cluster_resolver.SlurmClusterResolver` reads this
-# description, and a strategy that gets such a resolver needs no `TF_CONFIG`. Here you write
-# yourself what the resolver does. A value in the environment is always a string:
+# [Slurm](https://slurm.schedmd.com/srun.html) does not set `TF_CONFIG`, but it describes each task in the task's
+# environment. You convert one into the other, as TensorFlow's `SlurmClusterResolver` does. You need
+# two variables, and their values are always strings:
 #
 # | variable | meaning | for the task above |
 # |---|---|---|
 # | `SLURM_NTASKS` | number of tasks in the job | `"4"` |
 # | `SLURM_PROCID` | number of this task, from 0 | `"3"` |
 #
-# `scontrol show hostnames` prints the names of the nodes. Every node has the same number of tasks,
-# and tasks fill one node after the other: of 6 tasks on 2 nodes, 0, 1 and 2 are on the first. We
-# can choose the port. Two tasks of a node cannot use the same one, so they take `port`, `port + 1`
-# and so on.
+# Every node has the same number of tasks, and tasks fill one node after the other. Of 6 tasks on 2
+# nodes, for example, tasks 0, 1 and 2 are on the first. We can choose the port. Two tasks of a node
+# cannot use the same one, so they take `port`, `port + 1` and so on.
 #
 # ### Exercise 61.1 · TF_CONFIG from Slurm
 # `slurm` is a dictionary of these variables, `hosts` is the list of nodes, and `port` is the first
-# port. Return the TF_CONFIG of this task. All tasks are workers. `json.dumps(…)` converts a
-# dictionary to a string. About 6 lines. *(beginner)*
+# port on each node. Return the TF_CONFIG of this task. All tasks are workers. `json.dumps(…)`
+# converts a dictionary to a string. About 6 lines. *(beginner)*
 #
 # <details><summary>Hint 1: where is task t?</summary>
 #
@@ -168,7 +130,7 @@ check("61.1", tf_config)
 # | `ParameterServerStrategy` | one copy, on servers | any worker that is free | servers, over gRPC |
 #
 # A copy together with its device is called a *replica*. The same step runs under all three
-# strategies if you write it as follows:
+# strategies if you write it with these calls:
 #
 # - `strategy.run(function, args=(pictures, labels))` calls `function` on every replica, with the
 #   replica's own images and labels. The results are kept separately, one value for each replica.
@@ -176,25 +138,31 @@ check("61.1", tf_config)
 # - `strategy.num_replicas_in_sync` is the number of replicas that take a step together. With
 #   servers it is 1 on our CPUs, because each worker takes its own steps.
 # - Inside the function, `optimizer.apply_gradients(zip(gradients, variables))` first **adds** the
-#   gradients of all replicas. It adds them and does not compute the mean.
+#   gradients of all replicas. It does not compute their mean.
 #
-# Layers and optimizers of Keras 3 work in a training loop that you write yourself.
+# For example, these lines count the images of all replicas:
 #
-# <details><summary>Why not Keras' <code>fit</code>?</summary>
+#     def count(pictures):
+#         return tf.shape(pictures)[0]
 #
-# Keras 3 cannot do this for you. With `MultiWorkerMirroredStrategy` its `fit` ends in an error (we
-# tried it; Keras issue 20585), and parameter server training "is not supported in Keras 3,
-# generally speaking" (its author, Keras issue 18624).
-# </details>
+#     counts = strategy.run(count, args=(pictures,))       # one number for each replica
+#     images = strategy.reduce("SUM", counts, axis=None)   # their sum
 #
-# Because the optimizer adds up the gradients, the [loss](../labs/GLOSSARY.md#loss) of each replica has to be divided by a
-# number, so that the sum of the gradients is the mean over all images of all replicas. By which
-# number?
+# The sum of the gradients should be the gradient of the mean over all images of all replicas. The
+# [loss](../labs/GLOSSARY.md#loss) of each replica therefore has to be divided by a number. By which one?
 # <details><summary>Answer</summary>
 #
-# By the number of replicas. The loss of a replica is the mean over its own images. All replicas
-# have the same number of images, so the mean over all images is the mean of the replicas' means,
-# which is their sum divided by the number of replicas.
+# By the number of replicas. The loss of a replica is the mean over its own images, and all replicas
+# have the same number of images. If the losses of two replicas are 1 and 3, the mean over all
+# images is 2, which is 1/2 + 3/2.
+# </details>
+#
+# Why not Keras' `fit`?
+# <details><summary>Answer</summary>
+#
+# Keras 3 cannot do this. With `MultiWorkerMirroredStrategy` its `fit` ends in an error (Keras issue
+# 20585), and parameter servers are not supported (Keras issue 18624). In a training loop that you
+# write yourself, the layers and optimizers of Keras 3 work.
 # </details>
 #
 # ### Exercise 61.2 · A step for every strategy
@@ -236,19 +204,19 @@ check("61.2", train_step)
 
 # %% [markdown]
 # ## 4. Bytes, computed
-# Two small networks represent two large ones:
+# Which strategy sends fewer bytes, and who sends them? This depends on the sizes of the variables.
+# VGG-16 and ResNet-101 need about the same time per image ([lab 31](31_parameter_server_or_allreduce.ipynb)). But VGG-16 has three times as
+# many parameters, and most of its parameters are in **one** variable, that of layer fc6. Two small
+# networks represent these two here:
 #
-# | | parameters | its largest variable | images/s on one GPU |
-# |---|---|---|---|
-# | VGG-16 | 138 million | 74 % of them | 150 |
-# | ResNet-101 | 45 million | 5 % | 136 |
-# | `small VGG` | 682,112 | 77 % | see below |
-# | `small ResNet` | 222,400 | 17 % | see below |
+# | | parameters | its largest variable |
+# |---|---|---|
+# | VGG-16 | 138 million | 74 % of them |
+# | ResNet-101 | 45 million | 5 % |
+# | `small VGG` | 682,112 | 77 % |
+# | `small ResNet` | 222,400 | 17 % |
 #
-# VGG-16 has three times the parameters of ResNet-101, for about the same time per image (the last
-# column is from Horovod's README of 2017, [lab 31](31_parameter_server_or_allreduce.ipynb)). And most of them are in **one** variable, that
-# of layer fc6. The small networks keep the first proportion, 3 to 1, and roughly the second. Here
-# are their variables, in the order in which they are created:
+# The next cell prints their variables, in the order in which they are created:
 
 # %%
 sizes = {name: lab61.sizes_of(lab61.build(name)) for name in lab61.NETS}
@@ -262,11 +230,11 @@ for name in lab61.NETS:
 # tell it to (`variable_partitioner`). In a step, each worker reads every variable from its server
 # and sends its gradient there. A server therefore sends its variables once to each worker.
 #
-# In a ring, each of p workers sends 2 (p − 1) / p times the whole gradient ([lab 23](23_ring_allreduce.ipynb)). A number has 4
-# bytes.
+# For example, three variables with 10, 20 and 30 numbers of 4 bytes are on two servers, and there
+# is one worker. Server 0 sends 4 · (10 + 30) = 160 bytes, and server 1 sends 80.
 #
-# For example, three variables with 10, 20 and 30 numbers on two servers and one worker: server 0
-# sends 4 · (10 + 30) = 160 bytes, and server 1 sends 80.
+# In a ring there are no servers. Each of p workers sends 2 (p − 1) / p times the whole gradient
+# ([lab 23](23_ring_allreduce.ipynb)).
 #
 # ### Exercise 61.3 · Who sends how much?
 # Write two functions. `servers_send` returns the list of the bytes that each server sends in a step
@@ -321,15 +289,15 @@ predict.right(
 # cluster of two servers, two workers and a chief, each with both networks. The *chief* distributes
 # the steps, and a free worker takes the next one.
 #
-# The kernel of the operating system counts the bytes: for each TCP connection it knows how many
-# bytes were sent and acknowledged (`TCP_INFO`). This count includes the data that gRPC adds to a
-# tensor, and excludes TCP's own headers.
+# The operating system counts the bytes. For each TCP connection its kernel knows how many bytes
+# were sent and acknowledged (`TCP_INFO`), which includes the data that gRPC adds to a tensor.
 #
 # TensorFlow's servers listen on all networks of a machine, for every client, without a password.
 # Use them only inside a cluster. Here they end with the measurement.
 #
 # ### Measure
-# This takes 30 to 60 s, most of it to start the processes.
+# The first cell trains, which takes 30 to 60 s, most of it to start the processes. The second one
+# compares the count of each process with your functions. `ps 0` and `ps 1` are the two servers.
 
 # %%
 ways = [(lab61.RING, lab61.NETS), *((lab61.SERVERS, (net,)) for net in lab61.NETS)]
@@ -355,6 +323,16 @@ for (net, way), outcome in outcomes.items():
         )
 print(pandas.DataFrame(rows).set_index(["net", "way", "process"]).round(3).to_string())
 
+# %% [markdown]
+# **Explain.** You should see a `counted / predicted` just above 1, by about one part in a hundred
+# at most. The rest is what gRPC sends in addition to the tensors. The two servers of the small VGG
+# differ: one sends nearly five times as many bytes as the other, because it has the variable that
+# represents fc6. The servers of the small ResNet share the work well.
+#
+# **Control: was the sum right?** One process with all the images should have the same losses as the
+# ring. The next cell compares them. As a control, the process also trains with a [learning rate](../labs/GLOSSARY.md#learning-rate) that
+# is as many times as large as there are workers, as if the gradients were added and not averaged.
+
 # %%
 net = lab61.NETS[0]
 together = outcomes[net, lab61.RING].losses
@@ -365,6 +343,18 @@ for title, rate in {
     alone = lab61.losses_alone(train_step, net, batch * ranks, proof, rate)
     apart = max(abs(one - other) for one, other in zip(alone, together, strict=True))
     print(f"{proof} losses of the ring and of one process ({title}): at most {apart:.1e} apart")
+
+# %% [markdown]
+# **Explain.** The losses agree in the first line, so your division by the number of replicas was
+# right, and the sum did cross the wire. In the second line they differ.
+#
+# With servers there is no such comparison. Each worker takes its own steps, with weights that
+# another worker may have changed in the meantime ([lab 31](31_parameter_server_or_allreduce.ipynb)). This strategy is *asynchronous*.
+#
+# **Would more servers help?** The next cell prints the server of each variable of the small VGG, as
+# TensorFlow placed it. Then it computes how much the busiest of several servers would send.
+
+# %%
 places = outcomes[net, lab61.SERVERS].servers
 print(f"Variables of the {net} are on servers {places}")
 for servers in (1, 2, 3, 6):
@@ -372,51 +362,37 @@ for servers in (1, 2, 3, 6):
     print(f"Computed: servers: {servers}; the busiest sends {busiest / 1e6:.2f} MB")
 
 # %% [markdown]
-# **Explain.** You should see that the count agrees with your computed bytes to about one part in a
-# hundred. The rest is what gRPC sends in addition to the tensors.
+# **Explain.** The variables were distributed in turns, as you computed. For two workers, the
+# busiest of two servers sends 4.50 MB, and the busiest of six still sends 4.19 MB, because one
+# variable is never on two servers.
 #
-# The ring's losses equal those of one process with all the images, so your division by the number
-# of replicas was right, and the sum did cross the wire. The control is one process that takes steps
-# as long as if the gradients were added and not averaged, and its losses differ.
-#
-# With servers there is no such comparison, because each worker takes its own steps, with weights
-# that another worker may have changed in the meantime ([lab 31](31_parameter_server_or_allreduce.ipynb)). This strategy is *asynchronous*.
-#
-# The two servers of the small VGG differ: one sends nearly five times as many bytes as the other,
-# because it has the variable that represents fc6. More servers would hardly help, as the last lines
-# show, since one variable is never on two servers. The servers of the small ResNet share the work
-# well.
-#
-# Look at the list of servers again. The variables are distributed in turns, as you computed. Now
-# consider a network in which each layer has a weight and a bias. What does each of two servers
+# Now consider a network in which each layer has a weight and a bias. What does each of two servers
 # have?
 # <details><summary>Answer</summary>
 #
 # Server 0 has all weights, and server 1 has all biases. With any even number of servers, half of
-# them have only biases. This problem occurs in practice, and our networks have no biases in order
-# to avoid it. TensorFlow's benchmarks distributed variables by size ([lab 31](31_parameter_server_or_allreduce.ipynb)), and
-# `variable_partitioner` can split a variable.
+# them have only biases. This problem occurs in practice. TensorFlow's benchmarks distributed
+# variables by size ([lab 31](31_parameter_server_or_allreduce.ipynb)), and `variable_partitioner` can split a variable.
 # </details>
 #
 # ## 6. Without gRPC
-# Horovod's ring ([lab 41](41_horovod_tensorflow.ipynb)) sends as many bytes as TensorFlow's. But it fuses gradients, and passes
-# them to a library that was made for long messages. Here this is Gloo, because [MPI](../labs/GLOSSARY.md#MPI) would use the
-# memory that the [ranks](../labs/GLOSSARY.md#rank) share on one machine. In a job it is MPI.
+# Would another library be faster? Horovod's ring ([lab 41](41_horovod_tensorflow.ipynb)) sends as many bytes as TensorFlow's. But
+# it fuses gradients, and passes them to a library that was made for long messages. Here this is
+# Gloo, because [MPI](../labs/GLOSSARY.md#MPI) would use the memory that the [ranks](../labs/GLOSSARY.md#rank) share on one machine. In a job it is MPI.
 #
 # ### Predict
-# Guess for each network which share of its speed a worker keeps in the ring over gRPC, in percent.
-# Over a fast link the wire itself costs little, and on one machine the link is its memory. However,
-# computation and communication share the cores.
+# Consider two workers, and count all bytes that workers and servers send in a step. How many times
+# as many are these with servers as in a ring?
 
 # %%
-predict("61.3", percent_vgg=..., percent_resnet=...)
+predict("61.3", servers_over_ring=...)
 
 # %% [markdown]
 # ### Measure
-# This takes about 20 s. *[Efficiency](../labs/GLOSSARY.md#efficiency)* is the images per second of all workers, divided by the number
-# of workers times the images per second of a single one. In the ring, and with Horovod, the step of
-# a single worker is timed in between, in the same processes. With servers it is not timed, so their
-# rows use the time of the ring's workers.
+# The next cells train both networks with Horovod, which takes about 20 s, and print a table of all
+# ways. `ms alone` is a worker's step without the others, timed in between in the same processes.
+# *[Efficiency](../labs/GLOSSARY.md#efficiency)* is `ms alone` divided by `ms a step`, the share of its speed that a worker keeps.
+# With servers, a worker by itself is not timed, so these fields are empty (`NaN`).
 
 # %%
 for net, outcome in lab61.with_horovod(lab61.NETS, ranks, batch, repeat).items():
@@ -430,9 +406,11 @@ for (net, way), outcome in sorted(outcomes.items()):
     share = alone.median / outcome.step.median
     speed = ranks * batch / outcome.step.median
     each = sum(outcome.sent.values()) / (ranks * batch)
-    rows[net, way] = {"ms a step": 1e3 * outcome.step.median, "ms alone": 1e3 * alone.median}
-    rows[net, way] |= {"images/s": speed, "efficiency %": 100 * share, "kB an image": each / 1e3}
-    rows[net, way] |= {"steady": outcome.step.steady and alone.steady}
+    rows[net, way] = {"ms a step": 1e3 * outcome.step.median, "images/s": speed}
+    rows[net, way] |= {"kB an image": each / 1e3, "steady": outcome.step.steady}
+    if outcome.alone:
+        rows[net, way] |= {"ms alone": 1e3 * alone.median, "efficiency %": 100 * share}
+        rows[net, way]["steady"] &= alone.steady
     fields = {
         "images_per_second": speed,
         "efficiency": share,
@@ -443,19 +421,17 @@ for (net, way), outcome in sorted(outcomes.items()):
         "training", seconds=outcome.step, net=net, way=way, ranks=ranks, device="cpu", **fields
     )
 print(pandas.DataFrame.from_dict(rows, orient="index").round(1).to_string())
-shares = [rows[net, lab61.RING]["efficiency %"] for net in lab61.NETS]
-predict.compare("61.3", percent_vgg=shares[0], percent_resnet=shares[1])
+ring, servers = (rows[lab61.NETS[0], way]["kB an image"] for way in (lab61.RING, lab61.SERVERS))
+predict.compare("61.3", servers_over_ring=servers / ring)
 
 # %% [markdown]
-# **Explain.** Begin with the column `kB an image`, which is a count and not a time. An image of the
-# small VGG costs three times the bytes of one of the small ResNet, whatever transfers them. With
-# two workers, servers send twice the bytes of the ring, because every worker both fetches all
-# variables and sends all gradients.
+# **Explain.** Begin with the column `kB an image`, which is a count and not a time. Servers send
+# twice the bytes of the ring of two, because every worker both fetches all variables and sends all
+# gradients. And an image of the small VGG costs three times the bytes of one of the small ResNet,
+# whatever transfers them.
 #
 # The times are less reliable. All processes share this machine's cores, so expect low efficiencies
-# in all rows, and do not compare rows in which `steady` is False. Trust the efficiency of the
-# servers least, because it compares processes of two runs and can even exceed 100 %. Next, we look
-# at a real link.
+# in all rows, and do not compare rows in which `steady` is False. Next, we look at a real link.
 #
 # ### Predict
 # Two nodes have a link of 200 Mb/s between them, which transfers 25 MB per second. In a ring of
@@ -484,37 +460,47 @@ if len(frame):
     predict.compare("61.3", tabletop_vgg=shares[0], tabletop_resnet=shares[1])
 
 # %% [markdown]
-# **Explain.** You should see roughly the values that you computed. Over the same link both networks
-# slow down, and the speed of the one that sends three times as many bytes **collapses**. Times may
-# be longer if the two nodes share a busy machine.
+# **Explain.** Compare the rows `ring, gRPC` with what you computed. Both networks lose most of
+# their speed over this link, and the one that sends three times as many bytes loses more. In the
+# kit's own table, the small VGG keeps 8 % and the small ResNet 24 %.
 #
-# Is the link the reason? As a control, compute both shares for 2 Gb/s, and then run
-# `make tabletop BANDWIDTH=2000mbit` and the same cell.
+# Is the link the reason? As a control, compute both shares for 2 Gb/s (with 15 ms, they would be 58
+# and 81 %), and then run `make tabletop BANDWIDTH=2000mbit` and the same cell.
 #
-# In the table, compare gRPC's ring with Horovod's over a link of 200 Mb/s. They should lose nearly
-# the same, because the bytes are the same, and so is the wire. Why, then, did users leave gRPC?
-# <details><summary>Answer</summary>
+# Now compare gRPC's ring with Horovod's. They lose nearly the same, because the bytes are the same,
+# and so is the wire. Why, then, did users leave gRPC?
 #
-# Partly because servers send too much, as the next section shows, and partly because links became
-# fast. At 100 Gb/s the wire costs little. What remains of gRPC is the cost of serializing each
-# tensor and of copying it through TCP, without the direct paths of InfiniBand and of GPUs, which
-# MPI and NCCL use. On a CPU machine with TCP you cannot observe this part, so we quote it from Awan
-# et al.
-# </details>
+# ### Two reasons to leave gRPC
+# **The busiest server.** Your two functions work for any network. With one server for every four
+# workers, the busiest server of the real VGG-16 sends twelve times as many bytes for 64 workers as
+# for 4, because fc6 stays on one server. That of ResNet-101 sends only 1.5 times as much. A worker
+# of a ring sends about the same for any number of workers.
 #
-# ### VGG-16 itself
-# Your two functions work for any network. With one server for every four workers, the busiest
-# server of the real VGG-16 sends twelve times as many bytes for 64 workers as for 4, because fc6
-# stays on one server. That of ResNet-101 sends only 1.5 times as much. A worker of a ring sends
-# about the same for any number of workers.
+# Horovod's README of 2017 contains the result for 64 GPUs over TCP:
 #
-# Horovod's README contains the result. With 64 GPUs over TCP, VGG-16 trained at 101 images/s with
-# servers. With Horovod it trained at 1,463 images/s when MPI sent from host memory, and 6,084 with
-# NCCL. A single GPU trained 150. Two things differ between servers and Horovod: which process sends
-# how much, which you computed, and the library.
+# | VGG-16 on | images/s |
+# |---|---|
+# | one GPU | 150 |
+# | 64 GPUs, servers over gRPC | 101 |
+# | 64 GPUs, Horovod with MPI, from host memory | 1,463 |
+# | 64 GPUs, Horovod with NCCL | 6,084 |
 #
-# This lab does not show strategies on GPUs, `variable_partitioner`, or recovery after the loss of
-# a worker.
+# Servers and Horovod differ in two things here: which process sends how much, and the library.
+#
+# **Fast links.** At 100 Gb/s the wire costs little. What remains is the cost of serializing each
+# tensor and of copying it through TCP, and gRPC has no direct path to InfiniBand or to a GPU's
+# memory. [Awan et al.](https://arxiv.org/abs/1810.11112) compared three kinds of communication:
+#
+# | name | which library transfers the gradients | in TensorFlow |
+# |---|---|---|
+# | gRPC | only gRPC | since 0.8, the first distributed version (2016) |
+# | gRPC+X | gRPC coordinates, and X transfers: InfiniBand verbs, MPI, or GPUDirect RDMA (GDR) | 1.x, `tf.contrib` |
+# | no gRPC | Baidu's allreduce, over MPI | 1.x, `tf.contrib.mpi_collectives` |
+# | no gRPC | Horovod's allreduce, over MPI, NCCL or Gloo | no, it is a separate package |
+#
+# In most of their configurations "no gRPC" was the fastest. You cannot observe this on CPUs with
+# TCP, so we only quote it. TensorFlow 2 removed gRPC+X together with `tf.contrib`. One X remains:
+# with GPUs, TensorFlow's ring can use [NCCL](../labs/GLOSSARY.md#NCCL), and gRPC then only connects the workers.
 #
 # ### What you take away
 # - A strategy determines where variables are. The same step runs under all strategies if the loss
@@ -522,8 +508,8 @@ if len(frame):
 # - `TF_CONFIG` is one JSON text, and Slurm knows everything in it except the port.
 # - You can compute the bytes before anything runs. Look for the one server that has the one large
 #   variable.
-# - Here the number of bytes determined the time, whichever library sent them. According to the
-#   measurements of Awan et al., gRPC is slow on fast networks. X was one answer, and an allreduce
+# - On a slow link, the number of bytes determines the time, whichever library sends them. On fast
+#   networks gRPC itself is slow, as Awan et al. measured. X was one answer, and an [allreduce](../labs/GLOSSARY.md#allreduce)
 #   outside of TensorFlow was the better one.
 #
 # [Lab 62](62_model_parallel.ipynb) continues with networks that do not fit into one device.

@@ -4,14 +4,11 @@
 # Before you ask for a thousand GPUs, you want to know how fast your training would run on them. You
 # cannot measure this on the eight GPUs that you have, and the law that fits your first measurements
 # may be wrong on many nodes (lab 50). A model of the training step can predict it from the speed of
-# the GPUs and of the network. But a model that fits known runs well may still fail on a new system,
-# and a prediction without a range tells you little.
+# the GPUs and of the network, but a model that fits known runs well may still fail on a new system.
 #
 # In this lab we write a model of a training step in about 35 lines, fit it to published runs, and
-# test it on systems that it has not seen. We build it from the buckets of gradients, the cost of an
-# allreduce on links that may be shared, and overlap. We then compare it with rivals that know much
-# less, look for the runs on which it fails, and finally ask it for predictions for 1,024 and 10,000
-# GPUs.
+# test it on systems that it has not seen. We compare it with two simpler rivals, look for the runs
+# on which it fails, and finally ask it for predictions for 1,024 and 10,000 GPUs.
 #
 # **After this lab you can** (1) write down the parts of a training step on many GPUs, (2) fit a
 # model and judge it on systems that it has not seen, and (3) say how far such a prediction can be
@@ -40,14 +37,15 @@ bucket_mib = 64  # MiB of gradients that are sent together; Horovod's default in
 
 # %% [markdown]
 # ## 1. When gradients are ready
-# A single GPU takes some time for a training step. We assume that a third of it is the forward
-# pass, and that two thirds are the backward pass, which goes through the layers from the **last to
-# the first**. In both passes, each layer takes the share of the time that corresponds to its share
-# of the operations (lab 02).
+# A bucket of gradients can be sent during the backward pass, as soon as its gradients have been
+# computed. When is that?
 #
-# The backward pass computes the gradients of one layer after another, and they are collected in a
-# **bucket** (lab 32). As soon as a bucket contains `limit` bytes or more, it is sent, and a new
-# bucket begins. The gradients that are left at the end form the last bucket.
+# We assume that a third of a step's computing is the forward pass, and that two thirds are the
+# backward pass, which goes through the layers from the **last to the first**. In both passes, each
+# layer takes the share of the time that corresponds to its share of the operations (lab 02).
+#
+# The gradients are collected in a **bucket** (lab 32). As soon as a bucket contains `limit` bytes
+# or more, it is sent, and a new bucket begins. What is left at the end forms the last bucket.
 #
 # The model therefore needs two numbers for each bucket: its bytes, and the **share** of the step's
 # computing that is done when the bucket is full. This table shows them for a small network of three
@@ -102,42 +100,36 @@ last_three = vgg16[vgg16.kind == "linear"]
 predict.right("52.1", share=1 / 3 + 2 / 3 * last_three.flops.sum() / vgg16.flops.sum())
 
 # %% [markdown]
-# **Explain.** Most of VGG-16's bytes are ready when hardly any of the backward pass is done, so
-# there is much time to hide them behind it. The gradients of ResNet-101 become ready at an even
-# rate. And each network has a last bucket at 1.00, for which no computing is left to hide it.
+# **Explain.** Each line lists a network's buckets in the order in which they are sent. The first
+# two buckets of VGG-16 contain the 494 MB, and they are ready at 0.33 and 0.34. Hardly any of the
+# backward pass is done then, so there is much time to hide them behind it. The gradients of
+# ResNet-101 become ready at an even rate. And each network has a last bucket at 1.00, for which no
+# computing is left to hide it.
 #
 # ## 2. What a bucket costs
-# A published run is a `row` of a table. We need these columns:
+# How many seconds does the allreduce of a bucket take? This depends on the links, on the software
+# that uses them, and on the algorithm. A published run is a `row` with these attributes:
 #
 # | `row.` | what it is |
 # |---|---|
 # | `gpus`, `per_node`, `nodes` | number of GPUs in all, of GPUs in a node, and of nodes |
 # | `line` | seconds that a byte takes on a node's NIC (network interface card) |
 # | `inside` | seconds that a byte takes from a GPU to the next one in its node |
-# | `alone` | seconds that a training step takes on a single GPU |
 # | `network` | the software between nodes: `"RDMA"`, `"TCP"`, `"host"`, `"gRPC"`; in a single node, any word |
 # | `algorithm` | `"ring"`, `"tree"`, `"halving"`, `"server"` |
-# | `senders`, `busiest` | for `"server"`: how many send, and the busiest server's share of the bytes |
 #
-# Bytes are never sent at the full speed of the NIC, because software adds some time to each byte.
-# We do not know how much, so the fit has to find this out. Its numbers come in a dict,
-# `learned`:
+# Software adds some time to each byte. We do not know how much, so the fit has to find this out.
+# Its numbers come in a dict:
 #
 # - `learned[row.network]` is the seconds that this software adds to a byte between nodes,
 # - `learned["inside"]` is the same inside a node,
 # - `learned["round"]` is the seconds that each round of messages takes, whatever its size. (A round
 #   is what lab 23 calls a step of the algorithm. In this lab, a step is always a training step.)
 #
-# For example, the check uses this dict, with 0.2 ns per byte for TCP and 20 µs per round. Its last
-# entry belongs to section 3:
-#
-#     {"TCP": 0.2e-9, "host": 0.5e-9, "gRPC": 0.7e-9,
-#      "inside": 0.05e-9, "round": 20e-6, "straggler": 0.02}
-#
 # From these numbers you compute **β**, the seconds per byte on the slowest link that is used:
 #
-# - with one node, `row.inside + learned["inside"]`;
-# - with more than one node, the larger of this value and `row.line + learned[row.network]`.
+#     one node:             β = row.inside + learned["inside"]
+#     more than one node:   β = the larger of this value and row.line + learned[row.network]
 #
 # The allreduce of n bytes on p = `row.gpus` GPUs then takes this time (the number in brackets is
 # the lab in which you met the algorithm):
@@ -149,25 +141,32 @@ predict.right("52.1", share=1 / 3 + 2 / 3 * last_three.flops.sum() / vgg16.flops
 # | halving (24) | 2 log₂ p · round + 2 n · (c · line + (p - 1)/p · software) | the GPUs of a node share its NIC |
 # | server (31) | round + senders · busiest · n · β | all send to the busiest server |
 #
-# In a single node, we use the formula of the ring for every algorithm.
+# In a single node, we use the formula of the ring for every algorithm. The server's row is written
+# for you. (Its `busiest` is the busiest server's share of the bytes.)
 #
-# In *halving*, *software* is `learned[row.network]`, and c is how often n bytes leave a node in the
-# reduce-scatter. As many leave it in the allgather, which is the second half of the algorithm.
+# For example, take a ring of 16 GPUs, 4 in each of 4 nodes, with line 0.3 ns, software 0.2 ns,
+# round 20 µs, and a faster link inside the nodes. Then β is 0.5 ns, and 64 MB take 30 · (20 µs + 4
+# MB · 0.5 ns) = 60.6 ms.
 #
-# The value of c depends on which partner comes first. We assume that the **farthest** partner is
-# first, and that p and `nodes` are powers of two. Then the first log₂ nodes rounds go to other
-# nodes. In these rounds a GPU sends n/2, n/4 and so on, n · (1 - 1/nodes) in all. The NIC carries
-# this for every GPU of the node, so c is `per_node · (1 - 1/nodes)`.
+# ### Halving on a shared NIC
+# In the row of halving, *software* is `learned[row.network]`, and c is how often n bytes leave a
+# node in the reduce-scatter. The value of c depends on which partner comes first. We assume that
+# the **farthest** one is first, as with these four GPUs in two nodes:
 #
-# If the nearest partner is first, as in [MPICH](@mpich) (lab 24), the GPUs of a node have added
-# their vectors before anything leaves the node, and c is only 1 - 1/nodes.
+# | round of the reduce-scatter | partner | each GPU sends | through the node's NIC |
+# |---|---|---|---|
+# | 1 | in the other node | n/2 | 2 · n/2 = n |
+# | 2 | in the same node | n/4 | nothing |
 #
-# The software is not shared as the NIC is. Each GPU has a process of its own, which handles only
-# this GPU's bytes, so `learned[row.network]` is multiplied by (p - 1)/p and not by c.
+# Here c is 1. As many bytes leave the node in the allgather, which is the second half of the
+# algorithm.
 #
-# With several servers, the busiest one has more than an equal share of the bytes, because
-# TensorFlow gives each *tensor* to one server. The largest tensor is not divided, and in VGG-16 it
-# accounts for 411 of 553 MB.
+# In general, if p and `nodes` are powers of two, the first log₂ nodes rounds go to other nodes. In
+# these rounds a GPU sends n/2, n/4 and so on, n · (1 - 1/nodes) in all. The NIC carries this for
+# every GPU of the node, so c is `per_node · (1 - 1/nodes)`.
+#
+# The software is not shared. Each GPU has a process of its own for its (p - 1)/p · n bytes, so
+# `learned[row.network]` is multiplied by (p - 1)/p and not by c.
 #
 # ### Predict
 # There are 16 GPUs in 4 nodes. How many times n bytes leave a node in a whole allreduce, (a) in a
@@ -178,13 +177,11 @@ predict("52.1", ring=..., halving=...)  # times n
 
 # %% [markdown]
 # ### Exercise 52.1 · What a bucket costs
-# Write the first three rows of the table. The row of the server is given. `exchange` returns the
-# seconds for one bucket of `nbytes`. About 10 lines. *(advanced)*
+# Write the first three rows of the table. `exchange` returns the seconds for one bucket of
+# `nbytes`. About 10 lines. *(advanced)*
 #
-# For example, take a ring of 16 GPUs, 4 in each of 4 nodes, with line 0.3 ns, software 0.2 ns,
-# round 20 µs, and a faster link inside the nodes. Then β is 0.5 ns, and 64 MB take 30 · (20 µs + 4
-# MB · 0.5 ns) = 60.6 ms. The same in halving has c = 3 and takes 139.4 ms, and in a tree it takes
-# 64.2 ms.
+# The 64 MB of the example above take 60.6 ms in a ring, 64.2 ms in a tree, and 139.4 ms in halving,
+# where c is 3.
 #
 # <details><summary>Hint 1: β first</summary>
 #
@@ -228,37 +225,38 @@ predict.right("52.1", ring=2 * 15 / 16, halving=2 * 4 * (1 - 1 / 4))
 # %% [markdown]
 # **Explain.** In the ring, one GPU of each node sends to the next node. It sends 15/16 n in the
 # reduce-scatter and as many bytes in the allgather, which is 1.875 n. In halving with the farthest
-# partner first, all four GPUs send through the NIC at the same time, 6 n in all. This is not the
-# cost of halving as such, but of a shared NIC and of this order. With the nearest partner first it
-# would be 1.5 n, which is less than the ring's 1.875 n. Lab 26 achieves the same by adding inside
-# the node first.
+# partner first, all four GPUs send through the NIC at the same time. That is 3 n in each half of
+# the algorithm, and 6 n in all.
+#
+# The reason is the shared NIC and this order of partners. With the nearest partner first, as in
+# [MPICH](@mpich) (lab 24), the GPUs of a node add their vectors before anything leaves it. Then
+# only 1.5 n leave the node, less than in the ring. Lab 26 achieves the same by adding inside the
+# node first.
 #
 # ## 3. The whole step
-# The model still lacks three parts.
+# How do the seconds of the buckets become the seconds of a step? Four rules are missing.
 #
 # - **Overlap.** The buckets are sent one after another. A bucket starts when it is full *and* the
 #   one before it has arrived. The step is complete when computing is done and the last bucket has
 #   arrived.
 # - **Stragglers.** All GPUs wait for the slowest one. If step times vary by a share s, the slowest
-#   of p GPUs is later by about s · √(2 ln p), which is approximately the largest of p normally
-#   distributed numbers. (This value is 15 % too large for 1,024 GPUs, a third too large for 16, and
-#   twice too large for two.) Computing therefore takes `row.alone · (1 + s · √(2 ln p))`, and s is
-#   `learned["straggler"]`.
+#   of p GPUs is later by about s · √(2 ln p). Computing therefore takes
+#   `row.alone · (1 + s · √(2 ln p))`, where `row.alone` is the seconds of a step on a single GPU
+#   and s is `learned["straggler"]`. (For normally distributed times, this is 15 % too large with
+#   1,024 GPUs, and more with fewer.)
 # - **Input.** A node reads its images while it computes. A step is never shorter than `row.input`,
-#   the seconds that reading its images takes. This number is 0 for synthetic images that are
-#   generated in memory.
-#
-# With servers, the new weights have to be sent back in the same way. This takes as long as sending
-# **all** gradients to the servers as one bucket. It starts when the last bucket has arrived, and
-# the step is not complete before it ends. This part applies only if there is more than one node.
-#
-# ### Exercise 52.2 · The step
-# `READY[row.net]` contains the buckets of the row's network. Return the seconds of a step. About 9
-# lines. *(intermediate)*
+#   the seconds that this takes.
+# - **Servers.** With servers on more than one node, the new weights have to be sent back. This
+#   takes as long as sending **all** gradients to the servers as one bucket. It starts when the last
+#   bucket has arrived, and the step is not complete before it ends.
 #
 # For example, computing takes 0.4 s, and one bucket is full after half of this time and the other
 # at its end. They take 0.3 and 0.1 s. The first bucket arrives at 0.2 + 0.3 = 0.5 s, and the second
 # one at 0.5 + 0.1 = 0.6 s, so the step takes 0.6 s, as in the figure at the top of this lab.
+#
+# ### Exercise 52.2 · The step
+# Return the seconds of a step. `row.net` is the name of the row's network, and `READY[row.net]`
+# contains its buckets. About 9 lines. *(intermediate)*
 #
 # <details><summary>Hint 1: one bucket after another</summary>
 #
@@ -291,17 +289,8 @@ check("52.2", step)
 
 # %% [markdown]
 # ## 4. Runs that others have published
-# The kit contains 108 published runs of seven systems, each with its source
-# (`labs/support/lab52.csv`). All numbers are the authors' own except seven, which we computed from
-# the share of the ideal that the authors give. For one system the speed of the network is an
-# estimate, and for two systems the number of servers is. The column `source` marks these estimates.
-#
-# We also had to guess some algorithms, and `source` says for which runs. We use halving for the
-# runs with MPI on the host, but the README from which they are taken installs Open MPI, whose
-# versions of that time reduced long vectors in a ring. Of the 15 runs of the DGX-1, the nine with
-# Inception V3 and the ResNets kept their variables on the CPU, and only those with AlexNet and
-# VGG-16 used NCCL, yet we use rings for all of them. Facebook's GPUs used NCCL inside a node and
-# halving between nodes, which we also model as a ring.
+# Is the model any good? The kit contains 108 published runs of seven systems, with which we can
+# find out:
 #
 # | system | what it contains | sources |
 # |---|---|---|
@@ -313,13 +302,13 @@ check("52.2", step)
 # | DLPerf V100 EDR | 8 to 32 V100 GPUs; six frameworks, NCCL | OneFlow's [DLPerf](@dlperf) report, 2020 |
 # | Facebook P100 | 256 GPUs | Goyal et al., 2017 |
 #
-# The fit sees only the first two systems, which between them contain every `network` of the table.
-# The other five are **unseen**.
+# A few numbers and algorithms are estimates, which the column `source` of `labs/support/lab52.csv`
+# marks.
 #
-# We divide the runs by system, and do not assign rows to the two groups at random, because two rows
-# of one system are like twins. They come from the same cluster, the same software, and the same
-# people, so a fit that has seen one of them knows much about the other. Therefore either all rows
-# of a system are seen, or none.
+# The fit sees only the first two systems, which between them contain every `network` of the table.
+# The other five are **unseen**. We divide the runs by system and not at random, because two rows of
+# one system are like twins. They come from the same cluster and the same software, so a fit that
+# has seen one of them knows much about the other.
 #
 # ### Exercise 52.3 · Split, and judge
 # `split` returns two lists of rows: those whose `row.system` is among the names in `seen`, and all
@@ -362,16 +351,18 @@ check("52.3", split, errors)
 
 # %% [markdown]
 # ### Predict
-# Guess how good the model will be. It has seven numbers to learn, and learns them from two systems.
-# (a) What will be the **median** error on the other five systems, in percent and ignoring the sign,
-# so that half of the rows are better and half are worse? (b) And what will be the worst error?
+# The model learns seven numbers from two systems. Guess how good it will be on all rows of the
+# other five, in percent and without signs: (a) the **median** error, so that half of the rows are
+# better and half are worse, and (b) the largest error.
 
 # %%
 predict("52.3", median_percent=..., worst_percent=...)
 
 # %% [markdown]
 # ### Measure: fit and test
-# `lab52.fit` looks for the numbers with which your `step` comes closest to the rows that it gets.
+# `lab52.fit` searches for the seven numbers with which your `step` comes closest to the rows that
+# it gets. The next cell prints these numbers and a table with one line for each system: how many
+# rows it has, the median of their errors without sign, and the worst error with its sign.
 
 # %%
 fitted, unseen = split(lab52.published(), lab52.SEEN)
@@ -411,9 +402,9 @@ record.add("unseen systems", median_percent=middle, worst_percent=worst, rows=le
 predict.compare("52.3", median_percent=middle, worst_percent=worst)
 
 # %% [markdown]
-# **First control: has the fit seen the test data?** To find out, the next cell multiplies all
-# published results of the unseen systems by 10 and fits again. The learned numbers must stay
-# exactly the same. This tests your `split`, not the model.
+# **First control: has the fit seen the test data?** The next cell multiplies all published results
+# of the unseen systems by 10 and fits again. If your `split` is right, the learned numbers stay
+# exactly the same, and the cell prints `True`.
 
 # %%
 spoilt = [
@@ -427,6 +418,9 @@ print("the same numbers:", again == learned)
 # buckets or links. The *ideal* says that p GPUs are p times as fast as one. The *rule of thumb*
 # learns a single number from the fitted rows, namely the factor by which a step is longer than on
 # one GPU, whatever the system.
+#
+# For each model, the next cell prints the median and the worst error on the unseen rows. The last
+# number is the median on the *hard* rows, which reach less than 75 % of the ideal.
 
 # %%
 typical = float(np.median([row.step / row.alone for row in fitted]))
@@ -442,9 +436,23 @@ for name, model in rivals.items():
         f"{name:35} median {np.median(off):4.1f} %, worst {off.max():5.0f} %; hard rows:"
         f" {hard:.0f} %"
     )
+
+# %% [markdown]
+# **Explain.** The median error of your model is below 10 %, which looks good. But the median error
+# of the rule of thumb is about the same. Most published runs reach 80 to 95 % of the ideal, so
+# anyone who predicts 90 % is never far off. **A median over easy rows does not distinguish a good
+# model from a simple one.** The hard rows do: there, the rule of thumb is off by 73 % in the
+# median, and the model by 21 %. The worst error is about 8,780 % for the rule of thumb, which is a
+# factor of 89, and 93 % for the model.
+#
+# **Where does the model fail?** The next cell lists the twelve unseen rows with the largest errors,
+# and two fitted rows for comparison. Then it plots the predicted share of the ideal over the
+# published one. Above the black line, the prediction is too fast.
+
+# %%
 hardest = judged[judged.part == "unseen"].sort_values("error, %", key=abs)[-12:]
 like_hardest = judged[(judged.part == "fitted") & judged.run.str.contains("gRPC, vgg16")]
-print("The hardest rows, and two that were fitted:")
+print("The unseen rows with the largest errors, and two fitted rows:")
 print(
     pandas.concat([hardest, like_hardest])[["part", "run", "error, %"]]
     .round(0)
@@ -455,54 +463,27 @@ lab52.draw(
 )
 
 # %% [markdown]
-# **Explain.** Read the tables from the top.
+# **Explain.** In the plot, the easy rows crowd in the upper right corner. The hard rows extend over
+# two orders of magnitude to the left of it. The model follows them but is too optimistic: 10 of the
+# 15 unseen ones lie above the line.
 #
-# The median error on unseen systems is below 10 %, which looks good. But the median error of the
-# rule of thumb is about the same. Most published runs reach 80 to 95 % of the ideal, so anyone who
-# predicts 90 % is never far off. **A median over easy rows does not distinguish a good model from a
-# simple one.** The hard rows, which reach less than 75 % of the ideal, do. On these, the rule of
-# thumb is off by 73 % in the median, and at worst by a factor of 89 (about 8,780 % in the table).
-# The model is off by 21 % in the median, and by 93 % at worst.
+# The list shows where the model fails, but not why. These causes are possible and not measured:
 #
-# The plot shows the same on logarithmic axes. The easy rows crowd in the upper right corner, where
-# the ideal is not far off either. The hard rows extend over two orders of magnitude to the left of
-# it, and the model follows them but is too optimistic: 10 of the 15 unseen ones lie above the line.
+# | runs | error | possible cause | ruled out |
+# |---|---|---|---|
+# | Horovod 40 Gb/s, MPI on the host | too fast by 26 to 93 % | a byte costs more on 16 nodes than on the 4 from which its cost was learned | the guess of the algorithm: as rings, or with the nearest partner first, they are still too fast by 23 to 73 % |
+# | gRPC on VGG-16 | too fast by 40 to 45 % | a byte costs more in a tensor of 411 MB | the 64 senders: the two fitted rows have 16, and are equally far off |
+# | gRPC on ResNet-101 | too fast by 40 % | the place of the variables, which the model does not know: with variables on the CPU, the run reached 4,269 images/s, not 2,996 | nothing |
+# | Piz Daint | too slow by 9 to 27 % | its processors handle a byte faster, or its network is faster than the estimate | nothing |
 #
-# The tables also show where the model fails, but not why. The following causes are likely and not
-# measured.
+# One limit remains. The learned *numbers* do not depend on the five systems, but the **form** of
+# the model may, because the author of its formulas had seen the whole table. Only a run that is
+# published tomorrow is completely unseen.
 #
-# - **Horovod 40 Gb/s, MPI on the host** (too fast by 26 to 93 %). The time that software adds to a
-#   byte was learned on 4 nodes of another cluster. On 16 nodes the same software may need more
-#   time, but in the model it does not depend on the number of nodes. A wrong guess of the algorithm
-#   is not the cause. If these runs are fitted as rings, or as halving with the nearest partner
-#   first, they are still too fast by 23 to 73 %, and the fitted runs are matched as well as before.
-#   These data therefore cannot tell which algorithm it was.
-# - **gRPC on VGG-16** (too fast by 40 to 45 %). The two fitted rows below the hardest ones have 16
-#   senders, not 64, and are equally far off. The larger number of senders is therefore not the
-#   cause. Perhaps a byte costs more in a tensor of 411 MB.
-# - **Piz Daint** (too slow by 9 to 27 %). Perhaps its processors handle a byte faster than those
-#   from which the number for gRPC was learned, because one number cannot describe both. Or its
-#   network is faster than the estimate.
-# - **Twins that differ.** The table of "Horovod 40 Gb/s" has ResNet-101 over gRPC twice, with 2,996
-#   images/s, and with 4,269 if the variables are on the CPU. For the model, these two rows are the
-#   same. The six frameworks of DLPerf are a similar case.
-#
-# The fit has set the stragglers to nothing. This does not mean that there are none, because a
-# *round* of 35 µs is far longer than a message takes. Both costs grow with the number of GPUs, so
-# one may stand for the other. The next cell prints both, and you can see how much they change when
-# other rows are fitted.
-#
-# There is one more limit. The split kept the learned *numbers* from depending on the five systems.
-# It did not keep the **form** of the model from depending on them, because the author of this lab's
-# formulas had seen the whole table. Only a run that is published tomorrow is completely unseen.
-#
-# Would a fit to other systems do as well?
-# <details><summary>Answer</summary>
-#
-# The next cell leaves out each system in turn. Without "Horovod 25 Gb/s", no row shows what RDMA
-# (remote direct memory access) costs on a slow link, and the errors on this system are several
-# times as large. A fit cannot learn what it was never shown.
-# </details>
+# ### Measure: other fits
+# Would a fit to other systems do as well? The next cell leaves out each system in turn, fits the
+# model to the other six, and predicts the one that it left out. Each line shows the median error on
+# this system, and what the fit has learned about rounds and stragglers.
 
 # %%
 everything = lab52.published()
@@ -516,13 +497,20 @@ for system, numbers in left_out.items():
     )
 
 # %% [markdown]
+# **Explain.** Without "Horovod 25 Gb/s", no row shows what RDMA (remote direct memory access) costs
+# on a slow link, and the errors on this system are several times as large. A fit cannot learn what
+# it was never shown.
+#
+# The fits also disagree about the cost of a round, which becomes important below. Our first fit has
+# set it to 35 µs, far longer than a message takes, and the stragglers to nothing. Both costs grow
+# with the number of GPUs, so one may stand for the other.
+#
 # ## 5. 1,024 and 10,000 GPUs
 # With ResNet-101, the cluster of "Horovod 25 Gb/s" reached 90 % of the ideal on 512 GPUs. We now
 # ask the model for 1,024 and for 10,000 GPUs.
 #
-# A prediction without a range is only a guess. Our range comes from two uncertainties: the seven
-# fits above, each without another system, and whether the library performs the allreduce in a ring
-# or in a tree.
+# A prediction without a range is only a guess. The next cell therefore asks each of the seven fits
+# above, with a ring and with a tree, and prints the lowest and the highest answer.
 
 # %%
 (start,) = [row for row in fitted if row.net == "resnet101" and row.gpus == 512]
@@ -545,21 +533,17 @@ for gpus in (512, 1024, 10_000):
 # %% [markdown]
 # **Explain.** For 1,024 GPUs the range is narrow, 83 to 94 % of the ideal. For 10,000 GPUs it
 # extends from a fifth to nine tenths. A ring has 20,000 rounds for each bucket, and the seven fits
-# disagree about the cost of a round, as their table shows. At 512 GPUs this disagreement matters
-# little, as you can see from the first two ranges, but at 10,000 it determines the result.
+# disagree about the cost of a round. At 512 GPUs this disagreement matters little, but at 10,000 it
+# determines the result. This is why NCCL has had trees since version 2.4 (lab 24).
 #
-# This is why NCCL has had trees since version 2.4 (lab 24). It is also a typical problem of
-# extrapolation. Twenty times beyond the largest run, a number that the data hardly determine
-# becomes the most important one. One of the fits predicts 89 % even for the ring. This is the fit
-# that has never seen this cluster, and its round costs nothing.
-#
-# The range does not include shared switches, failures, or a batch that is too large to be useful
-# (lab 34).
+# It is also a typical problem of extrapolation. Twenty times beyond the largest run, a number that
+# the data hardly determine becomes the most important one. And the range does not include what the
+# model lacks, such as shared switches, failures, or a batch that is too large to be useful (lab
+# 34).
 #
 # ### What you take away
-# - The model of a step consists of the computation, the times at which buckets become ready, an
-#   algorithm on links that may be shared, the slowest GPU, and input. All of this fits into 35
-#   lines.
+# - A step consists of the computation, the times at which buckets become ready, an algorithm on
+#   links that may be shared, the slowest GPU, and input. All of this fits into 35 lines.
 # - Judge a model on systems that it has not seen. Rows of the same system are twins.
 # - A median alone makes a model look better than it is. Compare with a rule of thumb, and look at
 #   the hard rows.

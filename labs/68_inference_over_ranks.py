@@ -5,9 +5,8 @@
 # A network is trained once and then used for months, so most of the devices of a large service do
 # *[inference](../labs/GLOSSARY.md#inference)*. For a language model this is harder than one [forward pass](../labs/GLOSSARY.md#forward-pass). The model produces a text
 # token by token, every token waits for the one before it, and each step reads all weights from
-# memory to do very little arithmetic. A GPU that training keeps busy can reach less than a
-# hundredth of its peak when it generates text for one user, and more GPUs do not help by
-# themselves.
+# memory to do very little arithmetic. Generating text for one user, a GPU can reach less than a
+# hundredth of its peak, and more GPUs do not help by themselves.
 #
 # In this lab we generate text with the GPT (generative pre-trained transformer) of [lab 64](64_tensor_parallel.ipynb), on one
 # device and over [ranks](../labs/GLOSSARY.md#rank). We write the cache that avoids computing everything again, count what a
@@ -23,8 +22,8 @@
 #
 # ![A request on a time axis: a prefill computes all positions of the prompt at once and gives the first token, then each step of decode gives one token. The KV cache grows by one position in each step](../notebooks/figures/68_request.svg)
 #
-# *One request. The prefill processes the whole prompt and produces the first token. Each step of
-# decode then processes one token, and reads the KV cache, which grows by a position per step.*
+# *One request: the prefill of the whole prompt, then one step of decode per token. The KV cache
+# grows by a position per step.*
 #
 # Needs: mpi, torch · Ranks: 2 · Minutes: 90 · Level: advanced · Before: 10, 12, 22, 64
 
@@ -481,9 +480,9 @@ check("68.4", seconds_of_both)
 
 # %% [markdown]
 # ### Predict
-# For 2 requests on 2 devices, how many times as long as a step with replicas is a step with tensor
-# parallelism? And for 32 requests? Use the decode times in the table of section 3, and assume that
-# an allreduce takes 10 µs.
+# For 2 requests on 2 devices, how many times as long is a step with tensor parallelism as one with
+# replicas? And for 32 requests? Use the decode times in the table of section 3, and assume that an
+# allreduce takes 10 µs.
 
 # %%
 predict("68.4", few=..., many=...)
@@ -559,13 +558,12 @@ predict.right(
 # of its allreduces, and you may see the replicas win everywhere.
 #
 # ### The same question for eight GPUs
-# Your two functions also answer the question for hardware that is not here. Take a model with 40
-# layers and hidden size 5,120 (12.6 billion weights, 25 GB in 16 bits), with 1,000 positions in
-# each cache. We compute the *least* time of a step by the [roofline](../labs/GLOSSARY.md#roofline) of an H100, for replicas and for
-# two clusters of tensor ranks: eight GPUs in one node, connected by NVLink, and eight nodes with
-# one GPU each, connected by InfiniBand NDR (a network with 400 Gbit/s per port). The allreduces run
-# on the [virtual cluster](../labs/GLOSSARY.md#virtual-cluster), our simulator. In each column of the printed table, the shortest step
-# wins.
+# Your two functions also answer the question for other hardware. Take a model with 40 layers and
+# hidden size 5,120 (12.6 billion weights, 25 GB in 16 bits), with 1,000 positions in each cache. We
+# compute the *least* time of a step by the [roofline](../labs/GLOSSARY.md#roofline) of an H100, for 8 replicas and for two clusters
+# of tensor ranks: eight GPUs in one node, connected by NVLink, and eight nodes with one GPU each,
+# connected by InfiniBand NDR (a network with 400 Gbit/s per port). The allreduces run on the
+# [virtual cluster](../labs/GLOSSARY.md#virtual-cluster), our simulator. In each column of the printed table, the shortest step wins.
 
 # %%
 def h100(requests, new=1, context=1000):
@@ -753,9 +751,9 @@ plots.lines(
 # each throughput. Each point is one run, so ignore differences of ten percent.
 #
 # The last column shows what remains. The time between two tokens is usually that of a step of
-# decode, but whenever a request is admitted, its prefill comes first, and all others wait. Long
-# prompts make this worse. Two remedies are in use: to divide a prefill into chunks that share a
-# step with decode ([Sarathi-Serve, 2024](https://arxiv.org/abs/2403.02310)), and the one of the optional part.
+# decode, but whenever a request is admitted, its prefill comes first, and all others wait. Two
+# remedies are in use: to divide a prefill into chunks that share a step with decode
+# ([Sarathi-Serve, 2024](https://arxiv.org/abs/2403.02310)), and the one of the optional part.
 #
 # ### What you take away
 # - Prefill is like training: many tokens per weight. Decode reads all weights and the cache for one
@@ -774,7 +772,7 @@ plots.lines(
 # **Disaggregated serving** ([DistServe, 2024](https://arxiv.org/abs/2401.09670), [Splitwise, 2024](https://arxiv.org/abs/2311.18677)) gives
 # each phase devices of its own. One pool does the prefills, and sends the KV cache of a request to
 # a device of the other pool, which decodes. No decode step is interrupted any more, but the message
-# takes time, and both pools must have the right size. Is it worth it?
+# takes time. Is it worth it?
 #
 # We compare both on the virtual cluster, with four H100 and the model of section 5. Prompts have
 # 2,000 tokens, answers about 100, and 24 requests arrive per second. The seconds of computation
@@ -808,7 +806,7 @@ print(pandas.DataFrame(table).T.map("{:.3g}".format).to_string())
 # - *The gaps between tokens.* With four devices for both phases, one in a hundred gaps is longer
 #   than a prefill, so the user sees the text stop. With two pools on NVLink the 99th percentile
 #   drops to little more than an ordinary step, and on InfiniBand to three of them. The ordinary
-#   step itself becomes longer, because two devices decode what four decoded before.
+#   step becomes longer, because two devices decode what four decoded before.
 # - *The first token.* Its time becomes less predictable, because two devices have to do all
 #   prefills, and requests wait for each other.
 # - *The second token.* Its time contains the message of 1.64 GB. NVLink moves it in less than a
@@ -832,8 +830,6 @@ print(pandas.DataFrame(table).T.map("{:.3g}".format).to_string())
 # - **Speculative decoding** ([Leviathan et al., 2023](https://arxiv.org/abs/2211.17192)) lets a small model propose
 #   several tokens, which the large model checks in one step. With `step_cost` you can compute that
 #   on the H100 of section 5 a step with 4 new tokens takes no longer than one with a single token.
-#   Your `attend` would need another mask, because several new positions then meet a cache that is
-#   not empty.
 # - **PagedAttention** ([Kwon et al., 2023](https://arxiv.org/abs/2309.06180)) allocates the cache in small blocks, as an
 #   operating system does with pages. A server then does not have to reserve the positions of the
 #   longest possible request for each slot.

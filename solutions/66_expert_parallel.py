@@ -23,9 +23,8 @@
 #
 # ![Two ranks with two experts each: each token's router chooses an expert, dispatch brings the token to the rank of that expert, combine brings the result back](66_layer.svg)
 #
-# *An MoE layer on two ranks, with one expert per token. Dispatch and combine are all-to-alls, in
-# which every rank sends rows to every other rank. The lengths of the messages depend on what the
-# router has chosen.*
+# *An MoE layer on two ranks, with one expert per token. Dispatch and combine are all-to-alls, and
+# the lengths of their messages depend on what the router has chosen.*
 #
 # Needs: mpi, torch · Ranks: 4 · Minutes: 75 · Level: advanced · Before: 21, 26, 62, 64
 
@@ -196,13 +195,13 @@ check("66.2", capacity_of, kept)
 # The collective for this is an **all-to-all**: every rank sends a different message to every rank.
 # `comm.Alltoall(a, b)` sends messages of equal length, where `a` has one equal part for each rank.
 # If the lengths differ, `comm.Alltoallv` needs them from both sides. For example, this sends 1
-# number to rank 0 and 3 to rank 1, and receives 2 from rank 0 and none from rank 1:
+# number to rank 0 and 3 to rank 1, and receives 2 from rank 0 and none from rank 1. What is
+# received is in `box`, in the order of the ranks:
 #
 #     comm.Alltoallv([numbers, [1, 3]], [box, [2, 0]])
 #
-# What is received is in `box`, in the order of the ranks. MPI counts *numbers*, but we send *rows*.
-# A row is the vector of one token for one of its choices and has `width` numbers, so n rows are n ·
-# width numbers.
+# MPI counts *numbers*, but we send *rows*. A row is the vector of one token for one of its choices
+# and has `width` numbers, so n rows are n · width numbers.
 #
 # An exchange only moves rows, so its backward pass moves the gradients of the rows back to where
 # the rows came from. That is the same exchange with the two lists of counts swapped.
@@ -218,7 +217,7 @@ check("66.2", capacity_of, kept)
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
-# Backward: `exchange(ctx.comm, gradient, …, …)` with the two lists of counts exchanged, and `None`
+# Backward: `exchange(ctx.comm, gradient, …, …)` with the two lists of counts swapped, and `None`
 # three times.
 # </details>
 
@@ -299,7 +298,7 @@ check("66.3", exchange, Exchange)
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
-# In `combine`, `back = Exchange.apply(done, comm, received, sent)`, where the counts have exchanged
+# In `combine`, `back = Exchange.apply(done, comm, received, sent)`, where the counts have swapped
 # their roles, and then `back[order.argsort()] * weights[:, None]`.
 # </details>
 
@@ -620,11 +619,11 @@ for nodes, g in ((2, 2), (3, 2), (4, 3)):
     )
 
 # %% [markdown]
-# Two hops save messages but no bytes. A third way saves bytes as well: if several of a token's
-# experts are on the same node, its row needs to go there only once and can be copied within the
-# node. DeepSeek-V3 also limits each token to experts of at most 4 nodes. If its 8 experts are
-# spread at random over 4 nodes, the first hop sends 3.6 rows on average in place of 8. The library
-# [DeepEP](@deepep) does this.
+# Two hops save messages but no bytes. A third way saves bytes as well, and the library
+# [DeepEP](@deepep) uses it: if several of a token's experts are on the same node, its row goes
+# there only once and is copied within the node. DeepSeek-V3 also limits each token to experts of at
+# most 4 nodes. If its 8 experts are spread at random over 4 nodes, the first hop sends 3.6 rows on
+# average in place of 8.
 #
 # ### Measure
 # We compare the three ways on the virtual cluster, the simulator that lab 23 introduced: 8 nodes of
@@ -671,8 +670,8 @@ print(pandas.DataFrame(dispatched).mul(1e6).map("{:.0f}".format).to_string())
 #   rows.
 #
 # So the network between the nodes is the bottleneck, and a method pays off if it saves messages or
-# bytes there. These times are simulated, and `machine.sources` names the sources of the machine's
-# numbers.
+# bytes there. (These times are simulated, and `machine.sources` names the sources of the machine's
+# numbers.)
 #
 # ### What you take away
 # - A router sends each token to k experts. Without a load-balancing loss it may use some far more
@@ -814,9 +813,8 @@ predict.right("66.5", tensor_of_64=fastest.tensor, ranks=choice[80].tensor * cho
 # about 20 % more, because of the limit of 4 nodes per token. The published layout, 64 GPUs on 8
 # nodes, is what our model chooses if about 30 of 80 GB are left for the experts.
 #
-# The report says that the exchanges are hidden behind the computation of another micro-batch, which
-# our model leaves out. All times of layouts are computed, and we know of no published measurements
-# of the other layouts.
+# All these times are computed, and the report says that the exchanges are hidden behind the
+# computation of another micro-batch, which our model leaves out.
 #
 # For a layout, therefore, do not cut experts if there are enough of them, use as few nodes as the
 # memory allows, and hide the exchanges behind computation.

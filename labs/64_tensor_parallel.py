@@ -64,9 +64,13 @@ patience = 20  # seconds after which a check calls a program stuck
 # | by **columns** | some of the output features: rows of PyTorch's `weight` | all of x | its part of y |
 # | by **rows** | some of the input features: columns of `weight` | its part of x | a partial sum of all of y |
 #
+# For example, take the `weight` [[1, 2], [3, 4]] and x = (10, 1), so that y = (12, 34). After a cut
+# by columns, rank 0 computes 12 and rank 1 computes 34. After a cut by rows, rank 0 has the input
+# 10 and computes (10, 30), and rank 1 has the input 1 and computes (2, 4). These partial sums must
+# be added up.
+#
 # (The names come from papers that write y = xA. Their A is the transpose of PyTorch's `weight`, so
-# its columns are the rows of `weight`.) After a cut by rows, the partial sums of all ranks must be
-# added up.
+# its columns are the rows of `weight`.)
 #
 # Megatron-LM ([Shoeybi et al., 2019](https://arxiv.org/abs/1909.08053)) combines both cuts. An **MLP** (multilayer
 # perceptron) consists of two layers with a GELU (a smooth approximation of ReLU) between them. The
@@ -317,8 +321,8 @@ predict("64.3", allreduces=..., megabytes=..., share=...)
 # The GPT learns Python's own source code, that is, the files of its standard library. Given 64
 # characters, it predicts the next character at each position. We train it three times: in one
 # process (with PyTorch's functions instead of yours), on two ranks with your functions, and on two
-# ranks without f as a control. We count calls and bytes and do not measure time. The table has a
-# column for each of the three. This takes about 30 s.
+# ranks without f as a control. The table has a column for each of the three, with losses, calls and
+# bytes but no times. This takes about 30 s.
 #
 # If each rank has its own GPU, the GPT is trained there, and [NCCL](https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/index.html), NVIDIA's library for
 # messages between GPUs, sends the tensors. Otherwise [MPI](../labs/GLOSSARY.md#MPI) sends them from host memory.

@@ -763,8 +763,8 @@ predict("66.5", tensor_of_64=..., ranks=...)
 # micro-batches of a step. The other is memory: the experts' weights, gradients, optimizer states
 # and activations, as the report describes them, but nothing outside of the experts.
 #
-# The table has a row for each layout that fits into 80 GB. The cell after it chooses the fastest
-# layout for less and less memory.
+# The table has a row for each layout that fits into 80 GB, written as tensor × expert. The cell
+# after it chooses the fastest layout, by the sum of both times, for less and less memory.
 
 # %%
 net, gpus = lab66.DEEPSEEK_V3, lab66.H800
@@ -782,16 +782,6 @@ for layout in lab66.layouts(net):
 shown = pandas.DataFrame(rows).T
 shown.index = [f"{layout.tensor} × {layout.expert}" for layout in rows]
 print(shown[shown["experts, GB"] < 80].map("{:.3g}".format).to_string())
-pairs = ((1, 8), (1, 16), (1, 32), (1, 64), (1, 128), (2, 32), (4, 16), (8, 8))
-bars = {}
-for layout in map(lab66.Layout._make, pairs):
-    parts = {part: rows[layout][f"{part}, ms"] for part in ("exchanges", "gradients")}
-    bars[f"{layout.tensor}×{layout.expert}"] = parts
-plots.bars(
-    bars,
-    ylabel="ms per micro-batch and stage",
-    title="DeepSeek-V3: tensor parts × groups of experts, computed",
-)
 
 # %%
 choice = {}

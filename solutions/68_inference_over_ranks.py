@@ -618,11 +618,11 @@ plots.lines(
 # memory) requires, and replicas of this group for the rest.
 #
 # ## 6. Continuous batching
-# Batches are useful, but requests do not come together, and do not have the same length. Who shares
-# a batch with whom? In **static batching** a server takes the requests that wait, and runs this
-# batch until all of them are finished. A short answer then waits for the longest one, and its slot
-# computes tokens that nobody needs. **Continuous batching** ([Orca, 2022](@yu2022)) decides anew
-# before each step.
+# Batches are useful, but requests do not come together, and do not have the same length. A server
+# has a number of *slots*, which are the places of requests in its batch. Who gets a slot, and when?
+# In **static batching** the server takes the requests that wait, and runs this batch until all of
+# them are finished. A short answer then waits for the longest one, and its slot computes tokens
+# that nobody needs. **Continuous batching** ([Orca, 2022](@yu2022)) decides anew before each step.
 #
 # ![Rows of spans for three slots. With static batching, slots stay empty until the longest request is finished. With continuous batching the next request takes a slot in the step after it became free](68_batching.svg)
 #
@@ -763,7 +763,8 @@ plots.lines(
 #
 # *Throughput.* At a high load continuous batching also reaches more tokens per second, because no
 # slot computes for finished requests. In the plot it should be the better curve: lower latency at
-# each throughput. Each point is one run, so ignore differences of ten percent.
+# each throughput. Each point is one run, so ignore differences of ten percent, and run the cell
+# again if the machine was busy and the curves cross.
 #
 # The last column shows what remains. The time between two tokens is usually that of a step of
 # decode, but whenever a request is admitted, its prefill comes first, and all others wait. Two

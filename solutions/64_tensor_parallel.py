@@ -5,16 +5,15 @@
 # if a single layer is too large for one rank. In large language models, a single matrix can have
 # hundreds of millions of parameters. **Tensor parallelism** partitions each matrix among the ranks,
 # so all ranks work on the same layer at the same time. The ranks then have to add up their partial
-# results within every layer, and the next computation waits for these sums. Whether tensor
-# parallelism pays off depends on where the matrices are cut and on how fast the links between the
-# ranks are.
+# results within every layer, and the next computation waits for these sums. Whether this pays off
+# depends on where the matrices are cut and on how fast the links between the ranks are.
 #
 # In this lab we cut the layers of a small GPT (generative pre-trained transformer) by columns and
 # by rows, write the pair of functions that makes the cut layers trainable, and train the model on
-# Python's own source code. Then we use a cost model to choose a layout of tensor, pipeline and data
-# parallelism for models like GPT-3, and compare its predictions with published measurements.
-# Finally, PyTorch's DTensor shards the same layers. An optional part investigates why small models
-# take longer than the cost model predicts, and tests the explanation on unseen measurements.
+# Python's own source code. Then a cost model chooses a layout of tensor, pipeline and data
+# parallelism for models like GPT-3, and we compare it with published measurements. Finally,
+# PyTorch's DTensor shards the same layers. An optional part explains why small models take longer
+# than the cost model predicts.
 #
 # **After this lab you can** (1) cut a layer by columns and by rows, (2) write the pair of functions
 # that makes cut layers trainable, (3) count the allreduces and bytes that these layers need, (4)
@@ -63,9 +62,13 @@ patience = 20  # seconds after which a check calls a program stuck
 # | by **columns** | some of the output features: rows of PyTorch's `weight` | all of x | its part of y |
 # | by **rows** | some of the input features: columns of `weight` | its part of x | a partial sum of all of y |
 #
+# For example, take the `weight` [[1, 2], [3, 4]] and x = (10, 1), so that y = (12, 34). After a cut
+# by columns, rank 0 computes 12 and rank 1 computes 34. After a cut by rows, rank 0 has the input
+# 10 and computes (10, 30), and rank 1 has the input 1 and computes (2, 4). These partial sums must
+# be added up.
+#
 # (The names come from papers that write y = xA. Their A is the transpose of PyTorch's `weight`, so
-# its columns are the rows of `weight`.) After a cut by rows, the partial sums of all ranks must be
-# added up.
+# its columns are the rows of `weight`.)
 #
 # Megatron-LM ([Shoeybi et al., 2019](@shoeybi2019)) combines both cuts. An **MLP** (multilayer
 # perceptron) consists of two layers with a GELU (a smooth approximation of ReLU) between them. The
@@ -112,11 +115,13 @@ check("64.1", column, row)
 
 # %% [markdown]
 # Why don't we cut the first layer by rows and the second by columns?
-# <details><summary>Answer</summary> Then the hidden activation would be a sum over the ranks, and
-# the GELU of a sum is not the sum of the GELUs. The partial sums would have to be added up before
-# the GELU, and in a GPT the hidden activation is four times as large as y. After the second layer,
-# each rank would have only its own part of y, so an allgather would be needed instead of the
-# allreduce.</details>
+# <details><summary>Answer</summary>
+#
+# Then the hidden activation would be a sum over the ranks, and the GELU of a sum is not the sum of
+# the GELUs. The partial sums would have to be added up before the GELU, and in a GPT the hidden
+# activation is four times as large as y. After the second layer, each rank would have only its own
+# part of y.
+# </details>
 #
 # ## 2. The pair f and g
 # Training also needs a backward pass. Let **f** be the function before the cut layers and **g** the
@@ -136,9 +141,8 @@ check("64.1", column, row)
 # | f | nothing | allreduce |
 # | g | allreduce | nothing |
 #
-# PyTorch does not know about messages between ranks, so you have to define the backward passes of f
-# and g. A `torch.autograd.Function` defines both the forward and the backward pass. The following
-# example multiplies a tensor by a number:
+# PyTorch does not know about messages between ranks, so you have to define both passes of f and g.
+# A `torch.autograd.Function` does this. The following example multiplies a tensor by a number:
 #
 #     class Scale(torch.autograd.Function):
 #         @staticmethod
@@ -328,12 +332,11 @@ predict("64.3", allreduces=..., megabytes=..., share=...)
 # The GPT learns Python's own source code, that is, the files of its standard library. Given 64
 # characters, it predicts the next character at each position. We train it three times: in one
 # process (with PyTorch's functions instead of yours), on two ranks with your functions, and on two
-# ranks without f as a control. We count calls and bytes and do not measure time. This takes about
-# 30 s.
+# ranks without f as a control. The table has a column for each of the three, with losses, calls and
+# bytes but no times. This takes about 30 s.
 #
-# If each rank has its own GPU, the GPT is trained on these GPUs, and `comm` passes tensors to
-# [NCCL](@nccl), NVIDIA's library for messages between GPUs. Otherwise tensors stay in host memory,
-# and MPI sends them. Your functions are the same in both cases.
+# If each rank has its own GPU, the GPT is trained there, and [NCCL](@nccl), NVIDIA's library for
+# messages between GPUs, sends the tensors. Otherwise MPI sends them from host memory.
 
 
 # %%
@@ -402,34 +405,36 @@ print(
 # **Explain.** *Losses apart* compares each step's loss with that of one process. With your
 # functions, you should see the same losses except for rounding, since terms are added in a
 # different order. The loss falls below the horizontal line (the unigram baseline), so the GPT
-# learns more than the frequencies of the characters. *Ranks apart* compares the parameters that all
-# ranks have in full, such as norms and everything outside the layers. With f, these parameters stay
-# equal.
+# learns more than the frequencies of the characters.
 #
-# Without f, the loss falls nearly as much, and nothing crashes. However, the ranks compute
-# different updates, so parameters that should be equal differ, and this is not the network that you
-# defined. Only the comparison reveals the mistake.
+# *Ranks apart* compares the parameters that all ranks have in full, such as norms and everything
+# outside the layers. With f, they stay equal. Without f, the loss falls nearly as much, and nothing
+# crashes. However, the ranks compute different updates, so parameters that should be equal differ,
+# and this is not the network that you defined. Only the comparison reveals the mistake.
 #
 # *Share of the layers* is slightly more than one half because norms and the biases after g are not
 # cut. *Share of the net* is larger still, because this lab does not cut the layers that convert
-# characters to numbers and back. (Megatron-LM does cut these layers, along the vocabulary.)
+# characters to numbers and back.
 #
 # Data parallelism would instead add up the gradients, which are 12 hidden² numbers per layer,
-# regardless of the number of tokens. When does tensor parallelism add up less data than data
-# parallelism?
-# <details><summary>Answer</summary> Four allreduces add up 4 × positions × sequences × hidden
-# numbers, which is less than 12 hidden² if the number of tokens in a step (positions × sequences)
-# is less than 3 hidden. Here, there are 1,024 tokens, and 3 hidden is only 192. However, the number
-# of bytes is not all that matters. The allreduce of one gradient can overlap with the computation
-# of other gradients (lab 32), while the next layer waits for each allreduce of f and g. Only the
-# allreduce of f in the backward pass can overlap with computing the gradients of the same layer's
-# weights, as in Megatron-LM. Tensor parallelism therefore needs the fastest links.</details>
+# regardless of the number of tokens. When does tensor parallelism add up less data?
+# <details><summary>Answer</summary>
+#
+# Four allreduces add up 4 · tokens · hidden numbers, where the tokens of a step are positions ·
+# sequences. This is less than 12 hidden² if there are fewer than 3 · hidden tokens. Here there are
+# 1,024 tokens, and 3 · hidden is only 192.
+#
+# However, the number of bytes is not all that matters. The allreduce of one gradient can overlap
+# with the computation of other gradients (lab 32), while the next layer waits for each allreduce of
+# g. Tensor parallelism therefore needs the fastest links.
+# </details>
 #
 # ## 4. Sequence parallelism
-# Between g and the next f, every rank does the same arithmetic on the same numbers, namely norms,
-# biases and additions. Every rank also keeps all of these activations for the backward pass.
-# **Sequence parallelism** ([Korthikanti et al., 2022](@korthikanti2022)) shards this part, too, so
-# each rank has only some of the *positions* there.
+# Can the ranks also share the work *between* the cut layers? Between g and the next f, every rank
+# does the same arithmetic on the same numbers, namely norms, biases and additions, and keeps all of
+# these activations for the backward pass. **Sequence parallelism** ([Korthikanti et al.,
+# 2022](@korthikanti2022)) shards this part, too, so each rank has only some of the *positions*
+# there.
 #
 # An allreduce is a reduce-scatter followed by an allgather (lab 21). Therefore the reduce-scatter
 # replaces g, and the allgather replaces the next f. In the backward pass, each function does the
@@ -472,54 +477,58 @@ print("Calls in a step, by places:", by_places[0].calls)
 # Here, each rank keeps the whole result of the allgather in f'. Megatron-LM keeps even fewer bytes,
 # because each rank keeps only its own part and repeats the allgather in the backward pass.
 #
-# Outside the layers, one thing is new. Each rank now computes the loss of only its own positions,
-# so the gradients of the parameters that all ranks have in full must be added up.
-# `lab64.train_ways` adds up these gradients once per step, and the table does not include this
-# allreduce.
+# Each rank now computes the loss of only its own positions, so the gradients of the parameters that
+# all ranks have in full must be added up. `lab64.train_ways` does this once per step, which the
+# table does not include.
 #
 # ## 5. Three dimensions
-# Training on a large machine combines three kinds of parallelism:
+# Training on a large machine combines three kinds of parallelism. How many ranks should each kind
+# get?
 #
 # | kind | partitions | sends | when |
 # |---|---|---|---|
-# | tensor | each layer | 6 allreduces per layer, see below | for each micro-batch, and all ranks wait |
+# | tensor | each layer | partial sums, with 6 allreduces per layer | for each micro-batch, and all ranks wait |
 # | pipeline | between layers (lab 63) | the output of a stage | for each micro-batch, and leaves a bubble |
 # | data | the batch | the gradients, with an allreduce | once per step |
 #
 # A **layout** consists of the numbers of tensor, pipeline and data ranks, whose product is the
-# number of GPUs. It also contains `micro`, the number of sequences in a micro-batch. GPUs are
-# numbered so that tensor ranks are neighbors, while consecutive data ranks are `tensor` GPUs apart.
-# (A *sequence* is one text, which here has 2,048 positions.)
+# number of GPUs, and of `micro`, the number of sequences in a micro-batch. (A *sequence* is one
+# text, which here has 2,048 positions.) GPUs are numbered so that tensor ranks are neighbors, while
+# consecutive data ranks are `tensor` GPUs apart.
 #
-# Our models are the GPTs in table 1 of [Narayanan et al. (2021)](@narayanan2021), which were
-# trained on Selene. Each node has 8 A100 GPUs connected by NVLink and one 200 Gb/s NIC (network
-# interface card) per GPU. A cost model for the time of a step consists of five statements:
+# We compare layouts by a cost model for the time of a step. Our models are the GPTs in table 1 of
+# [Narayanan et al. (2021)](@narayanan2021), which were trained on Selene, whose nodes have 8 A100
+# GPUs connected by NVLink and one 200 Gb/s NIC (network interface card) per GPU. The cost model
+# consists of five statements:
 #
 # 1. A pipeline processes batch / (data · micro) micro-batches per step.
 # 2. The arithmetic of one micro-batch is divided among tensor · pipeline GPUs.
 # 3. A stage has layers / pipeline layers. Each layer performs 6 allreduces of 2 · micro · sequence
-#    · hidden bytes (16-bit numbers) over the tensor ranks. Four are those of your layer, and two
-#    are needed because the forward pass is computed twice to save memory (lab 14).
+#    · hidden bytes (16-bit numbers) over the tensor ranks: 2 in the forward pass and 2 in the
+#    backward pass, as in your layer, and 2 more because the backward pass first computes the
+#    forward pass again, to save memory (lab 14).
 # 4. The time of the arithmetic and the allreduces is counted once for each micro-batch and pipeline
 #    − 1 more times for the bubble.
 # 5. At the end of the step, an allreduce of 2 · parameters / (tensor · pipeline) bytes adds up the
 #    gradients over the data ranks.
 #
-# The cost model leaves out any overlap and the messages between stages, which are small. The
-# functions of `gpus` return seconds:
+# Take, for example, the layout tensor 2, pipeline 4, data 2, micro 1 and a batch of 16 sequences.
+# Each pipeline processes 16/2 = 8 micro-batches. For one of them, a GPU does an eighth of the
+# arithmetic, and 6 allreduces for each of its layers/4 layers. This time is counted 8 + 3 times,
+# and the allreduce of the gradients once.
+#
+# The functions of `gpus` return seconds:
 #
 # | call | seconds of |
 # |---|---|
 # | `gpus.compute(net, sequences)` | all arithmetic of that many sequences on **one** GPU |
 # | `gpus.allreduce(ranks, apart, nbytes)` | an allreduce of `nbytes` bytes over that many ranks, which are `apart` GPUs apart |
 #
-# The allreduce times are computed for Selene's links and for a ring or a two-dimensional algorithm
-# (lab 26), whichever is faster.
+# The cost model leaves out any overlap and the messages between stages, which are small.
 #
 # ### Exercise 64.4 · Seconds of a step
 # Write the cost model. `net.batch`, `net.layers`, `net.hidden`, `net.sequence` and `net.parameters`
-# are numbers. For example, if data = 2 and micro = 4, a batch of 32 sequences is divided into 4
-# micro-batches for each pipeline. 6 to 8 lines. *(advanced)*
+# are numbers. 6 to 8 lines. *(advanced)*
 #
 # <details><summary>Hint 1: one micro-batch</summary>
 #
@@ -565,9 +574,10 @@ predict("64.4", tensor=...)
 
 # %% [markdown]
 # ### Compute
-# One number is missing: the share of peak flop/s that the GPUs reach. We take the share that fits
-# five of the paper's ten models best, and predict the other five. The errors of these predictions
-# show how far the cost model can be trusted.
+# One number is missing: the share of peak flop/s that the GPUs reach. The next cell takes the share
+# that fits five of the paper's ten models best, and predicts the other five. The errors of these
+# predictions show how far the cost model can be trusted. The cell after it computes the step times
+# of the five layouts.
 
 # %%
 nets = lab64.published()
@@ -599,7 +609,7 @@ for count in (8, 16):
 
 # %% [markdown]
 # **Explain.** From left to right in the plot, the pipeline becomes shorter, and so does the bubble.
-# The allreduces take more time, especially if a group of tensor ranks is larger than a node. The
+# The allreduces take more time, especially if a group of tensor ranks is larger than a node: the
 # printed allreduce takes longer on 16 ranks than on 8, although each of the 16 ranks computes half
 # as much. The step is fastest with eight tensor ranks, the number of GPUs in a node.
 #
@@ -609,9 +619,17 @@ for count in (8, 16):
 # beyond that number.
 #
 # ### Choose
-# For each model in the paper's table, the next cell tries all layouts that fit into 80 GB with
-# micro-batches of one sequence. (`lab64.bytes_on_a_gpu` counts 20 bytes per parameter plus the
-# activations.) It shows the paper's own layout (tensor, pipeline, data) next to the best layout.
+# Does this hold for other models? For each model in the paper's table, the next cell tries all
+# layouts that fit into 80 GB with micro-batches of one sequence. These are the columns of its
+# table:
+#
+# - *off, %* is the cost model's error for the paper's own layout: positive where it predicts too
+#   high a speed.
+# - *paper* and *best* are the paper's layout (tensor, pipeline, data) and the fastest one by the
+#   cost model.
+# - *paper's time / best* compares their step times, both by the cost model.
+# - *tensor, within 10 %* lists the numbers of tensor ranks that are about as fast as the best.
+#
 # The model with 145.6 billion parameters is similar to GPT-3.
 
 # %%
@@ -624,13 +642,11 @@ for net in nets:
     row_of_net = {
         "billions": net.name,
         "GPUs": net.gpus,
-        "TFLOP/s": net.teraflops,
-        "model off, %": round(off[net.name], 1),
+        "off, %": round(off[net.name], 1),
         "paper": tuple(own)[:3],
         "best": tuple(best)[:3],
         "paper's time / best": round(tried[own] / tried[best], 2),
         "tensor, within 10 %": sorted({layout.tensor for layout in near}),
-        "pipeline, too": sorted({layout.pipeline for layout in near}),
     }
     record.add("layout", net=net.name, layout=tuple(best)[:3], slower=tried[own] / tried[best])
     rows.append(row_of_net)
@@ -638,25 +654,20 @@ print(pandas.DataFrame(rows).set_index("billions").to_string())
 
 # %% [markdown]
 # **Explain.** For models with at least 76 billion parameters, our cost model and the paper both
-# choose 8 tensor ranks, the number of GPUs in a node. The column "tensor, within 10 %" lists the
-# numbers of tensor ranks that are about as fast, within the cost model's error. It often contains 4
-# but hardly ever 16.
+# choose 8 tensor ranks, the number of GPUs in a node. The column *tensor, within 10 %* often
+# contains 4 but hardly ever 16.
 #
-# For models with 3.6 to 39 billion parameters, the cost model chooses fewer tensor ranks than the
-# paper, whose layouts take up to 15 % longer according to the cost model. This difference is about
-# as large as the cost model's error, so it does not show which layout is better. Nor does the model
-# show which number of stages is best if the last column lists several. The messages between stages,
-# which we left out, favor fewer stages.
+# For models with 3.6 to 39 billion parameters, the cost model prefers fewer tensor ranks than the
+# paper. The difference (15 % at most) is about as large as the cost model's error, so it decides
+# nothing here.
 #
-# Why does the cost model predict too high a speed for small models (positive values of "model off")
-# and too low a speed for large ones? There are two likely reasons, and nothing here distinguishes
-# between them. First, the cost model uses one share of the peak for all models, although larger
-# matrices are multiplied more efficiently (lab 12). Second, the paper used interleaved schedules,
-# which have a smaller bubble (lab 63), for most of its large models. The optional part examines the
-# small models.
+# The cost model predicts too high a speed for small models and too low a speed for large ones. Two
+# reasons are likely, and nothing here distinguishes between them: larger matrices are multiplied
+# more efficiently (lab 12), and the paper used interleaved schedules, which have a smaller bubble
+# (lab 63), for most of its large models. The optional part examines the small ones.
 #
-# This lab does not measure time on your machine. Losses, calls and bytes come from real ranks,
-# while step times are computed and compared with the paper's.
+# All step times here are computed and compared with the paper's. Only losses, calls and bytes come
+# from your machine.
 #
 # ## 6. The same with PyTorch's DTensor
 # In practice you would not write f and g by hand, because PyTorch can derive both. A
@@ -671,15 +682,18 @@ print(pandas.DataFrame(rows).set_index("billions").to_string())
 # | `Replicate()` | everything | x, y, and the bias after g |
 # | `Partial()` | a partial sum; the sum over the ranks is the tensor | y before g |
 #
-# A layer whose weight has the placement `Shard(1)` returns a `Partial()` result. Converting this
-# result to `Replicate()` takes an allreduce, which is your g. PyTorch has two predefined styles for
-# the layers of an ordinary module: `ColwiseParallel()` cuts a layer by columns, and
-# `RowwiseParallel()` cuts a layer by rows and converts its result to `Replicate()`.
+# A layer whose weight has the placement `Shard(1)`, and whose input is sharded along the same
+# features, returns a `Partial()` result. Converting this result to `Replicate()` takes an
+# allreduce, which is your g. PyTorch has two predefined styles for the layers of an ordinary
+# module: `ColwiseParallel()` cuts a layer by columns, and `RowwiseParallel()` cuts a layer by rows
+# and converts its result to `Replicate()`.
+#
 # `parallelize_module(module, mesh, plan)` replaces the weights of a module with DTensors. The
-# *mesh* contains the ranks that take part, and the plan maps names of layers to styles:
+# *mesh* contains the ranks that take part, and the plan maps names of layers to styles. For
+# example, this cuts the layer `model.head` by columns over 8 GPUs:
 #
 #     mesh = init_device_mesh("cuda", (8,), mesh_dim_names=("tensor",))
-#     parallelize_module(model, mesh, {"embedding": RowwiseParallel(), "head": ColwiseParallel()})
+#     parallelize_module(model, mesh, {"head": ColwiseParallel()})
 #
 # `lab64.Separate` contains an attention block and an MLP, written for a single process. It differs
 # from yours in one respect: queries, keys and values have separate layers (`q`, `k` and `v`),
@@ -754,37 +768,34 @@ predict.right("64.5", forward=calls["DTensor"][0], back=calls["DTensor"][1])
 # However, DTensor sends more data, because it treats every layer separately. Each of `q`, `k` and
 # `v` has its own f, and each f performs an allreduce in the backward pass, while your version needs
 # only one for all three. In the forward pass, both versions perform two allreduces, one for each
-# layer that is cut by rows. PyTorch can merge the three allreduces if the attention block is a
-# separate module. The style `PrepareModuleInput` then converts the input of this module to one
-# DTensor, so each rank adds up its three gradients before the allreduce. We tried this style, and
-# it reduced the allreduces in the attention's backward pass from three to one.
+# layer that is cut by rows. (PyTorch's style `PrepareModuleInput` for the attention block merges
+# the three allreduces into one.)
 #
 # ### What you take away
 # - Cut the first layer by columns and the next layer by rows. An MLP and an attention block then
 #   each need one allreduce in the forward and one in the backward pass.
 # - f and g are a pair: g performs an allreduce in the forward pass, and f performs one in the
 #   backward pass. Without f, the network trains, but incorrectly.
+# - Sequence parallelism sends as many bytes as tensor parallelism alone but keeps fewer.
+# - To choose a layout, use tensor ranks up to the number of GPUs in a node, where the links are
+#   fast. Then, as the paper advises, add pipeline ranks until the model fits, and use the remaining
+#   GPUs for data ranks.
 # - DTensor derives f and g from placements: `Shard(0)` is a cut by columns, and `Shard(1)` is a cut
 #   by rows.
-# - The next layer waits for each allreduce, so keep tensor ranks inside a node, where the links are
-#   fast.
-# - Sequence parallelism sends as many bytes as tensor parallelism alone but keeps fewer.
-#   (Megatron-LM sends a quarter more bytes and keeps even fewer.)
-# - To choose a layout, use tensor ranks up to the number of GPUs in a node. Then, as the paper
-#   advises, add pipeline ranks until the model fits, and use the remaining GPUs for data ranks.
 #
 # ## Going further (optional): where small models lose time
 # This part takes about 25 more minutes.
 #
-# We compared the cost model of section 5 with measurements of ten large models. To see how far it
-# can be trusted, we need many measured steps, including steps of small models. The largest open
-# collection that we know of belongs to [vTrain](@vtrain_code), a simulator of training ([Bang et
-# al., 2024](@vtrain2024)). It contains 1,440 steps on one node of 8 A100 GPUs, for models with
-# 1,024 or 2,048 hidden features. Another 109 steps are from several nodes with 64 to 512 GPUs, for
-# models with up to 175 billion parameters. The kit includes every fifth of the one-node steps and
-# every second of the others. `labs/support/lab64_vtrain/README.md` explains how to get all steps
-# and states their license. So far, no number in the cost model has been fitted to any of these
-# steps.
+# The cost model of section 5 fits large models. Does it also fit small ones?
+# [vTrain](@vtrain_code), a simulator of training ([Bang et al., 2024](@vtrain2024)), comes with
+# many measured steps: 1,440 on one node of 8 A100 GPUs, for models with 1,024 or 2,048 hidden
+# features, and 109 on several nodes with 64 to 512 GPUs, for models with up to 175 billion
+# parameters. The kit includes every fifth of the one-node steps and every second of the others.
+# (`labs/support/lab64_vtrain/README.md` explains how to get all, and states their license.)
+#
+# The next cell predicts these steps, to which no number in the cost model has been fitted. It
+# prints how many times as long as predicted a measured step took, by hidden features, by
+# micro-batch and by tensor ranks, and then the mean errors.
 
 # %%
 one_node, several_nodes = lab64.vtrain()  # with vtrain("vTrain/data") after a git clone: all rows
@@ -803,25 +814,24 @@ for name, rows in (("one node", one_node), ("several nodes", several_nodes)):
 # %% [markdown]
 # **Explain.** On several nodes, the error is moderate. On one node, nearly every step takes longer
 # than predicted, and the ratio is largest where each GPU has little work: with fewer features, with
-# micro-batches of one sequence, and with many tensor ranks. With 8 tensor ranks, a step takes
-# several times as long as predicted. The cost model therefore lacks a cost that does *not* shrink
-# with the arithmetic.
+# micro-batches of one sequence, and with many tensor ranks. The cost model therefore lacks a cost
+# that does *not* shrink with the arithmetic.
 #
 # We consider three costs, each with one unknown number that we will fit:
 #
 # 1. **Matrices.** As before, matrix multiplications reach some `share` of the peak.
 # 2. **Bytes moved.** Softmax, dropout, GELU and normalization do little arithmetic for each byte,
 #    so memory bandwidth limits their speed (lab 12). A layer has `lab64.bytes_of_layer(net,
-#    layout)` bytes of activations on one GPU. Each byte is moved (written or read) `moves` times in
-#    a step.
+#    layout)` bytes of activations on one GPU, and each byte is moved (written or read) `moves`
+#    times in a step.
 # 3. **Launches.** The CPU launches every kernel of a layer. For each layer and micro-batch, this
 #    takes `launches` seconds, regardless of the size of the matrices.
 #
-# The third cost is not simply added to the others. The CPU launches kernels ahead of the GPU, so in
-# each pass only the **longer** of the CPU's and the GPU's time matters. There are three passes: two
-# forward passes (because activations are computed twice) and the backward pass. We assume that each
-# forward pass has a quarter of the GPU's work, the backward pass has half of it, and each pass has
-# a third of the launches.
+# The CPU launches kernels ahead of the GPU, so the third cost is not simply added: in each pass
+# only the **longer** of the CPU's and the GPU's time matters. There are three passes: two forward
+# passes (because activations are computed twice) and the backward pass. We assume that each forward
+# pass has a quarter of the GPU's work, the backward pass has half of it, and each pass has a third
+# of the launches. For example:
 #
 # | the GPU is busy for | launches take | forward, twice | backward | layer |
 # |---|---|---|---|---|
@@ -880,13 +890,10 @@ predict("64.6", one_node=..., several_nodes=...)
 
 # %% [markdown]
 # ### Measure
-# `lab64.step_of(layer_seconds)` is your model of a whole step. It also assumes that the last stage,
-# which computes the scores of all tokens, sets the pace of the pipeline. A network of few layers on
-# four stages spends much of its time in this stage. This adds no number to fit.
-#
-# The first two controls are the cost model of section 5 and the same model with its share fitted to
-# the same rows as yours. The other two are your model without launches and your model without
-# moves, both fitted again. This takes a few seconds.
+# `lab64.step_of(layer_seconds)` turns your function into a model of a whole step. We compare it
+# with four controls: the cost model of section 5, the same model with its share fitted to the same
+# rows as yours, your model without launches, and your model without moves. The table shows the mean
+# error of each on steps that were not fitted. This takes a few seconds.
 
 # %%
 every = len(one_node) // 144  # 144 rows are fitted, the same ones if you have all rows
@@ -909,74 +916,48 @@ print(f"Fitted: matrices reach {three.share:.0%} of the peak,")
 print(f"each byte is moved {three.moves:.1f} times, launches take {1e3 * three.launches:.1f} ms")
 
 errors = {}
-table = []
 for name, (model, machine) in models.items():
+    errors[name] = {}
     for where, rows in unseen_rows.items():
-        errors[name, where] = lab64.misses(model, rows, machine)
-        mean = errors[name, where].mean()
-        decile = lab64.worst_decile(errors[name, where])
-        table.append({"model": name, "where": where, "mean": mean, "worst decile": decile})
-        record.add("vtrain", model=name, where=where, mean=mean, decile=decile, rows=len(rows))
-print("Error in % of the measured time, without sign, on rows that were not fitted:")
-print(pandas.DataFrame(table).pivot(index="model", columns="where").round(1).to_string())
+        errors[name][where] = lab64.misses(model, rows, machine).mean()
+        record.add("vtrain", model=name, where=where, mean=errors[name][where], rows=len(rows))
+print("Mean error in % of the measured time, without sign, on rows that were not fitted:")
+print(pandas.DataFrame(errors).T.round(1).to_string())
 predict.compare(
     "64.6",
-    one_node=errors["yours", "one node"].mean(),
-    several_nodes=errors["yours", "several nodes"].mean(),
-)
-
-# %%
-percent = np.arange(101)
-curves = {
-    f"{name}: {where}": (percent, np.percentile(errors[name, where], percent))
-    for where in unseen_rows
-    for name in ("section 5", "yours")
-}
-plots.lines(
-    curves,
-    xlabel="% of the unseen steps, the best ones first",
-    ylabel="error at most, %",
-    title="Launches and memory explain what small models lose",
+    one_node=errors["yours"]["one node"],
+    several_nodes=errors["yours"]["several nodes"],
 )
 
 # %% [markdown]
 # **Explain.** With the kit's sample, your model reduces the mean error from 52 % to 8 % on one node
 # and from 13 % to 8 % on several nodes, although no step on several nodes was used for fitting.
-# With all of vTrain's rows, we computed errors of 7.7 % for the 1,296 one-node rows that were not
-# fitted and 8.4 % for the 109 rows on several nodes. On these rows, the cost model of section 5 has
-# errors of 51.5 % and 14.0 %. For its own simulator, which first measures every operation on a GPU,
-# the vTrain paper reports errors of 8.4 % on one node and 14.7 % on several nodes.
 #
-# The controls show which costs matter. A better share does not help: if we fit the cost model of
-# section 5 to one-node rows, its error is still 41 % on one node and 55 % on several nodes. Without
-# launches, your model has an error of 35 % on one node, while its error on several nodes hardly
-# changes. Without moves, the error is 10 % on one node and 22 % on several nodes. Launches
-# therefore explain the time that small models lose, and moves make the predictions accurate for
-# large ones. With 3.6 ms of launches per layer and micro-batch, a network of 24 layers on one stage
-# needs at least 86 ms per micro-batch, regardless of the number of tensor ranks.
+# The controls show which costs matter:
 #
-# How far can these results be trusted?
+# - *A better share does not help.* The cost model of section 5, fitted to one-node rows, is still
+#   off by 41 % on one node, and by 55 % on several nodes.
+# - *Launches explain the time that small models lose.* Without them, the error is 35 % on one node
+#   and hardly changes on several nodes.
+# - *Moves make the predictions accurate for large models.* Without them, the error is 10 % on one
+#   node and 22 % on several nodes.
 #
-# - **The worst tenth** of the sample's steps has a mean error of 22 % on one node and of 26 % on
-#   several nodes (21 % and 31 % with all rows). On one node, more than half of the steps with 8
-#   tensor ranks belong to this tenth. These steps take longer than predicted even where launches
-#   take most of the time. On several nodes, the worst steps have micro-batches of 2, 3 or 64
-#   sequences, or they use 16 tensor ranks, whose allreduces leave the node.
-# - **The fitted numbers are less certain than the predictions.** We also fitted the model to ten
-#   other tenths of the one-node rows. The mean errors stay between 7.7 and 8.1 % on one node and
-#   between 7.9 and 9.5 % on several nodes, but the share varies from 71 to 89 %, and the number of
-#   moves varies from 11 to 16. The fitted numbers also include more than their names suggest. The
-#   kernels of a layer probably need fewer than 14 moves. The number of moves may include
-#   attention's matrices, which are slow because they are thin and which grow in the same way as the
-#   bytes. We also used Selene's links, although vTrain's steps were measured on a different
-#   machine.
-# - **The rows were unseen, but the formulas were not chosen blindly.** The authors of these
-#   formulas tried several, such as one maximum for the whole layer, and knew both tables (as in lab
-#   52). The rows on several nodes differ in size from the fitted rows, which makes them the harder
-#   test. The unseen rows on one node closely resemble the fitted rows.
+# With 3.6 ms of launches per layer and micro-batch, a network of 24 layers on one stage needs at
+# least 86 ms per micro-batch, regardless of the number of tensor ranks. This holds for the measured
+# machine and library. CUDA graphs (which launch many kernels with one call) or fused attention
+# would change two of the three numbers.
 #
-# vTrain's steps ran on a single kind of machine with a single library. CUDA graphs (which launch
-# many kernels with one call) or fused attention would change two of the three numbers.
+# <details><summary>How far can these results be trusted?</summary>
+#
+# The predictions are more certain than the fitted numbers. When we fitted the model to ten other
+# tenths of the one-node rows, the mean errors stayed between 7.7 and 8.1 % on one node and between
+# 7.9 and 9.5 % on several nodes, but the share varied from 71 to 89 %, and the number of moves from
+# 11 to 16. A fitted number can also include other costs that grow in the same way.
+#
+# The rows were unseen, but the authors of the formulas tried several and knew both tables (as in
+# lab 52). The rows on several nodes differ in size from the fitted rows, which makes them the
+# harder test.
+# </details>
 #
 # ### Further reading
 # - [@shoeybi2019] The paper that introduced this way of cutting a transformer.

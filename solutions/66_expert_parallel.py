@@ -4,17 +4,17 @@
 # A larger model learns more, but every token then passes through more parameters, and computing
 # gets more expensive. A **mixture of experts** (MoE) breaks this link: a layer has many small MLPs,
 # the *experts*, and a *router* sends each token to only a few of them. DeepSeek-V3 has 671 billion
-# parameters, of which a token uses 37 billion. No GPU can hold all experts, so they are distributed
-# over the ranks, and the tokens have to travel: to the ranks of their experts and back, in every
-# layer. Which expert a token needs is known only during the step, so nobody knows in advance how
-# many bytes a rank will send, or whether one rank will get most of the work.
+# parameters, of which a token uses 37 billion.
+#
+# No GPU can hold all experts, so they are distributed over the ranks, and in every layer the tokens
+# travel to their experts and back. The router decides only during the step, so nobody knows in
+# advance how many bytes a rank will send, or whether one rank will get most of the work.
 #
 # In this lab we build a mixture-of-experts layer: a top-k router, capacities, and the two exchanges
-# around the experts, *dispatch* and *combine*, with `Alltoallv` on real ranks. We compare outputs
-# and gradients with one process, train the layer with and without a loss that balances the load,
-# and compare it with a layer whose experts are all cut, as in lab 64. On a virtual cluster we find
-# out which link is the bottleneck. In an optional last part (about 20 minutes more), a cost model
-# chooses a layout for DeepSeek-V3.
+# around the experts, *dispatch* and *combine*, with `Alltoallv` on real ranks. We prove that it
+# trains as one process does, compare it with a layer whose experts are all cut as in lab 64, and
+# find the link that limits it. An optional last part (about 20 minutes more) chooses a layout for
+# DeepSeek-V3.
 #
 # **After this lab you can** (1) write a router, its load-balancing loss and its capacity, (2) write
 # dispatch and combine, and test that they compute what one device does, (3) say what imbalance
@@ -23,9 +23,8 @@
 #
 # ![Two ranks with two experts each: each token's router chooses an expert, dispatch brings the token to the rank of that expert, combine brings the result back](66_layer.svg)
 #
-# *An MoE layer on two ranks, with one expert per token. Dispatch and combine are all-to-alls, in
-# which every rank sends rows to every other rank. The lengths of the messages depend on what the
-# router has chosen.*
+# *An MoE layer on two ranks, with one expert per token. Dispatch and combine are all-to-alls, and
+# the lengths of their messages depend on what the router has chosen.*
 #
 # Needs: mpi, torch · Ranks: 4 · Minutes: 75 · Level: advanced · Before: 21, 26, 62, 64
 
@@ -58,6 +57,8 @@ patience = 20  # seconds after which a check calls a program stuck
 
 # %% [markdown]
 # ## 1. The router
+# How does a layer decide which experts a token visits? These are the words for it:
+#
 # | term | meaning |
 # |---|---|
 # | **expert** | one of the MLPs of an MoE layer |
@@ -72,17 +73,18 @@ patience = 20  # seconds after which a check calls a program stuck
 # probabilities 0.5, 0.1, 0.3 and 0.1 and k = 2, the token goes to experts 0 and 2 with the weights
 # 0.625 and 0.375. Gradients reach the router through the weights, but not through the choice.
 #
-# Nothing in this makes the router use all experts. An expert that is chosen more often learns more,
-# so it is chosen even more often. [Shazeer et al. (2017)](@shazeer2017) observed this, and added a
-# loss against it. In the form of [Switch Transformers](@fedus2021), the **load-balancing loss** of
-# E experts is
+# Nothing so far makes the router use all experts. An expert that is chosen more often learns more,
+# so it is chosen even more often ([Shazeer et al., 2017](@shazeer2017)). The **load-balancing
+# loss** works against this. In the form of [Switch Transformers](@fedus2021) it is, for E experts,
 #
 # $$ L = E \sum_{e} f_e P_e $$
 #
 # where $f_e$ is the share of all choices that go to expert e, and $P_e$ its mean probability over
-# all tokens. If all $f_e$ and $P_e$ are 1/E, the loss is 1. If all tokens choose one expert with
-# probability 1, it is E (for k = 1). Only $P_e$ has a gradient: where $f_e$ is large, the loss
-# lowers the probability. It is multiplied by a small factor α and added to the loss of the model.
+# all tokens. If all $f_e$ and $P_e$ are 1/E, the loss is 1. If two experts have f = (0.75, 0.25)
+# and P = (0.6, 0.4), it is 2 · (0.45 + 0.1) = 1.1.
+#
+# Only $P_e$ has a gradient: where $f_e$ is large, the loss lowers the probability. It is multiplied
+# by a small factor α and added to the loss of the model.
 #
 # ### Exercise 66.1 · Top-k router and load-balancing loss
 # Write both functions. `tensor.topk(k, dim=1)` returns the k largest values of each row and their
@@ -126,20 +128,23 @@ check("66.1", route, balance_loss)
 
 # %% [markdown]
 # ## 2. Capacity
-# On many devices, memory is allocated before the tokens come, and the rank with the largest load
-# holds up all others. Therefore [GShard](@lepikhin2020) and Switch Transformers gave each expert a
-# **capacity**, the number of choices that it accepts:
+# What happens if too many tokens choose the same expert? Memory is often allocated before the
+# tokens come, and all ranks wait for the busiest one. [GShard](@lepikhin2020) and Switch
+# Transformers therefore gave each expert a **capacity**, the number of choices that it accepts:
 #
 # $$ \text{capacity} = \left\lceil \text{capacity factor} \cdot \frac{k \, T}{E} \right\rceil $$
 #
-# With a **capacity factor** of 1, all choices fit only if the load is perfectly even. Choices
-# beyond the capacity are **dropped**: the expert does not see this token, and its part of the
-# weighted sum is missing. The token itself survives, because a transformer adds the layer's result
-# to what entered it. T counts the tokens of one rank: each of the p ranks drops tokens
-# independently before it sends, so an expert may receive up to p times its capacity.
+# The brackets mean that the result is rounded up: 10 tokens with k = 2 make 20 choices, so with 8
+# experts and a **capacity factor** of 1 each expert accepts 3, because 20/8 = 2.5. T counts the
+# tokens of one rank, since each of the p ranks drops tokens independently before it sends. An
+# expert may therefore receive up to p times its capacity.
 #
-# Which choices are dropped is decided by position: first come, first served. If experts 1, 0, 1, 1,
-# 0 are chosen in this order and the capacity is 2, only the fourth choice is dropped, because it is
+# Choices beyond the capacity are **dropped**: the expert does not see this token, and its part of
+# the weighted sum is missing. The token itself survives, because a transformer adds the layer's
+# result to what entered it.
+#
+# The position decides which choices are dropped: first come, first served. If experts 1, 0, 1, 1, 0
+# are chosen in this order and the capacity is 2, only the fourth choice is dropped, because it is
 # the third for expert 1.
 #
 # ### Exercise 66.2 · Capacity and dropped tokens
@@ -183,19 +188,20 @@ check("66.2", capacity_of, kept)
 
 # %% [markdown]
 # ## 3. Rows that travel
-# Now the experts are distributed: rank 0 has the first E/p experts, rank 1 the next E/p, and so on,
-# for p ranks. This is **expert parallelism**. Tokens are distributed as in data parallelism, so
-# each rank has tokens of its own.
+# Now the experts are distributed: for p ranks, rank 0 has the first E/p experts, rank 1 the next
+# E/p, and so on. This is **expert parallelism**. Tokens are distributed as in data parallelism, so
+# each rank has tokens of its own. How do they reach their experts?
 #
 # The collective for this is an **all-to-all**: every rank sends a different message to every rank.
 # `comm.Alltoall(a, b)` sends messages of equal length, where `a` has one equal part for each rank.
 # If the lengths differ, `comm.Alltoallv` needs them from both sides. For example, this sends 1
-# number to rank 0 and 3 to rank 1, and receives 2 from rank 0 and none from rank 1:
+# number to rank 0 and 3 to rank 1, and receives 2 from rank 0 and none from rank 1. What is
+# received is in `box`, in the order of the ranks:
 #
 #     comm.Alltoallv([numbers, [1, 3]], [box, [2, 0]])
 #
-# MPI counts *numbers*. A *row* is the vector of one token for one of its choices, `width` numbers,
-# so n rows are n · width numbers. What is received is in `box`, in the order of the ranks.
+# MPI counts *numbers*, but we send *rows*. A row is the vector of one token for one of its choices
+# and has `width` numbers, so n rows are n · width numbers.
 #
 # An exchange only moves rows, so its backward pass moves the gradients of the rows back to where
 # the rows came from. That is the same exchange with the two lists of counts swapped.
@@ -211,7 +217,7 @@ check("66.2", capacity_of, kept)
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
-# Backward: `exchange(ctx.comm, gradient, …, …)` with the two lists of counts exchanged, and `None`
+# Backward: `exchange(ctx.comm, gradient, …, …)` with the two lists of counts swapped, and `None`
 # three times.
 # </details>
 
@@ -268,12 +274,11 @@ check("66.3", exchange, Exchange)
 # It sends 3 rows to rank 0 (itself) and 2 to rank 1. The other ranks do not know how many rows will
 # come, so the ranks first exchange their counts. `counts` has a row for each rank and a column for
 # each of that rank's experts, here [[2, 1], [1, 1]]. After `comm.Alltoall(counts, arriving)`, row r
-# of `arriving` says how many rows rank r sends to each of *this* rank's experts. The experts need
-# it, too: it tells them which rows are theirs.
+# of `arriving` says how many rows rank r sends to each of *this* rank's experts.
 #
 # After the experts, the results go back by the same exchange in the other direction, and arrive in
-# the order in which the rows were sent. They are put back in the order of the choices, multiplied
-# by their weights, and added up for each token.
+# the order in which the rows were sent. `combine` puts them back in the order of the choices,
+# multiplies them by their weights, and adds them up for each token.
 #
 # ### Exercise 66.4 · Dispatch and combine
 # Complete both functions. You need these calls:
@@ -284,9 +289,8 @@ check("66.3", exchange, Exchange)
 # - To add up, `result.index_add(0, token, rows)`, which adds row i to row `token[i]` of `result`
 #   and returns a new tensor.
 #
-# A new tensor belongs on the device of the rows, which `rows.new_zeros(…)` or `device=rows.device`
-# sees to: later the layer trains on GPUs where there are some. About 5 lines and 3 lines.
-# *(advanced)*
+# Create any new tensor on the device of the rows (`rows.new_zeros(…)` or `device=rows.device`),
+# since the layer may train on GPUs. About 5 lines and 3 lines. *(advanced)*
 #
 # <details><summary>Hint 1: undoing an order</summary>
 #
@@ -294,7 +298,7 @@ check("66.3", exchange, Exchange)
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
-# In `combine`, `back = Exchange.apply(done, comm, received, sent)`, where the counts have exchanged
+# In `combine`, `back = Exchange.apply(done, comm, received, sent)`, where the counts have swapped
 # their roles, and then `back[order.argsort()] * weights[:, None]`.
 # </details>
 
@@ -340,8 +344,9 @@ check("66.4", dispatch, combine)
 
 # %% [markdown]
 # ### The layer, put together
-# The next cell combines your functions. `by_experts` is what a rank does between the two exchanges.
-# Without a capacity factor, nothing is dropped, and this is how the lab trains it.
+# The next cell combines your functions. `moe` routes the tokens, dispatches them, calls
+# `by_experts`, which applies each expert to the rows that came for it, and combines the results.
+# Without a capacity factor nothing is dropped, and this is how the lab trains it.
 
 
 # %%
@@ -371,10 +376,10 @@ def moe(comm, x, scores, own, k, factor=None):
 
 # %% [markdown]
 # ### Predict
-# We now train the layer with 16 experts and k = 2 on Python's own source: without the
-# load-balancing loss, with α = 0.01, which Switch Transformers used, and with α = 0.1. After
-# training, how many times the mean load does the busiest expert have without the loss, and with the
-# largest α? 1 would be even, and 8 is the most that is possible (why?).
+# We now train the layer with 16 experts and k = 2 on Python's own source, first without the
+# load-balancing loss, then with α = 0.01, which Switch Transformers used, and with α = 0.1. How
+# many times the mean load does the busiest expert have in the last ten steps, without the loss and
+# with α = 0.1? 1 would be even, and 8 is the most that is possible (why?).
 
 # %%
 predict("66.1", without_loss=..., with_loss=...)  # times the mean
@@ -385,18 +390,19 @@ predict("66.1", without_loss=..., with_loss=...)  # times the mean
 # sixteenth.</details>
 #
 # ### Measure
-# The network predicts a character of Python's standard library from the eight characters before it:
-# these are turned into a token, which passes through the MoE layer, and a matrix gives a score for
-# each possible next character. It trains on two ranks with your functions, and as a control in one
-# process that computes every expert without any exchange. The router and the other small matrices
-# are on all ranks, so their gradients are added up. Those of the experts are not: why?
-# <details><summary>Answer</summary> All tokens that an expert worked on, from whichever rank, were
-# sent to it, and so are their gradients. The expert's gradient is therefore complete on its rank.
-# The small matrices have seen only the tokens of their own rank.</details>
+# The network predicts the next character of Python's standard library from the eight before it,
+# which together are turned into one token. It trains on two ranks with your functions and, as a
+# control, in one process that computes every expert without any exchange.
 #
-# This takes about 40 s. If each rank has its own GPU, here and in section 4 tensors stay on it and
-# NCCL sends them (lab 64); otherwise, and always in the checks and where processor time is
-# measured, they are in host memory and MPI sends them.
+# The router and the other small matrices are on all ranks, so their gradients are added up. Those
+# of the experts are not: why? <details><summary>Answer</summary> All tokens that an expert worked
+# on, from whichever rank, were sent to it, and so are their gradients. The expert's gradient is
+# therefore complete on its rank. The small matrices have seen only the tokens of their own
+# rank.</details>
+#
+# The next cell prints a column for each α, and the plot after it shows how the load of the busiest
+# expert develops. If each rank has its own GPU, the tensors stay there and NCCL sends them (lab
+# 64). This takes about 40 s.
 
 # %%
 size = min(launch.ranks_here(2), 2)
@@ -432,42 +438,46 @@ plots.lines(
 )
 
 # %% [markdown]
-# **Explain.** The second row of the table is the largest difference between a step's loss and that
-# of one process, and the third row the largest difference between the router's gradients in the
-# last step. You should see differences of rounding only, so the ranks train the same network. Equal
-# losses over all steps also show that the experts' gradients are the same, because a single wrong
-# update would change every later loss.
+# **Explain.** First the control. The second row of the table is the largest difference between a
+# step's loss and that of one process, and the third row the same for the router's gradients in the
+# last step. You should see only differences of rounding, so the ranks train the same network.
 #
-# - **Without the load-balancing loss,** the busiest expert should get more than twice its share.
-#   In so few steps the imbalance does not grow: it comes from the random start. At a capacity
-#   factor of 1.25, many choices would be dropped.
+# The fourth row answers the prediction:
+#
+# - **Without the load-balancing loss,** the busiest expert should get more than twice its share. In
+#   so few steps the imbalance does not grow: it comes from the random start.
 # - **With α = 0.1,** the load is clearly more even, and the loss of the model is about the same.
-# - **With α = 0.01,** you should see little difference after so few steps, which says nothing
-#   about Switch Transformers, which trained for days.
+# - **With α = 0.01,** you should see little difference after so few steps. Switch Transformers
+#   trained for days.
 #
-# The drops are computed from the routing of the last step, because the training itself dropped
-# nothing. DeepSeek-V3 balances mostly by another method: it adds to each expert's score a bias that
-# is adjusted after every step, and drops no tokens.
+# The last three rows show how many choices of the last step would have been dropped with a
+# capacity: at a factor of 1.25, many without the load-balancing loss. DeepSeek-V3 drops no tokens.
+# It balances mostly by a bias, which it adds to each expert's score and adjusts after every step.
 #
 # ## 4. Cut the experts, or distribute them?
 # There is another way to place the same layer on p ranks: cut *each* expert by columns and by rows,
-# as in lab 64. Every rank then has a p-th of every expert. A token needs all parts of its experts,
-# so every rank needs all tokens: they are gathered first (an allgather), and at the end the partial
-# sums are added up, and each rank keeps those of its own tokens (a reduce-scatter). In a ring, each
-# of the two collectives has p − 1 steps, in which a rank sends one rank's block.
+# as in lab 64, so that every rank has a p-th of every expert. Which way sends less, and which is
+# faster?
+#
+# A token needs all parts of its experts, so with cut experts every rank needs all tokens. They are
+# gathered first (an allgather). At the end the partial sums are added up, and each rank keeps those
+# of its own tokens (a reduce-scatter). In a ring, each of the two collectives has p − 1 steps, in
+# which a rank sends one block, as large as the tokens of one rank.
 #
 # ### Predict
-# This prediction is about your layer of exercise 66.4, in comparison with the cut experts. With k =
-# 2 on two ranks, and then on four: how many times as many bytes as tensor parallelism does expert
-# parallelism send in the forward pass? (Count the numbers that a rank sends, with T tokens of d
-# numbers.) And if the router sends three quarters of all choices to the experts of rank 0, how many
-# times as long do the experts of this rank compute as with an even load?
+# Each rank has T tokens of d numbers, and k = 2. How many times as many bytes as tensor parallelism
+# does expert parallelism send in the forward pass, with an even load, on two ranks and on four?
+# (Count the numbers that a rank sends to *other* ranks in dispatch and combine, and in the two
+# collectives.)
+#
+# Then suppose that on two ranks the router sends three quarters of all choices to the experts of
+# rank 0. How many times as long do these experts compute as with an even load?
 
 # %%
 predict("66.4", bytes_on_2=..., bytes_on_4=..., times_as_long=...)
 
 # %% [markdown]
-# By counting, the two ways differ in this:
+# Counting gives this table for the forward pass. The backward pass sends as much again.
 #
 # | each of p ranks, with T tokens of d numbers | tensor parallel | expert parallel, even load |
 # |---|---|---|
@@ -476,17 +486,15 @@ predict("66.4", bytes_on_2=..., bytes_on_4=..., times_as_long=...)
 # | rows through matrices | k p T, through 1/p of each expert | k T, through whole experts |
 # | work of a rank depends on the routing | no | yes |
 #
-# In both ways the backward pass sends as much as the forward pass.
-#
 # ### Measure
 # Both layouts compute one forward and backward pass of the same layer, with an even routing and
-# with three skewed ones, in which the scores are set so that a share of the choices goes to rank 0.
-# Bytes are counted on 2 and 4 ranks. Times are measured on 2 ranks, so that each can have a core.
-# We also measure how much processor time each rank spends in its experts alone, which other
-# programs on this machine disturb less. *MB kept* is what autograd keeps for the backward pass, *MB
-# of weights* the size of a rank's share of the experts, and *outputs, difference* the largest
-# difference between a layer's outputs and those of one process.
-# This takes about 35 s.
+# with three that send a larger share of the choices to rank 0.
+#
+# The first cell counts bytes with an even load, on 2 and 4 ranks. In its table, *MB kept* is what
+# autograd keeps for the backward pass, *MB of weights* the size of a rank's experts, and *outputs,
+# difference* the largest difference from the outputs of one process. The second cell measures the
+# time on 2 ranks, and the processor time that each rank spends in its experts alone. This takes
+# about 35 s.
 
 # %%
 layouts = {
@@ -548,44 +556,46 @@ ratios = {
 predict.compare("66.4", **ratios, times_as_long=longer)
 
 # %% [markdown]
-# **Explain.** On two ranks, both layouts send equally many bytes, apart from the scores, which the
-# tensor-parallel layer gathers as well. On four ranks, expert parallelism sends about half, which
-# is k/p = 2/4. Its advantage grows with the number of ranks, because a token visits k ranks at
-# most, while tensor parallelism brings it to all of them. What expert parallelism keeps for the
-# backward pass does not depend on the number of ranks. What tensor parallelism keeps grows with it,
-# because it keeps all gathered tokens. Both have the same share of the parameters.
+# **Explain.** *Bytes.* Expert parallelism sends k/p of what tensor parallelism sends: as much on
+# two ranks (2/2), and half of it on four (2/4). (The tensor-parallel layer also gathers the scores,
+# which adds a little.) A token visits k ranks at most, while tensor parallelism brings it to all of
+# them.
 #
-# In time, the tensor-parallel layer does not depend on the routing: each rank does the same part of
-# every row's work. The expert-parallel layer waits for its busiest rank. With three quarters of the
-# choices on rank 0, this rank has 1.5 times the mean load, and you should see that its experts
-# compute about 1.5 times as long, while those of rank 1 compute half as long and then wait. With a
-# free core for each rank, the line of the expert-parallel layer rises with the load of the busiest
-# rank, though less than in proportion, because some of the time does not depend on the load. If
-# other programs need the cores (the printed spread is then wide), the line is nearly flat. On GPUs
-# it may be flat as well, because launching the kernels of so small a layer can take longer than the
-# kernels. Which layout is faster under an even load depends on the matrices: 1/p of an expert is a
-# smaller matrix, which computes less efficiently (lab 12).
+# *Memory.* Both have the same share of the parameters. Tensor parallelism keeps all gathered tokens
+# for the backward pass, so *MB kept* grows with the number of ranks. In expert parallelism it stays
+# the same.
+#
+# *Time.* In the tensor-parallel layer each rank does the same part of every row's work, whatever
+# the routing. The expert-parallel layer waits for its busiest rank. With three quarters of the
+# choices, rank 0 has 1.5 times the mean load. You should see that its experts compute about 1.5
+# times as long, while those of rank 1 compute half as long and then wait.
+#
+# In the plot, the line of the expert-parallel layer rises less than in proportion, because some of
+# its time does not depend on the load. On a busy machine, or on a GPU that spends more time on
+# launching kernels than on computing, it can be flat.
 #
 # ## 5. Which link decides?
 # Inside a node, GPUs exchange rows over NVLink. Between nodes they use NICs, which are several
 # times slower. In an all-to-all over m nodes of g ranks, a rank sends (m − 1)·g messages through
-# its NIC. If 64 ranks have 8 tokens each, with 8 experts per token, each of these messages is one
-# row on average.
+# its NIC, and with few tokens these messages are small. For example, if 64 ranks have 8 tokens
+# each, with 8 experts per token, each message is one row on average. Can a rank send fewer?
 #
-# A **hierarchical all-to-all** goes in two hops. We show one order: first between nodes, then
-# inside. It uses the communicators `inside` and `across` of lab 26. First, rank i of each node
-# sends to rank i of node b, in one message, everything that goes to *any* rank of node b. Then each
-# rank passes on what has arrived to the ranks of its own node. For example, with ranks 0 and 1 on
-# one node and ranks 2 and 3 on the other, rank 0 sends its rows for ranks 2 and 3 to rank 2, which
-# passes those for rank 3 on.
+# A **hierarchical all-to-all** goes in two hops, here first between nodes and then inside. Take two
+# nodes, with ranks 0 and 1 on the first and ranks 2 and 3 on the second. Rank 0 has rows for ranks
+# 2 and 3:
 #
-# A rank thus sends m − 1 large messages through its NIC in place of (m − 1)·g small ones, and in
-# exchange most bytes also travel inside a node. [Tutel](@hwang2022) and
-# [DeepSpeed-MoE](@rajbhandari2022) use hierarchical all-to-alls.
+# - *Hop 1, between nodes:* rank 0 sends both to rank 2 in one message. In general, rank i of a node
+#   sends to rank i of node b everything that goes to *any* rank of node b.
+# - *Hop 2, inside:* rank 2 keeps its own rows and passes those for rank 3 on.
 #
-# In the next cell, `blocks` has the shape (nodes, ranks of a node, values), and `blocks[b, j]` goes
-# to rank j of node b. `Alltoall` sends along the first axis, so the axes are swapped in between.
-# The cell compares the result with that of one `Alltoall`.
+# A rank thus sends m − 1 large messages through its NIC in place of (m − 1)·g small ones. In
+# exchange, most bytes also travel inside a node. [Tutel](@hwang2022) and
+# [DeepSpeed-MoE](@rajbhandari2022) do this.
+#
+# In the next cell, `inside` and `across` are the communicators of lab 26. `blocks` has the shape
+# (nodes, ranks of a node, values), and `blocks[b, j]` goes to rank j of node b. The axes are
+# swapped in between because `Alltoall` sends along the first one. The cell compares the result with
+# that of one `Alltoall`, and counts messages.
 
 
 # %%
@@ -609,17 +619,18 @@ for nodes, g in ((2, 2), (3, 2), (4, 3)):
     )
 
 # %% [markdown]
-# A third way saves bytes as well. If several of a token's experts are on the same node, its row
-# needs to go there only once, and can be copied within the node. DeepSeek-V3 goes further: its
-# router uses experts of at most 4 nodes for each token. If a token's 8 experts are spread at random
-# over 4 nodes, the first hop sends 3.6 rows on average in place of 8. The library [DeepEP](@deepep)
-# does this.
+# Two hops save messages but no bytes. A third way saves bytes as well, and the library
+# [DeepEP](@deepep) uses it: if several of a token's experts are on the same node, its row goes
+# there only once and is copied within the node. DeepSeek-V3 also limits each token to experts of at
+# most 4 nodes. If its 8 experts are spread at random over 4 nodes, the first hop sends 3.6 rows on
+# average in place of 8.
 #
 # ### Measure
-# We compare on the virtual cluster, the simulator that lab 23 introduced, with 8 nodes of 8 H100
-# GPUs, one NIC of 400 Gb/s each. Every rank has 8 to 4,096 tokens with 8 experts each, 7,168 bytes
-# per row (FP8, one byte per number). The control is a single node of the same GPUs. This takes a
-# few seconds.
+# We compare the three ways on the virtual cluster, the simulator that lab 23 introduced: 8 nodes of
+# 8 H100 GPUs, with one NIC of 400 Gb/s per GPU. Every rank has 8 to 4,096 tokens with 8 experts
+# each, 7,168 bytes per row (FP8, one byte per number). The control is a single node of the same
+# GPUs. The table shows microseconds of one dispatch, with a row for each number of tokens. This
+# takes a few seconds.
 
 # %%
 machine = virtual.machine("h100_ndr")
@@ -648,47 +659,51 @@ plots.lines(
 print(pandas.DataFrame(dispatched).mul(1e6).map("{:.0f}".format).to_string())
 
 # %% [markdown]
-# **Explain.** For 32 or 128 tokens, two hops are about three to four times as fast as the flat
-# all-to-all, because a rank sends 7 + 7 messages in place of 63, one after the other in the
-# simulator's `Alltoall`. (The step between 8 and 32 tokens comes from messages that are too long to
-# be sent eagerly, lab 22.) For many tokens bytes count, and the two come closer, because both bring
-# the same bytes through the NICs. Only sending each row once per node saves bytes on the slow link.
-# The single node is far faster at every size, although each of its ranks receives as many rows. So
-# the network between the nodes is the bottleneck, and a method pays off if it saves messages or
-# bytes there.
+# **Explain.** Read the plot from left to right:
 #
-# The plot is simulated, and the sources of the machine's numbers are in `machine.sources`.
+# - *For 32 or 128 tokens* two hops are about three to four times as fast as the flat all-to-all,
+#   because a rank sends 7 + 7 messages in place of 63, one after the other. (The step between 8 and
+#   32 tokens comes from the eager limit, lab 22.)
+# - *For many tokens* the two come closer, because both bring the same bytes through the NICs. Only
+#   a row once per node saves bytes there.
+# - *The single node* is far faster at every size, although each of its ranks receives as many
+#   rows.
+#
+# So the network between the nodes is the bottleneck, and a method pays off if it saves messages or
+# bytes there. (These times are simulated, and `machine.sources` names the sources of the machine's
+# numbers.)
 #
 # ### What you take away
 # - A router sends each token to k experts. Without a load-balancing loss it may use some far more
 #   than others, and a capacity then drops tokens.
 # - Dispatch and combine are all-to-alls with lengths that are known only at run time. The backward
-#   pass is the same exchange with the counts exchanged.
-# - With a row for each choice, expert parallelism sends k/p of what tensor parallelism sends, but
-#   it waits for the rank with the most rows.
+#   pass is the same exchange with the counts swapped.
+# - Expert parallelism sends k/p of what tensor parallelism sends, but it waits for the rank with
+#   the most rows.
 # - Between nodes, an all-to-all in two hops saves messages, and sending a row once per node saves
 #   bytes.
 #
 # ## Going further (optional): a layout for DeepSeek-V3
-# [DeepSeek-V3](@deepseek2024) has 61 layers with d = 7,168. All but the first 3 have an MoE layer
-# with one shared expert, which all tokens use, and 256 routed experts with an inner size of 2,048,
-# of which a token uses 8, on at most 4 nodes. It was trained on 2,048 H800 GPUs in nodes of 8, with
-# NVLink at 160 GB/s and a NIC of 50 GB/s per GPU. There were 16 pipeline stages, so 128 GPUs shared
-# a stage of 3.6 MoE layers (58/16).
+# Over how many GPUs should the experts of a real model be distributed, and should they be cut as
+# well? [DeepSeek-V3](@deepseek2024) has 58 MoE layers with d = 7,168. Each has 256 experts, of
+# which a token uses 8, on at most 4 nodes. It was trained on H800 GPUs in nodes of 8, with NVLink
+# at 160 GB/s and a NIC of 50 GB/s per GPU. Its 16 pipeline stages have 128 GPUs and 58/16 = 3.6 MoE
+# layers each.
 #
 # A **layout** of the MoE layers is a pair (tensor, expert): each expert is cut into `tensor` parts
-# on neighboring GPUs, and the experts are distributed over `expert` such groups of `tensor` GPUs.
-# The tensor · expert GPUs hold all 256 experts once, and there are 128/(tensor · expert) replicas,
-# which add up their gradients in each step. The cost model counts for each token how many rows one
-# exchange moves, in two hops, sent once per node:
+# on neighboring GPUs, and the experts are distributed over `expert` such groups. These tensor ·
+# expert GPUs hold all 256 experts once. A stage has 128/(tensor · expert) such replicas, which add
+# up their gradients in each step.
+#
+# The cost model counts how many rows one exchange moves for a token, in two hops, sent once per
+# node:
 #
 # 1. The GPUs are on n = tensor · expert / 8 nodes, or 1 if there are fewer than 8 GPUs.
 # 2. *Between nodes:* a token needs `net.nodes_of_a_token(n)` nodes on average, of which the share
 #    (n − 1)/n are other nodes than its own.
 # 3. *Inside:* it needs `net.groups_of_a_token(layout)` groups on average (those that hold at least
-#    one of its experts), and all `tensor` GPUs of
-#    each. Of g = 8 GPUs (or tensor · expert, if there are fewer), one has the row already, so
-#    multiply by (g − 1)/g.
+#    one of its experts), and all `tensor` GPUs of each. Of g = 8 GPUs (or tensor · expert, if there
+#    are fewer), one has the row already, so multiply by (g − 1)/g.
 # 4. Both hops overlap, so an exchange takes as long as the slower one: rows · bytes / bandwidth.
 # 5. Dispatch sends 1 byte per number (FP8) and combine 2 bytes (BF16, a 16-bit format), in the
 #    forward pass and again in the backward pass.
@@ -744,11 +759,12 @@ predict("66.5", tensor_of_64=..., ranks=...)
 # %% [markdown]
 # ### Compute
 # The next cell adds the other two costs of a layout, for a micro-batch of one sequence (4,096
-# tokens) on each GPU of a stage: the allreduce of the experts' gradients, shared by the 120
-# micro-batches of a step, and memory. `lab66.bytes_of_experts` counts what the report says: two
-# copies of the weights in BF16 (for its pipeline schedule, DualPipe), gradients in FP32, 8 bytes
-# for the optimizer (sharded over the replicas), and the activations of 17 micro-batches. Everything
-# outside of the experts, such as attention, comes on top and is not counted.
+# tokens) on each GPU of a stage. One is the allreduce of the experts' gradients, shared by the 120
+# micro-batches of a step. The other is memory: the experts' weights, gradients, optimizer states
+# and activations, as the report describes them, but nothing outside of the experts.
+#
+# The table has a row for each layout that fits into 80 GB, written as tensor × expert. The cell
+# after it chooses the fastest layout, by the sum of both times, for less and less memory.
 
 # %%
 net, gpus = lab66.DEEPSEEK_V3, lab66.H800
@@ -766,16 +782,6 @@ for layout in lab66.layouts(net):
 shown = pandas.DataFrame(rows).T
 shown.index = [f"{layout.tensor} × {layout.expert}" for layout in rows]
 print(shown[shown["experts, GB"] < 80].map("{:.3g}".format).to_string())
-pairs = ((1, 8), (1, 16), (1, 32), (1, 64), (1, 128), (2, 32), (4, 16), (8, 8))
-bars = {}
-for layout in map(lab66.Layout._make, pairs):
-    parts = {part: rows[layout][f"{part}, ms"] for part in ("exchanges", "gradients")}
-    bars[f"{layout.tensor}×{layout.expert}"] = parts
-plots.bars(
-    bars,
-    ylabel="ms per micro-batch and stage",
-    title="DeepSeek-V3: tensor parts × groups of experts, computed",
-)
 
 # %%
 choice = {}
@@ -785,59 +791,23 @@ for gigabytes in (80, 60, 40, 30):
     print(f"{gigabytes} GB for the experts: {tuple(choice[gigabytes])} is fastest")
 of_64 = [layout for layout in rows if layout.tensor * layout.expert == 64]
 fastest = min(of_64, key=lambda layout: rows[layout]["sum, ms"])
-own = lab66.Layout(1, 64)
-published = lab66.published_seconds(net)
-print(
-    f"DeepSeek-V3's own layout {tuple(own)}: {rows[own]['exchanges, ms']:.0f} ms of exchanges. By its"
-    f" published GPU hours, a micro-batch takes {1e3 * published:.0f} ms on a stage."
-)
 predict.right("66.5", tensor_of_64=fastest.tensor, ranks=choice[80].tensor * choice[80].expert)
 
 # %% [markdown]
-# **Explain.** Among the layouts of 64 GPUs, uncut experts are the fastest. Cutting an expert into t
-# parts brings each row to t GPUs, so the bytes inside the node grow. DeepSeek-V3 used no tensor
-# parallelism.
+# **Explain.** *Cut or not?* Among the layouts of 64 GPUs, uncut experts are the fastest. Cutting an
+# expert into t parts brings each row to t GPUs, so the bytes inside the node grow. DeepSeek-V3 used
+# no tensor parallelism.
 #
-# With much memory, the model keeps all experts inside one node, and pays with larger gradients to
-# add up. More GPUs save memory and cost time, but from 32 to 128 GPUs only about 20 % more, because
-# of the limit of 4 nodes per token. The published layout, 64 GPUs on 8 nodes, is what our model
-# chooses if about 30 of 80 GB are left for the experts. It does not count what else needs memory,
-# so it cannot decide how much is left.
+# *How many GPUs?* With much memory, the model keeps all experts inside one node, and pays with
+# larger gradients to add up. More GPUs save memory and cost time, but from 32 to 128 GPUs only
+# about 20 % more, because of the limit of 4 nodes per token. The published layout, 64 GPUs on 8
+# nodes, is what our model chooses if about 30 of 80 GB are left for the experts.
 #
-# The last line suggests why a slower exchange was acceptable. It is about a quarter of the
-# published time of a micro-batch, and the report says that exchanges are hidden behind the
-# computation of another micro-batch, which our model leaves out. Our bandwidths can be compared
-# with measurements: DeepEP reached 153 to 158 GB/s inside a node and 43 to 58 GB/s between nodes on
-# such GPUs. The times of the layouts are computed, and we know of no published measurements of the
-# other layouts.
+# All these times are computed, and the report says that the exchanges are hidden behind the
+# computation of another micro-batch, which our model leaves out.
 #
 # For a layout, therefore, do not cut experts if there are enough of them, use as few nodes as the
 # memory allows, and hide the exchanges behind computation.
-#
-# ### What does a hot expert cost on the link?
-# On the virtual cluster of section 5, one rank now receives more rows than the others, because one
-# of its experts is popular (*hot*). The rows of each source are sent by `Alltoallv`, with 4,096
-# tokens per rank.
-
-# %%
-hot = {}
-for where, ranks in (("eight nodes", ranks_of_map), ("one node", 8)):
-    slow = {}
-    for times_mean in (1.0, 2.0, 4.0):
-        slow[times_mean] = lab66.hot_dispatch(machine, ranks, 4096, times_mean)
-    hot[where] = {times_mean: time / slow[1.0] for times_mean, time in slow.items()}
-plots.lines(
-    hot,
-    xlabel="rows of the busiest rank / mean",
-    ylabel="time / time with an even load",
-    title="The busiest rank's link decides, simulated",
-)
-print({where: {x: round(y, 2) for x, y in row.items()} for where, row in hot.items()})
-
-# %% [markdown]
-# **Explain.** The busiest rank receives all its rows through its own link, so a rank with 4 times
-# the mean load makes the whole exchange 3.3 to 3.7 times as long. Imbalance therefore costs twice,
-# in the arithmetic that section 4 measured and on the link.
 #
 # ### Further reading
 # - [@shazeer2017] The sparsely gated MoE layer, and why its load must be balanced.
@@ -845,6 +815,5 @@ print({where: {x: round(y, 2) for x, y in row.items()} for where, row in hot.ite
 # - [@fedus2021] One expert per token, the capacity factor, and the loss of this lab.
 # - [@rajbhandari2022] Expert parallelism combined with other kinds, and a hierarchical all-to-all.
 # - [@hwang2022] A layout that changes at run time, and the two-dimensional all-to-all.
-# - [@deepseek2024] The network of the optional part, with its routing limited to four nodes, and
-#   DualPipe.
+# - [@deepseek2024] The network of the optional part, and the experts of at most four nodes.
 # - [@deepep] Dispatch and combine as a library, with measured bandwidths.

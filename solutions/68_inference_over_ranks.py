@@ -4,15 +4,14 @@
 # A network is trained once and then used for months, so most of the devices of a large service do
 # *inference*. For a language model this is harder than one forward pass. The model produces a text
 # token by token, every token waits for the one before it, and each step reads all weights from
-# memory to do very little arithmetic. A GPU that training keeps busy can reach less than a
-# hundredth of its peak when it generates text for one user, and more GPUs do not help by
-# themselves.
+# memory to do very little arithmetic. Generating text for one user, a GPU can reach less than a
+# hundredth of its peak, and more GPUs do not help by themselves.
 #
 # In this lab we generate text with the GPT (generative pre-trained transformer) of lab 64, on one
 # device and over ranks. We write the cache that avoids computing everything again, count what a
 # step costs, partition the model over ranks, and write the scheduler that batches the requests of
-# many users. At each point we predict the two times that a user notices, and compare them with
-# measurements.
+# many users. At each point we ask how long a user waits for the first token, and how long for each
+# further one. An optional last part computes what a separate pool of devices for prefill changes.
 #
 # **After this lab you can** (1) write attention with a KV cache and prove that it chooses the same
 # tokens, (2) compute the arithmetic intensity of prefill and decode, (3) place the two allreduces
@@ -22,8 +21,8 @@
 #
 # ![A request on a time axis: a prefill computes all positions of the prompt at once and gives the first token, then each step of decode gives one token. The KV cache grows by one position in each step](68_request.svg)
 #
-# *One request. The prefill processes the whole prompt and produces the first token. Each step of
-# decode then processes one token, and reads the KV cache, which grows by a position per step.*
+# *One request: the prefill of the whole prompt, then one step of decode per token. The KV cache
+# grows by a position per step.*
 #
 # Needs: mpi, torch · Ranks: 2 · Minutes: 90 · Level: advanced · Before: 10, 12, 22, 64
 
@@ -63,7 +62,9 @@ patience = 20  # seconds after which a check calls a program stuck
 # ## 1. A classifier: replicas are enough
 # For the network of lab 10, inference over ranks is simple. Every rank has a **replica**, which is
 # a complete copy of the model. Rank 0 scatters the images, every rank classifies its part, and rank
-# 0 gathers the labels. Nothing is sent in between, because an image does not need any other image:
+# 0 gathers the labels. Nothing is sent in between, because an image does not need any other image.
+# The next cell classifies the same images on one rank and on two, and times the whole call and the
+# network alone:
 
 
 # %%
@@ -93,17 +94,18 @@ print("the same labels:", np.array_equal(served[1], served[size]))
 
 # %% [markdown]
 # **Explain.** The network alone takes about half as long on two ranks, because each classifies half
-# of the images. Whether the whole call is faster depends on the images: with only 34,000 operations
-# for an image of 256 bytes, it may take longer to send an image than to classify it. A service
-# avoids the scatter with a *load balancer*, which passes each request to one of the replicas. The
-# latency of a single image does not improve in any case, since one replica still does the whole
-# forward pass. Replicas improve *throughput*. To improve *latency*, several devices have to share
-# one forward pass, so the model must be partitioned.
+# of the images. The whole call may not be faster: an image of 256 bytes needs only 34,000
+# operations, so sending it can take longer than classifying it. A service therefore has a *load
+# balancer*, which passes each request directly to one of the replicas.
+#
+# Replicas improve *throughput*. The *latency* of a single image does not improve, since one replica
+# still does the whole forward pass. To improve latency, several devices have to share one forward
+# pass, so the model must be partitioned.
 #
 # ## 2. Prefill, decode and the KV cache
 # A GPT that has read the first *n* tokens of a text returns scores for token *n* + 1. We choose the
 # token with the highest score, append it, and continue with *n* + 1 tokens. If every step computes
-# all positions again, nearly all of this work was done before: a position only depends on earlier
+# all positions again, nearly all of this work was done before. A position only depends on earlier
 # ones, so its keys and values in each layer never change. A server keeps them, in the **KV cache**
 # (of keys and values). A request then has two phases:
 #
@@ -115,7 +117,7 @@ print("the same labels:", np.array_equal(served[1], served[size]))
 # Attention is the only part of a layer in which positions meet, so it is the only part that
 # changes. In a prefill the cache is empty, and each position uses itself and earlier positions,
 # which PyTorch calls `is_causal=True`. In a decode step, the single new position uses *all*
-# positions in the cache, so there is nothing to hide. For example, this call gives the attention of
+# positions in the cache, so nothing has to be hidden. For example, this call gives the attention of
 # three queries to four keys without hiding anything:
 #
 #     scaled_dot_product_attention(three_queries, four_keys, four_values)
@@ -158,11 +160,10 @@ check("68.1", attend)
 
 # %% [markdown]
 # ### Predict
-# A prompt has 40 tokens and we generate 40. By which factor does a program that starts again for
-# each token compute more positions than one with a cache? (It computes 40 positions for the first
-# token, 41 for the second, and so on. With the cache, only the first token needs all positions of
-# the prompt, and each later one needs one new position.) And how many times as long does it take,
-# for a GPT with 75 MB of weights?
+# A prompt has 40 tokens and we generate 40. A program that starts again for each token computes 40
+# positions for the first token, 41 for the second, and so on. One with a cache computes 40 for the
+# first token and one for each of the other 39. By which factor does the first program compute more
+# positions? And how many times as long does it take, for a GPT with 75 MB of weights?
 
 # %%
 predict("68.1", positions=..., time=...)
@@ -170,10 +171,10 @@ predict("68.1", positions=..., time=...)
 # %% [markdown]
 # ### Measure
 # The next cell trains a small GPT on Python's own source, where a token is a character, and lets it
-# continue a text in both ways. This takes about 30 s. The weights are in float64, so that rounding
-# does not decide between two tokens. A second GPT is timed only. It is larger (75 MB in float32,
-# more than fits into most caches), and its weights are random, which does not change the time of a
-# step.
+# continue a text in both ways. (Its weights are in float64, so that rounding does not decide
+# between two tokens.) The cell after it compares the times of both ways, for the small GPT and for
+# a larger one. The larger has 75 MB of random weights, more than fits into most processor caches.
+# This takes about 30 s.
 
 # %%
 corpus = data.corpus(read)
@@ -205,33 +206,34 @@ predict.right("68.1", positions=positions, time=ratios["large"].median)
 
 # %% [markdown]
 # **Explain.** The tokens are the same, and this is the control of everything that follows. (The
-# text resembles Python only from a distance: the model is tiny and was trained for seconds.)
+# model is tiny and was trained for seconds, so its text resembles Python only from a distance.)
 #
-# The cache computes 30 times fewer positions, yet it is only a few times faster. In the large GPT,
-# a step with one position must still read all 75 MB of weights, while a pass over 60 positions is
-# limited by its arithmetic. In the small one, the start of its operations is a large part of such a
-# step. What limits a step of decode is not its arithmetic, and the next section counts what does.
+# The cache computes 30 times fewer positions, yet it is only a few times faster. Why? A step with
+# one position still reads all 75 MB of weights. So arithmetic does not limit a step of decode, and
+# the next section counts what does.
 #
 # ## 3. Arithmetic intensity of both phases
-# Lab 12 compared the flops (floating-point operations) of a layer with its bytes. A layer of this
-# GPT has 12 · hidden² weights: 3 hidden² for queries, keys and
-# values, hidden² for the output of the attention, and 8 hidden² for the MLP (multilayer perceptron:
-# two linear layers with an activation function between them). Consider a step in which each of some
-# `sequences` has `new` new tokens, each of which attends to `context` positions:
+# What limits a step, arithmetic or memory? Lab 12 answered this by the **arithmetic intensity**:
+# the flops (floating-point operations) divided by the bytes that are read for them. We count both.
 #
-# - Each token needs a multiply-add, which counts as two flops, with every weight.
-# - For each position that it attends to, a token does 4 · hidden flops in a layer: 2 · hidden for
-#   the product of query and key, and 2 · hidden for the weighted sum of values. (In a prefill we
-#   count all `context` positions. The mask hides half of them, and not every implementation skips
-#   this half.)
-# - The weights are read once, for all tokens of all sequences together.
-# - The keys and the values of a position are `hidden` numbers each, in every layer. Each sequence
-#   reads those of its own `context` positions.
+# A layer of this GPT has 12 · hidden² weights: 4 hidden² in the attention (queries, keys, values
+# and output) and 8 hidden² in the MLP (multilayer perceptron: two linear layers with an activation
+# function between them). Consider a step in which each of some `sequences` has `new` new tokens,
+# each of which attends to `context` positions:
 #
-# The activations of one layer are small and stay in caches, so they are left out. As an example,
-# the last matrix of the model, which returns a score for each of the *v* characters, has hidden ·
-# *v* weights. For 8 sequences it does 2 · 8 · hidden · *v* flops and reads hidden · *v* numbers of
-# `size` bytes, so that its intensity is 16 / `size` flops per byte.
+# - *Flops with weights.* Each token needs a multiply-add, which counts as two flops, with every
+#   weight.
+# - *Flops of the attention.* For each position that it attends to, a token does 4 · hidden flops in
+#   a layer: 2 · hidden for the product of query and key, and 2 · hidden for the weighted sum of
+#   values. (We count all `context` positions, also in a prefill, whose mask hides half of them.)
+# - *Bytes of the weights.* They are read once, for all tokens of all sequences together.
+# - *Bytes of the cache.* The keys and the values of a position are `hidden` numbers each, in every
+#   layer. Each sequence reads those of its own `context` positions.
+#
+# Activations are small and left out. As an example, take the last matrix of the model, which
+# returns a score for each of the *v* characters and has hidden · *v* weights. For 8 sequences it
+# does 2 · 8 · hidden · *v* flops and reads hidden · *v* numbers of `size` bytes, so its intensity
+# is 16 / `size` flops per byte.
 #
 # ### Exercise 68.2 · Flops and bytes of a step
 # Count both for the layers of the model, where a number has `size` bytes. 4 to 6 lines.
@@ -276,8 +278,10 @@ predict("68.2", prefill=..., decode=..., decode_64=...)
 
 # %% [markdown]
 # ### Measure
-# We measure the two roofs of this device as in lab 12, and time a prefill and steps of decode for 1
-# to 32 sequences with the large GPT. This takes about 15 s.
+# First we compare your predictions. Then we measure the two roofs of this device, peak flop/s and
+# memory bandwidth, as in lab 12, and time a prefill and steps of decode for 1 to 32 sequences with
+# the large GPT. The table has a row for each step. *Least ms* is the time that the roofs allow, and
+# *ms* the measured one. This takes about 15 s.
 
 # %%
 shapes = {"prefill": (1, 512, 512), "decode": (1, 1, 512), "decode_64": (64, 1, 512)}
@@ -332,32 +336,36 @@ plots.lines(
 )
 
 # %% [markdown]
-# **Explain.** The number beside a point counts its sequences. The prefill uses each weight for 128
-# tokens. It is right of the ridge, so its time is
-# near that of the arithmetic. A step of decode for one sequence uses each weight once, at half a
-# flop per byte, and is limited by memory. More sequences share the same read of the weights, so the
-# points move to the right and upward, and the last plot shows what this costs: each additional
-# sequence adds throughput, but the step becomes longer for all of them. Beyond the ridge a step
-# grows as fast as its sequences, and batching gains little more.
+# **Explain.** In the first plot, the number beside a point counts its sequences.
 #
-# The decode steps stay well below the slanted roof, by a factor of 1.3 to 4 in our runs on two
-# cores, because a product with few rows reaches less of the memory bandwidth than the copy with
-# which the roof was measured. (One sequence has a routine of its own, the product of a matrix and a
-# vector, and can take half as long as two.)
+# - *Prefill* uses each weight for 128 tokens. It is right of the ridge, so its time is near that of
+#   the arithmetic.
+# - *Decode of one sequence* uses each weight once, at half a flop per byte, and is limited by
+#   memory.
+# - *Decode of more sequences* shares the same read of the weights, so the points move to the right
+#   and upward.
 #
-# An H100 does 989 Tflop/s and reads 3.35 TB/s (NVIDIA's data sheet, dense products in BF16, a
-# floating-point format of 16 bits), so its ridge is at 295 flops per byte. The predicted model with
-# one sequence, at one flop per byte, reaches 1/295 of this peak at best. With 64 sequences, the
-# cache has more bytes than the weights, and each sequence reads its own. Long contexts therefore
-# keep the decode of such a model memory-bound in any batch. Many newer models share keys and values
-# between heads, so that the cache is smaller.
+# The second plot shows what batching costs: each additional sequence adds throughput, but the step
+# becomes longer for all of them. Beyond the ridge a step grows as fast as its sequences, and
+# batching gains little more.
+#
+# In our runs on two cores, the decode steps stay below the slanted roof by a factor of 1.3 to 4,
+# because a product with few rows reaches less of the memory bandwidth than the copy that gave the
+# roof. (One sequence has a fast routine of its own and can take half as long as two.)
+#
+# What do your predictions mean on a GPU? An H100 does 989 Tflop/s in BF16, a floating-point format
+# of 16 bits, and reads 3.35 TB/s (NVIDIA's data sheet), so its ridge is at 295 flops per byte. With
+# one sequence, at one flop per byte, the predicted model reaches 1/295 of this peak at best. With
+# 64 sequences, the cache has more bytes than the weights, and each sequence reads its own. Long
+# contexts therefore keep decode memory-bound in any batch, unless the cache is smaller. Many newer
+# models share keys and values between heads for this reason.
 #
 # ## 4. Tensor parallelism for one request
 # A batch does not make a single request faster. If its latency counts, or if the weights do not fit
 # into one device, the layers have to be partitioned. We use the cuts of lab 64: a rank has some
 # heads of the attention, *with their part of the KV cache*, and some columns and rows of the MLP.
 # Each rank then reads only its part of the weights and of the cache. There is no backward pass, so
-# of the pair f and g in lab 64 only g remains, the allreduce that adds up the terms of all ranks:
+# only the function g of lab 64 remains, the allreduce that adds up the terms of all ranks:
 
 
 # %%
@@ -432,8 +440,8 @@ predict.right("68.3", allreduces=2 * layers, nbytes=4 * wide)
 #
 # **Explain.** The small GPT has 2 layers, and makes 4 allreduces of 64 numbers of 8 bytes. The
 # large one makes 12, each of 512 numbers of 4 bytes. For messages of this length the time is nearly
-# all latency, α, so that it does not matter how fast the link is, but how soon it answers. Nothing
-# can overlap either, because each part of the layer needs the sum before it.
+# all latency, α. Nothing can overlap either, because each part of the layer needs the sum before
+# it.
 #
 # ## 5. Replicas or tensor parallelism?
 # The same *p* devices can work in two ways on the same requests:
@@ -482,9 +490,9 @@ check("68.4", seconds_of_both)
 
 # %% [markdown]
 # ### Predict
-# For 2 requests on 2 devices, how many times longer is a step with tensor parallelism than with
-# replicas? And for 32 requests? Use the table of section 3, and assume that an allreduce takes 10
-# µs.
+# For 2 requests on 2 devices, how many times as long is a step with tensor parallelism as one with
+# replicas? And for 32 requests? Use the decode times in the table of section 3, and assume that an
+# allreduce takes 10 µs.
 
 # %%
 predict("68.4", few=..., many=...)
@@ -493,7 +501,8 @@ predict("68.4", few=..., many=...)
 # ### Measure
 # Two ranks, each with one core, run both ways in turns. We also measure allreduces of these lengths
 # on the same ranks and fit α and β to them, so that your function can predict both times from the
-# steps of one device in section 3. This takes about 20 s.
+# steps of one device in section 3. The column *in allreduces* is the share of a step that tensor
+# ranks spend in them. This takes about 20 s.
 
 # %%
 found, times = launch.run(
@@ -540,35 +549,30 @@ predict.right(
 )
 
 # %% [markdown]
-# **Explain.** With few requests a step is limited by memory, and tensor parallelism has an
+# **Explain.** A step with few requests is limited by memory, where tensor parallelism has an
 # advantage: each replica reads 75 MB of weights in a step, and each tensor rank half of them. We
-# measured these milliseconds of a step on 2 cores, in the quietest of three runs:
+# measured these milliseconds of a step on 2 cores:
 #
 # | requests | 2 | 8 | 32 |
 # |---|---|---|---|
 # | tensor parallelism | 7.5 | 9.7 | 22.6 |
 # | replicas | 7.8 | 12.4 | 24.3 |
 #
-# With more requests arithmetic gains in weight, which both ways share equally, so the difference
+# With more requests arithmetic gains in weight. Both ways share it equally, so the difference
 # shrinks. With 2 requests each replica has a single sequence and uses the fast routine of section
 # 3, so the two hardly differ, and which of them was faster changed from run to run.
 #
-# The prediction leaves out three things. Both cores share one memory, so replicas that read weights
-# at the same time can take longer than one alone. The start of operations is not shared by tensor
-# ranks. And at every allreduce the ranks wait for the later one, which is why the column *in
-# allreduces* is larger than 12 times α would be. If another program runs on one of the cores,
-# tensor parallelism suffers in all of its allreduces, so on a busy machine you may see the replicas
-# win everywhere. This is the effect of a straggler (lab 53). A prediction is also no better than
-# the step of section 3 that it is made from: if that cell ran while the machine was busy, run it
-# again.
+# The prediction leaves out that both cores share one memory, and that at every allreduce the ranks
+# wait for the later one, a straggler (lab 53). On a busy machine tensor parallelism suffers in all
+# of its allreduces, and you may see the replicas win everywhere.
 #
 # ### The same question for eight GPUs
-# Your two functions also answer the question for hardware that is not here. Take a model with 40
-# layers and hidden size 5,120 (12.6 billion weights, 25 GB in 16 bits), with 1,000 positions in
-# each cache. We compute the *least* time of a step by the roofline of an H100. The allreduces run
-# on the virtual cluster, our simulator, for eight GPUs in one node, which are connected by NVLink
-# (NVIDIA's links between GPUs), and for eight nodes with one GPU each, connected by InfiniBand NDR
-# (a network with 400 Gbit/s per port).
+# Your two functions also answer the question for other hardware. Take a model with 40 layers and
+# hidden size 5,120 (12.6 billion weights, 25 GB in 16 bits), with 1,000 positions in each cache. We
+# compute the *least* time of a step by the roofline of an H100, for 8 replicas and for two clusters
+# of tensor ranks: eight GPUs in one node, connected by NVLink, and eight nodes with one GPU each,
+# connected by InfiniBand NDR (a network with 400 Gbit/s per port). The allreduces run on the
+# virtual cluster, our simulator. In each column of the printed table, the shortest step wins.
 
 
 # %%
@@ -601,21 +605,24 @@ plots.lines(
 )
 
 # %% [markdown]
-# **Explain.** These times are computed, and no real server reaches them: their order counts. A
-# replica cannot be faster than the 7.5 ms in which a device reads 25 GB. Tensor ranks read an
-# eighth of it, but each of the 80 allreduces adds some 40 µs on our simulator, mostly latency, so
-# that a step takes far more than an eighth. In a node tensor parallelism leads up to 128 requests,
-# and for 256 the replicas have the shorter step. (A faster allreduce would move this limit to more
-# requests.) Between nodes the arrays of many requests need more of the bandwidth, and the lead ends
-# after 32 requests. Servers therefore use tensor parallelism inside a node, with as few ranks as
-# the latency (or the memory) requires, and replicas of this group for the rest.
+# **Explain.** These times are computed, and no real server reaches them: their order counts.
+#
+# - *Replicas* cannot be faster than the 7.5 ms in which a device reads 25 GB.
+# - *Tensor ranks in a node* read an eighth of it, but each of the 80 allreduces adds some 40 µs on
+#   our simulator, mostly latency. They lead up to 128 requests, and for 256 the replicas have the
+#   shorter step. (A faster allreduce would move this limit to more requests.)
+# - *Tensor ranks between nodes* need more time for the arrays of many requests, and the lead ends
+#   after 32 requests.
+#
+# Servers therefore use tensor parallelism inside a node, with as few ranks as the latency (or the
+# memory) requires, and replicas of this group for the rest.
 #
 # ## 6. Continuous batching
-# Batches are useful, but requests do not come together, and do not have the same length. In
-# **static batching** a server takes the requests that wait, and runs this batch until all of them
-# are finished. A short answer then waits for the longest one, and its slot computes tokens that
-# nobody needs. **Continuous batching** ([Orca, 2022](@yu2022), which calls it *iteration-level
-# scheduling*) decides anew before each step.
+# Batches are useful, but requests do not come together, and do not have the same length. A server
+# has a number of *slots*, which are the places of requests in its batch. Who gets a slot, and when?
+# In **static batching** the server takes the requests that wait, and runs this batch until all of
+# them are finished. A short answer then waits for the longest one, and its slot computes tokens
+# that nobody needs. **Continuous batching** ([Orca, 2022](@yu2022)) decides anew before each step.
 #
 # ![Rows of spans for three slots. With static batching, slots stay empty until the longest request is finished. With continuous batching the next request takes a slot in the step after it became free](68_batching.svg)
 #
@@ -694,16 +701,22 @@ predict.right(
 )
 
 # %% [markdown]
+# **Explain.** With the default of 24 requests and 8 slots, continuous batching needed 76 steps and
+# not the least possible 65. From step 50 on nobody waits any more, and the last long requests leave
+# slots empty.
+#
 # ### Measure
 # First the control: the small GPT serves requests of different lengths in one batch, and each has
-# to receive the tokens that it would receive alone. For this, the products with weights are done
-# for all requests together, and your `attend` is called for each request with its own cache (Orca
-# calls this *selective batching*).
+# to receive the tokens that it would receive alone. The products with weights are done for all
+# requests together, and your `attend` is called for each request with its own cache.
 #
 # Then the large GPT serves requests that arrive at random, with both schedulers and at several
 # arrival rates. A *load* of 1 is the rate at which all slots would be busy in every decode step.
-# The steps are actually computed. Only where no request is there, the clock jumps to the next
-# arrival. This takes about 30 s.
+# The steps are actually computed, and the clock jumps over times without requests.
+#
+# The table has a row for each load and scheduler. It shows the median times to the first token, of
+# a whole request, and between two tokens. The last column, *99 %*, is the 99th percentile of the
+# time between two tokens: only one in a hundred is longer. This takes about 30 s.
 
 # %%
 together = lab68.requests(small, lengths, 16, 100.0, "cpu")
@@ -744,33 +757,46 @@ plots.lines(
 )
 
 # %% [markdown]
-# **Explain.** With the default of 24 requests and 8 slots, continuous batching needed 76 steps, and
-# not the least possible 65, because nobody waits any more from step 50 on, and the last long
-# requests leave slots empty. With static batching a request that arrives just after a batch has
-# begun waits for its end, even at a low load. With continuous batching it gets its first token
-# after one step and its own prefill. At a high load continuous batching also reaches more tokens
-# per second, because no slot computes for finished requests. In the plot this should be the better
-# curve: lower latency at each throughput. Each point is one run, so differences of ten percent mean
-# nothing here. If the machine was busy and the curves cross, run the cell again.
+# **Explain.** *Latency.* With static batching a request that arrives just after a batch has begun
+# waits for its end, even at a low load. With continuous batching it gets its first token after one
+# step and its own prefill.
+#
+# *Throughput.* At a high load continuous batching also reaches more tokens per second, because no
+# slot computes for finished requests. In the plot it should be the better curve: lower latency at
+# each throughput. Each point is one run, so ignore differences of ten percent, and run the cell
+# again if the machine was busy and the curves cross.
 #
 # The last column shows what remains. The time between two tokens is usually that of a step of
-# decode, but whenever a request is admitted, its prefill comes first, and all others wait. (In a
-# static batch the first request waits for the prefills of all others at the beginning.) Long
-# prompts make this worse. Two remedies are in use: to divide a prefill into chunks that share a
-# step with decode ([Sarathi-Serve, 2024](@agrawal2024)), and the one of the next section.
+# decode, but whenever a request is admitted, its prefill comes first, and all others wait. Two
+# remedies are in use: to divide a prefill into chunks that share a step with decode
+# ([Sarathi-Serve, 2024](@agrawal2024)), and the one of the optional part.
 #
-# ## 7. A separate pool for prefill
+# ### What you take away
+# - Prefill is like training: many tokens per weight. Decode reads all weights and the cache for one
+#   token per sequence, and is limited by memory.
+# - The KV cache does not change the result, and the tokens prove it. It fills the memory and keeps
+#   decode memory-bound for long contexts.
+# - More sequences in a batch give more throughput at a longer step. Continuous batching lets
+#   requests use the batch without waiting for each other.
+# - Unlike replicas, tensor parallelism can make a single request faster. Its two allreduces per
+#   layer wait for latency, so tensor ranks stay inside a node.
+# - Replicas send nothing. For many requests they have the most throughput, provided that the model
+#   fits into one device.
+#
+# ## Going further (optional): a separate pool for prefill
 # Prefill is limited by arithmetic and decode by memory, and they interfere with each other.
 # **Disaggregated serving** ([DistServe, 2024](@zhong2024), [Splitwise, 2024](@patel2024)) gives
 # each phase devices of its own. One pool does the prefills, and sends the KV cache of a request to
-# a device of the other pool, which decodes. No decode step is interrupted any more, but there is a
-# message to pay, and both pools must have the right size.
+# a device of the other pool, which decodes. No decode step is interrupted any more, but the message
+# takes time. Is it worth it?
 #
 # We compare both on the virtual cluster, with four H100 and the model of section 5. Prompts have
-# 2,000 tokens, answers about 100, and 24 requests arrive per second. The ranks' seconds of
-# computation come from your `step_cost` and the roofline, and the caches are messages on the
-# simulated links. The table shows the time to the first token, the time between two tokens, each by
-# its median and its 99th percentile, and the time between the first and the second token.
+# 2,000 tokens, answers about 100, and 24 requests arrive per second. The seconds of computation
+# come from your `step_cost` and the roofline, and the caches are messages on the simulated links.
+#
+# The table shows the time to the first token, the time between two tokens, each by its median and
+# its 99th percentile, and the time between the first and the second token. *2 + 2* means two
+# devices for prefill and two for decode.
 
 # %%
 cache = 2 * 2000 * 5120 * 40 * 2  # bytes: keys and values of each position, in each layer
@@ -796,49 +822,33 @@ print(pandas.DataFrame(table).T.map("{:.3g}".format).to_string())
 # - *The gaps between tokens.* With four devices for both phases, one in a hundred gaps is longer
 #   than a prefill, so the user sees the text stop. With two pools on NVLink the 99th percentile
 #   drops to little more than an ordinary step, and on InfiniBand to three of them. The ordinary
-#   step itself becomes longer, because two devices decode what four decoded before.
+#   step becomes longer, because two devices decode what four decoded before.
 # - *The first token.* Its time becomes less predictable, because two devices have to do all
 #   prefills, and requests wait for each other.
-# - *The second token.* Its time contains the message, which carries 1.64 GB. NVLink moves it in
-#   less than a step, and InfiniBand in about two. As an answer has about 100 tokens, one gap in a
-#   hundred is the one that the message causes, which is why it appears in the 99th percentile.
+# - *The second token.* Its time contains the message of 1.64 GB. NVLink moves it in less than a
+#   step, and InfiniBand in about two. As an answer has about 100 tokens, one gap in a hundred
+#   contains the message, which is why it appears in the 99th percentile.
 #
-# The printed 39 GB per second is also a requirement: two ports of 25 Gb/s each would carry 6 GB/s,
-# so caches would pile up without end.
+# Why is the last row so slow to give the first token?
+# <details><summary>Answer</summary>
 #
-# The last row has one device for prefill, which needs 54 ms for each of 24 requests per second,
-# more than a second of work per second. Its queue keeps growing while requests arrive. A pool
-# therefore has to be sized for the ratio of prompts to answers, and a server that sees this ratio
-# change has to move devices between the pools.
+# It has one device for prefill, which needs 54 ms for each of 24 requests per second, more than a
+# second of work per second. Its queue keeps growing while requests arrive. A pool therefore has to
+# be sized for the ratio of prompts to answers, and if this ratio changes, devices have to move
+# between the pools.
+# </details>
 #
-# The computation takes the roofline as the time of a step, and ignores that memory limits the
-# number of caches. It shows the direction of each effect, not the milliseconds of a production
-# system.
+# So a separate pool removes the pauses between tokens, and costs the transfer of the cache. The
+# computation takes the roofline as the time of a step, and ignores that memory limits the number of
+# caches. It shows the direction of each effect, not the milliseconds of a production system.
 #
-# ### What you take away
-# - A request has two phases. Prefill is like training: many tokens per weight. Decode reads all
-#   weights and the cache for one token per sequence, and is limited by memory.
-# - The KV cache changes nothing in the result, and the tokens prove it. It is also what fills the
-#   memory and keeps decode memory-bound for long contexts.
-# - More sequences in a batch give more throughput at a longer step. Continuous batching lets
-#   requests use the batch without waiting for each other.
-# - Unlike replicas, tensor parallelism can make a single request faster. Its two allreduces per
-#   layer are short. Latency matters most for few requests and bandwidth for many, so tensor ranks
-#   stay inside a node.
-# - Replicas send nothing. For many requests they have the most throughput, provided that the model
-#   fits into one device.
-# - A pool for prefill removes the pauses between tokens and costs the transfer of the cache.
-#
-# ### Going further (optional)
+# ### Two more ideas
 # - **Speculative decoding** ([Leviathan et al., 2023](@leviathan2023)) lets a small model propose
-#   several tokens, which the large model checks in one step: a step with 4 new tokens reads the
-#   weights once, as one with a single token does. With `step_cost` you can compute that on the H100
-#   of section 5 such a step takes no longer, so each right proposal is a gain, minus the time of
-#   the small model. Your `attend` would need another mask, because several new positions then meet
-#   a cache that is not empty: position *i* of them may use the cache and the new ones up to itself.
-# - Compare the memory of the caches in section 6 with that of a server that reserves, for each
-#   slot, the positions of the longest possible request. [PagedAttention](@kwon2023) allocates the
-#   cache in small blocks, as an operating system does with pages.
+#   several tokens, which the large model checks in one step. With `step_cost` you can compute that
+#   on the H100 of section 5 a step with 4 new tokens takes no longer than one with a single token.
+# - **PagedAttention** ([Kwon et al., 2023](@kwon2023)) allocates the cache in small blocks, as an
+#   operating system does with pages. A server then does not have to reserve the positions of the
+#   longest possible request for each slot.
 #
 # ### Further reading
 # - [@yu2022] Scheduling by iterations, and selective batching.

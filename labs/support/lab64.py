@@ -922,8 +922,3 @@ def fit_share(step_seconds: Callable, rows: Sequence[Measured]) -> GPUs:
     """The GPUs whose share alone brings a model nearest to these rows, by shares of 0.005."""
     shares = (GPUs(place / 200) for place in range(2, 200))
     return min(shares, key=lambda gpus: misses(step_seconds, rows, gpus).mean())
-
-
-def worst_decile(errors: np.ndarray) -> float:
-    """The mean of the largest tenth of these errors."""
-    return float(np.sort(errors)[-max(1, len(errors) // 10) :].mean())

@@ -750,21 +750,6 @@ def dispatch_time(function: Callable, machine: virtual.Machine, ranks: int, toke
     return virtual.Cluster(shape[0], PER_NODE, machine=machine).run(function, blocks).time
 
 
-def _uneven(comm, mean: int, times_mean: float, nbytes: float) -> None:
-    hot = round(mean * times_mean)
-    others = (mean * comm.size - hot) // (comm.size - 1)
-    counts = [hot] + [others] * (comm.size - 1)
-    rows = virtual.vector(np.zeros(sum(counts)), stands_for=nbytes)
-    arriving = [counts[comm.rank]] * comm.size
-    comm.Alltoallv([rows, counts], [np.empty(sum(arriving)), arriving])
-
-
-def hot_dispatch(machine: virtual.Machine, ranks: int, tokens: int, times_mean: float) -> float:
-    """Seconds of a dispatch in which rank 0 receives so many times the mean."""
-    cluster = virtual.Cluster(ranks // PER_NODE, PER_NODE, machine=machine)
-    return cluster.run(_uneven, 64, times_mean, float(tokens * CHOSEN * ROW)).time
-
-
 # -- a published net and its layouts
 
 
@@ -796,7 +781,6 @@ class Model(NamedTuple):
     sequences: int
     stages: int
     gpus: int
-    hours: float  # GPU hours for 10¹² tokens
 
     @property
     def gpus_of_a_stage(self) -> int:
@@ -823,9 +807,9 @@ def _different(places: float, draws: int) -> float:
 
 # DeepSeek-AI, "DeepSeek-V3 Technical Report" (arXiv 2412.19437): sections 4.2 (sizes of the net,
 # sequences of 4,096 tokens, 15,360 of them in a step), 3.1 and 3.2 (2,048 H800, 16 stages, 8 nodes
-# for 64 GPUs of expert parallelism), 3.2.2 (160 and 50 GB/s, at most 4 nodes), 1 (180,000 GPU hours
-# for 10¹² tokens). 58 of 61 layers have experts.
-DEEPSEEK_V3 = Model(7168, 2048, 58, 256, 8, 4, 4096, 15_360, 16, 2048, 180_000.0)
+# for 64 GPUs of expert parallelism), 3.2.2 (160 and 50 GB/s, at most 4 nodes). 58 of 61 layers have
+# experts.
+DEEPSEEK_V3 = Model(7168, 2048, 58, 256, 8, 4, 4096, 15_360, 16, 2048)
 H800 = GPUs(inside=160e9, between=50e9)
 
 
@@ -870,8 +854,3 @@ def bytes_of_experts(net: Model, layout: Layout) -> float:
     inner = 2 * net.chosen * net.inner
     kept = (net.stages + 1) * net.layers_of_a_stage * net.tokens * (rows + inner)
     return states + kept
-
-
-def published_seconds(net: Model) -> float:
-    """Seconds of a micro-batch on a GPU of a stage, by the GPU hours of the whole training."""
-    return net.hours * 3600 / 1e12 * net.tokens / net.stages

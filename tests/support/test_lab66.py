@@ -1,4 +1,4 @@
-"""Lab 66's support: published sizes, layouts, routings, two hops, what is counted."""
+"""Lab 66's support: published sizes, layouts, routings, what is counted."""
 
 from __future__ import annotations
 
@@ -14,8 +14,6 @@ def test_published_model_is_consistent():
     experts = net.layers * net.experts * 3 * net.hidden * net.inner
     assert 0.95 < experts / 671e9 < 1  # the report: 671 billion parameters in all
     assert net.gpus_of_a_stage == 128
-    # a trillion tokens in 3.7 days on 2,048 GPUs, as the report says it
-    assert net.hours / net.gpus / 24 == pytest.approx(3.7, abs=0.05)
 
 
 def test_nodes_and_groups_of_a_token():
@@ -64,9 +62,3 @@ def count_sent(comm) -> float:
 def test_bytes_to_other_ranks_are_counted():
     sent = launch.run(count_sent, ranks=2, threads=1)
     assert sent == [40 + 40 + 40 + 4 * 7, 40 + 40 + 40 + 4 * 3]
-
-
-def test_a_hot_rank_slows_a_dispatch():
-    machine = lab66.virtual.machine("h100_ndr")
-    even, hot = (lab66.hot_dispatch(machine, 8, 4096, times_mean) for times_mean in (1.0, 4.0))
-    assert 3 < hot / even < 4.1

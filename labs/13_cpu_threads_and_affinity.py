@@ -330,9 +330,9 @@ else:
 # * **The point of the ranks is above the curve.** The ranks gain something that threads do not.
 #   They also divide the serial loops over images, and in each operation fewer threads wait for each
 #   other.
-# * **The point is on the curve or below it.** One process then loses little by its serial part,
-#   mostly where its threads wait actively. The ranks pay for the allreduce, and each of them runs
-#   all of the Python code.
+# * **The point is on the curve or below it.** One process then loses little, mostly where its
+#   threads wait actively. The ranks pay for the allreduce, and each of them runs all of the Python
+#   code.
 #
 # Threads that wait actively need not be woken up, so a gain that remains with active waiting has
 # another cause, such as the serial loops. With two cores the law has only two points, through which

@@ -71,10 +71,10 @@ print(f"{images} JPEGs (digits, noise) of {stored.nbytes / images:,.0f} bytes, i
 
 # %% [markdown]
 # ## Who reads what?
-# Several processes, the **ranks**, train one network together. They are numbered from 0 to ranks
-# − 1. In each **epoch** every sample should be read once, by one of the ranks. After each step all
-# ranks average their [gradients](../labs/GLOSSARY.md#gradient) ([lab 30](30_average_gradients.ipynb)), so each rank waits for all the others. If one rank had one
-# step more than the others, it would wait forever.
+# Several processes, the **ranks**, train one network together. They are numbered from 0 up to the
+# number of ranks minus 1. In each **epoch** every sample should be read once, by one of the ranks.
+# After each step all ranks average their [gradients](../labs/GLOSSARY.md#gradient) ([lab 30](30_average_gradients.ipynb)), so each rank waits for all the others.
+# If one rank had one step more than the others, it would wait forever.
 #
 # ### Predict
 # Four ranks read a dataset of 10,000 samples. By mistake each rank shuffles the samples **with its
@@ -191,9 +191,9 @@ predict.right("15.1", percent_unread=unread["own seeds"])
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
-# Begin with `sample, part = None, {}`. If `name` differs from `sample`, start both anew. `if kind
-# in ("jpg", "cls"):` set `part[kind] = …read()`, and inside this `if`, `if len(part) == 2:` yield
-# `part["jpg"], int(part["cls"])`.
+# Begin with `sample, part = None, {}`. If `name` differs from `sample`, start both anew.
+# `if kind in ("jpg", "cls"):` set `part[kind] = …read()`, and inside this `if`,
+# `if len(part) == 2:` yield `part["jpg"], int(part["cls"])`.
 # </details>
 
 # %%
@@ -262,11 +262,11 @@ predict.compare("15.2", shards_times_as_fast=ratio)
 # classes 0 0 0 1 1 1 from a stream:
 #
 # ```
-# stream: 0 0 0 1 1 1      buffer      yielded, at random
-#                         [0 0 0]      0
-#               1 ------> [0 0 1]      1
-#               1 ------> [0 0 1]      0
-#               1 ------> [0 1 1]      ...
+# next in the stream     buffer     yielded, at random
+#                        0 0 0      0
+#         1              0 0 1      1
+#         1              0 0 1      0
+#         1              0 1 1      ...
 # ```
 #
 # In our dataset the samples are stored class by class, some 50 images each. We counted the classes
@@ -304,10 +304,10 @@ predict.compare("15.2", shards_times_as_fast=ratio)
 # The function `prefetch` below is complete: it creates the queue and the thread, and ends both.
 # Write the functions at the two ends of the queue, 8 and 7 lines. *(intermediate)*
 #
-# A simple pair of functions would be `for item in items: ready.put(item)` at one end and `while
-# True: yield ready.get()` at the other. It passes on neither the end, nor an error, nor a request
-# to stop. So the queue contains pairs, because an item can be anything, including None or the word
-# "end":
+# A simple pair of functions would be `for item in items: ready.put(item)` at one end and
+# `while True: yield ready.get()` at the other. It passes on neither the end, nor an error, nor a
+# request to stop. So the queue contains pairs, because an item can be anything, including None or
+# the word "end":
 #
 # | in the queue | when | what `take` does |
 # |---|---|---|
@@ -412,8 +412,8 @@ predict("15.4", exposed_at_2=..., exposed_at_half=..., best_input=..., best_gain
 # <details><summary>Hint 2: nearly the answer</summary>
 #
 # Without prefetch the step waits for `read`. With prefetch it waits for `read - compute`, but never
-# less than 0, so use `max`. A rank takes `latency` plus the bytes divided by `min(own, together /
-# ranks)`.
+# less than 0, so use `max`. A rank takes `latency` plus the bytes divided by
+# `min(own, together / ranks)`.
 # </details>
 
 # %%
@@ -469,6 +469,7 @@ def feed(storage):
 nbytes = batch * sum(path.stat().st_size for path in stored.shards) / images  # of a batch
 train = lab15.trainer(device, width)  # train(images, labels): a step of a small net
 waits = {}
+# time_steps returns how long a step waits for its batch, and how long it computes (medians).
 for _ in range(rounds):
     # A storage without waiting; in every round, as the machine's speed may change.
     decoding, compute = lab15.time_steps(feed(lab15.Storage()), train, steps)
@@ -495,12 +496,13 @@ at_2, at_half = (np.median([waits[place] for place in near]) for near in nearest
 predict.compare("15.4", exposed_at_2=at_2, exposed_at_half=at_half)
 
 # %% [markdown]
-# **Explain.** You should see two lines. Without prefetch the exposed time is the input itself,
-# while with prefetch it is zero up to a ratio of 1, and input - compute from there on.
+# **Explain.** You should see that the points measured with prefetch are near the line of your
+# formula, which is zero up to a ratio of 1, and input - compute from there on. Without prefetch,
+# the exposed time is the input itself.
 #
-# You might see points above the lower line. A likely cause is that the thread finds no free core
-# for decoding, or that both threads need the GIL, so that input and compute slow each other down.
-# On a busy machine points lie on both sides of the line.
+# You might see points above the line of the formula. A likely cause is that the thread finds no
+# free core for decoding, or that both threads need the GIL, so that input and compute slow each
+# other down. On a busy machine points lie on both sides of the line.
 #
 # Why is the gain largest when input and compute take the same time?
 # <details><summary>Answer</summary> Without prefetch a step takes input + compute, and with

@@ -177,10 +177,11 @@ for way, row in right.items():
 
 # %% [markdown]
 # **Explain.** You should see that without scaling the network stays at its starting weights,
-# because every gradient is 0: the largest possible one, 1/128 · 2^-20 = 7e-9, is below 3e-8. With
-# scaling, the second plot shows that the scale of 2^48 was too large at first, so it was halved in
-# each of the first steps. From then on the network trains as it does in float32. The lines at the
-# ends of the bars show how much the results differ between seeds.
+# because every gradient is 0. The largest gradient that a logit can have, 1/128 · 2^-20 = 7e-9, is
+# below 3e-8 and becomes 0, and so does all that is computed from it. With scaling, the second plot
+# shows that the scale of 2^48 was too large at first, so it was halved in each of the first steps.
+# From then on the network trains as it does in float32. The lines at the ends of the bars show how
+# much the results differ between seeds.
 #
 # In a real network gradients are small, for example, if the loss is a mean over many values. This
 # small network should train without scaling if you set `tiny = 1`. Whether your own network needs
@@ -212,7 +213,7 @@ predict.compare("14.2", sum_in_bfloat16=total.item())
 # %% [markdown]
 # For this reason **mixed precision** keeps **master weights** in float32, in which small updates
 # add up, and uses 16-bit numbers only for the arithmetic of the layers. In PyTorch this needs one
-# line around the forward pass:
+# line around the forward pass, for example around a matrix product:
 #
 #     with torch.autocast("cpu", torch.bfloat16):  # or "cuda"
 #         c = a @ b  # float32 matrices a and b
@@ -227,9 +228,10 @@ predict.compare("14.2", sum_in_bfloat16=total.item())
 # bfloat16 are too few for small differences. About 7 lines, of which five are those of the training
 # step of lab 10. *(beginner)*
 #
-# The block should contain the forward pass, and not the backward pass, whose types are already
-# determined ([documentation](@pytorch_amp)). The loss may stand inside, where `F.cross_entropy`
-# computes in float32 automatically, or outside, where you pass it `logits.float()`.
+# The `autocast` block should contain the forward pass, and not the backward pass, whose types are
+# already determined ([documentation](@pytorch_amp)). The loss may stand inside, where
+# `F.cross_entropy` computes in float32 automatically, or outside, where you pass it
+# `logits.float()`.
 #
 # <details><summary>Hint 1: autocast</summary>
 #
@@ -308,7 +310,7 @@ predict("14.2", bfloat16_speedup=2.0, float16_speedup=2.0)
 # The next cell times this step in each type, and in two memory layouts of the images. PyTorch's
 # usual layout is **contiguous**: all red values of an image come first, then all green ones.
 # **Channels-last** stores the channels of each pixel next to each other, as many of the library's
-# convolutions want to read them. Your prediction is about the contiguous layout. The cell after it
+# convolutions want to read them. Your prediction is about the contiguous layout. The second cell
 # prints how many times as fast as float32 each type is, with the middle half of the runs in
 # parentheses.
 
@@ -333,10 +335,9 @@ predict.compare("14.2", **gains)
 
 # %% [markdown]
 # **Explain.** You should see that a type with its own instructions is faster than float32, and that
-# a type that has to be converted is slower. Half the bytes make layers that wait for memory up to
-# twice as fast. A larger gain requires layers that wait for arithmetic, and hardware that does more
-# of it in 16 bits. If the layers are so small that the overhead of the calls dominates, there is no
-# gain.
+# a type that has to be converted is slower. The gain has two sources: layers that wait for memory
+# move half the bytes, and layers that wait for arithmetic use the 16-bit instructions. Very small
+# layers gain nothing, because the overhead of the calls dominates.
 #
 # You might see that a type is much slower although the processor has instructions for it, mostly
 # float16 on CPUs. Where the library has no program for a type, PyTorch computes in a plain loop,
@@ -351,7 +352,7 @@ predict.compare("14.2", **gains)
 # The second half of this lab is about bytes, and this is a good place for a break. A training step
 # needs memory for four things: the **parameters**, their **gradients**, the **optimizer state**
 # (Adam keeps two numbers per parameter), and the **activations**, which the forward pass saves for
-# the backward pass. In float32 the first three together have 16 bytes per parameter. Only the
+# the backward pass. In float32 the first three have 4 + 4 + 8 = 16 bytes per parameter. Only the
 # activations depend on the batch.
 #
 # In lab 02 we counted the output of every layer. Here we count what is really kept, because not
@@ -407,8 +408,8 @@ predict("14.3", activations_percent=50)
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
-# `numbers = image + relu + pooled + layers.activations.iloc[-1]`, then `batch * (value * numbers +
-# …)`.
+# `numbers = image + relu + pooled + layers.activations.iloc[-1]`, then
+# `batch * (value * numbers + …)`.
 # </details>
 
 
@@ -588,12 +589,14 @@ for name in workloads.chosen(workload):
 # **Explain.** Compare three pairs of lines. Mixed precision should raise the images or tokens per
 # second, on a GPU by more than it did for the small networks, because here most of the time goes
 # into convolutions and matrix products. Checkpointing should lower the bytes and take up to a third
-# longer. If mixed precision gains nothing, the GPU might have no tensor cores for bfloat16.
+# longer. If mixed precision gains nothing, the GPU might have no tensor cores for bfloat16. It
+# lowers the bytes by less than half.
 #
-# Mixed precision lowers the bytes by less than half, as the next table shows. It lists the kB that
-# a step of a small convolutional network with Adam and 24 images needs, where we have counted
-# PyTorch's tensors. Under autocast a step also keeps **16-bit copies** of the weights, from the
-# forward pass to the backward pass.
+# <details><summary>Which bytes does mixed precision save?</summary>
+#
+# The table shows the kB that a step of a small convolutional network with Adam and 24 images needs.
+# We have counted PyTorch's tensors. Under autocast a step also keeps **16-bit copies** of the
+# weights, from the forward pass to the backward pass.
 #
 # | part | float32 | mixed | all bfloat16 (the control) |
 # |---|---|---|---|
@@ -605,6 +608,7 @@ for name in workloads.chosen(workload):
 #
 # The activations shrink by less than half, because the positions of max-pooling have 8 bytes each
 # whatever the type, and because the loss is computed in float32.
+# </details>
 #
 # When does mixed precision let you double the batch? <details><summary>Answer</summary> When
 # activations need most of the memory, as in a network with large images or a large batch. Where

@@ -588,9 +588,9 @@ for name in workloads.chosen(workload):
 # %% [markdown]
 # **Explain.** Compare three pairs of lines. Mixed precision should raise the images or tokens per
 # second, on a GPU by more than it did for the small networks, because here most of the time goes
-# into convolutions and matrix products. Checkpointing should lower the bytes and take up to a third
-# longer. If mixed precision gains nothing, the GPU might have no tensor cores for bfloat16. It
-# lowers the bytes by less than half.
+# into convolutions and matrix products. It should also lower the bytes, by less than half.
+# Checkpointing should lower them once more and take up to a third longer. If mixed precision gains
+# nothing, the GPU might have no tensor cores for bfloat16.
 #
 # <details><summary>Which bytes does mixed precision save?</summary>
 #

@@ -259,7 +259,8 @@ print(f"p = {most} processes with {cores // most} threads each, on n = {cores} c
 # How many times as many images per second do p processes train as one process, on the same n cores?
 # By Amdahl's law one process takes `serial + parallel / n`. Suppose that p processes divide the
 # serial part as well, so that they take `serial / p + parallel / n`. The answer is the first time
-# divided by the second. Use 0 for a part that is negative.
+# divided by the second. Use 0 for a part that is negative. (All of this is for threads that wait
+# passively, which were measured last.)
 #
 # In the example above, one process takes 13 ms on four cores, and four processes take 4/4 + 36/4 =
 # 10 ms, so the ratio is 1.3. This leaves out the allreduce, which takes only tens of microseconds
@@ -447,7 +448,7 @@ predict.compare("13.3", one_core=times["all ranks on one core"].median / times["
 # On a quiet machine with one socket, *bound* gains little over *unbound*, because Linux distributes
 # the threads well by itself. If other programs run, binding may even cost time, because a bound
 # thread cannot move to a free core. Binding pays off with two sockets, where it keeps a thread near
-# its memory.
+# its memory, but a machine with one socket cannot show this.
 #
 # <details><summary>On a cluster</summary>
 #

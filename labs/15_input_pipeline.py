@@ -33,7 +33,7 @@ import threading
 
 import numpy as np
 import torch
-from labkit import check, hint, lab, launch, plots, predict, record, timing, world
+from labkit import check, hint, lab, launch, plots, predict, record, world
 from support import lab15
 
 lab.start("15_input_pipeline")
@@ -44,7 +44,7 @@ torch.set_num_threads(1)  # the step has one core; another one reads
 images = 512  # JPEGs in the dataset
 side = 128  # pixels
 shards = 16  # tar files that hold them
-rounds = 5  # timings of files and shards, cold and cached; and of each training
+rounds = 5  # of each timed training run
 latency = 2e-3  # seconds for an open on the slow storage of 15.2
 batch = 16  # images per training step
 width = 48  # channels of the net
@@ -57,28 +57,30 @@ own_nvme = (2e6, 1e12, 0)  # a disk of its own for each rank
 burst_buffer = (2e6, 4e6, 1e-3)  # a fast store that the ranks share
 shared_file_system = (2e6, 2e6, 5e-3)
 
+# %% [markdown]
+# The next cell writes our dataset, class by class, in two forms: each image as a file of its own,
+# and all images in 16 larger files, the *shards* of exercise 15.2. It shows eight of the images.
+
 # %%
 stored = lab15.write(images, side, shards)
 some, labels = zip(*lab15.from_files(stored, range(0, images, images // 8)), strict=True)
 plots.images(
     [lab15.decode(jpeg) for jpeg in some], labels, title="Stored class by class, as ImageNet is"
 )
-print(
-    f"{images} JPEGs (digits, noise) of {stored.nbytes / images:,.0f} bytes, twice, in"
-    f" {stored.folder}"
-)
+print(f"{images} JPEGs (digits, noise) of {stored.nbytes / images:,.0f} bytes, in {stored.folder}")
 
 # %% [markdown]
 # ## Who reads what?
-# Several processes, the **ranks**, train one network together. They are numbered from 0 to ranks
-# − 1. In each **epoch** every sample should be read once, by one of the ranks. After each step all
-# ranks average their [gradients](../labs/GLOSSARY.md#gradient) ([lab 30](30_average_gradients.ipynb)), so each rank waits for all the others. If one rank had
-# one step more than the others, it would wait forever.
+# Several processes, the **ranks**, train one network together. They are numbered from 0 up to the
+# number of ranks minus 1. In each **epoch** every sample should be read once, by one of the ranks.
+# After each step all ranks average their [gradients](../labs/GLOSSARY.md#gradient) ([lab 30](30_average_gradients.ipynb)), so each rank waits for all the others.
+# If one rank had one step more than the others, it would wait forever.
 #
 # ### Predict
-# Four ranks read a dataset of 10,000 samples. Each rank shuffles the samples **with its own seed**
-# and reads the first quarter of its own order. For each sample there are therefore four independent
-# chances of 1/4 to be read. What percentage of the samples is not read by any rank in this epoch?
+# Four ranks read a dataset of 10,000 samples. By mistake each rank shuffles the samples **with its
+# own seed** and reads a quarter of its own order, so it reads any given sample with a chance of
+# 1/4, independently of the others. What percentage of the samples is not read by any rank in this
+# epoch?
 
 # %%
 predict("15.1", percent_unread=...)
@@ -90,14 +92,13 @@ predict("15.1", percent_unread=...)
 # read twice, and all ranks read the same number of samples, n // ranks. The remaining samples are
 # **dropped**, and they should be different samples in each epoch. 3 lines. *(beginner)*
 #
-# The order is `np.random.default_rng((seed, epoch)).permutation(n)`. The tuple gives each pair of
-# seed and epoch a generator of its own. With `seed + epoch`, seed 1 would have the same order in
-# epoch 0 as seed 0 in epoch 1.
-#
-# A slice with a step takes a part of the order. For example, `order[2::5]` begins at position 2 and
-# takes every 5th element. A rank may have several **workers**, which are processes that read for
-# this rank. The workers partition the samples of their rank in the same way as the ranks partition
-# the whole order.
+# * The order is `np.random.default_rng((seed, epoch)).permutation(n)`. The tuple gives each pair of
+#   seed and epoch a generator of its own. With `seed + epoch`, seed 1 would have the same order in
+#   epoch 0 as seed 0 in epoch 1.
+# * A slice with a step takes a part of the order. For example, `order[2::5]` begins at position 2
+#   and takes every 5th element.
+# * A rank may have several **workers**, which are processes that read for this rank. They partition
+#   the samples of their rank in the same way as the ranks partition the whole order.
 #
 # <details><summary>Hint 1: a slice with a step</summary>
 #
@@ -122,6 +123,10 @@ def my_samples(n, epoch, rank, ranks, worker=0, workers=1, seed=0):
 # has another order and other parts.
 check("15.1", my_samples)
 
+# %% [markdown]
+# The next cell counts by how many ranks each sample is read, first with the mistake of the
+# prediction, and then, as a control, with one seed on all ranks.
+
 # %%
 own = [my_samples(10_000, 0, rank, 4, seed=rank) for rank in range(4)]  # a seed of its own: wrong
 alike = [my_samples(10_000, 0, rank, 4) for rank in range(4)]  # the control: the same seed
@@ -142,10 +147,9 @@ predict.right("15.1", percent_unread=unread["own seeds"])
 # (3/4)^4 = 31.6 %. Nearly a third of the data is therefore not read, and about a quarter of it is
 # read twice or more, silently. With the same seed on all ranks both shares are 0.
 #
-# The [`DistributedSampler`](https://docs.pytorch.org/docs/stable/data.html) of PyTorch does what you wrote, in a different order,
-# and seeds with seed + epoch. By default it **pads** the order, so that a few samples are read
-# twice, and with `drop_last=True` it drops samples instead. Unless you call `set_epoch`, every
-# epoch has the same order.
+# PyTorch's [`DistributedSampler`](https://docs.pytorch.org/docs/stable/data.html) does what you wrote. By default it **pads** the
+# order instead of dropping samples, so that a few are read twice. Unless you call `set_epoch`,
+# every epoch has the same order.
 #
 # ## Shards
 # A dataset of a million small files requires a million opens. (ImageNet has 1.28 million training
@@ -153,15 +157,22 @@ predict.right("15.1", percent_unread=unread["own seeds"])
 # one of a few machines, that know for all users where the files are stored.
 #
 # A **shard** is a larger file that contains many samples and is read from front to back. Here each
-# shard is a tar file in the format of the [webdataset](https://github.com/webdataset/webdataset) library. Consecutive members
-# whose names are equal up to the first dot form one **sample**, and the part of the name after the
-# dot is the **kind**. For example, `000012.jpg` is an image and `000012.cls` its label, written in
-# digits. A sample may have more kinds (`000012.small.jpg`), and they may come in any order.
+# shard is a tar file in the format of the [webdataset](https://github.com/webdataset/webdataset) library, whose *members* are
+# small files:
+#
+# | member | content |
+# |---|---|
+# | `000012.jpg` | the image of sample 000012 |
+# | `000012.cls` | its label, written in digits |
+# | `000012.small.jpg` | another *kind* of data of the same sample |
+# | `000013.cls` | the label of the next sample |
+#
+# Consecutive members whose names are equal up to the first dot form one **sample**. The part after
+# this dot is the **kind**. Kinds may come in any order.
 #
 # A shard may arrive over a network, so it must be possible to read it without ever moving backward.
-# `tarfile.open(fileobj=stream, mode="r|")` reads in this way. `for member in tar:` iterates over
-# the members in order, `member.name` is a member's name, and `tar.extractfile(member).read()`
-# returns its bytes. These lines, for example, list the names and sizes in a shard:
+# `tarfile.open(fileobj=stream, mode="r|")` reads in this way. These lines, for example, list the
+# names and sizes in a shard:
 #
 #     with tarfile.open(fileobj=stream, mode="r|") as tar:
 #         for member in tar:
@@ -209,9 +220,13 @@ predict("15.2", shards_times_as_fast=...)
 
 # %% [markdown]
 # ### Measure: files and shards
-# `lab15.Storage` emulates a slow storage system, with real waiting times. It reads from your disk
-# and then sleeps until a storage system of the given [bandwidth](../labs/GLOSSARY.md#bandwidth) and [latency](../labs/GLOSSARY.md#latency) would have delivered the
-# data. As a control, the same data is read from a storage system whose opens take no time.
+# Reading your own files would mostly measure your memory, because Linux keeps there, in its **page
+# cache**, what has been read or written once. `lab15.Storage` therefore emulates a slow storage
+# system: it reads a file and then sleeps until a system of the given [bandwidth](../labs/GLOSSARY.md#bandwidth) and [latency](../labs/GLOSSARY.md#latency) would
+# have delivered the data. The next cell reads a quarter of the images from it, as files and as
+# shards. As a control, it reads the same data from a storage system whose opens take no time. For
+# each of the two it prints the opens and bytes, and then how many times as long the files take as
+# the shards.
 
 # %%
 ratio = lab15.compare_opens(stored, read_shard, latency)
@@ -223,30 +238,47 @@ predict.compare("15.2", shards_times_as_fast=ratio)
 
 # %% [markdown]
 # **Explain.** Reading 32 files takes 32 opens of 2 ms and 0.06 ms of transfer each, 66 ms in all. A
-# shard takes one open and 2.5 ms of transfer, 4.5 ms in all. The control transfers the same bytes
-# from a storage system whose opens take no time. You should see its ratio fall to about 1, or below
-# 1, because shards contain more bytes. The gain therefore comes from the opens that shards save.
+# shard takes one open and 2.5 ms of transfer, 4.5 ms in all. You should see the ratio of the
+# control fall to about 1, although it transfers the same bytes. The gain therefore comes from the
+# opens that shards save, so shards matter where an open costs milliseconds. The control can be
+# above 1, because your own machine, too, opens 32 files more slowly than one, mostly if it is busy.
 #
-# You might see that the two ratios are closer together, and that the control is above 1. The 4.5 ms
-# are the least time that the emulated storage allows. On a busy machine your own opening and
-# reading take longer, and so does opening 32 real files, which the control includes as well.
+# <details><summary>Formats at scale</summary>
+#
+# The framework Caffe reads image files or an LMDB, which is a key-value store in one file. Training
+# on ImageNet from files was more than 17 times as slow as from a key-value store (Lim et al.,
+# 2016). On a parallel file system, however, many processes that map one LMDB into memory slow each
+# other down, so a reader that avoids this, LMDBIO, made training up to 65 times as fast on 9,216
+# cores (Pumma et al., 2019). In OSU-Caffe, by MVAPICH2's authors, all ranks read in parallel from
+# the cluster's file system, Lustre.
+# </details>
 #
 # ## Shuffling a stream
-# A batch with few classes moves the weights toward these classes for every image, and statistics
-# over the batch (batch normalization) describe only these classes. The samples should therefore be
-# mixed.
+# A batch of only one or two classes moves the weights toward these classes for every image. The
+# samples of a batch should therefore be mixed, but a stream cannot be shuffled as a whole.
 #
-# A stream cannot be shuffled as a whole, but part by part. Fill a buffer, yield a random one of its
-# items, put the next item of the stream in its place, and repeat. In our dataset the samples are
-# stored class by class, some 50 images each, so we counted the classes in a batch of 32 that comes
-# out of such a buffer:
+# Instead we shuffle it part by part, in a **buffer**: fill it, yield a random one of its items, put
+# the next item of the stream in its place, and repeat. For example, let a buffer of 3 read the
+# classes 0 0 0 1 1 1 from a stream:
+#
+# ```
+# next in the stream     buffer     yielded, at random
+#                        0 0 0      0
+#         1              0 0 1      1
+#         1              0 0 1      0
+#         1              0 1 1      ...
+# ```
+#
+# In our dataset the samples are stored class by class, some 50 images each. We counted the classes
+# in a batch of 32 that comes out of such a buffer:
 #
 # | images in the buffer | 1 | 64 | 128 | 256 | 512 |
 # |---|---|---|---|---|---|
 # | classes in a batch, of 10 | 1.6 | 4.8 | 6.6 | 8.5 | 9.7 |
 # | if the *shards* are read in a shuffled order, too | 1.6 | 6.5 | 8.1 | 9.2 | 9.6 |
 #
-# Shuffling the order of the shards costs nothing.
+# The second row shows that a smaller buffer is enough if the order of the shards is shuffled as
+# well, which costs nothing.
 #
 # ## Reading ahead
 # A training loop asks for a batch, computes, and asks for the next batch. If reading starts only
@@ -255,32 +287,39 @@ predict.compare("15.2", shards_times_as_fast=ratio)
 #
 # A **thread** runs concurrently with the loop, in the same process. It can read ahead and put what
 # it has read into a **queue**: `ready.put(x)` appends x, and `ready.get()` removes and returns the
-# oldest item. The queue is **bounded**, which means that `put` waits while `depth` items are in it,
-# and `get` waits while it is empty. The thread is therefore never more than depth + 1 items ahead
-# (depth items in the queue and one that it is about to put there), and the memory for them is
-# bounded as well.
+# oldest item. The queue is **bounded**, which means that `put` waits while `depth` items are in it.
+# (`get` waits while it is empty.) With a depth of 2, for example, the thread can be three items
+# ahead, and no more:
 #
-# In the usual Python (there are free-threaded builds, too), only one thread at a time runs Python
-# code, because it has to hold a lock, the **GIL** (global interpreter lock). A reading thread helps
-# nevertheless, because the lock is free while a thread waits for a disk, while Pillow decodes a
-# JPEG, and while PyTorch computes.
+# ```
+# thread                      queue               training loop
+# item 3: put waits  ----->   item 2 | item 1  ----->  computes with item 0
+# ```
+#
+# In the usual Python only one thread at a time runs Python code, because it has to hold a lock, the
+# **GIL** (global interpreter lock). A reading thread helps nevertheless, because the lock is free
+# while a thread waits for a disk, while Pillow decodes a JPEG, and while PyTorch computes.
 #
 # ### Exercise 15.3 · Prefetch
 # The function `prefetch` below is complete: it creates the queue and the thread, and ends both.
 # Write the functions at the two ends of the queue, 8 and 7 lines. *(intermediate)*
 #
-# * `work(items, ready, stop)` runs in the thread. For each item, in order, it puts a pair
-#   `("item", item)` into the queue, and after the last one `("end", None)`. If reading raises an
-#   error, it puts `("error", error)` instead, because an error in a thread would otherwise remain
-#   unnoticed. `stop.is_set()` is true as soon as no more items are wanted. In this case `work`
-#   returns and puts nothing, so check it before you put each item. (`prefetch` empties the queue,
-#   so a `put` that waits at that moment returns.)
-# * `take(ready)` runs in the training loop. It yields the items, ends at `"end"`, and raises the
-#   error.
+# A simple pair of functions would be `for item in items: ready.put(item)` at one end and
+# `while True: yield ready.get()` at the other. It passes on neither the end, nor an error, nor a
+# request to stop. So the queue contains pairs, because an item can be anything, including None or
+# the word "end":
 #
-# The queue contains pairs, because an item can be anything, including None or the word "end". A
-# simpler pair of functions, which can pass on neither an error nor a stop, would be
-# `for item in items: ready.put(item)` at one end and `while True: yield ready.get()` at the other.
+# | in the queue | when | what `take` does |
+# |---|---|---|
+# | `("item", item)` | for each item, in order | yields the item |
+# | `("end", None)` | after the last item | ends |
+# | `("error", error)` | instead of the end, if reading raises an error | raises the error |
+#
+# * `work(items, ready, stop)` runs in the thread and puts these pairs. `stop.is_set()` is true as
+#   soon as no more items are wanted. In this case `work` returns and puts nothing, so check it
+#   before you put each item. (`prefetch` empties the queue, so a `put` that waits at that moment
+#   returns.)
+# * `take(ready)` runs in the training loop.
 #
 # <details><summary>Hint 1: work</summary>
 #
@@ -340,35 +379,26 @@ check("15.3", work, take, prefetch)
 # | with prefetch, input longer than compute | the part of the input that is longer than compute |
 #
 # ### Predict
-# With prefetch, how long does a step wait, as a share of compute, if input takes twice as long as
-# compute? And how long if it takes half as long? At what ratio of input to compute is the gain
-# from prefetch largest, and how many times as fast is a step at this ratio?
+# Let compute take 1 unit of time.
+#
+# * With prefetch, how long does a step wait if input takes 2 units (`exposed_at_2`), and if it
+#   takes half a unit (`exposed_at_half`)?
+# * For which input (`best_input`) does prefetch gain the most, and how many times as fast as
+#   without prefetch is a step then (`best_gain`)?
 
 # %%
 predict("15.4", exposed_at_2=..., exposed_at_half=..., best_input=..., best_gain=...)
 
-# %% [markdown]
-# ### Predict: many ranks, one storage
-# This prediction is compared in the last measurement of this lab. Now several ranks read at the
-# same time, each a shard of its own. A rank gets at most its own bandwidth, and at most its part of
-# the bandwidth that all ranks get together.
-#
-# Take 4 ranks, each of which could read 2 MB/s if it were alone. How many times as many images per
-# second do 4 ranks get as one rank, (a) if each has its own disk, (b) from a burst buffer (a fast
-# store between the ranks and the file system) that delivers 4 MB/s to all together, (c) from a
-# shared file system that delivers 2 MB/s to all together?
-
-# %%
-predict("15.4", own=..., burst=..., shared=...)
-
 
 # %% [markdown]
 # ### Exercise 15.4 · What a step waits, and what a rank gets
-# Write two formulas. `exposed` computes how long a step waits if input takes `read` seconds and the
-# other parts of the step take `compute` seconds, with prefetch and without. `shard_seconds`
-# computes how long each of `ranks` ranks takes to read `nbytes` bytes if all begin at the same
-# time. Each rank needs `latency` seconds for an open, and all ranks open at the same time. One line
-# each. *(beginner)*
+# Write two formulas, of one line each. *(beginner)*
+#
+# * `exposed` computes how long a step waits if input takes `read` seconds and the other parts of
+#   the step take `compute` seconds, with prefetch and without.
+# * `shard_seconds` computes how long each of `ranks` ranks takes to read `nbytes` bytes if all
+#   begin at the same time. A rank gets at most its own bandwidth, and at most an equal part of the
+#   bandwidth of all together. An open takes `latency` seconds, and all ranks open at the same time.
 #
 # For example, two ranks that could each read 3 MB/s, from a storage system that delivers 4 MB/s to
 # all together, get 2 MB/s each.
@@ -403,6 +433,10 @@ def shard_seconds(nbytes, ranks, own, together, latency):
 # and by a shared bandwidth.
 check("15.4", exposed, shard_seconds)
 
+# %% [markdown]
+# The next cell computes the gain of prefetch for several inputs with your formula, and compares
+# your predictions.
+
 # %%
 gains = {}
 for ratio in (0.25, 0.5, 1, 2, 4):
@@ -414,11 +448,15 @@ predict.right("15.4", best_input=max(gains, key=gains.get), best_gain=max(gains.
 
 # %% [markdown]
 # ### Measure: how long a step waits
-# Now we train on JPEGs from shards. `lab15.Storage` sleeps again until a storage system of a chosen
-# bandwidth would have delivered, and the bandwidth is set so that input takes about a chosen share
-# of compute. Without prefetch a step waits for all of its input, so this measurement gives the x
-# axis of the plot, the ratio of input to compute as it really was. With prefetch the step should
-# wait as long as you predicted. The two training runs alternate, which takes about a minute in all.
+# Now we train on JPEGs from shards, and the bandwidth of `lab15.Storage` is set so that input takes
+# about 0.5, 1, 2 and 4 times as long as compute (`shares`). For each bandwidth we time two training
+# runs:
+#
+# * Without prefetch, a step waits for all of its input. This tells how long input really took,
+#   which is the x axis of the plot.
+# * With prefetch, a step should wait as long as your formula says, which is the y axis.
+#
+# This takes about a minute in all.
 
 # %%
 def feed(storage):
@@ -431,6 +469,7 @@ def feed(storage):
 nbytes = batch * sum(path.stat().st_size for path in stored.shards) / images  # of a batch
 train = lab15.trainer(device, width)  # train(images, labels): a step of a small net
 waits = {}
+# time_steps returns how long a step waits for its batch, and how long it computes (medians).
 for _ in range(rounds):
     # A storage without waiting; in every round, as the machine's speed may change.
     decoding, compute = lab15.time_steps(feed(lab15.Storage()), train, steps)
@@ -457,15 +496,13 @@ at_2, at_half = (np.median([waits[place] for place in near]) for near in nearest
 predict.compare("15.4", exposed_at_2=at_2, exposed_at_half=at_half)
 
 # %% [markdown]
-# **Explain.** You should see two lines. Without prefetch the exposed time is the input itself,
-# while with prefetch it is zero up to a ratio of 1, and input - compute from there on. Each point
-# is drawn at the ratio of input to compute that it really had, and not at the ratio that was
-# requested.
+# **Explain.** You should see that the points measured with prefetch are near the line of your
+# formula, which is zero up to a ratio of 1, and input - compute from there on. Without prefetch,
+# the exposed time is the input itself.
 #
-# You might see points above the lower line. A likely cause is that the thread finds no free core
-# for decoding, or that both threads need the GIL, so that input and compute slow each other down.
-# On a busy machine the times for compute and decoding change from minute to minute, and points then
-# lie on both sides of the line.
+# You might see points above the line of the formula. A likely cause is that the thread finds no
+# free core for decoding, or that both threads need the GIL, so that input and compute slow each
+# other down. On a busy machine points lie on both sides of the line.
 #
 # Why is the gain largest when input and compute take the same time?
 # <details><summary>Answer</summary> Without prefetch a step takes input + compute, and with
@@ -477,24 +514,35 @@ predict.compare("15.4", exposed_at_2=at_2, exposed_at_half=at_half)
 # the queue is empty after a few steps, however deep it is.</details>
 #
 # PyTorch's [`DataLoader`](https://docs.pytorch.org/docs/stable/data.html) reads ahead with **processes** (`num_workers`), because
-# transforms that are written in Python hold the GIL. With small images and few cores, two workers
-# are often slower than none. A likely cause is that passing a small image to another process takes
-# longer than decoding it.
-#
-# **Be careful with fork on ranks.** On Linux, workers are **forked** by default (before Python
-# 3.14), so they are copies of a process in which [MPI](../labs/GLOSSARY.md#MPI) is already running. Some MPI libraries on
-# InfiniBand do not tolerate this. Use a thread such as yours, which does not fork anything, or
+# transforms that are written in Python hold the GIL. On Linux these workers are **forked** by
+# default (before Python 3.14), so they are copies of a process in which [MPI](../labs/GLOSSARY.md#MPI) may be running. With
+# some MPI libraries on InfiniBand they may crash (Horovod's [pull request 1824](https://github.com/horovod/horovod/pull/1824)
+# and [issue 2898](https://github.com/horovod/horovod/issues/2898)). Use a thread such as yours, or
 # `multiprocessing_context="forkserver"`, with which the workers come from a process without MPI.
 #
-# Memory was corrupted with 64 or more GPUs ([Horovod's pull request 1824](https://github.com/horovod/horovod/pull/1824), 2020),
-# so Horovod's examples adopted the fork server. This is better, but does not solve every problem.
-# In [issue 2898](https://github.com/horovod/horovod/issues/2898) (2021) forked workers crashed, and the workers of a fork
-# server also "sometimes" died with bus errors, on 32 nodes with 12 workers each.
+# ## Many ranks, one storage
+# Several ranks now read at the same time, each a shard of its own. What they get together depends
+# on what they share:
 #
-# ### Measure: many ranks, one storage
-# In the next cells, 1, 2 and 4 real ranks read and decode. The storage is emulated again: the ranks
-# share one pipe, which is represented by a file that records until when the pipe is in use. This
-# takes about 15 s.
+# * (a) `own`: each rank has its own disk, and reads 2 MB/s from it.
+# * (b) `burst`: a burst buffer, which is a fast store between the ranks and the file system,
+#   delivers 2 MB/s to a rank that is alone, and 4 MB/s to all together.
+# * (c) `shared`: a shared file system delivers 2 MB/s to a rank that is alone, and 2 MB/s to all
+#   together.
+#
+# ### Predict
+# How many times as many images per second do 4 ranks get as one rank, in each of the three cases?
+# (Leave out the time of the opens.)
+
+# %%
+predict("15.4", own=..., burst=..., shared=...)
+
+# %% [markdown]
+# ### Measure: 1, 2 and 4 ranks
+# In the next cells, real ranks read and decode. The storage is emulated again: the ranks share one
+# pipe, which is represented by a file that records until when the pipe is in use. The plot shows
+# the images per second of all ranks together, beside what your `shard_seconds` predicts. This takes
+# about 15 s.
 
 # %%
 storages = {
@@ -539,16 +587,14 @@ if ranks == 4:
 # ranks. The rate from the shared file system does not grow at all, so with more ranks each rank
 # gets less.
 #
-# You might see that four ranks with their own disks get fewer than 4 times as many images as one
-# rank. A likely cause is that four ranks decode on the cores that you have, so that on two cores
-# they have to take turns.
+# Four ranks with their own disks may get fewer than 4 times as many images as one rank. A likely
+# cause is that they also decode, and take turns if there are fewer than four cores.
 #
 # What are these rates on a real machine? <details><summary>Answer</summary> The SSDs in the nodes
 # of Summit read 26.7 TB/s together, and its file system 2.5 TB/s (Oral et al., 2019). This is 970
-# and 90 MB/s for each of its 27,648 GPUs. Suppose that a GPU trains ResNet-50 on 1,000 images per
-# second, each of 110 kB (round numbers). It then needs 110 MB/s. This is more than its part of the
-# file system's bandwidth, and far less than its part of the bandwidth of the node's own
-# disk.</details>
+# and 90 MB/s for each of its 27,648 GPUs. Suppose that a GPU trains on 1,000 images per second,
+# each of 110 kB (round numbers that we chose). It then needs 110 MB/s, which is more than its part
+# of the file system's bandwidth, and far less than its part of the SSDs'.</details>
 #
 # ### What you take away
 # - All ranks use the same order, which depends on the seed and the epoch, and each takes its part.
@@ -560,74 +606,6 @@ if ranks == 4:
 #   slow on average.
 # - Ranks that share a storage system share its bandwidth, while the bandwidth of their own disks
 #   grows with the number of ranks.
-# - Reading from disk and reading from memory take different times, which *Going further* measures.
-#   There `mincore` shows which pages are in memory, and on an SSD decoding takes longer than
-#   reading.
-#
-# ## Going further (optional): cold and cached
-# This part takes some 12 minutes, which are not counted above. It reads the same images from your
-# own disk, once as single files in a shuffled order and once from your shards, and both **cold**
-# and **cached**. Linux keeps in memory, in its **page cache**, what has been read once, so the
-# second epoch of a small dataset measures memory and not the disk. `posix_fadvise(DONTNEED)` asks
-# the system to remove a file's pages from the cache, and `mincore` reports which pages are left.
-#
-# ### Predict
-# Both answers are guesses, because nothing above contains them. How many times longer does it take
-# to read single files from your disk than from memory? And how many times longer does it take to
-# decode a JPEG than to read its file from memory?
-
-# %%
-predict("15.2", cold_over_cached=..., decoding_over_reading=...)
-
-# %%
-order = my_samples(images, 0, 0, 1)
-readers = {
-    "files": (lambda: list(lab15.from_files(stored, order)), stored.files),
-    "shards": (lambda: list(lab15.from_shards(read_shard, stored.shards)), stored.shards),
-}
-times, left = lab15.cold_and_cached(readers, rounds)
-jpegs = [jpeg for jpeg, _ in lab15.from_files(stored, range(images))]
-decoding = timing.measure(lambda: [lab15.decode(jpeg) for jpeg in jpegs], repeat=5, warmup=1)
-each = 1e6 / images  # seconds for all to microseconds for one
-bars = {"decoding": {"decoding": decoding.samples * each}}
-for name, (cold, cached) in times.items():
-    bars[name] = {"cached": cached * each, "more when cold": np.maximum(0, cold - cached) * each}
-    record.add("format", way=name, images=images, seconds=np.median(cached), cold=np.median(cold))
-record.add("decode", images=images, seconds=decoding)
-title = "An image is read in less time than it is decoded"
-plots.bars(bars, ylabel="time (µs per image)", title=title, name="formats")
-print(f"Dropped: at most {left:.0%} of the pages were left in memory.")
-cold, cached = times["files"]
-predict.compare("15.2", cold_over_cached=np.median(cold / cached))
-predict.compare("15.2", decoding_over_reading=decoding.median / np.median(cached))
-
-# %% [markdown]
-# **Explain.** With an SSD you should see that decoding takes longer than reading, cold or cached. A
-# process that reads and decodes by itself then gains little from shards, because **decoding is the
-# bottleneck**. From memory the shards may even take longer than the files, because Python's
-# `tarfile` spends more time on a member than the open of a cached file takes. Shards matter where
-# an open costs milliseconds, as in exercise 15.2. (If many processes decode, the storage may be the
-# bottleneck again, as above.)
-#
-# You might see that cold reads are hardly slower than cached ones. In that case the disk is fast,
-# or the machine is a virtual machine whose host caches the pages, which the line "Dropped" cannot
-# show, as it describes only this system's own cache. If the line says that most pages were left,
-# the file system keeps them in memory (tmpfs), and a cold read is not really cold here. Finally,
-# "more when cold" is a difference, so if its error bar is longer than the bar itself, the
-# measurement does not show a difference.
-#
-# <details><summary>Formats at scale</summary>
-#
-# The framework Caffe reads image files (layer ImageData) or an LMDB (Data), which is a key-value
-# store in one file. Training on ImageNet from files was more than 17 times as slow as from a
-# key-value store (Lim et al., 2016).
-#
-# An LMDB maps its file into memory, however, and on a parallel file system many processes that do
-# so slow each other down, so that input took up to 90 % of the training time. LMDBIO, a reader that
-# avoids this, made training up to 65 times as fast on 9,216 cores (Pumma et al., 2019). In
-# OSU-Caffe, the Caffe version by MVAPICH2's authors, all ranks read in parallel from Lustre, which
-# is the file system of many clusters.
-# </details>
 #
 # ### Further reading
 # - [PyTorch: torch.utils.data](https://docs.pytorch.org/docs/stable/data.html). The documentation of `DataLoader` and `DistributedSampler`.

@@ -3,13 +3,14 @@
 #
 # A node with many cores can train one network in several ways: with a single process that has a
 # thread per core, with one single-threaded process per core, or with something between the two. The
-# arithmetic is the same in all of them, but the speed is not. The speed also suffers if two
-# processes run on the same cores while other cores are idle, and the program does not report this.
+# arithmetic is the same in all of them, but the speed is not. Two processes may even run on the
+# same cores while other cores are idle, and no message tells you.
 #
 # In this lab we find the fastest way to use the cores of a node for training, and explain why it is
-# the fastest. We partition the cores among the processes, predict with Amdahl's law what additional
-# threads gain, and measure all combinations of processes and threads. At the end we bind a process
-# with all its threads to its cores, and measure what a wrong binding costs.
+# the fastest. We partition the cores among the processes, predict with Amdahl's law what more
+# threads gain, and measure the combinations. At the end we bind each process to its own cores, and
+# measure what a wrong binding costs. The processes are the *ranks* of lab 20, which you should do
+# first.
 #
 # **After this lab you can** (1) partition a node's cores among ranks, (2) tell which part of a step
 # does not become faster with more threads, (3) measure threads × processes, and (4) bind a rank
@@ -45,29 +46,23 @@ waiting = ("active", "passive")  # threads without work keep their core busy, or
 patience = 120  # seconds after which a run on ranks is given up
 
 # %% [markdown]
-# ## Terms
-# * A **core** is the unit that computes. Linux counts *hardware threads*, so a core with two of
-#   them appears twice, and two busy threads share the arithmetic of one core. In the rest of this
-#   lab, *cores* are what Linux counts.
-# * A **socket** holds one processor chip, and a node often has two of them. Each socket, or each
-#   part of one, has its own memory and is called a **NUMA node** (non-uniform memory access),
-#   because a core reads the memory of another NUMA node more slowly than its own.
-# * The **affinity** of a thread is the set of cores on which it may run, its *mask*.
-#   `os.sched_getaffinity(0)` returns this set, while `os.cpu_count()` also counts the cores outside
-#   it.
-# * The **local rank** is the number of a rank on its node, from 0 to `local_size` - 1.
+# ## Which cores may a process use?
+# A process may run only on the cores in its **affinity** mask, which `os.sched_getaffinity(0)`
+# returns as a set. These are often not all cores of the node, which `os.cpu_count()` counts.
 #
-# `lab13.usable()` lists the cores in the mask, but no more of them than a container's quota of CPU
-# time allows.
+# A *core* is here what Linux counts as one. If a core has two *hardware threads*, Linux counts two,
+# although both share the arithmetic of one core. `lab13.usable()` lists the cores in the mask, but
+# no more of them than a container's quota of CPU time allows.
 
 # %%
 print("Usable cores:", lab13.usable())
 
 # %% [markdown]
 # ### Exercise 13.1 · Share the cores
-# The ranks of a node partition its usable `cores`. Give each rank a part of them in ascending
-# order, because cores with neighboring numbers mostly share a cache and a memory. There are at
-# least as many cores as ranks. 4 lines. *(beginner)*
+# The ranks of a node partition its usable `cores`. The number of a rank on its node is its **local
+# rank**, from 0 to `local_size` - 1. Give each rank a part of the cores in ascending order, because
+# cores with neighboring numbers mostly share a cache and a memory. There are at least as many cores
+# as ranks. 4 lines. *(beginner)*
 #
 # * The parts do not overlap, every core belongs to one of them, and their sizes differ by at most
 #   one core.
@@ -108,15 +103,18 @@ for rank in range(min(4, len(usable))):
 
 # %% [markdown]
 # ## Why threads are not enough
-# Inside a process, PyTorch divides each large operation among its threads. What it does not divide
-# is done by one thread while the others wait. This is the case for Python itself, for the launch of
-# each operation, and for simple loops (ReLU, sums) over fewer than 32,768 numbers, PyTorch's
-# default. With t threads a step therefore takes `serial + parallel / t`, which is **Amdahl's law**
-# (1967).
+# Inside a process, PyTorch divides each large operation among its threads. One thread does
+# everything else while the others wait: the Python code, the launch of each operation, and small
+# loops, such as a ReLU of fewer than 32,768 numbers (PyTorch's default limit).
 #
-# We can compute the two parts from the times of a step with different numbers of threads, because
-# the times form a straight line over x = 1/threads. The next cell fits this line (in lab 50 you
-# will write such a fit) and prints what the law predicts for three serial shares.
+# With t threads a step therefore takes `serial + parallel / t`, which is **Amdahl's law** (1967).
+# For example, a step with 4 ms of serial and 36 ms of parallel work takes 40 ms with one thread and
+# 4 + 36/4 = 13 ms with four. Four threads are thus only 3.1 times as fast as one.
+#
+# We can also compute the two parts from measured times. Plotted over 1/t, the times form a straight
+# line: `parallel` is its slope, and `serial` is its value where 1/t is 0. The function `amdahl`
+# below fits this line (in lab 50 you will write such a fit). The cell then prints what the law
+# predicts for three serial shares.
 
 
 # %%
@@ -136,18 +134,17 @@ for share in (0.5, 0.1, 0.01):
     print(f"{share:.0%} serial: speedup {gains} threads")
 
 # %% [markdown]
-# You should see that one percent of serial work is enough to limit 56 threads to a speedup of 36.
+# One percent of serial work is thus enough to limit 56 threads to a speedup of 36.
 #
 # ## Threads × processes
-# The other way to use n cores is to run p processes, each with n/p threads and 1/p of the batch
-# (**data parallelism**). All loops over images then run in parallel on the processes, and fewer
-# threads wait for each other.
+# The other way to use n cores is **data parallelism**: p processes run, each with n/p threads and
+# 1/p of the batch. All loops over images are then divided among the processes, including the small
+# ones that threads do not divide.
 #
-# The price is that the ranks, each of which has computed the gradient of its part, have to add
-# these gradients up once in each step. MPI (Message Passing Interface) does this with
-# `comm.Allreduce(own, total)`, which leaves the sum of all ranks' `own` in `total`, on every rank
-# (lab 21). Both are NumPy arrays of the same shape. The next cell contains this allreduce for all
-# gradients of a network.
+# The price is that the ranks have to add up their gradients once in each step. MPI (Message Passing
+# Interface) does this with `comm.Allreduce(own, total)`, which leaves the sum of all ranks' `own`
+# in `total`, on every rank (lab 21). Both are NumPy arrays of the same shape. The next cell
+# contains this allreduce for all gradients of a network.
 
 
 # %%
@@ -203,33 +200,42 @@ check("13.2", step)
 
 # %% [markdown]
 # ### Measure: all splits of the cores
-# The next cell measures all **splits**, which are pairs (processes, threads) whose product is the
-# number of cores. It also measures one process with more and more threads and, as a control, twice
-# as many threads as cores. The result, `grid[processes, threads]`, contains the times of your step
-# and of its allreduce.
+# Which combination is the fastest on this machine? The next cell starts the ranks with
+# `launch.run`, and `lab13.grid` times your `step` in one combination after the other. On four
+# cores, for example, these are:
 #
-# A thread that has nothing to do can wait in two ways. If it waits *actively*, it keeps its core
-# busy and can continue at once. If it waits *passively*, it sleeps and leaves the core to others.
-# The threads of PyTorch belong to OpenMP, a library that divides loops among threads. OpenMP reads
-# the environment variable `OMP_WAIT_POLICY` when a process starts. `launch.run` sets this variable
-# for the ranks that it starts, while under a launcher such as `srun` you have to set it yourself.
+# | processes × threads | why |
+# |---|---|
+# | 1 × 4, 2 × 2, 4 × 1 | the **splits**, whose product is the number of cores |
+# | 1 × 1, 1 × 2, 1 × 4 | one process with more and more threads, for Amdahl's law |
+# | 4 × 2 | the control: twice as many threads as cores |
+#
+# The result, `grids[policy][processes, threads]`, is the time of the whole step and that of its
+# allreduce.
+#
+# All combinations are measured twice, because a thread without work can wait in two ways
+# (`policy`). If it waits *actively*, it keeps its core busy and can continue at once. If it waits
+# *passively*, it sleeps, leaves the core to others, and has to be woken up. The environment
+# variable `OMP_WAIT_POLICY` makes this choice when a process starts, because PyTorch's threads
+# belong to the library OpenMP. `launch.run` sets it here, while under a launcher such as `srun` you
+# set it yourself.
 
 # %%
-# About a minute: each way of waiting, each split.
+# About a minute: each way of waiting, each combination.
 ranks = launch.ranks_here(min(workers, len(lab13.usable())))
 options = {"ranks": ranks, "timeout": patience, "width": width, "batch": batch, "repeat": repeat}
 grids = {}
 policies = [os.environ.get("OMP_WAIT_POLICY", "not set")] if world.launcher() else waiting
 for policy in policies:
     options["env"] = {"OMP_WAIT_POLICY": policy}
-    # Across ranks: rank 0 takes part in every cell. Those that a cell leaves out sleep: MPI waits
-    # busily.
+    # Across ranks: rank 0 takes part in every combination, so it has the times of all. The ranks
+    # that are left out sleep.
     cores, grids[policy] = launch.run(lab13.grid, step, **options)[0]
     print(f"threads that wait {policy}: done")
 
 # %% [markdown]
-# We first look at one process alone, and compute the serial and the parallel part of its step with
-# the functions from above.
+# For one process alone, the next cell prints the time of a step by threads and the two parts
+# according to `amdahl`. The last line has the numbers p and n for your prediction.
 
 # %%
 last_policy = list(grids)[-1]  # the predictions are about this way of waiting
@@ -246,21 +252,26 @@ if cores > 1:
         " threads cost)"
     )
 most = max(processes for processes, threads in last_grid if processes * threads == cores)
-print(f"to be compared: {most} processes × {cores // most} with 1 × {cores}")
+print(f"p = {most} processes with {cores // most} threads each, on n = {cores} cores")
 
 # %% [markdown]
 # ### Predict
 # How many times as many images per second do p processes train as one process, on the same n cores?
-# According to Amdahl's law, one process takes `serial + parallel / n`. Suppose that p processes
-# divide the serial part as well, so that they take `serial / p + parallel / n`. The last line
-# printed above says which p (its first number) and n (its last number) are meant. The line before
-# it has the two parts; use 0 for a part that is negative.
+# By Amdahl's law one process takes `serial + parallel / n`. Suppose that p processes divide the
+# serial part as well, so that they take `serial / p + parallel / n`. The answer is the first time
+# divided by the second. Use 0 for a part that is negative. (All of this is for threads that wait
+# passively, which were measured last.)
 #
-# This leaves out the cost of the allreduce. The gradient has 68 kB here, so its allreduce takes
-# tens of microseconds.
+# In the example above, one process takes 13 ms on four cores, and four processes take 4/4 + 36/4 =
+# 10 ms, so the ratio is 1.3. This leaves out the allreduce, which takes only tens of microseconds
+# for a gradient of 68 kB.
 
 # %%
 predict("13.2", ranks_over_threads=1.2)
+
+# %% [markdown]
+# In the plots of the next cell each row is a combination, each dot is one step, and the dark bar is
+# the median.
 
 # %%
 for policy, grid in grids.items():
@@ -291,6 +302,10 @@ for policy, grid in grids.items():
     print(f"threads wait {policy}: {most} × {cores // most} has {times_as_many}")
 predict.compare("13.2", ranks_over_threads=gains[last_policy])
 
+# %% [markdown]
+# Amdahl's law is drawn for one process in the next plot. At your number of cores on the x axis, is
+# the point of the ranks above or below this curve?
+
 # %%
 # Amdahl's law through the steps of one process, and the ranks beside it.
 if cores > 1:
@@ -314,25 +329,23 @@ else:
     )
 
 # %% [markdown]
-# **Explain.** If the point of the ranks is above the curve of Amdahl's law for one process, ranks
-# gain something that threads do not. There are at least two reasons. Ranks also divide the serial
-# loops over images, and in each operation fewer threads wait for each other.
+# **Explain.** Two outcomes are common:
 #
-# The plot does not separate these two reasons, but the two ways of waiting do in part: threads that
-# wait actively continue at once, so a gain that remains with active waiting does not come from
-# waking threads up. It might come from serial loops, from parts of unequal size, or from caches.
-# Python's own overhead is the same on every rank and reduces the gain.
+# * **The point of the ranks is above the curve.** The ranks gain something that threads do not.
+#   They also divide the serial loops over images, and in each operation fewer threads wait for each
+#   other.
+# * **The point is on the curve or below it.** One process then loses little, mostly where its
+#   threads wait actively. The ranks pay for the allreduce, and each of them runs all of the Python
+#   code.
 #
-# You might see instead that one process is as fast or faster, mostly where its threads wait
-# actively and no other program needs the cores. What ranks gain is then probably no more than what
-# their allreduce costs.
+# Threads that wait actively need not be woken up, so a gain that remains with active waiting has
+# another cause, such as the serial loops. With two cores the law has only two points, through which
+# a line always goes, so it tests nothing there. If lines say "do not quote", other programs used
+# the cores.
 #
-# With two cores the law has two points, and its curve goes through both whatever they are, so it
-# tests nothing there. If lines say "do not quote", other programs used the cores.
-#
-# Now compare the plots of the two ways of waiting, with twice as many threads as cores. With active
-# waiting, a thread that waits takes the core away from the thread for which it waits, so these
-# steps are usually the slower ones.
+# Now compare the control, with twice as many threads as cores, in the two plots. It is usually
+# slower with active waiting, because a waiting thread then takes the core away from the thread for
+# which it waits.
 #
 # When is one process with many threads likely to be the better choice?
 # <details><summary>Answer</summary> It probably is where the gradient is large (VGG-16 has 553 MB
@@ -341,22 +354,25 @@ else:
 #
 # <details><summary>Large machines</summary>
 #
-# ResNet-50 was trained in TensorFlow at 250,000 images/s on 2,048 nodes of Frontera with MVAPICH2.
-# The job had 8,192 processes, **four on each node** of 56 cores (TACC's user guide; Jain
-# et al., at the DLS workshop of SC19, compare different numbers of processes per node).
+# ResNet-50 was trained in TensorFlow on 2,048 nodes of Frontera with MVAPICH2, with **four
+# processes on each node** of 56 cores (TACC's user guide).
 #
-# Intel-Caffe sent its gradients through MLSL, a layer on top of Intel MPI that uses some cores only
-# for communication (Sridharan et al., 2018). It trained ResNet-50 in 28 minutes, with an
-# efficiency above 90 % on up to 104,000 cores (Codreanu et al., 2017). The successor of MLSL is
-# [oneCCL](@oneccl), whose workers need their own cores, too (`CCL_WORKER_AFFINITY`;
-# `env/HOROVOD.md` describes a Horovod with oneCCL).
+# Intel-Caffe trained it on up to 104,000 cores (Codreanu et al., 2017). Its gradients went through
+# MLSL, which reserves some cores for communication (Sridharan et al., 2018), as does its successor
+# [oneCCL](@oneccl).
 # </details>
 #
+# ## Keep each rank on its cores
+# So far Linux has decided where each thread runs. A node often has two **sockets**, which hold one
+# processor chip each. Each socket, or each part of one, has its own memory and is called a **NUMA
+# node** (non-uniform memory access), because a core reads the memory of another NUMA node more
+# slowly. It can therefore pay off to **bind** each rank to cores that lie together.
+#
 # ### Predict
-# Suppose that two jobs on one node are both bound to cores starting at core 0, so that their ranks
-# share cores while other cores are idle. Here we measure the extreme case of this mistake. There
-# are `ranks` ranks, each with one thread per core of its part (13.1), and all of them run on a
-# single core. By which factor is a step longer than on all cores?
+# If two jobs are both bound to cores starting at core 0, their ranks share cores while others are
+# idle. We measure the extreme case of this mistake, in which all ranks run on a single core, each
+# with one thread per core of its part (13.1). How many times as long does a step take as on all
+# cores, unbound?
 
 # %%
 predict("13.3", one_core=2)
@@ -367,12 +383,13 @@ predict("13.3", one_core=2)
 # For example, `os.sched_setaffinity(0, [2, 3])` lets the calling thread run only on cores 2 and 3.
 # Threads that are started later inherit the mask of the thread that started them.
 #
-# PyTorch, however, keeps its threads. If its pool of threads was created **before** (in a first
-# large operation, or even in `torch.set_num_threads`), they have the old mask and continue to run
-# on cores where you do not want them. You therefore have to bind before anything else, or bind
-# every thread. `lab13.threads()` lists the numbers of all threads. After that, set the number of
-# PyTorch's threads to the number of cores. 3 lines. *(beginner)* (macOS does not bind threads on
-# request, and the check says so.)
+# PyTorch, however, keeps its threads. If its pool of threads was created **before** you bind (in a
+# first large operation, or even in `torch.set_num_threads`), these threads keep the old mask. You
+# therefore have to bind before anything else, or bind every thread.
+#
+# Write `bind`, which binds every thread and then sets the number of PyTorch's threads to the number
+# of cores. `lab13.threads()` lists the numbers of all threads. 3 lines. *(beginner)* (macOS does
+# not bind threads on request, and the check says so.)
 #
 # <details><summary>Hint 1: every thread</summary>
 #
@@ -399,6 +416,11 @@ def bind(cores):
 # %%
 check("13.3", bind)
 
+# %% [markdown]
+# The next cell binds each rank with your `bind` and prints its cores. It then times your step in
+# three ways, which take turns: unbound, each rank bound to its own cores, and all ranks on one
+# core.
+
 # %%
 bound = launch.run(lab13.ways, cores_of, bind, step, **options)
 for rank, report in enumerate(bound):
@@ -415,33 +437,29 @@ print(f"bound over unbound: {times['bound'].median / times['unbound'].median:.2f
 predict.compare("13.3", one_core=times["all ranks on one core"].median / times["unbound"].median)
 
 # %% [markdown]
-# **Explain.** On one core the ranks take turns. By arithmetic alone, a step should take n times as
-# long, where n is the number of cores that the ranks had before.
+# **Explain.** On one core the ranks take turns. If a step were only arithmetic, it would take n
+# times as long, where n is the number of cores that the ranks had before.
 #
-# * You might see a *smaller* factor, because the serial part did not use a second core anyway, or
-#   because other programs used the other cores (the factor may then even be below 1).
-# * You might see a *larger* factor, because MPI waits actively, so that a rank that has finished
-#   keeps the core from one that is still computing.
+# * The factor is *smaller* if the serial part did not use a second core anyway, or if other
+#   programs used the other cores.
+# * It is *larger* if a rank that has finished waits actively in MPI and keeps the core from one
+#   that is still computing.
 #
-# Binding gains little on a quiet machine with one socket, because Linux distributes the threads
-# well by itself. If other programs run, binding may even cost time, because a bound thread cannot
-# move to a free core. Binding pays off on machines with two sockets, where a thread that moves to
-# the other socket is then far from its memory, but a machine with one socket cannot show this.
+# On a quiet machine with one socket, *bound* gains little over *unbound*, because Linux distributes
+# the threads well by itself. If other programs run, binding may even cost time, because a bound
+# thread cannot move to a free core. Binding pays off with two sockets, where it keeps a thread near
+# its memory, but a machine with one socket cannot show this.
 #
 # <details><summary>On a cluster</summary>
 #
-# **Slurm**, which starts jobs on the nodes of a cluster, does the binding for you. Each site
-# decides whether Slurm counts a core or a hardware thread as a **CPU**. `--cpus-per-task=14` gives
-# each rank 14 CPUs, and [`srun --cpu-bind=cores`](@slurm_srun) binds the rank to them. In such a
-# job, the cell of 13.3 finds these masks in place, and each rank keeps its own.
-#
-# A job with `--ntasks-per-node=4`, without `--cpus-per-task`, and bound to cores in this way,
-# measures 4 × 1 on a node of 56 cores: each rank gets one core, all of its threads share this core,
-# and the other cores of the node are idle.
+# **Slurm**, which starts jobs on the nodes of a cluster, does the binding for you.
+# `--cpus-per-task=14` gives each rank 14 CPUs, and [`srun --cpu-bind=cores`](@slurm_srun) binds the
+# rank to them. (Each site decides whether a *CPU* is a core or a hardware thread.) Without
+# `--cpus-per-task`, each rank gets one core, which all of its threads share, and the other cores
+# are idle.
 #
 # `--cpu-bind=verbose,cores` prints the masks. Since Slurm 22.05 `srun` needs its own
-# `--cpus-per-task`, or the environment variable `SRUN_CPUS_PER_TASK`. To bind the single threads of
-# a pool, use `OMP_PLACES=cores` and `OMP_PROC_BIND=close`, and across sockets use `numactl`.
+# `--cpus-per-task`, or the environment variable `SRUN_CPUS_PER_TASK`.
 # </details>
 #
 # ### What you take away
@@ -449,8 +467,7 @@ predict.compare("13.3", one_core=times["all ranks on one core"].median / times["
 #   disjoint parts of neighboring cores.
 # - Threads speed up only the work that they divide, and the serial part limits the speedup. Ranks
 #   divide the serial loops as well, but need an allreduce.
-# - Measure threads × processes for your network on your node (the job on Frontera used four
-#   processes per node).
+# - Measure threads × processes for your network on your node.
 # - A mask belongs to a thread. Bind first, or bind all threads, and then look at the masks that are
 #   really set.
 #

@@ -43,12 +43,8 @@ torch.backends.cudnn.allow_tf32 = (
 batch = 128  # images per step in the trainings
 epochs = 10  # passes over the 1,536 training images
 seeds = (0, 1, 2)  # a training for each: start weights and order of the images
-# A loss that is a mean over a million values has so small a gradient for each of them.
-tiny = 2**-20
+tiny = 2**-20  # the loss is multiplied by it, to make the gradients small
 images = 32  # images per step where convolutions are timed (a GPU gets 64 times as many)
-matrix = (
-    384  # rows and columns of the matrices whose product is timed (a GPU gets 16 times as many)
-)
 runs = 7  # timed runs of each
 pairs = 32  # (linear, ReLU) pairs of the deep net
 rows = 1024  # inputs per step of the deep net (a GPU gets 64 times as many)
@@ -66,8 +62,8 @@ workload = "auto"  # on a GPU ResNet-50 and GPT-2, too; or "tiny", "resnet50", "
 # | float16 | 1, 5, 10 | 1 + 0.00098 | 6.0e-8 | 65,504 |
 # | bfloat16 | 1, 8, 7 | 1 + 0.0078 | 9.2e-41 | 3.4e38 |
 #
-# float16 therefore lacks range, while bfloat16 lacks digits. `tensor.half()` converts a tensor to
-# float16, `tensor.float()` to float32, and `tensor.bfloat16()` to bfloat16. A value that the format
+# float16 therefore lacks range, while bfloat16 lacks digits. In PyTorch `tensor.half()` converts to
+# float16, `tensor.bfloat16()` to bfloat16, and `tensor.float()` to float32. A value that the format
 # does not contain is rounded to the nearest value that it does contain, as the next cell shows.
 
 # %%
@@ -86,17 +82,18 @@ for number in (1.001, 1e-8, 1e5):
 # with a scale of 1,024 a gradient of 1e-8 becomes 1.02e-5, which float16 can represent. Before the
 # weights are updated, the gradient is divided by the scale again, in float32.
 #
-# If a gradient becomes `inf` because it is above 65,504, the scale was too large. In this case the
-# step is skipped and the scale is halved. After a number of good steps in a row the scale is
-# doubled, so it adapts to the training without any tuning.
+# If a gradient becomes `inf` because it is above 65,504, the scale was too large. The step is then
+# skipped, and the scale is halved. After a number of good steps in a row the scale is doubled, so
+# it adapts to the training without any tuning.
 #
 # ### Predict
-# We train on the digits of lab 10. The loss is multiplied by `tiny`, which is about a millionth,
-# and the learning rate is divided by it. (The training loop does both, so your step does not divide
-# by `tiny`.) With exact arithmetic this changes nothing, and in float32 95 to 97 % of the test
-# images are recognized. What is the percentage in float16 without loss scaling, and with it?
-# (Guessing among ten digits gives 10 %. Without `tiny`, the gradient of each logit is at most
-# 1/128, because 128 images share the mean.)
+# We train on the digits of lab 10, but make the gradients small on purpose: the training loop
+# multiplies the loss by `tiny`, about a millionth, and divides the learning rate by `tiny`. With
+# exact arithmetic this changes nothing, and in float32 95 to 97 % of the test images are
+# recognized. What is the percentage in float16 without loss scaling, and with it?
+#
+# Guessing among ten digits gives 10 %. Without `tiny`, the gradient of each logit (an output of the
+# last layer) is at most 1/128, because 128 images share the mean.
 
 # %%
 predict("14.1", without_scaling=10, with_scaling=96)
@@ -104,7 +101,8 @@ predict("14.1", without_scaling=10, with_scaling=96)
 # %% [markdown]
 # ### Exercise 14.1 · Loss scaling
 # `weights` (float32) and `gradients` (float16) are lists of tensors in the same order. The
-# gradients are those of the loss multiplied by `scaling["scale"]`. Write the step. *(intermediate)*
+# gradients are those of the loss multiplied by `scaling["scale"]`. Write the step. 9 to 12 lines.
+# *(intermediate)*
 #
 # * If all gradients are finite, do a step of plain SGD (stochastic gradient descent), which
 #   subtracts, *in place*, the rate times the true gradient from each weight. After `patience` good
@@ -113,7 +111,8 @@ predict("14.1", without_scaling=10, with_scaling=96)
 #   start counting again from 0. Return False.
 #
 # `scaling["good"]` is the number of good steps in a row. `torch.isfinite(gradient).all()` is false
-# if a tensor contains inf, -inf or nan. 9 to 12 lines.
+# if a tensor contains inf, -inf or nan. You don't need to divide by `tiny`, because the training
+# loop does.
 #
 # For example, with `patience` = 2 and a scale of 8, two good steps, a bad one, and a good one leave
 # the scale at 8, 16, 8 and 8.
@@ -157,7 +156,7 @@ check("14.1", scaled_step)
 # %% [markdown]
 # ### Measure: training with and without scaling
 # The next cell trains in float32, in float16 without scaling, and in float16 with your scaling,
-# which should be nearly as good as float32. The scale starts at 2^48, which is far too large on
+# three times each with different seeds. The scale starts at 2^48, which is far too large on
 # purpose.
 
 # %%
@@ -178,28 +177,25 @@ for way, row in right.items():
 
 # %% [markdown]
 # **Explain.** You should see that without scaling the network stays at its starting weights,
-# because every gradient is 0. With scaling, the scale of 2^48 = 2.8e14 was far too large at first,
-# so the first steps were skipped and the scale was halved in each of them. From then on the network
-# trains as it does in float32. The lines at the ends of the bars show how much the results differ
-# between seeds.
+# because every gradient is 0. The largest gradient that a logit can have, 1/128 · 2^-20 = 7e-9, is
+# below 3e-8 and becomes 0, and so does all that is computed from it. With scaling, the second plot
+# shows that the scale of 2^48 was too large at first, so it was halved in each of the first steps.
+# From then on the network trains as it does in float32. The lines at the ends of the bars show how
+# much the results differ between seeds.
 #
-# Here we made the gradients small by `tiny`. In a real network they are small, for example, if the
-# loss is a mean over many values. With `tiny = 1` in the parameters, this small network should
-# train without scaling, which you can try if you have time. Whether your own network needs scaling
-# can only be found out by training it.
-#
-# PyTorch offers loss scaling as [`torch.amp.GradScaler`](@pytorch_amp).
+# In a real network gradients are small, for example, if the loss is a mean over many values. This
+# small network should train without scaling if you set `tiny = 1`. Whether your own network needs
+# scaling can only be found out by training it. In PyTorch, [`torch.amp.GradScaler`](@pytorch_amp)
+# does what you wrote.
 #
 # Does bfloat16 need it? <details><summary>Answer</summary> No. Its exponent has as many bits as
 # that of float32. It lacks digits, and scaling cannot add digits.</details>
 #
 # ## bfloat16 has few digits
-# In bfloat16 the next number after 1 is 1 + 1/128, and a value that is less than half of this
-# distance away from 1 is rounded back to 1. Adding less than 1/256 to a weight of 1 therefore
-# changes nothing. Just below 2 the numbers are still 1/128 apart, and half of this distance is only
-# about 1/512 of the weight. Below 1 they are 1/256 apart, so subtracting less than 1/512 from a
-# weight of 1 changes nothing, either. The same holds at any power of 2, so an update below 1/512 of
-# its weight is always lost. Many SGD updates are that small.
+# In bfloat16 the numbers between 1 and 2 are 1/128 apart. An update that is smaller than half of
+# this distance, 1/256, is therefore rounded away if the weight is, for example, 1.9. This is 1/486
+# of the weight. The distance doubles at each power of 2, so for any weight an update below 1/512 of
+# the weight is always lost. Many SGD updates are that small.
 #
 # ### Predict the sum
 # Add 0.001 to 1 a thousand times in bfloat16, rounding after each addition. What is the result?
@@ -216,12 +212,15 @@ predict.compare("14.2", sum_in_bfloat16=total.item())
 
 # %% [markdown]
 # For this reason **mixed precision** keeps **master weights** in float32, in which small updates
-# add up, and uses 16-bit numbers only for the arithmetic of the layers. In PyTorch,
-# `with torch.autocast("cpu", torch.bfloat16):` (or `"cuda"`) does this for the forward pass: inside
-# the block the inputs and weights of each matrix product and convolution are rounded to bfloat16.
-# For example, if `a` and `b` are float32 matrices, then `a @ b` is a bfloat16 matrix inside the
-# block, while `a` and `b` stay float32. The backward pass uses the same types as the forward pass
-# did, and the gradients of the master weights are float32 again.
+# add up, and uses 16-bit numbers only for the arithmetic of the layers. In PyTorch this needs one
+# line around the forward pass, for example around a matrix product:
+#
+#     with torch.autocast("cpu", torch.bfloat16):  # or "cuda"
+#         c = a @ b  # float32 matrices a and b
+#
+# Inside the block the inputs and weights of each matrix product and convolution are rounded to
+# bfloat16, so `c` is a bfloat16 matrix, while `a` and `b` stay float32. The backward pass uses the
+# same types as the forward pass did, and the gradients of the master weights are float32 again.
 #
 # ### Exercise 14.2 · The mixed-precision step
 # `net` has float32 weights and keeps them, and `optimizer` updates them. Write a step in which the
@@ -229,9 +228,10 @@ predict.compare("14.2", sum_in_bfloat16=total.item())
 # bfloat16 are too few for small differences. About 7 lines, of which five are those of the training
 # step of lab 10. *(beginner)*
 #
-# According to its documentation, [`torch.autocast`](@pytorch_amp) should contain the forward pass
-# and the loss but not the backward pass, whose types are already determined. (Inside the block,
-# `F.cross_entropy` computes in float32 automatically. Outside, pass it `logits.float()`.)
+# The `autocast` block should contain the forward pass, and not the backward pass, whose types are
+# already determined ([documentation](@pytorch_amp)). The loss may stand inside, where
+# `F.cross_entropy` computes in float32 automatically, or outside, where you pass it
+# `logits.float()`.
 #
 # <details><summary>Hint 1: autocast</summary>
 #
@@ -281,26 +281,17 @@ print(f"training loss of the last epoch: {last_losses}")
 # are rounded away. All three networks have the same layers and the same starting weights.
 #
 # ## What do 16 bits gain on this machine?
-# Whether 16-bit numbers are faster depends on the hardware and on the library. The processor needs
-# instructions for them, and PyTorch's library has to use these instructions:
+# 16-bit numbers are faster only where the hardware has instructions for them and PyTorch's library
+# uses these instructions. Otherwise the numbers are converted to float32 and back. The instructions
+# exist in:
 #
-# | | bfloat16 | float16 |
-# |---|---|---|
-# | x86 CPU with `avx512_bf16` or `amx_bf16` | yes | no |
-# | x86 CPU with `avx512_fp16` or `amx_fp16` | yes with `avx512_bf16` or `amx_bf16`, otherwise converted | yes |
-# | other x86 CPUs | converted to float32 and back | converted to float32 and back |
-# | ARM CPU | with `bf16` | with `asimdhp` |
-# | NVIDIA GPU since Ampere (8.0), on its tensor cores | yes | yes |
-# | NVIDIA Volta and Turing (7.0, 7.5) | converted | yes |
+# * **bfloat16**: x86 CPUs with `avx512_bf16` or `amx_bf16`, ARM CPUs with `bf16`, and NVIDIA GPUs
+#   since Ampere (compute capability 8.0).
+# * **float16**: x86 CPUs with `avx512_fp16` or `amx_fp16`, ARM CPUs with `asimdhp`, and NVIDIA GPUs
+#   since Volta (7.0).
 #
-# (The **tensor cores** of a GPU multiply small matrices in one instruction.)
-#
-# The measurement below uses a **convolution**, which moves a small window over an image. The images
-# can be stored in memory in two layouts. PyTorch's usual layout is **contiguous**, with all red
-# values of an image first, followed by all green ones. The layout **channels-last** stores the
-# channels of each pixel next to each other. Many **kernels** (the library's programs for single
-# operations) read this second layout, and may first have to copy images that are stored in the
-# other one.
+# On a GPU these are the instructions of the **tensor cores**, each of which multiplies small
+# matrices. The next cell prints what your machine has.
 
 # %%
 print(lab14.abilities(device))
@@ -308,24 +299,27 @@ print(lab14.abilities(device))
 # %% [markdown]
 # ### Predict the speed
 # On this machine, how many times faster than in float32 does a training step of a convolutional
-# network (contiguous) run in bfloat16, and in float16? The answer 1 means as fast, and 0.5 means
-# half as fast. It will be a guess, because the table only tells whether to expect more or less
-# than 1.
+# network run in bfloat16, and in float16? The answer 1 means as fast, and 0.5 means half as fast.
+# It will be a guess, because the instructions only tell whether to expect more or less than 1.
 
 # %%
 predict("14.2", bfloat16_speedup=2.0, float16_speedup=2.0)
 
+# %% [markdown]
+# ### Measure: a convolutional network
+# The next cell times this step in each type, and in two memory layouts of the images. PyTorch's
+# usual layout is **contiguous**: all red values of an image come first, then all green ones.
+# **Channels-last** stores the channels of each pixel next to each other, as many of the library's
+# convolutions want to read them. Your prediction is about the contiguous layout. The second cell
+# prints how many times as fast as float32 each type is, with the middle half of the runs in
+# parentheses.
+
 # %%
 # About 30 s, most of it in float16 on a CPU.
-speeds = lab14.speeds(images, matrix, runs, device)
-times = {way: row["seconds"] for way, row in speeds.items()}
+times = lab14.speeds(images, runs, device)
 plots.spread(times, title="A convolution net's step, by type and layout", name="types")
-for way, row in speeds.items():
-    print(
-        f"{way:23} {row['flops'] / 1e9:9.1f} Gflop/s, {row['share']:4.0%} of a matrix product in"
-        " that type"
-    )
-    record.add("convolution", way=way, **row)
+for way, seconds in times.items():
+    record.add("convolution", way=way, seconds=seconds)
 
 # %%
 exact = times["float32, contiguous"]
@@ -340,39 +334,34 @@ for kind in ("bfloat16", "float16"):
 predict.compare("14.2", **gains)
 
 # %% [markdown]
-# **Explain.** You should see what the table says: a type that has its own instructions is faster,
-# and a type that has to be converted is slower. Layers that wait for memory can become up to twice
-# as fast, because they move half the bytes. A larger gain requires hardware that does more
-# arithmetic in 16 bits, and layers that wait for arithmetic. The gain is smaller, or there is none,
-# if the layers are so small that the overhead of the calls dominates, or if conversions take time.
-#
-# To see the influence of the layout alone, compare the two bars of each type. Where channels-last
-# has the shorter bar, a likely cause is that the kernels read this layout directly. Where the bars
-# are equal, the layout does not matter, either because the kernels read both layouts or because
-# copying is cheap.
+# **Explain.** You should see that a type with its own instructions is faster than float32, and that
+# a type that has to be converted is slower. The gain has two sources: layers that wait for memory
+# move half the bytes, and layers that wait for arithmetic use the 16-bit instructions. Very small
+# layers gain nothing, because the overhead of the calls dominates.
 #
 # You might see that a type is much slower although the processor has instructions for it, mostly
-# float16 on CPUs. The library also has to use these instructions, and where it has no kernel for a
-# type, PyTorch computes in a plain loop, which can be ten or thirty times as slow. For this reason
-# float16 is timed on CPUs only in the contiguous layout. If a line says "not steady", other
-# programs used the machine, so run the cell again before you conclude anything.
+# float16 on CPUs. Where the library has no program for a type, PyTorch computes in a plain loop,
+# which can be ten or thirty times as slow. (For this reason float16 is timed on CPUs only in the
+# contiguous layout.)
 #
-# The flop/s (floating-point operations per second) are compared with those of a large matrix
-# product in the same type, which is about the most that the machine can do. More than 100 % means
-# that the library's convolution is faster than its matrix product, or that it needs fewer
-# multiplications than we count.
+# Compare the two bars of each type to see the influence of the layout. Where channels-last has the
+# shorter bar, a likely cause is that images in the other layout are copied first. If a line says
+# "not steady", other programs used the machine, so run the cell again.
 #
 # ## What a training step keeps in memory
-# A training step needs memory for the **parameters**, for their **gradients**, for the **optimizer
-# state** (Adam keeps two numbers per parameter), and for the **activations**, which the forward
-# pass saves for the backward pass. Only the activations depend on the batch. In lab 02 we counted
-# the output of every layer. Here we count what is really kept, because not every output is needed
-# in the backward pass. The output of a layer and the input of the next layer are the same tensor,
-# which is counted once.
+# The second half of this lab is about bytes, and this is a good place for a break. A training step
+# needs memory for four things: the **parameters**, their **gradients**, the **optimizer state**
+# (Adam keeps two numbers per parameter), and the **activations**, which the forward pass saves for
+# the backward pass. In float32 the first three have 4 + 4 + 8 = 16 bytes per parameter. Only the
+# activations depend on the batch.
+#
+# In lab 02 we counted the output of every layer. Here we count what is really kept, because not
+# every output is needed in the backward pass:
 #
 # * A **linear layer** or **convolution** y = w · x keeps its *input* x, which is needed for the
 #   gradient of w. It does not keep its output.
-# * **ReLU** keeps its *output*, because the gradient passes where the output is above 0.
+# * **ReLU** keeps its *output*, because the gradient passes where the output is above 0. This is
+#   the input of the next layer, too, and is counted once.
 # * **Max-pooling** (the largest of each 2 × 2 pixels) keeps the *positions* of its maxima as int64
 #   numbers, which have 8 bytes for each of its outputs, whatever the type. Its output is kept as
 #   well, as the input of the next layer.
@@ -401,14 +390,16 @@ predict("14.3", activations_percent=50)
 # %% [markdown]
 # ### Exercise 14.3 · What the forward pass keeps
 # Write the count of the example above for any network like it, in which a ReLU follows each
-# convolution and linear layer except the last, and pooling follows a ReLU. `layers` is a table
-# (pandas) with one row per layer. Its columns are `kind` ("conv", "linear", "relu", "pool"),
-# `parameters`, and `activations`, the numbers in the layer's output for *one* image. `image` is the
-# number of values in one image. 3 to 5 lines. *(intermediate)*
+# convolution and linear layer except the last, and pooling follows a ReLU. 3 to 5 lines.
+# *(intermediate)*
 #
-# `layers.activations[layers.kind == "conv"].sum()`, for example, adds up the outputs of all
-# convolutions, and is 0 for a network without any. `layers.activations.iloc[-1]` is the output of
-# the last layer.
+# * `layers` is a table (pandas) with one row per layer. Its columns are `kind` ("conv", "linear",
+#   "relu", "pool"), `parameters`, and `activations`, the numbers in the layer's output for *one*
+#   image.
+# * `image` is the number of values in one image.
+# * `layers.activations[layers.kind == "conv"].sum()`, for example, adds up the outputs of all
+#   convolutions, and is 0 for a network without any. `layers.activations.iloc[-1]` is the output of
+#   the last layer.
 #
 # <details><summary>Hint 1: the activations</summary>
 #
@@ -439,8 +430,7 @@ check("14.3", kept_bytes)
 
 # %% [markdown]
 # The next cell applies your function to VGG-16. Its training step would need gigabytes, so these
-# numbers are computed and not measured. Parameters, gradients and the state of Adam have 16 bytes
-# per parameter (lab 02).
+# numbers are computed and not measured.
 
 # %%
 layers = nets.layer_table("vgg16")
@@ -464,10 +454,9 @@ predict.right("14.3", activations_percent=100 * of_32["activations"] / sum(of_32
 # the memory of the device.
 #
 # Which part would need most of the memory in a network with 100 times as many parameters and a
-# batch of one image?
-# <details><summary>Answer</summary> Parameters, gradients and optimizer, with 16 bytes per
-# parameter. Activation checkpointing, which follows below, does not reduce these. Sharding the
-# optimizer state across several processes does (lab 60).</details>
+# batch of one image? <details><summary>Answer</summary> Parameters, gradients and optimizer.
+# Activation checkpointing, which follows below, does not reduce these. Sharding the optimizer state
+# across several processes does (lab 60).</details>
 #
 # ## Less memory for more time
 # **Activation checkpointing** (Chen et al., 2016) cuts a network into **segments**, and the forward
@@ -482,6 +471,7 @@ predict.right("14.3", activations_percent=100 * of_32["activations"] / sum(of_32
 # again.*
 #
 # At the peak, the inputs of all segments and the outputs of one segment are therefore in memory.
+# The nine layers of the figure, for example, need 3 + 3 = 6 tensors instead of 10.
 #
 # ### Predict
 # The deep network below has 32 (linear, ReLU) pairs, which all put out equally many numbers.
@@ -529,10 +519,10 @@ check("14.4", checkpointed)
 
 # %% [markdown]
 # ### Measure: memory and time
-# The next cell runs the deep network in 1 to 32 segments, and without checkpointing. It counts how
-# many tensors are kept at the peak, and times a step. The steps take turns. As a control, the
-# forward pass is also timed by itself, which tells how much one additional forward pass should
-# cost.
+# The next cell runs the deep network in 1 to 32 segments, and without checkpointing. The first plot
+# shows how many tensors a step held at its peak, and the second how many times as long it took. As
+# a control, the forward pass is also timed by itself, which tells how much one additional forward
+# pass should cost.
 
 # %%
 trade = lab14.trade(checkpointed, pairs, rows, runs, device)
@@ -557,34 +547,37 @@ predict.compare("14.4", **found)
 # bytes are counted and not timed, so they have no noise.
 #
 # If the backward pass takes twice as long as the forward pass, one additional forward pass makes
-# the step 4/3 times as long, which is the line at 1.33. The share of the forward pass in this
-# network is printed above, and the second line is the ratio that follows from it.
-#
-# You will probably see higher ratios, already with one segment. A likely cause is that PyTorch does
-# some additional work for each tensor that it does not keep, which counts if layers are as small as
-# here. Each segment also costs some calls, so the curve rises with the number of segments.
-#
-# On a busy machine the lines at the points, which show the interquartile range, are long, and you
-# can only conclude that the ratio is above 1.
+# the step 4/3 times as long, which is the line at 1.33. In this network the forward pass has the
+# share that is printed above, and the other straight line follows from it. The measured ratios are
+# usually higher, because each segment and each tensor that is not kept cost some calls, which
+# counts in layers as small as these. On a busy machine the ratios vary so much that you can only
+# conclude that they are above 1.
 #
 # Why does a single segment save hardly any memory? <details><summary>Answer</summary> It keeps only
 # one input, but when the backward pass begins, the forward pass of the whole network is run again,
 # and all outputs are then in memory.</details>
 #
-# ## On a GPU: mixed precision where it counts
-# (This takes about a minute on a GPU, which is not counted above. On a CPU the next cell prints one
-# sentence.)
+# ### What you take away
+# - float16 lacks range, so scale the loss and skip the steps whose gradients overflow. bfloat16
+#   lacks digits, so keep the weights in float32.
+# - Which of the 16-bit types is fast, and in which layout, can only be found out by measuring on
+#   your machine.
+# - Activations grow with the batch and soon need most of the memory. Parameters, gradients and the
+#   optimizer state do not depend on the batch.
+# - Activation checkpointing costs at least one additional forward pass. Of n outputs it keeps k +
+#   n/k, which grows like √n if k is chosen well. It helps where activations need most of the
+#   memory.
 #
-# The networks above are small, so a GPU spends much of a step on launching operations. Here your
-# `mixed_step` and your `checkpointed` train the two workloads of lab 10, which are ResNet-50 on
-# images of 224 × 224 pixels, and GPT-2 with 124 million parameters on texts of 1,024 tokens. Each
-# trains in three ways: in float32, with your mixed step, and with your mixed step and checkpointing
-# in 4 segments. In the two mixed ways the images are stored channels-last.
+# ## Going further (optional): a GPU, and all parts of the memory
+# The networks above are small, so a GPU spends much of a step on launching operations. The next
+# cell trains the two workloads of lab 10, ResNet-50 on images of 224 × 224 pixels and GPT-2 with
+# 124 million parameters. Each trains in three ways: in float32, with your `mixed_step`, and with
+# your `mixed_step` and your `checkpointed` in 4 segments. (In the two mixed ways the images are
+# stored channels-last.)
 #
-# Lab 10 explains MFU (model FLOPs utilization), the share of the device's peak that the model's
-# operations reach. Each type has a peak of its own. The operations that checkpointing repeats do
-# not count, because the model does not require them, so checkpointing lowers the MFU. The parameter
-# `workload` chooses the networks as in lab 10, and `"tiny"` tests the code on any device.
+# This takes about a minute on a GPU. On a CPU the cell prints one sentence, unless you set
+# `workload = "tiny"`. Lab 10 explains MFU, the share of the device's peak that the model's
+# operations reach. The operations that checkpointing repeats do not count in it.
 
 # %%
 for name in workloads.chosen(workload):
@@ -595,31 +588,15 @@ for name in workloads.chosen(workload):
 # %% [markdown]
 # **Explain.** Compare three pairs of lines. Mixed precision should raise the images or tokens per
 # second, on a GPU by more than it did for the small networks, because here most of the time goes
-# into convolutions and matrix products. The bytes should shrink by less than half, because some of
-# them stay in float32 (*Going further* below counts them for a small network). Checkpointing should
-# lower the bytes once more and take up to a third longer. If mixed precision gains nothing, check
-# the first line that the speed section printed, because the GPU might have no tensor cores for
-# bfloat16.
-
-# %% [markdown]
-# ### What you take away
-# - float16 lacks range, so scale the loss and skip the steps whose gradients overflow. bfloat16
-#   lacks digits, so keep the weights in float32.
-# - Under autocast only the activations shrink, while 16-bit copies of the weights are added (*Going
-#   further* counts both).
-# - Which of the 16-bit types is fast, and in which layout, can only be found out by measuring on
-#   your machine.
-# - Activations grow with the batch and soon need most of the memory. Parameters, gradients and the
-#   optimizer state do not depend on the batch.
-# - Activation checkpointing costs at least one additional forward pass. Of n outputs it keeps k +
-#   n/k, which grows like √n if k is chosen well. It helps where activations need most of the
-#   memory.
+# into convolutions and matrix products. It should also lower the bytes, by less than half.
+# Checkpointing should lower them once more and take up to a third longer. If mixed precision gains
+# nothing, the GPU might have no tensor cores for bfloat16.
 #
-# ### Going further (optional)
-# Under autocast a step keeps one more part in memory, the **16-bit copies** of the weights, from
-# the forward pass to the backward pass. The table shows the kB that a step of a small convolutional
-# network with Adam and 24 images needs. We have counted PyTorch's tensors, as the check of 14.3
-# does.
+# <details><summary>Which bytes does mixed precision save?</summary>
+#
+# The table shows the kB that a step of a small convolutional network with Adam and 24 images needs.
+# We have counted PyTorch's tensors. Under autocast a step also keeps **16-bit copies** of the
+# weights, from the forward pass to the backward pass.
 #
 # | part | float32 | mixed | all bfloat16 (the control) |
 # |---|---|---|---|
@@ -629,12 +606,9 @@ for name in workloads.chosen(workload):
 # | activations | 892 | 520 | 520 |
 # | copies of the weights | 0 | 43 | 0 |
 #
-# Parameters, gradients and optimizer state stay in float32, so they need the same memory. The
-# copies add 2 bytes for each weight. The activations have half the bytes per number, but shrink by
-# less than half, because the positions of max-pooling have 8 bytes each whatever the type, and
-# because the loss is computed in float32. In the control, a network that is bfloat16 throughout,
-# all parts shrink, but a network with such weights learned more slowly above, where the updates
-# were small.
+# The activations shrink by less than half, because the positions of max-pooling have 8 bytes each
+# whatever the type, and because the loss is computed in float32.
+# </details>
 #
 # When does mixed precision let you double the batch? <details><summary>Answer</summary> When
 # activations need most of the memory, as in a network with large images or a large batch. Where

@@ -478,41 +478,22 @@ def abilities(device) -> str:
     return f"This {platform.machine()} processor tells of these for 16 bits: {here}."
 
 
-def speeds(images: int, matrix: int, runs: int, device) -> dict[str, dict]:
-    """A convolution net's training step by type and layout: its time, flop/s, share of the matrix
-    product's.
+def speeds(images: int, runs: int, device) -> dict[str, timing.Measurement]:
+    """A convolution net's training step by type and layout, such as "bfloat16, channels-last".
 
-    Keys such as "bfloat16, channels-last"; values {"seconds": Measurement, "flops": flop/s,
-    "share": part of the flop/s of a product of two square matrices of `matrix` rows in that type}.
     All in turns, in one run.
     """
-    from torch.utils.flop_counter import FlopCounterMode
-
     steps: dict[str, Callable] = {}
-    products: dict[str, Callable] = {}
     if device.type == "cuda":
         images = GPU_TIMES * images
-        matrix = 16 * matrix
     for kind in (torch.float32, torch.bfloat16, torch.float16):
-        name = str(kind)[6:]
-        square = torch.rand(matrix, matrix, device=device).to(kind)
-        products[name] = partial(torch.mm, square, square)
         for layout, order in LAYOUTS.items():
             if kind == torch.float16 and device.type == "cpu" and layout != "contiguous":
                 continue  # seconds a step where no library has a kernel for it
             net = nets.torch_conv().to(device, memory_format=order)
             x = torch.rand(images, 3, 32, 32, device=device).contiguous(memory_format=order)
-            steps[f"{name}, {layout}"] = partial(_conv_step, net, x, kind)
-    with FlopCounterMode(display=False) as counter:
-        steps["float32, contiguous"]()
-    times = timing.in_turns(steps, repeat=runs, warmup=1, device=str(device))
-    best = timing.in_turns(products, repeat=runs, warmup=1, device=str(device))
-    rows = {}
-    for name, time in times.items():
-        flops = counter.get_total_flops() / time.median
-        top = 2 * matrix**3 / best[name.split(",")[0]].median
-        rows[name] = {"seconds": time, "flops": flops, "share": flops / top}
-    return rows
+            steps[f"{str(kind)[6:]}, {layout}"] = partial(_conv_step, net, x, kind)
+    return timing.in_turns(steps, repeat=runs, warmup=1, device=str(device))
 
 
 def _conv_step(net, x, kind: torch.dtype) -> None:

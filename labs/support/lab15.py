@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import atexit
 import contextlib
-import ctypes
 import fcntl
 import io
 import itertools
-import mmap
 import os
 import queue
 import shutil
@@ -451,9 +449,6 @@ def write(n: int, side: int, shards: int) -> Stored:
             for number in part:
                 _add_member(tar, f"{number:06}.jpg", jpegs[number])
                 _add_member(tar, f"{number:06}.cls", b"%d" % labels[number])
-    for path in [*files, *tars]:
-        with open(path, "rb") as file:
-            os.fsync(file.fileno())  # only pages that are on the disk can be dropped from memory
     return Stored(folder, labels, files, tars, sum(map(len, jpegs)))
 
 
@@ -585,51 +580,6 @@ def compare_opens(stored: Stored, read_shard: Callable, latency: float) -> timin
     for name, used in storage.items():
         print(f"{name:6}: {used.opens // 5:4} opens, {used.nbytes // 5:9,} bytes for {part} images")
     return ratio
-
-
-def cold_and_cached(readers: dict[str, tuple[Callable, list[Path]]], rounds: int):
-    """Time readers with their files dropped from memory, and right after that. In turns.
-
-    readers: name -> (call that reads everything, its files). Returns name -> (cold, cached), arrays
-    of seconds, and the largest share of pages that a drop had left in memory: near 1, "cold" is not
-    cold.
-    """
-    taken = {name: ([], []) for name in readers}
-    left = 0.0
-    for number in range(rounds):
-        for name in list(readers)[:: -1 if number % 2 else 1]:
-            call, files = readers[name]
-            _drop(files)
-            left = max(left, _resident(files))
-            for times in taken[name]:
-                begin = time.perf_counter()
-                call()
-                times.append(time.perf_counter() - begin)
-    return {name: tuple(map(np.array, both)) for name, both in taken.items()}, left
-
-
-def _drop(files: Iterable[Path]) -> None:
-    """Ask the system to forget the pages of these files that it keeps in memory (no root
-    needed)."""
-    if hasattr(os, "posix_fadvise"):
-        for path in files:
-            with open(path, "rb") as file:
-                os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
-
-
-def _resident(files: Iterable[Path]) -> float:
-    """The share (0 to 1) of these files' pages that are in memory now, as mincore(2) says."""
-    libc = ctypes.CDLL(None, use_errno=True)
-    inside = []
-    for path in files:
-        with open(path, "rb") as file:
-            view = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-        pages = np.zeros(-(-len(view) // mmap.PAGESIZE), np.uint8)
-        place = np.frombuffer(view, np.uint8).ctypes
-        if libc.mincore(place, ctypes.c_size_t(len(view)), pages.ctypes):
-            raise OSError(ctypes.get_errno(), f"mincore: {os.strerror(ctypes.get_errno())}")
-        inside += [page & 1 for page in pages]
-    return float(np.mean(inside))
 
 
 def decode(jpeg: bytes) -> np.ndarray:

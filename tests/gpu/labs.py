@@ -46,7 +46,7 @@ LABS = (
     Lab("10_train_on_one_device", ("step", "workload"), {"epochs": 4}),
     Lab("11_same_net_in_tensorflow", ("eager_over_graph",)),
     Lab("12_find_the_bottleneck", ("roofs", "layer", "step"), ROOFS),
-    Lab("14_mixed_precision_and_memory", MIXED, {"images": 16, "matrix": 384}),
+    Lab("14_mixed_precision_and_memory", MIXED, {"images": 16}),
     Lab("15_input_pipeline", ("step",)),
     Lab("27_cuda_aware_mpi", ("exchange",), {"longest": 1 << 22}),
     Lab("30_average_gradients", ("step", "workload")),

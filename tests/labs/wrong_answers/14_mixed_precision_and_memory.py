@@ -6,7 +6,6 @@ SMALL = {
     "epochs": 4,
     "seeds": (0,),
     "images": 2,
-    "matrix": 64,
     "runs": 5,
     "pairs": 8,
     "rows": 256,

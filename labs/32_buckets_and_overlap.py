@@ -271,7 +271,10 @@ predict("32.2", a_ms=..., b_one_after_other_ms=...)
 # `finish`, wait for each bucket, split it with `net.cut`, and update its tensors. 15 lines.
 # *(advanced)*
 #
-# Take care of the last bucket, which is rarely full at the end of the backward pass.
+# For example, with `size = 12_000`, suppose that gradients of 4,000, 10,000, 2,000 and 1,000 bytes
+# become ready in this order. The first two make a bucket of 14,000 bytes, which is launched as soon
+# as the second is ready. The other two have only 3,000 bytes at the end of the backward pass, so
+# take care that this last bucket is sent, too.
 #
 # A rule such as "send what has become ready within 5 ms" would not work here, because each rank
 # would look at its own clock and form different buckets. Horovod does have such a time, and this is

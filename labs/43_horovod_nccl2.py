@@ -229,8 +229,9 @@ for name in ("duplicate_gpu", "2.12.12_hidden_gpus"):
 #
 # ### Exercise 43.2 · What is wrong?
 # In [lab 40](40_horovod_pytorch.ipynb) each rank took a GPU by its local rank. Now you judge a whole job. The argument `job` is
-# a list with one tuple (host, GPU, visible GPUs) per rank, for example `("node1", 0, [0, 1])`. GPUs
-# are numbered within their node.
+# a list with one tuple (host, GPU, visible GPUs) per rank, where GPUs are numbered within their
+# node. For example, in the job `[("node1", 0, [0]), ("node1", 1, [1])]` each rank has its own GPU,
+# but sees only this one, so the answer is "peers hidden".
 #
 # Write `trouble`, which finds out what is wrong with a job. First check whether two ranks have the
 # same GPU, and remember that GPU 0 of node1 is not GPU 0 of node2. Then check for each rank whether

@@ -210,7 +210,7 @@ check("40.1", begin, my_rows)
 #   the running mean of a batch-normalization layer.
 #
 # **First the optimizer, then the tensors.** To create a momentum that it can overwrite, Horovod
-# takes one step with zero gradients. With weight decay this step changes the weights, so they must
+# takes one step with zero gradients. With weight decay this step changes the weights, so those must
 # be sent last. (Plain SGD has no state, so for plain SGD the first call sends nothing.)
 #
 # 2 lines. *(beginner)*

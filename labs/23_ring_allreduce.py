@@ -425,9 +425,10 @@ plots.bandwidth(modelled, factor=2 * (many - 1) / many, what="busbw", title=titl
 
 
 # %% [markdown]
-# **Explain.** You should see the curves of ring and tree cross between 0.1 and 10 MB. For shorter
-# vectors the tree is faster, and for longer vectors the ring. Each curve also separates from its
-# control at some size. Why does it, and why do ring and tree do so at different sizes?
+# **Explain.** For shorter vectors the tree is faster, and for longer vectors the ring. Without
+# rendezvous the curves cross between 0.3 and 1 MB, as your formula predicts for nearly the same α
+# and β (568 kB). With rendezvous they cross later, between 1 and 3 MB. Each curve also separates
+# from its control at some size. Why does it, and why do ring and tree do so at different sizes?
 #
 # <details><summary>Answer</summary>
 #

@@ -10,12 +10,11 @@
 # of the time. Every additional worker makes the busy link busier, and all workers wait for it.
 #
 # In this lab we write the **ring allreduce**, in which every worker talks only to its two neighbors
-# and all links transfer the same number of bytes. This algorithm made data-parallel training cheap,
-# and the first versions of [NCCL](https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/index.html) (NVIDIA [Collective](../labs/GLOSSARY.md#collective) Communications Library) and
-# [Horovod](https://horovod.readthedocs.io) were built on it. It is not always the right choice, however, because a ring
-# sends many messages one after the other. We therefore derive its cost, compare the formula with
-# simulated runs on up to 64 [ranks](../labs/GLOSSARY.md#rank), and find out for which vectors a tree is faster, in a model of a
-# GPU cluster and on your own machine.
+# and all links transfer the same number of bytes. The first versions of [NCCL](https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/index.html) (NVIDIA
+# [Collective](../labs/GLOSSARY.md#collective) Communications Library) and [Horovod](https://horovod.readthedocs.io) were built on it. It is not always the
+# right choice, however, because a ring sends many messages one after the other. We therefore derive
+# its cost, compare the formula with simulated runs on up to 64 [ranks](../labs/GLOSSARY.md#rank), and find out for which
+# vectors a tree is faster, in a model of a GPU cluster and on your own machine.
 #
 # **After this lab you can** (1) write a ring allreduce with `Sendrecv` for any number of ranks and
 # values, (2) predict from *p*, *n*, α and β alone (defined below) how many bytes a rank sends and
@@ -64,12 +63,14 @@ patience = 20  # seconds after which a check calls a program on real ranks stuck
 # | β | seconds per byte, which is 1 / bandwidth |
 # | step | in one step a rank sends at most one message and receives at most one |
 #
+# ### The virtual cluster
 # Your code will run on real ranks and on the **virtual cluster**, a simulator that comes with these
-# labs. It runs your function unchanged on as many ranks as we like, all in one process. Each
-# virtual rank has its own clock, and on this clock a message takes as long as it would on a given
-# *machine model*, by default one with α = 1 µs and 1 GB/s, so that a message of 1 MB takes 1.001
-# ms. A simulated run on 64 ranks therefore takes only a moment, and its messages, bytes and steps
-# are counted exactly.
+# labs. It runs your function unchanged on as many ranks as we like, all in one process, and counts
+# messages, bytes and steps exactly.
+#
+# Each virtual rank has its own clock, and on this clock a message takes as long as it would on a
+# given *machine model*. For example, with α = 1 µs and 1 GB/s, which is the default, a message of 1
+# MB advances the clock by 1.001 ms.
 #
 # ## How a ring adds
 # A ring allreduce has two halves, and in each half the chunks travel around the ring once. In the
@@ -92,8 +93,9 @@ patience = 20  # seconds after which a check calls a program on real ranks stuck
 # which adds its own 4 and gets 4004. Rank 0 sends this partial sum to rank 1, where it becomes
 # 4044, and rank 2 adds the last contribution. The other chunks travel in the same way from
 # different starting ranks, so every link is busy in every step. After *p* − 1 steps each rank has
-# one finished chunk, and rank *r* has chunk *r* + 1 (mod *p*), not chunk *r* as in the
-# `reduce_scatter` of [lab 21](21_collectives.ipynb).
+# one finished chunk, and rank *r* has chunk *r* + 1 (mod *p*). In [lab 21](21_collectives.ipynb), `reduce_scatter` left
+# chunk *r* on rank *r*. Here each rank begins by sending chunk *r*, and therefore it ends with the
+# next one.
 #
 # In the second half, the allgather, the finished chunks travel around the ring once more. This time
 # a rank does not add the values that it receives. They overwrite its own, unfinished copy of the
@@ -102,17 +104,15 @@ patience = 20  # seconds after which a check calls a program on real ranks stuck
 # <details><summary>Whose idea was it?</summary>
 #
 # Patarasuk and Yuan described the ring for clusters in 2009 (see *Further reading*). NVIDIA's [NCCL](../labs/GLOSSARY.md#NCCL)
-# used rings from its first published version, which appeared in November 2015. Baidu introduced the
-# ring to deep learning with an article in February 2017 and published [its code](https://github.com/baidu-research/baidu-allreduce).
-# Horovod started from Baidu's code in the same year, and soon let NCCL perform the allreduce on
-# GPUs.
+# used rings from its first published version in November 2015. Baidu introduced the ring to deep
+# learning in February 2017 with an article and [its code](https://github.com/baidu-research/baidu-allreduce), from which Horovod
+# started in the same year.
 # </details>
 #
 # ### Predict
 # Now take 8 ranks, so that a chunk is an eighth of the vector. How many vectors' worth of bytes
 # does each rank send in both halves together, and in how many steps? The table shows the first half
-# for *p* = 4, so you can count there first. The check of exercise 23.2 prints the right numbers
-# next to yours.
+# for *p* = 4, so you can count there first. The check of exercise 23.2 prints the answer.
 
 # %%
 predict("23.2", vectors_sent=..., steps=...)
@@ -342,10 +342,9 @@ plots.lines(seconds, xlabel="ranks", ylabel="time (s)", title=title, logx=True, 
 #
 # ## Where a ring is the wrong choice
 # These vectors were long, so their size in bytes determined the time. For short vectors the time
-# depends almost entirely on α, which the ring pays 2(p − 1) times. The tree pays it only 2L times,
-# which is far less on many ranks, but each of its messages is a whole vector. The tree should
-# therefore be faster for short vectors and the ring for long ones, and we want to know at which
-# length their order changes.
+# depends almost entirely on α, which the ring pays 2(p − 1) times and the tree only 2L times. But
+# each message of the tree is a whole vector. The tree should therefore be faster for short vectors
+# and the ring for long ones, and we want to know at which length their order changes.
 #
 # ### Predict
 # Take 64 ranks with α = 5 µs and 10 GB/s, so that β = 0.1 ns per byte. The tree takes 2L(α + nβ),
@@ -426,9 +425,10 @@ plots.bandwidth(modelled, factor=2 * (many - 1) / many, what="busbw", title=titl
 
 
 # %% [markdown]
-# **Explain.** You should see the curves of ring and tree cross between 0.1 and 10 MB. For shorter
-# vectors the tree is faster, and for longer vectors the ring. Each curve also separates from its
-# control at some size. Why does it, and why do ring and tree do so at different sizes?
+# **Explain.** For shorter vectors the tree is faster, and for longer vectors the ring. Without
+# rendezvous the curves cross between 0.3 and 1 MB, as your formula predicts for nearly the same α
+# and β (568 kB). With rendezvous they cross later, between 1 and 3 MB. Each curve also separates
+# from its control at some size. Why does it, and why do ring and tree do so at different sizes?
 #
 # <details><summary>Answer</summary>
 #
@@ -487,32 +487,30 @@ print(f"The ring takes {shortest:.1f} µs for {sizes[0]} bytes, {longest:.0f} µ
 # the fastest at the largest size. The printed list begins with the size from which the ring is
 # faster on this machine.
 #
-# The curves might lie close together instead, and the list might be empty. A likely cause is that
-# all bytes pass through one memory here, and in total both algorithms move the same number of them,
-# 2(p − 1)n. For short vectors, a ring of four needs only two steps more than the tree, which is a
-# few microseconds and can be less than the spread.
+# The curves might lie close together instead, and the list might be empty. Likely causes are:
 #
-# If there are more ranks than cores, the ranks spend most of the time waiting for each other. This
-# plot then does not show which algorithm is better, and you should learn from the plot of the
-# virtual cluster instead.
+# - *One memory.* All bytes pass through the same memory here, and in total both algorithms move the
+#   same number of them, 2(p − 1)n.
+# - *Only two steps more.* For short vectors, a ring of four needs only two steps more than the
+#   tree, which can be less than the spread.
+# - *More ranks than cores.* The ranks then spend most of the time waiting for each other, and you
+#   should learn from the plot of the virtual cluster instead.
 #
 # Your Python ring might even be faster than MPI's own allreduce at the largest size. Is Python
 # faster than C?
 #
 # <details><summary>Answer</summary>
 #
-# No. The last printed line also gives the ring's time for the smallest size, where there is hardly
-# anything to add or to copy, so this time is roughly the cost of Python and α. For the largest
-# size, nearly all of the time is spent in NumPy's additions and MPI's copies, both of which are
-# compiled code. MPI's own allreduce might use a different algorithm, or it might allocate and touch
-# memory differently. This plot does not show which. To find out, you would profile both, as in
-# [lab 12](12_find_the_bottleneck.ipynb).
+# No. The last printed line also gives the ring's time for the smallest size, which is roughly the
+# cost of Python and α. For the largest size, nearly all of the time is spent in NumPy's additions
+# and MPI's copies, both of which are compiled code. MPI's own allreduce might use a different
+# algorithm or treat memory differently. This plot does not show which.
 # </details>
 #
 # ### What you take away
 # - A ring allreduce is a reduce-scatter followed by an allgather, and each rank sends 2(p − 1)/p
-#   vectors. As long as the ranks do the additions, and not the switches, no algorithm sends fewer
-#   bytes from the busiest rank.
+#   vectors. As long as the ranks do the additions, and not the switches, no algorithm lets the
+#   busiest rank send fewer bytes.
 # - With more ranks the number of bytes hardly grows, but the number of messages does. The ring is
 #   therefore right for long vectors and wrong for short ones. For this reason libraries choose an
 #   algorithm by size ([lab 24](24_trees_and_halving.ipynb)), and Horovod fuses small gradients into one long vector ([lab 44](44_timeline_and_fusion.ipynb)).

@@ -6,9 +6,10 @@
 # full copy of the model on every [rank](../labs/GLOSSARY.md#rank), and averages the [gradients](../labs/GLOSSARY.md#gradient) while the [backward pass](../labs/GLOSSARY.md#backward-pass) still
 # computes. This is simple and fast, but every rank keeps the same parameters, gradients and
 # optimizer state, which is 16 bytes for each parameter with Adam. A model with 7 billion parameters
-# then needs 112 GB on every GPU, and most GPUs do not have that much memory. The ZeRO method (Zero
-# Redundancy Optimizer) and PyTorch's Fully Sharded Data Parallel (FSDP) remove this redundancy:
-# they shard the state among the ranks, at the price of more communication.
+# then needs 112 GB on every GPU, and most GPUs have less memory.
+#
+# The ZeRO method (Zero Redundancy Optimizer) and PyTorch's Fully Sharded Data Parallel (FSDP)
+# remove this redundancy. They shard the state among the ranks, at the price of more communication.
 #
 # In this lab we build the core of DDP ourselves and compare its speed with PyTorch's. Then we
 # compute what the stages of ZeRO keep and send, compare these numbers with FSDP on real ranks, and
@@ -65,10 +66,8 @@ workload = "auto"  # on a GPU ResNet-50 and GPT-2, too; or "tiny", "resnet50", "
 # Yes, on one machine. `torch.multiprocessing.spawn(work, args=(data,), nprocs=4)` starts four new
 # Python processes, and number *i* calls `work(i, data)`. It sets none of the variables above, so
 # `work` has to give its rank and the meeting point to `init_process_group` itself. The processes
-# share no variables, because each imports the program anew and receives pickled copies of its
-# arguments. Tensors are the exception: a tensor that is passed as an argument, or through a queue
-# of `torch.multiprocessing`, is moved to shared memory, so all processes see changes to it
-# ([PyTorch's documentation](https://docs.pytorch.org/docs/stable/multiprocessing.html)).
+# share no variables, except for tensors that are passed as arguments or through a queue. These are
+# moved to shared memory ([PyTorch's documentation](https://docs.pytorch.org/docs/stable/multiprocessing.html)).
 # </details>
 #
 # In PyTorch, averaging the gradients takes one line, `model = DistributedDataParallel(net)`.
@@ -81,11 +80,13 @@ workload = "auto"  # on a GPU ResNet-50 and GPT-2, too; or "tiny", "resnet50", "
 #    while the backward pass continues.
 # 4. At the end of the backward pass it waits until all allreduces have completed.
 #
-# You know the idea from [lab 32](32_buckets_and_overlap.ipynb). Now you write the two most important parts, 3 and 4. They are
-# called by *hooks*: PyTorch calls the hook of a parameter whenever its gradient is complete.
-# `lab60.attach` counts these calls, and after the last one of a bucket it calls your
-# `start(bucket)`. At the end of the backward pass it calls `finish(bucket, started)`, where
-# `started` is the value that your `start` returned for this bucket.
+# You know the idea from [lab 32](32_buckets_and_overlap.ipynb). Now you write the two most important parts, 3 and 4, as two
+# functions. `lab60.attach` calls them:
+#
+# - After the last gradient of a bucket it calls your `start(bucket)`. It knows this moment from
+#   *hooks*, which are functions that PyTorch calls whenever a parameter's gradient is complete.
+# - At the end of the backward pass it calls `finish(bucket, started)`, where `started` is the value
+#   that your `start` returned for this bucket.
 #
 # You need three new calls:
 #
@@ -146,9 +147,10 @@ predict("60.1", yours=..., a_bucket_each=...)  # 1 is as fast
 
 # %% [markdown]
 # ### Measure
-# We time a step of a network with six blocks, in turns: with your DDP, with your DDP and one bucket
-# per tensor, with PyTorch's DDP, and, as a control, without any communication. This takes about 20
-# s.
+# We time a step of a network with six blocks in four ways, in turns: with your DDP, with your DDP
+# and one bucket per tensor, with PyTorch's DDP, and, as a control, without any communication. In
+# the table, *times PyTorch's* is the answer to the prediction, and *steady* tells whether the times
+# of this row varied little. This takes about 20 s.
 
 # %%
 size = ranks
@@ -186,20 +188,18 @@ predict.compare("60.1", yours=own, a_bucket_each=each)
 
 # %% [markdown]
 # **Explain.** You should see that your DDP takes about as long as PyTorch's for the same gradients,
-# because the part that you wrote *is* the core of DDP. The line *no exchange* is without
-# communication, so it is the time of the computation. The rest of the step is the communication
-# that the backward pass does not hide, and the hooks and copies.
+# because the part that you wrote *is* the core of DDP. The row *no exchange* is the time of the
+# computation. The rest of a step is the communication that the backward pass does not hide, and the
+# hooks and copies.
 #
-# One bucket per tensor takes longer, because each message has an overhead ([lab 32](32_buckets_and_overlap.ipynb)). On the machine
-# on which this lab was written, a step with 12 messages instead of a few took 1.4 to 1.8 times as
-# long as PyTorch's, although half of the messages, the weights, are long. Those timings were not
-# steady. If yours are not steady either, do not compare them, and run the cell again.
+# One bucket per tensor takes longer, because each message has an overhead ([lab 32](32_buckets_and_overlap.ipynb)). If a row is not
+# steady, do not compare it, and run the cell again.
 #
 # ## 2. Accumulate gradients, and communicate once (optional)
 # A batch that does not fit into memory is divided into parts whose gradients add up, because
 # `backward()` *adds* to `weights.grad`. However, DDP would average after every part.
-# `with model.no_sync():` switches this off: inside it, gradients stay on the rank, provided that
-# the [forward pass](../labs/GLOSSARY.md#forward-pass) of the part is inside, too. Only the last part is computed outside.
+# `with model.no_sync():` switches this off for each part whose forward and backward passes are both
+# inside. Only the last part is computed outside.
 #
 # ### Exercise 60.2 · One average for all parts
 # `model` is a DDP model, and `batches` is a list of pairs (images, labels) of equal length.
@@ -249,7 +249,7 @@ check("60.2", accumulate)
 # rank by the paper's rule sends in each step
 #
 # - in stages 0 to 2 as much as for one allreduce, which is n (p − 1) / p numbers twice;
-# - in stage 3 an [allgather](../labs/GLOSSARY.md#allgather) of the parameters for the forward pass, another one for the backward
+# - in stage 3 an [allgather](../labs/GLOSSARY.md#allgather) of the parameters for the [forward pass](../labs/GLOSSARY.md#forward-pass), another one for the backward
 #   pass, and a [reduce-scatter](../labs/GLOSSARY.md#reduce-scatter) of the gradients, which is n (p − 1) / p numbers three times. (An
 #   allreduce is a reduce-scatter and an allgather, so it counts twice.)
 #
@@ -335,10 +335,11 @@ plots.slider(draw_memory, billions=(1, 3, 7, 13, 70, 405), gpus=(1, 2, 3, 4, 6, 
 # parameters are freed. (In [lab 69](69_fsdp_from_inside.ipynb) you write this yourself.)
 #
 # ### Measure
-# A network trains on two ranks for three steps in each of four ways. The table shows the bytes that
-# a rank keeps after the last step, and how many numbers its [collectives](../labs/GLOSSARY.md#collective) sent. Both are counted, not
-# timed: the bytes of this rank's tensors, and the lengths of the collectives' arrays, as rings send
-# them. This takes about 15 s.
+# A network trains on two ranks for three steps in each of four ways. The table has two pairs of
+# columns, each with the value of your formula on the right: the bytes that a rank keeps for each
+# parameter after the last step, and the numbers that it sends in a step, as a multiple of n. They
+# are counted, not timed, from this rank's tensors and the lengths of the [collectives](../labs/GLOSSARY.md#collective)' arrays, as
+# rings send them. This takes about 15 s.
 
 # %%
 results = launch.run(lab60.sharded, width, ranks=ranks, controller="torch", threads=1)
@@ -377,15 +378,15 @@ for way in stage_of:
 # the traffic. Two rows need an explanation:
 #
 # - "FSDP, parameters kept" shows the bytes *after* the step, when PyTorch has freed the parameters.
-#   Between the forward and the backward pass it keeps all of them whole, and only the traffic shows
-#   this: the second allgather is missing.
+#   During the step it keeps all of them whole, and only the traffic shows this: the second
+#   allgather is missing.
 # - ZeRO-1 sends more than the formula says. The paper shards the *sums* of the gradients. PyTorch's
 #   `ZeroRedundancyOptimizer` gives all sums to every rank, as DDP does, and then sends the new
-#   parameters to all ranks, which are the allreduce and the [broadcasts](../labs/GLOSSARY.md#broadcast) in the last lines. It also
+#   parameters to all ranks. These are the allreduce and the [broadcasts](../labs/GLOSSARY.md#broadcast) in the last lines. It also
 #   assigns whole tensors to ranks, so one rank may keep slightly more than its share.
 #
-# Stage 3 therefore sends three parts instead of two, which is 1.5 times as many bytes. How much
-# longer a step takes depends on your links, so measure it, as in 60.1.
+# Stage 3 sends three parts instead of two, which is 1.5 times as many bytes. How much longer a step
+# takes depends on your links.
 #
 # ## 5. Save and load
 # A network whose shards are on many ranks is saved by all of them, and each rank writes its own
@@ -424,19 +425,23 @@ print(f"Loaded in one process: every weight as it was saved: {same}")
 # - A single *layer* does not fit: partition the layer itself ([lab 64](64_tensor_parallel.ipynb)).
 # </details>
 #
-# ## 6. On GPUs: a model that fills them
-# (This takes about two minutes on GPUs, which is not counted above. On a CPU the next cell prints
-# one sentence.)
+# ### What you take away
+# - DDP is an allreduce for each bucket, launched by hooks, and completed at the end of the backward
+#   pass.
+# - `no_sync` lets you communicate once instead of once for each part (section 2).
+# - ZeRO shards Adam's averages, gradients and parameters. In stage 3, the 16 bytes per parameter
+#   become 16 / p, at the cost of 1.5 times the traffic.
+#
+# ## Going further (optional): a model that fills GPUs
+# This part takes about two minutes on GPUs, which is not counted above. On a CPU the next cell
+# prints one sentence.
 #
 # The network above has so few parameters that most of its step is spent waiting. Here the same
 # methods (your `start` and `finish`, PyTorch's DDP, FSDP, and no communication as a control) train
 # the two workloads of [lab 10](10_train_on_one_device.ipynb): ResNet-50 on images of 224 × 224 pixels, and GPT-2 with 124 million
-# parameters on texts of 1,024 tokens. There is one rank for each GPU, and each has its own batch. A
-# bucket has 25 MiB, which is DDP's own default. [Lab 10](10_train_on_one_device.ipynb) explains [MFU](../labs/GLOSSARY.md#MFU) (model FLOPs utilization), the
-# share of the device's peak that a step reaches.
-#
-# The parameter `workload` chooses the networks as in [lab 10](10_train_on_one_device.ipynb), and `"tiny"` tests the code on any
-# device.
+# parameters on texts of 1,024 tokens. (The parameter `workload` chooses among them.) There is one
+# rank for each GPU, each has its own batch, and a bucket has 25 MiB, which is DDP's own default.
+# [Lab 10](10_train_on_one_device.ipynb) explains [MFU](../labs/GLOSSARY.md#MFU) (model FLOPs utilization), the share of the device's peak that a step reaches.
 
 # %%
 for name in workloads.chosen(workload):
@@ -458,19 +463,9 @@ for name in workloads.chosen(workload):
 # %% [markdown]
 # **Explain.** The share of communication is the additional time of each method, compared with no
 # communication, relative to its own step. With several GPUs and NVLink most of DDP's communication
-# should be hidden behind the backward pass. Yours should come close to DDP's. Both copy each
-# gradient into a bucket and back (DDP avoids this with `gradient_as_bucket_view=True`), but yours
-# does so from Python. FSDP sends half as much again, and here it saves memory that these two
-# networks do not need. With a single GPU nothing is sent, and the differences are the overheads of
-# the methods.
-
-# %% [markdown]
-# ### What you take away
-# - DDP is an allreduce for each bucket, launched by hooks, and completed at the end of the backward
-#   pass.
-# - `no_sync` lets you communicate once instead of once for each part (section 2).
-# - ZeRO shards Adam's averages, gradients and parameters. In stage 3, the 16 bytes per parameter
-#   become 16 / p, at the cost of 1.5 times the traffic.
+# should be hidden behind the backward pass, and yours should come close to it. FSDP sends half as
+# much again, and here it saves memory that these two networks do not need. With a single GPU
+# nothing is sent, and the differences are the overheads of the methods.
 #
 # ### Further reading
 # - S. Li et al., *[PyTorch Distributed: Experiences on Accelerating Data Parallel Training](https://arxiv.org/abs/2006.15704)*, VLDB, 2020. The paper about DDP, with buckets, hooks and measurements.

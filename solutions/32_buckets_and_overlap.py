@@ -42,7 +42,6 @@ gpus = (8, 32, 160)  # GPUs of the virtual machine
 images = 32  # per GPU and step there
 flops = 1.3e12  # floating-point operations a second of a K80 GPU in training (where from: see 32.1)
 bucket_sizes = (1e4, 5e5, 2e6, 8e6, 3e7)  # bytes, tried on the virtual machine
-chunk = 8192  # bytes that S-Caffe's chains pass on at once
 workers = 4  # real ranks in the checks, unless a launcher has started some
 patience = 60  # seconds after which a check calls the ranks stuck
 
@@ -66,13 +65,12 @@ patience = 60  # seconds after which a check calls the ranks stuck
 # | | |
 # |---|---|
 # | `net.gradients`, `net.parameters` | flat arrays; the forward pass begins with tensor 0, and the backward pass ends there |
-# | `net.numbers` | 0, 1, …: the tensors' numbers |
+# | `net.numbers` | 0, 1, …: the tensors' numbers; with PyTorch, tensor i is the i-th of `module.parameters()` |
 # | `net.join(numbers)` | one vector that contains the gradients with these numbers |
 # | `net.cut(vector, numbers)` | splits such a vector again: a list of (i, piece) |
 # | `net.update(i, mean)` | the SGD (stochastic gradient descent) step of tensor i, where `mean` is its mean gradient over all ranks |
 #
-# In this lab the ranks keep their networks in host memory, even where there are GPUs. Labs 27 and
-# 46 show how a gradient leaves a GPU.
+# In this lab the ranks keep their networks in host memory, even where there are GPUs.
 #
 # PyTorch can tell us when a gradient is complete. You register a **hook** on a parameter, which is
 # a function that PyTorch calls at a certain point. This hook runs directly after the gradient has
@@ -85,8 +83,8 @@ patience = 60  # seconds after which a check calls the ranks stuck
 # and `finish` uses one vector and one `Allreduce`. About 8 lines.
 #
 # Then write `watch`, which all ways share. It gives each parameter of a PyTorch module a hook that
-# calls `ready(i)`, where i is the parameter's position in `module.parameters()`. 2 lines.
-# *(intermediate)*
+# calls `ready(i)`, where i is the parameter's position in `module.parameters()`, counted from 0. 2
+# lines. *(intermediate)*
 #
 # <details><summary>Hint 1: which i does a hook know?</summary>
 #
@@ -140,13 +138,12 @@ check("32.1", at_the_end, watch)
 # 16 in each node. We use a machine model of such a cluster and run it on the virtual cluster, the
 # simulator of lab 23. Its **virtual ranks** are functions in one process, and each of them has its
 # own clock. `comm.compute(seconds)` advances this clock, and a message takes the time that follows
-# from latency and bandwidth.
+# from latency and bandwidth. A launched message makes progress by itself here, which is not
+# guaranteed on your machine (lab 36).
 #
-# On the virtual cluster a launched message makes progress by itself, as if the network interface
-# card (NIC) did all the work. On your machine this is not guaranteed, and lab 36 shows what happens
-# there.
-#
-# The printed lines say for each number whether it was published, computed or estimated.
+# The next cell prints the machine, three networks, and how long way (a)'s allreduce of AlexNet
+# takes alone. The printed lines say for each number whether it was published, computed or
+# estimated.
 
 # %%
 machine = virtual.machine("k80_fdr")
@@ -170,12 +167,12 @@ print(f"{in_last_three:.0f} % of these bytes are in its last three layers")
 # %% [markdown]
 # The time for the computation is an estimate. A layer needs a certain number of floating-point
 # operations (flops) in the forward pass and twice as many in the backward pass, and we assume 1.3
-# Tflop/s. This rate comes from TensorFlow's benchmarks of May 2017, which report 52.4 images per
-# second for training ResNet-50 on one such GPU, where an image takes 3 times 8.2 Gflop.
+# Tflop/s. This is the rate at which such a GPU trained ResNet-50 in TensorFlow's benchmarks of May
+# 2017 (52.4 images per second, with 3 times 8.2 Gflop per image).
 #
 # ### Predict
-# In way (a), `at_the_end`, what percentage of a step does the allreduce take? Everything that you
-# need was printed above.
+# In way (a), `at_the_end`, what percentage of a step does the allreduce take? You need two of the
+# printed numbers, AlexNet's computation and its allreduce alone.
 
 # %%
 predict("32.1", percent_for_allreduce=50)
@@ -185,10 +182,14 @@ step = lab32.on_gpus(at_the_end, alexnet, largest, machine).time
 predict.compare("32.1", percent_for_allreduce=100 - 100 * alexnet.seconds / step)
 
 # %% [markdown]
-# **Explain.** AlexNet gains more from overlap than most networks because its bytes and its
-# computation are in different layers. The last three layers hold nearly all of its bytes, and their
-# gradients are complete when the backward pass has hardly begun. The convolutions, which account
-# for nearly all of the computation, are still to come.
+# **Explain.** In way (a) the computation and the allreduce follow one another. They take 105 ms and
+# 161 ms, so the allreduce takes 161 / (105 + 161) = 61 % of the step. (Such numbers in the text
+# belong to the parameters as given at the top of the lab.)
+#
+# AlexNet should gain much from overlap, because its bytes and its computation are in different
+# layers. The last three layers hold nearly all of its bytes, and their gradients are complete when
+# the backward pass has hardly begun. The convolutions, which account for nearly all of the
+# computation, are still to come.
 #
 # ### Exercise 32.2 · Layer by layer
 # `comm.Iallreduce` is the non-blocking version of `Allreduce`. It launches the collective and
@@ -244,17 +245,16 @@ check("32.2", one_by_one)
 
 # %% [markdown]
 # **All ranks must launch their collectives in the same order.** MPI combines the first allreduce of
-# one rank with the first allreduce of the others, whatever the program intended. Suppose that two
-# gradients become ready in the opposite order on rank 1. The virtual cluster notices the mismatch
-# and reports which rank called what. A real MPI library may not notice. It may add vectors that do
-# not belong together, fail, or wait forever. Libraries therefore enforce an order. Horovod's
-# coordinator asks all ranks which gradients are ready, and PyTorch's DDP uses buckets that are
-# fixed in advance.
+# one rank with the first allreduce of the others, whatever the program intended. If two gradients
+# become ready in the opposite order on rank 1, the virtual cluster reports the mismatch. A real MPI
+# library may instead add vectors that do not belong together, fail, or wait forever. Libraries
+# therefore enforce an order: Horovod's coordinator asks all ranks which gradients are ready, and
+# PyTorch's DDP uses buckets that are fixed in advance.
 #
 # ## Buckets
-# Every allreduce has a per-call overhead of several latencies, however short its vector is. On 160
-# ranks it sends about 16 messages one after the other, twice ⌈log₂ 160⌉, because the virtual
-# cluster uses no ring for short vectors (lab 24). Each message takes at least 5 µs, so an allreduce
+# Is it best to launch one allreduce for each layer? Every allreduce has a per-call overhead of
+# several latencies, however short its vector is. On 160 ranks it sends about 16 messages one after
+# the other, which is twice ⌈log₂ 160⌉ (lab 24). Each message takes at least 5 µs, so an allreduce
 # of a few bytes takes about 0.1 ms.
 #
 # Way (b) pays this overhead once for each layer. How much of it is visible in the step time depends
@@ -266,10 +266,9 @@ check("32.2", one_by_one)
 #   latencies add up.
 #
 # The remedy is to join several gradients into one vector, a **bucket**, and to launch one allreduce
-# for it.
-#
-# The effect is largest in a network with many short layers and little computation. We therefore
-# take GoogLeNet, which has 58 layers, with a single image on each GPU:
+# for it. The effect is largest in a network with many short layers and little computation. For the
+# next measurement we therefore take GoogLeNet, which has 58 layers, and give each GPU a single
+# image per step instead of 32:
 
 # %%
 few = lab32.table("googlenet", 1, flops)
@@ -283,9 +282,11 @@ print(
 # %% [markdown]
 # ### Predict
 # How many milliseconds does a step take in way (a)? How many does it take in way (b) if the
-# allreduces run one after the other? In that case the first allreduce starts at about the end of
-# the forward pass. From there on, the bytes take at least as long as in the single allreduce above,
-# and the per-call overhead is paid 58 times. Add up these three terms.
+# allreduces run one after the other? For (b), add up three terms:
+#
+# - the forward pass, because the first allreduce starts when it has just ended;
+# - the single allreduce printed above, because the bytes take at least as long in 58 parts;
+# - the per-call overhead of 0.1 ms, 58 times.
 
 # %%
 predict("32.2", a_ms=25, b_one_after_other_ms=26)
@@ -297,11 +298,14 @@ predict("32.2", a_ms=25, b_one_after_other_ms=26)
 # `finish`, wait for each bucket, split it with `net.cut`, and update its tensors. 15 lines.
 # *(advanced)*
 #
-# Take care of the last bucket, which is rarely full at the end of the backward pass.
+# For example, with `size = 12_000`, suppose that gradients of 4,000, 10,000, 2,000 and 1,000 bytes
+# become ready in this order. The first two make a bucket of 14,000 bytes, which is launched as soon
+# as the second is ready. The other two have only 3,000 bytes at the end of the backward pass, so
+# take care that this last bucket is sent, too.
 #
-# A rule such as "send what has become ready within 5 ms" would not work here, because every rank
-# would look at its own clock and the ranks would form different buckets. Horovod's cycle time *is*
-# given in milliseconds, and this is one reason why Horovod needs a coordinator.
+# A rule such as "send what has become ready within 5 ms" would not work here, because each rank
+# would look at its own clock and form different buckets. Horovod does have such a time, and this is
+# one reason why it needs a coordinator.
 #
 # <details><summary>Hint 1: a bucket, and when it goes</summary>
 #
@@ -359,8 +363,8 @@ check("32.3", in_buckets)
 # ### Measure: how large should a bucket be?
 # We simulate GoogLeNet with one image on each of 160 GPUs and buckets of five sizes. The smallest
 # bucket holds one layer, which is way (b), and the largest holds the whole network, which is way
-# (a). As a control, each size is measured with allreduces side by side and one after the other.
-# This takes about half a minute.
+# (a). Each size is measured twice, with allreduces side by side and one after the other. This takes
+# about half a minute.
 
 # %%
 swept = lab32.bucket_sweep(in_buckets, few, largest, machine, bucket_sizes)
@@ -373,65 +377,35 @@ predict.compare(
 )
 
 # %% [markdown]
-# **Explain.** At the right end a single bucket holds the whole network, so nothing is hidden and
-# way (a) takes 6.9 + 17.7 = 24.6 ms. At the left end, a bucket holds one layer, as in way (b). With
-# allreduces side by side, this is far faster than (a). With one allreduce after the other it is
-# *slower* than (a), because the overhead of 58 allreduces is more than the overlap can save. Your
-# three terms, 2.3 + 17.7 + 58 × 0.1, predict about 26 ms. The measured 31 ms are more because each
-# of the 58 allreduces takes longer than 0.1 ms, which was the time for a few bytes.
+# **Explain.** Read the plot from its two ends:
 #
-# Both curves have their minimum between the ends. A bucket that is too small wastes overhead, and
-# a bucket that is too large is launched late, since its first gradient waits for its last one. The
-# last bucket matters most: the backward pass is over when it is launched, so the whole of its
-# allreduce is visible, and this part of the step grows with the size of a bucket.
+# - At the right end a single bucket holds the whole network, so nothing is hidden and both curves
+#   show way (a), 6.9 + 17.7 = 24.6 ms.
+# - At the left end a bucket holds one layer, as in way (b). With allreduces *side by side* this is
+#   far faster than (a). With *one after the other* it is slower than (a), because the overhead of
+#   58 allreduces is more than the overlap can save. Your three terms, 2.3 + 17.7 + 58 × 0.1, give
+#   about 26 ms, and the measured 31 ms are more because an allreduce of a whole layer takes longer
+#   than one of a few bytes.
 #
-# A library that executes one allreduce after the other therefore needs buckets, and buckets of a
-# few megabytes are faster than both (a) and (b). With allreduces side by side, buckets bring
-# little.
+# Between the ends, both curves have a minimum. Buckets that are too small pay the overhead too
+# often. If they are too large, the last bucket is large, too, and it is launched when no
+# computation is left to hide it. Here the best size is 2 MB side by side, and 8 MB with one after
+# the other, where buckets matter more.
 #
-# Which of the middle sizes is best depends on the library: 2 MB with allreduces side by side, and 8
-# MB with one after the other. It also depends on where a size happens to divide this particular
-# network.
-#
-# ### Measure: latency can be hidden, too
-# [Aluminum](@dryden2018), a library of Lawrence Livermore National Laboratory (2018), takes the
-# opposite approach. It uses no buckets but many non-blocking allreduces at the same time. We
-# measure how much of their time this hides. The control is a step that waits for each of the same
-# 58 allreduces immediately after launching it, as a blocking `Allreduce` in `ready` would, so that
-# computation and messages follow one another. This takes about 10 s.
-
-# %%
-by_layer = partial(in_buckets, size=min(bucket_sizes))
-blocking = computation + 1e3 * lab32.messages_alone(by_layer, few, largest, machine, queued=True)
-steps = {"waited for at once": blocking}
-for kind, row in swept.items():
-    steps[kind] = row[min(bucket_sizes)]
-for kind, ms in steps.items():
-    hidden = 100 * (blocking - ms) / (blocking - computation)
-    print(
-        f"{kind:>20}: {ms:5.1f} ms a step, {ms - computation:5.1f} of them for allreduces;"
-        f" {hidden:3.0f} % hidden"
-    )
-
-# %% [markdown]
-# **Explain.** If each allreduce is *waited for at once*, the allreduces take several times as long
-# as the computation. (Aluminum's authors report a factor of more than ten on large GPU clusters.)
-# Allreduces that run *one after the other* behind the backward pass are hardly hidden, because the
-# backward pass is too short for so many of them. *Side by side*, most of their time is hidden
-# because their latencies pass together.
-#
-# Allreduces side by side require something that makes progress on all of them, and Aluminum has a
-# separate thread for this purpose. To shorten the remaining time, it uses different algorithms for
-# short and long vectors, so that short vectors need fewer messages, as in lab 24.
+# At the left end both curves make the same 58 allreduces, so their difference shows that latency
+# can be hidden, too. [Aluminum](@dryden2018), a library of Lawrence Livermore National Laboratory
+# (2018), relies on this. It uses no buckets but many non-blocking allreduces at the same time, and
+# a separate thread that makes progress on all of them.
 #
 # ## On how many GPUs, and for which networks?
 # We compare the ways by their **efficiency**, which is the time for the computation divided by the
 # time for the step. An efficiency of 100 % means that communication is completely hidden.
 #
 # ### Predict
-# What is the efficiency of AlexNet on 160 GPUs? For way (a) you can compute it from prediction
-# 32.1. Way (b) hides as much communication as possible, which is about the duration of the backward
-# pass, two thirds of the computation. What is the efficiency of (b), in percent?
+# What is the efficiency of AlexNet on 160 GPUs, in percent, for (a) and for (b)? For (a) you know
+# both terms from prediction 32.1. For (b), suppose that messages are hidden for the whole backward
+# pass, which is two thirds of the computation (70 of 105 ms). How much of (a)'s allreduce then
+# stays visible?
 
 # %%
 predict("32.3", efficiency_of_a=40, efficiency_of_b=60)
@@ -458,8 +432,9 @@ predict.compare("32.3", efficiency_of_a=efficiency["(a) at the end"], efficiency
 # between these two curves shows what overlap alone contributes. Way (c) is hardly better than (b)
 # here, because AlexNet has only 8 layers and no short ones that would benefit from fusion.
 #
-# Although nothing is hidden in "(b) not overlapped", it is still better than (a). To find the
-# reason, the next cell measures AlexNet's messages alone, without computation.
+# Two results need another explanation: (b) is better than predicted, and even "(b) not overlapped",
+# which hides nothing, is better than (a). To find the reason, the next cell measures AlexNet's
+# messages alone, without computation.
 
 # %%
 print(f"AlexNet's messages alone, {largest} GPUs (ms)")
@@ -474,13 +449,13 @@ for name, seconds in apart.items():
     print(f"{name:>26} {1e3 * seconds:6.0f}")
 
 # %% [markdown]
-# **Explain.** Several allreduces side by side finish sooner than one allreduce of the same bytes,
-# but one after the other they do not. Several allreduces at once therefore use links that a single
-# allreduce leaves idle.
+# **Explain.** Several allreduces side by side use links that a single allreduce leaves idle, so the
+# messages of (b) take only 116 ms instead of 161 ms. One after the other they have no such
+# advantage.
 #
-# This also corrects prediction 32.3. The backward pass of 70 ms can hide 70 of 161 ms, which would
-# leave 91 ms and an efficiency of 105 / (105 + 91) = 54 %. However, the messages of (b) take only
-# 116 ms side by side, so 46 ms stay visible. 105 / (105 + 46) is 70 %, close to the measured 68 %.
+# This is why our prediction for (b) was too low. We subtracted the 70 ms of the backward pass from
+# 161 ms, which left 91 ms and an efficiency of 105 / (105 + 91) = 54 %. In fact 116 − 70 = 46 ms
+# stay visible, and 105 / (105 + 46) is 70 %, close to the measured 68 %.
 #
 # ### Measure: what is hidden behind what?
 # The next plot shows two steps of AlexNet on 16 GPUs with (a) and (b). It marks the times when rank
@@ -491,12 +466,13 @@ pair = {name: ways[name] for name in ("(a) at the end", "(b) by layer")}
 rows = lab32.lanes(pair, alexnet, min(16, largest), machine)
 plots.lanes(rows, title="AlexNet on 16 GPUs: (b) hides its messages behind backward")
 
-# %% [markdown]
 # **Explain.** In (a) no message is in progress while rank 0 computes, and the next forward pass
 # starts only when the allreduce is complete. In (b) the messages are in progress during the
 # backward pass, so the next forward pass starts almost immediately.
 #
 # ### Measure: does overlap matter for other networks?
+# Each line of the next output is the efficiency of one network in one way, now with 32 images per
+# GPU for all networks.
 
 # %%
 print(f"efficiency on {largest} GPUs, {images} images each (%)")
@@ -509,12 +485,11 @@ for name, net in nets.items():
 # **Explain.** With 32 images per GPU, GoogLeNet and VGG-16 compute for so long, compared with the
 # number of their bytes, that (b) and (c) hide nearly all communication. Even (a) loses less than on
 # AlexNet. What counts is the ratio between the time of the allreduce and the time of the backward
-# pass. GoogLeNet with one image, as used above, had too little computation to hide its
-# communication. To see the effect of more images or faster GPUs, change `images` and `flops` at the
-# top of the lab.
+# pass. To see the effect of fewer images or faster GPUs, change `images` and `flops` at the top of
+# the lab.
 #
-# The machine is a model. It has no jitter, no input pipeline, and no small matrices that a GPU
-# multiplies inefficiently. Trust the order of the ways, but not the percentages.
+# The machine is a model, without jitter, input pipeline, or small matrices that a GPU multiplies
+# inefficiently. Trust the order of the ways, but not the percentages.
 #
 # ### What you take away
 # - Gradients become ready from the last layer to the first. Launch each allreduce immediately, and
@@ -522,12 +497,10 @@ for name, net in nets.items():
 # - A bucket saves latencies but starts later than its first gradient could. Buckets matter where a
 #   network has many short layers and allreduces run one after the other.
 # - Every rank must launch the same collectives in the same order.
-# - The first layer's allreduce is launched last and has nothing left to hide behind. It is short
-#   where that layer is small.
+# - The last allreduce of a step has nothing left to hide behind, so it should be short.
 # - Overlap matters most where an allreduce takes about as long as the backward pass. Where it takes
 #   far less time, (a) loses little.
-# - Latencies can be hidden, too, if many allreduces are in progress at once, as in Aluminum. With
-#   fewer allreduces there is less latency to hide.
+# - Latencies can be hidden, too, if many allreduces are in progress at once, as in Aluminum.
 # - A launched allreduce does not always make progress. Lab 36 shows who moves a message on your
 #   machine while you compute, lab 44 covers Horovod's timeline and settings, and lab 35 sends fewer
 #   bytes.
@@ -605,11 +578,11 @@ check("32.4", two_sides)
 
 # %% [markdown]
 # ### Predict
-# Is a step of (d), `two_sides`, shorter than a step of (a) for AlexNet on 160 GPUs? The binomial
-# trees of (d) (lab 24) send ⌈log₂ p⌉ whole vectors through rank 0, one after the other, while the
-# allreduce of (a) sends about two vectors, whatever p is. What is the efficiency of (d), in
-# percent? You have to guess, because the text does not say how many messages of a tree share a
-# link.
+# The binomial trees of (d) (lab 24) send ⌈log₂ 160⌉ = 8 whole vectors into rank 0, one after the
+# other, and 8 out of it. Of these 16 vectors, half travel inside a node at 11 GB/s, and half between
+# nodes at 6.4 GB/s (both rates were printed with the machine). How long do all of them take for
+# AlexNet's 244 MB? If a step takes as long as these messages, what is the efficiency of (d) on 160
+# GPUs, in percent?
 
 # %%
 predict("32.4", efficiency_of_d=60)
@@ -628,96 +601,15 @@ trees = lab32.messages_alone(two_sides, alexnet, largest, machine)
 print(f"messages alone: (d) {1e3 * trees:.0f} ms, (a) {1e3 * alone:.0f} ms")
 
 # %% [markdown]
-# **Explain.** Compared with its own control, (d) gains from overlap, but it is still slower than
-# (a). The last printed line shows the reason, since the messages of (d) alone take far longer than
-# the allreduce of (a). The cause is the trees, not the overlap. ⌈log₂ p⌉ whole vectors enter rank
-# 0, and as many leave it. The authors of S-Caffe knew this and wrote a reduction of their own.
+# **Explain.** A vector takes 22 ms inside a node and 38 ms between nodes, so the 16 vectors take 8 ×
+# 22 + 8 × 38 = 480 ms, and the efficiency is about 105 / 480 = 22 %. Compared with its own control,
+# (d) gains from overlap, but it is much slower than (a), whose messages take only 161 ms.
 #
-# ### S-Caffe's reduction: chains below a tree
-# In lab 25 a vector travels down a chain of ranks in chunks, so that each rank sends one chunk
-# while it receives the next. A reduction can use the same chain if each rank adds its own part to a
-# chunk before it passes the chunk on. It then takes about as long as sending one vector, instead of
-# ⌈log₂ p⌉ vectors. A short vector, however, pays p − 1 latencies, one after another. S-Caffe
-# therefore divides the ranks into groups, uses a chain inside each group, and uses a tree across
-# the first ranks of the groups.
-
-
-# %%
-def chain_reduce(comm, vector, count):
-    """Add up all ranks' vectors in rank 0's, in place: `count` chunks run down the chain p - 1, …,
-    1, 0."""
-    from mpi4py import MPI
-
-    left = comm.rank - 1 if comm.rank else MPI.PROC_NULL
-    right = comm.rank + 1 if comm.rank + 1 < comm.size else MPI.PROC_NULL
-    chunks = np.array_split(vector, count)
-    # From PROC_NULL nothing comes: zeros are added.
-    boxes = np.array_split(np.zeros_like(vector), count)
-    comm.Recv(boxes[0], source=right)
-    chunks[0] += boxes[0]
-    for i in range(1, count):
-        # Across ranks: while one chunk leaves to the left, the next one comes from the right.
-        comm.Sendrecv(chunks[i - 1], dest=left, recvbuf=boxes[i], source=right)
-        chunks[i] += boxes[i]
-    comm.Send(chunks[-1], dest=left)
-
-
-def tree_reduce(comm, vector):
-    """The same by the machine's own Reduce, a binomial tree."""
-    total = np.empty_like(vector)
-    comm.Reduce(vector, total, root=0)
-    if comm.rank == 0:
-        vector[:] = total
-
-
-def chains_below_a_tree(comm, vector, count, group):
-    """The same: a chain in each `group` of neighbors, and a tree over the groups' first ranks."""
-    neighbors = comm.Split(comm.rank // group)
-    chain_reduce(neighbors, vector, count)
-    heads = comm.Split(comm.rank % group)
-    if neighbors.rank == 0:
-        tree_reduce(heads, vector)
-
-
-# %% [markdown]
-# ### Measure
-# Each of AlexNet's layers is reduced separately to rank 0 by each of the three algorithms. A group
-# is a node. A chunk has 8 KiB, because more than 12 KiB would wait for a handshake (lab 20). The
-# three longest layers are divided into only 128 chunks, because the simulation would otherwise take
-# too long. The cell takes about 15 s.
-
-# %%
-reduced = {"tree": {}, "one chain": {}, "chains below a tree": {}}
-cluster = virtual.Cluster.of(largest, machine.ranks_per_node, machine)
-for nbytes in sorted({4 * size * alexnet.scale for size in alexnet.sizes}):
-    vector = virtual.vector(np.zeros(4096, np.float32), stands_for=nbytes)
-    most_chunks = 448 if nbytes < 4e6 else 128
-    count = round(min(most_chunks, max(1, nbytes / chunk)))
-    below = partial(chains_below_a_tree, count=count, group=machine.ranks_per_node)
-    ways_to_reduce = (tree_reduce, partial(chain_reduce, count=count), below)
-    for name, way in zip(reduced, ways_to_reduce, strict=True):
-        reduced[name][nbytes / 1e6] = 1e3 * cluster.run(way, vector).time
-title = f"On {largest} GPUs: a chain pays where vectors are long"
-axes = {"xlabel": "layer (MB)", "ylabel": "reduction (ms)", "logx": True, "logy": True}
-plots.lines(
-    {name: (list(row), list(row.values())) for name, row in reduced.items()}, title=title, **axes
-)
-for name, row in reduced.items():
-    print(f"{name:>20}: {sum(row.values()):4.0f} ms for all layers")
-
-# %% [markdown]
-# **Explain.** You should see that the tree is the fastest for the shortest layer, of 0.1 MB, and
-# the slowest for all other layers. The single chain is the slowest for the shortest layer, because
-# it pays 159 latencies, and the fastest from 2 MB on, because after these latencies it pays only
-# the bytes of one vector. Chains below a tree are as good as the tree for the short layer, and
-# faster than the tree for the long ones. At 1.2 MB they are the fastest of the three, and this is
-# the purpose of the groups. Above the chains, the tree across 10 nodes still sends ⌈log₂ 10⌉ = 4
-# whole vectors, while the tree across all ranks sends 8.
-#
-# S-Caffe's authors report in their abstract that their reduction is up to 2.6 times as fast as that
-# of the MPI library MVAPICH2 on 160 GPUs, and up to 133 times as fast as that of Open MPI. Our
-# chains gain less over our tree. The abstract does not say which groups and chunks the authors
-# used, and ours are guesses.
+# The cause is the trees, not the overlap. The authors of S-Caffe therefore wrote a reduction of
+# their own, in which a vector travels in chunks down a chain of ranks (lab 25), and each rank adds
+# its own part. A long chain has many latencies, so they use chains inside groups of ranks, and a
+# tree across the first ranks of the groups. They report that it is up to 2.6 times as fast as the
+# reduction of the MPI library MVAPICH2 on 160 GPUs.
 #
 # ### Further reading
 # - [@li2020] How PyTorch's DistributedDataParallel forms its buckets and overlaps them with the

@@ -5,9 +5,9 @@
 # process has to find the others, take its own GPU and its own part of each batch, start from the
 # same weights, and average its gradients with those of all other processes before each update.
 # [Horovod](@horovod) reduces these changes to a handful of calls. The difficulty is that the script
-# still runs when one of the calls is missing: the loss falls, only more slowly, or each GPU
-# silently trains a different model, and you notice it weeks later, when the accuracy is compared
-# with that of another run.
+# still runs when one of the calls is missing. The loss falls, only more slowly, or each GPU
+# silently trains a different model, and you notice it weeks later, when two accuracies are
+# compared.
 #
 # In this lab we convert the training script of lab 10 to Horovod, one change at a time. After each
 # change we compare the result with a single process that sees the whole batch, because only this
@@ -110,16 +110,17 @@ print(f"one process, {whole_batch} images per step: loss from {alone[0]:.3f} to 
 # %% [markdown]
 # ## Horovod, and the launcher that starts the ranks
 # A **launcher** starts the same script several times. Each of these processes is a *rank*. In a
-# shell you would type
+# shell you would type one of
 #
-#     mpiexec -n 4 python train.py          # or srun; on one machine also horovodrun -np 4 python train.py
+#     mpiexec -n 4 python train.py          # or: srun -n 4 python train.py
+#     horovodrun -np 4 python train.py      # Horovod's own launcher
 #
 # and in this notebook we use `launch.run(function, ranks=4)`, which calls a function on each rank
 # and returns the list of the results, ordered by rank.
 #
 # Horovod is a layer between your script and the network. Its ranks tell each other which gradients
 # are ready, and then let a communication library (MPI, Gloo or NCCL) average them with an
-# allreduce. Lab 46 compares these libraries.
+# allreduce. Your script needs four calls to know where it runs:
 #
 # | call | what it does or returns |
 # |---|---|
@@ -135,8 +136,8 @@ print(f"one process, {whole_batch} images per step: loss from {alone[0]:.3f} to 
 # | `hvd.rank()` | 0 | 1 | 2 | 3 |
 # | `hvd.local_rank()` | 0 | 1 | 0 | 1 |
 #
-# The functions of lab 30 had a communicator as their first argument, `comm`. Horovod has one
-# communicator that contains all ranks, so the functions of this lab don't need that argument.
+# The functions of lab 30 had a communicator as their first argument, `comm`. By default, Horovod's
+# calls concern all ranks, so the functions of this lab don't need that argument.
 #
 # ### Exercise 40.1 · Begin: your GPU, your images
 # Write the two functions that make the ranks different from each other.
@@ -204,10 +205,10 @@ check("40.1", begin, my_rows)
 
 # %% [markdown]
 # ### Exercise 40.2 · Begin equal
-# Each rank creates its own network with its own random weights. Suppose in addition that rank 0 has
-# read a checkpoint, which is a file from an earlier training run. Then only the optimizer of rank 0
-# has the learning rate and the momentum of that run. Before the first step, all ranks must have the
-# same state as rank 0. Horovod has two calls for this, and **all ranks** make both of them:
+# Each rank creates its own network with its own random weights. In addition, rank 0 alone may have
+# read a checkpoint, which is a file from an earlier training run, so only its optimizer has the
+# learning rate and the momentum of that run. Before the first step, all ranks must have the same
+# state as rank 0. Horovod has two calls for this, and **all ranks** make both of them:
 #
 # - `hvd.broadcast_optimizer_state(optimizer, root_rank=0)` overwrites the state of the optimizer
 #   with that of rank 0.
@@ -215,10 +216,9 @@ check("40.1", begin, my_rows)
 #   `net.state_dict()` names all of them: the weights, and other values that a layer keeps, such as
 #   the running mean of a batch-normalization layer.
 #
-# **Make the calls in this order.** A new optimizer has no momentum that could be overwritten, so
-# Horovod first lets it take one step with gradients of zero. If the optimizer uses weight decay,
-# this step changes the weights, so they have to be overwritten afterwards. (Plain SGD never has a
-# state, so for plain SGD the first call sends nothing, not even the learning rate.)
+# **First the optimizer, then the tensors.** To create a momentum that it can overwrite, Horovod
+# takes one step with zero gradients. With weight decay this step changes the weights, so those must
+# be sent last. (Plain SGD has no state, so for plain SGD the first call sends nothing.)
 #
 # 2 lines. *(beginner)*
 #
@@ -258,8 +258,8 @@ check("40.2", begin_equal)
 # **mean**, and then takes the step of the plain optimizer with it.
 #
 # With p ranks the global batch is p times as large, so one step replaces p steps. Therefore the
-# **learning rate** is also multiplied by p: `rate_per_rank` is the right value for the images of
-# one rank. (Lab 34 examines when this rule holds.)
+# **learning rate** is also multiplied by p, because `rate_per_rank` is the right value for the
+# images of one rank. (Lab 34 examines when this rule holds.)
 #
 # Use plain SGD without momentum. 2 lines. *(beginner)*
 #
@@ -291,10 +291,9 @@ check("40.3", make_optimizer)
 # ### Exercise 40.4 · Report and save once
 # A rank knows only the loss of its own images. `hvd.allreduce(tensor)` returns the mean of a tensor
 # over the ranks, and all ranks have to call it. Because each call sends messages, we average the
-# losses of a whole run in a single call. A list becomes a tensor, and the tensor a list again, in
-# this way:
+# losses of a whole run in a single call. It needs a tensor, which you make from a list:
 #
-#     torch.tensor([0.5, 0.25])             # a tensor from a list; its .tolist() is a list again
+#     torch.tensor([0.5, 0.25])             # its .tolist() is a list again
 #
 # If several ranks write the same file at the same time, they corrupt it. All ranks have the same
 # network, so it is enough that one of *all* ranks writes the file: rank 0. Use
@@ -347,9 +346,9 @@ check("40.4", mean_over_ranks, save)
 # 3. In its step, a rank uses only its own rows of each global batch.
 # 4. After the last step, save to `path`, and return the losses, averaged over the ranks.
 #
-# Use the three **arguments** `optimize`, `start` and `part` instead of `make_optimizer`,
-# `begin_equal` and `my_rows`. These three functions are the defaults of the arguments. Because they
-# are arguments, we can later leave out a piece by passing another function.
+# Use the three **arguments** `optimize`, `start` and `part`, whose defaults are `make_optimizer`,
+# `begin_equal` and `my_rows`. In this way we can later leave out a piece by passing another
+# function.
 #
 # `train` is called after `begin`, and its `net` is already on the right device. 8 lines.
 # *(intermediate)*
@@ -390,10 +389,16 @@ check("40.5", train)
 
 # %% [markdown]
 # ## What breaks when a piece is missing?
-# Now we run the training six times: once complete, three times without one of the pieces, once with
-# another learning rate, and once with this other rate and the *sum* of the gradients.
-# (`hvd.DistributedOptimizer(…, op=hvd.Sum)` adds the gradients and does not divide.) These
-# functions replace the pieces:
+# Now we run the training six times. The next cell defines a replacement for each piece:
+#
+# | run | what is replaced |
+# |---|---|
+# | *complete* | nothing |
+# | *start_as_you_are* | `begin_equal`, by a function that sends nothing |
+# | *first_rows* | `my_rows`: all ranks take the same rows |
+# | *own_gradients* | `make_optimizer`, by a plain optimizer that averages nothing |
+# | *rate_of_one_rank* | `make_optimizer`: the mean gradient, with the learning rate of one rank |
+# | *sum_at_rate_of_one* | `make_optimizer`: the sum of the gradients (`op=hvd.Sum`), with the learning rate of one rank |
 
 
 # %%
@@ -434,9 +439,9 @@ WAYS = {
 
 # %% [markdown]
 # ### Predict
-# Every rank starts with its own random weights. After each of these runs, how many *different*
-# networks are there? The number of ranks on your machine is in the output of the first cell that
-# ran a training. (All runs except *start_as_you_are* call `begin_equal`.)
+# Every rank starts with its own random weights, and all runs except *start_as_you_are* call
+# `begin_equal`. After each of these runs, how many *different* networks are there on your ranks?
+# (Their number is in the output of the first cell that ran a training.)
 
 # %%
 predict(
@@ -451,9 +456,13 @@ predict(
 # %% [markdown]
 # ### Measure
 # All six runs use the same ranks, one run after the other, and then we measure the time of a step.
-# Two networks count as different if the sums of their weights differ when rounded to 3 digits. In
-# the table, *off one process* is the largest relative difference of a step's loss from the loss of
-# one process in that step. This takes about 15 s.
+# This takes about 15 s. The table has a row for each run and three columns:
+#
+# - *last loss*: the mean loss of the last step.
+# - *off one process*: the largest relative difference of a step's loss from the loss of one process
+#   in that step. 1e-06 would be the last digits, and 1e-01 is 10 %.
+# - *different networks*: how many different sums the ranks' weights have, rounded to 3 digits.
+#   Different sums prove that networks differ, while equal sums are strong evidence, but no proof.
 
 
 # %%
@@ -530,29 +539,24 @@ plots.loss(
 # - *complete*: there is one network, and in every step the loss equals that of one process, except
 #   for the last bits. This agreement is the proof.
 # - *start_as_you_are*: there are as many networks as ranks. Equal gradients keep equal networks
-#   equal, but they do not make different networks equal. Only a share of 1/p of the mean gradient
-#   belongs to a network's own loss, which is a likely reason why the loss falls slowly.
+#   equal, but they do not make different networks equal.
 # - *first_rows*: there is one network, and its loss looks right, although it varies more from step
-#   to step. But all ranks compute the same gradients. With four ranks, three of every four images
-#   of a batch are not used in this step, and four ranks do the work of one.
+#   to step. But all ranks compute the same gradients, so four ranks do the work of one and leave
+#   three of every four images unused.
 # - *own_gradients*: there are as many networks as ranks, each trained on its own images. Their mean
 #   loss falls nevertheless.
-# - *sum_at_rate_of_one*: there is one network, with the losses of *complete*. With p ranks the sum
-#   is p times the mean, and the learning rate is divided by p, so each update is the same. A script
-#   that adds the gradients therefore keeps the rate of one rank, while a script that averages them
-#   multiplies it by p. (Lab 30 averaged and kept its rate, because there the global batch was the
-#   same for any number of ranks.)
 # - *rate_of_one_rank*: there is one network, trained on the right images. This run is not wrong,
-#   and the last line shows that it agrees with the training of one process with that rate. But each
-#   update is smaller, so after the same number of epochs its loss is higher.
+#   and the line below the table shows that it agrees with one process at that rate. But each update
+#   is smaller, so after the same number of epochs its loss is higher.
+# - *sum_at_rate_of_one*: there is one network, with the losses of *complete*. With p ranks the sum
+#   is p times the mean, and the learning rate is divided by p, so each update is the same.
 #
 # A falling loss therefore proves nothing. Which two numbers would you check in your own script?
 # <details><summary>Answer</summary>
 #
-# The first is the number of different networks, which you can get, for instance, by comparing the
-# ranks' sums of weights. It reveals a missing broadcast and a missing average. The second is the
-# loss of one process with the same global batches and the learning rate that you want for them. It
-# reveals the other mistakes.
+# The first is the number of different networks, for instance from the ranks' sums of weights. It
+# reveals a missing broadcast and a missing average. The second is the loss of one process with the
+# same global batches and the learning rate that you want for them. It reveals the other mistakes.
 # </details>
 #
 # ### What your own script needs in addition
@@ -566,27 +570,59 @@ plots.loss(
 # - **Gradient clipping**: the mean exists only after communication has completed, which is normally
 #   inside `step`. Call `optimizer.synchronize()` first, then clip, then
 #   `with optimizer.skip_synchronize(): optimizer.step()`.
-# - **Momentum from a file**: only rank 0 reads the file, and `begin_equal` brings the momentum to
-#   the other ranks.
 # - **Another library**: Horovod's last release is from 2023. `torch.distributed` offers the same
 #   operations: `init_process_group`, `LOCAL_RANK`, `DistributedDataParallel(net)` for the broadcast
 #   and the mean, and `all_reduce`, which adds.
 # </details>
 #
-# ## On GPUs: your script with a real workload
-# (This takes about a minute on GPUs, which is not counted above. On a CPU the cell after next
-# prints one sentence.)
+# ### What you take away
+# - A script for many ranks needs six changes: its own device, its own images, an equal start,
+#   averaged gradients, a learning rate for the *global* batch (which grows with the ranks), and one
+#   report and one file for all ranks.
+# - If the equal start, the own images or the average is missing, there is no error message. The
+#   number of different networks and the losses of one process reveal it.
+# - `make run LAB=40 NP=4` runs this file under `mpiexec`. Lab 41 does the same in TensorFlow, and
+#   lab 50 measures how the training scales.
 #
-# The network for the digits is far too small to judge Horovod by. Your functions `begin`,
-# `begin_equal` and `make_optimizer` work for any network, so here they train the two workloads of
-# lab 10: ResNet-50 on images of 224 × 224 pixels, and GPT-2 with 124 million parameters on texts of
-# 1,024 tokens. There is one rank for each GPU, and each has its own batch (weak scaling). As a
-# control, a copy of the network takes the same step with a plain optimizer, so the difference
-# between the two is the cost of communication. Lab 10 explains MFU (model FLOPs utilization), which
-# is the share of the device's peak performance that a step reaches.
+# ## Going further (optional)
+# These two parts are not included in the minutes above.
 #
-# The parameter `workload` chooses the networks as in lab 10, and `"tiny"` tests the code on any
-# device.
+# ### The time of a step
+# How long does a step of all ranks take, compared with one process that computes all of the images
+# itself?
+
+# %%
+if world.launcher():
+    print("Nothing to compare: under a launcher all ranks would time their one process at once.")
+else:
+    net = new_net().to(device)
+    optimizer = torch.optim.SGD(net.parameters(), lr=rate_per_rank)
+    rows = np.arange(whole_batch)
+    step_alone = timing.measure(
+        lambda: make_step(net, optimizer, images, labels, rows), repeat=30, device=device
+    )
+    print(f"A step of {whole_batch} images: one process {step_alone}; {ranks} ranks {step}")
+    record.add("step", one_process=step_alone, all_ranks=step, ranks_used=ranks)
+
+# %% [markdown]
+# **Explain.** You should see that the ranks take several times longer. This network computes for
+# less than a millisecond, while Horovod's background thread wakes up only once per millisecond (its
+# *cycle time*) to look for gradients that are ready. Then the messages follow, and with fewer cores
+# than ranks, the ranks also have to take turns. These two numbers do not show which of the effects
+# costs most. More ranks only pay off for a network that computes for longer, as in labs 41, 46 and
+# 50.
+#
+# ### On GPUs: your script with a real workload
+# This part takes about a minute on GPUs. On a CPU the cell after next prints one sentence.
+#
+# Your functions `begin`, `begin_equal` and `make_optimizer` work for any network, so here they
+# train the two workloads of lab 10: ResNet-50 on images of 224 × 224 pixels, and GPT-2 with 124
+# million parameters on texts of 1,024 tokens. (The parameter `workload` chooses among them.) There
+# is one rank for each GPU, and each has its own batch (weak scaling). As a control, a copy of the
+# network takes the same step with a plain optimizer, so the difference between the two is the cost
+# of communication. Lab 10 explains MFU (model FLOPs utilization), which is the share of the
+# device's peak performance that a step reaches.
+#
 
 
 # %%
@@ -623,42 +659,7 @@ for name in workloads.chosen(workload):
 # With NCCL on the GPUs of one node, the control should therefore take nearly as long as the step
 # with Horovod. If communication takes a large share of the time, look at `device` and `library` in
 # the record. A build of Horovod that does not accept GPU memory copies everything through the
-# host's memory, or even computes there. Labs 43 and 46 compare the builds, and lab 50 adds ranks.
-
-# %% [markdown]
-# ### What you take away
-# - A script for many ranks needs five additions: its own device, its own images, an equal start,
-#   averaged gradients, and one report and one file for all ranks.
-# - If the equal start, the own images or the average is missing, there is no error message. The
-#   number of different networks and the losses of one process reveal it.
-# - The learning rate belongs to the *global* batch, so it grows when you add ranks.
-# - `make run LAB=40 NP=4` runs this file under `mpiexec`. Lab 41 does the same in TensorFlow, and
-#   lab 50 measures how the training scales.
-#
-# ## Going further (optional): the time of a step
-# This part is not included in the minutes above. How long does a step of all ranks take, compared
-# with one process that computes all of the images itself?
-
-# %%
-if world.launcher():
-    print("Nothing to compare: under a launcher all ranks would time their one process at once.")
-else:
-    net = new_net().to(device)
-    optimizer = torch.optim.SGD(net.parameters(), lr=rate_per_rank)
-    rows = np.arange(whole_batch)
-    step_alone = timing.measure(
-        lambda: make_step(net, optimizer, images, labels, rows), repeat=30, device=device
-    )
-    print(f"A step of {whole_batch} images: one process {step_alone}; {ranks} ranks {step}")
-    record.add("step", one_process=step_alone, all_ranks=step, ranks_used=ranks)
-
-# %% [markdown]
-# **Explain.** You should see that the ranks take several times longer. This network computes
-# for less than a millisecond. Horovod's background thread wakes up only once per millisecond (its
-# *cycle time*) to look for gradients that are ready, and then the messages follow. If there are
-# fewer cores than ranks, the ranks also have to take turns. These two numbers do not show which of
-# the three effects costs most. More ranks only pay off for a network that computes for longer, as
-# in labs 41, 46 and 50.
+# host's memory, or even computes there. Labs 43 and 46 compare the builds.
 #
 # ### Further reading
 # - [@horovod_pytorch] The official instructions for the changes of this lab, with a complete

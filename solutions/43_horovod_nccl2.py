@@ -9,13 +9,13 @@
 # does without NCCL, and a job that should scale does not.
 #
 # In this lab we read NCCL's log to see which path it took between every pair of ranks, recognize a
-# mapping of ranks to GPUs that NCCL would refuse, and work out from a set of build options what
+# mapping of ranks to GPUs with which NCCL would fail, and work out from a set of build options what
 # Horovod will use for each operation. At the end we measure which library this machine's Horovod
 # uses.
 #
 # **After this lab you can** (1) tell from a log how ranks are connected and whether GPUDirect RDMA
-# is used, (2) recognize a wrong mapping of ranks to GPUs before NCCL refuses it, and (3) predict
-# what a set of build options builds.
+# is used, (2) recognize a wrong mapping of ranks to GPUs before NCCL fails, and (3) predict what a
+# set of build options builds.
 #
 # ![Four A100 GPUs in one host. NVLink connects 0 and 1 as well as 2 and 3. The ring of NCCL over all four has to pass through host memory between 1 and 2 and between 3 and 0](43_ring.svg)
 #
@@ -46,13 +46,12 @@ lengths = (1e4, 1e6, 1e8)  # bytes of the tensors that NCCL sums, where there ar
 # Horovod has two tasks, and it can use a different library for each of them:
 #
 # - Its **controller** determines which tensors are ready on all ranks, by exchanging short messages
-#   between the hosts. It uses MPI (for example MVAPICH2-GDR) or Gloo, Horovod's own library for
-#   TCP.
+#   between the hosts. It uses MPI or Gloo, Horovod's own library for TCP.
 # - Its **operations** transfer the tensors. For tensors on GPUs they use NCCL, if Horovod was built
 #   for it, and for tensors on CPUs they use MPI or Gloo.
 #
-# NCCL finds its own path from GPU to GPU and can write it to a log. Two [environment
-# variables](@nccl_variables) control this log:
+# This lab is about the operations on GPUs. NCCL finds its own path from GPU to GPU and can write it
+# to a log. Two [environment variables](@nccl_variables) control this log:
 #
 # | variable | effect |
 # |---|---|
@@ -64,19 +63,22 @@ lengths = (1e4, 1e6, 1e8)  # bytes of the tensors that NCCL sums, where there ar
 #     Channel 00/0 : 3[3] -> 4[0] [receive] via NET/IBext_v8/0/GDRDMA
 #
 # A *channel* is one of several rings or trees that NCCL uses in parallel. In channel 00, **rank** 3
-# sends to rank 4. The brackets contain the GPU: its PCI bus in NCCL up to 2.18.1, its number from
-# 2.18.3 on. The text after `via` is the path:
+# sends to rank 4. The brackets contain the GPU (in older versions its PCI bus). The text after
+# `via` is the path:
 #
 # | after `via` | path |
 # |---|---|
 # | `P2P/…` | peer to peer, directly from GPU to GPU, over NVLink or PCIe (`nvidia-smi topo -m` tells which) |
-# | `SHM/…` | two copies through the host's memory; before 2.13 the log says `direct shared memory` |
+# | `SHM/…` | two copies through the host's memory (in older versions `direct shared memory`) |
 # | `NET/IB…` | a network interface card (NIC) for InfiniBand or RoCE (RDMA over Converged Ethernet); all bytes are first copied to the host's memory |
 # | `NET/IB…/GDRDMA` | GPUDirect RDMA: the NIC itself reads the GPU's memory |
 # | `NET/Socket/…` | TCP, which is a mistake on a cluster with InfiniBand |
 #
-# The kit contains excerpts of real logs. Here are five of them, with one line for each kind of
-# connection that they contain:
+# ### Predict
+# The kit contains excerpts of real logs, and the next cell names five jobs that they come from. In
+# how many of these jobs do you expect that NICs read GPU memory themselves (GPUDirect RDMA)? In how
+# many do GPUs of one host communicate through the host's memory? The hardware suggests an answer,
+# and the logs will show whether it was used.
 
 # %%
 jobs_shown = {  # what the job was: its log
@@ -86,6 +88,14 @@ jobs_shown = {  # what the job was: its log
     "2 virtual machines of 8 GPUs": "2.18.3_socket_shm",
     "4 A100 of a host": "a100_nvlink_shm",
 }
+predict("43.1", cards_read_gpus=3, host_memory_between=1)
+
+# %% [markdown]
+# The next cell prints, for each job, one line for each kind of connection that its log contains.
+# For example, the first job has a line with `P2P/direct pointer/read` between two ranks of one
+# host, and a line with `NET/IB/0/GDRDMA` between ranks of different hosts.
+
+# %%
 for job, name in jobs_shown.items():
     ways = {}
     for line in lab43.log(name):
@@ -96,14 +106,6 @@ for job, name in jobs_shown.items():
     print(job, *ways.values(), "", sep="\n")
 
 # %% [markdown]
-# ### Predict
-# In how many of these five jobs do NICs read GPU memory themselves? In how many do GPUs of one host
-# communicate through the host's memory?
-
-# %%
-predict("43.1", cards_read_gpus=2, host_memory_between=2)
-
-# %% [markdown]
 # ### Exercise 43.1 · Read the connections
 # *(The exercise to do in the track "PPoPP hands-on, 90 minutes".)*
 #
@@ -112,8 +114,7 @@ predict("43.1", cards_read_gpus=2, host_memory_between=2)
 # One pair of ranks can have several kinds.
 #
 # The beginning of `connections` is in the cell. It finds these lines in logs of any version and
-# extracts three strings from each. For
-# `Channel 00/0 : 3[3] -> 4[0] [receive] via NET/IBext_v8/0/GDRDMA` they are `"3"`, `"4"` and
+# extracts three strings from each. For the sample line above they are `"3"`, `"4"` and
 # `"NET/IBext_v8/0/GDRDMA"`. For each such line, determine the kind and add it to the set of its
 # pair, in which the ranks are integers. (Older logs say `direct shared memory` instead of SHM.)
 # About 4 lines. *(beginner)*
@@ -151,6 +152,9 @@ def connections(lines):
 # %%
 check("43.1", connections)
 
+# %% [markdown]
+# Your function now reads all five logs. The table shows which kinds it found in each job.
+
 # %%
 table = {}
 for job, name in jobs_shown.items():
@@ -166,13 +170,17 @@ predict.compare(
 )
 
 # %% [markdown]
-# **Explain.** In the first two jobs, NICs read GPU memory. Two other jobs use a network without
-# GPUDirect RDMA. Which ones, and what would you ask their administrator?
+# **Explain.** The columns `NET+GDRDMA` and `SHM` answer the prediction. In the first two jobs, NICs
+# read GPU memory. Two other jobs use a network without GPUDirect RDMA. Which ones, and what would
+# you ask their administrator?
 # <details><summary>Answer</summary>
 #
-# One is the job on 8 hosts with InfiniBand. Its NICs could read GPU memory, so ask whether the
-# driver module for this is loaded (`nvidia-peermem`). The other is the job on virtual machines,
-# which communicate over `NET/Socket`, and TCP cannot read GPU memory.
+# One is the job on 8 hosts with InfiniBand, whose NICs could read GPU memory. The log does not tell
+# why they don't. Ask first whether the driver module for it is loaded (`nvidia-peermem`). Another
+# possible reason is that the NIC is too far away from the GPU in the host (`NCCL_NET_GDR_LEVEL`).
+#
+# The other is the job on virtual machines, which communicate over `NET/Socket`, and TCP cannot read
+# GPU memory.
 # </details>
 #
 # In two jobs, GPUs of one host communicate through the host's memory. Why does this happen even
@@ -185,41 +193,46 @@ predict.compare(
 # </details>
 #
 # ## One GPU for each rank
-# What happens if ranks and GPUs do not match? These lines of two other logs show it:
+# NCCL can only work if ranks and GPUs match. There are two rules:
+#
+# 1. Each rank needs **its own GPU**.
+# 2. Each rank must be able to open the GPUs of all ranks on its node. We say that it must **see**
+#    them.
+#
+# The next cell prints the warnings of two jobs that broke these rules. The first breaks rule 1, and
+# the second breaks rule 2:
 
 # %%
 for name in ("duplicate_gpu", "2.12.12_hidden_gpus"):
     print(name, *(line for line in lab43.log(name) if "WARN" in line), "", sep="\n")
 
 # %% [markdown]
-# **Slurm and GPUs in one minute.** `srun` starts the ranks of a job on its nodes, and
-# `--gpus-per-node=4` requests 4 GPUs on each node. The site then decides which of these GPUs a rank
-# may open. Linux enforces this with a *cgroup* (control group). With `--gpu-bind=none` a rank may
-# open all GPUs of its node that the job has. With `--gpus-per-task=1` each rank gets one GPU, and
-# on most clusters a cgroup that contains only this one. The *local rank* is the rank's number on
-# its node: 0, 1, 2, 3.
+# In the first job several ranks took the same GPU, and NCCL refuses this. In the second job each
+# rank saw only its own GPU, and NCCL could not find the other one ([NCCL issue
+# 1066](@nccl_issue_1066)).
 #
-# NCCL refuses **two ranks on one GPU**, as the first log shows.
+# Who decides which GPUs a rank sees? On a cluster with Slurm, `srun` starts the ranks, and Linux
+# enforces with a *cgroup* (control group) which GPUs a rank may open:
 #
-# In addition, a rank must be able to **see** the GPUs of all ranks on its node, which means that
-# its cgroup must allow it to open them. NCCL cannot connect to a GPU that it does not see. This is
-# the second log, of a job that did not work ([NCCL issue 1066](@nccl_issue_1066)).
+# | options of `srun` | a rank may open |
+# |---|---|
+# | `--gpus-per-node=4 --gpu-bind=none` | all GPUs that the job has on the rank's node, here four |
+# | `--gpus-per-task=1` | on most clusters only one GPU |
+#
+# Therefore start the job with the options in the first row. Every rank then sees four GPUs and
+# takes its own one by its *local rank*, which is its number on the node (0, 1, 2, 3).
 #
 # <details><summary>And CUDA_VISIBLE_DEVICES?</summary>
 #
 # This variable tells CUDA in one process which GPUs to use, and in which order. It is not a cgroup.
-# Since CUDA 10.1, NCCL reaches GPUs that the variable leaves out; with older versions of CUDA it
-# went through host memory (its `p2p.cc`).
+# Since CUDA 10.1, NCCL reaches GPUs that the variable leaves out.
 # </details>
 #
-# Therefore start the job with `srun --gpus-per-node=4 --gpu-bind=none`. Every rank then sees four
-# GPUs and takes its own one by its local rank.
-#
 # ### Exercise 43.2 · What is wrong?
-# In lab 40 each rank took a GPU by its local rank. Now you judge a whole job. For every rank you
-# are given its host, its GPU, and the list of GPUs that it sees, such as `[0, 1, 2, 3]`, where each
-# GPU has its number in the node. (In a cgroup with a single GPU, a rank calls this GPU 0, whichever
-# one it is. Here it has its number within the node.)
+# In lab 40 each rank took a GPU by its local rank. Now you judge a whole job. The argument `job` is
+# a list with one tuple (host, GPU, visible GPUs) per rank, where GPUs are numbered within their
+# node. For example, in the job `[("node1", 0, [0]), ("node1", 1, [1])]` each rank has its own GPU,
+# but sees only this one, so the answer is "peers hidden".
 #
 # Write `trouble`, which finds out what is wrong with a job. First check whether two ranks have the
 # same GPU, and remember that GPU 0 of node1 is not GPU 0 of node2. Then check for each rank whether
@@ -270,8 +283,10 @@ check("43.2", trouble)
 # - The variable for all operations **together with** any of the variables for one operation.
 # - **Allreduce with NCCL and any other operation with MPI**, because two libraries that wait for
 #   each other on one GPU can wait forever. Only `HOROVOD_ALLOW_MIXED_GPU_IMPL` with exactly the
-#   value `1` allows this. The opposite, allreduce with MPI and another operation with NCCL, is not
-#   refused.
+#   value `1` allows this.
+#
+# CMake does not test for the opposite, allreduce with MPI and another operation with NCCL, so this
+# is built although two libraries share a GPU there, too.
 #
 # Here are four examples, without the `HOROVOD_` before each name:
 #
@@ -325,15 +340,17 @@ check("43.3", build)
 
 # %% [markdown]
 # ### Measure
-# For what was this Horovod built, and which library does it use in a few training steps?
+# For what was this Horovod built, and which library does it use in a few training steps? A GPU
+# machine can have several builds of Horovod: `host` (no operations for GPUs), `nccl` and `mpi`.
 #
-# A GPU machine can have several builds of Horovod: `host` (no operations for GPUs), `nccl` and
-# `mpi`. Each of them trains here for a few steps on this machine's device. Horovod writes every
-# activity to its **timeline** (lab 42), and the names of the activities reveal the library, for
-# example `MPI_ALLREDUCE`. This takes about 10 s for each build.
+# The next cell first prints which libraries are built in. Then `lab43.nccl_log` has NCCL sum
+# vectors, and your `connections` reads its log. If NCCL cannot run on this machine, it prints the
+# reason.
 #
-# Before that, `lab43.nccl_log` has NCCL sum vectors, and your `connections` reads its log. If NCCL
-# cannot run on this machine, it prints the reason.
+# Finally each build trains for a few steps. Horovod writes every activity to its **timeline** (lab
+# 42), and the names of the activities reveal the library. The cell prints one line for each build,
+# with the device of the tensors and these names, for example `MPI_ALLREDUCE`. This takes about 10 s
+# for each build.
 
 # %%
 for library in ("mpi", "gloo", "nccl"):  # as `horovodrun --check-build` does
@@ -356,19 +373,19 @@ for flavour in [builds.current_horovod()] if world.launcher() else builds.horovo
 
 # %% [markdown]
 # **Explain.** Without GPUs you should see `MPI_ALLREDUCE`, because NCCL does not transfer tensors
-# in host memory.
+# in host memory. On such a machine, the logs above are the part of the lab that shows NCCL.
 #
-# With GPUs you should see `NCCL_ALLREDUCE` for the build `nccl`. The build `host` first copies the
-# tensors to the host's memory, and the names in its timeline do not show this copy.
+# With GPUs you should see `NCCL_ALLREDUCE` for the build `nccl`. The build `host` names no NCCL,
+# because it first copies the tensors to the host's memory. The names do not show this copy, so look
+# for `host` at the beginning of the line.
 #
 # ### What you take away
 # - Set `NCCL_DEBUG=INFO` before you believe a number, and look for P2P within a node and GDRDMA
 #   between nodes.
 # - Each rank needs its own GPU, chosen by its local rank, and must see the GPUs of all ranks on its
 #   node (`--gpu-bind=none`).
-# - Build Horovod with `HOROVOD_GPU_OPERATIONS=NCCL`, and never mix libraries. The controller still
-#   uses MPI or Gloo.
-# - NCCL chooses between rings and trees by size (see the end of lab 24).
+# - Build Horovod with `HOROVOD_GPU_OPERATIONS=NCCL`, and don't mix libraries, even where CMake
+#   allows it. The controller still uses MPI or Gloo.
 #
 # For two nodes on this machine, run `make tabletop` and then `make submit LAB=43 NODES=2`. On a
 # cluster, add `SITE=…`.

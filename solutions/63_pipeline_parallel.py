@@ -6,7 +6,7 @@
 # batches, so that a rank can process one of them while the next rank processes the previous one.
 # How much idle time remains, and how much memory is needed, depends on the **schedule**, the order
 # in which each rank does its forward and backward passes. Training systems for large language
-# models differ in their schedules, and their documentation assumes that you know them by name.
+# models offer several schedules and expect you to choose one by its name.
 #
 # In this lab we write the two most important schedules, GPipe and 1F1B, compute their idle time and
 # memory, and run a schedule on real ranks. Then we measure whether idle time and memory are as
@@ -54,12 +54,8 @@ patience = 20  # seconds after which a check calls a program stuck
 #   micro-batch.
 #
 # **GPipe** ([Huang et al., 2018](@huang2019)) is the simplest schedule: every rank does the forward
-# passes of all micro-batches in order, and then all backward passes. Here the backward passes run
-# in the same order, as in PyTorch's GPipe. In the paper's figure they begin with the last
-# micro-batch, which changes neither the idle time nor the memory.
-#
-# For example, with two micro-batches the schedule of a rank is
-# `[("F", 0), ("F", 1), ("B", 0), ("B", 1)]`.
+# passes of all micro-batches in order, and then all backward passes in the same order. For example,
+# with two micro-batches the schedule of a rank is `[("F", 0), ("F", 1), ("B", 0), ("B", 1)]`.
 #
 # ### Exercise 63.1 · GPipe's schedule
 # Return a list with one schedule for each of `ranks` ranks, for `micro` micro-batches. 2 or 3
@@ -92,8 +88,8 @@ check("63.1", gpipe)
 # %% [markdown]
 # ### A plot of the schedule
 # `lab63.play` simulates the schedules of all ranks. A forward pass takes 1 unit of time, a backward
-# pass takes 2 (lab 02), and a message takes no time. Look at the empty spaces in the plot, which
-# are called the **bubble**.
+# pass takes 2 (lab 02), and a message takes no time. In the plot each row is a rank, and the
+# numbers are those of the micro-batches. The empty spaces are called the **bubble**.
 
 # %%
 drawn = {f"micro-batches: {micro}": lab63.play(gpipe(4, micro)) for micro in (1, 4)}
@@ -129,17 +125,17 @@ plots.slider(draw_schedule, ranks=(2, 3, 4, 6, 8), micro=(1, 2, 4, 8, 16))
 # **Explain.** The formula follows from the text: p − 1 parts of waiting and m parts of work. Only
 # the ratio (p − 1)/m counts, so twice as many micro-batches help as much as halving p − 1. More
 # micro-batches make the bubble smaller, but it never disappears. An idle share of 10 %, for
-# example, needs m = 9 (p − 1), which is 27 micro-batches for 4 ranks. Why not divide the batch into
-# single images, then?
+# example, needs m = 9 (p − 1), which is 27 micro-batches for 4 ranks.
+#
+# Why not divide the batch into single images, then?
 # <details><summary>Answer</summary> Small micro-batches compute less efficiently, because a matrix
 # product with one row moves as many weights as one with a hundred rows (lab 12). In addition, a
 # layer such as batch normalization sees only its micro-batch.</details>
 #
 # ## 2. Memory: one forward, one backward
 # From its F until its B, a micro-batch occupies memory for its saved activations, which the
-# backward pass needs (lab 02). Such a micro-batch is **in flight**.
-#
-# How many micro-batches are in flight at once, at most? Each F adds one, and each B removes one:
+# backward pass needs (lab 02). Such a micro-batch is **in flight**. This function counts how many
+# are in flight at once, at most. Each F adds one, and each B removes one:
 
 
 # %%
@@ -155,24 +151,20 @@ def most_in_flight(schedule):
 
 
 # %% [markdown]
-# With GPipe all m micro-batches are in flight before the first backward pass, so a rank keeps the
-# activations of the whole batch, however finely it is divided. With the 27 micro-batches that
-# reduced the bubble to 10 %, a rank keeps 27 sets of activations, although it computes only one
-# micro-batch at a time. (Google's own GPipe keeps only the input of a stage, and computes the other
-# activations again in the backward pass, as in lab 14.)
+# With GPipe all m micro-batches are in flight before the first backward pass. With the 27
+# micro-batches that reduced the bubble to 10 %, a rank keeps 27 sets of activations, although it
+# works on one at a time.
 #
-# **1F1B** ("one forward, one backward"; [PipeDream](@harlap2018), here with a flush at the end of
-# the step) begins each backward pass as early as possible. Rank r of p does:
+# **1F1B** ("one forward, one backward"; [PipeDream](@harlap2018), here with a *flush*, which means
+# that all backward passes are finished before the weights change) begins each backward pass as
+# early as possible. Rank r of p does:
 #
-# 1. a *warm-up* of as many F as there are ranks after it, p − 1 − r (or m, if that is less);
+# 1. a *warm-up* of as many F as there are later ranks, p − 1 − r (or m, if that is less);
 # 2. then alternately one F and one B, as long as there are F left;
 # 3. then the remaining B.
 #
-# Each kind of action goes through the micro-batches in order: 0, 1, 2, … (The ranks after a rank
-# have higher numbers and later layers. *Flush* means that all backward passes are finished before
-# the weights change.)
-#
-# For example, rank 1 of 3 with four micro-batches does F0, then F1 B0 F2 B1 F3 B2, and then B3.
+# Each kind of action goes through the micro-batches in order: 0, 1, 2, … For example, rank 1 of 3
+# with four micro-batches does F0, then F1 B0 F2 B1 F3 B2, and then B3.
 #
 # ### Exercise 63.2 · The 1F1B schedule
 # Return the schedules of all ranks. About 9 lines. *(intermediate)*
@@ -208,6 +200,13 @@ def one_f_one_b(ranks, micro):
 # %%
 check("63.2", one_f_one_b)
 
+# %% [markdown]
+# ### Three schedules
+# The next cell plays GPipe and your 1F1B with 4 ranks and 8 micro-batches. The third plot is
+# [interleaved 1F1B](@narayanan2021) from Megatron-LM, which gives each rank *two* model chunks of
+# half the size: rank 0 has chunks 0 and 4, rank 1 has 1 and 5, and so on. Compare the idle time in
+# the plots, and the printed numbers of micro-batches in flight and of messages.
+
 # %%
 both = {"GPipe": gpipe(4, 8), "1F1B": one_f_one_b(4, 8)}
 played = {name: lab63.play(schedules) for name, schedules in both.items()}
@@ -233,18 +232,17 @@ print(f"Messages in a step: {messages}")
 # and rank 0 cannot finish any earlier. What it saves is **memory**: rank r has at most p − r
 # micro-batches in flight, however many there are in all.
 #
-# The bubble itself becomes smaller if the network is partitioned more finely. In the third plot
-# each rank has *two* model chunks (rank 0 has 0 and 4, rank 1 has 1 and 5), and filling the
-# pipeline takes half as long, because the chunks are half as long
-# ([interleaved 1F1B](@narayanan2021) in Megatron-LM). The price is more than twice as many messages
-# (the last line counts them), and more micro-batches in flight. A chunk of half the size needs half
-# the memory, so 11 of them need as much as 5.5 whole stages, compared with 4 in 1F1B.
+# The interleaved schedule has a smaller bubble, because a chunk takes half as long, and filling the
+# pipeline takes half as long, too. This has two prices:
+#
+# - There are 112 messages instead of 48.
+# - On rank 0, 11 chunks of half the size are in flight. They need as much memory as 5.5 whole
+#   stages, compared with 4 in 1F1B.
 #
 # Which rank needs the most memory with 1F1B, and what can you do about it?
 # <details><summary>Answer</summary> If all stages are equal, it is rank 0, with p micro-batches in
 # flight, while the last rank has one. You can give rank 0 fewer layers, or compute activations
-# again in the backward pass instead of keeping them (lab 14).</details>
-#
+# again in the backward pass instead of keeping them (lab 14), as Google's GPipe does.</details>
 # ## 3. On real ranks
 # Now a schedule runs with real messages. The argument `work` does the arithmetic of this rank's
 # stage. It takes and returns tensors on this rank's device, and `comm` sends them from there:
@@ -260,9 +258,9 @@ print(f"Messages in a step: {messages}")
 # `None` for the gradient and does not send activations.
 #
 # There is a trap. A long `Send` waits until the receiver asks for the message (lab 20). In 1F1B,
-# rank 0 may be sending F 1 to rank 1 while rank 1 is sending the gradient of B 0 to rank 0, and
-# both wait forever. Therefore send with `Isend`, which returns a *request* at once, keep the
-# requests, and wait for all of them at the end:
+# rank 0 may be sending the activations of micro-batch 1 to rank 1 while rank 1 is sending the
+# gradient of micro-batch 0 to rank 0, and both wait forever. Therefore send with `Isend`, which
+# returns a *request* at once, keep the requests, and wait for all of them at the end:
 #
 #     pending.append(comm.Isend(tensor, dest=1, tag=number))
 #     ...
@@ -373,10 +371,10 @@ print(f"Most megabytes held for the backward pass, {device} on rank 0:", table.r
 # %% [markdown]
 # ### Measure: the bubble
 # This machine may have fewer cores than ranks, and then ranks would wait for cores and not for each
-# other. Therefore each stage uses an emulated device that needs hardly any core, because it
-# *sleeps* instead of computing. Ranks and messages are real. There are three runs for each number
-# of micro-batches. The plot shows their median, and the bars show the others. This takes about 15 s
-# if no other program runs.
+# other. Therefore each stage uses an emulated device that *sleeps* instead of computing, which
+# needs hardly any core. Ranks and messages are real. The plot shows the median of three runs for
+# each number of micro-batches, and the bars show the others. This takes about 15 s if no other
+# program runs.
 
 # %%
 idle = {}
@@ -405,22 +403,19 @@ predict.compare(
 )
 
 # %%
-last = max(runs, key=lambda run: -run.time)
-lab63.draw({f"Measured, 1F1B, {max(counts)} micro-batches": last}, unit="seconds", name="measured")
+fastest = min(runs, key=lambda run: run.time)
+title = f"Measured, 1F1B, {max(counts)} micro-batches, fastest of {len(runs)} runs"
+lab63.draw({title: fastest}, unit="seconds", name="measured")
 
 # %% [markdown]
-# **Explain.** Measured and computed values should agree, with a slightly larger measured bubble.
-# Likely causes are messages, Python, and sleeps of unequal length, which all occur more often with
-# more micro-batches. This measurement does not distinguish them. The last plot shows the fastest of
-# the three runs.
+# **Explain.** *Memory.* On rank 0, GPipe keeps twice as many bytes, because it has m = 8
+# micro-batches in flight and 1F1B has p = 4. Compare a rank only with itself, because the stages
+# differ: rank 0 has small images as its input, and the last rank has two blocks.
 #
-# The memory should agree with what you counted: m = 8 micro-batches in flight against p = 4 on rank
-# 0, so GPipe keeps twice as many bytes. Compare a rank with itself and not with others, because
-# rank 0 keeps less for each micro-batch (its input is the small images), and the last rank has two
-# blocks.
-#
-# You might see a much larger bubble with a wide bar. In this case other programs keep the cores
-# busy, and a rank that has slept long enough does not continue at once.
+# *Bubble.* By the formula, 3 / 11 = 27 % is idle with 8 micro-batches. The measured bubbles should
+# be slightly larger. Likely causes, which this measurement does not distinguish, are messages,
+# Python, and sleeps of unequal length. A much larger bubble with a wide bar means that other
+# programs keep the cores busy, so that a rank that has slept long enough does not continue at once.
 #
 # ### What you take away
 # - Micro-batches fill the pipeline, and (p − 1) / (m + p − 1) of the time remains idle.
@@ -439,8 +434,8 @@ lab63.draw({f"Measured, 1F1B, {max(counts)} micro-batches": last}, unit="seconds
 # schedule.step(images)  # on rank 0; schedule.step(target=labels, losses=losses) on the last rank
 # ```
 #
-# Its gradients should agree with those of one process, too (not shown here). In practice you would
-# use this library. Now you know what its names mean, and which bubble and which memory to expect.
+# In practice you would use this library. Now you know what its names mean, and which bubble and
+# which memory to expect.
 #
 # ### Further reading
 # - [@huang2019] GPipe: micro-batches, and recomputation of activations.

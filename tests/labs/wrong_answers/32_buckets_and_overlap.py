@@ -6,7 +6,6 @@ SMALL = {
     "gpus": (4,),
     "images": 4,
     "bucket_sizes": (1e4, 3e7),
-    "chunk": 4_000_000,
     "workers": 2,
     "patience": 20,
 }

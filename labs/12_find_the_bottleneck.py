@@ -2,17 +2,16 @@
 # <!-- Generated from solutions/12_find_the_bottleneck.py by `make labs`. Learners work on a copy in work/. -->
 # # 12 Find the bottleneck
 #
-# A training step that wastes time on one device wastes it a hundred times on a hundred devices.
-# Before a job is distributed, its step should therefore be fast on a single device. A measured time
-# alone does not show whether it is, because a layer that takes 5 ms may be as fast as this machine
-# allows, or ten times slower than necessary. To judge the time we have to know how fast the layer
-# could be.
+# A training step that wastes time on one device wastes it a hundred times on a hundred devices, so
+# it should be fast on a single device first. A measured time alone does not show whether it is. A
+# layer that takes 5 ms may be as fast as this machine allows, or ten times slower than necessary.
+# To judge the time we have to know how fast the layer could be.
 #
 # In this lab we find out for each layer of a network how fast it could be on this machine, and what
 # limits it. We count the arithmetic and the memory traffic of a layer, measure the two speeds of
 # the machine that limit them, and combine both in the *roofline model*. We then read the profile of
-# a training step that is correct but slow, find its bottleneck, and remove it. Two optional parts
-# show which library runs a layer, and what a compiler can save.
+# a training step that is correct but slow, find its bottleneck, and remove it. An optional part
+# shows what a compiler can save.
 #
 # **After this lab you can** (1) count the floating-point operations and the bytes of a layer, (2)
 # measure the peak arithmetic rate and the memory [bandwidth](../labs/GLOSSARY.md#bandwidth) of a machine, (3) compute the least time
@@ -82,24 +81,30 @@ predict("12.1", one_image=..., many_images=...)  # flops per byte
 
 # %% [markdown]
 # ### Exercise 12.1 · Flops and bytes
-# Count the flops and bytes of one [forward pass](../labs/GLOSSARY.md#forward-pass) of a layer without a bias. 2 and 5 lines.
-# *(beginner)*
-#
-# Count the *least* number of bytes that is possible: images and weights are read once, and the
-# result is written once, with `size` bytes per number.
+# Count the flops and bytes of one [forward pass](../labs/GLOSSARY.md#forward-pass) of a layer without a bias. Count the *least* number
+# of bytes that is possible: images and weights are read once, and the result is written once, with
+# `size` bytes per number. 2 and 5 lines. *(beginner)*
 #
 # A linear layer does one multiply-add for each weight and image.
 #
-# A **convolution** moves a small window of `kernel x kernel` pixels over an image and reads all
-# `channels` of these pixels. It has `filters` filters, each with `channels x kernel x kernel`
-# weights, and does a multiply-add for each weight, for each pixel of the output, and for each image
-# of the batch. The output has `(height + 2 * padding - kernel) // stride + 1` rows, and the number
-# of columns follows in the same way from `width`. Here `padding` is the number of rows and columns
-# of zeros that are added on each side of the image, and `stride` is the number of pixels by which
-# the window moves.
+# A **convolution** moves a small window over an image and multiplies the numbers in it by weights:
 #
-# For example, a 3 x 3 window with stride 1 and padding 1 on an image of 32 x 32 pixels has (32 + 2
-# − 3) + 1 = 32 rows of output, so the output is as large as the image.
+# | parameter | meaning |
+# |---|---|
+# | `channels`, `height`, `width` | an image has `height x width` pixels with `channels` numbers each |
+# | `kernel` | the window has `kernel x kernel` pixels |
+# | `filters` | number of filters, each with `channels x kernel x kernel` weights |
+# | `padding` | rows and columns of zeros that are added on each side of the image |
+# | `stride` | number of pixels by which the window moves |
+#
+# The window has `(height + 2 * padding - kernel) // stride + 1` rows of positions, and the number
+# of columns follows in the same way from `width`. At each position in each image, the layer does
+# one multiply-add for each weight and writes one number for each filter.
+#
+# For example, take images of 32 x 32 pixels with 3 channels, and 8 filters with a 3 x 3 window,
+# stride 1 and padding 1. There are (32 + 2 − 3) + 1 = 32 rows and 32 columns of positions, and 8 ·
+# 3 · 3 · 3 = 216 weights. For one image this makes 216 · 32 · 32 = 221,184 multiply-adds, or
+# 442,368 flops.
 #
 # <details><summary>Hint 1: a linear layer</summary>
 #
@@ -138,30 +143,28 @@ predict.right("12.1", **intensities)
 
 # %% [markdown]
 # **Explain.** With one image, each weight of 4 bytes is read for a single multiply-add, which makes
-# half a flop per byte. With 128 images each weight is still read only once, but it is used 128
-# times. The intensity is 60 and not 64 flops per byte, because the bytes of the images and of the
-# results count as well.
+# half a flop per byte. With 128 images each weight is still read only once, but used 128 times. The
+# intensity is 60 and not 64, because the bytes of the images and of the results count as well.
 #
 # ## Two speeds of the machine
-# How fast a layer can be depends on two speeds of the machine, those of its arithmetic and of its
-# memory. Data sheets state values that no program reaches, so we measure both.
+# The speed of a layer is limited by the arithmetic and by the memory of the machine. Data sheets
+# state values that no program reaches, so we measure both.
 #
-# * For the arithmetic we time a product of two large matrices, because hardly any other operation
-#   comes closer to what a processor can do.
+# * For the arithmetic we time a product of two large matrices, which comes close to what a
+#   processor can do.
 # * For the memory we time a copy of an array that is far larger than the caches.
 #
 # ### Predict
 # How many Gflop/s (10⁹ flops per second) and how many GB/s does this machine reach? These figures
 # help with the guess:
 #
-# * A CPU core does 32 flops per clock cycle with AVX2 instructions, 64 with AVX-512, and 16 to 32
-#   on ARM (for which PyTorch does not print AVX), at about 3 GHz. (AVX, the Advanced Vector
-#   Extensions, are instructions that compute with several numbers at once.) Use as many cores as
-#   PyTorch has threads.
-# * A memory channel moves some 20 GB/s (DDR4). Laptops have two channels and servers up to twelve,
-#   and all cores share them. A program cannot find out their number without root permissions, so
-#   choose one.
-# * A data-center GPU does some 20,000 to 60,000 Gflop/s in float32, and moves 1,500 to 4,000 GB/s.
+# | device | flops | memory |
+# |---|---|---|
+# | CPU | per core and clock cycle (about 3 GHz), with instructions called AVX2: 32, AVX-512: 64, on ARM: 16 to 32 | 20 GB/s per memory channel (DDR4); laptops have 2 channels, servers up to 12 |
+# | data-center GPU | 20,000 to 60,000 Gflop/s in float32 | 1,500 to 4,000 GB/s |
+#
+# The first cells have printed the instructions and the number of cores. For example, two cores with
+# AVX2 do at most 2 · 32 · 3 = 192 Gflop/s. The number of memory channels is yours to guess.
 
 # %%
 predict("12.2", gigaflops=..., gigabytes=...)
@@ -176,14 +179,12 @@ predict("12.2", gigaflops=..., gigabytes=...)
 # that the call does only what you want to time. 3 and 4 lines. *(intermediate)*
 #
 # * The product is `a @ b`. Each of its n² numbers takes n multiply-adds.
+#   `torch.randn(rows, columns, device=device)` makes random numbers.
 # * The copy is `target.copy_(source)`. Count the bytes that are read *and* those that are written,
-#   as John McCalpin's benchmark STREAM (1995) does. Write to an array that already exists, because
-#   with a new array in each call you would also time how the system allocates memory.
-#
-# `torch.randn(rows, columns, device=device)` makes random numbers, and
-# `torch.ones(count, device=device)` makes ones. Do not copy from `zeros` or `empty`. For memory
-# that nobody has written to, Linux uses a single page of zeros, so you would read that page from a
-# cache.
+#   as the benchmark STREAM does. Write to an array that already exists, because with a new array in
+#   each call you would also time how the system allocates memory.
+# * Make the source with `torch.ones(count, device=device)`. Do not copy from `zeros` or `empty`,
+#   for which Linux can use a single page of zeros, so you would read that page from a cache.
 #
 # <details><summary>Hint 1: the product</summary>
 #
@@ -225,17 +226,16 @@ record.add("roofs", rows=n, nbytes=nbytes, **where)
 predict.compare("12.2", gigaflops=peak / 1e9, gigabytes=bandwidth / 1e9)
 
 # %% [markdown]
-# **Explain.** An error of a factor of ten is not unusual for a first guess. If the measured values
-# are below your estimate, other programs may be running, the clock may be lower under load, or two
-# of the "cores" may be the two hardware threads of one core ([lab 13](13_cpu_threads_and_affinity.ipynb)). The two numbers describe this
-# machine today, and everything below is compared with them.
+# **Explain.** If the measured values are below your estimate, other programs may be running, the
+# clock may be lower under load, or two of the "cores" may be the two hardware threads of one core
+# ([lab 13](13_cpu_threads_and_affinity.ipynb)). Everything below is compared with these two numbers.
 #
 # ## The roofline
 # At best, a machine reads and writes memory while it computes, so the slower of the two determines
 # the time. At an intensity of I flops per byte, the memory delivers data for at most
-# `bandwidth * I` flops per second. A layer can therefore reach that speed at most, and it can never
-# be faster than the peak. This limit is the **roofline** (Williams and others, 2009), which the
-# figure at the top shows.
+# `bandwidth * I` flops per second. A layer can reach that speed at most, and it can never be faster
+# than the peak. This limit is the **roofline** (Williams *et al.*, 2009), which the figure at the
+# top shows.
 #
 # The slanted and the flat part of the roof meet at the **ridge**, where I = peak / bandwidth. A
 # layer whose intensity is left of the ridge is **memory-bound**, and a layer whose intensity is
@@ -286,9 +286,13 @@ check("12.3", attainable, least_seconds)
 
 # %% [markdown]
 # ### Measure: layers under the roofline
-# The next cell times layers of several kinds, one after the other, and draws them into the roofline
-# of this machine. `torch.inference_mode()` leaves out what PyTorch would store for a [backward pass](../labs/GLOSSARY.md#backward-pass).
-# "linear, 8" is the linear layer with 8 images.
+# The next cell times layers of several kinds and draws them into the roofline of this machine.
+# "linear, 8" is the linear layer with 8 images. (`torch.inference_mode()` leaves out what PyTorch
+# would store for a [backward pass](../labs/GLOSSARY.md#backward-pass).)
+#
+# It prints two shares for each layer. The first is the measured speed as a share of the peak. The
+# second is the least time divided by the measured time: a value of 1 means that the layer is on the
+# roof, and 0.5 means that it takes twice as long as the model allows.
 
 # %%
 layers = lab12.layers(linear_cost, conv_cost, side, device)  # name: layer, images, flops, bytes
@@ -333,12 +337,18 @@ predict.compare("12.3", times_as_long=with_many / with_one, percent_of_peak=perc
 # **Explain.** You should see the linear layer with one image far on the left, where the roof is
 # slanted, because it reads 4 bytes for every two flops. According to the model, additional images
 # cost next to nothing until the intensity reaches the ridge, and this is the reason for computing
-# in batches. ReLU treats each number by itself, which is called **element-wise**. It does one flop
-# for every 8 bytes, whatever the batch, and is therefore always still further left.
+# in batches.
 #
-# A layer might be *below* the roof, which means slower than it allows, because the overhead of its
-# calls counts, because it writes its results to newly allocated memory, or, near the ridge, because
-# arithmetic and memory traffic overlap only in part. This plot does not show which of these it is.
+# Take again the machine with 100 Gflop/s and 20 GB/s, whose ridge is at 5. There one image, with an
+# intensity of 0.5, reaches 20 · 0.5 = 10 Gflop/s, or 10 % of the peak. The 128 images reach the
+# peak, so they take 128 · 10/100 = 12.8 times as long, and not 128 times.
+#
+# ReLU treats each number by itself, which is called **element-wise**. It does one flop for every 8
+# bytes, whatever the batch, and is therefore always still further left.
+#
+# A layer might be *below* the roof, which means slower than the roof allows. The plot does not show
+# why. The calls have an overhead, and near the ridge, arithmetic and memory traffic might overlap
+# only in part.
 #
 # You might also see a layer *above* the roof, which is impossible in the model. What could be the
 # reason?
@@ -346,23 +356,19 @@ predict.compare("12.3", times_as_long=with_many / with_one, percent_of_peak=perc
 #
 # * The numbers were still in a cache. The last-level cache of a large server, for example, can hold
 #   67 MB of weights.
-# * The layer writes very little, as is the case for a linear layer. The slanted roof was measured
-#   with a copy and counts two arrays. Many processors read a cache line before they write to it, so
-#   that a copy moves three arrays, and reading alone can be 1.5 times as fast as our roof.
-# * The layer writes to the place that it has just read (ReLU works in place), which saves that
-#   additional read as well.
-# * The library's convolution is faster than its matrix product, or needs fewer multiplications than
-#   we count.
+# * The layer writes little, as a linear layer does. The slanted roof was measured with a copy and
+#   counts two arrays. Many processors read a cache line before they write to it, so that a copy
+#   moves three arrays, and reading alone can be 1.5 times as fast as our roof.
 # * The roof was measured while other programs used the machine. In this case run 12.2
 #   again.</details>
 #
 # ## A training step that is too slow
-# The next cell contains a colleague's training step for a network with four convolutions. The [loss](../labs/GLOSSARY.md#loss)
-# falls and the step computes the right result, but it is slow. We want to know where its time goes.
+# The next cell contains a colleague's training step for a network with four convolutions. The step
+# computes the right result, but it is slow. Where does its time go?
 #
-# [PyTorch's profiler](https://docs.pytorch.org/docs/stable/profiler.html) (`kind="torch"`) shows this. It lists the operators that
-# ran, with the number of their calls and the seconds that they took. Names with `conv` are
-# convolutions, and `aten::mm` and `aten::addmm` are matrix products.
+# [PyTorch's profiler](https://docs.pytorch.org/docs/stable/profiler.html) lists the operators that ran, with the number of their
+# calls and the seconds that they took. Names with `conv` are convolutions, and `aten::mm` and
+# `aten::addmm` are matrix products.
 
 # %%
 def slow_step(net, optimizer, pixels, labels, rows):
@@ -388,19 +394,24 @@ print(before, before.operators(12).to_string(), sep="\n")
 
 # %% [markdown]
 # In the table, `calls` counts calls per step, and `seconds` is the time of the operator itself,
-# without the operators that it called. When you read it, ask how often four convolutions should be
-# called in a step, and over how many images mean and standard deviation are taken (`sum` or `mean`,
-# `std`) and applied (`sub`, `div`; `copy_` makes the pixels floats), although the step needs only
-# one batch. The answers are the two faults of this step.
+# without the operators that it called. Look for the two faults of this step:
+#
+# - How often are convolutions called in the forward pass, and how often should four convolutions be
+#   called? (The names of the backward pass contain `backward`.)
+# - Mean and standard deviation are taken (`sum` or `mean`, `std`) and applied (`sub`, `div`;
+#   `copy_` makes the pixels floats). Over how many images is this done, although the step needs
+#   only one batch?
 #
 # ### Predict
-# How many times as fast is the step when both faults are removed? What is done for the whole
-# dataset will disappear, so add up its seconds. What is called for each image will be called only
-# once, so the overhead of the other calls disappears while their arithmetic remains.
+# How many times as fast is the step when both faults are removed? To get the new time, subtract two
+# parts from the old time:
 #
-# As a pattern, the new time is the old time, minus the rows for the whole dataset, minus
-# `(batch - 1) / batch` of the calls times the overhead of a call. Guess what you cannot read from
-# the table. (An overhead of 5 µs is a fair guess.)
+# - the seconds of the rows for the whole dataset, because this work disappears;
+# - `(batch - 1) / batch` of all calls times 5 µs, a guess of the overhead of a call. (What is
+#   called for each image will be called only once, while its arithmetic remains.)
+#
+# For example, a step takes 50 ms, with 20 ms in the rows for the whole dataset and 3,200 calls. The
+# new time is 50 − 20 − 31/32 · 3,200 · 0.005 = 14.5 ms, so the step is 3.4 times as fast.
 
 # %%
 predict("12.4", times_as_fast=...)
@@ -408,10 +419,9 @@ predict("12.4", times_as_fast=...)
 
 # %% [markdown]
 # ### Exercise 12.4 · Remove both faults
-# Write a step with the same loss and the same weights after it, without these two faults. `prepare`
-# is called *once*, before training, and its result is passed to each `quick_step` in place of the
-# pixels. No work may be done image by image, and no step may process the whole dataset. 2 and 5
-# lines. *(beginner)*
+# Write a step with the same [loss](../labs/GLOSSARY.md#loss) and the same weights after it, in which no work is done image by
+# image, and which does not process the whole dataset. `prepare` is called *once*, before training,
+# and its result is passed to each `quick_step` in place of the pixels. 2 and 5 lines. *(beginner)*
 #
 # For example, the loop `for row in rows.tolist(): total += numbers[row].sum()` calls an operator
 # for each row, while `numbers[rows].sum()` computes the same total with two calls.
@@ -457,10 +467,11 @@ print(f"convolutions and their backward: {of_convolutions.share.sum():.0%} of th
 # %% [markdown]
 # ### Measure: each fault by itself
 # Four versions of the step take turns: the step as it was found, the fixed one, and two controls in
-# which only one of the two faults was removed. `one_by_one` still goes image by image, but over a
-# dataset that consists of this batch alone (it normalizes with the mean of the batch, so it
-# computes another loss, and only its time is used). `all_again` computes the batch at once, but
-# prepares all images in each step.
+# which only one of the two faults was removed.
+#
+# - `one_by_one` still goes image by image, but over a dataset that consists only of this batch.
+#   (Its mean is another one, so its loss is, too, and only its time is used.)
+# - `all_again` computes the batch at once, but prepares all images in each step.
 
 # %%
 batch_pixels = pixels[chosen]
@@ -489,16 +500,29 @@ predict.compare("12.4", times_as_fast=gain)
 
 
 # %% [markdown]
-# **Explain.** You should see that removing either fault makes the step faster, and the controls
-# show how much each of them costs. The arithmetic of the network is the same in all four steps. The
-# fixed step is still some way below the peak. The profile above shows what share of it the
-# convolutions account for, and lists the largest operators of the remaining time. The overhead of
-# the calls is not measured here. On your machine the shares can differ, because they depend on the
-# number of cores and on the libraries.
+# **Explain.** The arithmetic of the network is the same in all four steps. You should see that
+# removing either fault makes the step faster, and the controls show how much each of them costs.
+# How much depends on the number of cores and on the libraries.
+#
+# The fixed step is still some way below the peak. The profile above shows what share of it the
+# convolutions account for, and lists the largest operators of the remaining time.
 #
 # Which of the two corrections matters more if the dataset has ten times as many images?
 # <details><summary>Answer</summary> `prepare` matters more, because its work grows with the
 # dataset and was done in every step. The cost of the loop depends only on the batch.</details>
+#
+# PyTorch passes expensive operations on to libraries. Which libraries computed this step?
+# <details><summary>Answer</summary>
+#
+# The column `library` of the profile names them.
+#
+# | layer | on a CPU | on a GPU |
+# |---|---|---|
+# | linear | a **BLAS** library (Basic Linear Algebra Subprograms), MKL or [OpenBLAS](https://www.openblas.net) | [cuBLAS](https://docs.nvidia.com/cuda/cublas/) |
+# | convolution | a **DNN library** (deep neural networks), [oneDNN](https://uxlfoundation.github.io/oneDNN/), or the BLAS library | [cuDNN](https://docs.nvidia.com/deeplearning/cudnn/) |
+# | ReLU and other element-wise operators | PyTorch itself | PyTorch itself |
+#
+# </details>
 #
 # ### What you take away
 # - The number of flops divided by the number of bytes tells whether a layer waits for arithmetic or
@@ -510,38 +534,6 @@ predict.compare("12.4", times_as_fast=gain)
 # - The next labs are about threads (13), numbers with fewer bits (14) and input (15). Across
 #   devices the network is a third limit (22, 32).
 #
-# ## Going further (optional): which library ran?
-# PyTorch passes expensive operations on to libraries.
-#
-# * Matrix products are computed by a **BLAS** library (Basic Linear Algebra Subprograms; matrix
-#   products form its level 3, described by Dongarra and others in 1990). This is MKL or
-#   [OpenBLAS](https://www.openblas.net) on CPUs and [cuBLAS](https://docs.nvidia.com/cuda/cublas/) on GPUs.
-# * Convolutions are computed by a **DNN library** (deep neural networks), which is
-#   [oneDNN](https://uxlfoundation.github.io/oneDNN/) (formerly MKL-DNN) on CPUs and [cuDNN](https://docs.nvidia.com/deeplearning/cudnn/) on GPUs, or by the BLAS library
-#   if PyTorch prefers it.
-# * ReLU is a loop in PyTorch itself.
-#
-# The profiler shows which one ran: `aten::mm` and `aten::addmm` are products, and
-# `aten::mkldnn_convolution` belongs to oneDNN.
-
-# %%
-# Each layer once, under the profiler. (overhead=False: do not also measure what recording costs.)
-def each_once():
-    """Each layer, on its images."""
-    with torch.inference_mode():
-        for layer, images, *_ in layers.values():
-            layer(images)
-
-
-ran = profiling.record(each_once, steps=2, kind="torch", device=device, overhead=False)
-print(ran.operators(6).to_string())
-
-
-# %% [markdown]
-# **Explain.** In the names that you see, `mkldnn` or `cudnn` denote the DNN library, and `mm` and
-# `addmm` the BLAS library. If you set `ONEDNN_VERBOSE=1` before Python starts, oneDNN also prints
-# which instructions it uses.
-#
 # ## Going further (optional): fewer bytes, by a compiler
 # A memory-bound operation becomes faster if it moves fewer bytes. `relu(x * 0.5 + 1) + x` consists
 # of four operators. By default, PyTorch runs each operator as soon as it meets it, which is called
@@ -549,7 +541,8 @@ print(ran.operators(6).to_string())
 #
 # **torch.compile** makes one loop of the four operators, that is, it **fuses** them. The loop reads
 # x and writes the result, which are two arrays. According to the roofline, the fused loop should
-# therefore be 9/2 = 4.5 times as fast.
+# therefore be 9/2 = 4.5 times as fast. (On a CPU, the next cell needs a C++ compiler, and measures
+# nothing without one.)
 
 # %%
 def four_operators(x):
@@ -568,20 +561,11 @@ if compiled and (device != "cpu" or shutil.which("g++") or shutil.which("clang++
     record.add("compiled", times_as_fast=gain, **where)
 
 # %% [markdown]
-# **Explain.** By counting bytes you can expect a little less than 4.5, and not less than 4, for two
-# reasons.
-#
-# * If each cache line is read before it is written, the eager operators move 3 + 3 + 3 + 4 = 13
-#   arrays and the loop moves 3, which gives 13/3 = 4.33.
-# * The eager operators allocate four new arrays in each call, and the loop allocates one. If
-#   allocating memory took all the time, the ratio would be 4.
-#
-# If you see less than 4, something else, which this cell does not measure, plays a role. For
-# example, an eager operator might find in a cache what the previous one wrote, or the loop might
-# wait for arithmetic. A ratio above 4.5 points to a cost of eager execution that we did not count,
-# such as the overhead of each call (try fewer `megabytes`).
-#
-# Without a C++ compiler (g++, clang++) the cell measures nothing.
+# **Explain.** A ratio somewhat below 4.5 fits the count of bytes, too. If each cache line is read
+# before it is written, the eager operators move 3 + 3 + 3 + 4 = 13 arrays and the loop moves 3,
+# which gives 13/3 = 4.33. If you see a ratio below 4 or above 4.5, something plays a role that this
+# cell does not measure. For example, an eager operator might find in a cache what the previous one
+# wrote, or the overhead of each call might count (try fewer `megabytes`).
 #
 # ### Further reading
 # - S. Williams, A. Waterman and D. Patterson, *[Roofline: An Insightful Visual Performance Model for Multicore Architectures](https://doi.org/10.1145/1498765.1498785)*, Communications of the ACM 52(4), 2009. The paper that introduced the roofline.

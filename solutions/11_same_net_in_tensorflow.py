@@ -4,14 +4,14 @@
 # If you port a model from one framework to another, you will want to know whether the new program
 # trains as the old one did. A loss that falls is not enough, because a program with a mistake in it
 # can have a falling loss, too. The frameworks also differ in how they run a program. PyTorch runs
-# each operation as soon as Python reaches it, while TensorFlow can first make a *graph* of all
-# operations and then run the graph without Python, which may be several times as fast or make no
-# difference at all.
+# each operation as soon as Python reaches it. TensorFlow can first make a *graph* of all operations
+# and then run the graph without Python, which may be several times as fast or make no difference at
+# all.
 #
 # In this lab we train one network in PyTorch and in TensorFlow and compare the two loss curves step
-# by step. We write the training step by hand, then turn it into a graph, measure when a graph is
-# faster, and finally get the same curve from the training loop of Keras, which is the high-level
-# interface of TensorFlow. An optional part shows what a compiler can do with a graph.
+# by step. We write the training step by hand, turn it into a graph, and measure when the graph is
+# faster. Finally we get the same curve from the training loop of Keras, which is the high-level
+# interface of TensorFlow.
 #
 # **After this lab you can** (1) write a training step with `GradientTape` and get the same curve
 # from Keras' `fit`, (2) explain the difference between define-by-run and define-and-run, (3)
@@ -26,9 +26,6 @@
 
 # %%
 import itertools
-import os
-import shutil
-from functools import partial
 
 import numpy as np
 from labkit import check, data, hint, lab, nets, plots, predict, record, timing
@@ -46,8 +43,6 @@ print("TensorFlow uses", "the GPU" if tf.config.list_physical_devices("GPU") els
 batch = 128  # images per step
 epochs = 10  # passes over the training images
 learning_rate = 0.2  # plain SGD: how far a step goes against the gradient
-compiler = "inductor"  # torch.compile's backend; "aot_eager" makes the graph and compiles nothing
-numbers = 1 << 20  # float32 values in the torch.compile example
 wide = 4096  # outputs of the two layers of a large net
 
 # %% [markdown]
@@ -55,10 +50,10 @@ wide = 4096  # outputs of the two layers of a large net
 # The next two cells train the network with PyTorch and the training step of lab 10. Their loss
 # curve is the reference that the TensorFlow program has to reproduce.
 #
-# We also need a control that shows how closely two correct programs can agree. For this purpose
-# PyTorch trains a second time, with the same batches but with the rows of each batch in reverse
-# order. Mathematically the mean over a batch does not depend on the order of its rows, but the
-# computer adds the numbers in a different order and therefore rounds differently.
+# How closely can two correct programs agree? As a control, PyTorch trains a second time, with the
+# same batches but with the rows of each batch in reverse order. Mathematically the mean over a
+# batch does not depend on the order of its rows, but the computer adds the numbers in a different
+# order and therefore rounds differently.
 
 # %%
 digits = data.digits()
@@ -95,10 +90,12 @@ print(f"with the rows reversed:              {turned_curve[0]:.6f} -> {turned_cu
 # %% [markdown]
 # ## Define-by-run
 # In today's TensorFlow, as in PyTorch, an operation runs as soon as Python reaches its line
-# (*eager* execution). Because the program itself defines what is computed while it runs, this is
-# called **define-by-run**. The two frameworks differ in how they record operations for the backward
-# pass. PyTorch records every operation on tensors that require a gradient, while TensorFlow records
-# only what happens under a *tape*:
+# (*eager* execution). Because the running program itself defines what is computed, this is called
+# **define-by-run**.
+#
+# The two frameworks differ in how they record operations for the backward pass. PyTorch records
+# every operation on tensors that require a gradient, while TensorFlow records only what happens
+# under a *tape*:
 #
 #     w = tf.Variable(3.0)
 #     with tf.GradientTape() as tape:
@@ -108,9 +105,9 @@ print(f"with the rows reversed:              {turned_curve[0]:.6f} -> {turned_cu
 # The network is `nets.keras_digits()`, which starts with the same weights as the PyTorch network.
 #
 # ### Predict
-# What is the largest difference between the losses of the two frameworks, over all steps? Answer
-# with a relative difference, so that 0.01 is one percent. A float32 number keeps 24 bits, so each
-# rounding has a relative error of up to 6e-8. It is enough to guess the power of ten.
+# What is the largest relative difference between the losses of the two frameworks, over all steps?
+# (A relative difference of 0.01 is one percent.) A float32 number keeps 24 bits, so each rounding
+# has a relative error of up to 6e-8. It is enough to guess the power of ten.
 
 # %%
 predict("11.1", relative_difference=1e-6)  # a number
@@ -178,10 +175,10 @@ plots.loss(
 # frameworks add numbers in different orders, and so does PyTorch when the rows are reversed. Each
 # rounding has a relative error of at most 6e-8, and the following steps propagate these errors.
 #
-# This is how closely two correct programs agree over a hundred steps of a small network. (The
-# difference might be larger in a longer training run, which is not measured here.) If two curves
-# from the same weights and data differ by much more, look for a mistake, such as a different order
-# of batches, a different learning rate, or logits that are interpreted as probabilities.
+# This is how closely two correct programs agree over a hundred steps of a small network (we did not
+# measure longer training runs). If two curves from the same weights and data differ by much more,
+# look for a mistake, such as a different order of batches, a different learning rate, or logits
+# that are interpreted as probabilities.
 #
 # ## Define-and-run
 # The alternative is to make a **graph** of all operations first, and then to run the graph without
@@ -205,27 +202,68 @@ plots.loss(
 # while `double(1.0)` and then `double(2.0)` print it twice.
 #
 # ### Predict
-# (a) A `tf.function` is called with a tensor of 3 numbers, another tensor of 3, a tensor of 5, and
+# A `tf.function` is called with a tensor of 3 integers, another tensor of 3, a tensor of 5, and
 # then the Python numbers 2, 3, 2. How often does its Python code run?
-#
-# (b) In eager execution, each operation costs some 10 µs or more in Python before anything is
-# computed, and a training step of this small network consists of some fifty operations. Their
-# arithmetic takes 0.1 to 0.3 ms (the bar plot of lab 10). How many times as fast is the step as a
-# graph? An estimate is enough.
 
 # %%
-predict("11.2", traces=4, eager_over_graph=10)  # two numbers
+predict("11.2", traces=4)  # a number
+
+# %%
+seen = []
+
+
+@tf.function
+def total(x):
+    seen.append(x)  # Python, not TensorFlow: it happens while tracing
+    return tf.reduce_sum(x)
+
+
+for x in (tf.constant([1, 2, 3]), tf.constant([4, 5, 6]), tf.constant([1, 2, 3, 4, 5]), 2, 3, 2):
+    total(x)
+print("Python ran with:", *seen, sep="\n")
+predict.right("11.2", traces=len(seen))
 
 # %% [markdown]
+# **Explain.** The list has one line for each run of the Python code. For tensors it contains
+# symbols, `Tensor("x:0", shape=(3,), …)`, while for 2 and 3 it contains the numbers themselves. The
+# six calls have four kinds of arguments (3 integers, 5 integers, the number 2, the number 3), so
+# the code ran 4 times.
+#
+# ### Measure: how much does a trace cost?
+# The next cell times three calls of `total`: with a Python number that it has already seen, with a
+# new Python number in every call, and with a new tensor in every call. (TensorFlow itself warns of
+# the second one, in a long line.)
+
+# %%
+fresh = itertools.count(100)  # 100, 101, 102, …
+print("the same Python number:  ", timing.measure(lambda: total(3)))
+print("a new one in every call: ", timing.measure(lambda: total(next(fresh)), repeat=5, warmup=0))
+print("a new tensor each time:  ", timing.measure(lambda: total(tf.constant(next(fresh)))))
+
+# %% [markdown]
+# **Explain.** You should see that a new Python number takes many times as long as the other two,
+# because each of these calls traces `total` again. A new tensor is of a known kind, so its call
+# only runs the stored graph.
+#
+# Suppose that a colleague's step takes a Python number as its learning rate, and that the rate
+# changes in each call. All calls are slow, and the program needs more and more memory. Why?
+#
+# <details><summary>Answer</summary>
+#
+# Every new rate is a new kind of argument, so the step is traced again in each call. Every graph is
+# also stored, which explains the growing memory (the measurement does not show this). The remedy is
+# to pass the rate as a tensor, or to fix the kinds in advance, which is the next exercise.
+# </details>
+#
 # ### Exercise 11.2 · One graph for every batch and every rate
 # In lab 41 the learning rate rises over the first steps, and the last batch of an epoch may be
-# smaller than the others. Write a step that is traced **once**, whatever the number of images and
-# whatever the learning rate.
+# smaller than the others. A step for such a training run should be traced **once**, whatever the
+# number of images and whatever the learning rate.
 #
-# You can fix the kinds in advance by giving a `tf.TensorSpec(shape, dtype)` for each argument.
-# `None` in a shape stands for any length, and `[]` is the shape of a single number. If a Python
-# number is passed for such an argument, it becomes a tensor. Here an inner function is defined in
-# this way, uses the outer one's `shift`, and is returned:
+# For this purpose you give a `tf.TensorSpec(shape, dtype)` for each argument. `None` in a shape
+# stands for any length, and `[]` is the shape of a single number. If a Python number is passed for
+# such an argument, it becomes a tensor. Here an inner function is defined in this way, uses the
+# outer one's `shift`, and is returned:
 #
 #     def make_scale(shift):
 #         @tf.function(input_signature=[tf.TensorSpec([None, 3], tf.float32), tf.TensorSpec([], tf.float32)])
@@ -233,11 +271,16 @@ predict("11.2", traces=4, eager_over_graph=10)  # two numbers
 #             return factor * rows + shift
 #         return scale
 #
-# The images are float32 of shape (n, 64), the labels are int64 of shape (n,), and the rate is one
-# float32. Inside the step, write plain SGD (stochastic gradient descent) by hand, without an
-# optimizer: `variable.assign_sub(change)` subtracts in place. `make_step(net)` defines the step
-# inside its own body, for the network that it receives, and returns the step. About 10 lines.
-# *(intermediate)*
+# Write `make_step(net)` in the same pattern. It defines `step(images, labels, rate)`, a training
+# step of the network that it receives, and returns it:
+#
+# - The images are float32 of shape (n, 64), the labels are int64 of shape (n,), and the rate is one
+#   float32.
+# - The loss and the gradients are computed as in 11.1, and the step returns the loss.
+# - The update is plain SGD (stochastic gradient descent) by hand, without an optimizer. For this
+#   purpose, `variable.assign_sub(change)` subtracts in place.
+#
+# About 10 lines. *(intermediate)*
 #
 # <details><summary>Hint 1: where is the function defined?</summary>
 #
@@ -278,34 +321,23 @@ def make_step(net):
 # %%
 check("11.2", make_step)
 
-# %%
-seen = []
-
-
-@tf.function
-def total(x):
-    seen.append(x)  # Python, not TensorFlow: it happens while tracing
-    return tf.reduce_sum(x)
-
-
-for x in (tf.constant([1, 2, 3]), tf.constant([4, 5, 6]), tf.constant([1, 2, 3, 4, 5]), 2, 3, 2):
-    total(x)
-traces = len(seen)
-print("Python ran with:", *seen, sep="\n")
-
-# %%
-fresh = itertools.count(100)  # 100, 101, 102, …
-# How much does a trace cost?
-print("the same Python number:  ", timing.measure(lambda: total(3)))
-# TensorFlow itself warns of what comes now, in a long line.
-print("a new one in every call: ", timing.measure(lambda: total(next(fresh)), repeat=5, warmup=0))
-print("a new tensor each time:  ", timing.measure(lambda: total(tf.constant(next(fresh)))))
-
 # %% [markdown]
 # ### Measure: when is a graph faster?
-# The next cell compares the step of 11.1 run line by line with the same step as a graph. As a
-# control, it does so as well for a large network, which has two layers with 4,096 output features.
-# This takes some 15 s.
+# Now we compare the step of 11.1 run line by line with the same step as a graph. As a control, we
+# do so as well for a large network, which has two layers with 4,096 output features.
+#
+# ### Predict
+# In eager execution, each operation costs some 10 µs in Python before anything is computed, and a
+# training step of the small network consists of some fifty operations. Suppose that their
+# arithmetic takes 0.2 ms (the bar plot of lab 10 shows 0.1 to 0.3 ms). How many times as fast is
+# the step as a graph, if the graph takes no time in Python at all?
+
+# %%
+predict("11.2", eager_over_graph=3.5)  # a number
+
+# %% [markdown]
+# The next cell prints three lines for each network: the time of an eager step, the time of a step
+# as a graph, and the ratio of the two. It takes some 15 s.
 
 
 # %%
@@ -329,44 +361,30 @@ for name, measured in speed.items():
     print(f"{name}: graph {measured.b}")
     print(f"{name}: ratio {measured}")
     record.add("eager_over_graph", value=measured.median, batch=batch, net=name)
-predict.compare("11.2", traces=traces, eager_over_graph=speed["small net"])
+predict.compare("11.2", eager_over_graph=speed["small net"])
 
 # %% [markdown]
-# **Explain.** A graph saves the time that Python takes in each step. You should see a ratio of
-# several times for the small network, and a ratio near 1 (for example, 1.1) for the large one,
-# where the arithmetic takes nearly all of the time. The numbers of the prediction give (0.5 + 0.3)
-# / 0.3 = 2.7 to (0.5 + 0.1) / 0.1 = 6, and leave out the overhead that a graph's call has, too.
-# Both ratios depend on the machine: a faster processor core shortens Python's part, and more cores
-# shorten the arithmetic.
+# **Explain.** A graph saves the time that Python takes in each step. The prediction has 50 · 10 µs
+# = 0.5 ms in Python and 0.2 ms of arithmetic, so its ratio is (0.5 + 0.2) / 0.2 = 3.5. With 0.3 and
+# 0.1 ms of arithmetic it would be 2.7 and 6.
 #
-# Look also at the list printed above. For tensors it contains symbols,
-# `Tensor("x:0", shape=(3,), …)`, while for 2 and 3 it contains the numbers themselves. These are
-# four kinds (3 numbers, 5 numbers, the number 2, the number 3), so the answer to (a) is 4.
-#
-# Suppose that a colleague's step takes a Python number as its learning rate, and that the rate
-# changes in each call. All calls are slow, and the program needs more and more memory. Why?
-#
-# <details><summary>Answer</summary>
-#
-# Every new rate is a new kind of argument, so the step is traced again in each call. The three
-# printed times above show this for `total`: a new number costs a trace, while a new tensor does
-# not. Every graph is also stored, which explains the growing memory (these lines do not show it).
-# The remedy is to pass the rate as a tensor, or to fix the kinds with `input_signature`.
-# </details>
+# You should see a ratio of several times for the small network, and a ratio near 1 (for example,
+# 1.1) for the large one, where the arithmetic takes nearly all of the time. The ratios depend on
+# the machine, because a faster processor core shortens Python's part, and more cores shorten the
+# arithmetic. The measured call of a graph also has an overhead, which the prediction leaves out.
 #
 # ## Graphs in other frameworks
 # In Theano, in Caffe, and by default in TensorFlow 1, every program was a graph. Chainer and
-# PyTorch made define-by-run common. `tf.function` and `torch.compile` bring the graph back, and
-# they trace it from ordinary Python code.
+# PyTorch made define-by-run common. `tf.function` and PyTorch's `torch.compile` bring the graph
+# back, and they trace it from ordinary Python code.
 #
 # | | define-by-run | define-and-run |
 # |---|---|---|
-# | a `print` | takes effect in every step | takes effect in `tf.function` only while the graph is made |
-# | known before it runs | the next operation | all operations (of a `tf.function`), which can be fused, reordered, placed on devices, and run without Python |
+# | a `print` in the Python code | takes effect in every step | takes effect only while the graph is made |
+# | known before it runs | the next operation | all operations, which can be fused, reordered, placed on devices, and run without Python |
 #
-# (An `if` on the value of a tensor is harder. `tf.function` puts both branches into the graph,
-# while `torch.compile` ends its graph there, runs Python, and begins another graph. It does the
-# same at a `print`.)
+# The table describes `tf.function`. At a `print`, `torch.compile` instead ends its graph, runs
+# Python, and begins another graph. The optional part of lab 12 measures what this compiler gains.
 #
 # ## The training loop of Keras
 # Does `fit` compute what our step computes? It chooses batches and order by itself, so its curve
@@ -383,9 +401,10 @@ predict.compare("11.2", traces=traces, eager_over_graph=speed["small net"])
 # its update.
 #
 # By default, `fit` takes batches of 32 (`batch_size=`), shuffles the rows (`shuffle=`), and uses
-# the same arrays in all epochs. Train with the images in the order `orders[0]`, `orders[1]`, … (the
-# row numbers of one epoch each), in batches of `batch`, and make sure that `fit` changes neither
-# the order nor the batches. The optimizer is plain SGD with `learning_rate`. About 8 lines.
+# the same arrays in all epochs. Train with plain SGD at `learning_rate`, and make sure that `fit`
+# gets the batches of the reference curve in their order. The images of the first epoch come in the
+# order `orders[0]`, those of the second in `orders[1]`, and so on (these are arrays of row
+# numbers). Each batch has `batch` images. Return one loss per epoch. About 8 lines.
 # *(intermediate)*
 #
 # <details><summary>Hint 1: how can each epoch have an order of its own?</summary>
@@ -435,68 +454,15 @@ print("Keras, as reported by fit:    ", np.round(fit_losses(nets.keras_digits(),
 #   loss curve, up to rounding in float32.
 # * Your Python code runs while a graph is being traced, and not when the graph runs. A new shape or
 #   a new Python number causes a new trace, which `input_signature` avoids.
-# * A graph saves Python's part of a step, which matters for small steps. A compiler can do more and
-#   turn a long chain of operations into one loop (see *Going further*), but the first calls become
-#   slow.
+# * A graph saves Python's part of a step, which matters for small steps and hardly for large ones.
 # * By default `fit` shuffles, and takes batches of 32.
 #
 # Lab 12 shows where the time of a step goes, and lab 20 begins with many processes instead of one.
 #
-# ## Going further (optional): more graphs
-# These three short parts take some 15 minutes, which are not counted above.
-#
-# ### Measure: what a compiler makes of a graph
-# The next cells run a chain of eighteen operations. Line by line, PyTorch reads a vector from
-# memory and writes one eighteen times. `torch.compile` makes a graph of the chain, and its
-# *backend* decides what becomes of the graph:
-#
-# - `inductor` writes one C++ loop for all eighteen operations;
-# - `aot_eager`, the control, runs the operations of the graph one by one, as before.
-#
-# The first call compiles the chain, which takes up to half a minute on a busy machine.
-
-
-# %%
-def chain(x):
-    for _ in range(6):
-        x = torch.sin(x) * 0.9 + 0.1  # three operations, each a pass over memory
-    return x
-
-
-# %%
-# `torch.compile(chain, backend=…)`, its first call, and then both in
-# turns.
-# No worker processes for one small function.
-os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")
-backends = ["aot_eager"]
-if compiler == "inductor" and not (shutil.which("g++") or shutil.which("clang++")):
-    print(
-        "torch.compile's inductor writes C++, and this machine has no compiler: a graph, but no"
-        " speed."
-    )
-elif compiler != "aot_eager":
-    backends.append(compiler)
-values = torch.linspace(0, 1, numbers)
-for backend in backends:
-    compiled = torch.compile(chain, backend=backend)
-    first = timing.measure(partial(compiled, values), repeat=1, warmup=0)
-    print(f"{backend}: first call {first.median:.1f} s")
-    gain = timing.ratio(partial(chain, values), partial(compiled, values), seconds=3)
-    print(f"{backend}: line by line / compiled: {gain}")
-
-# %% [markdown]
-# **Explain.** You should see a ratio near 1 for the control, because on long vectors a graph alone
-# saves nothing. With `inductor` the chain is several times as fast, because one pass over memory
-# replaces eighteen. (This measurement does not show how much of the gain is due to memory, and how
-# much to a faster sine in the compiler's code.) The compiler thus saves memory traffic and
-# arithmetic, while the graph of TensorFlow above saved time in Python.
-#
-# The price is a slow first call. If you run the notebook again, the first call might be fast,
-# because inductor stores its compiled code on disk.
-#
-# ### A session
-# This is how TensorFlow 1 expressed define-and-run: nothing is computed until a *session* runs the
-# graph, with a value for its *placeholder* x.
+# ## Going further (optional): a session
+# This is how TensorFlow 1 expressed define-and-run. The graph has a *placeholder* x in place of a
+# number. Nothing is computed until a *session* runs the graph with a value for x. The first printed
+# line is therefore a symbol, and only the second one is a number.
 
 # %%
 graph = tf.Graph()
@@ -506,35 +472,6 @@ with graph.as_default():  # define: nothing is computed
 print(y)
 with tf.compat.v1.Session(graph=graph) as session:  # and run
     print("x = 3 gives", session.run(y, {x: 3.0}))
-
-# %% [markdown]
-# ### How many graphs?
-# How many graphs does `torch.compile` make for vectors of 10, 10, 20, 30 and 40 numbers? Write down
-# a guess before you run the cell.
-
-# %%
-# How often is a graph made? A backend of our own, which counts, and runs the graph as it is.
-graphs = []
-
-
-def count_graphs(graph, examples):
-    graphs.append(graph)
-    return graph.forward
-
-
-def line(x):
-    return 2 * x + 1
-
-
-counted = torch.compile(line, backend=count_graphs)
-for length in (10, 10, 20, 30, 40):
-    counted(torch.zeros(length))
-    print(f"after a vector of {length}: {len(graphs)} graphs")
-
-# %% [markdown]
-# **Explain.** It makes two graphs. The second length costs a second graph, but by then PyTorch has
-# noticed that the length varies, and it makes this graph for any length, so it does not need
-# another one.
 
 # %% [markdown]
 # ### Further reading

@@ -5,18 +5,16 @@
 # exchange data while they run. Such a program can fail in a way that no program for one device can:
 # every copy waits for another, nothing is computed, and there is no error message. It can also be
 # correct and still waste most of its time, because a processor that waits for a message does not
-# compute. Both problems are easier to see with four small processes on one machine than with a
-# thousand GPUs.
+# compute. Both problems are easy to see with four small processes on one machine.
 #
 # In this lab we write programs whose ranks send messages to each other with MPI (Message Passing
-# Interface). First we pass a number around a ring, then we provoke a deadlock and fix it, then we
-# compute while messages are in transit, and at the end we measure what a short and a long message
-# cost on this machine.
+# Interface). We pass a number around a ring, provoke a deadlock and fix it, compute while messages
+# are in transit, and at the end measure what a short and a long message cost on this machine.
 #
 # **After this lab you can** (1) write a program whose ranks do different things, (2) read a
 # deadlock message and fix the deadlock, (3) overlap computation with communication and explain what
-# that gains, and (4) say what a short and a long message cost on your machine. Two optional parts
-# at the end are not included in the minutes.
+# that gains, and (4) say what a short and a long message cost on your machine. An optional part at
+# the end is not included in the minutes.
 #
 # ![Two sequence diagrams of a sender and a receiver. Left, eager: Send copies the message and returns at once. Right, rendezvous: Send waits until the receiver has called Recv](20_protocols.svg)
 #
@@ -40,7 +38,6 @@ lab.start("20_ranks_and_messages")
 few = 10  # values in a short message, 8 bytes each
 many = 1_000_000  # values in a long message (8 MB)
 patience = 20  # seconds after which a check calls a program stuck
-blur_steps = 40  # how often the photograph of 20.3 is blurred
 late_runs = 15  # how often each way is timed when a neighbor is late
 sizes = (8, 64, 512, 4096, 32768, 262144, 2097152, 8388608)  # bytes per message in the measurement
 
@@ -61,10 +58,10 @@ sizes = (8, 64, 512, 4096, 32768, 262144, 2097152, 8388608)  # bytes per message
 # For the calls with a capital letter, the receiver has to provide an array of the same length and
 # dtype, which `Recv` then fills.
 #
-# `launch.run(function, ranks=4)` starts four processes, runs `function(comm)` in each of them, and
-# returns the list of their four results. Lines that a rank prints begin with the rank's number,
-# for example `[1] hello`. Messages from one rank to another arrive in the order in which they were
-# sent, as the next cell shows:
+# As in lab 00, `launch.run(function, ranks=4)` runs `function(comm)` in four processes, shows the
+# lines that they print with the rank's number in front, and returns the list of their results. The
+# next cell shows that messages from one rank to another arrive in the order in which they were
+# sent.
 
 
 # %%
@@ -138,10 +135,13 @@ check("20.1", pass_token)
 # **Explain.** With four ranks, 0 + 1 + 2 + 3 = 6 arrives at rank 0, after four messages, one from
 # each rank.
 #
+# ## A deadlock
+# In the ring, rank 0 sends first and the others receive first. What happens if all ranks send
+# first?
+#
 # ### Predict
-# Two ranks want to exchange vectors. **Both send first**, and then both receive. Does this program
-# end (1) or hang (0) with 10 values, and with a million values? This is the program. Make a guess
-# before you run the next two cells.
+# Two ranks want to exchange vectors. **Both send first**, and then both receive, as in the next
+# cell. Does this program end (1) or hang (0) with 10 values, and with a million values?
 
 
 # %%
@@ -177,25 +177,28 @@ predict.compare("20.2", **ended)
 # **Explain.** The second run was a *deadlock*. The message names the line of the cell in which each
 # rank waits.
 #
-# The reason is that MPI libraries usually have two protocols for sending (the standard prescribes
-# neither). Such a library copies a short message into an internal buffer for the receiver, and
-# `Send` returns immediately. This mode is called *eager*. A long message stays with the sender
-# until the receiver asks for it, and `Send` does not return before that, which is called
-# *rendezvous*. With a million values both ranks wait in `Send`, so neither of them reaches the
-# `Recv` for which the other one waits.
+# The reason is that MPI libraries usually have two protocols for sending, which the figure at the
+# top shows (the standard prescribes neither):
 #
-# A program that relies on eager messages passes the small test and hangs with the real model. There
-# are two ways to fix it. One is an *order*, in which half of the ranks receive first. The other is
-# *one call that sends and receives*, and leaves the order to MPI:
+# - *Eager*: the library copies a short message into an internal buffer for the receiver, and `Send`
+#   returns immediately.
+# - *Rendezvous*: a long message stays with the sender until the receiver asks for it, and `Send`
+#   does not return before that.
+#
+# With a million values both ranks wait in `Send`, so neither of them reaches the `Recv` for which
+# the other one waits. A program that relies on eager messages therefore passes the small test and
+# hangs with the real model.
+#
+# There are two ways to fix it. One is an *order*, in which half of the ranks receive first. The
+# other is *one call that sends and receives*, and leaves the order to MPI:
 #
 #     comm.Sendrecv(own, dest=2, recvbuf=theirs, source=7)  # own goes to rank 2, theirs is filled by rank 7
 #
 # ### Exercise 20.2 · Everyone to the right
 # Every rank sends its vector to its right neighbor and returns the vector that comes from its left
 # neighbor, for vectors of any length and for any number of ranks. If there is only one rank, it is
-# its own left and right neighbor. A plain `Send` to itself can then hang, in some MPI libraries
-# however short the message is, because no other rank can call the `Recv`. 1 to 6 lines.
-# *(beginner)*
+# its own left and right neighbor. A plain `Send` to itself can then hang, however short the message
+# is, because no other rank can call the `Recv`. 1 to 6 lines. *(beginner)*
 #
 # <details><summary>Hint 1: which fix?</summary>
 #
@@ -226,12 +229,16 @@ check("20.2", shift_right)
 
 # %% [markdown]
 # ## Messages that you don't need to wait for
-# `Isend` and `Irecv` take the same arguments as `Send` and `Recv`. The I stands for *immediate*:
-# these **non-blocking** calls only start a message and return a *request*, and `request.Wait()`
-# completes it. Between the two calls the rank can compute.
+# A rank that waits in `Send` or `Recv` does not compute. `Isend` and `Irecv` avoid this. They take
+# the same arguments, and the I stands for *immediate*: these **non-blocking** calls only start a
+# message and return a *request*, and `request.Wait()` completes it. Between the two calls the rank
+# can compute.
 #
 # **Until its `Wait` returns, the array belongs to MPI.** Do not read an array that is being
 # received, and do not write to an array that is being sent.
+#
+# In the next cell two ranks exchange vectors in this way. Each of them returns a sum that it
+# computed meanwhile, 45, and the vector that it received.
 
 
 # %%
@@ -262,14 +269,16 @@ launch.run(swap, ranks=2)
 # | `strip[1]` to `strip[-2]`, the *inside* | no rows of other ranks |
 # | `strip[-1]` | the halo `below`, which is the first row of the rank `down` |
 #
-# In the cell below, the first lines start to receive both halos, and the last lines compute the two
-# edge rows. In between, in place of the `raise` line, write three things (the lines below it stay):
+# A step of the blur has five parts. The cell below contains the first and the last. Write the other
+# three in place of the `raise` line (the lines below it stay):
 #
-# 1. Start to send your own edge rows, `strip[0]` to `up` and `strip[-1]` to `down`. Append their
-#    requests to the list `pending`, which already contains two requests.
-# 2. While all four messages are in transit, compute the inside, `new[1:-1]`. The rows above it are
+# 1. *(given)* Start to receive both halos. The list `pending` contains the two requests.
+# 2. Start to send your own edge rows, `strip[0]` to `up` and `strip[-1]` to `down`. Append their
+#    requests to `pending`.
+# 3. While all four messages are in transit, compute the inside, `new[1:-1]`. The rows above it are
 #    `strip[:-2]`, and the rows below it are `strip[2:]`.
-# 3. Wait for all four requests.
+# 4. Wait for all four requests.
+# 5. *(given)* Compute the two edge rows.
 #
 # `MPI.PROC_NULL` stands for the neighbor beyond the image's edge. A message to or from it completes
 # immediately and changes nothing, so you don't need to treat this case separately. About 5 lines.
@@ -321,14 +330,15 @@ check("20.3", blur)
 # %% [markdown]
 # ### Measure: what does overlap gain?
 # In this measurement rank 1 sleeps for as long as rank 0 computes, so its rows arrive late. Rank 0
-# blurs a large strip in three ways: with `blur_late`, which exchanges its halos first, with
-# blocking calls; with your `blur`; and as a control alone, without any neighbor. (In the code,
-# `bcast` gives rank 0's value to all ranks, a rank leaves `Barrier` when all ranks have reached it,
-# and `COMM_SELF` contains only the calling rank.)
+# blurs a large strip in three ways:
+#
+# - as a control *alone*, without any neighbor;
+# - with `blur_late`, which first exchanges its halos with blocking calls, and then computes;
+# - with your `blur`.
 #
 # ### Predict
-# Suppose that the computation takes 1 unit of time, and that the neighbor is late by 1 unit. How
-# long does rank 0 take with blocking calls, and how long with your function?
+# The computation takes 1 unit of time, and the neighbor is late by 1 unit. How many units does rank
+# 0 take with blocking calls, and how many with your function?
 
 # %%
 predict("20.3", blocking=2.0, yours=1.0)
@@ -350,6 +360,12 @@ def blur_late(comm, strip):
     new[0] = (above + strip[0] + strip[1]) / 3
     new[-1] = (strip[-2] + strip[-1] + below) / 3
     return new
+
+
+# %% [markdown]
+# The next function measures the three ways. Its call `bcast` gives rank 0's value to all ranks, a
+# rank leaves `Barrier` when all ranks have reached it (lab 21), and `COMM_SELF` contains only the
+# calling rank.
 
 
 # %%
@@ -381,11 +397,13 @@ predict.compare("20.3", blocking=blocking / alone, yours=yours / alone)
 
 # %% [markdown]
 # **Explain.** With blocking calls rank 0 first waits and then computes, so you should see about 2
-# units. Your blur computes while it waits, and should take hardly more than the control. This is
-# the purpose of non-blocking calls: they hide *waiting*. If the distributions are wide and your
-# blur lies between 1 and 2 units, a likely cause is that other programs keep the cores busy, so run
-# the cell again. If your blur always takes about 2 units, this MPI probably sends a row of 5,120
-# bytes with rendezvous, so the message might move only when rank 1 waits for it.
+# units, where the median of *no neighbor* is the unit. Your blur computes while it waits, and
+# should take hardly more than the control. This is the purpose of non-blocking calls: they hide
+# *waiting*.
+#
+# If the distributions are wide, other programs probably keep the cores busy, so run the cell again.
+# If your blur always takes about 2 units, this MPI probably sends a row of 5,120 bytes with
+# rendezvous, so the message might move only when rank 1 waits for it.
 #
 # Does overlap also hide the time that it takes to *move* a long message?
 # <details><summary>Answer</summary> Only if something other than your core moves it. A network
@@ -394,11 +412,19 @@ predict.compare("20.3", blocking=blocking / alone, yours=yours / alone)
 #
 # ## Measure: what does a message cost?
 # Two ranks play *ping-pong*: one sends a message, and the other sends it back. Half of such a round
-# trip is the time of one message. Guess how many µs 8 bytes take, and how many GB/s 8 MB reach. (A
-# core copies the long message in memory, for which lab 12 measured the bandwidth.)
+# trip is the time of one message.
+#
+# ### Predict
+# How many µs does a message of 8 bytes take between two ranks on this machine, and how many GB/s
+# does a message of 8 MB reach? For comparison, a message between two machines of a cluster might
+# take 2 µs if it is short, and reach 12 GB/s if it is long. On one machine, a core copies the
+# message in memory instead.
 
 # %%
 predict("20.3", short_us=1.0, long_GB_per_s=5.0)
+
+# %% [markdown]
+# The next cell prints the time of one message for each size, and plots the bytes per second.
 
 
 # %%
@@ -440,15 +466,14 @@ predict.compare("20.3", short_us=short * 1e6, long_GB_per_s=sizes[-1] / long / 1
 # **Explain.** You should see that the time hardly depends on the length of short messages. This
 # part is the *latency*. For longer messages the time grows with the length, by a certain number of
 # seconds per byte, and the inverse of this number is the *bandwidth*. The bandwidth might fall
-# again for the longest messages. Likely causes are that these messages do not fit into the
-# processor's cache, or that other programs use the memory, too.
+# again for the longest messages. A likely cause is that they do not fit into the processor's cache.
 #
 # A point is the median of many samples, and its bar contains the middle half of them (the
 # *interquartile range*). Where the bar is long, the printed line says *not steady* (lab 01), and
 # you should not quote such a number.
 #
-# Between two machines a message might have a latency of 2 µs and a bandwidth of 12 GB/s. Which of
-# the two numbers matters for a message of 8 bytes, and which for a gradient of 100 MB?
+# Take the two machines of the prediction, with a latency of 2 µs and a bandwidth of 12 GB/s. Which
+# of the two numbers matters for a message of 8 bytes, and which for a gradient of 100 MB?
 # <details><summary>Answer</summary> The 8 bytes take 2 µs, nearly all of it latency. Transferring
 # 100 MB takes 8,300 µs, so the latency of 2 µs does not matter.</details>
 #
@@ -464,57 +489,19 @@ predict.compare("20.3", short_us=short * 1e6, long_GB_per_s=sizes[-1] / long / 1
 #
 # Lab 21 builds collectives, such as the allreduce that averages gradients, from these calls.
 #
-# ## Going further (optional)
-# These two parts take about 15 minutes each. Lab 22 uses the eager limit, if you have measured it.
+# ## Going further (optional): the eager limit
+# Messages of 80 bytes were eager, and messages of 8 MB were not, so the limit is between them. This
+# part finds it in about 15 minutes. Lab 22 uses the limit if you have measured it.
 #
-# ### What are halos good for?
-# The same blur runs 40 times on 4 ranks, once with neighbors and once, as a control, on each rank
-# alone. At the border between two strips, a row should not differ from the next row more than
-# elsewhere.
-
-
-# %%
-def blur_often(comm):
-    together = np.array_split(photo, comm.size)[comm.rank]
-    apart = together
-    # Across ranks: a communicator for each by itself, so no neighbors.
-    nobody = comm.Split(comm.rank)
-    for _ in range(blur_steps):
-        together = blur(comm, together)
-        apart = blur(nobody, apart)
-    return together, apart
-
-
-strips = launch.run(blur_often, ranks=4)
-curves = {}
-for column, name in ((1, "each rank alone"), (0, "with halos")):
-    image = np.concatenate([pair[column] for pair in strips])
-    curves[name] = abs(np.diff(image, axis=0)).mean(axis=1)
-plots.lines(
-    curves,
-    xlabel="row of the photo",
-    ylabel="difference from the next row (gray values)",
-    title="Without halos the strips' borders show",
-)
-
-# %% [markdown]
-# **Explain.** Four strips have three borders, near rows 107, 214 and 320. Without halos the curve
-# jumps there, because both sides were blurred as if the image ended. With halos you should see no
-# border, and far from the borders the two curves agree.
+# The function `is_eager` tries one size. Rank 0 starts an `Isend` and asks the request with
+# `Test()` whether the send has completed (`Test` returns True or False instead of waiting). Rank 0
+# then sends the answer in a second message, which rank 1 receives first, because it must not call
+# the `Recv` earlier. To tell the two messages apart, each has a *tag*, a number that is sent with
+# it. For example, `comm.recv(source=0, tag=2)` takes the message with tag 2.
 #
-# ### Measure: the eager limit
-# Messages of 80 bytes were eager, and messages of 8 MB were not. The limit is between them. The
-# function `is_eager` tries one size: rank 0 starts an `Isend` and asks the request with `Test()`
-# whether the send has completed. `Test` is like `Wait`, but it does not wait and returns True or
-# False. Rank 1 calls its `Recv` only after that.
-#
-# Two messages are then in transit to rank 1, which needs the second one first. Therefore each
-# message has a *tag*, a number that is sent with it: `comm.recv(source=0, tag=2)` takes the message
-# with tag 2.
-#
-# The function `largest` finds the limit by *bisection*. It knows a size that is eager, `low`, and a
-# size that is not, `high`. It tries the middle, and depending on the answer it moves one of the two
-# there, which halves the distance, until the two are neighbors. `holds(n)` gives the answer for n.
+# The function `largest` finds the limit by *bisection*. It tries the middle between a size that is
+# eager, `low`, and a size that is not, `high`, and moves one of the two there, until the two are
+# neighbors.
 
 
 # %%
@@ -560,11 +547,10 @@ if world.launcher() is None:
         ends(length)
 
 # %% [markdown]
-# **Explain.** The last two lines are the control: `both_send_first` ends with as many values as fit
-# into the limit, and hangs with one value more. The limit depends on this MPI library, on its
-# settings and on the connection between the two ranks, and it is different over a network. A
-# program must therefore not depend on it. (Under `mpiexec` or `srun` the two lines are left out,
-# because a hang would end the whole job.)
+# **Explain.** The last two printed results are the control: `both_send_first` ends with as many
+# values as fit into the limit, and hangs with one value more. (The control is left out under
+# `mpiexec` or `srun`.) The limit depends on this MPI library, on its settings and on the connection
+# between the two ranks, so a program must not depend on it.
 #
 # Why is not every message eager?
 # <details><summary>Answer</summary>

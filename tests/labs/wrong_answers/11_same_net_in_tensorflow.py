@@ -2,7 +2,7 @@
 
 from tests.labs.wrong_answers import Right, Wrong
 
-SMALL = {"epochs": 2, "compiler": "aot_eager", "wide": 64}
+SMALL = {"epochs": 2, "wide": 64}
 
 FORWARD = "loss = cross_entropy(labels, net(images, training=True))"
 TAPE = "    with tf.GradientTape() as tape:\n        "

@@ -77,11 +77,11 @@ patience = 5  # seconds after which a run without an end counts as stuck
 #
 # | component | purpose |
 # | --- | --- |
-# | BLAS threads | BLAS (Basic Linear Algebra Subprograms) is a library of matrix products, which can use several cores for one product by running several *threads* |
+# | BLAS threads | BLAS (Basic Linear Algebra Subprograms) is a library of matrix products; its *threads* compute one product on several cores |
 # | [CUDA](https://docs.nvidia.com/cuda/cuda-c-programming-guide/), [cuDNN](https://docs.nvidia.com/deeplearning/cudnn/) | CUDA runs programs on NVIDIA's GPUs; cuDNN is its library for the layers of neural networks |
 # | [NCCL](https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/index.html) | NVIDIA Collective Communications Library: sends messages between NVIDIA GPUs |
 # | InfiniBand | a fast network between nodes |
-# | [GPUDirect RDMA](https://docs.nvidia.com/cuda/gpudirect-rdma/) | RDMA (remote direct memory access) with which the network card reads and writes GPU memory itself, without a copy in the computer's main memory |
+# | [GPUDirect RDMA](https://docs.nvidia.com/cuda/gpudirect-rdma/) | the network card reads and writes GPU memory itself, without a copy in main memory (RDMA: remote direct memory access) |
 # | GDRCopy | copies small messages between CPU and GPU memory with little delay |
 # | [Slurm](https://slurm.schedmd.com/sbatch.html) | the *scheduler* of a cluster, which assigns nodes to you and starts your job on them |
 # | [Horovod](https://horovod.readthedocs.io) | averages gradients over all ranks, using MPI or NCCL |
@@ -99,7 +99,8 @@ predict("00.1", cores=..., memory_gib=...)
 # Now ask the doctor, which collects facts about your machine. It loads each framework once to look
 # inside, so this takes 10 to 60 seconds. First find the lines that answer the prediction, "cores
 # you may use" and "memory (GiB)". Then read a few of the lines that say "not found", because each
-# of them says what the missing component would enable.
+# of them says what the missing component would enable. The last part of the report says which labs
+# run on your machine.
 
 # %%
 doctor.show()

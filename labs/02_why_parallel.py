@@ -317,8 +317,8 @@ print(f"GPT-3, without any activation: {training_bytes(gpt3, 0) / 1e9:,.0f} GB; 
 
 
 # %% [markdown]
-# **Explain.** The bytes in this table are an upper bound: of ResNet-50's activations PyTorch keeps
-# 57 %, and of VGG-16's 64 %, as the authors of this kit measured with `lab02.kept`.
+# **Explain.** The bytes in this table are an upper bound. Of the activations of ResNet-50 and
+# VGG-16 PyTorch keeps about 60 %, as the authors of this kit measured with `lab02.kept`.
 #
 # Convolutional networks fit if the batch is small enough, because their *activations* fill the
 # memory. It therefore helps at once to give each device a small batch, which is **data

@@ -76,11 +76,11 @@ patience = 5  # seconds after which a run without an end counts as stuck
 #
 # | component | purpose |
 # | --- | --- |
-# | BLAS threads | BLAS (Basic Linear Algebra Subprograms) is a library of matrix products, which can use several cores for one product by running several *threads* |
+# | BLAS threads | BLAS (Basic Linear Algebra Subprograms) is a library of matrix products; its *threads* compute one product on several cores |
 # | [CUDA](@cuda_guide), [cuDNN](@cudnn) | CUDA runs programs on NVIDIA's GPUs; cuDNN is its library for the layers of neural networks |
 # | [NCCL](@nccl) | NVIDIA Collective Communications Library: sends messages between NVIDIA GPUs |
 # | InfiniBand | a fast network between nodes |
-# | [GPUDirect RDMA](@gpudirect_rdma) | RDMA (remote direct memory access) with which the network card reads and writes GPU memory itself, without a copy in the computer's main memory |
+# | [GPUDirect RDMA](@gpudirect_rdma) | the network card reads and writes GPU memory itself, without a copy in main memory (RDMA: remote direct memory access) |
 # | GDRCopy | copies small messages between CPU and GPU memory with little delay |
 # | [Slurm](@slurm_sbatch) | the *scheduler* of a cluster, which assigns nodes to you and starts your job on them |
 # | [Horovod](@horovod) | averages gradients over all ranks, using MPI or NCCL |
@@ -98,7 +98,8 @@ predict("00.1", cores=4, memory_gib=16)
 # Now ask the doctor, which collects facts about your machine. It loads each framework once to look
 # inside, so this takes 10 to 60 seconds. First find the lines that answer the prediction, "cores
 # you may use" and "memory (GiB)". Then read a few of the lines that say "not found", because each
-# of them says what the missing component would enable.
+# of them says what the missing component would enable. The last part of the report says which labs
+# run on your machine.
 
 # %%
 doctor.show()

@@ -44,45 +44,49 @@ patience = 5  # seconds after which a run without an end counts as stuck
 # - **Check**: run the cell below the exercise. It tells you that your answer is right, or what kind
 #   of mistake it contains. A failed check does not break anything, so try again.
 # - **Stuck?** Unfold the hints, or run `hint("00.1")` in a new cell. In a terminal,
-#   `make solve LAB=00 EX=00.1` writes the answer to one exercise into your notebook, and
-#   `make progress` shows how far you are.
-# - **Share**, if you like. By default nobody sees what you do. After `make share` in a terminal,
-#   your instructor's board shows which exercise you are working on, how many times you tried, and
-#   what the failed checks said. `make share HIDDEN=1` does the same without your name, and
-#   `make unshare` withdraws what you shared.
+#   `make solve LAB=00 EX=00.1` writes the answer to one exercise into your notebook.
 # - **Explain** says what you should have seen and what you might see instead. Think about its
 #   questions before you unfold the answers.
-# - **Words** of the field that another lab introduces are links to the
-#   [glossary](../labs/GLOSSARY.md) where they first occur. The formulas of all labs are on
-#   [one page](../docs/FORMULAS.md).
 #
-# Run the cells from top to bottom, each with Shift+Enter. To see what a check tries, run
-# `check.show("00.1")` in a new cell.
+# Run the cells from top to bottom, each with Shift+Enter.
+#
+# <details><summary>More help, for later</summary>
+#
+# - To see what a check tries, run `check.show("00.1")` in a new cell.
+# - Words of the field that another lab introduces are links to the [glossary](../labs/GLOSSARY.md)
+#   where they first occur. The formulas of all labs are on [one page](../docs/FORMULAS.md).
+# - In a terminal, `make progress` shows how far you are. Nobody else sees this unless you type
+#   `make share`, after which your instructor's board shows the exercise you are working on, how
+#   many times you tried, and what the failed checks said. `make share HIDDEN=1` leaves out your
+#   name, and `make unshare` withdraws what you shared.
+# </details>
 #
 # ## 1. What your machine has
 # A *node* is one computer in a cluster. A *core* is the part of its processor that can run one
 # program at a time. Many processors present each core as two, so that two programs can share its
-# units (*hyper-threads*). The operating system counts hyper-threads as cores, and so does the
-# doctor, which therefore reports 16 cores for a processor with 8 cores and hyper-threads.
+# units (*hyper-threads*). The operating system and the doctor count hyper-threads as cores, so they
+# report 16 for a processor with 8 cores and hyper-threads.
 #
-# These are the components that the labs talk about:
+# Besides cores and memory, this lab needs only one more component: **MPI** (Message Passing
+# Interface), the library that starts *ranks*, which are processes that work together, and sends
+# their messages. Other labs also use a **GPU** (graphics processing unit), a processor that
+# computes many times faster than a CPU where it can do many operations at once, or the nodes of a
+# cluster. No laptop has all components, and every lab says what it needs.
+#
+# <details><summary>The other components that the doctor's report names</summary>
 #
 # | component | purpose |
 # | --- | --- |
-# | cores | execute the instructions of a program on a CPU |
-# | BLAS threads | BLAS (Basic Linear Algebra Subprograms) is a library of matrix products, which can use several cores for one product by running several *threads* |
-# | GPU | a processor (graphics processing unit) that computes many times faster than a CPU where it can do many operations at once |
+# | BLAS threads | BLAS (Basic Linear Algebra Subprograms) is a library of matrix products; its *threads* compute one product on several cores |
 # | [CUDA](https://docs.nvidia.com/cuda/cuda-c-programming-guide/), [cuDNN](https://docs.nvidia.com/deeplearning/cudnn/) | CUDA runs programs on NVIDIA's GPUs; cuDNN is its library for the layers of neural networks |
-# | MPI | Message Passing Interface: starts *ranks* (processes that work together) and sends their messages |
 # | [NCCL](https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/index.html) | NVIDIA Collective Communications Library: sends messages between NVIDIA GPUs |
-# | [Horovod](https://horovod.readthedocs.io) | averages gradients over all ranks, using MPI or NCCL |
 # | InfiniBand | a fast network between nodes |
-# | [GPUDirect RDMA](https://docs.nvidia.com/cuda/gpudirect-rdma/) | RDMA (remote direct memory access) with which the network card reads and writes GPU memory itself, without a copy in the computer's main memory |
+# | [GPUDirect RDMA](https://docs.nvidia.com/cuda/gpudirect-rdma/) | the network card reads and writes GPU memory itself, without a copy in main memory (RDMA: remote direct memory access) |
 # | GDRCopy | copies small messages between CPU and GPU memory with little delay |
 # | [Slurm](https://slurm.schedmd.com/sbatch.html) | the *scheduler* of a cluster, which assigns nodes to you and starts your job on them |
+# | [Horovod](https://horovod.readthedocs.io) | averages gradients over all ranks, using MPI or NCCL |
 #
-# No laptop has all of them, and you don't need any of them to begin, because every lab says what it
-# needs.
+# </details>
 #
 # ### Predict
 # How many cores can this process use, counting hyper-threads, and how much memory (in GiB) does the
@@ -93,8 +97,10 @@ predict("00.1", cores=..., memory_gib=...)
 
 # %% [markdown]
 # Now ask the doctor, which collects facts about your machine. It loads each framework once to look
-# inside, so this takes 10 to 60 seconds. Read a few of the lines that say "not found: …", because
-# each of them says what the missing component would enable.
+# inside, so this takes 10 to 60 seconds. First find the lines that answer the prediction, "cores
+# you may use" and "memory (GiB)". Then read a few of the lines that say "not found", because each
+# of them says what the missing component would enable. The last part of the report says which labs
+# run on your machine.
 
 # %%
 doctor.show()
@@ -116,11 +122,10 @@ predict.compare(
 # %% [markdown]
 # **Explain.** If the doctor counts fewer cores than you expected, your process probably runs in a
 # container, in a batch job or on a virtual machine, which often get only a part of the machine. The
-# entry "cores" is the number that your process can use, and "cores_in_all" is the number that the
-# machine has. If the doctor counts twice as many cores as you expected, your processor has
-# hyper-threads.
+# entry "cores" counts what your process can use, and "cores_in_all" what the machine has. If the
+# doctor counts twice as many cores as you expected, your processor has hyper-threads.
 #
-# In your code, `report["machine"]["cores"]` is the number of cores that this process can use, and
+# In your code, `report["machine"]["cores"]` is the number that your process can use, and
 # `report["gpu"]["devices"]` is the list of GPUs, or None if the doctor found none.
 #
 # ### Exercise 00.1 · Share the machine
@@ -133,9 +138,9 @@ predict.compare(
 # - `gpus`: the total number of GPUs in the machine, 0 if there is none. Do **not** divide this
 #   number, because every rank sees all GPUs and can share one with another rank.
 #
-# In Python `7 // 2` is 3, `max(1, 0)` is 1, `len(["a", "b"])` is 2, and `None or []` is `[]`. For
-# example, 3 ranks on a machine with 8 cores get `8 // 3`, or 2 threads each. About 5 lines.
-# *(beginner)*
+# For example, on a machine with 8 cores, 12 GiB free and one GPU, each of 3 ranks gets
+# `{"threads": 2, "memory_gib": 4.0, "gpus": 1}`. In Python `8 // 3` is 2, `max(1, 0)` is 1,
+# `len(["a", "b"])` is 2, and `None or []` is `[]`. About 5 lines. *(beginner)*
 #
 # <details><summary>Hint 1: which entry?</summary>
 # The entry "cores" is the number of cores that you may use. The entry "cores_in_all" describes the
@@ -167,10 +172,11 @@ check("00.1", per_rank)
 
 # %% [markdown]
 # ## 2. Ranks are processes
-# A *rank* is one of several processes that run the same function. `launch.run` starts the ranks,
+# A rank is one of several processes that run the same function. `launch.run` starts the ranks,
 # shows the lines that they print with the rank's number in front, and returns the list of their
-# results. (On a cluster, a *[launcher](../labs/GLOSSARY.md#launcher)* such as `mpiexec` or `srun` has already started the ranks,
-# and the same call then uses those.)
+# results. Inside the function, `comm` tells a rank its number, `comm.rank`, and the number of all
+# ranks, `comm.size`. (On a cluster, a *[launcher](../labs/GLOSSARY.md#launcher)* such as `mpiexec` or `srun` has already started
+# the ranks, and the same call then uses those.)
 
 # %%
 def greet(comm):
@@ -182,7 +188,8 @@ def greet(comm):
 launch.run(greet, ranks=ranks)
 
 # %% [markdown]
-# Run this cell again a few times. The order of the lines can change, because ranks do not wait for
+# The list of results, [0, 1, 4, 9] with four ranks, is always in the order of the ranks. Run this
+# cell again a few times. The order of the printed lines can change, because ranks do not wait for
 # each other unless your program makes them wait.
 #
 # ### Predict
@@ -195,7 +202,8 @@ predict("00.2", processes=...)
 
 # %% [markdown]
 # ### Exercise 00.2 · Prove it
-# Write `who_am_i`, a function that runs on every rank and returns a dictionary:
+# Do the ranks really run in processes of their own? Write `who_am_i`, a function that runs on every
+# rank and returns a dictionary:
 #
 # | key | value |
 # |---|---|
@@ -204,7 +212,7 @@ predict("00.2", processes=...)
 # | `pid` | the number that the operating system gave this process (process identifier): `os.getpid()` |
 # | `library` | the text with which the MPI library describes itself: `MPI.Get_library_version()` |
 #
-# `MPI` comes from `from mpi4py import MPI` ([mpi4py](https://mpi4py.readthedocs.io) is [MPI](../labs/GLOSSARY.md#MPI) for Python). Write this line
+# `MPI` comes from `from mpi4py import MPI` ([mpi4py](https://mpi4py.readthedocs.io) is MPI for Python). Write this line
 # *inside* the function, so that only the ranks load MPI and never the notebook. About 3 lines.
 # *(beginner)*
 #
@@ -226,14 +234,23 @@ def who_am_i(comm):
 check("00.2", who_am_i)
 
 # %% [markdown]
+# Now let the ranks introduce themselves, beside the notebook:
+
+# %%
+# Across ranks: each says who it is; the list has their answers in the order of the ranks.
+for person in launch.run(who_am_i, ranks=ranks):
+    print(f"rank {person['rank']} of {person['ranks']}: process {person['pid']}, {person['host']}")
+print(f"notebook: process {os.getpid()}")
+
+# %% [markdown]
 # **Explain.** The ranks have different process numbers, and none of them is the notebook's number,
 # which proves that they are separate processes. So with 4 ranks, 5 processes ran Python code: the
 # ranks and the notebook. (The launcher adds one or two helper processes, which run none of your
-# code. To see the numbers, run `launch.run(who_am_i, ranks=ranks)` and `os.getpid()` in a new
-# cell.)
+# code.)
 #
 # Each rank also has its own memory. When rank 1 changes a variable, no other rank sees the change,
-# unless rank 1 sends it a message. The next cell shows this:
+# unless rank 1 sends it a message. The next cell shows this: rank 1 changes a note, and every rank
+# returns the note that it sees.
 
 # %%
 note = "as it was"
@@ -254,11 +271,14 @@ print(launch.run(change_the_note, ranks=ranks))
 # **Explain.** Only rank 1 returns the changed note.
 #
 # ## 3. When it goes wrong
-# Sooner or later a run fails, and two kinds of failure occur only with several ranks. In the first
-# kind, *one* rank fails while the others are healthy. They might wait for it forever, so
-# `launch.run` ends them and names the rank that failed. The ranks in the next cell take their parts
-# from a list that is one part too short. Read the message: which rank failed, why, and in which
-# line?
+# Sooner or later a run fails, and with several ranks there are two kinds of failure that you have
+# to tell apart.
+#
+# ### One rank fails
+# In the first kind, one rank stops with an error while the others are healthy. They might wait for
+# it forever, so `launch.run` ends them and names the rank that failed. The ranks in the next cell
+# take their parts from a list that is one part too short. Read the message: which rank failed, why,
+# and in which line?
 
 # %%
 def take_a_part(comm):
@@ -279,11 +299,13 @@ except RankFailed as failure:  # caught here only so that the notebook can go on
 # part for it. Nothing was wrong on the other ranks.
 # </details>
 #
-# In the second kind no rank fails, and yet nothing happens. Each rank waits for a message that
-# another rank would send only after its own wait, which is called a *[deadlock](../labs/GLOSSARY.md#deadlock)*. `launch.run` stops
-# such a run after `timeout` seconds and reports which ranks are waiting, and where. In the next
-# cell the ranks form a ring, so that each has a left and a right neighbor. Two calls move the
-# messages:
+# ### No rank fails, and nothing happens
+# In the second kind, each rank waits for a message that another rank would send only after its own
+# wait. This is called a *[deadlock](../labs/GLOSSARY.md#deadlock)*. `launch.run` stops such a run after `timeout` seconds and
+# reports which ranks are waiting, and where.
+#
+# In the next cell the ranks form a ring, so that each has a left and a right neighbor: with 4
+# ranks, the right neighbor of rank 3 is rank 0. Two calls move the messages:
 #
 # - `comm.send(thing, dest=1)` sends any Python object to rank 1;
 # - `comm.recv(source=0)` waits for an object from rank 0 and returns it.

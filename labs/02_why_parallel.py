@@ -2,17 +2,17 @@
 # <!-- Generated from solutions/02_why_parallel.py by `make labs`. Learners work on a copy in work/. -->
 # # 02 Why parallel?
 #
-# Suppose you want to train a well-known neural network and have one GPU. Before you start, two
-# questions decide whether that is possible at all: how long will the training take, and does it fit
-# into the memory of the device? If the answer to the first is *years*, or the answer to the second
-# is *no*, you need more devices. Then a third question decides whether it is worth paying for them:
-# how much faster can a hundred devices be, at best, when they have to exchange their [gradients](../labs/GLOSSARY.md#gradient) over
-# a network after every step?
+# Suppose you want to train a well-known neural network and have one GPU. Two questions decide
+# whether that is possible at all: how long will the training take, and does it fit into the memory
+# of the device? If the answer to the first is *years*, or the answer to the second is *no*, you
+# need more devices. Then a third question decides whether it is worth paying for them: how much
+# faster can a hundred devices be, at best, when they have to exchange their [gradients](../labs/GLOSSARY.md#gradient) over a
+# network after every step?
 #
 # In this lab we answer the three questions with a pencil: we count the operations, the bytes and
 # the messages of a training run from the list of a network's layers. After each count we compare
-# the number with a published measurement, because a formula that nobody has checked is only an
-# opinion.
+# the number with a measurement, ours or a published one, because a formula that nobody has checked
+# is only an opinion.
 #
 # **After this lab you can** (1) count the operations of a training run and convert them to days,
 # (2) count the bytes that a training step needs and see what does not fit, and (3) derive an upper
@@ -43,7 +43,9 @@ repeat = 15  # timed calls of it
 # ## 1. What does a training run cost?
 # A neural network for images is a list of layers. Each layer has *parameters*, which are the
 # numbers that are learned, and *activations*, which are the numbers that it passes to the next
-# layer. These are the first layers of [VGG-16](https://arxiv.org/abs/1409.1556), for one image:
+# layer. The next cell prints the first layers of [VGG-16](https://arxiv.org/abs/1409.1556), for one image. Its last
+# column counts the activations, and the column `flops` counts the *floating-point operations* of
+# the layer.
 
 # %%
 def layers(net):
@@ -58,16 +60,19 @@ print(f"… {len(vgg16)} rows; parameters {vgg16.parameters.sum():,}, flops {vgg
 
 
 # %% [markdown]
-# The column `flops` contains the *floating-point operations* of the **forward pass**, which
-# computes the network's answer from the image. A multiplication and an addition count as two
-# operations.
+# Most of the operations are in the layers of the kind `conv`. A **convolution** moves a small
+# window, its *kernel*, over an image that has several numbers (*channels*) at each point. In the
+# first row, the image enters with 3 channels and leaves with 64, and the kernel covers 3 by 3
+# points. Each of the 224 by 224 points therefore takes 3 · 64 · 3 · 3 multiplications and as many
+# additions, which makes 2 · 3 · 64 · 3 · 3 · 224 · 224 = 173,408,256 operations. (Those of `relu`
+# and `pool` are few in comparison, and we leave them out.)
 #
-# Training also needs the **backward pass**, which goes from the last layer to the first (in [lab 10](10_train_on_one_device.ipynb)
-# you write it by hand). In each layer the backward pass computes two things: how the [loss](../labs/GLOSSARY.md#loss) depends
-# on the layer's parameters, and how it depends on the layer's input. Each of the two takes as many
-# operations as the forward pass. (Only the input of the first layer, the image, needs no gradient,
-# and we ignore this exception.) Therefore **a training step takes three times the operations of the
-# forward pass**, for each image.
+# This was the **forward pass**, which computes the network's answer from the image. Training also
+# needs the **backward pass**, which goes from the last layer to the first (in [lab 10](10_train_on_one_device.ipynb) you write it
+# by hand). It computes for each layer how the [loss](../labs/GLOSSARY.md#loss) depends on the layer's parameters, and how it
+# depends on the layer's input. Each of the two takes as many operations as the forward pass. (We
+# ignore that the first layer's input, the image, needs no gradient.) Therefore **a training step
+# takes three times the operations of the forward pass**, for each image.
 #
 # One *epoch* uses every image of the dataset once.
 #
@@ -100,8 +105,10 @@ check("02.1", training_flops)
 # %% [markdown]
 # ### Is that how others count?
 # In 2018 OpenAI counted the operations of well-known training runs. Their unit is the
-# **petaflop/s-day**: 10¹⁵ operations per second for one day. Two of their networks are among our
-# tables. Their dataset, ImageNet, has 1.28 million images, and they count 1.2 million.
+# **petaflop/s-day**: 10¹⁵ operations per second for one day. The next cell counts two of these runs
+# with your function, using 1.2 million images as OpenAI did. (Their dataset, ImageNet, has 1.28
+# million.) In the plot a ring marks your counts among the published ones. Its vertical axis is
+# logarithmic, so each line stands for ten times the value of the line below.
 
 # %%
 own = {}
@@ -113,18 +120,12 @@ for name, net, epochs in (("AlexNet", "alexnet", 90), ("VGG-16", "vgg16", 74)):
 lab02.draw_costs(lab02.COSTS, own)
 
 # %% [markdown]
-# **Explain.** You should see that your counts agree with the published ones within 5 %. (OpenAI
-# rounded the number of operations per image.)
+# **Explain.** Your counts agree with the published ones within 5 %.
 #
-# The vertical axis is logarithmic, so each line stands for ten times the value of the line below.
 # From AlexNet to [GPT-3](https://arxiv.org/abs/2005.14165), which is eight years, the cost of the most expensive training
-# run grew about 670,000 times. In the same years the peak performance of one GPU grew about 80
-# times: from 1.6 teraflop/s (GTX 580, used for AlexNet) to 125 teraflop/s (V100 with 16-bit
-# numbers, used for GPT-3), of which a factor of about 8 comes from the 16-bit numbers. The
-# remaining factor came from **more GPUs**, which also ran for longer.
-#
-# *Sources: the points until 2016 are from Amodei and Hernandez, "AI and Compute" (OpenAI, 2018,
-# appendix); GPT-3 is from Brown et al. (2020), table D.1; the peaks are from NVIDIA's data sheets.*
+# run grew about 670,000 times. In the same years the peak performance of one GPU grew only about 80
+# times, and a factor of about 8 of this came from computing with 16-bit numbers. The remaining
+# growth, more than 8,000 times, came from **more GPUs**, which also ran for longer.
 #
 # ## 2. How many days is that?
 # ### Predict
@@ -132,22 +133,20 @@ lab02.draw_costs(lab02.COSTS, own)
 # training, which is 40 % of its peak with 16-bit numbers. How many years would a single H100 need?
 
 # %%
-predict("02.2", years=...)  # a number
+predict("02.1", years=...)  # a number
 
 # %%
-predict.right("02.2", years=3640 / 0.4 / 365.25)
+predict.right("02.1", years=3640 / 0.4 / 365.25)
 
 # %% [markdown]
-# **Explain.** The quotient 3,640 / 0.4 is 9,100 days, or 25 years. One GPU is not enough, even for
-# a very patient owner.
+# **Explain.** An H100 needs 1 / 0.4 = 2.5 days for a petaflop/s-day, so 3,640 of them take 9,100
+# days, or 25 years.
 #
 # ### Measure
-# Now we measure how fast *this* machine computes. Most operations of such networks are
-# convolutions, so we time the forward and backward passes of two typical ones, and divide their
-# number of operations by the time. A **convolution** moves a small window, its k by k *kernel*,
-# over an image that has several numbers (*channels*) at each point. For each image and each of its
-# 56 by 56 points, it takes channels · channels · k · k multiplications and as many additions. This
-# takes about 10 s.
+# How fast does *this* machine compute? We time the forward and backward passes of two typical
+# convolutions on images of 56 by 56 points, and divide their number of operations by the time. The
+# first has a 3 by 3 kernel and 64 channels, the second a 1 by 1 kernel and 128. This takes about 10
+# s.
 
 # %%
 device = world.device()
@@ -178,9 +177,11 @@ for channels, kernel in ((64, 3), (128, 1)):
 rate = max(rates.values())
 
 # %% [markdown]
-# Next we compute how many days a training run of 90 epochs takes, with 1.28 million images each:
-# first on this machine, from your count and the higher of the two measured rates, and then on one
-# P100, a GPU of 2016, from the images per second that were published for it.
+# Next we compute how many days a training run of 90 epochs takes, with 1.28 million images each. A
+# row of the table is a network. The first column is for this machine, from your count and the
+# higher of the two measured rates. The second is for one P100, a GPU of 2016, from published rates:
+# at 219 images/s, for example, ResNet-50 takes 6.09 days. The last column is a hundredth of the
+# second.
 
 # %%
 pictures_shown = 90 * 1_281_167
@@ -201,30 +202,24 @@ print("Days of training:", shown, sep="\n")
 
 
 # %% [markdown]
-# **Explain.** The first column is the number of days that this machine would need (divide it by 365
-# to get years). The number is optimistic, because the rate is the higher one of two layers, and
-# networks contain other layers, which compute more slowly. The two rates above show how much layers
-# can differ.
-#
-# The days for the P100 come from measured training runs, although with synthetic images, which did
-# not have to be read from a disk. The last column only divides these days by a hundred, and section
-# 4 asks how much of this speed-up is possible.
+# **Explain.** Divide the first column by 365 to get years. It is optimistic, because networks also
+# contain layers that compute more slowly than the faster of our two. Section 4 asks how much of the
+# last column's speed-up is possible.
 #
 # Does the number of operations predict the number of days? In the column of the P100, compare
-# VGG-16 with AlexNet (22 times fewer operations; measured with 512 images per step, the others with
-# 64) and with ResNet-50 (3.8 times fewer operations).
-# <details><summary>Answer</summary> For AlexNet yes: it takes 19 times fewer days. For ResNet-50
-# no: it takes only 1.4 times fewer, for two likely reasons, neither of them measured here.
+# VGG-16 with AlexNet (22 times fewer operations) and with ResNet-50 (3.8 times fewer).
 #
-# First, VGG-16 is faster than our count allows. Nearly all of its operations are 3 by 3
-# convolutions, for which NVIDIA's library cuDNN can use Winograd's method, which needs up to four
-# times fewer multiplications. Second, ResNet-50 is slower, because it has many small layers between
-# its convolutions, which move numbers rather than compute with them. Labs [12](12_find_the_bottleneck.ipynb) and [14](14_mixed_precision_and_memory.ipynb) are about such
-# layers. (By our count, VGG-16 runs at 135 % of the P100's peak of 10.6 teraflop/s, and ResNet-50
-# at 51 %.)</details>
+# <details><summary>Answer</summary>
 #
-# *Sources: TensorFlow's page "Benchmarks", May 2017, synthetic images, one GPU of a DGX-1; Lavin
-# and Gray, "Fast Algorithms for Convolutional Neural Networks", arXiv 1509.09308.*
+# For AlexNet yes: it takes 19 times fewer days. For ResNet-50 no: it takes only 1.4 times fewer,
+# for two likely reasons, neither of them measured here.
+#
+# - VGG-16 is faster than our count allows (by this count it runs at 135 % of the P100's peak),
+#   because for 3 by 3 kernels NVIDIA's library cuDNN can use Winograd's method, which needs fewer
+#   multiplications.
+# - ResNet-50 is slower, because it has many small layers that move numbers rather than compute with
+#   them. Labs [12](12_find_the_bottleneck.ipynb) and [14](14_mixed_precision_and_memory.ipynb) are about such layers.
+# </details>
 #
 # ## 3. Does it fit?
 # A training run keeps these numbers in memory, each of them with 32 bits, or 4 bytes:
@@ -236,8 +231,8 @@ print("Days of training:", shown, sep="\n")
 # | the state of the optimizer; Adam keeps averages of each gradient and of its square | two for each parameter |
 # | the activations, which the backward pass needs | **at most** one for each activation of **each** image |
 #
-# The number of activations is only a maximum, because a framework does not keep a result that the
-# backward pass does not need. What you compute now is therefore an upper bound.
+# Only the activations grow with the batch. What you compute now is an upper bound, because a
+# framework does not keep a result that the backward pass does not need.
 #
 # ### Exercise 02.2 · Count the bytes
 # `table` is a table of layers, for one image. How many bytes does a training step with Adam keep at
@@ -291,7 +286,7 @@ print(f"{'together':<16} {sum(held.values()) / parameters:.2f}")
 
 # %% [markdown]
 # What about the activations? `lab02.kept` asks PyTorch for every tensor that it keeps for the
-# backward pass, apart from the parameters, for batches of 1, 8 and 64 images.
+# backward pass, apart from the parameters.
 
 # %%
 kept = {batch: lab02.kept(net, torch.rand(batch, 1000)) for batch in (1, 8, 64)}
@@ -299,11 +294,14 @@ for batch, size in kept.items():
     print(f"batch of {batch:>2}: {size:>7} bytes, {size / batch:.0f} for each image")
 
 # %% [markdown]
-# **Explain.** You should see 16 bytes for each parameter, and activations that grow in proportion
-# to the batch.
+# **Explain.** You should see 16 bytes for each parameter. Each image takes 6,000 bytes, whatever
+# the batch is: 1,000 inputs and 500 results of the ReLU, with 4 bytes each. PyTorch does not keep
+# what entered the ReLU, because the ReLU's backward pass needs only its result. (Our tables leave
+# out the input, since an image has few numbers compared with the activations of a large network.)
 
 # %% [markdown]
-# Now we can list which networks do not fit.
+# Now we can list which networks do not fit. A row of the next table is a network and a column is a
+# batch.
 
 # %%
 rows = []
@@ -319,21 +317,18 @@ print(f"GPT-3, without any activation: {training_bytes(gpt3, 0) / 1e9:,.0f} GB; 
 
 
 # %% [markdown]
-# **Explain.** The activations in this table are an upper bound. Of ResNet-50's activations PyTorch
-# keeps 57 % (86 of 150 MB per image), and of VGG-16's 64 %, as the authors of this kit measured
-# with `lab02.kept`. One reason is that a ReLU, for example, can overwrite its input with its
-# result, because its backward pass needs only the result.
+# **Explain.** The bytes in this table are an upper bound. Of the activations of ResNet-50 and
+# VGG-16 PyTorch keeps about 60 %, as the authors of this kit measured with `lab02.kept`.
 #
 # Convolutional networks fit if the batch is small enough, because their *activations* fill the
 # memory. It therefore helps at once to give each device a small batch, which is **data
 # parallelism** (labs [30](30_average_gradients.ipynb) to [46](46_three_libraries.ipynb)).
 #
-# GPT-3 does not fit even without an image: its parameters, gradients and averages alone fill 35
+# GPT-3 does not fit even without an input: its parameters, gradients and averages alone fill 35
 # GPUs with 80 GB each. Then the *model* has to be partitioned: by layers (**model parallelism** and
 # **pipeline parallelism**), by matrices (**tensor parallelism**), or by the numbers of the
-# optimizer (**sharding**).
-#
-# [Lab 14](14_mixed_precision_and_memory.ipynb) shows how to free memory on one device before you use a second one.
+# optimizer (**sharding**). [Lab 14](14_mixed_precision_and_memory.ipynb) shows how to free memory on one device before you use a second
+# one.
 #
 # ## 4. What could a hundred devices give, at best?
 # In [data parallelism](../labs/GLOSSARY.md#data-parallelism) every device keeps a whole copy of the model and its own batch, as large as if
@@ -341,28 +336,22 @@ print(f"GPT-3, without any activation: {training_bytes(gpt3, 0) / 1e9:,.0f} GB; 
 # gradients, so that all of them have the same model again. The message for this average has as many
 # values as the model has parameters.
 #
-# There are two ways to get a hundred devices. **Scale-up** adds more or faster devices where the
-# fast links are: NVLink connects eight GPUs in a DGX H100, and 72 in a rack of GB200 NVL72.
-# **Scale-out** connects more nodes by a network, and its size is not limited in this way. Because
-# networks are slower than NVLink, the communication of gradients limits scale-out first, and this
-# is the limit that we compute now.
-#
-# The devices are in *nodes*, which are computers with one network interface card (NIC) each, and
-# here each node has one device. Among p devices each NIC has to send about 2 (p − 1) / p times the
-# bytes of the gradients ([lab 23](23_ring_allreduce.ipynb) shows why). It sends less if the switches add the gradients
-# themselves, as switches with NVIDIA's [SHARP](../labs/GLOSSARY.md#SHARP) do.
+# Suppose that each device is in a *node* of its own, which is a computer with one network interface
+# card (NIC). Among p devices each NIC has to send about 2 (p − 1) / p times the bytes of the
+# gradients ([lab 23](23_ring_allreduce.ipynb) shows why). For example, with four devices and gradients of 100 MB, each NIC
+# sends 2 · 3 / 4 · 100 = 150 MB.
 #
 # The NIC can send while the backward pass still computes the gradients of earlier layers ([lab 32](32_buckets_and_overlap.ipynb)).
 # **At best**, a step therefore takes as long as the *longer* of two things: the computation or the
-# communication.
+# communication. For example, if computing takes 0.5 s and communication takes 1 s, four devices
+# need 1 s for four times the images. One device needs 0.5 s for its images, so the speed-up is at
+# most 2.
 #
 # ### Exercise 02.3 · An upper bound
 # `compute` is the number of seconds that one device computes in a step, `gradient` is the number of
 # bytes of its gradients, and `link` is the number of bytes per second of a node's NIC. How many
 # times as many images per second as one device do `devices` devices process, at best? One device
-# alone does not communicate. For example, if computing takes 0.5 s and communication takes 1 s,
-# four devices need 1 s for four times the images, so the speed-up is at most 2. 3 lines.
-# *(intermediate)*
+# alone does not communicate. 3 lines. *(intermediate)*
 #
 # <details><summary>Hint 1: the communication</summary>
 #
@@ -387,9 +376,9 @@ check("02.3", best_speedup)
 
 # %% [markdown]
 # ### The bound, and what was reached
-# The plot shows the bound for 64 GPUs with 64 images per step on each, and for NICs from 1 to 100
-# Gb/s (a byte has 8 bits). The points are published results for NICs with 40 Gb/s, so nothing in
-# this plot is measured here.
+# The next cell draws your bound for 64 GPUs with 64 images per step on each, and for NICs from 1 to
+# 100 Gb/s (a byte has 8 bits). The points are published results for NICs with 40 Gb/s, so nothing
+# in this plot is measured here. The ideal, 100 %, is a speed-up of 64.
 
 # %%
 speeds = np.geomspace(1, 100, 41)  # Gb/s
@@ -413,43 +402,51 @@ plots.lines(bounds | reached, **axes, title=title, name="bounds")
 #
 # At 40 Gb/s all three networks are to the right of their knees, so the bound allows them the full
 # speed-up. Nevertheless VGG-16 reached only 64 % of the ideal, and the two networks with fewer
-# bytes reached 83 % (Inception v3) and 89 % (ResNet-101).
+# bytes reached 83 % (Inception v3) and 89 % (ResNet-101). The difference is due to effects that the
+# bound leaves out. Communication cannot begin before the first gradient has been computed, messages
+# have a [latency](../labs/GLOSSARY.md#latency), and a processor has to add and copy the values. Most of this kit is about this
+# difference.
 #
-# The difference is due to effects that the bound leaves out. Communication cannot begin before the
-# first gradient has been computed, messages have a [latency](../labs/GLOSSARY.md#latency), and a processor has to add and copy the
-# values. Most of this kit is about this difference. (The formula also treats each GPU as a node. In
-# those servers four GPUs share a NIC. If they first add their gradients among themselves, the NIC
-# sends 1.88 times the bytes instead of 1.97 times, so the true bound is 5 % higher where the
-# communication takes longer.)
-#
-# *Source: [Horovod's README of 2017](https://github.com/horovod/horovod/blob/d54e3a88/README.md): Pascal GPUs, 4 per server, [NCCL](../labs/GLOSSARY.md#NCCL).*
+# ### Scale-up and scale-out
+# There are two ways to get a hundred devices. **Scale-up** adds more or faster devices where the
+# fast links are: NVLink connects eight GPUs in a DGX H100, and 72 in a rack of GB200 NVL72.
+# **Scale-out** connects more nodes by a network, and its size is not limited in this way. Because
+# networks are slower than NVLink, your bound concerns scale-out first.
 #
 # ## Half a page of history
-# In 2012 [AlexNet](https://doi.org/10.1145/3065386) won the ImageNet contest after a training run of five to six
-# days on two gaming GPUs. Each of them held half of the network, because it did not fit into one.
-# In 2017 Facebook trained ResNet-50 in [one hour](https://arxiv.org/abs/1706.02677) on 256 P100 GPUs. In 2018 Tencent
-# needed [6.6 minutes](https://arxiv.org/abs/1807.11205) on 2,048 P40, and Sony [224 seconds](https://arxiv.org/abs/1811.05233) on 2,176 V100. In
-# 2020 GPT-3 took the 3,640 petaflop/s-days above.
+# | year | training run | time | GPUs |
+# |---|---|---|---|
+# | 2012 | [AlexNet](https://doi.org/10.1145/3065386), which wins the ImageNet contest | 5 to 6 days | 2 gaming GPUs, each with half of the network |
+# | 2017 | ResNet-50, by [Facebook](https://arxiv.org/abs/1706.02677) | 1 hour | 256 P100 |
+# | 2018 | ResNet-50, by [Sony](https://arxiv.org/abs/1811.05233) | 224 seconds | 2,176 V100 |
+# | 2018 | a network that finds [storms in climate models](https://arxiv.org/abs/1810.01993) | (a study of scaling) | up to 27,360, of the supercomputer Summit |
 #
 # Such machines are needed by everyone who would otherwise wait weeks for a result: in image and
-# speech recognition, translation, language models, and science. In 2018 a network that finds storms
-# in climate models was scaled to [27,360 GPUs](https://arxiv.org/abs/1810.01993) of the supercomputer Summit. Which
-# resource of a cluster an application demands depends on what is large in it:
+# speech recognition, translation, language models and science. Which resource an application
+# demands depends on what is large in it:
 #
 # | application | what is large | what it demands from a cluster |
 # |---|---|---|
 # | autonomous driving | the data: 1 to 5 TB per hour from a car | storage and input for petabytes ([lab 15](15_input_pipeline.ipynb)) |
 # | medical imaging | a sample: 1 GiB for a scan of a lung | memory: recomputation, partitioned models (labs [14](14_mixed_precision_and_memory.ipynb) and [62](62_model_parallel.ipynb)) |
-# | generating images | the work: 150,000 GPU hours | hundreds of GPUs for weeks; checkpoints ([lab 70](70_checkpoint_and_requeue.ipynb)) |
+# | generating images | the work: 150,000 GPU hours for Stable Diffusion, on 256 A100 | hundreds of GPUs for weeks; checkpoints ([lab 70](70_checkpoint_and_requeue.ipynb)) |
 #
-# Only one or two CT scans of 512 · 512 · 1,069 points fit into a batch, so such scans are often cut
-# into patches. The 150,000 GPU hours are those of Stable Diffusion, which was trained with data
-# parallelism: a step used 2,048 images on 256 A100 GPUs, and the 860 million parameters of the
-# model have 3.4 GB of gradients that all GPUs had to average.
+# <details><summary>Sources of the published numbers</summary>
 #
-# *Sources of the table: Grzywaczewski, "Training AI for Self-Driving Vehicles" (NVIDIA, 2017), and
-# NetApp, "How to build a data pipeline for autonomous driving"; TorchIO's documentation,
-# "Patch-based pipelines"; Stable Diffusion v1's model card.*
+# - *Costs of training runs*: Amodei and Hernandez, "AI and Compute" (OpenAI, 2018, appendix), which
+#   rounds the number of operations per image; for GPT-3 Brown et al. (2020), table D.1.
+# - *Peaks*, from NVIDIA's data sheets: 1.6 teraflop/s for the GTX 580 (AlexNet), 125 for the V100
+#   (GPT-3).
+# - *Images per second of a P100*: TensorFlow's page "Benchmarks", May 2017, synthetic images; 512
+#   images per step for AlexNet and 64 for the others. *Winograd's method*: Lavin and Gray, arXiv
+#   1509.09308.
+# - *64 GPUs*: [Horovod's README of 2017](https://github.com/horovod/horovod/blob/d54e3a88/README.md), Pascal GPUs, [NCCL](../labs/GLOSSARY.md#NCCL). Four GPUs of a server
+#   share a NIC there. If they first add their gradients among themselves, the true bound is up to 5
+#   % higher than ours.
+# - *Applications*: Grzywaczewski, "Training AI for Self-Driving Vehicles" (NVIDIA, 2017); NetApp,
+#   "How to build a data pipeline for autonomous driving"; TorchIO's documentation, "Patch-based
+#   pipelines"; Stable Diffusion v1's model card.
+# </details>
 #
 # ### What you take away
 # - A training run takes three times the operations of the forward pass, for each image and epoch.

@@ -3,10 +3,9 @@
 #
 # All parallel training has the same goal: many devices together must compute the model that one
 # device would have computed, only sooner. To judge whether they do, you have to know exactly what
-# one device computes, and where it spends its time. Most errors in distributed training scripts are
-# in fact errors that would be visible on one device, such as gradients that are not cleared, a loss
-# that is summed instead of averaged, or an accuracy that is measured with the network in the wrong
-# mode.
+# one device computes, and where it spends its time. Many errors in distributed training scripts
+# would be visible on one device, such as gradients that are not cleared, a loss that is summed
+# instead of averaged, or an accuracy that is measured with the network in the wrong mode.
 #
 # In this lab we train a small network on one device, from the formula of the loss to the
 # microseconds of a training step. First we write loss, gradient and update by hand for one layer,
@@ -14,8 +13,8 @@
 #
 # **After this lab you can** (1) write the loss, the gradient and the SGD step yourself, (2) write a
 # correct training step in PyTorch, (3) measure accuracy without side effects, (4) say where the
-# time of a step goes, and, from the optional parts, (5) tell from its loss whether a learning
-# rate is too low or too high.
+# time of a step goes, and, from the optional part, (5) tell from its loss whether a learning rate
+# is too low or too high.
 #
 # ![A training step as a cycle: forward pass, loss, backward pass, update of the weights; the next batch begins a new step](10_step.svg)
 #
@@ -50,12 +49,11 @@ device = world.device()  # "cuda:0" where there is a GPU, else "cpu"
 torch.set_num_threads(1)  # on a CPU: one core. More of them are the subject of lab 13.
 
 # %% tags=["parameters"]
-dataset = "digits"  # or files of yours, "mnist:FOLDER" or "cifar10:FOLDER": see below
+dataset = "digits"  # or files of yours, "mnist:FOLDER" or "cifar10:FOLDER": see the end
 batch = 128  # images per step
 epochs = 10  # passes over the training images
 seeds = (0, 1, 2)  # a training for each: start weights and order of the images
 learning_rate = 0.2  # plain SGD: how far a step goes against the gradient
-sizes = (1, 4, 16, 64, 128, 256, 1024)  # images per call when the trained net is used
 workload = "auto"  # on a GPU ResNet-50 and GPT-2, too; or "tiny", "resnet50", "gpt2", "digits"
 
 # %%
@@ -72,11 +70,6 @@ plots.images(
 # 30, 40 and 41 use the same images, the same network and the same batches in the same order, so
 # their curves can be compared.
 #
-# If you have the files of MNIST or of CIFAR-10, labs 10, 30, 40 and 41 can train on them, with
-# `dataset = "mnist:FOLDER"` or `"cifar10:FOLDER"` in the cell above, or in a shell with
-# `make run LAB=10 SET="dataset=mnist:FOLDER epochs=1 learning_rate=0.05"`. (For CIFAR-10 start with
-# a learning rate of 0.01.) The text is about the digits.
-#
 # ## The loss
 # For each image a network computes ten numbers z, one for each digit, which are called **logits**.
 # The larger the logit of a digit, the more the network's answer tends to this digit.
@@ -91,10 +84,6 @@ plots.images(
 # Here is an example with three classes. The logits (2, 0, 0) have the exponentials 7.39, 1 and 1,
 # so the probabilities are 0.79, 0.11 and 0.11. If the label is 0, the loss is −log 0.79 = 0.24. If
 # the label is 1, the loss is −log 0.11 = 2.2.
-#
-# If a network predicts *amounts* instead of classes, such as tomorrow's temperature, the usual loss
-# is the **mean squared error**: the mean of `(z - y)**2` over all outputs z and their true values
-# y. The next section compares the gradients of the two losses.
 #
 # ### Predict
 # A network that has learned nothing gives each of the ten digits the same probability. What is its
@@ -157,28 +146,17 @@ predict.right("10.1", loss_knowing_nothing=loss.item())
 #
 # ## The gradient
 # In which direction does each weight change the loss? Consider a single layer,
-# `logits = images @ weights + bias`.
+# `logits = images @ weights + bias`. We go backward, from the loss to the logits and from the
+# logits to the weights.
 #
 # **With respect to the logits of one image.** The loss is `log(sum(exp(z))) - z[label]`. The
 # derivative of its first term with respect to `z[k]` is `exp(z[k]) / sum(exp(z))`, which is `p[k]`.
 # The second term subtracts 1 if k is the label. Let y be the row that is 1 at the label and 0
 # elsewhere. Then the derivative is `p - y`.
 #
-# The squared error has a derivative of the same form, prediction minus truth. Both are shown here
-# for the logits (2, 0, 0) from above and the label 1, so that y is (0, 1, 0):
-#
-# | loss | of one sample | derivative with respect to the outputs z | in the example |
-# |---|---|---|---|
-# | cross-entropy | `-log(p[label])` | `p - y` | (0.79, -0.89, 0.11) |
-# | squared error | `sum((z - y)**2) / 2` | `z - y` | (2, -1, 0) |
-#
-# (Without the factor 1/2 the derivative is twice as large. `F.mse_loss` does not have this factor,
-# and it also divides by the number of outputs.) The rest of this section holds for both losses,
-# each with its own derivative.
-#
-# For classes one could also take the squared error of the *probabilities*. Where the network is
-# certain and wrong, softmax is flat, so the gradient of this loss is nearly 0 and nothing is
-# learned. With cross-entropy, `p - y` is nearly −1 at the label there.
+# For the logits (2, 0, 0) from above and the label 1, for example, y is (0, 1, 0) and the
+# derivative is (0.79, −0.89, 0.11). The loss therefore falls if the logit of class 1 grows and the
+# others become smaller.
 #
 # **With respect to the logits of a batch.** The loss of N images is the mean of their losses, so
 # the derivative is `d = (p - y) / N`, with one row for each image.
@@ -192,6 +170,19 @@ predict.right("10.1", loss_knowing_nothing=loss.item())
 #
 # A step of **stochastic gradient descent** (SGD) changes every weight *against* its gradient: the
 # new weight is the old weight minus the learning rate times the gradient.
+#
+# <details><summary>Another loss: the mean squared error</summary>
+#
+# If a network predicts *amounts* instead of classes, such as tomorrow's temperature, the usual loss
+# is the **mean squared error**. With `sum((z - y)**2) / 2` as the loss of a sample, where y is the
+# true amounts, the derivative is `z - y`. It has the same form as `p - y`, prediction minus truth,
+# and everything else in this section stays the same. (`F.mse_loss` has no factor 1/2, and divides
+# by the number of outputs.)
+#
+# For classes one could also take the squared error of the *probabilities*. Where the network is
+# certain and wrong, softmax is flat, so the gradient of this loss is nearly 0 and nothing is
+# learned. With cross-entropy, `p - y` is nearly −1 at the label there.
+# </details>
 #
 # ### Exercise 10.2 · One SGD step by hand
 # For one layer, change weights and bias **in place**, so that the caller's arrays change. The
@@ -298,11 +289,10 @@ print(new_net())
 # returns a tensor, which `.item()` converts to a plain number.
 #
 # ### Predict
-# How long does the backward pass take, compared with the forward pass including the loss? The value
-# 1 means equally long. Count the multiply-adds for an image. In each layer the forward pass has one
-# matrix product, and the backward pass has two: one for the gradient of the weights and one for the
-# gradient of the layer's inputs. The inputs of the first layer are the images, whose gradient is
-# not needed.
+# From the number of multiply-adds for an image, predict how many times as long the backward pass
+# takes as the forward pass. In each layer the forward pass has one matrix product, and the backward
+# pass has two: one for the gradient of the weights and one for the gradient of the layer's inputs.
+# The inputs of the first layer are the images, whose gradient is not needed.
 #
 # | layer | forward pass | backward pass, weights | backward pass, inputs |
 # |---|---|---|---|
@@ -357,9 +347,11 @@ check("10.3", train_step)
 # 4. clearing the gradients, forward pass, loss and backward pass;
 # 5. the whole step, with the update.
 #
-# The differences between the calls are the parts of a step. `timing.in_turns(calls)` lets the calls
-# take turns, as `timing.ratio` in lab 01 does with two calls. The last line is a control: a step
-# with a single image, which has almost no arithmetic.
+# `timing.in_turns(calls)` lets the calls take turns, as `timing.ratio` in lab 01 does with two
+# calls. The table has a row for each call: its time, and how much longer it takes than the call
+# before it. In the fourth row, for example, the last number is the time of clearing and the
+# backward pass alone. Below the table is a control, a step with a single image, which has almost no
+# arithmetic.
 
 # %%
 images = train_x[:batch]
@@ -386,20 +378,19 @@ calls = {
     "update": lambda: train_step(net, optimizer, images, labels),
 }
 until = timing.in_turns(calls, device=device, repeat=50)
-for name, seconds in until.items():
-    print(f"until {name:16} {seconds}")
-one_image = timing.measure(
-    lambda: train_step(net, optimizer, images[:1], labels[:1]), device=device
-)
-print(f"a step with 1 image    {one_image}")
-
-# %%
-# What each call takes longer than the one before it, run by run.
-parts = {}
+parts = {}  # what each call takes longer than the one before it, run by run, in µs
 before = 0.0
+print("the call adds       it takes    longer by")
 for name, seconds in until.items():
     parts[name] = np.maximum(0, 1e6 * (seconds.samples - before))
     before = seconds.samples
+    print(f"{name:15}  {1e6 * seconds.median:8.0f} µs  {np.median(parts[name]):8.0f} µs")
+one_image = timing.measure(
+    lambda: train_step(net, optimizer, images[:1], labels[:1]), device=device
+)
+print(f"a step with 1 image: {one_image}")
+
+# %%
 plots.bars(
     {"inference": {"forward": parts["forward"]}, "training step": parts},
     ylabel="time (µs)",
@@ -417,29 +408,25 @@ print(f"a training step takes {whole.median / until['forward'].median:.1f} times
 
 # %% [markdown]
 # **Explain.** By arithmetic alone, the forward pass has 17,024 multiply-adds and the backward pass
-# 25,856, which is 1.5 times as many. You should see a larger ratio, up to slightly more than 2,
-# because every call has a fixed overhead, and clearing the gradients and the backward pass consist
-# of more calls.
+# 25,856, which is 1.5 times as many. (The ratio is 2 minus the first layer's share of the forward
+# pass, which is 48 % here.) The measured ratio compares times, so you should see a larger one, up
+# to slightly more than 2: every call has a fixed overhead, and clearing and the backward pass
+# consist of more calls than the forward pass with the loss.
 #
 # A training step takes several times as long as inference, of which arithmetic explains a factor of
 # (17,024 + 25,856) / 17,024 = 2.5. The bar shows the remaining parts: the loss, the update, and the
-# recording, which may be too small to see.
+# recording, which may be too small to see. Each part is a difference of two times, so it has the
+# noise of both. The lines on the bar show its interquartile range.
 #
-# How much of the step is overhead per call? The step with one image has a 128th of the arithmetic
-# and still takes a large part of the time of the whole step. (Lab 11 times a larger network.)
+# How much of the step is overhead? The step with one image has a 128th of the arithmetic and still
+# takes a large part of the time of the whole step. On a GPU both may even take equally long,
+# because a GPU computes this little almost at once. A larger batch shares the overhead among more
+# images, so it raises the **throughput** (images per second), while each image has to wait for its
+# batch (its **latency**). For training the throughput matters, because no single image is urgent.
 #
-# On a GPU you might see that the step with one image takes as long as the step with 128. This small
-# amount of arithmetic takes a GPU almost no time, and you see only the overhead of the calls.
-#
-# Why is the height of a bar's part not exact?
-#
-# <details><summary>Answer</summary>
-#
-# It is the difference of two times, so it has the noise of both. The lines on the bar show its
-# interquartile range.
-# </details>
-#
-# Now we train the three layers, and compare the loss with that of the one layer.
+# ### Train
+# Now we train the three layers with your step, once for each seed, and compare the loss with that
+# of the one layer.
 
 # %%
 trained = []
@@ -460,24 +447,28 @@ both = {"one layer, by hand": by_hand[0][0], "three layers, PyTorch": curves[0]}
 plots.loss(both, title=title, name="loss")
 
 # %% [markdown]
-# **Explain.** Both curves fall fast at first and then slowly. One layer begins at 2.30, because its
-# weights were 0, so it gave all digits the same probability. Three layers begin at a higher loss:
-# their initial weights are not 0, so the network prefers some digits before it has learned which
-# are right. They end at a lower loss. (These curves do not show whether one layer would reach the
-# same loss with more steps.)
+# **Explain.** Both curves fall fast at first and then slowly, and they jump because each step has
+# another batch. One layer begins at 2.30, because its weights were 0, so it gave all digits the
+# same probability. Three layers begin at a higher loss: their initial weights are not 0, so the
+# network prefers some digits before it has learned which are right. They end at a lower loss. (One
+# layer might reach the same loss with more steps, which these curves do not show.)
 #
-# The curves jump because each step has another batch. The next exercise shows, with all seeds,
-# whether a lower *training* loss also means that more test digits are right.
+# The next exercise shows, with all seeds, whether a lower *training* loss also means that more test
+# digits are right.
 #
 # ### Exercise 10.4 · Accuracy
 # Compute the share of images whose largest logit is at their label. For example, the logits (2, 0,
-# 0) count as right only for the label 0. *(beginner)*
+# 0) count as right only for the label 0. About six lines. *(beginner)*
 #
-# A measurement must not change anything for the following training, and should not cost more than
-# necessary, so call the network once. Some layers behave differently in training. For example,
-# **dropout** sets a random part of its input to 0. `net.eval()` switches a network to evaluation
-# mode, `net.train(True)` or `net.train(False)` sets the mode, and `net.training` returns it.
-# Restore the mode that the network had. `with torch.inference_mode():` switches off the recording.
+# A measurement must not change anything for the following training, and must not cost more than
+# necessary:
+#
+# - Some layers behave differently in training. For example, **dropout** sets a random part of its
+#   input to 0. So switch the network to evaluation mode with `net.eval()`, and afterwards restore
+#   the mode that it had: `net.training` is the mode (True in training), and `net.train(True)` or
+#   `net.train(False)` sets it.
+# - No gradient is needed, so switch off the recording with `with torch.inference_mode():`, and call
+#   the network only once.
 #
 # <details><summary>Hint 1: the order</summary>
 #
@@ -533,21 +524,18 @@ plots.bars(
 # ### What you take away
 # - The loss of a batch is a **mean**, so N images on one device can become N/4 images on each of
 #   four devices, with averaged gradients (lab 30).
-# - If the loss falls very slowly, the learning rate is too low. If it jumps up and then stays near
-#   ln 10, the rate is too high (see the first optional part).
 # - A training step clears the gradients, computes forward pass, loss and backward pass, and updates
 #   the weights. If you forget to clear, PyTorch reports no error. Try it in 10.3, where the check
 #   detects it.
+# - The backward pass has 1.5 times the arithmetic of the forward pass here, and nearly twice as
+#   much where the first layer is a small part. Each call has a fixed overhead (lab 12).
 # - Measure accuracy in evaluation mode and in `inference_mode`, and restore the mode of the
 #   network.
-# - The backward pass has 1.5 times the arithmetic of the forward pass here, and nearly twice as
-#   much, by the same count, in networks whose first layer is a small part. Each call has a fixed
-#   overhead (lab 12).
 #
 # ## Going further (optional): too low, right, too high
 # (This part takes 10 minutes, which are not counted above.) Why did we choose a learning rate of
-# 0.2? The learning rate determines how far a step changes the weights *against the gradient*. But a
-# gradient is only valid nearby, because it is the slope at the current weights.
+# 0.2? It determines how far a step changes the weights against the gradient. But a gradient is the
+# slope at the current weights, so it is valid only nearby.
 #
 # - If the rate is **too low**, the loss falls, but each step changes little.
 # - If the rate is **too high**, a step goes so far that the slope is no longer valid there, and the
@@ -604,9 +592,8 @@ predict.compare("10.3", steps_of_full_rate=steps, loss_spoilt=last_epoch(high))
 # %% [markdown]
 # **Explain.** You should see three curves.
 #
-# *Too low* falls slowly and steadily. Its only disadvantage is the time that it takes: the full
-# rate reaches the same loss after one or two steps, because 120 steps of a hundredth amount to 1.2
-# full steps.
+# *Too low* falls slowly and steadily. Its only disadvantage is time: 120 steps of a hundredth
+# amount to 1.2 full steps, so the full rate reaches the same loss after one or two steps.
 #
 # *Too high* jumps up at once and ends near 2.3, which is the loss of a network that knows nothing.
 # The printed lines show why it does not recover. The long steps have moved the weights so far that
@@ -629,7 +616,9 @@ plots.lines({"": at_the_end}, title="The higher the better, up to a cliff", **ax
 # %% [markdown]
 # **Explain.** From low to high rates you should see the loss fall, until it rises steeply within a
 # factor of three, where nothing is learned any more. In practice one searches for this limit and
-# stays well below it, because it is not the same for each seed, network and batch size.
+# stays well below it, because it is not the same for each seed, network and batch size. If the loss
+# of your own run falls very slowly, the rate is too low; if it jumps up and stays near ln 10 (with
+# ten classes), the rate is too high.
 #
 # If four ranks *add up* their gradients instead of averaging them, their steps are four times as
 # long. Is that too long here?
@@ -640,84 +629,16 @@ plots.lines({"": at_the_end}, title="The higher the better, up to a cliff", **ax
 # may work or fail. Lab 30 tries it.
 # </details>
 #
-# ## Going further (optional): one image, or many?
-# (This part takes 10 minutes, which are not counted above.) A trained network can be used with few
-# images at a time or with many. We begin with two measurements.
-
-# %%
-net = trained[0]
-
-
-def time_inference(size):
-    """What timing.measure says of `size` images in one call."""
-    images = test_x.repeat(8, 1)[:size]
-    with torch.inference_mode():
-        return timing.measure(lambda: net(images), device=device)
-
-
-one = time_inference(1)
-many = time_inference(1024)
-print(f"   1 image   {one}\n1024 images  {many}")
-
-# %% [markdown]
-# ### Predict
-# Suppose that a call with n images takes a fixed time, plus a time `each` for every image:
-# `fixed + n * each`. Compute both numbers from the two lines above. How many times as many images
-# per second does the network then process in batches of 256, compared with one image per call?
-
-# %%
-predict("10.4", batching_gain=50)  # a number
-
-# %%
-latency = {size: time_inference(size) for size in sizes}
-each = (many.median - one.median) / 1023
-fixed = one.median - each
-for size, seconds in latency.items():
-    print(f"{size:5} images  {seconds}")
-
-# %%
-# Images per millisecond, measured and by the formula.
-measured = {size: time.rate(size) / 1000 for size, time in latency.items()}
-model = {size: size / (fixed + size * each) / 1000 for size in sizes}
-title = "A batch shares the price of the call"
-axes = {"xlabel": "images per call", "ylabel": "images/ms", "logx": True, "logy": True}
-plots.lines({"measured": measured, "fixed + n × each": model}, **axes, title=title, name="batching")
-predict.compare("10.4", batching_gain=measured[256] / measured[1])
-times = f"{1e6 * latency[1].median:.0f} µs, among 256 it waits {1e6 * latency[256].median:.0f} µs"
-print(f"An image alone is done after {times}.")
-
-# %% [markdown]
-# **Explain.** A call has a fixed overhead, which consists of Python and the start of each
-# operation. A batch distributes this overhead over its images, until arithmetic dominates and the
-# curve becomes flat. The formula has only two numbers, and should agree roughly with all points.
-# Between its ends it can be off by about ten percent, because an image does not cost exactly the
-# same in a small matrix product and in a large one.
-#
-# On a GPU you might see a curve that rises to its end: 1,024 digits take hardly longer than one, so
-# `each` is nearly 0, and the gain is nearly 256.
-#
-# The price of a batch is that each image waits for it, as the last printed line shows. You have to
-# choose between **throughput** (images per second) and **latency** (time until one image is
-# finished).
-#
-# Which of the two matters for training?
-#
-# <details><summary>Answer</summary>
-#
-# Throughput, because no single image is urgent. But a larger batch takes fewer steps through the
-# same images, which has its own limits (lab 34).
-# </details>
-#
 # ## On a GPU: a workload that fills it
 # (This takes about a minute on a GPU, which is not counted above. On a CPU the next cell prints one
 # sentence.)
 #
-# The digits' network is so small that a GPU spends most of a step on starting operations, so its
-# times say little about the GPU. This section therefore trains two networks that are large enough,
-# with the `train_step` that you wrote: [ResNet-50](@he2016) on images of 224 × 224 pixels, and
-# [GPT-2](@radford2019) with 124 million parameters on texts of 1,024 tokens. Images and tokens are
-# random numbers that are already on the device, so no step waits for a disk (lab 15). On a GPU with
-# bfloat16 these networks compute in this format (lab 14).
+# The digits' network is so small that a GPU spends most of a step on starting operations. This
+# section therefore trains two networks that are large enough, with the `train_step` that you wrote:
+# [ResNet-50](@he2016) on images of 224 × 224 pixels, and [GPT-2](@radford2019) with 124 million
+# parameters on texts of 1,024 tokens. Images and tokens are random numbers that are already on the
+# device, so no step waits for a disk (lab 15). On a GPU with bfloat16 these networks compute in
+# this format (lab 14).
 #
 # How much of the device does a step use? **Model FLOPs utilization** ([MFU](@chowdhery2022))
 # compares the operations that the model needs with those that the device could execute in the same
@@ -728,12 +649,11 @@ print(f"An image alone is done after {times}.")
 #
 # PyTorch counts the operations of the matrix products and convolutions, and a multiply-add counts
 # as two. A step of ResNet-50 has 24.3 · 10⁹ operations for each image, and a step of GPT-2 has 0.85
-# · 10⁹ for each token. The peak is the one that NVIDIA publishes for bfloat16 without sparsity. For
-# a device that labkit does not know, the peak is measured with a large matrix product.
+# · 10⁹ for each token. The peak is the one that NVIDIA publishes for bfloat16 without sparsity, or
+# a measured one where labkit does not know the device.
 #
-# The parameter `workload` chooses the networks. `"tiny"` takes two steps with tiny variants on any
-# device, which shows that the code works and says nothing about speed. `"resnet50"` and `"gpt2"`
-# choose one network, and `"digits"` leaves both out.
+# The parameter `workload` chooses the networks: `"resnet50"`, `"gpt2"`, or `"digits"` for neither.
+# `"tiny"` takes two steps with tiny variants on any device, which shows only that the code works.
 
 # %%
 for name in workloads.chosen(workload):
@@ -747,16 +667,25 @@ for name in workloads.chosen(workload):
 # %% [markdown]
 # **Explain.** No training run reaches an MFU of 100 %, because some layers wait for memory instead
 # of arithmetic, and because the update and the start of each operation take time as well. Here are
-# two published numbers to compare with (we did not measure them). [NVIDIA's own
-# script](@nvidia_resnet50) trained ResNet-50 with 2,470 images/s on one A100 in 16 bits, which is
-# 2,470 · 24.3 · 10⁹ / (312 · 10¹²) = 19 %. PaLM, a language model with 540 billion parameters,
-# reached 46 % on 6,144 TPUs. A language model usually gets closer to the peak than a convolutional
-# network, since nearly all of its operations are in large matrix products.
+# two published numbers to compare with (we did not measure them):
+#
+# - [NVIDIA's own script](@nvidia_resnet50) trained ResNet-50 with 2,470 images/s on one A100 in 16
+#   bits, which is 2,470 · 24.3 · 10⁹ / (312 · 10¹²) = 19 %.
+# - PaLM, a language model with 540 billion parameters, reached 46 % on 6,144 TPUs. Nearly all
+#   operations of a language model are in large matrix products, which usually get closer to the
+#   peak than convolutions.
 #
 # If your MFU is much lower, first look at the size of the work: with a small batch, a GPU waits for
 # the next operation, as it does with the digits.
-
-# %% [markdown]
+#
+# <details><summary>With MNIST or CIFAR-10 instead of the digits</summary>
+#
+# If you have the files of MNIST or of CIFAR-10, labs 10, 30, 40 and 41 can train on them, with
+# `dataset = "mnist:FOLDER"` or `"cifar10:FOLDER"` in the cell of the parameters, or in a shell with
+# `make run LAB=10 SET="dataset=mnist:FOLDER epochs=1 learning_rate=0.05"`. (For CIFAR-10 start with
+# a learning rate of 0.01.) The text is about the digits.
+# </details>
+#
 # ### Further reading
 # - [@he2015] Why the variance of the initial weights is 2 / inputs where ReLU follows.
 # - [@rumelhart1986] The paper that made backpropagation known.

@@ -444,17 +444,9 @@ print(f"computed: at best {strong[1] / strong[best]:.1f} times as fast, on {best
 # Published results agree with this. In [Horovod's benchmarks](https://horovod.readthedocs.io/en/stable/benchmarks_include.html), 512 GPUs keep
 # 90 % with ResNet-101 but only 68 % with VGG-16, which has three times as many parameters to send.
 #
-# Why does it not help to quote "90 % efficiency" alone?
-#
-# <details><summary>Answer</summary>
-#
-# The number changes if you change strong to weak, the baseline, the number of images per rank, or
-# the number of bytes in the gradient. More images per rank, for example, increase it without any
-# better network.
-# </details>
-#
 # ## 3. Where the time went
-# A rank that arrives early waits *inside* the allreduce, so a timer around the allreduce measures
+# How much of the missing speed-up is communication? A timer around the allreduce cannot tell,
+# because a rank that arrives early waits *inside* the allreduce, so the timer measures
 # communication **and** waiting. Only the rank that arrives last does not wait, and all ranks leave
 # the allreduce at about the same time.
 #
@@ -544,25 +536,19 @@ predict.compare(
 # is the mean. The network is as fast as before. With a timer around the allreduce alone, you would
 # have called this "slow communication".
 #
-# On your machine, *communicate* may have grown as well. In this case the ranks share cores with
-# other programs, and the last rank to arrive is not the last one to leave.
+# Even without the sleep, *wait* is not zero, because the time of each rank's step varies, and all
+# ranks wait for the slowest, as with the dice of [lab 01](01_time_it_properly.ipynb). On your machine, *communicate* may have
+# grown as well, if the ranks share cores with other programs. Then the last rank to arrive is not
+# the last one to leave.
 #
-# (a) Does computing itself get slower with more ranks? Compare "compute" in the bar "weak 1" and in
-# the last weak bar.
+# Does computing itself get slower with more ranks? Compare "compute" in the bar "weak 1" and in the
+# last weak bar.
 #
 # <details><summary>Answer</summary>
 #
 # Often it does by some percent, although each rank computes the same. The ranks share the bandwidth
 # of the memory, and two "cores" of a virtual machine may be two threads of one core. A faster
 # network does not bring that time back.
-# </details>
-#
-# (b) The bars of *wait* are not zero, although no rank sleeps. Where does this waiting come from?
-#
-# <details><summary>Answer</summary>
-#
-# The time of each rank's step varies, and all ranks wait for the slowest, as with the dice of
-# [lab 01](01_time_it_properly.ipynb). With more ranks, it is more likely that one of them is slow.
 # </details>
 #
 # ### What you take away

@@ -8,8 +8,7 @@
 # seem to have the slow network.
 #
 # In this lab we predict how slow the slowest of many ranks is, find out from timelines which rank
-# is late and why, and see what helps if the cause is only chance. We begin with the times of a
-# single rank, and end with two methods that wait for fewer ranks or wait less often.
+# is late and why, and see what helps if the cause is only chance.
 #
 # **After this lab you can** (1) predict the step time of p ranks from the times of one, (2) name a
 # late rank and its cause from a timeline, and (3) say what backup workers and local SGD (stochastic
@@ -51,9 +50,9 @@ training_steps = 300  # of the digits' network in section 4; a multiple of 16
 # follow a **normal** distribution, the slowest of p ranks lies above the mean by this number of
 # standard deviations, averaged over many steps:
 #
-# | ranks | 1 | 2 | 4 | 10 | 16 | 64 | 1024 |
-# |---|---|---|---|---|---|---|---|
-# | standard deviations | 0 | 0.56 | 1.03 | 1.54 | 1.77 | 2.34 | 3.25 |
+# | ranks | 1 | 4 | 10 | 64 | 1024 |
+# |---|---|---|---|---|---|
+# | standard deviations | 0 | 1.03 | 1.54 | 2.34 | 3.25 |
 #
 # For example, the slowest of 10 ranks takes 20 + 1.54 · 5 = 27.7 ms on average.
 #
@@ -116,27 +115,57 @@ def expected_slowest(samples, ranks):
 check("53.1", expected_slowest)
 
 # %% [markdown]
-# ### Measure: the slowest of 1 to 64 ranks
+# ### Measure: real ranks
 # Now real ranks make steps in which the work is a nap of random length, followed by an allreduce.
 # They *sleep* instead of computing, because your computer may have fewer cores than ranks, and a
 # rank that sleeps does not disturb the others. The control is "steady", with naps of exactly 20 ms.
-# Your function gets only the measured steps of one rank.
-#
-# For 16 and 64 ranks, the times are drawn at random instead, and your function gets 10,000 drawn
-# times of one rank. This takes about 15 s.
+# Your function gets only the 60 measured steps of one rank. This takes about 15 s.
+
+
+# %%
+def table(rows):
+    """In ms. rows: (kind of times, ranks, predicted seconds, seconds of each step)."""
+    shown = [
+        (kind, size, predicted, seconds.mean(), seconds.std() / len(seconds) ** 0.5)
+        for kind, size, predicted, seconds in rows
+    ]
+    frame = pandas.DataFrame(shown, columns=["times", "ranks", "predicted", "mean step", "+-"])
+    frame[["predicted", "mean step", "+-"]] *= 1e3
+    return frame.round(1).to_string(index=False)
+
 
 # %%
 naps = {kind: lab53.draw(kind, steps, ranks, seed=1) for kind in lab53.KINDS}
 measured = launch.run(lab53.step_seconds, naps, ranks=ranks, threads=1)[0]
-rows = []
-curves = {}
+real = []
 for kind, by_size in measured.items():
     for size, seconds in by_size.items():
         predicted = expected_slowest(by_size[1], size)
-        rows.append(
-            [kind, size, "real", predicted, seconds.mean(), seconds.std() / len(seconds) ** 0.5]
-        )
+        real.append((kind, size, predicted, seconds))
         record.add("slowest", kind=kind, ranks=size, seconds=seconds.mean(), predicted=predicted)
+print("Milliseconds, on real ranks:", table(real), sep="\n")
+if ranks >= 4:
+    predict.compare("53.1", normal_4=1e3 * measured["normal"][4].mean())
+
+# %% [markdown]
+# **Explain.** Each row compares the result of your function, "predicted", with the mean step of
+# that many ranks. "+-" is the standard error of this mean, so values that differ by less than about
+# twice as much may be equal. The prediction is no more certain, because it is computed from 60 step
+# times.
+#
+# You should see that steady steps take about 20 ms on any number of ranks, so only jitter makes a
+# run with more ranks slower. For normal times on 4 ranks, the numbers of section 1 give 20 + 1.03 ·
+# 5 = 25.2 ms. On so few ranks, the heavy-tailed times hardly differ from them. (If even the steady
+# steps take some ms more, your computer was busy and did not wake each rank at once.)
+#
+# ### Compute: up to 64 ranks
+# For more ranks, the next cell draws the times at random. Your function gets 10,000 drawn times of
+# one rank, and the table compares its prediction with the mean of 1,000 drawn steps of 16 and of 64
+# ranks. The plot adds the predictions for 1 to 64 ranks.
+
+# %%
+rows = []
+curves = {}
 for kind in ("normal", "heavy-tailed"):
     samples = lab53.draw(kind, 10_000, 1, seed=2).ravel()
     curves[f"{kind}, predicted"] = {
@@ -144,23 +173,10 @@ for kind in ("normal", "heavy-tailed"):
     }
     for size in (16, 64):
         seconds = lab53.draw(kind, many, size).max(axis=1)
-        error = seconds.std() / len(seconds) ** 0.5
-        rows.append([kind, size, "drawn", expected_slowest(samples, size), seconds.mean(), error])
-table = pandas.DataFrame(rows, columns=["times", "ranks", "where", "predicted", "mean step", "+-"])
-table[["predicted", "mean step", "+-"]] *= 1e3
-print(
-    "Milliseconds:", table.sort_values(["times", "ranks"]).round(1).to_string(index=False), sep="\n"
-)
-step = {(kind, size): 1e3 * mean for kind, size, _, _, mean, _ in rows}
-normal_4 = step.get(("normal", 4), float("nan"))
-heavy_64 = step["heavy-tailed", 64]
-predict.compare("53.1", normal_4=normal_4, normal_64=step["normal", 64], heavy_64=heavy_64)
-
-# %%
-for kind in lab53.KINDS:
-    curves[f"{kind}, real or drawn"] = {
-        size: mean for (of, size), mean in step.items() if of == kind
-    }
+        rows.append((kind, size, expected_slowest(samples, size), seconds))
+print("Milliseconds, drawn at random:", table(rows), sep="\n")
+for kind, size, _, seconds in real + rows:
+    curves.setdefault(f"{kind}, real or drawn", {})[size] = 1e3 * seconds.mean()
 plots.lines(
     curves,
     xlabel="ranks",
@@ -169,30 +185,23 @@ plots.lines(
     logx=True,
     name="slowest",
 )
+of_64 = {kind: 1e3 * seconds.mean() for kind, size, _, seconds in rows if size == 64}
+predict.compare("53.1", normal_64=of_64["normal"], heavy_64=of_64["heavy-tailed"])
 
 # %% [markdown]
-# **Explain.** Each row of the table compares the result of your function, "predicted", with the
-# mean step. "+-" is the standard error of this mean, so values that differ by less than about twice
-# as much may be equal. On real ranks the prediction is no more certain than the mean, because it is
-# computed from 60 step times of one rank.
+# **Explain.** On 64 ranks, normal steps take about 20 + 2.34 · 5 = 31.7 ms, and heavy-tailed steps
+# about 10 ms longer, although both have the same mean and the same standard deviation. The two
+# predicted curves cross at 8 ranks. On fewer ranks, heavy-tailed steps are even slightly shorter,
+# because most of these times lie below the mean. **The tail of the distribution determines the
+# result, and a few ranks do not show the tail.**
 #
-# You should see that steady steps take no longer on more ranks, so only jitter makes a run with
-# more ranks slower.
+# On real ranks your function got 60 steps of one rank. Would you trust its prediction for 1,024
+# ranks?
 #
-# In the plot, the predicted curves for normal and for heavy-tailed times cross at 8 ranks. On fewer
-# ranks, heavy-tailed steps are even slightly shorter, because most of these times lie below the
-# mean. On 64 ranks they are about 10 ms longer, although both have the same mean and the same
-# standard deviation. **The tail of the distribution determines the result, and a few ranks do not
-# show the tail.**
-#
-# If real ranks take some ms more than predicted, even in the steady row, your computer was busy and
-# did not wake each rank at once.
-#
-# Your function received 60 steps of one rank. Would you trust its prediction for 1,024 ranks?
 # <details><summary>Answer</summary>
 #
-# No. It knows no time longer than the longest of the 60. With 1,024 ranks, nearly every step would
-# contain this longest time, so the function returns roughly this time, whatever longer times are
+# No. It knows no time longer than the longest of the 60, and with 1,024 ranks nearly every step
+# would contain this time. It therefore returns roughly this time, whatever longer times are
 # possible. To predict the slowest of p ranks, you need many more than p samples, or a formula for
 # the tail.
 # </details>
@@ -320,7 +329,7 @@ print("Images of each rank:", shown.images.tolist())
 #    ranks, for example 4 for rank 1 in `[10, 14, 10, 10]`.
 # 3. If this part is compute, divide it by the rank's images. If `lab53.above` of these values is
 #    more than a tenth of their median over all ranks, the core is slow. Otherwise the rank has too
-#    many images.
+#    many images (imbalance).
 #
 # About 12 lines. *(advanced)*
 #
@@ -377,10 +386,10 @@ check("53.3", find, hunt)
 
 # %% [markdown]
 # ### A recording of real ranks
-# Now we record a timeline on real ranks with a real clock. `labkit.profiling` records the spans and
-# synchronizes the clocks of all ranks. The work is a nap again, and so is the time in which bytes
-# leave. (Real sends of an allreduce wait at both ends of a slow link, so there the hunter cannot
-# tell which end is slow.) First read the plot yourself. This takes about 5 s.
+# Now we record a timeline on real ranks, with their clocks synchronized. The work is a nap again,
+# and so is the time in which bytes leave. (Real sends of an allreduce wait at both ends of a slow
+# link, so there the hunter cannot tell which end is slow.) First read the plot yourself. This takes
+# about 5 s.
 
 # %%
 # A case that `mystery` picks, recorded, and its median step.
@@ -448,8 +457,8 @@ print(f"Nobody late: {blamed:.0%} of the cases blame a rank.")
 # is late, because by chance one rank waits least in most of the 12 steps.
 #
 # Naming the cause takes a larger delay than finding the rank, because your rule requires a tenth
-# more seconds for each image before it calls a core slow. A smaller limit would find smaller
-# faults, but it might also call a healthy core slow.
+# more seconds for each image. A smaller limit would find smaller faults, but it might also call a
+# healthy core slow.
 #
 # ## 4. No rank to blame: wait for fewer ranks, or less often
 # Jitter has no cause that you could remove. Two methods reduce its effect:
@@ -529,9 +538,9 @@ print("Percent right:", pandas.DataFrame(rows).T.round(0).astype(int).to_string(
 # so no digit is missing. Local SGD also suffers if the ranks read different images, probably
 # because each network sees only one digit for 16 steps.
 #
-# With mixed images, all ways are about equally good. Therefore shuffle the images, and repair a
-# node that is always slow. (A larger network or a longer training run may behave differently.)
-# Local SGD then has a second advantage, because it sends only a sixteenth of the bytes.
+# With mixed images, all ways are about equally good, and local SGD sends only a sixteenth of the
+# bytes. Therefore shuffle the images, and repair a node that is always slow. (A larger network or a
+# longer training run may behave differently.)
 #
 # ### What you take away
 # - The slowest of p ranks takes tᵢ with probability (i/n)ᵖ - ((i-1)/n)ᵖ. The tail determines the
@@ -543,14 +552,13 @@ print("Percent right:", pandas.DataFrame(rows).T.round(0).astype(int).to_string(
 # - Repair what has a cause, and only then wait for fewer ranks or less often.
 #
 # ### Going further (optional)
-# In an allreduce, a slow link slows down all ranks, and real sends wait at both of its ends. To
-# find the slow node, test **pairs** of nodes. Each pair alone sends a message there and back, and
-# you take the fastest of ten (the ping-pong of lab 22). A node for which even the *best* partner is
-# slow is behind the slow link. You need at least three nodes, because both ends of a single pair
-# look slow.
+# How can you find a slow link, if real sends wait at both of its ends? Test **pairs** of nodes.
+# Each pair alone sends a message there and back, and you take the fastest of ten (the ping-pong of
+# lab 22). A node for which even the *best* partner is slow is behind the slow link. You need at
+# least three nodes, because both ends of a single pair look slow.
 #
-# On Linux with Slurm (lab 42), `make tabletop NODES=4` starts such a cluster. `make tabletop-slow
-# NODE=2 BANDWIDTH=50mbit` slows down a link, and `make tabletop-heal NODE=2` restores it.
+# On Linux with Slurm (lab 42), `make tabletop NODES=4` starts a cluster. `make tabletop-slow NODE=2
+# BANDWIDTH=50mbit` slows down one of its links, and `make tabletop-heal NODE=2` restores it.
 #
 # ### Further reading
 # - [@dean2013] Why the slowest of many machines determines the response time, and what large

@@ -147,10 +147,11 @@ plots.timeline(run, title="One server (rank 0), 4 workers, VGG-16: all wait for 
 # </details>
 #
 # ### Predict
-# How should several servers divide the parameters? Suppose that each server gets whole layers.
-# VGG-16 has 16 layers with parameters, so with 16 servers each gets one layer. What percentage of
-# all parameters does the server with the largest layer hold? (This layer, fc6, connects 7 · 7 · 512
-# input features to 4,096 output features.)
+# Because one link is too slow, we take several servers, and each of them holds a piece of the
+# parameters. Suppose that each server gets whole layers. VGG-16 has 16 layers with parameters, so
+# with 16 servers each gets one layer. What percentage of all parameters does the server with the
+# largest layer hold? (This layer, fc6, connects 7 · 7 · 512 input features to 4,096 output
+# features.)
 
 # %%
 predict("31.2", percent_on_fullest=...)
@@ -164,13 +165,10 @@ predict.right("31.2", percent_on_fullest=100 * max(layers["vgg16"]) / sum(layers
 
 # %% [markdown]
 # ### Exercise 31.2 · Cut the parameters
-# Because one link is too slow, we take S servers, and each of them holds a piece of the parameters.
-# If every server gets whole layers, the pieces may have very different sizes, as the predicted
-# percentage shows.
-#
-# Cut the flat vector of all parameters instead, so that all servers hold the same number of
-# *values*, or one more. For example, 10 values on 4 servers can be cut into pieces of 2, 3, 2 and 3
-# values. This takes 3 lines. *(beginner)*
+# Whole layers are pieces of very different sizes, as the percentage shows. Cut the flat vector of
+# all parameters instead, so that all S servers hold the same number of *values*, or one more. For
+# example, 10 values on 4 servers can be cut into pieces of 2, 3, 2 and 3 values. This takes 3
+# lines. *(beginner)*
 #
 # <details><summary>Hint 1: what counts</summary>
 #

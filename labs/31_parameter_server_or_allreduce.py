@@ -51,9 +51,8 @@ patience = 30  # seconds after which a check calls the ranks stuck
 # then the workers *pull* the new parameters. We study the **synchronous** form, in which the server
 # waits for all workers before it updates.
 #
-# Courses such as those of SURF, the Dutch cooperative for computing in education and research, call
-# this approach **centralized** and the approach of [lab 30](30_average_gradients.ipynb) **decentralized**. The two words say
-# whether the gradients are added in one central place or by all ranks.
+# This approach is also called **centralized**, because the gradients are added in one place. The
+# approach of [lab 30](30_average_gradients.ipynb), in which all ranks add them, is **decentralized**.
 #
 # A small example with two workers shows a whole step. The parameter is 10, the [learning rate](../labs/GLOSSARY.md#learning-rate) is
 # 0.5, and the gradients are 2 and 4. The workers push 2 and 4, the server computes the mean 3 and
@@ -105,21 +104,26 @@ check("31.1", server_step)
 # ### Predict
 # VGG-16 has 138 million parameters, which are 553 MB in float32. Take 64 workers and links of 40
 # Gb/s, so that 5 GB/s can enter and another 5 GB/s can leave each rank at the same time. How many
-# seconds does the communication of one step take with a single server, whose link transfers all
-# vectors, first in and then out? How many seconds does it take with a ring, in which each rank
-# sends 2(p − 1)/p vectors ([lab 23](23_ring_allreduce.ipynb))?
+# seconds does the communication of one step take
 #
-# Now take 16 servers. VGG-16 has 16 layers with parameters, so each server gets one whole layer.
-# What percentage of all parameters does the server with the largest layer hold? (The largest layer
-# connects 7 · 7 · 512 input features to 4,096 output features.)
+# - with a single server, whose link transfers all vectors, first in and then out;
+# - with a ring, in which each rank sends 2(p − 1)/p vectors ([lab 23](23_ring_allreduce.ipynb)) while it receives as many?
 
 # %%
-predict("31.2", one_server=..., ring=..., percent_on_fullest=...)
+predict("31.2", one_server=..., ring=...)
+
+# %%
+one_vector = 553.4e6 / 5e9  # seconds in which a link transfers VGG-16's gradient
+predict.right("31.2", one_server=2 * 64 * one_vector, ring=2 * 63 / 64 * one_vector)
 
 # %% [markdown]
+# **Explain.** A link transfers one vector in 0.11 s. The server's link transfers 64 vectors in and
+# then 64 out, which takes 14.2 s. A link of the ring transfers fewer than two in each direction.
+#
 # ### Measure: who waits for whom?
-# We run one step with one server and 4 workers on the [virtual cluster](../labs/GLOSSARY.md#virtual-cluster), the simulator of [lab 23](23_ring_allreduce.ipynb). The
-# vectors are treated as being as long as those of VGG-16.
+# To see what the workers do meanwhile, we run one step with one server and 4 workers on the virtual
+# cluster, the simulator of [lab 23](23_ring_allreduce.ipynb). The vectors are treated as being as long as those of VGG-16. The
+# plot has a row for each rank.
 
 # %%
 zeros = np.zeros(4096, np.float32)
@@ -129,12 +133,11 @@ forty = virtual.ideal(alpha=20e-6, bandwidth=40e9 / 8)
 run = virtual.Cluster(nodes=5, machine=forty).run(lab31.one_step, *vectors, server_step, trace=True)
 plots.timeline(run, title="One server (rank 0), 4 workers, VGG-16: all wait for one link")
 
-
 # %% [markdown]
 # **Explain.** In the first half all four workers send at the same time. They share the link into
 # rank 0, so each of them gets a quarter of its speed. In the second half rank 0 sends to one worker
-# after the other. Estimate from the plot for what share of the step a worker's own link would be
-# busy if it ran at full speed.
+# after the other. For what share of the step would a worker's own link be busy if it ran at full
+# speed?
 #
 # <details><summary>Answer</summary>
 #
@@ -143,10 +146,27 @@ plots.timeline(run, title="One server (rank 0), 4 workers, VGG-16: all wait for 
 # workers it would be busy for 1/64 of the time.
 # </details>
 #
+# ### Predict
+# Because one link is too slow, we take several servers, and each of them holds a piece of the
+# parameters. Suppose that each server gets whole layers. VGG-16 has 16 layers with parameters, so
+# with 16 servers each gets one layer. What percentage of all parameters does the server with the
+# largest layer hold? (This layer, fc6, connects 7 · 7 · 512 input features to 4,096 output
+# features.)
+
+# %%
+predict("31.2", percent_on_fullest=...)
+
+# %%
+# The values of each layer of three nets.
+tables = {net: nets.layer_table(net).parameters for net in ("vgg16", "resnet101", "inception_v3")}
+layers = {net: [int(values) for values in table if values] for net, table in tables.items()}
+predict.right("31.2", percent_on_fullest=100 * max(layers["vgg16"]) / sum(layers["vgg16"]))
+
+
+# %% [markdown]
 # ### Exercise 31.2 · Cut the parameters
-# Because one link is too slow, we take S servers, and each of them holds a piece of the parameters.
-# If every server got whole layers, the pieces would have very different sizes. Cut the flat vector
-# of all parameters instead, so that all servers hold the same number of *values*, or one more. For
+# Whole layers are pieces of very different sizes, as the percentage shows. Cut the flat vector of
+# all parameters instead, so that all S servers hold the same number of *values*, or one more. For
 # example, 10 values on 4 servers can be cut into pieces of 2, 3, 2 and 3 values. This takes 3
 # lines. *(beginner)*
 #
@@ -167,11 +187,6 @@ def cut(sizes, servers):
 
 
 # %%
-# The values of each layer of three nets.
-tables = {net: nets.layer_table(net).parameters for net in ("vgg16", "resnet101", "inception_v3")}
-layers = {net: [int(values) for values in table if values] for net, table in tables.items()}
-
-# %%
 # Asked: There are so many slices, one after another, from the first value to
 # the last, equal but for one value.
 check("31.2", cut)
@@ -182,8 +197,10 @@ check("31.2", cut)
 # Ranks 0 to S − 1 now do what rank 0 did, each with its own piece of the parameters. The order of
 # the messages matters more than before. If every server received from the first worker, then from
 # the second, and so on, all servers would wait for the link of a single worker while the other
-# links were idle. All ranks should therefore *launch* all their messages with `Isend` and `Irecv`,
-# keep the requests in a list, and then wait for each of them ([lab 20](20_ranks_and_messages.ipynb)):
+# links were idle.
+#
+# All ranks should therefore *launch* all their messages with `Isend` and `Irecv`, keep the requests
+# in a list, and then wait for each of them ([lab 20](20_ranks_and_messages.ipynb)):
 #
 # | a server (ranks 0 to S − 1) | a worker (ranks from S on) |
 # |---|---|
@@ -241,11 +258,6 @@ def exchange(workers, sizes, way):
     return cluster.run(lab31.one_step, *vectors, servers_step, lab31.in_ratio(way, 4096))
 
 
-def dealt(sizes, servers=16):
-    """Values on each server if whole layers are dealt like cards."""
-    return [sum(sizes[s::servers]) for s in range(servers)]
-
-
 def greedy(sizes, servers=16):
     """Values on each server if each layer in turn goes to the one that has fewest."""
     loads = [0] * servers
@@ -261,11 +273,19 @@ def even(servers):
 
 # %% [markdown]
 # ### Measure: VGG-16 over links of 40 Gb/s
-# We simulate the messages of one step in six ways, on 2 to 64 workers. The lines show the time, and
-# the bars show how many bytes the busiest link sends in one direction. *Layers* assigns whole
-# layers to the servers, each layer to the server that has the fewest values so far, while *cut*
-# uses your equal pieces. *Tree* adds the vectors on the way up a tree and sends the sum down again,
-# as in [lab 21](21_collectives.ipynb). The cell takes about 20 s.
+# We simulate the messages of one step in six ways, on 2 to 64 workers:
+#
+# | way | how the gradients are added |
+# |---|---|
+# | *1 server* | by one server |
+# | *16 servers, layers* | by 16 servers; each layer in turn goes to the one that has the fewest values so far |
+# | *16 servers, cut* | by 16 servers with your equal pieces |
+# | *a server per worker* | the same, with as many servers as workers |
+# | *tree* | by the ranks, on the way up a tree, which then sends the sum down again ([lab 21](21_collectives.ipynb)) |
+# | *ring* | by the ranks, as in [lab 23](23_ring_allreduce.ipynb) |
+#
+# The lines show the time, and the bars show how many bytes the busiest link sends in one direction.
+# The cell takes about 20 s.
 
 # %%
 ways = {
@@ -288,52 +308,52 @@ plots.lines(times, xlabel="workers", ylabel="time (s)", title=title, logx=True, 
 most = max(workers_virtual)
 busiest = {way: {"": max(row[most].sent_bytes) / 1e9} for way, row in runs.items()}
 plots.bars(busiest, ylabel="GB sent", title=f"What the busiest link sends, {most} workers")
-last = {"one_server": times["1 server"][most], "ring": times["ring"][most]}
-predict.compare("31.2", **last, percent_on_fullest=100 * max(dealt(vgg)) / sum(vgg))
 
 # %% [markdown]
-# **Explain.** You should see that the time of one server grows with the number of workers, and that
-# 16 servers with equal pieces take a 16th of this time once there are more workers than servers.
-# With whole layers, 16 servers still take three quarters of the time of one, because a single
-# server holds layer fc6, three quarters of all values. At 64 workers, a server for each worker
-# takes about as long as the ring, although a rank of the ring sends twice as many bytes. Before you
-# open the answer, compare the directions in which the bytes travel.
+# **Explain.** You should see that the time of one server grows with the number of workers, to the
+# predicted 14.2 s. Once there are more workers than servers, 16 servers with equal pieces take a
+# 16th of this time. With whole layers they still take three quarters of it, because a single server
+# holds fc6.
+#
+# At 64 workers, a server for each worker takes about as long as the ring, although a rank of the
+# ring sends twice as many bytes. Before you open the answer, compare the directions in which the
+# bytes travel.
 #
 # <details><summary>Why is the ring not slower?</summary>
 #
 # With a server for each worker, a link transfers one vector in one direction, and later one vector
 # in the other direction. The links of the ring transfer nearly two vectors in each direction, but
 # both directions are busy at the same time. In addition, the ring needs only half as many links,
-# because it has no servers. No method can be much faster than the ring where only ranks add, and
-# [lab 23](23_ring_allreduce.ipynb) derives the bound.
+# because it has no servers.
 # </details>
 #
 # ### A published hot spot
 # In 2017 the [README of Horovod](https://github.com/horovod/horovod/blob/d54e3a88/README.md) reported images per second for TensorFlow's
-# parameter servers and for [Horovod](https://horovod.readthedocs.io), measured on 16 machines with 4 GPUs and a 40 Gb/s
-# link each, and with 64 images per GPU. The benchmark program, tf_cnn_benchmarks, assigns each
-# variable in turn to the server that holds the fewest bytes, which is our `greedy`. (An older
-# default of TensorFlow assigns the variables to the servers in rotation, which is our `dealt`.)
+# parameter servers and for [Horovod](https://horovod.readthedocs.io) with [NCCL](https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/index.html) (NVIDIA [Collective](../labs/GLOSSARY.md#collective) Communications
+# Library). It used 16 machines with 4 GPUs and a 40 Gb/s link each, and 64 images per GPU. How much
+# of the time that was lost there do the links explain?
 #
-# We now ask how much of the published time our links alone explain. In the next cell, "published"
-# is the time of a step on 64 GPUs minus the time of a step on one GPU. The README has two rows for
-# the parameter servers, with the variables of the workers on the CPU or on the GPU.
+# - **Published.** The time lost is the time of a step on 64 GPUs minus the time of a step on one
+#   GPU. For VGG-16 with servers, 64 · 64 images at 100.8 images/s take 40.6 s. One GPU alone needs
+#   0.4 s for its 64 images, at 149.6 images/s, so 40.2 s were lost.
+# - **Our links.** The benchmark program gave each variable in turn to the server with the fewest
+#   bytes, as our `greedy` does. The README does not say how many servers there were, so we assume
+#   16, one for each machine. The largest layer of VGG-16, fc6 with 411 MB, passes through its
+#   server's link 64 times in and 64 times out, which takes 128 · 0.411 / 5 = 10.5 s.
 #
-# Two things differ from our model:
+# In our model each worker has its own link, while in the benchmark four GPUs shared one. In both
+# cases, the link of the fullest server is the bottleneck.
 #
-# - The README does not say how many servers there were. We assume 16, one for each machine, but
-#   this is a guess.
-# - Each of our 64 workers has its own link, while in the benchmark four GPUs shared one. This makes
-#   no difference as long as the links of the servers are the slowest part, and they are. In the
-#   time in which a machine sends four gradients, the 16 servers receive 64 gradients, so the
-#   fullest receives the bytes of at least 64/16 = 4.
+# The next cell computes both times for three networks, with servers and with the ring. Each line
+# shows the seconds that were lost, the seconds in which our links transfer the messages, and the
+# second number in percent of the first.
 
 # %%
-# images/s: one GPU; 64 GPUs with servers (variables on CPU, on GPU), with Horovod and NCCL
+# Images/s: one GPU; 64 GPUs with servers (the faster of two ways), and with Horovod and NCCL.
 readme = [
-    ("vgg16", 149.6, 100.8, 97.0, 6084.2),
-    ("resnet101", 136.0, 4269.2, 2996.0, 7741.6),
-    ("inception_v3", 148.8, 5297.4, 4225.3, 7932.1),
+    ("vgg16", 149.6, 100.8, 6084.2),
+    ("resnet101", 136.0, 4269.2, 7741.6),
+    ("inception_v3", 148.8, 5297.4, 7932.1),
 ]
 
 
@@ -344,52 +364,37 @@ def seconds_lost(images, one_gpu):
 
 # %%
 ours, published = {}, {}
-columns = ("on CPU", "on GPU", "greedy", "dealt", "greedy / on CPU")
-print("seconds a step: published (variables on CPU, on GPU), and our links (greedy, dealt)")
-print(" " * 14, *(f"{column:>17}" for column in columns))
-for net, one_gpu, on_cpu, on_gpu, ring in readme:
-    links = [exchange(64, layers[net], place(layers[net])).time for place in (greedy, dealt)]
-    lost = [seconds_lost(images, one_gpu) for images in (on_cpu, on_gpu)]
-    row = [f"{seconds:17.2f}" for seconds in (*lost, *links)]
-    print(f"{net:14}", *row, f"{100 * links[0] / lost[0]:15.0f} %")
-    published[f"{net}, servers"] = lost[0]
-    ours[f"{net}, servers"] = links[0]
+for net, one_gpu, servers, ring in readme:
+    published[f"{net}, servers"] = seconds_lost(servers, one_gpu)
+    ours[f"{net}, servers"] = exchange(64, layers[net], greedy(layers[net])).time
     published[f"{net}, ring"] = seconds_lost(ring, one_gpu)
     ours[f"{net}, ring"] = exchange(64, layers[net], ring_allreduce).time
+for row, lost in published.items():
+    print(f"{row:21}  lost {lost:6.3f} s, our links {ours[row]:6.3f} s, {ours[row] / lost:4.0%}")
 title = "64 GPUs: our links do not explain VGG-16"
 plots.compare(ours, published, unit="seconds a step", title=title, names=("our links", "published"))
 
 
 # %% [markdown]
-# **Explain.** For ResNet-101 and Inception-v3, our links with greedy placement take about 90 % of
-# the published time with variables on the CPU. Do not trust this agreement too far. The published
-# step includes updates and copies, which our model leaves out, and some of its messages may be
-# hidden behind computation, which makes it shorter. These two errors may cancel. The ring of
-# ResNet-101 suggests that the second one is real: our links take 0.073 s there, while the published
-# step lost only 0.059 s.
+# **Explain.** With servers, our links take 86 % of the time that ResNet-101 lost, and 91 % for
+# Inception-v3. Do not trust this agreement too far. The published step includes updates and copies,
+# which our model leaves out, while some of its messages may be hidden behind computation. These two
+# errors may cancel. The second one seems to be real, because our links need 124 % of the time that
+# ResNet-101 lost with the ring.
 #
-# With a ring, the links of VGG-16 explain 90 % of the lost time, and 64 GPUs ran 60 times as fast
-# as with servers. With servers they explain only a quarter of it, and neither of these errors is
-# large enough to account for the difference.
-#
-# Placement of whole layers cannot help VGG-16, because its layer fc6, 411 MB, is on one server.
-# That server receives 64 gradients of fc6 and sends 64 copies of its parameters in 40 s. Both
-# directions together are 1.3 GB/s, on a link that can transfer 5 GB/s in each. What could take the
-# remaining time?
+# For VGG-16, the links explain 90 % of the time that was lost with the ring, but only 26 % with
+# servers. Placement of whole layers cannot help VGG-16, because fc6 is on one server. But the link
+# of this server could transfer all 128 copies of fc6 in 10.5 s, and 40 s were lost. What could take
+# the remaining time?
 #
 # <details><summary>Answer</summary>
 #
 # As far as we know nobody has published a measurement, so this is a guess. TensorFlow transferred
-# its tensors with [gRPC](https://grpc.io/docs/), a library for remote procedure calls. It packs each tensor into a
-# message, divides the message into frames, copies the frames through TCP, and unpacks them. A study
-# of 2019 (Awan and others, under *Further reading*) compared gRPC alone, gRPC with InfiniBand or
-# [MPI](../labs/GLOSSARY.md#MPI) below it, and allreduces without gRPC. The allreduces were the fastest.
+# its tensors with [gRPC](https://grpc.io/docs/), a library for remote procedure calls, which packs each tensor into
+# a message, copies the message through TCP, and unpacks it. A study of 2019 (Awan and others, under
+# *Further reading*) compared gRPC alone, gRPC with InfiniBand or [MPI](../labs/GLOSSARY.md#MPI) below it, and allreduces
+# without gRPC. The allreduces were the fastest.
 # </details>
-#
-# Using Horovod does not guarantee a faster run either. The same README also reports Horovod without
-# [NCCL](https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/index.html) (NVIDIA [Collective](../labs/GLOSSARY.md#collective) Communications Library), using MPI's allreduce on CPUs.
-# ResNet-101 then ran at 3,762 images/s, which is slower than with TensorFlow's servers and
-# variables on the CPU (4,269 images/s).
 #
 # ### What you take away
 # - With one server and W workers, the server's link transfers W whole vectors in and W out. All
@@ -406,12 +411,10 @@ plots.compare(ours, published, unit="seconds a step", title=title, names=("our l
 #   with its neighbors.
 #
 # ## Going further (optional): your own ranks
-# This part is for those who have time. It is not included in the minutes of the lab and takes about
-# 5 more.
-#
-# The next cell measures the messages of a step on real ranks, with one server including its update,
-# with the ring of [lab 23](23_ring_allreduce.ipynb), and with MPI's own allreduce. In the ring all ranks are workers, while
-# the server has one fewer worker.
+# This part takes about 5 minutes, which the minutes of the lab do not include. The next cell
+# measures the messages of a step on real ranks, with one server including its update, with the ring
+# of [lab 23](23_ring_allreduce.ipynb), and with MPI's own allreduce. In the ring all ranks are workers, while the server has
+# one fewer worker.
 
 # %%
 def real_times(comm):
@@ -439,9 +442,7 @@ for way, time in real.items():
 # **Explain.** You should see that the server takes longer than both others, because its rank
 # receives three vectors, adds them, and sends three, while the workers wait. On your machine the
 # three may also be close together. Ranks on one machine exchange their messages through shared
-# memory, so the server has no link of its own that could become the bottleneck. With fewer cores
-# than ranks, the time that the workers spend waiting may also cost little, because another rank can
-# use the core.
+# memory, so the server has no link of its own that could become the bottleneck.
 #
 # ### Further reading
 # - M. Li et al., *[Scaling Distributed Machine Learning with the Parameter Server](https://www.usenix.org/conference/osdi14/technical-sessions/presentation/li_mu)*, OSDI, 2014. The design of a parameter server with many servers, including asynchronous updates.

@@ -49,9 +49,8 @@ patience = 30  # seconds after which a check calls the ranks stuck
 # then the workers *pull* the new parameters. We study the **synchronous** form, in which the server
 # waits for all workers before it updates.
 #
-# Courses such as those of SURF, the Dutch cooperative for computing in education and research, call
-# this approach **centralized** and the approach of lab 30 **decentralized**. The two words say
-# whether the gradients are added in one central place or by all ranks.
+# This approach is also called **centralized**, because the gradients are added in one place. The
+# approach of lab 30, in which all ranks add them, is **decentralized**.
 #
 # A small example with two workers shows a whole step. The parameter is 10, the learning rate is
 # 0.5, and the gradients are 2 and 4. The workers push 2 and 4, the server computes the mean 3 and
@@ -117,21 +116,26 @@ check("31.1", server_step)
 # ### Predict
 # VGG-16 has 138 million parameters, which are 553 MB in float32. Take 64 workers and links of 40
 # Gb/s, so that 5 GB/s can enter and another 5 GB/s can leave each rank at the same time. How many
-# seconds does the communication of one step take with a single server, whose link transfers all
-# vectors, first in and then out? How many seconds does it take with a ring, in which each rank
-# sends 2(p − 1)/p vectors (lab 23)?
+# seconds does the communication of one step take
 #
-# Now take 16 servers. VGG-16 has 16 layers with parameters, so each server gets one whole layer.
-# What percentage of all parameters does the server with the largest layer hold? (The largest layer
-# connects 7 · 7 · 512 input features to 4,096 output features.)
+# - with a single server, whose link transfers all vectors, first in and then out;
+# - with a ring, in which each rank sends 2(p − 1)/p vectors (lab 23) while it receives as many?
 
 # %%
-predict("31.2", one_server=14.2, ring=0.22, percent_on_fullest=74)
+predict("31.2", one_server=14.2, ring=0.22)
+
+# %%
+one_vector = 553.4e6 / 5e9  # seconds in which a link transfers VGG-16's gradient
+predict.right("31.2", one_server=2 * 64 * one_vector, ring=2 * 63 / 64 * one_vector)
 
 # %% [markdown]
+# **Explain.** A link transfers one vector in 0.11 s. The server's link transfers 64 vectors in and
+# then 64 out, which takes 14.2 s. A link of the ring transfers fewer than two in each direction.
+#
 # ### Measure: who waits for whom?
-# We run one step with one server and 4 workers on the virtual cluster, the simulator of lab 23. The
-# vectors are treated as being as long as those of VGG-16.
+# To see what the workers do meanwhile, we run one step with one server and 4 workers on the virtual
+# cluster, the simulator of lab 23. The vectors are treated as being as long as those of VGG-16. The
+# plot has a row for each rank.
 
 # %%
 zeros = np.zeros(4096, np.float32)
@@ -144,8 +148,8 @@ plots.timeline(run, title="One server (rank 0), 4 workers, VGG-16: all wait for 
 # %% [markdown]
 # **Explain.** In the first half all four workers send at the same time. They share the link into
 # rank 0, so each of them gets a quarter of its speed. In the second half rank 0 sends to one worker
-# after the other. Estimate from the plot for what share of the step a worker's own link would be
-# busy if it ran at full speed.
+# after the other. For what share of the step would a worker's own link be busy if it ran at full
+# speed?
 #
 # <details><summary>Answer</summary>
 #
@@ -154,10 +158,26 @@ plots.timeline(run, title="One server (rank 0), 4 workers, VGG-16: all wait for 
 # workers it would be busy for 1/64 of the time.
 # </details>
 #
+# ### Predict
+# Because one link is too slow, we take several servers, and each of them holds a piece of the
+# parameters. Suppose that each server gets whole layers. VGG-16 has 16 layers with parameters, so
+# with 16 servers each gets one layer. What percentage of all parameters does the server with the
+# largest layer hold? (This layer, fc6, connects 7 · 7 · 512 input features to 4,096 output
+# features.)
+
+# %%
+predict("31.2", percent_on_fullest=74)
+
+# %%
+# The values of each layer of three nets.
+tables = {net: nets.layer_table(net).parameters for net in ("vgg16", "resnet101", "inception_v3")}
+layers = {net: [int(values) for values in table if values] for net, table in tables.items()}
+predict.right("31.2", percent_on_fullest=100 * max(layers["vgg16"]) / sum(layers["vgg16"]))
+
+# %% [markdown]
 # ### Exercise 31.2 · Cut the parameters
-# Because one link is too slow, we take S servers, and each of them holds a piece of the parameters.
-# If every server got whole layers, the pieces would have very different sizes. Cut the flat vector
-# of all parameters instead, so that all servers hold the same number of *values*, or one more. For
+# Whole layers are pieces of very different sizes, as the percentage shows. Cut the flat vector of
+# all parameters instead, so that all S servers hold the same number of *values*, or one more. For
 # example, 10 values on 4 servers can be cut into pieces of 2, 3, 2 and 3 values. This takes 3
 # lines. *(beginner)*
 #
@@ -183,11 +203,6 @@ def cut(sizes, servers):
 
 
 # %%
-# The values of each layer of three nets.
-tables = {net: nets.layer_table(net).parameters for net in ("vgg16", "resnet101", "inception_v3")}
-layers = {net: [int(values) for values in table if values] for net, table in tables.items()}
-
-# %%
 check("31.2", cut)
 
 # %% [markdown]
@@ -195,8 +210,10 @@ check("31.2", cut)
 # Ranks 0 to S − 1 now do what rank 0 did, each with its own piece of the parameters. The order of
 # the messages matters more than before. If every server received from the first worker, then from
 # the second, and so on, all servers would wait for the link of a single worker while the other
-# links were idle. All ranks should therefore *launch* all their messages with `Isend` and `Irecv`,
-# keep the requests in a list, and then wait for each of them (lab 20):
+# links were idle.
+#
+# All ranks should therefore *launch* all their messages with `Isend` and `Irecv`, keep the requests
+# in a list, and then wait for each of them (lab 20):
 #
 # | a server (ranks 0 to S − 1) | a worker (ranks from S on) |
 # |---|---|
@@ -271,11 +288,6 @@ def exchange(workers, sizes, way):
     return cluster.run(lab31.one_step, *vectors, servers_step, lab31.in_ratio(way, 4096))
 
 
-def dealt(sizes, servers=16):
-    """Values on each server if whole layers are dealt like cards."""
-    return [sum(sizes[s::servers]) for s in range(servers)]
-
-
 def greedy(sizes, servers=16):
     """Values on each server if each layer in turn goes to the one that has fewest."""
     loads = [0] * servers
@@ -291,11 +303,19 @@ def even(servers):
 
 # %% [markdown]
 # ### Measure: VGG-16 over links of 40 Gb/s
-# We simulate the messages of one step in six ways, on 2 to 64 workers. The lines show the time, and
-# the bars show how many bytes the busiest link sends in one direction. *Layers* assigns whole
-# layers to the servers, each layer to the server that has the fewest values so far, while *cut*
-# uses your equal pieces. *Tree* adds the vectors on the way up a tree and sends the sum down again,
-# as in lab 21. The cell takes about 20 s.
+# We simulate the messages of one step in six ways, on 2 to 64 workers:
+#
+# | way | how the gradients are added |
+# |---|---|
+# | *1 server* | by one server |
+# | *16 servers, layers* | by 16 servers; each layer in turn goes to the one that has the fewest values so far |
+# | *16 servers, cut* | by 16 servers with your equal pieces |
+# | *a server per worker* | the same, with as many servers as workers |
+# | *tree* | by the ranks, on the way up a tree, which then sends the sum down again (lab 21) |
+# | *ring* | by the ranks, as in lab 23 |
+#
+# The lines show the time, and the bars show how many bytes the busiest link sends in one direction.
+# The cell takes about 20 s.
 
 # %%
 ways = {
@@ -318,52 +338,52 @@ plots.lines(times, xlabel="workers", ylabel="time (s)", title=title, logx=True, 
 most = max(workers_virtual)
 busiest = {way: {"": max(row[most].sent_bytes) / 1e9} for way, row in runs.items()}
 plots.bars(busiest, ylabel="GB sent", title=f"What the busiest link sends, {most} workers")
-last = {"one_server": times["1 server"][most], "ring": times["ring"][most]}
-predict.compare("31.2", **last, percent_on_fullest=100 * max(dealt(vgg)) / sum(vgg))
 
 # %% [markdown]
-# **Explain.** You should see that the time of one server grows with the number of workers, and that
-# 16 servers with equal pieces take a 16th of this time once there are more workers than servers.
-# With whole layers, 16 servers still take three quarters of the time of one, because a single
-# server holds layer fc6, three quarters of all values. At 64 workers, a server for each worker
-# takes about as long as the ring, although a rank of the ring sends twice as many bytes. Before you
-# open the answer, compare the directions in which the bytes travel.
+# **Explain.** You should see that the time of one server grows with the number of workers, to the
+# predicted 14.2 s. Once there are more workers than servers, 16 servers with equal pieces take a
+# 16th of this time. With whole layers they still take three quarters of it, because a single server
+# holds fc6.
+#
+# At 64 workers, a server for each worker takes about as long as the ring, although a rank of the
+# ring sends twice as many bytes. Before you open the answer, compare the directions in which the
+# bytes travel.
 #
 # <details><summary>Why is the ring not slower?</summary>
 #
 # With a server for each worker, a link transfers one vector in one direction, and later one vector
 # in the other direction. The links of the ring transfer nearly two vectors in each direction, but
 # both directions are busy at the same time. In addition, the ring needs only half as many links,
-# because it has no servers. No method can be much faster than the ring where only ranks add, and
-# lab 23 derives the bound.
+# because it has no servers.
 # </details>
 #
 # ### A published hot spot
 # In 2017 the [README of Horovod](@horovod_readme) reported images per second for TensorFlow's
-# parameter servers and for [Horovod](@horovod), measured on 16 machines with 4 GPUs and a 40 Gb/s
-# link each, and with 64 images per GPU. The benchmark program, tf_cnn_benchmarks, assigns each
-# variable in turn to the server that holds the fewest bytes, which is our `greedy`. (An older
-# default of TensorFlow assigns the variables to the servers in rotation, which is our `dealt`.)
+# parameter servers and for [Horovod](@horovod) with [NCCL](@nccl) (NVIDIA Collective Communications
+# Library). It used 16 machines with 4 GPUs and a 40 Gb/s link each, and 64 images per GPU. How much
+# of the time that was lost there do the links explain?
 #
-# We now ask how much of the published time our links alone explain. In the next cell, "published"
-# is the time of a step on 64 GPUs minus the time of a step on one GPU. The README has two rows for
-# the parameter servers, with the variables of the workers on the CPU or on the GPU.
+# - **Published.** The time lost is the time of a step on 64 GPUs minus the time of a step on one
+#   GPU. For VGG-16 with servers, 64 · 64 images at 100.8 images/s take 40.6 s. One GPU alone needs
+#   0.4 s for its 64 images, at 149.6 images/s, so 40.2 s were lost.
+# - **Our links.** The benchmark program gave each variable in turn to the server with the fewest
+#   bytes, as our `greedy` does. The README does not say how many servers there were, so we assume
+#   16, one for each machine. The largest layer of VGG-16, fc6 with 411 MB, passes through its
+#   server's link 64 times in and 64 times out, which takes 128 · 0.411 / 5 = 10.5 s.
 #
-# Two things differ from our model:
+# In our model each worker has its own link, while in the benchmark four GPUs shared one. In both
+# cases, the link of the fullest server is the bottleneck.
 #
-# - The README does not say how many servers there were. We assume 16, one for each machine, but
-#   this is a guess.
-# - Each of our 64 workers has its own link, while in the benchmark four GPUs shared one. This makes
-#   no difference as long as the links of the servers are the slowest part, and they are. In the
-#   time in which a machine sends four gradients, the 16 servers receive 64 gradients, so the
-#   fullest receives the bytes of at least 64/16 = 4.
+# The next cell computes both times for three networks, with servers and with the ring. Each line
+# shows the seconds that were lost, the seconds in which our links transfer the messages, and the
+# second number in percent of the first.
 
 # %%
-# images/s: one GPU; 64 GPUs with servers (variables on CPU, on GPU), with Horovod and NCCL
+# Images/s: one GPU; 64 GPUs with servers (the faster of two ways), and with Horovod and NCCL.
 readme = [
-    ("vgg16", 149.6, 100.8, 97.0, 6084.2),
-    ("resnet101", 136.0, 4269.2, 2996.0, 7741.6),
-    ("inception_v3", 148.8, 5297.4, 4225.3, 7932.1),
+    ("vgg16", 149.6, 100.8, 6084.2),
+    ("resnet101", 136.0, 4269.2, 7741.6),
+    ("inception_v3", 148.8, 5297.4, 7932.1),
 ]
 
 
@@ -374,51 +394,36 @@ def seconds_lost(images, one_gpu):
 
 # %%
 ours, published = {}, {}
-columns = ("on CPU", "on GPU", "greedy", "dealt", "greedy / on CPU")
-print("seconds a step: published (variables on CPU, on GPU), and our links (greedy, dealt)")
-print(" " * 14, *(f"{column:>17}" for column in columns))
-for net, one_gpu, on_cpu, on_gpu, ring in readme:
-    links = [exchange(64, layers[net], place(layers[net])).time for place in (greedy, dealt)]
-    lost = [seconds_lost(images, one_gpu) for images in (on_cpu, on_gpu)]
-    row = [f"{seconds:17.2f}" for seconds in (*lost, *links)]
-    print(f"{net:14}", *row, f"{100 * links[0] / lost[0]:15.0f} %")
-    published[f"{net}, servers"] = lost[0]
-    ours[f"{net}, servers"] = links[0]
+for net, one_gpu, servers, ring in readme:
+    published[f"{net}, servers"] = seconds_lost(servers, one_gpu)
+    ours[f"{net}, servers"] = exchange(64, layers[net], greedy(layers[net])).time
     published[f"{net}, ring"] = seconds_lost(ring, one_gpu)
     ours[f"{net}, ring"] = exchange(64, layers[net], ring_allreduce).time
+for row, lost in published.items():
+    print(f"{row:21}  lost {lost:6.3f} s, our links {ours[row]:6.3f} s, {ours[row] / lost:4.0%}")
 title = "64 GPUs: our links do not explain VGG-16"
 plots.compare(ours, published, unit="seconds a step", title=title, names=("our links", "published"))
 
 # %% [markdown]
-# **Explain.** For ResNet-101 and Inception-v3, our links with greedy placement take about 90 % of
-# the published time with variables on the CPU. Do not trust this agreement too far. The published
-# step includes updates and copies, which our model leaves out, and some of its messages may be
-# hidden behind computation, which makes it shorter. These two errors may cancel. The ring of
-# ResNet-101 suggests that the second one is real: our links take 0.073 s there, while the published
-# step lost only 0.059 s.
+# **Explain.** With servers, our links take 86 % of the time that ResNet-101 lost, and 91 % for
+# Inception-v3. Do not trust this agreement too far. The published step includes updates and copies,
+# which our model leaves out, while some of its messages may be hidden behind computation. These two
+# errors may cancel. The second one seems to be real, because our links need 124 % of the time that
+# ResNet-101 lost with the ring.
 #
-# With a ring, the links of VGG-16 explain 90 % of the lost time, and 64 GPUs ran 60 times as fast
-# as with servers. With servers they explain only a quarter of it, and neither of these errors is
-# large enough to account for the difference.
-#
-# Placement of whole layers cannot help VGG-16, because its layer fc6, 411 MB, is on one server.
-# That server receives 64 gradients of fc6 and sends 64 copies of its parameters in 40 s. Both
-# directions together are 1.3 GB/s, on a link that can transfer 5 GB/s in each. What could take the
-# remaining time?
+# For VGG-16, the links explain 90 % of the time that was lost with the ring, but only 26 % with
+# servers. Placement of whole layers cannot help VGG-16, because fc6 is on one server. But the link
+# of this server could transfer all 128 copies of fc6 in 10.5 s, and 40 s were lost. What could take
+# the remaining time?
 #
 # <details><summary>Answer</summary>
 #
 # As far as we know nobody has published a measurement, so this is a guess. TensorFlow transferred
-# its tensors with [gRPC](@grpc), a library for remote procedure calls. It packs each tensor into a
-# message, divides the message into frames, copies the frames through TCP, and unpacks them. A study
-# of 2019 (Awan and others, under *Further reading*) compared gRPC alone, gRPC with InfiniBand or
-# MPI below it, and allreduces without gRPC. The allreduces were the fastest.
+# its tensors with [gRPC](@grpc), a library for remote procedure calls, which packs each tensor into
+# a message, copies the message through TCP, and unpacks it. A study of 2019 (Awan and others, under
+# *Further reading*) compared gRPC alone, gRPC with InfiniBand or MPI below it, and allreduces
+# without gRPC. The allreduces were the fastest.
 # </details>
-#
-# Using Horovod does not guarantee a faster run either. The same README also reports Horovod without
-# [NCCL](@nccl) (NVIDIA Collective Communications Library), using MPI's allreduce on CPUs.
-# ResNet-101 then ran at 3,762 images/s, which is slower than with TensorFlow's servers and
-# variables on the CPU (4,269 images/s).
 #
 # ### What you take away
 # - With one server and W workers, the server's link transfers W whole vectors in and W out. All
@@ -435,12 +440,10 @@ plots.compare(ours, published, unit="seconds a step", title=title, names=("our l
 #   with its neighbors.
 #
 # ## Going further (optional): your own ranks
-# This part is for those who have time. It is not included in the minutes of the lab and takes about
-# 5 more.
-#
-# The next cell measures the messages of a step on real ranks, with one server including its update,
-# with the ring of lab 23, and with MPI's own allreduce. In the ring all ranks are workers, while
-# the server has one fewer worker.
+# This part takes about 5 minutes, which the minutes of the lab do not include. The next cell
+# measures the messages of a step on real ranks, with one server including its update, with the ring
+# of lab 23, and with MPI's own allreduce. In the ring all ranks are workers, while the server has
+# one fewer worker.
 
 
 # %%
@@ -469,9 +472,7 @@ for way, time in real.items():
 # **Explain.** You should see that the server takes longer than both others, because its rank
 # receives three vectors, adds them, and sends three, while the workers wait. On your machine the
 # three may also be close together. Ranks on one machine exchange their messages through shared
-# memory, so the server has no link of its own that could become the bottleneck. With fewer cores
-# than ranks, the time that the workers spend waiting may also cost little, because another rank can
-# use the core.
+# memory, so the server has no link of its own that could become the bottleneck.
 #
 # ### Further reading
 # - [@li2014] The design of a parameter server with many servers, including asynchronous updates.

@@ -60,12 +60,6 @@ channels = width or size
 # **Weak scaling** means that the work grows with the ranks. Its question is: "Each rank has 256
 # images. Does a step of 8 ranks take as long as a step of one?"
 #
-# Strong and weak say how the *work* grows. Two other words say where the added ranks are.
-# **Scale-up** adds cores or GPUs to a node, where the ranks share memory or NVLink, and
-# **scale-out** adds nodes, which are connected by a network. The ranks that this lab starts on your
-# machine are scale-up, while the same study in a batch job on 1, 2 and 4 nodes is scale-out (see
-# the last line of *What you take away*). Both scale-up and scale-out can be strong or weak.
-#
 # Two numbers answer these questions:
 #
 # - *Speed-up* is how many times as much work is done per second as on one rank. The ideal value is
@@ -83,19 +77,17 @@ channels = width or size
 #
 # ### Predict
 # Take as many ranks as this machine has cores (or GPUs), but at least 2 and at most 8. What
-# speed-up do you expect in strong scaling, and what efficiency in weak scaling? And which share of
-# the strong step is communication (in the example it is 4 / 24 = 0.17)? You cannot compute these
-# numbers yet, so guess, and the measurements will show how close you were.
+# speed-up do you expect in strong scaling, and what efficiency in weak scaling? You cannot compute
+# these numbers yet, so guess, and the measurements will show how close you were.
 
 # %%
-predict("50.1", speedup_strong=1.8, efficiency_weak=0.9, communication_strong=0.1)
+predict("50.1", speedup_strong=1.8, efficiency_weak=0.9)
 
 # %% [markdown]
 # ### Who computes what?
 # In weak scaling, every rank computes `batch` images. In strong scaling, `batch` images are divided
-# among the ranks. No image may be lost, and since all ranks wait for the slowest one, no rank
-# should have more than one image more than another. On 3 ranks, 32 images are therefore divided
-# into 11, 11 and 10. (Labs 15 and 30 ask you to write such a division.)
+# among the ranks. Since all ranks wait for the slowest one, no rank should have more than one image
+# more than another. On 3 ranks, 32 images are therefore divided into 11, 11 and 10.
 
 
 # %%
@@ -109,22 +101,21 @@ def share(kind, images, rank, ranks):
 
 # %% [markdown]
 # ### Measure: steps on more and more ranks
-# The step is that of lab 30, which consists of the forward pass, the backward pass, the allreduce
-# of the gradients, and the update. It records two times:
+# We now time one training step on 1, 2, 4 and more ranks, for both kinds of scaling. As in lab 30,
+# the step consists of the forward pass, the backward pass, the allreduce of the gradients, and the
+# update. It records two times:
 #
 # - *compute* lasts until this rank has its own gradient;
 # - *allreduce* lasts from then until this rank has the sum over all ranks.
 #
-# `train_step` in the next cell records both in the line with `stamps.append`. The other cells give
-# each rank its images and repeat the step.
+# `train_step` in the next cell records both in the line with `stamps.append`. There, `place` is a
+# GPU or the host's memory, `place.allreduce(comm, gradient)` adds the gradients up in place, and
+# `device_sync` waits for a GPU, as in lab 01. The other cells give each rank its images and repeat
+# the step.
 #
 # Every rank computes with one thread, and does so at *every* number of ranks. If a single rank used
 # all cores, more ranks could not gain anything, because they would share the cores that this rank
 # already used.
-#
-# `place` says where the network is, on a GPU or in host memory. `place.allreduce(comm, gradient)`
-# adds the gradients up in place, in the way that this MPI (Message Passing Interface) library
-# allows. `device_sync` waits for a GPU, as in lab 01.
 
 
 # %%
@@ -220,25 +211,30 @@ losses = [job[0]["loss"] for job in jobs["strong"].values()]
 assert np.allclose(losses, losses[0], rtol=near), f"Strong scaling changed the loss: {losses}"
 
 # %% [markdown]
-# **Explain.** Look at the losses first. In strong scaling, any number of ranks has the same images,
-# so the loss is the same up to rounding, and only the time differs. In weak scaling, more ranks
-# have a larger batch, so the loss is a different one. Whether training with this larger batch still
-# works is the question of lab 34.
+# **Explain.** Each line shows the median time of a step, the range of the middle half of the steps,
+# and the loss. Look at the losses first. In strong scaling, any number of ranks has the same
+# images, so the loss is the same up to rounding, and only the time differs. In weak scaling, more
+# ranks have a larger batch, so the loss is a different one.
 #
 # ### Exercise 50.1 · Speed-up and efficiency
 # `times` contains the seconds per step by number of ranks, for example `{1: 8.0, 2: 4.0, 4: 2.5}`.
+# *Efficiency*, which is speed-up / ranks, is also ideal time / measured time. In the example of
+# section 1 these are 20 / 24 = 83 % and 40 / 44 = 91 %.
+#
 # Often the time of one rank is missing, because a model that is too large for one GPU starts at 8
 # GPUs, say. In this case, the **smallest** number of ranks, b, is the baseline and counts as
-# perfect.
-#
-# *Efficiency*, which is speed-up / ranks, is also ideal time / measured time:
+# perfect:
 #
 # - Strong: t(b) · b is the work, so p ranks ideally take t(b) · b / p.
 # - Weak: p ranks ideally take t(b), since each rank has the same work.
 # - The speed-up is efficiency times p in both cases. For weak scaling this is the gain in images
 #   per second.
 #
-# About 3 lines, and 1. *(intermediate)*
+# For example, S-Caffe (Awan et al., 2017) trained 2.5 times as fast on 160 GPUs as on 32. This is
+# strong scaling with b = 32. Five times as many GPUs should be 5 times as fast, so the efficiency
+# is 2.5 / 5 = 50 %, and the speed-up is 0.5 · 160 = 80.
+#
+# Write both functions, the first in about 3 lines, the second in 1. *(intermediate)*
 #
 # <details><summary>Hint 1: the baseline</summary>
 # b is min(times), whatever the order of the dict. The ideal times follow from times[b].</details>
@@ -295,11 +291,12 @@ predict.compare("50.1", speedup_strong=speedup_here, efficiency_weak=efficiency_
 # missing part is communication, waiting, and computing that became slower. Section 3 distinguishes
 # these three.
 #
-# On your machine, a curve may also lie above the ideal. In that case, the smaller share of the
-# images may fit into a cache (*super-linear* speed-up), or another program disturbed the run on one
-# rank. Wide bars, and "not steady" in a title, mean that the machine was busy. A speed-up below 1
-# on two ranks usually means the same, even with narrow bars, if other programs use the cores all
-# the time. You cannot conclude anything from such a curve, so measure again.
+# Two other results are possible on your machine:
+#
+# - A curve lies above the ideal (*super-linear* speed-up). The smaller share of the images may fit
+#   into a cache, or another program disturbed the run on one rank.
+# - The bars are wide, a title says "not steady", or two ranks have a speed-up below 1. Then the
+#   machine was probably busy, and you should measure again before you conclude anything.
 #
 # A colleague's program computes four times as slowly as yours, and yet it scales better. How is
 # this possible?
@@ -307,22 +304,30 @@ predict.compare("50.1", speedup_strong=speedup_here, efficiency_weak=efficiency_
 # <details><summary>Answer</summary>
 #
 # Suppose that on one rank you need 40 ms and the colleague needs 160 ms, and that on 8 ranks both
-# programs communicate for 5 ms. Your step takes 40 / 8 + 5 = 10 ms, which is an efficiency of 50 %.
-# The colleague's step takes 160 / 8 + 5 = 25 ms, which is an efficiency of 80 %. The colleague's
-# efficiency is better, although the program is 2.5 times as slow. Therefore always quote the time
-# per step, too.
+# programs communicate for 5 ms.
+#
+# | on 8 ranks | a step takes | efficiency |
+# |---|---|---|
+# | yours | 40 / 8 + 5 = 10 ms | 5 / 10 = 50 % |
+# | the colleague's | 160 / 8 + 5 = 25 ms | 20 / 25 = 80 % |
+#
+# The colleague's efficiency is better, although the program is 2.5 times as slow. Therefore always
+# quote the time per step, too.
 # </details>
 #
-# A published example is S-Caffe (Awan et al., 2017), which trained 2.5 times as fast on 160 GPUs as
-# on 32. This is strong scaling with a baseline of 32 ranks, so your functions compute a speed-up of
-# 80 and an efficiency of 50 %.
+# Strong and weak say how the *work* grows. Two other words say where the added ranks are.
+# **Scale-up** adds cores or GPUs to a node, as this lab does on your machine, and **scale-out**
+# adds nodes, which are connected by a network. Both can be strong or weak.
 
 # %% [markdown]
 # ## 2. Amdahl's law
-# Suppose that a share s of one rank's time is *serial*, which means that more ranks do not shorten
-# it. Then **t(p) = t(1) · (s + (1 - s) / p)**, and the speed-up never exceeds 1 / s, however many
-# ranks you take. With s = 10 %, for example, 4 ranks take t(1) · (0.1 + 0.9 / 4) = 0.325 t(1). They
-# are 3.1 times as fast as one rank, and no number of ranks is more than 10 times as fast.
+# Can a few measured points tell how fast many ranks will be? Amdahl's law does this with a single
+# number. Suppose that a share s of one rank's time is *serial*, which means that more ranks do not
+# shorten it. Then **t(p) = t(1) · (s + (1 - s) / p)**, and the speed-up never exceeds 1 / s,
+# however many ranks you take.
+#
+# With s = 10 %, for example, 4 ranks take t(1) · (0.1 + 0.9 / 4) = 0.325 t(1). They are 3.1 times
+# as fast as one rank, and no number of ranks is more than 10 times as fast.
 #
 # ### Predict
 # Now s is 5 %. How many times as fast are 64 ranks as one? The formula tells you: compute t(1) /
@@ -333,8 +338,11 @@ predict("50.2", speedup_of_64=15)
 
 # %% [markdown]
 # ### Exercise 50.2 · Fit the serial share
-# Divide the law by t(1) and rearrange it: **t(p) / t(1) - 1 / p = s · (1 - 1 / p)**, in short y = s
-# · x. Measured times satisfy this equation only approximately. The s with the smallest sum of
+# Divide the law by t(1) and rearrange it: **t(p) / t(1) - 1 / p = s · (1 - 1 / p)**. This has the
+# form y = s · x. With `{1: 10.0, 2: 5.5}`, for example, two ranks have x = 0.5 and
+# y = 0.55 - 0.5 = 0.05, so s is 10 %.
+#
+# Several measured times satisfy this equation only approximately. The s with the smallest sum of
 # squared errors is the sum of x·y divided by the sum of x·x.
 #
 # `times` is a dict as above. About 4 lines. *(intermediate)*
@@ -374,22 +382,25 @@ if largest > 1:  # a batch job of one rank is only the first point of a study
     )
 
 # %% [markdown]
-# **Explain.** With more than two points, the two fits differ a little. The fit of labkit weights
-# errors in percent of each time and also fits t(1), while your fit takes t(1) as exact.
+# **Explain.** On two cores there are only two points, and **two points fit any line**, so the curve
+# goes through both of them whether the law holds or not. To test a law, you need at least a third
+# point. With more points, the two fits differ a little, because the fit of labkit weights errors in
+# percent of each time and also fits t(1).
 #
-# On two cores there are only two points, and **two points fit any line**, so the curve goes through
-# both of them whether the law holds or not. To test a law, you need at least a third point.
+# If two ranks were slower than one, or more than twice as fast, your s by hand is above 100 % or
+# below 0, which no share can be. The fit of labkit then stops at 100 % or 0, and its curve misses
+# the second point.
 #
-# Your s by hand may be above 100 % (two ranks were slower than one) or below 0 (more than twice as
-# fast), which no share can be. The fit of labkit then stops at 100 % or 0, and its curve misses the
-# second point.
+# ### Where the law ends
+# Two cores cannot show what happens on many ranks, but the formula of lab 23 can. One rank has 1 s
+# of work, and each step has a ring allreduce of n bytes, where α is the time per message and β the
+# time per byte:
 #
-# ### Measure where the law ends
-# Two cores cannot show what happens on many ranks, but the formula of lab 23 can. The next cell
-# does not measure steps but **computes** them. One rank has 1 s of work, and each step has a ring
-# allreduce of 100 MB. The link takes 5 µs per message and transfers 2.9 GB/s, nearly the full rate
-# of 25 Gb/s Ethernet. The cell fits the law to 1, 2, 4 and 8 ranks, as you might on your first
-# evening on a cluster, and then extrapolates it to 4096 ranks.
+# $$t(p) = \underbrace{\frac{1\,\mathrm{s}}{p}}_{\text{work}} + \underbrace{2(p-1)\,\alpha}_{\text{messages}} + \underbrace{\frac{2(p-1)}{p}\,n\beta}_{\text{bytes}}$$
+#
+# The next cell **computes** this time for n = 100 MB and a link that takes 5 µs per message and
+# transfers 2.9 GB/s, nearly the full rate of 25 Gb/s Ethernet. It fits the law to 1, 2, 4 and 8
+# ranks, as you might on your first evening on a cluster, and then extrapolates it to 4096 ranks.
 
 # %%
 link = virtual.machine("roce25_p100").between
@@ -416,79 +427,33 @@ print(f"computed: at best {strong[1] / strong[best]:.1f} times as fast, on {best
 
 # %% [markdown]
 # **Explain.** Up to some hundred ranks the law and the computed steps agree, although no part of
-# the program is serial. A rank of the ring sends 2(p - 1)/p · n bytes, and this number grows
-# exactly as (1 - 1/p) does, so in Amdahl's law the bytes look like serial work.
+# the program is serial. The *bytes* take 2nβ · (1 − 1/p), which has exactly the form s · (1 − 1/p).
+# The law therefore takes them for serial work, and the fitted s of 6.9 % is 2nβ = 69 ms out of 1 s.
 #
-# The number of messages, 2(p - 1), grows without limit, which no share s can express. On 4096 ranks
-# the messages take 41 ms and the work 0.24 ms, so the law promises too much, and in the end more
-# ranks are *slower*.
+# The *messages* grow without limit, which no share s can express. On 4096 ranks they take 41 ms and
+# the work 0.24 ms, so the law promises too much, and in the end more ranks are *slower*. A faster
+# link would not change this. With four times the bandwidth, the formula gives at best 42 times the
+# speed of one rank, again on 256 ranks.
 #
-# Move the sliders below. Does a faster link change the best number of ranks, or only the speed-up
-# there?
-# <details><summary>Answer</summary>
+# ### Weak scaling by the same formula
+# In weak scaling *every* rank has 1 s of work, so the first term is 1 s in place of 1 s / p. The
+# other two terms remain, and with the same link the formula gives these efficiencies:
 #
-# Mostly the speed-up. In the time 1/p + 2(p − 1)α + 2(p − 1)/p · nβ, the term of the bytes is
-# nearly the same on any large number of ranks. Where 1/p falls as fast as 2pα rises, p is about
-# √(1/(2α)), which is 316 for 5 µs. But if the bytes alone take longer than the second of work, no
-# number of ranks helps.
-# </details>
-
-
-# %%
-def draw_limit(megabytes, gigabits):
-    steps = {
-        p: 1 / p + scaling.costs.ring_allreduce_time(megabytes * 1e6, p, 5e-6, 8e-9 / gigabits)
-        for p in many
-    }
-    plots.lines(
-        {"computed": scaling.speedup(steps), "ideal": {p: p for p in many}},
-        xlabel="ranks",
-        ylabel="speed-up",
-        title=f"1 s of work, {megabytes} MB of gradients, {gigabits} Gb/s",
-        logx=True,
-        logy=True,
-        name="scaling_limit",
-    )
-
-
-plots.slider(draw_limit, megabytes=(1, 10, 100, 1000), gigabits=(10, 25, 100, 400))
-
-# %% [markdown]
-# ### Going further (optional): weak scaling by the formula
-# The share s limits strong scaling, where the work stays the same. To see what limits weak scaling,
-# the next cell gives *every* rank 1 s of work and uses the same ring:
-
-# %%
-for nbytes in (1e8, 3e8):
-    weak = {ranks: computed_step(ranks, 1, nbytes) for ranks in many}
-    useful = scaling.efficiency(weak, weak=True)
-    print(
-        f"weak, {nbytes / 1e6:.0f} MB: efficiency {useful[8]:.0%} on 8 ranks, {useful[512]:.0%}"
-        " on 512"
-    )
-
-# %% [markdown]
-# **Explain.** From 8 to 512 ranks, the efficiency of weak scaling hardly depends on the number of
-# ranks. It does depend on the number of bytes, because about 7 % are lost on 512 ranks with 100 MB,
-# and about 17 % with 300 MB. In this formula, weak scaling is therefore limited by the bytes that
-# each rank has to send.
+# | gradient | 8 ranks | 512 ranks |
+# |---|---|---|
+# | 100 MB | 94 % | 93 % |
+# | 300 MB | 85 % | 83 % |
 #
-# Published results agree with this. Kurth et al. (2018) kept 90.7 % on 27,360 GPUs in *weak*
-# scaling. In [Horovod's benchmarks](@horovod_benchmarks), 512 GPUs keep 90 % with ResNet-101 but
-# only 68 % with VGG-16, which has three times as many parameters to send. In addition, Horovod
-# hides a part of the allreduce behind the backward pass (lab 32).
+# From 8 to 512 ranks, the efficiency hardly changes, because the bytes that each rank sends only
+# grow from 1.75 n to nearly 2 n. It does depend on n. In this formula, weak scaling is therefore
+# limited by the size of the gradient.
 #
-# Why does it not help to quote "90 % efficiency" alone?
-#
-# <details><summary>Answer</summary>
-#
-# The number changes if you change strong to weak, the baseline, the number of images per rank, or
-# the number of bytes in the gradient. More images per rank, for example, increase it without any
-# better network.
-# </details>
+# Published results agree with this. In [Horovod's benchmarks](@horovod_benchmarks), 512 GPUs keep
+# 90 % with ResNet-101 but only 68 % with VGG-16, which has three times as many parameters to send.
 #
 # ## 3. Where the time went
-# A rank that arrives early waits *inside* the allreduce, so a timer around the allreduce measures
+# How much of the missing speed-up is communication? A timer around the allreduce cannot tell,
+# because a rank that arrives early waits *inside* the allreduce, so the timer measures
 # communication **and** waiting. Only the rank that arrives last does not wait, and all ranks leave
 # the allreduce at about the same time.
 #
@@ -541,8 +506,17 @@ check("50.3", where)
 # %% [markdown]
 # ### Measure: the parts of a step
 # Your function now splits all runs above. As a control, the strong run on all ranks is repeated
-# with one change: rank 0 sleeps for 100 ms (`late`) before it begins each step. Before you run the
-# cell, think about which part will grow, and by how much.
+# with one change: rank 0 sleeps for 100 ms (`late`) before it begins each step.
+#
+# ### Predict
+# Which share of the strong step on all ranks is communication (in the example of section 1 it is
+# 4 / 24 = 0.17)? And by how many ms does the sleep lengthen *wait*? This is a mean over the ranks,
+# as in the table, so compute it for the largest number of ranks above.
+
+# %%
+predict("50.3", communication_strong=0.1, wait_grows_ms=50)
+
+# %%
 
 
 # %%
@@ -560,33 +534,31 @@ for kind in jobs:
 parts["rank 0\nlate"] = split(launch.run(study, "strong", late, ranks=largest, threads=1))
 plots.bars(parts, ylabel="time of a step (ms)", title="Who comes late costs the others: they wait")
 medians = {name: np.median(part) for name, part in parts[f"strong {largest}"].items()}
-predict.compare("50.1", communication_strong=medians["communicate"] / sum(medians.values()))
+predict.compare(
+    "50.3",
+    communication_strong=medians["communicate"] / sum(medians.values()),
+    wait_grows_ms=np.median(parts["rank 0\nlate"]["wait"]) - medians["wait"],
+)
 
 # %% [markdown]
-# **Explain.** In the last bar, *wait* should have grown to about 100 ms · (p - 1) / p, because all
-# ranks except rank 0 wait for 100 ms, and the bar is the mean. The network is as fast as before.
-# With a timer around the allreduce alone, you would have called this "slow communication".
+# **Explain.** Each bar is a step, divided into its three parts. In the last bar, *wait* should have
+# grown to about 100 ms · (p - 1) / p, because all ranks except rank 0 wait for 100 ms, and the bar
+# is the mean. The network is as fast as before. With a timer around the allreduce alone, you would
+# have called this "slow communication".
 #
-# On your machine, *communicate* may have grown as well. In this case the ranks share cores with
-# other programs, and the last rank to arrive is not the last one to leave.
+# Even without the sleep, *wait* is not zero, because the time of each rank's step varies, and all
+# ranks wait for the slowest, as with the dice of lab 01. On your machine, *communicate* may have
+# grown as well, if the ranks share cores with other programs. Then the last rank to arrive is not
+# the last one to leave.
 #
-# (a) Does computing itself get slower with more ranks? Compare "compute" in the bar "weak 1" and in
-# the last weak bar.
+# Does computing itself get slower with more ranks? Compare "compute" in the bar "weak 1" and in the
+# last weak bar.
 #
 # <details><summary>Answer</summary>
 #
 # Often it does by some percent, although each rank computes the same. The ranks share the bandwidth
-# of the memory, and two "cores" of a virtual machine may be two threads of one core. This
-# measurement does not distinguish the two causes. In either case, a faster network does not bring
-# that time back.
-# </details>
-#
-# (b) The bars of *wait* are not zero, although no rank sleeps. Where does this waiting come from?
-#
-# <details><summary>Answer</summary>
-#
-# The time of each rank's step varies, and all ranks wait for the slowest, as with the dice of
-# lab 01. With more ranks, it is more likely that one of them is slow.
+# of the memory, and two "cores" of a virtual machine may be two threads of one core. A faster
+# network does not bring that time back.
 # </details>
 #
 # ### What you take away

@@ -8,9 +8,7 @@
 # seem to have the slow network.
 #
 # In this lab we predict how slow the slowest of many ranks is, find out from timelines which rank
-# is late and why, and see what helps if the cause is only chance. We first derive a prediction from
-# the times of a single rank, then write a function that finds the late rank and the cause in
-# recorded timelines, and finally compare two methods that wait for fewer ranks or wait less often.
+# is late and why, and see what helps if the cause is only chance.
 #
 # **After this lab you can** (1) predict the step time of p ranks from the times of one, (2) name a
 # late rank and its cause from a timeline, and (3) say what backup workers and local SGD (stochastic
@@ -44,25 +42,28 @@ training_steps = 300  # of the digits' network in section 4; a multiple of 16
 # %% [markdown]
 # ## 1. The slowest of p
 # A **straggler** is a rank for which others wait. It does not have to be broken. Each rank's step
-# time varies a little, which is called **jitter**. A synchronous step takes as long as the step of
-# the slowest rank, and among many ranks there is nearly always one whose step happens to take long.
-# Lab 01 showed this with dice, and here we predict it.
+# time varies a little, which is called **jitter**, and a synchronous step takes as long as the step
+# of the slowest rank. Lab 01 showed with dice that among many ranks there is nearly always one that
+# takes long. Here we predict how long.
 #
-# Suppose that a rank's step takes 20 ms on average, with a standard deviation of 5 ms. How far the
-# slowest of p ranks lies above the mean, averaged over many steps, depends on the *shape* of the
-# distribution. If the times follow a **normal** distribution, the distance is this number of
-# standard deviations:
+# Suppose that a rank's step takes 20 ms on average, with a standard deviation of 5 ms. If the times
+# follow a **normal** distribution, the slowest of p ranks lies above the mean by this number of
+# standard deviations, averaged over many steps:
 #
-# | ranks | 1 | 2 | 4 | 10 | 16 | 64 | 1024 |
-# |---|---|---|---|---|---|---|---|
-# | standard deviations | 0 | 0.56 | 1.03 | 1.54 | 1.77 | 2.34 | 3.25 |
+# | ranks | 1 | 4 | 10 | 64 | 1024 |
+# |---|---|---|---|---|---|
+# | standard deviations | 0 | 1.03 | 1.54 | 2.34 | 3.25 |
 #
 # For example, the slowest of 10 ranks takes 20 + 1.54 · 5 = 27.7 ms on average.
 #
 # Times of real programs are often **heavy-tailed** instead. Most of them lie a little below the
-# mean, and a few lie far above it. The heavy-tailed times of this lab have the same mean and the
-# same standard deviation, but the probability of a time above t falls only like 1/t³ (a Pareto
-# distribution).
+# mean, and a few lie far above it. The heavy-tailed times of this lab (a Pareto distribution) have
+# the same mean and the same standard deviation, but long times are much more probable:
+#
+# | probability of a time | above 30 ms | above 40 ms |
+# |---|---|---|
+# | normal | 2.3 % | 0.003 % |
+# | heavy-tailed | 3.0 % | 0.8 % |
 #
 # ### Predict
 # Predict the mean step time in ms for 4 ranks and for 64 ranks with normal times, which you can
@@ -114,27 +115,57 @@ def expected_slowest(samples, ranks):
 check("53.1", expected_slowest)
 
 # %% [markdown]
-# ### Measure: the slowest of 1 to 64 ranks
+# ### Measure: real ranks
 # Now real ranks make steps in which the work is a nap of random length, followed by an allreduce.
 # They *sleep* instead of computing, because your computer may have fewer cores than ranks, and a
 # rank that sleeps does not disturb the others. The control is "steady", with naps of exactly 20 ms.
-# Your function gets only the measured steps of one rank.
-#
-# For 16 and 64 ranks, the times are drawn at random, and your function gets 10,000 drawn times of
-# one rank. This takes about 15 s.
+# Your function gets only the 60 measured steps of one rank. This takes about 15 s.
+
+
+# %%
+def table(rows):
+    """In ms. rows: (kind of times, ranks, predicted seconds, seconds of each step)."""
+    shown = [
+        (kind, size, predicted, seconds.mean(), seconds.std() / len(seconds) ** 0.5)
+        for kind, size, predicted, seconds in rows
+    ]
+    frame = pandas.DataFrame(shown, columns=["times", "ranks", "predicted", "mean step", "+-"])
+    frame[["predicted", "mean step", "+-"]] *= 1e3
+    return frame.round(1).to_string(index=False)
+
 
 # %%
 naps = {kind: lab53.draw(kind, steps, ranks, seed=1) for kind in lab53.KINDS}
 measured = launch.run(lab53.step_seconds, naps, ranks=ranks, threads=1)[0]
-rows = []
-curves = {}
+real = []
 for kind, by_size in measured.items():
     for size, seconds in by_size.items():
         predicted = expected_slowest(by_size[1], size)
-        rows.append(
-            [kind, size, "real", predicted, seconds.mean(), seconds.std() / len(seconds) ** 0.5]
-        )
+        real.append((kind, size, predicted, seconds))
         record.add("slowest", kind=kind, ranks=size, seconds=seconds.mean(), predicted=predicted)
+print("Milliseconds, on real ranks:", table(real), sep="\n")
+if ranks >= 4:
+    predict.compare("53.1", normal_4=1e3 * measured["normal"][4].mean())
+
+# %% [markdown]
+# **Explain.** Each row compares the result of your function, "predicted", with the mean step of
+# that many ranks. "+-" is the standard error of this mean, so values that differ by less than about
+# twice as much may be equal. The prediction is no more certain, because it is computed from 60 step
+# times.
+#
+# You should see that steady steps take about 20 ms on any number of ranks, so only jitter makes a
+# run with more ranks slower. For normal times on 4 ranks, the numbers of section 1 give 20 + 1.03 ·
+# 5 = 25.2 ms. On so few ranks, the heavy-tailed times hardly differ from them. (If even the steady
+# steps take some ms more, your computer was busy and did not wake each rank at once.)
+#
+# ### Compute: up to 64 ranks
+# For more ranks, the next cell draws the times at random. Your function gets 10,000 drawn times of
+# one rank, and the table compares its prediction with the mean of 1,000 drawn steps of 16 and of 64
+# ranks. The plot adds the predictions for 1 to 64 ranks.
+
+# %%
+rows = []
+curves = {}
 for kind in ("normal", "heavy-tailed"):
     samples = lab53.draw(kind, 10_000, 1, seed=2).ravel()
     curves[f"{kind}, predicted"] = {
@@ -142,23 +173,10 @@ for kind in ("normal", "heavy-tailed"):
     }
     for size in (16, 64):
         seconds = lab53.draw(kind, many, size).max(axis=1)
-        error = seconds.std() / len(seconds) ** 0.5
-        rows.append([kind, size, "drawn", expected_slowest(samples, size), seconds.mean(), error])
-table = pandas.DataFrame(rows, columns=["times", "ranks", "where", "predicted", "mean step", "+-"])
-table[["predicted", "mean step", "+-"]] *= 1e3
-print(
-    "Milliseconds:", table.sort_values(["times", "ranks"]).round(1).to_string(index=False), sep="\n"
-)
-step = {(kind, size): 1e3 * mean for kind, size, _, _, mean, _ in rows}
-normal_4 = step.get(("normal", 4), float("nan"))
-heavy_64 = step["heavy-tailed", 64]
-predict.compare("53.1", normal_4=normal_4, normal_64=step["normal", 64], heavy_64=heavy_64)
-
-# %%
-for kind in lab53.KINDS:
-    curves[f"{kind}, real or drawn"] = {
-        size: mean for (of, size), mean in step.items() if of == kind
-    }
+        rows.append((kind, size, expected_slowest(samples, size), seconds))
+print("Milliseconds, drawn at random:", table(rows), sep="\n")
+for kind, size, _, seconds in real + rows:
+    curves.setdefault(f"{kind}, real or drawn", {})[size] = 1e3 * seconds.mean()
 plots.lines(
     curves,
     xlabel="ranks",
@@ -167,40 +185,37 @@ plots.lines(
     logx=True,
     name="slowest",
 )
+of_64 = {kind: 1e3 * seconds.mean() for kind, size, _, seconds in rows if size == 64}
+predict.compare("53.1", normal_64=of_64["normal"], heavy_64=of_64["heavy-tailed"])
 
 # %% [markdown]
-# **Explain.** "+-" is the standard error of the mean step, so two rows that differ by less than
-# about twice this value may be equal. On real ranks the "predicted" column is no more certain than
-# the measured one, because it is computed from 60 step times of one rank.
+# **Explain.** On 64 ranks, normal steps take about 20 + 2.34 · 5 = 31.7 ms, and heavy-tailed steps
+# about 10 ms longer, although both have the same mean and the same standard deviation. The two
+# predicted curves cross at 8 ranks. On fewer ranks, heavy-tailed steps are even slightly shorter,
+# because most of these times lie below the mean. **The tail of the distribution determines the
+# result, and a few ranks do not show the tail.**
 #
-# You should see that steady steps take no longer than those of one rank, so only jitter makes a run
-# with more ranks slower.
+# On real ranks your function got 60 steps of one rank. Would you trust its prediction for 1,024
+# ranks?
 #
-# The plot adds your function's prediction from 10,000 randomly drawn times for up to 64 ranks. The
-# predicted curves for normal and for heavy-tailed times cross at 8 ranks. On fewer ranks,
-# heavy-tailed steps are even slightly shorter, because most of these times lie below the mean, and
-# on the few real ranks the two shapes hardly differ. On 64 ranks they are about 10 ms apart,
-# although both have the same mean and the same standard deviation. **The tail of the distribution
-# determines the result, and a few ranks do not show the tail.**
-#
-# On your machine, real ranks may take some ms more than predicted, even in the steady row. In this
-# case your computer was busy, and did not wake a rank at once when its sleep was over.
-#
-# Your function received 60 steps of one rank. Would you trust its prediction for 1,024 ranks?
 # <details><summary>Answer</summary>
 #
-# No. It knows no time longer than the longest of the 60. With 1,024 ranks, nearly every step would
-# contain this longest time, so the function returns roughly this time, whatever longer times are
+# No. It knows no time longer than the longest of the 60, and with 1,024 ranks nearly every step
+# would contain this time. It therefore returns roughly this time, whatever longer times are
 # possible. To predict the slowest of p ranks, you need many more than p samples, or a formula for
 # the tail.
 # </details>
 #
 # ## 2. Who was late?
 # Suppose that your job is slower than predicted, and that you want to know which rank is
-# responsible. A step of one rank has three parts, which the timelines of this lab call **input**
-# (the rank reads its images), **compute**, and **exchange** (the rank is in the allreduce). The
-# next cell draws such a step of four ranks, simulated by the rules of the ring allreduce of lab 23.
-# Rank 2 computes longer than the other ranks.
+# responsible. A step of one rank has three parts:
+#
+# - **input**: the rank reads its images,
+# - **compute**: it computes its gradient,
+# - **exchange**: it is in the allreduce.
+#
+# The next cell draws such a step of four ranks, simulated by the rules of the ring allreduce of lab
+# 23. Rank 2 computes longer than the other ranks.
 
 # %%
 shown = lab53.case("slow core", seed=1, ranks=4)
@@ -232,7 +247,8 @@ predict.right("53.2", late_rank=0, others=10)
 #
 # A timeline is a list of spans `(rank, kind, begin, end)`, in seconds. The kinds are "input",
 # "compute", "exchange" and "send". The sends of a rank lie within its exchange, and there is one
-# span for each message.
+# span for each message. For example, an exchange from 3 to 8 s with sends from 3 to 4 s and from 6
+# to 7 s has 2 s of send and therefore 3 s of wait.
 #
 # ### Exercise 53.2 · From spans to parts
 # Add up the spans of one step. Return a dict with an array (ranks,) of seconds for each of "input",
@@ -272,7 +288,7 @@ print("Images of each rank:", shown.images.tolist())
 # %% [markdown]
 # **Explain.** These are the parts of the step in the plot. Rank 2 waits least, so all other ranks
 # wait for it. Its compute time is also the longest. But a long part does not by itself make a
-# straggler, as you can see from another rank. Which rank has the longest input?
+# straggler, as another rank shows. Which rank has the longest input?
 #
 # <details><summary>Answer</summary>
 #
@@ -310,10 +326,10 @@ print("Images of each rank:", shown.images.tolist())
 # 2. Take the means over the steps of its input, compute and send. Find out which of the three lies
 #    furthest above the values of the other ranks (input means a slow disk, send a slow link).
 #    `lab53.above(values, rank)` returns how far a rank's value is above the median of all other
-#    ranks.
+#    ranks, for example 4 for rank 1 in `[10, 14, 10, 10]`.
 # 3. If this part is compute, divide it by the rank's images. If `lab53.above` of these values is
 #    more than a tenth of their median over all ranks, the core is slow. Otherwise the rank has too
-#    many images.
+#    many images (imbalance).
 #
 # About 12 lines. *(advanced)*
 #
@@ -370,10 +386,10 @@ check("53.3", find, hunt)
 
 # %% [markdown]
 # ### A recording of real ranks
-# Now we record a timeline on real ranks with a real clock. `labkit.profiling` records the spans and
-# synchronizes the clocks of all ranks. The work is a nap again, and so is the time in which bytes
-# leave. (Real sends of an allreduce wait at both ends of a slow link, so there the hunter cannot
-# tell which end is slow.) First read the plot yourself. This takes about 5 s.
+# Now we record a timeline on real ranks, with their clocks synchronized. The work is a nap again,
+# and so is the time in which bytes leave. (Real sends of an allreduce wait at both ends of a slow
+# link, so there the hunter cannot tell which end is slow.) First read the plot yourself. This takes
+# about 5 s.
 
 # %%
 # A case that `mystery` picks, recorded, and its median step.
@@ -413,9 +429,14 @@ if ranks >= 4:
     print(pandas.DataFrame(rows, columns=["your hunter", "really"]))
 
 # %% [markdown]
-# How late must a rank be so that your hunter finds it? The next cell answers this with computed
-# timelines, in which one rank is late by a few percent of its computing time. All times vary by 3 %
-# (one standard deviation).
+# **Explain.** In the table, each row should show the same answer twice. Your hunter should be right
+# in all six recordings, because a late rank is late by 80 % of its computing time. (On a busy
+# computer, a rank may sleep too long and be late for this reason. In that case, run the cell again.)
+#
+# ### How small a delay does your hunter find?
+# The next cell answers this with computed timelines, in which one rank is late by a few percent of
+# its computing time. All times vary by 3 % (one standard deviation). Each row of its table shows in
+# how many percent of the cases your hunter names the right rank, and the right rank and cause.
 
 # %%
 rows = []
@@ -431,36 +452,32 @@ blamed = lab53.share_blamed(hunt, range(1000, 1000 + 4 * fresh))
 print(f"Nobody late: {blamed:.0%} of the cases blame a rank.")
 
 # %% [markdown]
-# **Explain.** On real ranks, your hunter should be right in all six recordings, because a late rank
-# is late by 80 % of its computing time. (On a busy computer, a rank may sleep too long and be late
-# for this reason. In that case, run the cell again.)
+# **Explain.** Your hunter finds nearly every rank that is late by 10 %. It misses most ranks that
+# are late by 2 %, which is less than the jitter. And in some cases it blames a rank although none
+# is late, because by chance one rank waits least in most of the 12 steps.
 #
-# In the computed timelines, your hunter finds nearly every rank that is late by 10 %. It misses
-# most ranks that are late by 2 %, which is less than the jitter. And in some cases it blames a rank
-# although none is late, because by chance one rank waits least in most of the 12 steps of a case.
-#
-# Finding the rank takes a smaller delay than finding the cause. Why does your hunter give a
-# wrong cause for a slow core that is late by 5 %?
-# <details><summary>Answer</summary>
-#
-# Your rule requires a tenth more seconds for each image. With a smaller limit it would find smaller
-# faults, but it might also call a healthy core slow.
-# </details>
+# Naming the cause takes a larger delay than finding the rank, because your rule requires a tenth
+# more seconds for each image. A smaller limit would find smaller faults, but it might also call a
+# healthy core slow.
 #
 # ## 4. No rank to blame: wait for fewer ranks, or less often
 # Jitter has no cause that you could remove. Two methods reduce its effect:
 #
 # - **Backup workers** (Chen et al., 2016): a step is complete as soon as all but b of the ranks
 #   have their gradients, and the average is taken over these ranks. The b late ranks drop their
-#   gradients, and begin the next step together with the others.
+#   gradients, and begin the next step together with the others. (In TensorFlow 1, this is
+#   `SyncReplicasOptimizer`.)
 # - **Local SGD** (Stich, 2018): each rank makes H steps on its own. Then the *weights* of all ranks
-#   are averaged, and a new **round** of H steps begins. The sum of 16 independent times has a
-#   standard deviation that is √16 = 4 times as large as that of one time, and not 16 times as
-#   large. In relative terms, the slowest sum is therefore closer to the mean.
+#   are averaged, and a new **round** of H steps begins.
+#
+# Why does local SGD help? The sum of 16 independent times of 20 ms has a mean of 320 ms, but its
+# standard deviation is only √16 = 4 times 5 ms. With normal times, the slowest of 10 ranks
+# therefore takes 320 + 1.54 · 20 = 350.8 ms for a round. This is 21.9 ms per step, where
+# synchronous steps take 27.7 ms.
 #
 # ### Measure: time
-# The next cell computes the mean step of ten ranks from drawn times, without messages. H is 16. In
-# two cases there is jitter of the two shapes, and in the third rank 7 takes 1.5 times as long in
+# The next cell computes the mean step of ten ranks from drawn times, without messages. H is 16. Two
+# rows of its table have jitter of the two shapes. In the third, rank 7 takes 1.5 times as long in
 # every step, with little jitter.
 
 # %%
@@ -479,16 +496,19 @@ for kind, seconds in drawn.items():  # (steps, ranks)
 print("Milliseconds per step:", (1e3 * pandas.DataFrame(rows).T).round(1), sep="\n")
 
 # %% [markdown]
-# **Explain.** With normal times, the synchronous step takes about the 27.7 ms of section 1. Against
-# jitter both methods help, and a backup gains most where the tail is heavy. If rank 7 is slow,
-# local SGD gains nothing, because a rank that is 10 ms late in each step is 160 ms late after 16
-# steps. One backup hides the slow rank completely, but this has a hidden cost. A dropped gradient
-# is lost, and here the lost gradients are always those of the same rank.
+# **Explain.** The normal row shows about the 27.7 ms and the 21.9 ms from above. Against jitter
+# both methods help, and a backup gains most where the tail is heavy.
+#
+# If rank 7 is slow, local SGD gains nothing, because a rank that is 10 ms late in each step is 160
+# ms late after 16 steps. One backup hides the slow rank completely, but at a cost that the table
+# does not show. A dropped gradient is lost, and here the lost gradients are always those of the
+# same rank.
 #
 # ### Measure: what the network learns
-# To see the effect, the next cell trains the digits' network of lab 10 in this way. Each rank has
-# either *mixed* images or only images of *its own digit*. The table shows the percentage of correct
-# answers for all test images and for the sevens (medians of three seeds). This takes about 20 s.
+# To see this cost, the next cell trains the digits' network of lab 10 in this way. Each of the ten
+# ranks has either *mixed* images or only images of *its own digit*. The table shows the percentage
+# of correct answers for all test images and for the sevens (medians of three seeds). This takes
+# about 20 s.
 
 
 # %%
@@ -516,13 +536,11 @@ print("Percent right:", pandas.DataFrame(rows).T.round(0).astype(int).to_string(
 # **Explain.** If each rank has its own digit and rank 7 is slow, the network does **not recognize a
 # single seven**. If jitter decides whose gradient is dropped, it is a different rank's each time,
 # so no digit is missing. Local SGD also suffers if the ranks read different images, probably
-# because each network sees only one digit for 16 steps. With mixed images, all ways are about
-# equally good. Therefore shuffle the images, and repair a node that is always slow. (A larger
-# network or a longer training run may behave differently.)
+# because each network sees only one digit for 16 steps.
 #
-# Local SGD has a second advantage, because it sends only a sixteenth of the bytes. Chen et al.
-# recommend synchronous SGD with a few backups. In TensorFlow 1 this was `SyncReplicasOptimizer`,
-# which still has the arguments `replicas_to_aggregate` and `total_num_replicas`.
+# With mixed images, all ways are about equally good, and local SGD sends only a sixteenth of the
+# bytes. Therefore shuffle the images, and repair a node that is always slow. (A larger network or a
+# longer training run may behave differently.)
 #
 # ### What you take away
 # - The slowest of p ranks takes tᵢ with probability (i/n)ᵖ - ((i-1)/n)ᵖ. The tail determines the
@@ -534,12 +552,13 @@ print("Percent right:", pandas.DataFrame(rows).T.round(0).astype(int).to_string(
 # - Repair what has a cause, and only then wait for fewer ranks or less often.
 #
 # ### Going further (optional)
-# In an allreduce, a slow link slows down all ranks, and real sends wait at both of its ends. To
-# find the slow node, test **pairs** of nodes. Each pair alone sends a message there and back, and
-# you take the fastest of ten (the ping-pong of lab 22). A node for which even the *best* partner is
-# slow is behind the slow link. You need at least three nodes, because both ends of a single pair
-# look slow. `make tabletop NODES=4` and `make tabletop-slow NODE=2 BANDWIDTH=50mbit` give you such
-# a cluster, on Linux with Slurm (lab 42). `make tabletop-heal NODE=2` restores the link.
+# How can you find a slow link, if real sends wait at both of its ends? Test **pairs** of nodes.
+# Each pair alone sends a message there and back, and you take the fastest of ten (the ping-pong of
+# lab 22). A node for which even the *best* partner is slow is behind the slow link. You need at
+# least three nodes, because both ends of a single pair look slow.
+#
+# On Linux with Slurm (lab 42), `make tabletop NODES=4` starts a cluster. `make tabletop-slow NODE=2
+# BANDWIDTH=50mbit` slows down one of its links, and `make tabletop-heal NODE=2` restores it.
 #
 # ### Further reading
 # - [@dean2013] Why the slowest of many machines determines the response time, and what large

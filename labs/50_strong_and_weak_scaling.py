@@ -424,10 +424,39 @@ print(f"computed: at best {strong[1] / strong[best]:.1f} times as fast, on {best
 # The law therefore takes them for serial work, and the fitted s of 6.9 % is 2nβ = 69 ms out of 1 s.
 #
 # The *messages* grow without limit, which no share s can express. On 4096 ranks they take 41 ms and
-# the work 0.24 ms, so the law promises too much, and in the end more ranks are *slower*. A faster
-# link would not change this. With four times the [bandwidth](../labs/GLOSSARY.md#bandwidth), the formula gives at best 42 times the
-# speed of one rank, again on 256 ranks.
+# the work 0.24 ms, so the law promises too much, and in the end more ranks are *slower*.
 #
+# Move the sliders below. Does a faster link change the best number of ranks, or only the speed-up
+# there?
+# <details><summary>Answer</summary>
+#
+# Mostly the speed-up. With four times the [bandwidth](../labs/GLOSSARY.md#bandwidth) of the plot above, it is at best 42, again on
+# 256 ranks. In the time 1/p + 2(p − 1)α + 2(p − 1)/p · nβ, the term of the bytes is nearly the same
+# on any large number of ranks. Where 1/p falls as fast as 2pα rises, p is about √(1/(2α)), which is
+# 316 for 5 µs. But if the bytes alone take longer than the second of work, no number of ranks helps.
+# </details>
+
+# %%
+def draw_limit(megabytes, gigabits):
+    steps = {
+        p: 1 / p + scaling.costs.ring_allreduce_time(megabytes * 1e6, p, 5e-6, 8e-9 / gigabits)
+        for p in many
+    }
+    plots.lines(
+        {"computed": scaling.speedup(steps), "ideal": {p: p for p in many}},
+        xlabel="ranks",
+        ylabel="speed-up",
+        title=f"1 s of work, {megabytes} MB of gradients, {gigabits} Gb/s",
+        logx=True,
+        logy=True,
+        name="scaling_limit",
+    )
+
+
+plots.slider(draw_limit, megabytes=(1, 10, 100, 1000), gigabits=(10, 25, 100, 400))
+
+
+# %% [markdown]
 # ### Weak scaling by the same formula
 # In weak scaling *every* rank has 1 s of work, so the first term is 1 s in place of 1 s / p. The
 # other two terms remain, and with the same link the formula gives these efficiencies:

@@ -1,4 +1,4 @@
-"""What is asked of every run of a solved lab, under mpiexec or as a batch job."""
+"""What is asked of every run of a solved lab: under mpiexec, as a batch job or as a notebook."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import sys
 from importlib import import_module
 from pathlib import Path
 
-from authoring import generate
+from authoring import cells, generate, kernel
 from labkit import paths
 
 SECONDS = 900  # to end a run that hangs; no speed is asserted
@@ -79,3 +79,15 @@ def assert_solved(stem: str, folder: Path) -> None:
     assert how.returncode == 0, how.stdout[-2000:] + how.stderr[-3000:]
     assert_each_check_passed_once(stem, how.stdout)
     assert "Traceback" not in how.stderr
+
+
+def assert_solved_as_notebook(stem: str, folder: Path) -> None:
+    """Run a solved lab in a kernel, which starts the ranks: every check passes once."""
+    env = {"LABKIT_HOME": str(folder), "PYTHONWARNINGS": own_warnings_are_errors()}
+    lab = generate.load(stem)
+    solved = cells.solved_cells(lab, small(stem))
+    book, error = kernel.run(stem, solved, paths.root(), seconds=SECONDS, env=env)
+    assert error is None, error
+    outputs = [output for cell in book.cells for output in cell.get("outputs", ())]
+    printed = "".join(output.text for output in outputs if output.output_type == "stream")
+    assert_each_check_passed_once(stem, printed)

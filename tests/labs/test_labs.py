@@ -21,16 +21,10 @@ load = cache(generate.load)
 every_lab = pytest.mark.parametrize("stem", STEMS)
 
 
-# Labs run as batch jobs in tests/slurm/test_jobs.py, in CI all of them. Without Slurm these:
-# MPI by hand, and PyTorch's tensors over MPI; and of the labs without ranks one that saves its
-# plots, one with TensorFlow, and one that starts processes. tests/emulated_gpu has more.
-SCRIPTS = (
-    "10_train_on_one_device",
-    "11_same_net_in_tensorflow",
-    "20_ranks_and_messages",
-    "62_model_parallel",
-    "72_hangs_and_failures",
-)
+# Labs with ranks run as batch jobs in tests/slurm/test_jobs.py, in CI all of them, and under
+# mpiexec in tests/emulated_gpu. Of those without ranks run here one that saves its plots, one with
+# TensorFlow, and one that starts processes.
+SCRIPTS = ("10_train_on_one_device", "11_same_net_in_tensorflow", "72_hangs_and_failures")
 
 
 @pytest.mark.slow  # `make lint` asks it before

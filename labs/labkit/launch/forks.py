@@ -46,7 +46,13 @@ _HEAVY = {
 _KIT = ("support", "virtual")
 # Variables that differ between ranks and runs, and that no import reads.
 _OWN = ("LABKIT_", "HOROVOD_", "_HOROVOD_", "MASTER_")
-_OWN_NAMES = {"RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE"}
+_OWN_NAMES = {
+    "RANK",
+    "LOCAL_RANK",
+    "WORLD_SIZE",
+    "LOCAL_WORLD_SIZE",
+    "TF_NUM_INTEROP_THREADS",  # TensorFlow reads it when its first operation runs, in the fork
+}
 _PATIENCE = 120  # seconds for its imports; then ranks start without it
 _LEAVE = 10  # seconds to end its ranks and itself
 _MOST = 3  # servers at a time: each holds some hundred MB

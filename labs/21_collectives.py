@@ -149,8 +149,8 @@ check("21.1", broadcast)
 # | `reach` 2: 2 sends to 0, and 3 to 1 | 101 | 1010 | | |
 # | `reach` 1: 1 sends to 0 | 1111 | | | |
 #
-# `reduce` takes about 5 lines, and `allreduce_tree`, which calls `reduce` and `broadcast`, takes 2.
-# *(beginner)*
+# Write `reduce`, in about 5 lines, and `allreduce_tree`, in 2 lines that call `reduce` and
+# `broadcast`. *(beginner)*
 #
 # - As in 21.1, a rank `me + reach` might not exist.
 # - Add *into* `vector`, with `vector += box`, because the sum must be in the root's own array. The
@@ -193,8 +193,8 @@ check("21.2", reduce, allreduce_tree)
 # ## Chunks
 # The tree sends *whole* vectors, one step after another, while most ranks wait. Instead we can cut
 # the vector into p chunks and make rank r responsible for chunk r. First each rank adds up its own
-# chunk, which is the reduce-scatter. Then the finished chunks are sent to all ranks, which is the
-# allgather. The two together are an allreduce.
+# chunk (reduce-scatter), and then the finished chunks are sent to all ranks (allgather). The two
+# together are an allreduce.
 #
 # ### Exercise 21.3 · Reduce-scatter
 # In step i, for i from 1 to p − 1, rank r sends chunk r + i to the rank that is responsible for it,
@@ -365,10 +365,9 @@ predict.right("21.3", chunks_lead_from_kB=chunks_lead[min(chunks_lead)])
 
 
 # %% [markdown]
-# **Explain.** For short vectors the bytes take almost no time, so the number of steps matters: on
-# 64 ranks the tree has 12 steps and the chunks 126. For long vectors the bytes matter. The chunks
-# send 2 (p − 1)/p vectors, which is never more than 2, while the tree's steps send 12 whole vectors
-# one after another.
+# **Explain.** For short vectors the number of steps matters: on 64 ranks the tree has 12 steps and
+# the chunks 126. For long vectors the bytes matter. The chunks send 2 (p − 1)/p vectors, which is
+# never more than 2, while the tree's steps send 12 whole vectors one after another.
 #
 # In between the curves cross. On 4 ranks this is where 2.5 nβ = 2 α, so n = 0.8 α/β = 19.2 kB. With
 # more ranks they cross at longer vectors: on 64 ranks the chunks pay 114 α more and 12 − 126/64 =
@@ -429,8 +428,7 @@ check("21.4", average)
 # ### Measure
 # Now we compare your two algorithms and MPI's own on real ranks of this machine. They take turns,
 # so that interference from other programs affects all of them. There is one rank for each core, but
-# at least two and at most four ranks. In the plot of the times, the lowest curve is the fastest
-# way. This takes about 15 s.
+# at least two and at most four. This takes about 15 s.
 
 # %%
 def race(comm):
@@ -480,9 +478,8 @@ for name, row in times.items():
 # - **4 ranks**: you should see that the tree is faster for the shortest vectors and the chunks for
 #   the longest.
 #
-# MPI's own allreduce is faster for short vectors. One likely cause is that it is written in C,
-# while yours calls MPI from Python, once for each message. Another is that MPI libraries choose
-# their algorithm by size ([lab 24](24_trees_and_halving.ipynb)), and it may be neither of yours.
+# MPI's own allreduce is faster for short vectors. Likely causes are that it is written in C, while
+# yours calls MPI from Python once for each message, and that its algorithm may be another one.
 #
 # Points that are listed as *not steady* varied much from sample to sample ([lab 01](01_time_it_properly.ipynb)), most likely
 # because the cores are busy with other programs, so run the cell again. Here all messages go

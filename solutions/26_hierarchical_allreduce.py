@@ -252,13 +252,12 @@ plots.compare(
 )
 
 # %% [markdown]
-# **Explain.** You should see that a flat ring in the order of the nodes sends a quarter more than
-# the two hierarchical algorithms, 1.875 against 1.5 vectors. The difference is small, because only
-# one rank of a node sends to the next node. In the round-robin order every rank does so, and the
-# ring sends four times as much.
+# **Explain.** You should see that the two hierarchical algorithms save only a fifth of the bytes of
+# a flat ring in the order of the nodes, 1.5 against 1.875 vectors, because there only one rank of a
+# node sends to the next node. In the round-robin order every rank does so, and the ring sends four
+# times as much.
 #
-# The hierarchical algorithms save only a fifth of the bytes, so they need other advantages to be
-# much faster.
+# To be much faster, the hierarchical algorithms therefore need other advantages.
 #
 # <details><summary>What other advantages do the hierarchical algorithms have?</summary>
 #
@@ -378,7 +377,8 @@ for nics, row in runs.items():
 # the ring in round-robin order, takes 664 ms, four times as long as in the good order.
 #
 # **Around 1,000 kB** all curves have a minimum, and with one NIC the flat ring is the fastest way.
-# The main cause is that it uses both kinds of link at the same time (first optional part).
+# One cause is that it uses both kinds of link at the same time. The first optional part shows a
+# second one.
 #
 # ### What you take away
 # - `Split` by node, and by number inside the node, makes two communicators that form a table of the
@@ -390,15 +390,17 @@ for nics, row in runs.items():
 # - A flat ring in the order of the nodes is hard to beat where a node has one NIC, but it depends
 #   on this order.
 #
-# Lab 43 shows what NCCL makes of nodes and NICs.
+# The hierarchical allreduce of [Horovod](@horovod) has two dimensions. NCCL (NVIDIA Collective
+# Communications Library) builds several rings instead, each of which leaves the node through
+# another NIC, as lab 43 shows.
 #
 # ## Going further (optional)
 # The minutes of this lab do not include the following three parts, which take about 12 minutes.
 #
 # ### Measure: why is the flat ring faster at 1,000 kB?
-# A long message waits until its receiver is ready, for the time that the machine model calls
-# `handshake`. This protocol is the *rendezvous* of lab 20. As a control, the next cell simulates
-# the same machine without rendezvous.
+# With the *rendezvous* protocol of lab 20, a long message waits until its receiver is ready. The
+# machine model calls this time `handshake`, and it applies to messages above `eager`, 64 KiB. As a
+# control, the next cell simulates the same machine without rendezvous.
 
 # %%
 at_once = machine.but(name="ethernet10_4gpu without rendezvous", eager=float("inf"))
@@ -417,7 +419,7 @@ for kind in (machine, at_once):
 # each step waits for the previous one. Without rendezvous they still take 2.3 ms (two levels) and
 # 2.1 ms (two dimensions), and the flat ring takes 1.7 ms.
 #
-# Second, messages above 64 KiB pay for **rendezvous**. The messages of the flat ring have 31 kB, so
+# Second, long messages pay for **rendezvous**. The messages of the flat ring have 31 kB, so
 # they do not pay. Two levels send 125 kB between the nodes and the whole vector inside them, and
 # two dimensions send 250 kB inside. With rendezvous they therefore take 3.4 and 2.4 ms.
 #
@@ -446,9 +448,9 @@ for m in sorted({m for _, m in places}):
 #
 # ### Measure: this machine
 # On a single host all links are alike and there are no real nodes, so groups of two ranks play the
-# role of nodes. Which way will be the fastest for long vectors, and which one the slowest? On a
+# role of nodes. Which way will be the fastest for long vectors, and which one the slowest? (On a
 # cluster, start this file with `srun` and the same number of ranks on each node; the cell then uses
-# the real nodes. In the plot of the times, the lowest curve is the fastest way.
+# the real nodes.) The right plot shows the bus bandwidth of lab 22.
 
 
 # %%
@@ -498,15 +500,6 @@ for way, row in times.items():
 # as long as the other two ways. For the shortest vectors the number of steps determines the time,
 # but with fewer cores than ranks the waiting for a core hides this. The advantage of a hierarchy is
 # visible only on a cluster, or on the virtual cluster above.
-#
-# <details><summary>Which programs use these algorithms?</summary>
-#
-# [ChainerMN](@chainermn) had both as communicators, and until its version 6 it recommended
-# `hierarchical` for one NIC per node and `two_dimensional` for several. The hierarchical allreduce
-# of [Horovod](@horovod) has two dimensions, as has Sony's 2D-torus (Mikami et al., 2018). NCCL
-# (NVIDIA Collective Communications Library) builds several rings instead, each of which leaves the
-# node through another NIC.
-# </details>
 #
 # ### Further reading
 # - [@mikami2018] Sony's 2D-torus allreduce, with which ResNet-50 was trained in 224 s.

@@ -303,7 +303,7 @@ def train(
 check("30.4", train)
 
 # %% [markdown]
-# The next cell trains on all ranks and draws the losses over those of one process.
+# Now we train on all ranks and draw the losses over those of one process.
 
 # %%
 losses, _ = launch.run(train, ranks=ranks)[0]
@@ -336,7 +336,7 @@ print(f"largest difference between the two curves: {np.abs(np.subtract(losses, a
 # |---|---|---|
 # | no average | `average_gradients` | every rank uses its own gradients |
 # | the sum | `average_gradients` | the gradients are p times the mean |
-# | no broadcast | `start_equal` | the gradients are equal, but each rank has its own random weights |
+# | no broadcast | `start_equal` | each rank has its own random weights |
 # | the same part | `my_share` | all ranks work on the images of rank 0 |
 #
 # A fifth run is a control: *the sum, rate / p* also adds up the gradients, but divides the learning
@@ -438,10 +438,10 @@ predict.compare("30.4", end_in_an_error=errors, right_below_50_percent=failed)
 #
 # - *No average*: the weights of the ranks differ. These are four networks, each trained on a
 #   quarter of each batch.
-# - *The sum*: the gradients are four times the mean, which acts like four times the learning rate.
-#   The weights are equal, but the loss jumps, and this is another training than the one you wanted.
+# - *The sum* acts like four times the learning rate. The weights are equal, but the loss jumps, and
+#   this is another training than the one you wanted.
 # - *The sum, rate / p*, the control, never leaves the curve of one process, so it is not in the
-#   plot. You can use the sum or the mean, if you choose the rate accordingly.
+#   plot.
 # - *No broadcast*: all ranks take the same step, so their networks stay as different as they were.
 #   The mean gradient reduces the mean of their losses, which therefore falls.
 # - *The same part*: the weights are equal, but four ranks do the work of one, on a quarter of the
@@ -460,24 +460,21 @@ predict.compare("30.4", end_in_an_error=errors, right_below_50_percent=failed)
 # ## What it costs
 # A step consists of computation and the average. With p ranks, each rank computes 1/p of the
 # images. But the vector that is averaged has one number for each weight and bias, so its length is
-# the same for any number of ranks.
+# the same for any number of ranks. How much do more ranks gain then?
 #
-# | network | multiplications and additions per image, forward and backward pass | gradient |
-# |---|---|---|
-# | the digits' network | 0.1 million | 69 kB |
-# | a convolutional network | 150 million | 265 kB |
+# We compare the digits' network with a convolutional one. The operations are the multiplications
+# and additions for one image, in the forward and backward pass. The times are rough, for one core
+# and a step of 128 images. Even one rank copies its gradients into a vector and back, so its
+# average takes time, too.
+#
+# | network | operations | gradient | computation, one rank | average, one rank | average, two ranks |
+# |---|---|---|---|---|---|
+# | digits | 0.1 million | 69 kB | 0.4 ms | 0.2 ms | 0.3 ms |
+# | convolutional | 150 million | 265 kB | 180 ms | 1 ms | 1 ms |
 #
 # ### Predict
-# How many times as fast is a step of 128 images with two ranks as with one? A value of 2 would be
-# perfect, 1 means no gain, and a value below 1 means a loss. Assume these times in milliseconds,
-# and that half of the images take half of the time:
-#
-# | network | computation, one rank | average, one rank | average, two ranks |
-# |---|---|---|---|
-# | the digits' network | 0.4 | 0.2 | 0.3 |
-# | a convolutional network | 180 | 1 | 1 |
-#
-# (Even one rank copies its gradients into a vector and back, so its average takes time, too.)
+# By these times, how many times as fast is a step with two ranks as with one, if half of the images
+# take half of the time? A value of 2 would be perfect, and 1 means no gain.
 
 # %%
 predict("30.4", digits_net=1.2, convolutional_net=2)
@@ -485,7 +482,8 @@ predict("30.4", digits_net=1.2, convolutional_net=2)
 # %% [markdown]
 # ### Measure: computation and average
 # All ranks together process 128 images, and each rank computes with one thread. A bar shows the two
-# parts of a step, for one rank (p = 1) and for more. This takes 10 to 20 s.
+# parts of a step, for one rank (p = 1) and for more, with the interquartile range as a thin line.
+# This takes 10 to 20 s.
 
 
 # %%
@@ -525,20 +523,18 @@ predict.compare(
 # For the **convolutional network**, you should see that the time of the computation shrinks, that
 # the average is a thin part of the bar, and that two ranks are faster than one. If the computation
 # does not take half of the time, the two ranks share something: a core, its two hyper-threads (many
-# virtual machines count these as cores), or the path to memory. `make doctor` tells you how many
-# cores you have.
+# virtual machines count these as cores), or the path to memory.
 #
 # For the **digits' network** the average is a large part of the step, so two ranks gain little or
-# even lose. They may do worse than 1.2, because the computation hardly gets shorter. Half of the
-# images need half of the arithmetic, but a step has dozens of PyTorch calls of a few microseconds
-# each, which do not shrink. (This is a likely cause that is not measured here.)
+# even lose. They may do worse than 1.2, because half of the images need half of the arithmetic, but
+# a step has dozens of PyTorch calls of a few microseconds each, which do not shrink. (This is a
+# likely cause that is not measured here.)
 #
 # Why does the convolutional network gain, although its gradient is four times as long?
 # <details><summary>Answer</summary>
 #
 # What matters is the ratio of computation to bytes. The convolutional network computes more than a
-# thousand times as much per image and sends four times as many bytes. The digits' network has too
-# little work to distribute.
+# thousand times as much per image and sends four times as many bytes.
 # </details>
 #
 # ### What you take away
@@ -561,11 +557,11 @@ predict.compare(
 # The minutes of this lab do not include this part, which takes about a minute on GPUs. On a CPU the
 # next cell prints one sentence.
 #
-# Both networks above have gradients of less than a megabyte. How large is the share of the average
-# in a network of real size? ResNet-50 has gradients of 102 MB and GPT-2 of 498 MB, and both compute
-# long enough to fill a GPU (lab 10 describes these workloads, and model FLOPs utilization). The
-# next cell trains them with your `average_gradients` and one rank for each GPU. As a control, the
-# same step runs without the average, so the difference is the cost of communication.
+# How large is the share of the average in a network of real size? ResNet-50 has gradients of 102 MB
+# and GPT-2 of 498 MB, and both compute long enough to fill a GPU (lab 10 describes them, and model
+# FLOPs utilization). The next cell trains them with your `average_gradients` and one rank for each
+# GPU. As a control, the same step runs without the average, so the difference is the cost of
+# communication.
 #
 # Your function copies the gradients into host memory for MPI and back. This copy counts as
 # communication, even with a single GPU. The parameter `workload` chooses the networks as in lab 10,

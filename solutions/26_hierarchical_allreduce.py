@@ -257,20 +257,14 @@ plots.compare(
 # node sends to the next node. In the round-robin order every rank does so, and the ring sends four
 # times as much.
 #
-# To be much faster, the hierarchical algorithms therefore need other advantages.
-#
-# <details><summary>What other advantages do the hierarchical algorithms have?</summary>
-#
-# The first one is the number of **steps**: a flat ring of p ranks has 2(p − 1), and the
-# hierarchical algorithms have far fewer. The second one is the number of **NICs** in use. A flat
-# ring sends through only one of them, because only one rank of a node sends to another node, while
-# two dimensions use all of them.
-# </details>
+# The hierarchical algorithms have two larger advantages. They take far fewer steps than the 2(p −
+# 1) of a flat ring of p ranks. And if a node has several NICs, two dimensions send through all of
+# them, while a flat ring uses only one.
 #
 # ## What it costs
-# To find out how much faster they are, we need a machine. The next cell prints the model of a
-# cluster whose nodes have four GPUs and one NIC. *Estimate* marks numbers that have not been
-# published; they describe a common node of that time.
+# What are these advantages worth? The next cell prints the model of a cluster whose nodes have four
+# GPUs and one NIC. *Estimate* marks numbers that have not been published; they describe a common
+# node of that time.
 
 # %%
 machine = virtual.machine("ethernet10_4gpu")
@@ -355,9 +349,8 @@ for nics, row in runs.items():
 # **Explain.** All of these times are simulated, so they should be the same on your machine.
 #
 # **Short** vectors, up to 10 kB: both hierarchical algorithms are about 1.7 times as fast as a flat
-# ring, because they take fewer steps. A chunk of the flat ring makes 62 hops, which take 11.8 µs on
-# average and 730 µs in all. A hierarchical way makes only 14 hops of 30 µs and a few of 5.7 µs,
-# about 450 µs in all.
+# ring. A chunk of the flat ring makes 62 hops, which take 11.8 µs on average and 730 µs in all. A
+# hierarchical way makes only 14 hops of 30 µs and a few of 5.7 µs, about 450 µs in all.
 #
 # **Long** vectors: the printed lines show the times for 100 MB. Here they stand beside those of the
 # formulas, in milliseconds:

@@ -249,9 +249,9 @@ plots.compare(
 # node sends to the next node. In the round-robin order every rank does so, and the ring sends four
 # times as much.
 #
-# The hierarchical algorithms have two larger advantages. They take far fewer steps than the 2(p −
-# 1) of a flat ring of p ranks. And if a node has several NICs, two dimensions send through all of
-# them, while a flat ring uses only one.
+# The hierarchical algorithms have two larger advantages. They take far fewer steps than a flat ring
+# of p ranks, which takes 2(p − 1). And if a node has several NICs, two dimensions send through all
+# of them, while a flat ring uses only one.
 #
 # ## What it costs
 # What are these advantages worth? The next cell prints the model of a cluster whose nodes have four

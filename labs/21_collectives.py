@@ -45,8 +45,9 @@ moment = 1.0  # seconds for all ways together at one size of vector, in the meas
 
 # %% [markdown]
 # ## What each collective does
-# Every rank calls the collective, and each gets its part of the result. In this table every rank's
-# values use their own decimal digit, so a sum shows which ranks have contributed to it:
+# Every rank calls the collective, and each gets its part of the result. The *root* is the rank from
+# which a broadcast starts, or at which a reduce leaves the sum. In this table every rank's values
+# use their own decimal digit, so a sum shows which ranks have contributed to it:
 #
 # | | rank 0 | rank 1 | rank 2 | rank 3 |
 # |---|---|---|---|---|
@@ -57,7 +58,6 @@ moment = 1.0  # seconds for all ways together at one size of vector, in the meas
 # | reduce-scatter | 1111 | 2222 | 3333 | 4444 |
 # | allgather of the row above | 1111 2222 3333 4444 | 1111 2222 3333 4444 | the same | the same |
 #
-# The *root* is the rank from which a broadcast starts, or at which a reduce leaves the sum.
 # Training broadcasts once, so that all ranks start with equal weights, and then needs an
 # **allreduce** of the gradients in every step.
 #
@@ -83,8 +83,8 @@ plots.messages(
 )
 
 # %% [markdown]
-# This pattern of messages is called a *tree*. Follow it by color: in step 1 rank 0 sends to rank 1.
-# In step 2 ranks 0 and 1 send to ranks 2 and 3. In step 3 ranks 0 to 3 send to ranks 4 to 7.
+# This pattern of messages is called a *tree*. In step 1 rank 0 sends to rank 1, in step 2 ranks 0
+# and 1 send to ranks 2 and 3, and in step 3 ranks 0 to 3 send to ranks 4 to 7.
 #
 # ### Predict
 # How many steps does such a broadcast take on 16 ranks, and how many messages does it send in all?
@@ -95,13 +95,16 @@ predict("21.1", steps=..., messages=...)
 
 # %% [markdown]
 # ### Exercise 21.1 · Broadcast by a tree
-# Write the tree with `Send` and `Recv`, for any number of ranks and any root. The variable `me` is
-# this rank's number counted from the root, so the root has 0 and its right neighbor 1. The variable
-# `reach` is the number of ranks that have the vector before a step, which are the ranks with
-# `me < reach`. Each of them sends the vector to the rank that is `reach` further on, if there is
-# one. This rank receives it, and all other ranks do nothing in this step. To convert a number
-# counted from the root into a rank, add the root: `(me + reach + root) % comm.size`. 5 lines.
-# *(beginner)*
+# Write the tree with `Send` and `Recv`, for any number of ranks and any root. The cell contains two
+# variables:
+#
+# - `me` is this rank's number counted from the root, so the root has 0 and its right neighbor 1. To
+#   convert such a number into a rank, add the root: `(number + root) % comm.size`.
+# - `reach` is the number of ranks that have the vector before a step, which are the ranks with
+#   `me < reach`.
+#
+# In each step, a rank that has the vector sends it to the rank that is `reach` further on, if there
+# is one. This rank receives it, and all other ranks do nothing. 5 lines. *(beginner)*
 #
 # <details><summary>Hint 1: who does what in a step?</summary>
 #
@@ -146,11 +149,13 @@ check("21.1", broadcast)
 # | `reach` 2: 2 sends to 0, and 3 to 1 | 101 | 1010 | | |
 # | `reach` 1: 1 sends to 0 | 1111 | | | |
 #
-# Add *into* `vector`, with `vector += box`, because the sum must be in the root's own array. The
-# statement `vector = vector + box` would make a new array, which the caller never sees. The vectors
-# of the other ranks may contain anything afterwards. With `reduce` and `broadcast`, an allreduce is
-# two calls. As in 21.1, a rank `me + reach` might not exist. `reduce` takes about 5 lines, and
-# `allreduce_tree` takes 2. *(beginner)*
+# Write `reduce`, in about 5 lines, and `allreduce_tree`, in 2 lines that call `reduce` and
+# `broadcast`. *(beginner)*
+#
+# - As in 21.1, a rank `me + reach` might not exist.
+# - Add *into* `vector`, with `vector += box`, because the sum must be in the root's own array. The
+#   statement `vector = vector + box` would make a new array, which the caller never sees.
+# - The vectors of the other ranks may contain anything afterwards.
 #
 # <details><summary>Hint 1: what changes?</summary>
 #
@@ -183,23 +188,14 @@ def allreduce_tree(comm, vector, root=0):
 # tree's steps and after twice as many.
 check("21.2", reduce, allreduce_tree)
 
+
 # %% [markdown]
 # ## Chunks
 # The tree sends *whole* vectors, one step after another, while most ranks wait. Instead we can cut
 # the vector into p chunks and make rank r responsible for chunk r. First each rank adds up its own
-# chunk, which is the reduce-scatter. Then the finished chunks are sent to all ranks, which is the
-# allgather. The two together are an allreduce.
+# chunk (reduce-scatter), and then the finished chunks are sent to all ranks (allgather). The two
+# together are an allreduce.
 #
-# ### Predict
-# How many vectors does the busiest rank send in an allreduce on 4 ranks with the tree, toward the
-# root and back? And how many does it send with chunks, if every rank sends 3 chunks in the first
-# half and 3 in the second? A chunk is a quarter of a vector.
-
-# %%
-predict("21.3", sent_by_tree=..., sent_by_chunks=...)
-
-
-# %% [markdown]
 # ### Exercise 21.3 · Reduce-scatter
 # In step i, for i from 1 to p − 1, rank r sends chunk r + i to the rank that is responsible for it,
 # which is rank r + i (all modulo p). In each step every rank therefore sends one chunk and receives
@@ -215,8 +211,7 @@ predict("21.3", sent_by_tree=..., sent_by_chunks=...)
 # The loop over i and the variable `to` are in the cell already. In step i, rank r receives from the
 # rank that is i to its left, r − i. Send and receive with one `comm.Sendrecv` ([lab 20](20_ranks_and_messages.ipynb)), receive
 # into `box`, and add `box` to your own chunk, `chunks[comm.rank]`. The chunks are *views* of
-# `vector`, so adding *into* one with `+=` adds into `vector`, where the sum must be. 3 lines.
-# *(intermediate)*
+# `vector`, so adding with `+=` changes `vector`, where the sum must be. 3 lines. *(intermediate)*
 #
 # <details><summary>Hint 1: from which rank?</summary>
 #
@@ -247,9 +242,9 @@ check("21.3", reduce_scatter)
 # %% [markdown]
 # ## Allgather
 # Each rank now has one finished chunk, and all ranks need all chunks. In the allgather below the
-# ranks form a ring. In each of p − 1 steps every rank sends to the right the chunk that arrived
-# last from the left, and in the first step it sends its own chunk. With the chunks A, B, C, D of
-# ranks 0 to 3 this looks as follows:
+# ranks form a ring. In the first step every rank sends its own chunk to the right. In each later
+# step it sends the chunk that arrived last from the left. With the chunks A, B, C, D of ranks 0 to
+# 3 this looks as follows:
 #
 # | | rank 0 | rank 1 | rank 2 | rank 3 |
 # |---|---|---|---|---|
@@ -258,7 +253,8 @@ check("21.3", reduce_scatter)
 # | after step 2 | A · C D | A B · D | A B C · | · B C D |
 # | after step 3 | A B C D | A B C D | A B C D | A B C D |
 #
-# Rank 0 sends A, then D, then C. You will write such a ring in [lab 23](23_ring_allreduce.ipynb); here it is given.
+# Rank 0 sends A, then D, then C. You will write such a ring in [lab 23](23_ring_allreduce.ipynb); here it is given, and
+# `allreduce_chunks` calls it after your `reduce_scatter`.
 
 # %%
 def allgather(comm, vector):
@@ -281,8 +277,21 @@ def allreduce_chunks(comm, vector):
     return allgather(comm, vector)
 
 
+# %% [markdown]
+# ### Predict
+# How many vectors does the busiest rank send in an allreduce on 4 ranks with the tree, toward the
+# root and back? And how many does it send with chunks, if every rank sends 3 chunks in the
+# reduce-scatter and 3 in the allgather? A chunk is a quarter of a vector.
+
 # %%
-# Both allreduces leave the sum on all ranks. What does the busiest of four virtual ranks send?
+predict("21.3", sent_by_tree=..., sent_by_chunks=...)
+
+# %% [markdown]
+# `virtual.Cluster` is a simulator ([lab 23](23_ring_allreduce.ipynb) explains it). It runs your functions on simulated ranks
+# and counts their messages.
+
+# %%
+# What does the busiest of four simulated ranks send?
 vector = np.ones(8)
 tree = virtual.Cluster(4).run(allreduce_tree, vector)
 chunks = virtual.Cluster(4).run(allreduce_chunks, vector)
@@ -295,9 +304,9 @@ print(f"Steps on four ranks: tree {max(tree.steps)}, chunks {max(chunks.steps)}.
 
 # %% [markdown]
 # **Explain.** The busiest ranks of the tree, the root among them, send 2 vectors, and with chunks
-# each rank sends 1.5. This is a small difference. The large difference is in the time of the steps:
-# the tree's 4 steps send a whole vector each, one after the other, which takes as long as 4
-# vectors. The 6 steps of the chunks send a quarter each, which takes as long as 1.5 vectors.
+# each rank sends 1.5. This difference is small, but the difference in time is large, because the
+# steps follow one after another. The tree's 4 steps send a whole vector each, which takes as long
+# as 4 vectors. The 6 steps of the chunks send a quarter each, which takes as long as 1.5 vectors.
 #
 # ## Which one is faster, computed
 # Suppose that a message of n bytes takes α + nβ seconds, with a [latency](../labs/GLOSSARY.md#latency) α = 2 µs and a [bandwidth](../labs/GLOSSARY.md#bandwidth)
@@ -310,16 +319,15 @@ print(f"Steps on four ranks: tree {max(tree.steps)}, chunks {max(chunks.steps)}.
 #
 # ### Predict
 # The chunks pay 2 α more and 2.5 n β less. From how many kB on are they faster on 4 ranks? Here α/β
-# is 24 kB, which is the number of bytes whose transfer takes as long as α.
+# is 24 kB: the transfer of 24 kB takes as long as α.
 
 # %%
 predict("21.3", chunks_lead_from_kB=...)
 
 
 # %% [markdown]
-# `virtual.Cluster` is a simulator ([lab 23](23_ring_allreduce.ipynb) explains it). It runs your functions on simulated ranks
-# and charges α + nβ for each message. The curves are therefore not a measurement, but the cost of
-# your messages by this rule. This takes about 10 s.
+# The simulator now charges α + nβ for each message of your functions. The curves are therefore not
+# a measurement, but the cost of your messages by this rule. This takes about 10 s.
 
 # %%
 def computed(way, ranks, nbytes):
@@ -357,13 +365,13 @@ predict.right("21.3", chunks_lead_from_kB=chunks_lead[min(chunks_lead)])
 
 
 # %% [markdown]
-# **Explain.** For short vectors the bytes take almost no time, so the number of steps matters: on
-# 64 ranks the tree has 12 steps and the chunks 126. For long vectors the bytes matter. The chunks
-# send 2 (p − 1)/p vectors, which is never more than 2, while the tree's steps send 12 whole vectors
-# one after another. In between the curves cross, and with more ranks they cross at longer vectors.
+# **Explain.** For short vectors the number of steps matters: on 64 ranks the tree has 12 steps and
+# the chunks 126. For long vectors the bytes matter. The chunks send 2 (p − 1)/p vectors, which is
+# never more than 2, while the tree's steps send 12 whole vectors one after another.
 #
-# On 4 ranks they cross where 2.5 nβ = 2 α, so n = 0.8 α/β = 19.2 kB. On 64 ranks the chunks pay 114
-# α more and 12 − 126/64 = 10.03 nβ less, so n = 11.4 α/β = 273 kB.
+# In between the curves cross. On 4 ranks this is where 2.5 nβ = 2 α, so n = 0.8 α/β = 19.2 kB. With
+# more ranks they cross at longer vectors: on 64 ranks the chunks pay 114 α more and 12 − 126/64 =
+# 10.03 nβ less, so n = 11.4 α/β = 273 kB.
 #
 # Which algorithm should sum the gradients of a network of 100 MB, and which a single number such as
 # a [loss](../labs/GLOSSARY.md#loss)?
@@ -381,14 +389,19 @@ predict.right("21.3", chunks_lead_from_kB=chunks_lead[min(chunks_lead)])
 #     comm.Allreduce(MPI.IN_PLACE, vector)       # the sum overwrites vector
 #
 # Reduce and Allreduce *add*, unless you specify another operation. MPI relies on you for three
-# things: **all ranks** make the same call, length and dtype are the same on all of them, and input
-# and output are two different arrays (unless `MPI.IN_PLACE` replaces the first). If a rank does not
-# make the call, the other ranks wait for it, or they combine their call with the next collective of
-# that rank and get a wrong result or an error.
+# things:
+#
+# - **All ranks** make the same call.
+# - Length and dtype are the same on all ranks.
+# - Input and output are two different arrays, unless `MPI.IN_PLACE` replaces the first.
+#
+# If one rank leaves out a call, the others wait for it. Or MPI combines their call with the next
+# collective of that rank, which leads to a wrong result or an error.
 #
 # ### Exercise 21.4 · Average with MPI's own
-# [Lab 30](30_average_gradients.ipynb) uses this function. Return the **mean** of all ranks' gradients, in a new array of the same
-# dtype, with one `Allreduce`. The array `gradient` must not change. 3 lines. *(beginner)*
+# [Lab 30](30_average_gradients.ipynb) averages gradients in this way. Return the **mean** of all ranks' gradients, in a new array
+# of the same dtype, with one `Allreduce`. The array `gradient` must not change. 3 lines.
+# *(beginner)*
 #
 # <details><summary>Hint 1: where does the result go?</summary>
 #
@@ -414,9 +427,8 @@ check("21.4", average)
 # %% [markdown]
 # ### Measure
 # Now we compare your two algorithms and MPI's own on real ranks of this machine. They take turns,
-# so that interference from other programs affects all of them. There are two to four ranks and,
-# with two cores or more, no more ranks than cores, because otherwise the ranks would mostly wait
-# for a core. This takes about 15 s.
+# so that interference from other programs affects all of them. There is one rank for each core, but
+# at least two and at most four. This takes about 15 s.
 
 # %%
 def race(comm):
@@ -456,25 +468,22 @@ for name, row in times.items():
     )
 
 # %% [markdown]
-# **Explain.** On 2 ranks the tree takes 2 steps with whole vectors, and the chunks take 2 steps
-# with halves. For long vectors the chunks should therefore be faster, by at most half of the time.
-# For short vectors the rule α + nβ predicts equal times, but you should see that the chunks are
-# slower: 14 µs instead of 5 µs on the two cores where we measured. The rule does not account for
-# Python's overhead, and the chunks call `np.array_split` twice, which alone takes 4 to 10 µs a
-# call.
+# **Explain.** What you see depends on the number of ranks:
 #
-# With 4 cores there are 4 ranks, and you should see that the tree is faster for the shortest
-# vectors and the chunks for the longest.
+# - **2 ranks**: the tree takes 2 steps with whole vectors, and the chunks take 2 steps with halves.
+#   For long vectors the chunks should therefore be faster, by at most half of the time. For short
+#   vectors the rule α + nβ predicts equal times, but the chunks are slower: 14 µs instead of 5 µs
+#   on the two cores where we measured. The rule leaves out Python's overhead, and the chunks call
+#   `np.array_split` twice, which takes 4 to 10 µs a call.
+# - **4 ranks**: you should see that the tree is faster for the shortest vectors and the chunks for
+#   the longest.
 #
-# MPI's own allreduce is faster for short vectors. One likely cause is that it is written in C,
-# while yours calls MPI from Python, once for each message. Another is that MPI libraries choose
-# their algorithm by size ([lab 24](24_trees_and_halving.ipynb)), and it may be neither of yours.
+# MPI's own allreduce is faster for short vectors. Likely causes are that it is written in C, while
+# yours calls MPI from Python once for each message, and that its algorithm may be another one.
 #
-# You might see wide bars instead, in which case the cores are most likely busy with other programs.
-# You might also see curves that cross twice, perhaps for the same reason, perhaps because longer
-# messages use [rendezvous](../labs/GLOSSARY.md#rendezvous) instead of eager ([lab 20](20_ranks_and_messages.ipynb)). Points that are listed as *not steady* varied
-# much from sample to sample ([lab 01](01_time_it_properly.ipynb)) and mean nothing, so run the cell again. For a network between
-# machines, look at the computed curves above, because here all messages go through memory.
+# Points that are listed as *not steady* varied much from sample to sample ([lab 01](01_time_it_properly.ipynb)), most likely
+# because the cores are busy with other programs, so run the cell again. Here all messages go
+# through memory. For a network between machines, look at the computed curves above.
 #
 # ### What you take away
 # - Broadcast makes all ranks equal, and allreduce adds up vectors and gives the sum to all ranks.

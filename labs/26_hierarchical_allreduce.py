@@ -3,15 +3,15 @@
 # # 26 Hierarchical allreduce
 #
 # In [lab 23](23_ring_allreduce.ipynb) every [rank](../labs/GLOSSARY.md#rank) had its own link to the network. On many GPU clusters this is not so. A node
-# contains four or eight GPUs, which are connected by fast links, and they share one or a few NICs
-# (network interface cards), often ten times slower, to the other nodes. An [allreduce](../labs/GLOSSARY.md#allreduce) that ignores
-# the nodes can send the same bytes through the slow NIC several times, while the fast links are
+# contains four or eight GPUs, which are connected by fast links, and they share one or a few [NICs](../labs/GLOSSARY.md#NIC)
+# (network interface cards) to the other nodes, which are often ten times slower. An [allreduce](../labs/GLOSSARY.md#allreduce) that
+# ignores the nodes can send the same bytes through a NIC several times while the fast links are
 # idle. A bad order of the ranks in a ring is enough to make it four times as slow as necessary.
 #
 # In this lab we write two allreduces that distinguish the links inside a node from the links
 # between nodes. Both are built from parts that you wrote in labs [21](21_collectives.ipynb) and [23](23_ring_allreduce.ipynb). We count the bytes that
-# leave a node, compare the two with a flat ring on a model of a cluster with one NIC per node and
-# with four, and find out where each of them is the fastest and where the flat ring is better.
+# leave a node, and then compare both with a flat ring on a model of a cluster, first with one NIC
+# per node and then with four.
 #
 # **After this lab you can** (1) split the ranks into groups by node, (2) write a two-level and a
 # two-dimensional allreduce, (3) count the bytes that leave a node through its NIC, and (4) decide
@@ -52,19 +52,20 @@ patience = 20  # seconds after which a check calls a program on real ranks stuck
 # %% [markdown]
 # ## Two kinds of link
 # Inside a node, ranks communicate over NVLink, PCIe or shared memory. Between nodes they share one
-# or a few NICs. An allreduce for such a machine should therefore send as few bytes as possible from
-# node to node. Think of m nodes with g ranks each as a table in which each row is a node, and each
-# column contains one rank of every node. There are two ways to use this table:
+# or a few NICs. How can an allreduce send as few bytes as possible from node to node?
+#
+# Think of m nodes with g ranks each as a table in which each row is a node, and each column
+# contains one rank of every node. There are two ways to use this table:
 #
 # | | in each row | between the nodes | in each row |
 # |---|---|---|---|
 # | **two levels** (leader-based) | reduce to the first rank, the *leader* | allreduce of the leaders | the leader broadcasts |
 # | **two dimensions** | reduce-scatter, which leaves a chunk of the sum on each rank | allreduce in each column | allgather |
 #
-# The next table shows both for 2 nodes of 2 ranks. Each rank has two values with its own decimal
-# digit, so a sum shows which ranks have contributed to it. The values with which the algorithm
-# continues are bold, and the other values are left over and mean nothing. (Rank 0 of a row gets
-# chunk 1, as in the ring of [lab 23](23_ring_allreduce.ipynb).)
+# The next table shows both for 2 nodes of 2 ranks, so ranks 0 and 1 are the first row. Each rank
+# has two values with its own decimal digit, so a sum shows which ranks have contributed to it. The
+# algorithm continues with the bold values, and the others are left over and mean nothing. (Rank 0
+# of a row gets chunk 1, as in the ring of [lab 23](23_ring_allreduce.ipynb).)
 #
 # | | rank 0 | rank 1 | rank 2 | rank 3 |
 # |---|---|---|---|---|
@@ -75,33 +76,15 @@ patience = 20  # seconds after which a check calls a program on real ranks stuck
 # | … in the columns | 1 **2222** | **1111** 20 | 100 **2222** | **1111** 2000 |
 #
 # In both ways, a last operation in the rows brings the whole sum to all ranks.
-#
-# <details><summary>Which programs use these algorithms?</summary>
-#
-# [ChainerMN](https://docs.chainer.org/en/v6.2.0/chainermn/reference/index.html) had both as [communicators](../labs/GLOSSARY.md#communicator). Until its version 6 it recommended
-# `hierarchical` for one NIC per node and `two_dimensional` for several. Version 7 lists neither,
-# because [NCCL](../labs/GLOSSARY.md#NCCL) (NVIDIA [Collective](../labs/GLOSSARY.md#collective) Communications Library) does all of it. The hierarchical allreduce
-# of [Horovod](https://horovod.readthedocs.io) has two dimensions, and so does Sony's 2D-torus, which trained ResNet-50 in
-# 224 s (Mikami et al., 2018). IBM's PowerAI DDL has more than two dimensions (Cho et al., 2017).
-# </details>
-#
-# `labkit.collectives` contains the parts, which you know from labs [21](21_collectives.ipynb) and [23](23_ring_allreduce.ipynb):
-#
-# | call | after the call |
-# |---|---|
-# | `tree_reduce(comm, vector)` | rank 0's vector is the sum; the vectors of the other ranks contain anything |
-# | `tree_broadcast(comm, vector)` | all vectors are equal to that of rank 0 |
-# | `chunk = ring_reduce_scatter(comm, vector)` | `chunk` is this rank's part of the sum, a view of `vector` |
-# | `ring_allgather(comm, vector)` | all ranks have the chunks of all, after a reduce-scatter |
-# | `ring_allreduce(comm, vector)` | all vectors are the sum: both of the above |
 
 # %% [markdown]
 # ### Groups of ranks
-# A *communicator* is a group of ranks that are numbered from 0. All ranks of `comm` together call
-# `comm.Split(color, key)` to divide the group. The ranks that pass the same `color` get a new
-# communicator, in which they are numbered in the order of `key`. For example,
-# `comm.Split(comm.rank % 2, comm.rank)` makes two communicators, one of the even ranks and one of
-# the odd ranks. With four ranks, the old rank 2 becomes rank 1 among the even ones.
+# [MPI](../labs/GLOSSARY.md#MPI) forms the rows and columns of this table as *[communicators](../labs/GLOSSARY.md#communicator)*, which are groups of ranks that
+# are numbered from 0. All ranks of `comm` together call `comm.Split(color, key)` to divide the
+# group. The ranks that pass the same `color` get a new communicator, in which they are numbered in
+# the order of `key`. For example, `comm.Split(comm.rank % 2, comm.rank)` makes two communicators,
+# one of the even ranks and one of the odd ranks. With four ranks, the old rank 2 becomes rank 1
+# among the even ones.
 #
 # ### Exercise 26.1 · Groups by node
 # Make two communicators. `inside` is this rank's row of the table: the ranks of its node, in the
@@ -134,29 +117,22 @@ def groups(comm, node):
 # ranks lie on the nodes.
 check("26.1", groups)
 
-# %% [markdown]
-# ### Predict
-# Take 4 nodes of 4 ranks. How many bytes leave a node in all, as a multiple of a vector? As [lab 23](23_ring_allreduce.ipynb)
-# showed, a ring of p ranks sends 2(p − 1)/p of its vector through each of its links. In a flat ring
-# of 2 nodes with 2 ranks each, for example, one rank of each node has its right neighbor on the
-# other node, so 2 · 3/4 = 1.5 vectors leave the node. Predict four cases:
-#
-# 1. `flat` is a flat ring of all 16 ranks in the order of the nodes. How many ranks of a node have
-#    their right neighbor on another node?
-# 2. `dealt_out` is a flat ring in which the ranks are placed round-robin over the nodes, so that
-#    neighbors are never on the same node.
-# 3. `two_level` has a ring of leaders. How many leaders are there?
-# 4. `two_dimensional` has several rings at the same time. How many are there, and what part of the
-#    vector does each of them allreduce?
-
-# %%
-predict("26.3", flat=..., dealt_out=..., two_level=..., two_dimensional=...)
-
 
 # %% [markdown]
 # ### Exercise 26.2 · Two levels
-# Write the allreduce with two levels as three calls of functions from the table above. Think about
-# which ranks take part in the second one. This takes 4 lines. *(beginner)*
+# `labkit.collectives` contains the parts, which you know from labs [21](21_collectives.ipynb) and [23](23_ring_allreduce.ipynb):
+#
+# | call | after the call |
+# |---|---|
+# | `tree_reduce(comm, vector)` | rank 0's vector is the sum; the vectors of the other ranks contain anything |
+# | `tree_broadcast(comm, vector)` | all vectors are equal to that of rank 0 |
+# | `chunk = ring_reduce_scatter(comm, vector)` | `chunk` is this rank's part of the sum, a view of `vector` |
+# | `ring_allgather(comm, vector)` | all ranks have the chunks of all, after a reduce-scatter |
+# | `ring_allreduce(comm, vector)` | all vectors are the sum: both of the above |
+#
+# The ranks that take part in a call are those of the communicator that you pass as `comm`. Write
+# the allreduce with two levels as three of these calls. Think about which ranks take part in the
+# second one. This takes 4 lines. *(beginner)*
 #
 # <details><summary>Hint 1: the second call</summary>
 #
@@ -208,6 +184,32 @@ def two_dimensional(inside, across, vector):
 # each rank sends only its chunk from node to node, by a ring.
 check("26.3", two_dimensional)
 
+# %% [markdown]
+# ## What leaves a node
+# Do the two algorithms send fewer bytes through the NIC than a flat ring? As [lab 23](23_ring_allreduce.ipynb) showed, a ring
+# of p ranks sends 2(p − 1)/p of its vector through each of its links. In a flat ring of 2 nodes
+# with 2 ranks each, for example, one rank of each node has its right neighbor on the other node, so
+# 2 · 3/4 = 1.5 vectors leave the node. A ring that sums only a part of the vector sends 2(p − 1)/p
+# of this part.
+#
+# ### Predict
+# Take 4 nodes of 4 ranks. How many bytes leave one node in all, as a multiple of a vector?
+#
+# 1. `flat` is a flat ring of all 16 ranks in the order of the nodes. How many ranks of a node have
+#    their right neighbor on another node?
+# 2. `dealt_out` is a flat ring in which the ranks are placed round-robin over the nodes, so that
+#    neighbors are never on the same node.
+# 3. `two_level` has a ring of leaders. How many leaders are there?
+# 4. `two_dimensional` has several rings at the same time. How many are there, and what part of the
+#    vector does each of them allreduce?
+
+# %%
+predict("26.3", flat=..., dealt_out=..., two_level=..., two_dimensional=...)
+
+
+# %% [markdown]
+# The next cell runs all four on a **virtual cluster**, the simulator that [lab 23](23_ring_allreduce.ipynb) introduced, and
+# counts the bytes that leave the busiest node.
 
 # %%
 # The four ways of the prediction, by name.
@@ -229,12 +231,10 @@ ways = {
 }
 
 
-def run_on(machine, way, nodes, nbytes, **options):
+def run_on(machine, way, nodes, nbytes):
     """`way` on nodes of 4 ranks, with vectors that stand for nbytes."""
     cluster = virtual.Cluster(nodes, ranks_per_node=4, machine=machine)
-    return cluster.run(
-        ways[way], virtual.vector(np.ones(cluster.size), stands_for=nbytes), 4, **options
-    )
+    return cluster.run(ways[way], virtual.vector(np.ones(cluster.size), stands_for=nbytes), 4)
 
 
 leaving = {way: lab26.leaving(run_on(None, way, 4, 1.0))[1] for way in ways}
@@ -244,63 +244,65 @@ plots.compare(
 )
 
 # %% [markdown]
-# **Explain.** You should see that a flat ring in the order of the nodes sends a quarter more than
-# the two hierarchical algorithms, 1.875 against 1.5 vectors, because only one rank of a node sends
-# to the next node. In the round-robin order, the ring sends four times as much as in the good
-# order. The hierarchical algorithms save only a fifth of the bytes, so they need other advantages
-# to be much faster.
+# **Explain.** You should see that the two hierarchical algorithms save only a fifth of the bytes of
+# a flat ring in the order of the nodes, 1.5 against 1.875 vectors, because there only one rank of a
+# node sends to the next node. In the round-robin order every rank does so, and the ring sends four
+# times as much.
 #
-# <details><summary>What other advantages do the hierarchical algorithms have?</summary>
+# The hierarchical algorithms have two larger advantages. They take far fewer steps than a flat ring
+# of p ranks, which takes 2(p − 1). And if a node has several NICs, two dimensions send through all
+# of them, while a flat ring uses only one.
 #
-# The first one is the number of **steps**: a flat ring of p ranks has 2(p − 1), and the
-# hierarchical algorithms have far fewer. The second one is the number of **NICs** in use: if a node
-# has several, a flat ring sends through only one of them, because only one rank of the node sends
-# to another node. Two dimensions use all of them. (NCCL builds several rings, each of which leaves
-# the node through another NIC.)
-# </details>
-#
-# ### The machine
-# The next cell prints the machine of the following measurements. It is a model for the **virtual
-# cluster**, the simulator that [lab 23](23_ring_allreduce.ipynb) introduced. *Estimate* marks numbers that have not been
-# published; they describe a common node of that time.
+# ## What it costs
+# What are these advantages worth? The next cell prints the model of a cluster whose nodes have four
+# GPUs and one NIC. *Estimate* marks numbers that have not been published; they describe a common
+# node of that time.
 
 # %%
 machine = virtual.machine("ethernet10_4gpu")
 print(machine)
 
 # %% [markdown]
-# ## What it costs
-# Before we measure, we estimate the times on paper. Let αᵢ and βᵢ be the [latency](../labs/GLOSSARY.md#latency) and the seconds
-# per byte (1/[bandwidth](../labs/GLOSSARY.md#bandwidth)) inside a node, and αₑ and βₑ those of the network. There are m nodes of g
-# ranks, and k ranks share a NIC.
+# The latencies inside a node and between nodes are αᵢ = 5.7 µs and αₑ = 30 µs. The seconds per byte
+# are βᵢ and βₑ (1/[bandwidth](../labs/GLOSSARY.md#bandwidth)), and a vector of n = 100 MB takes nβᵢ = 9 ms and nβₑ = 85 ms. There
+# are m nodes of g ranks, and k ranks share a NIC.
 #
-# | way | seconds |
-# |---|---|
-# | flat ring, long vectors: as slow as its slowest link | 2(gm − 1) n/(gm) βₑ |
-# | flat ring, short vectors: one hop in g is on the network | 2(gm − 1)(αₑ + (g − 1)αᵢ)/g |
-# | two levels | 2⌈log₂ g⌉(αᵢ + nβᵢ) + 2(m − 1)(αₑ + n/m βₑ) |
-# | two dimensions | 2(g − 1)(αᵢ + n/g βᵢ) + 2(m − 1)(αₑ + n/(gm) kβₑ) |
+# The two hierarchical algorithms first work inside the nodes, then between them, and then inside
+# again, so their times add up:
 #
-# In the second row, one of g hops is on the network and g − 1 are inside a node, so a hop takes
-# (αₑ + (g − 1)αᵢ)/g on average.
+# | way | seconds inside the nodes | seconds between the nodes |
+# |---|---|---|
+# | two levels | 2⌈log₂ g⌉(αᵢ + nβᵢ) | 2(m − 1)(αₑ + n/m βₑ) |
+# | two dimensions | 2(g − 1)(αᵢ + n/g βᵢ) | 2(m − 1)(αₑ + n/(gm) kβₑ) |
 #
-# Now read the last two rows. With two levels, the reduce and the [broadcast](../labs/GLOSSARY.md#broadcast) inside the node take
-# ⌈log₂ g⌉ steps each, all of them with whole vectors of n bytes. With two dimensions each rank moves
-# only n/g bytes per step inside the node, and n/(gm) bytes per step between the nodes. If all g
-# ranks share one NIC, k = g, and each of them gets 1/g of its bandwidth.
+# With two levels, the reduce and the [broadcast](../labs/GLOSSARY.md#broadcast) take ⌈log₂ g⌉ steps each, with whole vectors. With
+# two dimensions, each rank sends only n/g bytes per step inside the node and n/(gm) between the
+# nodes. But if all g ranks share one NIC (k = g), each of them gets 1/g of its bandwidth.
+#
+# A **flat ring** uses both kinds of link at the same time. For long vectors it is as slow as its
+# slowest link, so it takes 2(gm − 1) n/(gm) βₑ. For short vectors only the hops count. Of g hops
+# one is on the network and g − 1 are inside a node, so all hops together take
+# 2(gm − 1)(αₑ + (g − 1)αᵢ)/g.
+#
+# For example, take 100 MB on 2 nodes of 4 ranks and neglect all α. Two levels take 2 · 2 · 9 = 36
+# ms inside and 2 · 1 · 85/2 = 85 ms between the nodes, which is 121 ms in all. The flat ring takes
+# 2 · 7/8 · 85 = 149 ms, so two levels are 1.2 times as fast.
 #
 # ### Predict
-# Take 8 nodes of this machine with four ranks each, first with one NIC per node (k = 4) and then
-# with four (k = 1). For 100 MB, how many times faster than the flat ring are two levels (26.2) and
-# two dimensions (26.3)? For such a long vector you can neglect all α. With nβₑ = 85 ms and nβᵢ = 9
-# ms, only the β terms of the table remain.
+# Now take 8 nodes of four ranks, first with one NIC per node (k = 4) and then with four (k = 1).
+# For 100 MB, how many times as fast as the flat ring are two levels (26.2) and two dimensions
+# (26.3)? Neglect all α again.
 
 # %%
 predict("26.2", one_nic=..., four_nics=...)
 predict("26.3", one_nic=..., four_nics=...)
 
+# %% [markdown]
+# ### Measure: one NIC and four
+# The next two cells simulate all ways for vectors of 100 bytes to 100 MB, on both machines. Where a
+# curve is above 1, this way is faster than the flat ring. This takes about 10 s.
+
 # %%
-# All ways and lengths, on both machines: about 10 s.
 four_nics = machine.but(name="ethernet10_4gpu with four NICs", nics=4)
 runs = {"one_nic": {}, "four_nics": {}}
 for way in ways:
@@ -315,8 +317,6 @@ def gain(nics, way, n):
 
 
 # %%
-times = {way: {n: run.time for n, run in row.items()} for way, row in runs["one_nic"].items()}
-plots.bandwidth(times, what="algbw", title="One NIC per node: groups gain for short vectors")
 curves = {"two levels, one NIC": {n / 1e3: gain("one_nic", "two_level", n) for n in lengths}}
 curves["two levels, four NICs"] = {n / 1e3: gain("four_nics", "two_level", n) for n in lengths}
 curves["two dimensions, one NIC"] = {
@@ -337,51 +337,33 @@ for nics, row in runs.items():
     )
     print(f"{nics}, {lengths[-1] / 1e6:g} MB: {took}")
 
-# %%
-# A control for 1,000 kB: the same machine, where no message waits for its receiver.
-at_once = machine.but(name="ethernet10_4gpu without rendezvous", eager=float("inf"))
-for kind in (machine, at_once):
-    seconds = {way: run_on(kind, way, nodes, 1e6).time for way in runs["four_nics"]}
-    print(f"{kind.name}, 1,000 kB:")
-    for way, took in seconds.items():
-        print(
-            f"  {way:<16}{1e3 * took:6.2f} ms, {seconds['flat'] / took:.2f} times as fast as a flat"
-            " ring"
-        )
-
 # %% [markdown]
-# **Explain.** You should see three parts in the second plot, from left to right. All of these times
-# are simulated, so they should be the same on your machine.
+# **Explain.** All of these times are simulated, so they should be the same on your machine.
 #
 # **Short** vectors, up to 10 kB: both hierarchical algorithms are about 1.7 times as fast as a flat
-# ring. According to the table, a chunk of the flat ring makes 62 hops, which take 11.8 µs on
-# average and 730 µs in all. A hierarchical way makes only 14 hops of 30 µs and a few of 5.7 µs,
-# about 450 µs in all.
+# ring. A chunk of the flat ring makes 62 hops, which take 11.8 µs on average and 730 µs in all. A
+# hierarchical way makes only 14 hops of 30 µs and a few of 5.7 µs, about 450 µs in all.
 #
-# **Long** vectors: two levels take 188 ms for 100 MB and a flat ring takes 171 ms, as the lines
-# below the plot show. By the table, the leaders spend 149 ms on the network, which is less than the
-# 165 ms of the flat ring, but all other ranks wait meanwhile, and the 36 ms for whole vectors
-# inside the nodes come on top. More NICs help neither of the two, because only one rank of a node
-# sends. Two dimensions take 164 ms with **one NIC**, about as long as the flat ring, and 53 ms with
-# four.
+# **Long** vectors: the printed lines show the times for 100 MB. Here they stand beside those of the
+# formulas, in milliseconds:
 #
-# In the middle, at 1,000 kB, all curves have a minimum, and with one NIC the flat ring is the
-# fastest way there. The last printed lines help you find the cause. They show the same machine
-# without *rendezvous*, the protocol of [lab 20](20_ranks_and_messages.ipynb) in which a long message waits until its receiver is
-# ready, for the time that the machine model calls `handshake`.
+# | way | inside | between | formula | simulated |
+# |---|---|---|---|---|
+# | flat ring | at the same time | 165 | 165 | 171 |
+# | two levels | 36 | 149 | 185 | 188 |
+# | two dimensions, one NIC | 14 | 149 | 162 | 164 |
+# | two dimensions, four NICs | 14 | 37 | 51 | 53 |
 #
-# <details><summary>Why is the flat ring faster at 1,000 kB?</summary>
+# With two levels, the leaders spend less time on the network than the flat ring, but the whole
+# vectors inside the nodes cost another 36 ms. More NICs help neither of the two, because only one
+# rank of a node sends. They help two dimensions, in which all four ranks send at the same time.
 #
-# There are two causes. First, a flat ring **overlaps** its two kinds of link: while one chunk is on
-# the network, other chunks move inside the nodes. Its time is therefore the longer of its two rows
-# in the table, 1.65 ms. In the hierarchical algorithms each step waits for the previous one, so
-# latencies and bytes add up to 2.3 ms (two levels) and 2.1 ms (two dimensions) without rendezvous.
+# With one NIC, the order of the ranks matters more than the choice among these ways: `dealt_out`,
+# the ring in round-robin order, takes 664 ms, four times as long as in the good order.
 #
-# Second, messages above 64 KiB pay for **rendezvous**. The messages of the flat ring have 1/32 of
-# the vector, 31 kB. Two levels send 125 kB between the nodes and the whole vector inside them, and
-# two dimensions send 250 kB inside. The printed lines show that the difference is smaller without
-# rendezvous, but it does not disappear.
-# </details>
+# **Around 1,000 kB** all curves have a minimum, and with one NIC the flat ring is the fastest way.
+# One cause is that it uses both kinds of link at the same time. The first optional part shows a
+# second one.
 #
 # ### What you take away
 # - `Split` by node, and by number inside the node, makes two communicators that form a table of the
@@ -393,32 +375,41 @@ for kind in (machine, at_once):
 # - A flat ring in the order of the nodes is hard to beat where a node has one NIC, but it depends
 #   on this order.
 #
-# [Lab 43](43_horovod_nccl2.ipynb) shows what NCCL makes of nodes and NICs.
+# The hierarchical allreduce of [Horovod](https://horovod.readthedocs.io) has two dimensions. [NCCL](../labs/GLOSSARY.md#NCCL) (NVIDIA [Collective](../labs/GLOSSARY.md#collective)
+# Communications Library) builds several rings instead, each of which leaves the node through
+# another NIC, as [lab 43](43_horovod_nccl2.ipynb) shows.
 #
 # ## Going further (optional)
-# The minutes of this lab do not include the following two parts, which take about 12 minutes.
+# The minutes of this lab do not include the following three parts, which take about 12 minutes.
 #
-# ### Measure: which ranks wait for the NIC, and which way is fastest where?
-# The first plot is a [timeline](../labs/GLOSSARY.md#timeline) of two nodes whose four ranks share a NIC. The second one is a map of
-# the fastest way for each length and number of nodes.
+# ### Measure: why is the flat ring faster at 1,000 kB?
+# With the *rendezvous* protocol of [lab 20](20_ranks_and_messages.ipynb), a long message waits until its receiver is ready. The
+# machine model calls this time `handshake`, and it applies to messages above `eager`, 64 KiB. As a
+# control, the next cell simulates the same machine without rendezvous.
 
 # %%
-run = run_on(machine, "two_dimensional", 2, 1e7, trace=True)
-plots.timeline(run, title="Two dimensions: four ranks share one NIC")
+at_once = machine.but(name="ethernet10_4gpu without rendezvous", eager=float("inf"))
+for kind in (machine, at_once):
+    seconds = {way: run_on(kind, way, nodes, 1e6).time for way in runs["four_nics"]}
+    print(f"{kind.name}, 1,000 kB:")
+    for way, took in seconds.items():
+        print(
+            f"  {way:<16}{1e3 * took:6.2f} ms, {seconds['flat'] / took:.2f} times as fast as a flat"
+            " ring"
+        )
 
-
-def longest_send(run):
-    """Milliseconds of the longest message from node to node, in a traced run."""
-    longest = 0.0
-    for rank, kind, start, end, peer, _ in run.trace:
-        if kind == "send" and run.nodes[rank] != run.nodes[peer]:
-            longest = max(longest, 1e3 * (end - start))
-    return longest
-
-
-own_nics = run_on(four_nics, "two_dimensional", 2, 1e7, trace=True)
-sends = longest_send(run), longest_send(own_nics)
-print("a message from node to node: {:.2f} ms; with a NIC for each rank: {:.2f} ms".format(*sends))
+# %% [markdown]
+# **Explain.** There are two causes. First, a flat ring **overlaps** its two kinds of link: while
+# one chunk is on the network, other chunks move inside the nodes. In the hierarchical algorithms
+# each step waits for the previous one. Without rendezvous they still take 2.3 ms (two levels) and
+# 2.1 ms (two dimensions), and the flat ring takes 1.7 ms.
+#
+# Second, long messages pay for **rendezvous**. The messages of the flat ring have 31 kB, so
+# they do not pay. Two levels send 125 kB between the nodes and the whole vector inside them, and
+# two dimensions send 250 kB inside. With rendezvous they therefore take 3.4 and 2.4 ms.
+#
+# ### Measure: which way is fastest where?
+# The next cell draws a map of the fastest way for each length of the vector and number of nodes.
 
 # %%
 places = [(n, m) for n in lengths for m in (2, 4, 8) if m <= nodes]
@@ -435,22 +426,17 @@ for m in sorted({m for _, m in places}):
 
 
 # %% [markdown]
-# **Explain.** In the middle part of the timeline, all four ranks of a node send through the NIC at
-# the same time, and each of them gets a quarter of its bandwidth. Each message therefore takes four
-# times as long as with a separate NIC for each rank, as the line below the timeline shows.
-#
-# In the map, two levels are the fastest way for short vectors, and two dimensions are nearly as
-# fast, as the earlier plot shows for 8 nodes. For long vectors two dimensions are the fastest
-# algorithm, by a wide margin on two nodes and by a small one on eight. The single NIC determines
-# the time there, and 2(m − 1)/m vectors pass through it, while the flat ring sends 2(gm − 1)/(gm).
-# These are 1 vector against 1.75 on two nodes, and 1.75 against 1.94 on eight. The two fields in
-# which the flat ring is fastest are those near 1,000 kB, which we explained above.
+# **Explain.** In the map, two levels are the fastest way for short vectors, and two dimensions for
+# long ones, by a wide margin on two nodes and by a small one on eight. The NIC determines the time
+# of long vectors. With two dimensions 2(m − 1)/m vectors pass through it, and with a flat ring
+# 2(gm − 1)/(gm). These are 1 vector against 1.75 on two nodes, and 1.75 against 1.94 on eight. The
+# flat ring is the fastest only in two fields near 1,000 kB.
 #
 # ### Measure: this machine
 # On a single host all links are alike and there are no real nodes, so groups of two ranks play the
-# role of nodes. Which way will be the fastest for long vectors, and which one the slowest? On a
+# role of nodes. Which way will be the fastest for long vectors, and which one the slowest? (On a
 # cluster, start this file with `srun` and the same number of ranks on each node; the cell then uses
-# the real nodes.
+# the real nodes.) The right plot shows the [bus bandwidth](../labs/GLOSSARY.md#bus-bandwidth) of [lab 22](22_latency_and_bandwidth.ipynb).
 
 # %%
 # Four sizes, three ways in turns: about half a minute.
@@ -487,17 +473,18 @@ for way, row in times.items():
 
 # %% [markdown]
 # **Explain.** All links lead through the same memory here, so a hierarchy cannot save bytes on a
-# slow link. What counts is how many vectors are sent one after another. With four ranks the flat
-# ring sends 2 · 3/4 = 1.5 vectors. Two dimensions send the same number: 1/2 in the rows, 1/2 in the
-# columns, and 1/2 in the rows again. Two levels send three whole vectors: one to the leader, one
-# between the leaders, and one back.
+# slow link. What counts is how many vectors are sent one after another:
 #
-# With a free core for each rank, you should see exactly this for long vectors: two levels take
-# about twice as long as the flat ring, and two dimensions about as long as the flat ring. For the
-# shortest vectors the number of steps determines the time, which is 4 for both hierarchical
-# algorithms and 6 for the flat ring. You might see this order, but with fewer cores than ranks the
-# waiting for a core hides it. The advantage of a hierarchy is visible only on a cluster, or on the
-# [virtual cluster](../labs/GLOSSARY.md#virtual-cluster) above.
+# | way, on 4 ranks | vectors one after another | steps |
+# |---|---|---|
+# | flat ring | 2 · 3/4 = 1.5 | 6 |
+# | two dimensions | 1/2 in the rows, 1/2 in the columns, 1/2 in the rows: 1.5 | 4 |
+# | two levels | one to the leader, one between the leaders, one back: 3 | 4 |
+#
+# With a free core for each rank, you should see this for long vectors: two levels take about twice
+# as long as the other two ways. For the shortest vectors the number of steps determines the time,
+# but with fewer cores than ranks the waiting for a core hides this. The advantage of a hierarchy is
+# visible only on a cluster, or on the virtual cluster above.
 #
 # ### Further reading
 # - H. Mikami et al., *[Massively Distributed SGD: ImageNet/ResNet-50 Training in a Flash](https://arxiv.org/abs/1811.05233)*, 2018. Sony's 2D-torus allreduce, with which ResNet-50 was trained in 224 s.

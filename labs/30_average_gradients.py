@@ -74,20 +74,18 @@ workload = "auto"  # on a GPU ResNet-50 and GPT-2, too; or "tiny", "resnet50", "
 # Therefore p ranks can share the work on each batch. If they start with equal weights and all of
 # them use this mean, only the time changes.
 #
-# This requires two things. First, the parts must have equal size. With parts of 6 and 2 images, the
-# mean of the two means would give an image of the small part three times the weight of an image of
-# the large one. Second, the loss of an image must not depend on the other images of its batch. With
-# batch normalization it does depend on them, because each rank would normalize with the mean of its
-# own part.
+# This requires two things:
 #
-# In this lab all ranks take part in the average equally, and no rank collects the gradients. SURF's
-# course calls this **decentralized** training. In **centralized** training, a server collects the
-# gradients, which you will build in [lab 31](31_parameter_server_or_allreduce.ipynb).
+# - The parts must have **equal size**. With parts of 6 and 2 images, the mean of the two means
+#   would give an image of the small part three times the weight of an image of the large one.
+# - The loss of an image must **not depend on the other images** of its batch. With batch
+#   normalization it does, because each rank would normalize with the mean of its own part.
 #
+# ### One process, for comparison
 # The network is that of [lab 10](10_train_on_one_device.ipynb): 64 pixels, followed by layers of 128, 64 and 10 units, each with a
-# weight matrix and a bias. The next cell repeats the training of [lab 10](10_train_on_one_device.ipynb) in one process, for
-# comparison. `data.batches(images, batch, epoch, seed)` shuffles the numbers of the images and
-# divides them into batches. With equal arguments it returns equal batches on every rank.
+# weight matrix and a bias. The next cell repeats the training of [lab 10](10_train_on_one_device.ipynb) in one process.
+# `data.batches(images, batch, epoch, seed)` shuffles the numbers of the images and divides them
+# into batches. With equal arguments it returns equal batches on every rank.
 
 # %%
 # Pixels that go in, units of each layer.
@@ -179,13 +177,13 @@ check("30.1", my_share)
 # %% [markdown]
 # ### Exercise 30.2 · Start equal
 # Equal gradients keep equal weights equal, but they do not *make* different weights equal. This has
-# to be done once, before the first step. Give every rank the weights of rank 0, with `to_vector`
-# and `from_vector` from above. 3 lines. *(beginner)*
-#
-# The [broadcast](../labs/GLOSSARY.md#broadcast) of [lab 21](21_collectives.ipynb) is one call in MPI, which all ranks make. On rank 0 it reads the array,
-# and on all other ranks it overwrites the array:
+# to be done once, before the first step. The [broadcast](../labs/GLOSSARY.md#broadcast) of [lab 21](21_collectives.ipynb) is one call in MPI, which all
+# ranks make. On rank 0 it reads the array, and on all other ranks it overwrites the array:
 #
 #     comm.Bcast(array, root=0)
+#
+# Give every rank the weights of rank 0, with `to_vector` and `from_vector` from above. 3 lines.
+# *(beginner)*
 #
 # <details><summary>Hint 1: three steps</summary>
 #
@@ -212,12 +210,12 @@ check("30.2", start_equal)
 # %% [markdown]
 # ### Exercise 30.3 · Average the gradients
 # After `backward()`, the gradient of each weight is in `weight.grad`. Replace each gradient by its
-# mean over the ranks.
+# mean over the ranks. As in exercise 21.4, `comm.Allreduce(own, total)` leaves the sum of `own`
+# over all ranks in `total`, an array of the same shape, on every rank.
 #
-# As in exercise 21.4, `comm.Allreduce(own, total)` leaves the sum of `own` over all ranks in
-# `total`, an array of the same shape, on every rank. Each call costs a [latency](../labs/GLOSSARY.md#latency). Therefore put all
-# six gradients into **one** vector and make **one** call (real networks have hundreds of
-# gradients). `from_vector` writes into gradients as it does into weights. 5 lines. *(beginner)*
+# Each call costs a [latency](../labs/GLOSSARY.md#latency), and real networks have hundreds of gradients. Therefore put all six
+# gradients into **one** vector and make **one** call. `from_vector` writes into gradients as it
+# does into weights. 5 lines. *(beginner)*
 #
 # <details><summary>Hint 1: which tensors?</summary>
 #
@@ -247,9 +245,8 @@ check("30.3", average_gradients)
 # This is the loop of `train_alone`, which runs on every rank with the rank's own rows, `share`,
 # instead of `rows`. Write the step. 6 lines. *(intermediate)*
 #
-# - Call `average(comm, net)` at the right place. `average` is an argument of `train`, and is your
-#   `average_gradients` or a replacement for it in the cells below. `start`, `share_of` and `rate`
-#   are arguments for the same reason.
+# - Call `average(comm, net)` at the right place. It is an argument of `train`, like `start`,
+#   `share_of` and `rate`, so that later cells can replace your functions.
 # - Append the loss of the *global* batch to `losses`. It is one number, the same on every rank.
 #   `comm.allreduce(x)`, with a lower-case a, takes a single number and returns the sum over the
 #   ranks.
@@ -289,6 +286,9 @@ def train(
 # ranks; and all ranks' weights stay equal.
 check("30.4", train)
 
+# %% [markdown]
+# Now we train on all ranks and draw the losses over those of one process.
+
 # %%
 losses, _ = launch.run(train, ranks=ranks)[0]
 plots.loss(
@@ -299,9 +299,10 @@ print(f"largest difference between the two curves: {np.abs(np.subtract(losses, a
 
 
 # %% [markdown]
-# **Explain.** You should see one curve, drawn twice. The difference between the two runs is a
-# rounding error, because a sum of floating-point numbers depends on the order of its terms, and
-# four ranks add in a different order from one process.
+# **Explain.** You should see one curve, drawn twice. The small difference comes from rounding,
+# because a sum of floating-point numbers depends on the order of its terms, and four ranks add in a
+# different order from one process. Each step starts from weights that differ slightly, so the
+# difference may grow with the steps.
 #
 # *Among the ranks*, every bit is equal, because the check compared their weights with `==`. Why are
 # they equal, although the ranks also add in some order?
@@ -320,16 +321,12 @@ print(f"largest difference between the two curves: {np.abs(np.subtract(losses, a
 # |---|---|---|
 # | no average | `average_gradients` | every rank uses its own gradients |
 # | the sum | `average_gradients` | the gradients are p times the mean |
-# | no broadcast | `start_equal` | the gradients are equal, but each rank has its own random weights |
+# | no broadcast | `start_equal` | each rank has its own random weights |
 # | the same part | `my_share` | all ranks work on the images of rank 0 |
 #
-# A fifth run also adds up the gradients, but on purpose: *the sum, rate / p*. An update is the
-# learning rate times the gradient, and
-#
-# | | gradient | times | is |
-# |---|---|---|---|
-# | the mean | (sum of all) / p | rate | rate · sum / p |
-# | the sum, with the rate divided by p | sum of all | rate / p | the same |
+# A fifth run is a control: *the sum, rate / p* also adds up the gradients, but divides the learning
+# rate by p. An update is the rate times the gradient, and (rate / p) · sum is the same as
+# rate · (sum / p), which is the update with the mean.
 
 # %%
 def no_average(comm, net):
@@ -354,9 +351,9 @@ def first_share(rows, rank, size):
 
 # %% [markdown]
 # ### Predict
-# Each of the four runs with a mistake trains for ten [epochs](../labs/GLOSSARY.md#epoch). Guess how many of them end in an
-# error, and how many get less than half of the 261 test images right. (The correct training gets
-# about 95 % right.)
+# Each of the four runs with a mistake trains for ten [epochs](../labs/GLOSSARY.md#epoch). How many of them end in an error? And
+# in how many does at least one rank's network get less than half of the 261 test images right? (The
+# correct training gets about 95 % right.)
 
 # %%
 predict("30.4", end_in_an_error=..., right_below_50_percent=...)
@@ -364,9 +361,10 @@ predict("30.4", end_in_an_error=..., right_below_50_percent=...)
 
 # %% [markdown]
 # ### Measure: four broken training runs
-# For each of the four, and for the sum with the divided rate, the next cell collects the losses,
-# the number of test images that each rank's network gets right, and how far its weights are from
-# those of rank 0 at the end. This takes 10 to 30 s.
+# The next two cells train all of them, which takes 10 to 30 s, and print a table with one row for
+# each run. Its columns are the percentage of test images that each rank's network gets right, the
+# largest distance of a rank's weights from those of rank 0 at the end (0 means equal), and the
+# first step whose loss differs from that of one process by more than 0.001.
 
 # %%
 def percent_right(weights):
@@ -424,46 +422,43 @@ predict.compare("30.4", end_in_an_error=errors, right_below_50_percent=failed)
 #
 # - *No average*: the weights of the ranks differ. These are four networks, each trained on a
 #   quarter of each batch.
-# - *The sum*: the gradients are four times the mean, which acts like four times the learning rate.
-#   The weights are equal, but the loss jumps, and this is another training than the one you wanted.
-#   (In the optional part of [lab 10](10_train_on_one_device.ipynb) you can see the effect of too high a rate.)
-# - *The sum, rate / p* is the control and not a mistake. It never leaves the curve of one process,
-#   so it is not in the plot. You can use the sum or the mean, if you choose the rate accordingly:
-#   the mean needs the rate of the whole batch, and the sum needs 1/p of it.
+# - *The sum* acts like four times the learning rate. The weights are equal, but the loss jumps, and
+#   this is another training than the one you wanted.
+# - *The sum, rate / p*, the control, never leaves the curve of one process, so it is not in the
+#   plot.
 # - *No broadcast*: all ranks take the same step, so their networks stay as different as they were.
-#   The mean gradient reduces the mean of their losses, which therefore falls. But these are four
-#   networks.
+#   The mean gradient reduces the mean of their losses, which therefore falls.
 # - *The same part*: the weights are equal, but four ranks do the work of one, on a quarter of the
 #   images.
 #
 # The numbers of right images alone would not reveal the mistakes, because one run with one seed
-# says little about 90 or 95 %. The last column reveals them at once. Which part is missing if the
-# very first loss is wrong, and which one if the second loss is the first wrong one?
+# says little about 90 or 95 %. The last column reveals them at once. Which part is missing if it
+# says 0, and which one if it says 1?
 # <details><summary>Answer</summary>
 #
-# The first loss (step 0) is computed before any update. If it is wrong, the weights (no broadcast)
-# or the images (the same part) differ from those of one process. If the second loss (step 1) is the
-# first wrong one, the update is wrong: there is no average, or it is the sum.
+# The loss of step 0 is computed before any update. If it is wrong, the weights (no broadcast) or
+# the images (the same part) differ from those of one process. If the loss of step 1 is the first
+# wrong one, the update is wrong: there is no average, or it is the sum.
 # </details>
 #
 # ## What it costs
 # A step consists of computation and the average. With p ranks, each rank computes 1/p of the
-# images. But the vector that is averaged has the same number of bytes for any number of ranks,
-# because it has one number for each weight and bias.
+# images. But the vector that is averaged has one number for each weight and bias, so its length is
+# the same for any number of ranks. How much do more ranks gain then?
 #
-# | network | multiplications and additions per image, forward and backward pass | gradient |
-# |---|---|---|
-# | the digits' network | 0.1 million | 69 kB |
-# | a convolutional network | 150 million | 265 kB |
+# We compare the digits' network with a convolutional one. The operations are the multiplications
+# and additions for one image, in the forward and [backward pass](../labs/GLOSSARY.md#backward-pass). The times are rough, for one core
+# and a step of 128 images. Even one rank copies its gradients into a vector and back, so its
+# average takes time, too.
+#
+# | network | operations | gradient | computation, one rank | average, one rank | average, two ranks |
+# |---|---|---|---|---|---|
+# | digits | 0.1 million | 69 kB | 0.4 ms | 0.2 ms | 0.3 ms |
+# | convolutional | 150 million | 265 kB | 180 ms | 1 ms | 1 ms |
 #
 # ### Predict
-# How many times as fast is a step of each network with two ranks as with one? A value of 2 would be
-# perfect, 1 means no gain, and a value below 1 means a loss.
-#
-# Assume roughly these times. One core computes a step of 128 images in 0.4 ms for the digits'
-# network, and in 180 ms for the convolutional network. Averaging 69 kB takes 0.2 ms with one rank
-# (the gradients are copied into a vector and back) and 0.3 ms with two. An average of 265 kB takes
-# 1 ms with one rank or two.
+# By these times, how many times as fast is a step with two ranks as with one, if half of the images
+# take half of the time? A value of 2 would be perfect, and 1 means no gain.
 
 # %%
 predict("30.4", digits_net=..., convolutional_net=...)
@@ -471,8 +466,9 @@ predict("30.4", digits_net=..., convolutional_net=...)
 
 # %% [markdown]
 # ### Measure: computation and average
-# All ranks together process 128 images. Each rank computes with one thread, even if it is the only
-# rank. This takes 10 to 20 s.
+# All ranks together process 128 images, and each rank computes with one thread. A bar shows the two
+# parts of a step, for one rank (p = 1) and for more, with the [interquartile range](../labs/GLOSSARY.md#interquartile-range) as a thin line.
+# This takes 10 to 20 s.
 
 # %%
 def time_steps(comm):
@@ -505,40 +501,50 @@ predict.compare(
 )
 
 # %% [markdown]
-# **Explain.** For the convolutional network, you should see that the time of the computation
-# shrinks, that the average is a thin part of the bar, and that two ranks are faster than one. For
-# the digits' network the average is a large part of the step, so two ranks gain little or even
-# lose.
+# **Explain.** The assumed times give (0.4 + 0.2) / (0.2 + 0.3) = 1.2 for the digits' network and
+# (180 + 1) / (90 + 1) = 2.0 for the convolutional one.
 #
-# If half of the images take half of the time, the times assumed above give 0.6 ms / 0.5 ms = 1.2
-# for the digits' network and 181 ms / 91 ms = 2.0 for the convolutional one. The digits' network
-# may do worse, because its computation hardly gets shorter. Half of the images need half of the
-# arithmetic, but a step consists of dozens of calls of PyTorch, each of which takes a few
-# microseconds however little it computes. This is a likely cause that is not measured here.
+# For the **convolutional network**, you should see that the time of the computation shrinks, that
+# the average is a thin part of the bar, and that two ranks are faster than one. If the computation
+# does not take half of the time, the two ranks share something: a core, its two [hyper-threads](../labs/GLOSSARY.md#hyper-threads) (many
+# virtual machines count these as cores), or the path to memory.
 #
-# You might see that the computation of the convolutional network does not take half of the time. In
-# that case the two ranks share something: a core, its two [hyper-threads](../labs/GLOSSARY.md#hyper-threads) (many virtual machines
-# count these as cores), or the path to memory. `make doctor` tells you how many cores you have. If
-# other programs run, the lines at the ends of the bars, which show the [interquartile range](../labs/GLOSSARY.md#interquartile-range), are
-# long.
+# For the **digits' network** the average is a large part of the step, so two ranks gain little or
+# even lose. They may do worse than 1.2, because half of the images need half of the arithmetic, but
+# a step has dozens of PyTorch calls of a few microseconds each, which do not shrink. (This is a
+# likely cause that is not measured here.)
 #
 # Why does the convolutional network gain, although its gradient is four times as long?
 # <details><summary>Answer</summary>
 #
 # What matters is the ratio of computation to bytes. The convolutional network computes more than a
-# thousand times as much per image and sends four times as many bytes. The digits' network has too
-# little work to distribute.
+# thousand times as much per image and sends four times as many bytes.
 # </details>
 #
-# ## On GPUs: gradients of real size
-# (This takes about a minute on GPUs, which is not counted above. On a CPU the next cell prints one
-# sentence.)
+# ### What you take away
+# - With equal parts, an equal start, and the mean of the gradients before every update, p ranks
+#   compute the same as one process, up to rounding, if the loss is a plain mean over images.
+# - The sum leads to the same training as the mean if the learning rate is divided by p. MPI adds
+#   up, while libraries for training, such as Horovod and PyTorch's [DDP](../labs/GLOSSARY.md#DDP), average.
+# - No error message tells you that a part is missing, and the loss falls nevertheless. Compare with
+#   one process, step by step.
+# - With more ranks the average has the same number of bytes, while the computation per rank
+#   shrinks. A network that computes little therefore loses.
 #
-# Both networks above have gradients of less than a megabyte. ResNet-50 has 102 MB of them and GPT-2
-# 498 MB, and both compute long enough to fill a GPU ([lab 10](10_train_on_one_device.ipynb) describes the two workloads, and model
-# FLOPs utilization). Here your `average_gradients` averages these gradients with one rank for each
-# GPU. As a control, the same step runs without the average, so the difference between the two is
-# the cost of communication.
+# In this lab all ranks took part in the average equally, which SURF's course calls
+# **decentralized** training. In **centralized** training a server collects the gradients, and [lab 31](31_parameter_server_or_allreduce.ipynb) compares the two. [Lab 32](32_buckets_and_overlap.ipynb) hides the average behind the backward pass, and [lab 40](40_horovod_pytorch.ipynb) lets Horovod do
+# all of this.
+#
+# ## Going further (optional)
+# ### On GPUs: gradients of real size
+# The minutes of this lab do not include this part, which takes about a minute on GPUs. On a CPU the
+# next cell prints one sentence.
+#
+# How large is the share of the average in a network of real size? ResNet-50 has gradients of 102 MB
+# and GPT-2 of 498 MB, and both compute long enough to fill a GPU ([lab 10](10_train_on_one_device.ipynb) describes them, and model
+# FLOPs utilization). The next cell trains them with your `average_gradients` and one rank for each
+# GPU. As a control, the same step runs without the average, so the difference is the cost of
+# communication.
 #
 # Your function copies the gradients into host memory for MPI and back. This copy counts as
 # communication, even with a single GPU. The parameter `workload` chooses the networks as in [lab 10](10_train_on_one_device.ipynb),
@@ -556,25 +562,10 @@ for name in workloads.chosen(workload):
         record.add("workload", way=way, **through_numpy().fields() | speed.fields())
 
 # %% [markdown]
-# **Explain.** The average should take a visible share of the step although each rank computes much
-# more than before, since the gradients are 390 and 1,900 times as long as those of the
-# convolutional network, and your function copies them to host memory and back. Three changes
-# shorten it: a library that reads GPU memory (labs [27](27_cuda_aware_mpi.ipynb) and [43](43_horovod_nccl2.ipynb)), averaging while the [backward pass](../labs/GLOSSARY.md#backward-pass)
-# still computes ([lab 32](32_buckets_and_overlap.ipynb)), and fewer bytes ([lab 35](35_compress_gradients.ipynb)).
-
-# %% [markdown]
-# ### What you take away
-# - With equal parts, an equal start, and the mean of the gradients before every update, p ranks
-#   compute the same as one process, up to rounding, provided that the loss is a plain mean over
-#   images.
-# - The sum and the mean lead to the same training if the learning rate is chosen accordingly. MPI
-#   adds up, while libraries for training, such as Horovod and PyTorch's [DDP](../labs/GLOSSARY.md#DDP), average.
-# - No error message tells you that a part is missing, and the loss falls nevertheless. Compare with
-#   one process, step by step.
-# - With more ranks the average has the same number of bytes, while the computation per rank
-#   shrinks. A network that computes little therefore loses.
-#
-# [Lab 31](31_parameter_server_or_allreduce.ipynb) asks which process should add, [lab 32](32_buckets_and_overlap.ipynb) hides the average behind the backward pass, and [lab 40](40_horovod_pytorch.ipynb) lets Horovod do all of this.
+# **Explain.** The average should take a visible share of the step, because the gradients are 390
+# and 1,900 times as long as those of the convolutional network and are copied to host memory and
+# back. Three changes shorten it: a library that reads GPU memory (labs [27](27_cuda_aware_mpi.ipynb) and [43](43_horovod_nccl2.ipynb)), averaging while
+# the backward pass still computes ([lab 32](32_buckets_and_overlap.ipynb)), and fewer bytes ([lab 35](35_compress_gradients.ipynb)).
 #
 # ### Further reading
 # - S. Li et al., *[PyTorch Distributed: Experiences on Accelerating Data Parallel Training](https://arxiv.org/abs/2006.15704)*, VLDB, 2020. How PyTorch's DistributedDataParallel averages gradients, and what it had to solve.

@@ -458,8 +458,8 @@ lab69.draw_memory(used, "Memory of one rank's tensors in a step")
 # <details><summary>Answer</summary> Each gather has its overhead (lab 22), and short messages do not reach the bandwidth of the link. In practice a unit is one transformer block.</details>
 #
 # ## 8. What FSDP2 does differently
-# You have built PyTorch's first FSDP, `FullyShardedDataParallel`. FSDP2, `fully_shard`, gathers and
-# releases at the same moments, but shards in another way:
+# Your functions shard a layer as PyTorch's first FSDP does, `FullyShardedDataParallel`. FSDP2,
+# `fully_shard`, also gathers and releases unit by unit, but shards in another way:
 #
 # | | this lab, and the first FSDP | FSDP2 |
 # |---|---|---|

@@ -2,15 +2,15 @@
 # # 69 FSDP from the inside
 #
 # Fully Sharded Data Parallel (FSDP) trains networks that do not fit into one GPU, and from the
-# outside it takes three lines (lab 60). When it runs out of memory or wastes half of the step in
-# communication, however, you have to know what happens inside: when the parameters of a layer
-# exist, who frees them, which messages are in flight while the GPU computes, and where a gradient
-# is when the backward pass has left its layer.
+# outside it takes three lines ([lab 60](60_ddp_and_fsdp.ipynb)). When it runs out of memory or
+# wastes half of the step in communication, however, you have to know what happens inside: when the
+# parameters of a layer exist, who frees them, and which messages are in flight while the GPU
+# computes.
 #
 # In this lab we build FSDP for a stack of layers: the gather before a layer's use, the release
-# after it, the reduce-scatter of the gradients, and the prefetch. We check its losses and the norm
-# of its gradients against one device, prove the overlap from a trace and the memory from the
-# profiler's record of allocations, and compare all of this with PyTorch's own `fully_shard`.
+# after it, the reduce-scatter of the gradients, and the prefetch. We check its results against one
+# device, prove the overlap from a trace and the memory from a record of allocations, and compare
+# all of this with PyTorch's own `fully_shard`.
 #
 # **After this lab you can** (1) shard the parameters of a layer, gather them before use and release
 # them after it, (2) reduce gradients into shards, and compute their norm, (3) prefetch the next
@@ -44,24 +44,21 @@ patience = 60  # seconds after which a check calls a program stuck
 
 # %% [markdown]
 # ## 1. A flat tensor, and an empty storage
-# Lab 60 computes what sharding saves. To shard a layer, FSDP puts all its parameters into one
-# **flat tensor**, and each rank keeps a **shard**, which is one of *p* consecutive parts of equal
-# length. Two collectives (lab 21) connect shards and full tensors. An *allgather* joins the shards
-# of all ranks on every rank, and a *reduce-scatter* adds up full tensors and leaves one part of the
-# sum on each rank. In `torch.distributed` they take flat tensors:
+# How can a layer have parameters that exist only while it computes? FSDP puts all parameters of the
+# layer into one **flat tensor**, and each rank keeps a **shard** of it, which is one of *p*
+# consecutive parts of equal length. A flat tensor whose length *p* does not divide is **padded**
+# with zeros. For example, two ranks keep 5 numbers as 3 and 3, and the last of the six is a zero.
 #
-#     work = dist.all_gather_into_tensor(full, shard, async_op=True)        # full: p × len(shard)
-#     work = dist.reduce_scatter_tensor(part, full, async_op=True)          # part: len(full) / p
-#     work.wait()                                                #  before full, or part, is used
+# Before the layer is used, an *allgather* (lab 21) joins the shards of all ranks on every rank. In
+# `torch.distributed`, the call with `async_op=True` only launches it and returns a handle:
 #
-# (PyTorch 2.13 prefers the names `all_gather_single` and `reduce_scatter_single`, and may warn
-# about these.) Both need parts of equal length, so a flat tensor whose length *p* does not divide
-# is **padded** with zeros.
+#     work = dist.all_gather_into_tensor(full, shard, async_op=True)      # full: p × len(shard)
+#     work.wait()                                                         # before full is used
 #
-# The parameters of the layer are views of the flat tensor, and autograd keeps references to them
-# for the backward pass. Deleting the flat tensor after the forward pass would therefore free
-# nothing, so FSDP empties the storage below it. A tensor and all its views share one *storage*, the
-# object that owns the memory, whose size can be changed:
+# After the layer is used, the memory of the flat tensor has to be freed. To delete the tensor would
+# free nothing, because the layer's parameters are views of it, and autograd keeps references to
+# them for the backward pass. FSDP therefore empties the *storage*, the object that owns the memory
+# of a tensor and of all its views. Its size can be changed:
 
 
 # %%
@@ -75,8 +72,9 @@ full.copy_(torch.arange(10.0, 16.0))
 print(f"Filled again: {storage.nbytes()} bytes, the view contains {weight.tolist()}")
 
 # %% [markdown]
-# `lab69.Unit` prepares a layer like this. (PyTorch calls what is gathered together an *FSDP unit*.)
-# A `unit` has
+# The shape survives although the memory is gone, and the view sees the new numbers. `lab69.Unit`
+# prepares a layer in this way. (PyTorch calls what is gathered together an *FSDP unit*.) A `unit`
+# has
 #
 # - `unit.layer`, the layer, whose parameters are views of `unit.full`;
 # - `unit.full`, the flat tensor for all (padded) parameters, whose storage is empty at first;
@@ -138,8 +136,8 @@ check("69.1", shard_of, launch_gather, wait)
 
 # %% [markdown]
 # ## 2. Before and after each layer
-# FSDP registers *hooks*, which PyTorch calls at four moments for each unit. `lab69.Sharded` does
-# the same for a stack of layers, and calls two functions of yours:
+# FSDP registers *hooks*, functions that PyTorch calls at certain moments of a pass. `lab69.Sharded`
+# does the same for a stack of layers, and calls two functions of yours:
 #
 # | moment | call |
 # |---|---|
@@ -149,9 +147,10 @@ check("69.1", shard_of, launch_gather, wait)
 # | all gradients of layer i's parameters are there | `after(units, i, -1)` |
 #
 # The third argument is the direction in which the pass goes through the stack: the layer that
-# follows layer i has the number i + direction. To free the parameters between the two passes is
-# called **resharding after forward**, and costs a second gather. Here even the last layer is
-# released and gathered again at once, for simplicity. In practice it is often kept.
+# follows layer i has the number i + direction.
+#
+# Freeing the parameters between the two passes is called **resharding after forward**. It costs a
+# second gather, here even of the last layer, which in practice is often kept.
 #
 # ### Exercise 69.2 · Gather before use, release after it
 # `release` frees the memory of the unit's full parameters. `before` makes sure that the parameters
@@ -196,30 +195,43 @@ check("69.2", release, before, after)
 # %% [markdown]
 # ## 3. Gradients
 # After the backward pass of a layer each rank has the full gradients of its own batch. A rank
-# updates only its shard, so it only needs the average of that part of the gradients. A
-# reduce-scatter leaves the sum of it there. The full gradients must be freed, or they would add up
-# to the memory that we have just saved.
+# updates only its shard, so it needs only this part of the average gradients. A *reduce-scatter*
+# adds up the flat tensors of all ranks and leaves one part of the sum on each rank. The average is
+# this sum divided by `dist.get_world_size()`. The full gradients must then be freed, or they would
+# take the memory that we have just saved.
 #
-# `lab69.Sharded` calls your `start(unit)` when all gradients of a layer are there. It calls
-# `finish(unit, started)`, with the result of `start`, one layer later in the backward pass (for
-# layer 0 at the end of the pass). The collective thus has the time of one layer to complete, and
-# the full gradients of at most two layers exist.
+#     work = dist.reduce_scatter_tensor(part, flat, async_op=True)        # part: len(flat) / p
+#     work.wait()                                                         # before part is used
 #
-# The **norm of the gradients**, which is used to clip gradients and to notice that something is
-# going wrong, needs communication, too: it is √(g₁² + g₂² + …) over *all* parameters, of which a
-# rank has only its shards.
+# Here are four parameters on two ranks:
+#
+# | | rank 0 | rank 1 |
+# |---|---|---|
+# | gradients of its own batch | 1, 2, 3, 4 | 3, 4, 5, 6 |
+# | after the reduce-scatter | 4, 6 | 8, 10 |
+# | gradient of its shard, the average | 2, 3 | 4, 5 |
+#
+# Your `start(unit)` is called when all gradients of a layer are there. Your `finish(unit, started)`
+# gets what `start` returned, and is called one layer later in the backward pass (for layer 0 at its
+# end). So the collective can complete while the next layer computes, and the full gradients of at
+# most two layers exist.
+#
+# The **norm of the gradients**, √(g₁² + g₂² + …) over *all* parameters, is used to clip gradients
+# and to notice that something is going wrong. In the table it is √(4 + 9 + 16 + 25) = √54. Each
+# rank has only two of the four numbers, so the norm needs communication, too.
 #
 # ### Exercise 69.3 · Reduce-scatter, and a norm
 # `start` joins the gradients of `unit.layer.parameters()` in this order, pads them to the length of
 # `unit.full`, launches the reduce-scatter, and sets each `weights.grad` to `None`. It returns what
-# `finish` needs, which writes the average over all ranks into `unit.shard.grad`
-# (`dist.get_world_size()` is their number). `norm` returns the norm of the averaged gradients of
-# all units, the same on each rank. 7, 3 and 3 lines. *(intermediate)*
+# `finish` needs, which writes the average over all ranks into `unit.shard.grad`. `norm` returns the
+# norm of the averaged gradients of all units, the same on each rank. 7, 3 and 3 lines.
+# *(intermediate)*
 #
 # <details><summary>Hint 1: start</summary>
 #
 # `torch.cat([weights.grad.flatten() for weights in unit.layer.parameters()])`, as in lab 60. The
-# result of the reduce-scatter needs room: `torch.empty_like(unit.shard)`, detached.
+# result of the reduce-scatter needs room: `torch.empty_like(unit.shard)`, detached. `finish` needs
+# this tensor and the handle.
 # </details>
 # <details><summary>Hint 2: the norm</summary>
 #
@@ -309,11 +321,15 @@ check("69.4", prefetch)
 
 # %% [markdown]
 # ## 5. Does it train like one device?
-# The next cell trains the same network in five ways, from the same weights: on one device with the
-# batches of all ranks, and on two ranks with DDP, with your functions with and without prefetch,
-# and with FSDP2, which is `fully_shard` for each layer and for the whole network. The optimizer is
-# Adam. The table compares losses and norms of the gradients with those of one device. This takes
-# about 10 s.
+# The next cell trains the same network in five ways, from the same weights and with Adam:
+#
+# - on one device, with the batches of both ranks;
+# - on two ranks with DDP (distributed data parallel, lab 60);
+# - on two ranks with your functions, without and with prefetch;
+# - on two ranks with FSDP2, which is `fully_shard` for each layer and for the whole network.
+#
+# The table has a row for each way. The columns *apart* contain the largest distances from one
+# device, for the norms relative to their size. This takes about 10 s.
 
 # %%
 parts = lab69.Parts(shard_of, before, after, start, finish)
@@ -333,25 +349,31 @@ print(pandas.DataFrame(apart).to_string(float_format="{:.6g}".format))
 
 # %% [markdown]
 # **Explain.** You should see that all ways agree to about six digits, because 32-bit numbers are
-# rounded after about seven, and the ways add them up in different orders. Equal losses alone prove
-# little here: Adam divides each gradient by its own typical size, so sums instead of averages would
-# hardly change the losses. The norm would be twice as large, which is why both are compared.
+# rounded after about seven, and the ways add them up in different orders.
 #
+# Equal losses alone would prove little. Adam divides each gradient by its own typical size, so sums
+# instead of averages would hardly change the losses. The norm would be twice as large, which is why
+# both are compared.
+#
+# ## 6. Is the communication hidden?
 # ### Predict
-# In FSDP, how many gathers and how many reduce-scatters does a step of a network with 8 layers
-# need, if each layer is released after its forward pass? And how many megabytes (10⁶ bytes) does
-# each of two ranks need for its parameters, gradients and Adam's averages, if the network has 3.6
-# million parameters? Lab 60 has the formula.
+# Your network has 8 layers, and releases each of them after its forward pass. How many gathers and
+# how many reduce-scatters does a rank launch in one step?
 
 # %%
-predict("69.4", gathers=..., reduce_scatters=..., megabytes=...)
+predict("69.4", gathers=..., reduce_scatters=...)
 
 # %% [markdown]
 # ### Measure: a trace
-# PyTorch's profiler (lab 12) records the operators of this rank and the collectives of Gloo or NCCL
-# in each step. We count the collectives. Of the gathers we compute which share of their time, from
-# launch to completion, lies under operators that compute. The control is the way without prefetch.
-# Each way's trace is written to a file, which `make trace FILE=…` opens in the viewer Perfetto.
+# PyTorch's profiler (lab 12) records what this rank computes and the collectives of Gloo or NCCL in
+# each step. The table counts the collectives (the *allreduces* are those of DDP's buckets).
+# `hidden` is the share of the gathers' time, from launch to completion, during which this rank
+# computes. The control is the way without prefetch. If `steady` is False, don't compare the
+# duration of the steps.
+#
+# The plot shows one step in three ways, each with a row for computation, one for gathers, and one
+# for reduce-scatters. A gather is hidden while the row *computes* of the same way has a bar, too.
+# The trace itself is written to a file, which `make trace FILE=…` opens in the viewer Perfetto.
 # This takes about 30 s.
 
 # %%
@@ -364,6 +386,8 @@ for way, each in traced.items():
     record.add("traced", seconds=each.step, ranks=ranks, way=way, hidden=each.hidden, **each.calls)
 print(pandas.DataFrame(rows).T.to_string(float_format="{:.0f}".format))
 print("The trace with prefetch:", traced[lab69.AHEAD].file)
+calls = traced[lab69.AHEAD].calls
+predict.right("69.4", gathers=calls["gathers"], reduce_scatters=calls["reduce-scatters"])
 lanes = {
     f"{way}: {name}": intervals
     for way in (lab69.PLAIN, lab69.AHEAD, lab69.FSDP2)
@@ -372,32 +396,36 @@ lanes = {
 plots.lanes(lanes, title="What one rank computes and sends in a step")
 
 # %% [markdown]
-# **Explain.** Without prefetch none of the gathers is hidden, because `before` waits for each of
-# them. With prefetch a part of their time lies under computation. The exceptions are the first
-# gather of each pass, which nothing precedes, and the time by which a gather takes longer than the
-# layer before it computes. On the machine on which this lab was written (two ranks on two cores),
-# 27 to 55 % of the gathers' time was hidden in four runs, the smallest share while other programs
-# were running. On a faster link, or with more `samples`, it is more.
+# **Explain.** Each layer is gathered twice, once for each pass, and its gradients are reduced once.
+# Without prefetch none of the gathers is hidden, because `before` waits for each of them. With
+# prefetch a part of their time lies under computation. Two parts cannot: the first gather of each
+# pass, which nothing precedes, and the time by which a gather takes longer than the layer before it
+# computes. On the machine on which this lab was written (two ranks on two cores), 27 to 55 % of the
+# gathers' time was hidden in four runs, and least while other programs were running.
 #
-# FSDP2 launches as many collectives as your functions do. On CPUs it hides nothing, however,
-# because it leaves the waiting to streams of a GPU. As PyTorch's source shows (`unshard_async_op`),
-# its gathers are launched without `async_op` by default, so that on a GPU only a stream waits for
-# them, while the program goes on. A CPU has no such streams, and each gather blocks it. (The
-# *allreduces* are those of DDP's buckets. Gloo itself makes a reduce-scatter from an allreduce, as
-# the names in the trace show, and so sends more than necessary. NCCL has a reduce-scatter of its
-# own.)
+# Hidden is not the same as free. Where ranks share a processor's cores, moving the bytes takes time
+# on a core that could be computing, so the step gets shorter by less than the hidden time. On GPUs
+# with NVLink or InfiniBand the copies hardly need the processor, and what is hidden is nearly all
+# gained.
 #
-# Hidden is not the same as free. Where ranks share a processor's cores, as on a laptop, moving the
-# bytes takes time on a core that could be computing, so a gather that is hidden takes longer, and
-# so does the computation. The step therefore gets shorter by less than the hidden time, and if
-# *steady* is False, do not compare the steps at all. On GPUs with NVLink or InfiniBand the copies
-# hardly need the processor, and what is hidden is nearly all gained.
+# FSDP2 launches as many collectives as your functions do, but on CPUs it hides nothing. By default
+# it launches gathers without `async_op`, so that on a GPU only a stream, a queue of the GPU's work,
+# waits for them. A CPU has no such streams, so the program itself waits.
 #
+# ## 7. How much memory does it save?
+# ### Predict
+# How many megabytes (10⁶ bytes) does each of two ranks need for its parameters, gradients and
+# Adam's averages, if the network has 3.6 million parameters? Lab 60 has the formula.
+
+# %%
+predict("69.4", megabytes=...)
+
+# %% [markdown]
 # ### Measure: memory
-# The same profiler also records each allocation and each release. We count the bytes of one rank's
-# parameters, gradients and Adam's averages between two steps, and add up what one more step
-# allocates and releases: full parameters, gradients, activations, and the buffers of collectives.
-# The control is DDP, which keeps everything. This takes about 15 s.
+# The same profiler also records each allocation and each release. `MB between steps` counts one
+# rank's parameters, gradients and Adam's averages. The curves add to it what one more step
+# allocates and subtract what it releases: full parameters, gradients, activations, and the buffers
+# of collectives. The control is DDP, which keeps everything. This takes about 15 s.
 
 # %%
 used = launch.run(lab69.memory_ways, ours, setting, **job)[0]
@@ -407,53 +435,48 @@ for way, memory in used.items():
     rows[way] = {"MB between steps": between, "MB at the peak": most, "more": most - between}
     record.add("memory", ranks=ranks, way=way, between=memory.nbytes[0], peak=max(memory.nbytes))
 print(pandas.DataFrame(rows).T.to_string(float_format="{:.1f}".format))
-calls = traced[lab69.AHEAD].calls
-predict.right(
-    "69.4",
-    gathers=calls["gathers"],
-    reduce_scatters=calls["reduce-scatters"],
-    megabytes=used[lab69.AHEAD].nbytes[0] / 1e6,
-)
+predict.right("69.4", megabytes=used[lab69.AHEAD].nbytes[0] / 1e6)
 lab69.draw_memory(used, "Memory of one rank's tensors in a step")
 
 # %% [markdown]
 # **Explain.** Between two steps (dashed), a rank with your functions keeps 16 / *p* bytes for each
-# parameter, as lab 60 computes, and DDP 16. The curves show three more things:
+# parameter, and DDP 16. The curves show three more things:
 # - *The start of a step* frees the gradients of the one before (`zero_grad`), a quarter of these
 #   bytes, so the sharded curves fall from 28.8 to 21.6 MB at once. DDP's curve does not, because
 #   its gradients are views of buckets, which stay allocated.
 # - *The peak* contains the full parameters of one layer, the full gradients of one or two, the
 #   copies that go into the reduce-scatter, and the activations.
-# - *Prefetch* adds the parameters of one more layer (up to 2.4 MB here, and the profiler may show
-#   some MB more).
+# - *Prefetch* adds the parameters of one more layer, up to 2.4 MB here. (On CPUs the peaks may be a
+#   few MB too high, because the profiler does not see at once what the threads of Gloo release.)
 #
 # What the step adds does not depend on the number of layers, apart from the activations, whereas
-# DDP's bytes all do. So the deeper the network, the more sharding saves. (The profiler does not see
-# what the threads of Gloo release until the memory is used again, so the peaks may be a few MB too
-# high, and differ from run to run.)
+# all of DDP's bytes do. So the deeper the network, the more sharding saves.
 #
-# The largest *layer* limits FSDP, because its full parameters and gradients must fit. Therefore
-# units should be neither too large nor too small: `fully_shard` on the whole network alone makes
-# one unit, whose gather nothing can hide, and which keeps the full parameters and gradients of the
-# whole network at the peak, when only Adam's averages are sharded. What happens with units that are
-# very small?
+# The largest *unit* limits FSDP, because its full parameters and gradients must fit. With
+# `fully_shard` on the whole network alone there is one unit, so nothing can hide its gather, and at
+# the peak only Adam's averages are sharded. What happens with units that are very small?
 # <details><summary>Answer</summary> Each gather has its overhead (lab 22), and short messages do not reach the bandwidth of the link. In practice a unit is one transformer block.</details>
 #
-# ## 6. What FSDP2 does differently
-# PyTorch's first FSDP, `FullyShardedDataParallel`, had flat tensors like ours. FSDP2,
-# `fully_shard`, cuts each parameter by its first dimension instead, and keeps the shards as
-# DTensors (lab 64). A checkpoint then contains parameters with their names and shapes, and frozen
-# parameters or several data types do not interfere with each other. The price is a copy before and
-# after each collective, because the shards of several parameters have to be sent together. In its
-# plot you may see these copies as additional computation.
+# ## 8. What FSDP2 does differently
+# Your functions shard a layer as PyTorch's first FSDP does, `FullyShardedDataParallel`. FSDP2,
+# `fully_shard`, also gathers and releases unit by unit, but shards in another way:
 #
-# On GPUs both use several CUDA streams: collectives run on streams of their own, and events make
-# sure that nothing is read too early or freed too early. The order of launches decides what
-# overlaps, as it does in your `prefetch`. In the backward pass, FSDP2 finds the next layer from the
-# order of the forward pass, and `set_modules_to_forward_prefetch` and
-# `set_modules_to_backward_prefetch` prefetch more than one layer. With
-# `reshard_after_forward=False` the second half of the gathers is saved for the memory of all
-# parameters (stage 2 in lab 60).
+# | | this lab, and the first FSDP | FSDP2 |
+# |---|---|---|
+# | what is sharded | the flat tensor of a unit | each parameter, by its first dimension |
+# | what a rank keeps | a part of the flat tensor | a DTensor (lab 64) for each parameter |
+# | the price | padding | a copy before and after each collective, which sends the shards of several parameters together |
+#
+# A checkpoint of FSDP2 therefore contains parameters with their names and shapes, and frozen
+# parameters or several data types do not interfere with each other.
+#
+# <details><summary>Prefetch and resharding in FSDP2</summary>
+#
+# In the backward pass, FSDP2 finds the next layer from the order of the forward pass.
+# `set_modules_to_forward_prefetch` and `set_modules_to_backward_prefetch` prefetch more than one
+# layer. With `reshard_after_forward=False` the second half of the gathers is saved for the memory
+# of all parameters (stage 2 in lab 60).
+# </details>
 #
 # ### What you take away
 # - FSDP gathers a layer's parameters before each use, and empties their storage after it, so that

@@ -10,14 +10,14 @@
 # In this lab we save everything that an exact resume needs, in a way that no kill can spoil, and
 # let Slurm continue the job with the same losses, bit for bit. We find out what is lost without
 # each part of the state, write a file that is always complete, check it before we use it, compute
-# how often to save, and stop all ranks after the same step when Slurm asks for it. In the last,
-# optional part a job continues with fewer ranks than it began with.
+# how often to save, and stop all ranks after the same step when Slurm asks for it. In an optional
+# part a job continues with fewer ranks than it began with.
 #
 # **After this lab you can** (1) say what a resume needs, and what is lost without each part, (2)
 # write a file that no kill can tear, and check it before you trust it, (3) compute how often to
 # save, (4) write a loop that saves when it is asked to stop, and read the script by which Slurm
-# continues it, and (5, for those who have time) divide the data so that no sample is lost or
-# repeated when the number of ranks changes, and set the batch size and learning rate.
+# continues it, and (5, optional) divide the data so that no sample is lost or repeated when the
+# number of ranks changes, and set the batch size and learning rate.
 #
 # ![A job saves after steps 5 and 10 and is killed after step 13. Its second life reads the checkpoint of step 10 and computes steps 11 to 13 again](70_lives.svg)
 #
@@ -30,7 +30,6 @@
 import hashlib
 import math
 import os
-import pickle
 import tempfile
 from pathlib import Path
 
@@ -69,12 +68,12 @@ patience = 60  # seconds after which a check calls a program stuck
 # | NumPy's random numbers, for noise in the pixels | read, or assign, `training.noise.bit_generator.state` |
 #
 # The order of the data follows from the number of the epoch, so it does not have to be saved.
-#
 # *Dropout* sets some of the activations in the network to zero, at random, in every step. A
-# **random state** is what a generator needs to draw the same numbers again. Each rank has two
-# random states of its own. Rank 0, which writes the file, therefore collects them from all ranks
-# first: `comm.gather(value)` returns the list of all ranks' values on rank 0, and `None` on all
-# other ranks.
+# **random state** is what a generator needs to draw the same numbers again.
+#
+# Each rank has two random states of its own, but only rank 0 writes the file. It therefore collects
+# them first: `comm.gather(value)` returns the list of all ranks' values on rank 0, and `None` on
+# all other ranks.
 #
 # ### Exercise 70.1 · Capture and restore
 # All ranks call both functions. In `capture`, rank 0 returns `state` with one more key, `"random"`,
@@ -176,21 +175,23 @@ predict.right(
 
 # %% [markdown]
 # **Explain.** With all parts, no loss differs by even one bit. (This holds for the same number of
-# ranks and threads on the same kind of processor, because others add in another order.) The random
-# states and the position affect the forward pass, so they show in the first loss. The same is true
-# for the last row, in which rank 1 draws rank 0's numbers, because a loss is the mean over all
-# ranks. The optimizer's state shows one step later, through the weights. The schedule shows last,
-# because the rate of the first step is part of the optimizer's state.
+# ranks and threads on the same kind of processor, because others add in another order.) If a part
+# is forgotten, its first effect depends on where a step uses it:
+# - The random states and the position affect the forward pass, so they show in the first loss. So
+#   do rank 0's random states on every rank, because a loss is the mean over all ranks.
+# - The optimizer's state affects the weights, which show one step later.
+# - The schedule shows last, because the rate of the first step is part of the optimizer's state.
 #
 # No training run crashed, and no last loss looks absurd, so you get no warning that a part was
 # forgotten. Therefore test your own training runs: resume one in a fresh process, as in section 5,
 # and compare the losses with `==`.
 #
 # ## 2. A file that no kill can tear
-# `open(path, "wb")` empties the old file before the first byte of the new one is written. If a job
-# is killed at this moment, the file contains neither the old checkpoint nor the new one. The
-# solution is to write to **another name** first, and to rename the file when it is complete. Here
-# are the lines that do this, in alphabetical order:
+# The state is now a dict, which has to become a file. `open(path, "wb")` empties the old file
+# before the first byte of the new one is written. If a job is killed at this moment, the file
+# contains neither the old checkpoint nor the new one. The solution is to write to **another name**
+# first, and to rename the file when it is complete. Here are the lines that do this, in
+# alphabetical order:
 #
 # | line | what it does |
 # |---|---|
@@ -278,7 +279,7 @@ print(pandas.DataFrame.from_dict(rows, orient="index").to_string())
 #
 # ## 3. Look before you trust it
 # Even a file that was written in this way can be bad. A disk may return a wrong bit, a copy may
-# have been cut short, or the file may belong to another network. Therefore
+# have been cut short, or the file may belong to another network. To notice this,
 # `lab70.pack(payload, model)` puts one line, a label, before the bytes of the state:
 #
 #     {"model": "5d1c…", "bytes": 207120, "sha256": "9b0f…"}
@@ -299,9 +300,7 @@ print(pandas.DataFrame.from_dict(rows, orient="index").to_string())
 #
 # <details><summary>Hint 1: in which order</summary>
 #
-# Follow the order of the list, with one `return` for each case. (The label has no checksum of its
-# own. A wrong bit in it makes the file "incomplete", "damaged" or "another model", so such a file
-# is not used either.)
+# Follow the order of the list, with one `return` for each case.
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
@@ -351,9 +350,9 @@ with tempfile.TemporaryDirectory() as name:
 #
 # ## 4. How often?
 # If you save often, you spend your time on saving. If you save rarely, a failure costs much work.
-# Three numbers, all in seconds, determine the best compromise. `save` is the duration of a save,
-# `every` is how long you compute between two saves (in this section in seconds, elsewhere in
-# steps), and `mtbf` is the **mean time between failures** of the whole job.
+# Three numbers determine the best compromise, in this section all in seconds. `save` is the
+# duration of a save, `every` is how long you compute between two saves, and `mtbf` is the **mean
+# time between failures** of the whole job.
 #
 # - Saving takes about `save / every` of the time.
 # - A failure happens at some moment between two saves, so on average half of `every` has to be
@@ -362,10 +361,6 @@ with tempfile.TemporaryDirectory() as name:
 #
 # The sum of the two shares is smallest where they are equal, and there `every` is the square root
 # of `2 * save * mtbf`. This is **Young's** interval, published by J. W. Young in 1974.
-#
-# Meta's training of Llama 3 on 16,384 GPUs was interrupted unexpectedly 419 times in 54 days
-# (according to the paper of 2024), which is an mtbf of 3.1 hours. The failures of all GPUs add up,
-# so on n times fewer GPUs a failure is n times rarer.
 #
 # For example, if a save takes 20 s and the mtbf is 1,000 s, Young's interval is √(2 · 20 · 1,000) s
 # = 200 s. Saving then takes 20 / 200 = 10 % of the time, and repeated work takes 200 / 2,000 = 10
@@ -406,9 +401,13 @@ check("70.4", interval, lost)
 
 # %% [markdown]
 # ### Predict
-# With an mtbf of 3.1 hours and a save of 60 s, Young's interval is 19.3 minutes, and 10.4 % of the
-# time is lost. Now take an eighth of the GPUs, with the same time for a save. How many minutes is
-# the interval, and how many percent of the time are lost?
+# Meta's training of Llama 3 on 16,384 GPUs was interrupted unexpectedly 419 times in 54 days
+# (according to the paper of 2024), which is an mtbf of 3.1 hours. With a save of 60 s, Young's
+# interval is then 19.3 minutes, and 10.4 % of the time is lost.
+#
+# Now take an eighth of the GPUs, with the same time for a save. The failures of all GPUs add up, so
+# on n times fewer GPUs a failure is n times rarer. How many minutes is the interval, and how many
+# percent of the time are lost?
 
 # %%
 predict("70.4", minutes=..., percent=...)
@@ -426,9 +425,14 @@ eighth = interval(60, 8 * llama)
 predict.right("70.4", minutes=eighth / 60, percent=100 * lost(eighth, 60, 8 * llama))
 
 # %% [markdown]
+# **Explain.** With an mtbf that is 8 times as long, the interval is √8 times as long, and the loss
+# is divided by √8. You don't need to know `save` and the mtbf exactly, because half or twice
+# Young's interval increases the loss by only a quarter, as the first lines show.
+#
 # ### Measure: your disk
-# How long does a save with your `write` take on this disk, and how often would you save a large
-# network on 1,000 nodes?
+# How long does a save with your `write` take on this disk? The cell times a save of 64 MB, and
+# computes from its rate how long a network of a billion parameters would take, whose state has 12
+# GB. The last line is the advice for 1,000 nodes, of which each fails once in five years.
 
 # %%
 with tempfile.TemporaryDirectory(dir=home()) as name:
@@ -448,15 +452,12 @@ print(
 
 # %% [markdown]
 # **Explain.** The second line is extrapolated to a file far larger than the one that was timed, and
-# to a single disk for all nodes. You don't need to know `save` and the mtbf exactly, because half
-# or twice Young's interval increases the loss by only a quarter, as the lines about Llama 3 above
-# show.
+# to a single disk for all nodes. It is a reason to time the saves of your own job.
 #
 # ## 5. Asked to stop
 # Some ends are announced, because Slurm can send a **signal** before it kills a job. A signal
 # interrupts a process wherever it is, perhaps in the middle of a step, so nothing can be saved at
-# that moment. The lines below therefore only set a flag. (Without them, USR1 would end the
-# process.)
+# that moment. The lines below therefore only set a flag:
 #
 #     heard = []
 #     before = signal.signal(signal.SIGUSR1, lambda number, frame: heard.append(number))
@@ -469,11 +470,12 @@ print(
 # ask each other: `comm.allgather(value)` returns the list of all ranks' values on every rank.
 #
 # ### Exercise 70.5 · The loop
-# Three lines of `train` are given. `training.done` counts the steps of the whole training run.
-# Because it is computed from `epoch` and `step`, the count continues after `restore`. After each
-# step, ask the ranks once. Call `save(training)`, once, if **any** rank was asked to stop, or if a
-# save is `due`. If any rank was asked to stop, return after that. The communicator is
-# `training.comm`. 5 lines. *(intermediate)*
+# Three lines of `train` are given. `training.done` counts the steps of the whole training run, and
+# goes on counting after `restore`. After each step, do three things. 5 lines. *(intermediate)*
+#
+# 1. Ask the ranks once, with `training.comm`.
+# 2. Call `save(training)`, once, if **any** rank was asked to stop, or if a save is `due`.
+# 3. If any rank was asked to stop, return.
 #
 # <details><summary>Hint 1: one question in each step</summary>
 #
@@ -518,8 +520,9 @@ predict("70.5", first_step=..., done_again=...)
 # %% [markdown]
 # ### Measure: killed and resumed
 # Each loss is recorded with all its bits, and compared with `==` to a training run without
-# interruption. This takes about 10 s. (The message about the rank that died names a usual cause,
-# but here the lab killed it. In a batch job no rank is killed at this place, and you see one life.)
+# interruption. The table has a row for each life of the job. This takes about 10 s. (The message
+# about the rank that died names a usual cause, but here the lab killed it. In a batch job no rank
+# is killed at this place, and you see one life.)
 
 # %%
 killed_after = 2 * every + 7 * every // 10
@@ -541,24 +544,22 @@ if len(lives) > 1:  # in a batch job nobody is killed here
 # interval (all of it, if the kill interrupts a save). No loss differs, so the kill cost only time.
 #
 # ## 6. Slurm: signal and requeue
-# In a batch job, four things can end a training run early. After each of them,
-# [Slurm](@slurm_sbatch) can start the job again:
+# How does a job that was interrupted get back to work? **Requeue** means that it goes back into
+# [Slurm's](@slurm_sbatch) queue under the same number, and later starts again from the first line
+# of its script. The ranks find their checkpoint and continue.
 #
-# | what | how it is announced | what this lab's ranks do | what starts the job again |
+# Slurm ends a process with two signals. **SIGTERM** ends a process that does not handle it, and
+# SIGKILL (`kill -9`) ends any other, 30 s later unless the site sets another time (`KillWait`). The
+# ranks of this lab handle only USR1, so only USR1 lets them save. Four things can end the job:
+#
+# | what | how it is announced | the ranks | what starts the job again |
 # |---|---|---|---|
-# | its time is up | `--signal=B:USR1@60`: signal USR1, about 60 s before | save | its script: `scontrol requeue` |
-# | **preemption**: an urgent job takes its nodes | SIGTERM, or your signal | save only on USR1 | Slurm (`--requeue`), or the script |
-# | an operator requeues it | SIGTERM, and `KillWait` later SIGKILL | die without a save | Slurm, with `--requeue` |
-# | a node fails | not at all on that node; SIGTERM on the other nodes | die without a save | Slurm, with `--requeue` |
+# | its time is up | USR1, about 60 s before: `--signal=B:USR1@60` | save | its script: `scontrol requeue` |
+# | **preemption**: an urgent job takes its nodes | USR1 or SIGTERM, as the site decides | save only on USR1 | its script, or Slurm (`--requeue`) |
+# | an operator requeues it | SIGTERM | die | Slurm (`--requeue`) |
+# | a node fails | not at all on that node; SIGTERM on the others | die | Slurm (`--requeue`) |
 #
-# **SIGTERM** ends a process that does not handle it, and SIGKILL (`kill -9`) ends any process.
-# `KillWait`, the time between the two, is 30 s unless the site sets another value. Before a
-# preemption, SIGTERM comes early if the site grants a grace time, and on some sites your own signal
-# comes in its place. The ranks of this lab handle only USR1.
-#
-# **Requeue** means that the job goes back into the queue under the same number, and later starts
-# again from the first line of its script. The ranks find their checkpoint and continue. In the
-# script below, `B:` sends the signal only to the batch script, whose `trap` passes it on to the
+# In the script below, `B:` sends the signal only to the batch script, which passes it on to the
 # ranks: `trap 'command' USR1` runs the command when USR1 comes. The number of the process that was
 # started last is `$!`. While you read the script, look for the line that puts the job back into the
 # queue.
@@ -576,12 +577,12 @@ predict("70.5", after_signal=...)
 
 # %% [markdown]
 # ### On the tabletop
-# `make tabletop` starts a small real Slurm on this machine. The next cell submits the job there, on
-# two nodes, and interrupts it twice. The first time, `scancel --batch --signal=USR1` sends the
-# batch script the signal that Slurm would send. The second time, `scontrol requeue` does what an
+# `make tabletop` starts a small real Slurm on this machine. If you have no tabletop, read on. The
+# next cell submits the job there, on two nodes, and interrupts it twice. The first time, it sends
+# USR1 to the batch script, as Slurm would. The second time, `scontrol requeue` does what an
 # operator would do, without USR1. Each step takes half a second longer than before, so that there
-# is time for these interruptions, and the cell takes about a minute. If you have no tabletop, read
-# on. The table that the cell prints has a row for each life of the job.
+# is time for these interruptions, and the cell takes about a minute. The table has a row for each
+# life of the job.
 
 # %%
 # Steps after which it is interrupted, each in the middle of an epoch.
@@ -605,10 +606,19 @@ if outcome is not None:
 # that you looked for is `scontrol requeue`, which runs if the ranks ended because they were asked
 # to.
 #
-# On your cluster, ask three questions. May a job requeue itself? Does preemption send your signal
-# (`send_user_signal` in `PreemptParameters`; before Slurm 23.02 `preempt_send_user_signal` in
-# `SlurmctldParameters`), and how long is the grace time (`GraceTime`)? And is your save shorter
-# than this time?
+# On your cluster, ask three questions:
+# - May a job requeue itself?
+# - Does preemption send your signal (`send_user_signal` in `PreemptParameters`), and how long is
+#   the grace time after it (`GraceTime`)?
+# - Is your save shorter than this time?
+#
+# ### What you take away
+# - An exact resume needs the network, the optimizer, the schedule, the position in the data, and
+#   the random states of *every* rank. Test it with `==`.
+# - Write to another name, fsync, rename, and fsync the folder. Verify a checksum before you trust
+#   the file, and keep more than one.
+# - Save every √(2 · save · mtbf) seconds. Half or twice this interval loses only a quarter more.
+# - A signal sets a flag, all ranks agree on the step, and the script requeues the job.
 #
 # ## 7. Going further (optional): fewer ranks
 # A job that has lost a node does not have to wait for another one. An **elastic** job continues
@@ -616,9 +626,9 @@ if outcome is not None:
 # size.
 #
 # With a fixed number of ranks, the whole epoch is often divided in advance: rank r takes samples r,
-# r + p, r + 2p and so on. If p changes during the epoch, this goes wrong. In the next cell, two
-# ranks take 12 samples each. Then a single rank is left, which takes 24 samples of its own list,
-# and after that two ranks go on again:
+# r + p, r + 2p and so on. What goes wrong if p changes during the epoch? In the next cell, two
+# ranks take 12 samples each from an epoch of 96. Then a single rank is left, which takes 24 samples
+# of its own list, and after that two ranks go on again:
 
 # %%
 # Each rank keeps its place in its own list, and goes on from there in the list for the new p.
@@ -651,9 +661,9 @@ print(
 # If you keep the global batch, the training run is the same as without a failure, up to rounding.
 # (With dropout or batch normalization it is not, because these depend on which rank computes which
 # samples.) But each step takes longer, and the memory must suffice. If you rescale, a step takes as
-# long as before, but it is another training run. Always compute from the values of the **start**
-# and not from the current ones, because after a resume nobody knows for how many ranks the current
-# ones were set.
+# long as before, but it is another training run. In both cases compute from the values at the
+# **start** of the job, because after a resume nobody knows for how many ranks the current ones were
+# set.
 #
 # ### Exercise 70.6 · Fewer ranks, or more
 # - `own_part`: `order` is an array of sample numbers. The next step uses the next `batch` of them
@@ -701,19 +711,20 @@ def after_resize(batch, rate, first, ranks, keep):
 check("70.6", own_part, after_resize)
 
 # %% [markdown]
-# ### Predict
+# ### torchrun restarts the ranks
 # PyTorch's launcher for elastic jobs is [`torchrun`](@torchrun). On each node it starts an
-# **agent**, which starts the node's ranks and monitors them. The agents find each other through a
-# store, which here runs on node 1:
+# **agent**, which starts the node's ranks and monitors them. The agents meet in a **rendezvous**,
+# through a store, which here runs on node 1:
 #
 #     torchrun --nnodes=1:2 --nproc-per-node=1 --max-restarts=3 \
 #         --rdzv-backend=c10d --rdzv-endpoint=node1:29500 train.py
 #
 # When the set of nodes or ranks changes, the agents **end all ranks** and start new ones, with
 # different numbers in `RANK` and `WORLD_SIZE`. A new rank knows nothing of what came before, so it
-# has to read a checkpoint. (`--max-restarts` limits how often an agent restarts its ranks after one
-# of them has failed. The default is 0, which means never.)
+# has to read a checkpoint. (`--max-restarts` is 0 by default, so that no rank is restarted after it
+# has failed.)
 #
+# ### Predict
 # Two agents train here with your two functions, with steps of 48 samples and a checkpoint after
 # every third step. In step 8 the second node fails, and with it its agent and its rank. How many
 # finished steps are done again? How many of the ranks that continue are new processes?
@@ -724,9 +735,8 @@ predict("70.6", done_again=..., new_processes=...)
 # %% [markdown]
 # ### Measure: a node is lost
 # The next cell runs real processes on this machine and, as a control, the same training run in a
-# single process that is not killed. It takes about half a minute, because an agent is considered
-# dead after 5 s without a sign of life, and a rendezvous that has enough nodes waits 5 s more for
-# others. (The lab sets these values. PyTorch's defaults are 15 s and 30 s.)
+# single process that is not killed. It takes about half a minute, because the agents need some
+# seconds to notice the failure and to meet again.
 
 # %%
 ran = lab70.with_fewer_ranks(
@@ -754,134 +764,58 @@ if ran is not None:  # in a batch job nobody is killed
 # %% [markdown]
 # **Explain.** The failure cost the steps since the last checkpoint, and the one that was being
 # computed. The rank that continues is a new process, although nothing was wrong with the old one.
-# After a failure inside a GPU's driver, there is no other way. The losses are those of the control,
-# step by step, although two different groups of ranks computed them.
+# All samples in the final weights are different, so none was lost or repeated, and the losses are
+# those of the control, although two different groups of ranks computed them. A single number for
+# the position in the data made this possible.
 #
-# Keeping the global batch is not always the best choice. A rank then needs memory for twice the
-# activations, or it has to accumulate the gradients of two halves (lab 60). And when a job *grows*
-# from 2 to 200 ranks, there is hardly any work left for each rank if the batch stays the same. In
-# this case, rescale, and increase the learning rate gradually over some hundred steps (lab 34).
+# Keeping the global batch is not always the best choice. When a job *grows* from 2 to 200 ranks,
+# there is hardly any work left for each rank if the batch stays the same. In this case, rescale,
+# and increase the learning rate gradually over some hundred steps
+# ([lab 34](34_large_batch.ipynb)).
 #
-# A killed process is noticed at once, because its kernel closes its connections. When a node is
-# unplugged, no connection is closed, and a silent node looks like a slow one. Ranks wait for it as
-# long as they would wait for a straggler, which is 30 s with Horovod's Gloo, half an hour with
-# PyTorch's, and ten minutes with NCCL, unless you set another value. (A rank that is sending
-# notices sooner, because Linux gives up a TCP connection after about a quarter of an hour.) On
-# Slurm, `sbatch --no-kill` and `srun --no-kill` keep a job that has lost a node. A lost node does
-# not come back to this job, so a new job has to provide one.
+# Here the process was killed, which is noticed at once, because its kernel closes its connections.
+# When a node is unplugged, no connection is closed, and a silent node looks like a straggler. The
+# other ranks wait until a timeout, which is ten minutes with NCCL and half an hour with PyTorch's
+# Gloo, unless you set another value ([lab 72](72_hangs_and_failures.ipynb)). On Slurm, an elastic
+# job also needs `--no-kill` for `sbatch` and `srun`. Otherwise Slurm ends it with the lost node.
 #
-# ### What you take away
-# - An exact resume needs the network, the optimizer, the schedule, the position in the data, and
-#   the random states of *every* rank. Test it with `==`.
-# - Write to another name, fsync, rename, and fsync the folder. Verify a checksum before you trust
-#   the file.
-# - Save every √(2 · save · mtbf) seconds. Half or twice this interval loses only a quarter more.
-# - A signal sets a flag, all ranks agree on the step, and the script requeues the job.
-# - Store the position in the data as one number, so that any number of ranks can continue. If you
-#   keep the global batch, the training run stays the same.
-# - Any process that reaches a rendezvous without a secret can join the job, so make sure that
-#   only your own nodes can reach it (section 8 says how).
+# ## 8. Going further (optional): other systems
+# ### Who survives a lost rank?
+# Three systems let a job continue after a failure. They differ in what survives:
 #
-# ## 8. Going further (optional)
-# ### Horovod Elastic, in terms of this lab
-# [Horovod's elastic jobs](@horovod_elastic) do the same with other words. In contrast to torchrun,
-# the surviving ranks continue in the same process:
-#
-# | Horovod Elastic | here | torchrun |
+# | | what survives | what the program has to do |
 # |---|---|---|
-# | `state.save()`, or `commit()`: a copy in memory | `capture` and `write` | a file of your own |
-# | `state.restore()`: back to the last copy | `restore` | all ranks start anew and read the file |
-# | `state.sync()`: rank 0's state to all ranks, also new ones | `comm.bcast`, then `restore` | every rank reads |
-# | `ElasticSampler` | `done` and `own_part` | a number in your file |
-# | discovery: a script prints `node7:4` for 4 ranks | Slurm's list of nodes | agents come to the store |
-# | rendezvous, after every change | `MPI_Init` | the same |
-# | blacklist: no node on which a rank has died is used again | `sbatch --exclude` | none |
-# | fails together with | the node of the job script | the node of the store |
+# | `torchrun` | the agents, but no rank | read a checkpoint, in new ranks |
+# | [Horovod Elastic](@horovod_elastic) | the other ranks, with a copy of the state in memory | call `state.commit()` often, and train from `state` |
+# | MPI with [ULFM](@ulfm), user-level failure mitigation | the other ranks | handle the error, and make a communicator without the failed ranks (`MPI_Comm_shrink`) |
 #
-# Two exceptions tell a rank what has happened. After `HorovodInternalError`, a message has failed
-# and the step was interrupted in its middle. After `HostsUpdatedInterrupt`, a node has come or will
-# go, and all ranks are between the same two steps.
+# In Horovod Elastic, one of two exceptions tells a rank what has happened. After
+# `HorovodInternalError` a step was interrupted in its middle, so all ranks return to the last copy.
+# After `HostsUpdatedInterrupt` a node has come or will go, and all ranks are between the same two
+# steps, so nothing has to be undone.
 #
-# **On paper.** `train(state)` trains from `state.step` on and returns when it is done, and `meet()`
-# joins the rendezvous. Write the loop around them. What must a rank do first in each of the two
-# cases, before it meets the other ranks again?
-# <details><summary>Answer</summary>
+# The kit runs only `torchrun`. Its Horovod has no servers for elastic jobs (`env/HOROVOD.md`), and
+# ULFM needs an MPI library that offers it, such as Open MPI 5 with `mpirun --with-ft ulfm`. In all
+# three systems, the state that only the lost rank had is gone, so a checkpoint, or a copy on
+# another rank, stays necessary.
 #
-# ```python
-# while True:
-#     try:
-#         state.sync()
-#         return train(state)
-#     except HorovodInternalError:
-#         state.restore()  # the last copy is of a moment that was the same on all ranks
-#     except HostsUpdatedInterrupt:
-#         state.save()  # nothing was cut off, and nothing needs to be lost
-#     meet()
-# ```
-#
-# `sync` is inside `try` because a rank may die there, too. Horovod's own `hvd.elastic.run` is this
-# loop without the `save` (0.28.1). Its `sync` then sends the current network with the counters of
-# the last copy, and the steps in between are done twice. Therefore check for new nodes only in
-# `state.commit()`.
-# </details>
-#
-# Such a job is started by `horovodrun --min-np 1 --host-discovery-script ./hosts.sh …`. It always
-# runs over Gloo, with which Horovod must have been built, because an ordinary MPI job ends as soon
-# as one of its ranks dies. This kit's Horovod has no servers, and so no elastic jobs
-# (`env/HOROVOD.md`).
-#
-# **Can MPI itself survive a rank?** An extension of MPI called
-# [user-level failure mitigation](@ulfm) (ULFM) lets the surviving processes continue. A call that
-# can no longer complete raises an error instead of waiting forever, and each process then decides
-# what to do. `MPI_Comm_revoke` interrupts the calls of all processes that have not noticed the
-# failure yet, `MPI_Comm_agree` lets the survivors agree on what they know, and `MPI_Comm_shrink`
-# makes a new communicator without the failed processes. Your exercise 70.6 would then run on the
-# shrunken communicator, without a new job. Open MPI 5 offers these functions with names that begin
-# with `MPIX_`, if the job is started by `mpirun --with-ft ulfm`, and mpi4py calls them `Revoke`,
-# `Agree` and `Shrink`. The kit does not run them. The state of the lost rank is still gone, so a
-# checkpoint, or a copy on another rank, stays necessary.
-#
-# **Who can join?** The rendezvous decides which processes become ranks, and ranks *unpickle* what
-# they receive, which can run any code. Horovod 0.28.1, as `pip` installs it, unpickles what a
-# stranger sends (CVE-2024-10190). PyTorch's store has no secret, and listens on every address.
-# Above, the kit let it listen only on the loopback interface. On a cluster, use nodes of your own
+# ### Strangers
+# A rendezvous decides which processes become ranks, and ranks *unpickle* what they receive, which
+# can run any code. PyTorch's store has no secret and listens on every address, and Horovod 0.28.1,
+# as `pip` installs it, unpickles what a stranger sends (CVE-2024-10190). Use nodes of your own
 # (`sbatch --exclusive`) and a network that other jobs do not reach.
 #
-# ### A file from a stranger
-# A stranger could also harm you with a file that you read. `torch.save` writes a *pickle*, and a
-# pickle can contain a function call, which is executed when the file is read. With
-# `weights_only=True`, `torch.load` accepts tensors, numbers, strings, and lists, tuples and dicts
-# of them, and refuses such calls. The labs read files in this way.
-
-
-# %%
-class Harmless:
-    """A pickle of it holds a call: whoever reads it makes that call."""
-
-    def __reduce__(self):
-        return (print, ("  this was printed by reading the file",))
-
-
-with tempfile.TemporaryDirectory() as name:
-    stranger = Path(name) / "stranger.checkpoint"
-    torch.save({"net": Harmless()}, stranger)
-    for only in (False, True):
-        print(f"read with weights_only={only}:")
-        try:
-            torch.load(stranger, weights_only=only)
-        except pickle.UnpicklingError:
-            print("  refused")
-
-# %% [markdown]
+# A file can do the same harm. `torch.save` writes a *pickle*, and a pickle can contain a function
+# call, which is executed when the file is read. The labs read files with
+# `torch.load(path, weights_only=True)`, which accepts tensors, numbers, strings, and lists, tuples
+# and dicts of them, and refuses such calls.
+#
 # ### In pieces, and in the background
 # In this lab, rank 0 writes for all ranks. With FSDP (fully sharded data parallel), rank 0 does not
-# even have the whole network. PyTorch's [distributed checkpoint](@pytorch_dcp) (lab 60) lets each
-# rank write its own shards, and `async_save` returns as soon as the state has been copied. (It
-# needs a backend for CPUs. On GPUs, begin with `init_process_group("cpu:gloo,cuda:nccl")`.) It
-# lacks two precautions of your `write` (PyTorch 2.13). It renames `.metadata` without an fsync of
-# the folder. And in a folder that has an older checkpoint, it *removes* the old `.metadata` before
-# it renames the new one. Therefore use a new folder for each checkpoint, and remove the older one
-# when the new one is complete.
+# even have the whole network. PyTorch's [distributed checkpoint](@pytorch_dcp)
+# ([lab 60](60_ddp_and_fsdp.ipynb)) lets each rank write its own shards, and `async_save` returns as
+# soon as the state has been copied. Use a new folder for each checkpoint, because in a folder with
+# an older one, PyTorch 2.13 removes the old `.metadata` before it renames the new one.
 #
 # ### What this lab does not show
 #

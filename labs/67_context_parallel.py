@@ -459,9 +459,8 @@ for way in ("no mask", "neighbors"):
 
 # %% [markdown]
 # **Explain.** With four ranks, the ring without a mask should take about 2 times as long as zigzag,
-# and neighbors about 1.75 times. These are the 16, 14 and 8 pairs of the slowest ranks. Both ratios
-# can be smaller on a busy machine. There sleeps end late, and such a delay in every step is the
-# same for all ways, so it pulls the ratios toward 1.
+# and neighbors about 1.75 times. These are the 16, 14 and 8 pairs of the slowest ranks. On a busy
+# machine sleeps end late, and such a delay in every step pulls both ratios toward 1.
 #
 # ## 4. Bytes, and when they are hidden
 # A ring is not the only way to bring queries and keys together. Does it send less than the others?
@@ -500,8 +499,7 @@ print(f"Ulysses on {ranks} real ranks: largest relative error {compared.errors['
 # means something else in [lab 64](64_tensor_parallel.ipynb).)
 #
 # ### How many bytes?
-# Every layer of a model has its own attention, so every layer sends its own messages. The following
-# symbols describe one layer:
+# Every layer of a model sends its own messages. These symbols describe one layer:
 #
 # | symbol | meaning |
 # |---|---|
@@ -585,9 +583,9 @@ print({way: f"{nbytes / 1e6:.0f} MB" for way, nbytes in sent.items()})
 predict.right("67.4", ring_over_ulysses=sent["ring"] / sent["Ulysses"])
 
 # %% [markdown]
-# With `kv` = `hidden`, the ring sends 8/2 = 4 times as many bytes as Ulysses, and on more ranks the
-# factor is larger: the ring sends nearly 2 · `kv` · `size` · *n* bytes on any number of ranks,
-# while Ulysses sends less the more ranks there are. Does the ring ever pay off, then?
+# With `kv` = `hidden`, the ring sends *p*/2 times as many bytes as Ulysses, so 4 times as many on 8
+# ranks. The ring sends nearly 2 · `kv` · `size` · *n* bytes on any number of ranks, while Ulysses
+# sends less the more ranks there are. Does the ring ever pay off, then?
 #
 # ### Compute: a cluster of H100 GPUs
 # Eight virtual ranks run a layer in 16-bit numbers, with `hidden` = 2,048, which is what one of 8
@@ -638,8 +636,8 @@ for name, bandwidth in links.items():
 # - With grouped-query attention it is the slowest, because it also exchanges the queries and the
 #   output, which are much longer than the keys and values here.
 # - Each rank needs at least one head of the queries, and one of the keys and values. In Llama 3,
-#   `kv` = 128 is a single head, so eight ranks would have to copy it, and would send more than the
-#   curve of Ulysses counts.
+#   `kv` = 128 is a single head, so eight ranks would have to copy it and send more than the curve
+#   counts.
 #
 # Why does Llama 3 use an allgather, although its messages are never hidden?
 # <details><summary>Answer</summary> According to its authors, for two reasons. It is easier to
@@ -689,9 +687,8 @@ def back(q, k, v, gradient, log_sum, delta, mask=None):
 # where it is. d*K* and d*V* belong to the block. Every rank adds its **share** to them, so they
 # travel with the block, one step behind it.
 #
-# With four ranks, block 0 is visited by the ranks 0, 1, 2 and 3, where it is not needed any more.
-# Its gradient is complete when rank 3 has added its share. It then makes one more step, from rank 3
-# to rank 0, which owns the block.
+# With four ranks, block 0 is visited by the ranks 0, 1, 2 and 3. Its gradient is complete when rank
+# 3 has added its share. It then makes one more step, from rank 3 to rank 0, which owns the block.
 #
 # Again we do not want to wait. A rank can compute its share before the shares of the other ranks
 # have arrived, because it only has to add them. It is like a collection box that is handed from
@@ -820,8 +817,8 @@ print(table.to_string())
 # %% [markdown]
 # **Explain.** The share of the messages should become smaller with the length, because computing
 # grows with *n*² and messages with *n*. For short sequences both consist mostly of the costs per
-# call, so the share falls less there, and single rows may be out of order if other programs are
-# busy.
+# call, and messages may take longer than computing. If other programs are busy, single rows may be
+# out of order.
 #
 # This measurement does not show that messages are *hidden*. On one machine a message is a copy that
 # a core has to make, and [MPI](../labs/GLOSSARY.md#MPI) makes progress only in its calls. Overlap needs a link that moves

@@ -9,9 +9,9 @@
 # This solves the memory problem, but it creates another one: while one rank computes, the others
 # wait.
 #
-# In this lab we partition a network into stages, write the forward and the [backward pass](../labs/GLOSSARY.md#backward-pass) across the
-# ranks, prove that the network learns exactly as before, and measure how much memory each rank
-# saves and how long it is idle.
+# In this lab we partition a network into stages, write its forward and [backward pass](../labs/GLOSSARY.md#backward-pass) across the
+# ranks, show that it learns exactly as before, and measure how much memory each rank saves and how
+# long it is idle.
 #
 # **After this lab you can** (1) partition a network into stages, (2) send activations forward and
 # gradients back between ranks, (3) show that the network learns exactly as before, and (4) say how
@@ -52,31 +52,33 @@ patience = 20  # seconds after which a check calls a program stuck
 # is *model parallelism*.
 #
 # The simplest way is to partition between layers. Our network is a list of **blocks**, each of
-# which is a layer and its ReLU. The blocks of one rank are its **stage**: rank 0 has the first
-# blocks, rank 1 the next ones, and so on.
+# which is a layer and its ReLU. The blocks of one rank are its **stage**. Here are five blocks in
+# three stages:
 #
 #     images → [block 0, block 1] → [block 2] → [block 3, block 4] → loss
 #                    rank 0           rank 1          rank 2
 #
-# Blocks have different costs, which can be time or bytes. The most expensive stage determines how
-# much memory a rank needs. (We count parameters, gradients and optimizer state, but not
-# activations, which are smaller here.) If several batches are in progress at the same time
-# ([lab 63](63_pipeline_parallel.ipynb)), it also determines how quickly they follow each other. Therefore the most expensive
-# stage should be as cheap as possible.
+# Blocks have different costs, which can be time or bytes. We count the bytes of parameters,
+# gradients and optimizer state, but not those of activations, which are smaller here. Every rank
+# needs enough memory for its stage. Therefore the most expensive stage should be as cheap as
+# possible.
 #
 # A partition is written as a list of stage boundaries, called **edges** in the code: stage s has
-# the blocks from `edges[s]` up to, but not including, `edges[s + 1]`. The partition above is
-# `[0, 2, 3, 5]`.
+# the blocks from `edges[s]` up to, but not including, `edges[s + 1]`. In the partition above, the
+# edges are `[0, 2, 3, 5]`.
+#
+# **An example.** Three blocks with the costs 1, 1, 4 form two stages in two ways. With `[0, 1, 3]`
+# the stages cost 1 and 5, and with `[0, 2, 3]` they cost 2 and 4. The second partition is better,
+# because its most expensive stage costs 4, not 5.
 #
 # ### Exercise 62.1 · The best cut
 # `costs` contains one number for each block. Return the edges of `stages` stages with at least one
 # block each, chosen so that the most expensive stage is as cheap as possible. There are few blocks,
-# so you can try every partition. For example, the costs 1, 1, 4 in two stages give `[0, 2, 3]`,
-# whose most expensive stage costs 4.
+# so try every partition. About 5 lines. *(intermediate)*
 #
 # `itertools.combinations(range(1, 5), 2)` yields every choice of 2 of the places 1, 2, 3, 4, in
 # order: `(1, 2), (1, 3), …`. `min(choices, key=function)` returns the choice with the smallest
-# value of the function. About 5 lines. *(intermediate)*
+# value of the function.
 #
 # <details><summary>Hint 1: every partition</summary>
 #
@@ -113,9 +115,8 @@ check("62.1", cut)
 #
 # `comm.Send(tensor, dest=…)` and `comm.Recv(tensor, source=…)` send tensors as they send NumPy
 # arrays, and `Recv` fills the tensor that it is given. A tensor that is part of a computation must
-# first be detached from it: `tensor.detach()`. (On a CPU you could use `tensor.numpy()`, an array
-# that shares the tensor's memory. The memory of a GPU cannot be a NumPy array, and section 4 runs
-# your functions on GPUs if each rank has its own.)
+# first be detached from it: `tensor.detach()`. Don't convert tensors to NumPy arrays, because
+# section 4 runs your functions on GPUs if each rank has its own.
 #
 # One thing is new. PyTorch remembers a computation as long as it stays in one process, but a tensor
 # that arrives in a message has no history. In the backward pass, PyTorch must compute the gradient
@@ -123,7 +124,9 @@ check("62.1", cut)
 # which you have called `tensor.requires_grad_()`, *after* it was filled.
 #
 # The next cell shows this without messages. It cuts a network of two blocks inside one process, by
-# a copy of the activations that has no history, and then joins the two halves of the backward pass.
+# a copy of the activations that has no history. Then it calls `loss.backward()`, and prints the
+# gradient of the first block's weights. Before you run the cell: will this gradient be right, zero
+# or missing?
 
 # %%
 def cut_in_one_process():
@@ -150,9 +153,10 @@ cut_in_one_process()
 
 
 # %% [markdown]
-# The first line prints `None`, because `loss.backward()` ends at the copy: nothing is known of what
-# lies before it. The gradient of the copy is all that the first half needs in order to continue.
-# Across ranks, this gradient will be a message.
+# The first line prints `None`, so the gradient is missing: `loss.backward()` ends at the copy,
+# because nothing is known of what lies before it. The gradient of the copy is all that the first
+# half needs in order to continue, as the second line shows. Across ranks, this gradient will be a
+# message.
 #
 # ### Exercise 62.2 · One stage forwards
 # Return two tensors: the one that **entered** this rank's stage, and the one that **leaves** it.
@@ -221,11 +225,13 @@ check("62.3", backward)
 
 # %% [markdown]
 # ## 4. What is it good for?
+# Now all stages train together. What does the partition save, and what does it cost?
+#
 # ### Predict
-# Consider a network of eight equal blocks, and a small block at each end, on four ranks. Which
-# share (0 to 1) of the bytes of one process (parameters, gradients, Adam's averages) does the rank
-# with the most bytes have? And for what share of a step does a rank compute, on average, if only
-# computation takes time?
+# Consider a network of eight equal blocks, and a small block at each end, on four ranks. We compare
+# the rank that has the most bytes (parameters, gradients, Adam's averages) with one process that
+# has the whole network. What share (0 to 1) of that process's bytes does this rank have? And for
+# what share of a step does a rank compute, on average, if only computation takes time?
 
 # %%
 predict("62.3", bytes_share=..., busy_share=...)  # two numbers between 0 and 1
@@ -233,13 +239,13 @@ predict("62.3", bytes_share=..., busy_share=...)  # two numbers between 0 and 1
 
 # %% [markdown]
 # ### Measure
-# We run one training step with Adam on one rank and on several, and look at the bytes that each
-# rank has afterwards, the time of a step, and the times at which each rank computed. This takes
-# about 20 s.
+# `study` runs training steps with Adam on one rank, on two and on four. It returns the bytes that
+# each rank has afterwards, the time of a step, the loss, and the times at which each rank computed.
+# This takes about 20 s.
 #
-# `launch.on_devices` lets the same functions run on GPUs. If each rank has its own GPU, stages and
-# images are on it, and `comm` passes tensors to [NCCL](https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/index.html), NVIDIA's library for messages
-# between GPUs. Otherwise tensors stay in host memory, and [MPI](../labs/GLOSSARY.md#MPI) sends them.
+# If each rank has its own GPU, `launch.on_devices` runs the same functions there, and
+# [NCCL](https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/index.html), NVIDIA's library for messages between GPUs, sends the tensors. Otherwise tensors
+# stay in host memory, and [MPI](../labs/GLOSSARY.md#MPI) sends them.
 
 # %%
 @launch.on_devices()
@@ -292,6 +298,10 @@ for size, results in studies.items():
     print(f"{size} ranks: {step}")
 print(pandas.DataFrame(rows).set_index("ranks").round(4))
 
+# %% [markdown]
+# In the table, compare the losses in the last column, and the bytes of the first and the last row.
+# The next cell looks at the last run rank by rank. Its plot shows when each rank computed.
+
 # %%
 _, step, _, spans, _ = studies[ranks][0]
 end = max(finish for own in spans for _, _, finish in own)
@@ -311,24 +321,24 @@ lab62.draw_busy(spans, "One stage computes, the others wait")
 
 # %% [markdown]
 # **Explain.** After a dozen steps the loss should be the same for any number of ranks, so the
-# network learns as before. Each rank has roughly its share of the bytes, but not exactly, because
-# blocks cannot be halved. A parameter takes 16 bytes, 4 each for itself, its gradient and Adam's
-# two averages, so a block of 512 × 512 weights takes 4.2 MB. Of 4 ranks, rank 0 has two and the
-# small first block, which is 8.9 of 34.2 MB, or 26 %. This is the purpose of model parallelism:
-# **networks that do not fit into one device**.
+# network learns as before.
+#
+# Each rank has roughly its share of the bytes, but not exactly, because blocks cannot be halved. A
+# parameter takes 16 bytes, 4 each for itself, its gradient and Adam's two averages, so a block of
+# 512 × 512 weights takes 4.2 MB. Of 4 ranks, rank 0 has two and the small first block, which is 8.9
+# of 34.2 MB, or 26 %. This is the purpose of model parallelism: **networks that do not fit into one
+# device**.
 #
 # It does not make training faster. A stage cannot begin before the previous one has finished, so
-# the colored spans in the plot never overlap in time, and together they take about as long as one
-# rank would. A step therefore takes about as long as on one rank.
+# the colored spans in the plot never overlap in time, and a rank computes for about a quarter of
+# the step. Together the spans take about as long as one rank would, and so does a step.
 #
-# You might see a slightly *shorter* step. Two causes are likely, and this measurement does not
-# distinguish them. Each rank does its part of Adam's arithmetic, which is not in the plot, right
-# after its own backward pass, while earlier ranks still compute. And a smaller stage fits better
-# into the cache of a core. You might also see a longer step, because of the messages or because
-# ranks share cores.
+# <details><summary>My step is shorter, or longer, on several ranks. Why?</summary>
 #
-# In data parallelism every rank would compute all the time and keep *everything*, which is on each
-# rank the number of bytes in the first line of the table.
+# It may be a little shorter, because a rank does its part of Adam's arithmetic while earlier ranks
+# still compute, or because a smaller stage fits better into a core's cache. It may be longer
+# because of the messages or shared cores. This measurement does not distinguish these causes.
+# </details>
 #
 # What could the ranks do in their idle time?
 # <details><summary>Answer</summary> They could process other images. While rank 1 computes with the
@@ -338,11 +348,9 @@ lab62.draw_busy(spans, "One stage computes, the others wait")
 #
 # Then, for example with the GPUs of one node, you don't need to write messages. The program says
 # where each part is computed, and the framework copies the tensors: `block.to("cuda:1")` and
-# `values.to("cuda:1")` in PyTorch, `tf.device` in TensorFlow ([lab 61](61_tf_distribute.ipynb)). In PyTorch this reaches only
-# the devices of the process itself. Those of other nodes belong to other processes, and then you
-# have to send, as you did here. TensorFlow can be connected to servers on other nodes
-# (`tf.config.experimental_connect_to_cluster`). Then `tf.device` names their devices as well, and
-# TensorFlow sends the tensors for you.
+# `values.to("cuda:1")` in PyTorch, `tf.device` in TensorFlow ([lab 61](61_tf_distribute.ipynb)). The GPUs of other nodes
+# belong to other processes, and then you have to send, as you did here. (TensorFlow can also
+# connect to servers on other nodes.)
 # </details>
 #
 # ### What you take away

@@ -5,16 +5,17 @@
 # activations of such a sequence do not fit into one GPU, even if the model does, and the work of
 # attention grows with the square of the length. Data parallelism does not help, because there is
 # only one sequence. Tensor parallelism partitions the matrices, but each attention head needs all
-# positions. Therefore the positions themselves have to be partitioned, although in attention each
-# of them needs the keys and values of the others.
+# positions.
+#
+# Therefore the positions themselves have to be partitioned over the ranks, in the whole model,
+# attention included. This is **context parallelism**. Its difficulty is that in attention each
+# position needs the keys and values of the others.
 #
 # In this lab we compute attention block by block with an online softmax, and send the keys and
-# values around a ring of ranks while each rank computes. We compare the results with full
-# attention, balance the work of the causal mask, count the bytes of the ring, of an allgather and
-# of Ulysses, and find the length of sequence from which the ring's communication is hidden behind
-# its computing. In an optional last part (about 20 minutes more), gradients follow the blocks
-# around the ring, and we measure from which length messages are shorter than computing on your
-# machine.
+# values around a ring of ranks while each rank computes. We balance the work of the causal mask,
+# and then find the length of sequence from which the ring's messages are hidden behind its
+# computing. In an optional last part (about 20 minutes more), gradients follow the blocks around
+# the ring.
 #
 # **After this lab you can** (1) merge partial results of attention without overflow, (2) pass
 # blocks around a ring while computing, (3) assign positions to ranks so that all of them have equal
@@ -62,25 +63,27 @@ patience = 20  # seconds after which a check calls a program stuck
 #
 # Both sums can be computed in parts, so a rank does not need all keys at the same time. However,
 # e¹⁰⁰ is too large for a 32-bit floating-point number. Every implementation therefore subtracts the
-# largest score first, which does not change the quotient. If the keys come in blocks, the largest
-# score is known only after the last block. **Online softmax** ([Milakov and Gimelshein,
-# 2018](@milakov2018)) uses the largest score *so far*, and corrects the sums whenever a larger one
-# is found. [FlashAttention](@dao2022) computes attention in this way on one GPU, and ring attention
-# does so across ranks.
+# largest score first, which does not change the quotient.
+#
+# If the keys come in blocks, the largest score is known only after the last block. **Online
+# softmax** ([Milakov and Gimelshein, 2018](@milakov2018)) uses the largest score *so far*, and
+# corrects the sums whenever a larger one is found. So it keeps three things for each query:
 #
 # | term | meaning |
 # |---|---|
-# | `largest` | the largest score of a query in the blocks seen so far |
+# | `largest` | the largest score of the query in the blocks seen so far |
 # | `total` | the sum of exp(s − `largest`) over these scores |
 # | `weighted` | the sum of exp(s − `largest`) · v over these scores |
-# | **log-sum-exp** | `largest` + log(`total`), the logarithm of the sum of all exp(s) |
-# | **context parallelism** | each rank has some of the positions in the whole model, attention included |
 #
-# (*Sequence parallelism* is an older term with two meanings. In Megatron-LM, positions are
-# partitioned only between the layers of tensor parallelism (lab 64). In DeepSpeed-Ulysses it means
-# what is called context parallelism here.) The next cell computes the three parts for some keys,
-# and the output when all keys have been seen. Each query has its own largest score. (`k.mT`
-# exchanges the last two axes of `k`.)
+# **An example.** A query has the scores 2 and 0 in one block, and the score 3 in another. The
+# values are 10, 20 and 30. In the first block, `largest` is 2, `total` is 1 + e⁻² = 1.135, and
+# `weighted` is 10 + 20 · e⁻² = 12.71. In the second block, `largest` is 3, `total` is 1, and
+# `weighted` is 30.
+#
+# In the next cell, `partial` computes the three parts for some keys. When all keys have been seen,
+# `finish` returns the output, `weighted` / `total`. It also returns the **log-sum-exp**, which is
+# the sum of `largest` and log(`total`), and which the optional part needs. (`k.mT` exchanges the
+# last two axes of `k`.)
 
 
 # %%
@@ -104,15 +107,11 @@ def finish(part):
 
 
 # %% [markdown]
-# **An example.** A query has the scores 2 and 0 in one block, and the score 3 in another. The
-# values are 10, 20 and 30. In the first block, `largest` is 2, `total` is 1 + e⁻² = 1.135, and
-# `weighted` is 10 + 20 · e⁻² = 12.71. In the second block, `largest` is 3, `total` is 1, and
-# `weighted` is 30.
-#
-# We must not add 12.71 and 30, just as we must not add the 3 of 3 km and the 500 of 500 m. Each
-# partial result has its own unit, exp(`largest`): e² for the first one, and e³ for the second one.
-# As with lengths, we first convert both to the same unit, and then add. If this is the larger unit,
-# both factors of the conversion are at most 1, so nothing can overflow.
+# How do the two blocks of the example become one? We must not add 12.71 and 30, just as we must not
+# add the 3 of 3 km and the 500 of 500 m. Each partial result has its own unit, exp(`largest`): e²
+# for the first one, and e³ for the second one. As with lengths, we first convert both to the same
+# unit, and then add. If this is the larger unit, both factors of the conversion are at most 1, so
+# nothing can overflow.
 #
 # ### Exercise 67.1 · Merge two partial results
 # Return the `Partial` of all keys of `one` and `other`. All parts are tensors with one row for each
@@ -150,9 +149,10 @@ check("67.1", merge)
 
 # %% [markdown]
 # ### Measure: does the largest score matter?
-# Attention of 64 queries to 64 keys, in four blocks, in 32-bit numbers, compared with PyTorch's own
-# attention. Queries are multiplied by 1, 10 and 100, which multiplies the scores. The control adds
-# up exp(s) without subtracting anything.
+# Here 64 queries see 64 keys, in four blocks and in 32-bit numbers. We compare the output with
+# PyTorch's own attention. Queries are multiplied by 1, 10 and 100, which multiplies the scores. The
+# control adds up exp(s) without subtracting anything. In the table, each column is one of these
+# factors.
 
 # %%
 generator = torch.Generator().manual_seed(1)
@@ -172,20 +172,22 @@ print("Largest error:", pandas.DataFrame(table).map("{:.1e}".format), sep="\n")
 # %% [markdown]
 # **Explain.** The blocks give the same output as PyTorch, up to rounding errors, which grow with
 # the scores. Without the largest score, the output is right only as long as the scores are small.
-# In the last column it is *not a number*, because the numerator adds +∞ and −∞, or because infinity
-# is divided by infinity.
+# In the last column it is *not a number* (`nan`), because exp(s) has become infinite there.
+#
+# [FlashAttention](@dao2022) computes attention in this way on one GPU. We now do it across ranks.
 #
 # ## 2. Around the ring
-# Now each of *p* ranks has the queries, keys and values of its own positions. Its queries stay
-# where they are. Its keys and values are one array, the **block**, which travels from rank to rank.
-# A rank computes with the block that it holds, merges the result with what it has, and goes on with
+# Each of *p* ranks has the queries, keys and values of its own positions. Its queries stay where
+# they are. Its keys and values are one array, the **block**, which travels from rank to rank. A
+# rank computes with the block that it holds, merges the result with what it has, and goes on with
 # the next block. This is **ring attention** ([Liu et al., 2023](@liu2023)).
 #
 # In the ring of lab 23, a rank had to add to a chunk before it could send it on, so the links were
 # idle in the meantime. Here computing does not change the block. A rank can therefore send it on
-# *before* it computes with it, and receive the next block at the same time. This takes two arrays:
-# the block that is in use, and `room` for the next one. A program that reads pages from a disk
-# would use the same pattern:
+# *before* it computes with it, and receive the next block at the same time.
+#
+# This takes two arrays: the block that is in use, and `room` for the next one. A program that reads
+# pages from a disk would use the same pattern:
 #
 #     request = disk.start_reading(into=spare)
 #     use(page)
@@ -268,13 +270,17 @@ right = {"in_turns": 1e3 * runs["in turns"].time, "overlapped": 1e3 * runs["your
 predict.right("67.2", **right)
 
 # %% [markdown]
-# **Explain.** Your ring takes 4 visits of 2 ms. All messages are hidden, because each of them is
-# shorter than a visit. If a message takes longer than a visit, as in the printed line, every step
-# takes as long as a message, except for the last step, which has none: 3 · 2 ms + 1 ms. Section 4
-# finds out when there is enough computing to hide the messages.
+# **Explain.** Your ring takes 4 visits of 2 ms. All three messages are hidden, because each of them
+# is shorter than a visit. In turns, the three messages of 1 ms are added to the visits.
 #
-# Ring attention now takes only a few lines. `visit` merges what the queries get from each block.
-# The cell compares its output on real ranks with PyTorch's attention on all positions:
+# If a message takes longer than a visit, as in the printed line, every step takes as long as its
+# message, except for the last step, which has none: 3 · 2 ms + 1 ms. Section 4 finds out when there
+# is enough computing to hide the messages.
+#
+# ### Measure: the same output on real ranks?
+# Ring attention now takes only a few lines: `visit` merges what the queries get from each block.
+# The cell runs it on real ranks with 32 positions each, in 64-bit numbers, and compares its output
+# with PyTorch's attention on all positions. The error should be a rounding error, below 10⁻¹².
 
 
 # %%
@@ -307,9 +313,11 @@ print(f"{ranks} real ranks: largest relative error {compared.errors['output']:.1
 # ## 3. The causal mask, and zigzag
 # In a language model a position must not see later ones (lab 64). With this **causal mask**, about
 # half of all pairs of a query and a key are not needed. Cut the positions into 2*p* chunks,
-# numbered from 0. A pair of chunks is computed if the queries come after the keys. If both are the
-# same chunk, half of the pair is masked. If the queries come before the keys, there is nothing to
-# do.
+# numbered from 0. What has to be computed for a pair of chunks depends on their order:
+#
+# - If the queries come after the keys, the whole pair is computed.
+# - If both are the same chunk, half of the pair is masked.
+# - If the queries come before the keys, there is nothing to do.
 #
 # ![Causal mask over eight chunks as a triangle, and the owner of each chunk: with neighbors the ranks have 0 0 1 1 2 2 3 3, with zigzag 0 1 2 3 3 2 1 0](67_zigzag.svg)
 #
@@ -387,9 +395,10 @@ for name, owned in masked.items():
 
 # %% [markdown]
 # ### Predict
-# In the tables, a step takes as long as its slowest rank. With neighbors, the first step has 2
-# pairs, and every other step 4. With zigzag, every step has 2. How many times as fast is zigzag on
-# 2 ranks, and on 64 ranks?
+# In the tables, a row is a step and a column is a rank. A step takes as long as its slowest rank,
+# which is the last column. For four ranks and neighbors, the first step has 2 pairs and every other
+# step 4. With zigzag, every step has 2. The same holds for any other number of ranks. How many
+# times as fast is zigzag on 2 ranks, and on 64 ranks?
 
 # %%
 predict("67.3", on_2_ranks=1.5, on_64_ranks=1.98)
@@ -422,16 +431,14 @@ for name, owned in masked.items():
 # %% [markdown]
 # **Explain.** The mask saves half of the work, but with neighboring chunks it saves hardly any
 # time: in every step but the first, some rank has to compute all four pairs. Zigzag is (4*p* − 2) /
-# (2*p*) times as fast as neighbors, which approaches 2 for many ranks. With zigzag all ranks
-# compute two pairs in *every* step, not only in the sum over all steps, and this is what a ring
-# needs. (*Striped Attention* ([Brandon et al., 2023](@brandon2023)) assigns single positions in
-# turns, like cards, and also balances the work. Llama 3 uses zigzag's assignment, too; see the next
-# section.)
+# (2*p*) times as fast as neighbors, which is 1.5 on 2 ranks and approaches 2 for many. With zigzag
+# all ranks compute two pairs in *every* step, not only in the sum over all steps, and this is what
+# a ring needs.
 #
 # ### Measure: on real ranks
-# First we compare the outputs of both assignments with full causal attention. In `lab67.forward`,
-# which is like `ring_attention`, a rank owns two chunks. If each rank has its own GPU, tensors stay
-# there, and NCCL sends them (lab 64).
+# First we compare the outputs of both assignments with full causal attention. `lab67.forward` is
+# like `ring_attention`, but a rank owns two chunks, and calls `partial` only for the pairs that the
+# mask leaves. If each rank has its own GPU, tensors stay there, and NCCL sends them (lab 64).
 
 # %%
 parts = lab67.Parts(partial, merge, ring)
@@ -448,7 +455,7 @@ print(pandas.DataFrame(table).T.map("{:.1e}".format))
 # Then we time your ring. This machine may have fewer cores than ranks, and then a rank that has
 # nothing to do would leave its core to the others. Therefore each rank uses an emulated device that
 # needs no core (lab 63): it *sleeps* for 10 ms for each pair of chunks instead of computing. Ranks
-# and messages are real. Three ways take turns, which takes about 5 s.
+# and messages are real. The cell takes about 5 s.
 
 # %%
 ways = {name: (owned, work) for name, owned in masked.items()}
@@ -463,15 +470,12 @@ for way in ("no mask", "neighbors"):
     print(f"{way}: {share.median:.2f} times as long as zigzag")
 
 # %% [markdown]
-# **Explain.** With four ranks you should see 2 times and about 1.75 times as long as zigzag, which
-# are the 16, 14 and 8 pairs of the tables. The times are slightly longer than 10 ms for each pair,
-# because a sleep ends late, and because messages and Python take time. If other programs keep all
-# cores busy, sleeps end later, and the boxes become wide. Such a delay in every step is the same
-# for all ways, so it pulls both ratios toward 1, for example to 1.8 and 1.5, which is not a mistake
-# in your code.
+# **Explain.** With four ranks, the ring without a mask should take about 2 times as long as zigzag,
+# and neighbors about 1.75 times. These are the 16, 14 and 8 pairs of the slowest ranks. On a busy
+# machine sleeps end late, and such a delay in every step pulls both ratios toward 1.
 #
 # ## 4. Bytes, and when they are hidden
-# A ring is not the only way to bring queries and keys together:
+# A ring is not the only way to bring queries and keys together. Does it send less than the others?
 #
 # - **Allgather**: every rank receives all keys and values, and then computes. This is simple, and
 #   any mask can be used, but the messages come before the computing.
@@ -503,9 +507,12 @@ record.add("compared", ranks=ranks, way="Ulysses", **measured)
 print(f"Ulysses on {ranks} real ranks: largest relative error {compared.errors['output']:.1e}")
 
 # %% [markdown]
-# (The error can be exactly 0, because each head is computed by the same function on the same
-# numbers as in one process.) Every layer of a model has its own attention, so every layer sends its
-# own messages. The following symbols describe one of them:
+# The error can be exactly 0, because each head is computed by the same function on the same numbers
+# as in one process. (The authors of Ulysses call their method *sequence parallelism*, a term that
+# means something else in lab 64.)
+#
+# ### How many bytes?
+# Every layer of a model sends its own messages. These symbols describe one layer:
 #
 # | symbol | meaning |
 # |---|---|
@@ -518,25 +525,29 @@ print(f"Ulysses on {ranks} real ranks: largest relative error {compared.errors['
 # heads of queries share one head of keys and values, so `kv` is smaller. In Llama 3 with 405
 # billion parameters, it is 1/16 of `hidden` ([Grattafiori et al., 2024](@grattafiori2024)).
 #
-# As an example, take the gradients that travel around the ring in the optional part. They are as
-# long as a block, 2 · `kv` · `size` · *n*/*p* bytes, and make *p* steps. A rank therefore sends 2 ·
-# `kv` · `size` · *n* bytes of them, however many ranks there are: 65.5 MB for *n* = 8,000, `kv` =
-# 2,048 and numbers of 2 bytes.
-#
-# **When is a message hidden?** With zigzag, a rank computes two of the four pairs of chunks in each
-# step. A chunk has *n*/2*p* positions, so these are 2 · (*n*/2*p*)² = (*n*/*p*)² / 2 pairs of
-# positions. Each of them costs 4 · `hidden` operations: a multiplication and an addition for the
-# score, and the same for the weighted value. The message of this step, a block, travels in the
-# meantime.
+# **An example.** For 8 ranks, *n* = 8,000, `kv` = `hidden` = 2,048 and numbers of 2 bytes, a block
+# contains the keys and values of 1,000 positions. These are 1,000 · 2 · 2,048 · 2 bytes = 8.2 MB.
 #
 # ### Predict
-# For `kv` = `hidden` and 8 ranks, how many times as many bytes does a ring send as Ulysses, in the
-# forward pass? Ulysses exchanges four arrays, and a rank keeps 1/*p* of each.
+# For `kv` = `hidden` and 8 ranks, how many times as many bytes does a rank send in a ring as in
+# Ulysses, in the forward pass? Ulysses exchanges four arrays, and a rank keeps 1/*p* of each
+# without sending it.
 
 # %%
 predict("67.4", ring_over_ulysses=4)
 
 # %% [markdown]
+# ### When is a message hidden?
+# With zigzag, a rank computes two of the four pairs of chunks in each step. A chunk has *n*/2*p*
+# positions, so these are 2 · (*n*/2*p*)² = (*n*/*p*)² / 2 pairs of positions. Each of them costs 4
+# · `hidden` operations: a multiplication and an addition for the score, and the same for the
+# weighted value. The message of this step, a block, travels in the meantime.
+#
+# In the example, these are 500,000 pairs and 4.1 · 10⁹ operations. A GPU with 740 · 10¹² operations
+# per second computes them in 5.5 μs, while a link with 48 GB/s needs 171 μs for the block. This
+# sequence is too short by far. In one that is twice as long, a step computes four times as much,
+# but its message only doubles. So there is a length from which messages are hidden.
+#
 # ### Exercise 67.4 · Bytes sent, and the length that hides them
 # `bytes_sent` returns the bytes that one rank sends in the forward pass: `"ring"`, `"allgather"`
 # (which sends as much as a ring of blocks) and `"Ulysses"`. `hides_from` returns the positions *n*
@@ -591,16 +602,19 @@ print({way: f"{nbytes / 1e6:.0f} MB" for way, nbytes in sent.items()})
 predict.right("67.4", ring_over_ulysses=sent["ring"] / sent["Ulysses"])
 
 # %% [markdown]
-# The ring sends nearly 2 · `kv` · `size` · *n* bytes on any number of ranks, while Ulysses sends
-# less the more ranks there are. Does the ring ever pay off, then?
+# With `kv` = `hidden`, the ring sends *p*/2 times as many bytes as Ulysses, so 4 times as many on 8
+# ranks. The ring sends nearly 2 · `kv` · `size` · *n* bytes on any number of ranks, while Ulysses
+# sends less the more ranks there are. Does the ring ever pay off, then?
 #
 # ### Compute: a cluster of H100 GPUs
 # Eight virtual ranks run a layer in 16-bit numbers, with `hidden` = 2,048, which is what one of 8
 # tensor ranks of Llama 3's largest model has. A rank computes at 740 · 10¹² flop/s, the best that
 # [Shah et al. (2024)](@shah2024) measured with FlashAttention-3 on an H100. Each rank is on a
-# separate node of the machine model `h100_ndr`, whose links between nodes have 48 GB/s. In the
-# plot, 1 means that the layer takes no longer than its computing. Vertical lines show the lengths
-# that your formula gives.
+# separate node of the machine model `h100_ndr`, whose links between nodes have 48 GB/s.
+#
+# The plot has a curve for each way and each `kv`. A value of 1 means that the layer takes no longer
+# than its computing, so all messages are hidden. Vertical lines show the lengths that your formula
+# gives. The printed lines also give this length for eight GPUs that are connected by NVLink.
 
 # %%
 flops = 740e12
@@ -630,31 +644,25 @@ for name, bandwidth in links.items():
 # %% [markdown]
 # **Explain.** Each curve of the ring reaches 1 near the length that your formula gives, which is
 # about 247,000 positions for `kv` = `hidden`, and a sixteenth of this with grouped-query attention.
-# (Latency, which the formula neglects, makes it slightly longer.) Beyond this length a ring costs
-# nothing, whereas the messages of Ulysses and of the allgather are never hidden, because here they
-# come before or after the computing.
+# (Latency, which the formula neglects, makes it slightly longer.) Beyond this length the messages
+# of a ring add no time. Those of Ulysses and of the allgather always do, because here they come
+# before or after the computing.
 #
 # For shorter sequences, three facts decide about Ulysses:
+#
 # - For `kv` = `hidden` it is the fastest, because it sends a quarter of the bytes.
 # - With grouped-query attention it is the slowest, because it also exchanges the queries and the
 #   output, which are much longer than the keys and values here.
 # - Each rank needs at least one head of the queries, and one of the keys and values. In Llama 3,
-#   `kv` = 128 is a single head, so eight ranks would have to copy it, and would send more than the
-#   curve of Ulysses counts.
+#   `kv` = 128 is a single head, so eight ranks would have to copy it and send more than the curve
+#   counts.
 #
 # Why does Llama 3 use an allgather, although its messages are never hidden?
 # <details><summary>Answer</summary> According to its authors, for two reasons. It is easier to
 # support different masks, such as one that separates the documents in a sequence. And with
 # grouped-query attention, the keys and values are much smaller than the queries, so the exposed
 # allgather costs little: its time grows with <i>n</i>, that of attention with <i>n</i>². The lower
-# curves of the plot show the second reason. Like zigzag, Llama 3 gives each rank the chunks
-# <i>r</i> and 2<i>p</i> − 1 − <i>r</i>.</details>
-#
-# Liu et al. (2023) give the condition *n*/*p* ≥ flop/s / bandwidth for 16-bit numbers. Why is ours
-# twice as long for `kv` = `hidden`?
-# <details><summary>Answer</summary> Their attention has no mask, so a rank computes four pairs of
-# chunks in each step, not two. The causal mask halves the computing behind which a message can
-# hide.</details>
+# curves of the plot show the second reason. Llama 3 also assigns the chunks by zigzag.</details>
 #
 # ### What you take away
 # - Partial results of attention can be merged exactly if each of them carries its largest score,
@@ -663,20 +671,21 @@ for name, bandwidth in links.items():
 #   computing.
 # - A causal mask saves time only if the work is balanced in every step, as with zigzag.
 # - A ring hides its messages from *n* = *p* · (`kv` / `hidden`) · `size` · flop/s / bandwidth
-#   positions on. Below this length Ulysses sends fewer bytes if *p* > 1 + `hidden` / `kv` and there
-#   are enough heads. With grouped-query attention, even an exposed allgather costs little.
+#   positions on. For shorter sequences, Ulysses sends fewer bytes if keys are as long as queries.
+#   With grouped-query attention, even an exposed allgather costs little.
 #
 # ## Going further (optional): the backward pass, and this machine
-# For training we need the gradients of the queries, keys and values. With the weights *P* =
-# exp(*s* − log-sum-exp) of a block, and the gradient d*O* of the output *O*, they are
+# For training we need the gradients of the queries, keys and values. Let *P* = exp(*s* −
+# log-sum-exp) be the weights of a block, d*O* the gradient of the output *O*, and *D* the sum of
+# d*O* ∘ *O* in each row, where ∘ multiplies element by element. Then the gradients are
 # ([FlashAttention](@dao2022) has the derivation):
 #
 # $$dV = P^T dO \qquad dS = P \circ (dO\,V^T - D) \qquad dQ = dS\,K/\sqrt{d} \qquad dK = dS^T Q/\sqrt{d}$$
 #
-# where *D* is the sum of d*O* ∘ *O* in each row, and ∘ multiplies element by element. Besides the
-# block, a rank needs only its own queries, d*O*, *D* and the log-sum-exp of *all* scores, which
-# `finish` has returned. With the log-sum-exp it can compute the weights of any block again, so no
-# weights have to be kept, and the blocks may come in any order.
+# You don't need to follow them in detail. What matters is which data they need: besides the block,
+# only the rank's own queries, d*O*, *D* and the log-sum-exp of *all* scores, which `finish` has
+# returned. With it a rank can compute the weights of any block again, so no weights have to be
+# kept, and the blocks may come in any order.
 
 
 # %%
@@ -695,9 +704,10 @@ def back(q, k, v, gradient, log_sum, delta, mask=None):
 # %% [markdown]
 # The blocks travel around the ring once more. d*Q* belongs to a rank's own queries and is added up
 # where it is. d*K* and d*V* belong to the block. Every rank adds its **share** to them, so they
-# travel with the block, one step behind it. With four ranks, block 0 is visited by the ranks 0, 1,
-# 2 and 3, where it is not needed any more. Its gradient is complete when rank 3 has added its
-# share. It then makes one more step, from rank 3 to rank 0, which owns the block.
+# travel with the block, one step behind it.
+#
+# With four ranks, block 0 is visited by the ranks 0, 1, 2 and 3. Its gradient is complete when rank
+# 3 has added its share. It then makes one more step, from rank 3 to rank 0, which owns the block.
 #
 # Again we do not want to wait. A rank can compute its share before the shares of the other ranks
 # have arrived, because it only has to add them. It is like a collection box that is handed from
@@ -763,10 +773,8 @@ check("67.5", pass_on)
 # Real ranks run both passes with your functions in 64-bit numbers. Every rank also computes full
 # attention, and its gradients by PyTorch's autograd. The table shows the largest relative error,
 # which is the largest difference divided by the largest right value. In the control the gradients
-# stay where they are: each rank adds up the shares of all blocks that pass.
-#
-# Tensors are where they were in section 3, and each rank again owns two chunks. The mask is causal
-# only in the row *causal, zigzag*.
+# stay where they are: each rank adds up the shares of all blocks that pass. The mask is causal only
+# in the row *causal, zigzag*.
 
 
 # %%
@@ -795,9 +803,9 @@ predict.compare("67.5", back_over_forward=again / there)
 
 # %% [markdown]
 # **Explain.** All four results of your ring agree with one process up to rounding, also with the
-# causal mask, for which nothing had to change in `pass_on`. If the gradients stay, the
-# output and d*Q* are still right, and only d*K* and d*V* are wrong. Without the comparison, this
-# mistake would be hard to notice.
+# causal mask, for which nothing had to change in `pass_on`. If the gradients stay, the output and
+# d*Q* are still right, and only d*K* and d*V* are wrong. Without the comparison, this mistake would
+# be hard to notice.
 #
 # In the forward pass a block makes *p* − 1 steps. In the backward pass it makes *p* − 1 steps
 # again, and its gradient makes *p*, so four ranks send 7/3 times as much. Are the messages of the
@@ -805,69 +813,45 @@ predict.compare("67.5", back_over_forward=again / there)
 # <details><summary>Answer</summary> No. The backward pass also computes more: `partial` has two
 # products of matrices, while `back` has five. In each step it computes 5/2 times as much and sends
 # twice as much, so it hides these messages slightly better. Only the last step of the gradient has
-# nothing to hide behind. (On GPUs gradients are often sent as 32-bit numbers, while blocks are sent
-# as 16-bit numbers. Then it sends 3 times as much in each step.)</details>
+# nothing to hide behind.</details>
 #
 # ### Measure: this machine
-# From what length on are messages hidden on the ranks in front of you? We time a forward pass with
-# zigzag for several lengths, its computing alone, and its messages alone, in turns. From the
-# longest sequence we take flop/s and bandwidth, and compute from which length the messages are
-# shorter than the computing.
+# Does computing really grow faster than messages? On two real ranks we time the computing of a
+# forward pass with zigzag alone, and its messages alone, in turns and for several lengths. Each row
+# of the table is one length, and the last column divides the messages by the computing.
 
 # %%
 two = launch.ranks_here(2)
-rows = launch.run(
+timed = launch.run(
     lab67.time_parts, parts, zigzag, chunks, (heads, size), seconds, ranks=two, threads=1
 )[0]
-for own, row in rows.items():
+rows = {}
+for own, row in timed.items():
     for name, time in row.items():
         record.add("parts", part=name, ranks=two, own=own, seconds=time, **record.BY_MPI)
-own = 2 * chunks[-1]
-computing, messages = (rows[own][name].median for name in ("computing alone", "messages alone"))
-width = heads * size
-here = 2 * own**2 * width / (computing / two)
-bandwidth = own * 2 * width * 4 / (messages / max(1, two - 1))
-n = hides_from(two, width, width, 4, here, bandwidth)
-print(f"{here / 1e9:.1f} Gflop/s, {bandwidth / 1e9:.2f} GB/s: hidden from {n:.0f} positions on")
-series = {name: {two * own: row[name] for own, row in rows.items()} for name in rows[2 * chunks[0]]}
-series = {name: {n: 1e3 * time.samples for n, time in row.items()} for name, row in series.items()}
-medians = [1e3 * time.median for row in rows.values() for time in row.values()]
-series["formula"] = ([n, n], [min(medians), max(medians)])
-axes = {"xlabel": "positions", "ylabel": "ms", "logx": True, "logy": True}
-plots.lines(series, title=f"{two} real ranks: computing grows faster than messages", **axes)
-for own, row in rows.items():
     share = Ratio(row["messages alone"], row["computing alone"])
     record.add("messages over computing", ranks=two, own=own, share=share, **record.BY_MPI)
-    print(f"{two * own} positions: messages take {share.median:.1%} of the time of computing")
-faster = (flops / here, links["one NIC each"] / bandwidth)
-print(f"An H100 computes {faster[0]:,.0f} times as fast, its NIC is {faster[1]:.0f} times as fast")
+    medians = {f"{name} (ms)": f"{1e3 * time.median:.3g}" for name, time in row.items()}
+    rows[two * own] = medians | {"messages / computing": f"{share.median:.1%}"}
+table = pandas.DataFrame.from_dict(rows, orient="index").rename_axis("positions")
+print(table.to_string())
 
 # %% [markdown]
 # **Explain.** The share of the messages should become smaller with the length, because computing
 # grows with *n*² and messages with *n*. For short sequences both consist mostly of the costs per
-# call, which the formula leaves out, so the shares do not fall as fast there, and messages may take
-# longer than computing even beyond the printed length. Trust the shares. The printed length is
-# short, because what matters is flop/s *divided by* bandwidth. The last line compares both with the
-# virtual cluster above: the computing of an H100 exceeds that of a core by a much larger factor
-# than its link exceeds messages in the memory of one machine. A fast GPU therefore needs a much
-# longer sequence to hide its messages.
+# call, and messages may take longer than computing. If other programs are busy, single rows may be
+# out of order.
 #
-# The times of the curve *both* may exceed the sum of the other two, because a rank of a ring also
-# waits for the other one, which other programs may have interrupted.
-#
-# This measurement does not show overlap. On one machine a message is a copy that a core has to
-# make, and MPI makes progress only in its calls (lab 36). We could not show that a thread helps
-# that waits for the messages while PyTorch computes: in three runs on two busy cores, 1 to 40 % of
-# the time of 128 MB messages was hidden with such a thread, and −30 to 9 % without it, so the runs
-# differ as much as the two ways. With MPICH's own progress threads (`MPICH_ASYNC_PROGRESS=1`) the
-# computing alone took 174 and 236 ms, in place of 63 to 99 ms, because these threads need the same
-# cores. Overlap needs a link that moves bytes without the cores: the virtual cluster above has one,
-# and lab 36 measures it between two nodes.
+# This measurement does not show that messages are *hidden*. On one machine a message is a copy that
+# a core has to make, and MPI makes progress only in its calls. Overlap needs a link that moves
+# bytes without the cores: the virtual cluster above has one, and lab 36 measures it between two
+# nodes.
 #
 # ### Further reading
 # - [@milakov2018] The online softmax.
 # - [@dao2022] Attention in blocks on one GPU, forward and backward.
-# - [@liu2023] Ring attention, and its condition for hidden messages.
+# - [@liu2023] Ring attention, and its condition for hidden messages (without a mask, so half the
+#   length is enough).
 # - [@brandon2023] Another assignment that balances the causal mask.
 # - [@jacobs2023] Ulysses, with its count of bytes.
 # - [@grattafiori2024] Section 3.3.2 describes context parallelism by an allgather.

@@ -645,7 +645,7 @@ def sleep_through(comm, ring, ways: Mapping[str, tuple], nap: float, repeat: int
 
 
 def time_parts(comm, parts: Parts, owned, chunks: Sequence[int], sizes: tuple, seconds) -> dict:
-    """Times of causal forward passes of so many positions in a chunk, of their computing alone and
+    """Times of causal forward passes of so many positions in a chunk: of their computing alone, and
     of their messages alone. sizes: heads, size. Returns positions of a rank -> name -> time."""
     heads, size = sizes
     rows = {}
@@ -654,7 +654,6 @@ def time_parts(comm, parts: Parts, owned, chunks: Sequence[int], sizes: tuple, s
         block = torch.randn(2, 2, heads, chunk, size)
         room = torch.empty_like(block)
         calls = {
-            "both": partial(forward, comm, parts, q, block, owned),
             "computing alone": partial(forward, Silent(comm), parts, q, block, owned),
             "messages alone": partial(parts.ring, comm, block, room, lambda held, owner: None),
         }

@@ -81,8 +81,8 @@ print(setup)
 #   **rounded up**.
 # - [Weak scaling](../labs/GLOSSARY.md#weak-scaling): each rank has all of `images`.
 #
-# For example, take 10 images on 4 ranks, 2 ms per image, and a ring of 5 ms. Strong scaling takes 3
-# · 2 + 5 = 11 ms, and weak scaling takes 10 · 2 + 5 = 25 ms.
+# For example, take 10 images on 4 ranks, 2 ms per image, and a ring of 5 ms. Strong scaling takes
+# 3 · 2 + 5 = 11 ms, and weak scaling takes 10 · 2 + 5 = 25 ms.
 #
 # ### Exercise 80.1 · Predict a step
 # Write `predict_step`, which predicts the time of a step. About 4 lines. *(beginner)*
@@ -113,8 +113,8 @@ check("80.1", predict_step)
 # ### Predict
 # The next cell prints what your function predicts for every run. From these times you can compute
 # efficiencies. On p ranks, the efficiency is t(1) / (p · t(p)) in strong scaling, and t(1) / t(p)
-# in weak scaling. In the example above, t(1) is 20 ms, so 4 ranks have an efficiency of 20 / (4 ·
-# 11) = 45 % in strong scaling, and of 20 / 25 = 80 % in weak scaling.
+# in weak scaling. In the example above, t(1) is 20 ms, so 4 ranks have an efficiency of
+# 20 / (4 · 11) = 45 % in strong scaling, and of 20 / 25 = 80 % in weak scaling.
 #
 # Predict three numbers:
 #

@@ -2,15 +2,15 @@
 # <!-- Generated from solutions/80_scaling_report.py by `make labs`. Learners work on a copy in work/. -->
 # # 80 Scaling report
 #
-# A scaling study ends with a report, and other people use it to decide whether a project gets more
+# A scaling study ends with a report, which other people use to decide whether a project gets more
 # GPU hours, or which cluster to buy. In many reports, the reader cannot find out where a number
-# came from, under which conditions it was measured, or whether it was chosen because it looked
-# good. A good report answers a question that was asked before the measurement, compares the result
-# with a prediction, and lets every reader trace each number to its measurement.
+# came from, or whether it was chosen because it looked good. A good report answers a question that
+# was asked before the measurement, compares the result with a prediction, and lets every reader
+# trace each number to its measurement.
 #
-# In this lab we plan, measure and write such a report for data-parallel training. We ask a question
-# about scaling, predict the answer with a model, measure it on the [virtual cluster](../labs/GLOSSARY.md#virtual-cluster) or on real
-# [ranks](../labs/GLOSSARY.md#rank), find out where time was lost and what it costs, and write a text in which every number
+# In this lab we plan, measure and write such a report for data-parallel training. We ask a
+# question, predict the answer with a model, and measure it on the [virtual cluster](../labs/GLOSSARY.md#virtual-cluster) or on real [ranks](../labs/GLOSSARY.md#rank).
+# Then we find out where time was lost and what it costs, and write a text in which every number
 # refers to its record. `make report` refuses any other number.
 #
 # **After this lab you can** (1) ask a question that a measurement can answer, (2) plan runs so that
@@ -55,16 +55,10 @@ epoch = 1281167  # images of an epoch, for the cost: ImageNet's training set
 # Our question is in the parameters: up to how many ranks does it pay to share one batch? The number
 # of ranks varies, and the batch stays the same. Our rule says that sharing pays as long as the
 # efficiency ([lab 50](50_strong_and_weak_scaling.ipynb)) is at least `enough`. You can change `enough`, and the rest of the lab
-# follows. (Another question would need its own rule in the code.)
+# follows.
 #
-# By default all runs use the virtual cluster, a simulator, so a study takes seconds and 32 GPUs
-# cost nothing. Later you can use real ranks instead, with the same cells.
-#
-# | ranks | command |
-# |---|---|
-# | virtual | the notebook, as it is |
-# | this machine's cores | `make run LAB=80 SET="where=here images=32"` |
-# | a tabletop or a cluster | `make submit LAB=80 NODES=2 SET="where=here images=32" WAIT=1` |
+# All runs use the virtual cluster, a simulator, so 32 GPUs cost nothing. The same cells can measure
+# real ranks, as the end of section 4 shows. The next cell prints what is known before the study.
 
 # %%
 setup = lab80.begin(where, machine, net, speed, images, most)
@@ -72,11 +66,13 @@ print(setup)
 
 
 # %% [markdown]
-# This line contains the numbers that a prediction needs. A *message* costs `latency` seconds, a few
-# microseconds, whatever its size. A *byte* costs `beta` seconds, which is one over the [bandwidth](../labs/GLOSSARY.md#bandwidth).
+# With the default parameters, the line says that an image takes 8.38 ms on one rank (one second
+# divided by `speed`), and that the [gradients](../labs/GLOSSARY.md#gradient) have 178.20 MB. On the slowest link, a *message* costs
+# `latency` = 5 µs, whatever its size. A *byte* costs `beta` seconds, which is one over the
+# [bandwidth](../labs/GLOSSARY.md#bandwidth) of 2.90 GB/s.
 #
 # The simplest model of a step has two parts. First the rank computes its own images. Then a ring
-# performs the [allreduce](../labs/GLOSSARY.md#allreduce) of the [gradients](../labs/GLOSSARY.md#gradient) ([lab 23](23_ring_allreduce.ipynb)), whose seconds are
+# performs the [allreduce](../labs/GLOSSARY.md#allreduce) of the gradients ([lab 23](23_ring_allreduce.ipynb)), whose seconds are
 # `scaling.costs.ring_allreduce_time(nbytes, ranks, latency, beta)`. In this model computation and
 # communication do not overlap, and no rank is ever late.
 #
@@ -85,8 +81,8 @@ print(setup)
 #   **rounded up**.
 # - [Weak scaling](../labs/GLOSSARY.md#weak-scaling): each rank has all of `images`.
 #
-# For example, take 10 images on 4 ranks, 2 ms per image, and a ring of 5 ms. Strong scaling takes 3
-# · 2 + 5 = 11 ms, and weak scaling takes 10 · 2 + 5 = 25 ms.
+# For example, take 10 images on 4 ranks, 2 ms per image, and a ring of 5 ms. Strong scaling takes
+# 3 · 2 + 5 = 11 ms, and weak scaling takes 10 · 2 + 5 = 25 ms.
 #
 # ### Exercise 80.1 · Predict a step
 # Write `predict_step`, which predicts the time of a step. About 4 lines. *(beginner)*
@@ -115,14 +111,18 @@ check("80.1", predict_step)
 
 # %% [markdown]
 # ### Predict
-# Your function now predicts every run. The next cell prints the predictions in ms. On p ranks, the
-# efficiency is t(1) / (p · t(p)) in strong scaling, and t(1) / t(p) in weak scaling. Predict three
-# numbers:
-# - `pays_up_to`, the answer to our question: the largest number of ranks on which the efficiency
-#   in strong scaling is at least `enough`;
+# The next cell prints what your function predicts for every run. From these times you can compute
+# efficiencies. On p ranks, the efficiency is t(1) / (p · t(p)) in strong scaling, and t(1) / t(p)
+# in weak scaling. In the example above, t(1) is 20 ms, so 4 ranks have an efficiency of
+# 20 / (4 · 11) = 45 % in strong scaling, and of 20 / 25 = 80 % in weak scaling.
+#
+# Predict three numbers:
+#
+# - `pays_up_to`, the answer to our question: the largest number of ranks on which the efficiency in
+#   strong scaling is at least `enough`;
 # - `efficiency_strong` and `efficiency_weak`, as fractions of 1, at the largest number of ranks.
 #
-# You can take the model's values, or lower values if you think that the model leaves something out.
+# Take the values of the model, or lower ones if you think that it leaves something out.
 
 # %%
 predicted = {}
@@ -139,15 +139,9 @@ predict("80.1", pays_up_to=...)  # so many ranks
 predict("80.1", efficiency_strong=..., efficiency_weak=...)  # at the largest number of ranks
 
 # %% [markdown]
-# The next cell stores the predictions of your function, each as a **record** with the time of day.
-# We measure later, and the checker of the report compares the times, because a prediction that is
-# younger than the first measurement does not count.
-#
-# The cell also stores *citations*. A number that you have read somewhere is a record, too, with a
-# source instead of a machine, and `notes.cite` writes it. For comparison we cite Kurth et al., who
-# trained a network on climate images with weak scaling and report the efficiency on two
-# supercomputers. We cite both results, not only the better one. The report then calls the first
-# number below `{published_kurth}`, and its source `{source_kurth}`.
+# The next cell stores your function's predictions, each as a **record** with the time of day. We
+# measure later, so the checker of the report can see that the predictions are older than the first
+# measurement.
 
 # %%
 chosen = {
@@ -161,12 +155,20 @@ chosen = {
 chosen |= {"images": images, "most": most, "rounds": rounds, "steps": steps, "epoch": epoch}
 chosen |= {"question": question, "enough": enough}
 notes = lab80.Notes(setup, predicted, chosen)
+print(f"Study {notes.name}")
+
+# %% [markdown]
+# ### Numbers from a paper
+# A number that you have read somewhere becomes a record, too, with a source instead of a machine.
+# For comparison we cite the efficiency that Kurth et al. report for weak scaling on two
+# supercomputers, and not only the better one.
+
+# %%
 kurth = "Kurth and others, SC18, https://arxiv.org/abs/1810.01993"
 notes.cite("kurth", 90.7, "%", kurth)
 notes.cite("kurth_gpus", 27360, "GPUs", kurth)
 notes.cite("kurth_p100", 79.0, "%", kurth)
 notes.cite("kurth_p100_gpus", 5300, "GPUs", kurth)
-print(f"Study {notes.name}")
 
 
 # %% [markdown]
@@ -175,9 +177,8 @@ print(f"Study {notes.name}")
 # all runs of "8 ranks" happen during that time, 8 ranks look bad. Therefore everything is run in
 # **rounds**, each of which runs every configuration once.
 #
-# This is still not fair, because the first run of a round is slow (its caches are cold). So another
-# configuration goes first each time: the list is rotated by one. (With 3 rounds only three
-# configurations ever come first, but none of them does so always.)
+# The first run of a round is often slow, because the caches are still cold. To be fair, another
+# configuration goes first in each round, so the list is rotated by one:
 #
 #     round 0:   A B C
 #     round 1:   B C A
@@ -210,10 +211,10 @@ check("80.2", plan)
 
 # %% [markdown]
 # ### Measure
-# A step lasts from the end of one allreduce to the end of the next, so its parts add up and nothing
-# is left out. Each configuration becomes one record with its median, every sample, its parts, and
-# the place where it was measured. This takes a few seconds on the virtual cluster, and about a
-# second for each run on real ranks.
+# The next cell runs your plan, which takes a few seconds. A step lasts from the end of one
+# allreduce to the end of the next, so its parts add up and nothing is left out. For each
+# configuration, the cell prints the median time of a step and whether the times were steady, and
+# stores them with every sample in a record.
 
 # %%
 notes.measure(plan(notes.configurations(), rounds))
@@ -233,28 +234,22 @@ predict.compare(
 )
 
 # %% [markdown]
-# **Explain.** On the virtual cluster with the default parameters, you should see that the curve of
-# strong scaling follows the ideal up to 4 ranks and bends between 4 and 8. There two things happen
-# at once: the share of the batch is halved, and the ring leaves the node. A node has 4 GPUs, and
-# the network between nodes is slower than the links inside a node, so the ring takes about four
-# times as long on 8 ranks as on 4 (section 3 prints both times). Beyond 8 ranks the ring takes only
-# slightly longer, but the time to compute is halved with each doubling. The efficiency is 72 % on 8
-# ranks and 54 % on 16, so the answer to our question is 8 ranks.
+# **Explain.** With the default parameters, you should see that strong scaling follows the ideal up
+# to 4 ranks and bends between 4 and 8. A node has 4 GPUs, so on 8 ranks the ring has to use the
+# slower network between nodes, and takes about four times as long as on 4. Beyond 8 ranks the ring
+# takes only slightly longer, but the time to compute is halved with each doubling. The efficiency
+# is 72 % on 8 ranks and 54 % on 16. With `enough` at 70 %, the answer to our question is 8 ranks.
 #
 # Weak scaling has the same ring, and its efficiency stays above 90 %, because each rank computes
 # for two seconds before it sends.
 #
-# On two real cores you see two points, which can be anything from bad to better than ideal. If the
-# lines above say "do not quote", run the notebook once more from the top when the machine is less
-# busy. The report will mark such numbers.
-#
 # The virtual ranks are a **model**, too. It is more complete than yours, because messages contend
 # for ports and ranks can be late. If your prediction agrees with it, this only shows that two
-# models agree. Only real ranks show more.
+# models agree.
 #
 # ## 3. Where the time went, and what it costs
-# On p ranks a step takes t seconds, and ideally it would take less. The efficiency is the ideal
-# time divided by t. The lost part, 1 − efficiency, has three causes:
+# On p ranks a step takes t seconds, and its efficiency is the ideal time divided by t. The lost
+# part, 1 − efficiency, has three causes:
 #
 # | share of the step lost to | seconds, divided by t |
 # |---|---|
@@ -265,7 +260,7 @@ predict.compare(
 # The ideal time comes from `alone`, the step of one rank: it is `alone / ranks` in strong scaling,
 # and `alone` in weak scaling.
 #
-# For example, take strong scaling on 4 ranks: alone 40 ms, so ideally 10 ms. Measured are 11 ms of
+# For example, take strong scaling on 4 ranks: alone 40 ms, so ideally 10 ms. We measure 11 ms of
 # computation, 2 ms of waiting and 3 ms of communication, so t = 16 ms. The step loses 3/16 to
 # communication, 2/16 to waiting and 1/16 to slower computation. Together this is 6/16, and the
 # efficiency is 10/16. Computation can also be *faster* than ideal, and then `slower` is negative.
@@ -275,8 +270,9 @@ predict.compare(
 # node cost 2 nodes · 0.5 hours = 1 node-hour.
 #
 # ### Predict
-# Which number of ranks gives the cheapest [epoch](../labs/GLOSSARY.md#epoch) in strong scaling? A node of the default machine
-# has 4 GPUs. Compute the answer from the times that your model predicted: 1, 4 or 32 ranks?
+# Which number of ranks gives the cheapest [epoch](../labs/GLOSSARY.md#epoch) in strong scaling: 1, 4 or 32? Compute it from the
+# times that your model predicted, with 4 GPUs per node. An epoch has equally many steps in all
+# three cases.
 
 # %%
 predict("80.3", cheapest_ranks=...)
@@ -314,6 +310,11 @@ def node_hours(seconds, ranks, per_node, steps):
 # full, or not quite.
 check("80.3", losses, node_hours)
 
+# %% [markdown]
+# The next cell applies your functions to the study, and prints a row for each number of ranks. The
+# column `together` is the sum of your three shares, and `1 - eff.` comes from the measured
+# efficiency, so these two should agree within a percent.
+
 # %%
 names = ("compute", "wait", "communicate")
 efficiencies = {"strong": scaling.efficiency(strong), "weak": scaling.efficiency(weak, weak=True)}
@@ -337,26 +338,25 @@ figures = lab80.all_of(study)
 predict.right("80.3", cheapest_ranks=figures["cheapest_strong"].value)
 
 # %% [markdown]
-# **Explain.** The columns `together` and `1 - eff.` should agree within a percent. They are not
-# equal, because the shares are means of all steps, while the efficiency uses medians.
+# **Explain.** Take the row for 32 ranks in strong scaling, with the default parameters.
+# Communication takes 62.9 % of the step and waiting 1.6 %, while `slower` is −0.4 %, so together
+# 64.1 % is lost. The efficiency says 63.9 %, because it uses medians, while the shares are means of
+# all steps.
 #
-# In this study, strong scaling loses its time to communication: 63 of the 64 percent on 32 ranks.
-# Most of the lost time begins on 8 ranks, where the ring leaves the node. Waiting is a few percent
-# at most. It comes from the slowest of many ranks, so with `jitter = 0` it nearly disappears. Your
-# model has no late ranks, which is why it predicted a higher efficiency of weak scaling than was
-# measured. The virtual ranks also leave out one effect: a real GPU takes longer for each image if
-# it has only a few of them. Here `speed` is the same for every share, and on real GPUs `slower`
-# would show the effect.
+# In strong scaling, nearly all lost time is communication, and most of it begins on 8 ranks. In
+# weak scaling, waiting for the slowest of many ranks matters, too, with 3.4 % of the step on 32
+# ranks. Your model has no late ranks, which is why it predicted a higher efficiency of weak scaling
+# than was measured. With `jitter = 0` the waiting nearly disappears.
 #
-# With this seed, `slower` is negative in strong scaling on every number of ranks above one. Do
-# virtual ranks compute faster together? They cannot. The time of the single rank depends on the
-# `seed`, and in this study that rank was slow by a percent. All other runs are compared with it, so
-# it is their *baseline*, and an unlucky baseline changes every efficiency. Measure it with care.
-# (This effect comes from `jitter`, too, so it also disappears with `jitter = 0`.)
+# Why is `slower` negative in strong scaling? Virtual ranks cannot compute faster together, but with
+# this seed the jitter made the single rank slow by a percent. All other runs are compared with this
+# *baseline*, and an unlucky baseline changes every efficiency, so measure it with care.
 #
-# On the default machine a node has four GPUs. A single rank pays for four and uses one, so a full
-# node is the cheapest. With more nodes, each step finishes earlier and each epoch costs more. A
-# laptop has one node, so its cheapest run is also its fastest.
+# The virtual ranks leave out one effect. A real GPU takes longer for each image if it has only a
+# few of them, and then `slower` is positive.
+#
+# The cheapest number of ranks is 4, because a single rank pays for the four GPUs of its node and
+# uses one. With more nodes, each step finishes earlier and each epoch costs more.
 #
 # Is the cheapest number of ranks the right one?
 #
@@ -367,46 +367,54 @@ predict.right("80.3", cheapest_ranks=figures["cheapest_strong"].value)
 # </details>
 #
 # ### Energy
-# Sites bill node-hours, but they themselves pay for energy. Two kinds of counters measure it, if
-# they can be read:
+# Sites bill node-hours, but they themselves pay for energy. Two kinds of counters measure it:
+# **RAPL** (Running Average Power Limit) for CPUs, which only root may read on Linux since 2020, and
+# **NVML** (NVIDIA Management Library) for NVIDIA's GPUs since Volta. On real ranks, the study reads
+# both on one rank of each node.
 #
-# - **RAPL** (Running Average Power Limit), for CPUs: `/sys/class/powercap/intel-rapl:0/energy_uj`,
-#   in microjoules. Since 2020 only root may read it, because power reveals secrets to an observer
-#   (CVE-2020-8694). Virtual machines rarely have it.
-# - **NVML** (NVIDIA Management Library), for NVIDIA's GPUs since Volta, in millijoules.
+# If a counter cannot be read, the report says so and contains no number. A zero would be false, and
+# so would a guess from the data sheet. Virtual ranks have no counter.
 #
-# `labs/support/lab80/steps.py` reads both, on one rank of each node. If it cannot read a counter,
-# the report says so and contains no number, because a zero would be false, and so would a guess
-# from the data sheet.
+# ## 4. The report
+# You write every number of the report as a name in curly brackets. On the page, its value stands in
+# its place, with a small link to its formula and records. **A number that you type yourself is
+# refused**, because it would stay when you measure again, and nobody could find out where it came
+# from. For example:
+#
+# | in your text | on the page |
+# |---|---|
+# | `{ranks_most} reach {efficiency_strong_most}` | 32 ranks³ reach 36.1 %⁴ |
+# | `32 ranks reach 36.1 %` | refused: no record supports the 36.1 % that you typed |
+# | `twice as fast` | refused: a number in words is a number, too |
+# | `on 4 ranks`, `256 images`, `ResNet-101` | accepted: a record has these counts and this name |
+#
+# The next cell prints the names with their values. Most names consist of a quantity, `strong` or
+# `weak`, and a number of ranks. The cell shows those for the largest number, such as
+# `{time_weak_32}`, but you can also write `{time_weak_4}`, or `{time_weak_most}` for the largest.
 
 # %%
 lab80.print_figures(study, last)
 
 # %% [markdown]
-# ## 4. The report
-# The cell above has printed the names that a report may contain, in curly brackets. Each name is
-# replaced by its number, with a small link to the number's formula and records. For example,
-# `{ranks_most} reach {efficiency_strong_most}` becomes "32 ranks³ reach 36.1 %⁴", where `_most`
-# stands for the largest number of ranks. Most names consist of a quantity, `strong` or `weak`, and
-# a number of ranks or `most`, as in `{time_weak_4}`. Tables and plots have no ranks:
-# `{table_strong}`.
+# Here is a whole section of results, though none of those that you will write:
 #
-# **A number that you type yourself is refused**, for example "32 ranks reach 36.1 %", because it
-# would stay when you measure again, and nobody could find out where it came from. Counts that are
-# in a record are allowed, such as "on 4 ranks" or "256 images". So are names, such as "ResNet-101"
-# and "[lab 50](50_strong_and_weak_scaling.ipynb)", if a record or the kit knows them.
+#     "Throughput": """On {ranks_most} the job processes {rate_strong_most} in strong
+#         scaling, and {rate_weak_most} in weak scaling. In strong scaling, communication
+#         takes a larger part of each step.
 #
-# These are refused as well:
+#         {plot_strong}"""
 #
-# - numbers in words, such as "twice" or "ninety percent";
+# The checker cannot see whether a sentence is *true*. For example, it accepts `{wait_strong_most}`
+# in a sentence about communication. Therefore another person reads the report, too, and its last
+# page has a rubric of 20 points for that reader.
+#
+# <details><summary>What else the checker refuses</summary>
+#
 # - a sign or a unit that changes a value, such as `-{time_weak_4}` or `{time_weak_4} hours`;
 # - runs on two machines or with two batches in one study, because they cannot be compared;
 # - two records of the same run, because one could choose the better one;
 # - a record whose median is not the median of its own samples, because it was changed.
-#
-# The checker cannot see whether a sentence is *true*. For example, it accepts `{wait_strong_most}`
-# in a sentence about communication. Therefore another person reads the report, too, and the last
-# page has a rubric of 20 points for that reader, from the question to the limits.
+# </details>
 #
 # A report has ten sections. Four of them are written in the next cell as examples, and you can
 # change them.
@@ -456,7 +464,8 @@ given = {
 #
 # <details><summary>Hint 1: a section</summary>
 #
-# `"Weak scaling": "With the same work for each rank, {ranks_most} keep {efficiency_weak_most}. That is …",`
+#     "Weak scaling": """With the same work for each rank, {ranks_most} keep
+#         {efficiency_weak_most}. That is …""",
 # </details>
 # <details><summary>Hint 2: the messages of the check</summary>
 #
@@ -486,20 +495,34 @@ lab80.publish(lab80.assemble("A scaling study", sections, study), study)
 # measure the same number again.
 #
 # The text is in `.labkit/report/report.md`. You can edit it, and `make report` checks and renders
-# it. The notebook's last cell writes it again from your texts, and keeps a file that you have
-# edited as `report-1.md`. After another measurement, run section 4 again: the words stay, and the
-# numbers are new.
+# it. After another measurement, run section 4 again: the words stay, and the numbers are new. (The
+# last cell keeps a file that you have edited as `report-1.md`.)
 #
-# Try to cheat: type "98 %" into a section, and run the check. Then change a digit of a step's
-# `seconds` in the records (first copy the file, `.labkit/records/80_scaling_report.jsonl`), and run
-# `make report`. Both are refused. Which other way of cheating would work?
+# Now try to cheat in two ways, which are both refused:
+#
+# - Type "98 %" into a section, and run the check.
+# - Copy the file `.labkit/records/80_scaling_report.jsonl`, change a digit of a step's `seconds` in
+#   it, and run `make report`. Then put the copy back.
+#
+# Which other way of cheating would work?
 #
 # <details><summary>Answer</summary>
 #
 # If you rewrite a record with all its samples and parts consistently, the checker believes it,
 # because it compares records with each other and not with the world. It also cannot prevent that
 # you measure ten times and report the best study, but the last page says how many other studies are
-# on record. The only complete remedy is to have another person run the command.
+# on record. The complete remedy is that another person runs the command.
+# </details>
+# <details><summary>The same study on real ranks</summary>
+#
+# | ranks | command |
+# |---|---|
+# | this machine's cores | `make run LAB=80 SET="where=here images=32"` |
+# | a tabletop or a cluster | `make submit LAB=80 NODES=2 SET="where=here images=32" WAIT=1` |
+#
+# On two cores you see two points, which can be anything from bad to better than ideal. If the lines
+# of section 2 say "do not quote", repeat the study when the machine is less busy, because the
+# report marks such numbers. A laptop has one node, so its cheapest run is also its fastest.
 # </details>
 #
 # ### What you take away
@@ -512,54 +535,29 @@ lab80.publish(lab80.assemble("A scaling study", sections, study), study)
 # - A number without a record is an opinion. If a value cannot be read, say so.
 #
 # ## Going further (optional): where deep learning and HPC meet
-# Each paragraph names its source, and nothing in it was measured here.
+# Nothing in this part was measured here.
 #
-# **Convergence.** Supercomputers train networks on simulations, and networks replace parts of
-# simulations. [Kurth et al.](https://arxiv.org/abs/1810.01993) trained on climate data with 27,360 GPUs. [Ben-Nun and
-# Hoefler](https://arxiv.org/abs/1802.09941) survey what deep learning adopted from high-performance computing (HPC):
-# [collectives](../labs/GLOSSARY.md#collective), overlap, and cost models.
-#
-# **How to report.** [Hoefler and Belli](https://doi.org/10.1145/2807591.2807644) examined 120 papers and found that often one
-# cannot distinguish progress from chance. They give twelve rules. The first asks authors to report
-# the base case of a [speed-up](../labs/GLOSSARY.md#speed-up), which you know from [lab 50](50_strong_and_weak_scaling.ipynb).
+# **Convergence.** Supercomputers train networks on simulations, as [Kurth et al.](https://arxiv.org/abs/1810.01993) did
+# with climate data on 27,360 GPUs. In return, deep learning has adopted [collectives](../labs/GLOSSARY.md#collective), overlap and
+# cost models from high-performance computing (HPC), which [Ben-Nun and Hoefler](https://arxiv.org/abs/1802.09941)
+# survey.
 #
 # **Benchmarks.** Different benchmarks answer different questions:
 #
-# | benchmark | what it times | source |
+# | benchmark | what it times | what to know |
 # |---|---|---|
-# | MLPerf Training | hours until a stated quality | [Mattson et al.](https://arxiv.org/abs/1910.01500) |
-# | MLPerf HPC | the same, for climate, cosmology and catalysts | [Farrell et al.](https://arxiv.org/abs/2110.11466) |
-# | HPL-MxP, formerly HPL-AI | a linear system, with low-precision arithmetic | hpl-mxp.org |
-# | Graph500 | edges visited per second by a search | graph500.org |
-#
-# - **MLPerf Training** counts speed *and* learning, so a batch from which the network learns
-#   nothing is no gain.
-# - **MLPerf HPC** has datasets of 5.1 TB (CosmoFlow) and 8.8 TB (DeepCAM), so storage matters. It
-#   times one model on many nodes, which is strong scaling, and many models at the same time, which
-#   is weak scaling.
-# - **HPL-MxP** factors a matrix with 16 bits or more and refines the result to 64. It shows what
-#   the matrix units of an accelerator can do, and says little about the network between nodes.
-# - **Graph500** sends small messages to all nodes. Neural networks on graphs do so, too, but an
-#   allreduce does not.
+# | MLPerf Training ([Mattson et al.](https://arxiv.org/abs/1910.01500)) | hours until a stated quality | a batch from which the network learns nothing is no gain |
+# | MLPerf HPC ([Farrell et al.](https://arxiv.org/abs/2110.11466)) | the same, for climate, cosmology and catalysts | datasets of up to 8.8 TB, so storage matters |
+# | HPL-MxP (hpl-mxp.org) | a linear system, factored in low precision and refined to 64 bits | it shows the matrix units of an accelerator, and little of the network |
+# | Graph500 (graph500.org) | edges visited per second by a search | it sends small messages to all nodes, which an allreduce does not |
 #
 # **Open issues.** Large batches stop helping at a point that is known only roughly in advance,
-# which [Shallue et al.](https://arxiv.org/abs/1811.03600) measured for many networks. Energy is rarely reported,
-# although [Strubell et al.](https://arxiv.org/abs/1906.02243) asked for it. Strong scaling of data-parallel training
-# ends with the batch, so beyond that the model has to be partitioned (labs [62](62_model_parallel.ipynb) to [64](64_tensor_parallel.ipynb)). And a result
-# on 10,000 GPUs can only be repeated by those who have them, which is why its record must contain
-# so much.
-#
-# Which of the four benchmarks would show that a cluster's network is too slow for VGG-16?
-#
-# <details><summary>Answer</summary>
-#
-# MLPerf Training or MLPerf HPC with such a network, and none of the others reliably. HPL-MxP
-# computes far more than it sends. Graph500 sends small messages, so it depends on [latency](../labs/GLOSSARY.md#latency), while
-# VGG-16 needs bandwidth.
-# </details>
+# which [Shallue et al.](https://arxiv.org/abs/1811.03600) measured for many networks. Beyond that point, the model has
+# to be partitioned (labs [62](62_model_parallel.ipynb) to [64](64_tensor_parallel.ipynb)). Energy is rarely reported, although [Strubell et
+# al.](https://arxiv.org/abs/1906.02243) asked for it.
 #
 # ### Further reading
 # - T. Hoefler and R. Belli, *[Scientific Benchmarking of Parallel Computing Systems](https://doi.org/10.1145/2807591.2807644)*, SC, 2015. Twelve rules for reporting performance, with examples of bad practice.
-# - T. Kurth et al., *[Exascale Deep Learning for Climate Analytics](https://arxiv.org/abs/1810.01993)*, SC, 2018. A scaling study on the largest machine of its time, with prediction, [loss](../labs/GLOSSARY.md#loss) analysis
-#   and limits.
+# - T. Kurth et al., *[Exascale Deep Learning for Climate Analytics](https://arxiv.org/abs/1810.01993)*, SC, 2018. A scaling study on the largest machine of its time, with prediction, analysis of
+#   the lost time, and limits.
 # - P. Mattson et al., *[MLPerf Training Benchmark](https://arxiv.org/abs/1910.01500)*, MLSys, 2020. How a benchmark decides what counts as the same work.

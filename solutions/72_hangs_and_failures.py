@@ -3,15 +3,13 @@
 #
 # A training job on many ranks often fails without an error message. One rank waits for a disk or
 # takes another branch of the code, all other ranks wait for it in a collective, and the job stands
-# still until its time is over. With a hundred ranks, a hundred programs look equally guilty, and
-# the one with the cause is silent. In other failures the job does not stop at all and computes with
-# wrong numbers.
+# still until its time is over. With a hundred ranks, a hundred programs look equally guilty. In
+# other failures the job does not stop at all and computes with wrong numbers.
 #
 # In this lab we produce real failures on three ranks, read the evidence that they leave behind, and
 # fix their causes. First one rank is missing from a collective, then the ranks call different
 # collectives, then their shards have unequal lengths, and finally one rank computes a NaN (not a
-# number). At the end, two tables list further failures, and what has to be switched on before a job
-# starts so that there is evidence at all.
+# number). At the end, two tables list further failures and the tools that give evidence of them.
 #
 # **After this lab you can** (1) name the rank and the line for which all other ranks wait, (2) find
 # the first collective call that does not match the calls of the other ranks, (3) train on uneven
@@ -44,8 +42,8 @@ patience = 40  # seconds after which a check calls a program stuck
 # The failures in this lab are real. `lab72.play` starts three ranks on this computer, which form a
 # process group of [`torch.distributed`](@pytorch_distributed) over the backend [Gloo](@gloo). It
 # lets the ranks fail, inspects them from outside, and ends them. The rank, the step and the line at
-# fault are drawn from your user name, your computer and `mystery`. The programs do not print them,
-# and your neighbor gets other faults.
+# fault are drawn from your user name, your computer and `mystery`, so your neighbor gets other
+# faults.
 #
 # ## 1. All ranks wait: who is missing?
 # The function `epoch` below is one epoch of data-parallel training, in which each rank reads its
@@ -73,12 +71,15 @@ def epoch(files, log, table):
 # theirs, and do so silently. Unless you set another limit, they wait for half an hour over Gloo and
 # for ten minutes over [NCCL](@nccl) (NVIDIA Collective Communications Library).
 #
-# [py-spy](@py_spy) is a tool that shows from outside in which line a running Python process is, for
-# example with `py-spy dump --pid 4711`. You don't need to prepare the process for it. The next cell
-# runs `epoch` on three ranks, waits until no rank makes progress, and prints what py-spy sees. Read
-# each rank's stack from the bottom up. Its last line is a line of `epoch`, and the lines above it
-# are the Python functions that this line has called. The cell takes about 10 s, because it also
-# runs three more jobs with other faults, which the check of your exercise will use.
+# [py-spy](@py_spy) shows from outside in which line a running Python process is, for example with
+# `py-spy dump --pid 4711`. You don't need to prepare the process for it. The next cell prints
+# `epoch` with the numbers of its lines, runs it on three ranks until none makes progress, and
+# prints what py-spy sees.
+#
+# Read each rank's stack from the bottom up. The last entry is `epoch`, with the number of the line
+# in which the rank is, and the entries above it are the functions that this line has called. The
+# cell takes about 10 s, because it also runs three more jobs with other faults, which the check of
+# your exercise will use.
 
 # %%
 lab72.show_program(epoch)
@@ -109,29 +110,29 @@ predict.right("72.1", rank=faults[0].rank, line=lab72.line_of(epoch, faults[0]))
 # | `flock` | another program holds the lock, perhaps a job that has died | write one file per rank |
 # | `dist.barrier` | this rank's shard is shorter, so it finished earlier | let all ranks stop after the shortest shard |
 #
-# If its shard were *longer*, this rank would be in `all_reduce` and the other two in the barrier.
-#
 # With 1,000 ranks it is not practical to read 1,000 stacks. Therefore write down the rule that you
-# have just used as a function, and then remove the cause of the hang. You don't change `epoch`
-# itself for this, only the files with which it works.
+# have just used as a function, and then remove the cause of the hang.
 #
 # ### Exercise 72.1 · The odd one out
-# - `odd_one_out(stacks)`: `stacks[rank]` is a list of frames with the outermost first, so that
-#   `stacks[rank][0]` is the frame of `epoch`. A frame has a `.line`. Return the rank whose line of
-#   `epoch` no other rank shares, together with that line: `return rank, line`.
-# - `mend(files, log, table, nearby)` runs on each rank, and returns what `epoch` gets on this rank
-#   in place of `files`, `log` and `table`. All three are in `nearby`, a folder on this rank's own
-#   disk. The log and the table are given, and `copies`, a list of paths, is your part.
+# **First, name the rank.** Write `odd_one_out(stacks)`. `stacks[rank]` is a list of frames with the
+# outermost first, so `stacks[rank][0]` is the frame of `epoch`. A frame has a `.line`. Return the
+# rank whose line of `epoch` no other rank shares, together with that line: `return rank, line`.
+# About 3 lines.
 #
-#   The copy of a file is `nearby / file.name` (`nearby / file` would be the original file). Include
-#   only the first files, as many as the shortest shard has. For this, every rank has to learn the
-#   smallest of the ranks' numbers of files:
+# **Then, remove the cause.** You don't change `epoch`, only the files with which it works.
+# `mend(files, log, table, nearby)` runs on each rank, and returns what `epoch` gets in place of
+# `files`, `log` and `table`. All three are in `nearby`, a folder on this rank's own disk. The new
+# log and table are given, and `copies`, a list of paths, is your part. About 2 lines.
+#
+# - The copy of a file is `nearby / file.name`. (`nearby / file` would be the original file.)
+# - Include only the first files, as many as the shortest shard has. Every rank therefore has to
+#   learn the smallest of the ranks' numbers of files:
 #
 #       dist.all_reduce(fewest, op=dist.ReduceOp.MIN)   # fewest is now the smallest value of all ranks
 #
-#   You can slice a list with such a tensor: `files[:fewest]`.
+# - You can slice a list with such a tensor: `files[:fewest]`.
 #
-# 3 lines and 2. *(beginner)*
+# *(beginner)*
 #
 # <details><summary>Hint 1: one number for each rank</summary>
 #
@@ -177,8 +178,8 @@ check("72.1", odd_one_out, mend)
 
 # %% [markdown]
 # With only two ranks, each rank is in a line of its own, so counting does not help. Look at the
-# lines themselves instead: a rank that waits in a collective is healthy, and a rank that waits in
-# any other line keeps it waiting. If both ranks wait in collectives, you need the next section.
+# lines instead: the rank that does not wait in a collective keeps the other one waiting. If both
+# ranks wait in collectives, you need the next section.
 #
 # ## 2. All ranks are in a collective, and wait
 # MPI (Message Passing Interface) and `torch.distributed` do not identify tensors by name. They pair
@@ -207,16 +208,14 @@ def train(batches):
 
 
 # %% [markdown]
-# The line in which each rank waits *now* may be a late consequence of a mismatch several calls
-# earlier. For example, rank 1 may skip its third call and hang only in its fifth, if the calls in
-# between look alike. We therefore need the list of all collectives that each rank has called, in
-# order. PyTorch's [flight recorder](@flight_recorder) stores the last 2,000 calls of a rank (by
-# default), with the lengths of the tensors and the line of each call, and `lab72.play` asks for
-# these records.
+# The line in which a rank waits now may be a late consequence of an earlier mismatch. For example,
+# rank 1 may skip its third call and hang only in its fifth, if the calls in between look alike. We
+# therefore need the list of all collectives that each rank has called, in order. PyTorch's [flight
+# recorder](@flight_recorder) keeps this list, by default for the last 2,000 calls of a rank.
 #
-# The next cell prints the last calls of three ranks that hang. For example, `all_reduce(6) line 7`
-# is an allreduce of 6 numbers that was called in line 7. The cell again runs further jobs for your
-# exercise.
+# The next cell runs `train` on three ranks until they hang, and prints the last calls of each rank
+# beside each other. For example, `all_reduce(6) line 7` is an allreduce of 6 numbers that was
+# called in line 7. The cell again runs further jobs for your exercise.
 
 # %%
 lab72.show_program(train)
@@ -226,8 +225,8 @@ lab72.show_records(mixed_up[0])
 
 # %% [markdown]
 # ### Predict
-# Which rank made a call that does not match the calls of the other two? In which line of `train`
-# did it make this call?
+# Which rank was the first to make a call that does not match the calls of the other two? In which
+# line of `train` did it make this call?
 
 # %%
 predict("72.2", rank=..., line=...)
@@ -237,28 +236,37 @@ predict.right("72.2", rank=disorders[0].rank, line=lab72.line_of(train, disorder
 
 # %% [markdown]
 # **Explain.** One batch was different on one rank, and it made this rank take another path through
-# the code. The reason is that a condition such as `batch["loss"] > 100` was evaluated with the
-# numbers of *one* rank. To fix this, base such a decision on numbers that are the same on all
-# ranks. The cheapest are numbers that are reduced over all ranks anyway, because any other number
-# requires an additional collective for each batch.
+# the code, because a condition such as `batch["loss"] > 100` was evaluated with the numbers of
+# *one* rank. To fix this, base such a decision on numbers that are the same on all ranks. The
+# cheapest are numbers that are reduced over all ranks anyway, because others require an additional
+# collective for each batch.
 #
 # Also, never let a `set` of names determine an order, because Python iterates over such a set in a
 # different order in each process. `sorted` returns an order that is the same on all ranks.
 #
 # ### Exercise 72.2 · The first call that does not fit
-# - `first_difference(records)`: `records[rank]` is the list of a rank's calls, in order. A record
-#   has `.call` ("all_reduce"), `.numbers` (6) and `.line`. The loop over the positions in these
-#   lists is given. At the first position where the ranks do not all have the same call with the
-#   same number of values, return the rank that differs from most others, and the line of *its*
-#   call. If there is no such position, return `None`, because one rank has simply stopped, as in
-#   section 1. (A rank that left a call out has the call after the missing one at this position.
-#   Return that line, although the cause is above it.)
-# - `agree(batch)` runs on each rank, for each batch in turn. `everybody`, the list of all ranks'
-#   batches, is given. Return a new dict that is the same on all ranks. Its `"loss"` is the largest
-#   loss of all ranks, and its `"statistics"` are all statistics that at least one rank wants, once
-#   each, in alphabetical order.
+# **First, find the call.** Write `first_difference(records)`. `records[rank]` is the list of a
+# rank's calls, in order. A record has `.call` ("all_reduce"), `.numbers` (6) and `.line`. The loop
+# over the positions in these lists is given.
 #
-# 4 lines and 2. *(intermediate)*
+# At the first position where the ranks do not all have the same call with the same number of
+# values, return the rank that differs from most others, and the line of *its* call. For example,
+# rank 1 has left out a `reduce` here, so the answer is `(1, 15)`, the line of the call that rank 1
+# made in its place:
+#
+#     call  rank 0                rank 1                rank 2
+#        0  all_reduce(6) line 7  all_reduce(6) line 7  all_reduce(6) line 7
+#        1  reduce(1) line 14     barrier(0) line 15    reduce(1) line 14
+#
+# If all calls match, return `None`, because one rank has simply stopped, as in section 1. About 4
+# lines.
+#
+# **Then, let the ranks agree.** `agree(batch)` runs on each rank, for each batch in turn.
+# `everybody`, the list of all ranks' batches, is given. Return a new dict that is the same on all
+# ranks. Its `"loss"` is the largest loss of all ranks, and its `"statistics"` are all statistics
+# that at least one rank wants, once each, in alphabetical order. About 2 lines.
+#
+# *(intermediate)*
 #
 # <details><summary>Hint 1: do they differ?</summary>
 #
@@ -309,8 +317,9 @@ check("72.2", first_difference, agree)
 # ### Measure: in the wrong order, and no hang
 # A mismatch leads to a hang or an error only if the calls look different. In the next cell, two
 # calls that look alike are swapped. Two ranks add up `a`, which is 1 on each rank, and `b`, which
-# is 10 on each rank, but rank 1 begins with `b`. As a control, the same program runs with
-# [Horovod](@horovod), in which every tensor has a name. This takes about 10 s.
+# is 10 on each rank, but rank 1 begins with `b`. The right sums are a = 2 and b = 20. As a control,
+# the same program runs with [Horovod](@horovod), in which every tensor has a name. This takes about
+# 10 s.
 
 # %%
 for rank, sums in enumerate(lab72.sums_in_another_order()):
@@ -318,24 +327,23 @@ for rank, sums in enumerate(lab72.sums_in_another_order()):
         print(f"rank {rank}, {library:18} a = {a:3.0f}  b = {b:3.0f}")
 
 # %% [markdown]
-# **Explain.** The right sums are a = 2 and b = 20. `torch.distributed` adds `a` of one rank to `b`
-# of the other and reports nothing. **Such a failure is worse than a hang**, because the training
-# run continues with wrong numbers. Horovod asks all ranks which tensors are ready and pairs them by
-# name (lab 44). The order therefore does not matter, as long as each rank submits both tensors
-# before it waits for one of them (with `hvd.allreduce_async`, as here).
+# **Explain.** `torch.distributed` adds `a` of one rank to `b` of the other and reports nothing.
+# **Such a failure is worse than a hang**, because the training run continues with wrong numbers.
+# Horovod asks all ranks which tensors are ready and pairs them by name (lab 44). The order
+# therefore does not matter, as long as each rank submits both tensors before it waits for one of
+# them (with `hvd.allreduce_async`).
 #
 # ## 3. Uneven shards
 # If you divide 3,125 batches among three ranks, one rank gets one batch fewer than the other two.
-# It finishes first, and the others wait for it in their last allreduce. (In this lab, the shards
-# are only a few batches long.)
+# It finishes first, and the others wait for it in their last allreduce. Horovod notices this,
+# because rank 0 hears from all ranks which tensors are ready. Its **stall check** prints a warning
+# after `HOROVOD_STALL_CHECK_TIME_SECONDS` (by default 60). It ends the job after
+# `HOROVOD_STALL_SHUTDOWN_TIME_SECONDS`, whose default, 0, means never.
 #
-# Horovod notices this situation, because rank 0 hears from all ranks which tensors are ready. Its
-# **stall check** prints a warning after `HOROVOD_STALL_CHECK_TIME_SECONDS` (by default 60). It ends
-# the job after `HOROVOD_STALL_SHUTDOWN_TIME_SECONDS`, whose default, 0, means never.
-#
-# In the next cell, three ranks allreduce one tensor for each batch, with the names `step.0`,
-# `step.1` and so on. The warning is set to come after 1 s, and the end after 2 s. The cell takes
-# about 10 s.
+# In the next cell, three ranks with only a few batches allreduce one tensor for each batch, with
+# the names `step.0`, `step.1` and so on. The warning is set to come after 1 s, and the end after
+# 2 s. The line below "Missing ranks" gives the number of a rank, and in brackets the tensors that
+# this rank has not submitted. The cell takes about 10 s.
 
 # %%
 lengths = lab72.shards(mystery)
@@ -352,9 +360,8 @@ predict("72.3", rank=..., batches=...)
 predict.right("72.3", rank=lengths.index(min(lengths)), batches=min(lengths))
 
 # %% [markdown]
-# **Explain.** The warning contains "Missing ranks", then the number of the rank, and in brackets
-# the tensors that this rank has not submitted. If the tensor is `step.3`, the rank has completed
-# steps 0, 1 and 2, so it has three batches.
+# **Explain.** The tensor in brackets is the first for which the rank had no batch. If it is
+# `step.3`, the rank has completed steps 0, 1 and 2, so it has three batches.
 #
 # Horovod's solution is `hvd.join()`. A rank calls it when it has no more batches. From then on,
 # this rank takes part in every allreduce with zeros, until all ranks have called `hvd.join()` and
@@ -410,13 +417,14 @@ check("72.3", averages)
 
 # %% [markdown]
 # It is simpler still to give all ranks the same number of samples. PyTorch's `DistributedSampler`
-# does this: it repeats some samples or, with `drop_last=True`, leaves some out.
+# does this: it repeats some samples or, with `drop_last=True`, leaves some out. For uneven shards,
+# DDP (`DistributedDataParallel`) has its own join: `with Join([model]):`.
 #
 # ## 4. NaN: which rank was first?
-# A NaN results, for example, from 0 / 0 or from infinity minus infinity. Nearly every calculation
-# with a NaN returns a NaN again (a comparison or `torch.where` may drop it). In data-parallel
-# training it spreads at once, because **after the next allreduce all ranks have it**, and each of
-# them could be the source.
+# A NaN results, for example, from 0 / 0 or from infinity minus infinity, and nearly every
+# calculation with a NaN returns a NaN again. In data-parallel training it spreads at once, because
+# **after the next allreduce all ranks have it**, and each of them could be the source. The function
+# below trains a small network on digits, and one image of one rank is broken.
 
 
 # %%
@@ -437,8 +445,7 @@ def learn(batches):
 # %% [markdown]
 # To find the source, we watch every rank for the first number that is not finite, which means NaN
 # or infinite. `lab72.watch_numbers` looks at all tensors after each line, as a debugger can, and
-# notes `(step, line)` of the first such number, or None. The images are digits, and one image of
-# one rank is broken.
+# notes `(step, line)` of the first such number, or None.
 
 # %%
 lab72.show_program(learn)
@@ -459,24 +466,29 @@ predict.right("72.4", rank=poisons[0].rank, line=lab72.line_of(learn, poisons[0]
 
 # %% [markdown]
 # **Explain.** Two of the ranks note the line with `dist.all_reduce`, so the NaN came to them from
-# another rank. The rank that was first notes a line above it in the same step. In the line with
-# `bright`, the cause is a black image, because its sum is 0 and the line computes 0 / 0. In the
-# line with `contrast`, it is an image of a single color, because its standard deviation is 0 and
-# the line takes the logarithm of 0. In the line with `energy`, it is an image with a pixel so
-# bright that its square is too large for 32 bits.
+# another rank. The rank that was first notes a line above it in the same step. This line tells what
+# is wrong with the image:
+#
+# | in the line with | the broken image | what the line computes |
+# |---|---|---|
+# | `bright` | is black, so its sum is 0 | 0 / 0 |
+# | `contrast` | has a single color, so its standard deviation is 0 | the logarithm of 0 |
+# | `energy` | has a very bright pixel | a square that is too large for 32 bits |
 #
 # One solution is to skip such a step, but it must be skipped **on all ranks or on none**. If one
 # rank alone leaves out a collective, the result is the hang of section 2.
 #
 # ### Exercise 72.4 · Name the first, and skip together
-# - `first_bad(notes)`: `notes[rank]` is `(step, line)` or None, as above. Return `(rank, line)` of
-#   the smallest note. Python compares such pairs like this: `(1, 9) < (1, 12) < (2, 5)`. The list
-#   `ranks`, with the numbers of the ranks that have a note, is given.
-# - `average(gradient)` runs on each rank. Replace the tensor, in place, by the average of all
-#   ranks' gradients, and return True. If, however, any number on any rank is not finite, return
-#   False, on *all* ranks. One collective is enough.
+# **First, name the rank.** Write `first_bad(notes)`. `notes[rank]` is `(step, line)` or None, as
+# above. Return `(rank, line)` of the smallest note. Python compares such pairs like this:
+# `(1, 9) < (1, 12) < (2, 5)`. The list `ranks`, with the numbers of the ranks that have a note, is
+# given. About 2 lines.
 #
-# 2 lines and 3. *(advanced)*
+# **Then, skip together.** `average(gradient)` runs on each rank. Replace the tensor, in place, by
+# the average of all ranks' gradients, and return True. If, however, any number on any rank is not
+# finite, return False, on *all* ranks. One collective is enough. About 3 lines.
+#
+# *(advanced)*
 #
 # <details><summary>Hint 1: the smallest pair</summary>
 #
@@ -490,8 +502,8 @@ predict.right("72.4", rank=poisons[0].rank, line=lab72.line_of(learn, poisons[0]
 # <details><summary>Hint 3: nearly the answer</summary>
 #
 # Do not decide anything before the collective: call `dist.all_reduce(gradient)` on every rank. The
-# sum is the same on all ranks, and it is not finite if any of the numbers in it was not, or if the
-# sum itself is too large, and then the step has to be skipped, too. So look at the *sum*.
+# sum is the same on all ranks, and it is not finite if any of the numbers in it was not. So look at
+# the *sum*. (If the sum itself is too large, the step has to be skipped, too.)
 # </details>
 
 
@@ -520,21 +532,17 @@ def average(gradient):
 check("72.4", first_bad, average)
 
 # %% [markdown]
-# Why does `average` look at the sum, and not at the rank's own gradient before the allreduce?
-# <details><summary>Answer</summary>
-#
 # Only the rank itself knows its own gradient, so it would need a second collective to tell the
-# others. The sum tells all ranks this at no extra cost.
-# </details>
+# others about a NaN. The sum in `average` tells all ranks at no extra cost.
 #
 # ## 5. Seven more failures and their symptoms
-# The following table is for reference. It lists failures that you did not produce here, with the
-# message or behavior by which you can recognize each of them.
+# This table is for reference. It lists failures that you did not produce here, with the message or
+# behavior by which you recognize them.
 #
 # | symptom | what happened | how to fix it |
 # |---|---|---|
 # | "can't allocate memory", or SIGKILL (`dmesg` tells the reason) | losses were stored as tensors, with their graphs | store `loss.item()` |
-# | Gloo: half of the speed; NCCL stops: "Duplicate GPU detected" | two ranks use one device | choose the device by `LOCAL_RANK` |
+# | Gloo: half of the speed; NCCL stops: "Duplicate GPU detected" (from 2.30 on "Multiple Ranks are using the same GPU") | two ranks use one device | choose the device by `LOCAL_RANK` |
 # | "DataLoader worker … killed", in any line | memory ran out, and a worker was ended | fewer workers (lab 15) |
 # | DDP: "params … appears not to match sizes" | two nodes have two versions of the code | print the versions on all ranks |
 # | `torch.save`: "unexpected pos" | a disk is full | free space; rename only complete files (lab 70) |
@@ -545,56 +553,12 @@ check("72.4", first_bad, average)
 # on a cluster their messages may be the first that you read. **A message with "by peer" is seldom
 # the cause, so look for a rank with a different message.**
 #
-# Two of the symptoms vary. From NCCL 2.30 on, the message in the second row is "Multiple Ranks are
-# using the same GPU". And when memory runs out, Linux usually ends the process that uses most of
-# it, which may be the rank itself or a worker of its DataLoader.
-#
 # ## 6. What to switch on before a job (for reference)
-# You have to ask for evidence *before* a job fails. This table shows which tool gives which
-# evidence for which library:
-#
-# | what | how | Gloo | NCCL | Horovod |
-# |---|---|---|---|---|
-# | stacks | py-spy (may need root's rights), `faulthandler` | yes | yes, of the Python code | yes |
-# | the calls | flight recorder: `TORCH_FR_BUFFER_SIZE` (2,000; 0 is off) | yes, on demand | yes | no, but the timeline (lab 44) |
-# | the calls, written after a time limit | `TORCH_NCCL_DUMP_ON_TIMEOUT=1` | no | yes | no |
-# | comparison of calls | `TORCH_DISTRIBUTED_DEBUG=DETAIL` | yes | yes | always, by name |
-# | a time limit | `init_process_group(timeout=…)` | raises | see below | stall check |
-# | what the library does | `NCCL_DEBUG=WARN`, or `INFO` | no | yes | `HOROVOD_LOG_LEVEL` |
-# | which processes do not answer | [RAS](@nccl_ras): `ncclras` on a node of the running job | no | from 2.24 | with NCCL |
-# | bandwidth of each collective | [NCCL Inspector](@nccl_inspector), a profiler plugin | no | from 2.28 | with NCCL |
-# | uneven shards | DDP: `with Join([model]):` | yes | yes | `hvd.join()` |
-#
-# NCCL calls return before the GPU has completed them. When one hangs, no line of Python raises an
-# error, unless `TORCH_NCCL_BLOCKING_WAIT=1` makes `wait()` block and raise at the time limit.
-# Instead, a watchdog thread monitors the calls, and by default it ends the process after an error
-# or at the limit. You only set `TORCH_NCCL_ASYNC_ERROR_HANDLING` if the watchdog should do
-# something else:
-#
-# | value | what the watchdog does |
-# |---|---|
-# | 0 | nothing, so the job hangs until its time is over, and you pay for it |
-# | 1 | aborts NCCL and ends the process |
-# | 2 | aborts NCCL, and does not end the process |
-# | 3 (default) | ends the process without aborting NCCL |
-#
-# `python -m torch.distributed.flight_recorder.fr_trace` compares the files of the flight recorder
-# as you did in 72.2.
-#
-# RAS (reliability, availability and serviceability) is a thread that NCCL itself starts in each
-# process. These threads exchange keep-alive messages, so the client `ncclras` can ask any one of
-# them, while the job runs or hangs, which processes of the whole job no longer answer. The
-# Inspector writes a JSON record per communicator and collective, with which you can find a slow
-# link in a job that does not hang. You load it with `NCCL_PROFILER_PLUGIN` and switch it on with
-# `NCCL_INSPECTOR_ENABLE=1`.
-#
-# The column for NCCL comes from the documentation of PyTorch and NCCL. This lab measures none of
-# it, because it has to run on machines without GPUs. Lab 43 shows `NCCL_DEBUG` where there are
-# GPUs.
-#
-# With `TORCH_DISTRIBUTED_DEBUG=DETAIL`, the ranks tell each other before each call what they are
-# about to do. This is extra work in every call, so PyTorch's documentation recommends it only for
-# debugging. The next cell runs your job of section 2 again with this setting:
+# You have to ask for evidence *before* a job fails. For example, with
+# `TORCH_DISTRIBUTED_DEBUG=DETAIL`, the ranks tell each other before each call what they are about
+# to do. This is extra work in every call, so PyTorch's documentation recommends it only for
+# debugging. The next cell runs your job of section 2 again with this setting. It prints for each
+# rank the call that this rank makes, and below it the call of another rank that does not match.
 
 # %%
 with launch.environment({"TORCH_DISTRIBUTED_DEBUG": "DETAIL"}):
@@ -605,8 +569,40 @@ for rank in ranks:
     print(f"    … but {other[:108]} …")
 
 # %% [markdown]
-# The job no longer hangs. Every rank raises an error, which names two calls that do not match. The
-# error does not tell which of the ranks is the odd one, so you still have to find that out.
+# The job no longer hangs, because every rank raises an error. The error names two calls that do not
+# match, but you still have to find out which of the ranks is the odd one.
+#
+# The following table shows which tool gives which evidence for which library:
+#
+# | what | how | Gloo | NCCL | Horovod |
+# |---|---|---|---|---|
+# | stacks | py-spy (may need root's rights), `faulthandler` | yes | yes, of the Python code | yes |
+# | the calls | flight recorder: `TORCH_FR_BUFFER_SIZE` (2,000; 0 is off) | yes, on demand | yes | no, but the timeline (lab 44) |
+# | the calls, written after a time limit | `TORCH_NCCL_DUMP_ON_TIMEOUT=1` | no | yes | no |
+# | comparison of calls | `TORCH_DISTRIBUTED_DEBUG=DETAIL` | yes | yes | always, by name |
+# | a time limit | `init_process_group(timeout=…)` | raises | a watchdog ends the process | stall check |
+# | what the library does | `NCCL_DEBUG=WARN`, or `INFO` | no | yes | `HOROVOD_LOG_LEVEL` |
+# | which processes do not answer | [RAS](@nccl_ras): `ncclras` on a node of the running job | no | from 2.24 | with NCCL |
+# | bandwidth of each collective | [NCCL Inspector](@nccl_inspector), a profiler plugin | no | from 2.28 | with NCCL |
+#
+# The column for NCCL comes from the documentation of PyTorch and NCCL and was not tested here,
+# because this lab also runs on machines without GPUs. Lab 43 shows `NCCL_DEBUG` where there are
+# GPUs.
+#
+# <details><summary>More about NCCL: the watchdog, the dumps, RAS and the Inspector</summary>
+#
+# - **Watchdog.** Set nothing, because by default this thread of PyTorch ends the process after an
+#   error or at the time limit (`TORCH_NCCL_ASYNC_ERROR_HANDLING=3`). With 0, the job hangs until
+#   its time is over. Python itself sees no error, because NCCL calls return before the GPU has
+#   completed them. Only with `TORCH_NCCL_BLOCKING_WAIT=1` does `wait()` block and raise at the
+#   limit.
+# - **Dumps.** `python -m torch.distributed.flight_recorder.fr_trace` compares the files of the
+#   flight recorder as you did in 72.2.
+# - **RAS** (reliability, availability and serviceability). NCCL's threads in all processes exchange
+#   keep-alive messages, so `ncclras` can ask any one of them which processes no longer answer.
+# - **Inspector.** Load it with `NCCL_PROFILER_PLUGIN`, and switch it on with
+#   `NCCL_INSPECTOR_ENABLE=1`. Its records per communicator and collective help to find a slow link.
+# </details>
 #
 # ### What you take away
 # - For a hang, look at the stacks of all ranks. The rank that is in a line of its own is the one
@@ -616,8 +612,7 @@ for rank in ranks:
 # - With uneven shards, join, and count the ranks that contribute. A zero is not a gradient.
 # - For a NaN, find the rank that had it before the allreduce, and skip the step on all ranks or on
 #   none.
-# - A rank that reports "closed by peer" or "reset by peer" (section 5) tells you about another
-#   rank. Look for a rank that reports an error of its own.
+# - A rank that reports "closed by peer" or "reset by peer" tells you about another rank.
 #
 # ### Further reading
 # - [@flight_recorder] How to switch on the flight recorder, and how to read and compare its files.

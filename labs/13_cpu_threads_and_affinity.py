@@ -51,9 +51,9 @@ patience = 120  # seconds after which a run on ranks is given up
 # A process may run only on the cores in its **affinity** mask, which `os.sched_getaffinity(0)`
 # returns as a set. These are often not all cores of the node, which `os.cpu_count()` counts.
 #
-# A *core* is here what Linux counts as one. If a core has two *hardware threads*, Linux counts two,
-# although both share the arithmetic of one core. `lab13.usable()` lists the cores in the mask, but
-# no more of them than a container's quota of CPU time allows.
+# A *core* is here what Linux counts as one, so a core with two *hardware threads*, which share its
+# arithmetic, counts as two. `lab13.usable()` lists the cores in the mask, but no more of them than
+# a container's quota of CPU time allows.
 
 # %%
 print("Usable cores:", lab13.usable())
@@ -270,8 +270,8 @@ predict("13.2", ranks_over_threads=...)
 
 # %% [markdown]
 # The next cell prints and plots all measured steps. In the plots each row is a combination, each
-# dot is one step, and the dark bar is the median. The printed time of the allreduce also contains
-# the time that a rank waits for the slowest one.
+# dot is one step, and the dark bar is the median. The time of an allreduce is that of the call
+# alone, when all ranks begin it together.
 
 # %%
 for policy, grid in grids.items():
@@ -331,9 +331,8 @@ else:
 # %% [markdown]
 # **Explain.** Two outcomes are common:
 #
-# * **The point of the ranks is above the curve.** The ranks gain something that threads do not.
-#   They also divide the serial loops over images, and in each operation fewer threads wait for each
-#   other.
+# * **The point of the ranks is above the curve.** The ranks also divide the serial loops over
+#   images, and in each operation fewer threads wait for each other.
 # * **The point is on the curve or below it.** One process then loses little, mostly where its
 #   threads wait actively. The ranks pay for the allreduce, and each of them runs all of the Python
 #   code.
@@ -342,7 +341,7 @@ else:
 #
 # * A gain that remains with active waiting is not caused by the time of waking up.
 # * With two cores the law is not tested, because a line fits any two points.
-# * Lines that say "do not quote" mean that other programs used the cores.
+# * Lines that say "do not quote" were disturbed, mostly by other programs on the cores.
 #
 # Now compare the control, with twice as many threads as cores, in the two plots. It is usually
 # slower with active waiting, because a waiting thread then takes the core away from the thread for
@@ -362,10 +361,11 @@ else:
 # </details>
 #
 # ## Keep each rank on its cores
-# So far Linux has decided where each thread runs. On a node with two processor chips, each in its
-# own **socket**, this can be slow. Each socket, or each part of one, has its own memory and is
-# called a **NUMA node** (non-uniform memory access), because a core reads the memory of another
-# NUMA node more slowly. It can therefore pay off to **bind** each rank to cores that lie together.
+# So far Linux has decided where each thread runs. A node often has two **sockets**, which hold one
+# processor chip each. A core reads the memory of its own socket faster than that of the other one.
+# Cores with a memory of their own, which are a socket or a part of one, are called a **NUMA node**
+# (non-uniform memory access). It can therefore pay off to **bind** each rank to cores of one NUMA
+# node.
 #
 # A wrong binding does harm. If two jobs are both bound to cores starting at core 0, for example,
 # their ranks share cores while others are idle.
@@ -456,11 +456,12 @@ predict.compare("13.3", one_core=times["all ranks on one core"].median / times["
 # **Slurm**, which starts jobs on the nodes of a cluster, does the binding for you.
 # `--cpus-per-task=14` gives each rank 14 CPUs, and [`srun --cpu-bind=cores`](https://slurm.schedmd.com/srun.html) binds the
 # rank to them. (Each site decides whether a *CPU* is a core or a hardware thread.) Without
-# `--cpus-per-task`, many sites give each rank only one core, which all of its threads share while
-# other cores are idle.
+# `--cpus-per-task` a rank often gets only one core, which all of its threads share. This depends on
+# the site and on whether the job has the whole node, so print the masks with
+# `--cpu-bind=verbose,cores`.
 #
-# `--cpu-bind=verbose,cores` prints the masks. Since Slurm 22.05 `srun` needs its own
-# `--cpus-per-task`, or the environment variable `SRUN_CPUS_PER_TASK`.
+# Since Slurm 22.05 `srun` needs its own `--cpus-per-task`, or the environment variable
+# `SRUN_CPUS_PER_TASK`.
 # </details>
 #
 # ### What you take away

@@ -68,8 +68,9 @@ images = 64  # of each GPU in a training step
 # *bandwidth* 1/β is the number of bytes that follow per second. The next cell prints both for each
 # network, and below them where the latencies come from.
 #
-# The latencies are estimates: one for all networks with RDMA, one for all networks with TCP, and
-# one for NVLink from another source. For short messages, therefore, **compare only RDMA with TCP**.
+# The latencies are rough. One measurement stands for all networks with RDMA, another one for all
+# networks with TCP, and the value of NVLink comes from a different source. For short messages,
+# therefore, **compare only RDMA with TCP**.
 
 # %%
 links = {}  # network -> its link, with .alpha in s and .beta in s/byte
@@ -138,8 +139,7 @@ check("28.1", allreduce_time)
 # - For 64 KB, order "10 GbE", "100 GbE", "FDR" and "NDR".
 # - For 100 MB, order the same four and "NVLink".
 #
-# Write each order as names in parentheses: `("FDR", "NDR", …)`. If two networks differ by less than
-# 5 %, either order counts as right.
+# Write each order as names in parentheses: `("FDR", "NDR", …)`.
 
 # %%
 predict(
@@ -329,10 +329,10 @@ predict.right("28.2", network=largest)
 # How many times as fast are eight NICs as one, for 100 MB on EDR, (a) in two dimensions (`gain_2d`)
 # and (b) in the flat ring (`gain_ring`)?
 #
-# For (a), use two times from the first table. In two dimensions all GPUs of a node *together* send
-# as many bytes between the nodes as *one* GPU did there, so this part takes 15.3 ms with one NIC
-# and 15.3 / 8 ms with eight. In both cases add 0.57 ms, the time of NVLink, for the part inside the
-# nodes.
+# For (a), use two times from the first table. In two dimensions each GPU of a node sends only an
+# eighth of the vector to the other nodes, so all of them *together* send as many bytes as *one* GPU
+# did there. This part therefore takes 15.3 ms with one NIC and 15.3 / 8 ms with eight. In both
+# cases add 0.57 ms, the time of NVLink, for the part inside the nodes.
 
 # %%
 predict("28.2", gain_2d=..., gain_ring=...)
@@ -504,10 +504,6 @@ predict.right("28.3", **waits, networks_without_waiting=of_a100.count(0))
 # can be hidden in this simulation if the overlap is as good as possible. The difference between the
 # two numbers is what good software gains (labs [32](32_buckets_and_overlap.ipynb) and [46](46_three_libraries.ipynb)).
 #
-# The four networks with 100 Gb/s have nearly the same shares, so RDMA does not help these long
-# messages much. It helps short ones, such as the gradients of single layers if the library does not
-# combine them.
-#
 # Turned around, this answers a buyer's question. In two dimensions, 2 · 7/8 · 102 MB = 179 MB pass
 # through the NIC of a node in each step. An A100 leaves 17 ms for them, so the NIC needs 179 MB /
 # 17 ms = 10.5 GB/s, which 100 Gb/s provide and 56 Gb/s do not. A P100 leaves 195 ms, so that 10 GbE
@@ -599,7 +595,8 @@ predict.right("28.3", operations_a_byte=place, percent_H100=reached)
 #
 # The peak of a data sheet counts operations on numbers of *its* kind, which have 32, 16 or 8 bits.
 # In the table, look at the last column, the ridge. The V100, for example, needs 139 operations per
-# byte to reach its peak.
+# byte to reach its peak. The plot below it shows the most that each processor reaches at any
+# intensity, so its curve rises up to the ridge and is flat from there on.
 
 # %%
 rows = {}
@@ -702,8 +699,8 @@ for gpu in lab28.GPUS:
 # - A faster GPU needs a faster network, because it leaves less time in which an allreduce can be
 #   hidden. If the network is too slow, more images in a step ([lab 34](34_large_batch.ipynb)) or fewer bytes ([lab 35](35_compress_gradients.ipynb)) also
 #   help.
-# - Of a processor's two roofs, the lower one is the limit: the bandwidth of its memory for programs
-#   below the ridge, and its peak for those above.
+# - A processor is limited by the bandwidth of its memory in programs below its ridge, and by its
+#   peak in programs above.
 #
 # ### Further reading
 # - R. Thakur, R. Rabenseifner and W. Gropp, *[Optimization of Collective Communication Operations in MPICH](https://doi.org/10.1177/1094342005051521)*, International Journal of High Performance Computing Applications 19(1), 2005. The two allreduce algorithms of this lab, and MPICH's limits between them.

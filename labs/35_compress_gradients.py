@@ -81,9 +81,9 @@ predict.right("35.1", fewer_with_4=fewer[4], fewer_with_64=fewer[64])
 # - *Compute the mean in float32.* The sum of four values of 60,000 is too large for float16,
 #   although their mean is not.
 #
-# A value that is still too large becomes `inf` (infinity). Do nothing about it: the mean is then
-# `inf` on all ranks, so that all of them notice and can skip the step, as in [lab
-# 14](14_mixed_precision_and_memory.ipynb).
+# A value that is still too large becomes `inf` (infinity), and you don't need to do anything about
+# it. The mean is then `inf` on all ranks, so that all of them notice and can skip the step, as in
+# [lab 14](14_mixed_precision_and_memory.ipynb).
 #
 # The gradient is cut into p chunks, the rows of the array `chunks`, and rank r computes the mean of
 # row r. Write steps 1, 3 and 5 in place of the three `raise` lines, one line each. *(intermediate)*
@@ -135,10 +135,15 @@ check("35.1", half_average)
 
 
 # %% [markdown]
-# Your `half_average` sends half of the bytes of float32 on any number of ranks. The float16 option
-# of **Horovod**, `compression=hvd.Compression.fp16`, depends on the library below it. MPICH, for
-# example, sends whole vectors of float16 in log₂ p steps (recursive doubling, [lab 24](24_trees_and_halving.ipynb)). On 2 nodes
-# this halves the bytes, but on 64 nodes it takes 1.52 times the bytes of a float32 ring.
+# Your `half_average` sends half of the bytes of float32 on any number of ranks.
+#
+# <details><summary>Does Horovod's float16 option save as much?</summary>
+#
+# What `compression=hvd.Compression.fp16` saves depends on the library below Horovod. MPICH, for
+# example, adds up Horovod's float16 values by recursive doubling ([lab 24](24_trees_and_halving.ipynb)), which sends whole
+# vectors in log₂ p steps. On 2 nodes this halves the bytes, but on 64 nodes it takes 1.52 times the
+# bytes of a float32 ring.
+# </details>
 #
 # ## One bit, and the error that it leaves
 # **1-bit SGD** ([Seide et al., 2014](https://doi.org/10.21437/Interspeech.2014-274); used in Microsoft's CNTK) sends one bit for each

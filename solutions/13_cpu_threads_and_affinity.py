@@ -166,8 +166,7 @@ def add_up(comm, net):
 # * The parts of a batch may have different sizes, so the mean of the ranks' means would be wrong.
 #   Each rank therefore takes the *sum* of the losses of its images (`reduction="sum"`) and divides
 #   it by `batch`, the number of images of all ranks.
-# * With this loss, the sum of the ranks' gradients is the right result. `add_up(comm, net)`
-#   computes it.
+# * The sum of the ranks' gradients is then the right result, and `add_up(comm, net)` computes it.
 #
 # For example, let two ranks have the losses 1, 2, 3 and 6, where the first three belong to rank 0.
 # The mean over the batch is 12 / 4 = 3. The ranks compute 6 / 4 = 1.5 and 6 / 4 = 1.5, whose sum is
@@ -335,15 +334,15 @@ else:
 #   threads wait actively. The ranks pay for the allreduce, and each of them runs all of the Python
 #   code.
 #
-# Three notes help to read your result:
+# Three notes on your result:
 #
 # * A gain that remains with active waiting is not caused by the time of waking up.
 # * With two cores the law is not tested, because a line fits any two points.
 # * Lines that say "do not quote" were disturbed, mostly by other programs on the cores.
 #
 # Now compare the control, with twice as many threads as cores, in the two plots. It is usually
-# slower with active waiting, because a waiting thread then takes the core away from the thread for
-# which it waits.
+# slower with active waiting, because a waiting thread then takes the core away from one that has
+# work.
 #
 # When is one process with many threads likely to be the better choice?
 # <details><summary>Answer</summary> It probably is where the gradient is large (VGG-16 has 553 MB
@@ -361,12 +360,11 @@ else:
 # ## Keep each rank on its cores
 # So far Linux has decided where each thread runs. A node often has two **sockets**, which hold one
 # processor chip each. A core reads the memory of its own socket faster than that of the other one.
-# Cores with a memory of their own, which are a socket or a part of one, are called a **NUMA node**
-# (non-uniform memory access). It can therefore pay off to **bind** each rank to cores of one NUMA
-# node.
+# Cores with a memory of their own, which are a socket or a part of one, form a **NUMA node**
+# (non-uniform memory access), and it can pay off to **bind** each rank to cores of one NUMA node.
 #
-# A wrong binding does harm. If two jobs are both bound to cores starting at core 0, for example,
-# their ranks share cores while others are idle.
+# A wrong binding does harm. If two jobs are both bound to cores starting at core 0, their ranks
+# share cores while others are idle.
 #
 # ### Predict
 # As an extreme case we let all ranks run on one single core. Each rank still has as many threads as
@@ -436,27 +434,22 @@ print(f"bound over unbound: {times['bound'].median / times['unbound'].median:.2f
 predict.compare("13.3", one_core=times["all ranks on one core"].median / times["unbound"].median)
 
 # %% [markdown]
-# **Explain.** On one core the ranks take turns, so a step of arithmetic alone would take n times as
-# long.
+# **Explain.** On one core the ranks take turns. The ratio is *smaller* than n if the serial part
+# did not use a second core anyway, or if other programs used the other cores. It is *larger* if a
+# rank that has finished waits actively in MPI and keeps the core from one that is still computing.
 #
-# * The ratio is *smaller* if the serial part did not use a second core anyway, or if other programs
-#   used the other cores.
-# * It is *larger* if a rank that has finished waits actively in MPI and keeps the core from one
-#   that is still computing.
-#
-# On a quiet machine with one NUMA node, *bound* gains little over *unbound*, because Linux
+# *Bound* gains little over *unbound* on a quiet machine with one NUMA node, because Linux
 # distributes the threads well by itself. If other programs run, binding may even cost time, because
 # a bound thread cannot move to a free core. Binding pays off with several NUMA nodes, where it
-# keeps a thread near its memory, but a machine with only one cannot show this.
+# keeps a thread near its memory.
 #
 # <details><summary>On a cluster</summary>
 #
 # **Slurm**, which starts jobs on the nodes of a cluster, does the binding for you.
-# `--cpus-per-task=14` gives each rank 14 CPUs, and [`srun --cpu-bind=cores`](@slurm_srun) binds the
-# rank to them. (Each site decides whether a *CPU* is a core or a hardware thread.) Without
-# `--cpus-per-task` a rank often gets only one core, which all of its threads share. This depends on
-# the site and on whether the job has the whole node, so print the masks with
-# `--cpu-bind=verbose,cores`.
+# `--cpus-per-task=14` gives each rank 14 CPUs (cores or hardware threads, as the site decides), and
+# [`srun --cpu-bind=cores`](@slurm_srun) binds the rank to them. Without `--cpus-per-task` a rank
+# often gets only one core, which all of its threads share. This depends on the site and on the job,
+# so print the masks with `--cpu-bind=verbose,cores`.
 #
 # Since Slurm 22.05 `srun` needs its own `--cpus-per-task`, or the environment variable
 # `SRUN_CPUS_PER_TASK`.

@@ -136,15 +136,10 @@ ranks = launch.ranks_here(4)
 check("35.1", half_average)
 
 # %% [markdown]
-# Your `half_average` sends half of the bytes of float32 on any number of ranks.
-#
-# <details><summary>Does Horovod's float16 option save as much?</summary>
-#
-# What `compression=hvd.Compression.fp16` saves depends on the library below Horovod. MPICH, for
-# example, adds up Horovod's float16 values by recursive doubling (lab 24), which sends whole
-# vectors in log₂ p steps. On 2 nodes this halves the bytes, but on 64 nodes it takes 1.52 times the
-# bytes of a float32 ring.
-# </details>
+# Your `half_average` sends half of the bytes of float32 on any number of ranks. **Horovod** has an
+# option for float16, `compression=hvd.Compression.fp16`. What it saves depends on the library that
+# adds up the values: over MPICH, which then sends whole vectors in log₂ p steps (recursive
+# doubling, lab 24), it halves the bytes only on 2 nodes.
 #
 # ## One bit, and the error that it leaves
 # **1-bit SGD** ([Seide et al., 2014](@seide2014); used in Microsoft's CNTK) sends one bit for each
@@ -205,10 +200,10 @@ check("35.2", one_bit, from_one_bit)
 
 # %% [markdown]
 # ### Exercise 35.3 · Keep the error
-# What a message leaves out is not lost if its sender remembers it, which is called **error
-# feedback**. In each step a rank *wants* to send gradient + `error`, and sends what fits into a
-# message. The new `error` is the difference between the wanted values and the values of *its own*
-# message. These are the values from above, in two steps with the same gradient:
+# A sender can remember what its message leaves out, which is called **error feedback**. In each
+# step a rank *wants* to send gradient + `error`, and sends what fits into a message. The new
+# `error` is the difference between the wanted values and the values of *its own* message. These are
+# the values from above, in two steps with the same gradient:
 #
 # | step | gradient + error = wanted | received values | new error |
 # |---|---|---|---|
@@ -335,16 +330,14 @@ print_kept("gradient", gradient)
 print_kept("1 bit", from_one_bit(one_bit(gradient), len(gradient)))
 
 # %% [markdown]
-# **Explain.** You should see that a large part of the gradient is in few values, and hardly
-# anything in half of them. The received values are spread much more evenly. The few large values
-# arrive as small as the mean of their group, and the small ones as large as this mean, so weights
-# are changed that should stay as they are. If the error is kept, it corrects both in the next
-# steps.
+# **Explain.** You should see that a large part of the gradient is in few values, while the received
+# values are spread much more evenly. The few large values arrive as small as the mean of their
+# group, and the small ones as large as this mean, so weights are changed that should stay as they
+# are. If the error is kept, it corrects both in the next steps.
 #
 # ## The top k values
 # Instead of all values coarsely, you can send few values exactly: the **k values of largest
-# magnitude**, with error feedback for the others. Deep Gradient Compression (Lin et al., 2018)
-# sends 0.1 % of the values in this way.
+# magnitude**, with error feedback for the others.
 #
 # The message contains their places (int32, 4 bytes each), and then these values (float32) in the
 # same order. For 3 -1 1 -5, the top 2 are the places 3 and 0 (counted from 0), with the values -5
@@ -394,10 +387,10 @@ for name, row in right.items():
 # much less than bits do?
 # <details><summary>Answer</summary>
 #
-# The values that are sent are exact, and they are the large ones, which contain a large part of the
-# gradient. The values that are not sent are 0 and change nothing. A step therefore points more in
-# the gradient's direction (see the cosine above), although it is shorter. (In the last bar, float32
-# with much shorter steps loses a few points, too.)
+# The values that are sent are exact, and they contain a large part of the gradient. The others are
+# 0 and change nothing. A step therefore points more in the gradient's direction (see the cosine
+# above), although it is shorter. (In the last bar, float32 with much shorter steps loses a few
+# points, too.)
 # </details>
 #
 # ## When compression is worth its cost
@@ -462,8 +455,7 @@ def break_even(full, small, seconds):
 # separately, and added p - 1 times.
 #
 # Each printed line has the time beyond that of float32, and the bytes that a rank would send. This
-# takes about 20 s. Packing is done with NumPy here, so everything is in host memory even if there
-# are GPUs.
+# takes about 20 s. NumPy does the packing, so everything is in host memory.
 # %%
 k = round(values_real * share)
 averages = (half_average, feedback_average, ways(k), values_real)
@@ -503,9 +495,9 @@ predict.compare(
 )
 
 # %% [markdown]
-# **Explain.** Each point is a bandwidth B, computed with `break_even` from the times of packing.
-# Over a slower link this form is faster, and over a faster link float32 is. The height of the
-# curves depends on NumPy and your cores. On a GPU packing is faster, and so are links.
+# **Explain.** Each point is the bandwidth B from the times of packing. Over a slower link this form
+# is faster, and over a faster link float32 is. The height of the curves depends on NumPy and your
+# cores.
 #
 # The curves for bits and for the top k fall with more ranks, because each rank expands the messages
 # of all ranks, and because an allgather saves fewer bytes. From 64 ranks on, bits take as many
@@ -523,7 +515,7 @@ predict.compare(
 #   packing twice does not.
 # - Compression is worth its cost below a certain bandwidth: the bytes that it saves, divided by the
 #   seconds of packing.
-# - Fewer bytes mean nothing without the control, which is the same training with float32, to the
+# - Compare with the same training in float32, because fewer bytes are worth something only at the
 #   same accuracy.
 #
 # ### Further reading

@@ -50,10 +50,9 @@ patience = 120  # seconds after which a run on ranks is given up
 # A process may run only on the cores in its **affinity** mask, which `os.sched_getaffinity(0)`
 # returns as a set. These are often not all cores of the node, which `os.cpu_count()` counts.
 #
-# A *core* is here what Linux counts as one. If a core has two *hardware threads*, Linux counts two,
-# although both share the arithmetic of one core. `lab13.usable()` lists the cores in the mask, but
-# no more of them than a container's quota of CPU time allows.
-
+# A *core* is here what Linux counts as one, so a core with two *hardware threads*, which share its
+# arithmetic, counts as two. `lab13.usable()` lists the cores in the mask, but no more of them than
+# a container's quota of CPU time allows.
 # %%
 print("Usable cores:", lab13.usable())
 
@@ -167,8 +166,7 @@ def add_up(comm, net):
 # * The parts of a batch may have different sizes, so the mean of the ranks' means would be wrong.
 #   Each rank therefore takes the *sum* of the losses of its images (`reduction="sum"`) and divides
 #   it by `batch`, the number of images of all ranks.
-# * With this loss, the sum of the ranks' gradients is the right result. `add_up(comm, net)`
-#   computes it.
+# * The sum of the ranks' gradients is then the right result, and `add_up(comm, net)` computes it.
 #
 # For example, let two ranks have the losses 1, 2, 3 and 6, where the first three belong to rank 0.
 # The mean over the batch is 12 / 4 = 3. The ranks compute 6 / 4 = 1.5 and 6 / 4 = 1.5, whose sum is
@@ -213,13 +211,13 @@ check("13.2", step)
 # The result, `grids[policy][processes, threads]`, is the time of the whole step and that of its
 # allreduce.
 #
-# All combinations are measured twice, because a thread without work can wait in two ways
-# (`policy`). If it waits *actively*, it keeps its core busy and can continue at once. If it waits
-# *passively*, it sleeps, leaves the core to others, and has to be woken up. The environment
-# variable `OMP_WAIT_POLICY` makes this choice when a process starts, because PyTorch's threads
-# belong to the library OpenMP. `launch.run` sets it here, while under a launcher such as `srun` you
-# set it yourself.
-
+# A thread without work can wait in two ways. If it waits *actively*, it keeps checking for work and
+# occupies its core. If it waits *passively*, it sleeps, leaves the core to others, and must be
+# woken up. We measure all combinations with both (`policy`).
+#
+# The environment variable `OMP_WAIT_POLICY` chooses the way when a process starts, because
+# PyTorch's threads belong to the library OpenMP. `launch.run` sets it here, while under a launcher
+# such as `srun` you set it yourself.
 # %%
 # About a minute: each way of waiting, each combination.
 ranks = launch.ranks_here(min(workers, len(lab13.usable())))
@@ -257,22 +255,22 @@ print(f"p = {most} processes with {cores // most} threads each, on n = {cores} c
 # %% [markdown]
 # ### Predict
 # How many times as many images per second do p processes train as one process, on the same n cores?
-# By Amdahl's law one process takes `serial + parallel / n`. Suppose that p processes divide the
-# serial part as well, so that they take `serial / p + parallel / n`. The answer is the first time
-# divided by the second. Use 0 for a part that is negative. (All of this is for threads that wait
-# passively, which were measured last.)
+# Take the numbers from the last output, which is for threads that wait passively.
 #
-# In the example above, one process takes 13 ms on four cores, and four processes take 4/4 + 36/4 =
-# 10 ms, so the ratio is 1.3. This leaves out the allreduce, which takes only tens of microseconds
-# for a gradient of 68 kB.
-
+# - One process takes `serial + parallel / n`, by Amdahl's law.
+# - Suppose that p processes divide the serial part as well, so that they take
+#   `serial / p + parallel / n`.
+#
+# The answer is the first time divided by the second, where you replace a negative part by 0. In the
+# example above, one process takes 13 ms on four cores, and four processes take 4/4 + 36/4 = 10 ms,
+# so the ratio is 1.3. This leaves out the time of the allreduce, which the next cell prints.
 # %%
 predict("13.2", ranks_over_threads=1.2)
 
 # %% [markdown]
-# In the plots of the next cell each row is a combination, each dot is one step, and the dark bar is
-# the median.
-
+# The next cell prints and plots all measured steps. In the plots each row is a combination, each
+# dot is one step, and the dark bar is the median. The time of an allreduce is that of the call
+# alone, when all ranks begin it together.
 # %%
 for policy, grid in grids.items():
     steps = {}
@@ -303,9 +301,8 @@ for policy, grid in grids.items():
 predict.compare("13.2", ranks_over_threads=gains[last_policy])
 
 # %% [markdown]
-# Amdahl's law is drawn for one process in the next plot. At your number of cores on the x axis, is
-# the point of the ranks above or below this curve?
-
+# The next plot shows Amdahl's law for one process as a curve, and the ranks as a single point at
+# your number of cores. Is this point above or below the curve?
 # %%
 # Amdahl's law through the steps of one process, and the ranks beside it.
 if cores > 1:
@@ -331,21 +328,21 @@ else:
 # %% [markdown]
 # **Explain.** Two outcomes are common:
 #
-# * **The point of the ranks is above the curve.** The ranks gain something that threads do not.
-#   They also divide the serial loops over images, and in each operation fewer threads wait for each
-#   other.
+# * **The point of the ranks is above the curve.** The ranks also divide the serial loops over
+#   images, and in each operation fewer threads wait for each other.
 # * **The point is on the curve or below it.** One process then loses little, mostly where its
 #   threads wait actively. The ranks pay for the allreduce, and each of them runs all of the Python
 #   code.
 #
-# Threads that wait actively need not be woken up, so a gain that remains with active waiting has
-# another cause, such as the serial loops. With two cores the law has only two points, through which
-# a line always goes, so it tests nothing there. If lines say "do not quote", other programs used
-# the cores.
+# Three notes on your result:
+#
+# * A gain that remains with active waiting is not caused by the time of waking up.
+# * With two cores the law is not tested, because a line fits any two points.
+# * Lines that say "do not quote" were disturbed, mostly by other programs on the cores.
 #
 # Now compare the control, with twice as many threads as cores, in the two plots. It is usually
-# slower with active waiting, because a waiting thread then takes the core away from the thread for
-# which it waits.
+# slower with active waiting, because a waiting thread then takes the core away from one that has
+# work.
 #
 # When is one process with many threads likely to be the better choice?
 # <details><summary>Answer</summary> It probably is where the gradient is large (VGG-16 has 553 MB
@@ -354,26 +351,26 @@ else:
 #
 # <details><summary>Large machines</summary>
 #
-# ResNet-50 was trained in TensorFlow on 2,048 nodes of Frontera with MVAPICH2, with **four
-# processes on each node** of 56 cores (TACC's user guide).
-#
-# Intel-Caffe trained it on up to 104,000 cores (Codreanu et al., 2017). Its gradients went through
-# MLSL, which reserves some cores for communication (Sridharan et al., 2018), as does its successor
-# [oneCCL](@oneccl).
+# ResNet-50 was trained in TensorFlow on 2,048 nodes of Frontera with **four processes on each
+# node** of 56 cores (TACC's user guide). Intel-Caffe trained it on up to 104,000 cores (Codreanu et
+# al., 2017). Its library for the gradients, MLSL, reserves some cores for communication (Sridharan
+# et al., 2018), as does its successor [oneCCL](@oneccl).
 # </details>
 #
 # ## Keep each rank on its cores
 # So far Linux has decided where each thread runs. A node often has two **sockets**, which hold one
-# processor chip each. Each socket, or each part of one, has its own memory and is called a **NUMA
-# node** (non-uniform memory access), because a core reads the memory of another NUMA node more
-# slowly. It can therefore pay off to **bind** each rank to cores that lie together.
+# processor chip each. A core reads the memory of its own socket faster than that of the other one.
+# Cores with a memory of their own, which are a socket or a part of one, form a **NUMA node**
+# (non-uniform memory access), and it can pay off to **bind** each rank to cores of one NUMA node.
+#
+# A wrong binding does harm. If two jobs are both bound to cores starting at core 0, their ranks
+# share cores while others are idle.
 #
 # ### Predict
-# If two jobs are both bound to cores starting at core 0, their ranks share cores while others are
-# idle. We measure the extreme case of this mistake, in which all ranks run on a single core, each
-# with one thread per core of its part (13.1). How many times as long does a step take as on all
-# cores, unbound?
-
+# As an extreme case we let all ranks run on one single core. Each rank still has as many threads as
+# its part in 13.1 has cores. Predict the time of this step divided by the time of an unbound step,
+# which uses all n cores. If a step were only arithmetic, the ratio would be n. Do you expect less
+# or more?
 # %%
 predict("13.3", one_core=2)
 
@@ -437,29 +434,25 @@ print(f"bound over unbound: {times['bound'].median / times['unbound'].median:.2f
 predict.compare("13.3", one_core=times["all ranks on one core"].median / times["unbound"].median)
 
 # %% [markdown]
-# **Explain.** On one core the ranks take turns. If a step were only arithmetic, it would take n
-# times as long, where n is the number of cores that the ranks had before.
+# **Explain.** On one core the ranks take turns. The ratio is *smaller* than n if the serial part
+# did not use a second core anyway, or if other programs used the other cores. It is *larger* if a
+# rank that has finished waits actively in MPI and keeps the core from one that is still computing.
 #
-# * The factor is *smaller* if the serial part did not use a second core anyway, or if other
-#   programs used the other cores.
-# * It is *larger* if a rank that has finished waits actively in MPI and keeps the core from one
-#   that is still computing.
-#
-# On a quiet machine with one socket, *bound* gains little over *unbound*, because Linux distributes
-# the threads well by itself. If other programs run, binding may even cost time, because a bound
-# thread cannot move to a free core. Binding pays off with two sockets, where it keeps a thread near
-# its memory, but a machine with one socket cannot show this.
+# *Bound* gains little over *unbound* on a quiet machine with one NUMA node, because Linux
+# distributes the threads well by itself. If other programs run, binding may even cost time, because
+# a bound thread cannot move to a free core. Binding pays off with several NUMA nodes, where it
+# keeps a thread near its memory.
 #
 # <details><summary>On a cluster</summary>
 #
 # **Slurm**, which starts jobs on the nodes of a cluster, does the binding for you.
-# `--cpus-per-task=14` gives each rank 14 CPUs, and [`srun --cpu-bind=cores`](@slurm_srun) binds the
-# rank to them. (Each site decides whether a *CPU* is a core or a hardware thread.) Without
-# `--cpus-per-task`, each rank gets one core, which all of its threads share, and the other cores
-# are idle.
+# `--cpus-per-task=14` gives each rank 14 CPUs (cores or hardware threads, as the site decides), and
+# [`srun --cpu-bind=cores`](@slurm_srun) binds the rank to them. Without `--cpus-per-task` a rank
+# often gets only one core, which all of its threads share. This depends on the site and on the job,
+# so print the masks with `--cpu-bind=verbose,cores`.
 #
-# `--cpu-bind=verbose,cores` prints the masks. Since Slurm 22.05 `srun` needs its own
-# `--cpus-per-task`, or the environment variable `SRUN_CPUS_PER_TASK`.
+# Since Slurm 22.05 `srun` needs its own `--cpus-per-task`, or the environment variable
+# `SRUN_CPUS_PER_TASK`.
 # </details>
 #
 # ### What you take away

@@ -60,37 +60,16 @@ images = 64  # of each GPU in a training step
 # The 3,600 Gb/s are one direction of an H100 in a DGX H100, where NVLink ends at the node.
 #
 # Hardly anyone has access to all nine networks. For this reason the lab uses the **virtual
-# cluster**, the simulator that lab 23 introduced, and everything that it prints is *simulated*. The
-# next cell shows the machine model of EDR, and where some of its numbers come from.
-
-# %%
-machine = virtual.machine("edr")
-print(machine, "\n")
-for number in ("between.latency", "between.bandwidth"):
-    print(f"{number}: {machine.sources[number]}")
-print(
-    "between.latency of Ethernet with TCP:"
-    f" {virtual.machine('ethernet100').sources['between.latency']}"
-)
-
-# %% [markdown]
-# In the output, `between` is the link between nodes. Its *latency* α is the time that even an empty
-# message takes, and its *bandwidth* 1/β is the number of bytes that follow per second. All networks
-# have the same GPUs, which are H100s, so only the network differs.
+# cluster**, the simulator that lab 23 introduced, and everything that it prints is *simulated*. All
+# networks connect the same GPUs, which are H100s, so only the network differs.
 #
-# The next cell prints α and 1/β of all nine networks. Some of the numbers are estimates: all
-# networks with RDMA have the same latency in this lab, and so have all networks with TCP. Therefore
-# **do not rank the networks of a group by short messages, and do not rank NVLink against RDMA**.
+# Two numbers describe a link. Its *latency* α is the time that even an empty message takes, and its
+# *bandwidth* 1/β is the number of bytes that follow per second. The next cell prints both for each
+# network, and below them where the latencies come from.
 #
-# <details><summary>Where do these latencies come from?</summary>
-#
-# We found no measurements of messages between GPUs that would distinguish the networks with RDMA,
-# and the latency of TCP is based on a measurement on Gigabit Ethernet. The latency of NVLink is a
-# constant from the tuning model of NCCL (NVIDIA Collective Communications Library), while that of
-# RDMA was measured by a ping-pong with MPI (Message Passing Interface). NCCL's model contains both,
-# and there a step over the network takes about 3 to 6 times as long as one over NVLink.
-# </details>
-
+# The latencies are rough. One measurement stands for all networks with RDMA, another one for all
+# networks with TCP, and the value of NVLink comes from a different source. For short messages,
+# therefore, **compare only RDMA with TCP**.
 # %%
 links = {}  # network -> its link, with .alpha in s and .beta in s/byte
 for name, known in lab28.NETWORKS.items():
@@ -100,13 +79,19 @@ for name, known in lab28.NETWORKS.items():
         f"{name:<10} α {1e6 * links[name].alpha:>5.2f} µs   1/β {1e-9 / links[name].beta:>6.2f}"
         " GB/s"
     )
+for group, known, number in (
+    ("RDMA", "edr", "between.latency"),
+    ("TCP", "ethernet100", "between.latency"),
+    ("NVLink", "ndr", "inside.latency"),
+):
+    print(f"\nα of {group}: {virtual.machine(known).sources[number]}")
 
 # %% [markdown]
 # ### Exercise 28.1 · The time of an allreduce
-# How long does an allreduce take on such a link? Lab 24 derived what it costs. For a long time
-# MPICH used one of two algorithms, and the virtual cluster still does. (MPICH 5 and Open MPI choose
-# differently.) Let the number of ranks p be a power of two, and let log₂ p be its logarithm to base
-# 2, `math.log2(p)` (the messages of the checks write lg p).
+# How long does an allreduce take on such a link? Lab 24 derived what it costs. The virtual cluster
+# uses one of two algorithms, as MPICH did for a long time. Let the number of ranks p be a power of
+# two, and let log₂ p be its logarithm to base 2, `math.log2(p)` (the messages of the checks write
+# lg p).
 #
 # | vectors | algorithm | messages, one after the other | bytes of each rank |
 # |---|---|---|---|
@@ -148,28 +133,26 @@ check("28.1", allreduce_time)
 
 # %% [markdown]
 # ### Predict
-# Put five networks in order for one allreduce of 8 GPUs, the fastest first: "10 GbE", "100 GbE",
-# "FDR", "NDR" and "NVLink". Each GPU is in its own node, except with NVLink, where all eight are in
-# one node. Do this for 4 bytes, for 64 KB and for 100 MB. You can use your function and the table
-# of α and 1/β.
+# Put networks in order for one allreduce of 8 GPUs, the fastest first. Each GPU is in its own node,
+# except with NVLink, where all eight are in one node. You can use your function and the table of α
+# and 1/β.
 #
-# Write each order as names in parentheses: `("FDR", "NDR", …)`. If two networks differ by less than
-# 5 %, either order counts as right.
-
+# - For 64 KB, order "10 GbE", "100 GbE", "FDR" and "NDR".
+# - For 100 MB, order the same four and "NVLink".
+#
+# Write each order as names in parentheses: `("FDR", "NDR", …)`.
 # %%
 predict(
     "28.1",
-    order_4_B=("NVLink", "NDR", "FDR", "100 GbE", "10 GbE"),  # five names
-    order_64_KB=("NVLink", "NDR", "FDR", "100 GbE", "10 GbE"),
-    order_100_MB=("NVLink", "NDR", "100 GbE", "FDR", "10 GbE"),
+    order_64_KB=("NDR", "FDR", "100 GbE", "10 GbE"),  # four names
+    order_100_MB=("NVLink", "NDR", "100 GbE", "FDR", "10 GbE"),  # five names
 )
-
 # %% [markdown]
 # ### Measure: nine networks, three sizes
-# The next cell simulates all nine networks. The number in parentheses is the simulated time divided
-# by the time of your formula. For example, 12 (1.00) means 12 µs, exactly as your formula says. The
-# function `lab28.connect` puts the GPUs on a network. Messages do not wait for a handshake (lab
-# 24), because those of NCCL hardly ever do.
+# The next cell simulates an allreduce on all nine networks, for your two sizes and for 4 bytes. The
+# function `lab28.connect` puts the GPUs on a network. In the table, the number in parentheses is
+# the simulated time divided by the time of your formula. For example, 12 (1.00) means 12 µs,
+# exactly as your formula says.
 
 
 # %%
@@ -229,7 +212,7 @@ plots.lines(
 # **Explain.** You should see that latency, bandwidth or both determine the time, depending on the
 # size. These times are simulated, so they should be the same on your machine.
 #
-# - **4 B**: there are two groups. The allreduce takes 12 µs with RDMA and 10 with NVLink, but 90 µs
+# - **4 B**: there are two groups. The allreduce takes about 10 µs with RDMA or NVLink, but 90 µs
 #   with TCP, at 10 Gb/s as well as at 100.
 # - **64 KB**: FDR is much faster than 100 GbE, although it transfers little more than half as many
 #   bytes per second.
@@ -237,22 +220,22 @@ plots.lines(
 #   have 100 Gb/s, differ by about ten percent, and FDR is slower than these four.
 #
 # RDMA is therefore worth most for short messages. For long messages, TCP over the same cable is
-# nearly as good *if it uses the full bandwidth*. ESnet, from which our numbers of 100 GbE come,
-# expects 90 Gb/s from enough parallel streams, but only 15 to 35 Gb/s from one.
+# nearly as good *if it uses the full bandwidth*. The network operator ESnet expects 90 Gb/s of 100
+# GbE from enough parallel streams, but only 15 to 35 Gb/s from one.
 #
 # Why does NVLink take 16 % longer for 100 MB than your formula says?
 # <details><summary>Answer</summary>
 #
 # The formula leaves out the additions. Each GPU adds 7/8 of 100 MB, which is 87.5 MB. An addition
 # reads two values and writes one, so 3 · 87.5 MB pass through the memory. At the 3.35 TB/s of the
-# data sheet this takes 78 µs. This is negligible compared with the 15 ms on EDR, but not compared
-# with the 0.5 ms on NVLink.
+# data sheet this takes 78 µs, which matters only because NVLink itself takes no more than 0.5 ms.
 # </details>
 #
 # ### Is it latency or bandwidth? A control
 # To see what a time consists of, we take one part away. In the next cell the latency of each
 # network is first set to 0. Then, instead, bytes take no time. The table shows how much of the time
-# is left. If 0 % is left without latency, for example, latency was all of the time.
+# is left. For 64 KB on FDR, for example, 42% is left without latency, so latency was the larger
+# part.
 
 # %%
 table = {}
@@ -265,14 +248,13 @@ for label, nbytes in sizes.items():
             left[name] = f"{took / seconds[label][name]:.0%}"
         table[f"{label}, no {what}"] = left
 print("Left of the simulated time:", pandas.DataFrame(table).to_string(), sep="\n")
-with_it = lab28.connect("EDR", gpus, machine).run(lab28.allreduce, stand_in(64_000)).time
-print(f"EDR, 64 KB, with the handshakes of an MPI: {1e6 * with_it:.0f} µs")
+
 
 # %% [markdown]
 # **Explain.** At 4 B latency is all of the time, and at 100 MB bandwidth is nearly all of it. (On
 # NVLink a sixth of the time is left when bytes take no time, most of which is the addition that we
-# found above.) At 64 KB the answer depends on the network, and the last line shows that a handshake
-# would matter as well. We now compute the size above which bandwidth matters.
+# found above.) At 64 KB latency is the larger part on every network, but on FDR bytes already take
+# two fifths of the time. We now compute the size above which bandwidth is the larger part.
 #
 # ## 2. The size at which latency and bandwidth matter equally
 # For a single message this size is n½ = α/β (lab 22), at which its bytes take as long as an empty
@@ -309,11 +291,11 @@ check("28.2", balance)
 
 # %% [markdown]
 # ### Predict
-# For which network is this size the largest, so that messages have to be longest? And how many kB
-# is it on 8 GPUs? You can use your function, or the table of α and 1/β above.
+# For which of the nine networks is this size the largest, so that messages have to be longest
+# before bandwidth matters? Use the table of α and 1/β above.
 
 # %%
-predict("28.2", network="NVLink", kilobytes=4300)  # a name in quotes, and a number
+predict("28.2", network="NVLink")  # a name in quotes
 
 # %%
 balances = {}
@@ -321,7 +303,7 @@ for name, link in links.items():
     balances[name] = balance(gpus, link.alpha, link.beta) / 1e3
     print(f"{name:<10} {balances[name]:>6,.0f} kB, by your formula")
 largest = max(balances, key=balances.get)
-predict.right("28.2", network=largest, kilobytes=balances[largest])
+predict.right("28.2", network=largest)
 
 # %% [markdown]
 # **Explain.** The network with the highest bandwidth has the largest size, because the size is
@@ -330,8 +312,8 @@ predict.right("28.2", network=largest, kilobytes=balances[largest])
 # before its bandwidth helps.
 #
 # For this reason PyTorch's DDP (DistributedDataParallel) and [Horovod](@horovod) combine gradients
-# into longer messages (labs 32 and 44). By default all of DDP's messages but the first have 25 MiB,
-# which is above the balance of all nine networks.
+# into longer messages (labs 32 and 44). By default DDP collects gradients until a message has about
+# 25 MiB, which is above the balance of all nine networks.
 #
 # ## 3. How many NICs?
 # A node can have several NICs. A DGX H100, for example, has eight GPUs and eight NICs of 400 Gb/s.
@@ -345,19 +327,21 @@ predict.right("28.2", network=largest, kilobytes=balances[largest])
 #   nodes, so only one GPU of a node has its right neighbor on the next node.
 #
 # ### Predict
-# How many times as fast are eight NICs as one for 100 MB, (a) in two dimensions with EDR, (b) in
-# the flat ring? For (a), add two times from the first table: the 15.3 ms of EDR, which are spent
-# between the nodes and divided by the number of NICs, and the 0.57 ms of NVLink, which are spent
-# inside the nodes and do not change. (c) Which takes longer in two dimensions, "one NDR" NIC or
-# "eight EDR" NICs? Compare their GB/s.
-
+# How many times as fast are eight NICs as one, for 100 MB on EDR, (a) in two dimensions (`gain_2d`)
+# and (b) in the flat ring (`gain_ring`)?
+#
+# For (a), use two times from the first table. In two dimensions each GPU of a node sends only an
+# eighth of the vector to the other nodes, so all of them *together* send as many bytes as *one* GPU
+# did there. This part therefore takes 15.3 ms with one NIC and 15.3 / 8 ms with eight. In both
+# cases add 0.57 ms, the time of NVLink, for the part inside the nodes.
 # %%
-predict("28.2", torus_gain=6, ring_gain=1, longer="one NDR")  # two numbers, and a text in quotes
+predict("28.2", gain_2d=6, gain_ring=1)
 
 
 # %%
 def over_nics(network, nics, nbytes, flat=False):
     """Simulated seconds on nodes of 8 GPUs with so many NICs each."""
+    # No handshakes (lab 24), because messages of NCCL hardly ever wait for one.
     numbers = virtual.machine(lab28.NETWORKS[network]).but(nics=nics, handshake=0.0)
     cluster = virtual.Cluster(nodes, 8, numbers)
     vector = virtual.vector(np.ones(8 * nodes), stands_for=nbytes)
@@ -375,7 +359,7 @@ short = {
     f"{name}, 4 B": {count: 1e3 * over_nics(name, count, 4) for count in nics}
     for name in ("EDR", "NDR")
 }
-table = pandas.DataFrame({**times, **short}).T
+table = pandas.DataFrame({**times, **short}).T  # a column for each number of NICs
 print("ms, simulated, by NICs of a node:", table.to_string(float_format="{:.3g}".format), sep="\n")
 
 # %%
@@ -389,31 +373,31 @@ plots.lines(
 )
 predict.right(
     "28.2",
-    torus_gain=times["EDR"][1] / times["EDR"][8],
-    ring_gain=times["EDR, flat ring"][1] / times["EDR, flat ring"][8],
-    longer="one NDR" if times["NDR"][1] > times["EDR"][8] else "eight EDR",
+    gain_2d=times["EDR"][1] / times["EDR"][8],
+    gain_ring=times["EDR, flat ring"][1] / times["EDR, flat ring"][8],
 )
 
 # %% [markdown]
-# **Explain.** For 100 MB the **sum** of the bandwidths of a node's NICs determines the time. One
-# NDR NIC (48 GB/s) takes about as long as four EDR NICs (46 GB/s), and eight EDR NICs are faster.
+# **Explain.** In two dimensions the **sum** of the bandwidths of a node's NICs determines the time
+# for 100 MB. One NDR NIC (48 GB/s) takes about as long as four EDR NICs (46 GB/s), and eight EDR
+# NICs are faster.
 #
-# For 4 B the number of NICs makes no difference, because latency is all of the time. In the flat
-# ring more NICs do not help either, because the ring leaves each node through only one of them.
-# (NCCL builds several rings, each through another NIC.)
+# In the flat ring more NICs do not help, because the ring leaves each node through only one of
+# them. (NCCL builds several rings, each through another NIC.) For 4 B the number of NICs makes no
+# difference either, because latency is all of the time.
 #
-# Why are eight NDR NICs only 3.8 times as fast as one?
+# Why are eight NDR NICs less than four times as fast as one?
 # <details><summary>Answer</summary>
 #
-# Doubling the number of NICs halves only the time between the nodes. The time inside the nodes,
-# about 0.5 ms on NVLink, stays the same. With eight NDR NICs it is as long as the time spent
-# between the nodes.
+# Only the bytes between the nodes gain from more NICs. On NDR they take 3.65 ms with one NIC and
+# 0.46 ms with eight. The bytes and additions inside the nodes take 0.55 ms in both cases, and the
+# latencies 0.1 ms (the rows for 4 B). The sums are 4.3 and 1.1 ms.
 # </details>
 #
 # ## 4. Which share of a training step?
-# A vector of 100 MB is realistic, because ResNet-50 has 102 MB of gradients in FP32 (32-bit
-# floating-point numbers). How long does a training step wait for the allreduce of these gradients,
-# which the code calls the *exchange*?
+# ResNet-50 has 102 MB of gradients in FP32 (32-bit floating-point numbers), about as much as our
+# longest vector. How long does a training step wait for the allreduce of these gradients, which the
+# code calls the *exchange*?
 #
 # An allreduce can run while the backward pass is still computing (lab 32). Suppose that it can
 # overlap with a share `hidden` of the computation. The part of the allreduce that is longer than
@@ -458,12 +442,14 @@ check("28.3", waiting)
 
 # %% [markdown]
 # ### Predict
-# Take ResNet-50 with 64 images per GPU on 64 GPUs, in nodes of 8 with **one** NIC each. An A100
-# computes such a step in 26 ms, while a P100, which is four years older, took 292 ms. On 10 GbE the
-# allreduce takes 153 ms. Which percentage of its step does each of the two GPUs wait, with hidden =
-# 2/3?
+# Take ResNet-50 with 64 images per GPU on 64 GPUs, in nodes of 8 with **one** NIC each, and hidden
+# = 2/3. An A100 computes such a step in 26 ms, while a P100, which is four years older, took 292
+# ms.
 #
-# And on how many of the eight networks (without NVLink) does an A100 wait for nothing? In the first
+# (a) On 10 GbE the allreduce takes 153 ms. Which percentage of its step does each of the two GPUs
+# wait?
+#
+# (b) On how many of the eight networks (without NVLink) does an A100 wait for nothing? In the first
 # table, 100 MB took 60 ms on 25 GbE, 27 ms on FDR, 14 to 16 ms on the four networks with 100 Gb/s,
 # and 4 ms on NDR. These times change little when eight GPUs share a NIC.
 
@@ -472,12 +458,12 @@ predict("28.3", percent_A100=84, percent_P100=0, networks_without_waiting=5)
 
 # %% [markdown]
 # ### Measure: the share that waits
-# The time of the allreduce is simulated. The time of the computation comes from the published
-# throughput of training ResNet-50 on **one** GPU, as 64 images divided by the images per second.
+# The time of the allreduce is simulated. The time of the computation is 64 images divided by the
+# published images per second of **one** GPU that trains ResNet-50.
 #
-# In the table of the next cell, each field contains two shares, first with hidden = 0 and then with
-# hidden = 2/3. For example, "50% to 0%" means that half of the step is spent waiting if nothing
-# overlaps, and nothing if the whole backward pass does.
+# In the table of the next cell a row is a network, a column is a GPU, and each field contains two
+# shares, first with hidden = 0 and then with hidden = 2/3. For example, "50% to 0%" means that half
+# of the step is spent waiting if nothing overlaps, and nothing if the whole backward pass does.
 
 # %%
 for gpu in lab28.GPUS:
@@ -518,23 +504,17 @@ predict.right("28.3", **waits, networks_without_waiting=of_a100.count(0))
 #
 # Now read the second number of each field: at 100 Gb/s and above it is 0 %, so the whole allreduce
 # can be hidden in this simulation if the overlap is as good as possible. The difference between the
-# two numbers of a field is what good software gains (labs 32 and 46).
+# two numbers is what good software gains (labs 32 and 46).
 #
 # Turned around, this answers a buyer's question. In two dimensions, 2 · 7/8 · 102 MB = 179 MB pass
 # through the NIC of a node in each step. An A100 leaves 17 ms for them, so the NIC needs 179 MB /
 # 17 ms = 10.5 GB/s, which 100 Gb/s provide and 56 Gb/s do not. A P100 leaves 195 ms, so that 10 GbE
 # is enough.
 #
-# The four networks with 100 Gb/s have nearly the same shares, so RDMA does not help these long
-# messages much. It helps the short messages of a training run, such as the gradients of single
-# layers if the library does not combine them, or the messages in which Horovod's ranks agree in
-# every cycle on which gradients are ready (lab 44).
-#
 # ### Is the simulation right? A control
-# In 2017 Baidu published 35 measured times of allreduces over Omni-Path (DeepBench, with Intel's
-# library MLSL and Xeon Phi processors). The next cell divides each of them by the simulated time
-# for the same number of bytes on the same number of nodes. The value 2, for example, means that the
-# real allreduce took twice as long as ours.
+# In 2017 Baidu published measured times of allreduces over Omni-Path. The next cell divides each of
+# them by the simulated time for the same number of bytes (row) on the same number of nodes
+# (column). The value 2, for example, means that the real allreduce took twice as long as ours.
 
 # %%
 table = {}  # MB -> nodes -> published over simulated
@@ -547,32 +527,31 @@ print("Published time / simulated time:", pandas.DataFrame(table).T.round(2).to_
 print(point.source)
 
 # %% [markdown]
-# **Explain.** The published times are 0.9 to 3 times the simulated ones. They agree best for 67 MB
-# on up to 8 nodes. Shorter vectors take up to 3 times as long as simulated, and the two longest
-# take up to 2.4 times as long. The virtual cluster has no shared switch, no library with its own
-# delays, and no processor for which messages wait.
+# **Explain.** The published times are 0.9 to 3 times the simulated ones. The virtual cluster has no
+# shared switch, no library with its own delays, and no processor for which messages wait. For the
+# results above this means:
 #
-# For the results above this means that a factor of ten between two networks for long vectors is
-# reliable, but a difference of ten percent says nothing. That an A100 can "just" hide its allreduce
-# at 100 Gb/s is therefore not certain: it has 17 ms in which to hide 15 to 17 ms. That it cannot do
-# so at 10 Gb/s is certain. This control did not cover TCP or messages of a few bytes, where our
-# results are only as reliable as the estimated latencies.
+# - *Reliable:* a factor of ten between two networks for long vectors. At 10 Gb/s an A100 certainly
+#   cannot hide its allreduce, because sending 179 MB alone takes 143 ms.
+# - *Not reliable:* a difference of ten percent. An A100 has 17 ms in which to hide 15 to 17 ms at
+#   100 Gb/s, so we cannot be sure that it succeeds.
+# - *Not tested:* TCP and messages of a few bytes, where our results are only as good as the
+#   estimated latencies.
 #
 # ## 5. Which processor?
-# The network is one limit of a processor, and its memory is another one. How do you read the data
-# sheet of a processor? The **roofline** model (lab 12) uses two of its numbers, the *peak* in
-# operations per second and the *bandwidth* of the memory in bytes per second. A program has one
-# number, its *intensity*, which is the number of operations per byte that it moves.
+# A fast processor needs a fast network, and it also needs a fast memory. How do you read this from
+# a data sheet? The **roofline** model (lab 12) uses two numbers, the *peak* in operations per
+# second and the *bandwidth* of the memory in bytes per second. A program has one number, its
+# *intensity*, which is the number of operations per byte that it moves.
 #
-# - The memory allows bandwidth · intensity operations per second, which is the slanted part of the
-#   roof.
-# - The flat part of the roof is the peak. The lower of the two is the limit.
-# - The two parts meet at the **ridge**. Programs with a lower intensity are limited by the memory,
-#   and programs with a higher one by the peak.
+# The memory allows bandwidth · intensity operations per second, and the lower one of this product
+# and the peak is the limit. Both are equal at the **ridge**, which is the intensity peak /
+# bandwidth. Programs with a lower intensity are limited by the memory, and programs with a higher
+# one by the peak.
 #
 # For example, a processor with 10¹² operations/s and 10¹¹ bytes/s has its ridge at 10 operations
 # per byte. A program with 2 operations per byte reaches at most 2 · 10¹¹ operations per second on
-# it. You wrote the second function of the next cell in lab 12.
+# it, which is 20 % of the peak. You wrote the second function of the next cell in lab 12.
 
 
 # %%
@@ -597,9 +576,15 @@ def attainable(intensity, peak, bandwidth):
 # %%
 predict("28.3", operations_a_byte=1, percent_H100=0.34)
 
+# %%
+h100 = next(device for device in lab28.DEVICES if device.name == "H100")
+place = lab28.intensity("fc6", 1, h100.size)
+reached = 100 * attainable(place, h100.peak, h100.bandwidth) / h100.peak
+predict.right("28.3", operations_a_byte=place, percent_H100=reached)
+
 # %% [markdown]
 # ### Nine processors by their data sheets
-# Beside a CPU and three GPUs of NVIDIA (K80, V100 and H100), the next cells compare five other
+# The next cell compares a CPU and three GPUs of NVIDIA (K80, V100 and H100) with five other
 # processors:
 #
 # | processor | what it is |
@@ -611,8 +596,9 @@ predict("28.3", operations_a_byte=1, percent_H100=0.34)
 # | Gaudi 2 | Intel's, from Habana |
 #
 # The peak of a data sheet counts operations on numbers of *its* kind, which have 32, 16 or 8 bits.
-# A number with fewer bits also has fewer bytes. In the table, look at the last column, the ridge.
-
+# In the table, look at the last column, the ridge. The V100, for example, needs 139 operations per
+# byte to reach its peak. The plot below it shows the most that each processor reaches at any
+# intensity, so its curve rises up to the ridge and is flat from there on.
 # %%
 rows = {}
 for device in lab28.DEVICES:
@@ -647,38 +633,32 @@ plots.lines(
 )
 
 # %% [markdown]
-# What do the roofs mean for a model? The next cell takes three cases from VGG-16: the layer fc6
-# with 1 image and with 256 images, and the convolution conv4_2 with 32 images. It prints the most
-# that each processor can reach, and in parentheses the part of its peak.
+# What do the ridges mean for a model? The next cell takes three cases from VGG-16: the layer fc6
+# with 1 image and with 256 images, and the convolution conv4_2 with 32 images. For each it prints
+# the intensity and the processors whose ridge is higher, so that their memory is the limit.
 
 # %%
-rows = {}
-for device in lab28.DEVICES:
-    rows[device.name] = {}
-    for layer, count in lab28.LAYERS:
-        place = lab28.intensity(layer, count, device.size)
-        most = attainable(place, device.peak, device.bandwidth)
-        text = f"{most / 1e12:.3g} ({most / device.peak:.1%})"
-        rows[device.name][f"{layer}, images: {count}"] = text
-print("At most, 10¹² operations/s (of the peak), by the data sheets:")
-print(pandas.DataFrame(rows).T.to_string())
-h100 = next(device for device in lab28.DEVICES if device.name == "H100")
-place = lab28.intensity("fc6", 1, h100.size)
-reached = 100 * attainable(place, h100.peak, h100.bandwidth) / h100.peak
-predict.right("28.3", operations_a_byte=place, percent_H100=reached)
-
+for layer, count in lab28.LAYERS:
+    limited = [
+        device.name
+        for device in lab28.DEVICES
+        if lab28.intensity(layer, count, device.size) < ridge(device.peak, device.bandwidth)
+    ]
+    print(
+        f"{layer}, images: {count}: {lab28.intensity(layer, count, 2):,.0f} operations per byte"
+        f" (16 bits). Limited by the memory: {', '.join(limited) or 'none'}"
+    )
 # %% [markdown]
-# **Explain.** With one image the intensity of fc6 is below every ridge, so the order is that of the
-# memories, and the peaks do not matter. (The FPGA uses the shortest numbers, so its memory delivers
-# more of them.) The convolution with 32 images is above all ridges, so the order is that of the
-# peaks. With 256 images fc6 is also above all ridges except that of the H100.
+# **Explain.** With one image the intensity of fc6 is below every ridge, so only the memories
+# matter, and the peaks do not. The convolution is above all ridges, so only the peaks matter. With
+# 256 images fc6 is above all ridges except that of the H100.
 #
 # From the K80 to the H100 the peak increased 113 times, partly because of shorter numbers, but the
 # bandwidth increased only 7 times. The ridge therefore moved from 18 to 295, and newer processors
 # need larger batches to be busy.
 #
-# The ridge of the IPU is at only 2.8. Its memory is on the chip next to the arithmetic units, and
-# is as fast as the memories of 13 H100s. What is the disadvantage?
+# The ridge of the IPU is at only 2.8, because its memory on the chip is as fast as the memories of
+# 13 H100s. What is the disadvantage?
 # <details><summary>Answer</summary>
 #
 # This memory holds only 0.3 GB. The 16-bit weights of VGG-16 (0.28 GB) barely fit, without any
@@ -689,12 +669,11 @@ predict.right("28.3", operations_a_byte=place, percent_H100=reached)
 # On which of these processors would your framework run?
 # <details><summary>Answer</summary>
 #
-# PyTorch and TensorFlow run without changes on the CPU and on NVIDIA's GPUs, as long as their build
-# supports the GPU: CUDA 12 has dropped the K80, and CUDA 13 the V100. The TPU, the IPU and Gaudi
-# train with a package of their manufacturer that translates your program (PyTorch/XLA, PopTorch,
-# and Intel's bridge for Gaudi) and has its own list of supported operations. The processor on the
-# FPGA only runs networks that were trained elsewhere. So ask about the software first, and about
-# the roofline second.
+# PyTorch and TensorFlow run without changes on the CPU and on the NVIDIA GPUs that their build
+# supports. The TPU, the IPU and Gaudi train with a package of their manufacturer that translates
+# your program and has its own list of supported operations. The processor on the FPGA only runs
+# networks that were trained elsewhere. So ask about the software first, and about the roofline
+# second.
 # </details>
 #
 # ### How much of the peak is reached? A control
@@ -708,10 +687,9 @@ for gpu in lab28.GPUS:
     print(f"{gpu.name}: {reached:4.1f} of {peak:g} · 10¹² operations/s, {reached / peak:.0%}")
 
 # %% [markdown]
-# **Explain.** In FP32 training reaches half of the peak, and with 16-bit numbers a fifth. A likely
-# reason, according to the roofline, is that the ridge is much further to the right there, so more
-# of the network's layers are limited by the memory. (This is not a proof. Lab 12 shows how to
-# measure it.)
+# **Explain.** In FP32 training reaches half of the peak, and with 16-bit numbers about a fifth. A
+# likely reason, which we did not measure here (lab 12 shows how), is the ridge: it is much further
+# to the right with 16 bits, so more layers of the network are limited by the memory.
 #
 # ### What you take away
 # - For short messages the choice between RDMA and TCP determines the time. For long messages it is
@@ -721,8 +699,8 @@ for gpu in lab28.GPUS:
 # - A faster GPU needs a faster network, because it leaves less time in which an allreduce can be
 #   hidden. If the network is too slow, more images in a step (lab 34) or fewer bytes (lab 35) also
 #   help.
-# - Of a processor's two roofs, the lower one is the limit: the bandwidth of its memory for programs
-#   below the ridge, and its peak for those above.
+# - A processor is limited by the bandwidth of its memory in programs below its ridge, and by its
+#   peak in programs above.
 #
 # ### Further reading
 # - [@thakur2005] The two allreduce algorithms of this lab, and MPICH's limits between them.

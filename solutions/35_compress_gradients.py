@@ -71,15 +71,17 @@ predict.right("35.1", fewer_with_4=fewer[4], fewer_with_64=fewer[64])
 #
 # ### Exercise 35.1 · Half precision
 # We begin with the form that loses least. **float16** (FP16) has 2 bytes, 11 significant bits and a
-# narrow range. An average in float16 therefore follows three rules:
+# narrow range, from about 3e-8 to 65,504. An average in float16 has to avoid both ends of this
+# range:
 #
-# - *Scale first.* Magnitudes below 3e-8 become 0. For example, 1e-8 becomes 0, while 2²⁰ · 1e-8,
-#   about 0.01, does not.
-# - *Compute the mean in float32.* Four times 60,000 is too large for float16, although the mean is
-#   not.
-# - *Let `inf` through.* From 65,520 on, values become `inf`, which reaches all ranks, so that all
-#   of them can skip the step and halve the scale. If `inf` were clipped to 65,504, the result would
-#   be silently wrong.
+# - *Multiply by a scale first.* The value 1e-8 becomes 0 in float16, while 2²⁰ · 1e-8, about 0.01,
+#   does not.
+# - *Compute the mean in float32.* The sum of four values of 60,000 is too large for float16,
+#   although their mean is not.
+#
+# A value that is still too large becomes `inf` (infinity), and you don't need to do anything about
+# it. The mean is then `inf` on all ranks, so that all of them notice and can skip the step, as in
+# lab 14.
 #
 # The gradient is cut into p chunks, the rows of the array `chunks`, and rank r computes the mean of
 # row r. Write steps 1, 3 and 5 in place of the three `raise` lines, one line each. *(intermediate)*
@@ -134,11 +136,10 @@ ranks = launch.ranks_here(4)
 check("35.1", half_average)
 
 # %% [markdown]
-# Your `half_average` sends half of the bytes of float32 on any number of ranks. **Horovod's**
-# option `compression=hvd.Compression.fp16` does so only on two nodes. MPI cannot add float16, and
-# for Horovod's own operation MPICH sends whole vectors in log₂ p steps (recursive doubling, lab
-# 24). At the network cards of 8 nodes we counted 0.86 times the bytes of float32, and on 64 nodes
-# it would be 1.52 times. Horovod also adds in float16.
+# Your `half_average` sends half of the bytes of float32 on any number of ranks. **Horovod** has an
+# option for float16, `compression=hvd.Compression.fp16`. What it saves depends on the library that
+# adds up the values: over MPICH, which then sends whole vectors in log₂ p steps (recursive
+# doubling, lab 24), it halves the bytes only on 2 nodes.
 #
 # ## One bit, and the error that it leaves
 # **1-bit SGD** ([Seide et al., 2014](@seide2014); used in Microsoft's CNTK) sends one bit for each
@@ -199,26 +200,29 @@ check("35.2", one_bit, from_one_bit)
 
 # %% [markdown]
 # ### Exercise 35.3 · Keep the error
-# What a message leaves out is not lost if its sender remembers it, which is called **error
-# feedback**. In each step a rank *wants* to send gradient + `error`, and sends what fits into a
-# message. The new `error` is the difference between the wanted values and the values of *its own*
-# message. These are the values from above, in two steps with the same gradient:
+# A sender can remember what its message leaves out, which is called **error feedback**. In each
+# step a rank *wants* to send gradient + `error`, and sends what fits into a message. The new
+# `error` is the difference between the wanted values and the values of *its own* message. These are
+# the values from above, in two steps with the same gradient:
 #
 # | step | gradient + error = wanted | received values | new error |
 # |---|---|---|---|
 # | 1 | 3 -1 1 -5 | 2 -3 2 -3 | 1 2 -1 -2 |
 # | 2 | 4 1 0 -7 | 1.67 1.67 1.67 -7 | 2.33 -0.67 -1.67 0 |
 #
-# Everything is sent in the end, only later. In the table the two gradients add up to 6 -2 2 -10 and
-# the received values to 3.67 -1.33 3.67 -10, which differ only by the last error. If the error is
-# dropped, both steps send 2 -3 2 -3. The difference is then 2 4 -2 -4, twice the error of one step,
-# and it grows with every step.
+# Nothing is lost, because what was not sent yet is in the error. In the table the two gradients add
+# up to 6 -2 2 -10 and the received values to 3.67 -1.33 3.67 -10, which differ only by the last
+# error. If the error is dropped, both steps send 2 -3 2 -3. The difference is then 2 4 -2 -4, twice
+# the error of one step, and it grows with every step.
 #
-# Write `feedback_average`. Its arguments `compress(values)` and `expand(message, n)` are a pair of
-# functions like yours from 35.2, and all messages have the same length.
-# `comm.Allgather(message, messages)` sends the messages to all ranks, one row for each rank. Each
-# rank expands the rows and returns the mean of their values. `error` is the caller's array, so
-# change it in place. 6 lines. *(advanced)*
+# Write `feedback_average`, which does one such step on every rank and returns the mean of the
+# values of all messages. 6 lines. *(advanced)*
+#
+# - `compress(values)` and `expand(message, n)` are a pair of functions like yours from 35.2, and
+#   all messages have the same length.
+# - `comm.Allgather(message, messages)` sends the messages to all ranks, one row for each rank. Each
+#   rank expands the rows.
+# - `error` is the caller's array, so change it in place.
 #
 # <details><summary>Hint 1: what remains</summary>
 #
@@ -249,6 +253,7 @@ def feedback_average(comm, gradient, error, compress, expand):
 
 
 # %%
+# Two pairs of functions for the check (`simple` sends whole numbers), and a training run.
 bits, simple = (one_bit, from_one_bit), (lab35.whole, lab35.from_whole)
 settings = {"epochs": epochs, "batch": batch, "rate": rate, "seeds": seeds}
 trained = partial(lab35.accuracy, feedback_average, **settings)  # % of test images, for each seed
@@ -268,10 +273,9 @@ predict("35.3", kept=97, lost=50)
 
 # %% [markdown]
 # ### Measure: what does a network learn from bits?
-# We train ten epochs of the digits on 4 virtual ranks (lab 23), with three seeds. As a control, we
-# repeat all three training runs with a tenth of the learning rate (the bars *rate / 10*). This
-# takes about a minute.
-
+# We train ten epochs of the digits on 4 virtual ranks (lab 23), with three seeds for each bar. Bits
+# might fail only because their steps are too long. As a control we therefore repeat all runs with a
+# tenth of the learning rate (the bars *rate / 10*). This takes about a minute.
 # %%
 right = {
     "float32": trained(None),
@@ -287,22 +291,29 @@ bars |= {f"{name}\nrate / 10".replace(", ", ",\n"): {"": row} for name, row in s
 plots.bars(
     bars,
     ylabel="test images right (%), median",
-    title="Keep the error, and bits are enough",
+    title="Accuracy with bits, if the error is kept or lost",
     name="bits",
 )
 predict.compare("35.3", kept=np.median(right["1 bit, kept"]), lost=np.median(right["1 bit, lost"]))
 
 # %% [markdown]
-# **Explain.** If the error is kept, you should see that bits are as good as float32. If the error
-# is dropped, the network learns nothing or almost nothing. With a tenth of the learning rate it
-# learns something, but still less than float32 with this rate.
+# **Explain.** If the error is kept, you should see that bits are as good as float32. If it is
+# dropped, the network learns nothing or almost nothing. With a tenth of the learning rate it learns
+# something, but still less than float32 with this rate, so long steps are not the only reason.
 #
 # ### Measure: which part of a gradient does a message keep?
-# How much of a gradient's sum of squares is in the largest 1 % of its values, and how much in the
-# smaller half? And how much is there, in the same places, of what the receiver gets? The cell
-# prints a line for each. The **cosine** is 1 if two vectors have the same direction and 0 if they
-# are orthogonal.
-
+# What does one bit per value do to a gradient? We mark the places of its largest values and of its
+# smaller half. Then we compute the share of the sum of squares in these places, both for the
+# gradient and for the received values. In the example of 35.2:
+#
+# | | values | squares | share of the largest value | share of the smaller half |
+# |---|---|---|---|---|
+# | gradient | 3 -1 1 -5 | 9 1 1 25 | 25/36 = 69 % | 2/36 = 6 % |
+# | received | 2 -3 2 -3 | 4 9 4 9 | 9/26 = 35 % | 13/26 = 50 % |
+#
+# The **cosine** is 1 if two vectors have the same direction and 0 if they are orthogonal. Here it
+# is 26 / √(36 · 26) = 0.85. The next cell prints the same for a real gradient of our network, with
+# the largest 1 % of its values.
 # %%
 gradient = lab35.first_gradient()  # of 8 images, by the weights at the start
 
@@ -319,21 +330,19 @@ print_kept("gradient", gradient)
 print_kept("1 bit", from_one_bit(one_bit(gradient), len(gradient)))
 
 # %% [markdown]
-# **Explain.** You should see that a large part of the gradient is in few values, and hardly
-# anything in half of them. What the receiver gets is spread much more evenly. The few large values
-# arrive as small as the mean of their group, and the small ones as large as this mean, so weights
-# are changed that should stay as they are. If the error is kept, it corrects both in the next
-# steps.
+# **Explain.** You should see that a large part of the gradient is in few values, while the received
+# values are spread much more evenly. The few large values arrive as small as the mean of their
+# group, and the small ones as large as this mean, so weights are changed that should stay as they
+# are. If the error is kept, it corrects both in the next steps.
 #
 # ## The top k values
 # Instead of all values coarsely, you can send few values exactly: the **k values of largest
-# magnitude**, with error feedback for the others. Deep Gradient Compression (Lin et al., 2018)
-# sends 0.1 % of the values in this way.
+# magnitude**, with error feedback for the others.
 #
 # The message contains their places (int32, 4 bytes each), and then these values (float32) in the
-# same order. For 3 -1 1 -5, the top 2 are the places 3 and 0, with the values -5 and 3. The next
-# cell has a pair of functions like yours for bits, which `feedback_average` takes in the same way,
-# and prints what this message keeps.
+# same order. For 3 -1 1 -5, the top 2 are the places 3 and 0 (counted from 0), with the values -5
+# and 3. The next cell has a pair of functions like yours for bits, and prints the same shares and
+# the cosine for this message.
 
 
 # %%
@@ -358,8 +367,8 @@ print_kept(f"top {100 * share:g} %", from_top_k(top_k(gradient, k), len(gradient
 
 # %% [markdown]
 # ### Measure: the top k in training
-# As before, we train with and without the error, sending one value in a hundred. This takes about
-# 20 s.
+# As before, we train with and without the error, now sending one value in a hundred. The plot
+# repeats the bars for bits. This takes about 20 s.
 
 # %%
 few = (partial(top_k, k=k), from_top_k)
@@ -367,7 +376,7 @@ top = f"top {100 * share:g}%"
 right |= {f"{top}, kept": trained(few), f"{top}, lost": trained(few, keep=False)}
 bars = {name.replace(", ", ",\n"): {"": row} for name, row in right.items()}
 bars["float32\nrate / 10"] = {"": slow["float32"]}
-title = "Without the error, only the top k still learns"
+title = "Accuracy with bits and with the top k"
 plots.bars(bars, ylabel="test images right (%), median", title=title, name="accuracy")
 for name, row in right.items():
     record.add("accuracy", unit="%", way=name, right=row, ranks=4, device="cpu", **settings)
@@ -378,17 +387,24 @@ for name, row in right.items():
 # much less than bits do?
 # <details><summary>Answer</summary>
 #
-# The values that are sent are exact, and they are the large ones, which contain a large part of the
-# gradient. The values that are not sent are 0 and change nothing. A step therefore points more in
-# the gradient's direction (see the cosine above), although it is shorter. (In the last bar, float32
-# with much shorter steps loses a few points, too.)
+# The values that are sent are exact, and they contain a large part of the gradient. The others are
+# 0 and change nothing. A step therefore points more in the gradient's direction (see the cosine
+# above), although it is shorter. (In the last bar, float32 with much shorter steps loses a few
+# points, too.)
 # </details>
 #
 # ## When compression is worth its cost
-# How many bytes does a rank send for n values? With float32 and a ring, see the first table, and
-# with float16 it is half of that. With `feedback_average` it is p - 1 messages, of 8 bytes and n
-# bits, or of 8k bytes for the top k. The cell compares these formulas with the bytes that 4 virtual
-# ranks send for 7,200 values:
+# Compression pays off if it saves more time on the link than it costs for packing. We first need
+# the bytes that a rank sends for n values:
+#
+# | way | a rank sends |
+# |---|---|
+# | float32 in a ring | 2(p - 1)/p · 4n bytes |
+# | float16 | 2(p - 1)/p · 2n bytes |
+# | one bit (two means, and n bits) | (p - 1) · (8 + n/8) bytes |
+# | top k (k places, and k values) | (p - 1) · 8k bytes |
+#
+# The next cell compares these formulas with the bytes that 4 virtual ranks send for 7,200 values.
 
 
 # %%
@@ -416,8 +432,8 @@ for way, computed in bytes_sent(7200, 4, k=72).items():
 
 # %% [markdown]
 # Without compression a rank sends `full` bytes. With compression it sends `small` bytes, and
-# packing takes `seconds`. Over a link of B bytes/s both take equally long if full / B = small / B +
-# seconds, so
+# packing and unpacking take `seconds`. Over a link of B bytes/s both ways take equally long if full
+# / B = small / B + seconds, so
 #
 #     B = (full - small) / seconds
 #
@@ -434,13 +450,12 @@ def break_even(full, small, seconds):
 
 # %% [markdown]
 # ### Measure: how long does packing take?
-# All real ranks pack at the same time, each in a group of its own, so that a rank packs and expands
-# one message and sends nothing. The expansion of the other p - 1 messages is timed separately and
-# added. Each printed line has the time beyond that of float32, and the bytes that a rank sends.
-# This takes about 20 s.
+# Now we measure `seconds` on real ranks. All ranks pack at the same time, but nothing is sent: each
+# rank packs and expands only its own message. The expansion of one more message is timed
+# separately, and added p - 1 times.
 #
-# Everything is in host memory even if there are GPUs, because packing is done with NumPy here.
-
+# Each printed line has the time beyond that of float32, and the bytes that a rank would send. This
+# takes about 20 s. NumPy does the packing, so everything is in host memory.
 # %%
 k = round(values_real * share)
 averages = (half_average, feedback_average, ways(k), values_real)
@@ -464,15 +479,15 @@ for way, row in times.items():
 
 # %% [markdown]
 # ### Predict
-# Below how many Gb/s are bits worth their cost? Take `full` from the line *float32*, `small` and
-# `seconds` from the line *1 bit*, and use the formula for B. (1 Gb/s is 0.125 GB/s.)
-
+# Below how many Gb/s are bits worth their cost? Use the formula for B, with `full` from the line
+# *float32*, and with `small` and `seconds` from the line *1 bit*. The result is in bytes per
+# second, and 1 Gb/s is 0.125 · 10⁹ bytes per second.
 # %%
 predict("35.3", bits_pay_below_Gbps=1.5)
 
 # %%
 below = lab35.links(times, bytes_sent, break_even, values_real, k)
-title = "Compression pays over links slower than this"
+title = "The link over which both ways take equally long"
 plots.lines(below, xlabel="ranks", ylabel="link (Gb/s)", title=title, logx=True, logy=True)
 packing = lab35.packing(times, "1 bit", ranks)
 predict.compare(
@@ -480,28 +495,27 @@ predict.compare(
 )
 
 # %% [markdown]
-# **Explain.** Each point is a bandwidth B, computed with `break_even` from the times of packing.
-# Over a slower link this form is faster, and over a faster link float32 is.
+# **Explain.** Each point is the bandwidth B from the times of packing. Over a slower link this form
+# is faster, and over a faster link float32 is. The height of the curves depends on NumPy and your
+# cores.
 #
 # The curves for bits and for the top k fall with more ranks, because each rank expands the messages
 # of all ranks, and because an allgather saves fewer bytes. From 64 ranks on, bits take as many
-# bytes as the ring, and then no link is slow enough. The curve for float16 does not fall.
-#
-# The height of the curves depends on NumPy and your cores. On a GPU packing is faster, and so are
-# links.
+# bytes as the ring, and then no link is slow enough. The curve for float16 does not fall, because a
+# rank converts n values however many ranks there are.
 #
 # Bits can pay off on many ranks, too, if they are packed *twice*, as in the paper: a rank receives
 # its chunk from all ranks in bits, and sends the mean in bits. This takes 2(p - 1)/p · n/8 bytes,
 # 32 times fewer than float32, for any number of ranks.
 #
 # ### What you take away
-# - float16 halves the bytes if each rank averages a chunk. Scale first, add in float32, and let
-#   `inf` through. (This lab did not train with float16.)
+# - float16 halves the bytes if each rank averages a chunk. Scale first, and compute the mean in
+#   float32. (This lab did not train with float16.)
 # - With bits or the top k, keep the error. The cost of an allgather grows with p, but that of
 #   packing twice does not.
 # - Compression is worth its cost below a certain bandwidth: the bytes that it saves, divided by the
 #   seconds of packing.
-# - Fewer bytes mean nothing without the control, which is the same training with float32, to the
+# - Compare with the same training in float32, because fewer bytes are worth something only at the
 #   same accuracy.
 #
 # ### Further reading

@@ -266,9 +266,8 @@ predict.right("33.2", ring_of_16=rings[16], ring_of_32=rings[32])
 # whether training needs agreement in every step.
 # </details>
 #
-# These times come from a model in which all links are equally fast and no rank is delayed. On a
-# real cluster they depend on the network and on [stragglers](../labs/GLOSSARY.md#straggler), while the numbers of steps depend only
-# on W and the vectors at the start.
+# These times come from a model in which all links are equally fast and no rank is delayed, while
+# the numbers of steps depend only on W and the vectors at the start.
 #
 # ## What does gossip do to training?
 # In **D-PSGD** (decentralized parallel stochastic [gradient](../labs/GLOSSARY.md#gradient) descent, 2017) every rank has its own

@@ -363,8 +363,8 @@ for flavour in [builds.current_horovod()] if world.launcher() else builds.horovo
 
 # %% [markdown]
 # **Explain.** Without GPUs you should see `MPI_ALLREDUCE`, or the name of Gloo if MPI is not built
-# in, because NCCL does not transfer tensors in host memory. On such a machine, the logs above are
-# the part of the lab that shows NCCL.
+# in, because NCCL does not transfer tensors in host memory. On such a machine, only the logs above
+# show NCCL.
 #
 # With GPUs you should see `NCCL_ALLREDUCE` for the build `nccl`. The build `host` names no NCCL,
 # because it first copies the tensors to the host's memory. The names do not show this copy, so look

@@ -433,7 +433,6 @@ predict.compare("61.3", servers_over_ring=servers / ring)
 #
 # The times are less reliable. All processes share this machine's cores, so expect low efficiencies
 # in all rows, and do not compare rows in which `steady` is False, whose times varied too much.
-# Next, we look at a real link.
 #
 # ### Predict
 # Two nodes have a link of 200 Mb/s between them, which transfers 25 MB per second. In a ring of

@@ -311,8 +311,7 @@ for where, seats in (("one node", near), ("two nodes", far)):
 # | Rabenseifner | 2 log₂ p α | 2(p − 1)/p nβ | (p − 1)/p nγ |
 # | ring | 2(p − 1) α | 2(p − 1)/p nβ | (p − 1)/p nγ |
 #
-# As an example, on 8 ranks recursive doubling takes 3 steps of whole vectors, so it costs
-# 3α + 3nβ + 3nγ.
+# On 8 ranks, for example, recursive doubling costs 3α + 3nβ + 3nγ.
 #
 # For other p, one whole vector is handed in, added, and handed back, so the first two algorithms
 # cost 2(α + nβ) + nγ more. In their rows, p is then the number of seats. A ring does not need a

@@ -155,7 +155,8 @@ predict.compare("22.1", empty_message_us=typical[0])
 #
 # For example, suppose that a message needs 2 µs to arrive, of which its bytes occupy the link for
 # only 0.1 µs. A ping-pong then transfers one message every 2 µs. If the sender does not wait, 64
-# messages take about 64 · 0.1 + 1.9 = 8.3 µs, which is 15 times as fast per message.
+# messages take about 64 · 0.1 + 1.9 = 8.3 µs. With a reply of 2 µs at the end, which the test below
+# needs, these are 10.3 µs in place of 128, so each message is about 12 times as fast.
 #
 # For this reason a round of the bandwidth test sends a whole *window* of messages:
 #
@@ -265,8 +266,9 @@ for nbytes in (64, 1024, 8192, 1 << 20):
 # %% [markdown]
 # **Explain.** Begin with the virtual network. Short messages are many times as fast with a window,
 # while messages of 1 MiB gain hardly anything. The ping-pong pays for the way to the other rank
-# once per message, and the window pays for it once per 64 messages. For long messages this matters
-# little, because their bytes take nearly all of the time.
+# once per message. The window pays for it twice per 64 messages, once for the last of them and once
+# for the reply. For long messages this matters little, because their bytes take nearly all of the
+# time.
 #
 # On real ranks of one machine the way is shorter, so the window gains less. It can even lose if
 # other programs use the same cores, because a round of 64 messages takes long enough to be
@@ -343,10 +345,12 @@ check("22.3", fit)
 # %% [markdown]
 # ### Measure: does one line fit?
 # The next cell fits one line to all times of your ping-pong. For comparison, it also fits two
-# lines, and it tries out at which size a bend between them fits best. For one line it prints α with
-# its 95 % interval in parentheses, the bandwidth 1/β, n½ (as "half of it at"), and the *misfit*,
-# which is the root mean square of the relative errors. For two lines it prints each line with its
-# bandwidth, and the size of the bend after "up to".
+# lines, and it tries out at which size a bend between them fits best. It prints these numbers:
+#
+# - α, with its 95 % interval in parentheses, and the bandwidth 1/β;
+# - *half of it at*: n½;
+# - *misfit*: the typical relative error (root mean square);
+# - for two lines, each line with its bandwidth, and *up to*: the size of the bend.
 
 # %%
 # Fitting and drawing. What is printed last is of the last place: between nodes, if any.
@@ -391,8 +395,7 @@ predict.compare("22.3", half_at_bytes=half)
 # - The **algorithm bandwidth** (algbw) is n / time, where n is the number of bytes in the vector of
 #   one rank. It shows how fast the operation is for its user.
 # - The **bus bandwidth** (busbw) is algbw · 2(p − 1)/p for p ranks. It can be compared with the
-#   bandwidth of a link, because the busiest rank has to send at least 2(p − 1)/p · n bytes
-#   ([lab 23](23_ring_allreduce.ipynb)). Its link has therefore worked at this rate or faster in the mean.
+#   bandwidth of a link, because the busiest rank has to send at least 2(p − 1)/p · n bytes ([lab 23](23_ring_allreduce.ipynb)). Divided by the time this is busbw, so on average its link has carried at least this rate.
 #
 # For example, if 4 ranks allreduce 100 MB in 20 ms, algbw is 5 GB/s and busbw is 7.5 GB/s. The
 # factor assumes that the ranks do all the adding. If the switches add as well, busbw can exceed the
@@ -491,9 +494,9 @@ print(f"A rank adds {adding / 1e9:.1f} GB/s.")
 #
 # ### Store the results for the next labs
 # Labs [23](23_ring_allreduce.ipynb) to [26](26_hierarchical_allreduce.ipynb) can compute with the numbers of this machine, so the next cell stores your two
-# lines. They need one more number, the *gap*, which is how long the sender is busy with each short
-# message. The window gives it approximately as size / rate: with 1 byte and 0.5 MB/s, for example,
-# 0.5 million messages are sent per second, so the gap is 2 µs.
+# lines. They need one more number, the *gap*, which is the time that the sender needs for each
+# short message. The window gives it approximately: if it sends 0.5 million messages of 1 byte per
+# second, for example, the gap is 1 s / 0.5 million = 2 µs.
 #
 # If the OSU benchmarks are installed, the cell also prints their own results for comparison.
 
@@ -536,8 +539,9 @@ print(verdict.of_record(calls, machine="here", **nodes))
 # %% [markdown]
 # **Explain.** The verdict says which share of the known speed your longest calls reach, how sure it
 # is, and which causes are likeliest. On two ranks and two cores, for example, it was *slower than
-# expected* with 65 %, and the first cause was that the ranks share one memory, through which each
-# message is copied twice. The list tells you what to test first, but it proves nothing.
+# expected*, with 65 % of the rate that such a link is known to reach, and the first cause was that
+# the ranks share one memory, through which each message is copied twice. The list tells you what to
+# test first, but it proves nothing.
 #
 # ### Further reading
 # - R. Hockney, *[The communication challenge for MPP: Intel Paragon and Meiko CS-2](https://doi.org/10.1016/S0167-8191(06)80021-9)*, Parallel Computing 20(3), 1994. The paper from which the model α + nβ takes its name.

@@ -208,10 +208,12 @@ WAYS = {
 #   2:4.
 #
 # ### Predict
-# For four ranks the table gives 4 steps and 1.5 vectors sent by each rank. How many steps do 16
-# ranks need in both halves together, and how many vectors' worth of bytes does each of them send?
-# (In each half it is 1/2 + 1/4 + …) And how many vectors does a rank send if there are 17 ranks and
-# it works for two, including the sum that it hands back?
+# For four ranks the table gives 4 steps and 1.5 vectors sent by each rank.
+#
+# - With 16 ranks, how many steps are there in both halves together, and how many vectors' worth of
+#   bytes does each rank send? (In each half it is 1/2 + 1/4 + …)
+# - With 17 ranks, 16 have seats, and one hands in its vector. How many vectors does the rank that
+#   works for it send, including the sum that it hands back?
 
 # %%
 predict("24.2", steps=..., vectors_sent=..., sent_for_two=...)
@@ -297,12 +299,15 @@ for where, seats in (("one node", near), ("two nodes", far)):
 # | Rabenseifner | 2 log₂ p α | 2(p − 1)/p nβ | (p − 1)/p nγ |
 # | ring | 2(p − 1) α | 2(p − 1)/p nβ | (p − 1)/p nγ |
 #
-# As an example, on 8 ranks recursive doubling takes 3 steps of whole vectors, so it costs
-# 3α + 3nβ + 3nγ.
+# On 8 ranks, for example, recursive doubling costs 3α + 3nβ + 3nγ.
 #
-# If p is not a power of two, the first two algorithms cost more. Handing in and handing back are
-# two messages of a *whole* vector, and one whole vector is added, which costs 2(α + nβ) + nγ on top
-# of the row for as many ranks as have a seat. A ring does not need a power of two.
+# For other p, one whole vector is handed in, added, and handed back, so the first two algorithms
+# cost 2(α + nβ) + nγ more. In their rows, p is then the number of seats. A ring does not need a
+# power of two.
+#
+# The table also answers the prediction above. With 16 ranks Rabenseifner takes 2 · 4 = 8 steps, and
+# each rank sends 2 · 15/16 = 1.875 vectors. With 17 ranks, the rank that works for two hands back
+# one more, so it sends 2.875.
 #
 # ### Predict
 # Take 16 nodes with α = 2 µs, 1/β = 10 GB/s and γ = 0. From how many kB (1,000 bytes) on is
@@ -406,10 +411,10 @@ plots.slider(
 
 # %% [markdown]
 # **Explain.** Two curves cross where the messages that one algorithm saves cost as much as the
-# bytes that the other one saves. The crossing is therefore proportional to α/β, and a larger
-# [latency](../labs/GLOSSARY.md#latency) and a larger [bandwidth](../labs/GLOSSARY.md#bandwidth) both move it to the right. More ranks move it to the left: without
-# additions it lies at 4 α/β on 4 ranks and at about 1.5 α/β on 64, because doubling sends log₂ p
-# vectors, while Rabenseifner always sends fewer than two.
+# bytes that the other one saves. On 4 ranks and without additions, 2α + 2nβ = 4α + 1.5nβ gives n =
+# 4 α/β. The crossing is thus proportional to α/β, so a larger [latency](../labs/GLOSSARY.md#latency) and a larger [bandwidth](../labs/GLOSSARY.md#bandwidth) both
+# move it to the right. More ranks move it to the left, to about 1.5 α/β on 64, because doubling
+# sends log₂ p vectors, while Rabenseifner always sends fewer than two.
 #
 # ## Choosing by a table
 # The map holds for one modeled machine. For a real machine, a library stores the measured times of
@@ -534,9 +539,9 @@ plots.bandwidth(curves, title=f"Allreduce on {most} real ranks of this machine")
 # more.
 #
 # ### What does your MPI choose?
-# MPICH 5, which [mpi4py](https://mpi4py.readthedocs.io) uses here, follows the same rule on all machines. It chooses
-# doubling for vectors of up to 8 bytes or with fewer values than seats, and otherwise Rabenseifner
-# (see its `maint/tuning/coll/mpir/generic.json`). Is this a good choice for your machine?
+# MPICH 5, which [mpi4py](https://mpi4py.readthedocs.io) uses here, follows a fixed rule. It chooses doubling for vectors
+# of up to 8 bytes or with fewer values than seats, and otherwise Rabenseifner (see its
+# `maint/tuning/coll/mpir/generic.json`). Is this a good choice for your machine?
 #
 # We can find out, because the environment variable `MPIR_CVAR_ALLREDUCE_INTRA_ALGORITHM` makes
 # MPICH use another algorithm. (Other MPI libraries ignore it.) The next plot has a curve for each
@@ -570,10 +575,10 @@ print(
 )
 
 # %% [markdown]
-# **Explain.** For short vectors you should see MPI with *doubling* below 1. Where your choice was
-# doubling as well, this compares the same algorithm in C and in Python. The curve of *MPI's choice*
-# is higher from 128 bytes on, because MPI uses Rabenseifner there, which has twice as many
-# messages.
+# **Explain.** With a free core for each rank, you should see MPI with *doubling* below 1 for short
+# vectors. Where your choice was doubling as well, this compares the same algorithm in C and in
+# Python. The curve of *MPI's choice* is higher from 128 bytes on, because MPI uses Rabenseifner
+# there, which has twice as many messages.
 #
 # Where a selected algorithm lies below *MPI's choice* by more than the bars, the variable is worth
 # setting on this machine. MPICH's rule cannot know this, because the fastest algorithm depends on

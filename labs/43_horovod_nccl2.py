@@ -5,9 +5,9 @@
 # On NVIDIA GPUs, Horovod usually lets [NCCL](https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/index.html) (NVIDIA [Collective](../labs/GLOSSARY.md#collective) Communications Library)
 # perform its collectives. NCCL is fast because it finds its own path between any two GPUs: over
 # NVLink, over PCI Express (PCIe), or over the network. But it finds only the paths that the job
-# leaves open. If a container or a [scheduler](../labs/GLOSSARY.md#scheduler) hides a GPU, if a driver module is missing, or if
-# Horovod was built with the wrong options, NCCL silently takes a slower path or Horovod silently
-# does without NCCL, and a job that should scale does not.
+# leaves open. If a driver module is missing, NCCL silently takes a slower path. If Horovod was
+# built with the wrong options, it silently does without NCCL. And if a [scheduler](../labs/GLOSSARY.md#scheduler) hides a GPU, NCCL
+# cannot start at all.
 #
 # In this lab we read NCCL's log to see which path it took between every pair of ranks, recognize a
 # mapping of ranks to GPUs with which NCCL would fail, and work out from a set of build options what
@@ -64,20 +64,21 @@ lengths = (1e4, 1e6, 1e8)  # bytes of the tensors that NCCL sums, where there ar
 #     Channel 00/0 : 3[3] -> 4[0] [receive] via NET/IBext_v8/0/GDRDMA
 #
 # A *channel* is one of several rings or trees that NCCL uses in parallel. In channel 00, **rank** 3
-# sends to rank 4. The brackets contain the GPU (in older versions its PCI bus). The text after
-# `via` is the path:
+# sends to rank 4, and `[receive]` says that the receiving rank wrote the line. The brackets after a
+# rank contain its GPU (in older versions its PCI bus). The text after `via` is the path. In
+# `NET/IBext_v8/0`, the 0 is the number of the [NIC](../labs/GLOSSARY.md#NIC), a network interface card:
 #
 # | after `via` | path |
 # |---|---|
 # | `P2P/…` | peer to peer, directly from GPU to GPU, over NVLink or PCIe (`nvidia-smi topo -m` tells which) |
 # | `SHM/…` | two copies through the host's memory (in older versions `direct shared memory`) |
-# | `NET/IB…` | a network interface card (NIC) for InfiniBand or RoCE (RDMA over Converged Ethernet); all bytes are first copied to the host's memory |
-# | `NET/IB…/GDRDMA` | GPUDirect RDMA: the NIC itself reads the GPU's memory |
+# | `NET/IB…` | a NIC for InfiniBand or RoCE (RDMA over Converged Ethernet); all bytes are first copied to the host's memory |
+# | `NET/IB…/GDRDMA` | GPUDirect RDMA: the NIC itself reads and writes the GPU's memory |
 # | `NET/Socket/…` | TCP, which is a mistake on a cluster with InfiniBand |
 #
 # ### Predict
 # The kit contains excerpts of real logs, and the next cell names five jobs that they come from. In
-# how many of these jobs do you expect that [NICs](../labs/GLOSSARY.md#NIC) read GPU memory themselves (GPUDirect RDMA)? In how
+# how many of these jobs do you expect that NICs read GPU memory themselves (GPUDirect RDMA)? In how
 # many do GPUs of one host communicate through the host's memory? The hardware suggests an answer,
 # and the logs will show whether it was used.
 
@@ -123,8 +124,8 @@ for job, name in jobs_shown.items():
 #
 # <details><summary>Hint 1: the kind</summary>
 #
-# It is `via.split("/")[0]`, except that `direct shared memory` is "SHM". Add "+GDRDMA" if that word
-# is in `via`.
+# It is `via.split("/")[0]`, except that `direct shared memory` is "SHM". Append "+GDRDMA" if `via`
+# contains "GDRDMA".
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
@@ -173,9 +174,10 @@ predict.compare(
 # you ask their administrator?
 # <details><summary>Answer</summary>
 #
-# One is the job on 8 hosts with InfiniBand, whose NICs could read GPU memory. The log does not tell
-# why they don't. Ask first whether the driver module for it is loaded (`nvidia-peermem`). Another
-# possible reason is that the NIC is too far away from the GPU in the host (`NCCL_NET_GDR_LEVEL`).
+# One is the job on 8 hosts with InfiniBand. InfiniBand NICs can usually read GPU memory, and the
+# log does not tell why they don't here. Ask first whether the driver module for it is loaded
+# (`nvidia-peermem`). Another possible reason is that the NIC is too far away from the GPU in the
+# host (`NCCL_NET_GDR_LEVEL`).
 #
 # The other is the job on virtual machines, which communicate over `NET/Socket`, and TCP cannot read
 # GPU memory.
@@ -187,7 +189,8 @@ predict.compare(
 #
 # NVLink exists only between 0 and 1 and between 2 and 3, as the first line of the log says. A ring
 # over all four GPUs has to leave these pairs, so the connections from 1 to 2 and from 3 to 0 are
-# `SHM`. In the virtual machines no GPU could reach another one directly.
+# `SHM`. P2P over PCIe would be possible on some hosts, but NCCL did not use it here, and the
+# excerpt does not tell why. In the virtual machines no GPU could reach another one directly.
 # </details>
 #
 # ## One GPU for each rank
@@ -270,17 +273,7 @@ check("43.2", trouble)
 # | `HOROVOD_GPU_ALLGATHER`, `…_BROADCAST`, `…_ALLTOALL`, `…_REDUCESCATTER` | only this operation |
 #
 # Each of them is `NCCL` or `MPI`. An operation without a library silently goes through the host's
-# memory. Horovod's build (its CMake files) refuses two combinations:
-#
-# - The variable for all operations **together with** any of the variables for one operation.
-# - **Allreduce with NCCL and any other operation with MPI**, because two libraries that wait for
-#   each other on one GPU can wait forever. Only `HOROVOD_ALLOW_MIXED_GPU_IMPL` with exactly the
-#   value `1` allows this.
-#
-# CMake does not test for the opposite, allreduce with MPI and another operation with NCCL, so this
-# is built although two libraries share a GPU there, too.
-#
-# Here are four examples, without the `HOROVOD_` before each name:
+# memory. Here are four examples, without the `HOROVOD_` before each name:
 #
 # | variables | ALLREDUCE | ALLGATHER | BROADCAST | ALLTOALL | REDUCESCATTER |
 # |---|---|---|---|---|---|
@@ -288,6 +281,17 @@ check("43.2", trouble)
 # | `GPU_ALLREDUCE=NCCL` | NCCL | None | None | None | None |
 # | `GPU_OPERATIONS=NCCL GPU_ALLREDUCE=NCCL` | refused: both | | | | |
 # | `GPU_ALLREDUCE=NCCL GPU_BROADCAST=MPI` | refused: mixed | | | | |
+#
+# The last two rows show the combinations that Horovod's build (its CMake files) refuses:
+#
+# - *Both:* the variable for all operations **together with** any of the variables for one
+#   operation.
+# - *Mixed:* **allreduce with NCCL and any other operation with MPI**, because two libraries that
+#   wait for each other on one GPU can wait forever. Only `HOROVOD_ALLOW_MIXED_GPU_IMPL` with
+#   exactly the value `1` allows this.
+#
+# CMake does not refuse the opposite, allreduce with MPI and another operation with NCCL, although
+# two libraries share a GPU there, too.
 #
 # ### Exercise 43.3 · What will be built?
 # Write `build`. It returns a row of the table as a dictionary, raises `ValueError("both")` for the
@@ -325,16 +329,18 @@ check("43.3", build)
 
 # %% [markdown]
 # ### Measure
-# For what was this Horovod built, and which library does it use in a few training steps? A GPU
-# machine can have several builds of Horovod: `host` (no operations for GPUs), `nccl` and `mpi`.
+# Which library does this machine's Horovod use? The next cell answers in three steps, and you only
+# need to read what it prints:
 #
-# The next cell first prints which libraries are built in. Then `lab43.nccl_log` has NCCL sum
-# vectors, and your `connections` reads its log. If NCCL cannot run on this machine, it prints the
-# reason.
+# 1. It prints which libraries are built in.
+# 2. It has NCCL sum vectors, and prints what your `connections` finds in the log. If NCCL cannot
+#    run on this machine, it prints the reason.
+# 3. It trains four steps with each build of Horovod on this machine, and prints one line for each:
+#    the device of the tensors, and the calls that Horovod wrote to its **timeline** ([lab 42](42_horovod_mvapich2_gdr.ipynb)), for
+#    example `MPI_ALLREDUCE`. A GPU machine can have the builds `host` (no operations for GPUs),
+#    `nccl` and `mpi`.
 #
-# Finally each build trains for a few steps. Horovod writes every activity to its **timeline** ([lab 42](42_horovod_mvapich2_gdr.ipynb)), and the names of the activities reveal the library. The cell prints one line for each build,
-# with the device of the tensors and these names, for example `MPI_ALLREDUCE`. This takes about 10 s
-# for each build.
+# This takes about 10 s for each build.
 
 # %%
 for library in ("mpi", "gloo", "nccl"):  # as `horovodrun --check-build` does
@@ -356,8 +362,9 @@ for flavour in [builds.current_horovod()] if world.launcher() else builds.horovo
         record.add("carried", **carried, **training.where.fields())
 
 # %% [markdown]
-# **Explain.** Without GPUs you should see `MPI_ALLREDUCE`, because NCCL does not transfer tensors
-# in host memory. On such a machine, the logs above are the part of the lab that shows NCCL.
+# **Explain.** Without GPUs you should see `MPI_ALLREDUCE`, or the name of Gloo if MPI is not built
+# in, because NCCL does not transfer tensors in host memory. On such a machine, only the logs above
+# show NCCL.
 #
 # With GPUs you should see `NCCL_ALLREDUCE` for the build `nccl`. The build `host` names no NCCL,
 # because it first copies the tensors to the host's memory. The names do not show this copy, so look

@@ -160,9 +160,9 @@ check("61.1", tf_config)
 # Why not Keras' `fit`?
 # <details><summary>Answer</summary>
 #
-# Keras 3 cannot do this. With `MultiWorkerMirroredStrategy` its `fit` ends in an error (Keras issue
-# 20585), and parameter servers are not supported (Keras issue 18624). In a training loop that you
-# write yourself, the layers and optimizers of Keras 3 work.
+# Keras 3 cannot do this (as of version 3.15). With `MultiWorkerMirroredStrategy` its `fit` ends in
+# an error (Keras issue 20585), and parameter servers are not supported (Keras issue 18624). In a
+# training loop that you write yourself, the layers and optimizers of Keras 3 work.
 # </details>
 #
 # ### Exercise 61.2 · A step for every strategy
@@ -331,7 +331,8 @@ print(pandas.DataFrame(rows).set_index(["net", "way", "process"]).round(3).to_st
 #
 # **Control: was the sum right?** One process with all the images should have the same losses as the
 # ring. The next cell compares them. As a control, the process also trains with a [learning rate](../labs/GLOSSARY.md#learning-rate) that
-# is as many times as large as there are workers, as if the gradients were added and not averaged.
+# is as many times as large as there are workers, which for our plain SGD is the same as adding the
+# gradients and not averaging them.
 
 # %%
 net = lab61.NETS[0]
@@ -377,12 +378,12 @@ for servers in (1, 2, 3, 6):
 #
 # ## 6. Without gRPC
 # Would another library be faster? Horovod's ring ([lab 41](41_horovod_tensorflow.ipynb)) sends as many bytes as TensorFlow's. But
-# it fuses gradients, and passes them to a library that was made for long messages. Here this is
-# Gloo, because [MPI](../labs/GLOSSARY.md#MPI) would use the memory that the [ranks](../labs/GLOSSARY.md#rank) share on one machine. In a job it is MPI.
+# it fuses gradients, and passes them to a library that was made for long messages. In a job this is
+# [MPI](../labs/GLOSSARY.md#MPI). Here it is Gloo, because inside one machine MPI would use shared memory and not TCP.
 #
 # ### Predict
-# Consider two workers, and count all bytes that workers and servers send in a step. How many times
-# as many are these with servers as in a ring?
+# Consider two workers. Let S be all bytes that workers and servers send in a step, and R all bytes
+# that the workers of a ring send. What is S / R?
 
 # %%
 predict("61.3", servers_over_ring=...)
@@ -431,13 +432,17 @@ predict.compare("61.3", servers_over_ring=servers / ring)
 # whatever transfers them.
 #
 # The times are less reliable. All processes share this machine's cores, so expect low efficiencies
-# in all rows, and do not compare rows in which `steady` is False. Next, we look at a real link.
+# in all rows, and do not compare rows in which `steady` is False, whose times varied too much.
 #
 # ### Predict
 # Two nodes have a link of 200 Mb/s between them, which transfers 25 MB per second. In a ring of
 # two, the 2.7 MB of the small VGG take 109 ms, and the 0.9 MB of the small ResNet take 36 ms. If a
-# network computes for 15 ms in a step and sends when it has finished, the VGG keeps 15 / (15 + 109)
-# of its speed, which is 12 percent. What does each network keep with your `ms alone` of its ring?
+# network sends when it has finished computing, the share of its speed that it keeps is
+#
+#     computing / (computing + sending)
+#
+# With 15 ms of computing, for example, the VGG keeps 15 / (15 + 109), which is 12 percent. What
+# does each network keep with your `ms alone` in the row `ring, gRPC`?
 
 # %%
 predict("61.3", tabletop_vgg=..., tabletop_resnet=...)  # percent
@@ -467,14 +472,16 @@ if len(frame):
 # Is the link the reason? As a control, compute both shares for 2 Gb/s (with 15 ms, they would be 58
 # and 81 %), and then run `make tabletop BANDWIDTH=2000mbit` and the same cell.
 #
-# Now compare gRPC's ring with Horovod's. They lose nearly the same, because the bytes are the same,
-# and so is the wire. Why, then, did users leave gRPC?
+# Now compare gRPC's ring with Horovod's. They lose nearly the same (in the kit's table, Horovod's
+# ring keeps 8 and 23 %), because the bytes are the same, and so is the wire. Why, then, did users
+# leave gRPC?
 #
 # ### Two reasons to leave gRPC
-# **The busiest server.** Your two functions work for any network. With one server for every four
-# workers, the busiest server of the real VGG-16 sends twelve times as many bytes for 64 workers as
-# for 4, because fc6 stays on one server. That of ResNet-101 sends only 1.5 times as much. A worker
-# of a ring sends about the same for any number of workers.
+# **The busiest server.** Your two functions work for any network. Suppose that there is one server
+# for every four workers. With 64 workers and 16 servers, the busiest server of the real VGG-16 then
+# sends twelve times as many bytes as with 4 workers and one server, because fc6 stays on one
+# server. That of ResNet-101 sends only 1.5 times as much. A worker of a ring sends about the same
+# for any number of workers.
 #
 # Horovod's README of 2017 contains the result for 64 GPUs over TCP:
 #

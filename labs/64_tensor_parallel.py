@@ -131,10 +131,11 @@ check("64.1", column, row)
 #
 # *[Forward pass](../labs/GLOSSARY.md#forward-pass)*: every rank has all of x, so f has nothing to do, and g adds up the partial sums.
 #
-# *Backward pass*: every rank has all of y and computes the same [loss](../labs/GLOSSARY.md#loss), so all ranks also have the
-# same gradient of y. The gradient of each term of a sum equals the gradient of the sum, so g has
-# nothing to do. However, all ranks used x, and each rank knows only the effect that x has through
-# *its own* part of the layers. Therefore f adds up the gradients of x.
+# *Backward pass of g*: all ranks compute the same [loss](../labs/GLOSSARY.md#loss), so they have the same gradient of y. If y =
+# a + b, the gradient of a is that of y, and so is the gradient of b. Nothing is sent.
+#
+# *Backward pass of f*: x was used on every rank, and each rank has only the part of its gradient
+# that comes through *its own* part of the layers. Therefore f adds these up.
 #
 # | | forward pass | backward pass |
 # |---|---|---|
@@ -436,9 +437,9 @@ print(
 #
 # ### Measure
 # We repeat the training run with f' and g'. "MB sent" is the amount of data that each of p ranks
-# sends with ring algorithms: an allreduce sends 2 (p − 1) / p of its array, and each half sends (p
-# − 1) / p of it ([lab 23](23_ring_allreduce.ipynb)). "MB kept" is the amount of data that the layers keep for the backward
-# pass. This takes about 10 s.
+# sends with ring algorithms: an allreduce sends 2 (p − 1) / p of its array, and a reduce-scatter or
+# an allgather sends half as much ([lab 23](23_ring_allreduce.ipynb)). "MB kept" is the amount of data that the layers keep for
+# the backward pass. This takes about 10 s.
 
 # %%
 dealt = pieces._replace(f=Gather.apply, g=Scatter.apply)
@@ -476,7 +477,7 @@ print("Calls in a step, by places:", by_places[0].calls)
 #
 # | kind | partitions | sends | when |
 # |---|---|---|---|
-# | tensor | each layer | partial sums, with 6 allreduces per layer | for each micro-batch, and all ranks wait |
+# | tensor | each layer | partial sums, with 4 allreduces per layer (6 if activations are recomputed, see below) | for each micro-batch, and all ranks wait |
 # | pipeline | between layers ([lab 63](63_pipeline_parallel.ipynb)) | the output of a stage | for each micro-batch, and leaves a bubble |
 # | data | the batch | the gradients, with an allreduce | once per step |
 #
@@ -511,7 +512,7 @@ print("Calls in a step, by places:", by_places[0].calls)
 # | call | seconds of |
 # |---|---|
 # | `gpus.compute(net, sequences)` | all arithmetic of that many sequences on **one** GPU |
-# | `gpus.allreduce(ranks, apart, nbytes)` | an allreduce of `nbytes` bytes over that many ranks, which are `apart` GPUs apart |
+# | `gpus.allreduce(ranks, apart, nbytes)` | an allreduce of `nbytes` bytes over that many ranks, which are `apart` GPUs apart; 0 for one rank |
 #
 # The cost model leaves out any overlap and the messages between stages, which are small.
 #
@@ -546,7 +547,7 @@ check("64.4", step_seconds)
 # Consider a model with 162 billion parameters in 32 layers. It is trained on 64 GPUs with one data
 # rank, so tensor × pipeline = 64. The batch has 32 sequences. With few tensor ranks, the pipeline
 # is long and its bubble is large. Many tensor ranks are spread over several nodes. Which number of
-# tensor ranks is fastest: 2, 4, 8, 16 or 32?
+# tensor ranks does the cost model make fastest: 2, 4, 8, 16 or 32?
 #
 # Each micro-batch has one sequence, so you can compute the bubble, which is (pipeline − 1) /
 # (number of micro-batches) of the remaining time. You have to guess the allreduce times.
@@ -596,7 +597,7 @@ for count in (8, 16):
 # as much. The step is fastest with eight tensor ranks, the number of GPUs in a node.
 #
 # The times for 8 and 16 tensor ranks differ by less than the cost model's error, so the model alone
-# cannot show which is better. The paper measured exactly this GPT (figure 13) and came to the same
+# cannot show which is better. The paper measured this GPT (figure 13) and came to the same
 # conclusion as the plot: use tensor ranks up to the number of GPUs in a node, and pipeline ranks
 # beyond that number.
 #
@@ -641,13 +642,14 @@ print(pandas.DataFrame(rows).set_index("billions").to_string())
 # contains 4 but hardly ever 16.
 #
 # For models with 3.6 to 39 billion parameters, the cost model prefers fewer tensor ranks than the
-# paper. The difference (15 % at most) is about as large as the cost model's error, so it decides
-# nothing here.
+# paper. The difference (15 % at most) is about as large as the cost model's error, so we cannot say
+# which layout is better.
 #
-# The cost model predicts too high a speed for small models and too low a speed for large ones. Two
-# reasons are likely, and nothing here distinguishes between them: larger matrices are multiplied
-# more efficiently ([lab 12](12_find_the_bottleneck.ipynb)), and the paper used interleaved schedules, which have a smaller bubble
-# ([lab 63](63_pipeline_parallel.ipynb)), for most of its large models. The optional part examines the small ones.
+# The error itself has a direction: the cost model predicts too high a speed for small models and
+# too low a speed for large ones. Two reasons are likely, and nothing here distinguishes between
+# them: larger matrices are multiplied more efficiently ([lab 12](12_find_the_bottleneck.ipynb)), and the paper used interleaved
+# schedules, which have a smaller bubble ([lab 63](63_pipeline_parallel.ipynb)), for most of its large models. The optional part
+# examines the small ones.
 #
 # All step times here are computed and compared with the paper's. Only losses, calls and bytes come
 # from your machine.
@@ -808,11 +810,14 @@ for name, rows in (("one node", one_node), ("several nodes", several_nodes)):
 # 3. **Launches.** The CPU launches every kernel of a layer. For each layer and micro-batch, this
 #    takes `launches` seconds, regardless of the size of the matrices.
 #
-# The CPU launches kernels ahead of the GPU, so the third cost is not simply added: in each pass
-# only the **longer** of the CPU's and the GPU's time matters. There are three passes: two forward
-# passes (because activations are computed twice) and the backward pass. We assume that each forward
-# pass has a quarter of the GPU's work, the backward pass has half of it, and each pass has a third
-# of the launches. For example:
+# The CPU launches kernels ahead of the GPU, so the third cost is not simply added. A pass through a
+# layer takes the **longer** of the GPU's time and the launch time. A layer has three passes:
+#
+# - two forward passes (because activations are computed twice), each with a quarter of the GPU's
+#   work and a third of the launches;
+# - the backward pass, with half of the GPU's work and a third of the launches.
+#
+# For example:
 #
 # | the GPU is busy for | launches take | forward, twice | backward | layer |
 # |---|---|---|---|---|

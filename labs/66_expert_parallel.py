@@ -22,7 +22,7 @@
 # costs, (4) compare expert parallelism with [tensor parallelism](../labs/GLOSSARY.md#tensor-parallelism) in bytes, time and memory, and (5)
 # explain which link decides, and how an all-to-all in two hops helps.
 #
-# ![Two ranks with two experts each: each token's router chooses an expert, dispatch brings the token to the rank of that expert, combine brings the result back](../notebooks/figures/66_layer.svg)
+# ![Two ranks with two experts each: the router chooses an expert for each token, dispatch brings the token to the rank of that expert, combine brings the result back](../notebooks/figures/66_layer.svg)
 #
 # *An MoE layer on two ranks, with one expert per token. Dispatch and combine are all-to-alls, and
 # the lengths of their messages depend on what the router has chosen.*
@@ -75,9 +75,10 @@ patience = 20  # seconds after which a check calls a program stuck
 # probabilities 0.5, 0.1, 0.3 and 0.1 and k = 2, the token goes to experts 0 and 2 with the weights
 # 0.625 and 0.375. [Gradients](../labs/GLOSSARY.md#gradient) reach the router through the weights, but not through the choice.
 #
-# Nothing so far makes the router use all experts. An expert that is chosen more often learns more,
-# so it is chosen even more often ([Shazeer et al., 2017](https://arxiv.org/abs/1701.06538)). The **load-balancing
-# loss** works against this. In the form of [Switch Transformers](https://arxiv.org/abs/2101.03961) it is, for E experts,
+# Nothing so far makes the router use all experts. In a long training run, an expert that is chosen
+# more often learns more, so it is chosen even more often ([Shazeer et al., 2017](https://arxiv.org/abs/1701.06538)).
+# The **load-balancing loss** works against this. In the form of [Switch Transformers](https://arxiv.org/abs/2101.03961)
+# it is, for E experts,
 #
 # $$ L = E \sum_{e} f_e P_e $$
 #
@@ -187,7 +188,8 @@ check("66.2", capacity_of, kept)
 # `comm.Alltoall(a, b)` sends messages of equal length, where `a` has one equal part for each rank.
 # If the lengths differ, `comm.Alltoallv` needs them from both sides. For example, this sends 1
 # number to rank 0 and 3 to rank 1, and receives 2 from rank 0 and none from rank 1. What is
-# received is in `box`, in the order of the ranks:
+# received is in `box`, in the order of the ranks. Both can be torch tensors, which are passed as
+# they are:
 #
 #     comm.Alltoallv([numbers, [1, 3]], [box, [2, 0]])
 #
@@ -274,8 +276,8 @@ check("66.3", exchange, Exchange)
 # - To add up, `result.index_add(0, token, rows)`, which adds row i to row `token[i]` of `result`
 #   and returns a new tensor.
 #
-# Create any new tensor on the device of the rows (`rows.new_zeros(…)` or `device=rows.device`),
-# since the layer may train on GPUs. About 5 lines and 3 lines. *(advanced)*
+# About 5 lines and 3 lines. They need no new tensor; if yours create one, put it on the device of
+# the rows (`device=rows.device`), since the layer may train on GPUs. *(advanced)*
 #
 # <details><summary>Hint 1: undoing an order</summary>
 #
@@ -412,11 +414,10 @@ plots.lines(
 )
 
 # %% [markdown]
-# **Explain.** First the control. The second row of the table is the largest difference between a
-# step's loss and that of one process, and the third row the same for the router's gradients in the
-# last step. You should see only differences of rounding, so the ranks train the same network.
-#
-# The fourth row answers the prediction:
+# **Explain.** First the control. *Losses, difference* is the largest difference between a step's
+# loss and that of one process, and *router's gradients, difference* is the same for these gradients
+# in the last step. You should see only differences of rounding, so the ranks train the same
+# network. The row *busiest expert / mean* answers the prediction:
 #
 # - **Without the load-balancing loss,** the busiest expert should get more than twice its share. In
 #   so few steps the imbalance does not grow: it comes from the random start.
@@ -424,9 +425,9 @@ plots.lines(
 # - **With α = 0.01,** you should see little difference after so few steps. Switch Transformers
 #   trained for days.
 #
-# The last three rows show how many choices of the last step would have been dropped with a
-# capacity: at a factor of 1.25, many without the load-balancing loss. DeepSeek-V3 drops no tokens.
-# It balances mostly by a bias, which it adds to each expert's score and adjusts after every step.
+# The rows *dropped* show how many choices of the last step would have been dropped with a capacity:
+# at a factor of 1.25, many without the load-balancing loss. DeepSeek-V3 drops no tokens. It
+# balances mostly by a bias, which it adds to each expert's score and adjusts after every step.
 #
 # ## 4. Cut the experts, or distribute them?
 # There is another way to place the same layer on p ranks: cut *each* expert by columns and by rows,
@@ -439,10 +440,9 @@ plots.lines(
 # which a rank sends one block, as large as the tokens of one rank.
 #
 # ### Predict
-# Each rank has T tokens of d numbers, and k = 2. How many times as many bytes as tensor parallelism
-# does expert parallelism send in the [forward pass](../labs/GLOSSARY.md#forward-pass), with an even load, on two ranks and on four?
-# (Count the numbers that a rank sends to *other* ranks in dispatch and combine, and in the two
-# collectives.)
+# Each of p ranks has T tokens of d numbers, and k = 2. Count the numbers that a rank sends to
+# *other* ranks in a [forward pass](../labs/GLOSSARY.md#forward-pass) with an even load: (a) in allgather and reduce-scatter, with cut
+# experts, and (b) in dispatch and combine. What is (b) / (a) for p = 2, and for p = 4?
 #
 # Then suppose that on two ranks the router sends three quarters of all choices to the experts of
 # rank 0. How many times as long do these experts compute as with an even load?
@@ -565,7 +565,7 @@ predict.compare("66.4", **ratios, times_as_long=longer)
 #
 # A rank thus sends m − 1 large messages through its NIC in place of (m − 1)·g small ones. In
 # exchange, most bytes also travel inside a node. [Tutel](https://arxiv.org/abs/2206.03382) and
-# [DeepSpeed-MoE](https://arxiv.org/abs/2201.05596) do this.
+# [DeepSpeed-MoE](https://arxiv.org/abs/2201.05596) do this with the hops in the opposite order.
 #
 # In the next cell, `inside` and `across` are the [communicators](../labs/GLOSSARY.md#communicator) of [lab 26](26_hierarchical_allreduce.ipynb). `blocks` has the shape
 # (nodes, ranks of a node, values), and `blocks[b, j]` goes to rank j of node b. The axes are
@@ -597,7 +597,7 @@ for nodes, g in ((2, 2), (3, 2), (4, 3)):
 # [DeepEP](https://github.com/deepseek-ai/DeepEP) uses it: if several of a token's experts are on the same node, its row goes
 # there only once and is copied within the node. DeepSeek-V3 also limits each token to experts of at
 # most 4 nodes. If its 8 experts are spread at random over 4 nodes, the first hop sends 3.6 rows on
-# average in place of 8.
+# average in place of 8. (Both numbers include rows for the token's own node.)
 #
 # ### Measure
 # We compare the three ways on the [virtual cluster](../labs/GLOSSARY.md#virtual-cluster), the simulator that [lab 23](23_ring_allreduce.ipynb) introduced: 8 nodes of
@@ -674,12 +674,13 @@ print(pandas.DataFrame(dispatched).mul(1e6).map("{:.0f}".format).to_string())
 # node:
 #
 # 1. The GPUs are on n = tensor · expert / 8 nodes, or 1 if there are fewer than 8 GPUs.
-# 2. *Between nodes:* a token needs `net.nodes_of_a_token(n)` nodes on average, of which the share
-#    (n − 1)/n are other nodes than its own.
-# 3. *Inside:* it needs `net.groups_of_a_token(layout)` groups on average (those that hold at least
-#    one of its experts), and all `tensor` GPUs of each. Of g = 8 GPUs (or tensor · expert, if there
-#    are fewer), one has the row already, so multiply by (g − 1)/g.
-# 4. Both hops overlap, so an exchange takes as long as the slower one: rows · bytes / [bandwidth](../labs/GLOSSARY.md#bandwidth).
+# 2. *Between nodes* a token sends `net.nodes_of_a_token(n)` · (n − 1)/n rows: the number of nodes
+#    that it needs on average, times the share of them that are not its own.
+# 3. *Inside* nodes it sends `net.groups_of_a_token(layout)` · tensor · (g − 1)/g rows. These are
+#    the groups that hold at least one of its experts, times the GPUs of a group. Of g = 8 GPUs (or
+#    tensor · expert, if there are fewer), one has the row already.
+# 4. Both hops overlap, so an exchange takes as long as the slower one, and each takes rows · bytes
+#    of a row / [bandwidth](../labs/GLOSSARY.md#bandwidth).
 # 5. Dispatch sends 1 byte per number (FP8) and combine 2 bytes (BF16, a 16-bit format), in the
 #    forward pass and again in the backward pass.
 #

@@ -227,7 +227,8 @@ predict.right("68.1", positions=positions, time=ratios["large"].median)
 #   values. (We count all `context` positions, also in a prefill, whose mask hides half of them.)
 # - *Bytes of the weights.* They are read once, for all tokens of all sequences together.
 # - *Bytes of the cache.* The keys and the values of a position are `hidden` numbers each, in every
-#   layer. Each sequence reads those of its own `context` positions.
+#   layer. Each sequence reads those of its own `context` positions, in a prefill as in a decode
+#   step.
 #
 # Activations are small and left out. As an example, take the last matrix of the model, which
 # returns a score for each of the *v* characters and has hidden · *v* weights. For 8 sequences it
@@ -341,12 +342,13 @@ plots.lines(
 #   and upward.
 #
 # The second plot shows what batching costs: each additional sequence adds throughput, but the step
-# becomes longer for all of them. Beyond the ridge a step grows as fast as its sequences, and
+# becomes longer for all of them. Beyond the ridge a step here grows as fast as its sequences, and
 # batching gains little more.
 #
-# In our runs on two cores, the decode steps stay below the slanted roof by a factor of 1.3 to 4,
-# because a product with few rows reaches less of the memory bandwidth than the copy that gave the
-# roof. (One sequence has a fast routine of its own and can take half as long as two.)
+# *Why below the roof?* In our runs on two cores, the decode steps stay below the slanted roof by a
+# factor of 1.3 to 4, because a product with few rows reaches less of the memory bandwidth than the
+# copy that gave the roof. (One sequence has a fast routine of its own and can take half as long as
+# two.)
 #
 # What do your predictions mean on a GPU? An H100 does 989 Tflop/s in BF16, a floating-point format
 # of 16 bits, and reads 3.35 TB/s (NVIDIA's data sheet), so its ridge is at 295 flops per byte. With
@@ -376,8 +378,8 @@ def added(comm, terms):
 #     middle = entering + part.attention(part.norm1(entering)) + part.out_bias
 #     leaving = middle + part.mlp(part.norm2(middle)) + part.down_bias
 #
-# On several ranks, `part.attention` and `part.mlp` return this rank's *terms* of the sum, and all
-# ranks have the complete `entering`, norms and biases.
+# On several ranks, `part.attention` and `part.mlp` return this rank's *terms* of the sum. All ranks
+# have the complete `entering`, norms and biases, which must be counted only once.
 #
 # ### Exercise 68.3 · A layer over ranks
 # Write the layer so that every rank returns what one device would return. It takes two allreduces.
@@ -407,8 +409,8 @@ check("68.3", parallel_layer)
 # %% [markdown]
 # ### Predict
 # The large GPT has 6 layers and hidden size 512, with numbers of 4 bytes. How many allreduces does
-# a decode step for one request need, and how many bytes does each of them sum? Is this one of the
-# sizes for which latency decides, or bandwidth ([lab 22](22_latency_and_bandwidth.ipynb))?
+# a decode step for one request need, and how many bytes does each of them sum? (Also think about
+# whether latency or bandwidth decides for this size, as in [lab 22](22_latency_and_bandwidth.ipynb). The Explain below answers this.)
 
 # %%
 predict("68.3", allreduces=..., nbytes=...)
@@ -549,9 +551,11 @@ predict.right(
 # | tensor parallelism | 7.5 | 9.7 | 22.6 |
 # | replicas | 7.8 | 12.4 | 24.3 |
 #
-# With more requests arithmetic gains in weight. Both ways share it equally, so the difference
-# shrinks. With 2 requests each replica has a single sequence and uses the fast routine of section
-# 3, so the two hardly differ, and which of them was faster changed from run to run.
+# - *At 8 requests* tensor parallelism wins, because each rank reads half of the weights.
+# - *At 32 requests* arithmetic gains in weight, and both ways share it equally, so the advantage is
+#   smaller in proportion.
+# - *At 2 requests* each replica has a single sequence and uses the fast routine of section 3. This
+#   cancels the advantage, and which way was faster changed from run to run.
 #
 # The prediction leaves out that both cores share one memory, and that at every allreduce the ranks
 # wait for the later one, a [straggler](../labs/GLOSSARY.md#straggler) ([lab 53](53_straggler_hunt.ipynb)). On a busy machine tensor parallelism suffers in all
@@ -601,9 +605,13 @@ plots.lines(
 # - *Replicas* cannot be faster than the 7.5 ms in which a device reads 25 GB.
 # - *Tensor ranks in a node* read an eighth of it, but each of the 80 allreduces adds some 40 µs on
 #   our simulator, mostly latency. They lead up to 128 requests, and for 256 the replicas have the
-#   shorter step. (A faster allreduce would move this limit to more requests.)
+#   shorter step. This limit is a property of the simulated links, and a faster allreduce would move
+#   it to more requests.
 # - *Tensor ranks between nodes* need more time for the arrays of many requests, and the lead ends
 #   after 32 requests.
+#
+# Memory allows all columns: with 512 requests, a replica holds 25 GB of weights and 64 caches of
+# 0.8 GB, which just fits into 80 GB.
 #
 # Servers therefore use tensor parallelism inside a node, with as few ranks as the latency (or the
 # memory) requires, and replicas of this group for the rest.
@@ -804,10 +812,11 @@ print(pandas.DataFrame(table).T.map("{:.3g}".format).to_string())
 
 # %% [markdown]
 # **Explain.** The two pools change three things:
-# - *The gaps between tokens.* With four devices for both phases, one in a hundred gaps is longer
-#   than a prefill, so the user sees the text stop. With two pools on NVLink the 99th percentile
-#   drops to little more than an ordinary step, and on InfiniBand to three of them. The ordinary
-#   step becomes longer, because two devices decode what four decoded before.
+# - *The gaps between tokens.* In the row *4 for both*, one in a hundred gaps is longer than 68 ms,
+#   more than a prefill, so the user sees the text stop. In the row *2 + 2, NVLink* the 99th
+#   percentile drops to 20 ms, little more than an ordinary step, and on InfiniBand to 46 ms. The
+#   ordinary step becomes longer (15 in place of 12 ms), because two devices decode what four
+#   decoded before.
 # - *The first token.* Its time becomes less predictable, because two devices have to do all
 #   prefills, and requests wait for each other.
 # - *The second token.* Its time contains the message of 1.64 GB. NVLink moves it in less than a

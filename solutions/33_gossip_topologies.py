@@ -120,8 +120,8 @@ check("33.1", mixing)
 # Write `gossip`, in which every rank sends its vector to its neighbors, receives their vectors, and
 # mixes them in place. Take care of two things. Blocking sends may form a cycle in which every rank
 # waits for another (lab 20), so use `Isend` and `Irecv`. All ranks mix the *old* vectors, so a rank
-# may change its vector only after the old one has been sent. 8 lines, for any topology. The vectors
-# are float32. *(intermediate)*
+# may change its vector only after the old one has been sent. 8 lines, for any topology.
+# *(intermediate)*
 #
 # <details><summary>Hint 1: room for the vectors that arrive</summary>
 #
@@ -161,8 +161,11 @@ check("33.2", gossip)
 # A gossip step does not change the average over all ranks, because the columns of W sum to 1. Let
 # the **distance** to this average be the square root of the sum of all squared differences from it,
 # over all ranks and values, and let **λ2** be the second largest absolute value among the
-# eigenvalues of W. (The largest, 1, belongs to the average itself.) Since W is also symmetric, each
-# step multiplies the distance by at most λ2, and in the long run by λ2 itself.
+# eigenvalues of W. Because W is symmetric, the differences from the average can be divided into p −
+# 1 parts, of which each shrinks by its own eigenvalue in every step. (The largest eigenvalue, 1,
+# belongs to the average itself, which does not shrink.) The slowest part shrinks by λ2. Each step
+# therefore multiplies the distance by at most λ2, and in the long run, when only the slowest part
+# is left, by λ2 itself.
 #
 # The W of the three ranks in a line has the eigenvalues 1, 2/3 and 0, so λ2 is 2/3. In the example
 # above, the differences from the average were −3, 0 and 3 before the step and −2, 0 and 2 after it,
@@ -182,7 +185,8 @@ predict("33.2", ring_of_16=89, ring_of_32=358)
 # We apply your gossip steps on 32 virtual ranks, starting from random vectors, for as many steps as
 # λ2 requires for a hundredth. Each rank has a link of 10 Gb/s with a latency of 30 µs, in the
 # virtual cluster that lab 23 introduced. The vectors have 69 kB, as the parameters of lab 30 have.
-# Before you run the cell, guess which topology mixes most in a step, and which in a millisecond.
+# Before you run the cell, guess which topology reduces the distance most per step, and which per
+# millisecond.
 #
 # As a comparison there are two allreduces, after which all ranks agree exactly: the ring allreduce
 # (lab 23), and `comm.Allreduce`, the fastest algorithm of the virtual cluster for vectors of this
@@ -257,8 +261,8 @@ predict.right("33.2", ring_of_16=rings[16], ring_of_32=rings[32])
 #
 # The second plot shows the consequence for the number of steps. With 32 ranks λ2 predicts 28 steps
 # for the random graph and 358 for the ring. The curves reach a hundredth earlier, after 18 and 253
-# steps, because most of the distance between random vectors belongs to smaller eigenvalues and
-# disappears in the first few steps. Afterwards each curve falls by the factor λ2 per step.
+# steps. Random vectors contain all 31 parts, and most of them shrink much faster than the slowest.
+# Afterwards the slowest part is left, and each curve falls by the factor λ2 per step.
 #
 # The third plot shows the time. A step takes as long as its busiest link, which sends two vectors
 # in the ring, up to four in the random graph, and 31 at the hub of the wheel. The wheel therefore
@@ -274,9 +278,8 @@ predict.right("33.2", ring_of_16=rings[16], ring_of_32=rings[32])
 # whether training needs agreement in every step.
 # </details>
 #
-# These times come from a model in which all links are equally fast and no rank is delayed. On a
-# real cluster they depend on the network and on stragglers, while the numbers of steps depend only
-# on W and the vectors at the start.
+# These times come from a model in which all links are equally fast and no rank is delayed, while
+# the numbers of steps depend only on W and the vectors at the start.
 #
 # ## What does gossip do to training?
 # In **D-PSGD** (decentralized parallel stochastic gradient descent, 2017) every rank has its own
@@ -293,18 +296,20 @@ predict.right("33.2", ring_of_16=rings[16], ring_of_32=rings[32])
 # λ2). For the random graph of 32 ranks this is 6.5 δ, and for the ring 78 δ. One gossip step per
 # training step keeps the ranks together, and 1 − λ2 says how closely.
 #
-# After training one keeps the average of all parameters. The authors of D-PSGD used it for large
-# networks in long training runs, and found it up to ten times as fast as centralized SGD on slow
-# networks. This lab has not measured training.
+# After training one keeps the average of all parameters. We have not trained here. The authors of
+# D-PSGD trained residual networks on the CIFAR-10 images, and found it up to ten times as fast as
+# centralized SGD on slow networks.
 #
-# What do they mean by *centralized*? Papers on gossip use this word for every method after which
-# all ranks have the same parameters, and courses such as those of SURF use it for a central place
-# that adds the gradients:
+# <details><summary>What does "centralized" mean?</summary>
+#
+# Papers on gossip use this word for every method after which all ranks have the same parameters,
+# and courses such as those of SURF for a central place that adds the gradients:
 #
 # | | a server adds up (lab 31) | all ranks add up and all agree (lab 30) | neighbors average, and ranks do not agree (this lab) |
 # |---|---|---|---|
 # | papers on gossip | centralized | centralized | decentralized |
 # | courses such as those of SURF | centralized | decentralized | decentralized |
+# </details>
 #
 # ### What you take away
 # - A symmetric W whose rows sum to 1 preserves the average. Metropolis-Hastings weights give such a

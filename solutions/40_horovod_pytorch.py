@@ -149,7 +149,7 @@ print(f"one process, {whole_batch} images per step: loss from {alone[0]:.3f} to 
 # - If there are no GPUs, it returns `"cpu"`.
 # - Otherwise the rank takes one GPU. GPUs are numbered from 0 on each node, so take the number that
 #   `hvd.local_rank()` returns. If a node has more ranks than GPUs, they have to share, so take the
-#   remainder `% gpus`.
+#   remainder `% gpus`. (NCCL refuses two ranks on one GPU, as lab 43 shows.)
 # - PyTorch has a **current** GPU, which is used by everything that does not name a device, for
 #   example `.cuda()` and some libraries. At first this is GPU 0 for all ranks. Call
 #   `torch.cuda.set_device(number)` to make your GPU the current one.
@@ -257,9 +257,9 @@ check("40.2", begin_equal)
 # starts to average it over all ranks. `optimizer.step()` waits until every gradient is that
 # **mean**, and then takes the step of the plain optimizer with it.
 #
-# With p ranks the global batch is p times as large, so one step replaces p steps. Therefore the
-# **learning rate** is also multiplied by p, because `rate_per_rank` is the right value for the
-# images of one rank. (Lab 34 examines when this rule holds.)
+# A step of p ranks uses p times as many images, so an epoch has p times fewer steps. To move as far
+# per epoch, we multiply the **learning rate** `rate_per_rank`, which fits the images of one rank,
+# by p. (This is a rule of thumb, and lab 34 examines when it holds.)
 #
 # Use plain SGD without momentum. 2 lines. *(beginner)*
 #
@@ -295,8 +295,8 @@ check("40.3", make_optimizer)
 #
 #     torch.tensor([0.5, 0.25])             # its .tolist() is a list again
 #
-# If several ranks write the same file at the same time, they corrupt it. All ranks have the same
-# network, so it is enough that one of *all* ranks writes the file: rank 0. Use
+# If several ranks write the same file at the same time, they can corrupt it. All ranks have the
+# same network, so it is enough that one of *all* ranks writes the file: rank 0. Use
 # `torch.save(what, path)`, and save a dictionary with two entries: under `"net"` the network's
 # `state_dict()`, and under `"optimizer"` the optimizer's.
 #
@@ -456,11 +456,13 @@ predict(
 # %% [markdown]
 # ### Measure
 # All six runs use the same ranks, one run after the other, and then we measure the time of a step.
-# This takes about 15 s. The table has a row for each run and three columns:
+# This takes about 15 s. In the code you need to read only the loop over `WAYS`. The table has a row
+# for each run and three columns:
 #
 # - *last loss*: the mean loss of the last step.
 # - *off one process*: the largest relative difference of a step's loss from the loss of one process
-#   in that step. 1e-06 would be the last digits, and 1e-01 is 10 %.
+#   in that step. About 1e-06 is rounding, so the losses are equal, and 1e-01 means a difference of
+#   10 %.
 # - *different networks*: how many different sums the ranks' weights have, rounded to 3 digits.
 #   Different sums prove that networks differ, while equal sums are strong evidence, but no proof.
 
@@ -542,7 +544,7 @@ plots.loss(
 #   equal, but they do not make different networks equal.
 # - *first_rows*: there is one network, and its loss looks right, although it varies more from step
 #   to step. But all ranks compute the same gradients, so four ranks do the work of one and leave
-#   three of every four images unused.
+#   three quarters of each global batch unused.
 # - *own_gradients*: there are as many networks as ranks, each trained on its own images. Their mean
 #   loss falls nevertheless.
 # - *rate_of_one_rank*: there is one network, trained on the right images. This run is not wrong,

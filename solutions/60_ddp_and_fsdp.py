@@ -4,8 +4,8 @@
 # PyTorch has its own library for data parallelism. Its class DistributedDataParallel (DDP) keeps a
 # full copy of the model on every rank, and averages the gradients while the backward pass still
 # computes. This is simple and fast, but every rank keeps the same parameters, gradients and
-# optimizer state, which is 16 bytes for each parameter with Adam. A model with 7 billion parameters
-# then needs 112 GB on every GPU, and most GPUs have less memory.
+# optimizer state, which is 16 bytes for each parameter with Adam and 32-bit numbers. A model with 7
+# billion parameters then needs 112 GB on every GPU, and most GPUs have less memory.
 #
 # The ZeRO method (Zero Redundancy Optimizer) and PyTorch's Fully Sharded Data Parallel (FSDP)
 # remove this redundancy. They shard the state among the ranks, at the price of more communication.
@@ -86,17 +86,20 @@ workload = "auto"  # on a GPU ResNet-50 and GPT-2, too; or "tiny", "resnet50", "
 # - At the end of the backward pass it calls `finish(bucket, started)`, where `started` is the value
 #   that your `start` returned for this bucket.
 #
-# You need three new calls:
+# You need these calls:
 #
 # - `work = dist.all_reduce(tensor, async_op=True)` launches an allreduce that adds `tensor` over
 #   all ranks in place, and returns at once. The numbers may be used after `work.wait()`.
 # - `torch.cat([a.flatten(), b.flatten()])` is one flat tensor with the numbers of several tensors.
+# - `flat.split([3, 5])` divides it into parts of these lengths again, and `part.view_as(a)` has the
+#   shape of `a`.
 # - `dist.get_world_size()` is the number of ranks.
 #
 # ### Exercise 60.1 · The heart of DDP
 # `bucket` is a list of parameters whose gradients, `weights.grad`, are ready. `start` launches the
 # average of all of them in **one** message, and returns what `finish` needs. `finish` waits, and
-# writes the averages into the gradients. 3 and 6 lines. *(intermediate)*
+# writes the averages into the gradients, for example with `weights.grad.copy_(…)`. 3 and 6 lines.
+# *(intermediate)*
 #
 # <details><summary>Hint 1: one message, and back</summary>
 #
@@ -195,10 +198,10 @@ own, each = (
 predict.compare("60.1", yours=own, a_bucket_each=each)
 
 # %% [markdown]
-# **Explain.** You should see that your DDP takes about as long as PyTorch's for the same gradients,
-# because the part that you wrote *is* the core of DDP. The row *no exchange* is the time of the
-# computation. The rest of a step is the communication that the backward pass does not hide, and the
-# hooks and copies.
+# **Explain.** You should see that your DDP takes about as long as PyTorch's, because both send the
+# same gradients in few large messages while the backward pass computes. The row *no exchange* is
+# the time of the computation. The rest of a step is the communication that the backward pass does
+# not hide, and the hooks and copies.
 #
 # One bucket per tensor takes longer, because each message has an overhead (lab 32). If a row is not
 # steady, do not compare it, and run the cell again.
@@ -258,8 +261,8 @@ check("60.2", accumulate)
 # | 2 | Adam's averages and the gradients | FSDP with `reshard_after_forward=False` (see below) |
 # | 3 | Adam's averages, the gradients and the parameters | FSDP |
 #
-# Sharded values have to be sent when another rank needs them. With n parameters, and with rings, a
-# rank by the paper's rule sends in each step
+# Sharded values have to be sent when another rank needs them. How much does a rank send in a step?
+# With n parameters and ring algorithms:
 #
 # - in stages 0 to 2 as much as for one allreduce, which is n (p − 1) / p numbers twice;
 # - in stage 3 an allgather of the parameters for the forward pass, another one for the backward
@@ -270,7 +273,8 @@ check("60.2", accumulate)
 #
 # ### Exercise 60.3 · Bytes and traffic
 # Write two functions: one for the bytes that a rank keeps in a stage, with 32-bit numbers and Adam,
-# and one for how many numbers it sends in a step. About 6 lines together. *(beginner)*
+# and one for how many numbers it sends in a step. For example, `bytes_held(1, 100, 2)` is 1200.0.
+# Do not round. About 6 lines together. *(beginner)*
 #
 # <details><summary>Hint 1: three kinds of bytes</summary>
 #
@@ -395,16 +399,16 @@ for way in stage_of:
 
 # %% [markdown]
 # **Explain.** The last column is the control, the loss of the third step. All four ways should
-# train identically, to the last digit shown. The bytes agree with your formula, and so does most of
-# the traffic. Two rows need an explanation:
+# train identically, to the last digit shown. Most of the bytes and of the traffic agree with your
+# formulas. Two rows need an explanation:
 #
-# - "FSDP, parameters kept" shows the bytes *after* the step, when PyTorch has freed the parameters.
-#   During the step it keeps all of them whole, and only the traffic shows this: the second
-#   allgather is missing.
+# - "FSDP, parameters kept" shows 8 bytes and not 10, because PyTorch frees the gathered parameters
+#   after the step, and the bytes are counted then. During the forward and backward pass they are
+#   whole on each rank, which saves the second allgather.
 # - ZeRO-1 sends more than the formula says. The paper shards the *sums* of the gradients. PyTorch's
 #   `ZeroRedundancyOptimizer` gives all sums to every rank, as DDP does, and then sends the new
-#   parameters to all ranks. These are the allreduce and the broadcasts in the last lines. It also
-#   assigns whole tensors to ranks, so one rank may keep slightly more than its share.
+#   parameters to all ranks (the allreduce and the broadcasts in the last lines). It also assigns
+#   whole tensors to ranks, so one rank may keep slightly more than its share.
 #
 # Stage 3 sends three parts instead of two, which is 1.5 times as many bytes. How much longer a step
 # takes depends on your links.
@@ -439,7 +443,8 @@ print(f"Loaded in one process: every weight as it was saved: {same}")
 # When would you use which method?
 # <details><summary>Answer</summary>
 #
-# - Everything fits on one device: DDP (or Horovod), which is the simplest and sends the least.
+# - Everything fits on one device: DDP (or Horovod), which is the simplest, and none of these
+#   methods sends less.
 # - Only Adam's averages are too large: ZeRO-1.
 # - The model does not fit: FSDP, or a partition between its layers (labs 62 and 63). Both compute
 #   with whole layers, which FSDP gathers for a moment.

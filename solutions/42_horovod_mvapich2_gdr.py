@@ -34,7 +34,7 @@ import re
 from collections import Counter
 
 import pandas
-from labkit import builds, check, cluster, hint, home, lab, launch, predict, record, world
+from labkit import builds, check, hint, home, lab, launch, predict, record, world
 from labkit.horovod import ranks_here, timeline, train_ways
 from support import lab42
 
@@ -56,8 +56,9 @@ steps = 40  # timed training steps of each way
 # ## Which MPI library has this process loaded?
 # Suppose that you have loaded the cluster's module for MVAPICH2, and your job runs. Does it use
 # this library? The name of the library's file proves nothing, because the files of MPICH and
-# MVAPICH2 are both called `libmpi.so.12`. A program built with one also runs with the other,
-# whichever is found first.
+# MVAPICH2 are both called `libmpi.so.12`. (A longer name, such as `libmpi.so.12.1.1`, is the file
+# to which this name is a link.) A program built with one also runs with the other, whichever is
+# found first.
 #
 # MPI stands for Message Passing Interface. [MVAPICH](@mvapich) is a family of MPI libraries from
 # Ohio State University, made for InfiniBand and GPUs, and based on [MPICH](@mpich), which this kit
@@ -615,37 +616,10 @@ for library in libraries.values():
 #   gradients and Horovod's build, it also proves whether they stayed on the GPU. Lab 43 continues
 #   with NCCL.
 #
-# ## Going further (optional): what does a single core cost?
-# The next cell runs the command of 42.2 with one rank, first with one core and then with all cores.
-# `asked` is the number of cores in the command, and `seen` is the control, the number that the rank
-# found. This takes about 10 s.
-
-# %%
-if launcher:
-    # The nodes of a tabletop do not bind ranks.
-    alone = "mpiexec" if cluster.here() in (None, "tabletop") else launcher
-    rows = []
-    for cores in sorted({1, world.cores()}):
-        job = lab42.Job(1, 1, cores, 0)
-        (rank,) = lab42.start(command(alone, job, variables("mvapich2"), lab42.PROGRAM))
-        fields = {
-            name: rank[name]
-            for name in ("seconds", "seconds_q1", "seconds_q3", "steady", "threads")
-        }
-        rows.append(
-            record.add("line", unit="s", way=alone, asked=cores, seen=rank["cores"], **fields)
-        )
-    columns = ["asked", "seen", "threads", "seconds", "seconds_q1", "seconds_q3", "steady"]
-    print("A training step of one rank:", pandas.DataFrame(rows)[columns], sep="\n")
-
-# %% [markdown]
-# **Explain.** You should see that the step takes longer on one core. If it does not, other programs
-# use the cores (`make doctor` tells you how busy the machine is). If `seen` differs from `asked`,
-# the rank was not bound, so check the launcher.
-#
-# **Two nodes.** `make submit LAB=42 NODES=2 MPI=mvapich2` runs this lab as a job, and
-# `make tabletop` starts two nodes on this machine for it. Its timelines prove which library
-# performed the allreduce between the nodes.
+# ## Going further (optional): two nodes
+# `make submit LAB=42 NODES=2 MPI=mvapich2` runs this lab as a job, and `make tabletop` starts two
+# nodes on this machine for it. Its timelines prove which library performed the allreduce between
+# the nodes.
 #
 # ### Further reading
 # - [@mvapich2_gdr] Section 7.3 describes Horovod, section 9 the binding of ranks, and section 13

@@ -113,10 +113,8 @@ for way in lab46.ways():
 # optimizer and its own network, and therefore without communication. If the step takes 25 ms and
 # its control 20 ms, communication costs 5 ms.
 #
-# All ranks run both steps, in turns. A disturbance that slows the machine for a moment then slows a
-# step and its control alike.
-#
-# We measure in two ways:
+# All ranks run both steps in turns, so that a disturbance slows a step and its control alike. We
+# measure in two ways:
 #
 # - In *weak scaling*, each rank has `images` images per step.
 # - In *strong scaling*, all ranks together have this number of images.
@@ -364,7 +362,7 @@ if kind_of_net == "small":
 
 # %% [markdown]
 # As a control, we check that the proof detects a mistake: we use Gloo once more, but without its
-# variable. (This run is left out in a batch job, whose build of Horovod may be another one.)
+# variable. (A batch job leaves this run out.)
 
 
 # %%
@@ -387,9 +385,8 @@ if not world.launcher():
 #
 # With the small network you should see between 2 and 4 calls per step. It does not need to be a
 # whole number, because which gradients are ready when Horovod's thread wakes up depends on chance.
-# There can be fewer calls than the table of layers suggests: while a call of MPI or Gloo is in
-# progress, the thread does not look for gradients, and those that become ready in the meantime are
-# fused.
+# There can be fewer than 4, because the thread does not look for gradients while a call is in
+# progress, and then fuses all that became ready in the meantime.
 #
 # ## 4. Images per second
 # Now that we know which library did the work, what did its communication cost? A report needs three

@@ -12,7 +12,8 @@
 #
 # In this lab we learn to *prove* what a job does: which MPI library a process has loaded, which
 # thread level Horovod was granted, which library performed the allreduce, and whether the gradients
-# stayed on the GPU. Along the way we write the command that launches a job with MVAPICH2-GDR.
+# stayed on the GPU. All four proofs run on a laptop, and you use the same ones on a cluster. Along
+# the way we write the command that launches a job with MVAPICH2-GDR.
 #
 # **After this lab you can** (1) prove which MPI library a process has loaded and which thread level
 # Horovod is granted, (2) write the command that starts a job with MVAPICH2-GDR, and check what a
@@ -33,7 +34,7 @@ import re
 from collections import Counter
 
 import pandas
-from labkit import builds, check, cluster, hint, home, lab, launch, predict, record, world
+from labkit import builds, check, hint, home, lab, launch, predict, record, world
 from labkit.horovod import ranks_here, timeline, train_ways
 from support import lab42
 
@@ -53,16 +54,27 @@ steps = 40  # timed training steps of each way
 # next code cell and continue at "Which library performed the allreduce?".*
 #
 # ## Which MPI library has this process loaded?
-# [MVAPICH](@mvapich) is a family of MPI (Message Passing Interface) libraries from Ohio State
-# University, made for InfiniBand and GPUs. MVAPICH2-GDR is its closed-source build of MVAPICH2 for
-# GPUs and deep learning, and MVAPICH-Plus is the successor of this build. All of them are based on
-# [MPICH](@mpich), which this kit contains. `make mvapich2` builds MVAPICH2 in a few minutes, and
-# this lab then runs with both libraries, without InfiniBand or a GPU.
+# Suppose that you have loaded the cluster's module for MVAPICH2, and your job runs. Does it use
+# this library? The name of the library's file proves nothing, because the files of MPICH and
+# MVAPICH2 are both called `libmpi.so.12`. (A longer name, such as `libmpi.so.12.1.1`, is the file
+# to which this name is a link.) A program built with one also runs with the other, whichever is
+# found first.
 #
-# There are two ways to find out which library a process has loaded. The function
-# `MPI_Get_library_version` returns a text with its name, and Linux lists all files that a process
-# has mapped into its memory in `/proc/self/maps`. The next cell starts ranks with each MPI library
-# of this machine, and prints the library, the beginning of its text and the mapped file:
+# MPI stands for Message Passing Interface. [MVAPICH](@mvapich) is a family of MPI libraries from
+# Ohio State University, made for InfiniBand and GPUs, and based on [MPICH](@mpich), which this kit
+# contains:
+#
+# | library | what it is |
+# |---|---|
+# | MVAPICH2 | open source; `make mvapich2` builds it in a few minutes, without InfiniBand or a GPU |
+# | MVAPICH2-GDR | the closed-source build of MVAPICH2 for GPUs and deep learning |
+# | MVAPICH-Plus | the successor of MVAPICH2-GDR |
+#
+# Two sources tell which library a process has loaded. The function `MPI_Get_library_version`
+# returns a text with its name, and Linux lists all files that a process has mapped into its memory
+# in `/proc/self/maps`. The next cell starts ranks with each MPI library of this machine. It prints
+# the library, the beginning of its text and the mapped file, of which there must be exactly
+# **one**.
 
 # %%
 inside = {}
@@ -78,11 +90,6 @@ if free and "mvapich2" not in mpis:
     print("Until then the tables below hold the kit's reference for it.")
 
 # %% [markdown]
-# The name of the file proves nothing. The files of MPICH and MVAPICH2 are both called
-# `libmpi.so.12`, so that a program built with one also runs with the other, whichever is found
-# first. However, there must be exactly **one** such file, because two MPI libraries in a process do
-# not know about each other.
-#
 # ### Exercise 42.1 · Which MPI library is this?
 # The text **begins** with the name of the library's family, followed by the version:
 #
@@ -135,9 +142,12 @@ check("42.1", which_mpi)
 # %% [markdown]
 # ## Which threads may call MPI?
 # Horovod's background thread calls MPI, and your own thread may be calling it at the same time.
-# Whether that is safe depends on the **thread level**. A program requests a thread level when it
-# starts MPI, and MPI provides this level or a lower one. These are the lowest and the highest of
-# the four levels:
+# With MPICH on a laptop this is safe. On a cluster the same script can crash or hang, if MPI was
+# not prepared for two threads.
+#
+# What MPI is prepared for is its **thread level**. A program requests a level when it starts MPI,
+# and MPI provides this level or a lower one. These are the lowest and the highest of the four
+# levels:
 #
 # | level | which threads may call MPI |
 # |---|---|
@@ -145,13 +155,12 @@ check("42.1", which_mpi)
 # | MULTIPLE | every thread, at any time |
 #
 # Horovod requests MULTIPLE. Below MULTIPLE, MPI does not use its locks, so two threads that call it
-# at the same time corrupt its internal lists. The result can be a crash, a job that hangs, or no
-# visible effect for a long time.
+# at the same time corrupt its internal lists.
 #
-# MVAPICH2 **binds** ranks to cores, which means that the threads of a rank may run only on the
-# rank's cores. The part of MVAPICH2 for InfiniBand, its *device* `ch3:mrail`, follows a simple
-# rule: **a rank that is bound to one core gets SINGLE, and every other rank gets MULTIPLE.** By
-# default it binds each rank to one core. Two variables change this:
+# When does MPI provide less? MVAPICH2 **binds** ranks to cores, which means that the threads of a
+# rank may run only on the rank's cores. The part of MVAPICH2 for InfiniBand, its *device*
+# `ch3:mrail`, follows a simple rule: **a rank that is bound to one core gets SINGLE, and every
+# other rank gets MULTIPLE.** By default it binds each rank to one core. Two variables change this:
 #
 # - `MV2_ENABLE_AFFINITY=0` switches the binding off.
 # - `MV2_CPU_BINDING_LEVEL=socket` binds a rank to all cores of a socket.
@@ -175,9 +184,10 @@ predict("42.1", unset="less", socket="MULTIPLE")
 # | affinity on, socket | with `MV2_CPU_BINDING_LEVEL=socket` |
 # | asked for less | the control: `HOROVOD_MPI_THREADS_DISABLE=1` makes Horovod request SINGLE |
 #
-# The device `ch3:mrail` needs InfiniBand, so your prediction is compared with the kit's reference,
-# which was measured with it. The column `channel` names the device, and `level` is the thread level
-# that Horovod got. Each row takes about 5 s.
+# The column `channel` names the device, and `level` is the thread level that Horovod got. The
+# device `ch3:mrail` needs InfiniBand, so your prediction is compared with the kit's reference,
+# which was measured with it. There, `less` stands for any level below MULTIPLE. Each row takes
+# about 5 s.
 
 # %%
 levels = []
@@ -213,13 +223,13 @@ predict.compare("42.1", unset=mrail["affinity on"], socket=mrail["affinity on, s
 # The simplest way is `MV2_ENABLE_AFFINITY=0`, provided that another program binds the ranks, as
 # srun does. It also switches off MVAPICH2-GDR's own choice of cores near the GPU and the NIC ([its
 # guide](@mvapich2_gdr), sections 9.4 and 13.7).
-#
-# `MV2_CPU_BINDING_POLICY=hybrid` with `MV2_THREADS_PER_PROCESS=14` keeps this choice and binds a
-# rank to 14 cores. It is not in the measured table, but the source code of MVAPICH2 and one of our
-# own runs say that it gives MULTIPLE.
 # </details>
 #
 # ## The command that starts a job
+# On a laptop, `mpiexec -n 2 python train.py` is enough. On a cluster, a command without some of its
+# options starts without an error, too. But then each rank may have a single core, or be a job of
+# its own. Which options must the command contain?
+#
 # Suppose that a job has 2 nodes with 4 GPUs each, one rank for each GPU, and 14 cores for each
 # rank. Whatever starts the ranks, MVAPICH2-GDR needs three variables for Horovod:
 #
@@ -229,18 +239,15 @@ predict.compare("42.1", unset=mrail["affinity on"], socket=mrail["affinity on, s
 # | `MV2_SUPPORT_DL=1` | its guide (7.3) says that it is needed "to run the jobs properly" with Horovod |
 # | `MV2_ENABLE_AFFINITY=0` | Horovod gets the level SINGLE, as above |
 #
-# The options depend on the launcher. [`srun`](@slurm_srun) is the launcher of Slurm, the scheduler
-# of most clusters. It does not accept variables, so they stand before it, after `env`:
+# [`srun`](@slurm_srun) is the launcher of Slurm, the scheduler of most clusters. It does not accept
+# variables, so they stand before it, after `env`:
 #
 #     env MV2_USE_CUDA=1 MV2_SUPPORT_DL=1 MV2_ENABLE_AFFINITY=0 \
 #         srun --mpi=pmi2 --nodes=2 --ntasks-per-node=4 --cpus-per-task=14 \
 #         --gpus-per-node=4 --gpu-bind=none python train.py
 #
-# | option of srun | what happens without it |
-# |---|---|
-# | `--mpi=pmi2` | 8 separate programs start, each of which is rank 0. PMI2 is the Process Management Interface through which ranks find each other |
-# | `--cpus-per-task=14` | Slurm gives a rank **one** core, for itself, Horovod's thread and the data loaders |
-# | `--gpu-bind=none` | a site might hide the other GPUs, so that a rank cannot reach them directly |
+# Without `--cpus-per-task=14`, Slurm's default is **one** core for each rank, Horovod's thread and
+# the data loaders included. If a node has 56 cores, 52 of them are then silently idle.
 #
 # MVAPICH2's own launcher is `mpirun_rsh`. It treats an argument with a `=` as a variable only
 # *directly before* the program, because arguments after the program belong to the program:
@@ -248,16 +255,17 @@ predict.compare("42.1", unset=mrail["affinity on"], socket=mrail["affinity on, s
 #     mpirun_rsh -export-all -np 8 -hostfile hosts \
 #         MV2_USE_CUDA=1 MV2_SUPPORT_DL=1 MV2_ENABLE_AFFINITY=0 OMP_NUM_THREADS=14 python train.py
 #
-# | argument of mpirun_rsh | what happens without it |
+# `OMP_NUM_THREADS=14` limits the threads of a rank. Because mpirun_rsh does not bind ranks, each of
+# them would otherwise start a thread for every core of the node.
+#
+# <details><summary>What do the other options do?</summary>
+#
+# | option | what can happen without it |
 # |---|---|
-# | `-export-all` | ranks on other nodes do not get your environment |
-# | `-hostfile hosts` | the next arguments are taken for host names. The file `hosts` has a line `node1:4` for each node |
-# | `OMP_NUM_THREADS=14` | mpirun_rsh does not bind ranks, so each rank starts a thread for every core of the node |
-#
-# <details><summary>One more variable for GDR</summary>
-#
-# `MV2_GPUDIRECT_GDRCOPY_LIB=path of libgdrapi.so` makes short messages faster. The path can also be
-# in `LD_LIBRARY_PATH`.
+# | srun's `--mpi=pmi2` | 8 separate programs run, each of which is rank 0, because ranks find each other through PMI2, a Process Management Interface |
+# | srun's `--gpu-bind=none` | a site might hide the other GPUs, so that a rank cannot reach them directly |
+# | mpirun_rsh's `-export-all` | ranks on other nodes do not get your environment |
+# | mpirun_rsh's `-hostfile hosts` | the next arguments are taken for host names. The file `hosts` has a line `node1:4` for each node |
 # </details>
 #
 # ### Exercise 42.2 · Write the command, and start it
@@ -267,7 +275,7 @@ predict.compare("42.1", unset=mrail["affinity on"], socket=mrail["affinity on, s
 # |---|---|
 # | `mvapich2`, on CPUs | `MV2_ENABLE_AFFINITY=0` |
 # | `mvapich2-gdr` | the three `MV2_` variables of the first table |
-# | `mvapich-plus` (its successor) | only `MVP_ENABLE_GPU=1`, its default, which we state explicitly |
+# | `mvapich-plus` | only `MVP_ENABLE_GPU=1`, its default, which we state explicitly |
 #
 # `command` returns the command for a job, as a list of strings. Write the two commands above for
 # any job:
@@ -333,12 +341,13 @@ check("42.2", variables, command)
 # %% [markdown]
 # ### Measure
 # Now start your command, with srun on two nodes if Slurm is available, and otherwise with mpiexec
-# on this machine. (`make tabletop` starts a Slurm cluster on this machine. In the command for srun,
-# the site's own `--mpi=…` replaces yours. The command for mpirun_rsh is only checked, not run.)
+# on this machine. (In the command for srun, the site's own `--mpi=…` replaces yours. The command
+# for mpirun_rsh is only checked, not run.)
 #
 # The output has one row for each rank: its node (`host`), the number of cores that it may use, and
 # its MPI library. All ranks perform an allreduce of a gradient of 16 MiB with this library, and
-# `MB/s` is the number of bytes divided by the seconds. This takes about 10 s for each MPI library.
+# `MB/s` is the number of bytes divided by the seconds. `staged` tells whether the gradient was
+# first copied from the GPU to host memory. This takes about 10 s for each MPI library.
 
 # %%
 launcher = lab42.launcher_here() if free else None
@@ -350,27 +359,19 @@ for mpi in mpis if launcher else []:
     line = command(launcher, job, variables(flavor), lab42.PROGRAM)
     print(*line)
     answers = lab42.start(line, mpi)
-    columns = ["rank", "host", "cores", "threads", "device", "staged", "MB/s", "mpi", "level"]
+    columns = ["rank", "host", "cores", "mpi", "staged", "MB/s"]
     print(pandas.DataFrame(answers)[columns].to_string(index=False), "\n")
 
 # %% [markdown]
 # **Explain.** Check two things: every number in the column `rank` occurs exactly once, and `cores`
-# is the number that the command requested for each rank. If both are true, the command does what it
-# says. (The nodes of a tabletop cluster share this machine and do not bind ranks, so there `cores`
-# is larger.) On GPUs, `staged` tells you whether the gradient was copied to host memory before MPI
-# saw it. With MVAPICH2-GDR and `MV2_USE_CUDA=1` it is not copied.
-#
-# A node has 56 cores and 4 ranks, and the option `--cpus-per-task` was forgotten. How many cores do
-# the computing?
-# <details><summary>Answer</summary>
-#
-# Four. Slurm gives each rank one core, which it shares with Horovod's thread and the data loaders.
-# The other 52 cores are silently idle.
-# </details>
+# is the number that the command requested for each rank, here 1. If both are true, the command does
+# what it says. (On a tabletop cluster `cores` is larger, because its nodes do not bind ranks.) With
+# MVAPICH2-GDR on GPUs and `MV2_USE_CUDA=1`, `staged` is False.
 #
 # ## Which library performed the allreduce?
-# `hvd.mpi_built()` tells you which library *could* be used. The **timeline** tells you which
-# library *was* used: with `HOROVOD_TIMELINE=file`, rank 0 writes every activity of every tensor to
+# Your command has started the right ranks with the right MPI. Did this MPI also average the
+# gradients? `hvd.mpi_built()` only tells you which library *could* be used. The **timeline** tells
+# you which one *was*: with `HOROVOD_TIMELINE=file`, rank 0 writes every activity of every tensor to
 # a file. The next cell trains for three steps with three gradients. It prints the first activities
 # in the order in which they began, each with its time and its tensor:
 
@@ -389,11 +390,13 @@ for activity in own[:18]:
     print(f"{1e3 * activity.start:>10.2f} ms  {activity.tensor:<22}{activity.name}")
 
 # %% [markdown]
+# Choose one tensor, and follow it from top to bottom:
+#
 # | activity | what happens |
 # |---|---|
 # | NEGOTIATE_ALLREDUCE | Horovod waits until every rank has this gradient |
 # | ALLREDUCE | the whole operation, which contains the activities below |
-# | INIT_FUSION_BUFFER | Horovod allocates the buffer in which gradients are fused into one message, once |
+# | INIT_FUSION_BUFFER | Horovod allocates, only once, the buffer in which gradients are fused into one message |
 # | MEMCPY_IN_FUSION_BUFFER | the gradient is copied into the buffer |
 # | MPI_ALLREDUCE | one call of the library processes the whole content of the buffer |
 # | MEMCPY_OUT_FUSION_BUFFER | the sum is copied out of the buffer |
@@ -449,10 +452,11 @@ predict("42.3", calls_unfused=12, calls_fused_at_best=1)
 
 # %% [markdown]
 # ### Measure
-# Each MPI library trains with fusion (*fused*) and without it (*unfused*). [Gloo](@gloo), Horovod's
-# own library for TCP, is the control: its timeline must contain Gloo's name and must not contain
-# MPI's. Each line of the output names the library of a run, the operations that `carried` found in
-# its timeline, and the calls per step. This takes about half a minute.
+# Each MPI library trains with fusion (*fused*) and without it (*unfused*). The control is
+# [Gloo](@gloo), a library for collectives over TCP that this kit's Horovod contains. Its timeline
+# must contain Gloo's name and must not contain MPI's. Each line of the output names the library of
+# a run, the operations that `carried` found in its timeline, and the calls per step. This takes
+# about half a minute.
 
 # %%
 ways = {"fused": {}, "unfused": {"HOROVOD_FUSION_THRESHOLD": "0"}}
@@ -461,8 +465,8 @@ if free:  # in a job the build of Horovod may have another library carry
     results["Gloo"] = run({"fused": {"HOROVOD_CPU_OPERATIONS": "gloo"}})
 
 # %%
-# Judges each timeline by `carried`. Calls a step: calls for each tensor, times the gradients of a
-# step.
+# Judges each timeline by `carried`, which counts calls and tensors over all steps. A step has one
+# tensor for each of the `layers`, so it takes calls * layers / tensors calls.
 per_step = {}
 nodes = ranks // next(iter(inside.values())).on_node
 for library, trainings in results.items():
@@ -481,25 +485,25 @@ predict.compare("42.3", calls_unfused=best["unfused"], calls_fused_at_best=best[
 
 # %% [markdown]
 # **Explain.** *The names.* You should see only `MPI_ALLREDUCE` in the lines of the MPI libraries,
-# and only `GLOO_ALLREDUCE` in the line of Gloo. A timeline therefore shows whether MPI or Gloo
-# performed the allreduce. It does not distinguish MPICH from MVAPICH2, for which you need exercise
-# 42.1.
+# and only `GLOO_ALLREDUCE` in the line of Gloo. A timeline therefore distinguishes MPI from Gloo,
+# but not MPICH from MVAPICH2, for which you need exercise 42.1.
 #
 # *The calls.* Without fusion a step takes 12 calls, and with fusion 1 to 3 calls, averaged over all
 # steps. Why is it not always 1?
 # <details><summary>Answer</summary>
 #
 # Horovod's background thread wakes up once per millisecond (lab 44 tries a longer cycle) and fuses
-# the gradients that are ready at that moment. The gradients become ready one after the other. If
-# the last ones are not ready yet, the first ones are sent without them.
+# the gradients that are ready at that moment. The first ones are sent without those that become
+# ready later.
 # </details>
 #
 # ## Did my gradients stay on the GPU?
 # A GPU job can be slow because its gradients are silently copied through host memory. In 2018, for
 # example, a user found MPI_ALLREDUCE and no NCCL_ALLREDUCE in his timeline, because his Horovod had
-# been built without NCCL ([Horovod's issue 321](@horovod_issue_321)).
+# been built without NCCL ([Horovod's issue 321](@horovod_issue_321)). You can learn to read such
+# timelines without a GPU, because they are only text.
 #
-# There are three kinds of Horovod builds for GPUs:
+# Who receives a gradient that is on a GPU? Horovod is built in one of three ways:
 #
 # | build | what receives the gradient |
 # |---|---|
@@ -521,16 +525,20 @@ for journey in lab42.JOURNEYS[:5]:
 # not show whether MPI received GPU memory. You need two more facts: where your gradients are
 # (`gradient.device`), and which build you use.
 #
-# The fifth row looks the same, too, although the build is `nccl`. No library was named for this
-# operation, and such a build then copies the gradient to host memory (lab 43).
+# The fifth row looks the same, too, although the build is `nccl`. Whoever builds Horovod can choose
+# NCCL for a single operation, for example with `HOROVOD_GPU_BROADCAST=NCCL` (lab 43). No library
+# was chosen for the allreduce of this job, so Horovod copies the gradient to host memory, as in the
+# build `host`.
 #
-# | in the row | what it tells you |
+# | in the row of a GPU's gradient | what it tells you |
 # |---|---|
 # | a name that begins with `NCCL_` | NCCL transferred GPU memory, at least on a part of the path |
 # | `MEMCPY_IN_HOST_BUFFER` | a copy to host memory, for MPI between the nodes |
-# | `MPI_…`, `GLOO_…` | it depends on the build |
-# | `MEMCPY_IN_FUSION_BUFFER` | nothing, because this buffer is where the gradients are, in GPU or host memory |
-# | `WAIT_FOR_DATA` | nothing, because a build with CUDA writes it for CPU tensors, too |
+# | `MPI_…` without these two | build `mpi`: MPI received GPU memory; other builds: a copy in host memory |
+# | `GLOO_…` | Gloo received a copy in host memory (build `host`) |
+#
+# Two names tell you nothing: the buffer of `MEMCPY_IN_FUSION_BUFFER` can be in GPU or in host
+# memory, and a build with CUDA writes `WAIT_FOR_DATA` for CPU tensors, too.
 #
 # ### Exercise 42.4 · Tell the way
 # Write `way_of(activities, device, build)` for the row of one gradient. It returns one of four
@@ -590,56 +598,28 @@ for library in libraries.values():
 # Does "CUDA-aware MPI" mean that no data passes through host memory?
 # <details><summary>Answer</summary>
 #
-# No. The timeline does not show what MPI does with GPU memory. MVAPICH2-GDR's guide (13) describes
-# limits: `MV2_GPUDIRECT_LIMIT` (nominally 8192 bytes) for data that the NIC reads from the GPU, and
-# `MV2_USE_GPUDIRECT_RECEIVE_LIMIT` (131072) for data that it writes there. Longer messages are sent
-# in chunks through host memory. Lab 27 measures such paths.
+# No. The timeline does not show what MPI does with GPU memory. By MVAPICH2-GDR's guide (13), the
+# NIC reads data from the GPU itself only up to `MV2_GPUDIRECT_LIMIT` (nominally 8192 bytes), and
+# writes data there up to `MV2_USE_GPUDIRECT_RECEIVE_LIMIT` (131072). Between nodes, longer messages
+# are sent in chunks through host memory, the second path in the figure at the top. Lab 27 measures
+# such paths.
 # </details>
 #
 # ### What you take away
 # - The text of `MPI_Get_library_version` and the list in `/proc/self/maps` prove which library is
 #   loaded. The name of a file does not.
-# - By default MVAPICH2 over InfiniBand binds a rank to one core and lets only one thread call it.
-#   Horovod needs a higher thread level, so set `MV2_ENABLE_AFFINITY=0`.
+# - Horovod requests the thread level MULTIPLE. By default MVAPICH2 over InfiniBand binds a rank to
+#   one core and provides SINGLE, so set `MV2_ENABLE_AFFINITY=0`.
 # - For GDR, put `MV2_USE_CUDA=1 MV2_SUPPORT_DL=1` before the program, and request **cores for each
 #   rank**.
 # - The timeline proves which library performed the allreduce. Together with the device of the
 #   gradients and Horovod's build, it also proves whether they stayed on the GPU. Lab 43 continues
 #   with NCCL.
 #
-# ## Going further (optional): what does a single core cost?
-# The next cell runs the command of 42.2 with one rank, first with one core and then with all
-# cores. `asked` is the number of cores in the command, and `seen` is the control, the number that
-# the rank found. (The nodes of a tabletop do not bind ranks, so mpiexec is used there.) This takes
-# about 10 s.
-
-# %%
-if launcher:
-    alone = "mpiexec" if cluster.here() in (None, "tabletop") else launcher
-    rows = []
-    for cores in sorted({1, world.cores()}):
-        job = lab42.Job(1, 1, cores, 0)
-        (rank,) = lab42.start(command(alone, job, variables("mvapich2"), lab42.PROGRAM))
-        fields = {
-            name: rank[name]
-            for name in ("seconds", "seconds_q1", "seconds_q3", "steady", "threads")
-        }
-        rows.append(
-            record.add("line", unit="s", way=alone, asked=cores, seen=rank["cores"], **fields)
-        )
-    columns = ["asked", "seen", "threads", "seconds", "seconds_q1", "seconds_q3", "steady"]
-    print("A training step of one rank:", pandas.DataFrame(rows)[columns], sep="\n")
-
-# %% [markdown]
-# **Explain.** You should see that the step takes longer on one core. The gain from n cores is
-# usually smaller than n, because not all of the work can be done in parallel. The row with more
-# cores might even be *slower*, by a large factor, if other programs use these cores (`make doctor`
-# tells you how busy the machine is). If `seen` differs from `asked`, the rank was not bound, so
-# check the launcher.
-#
-# **Two nodes.** `make submit LAB=42 NODES=2 MPI=mvapich2` runs this lab as a job, and
-# `make tabletop` starts two nodes on this machine for it. Its timelines prove which library
-# performed the allreduce between the nodes.
+# ## Going further (optional): two nodes
+# `make submit LAB=42 NODES=2 MPI=mvapich2` runs this lab as a job, and `make tabletop` starts two
+# nodes on this machine for it. Its timelines prove which library performed the allreduce between
+# the nodes.
 #
 # ### Further reading
 # - [@mvapich2_gdr] Section 7.3 describes Horovod, section 9 the binding of ranks, and section 13

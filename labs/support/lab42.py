@@ -1,7 +1,7 @@
 """Lab 42: its checks, MPI seen from inside, lines that start jobs, timelines and their rows.
 
-As a program it asks each rank who it is, and how long a training step takes on the cores that it
-has; rank 0 prints all of it in one line, after ROLL_CALL, as JSON:
+As a program it asks each rank who it is, and how fast its MPI adds a gradient; rank 0 prints all
+of it in one line, after ROLL_CALL, as JSON:
 
     srun --mpi=pmi2 --nodes=2 --ntasks-per-node=1 --cpus-per-task=2 python -m support.lab42
 """
@@ -422,14 +422,12 @@ def start(words: Sequence[str], mpi: str | None = None, timeout: float = 180) ->
 
 
 MARK = "ROLL_CALL "
-WIDTH = 512  # of the net's layers, and images of a batch: enough work for several cores
-STEPS = 12
+REPEAT = 12
 GRADIENT = 16 << 20  # bytes
 
 
 def answer(comm) -> dict:
-    """This rank's place, its cores and threads, its MPI, the time of a step in seconds, and an
-    allreduce.
+    """This rank's place, its cores and threads, its MPI, and an allreduce.
 
     "MB/s": bytes of a gradient of 16 MiB over the seconds of its allreduce by MPI, from the rank's
     device. "staged": it goes through the host there.
@@ -439,11 +437,10 @@ def answer(comm) -> dict:
 
     family, version = mpis.identify(MPI.Get_library_version(), "")
     device = world.device()
-    took = timing.measure(_step(torch, device), repeat=STEPS, warmup=2, comm=comm, device=device)
     where = placement.of_mpi()
     gradient = torch.zeros(GRADIENT // 4, device=device)
     summed = timing.measure(
-        lambda: where.allreduce(comm, gradient), repeat=STEPS, warmup=2, comm=comm, device=device
+        lambda: where.allreduce(comm, gradient), repeat=REPEAT, warmup=2, comm=comm, device=device
     )
     return {
         "rank": comm.rank,
@@ -452,29 +449,9 @@ def answer(comm) -> dict:
         "threads": torch.get_num_threads(),
         "mpi": f"{family} {version}",
         "level": LEVELS[MPI.Query_thread()],
-        "device": device,
         "staged": where.staged,
         "MB/s": round(GRADIENT / summed.median / 1e6),
-        "seconds": took.median,
-        "seconds_q1": took.q1,
-        "seconds_q3": took.q3,
-        "steady": took.steady,
     }
-
-
-def _step(torch, device: str):
-    """One step of a net of four layers, on random images: forward, backward, update."""
-    layers = [torch.nn.Linear(WIDTH, WIDTH, bias=False) for _ in range(4)]
-    net = torch.nn.Sequential(*layers).to(device)
-    images = torch.randn(WIDTH, WIDTH, device=device)
-
-    def step():
-        net.zero_grad()
-        net(images).square().mean().backward()
-        for weight in net.parameters():
-            weight.data -= 0.01 * weight.grad
-
-    return step
 
 
 # ---------------------------------------- timelines

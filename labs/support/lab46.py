@@ -548,29 +548,25 @@ class Published(NamedTuple):
 SOURCE = "Horovod's README of September 2017 (github.com/horovod/horovod, blob/d54e3a88/README.md)"
 # Servers with 4 Pascal GPUs each; synthetic images, 64 for each GPU. "host": "allreduce on CPU", by
 # MPI.
-_ONE_GPU = {
-    16: {"inception_v3": 134.4, "resnet101": 119.4, "vgg16": 130.9},
-    64: {"inception_v3": 148.8, "resnet101": 136.0, "vgg16": 149.6},
+_GPUS = 16
+_GBIT = 25
+_ONE_GPU = {"inception_v3": 134.4, "resnet101": 119.4, "vgg16": 130.9}
+_TABLE = {
+    "host over TCP": {"inception_v3": 2073.3, "resnet101": 1338.3, "vgg16": 616.8},
+    "host over RDMA": {"inception_v3": 2073.1, "resnet101": 1446.3, "vgg16": 618.0},
+    "NCCL over TCP": {"inception_v3": 1990.7, "resnet101": 1685.1, "vgg16": 1308.7},
+    "NCCL over RDMA": {"inception_v3": 2022.6, "resnet101": 1746.2, "vgg16": 1787.4},
 }
-_TABLE = (
-    ("host over TCP", 16, 25, {"inception_v3": 2073.3, "resnet101": 1338.3, "vgg16": 616.8}),
-    ("host over RDMA", 16, 25, {"inception_v3": 2073.1, "resnet101": 1446.3, "vgg16": 618.0}),
-    ("NCCL over TCP", 16, 25, {"inception_v3": 1990.7, "resnet101": 1685.1, "vgg16": 1308.7}),
-    ("NCCL over RDMA", 16, 25, {"inception_v3": 2022.6, "resnet101": 1746.2, "vgg16": 1787.4}),
-    ("host over TCP", 64, 40, {"inception_v3": 6549.6, "resnet101": 3761.6, "vgg16": 1462.6}),
-    ("NCCL over TCP", 64, 40, {"inception_v3": 7932.1, "resnet101": 7741.6, "vgg16": 6084.2}),
-)
 
 
-def published(net: str | None = None, gpus: int | None = None) -> list[Published]:
-    """The lines of the tables in SOURCE that were measured with Horovod; of one net, of so many
-    GPUs."""
+def published(net: str | None = None) -> list[Published]:
+    """The lines of the table in SOURCE that were measured with Horovod; of one net, or of all."""
     lines = [
-        Published(carrier, name, count, gbit, images, _ONE_GPU[count][name])
-        for carrier, count, gbit, row in _TABLE
+        Published(carrier, name, _GPUS, _GBIT, images, _ONE_GPU[name])
+        for carrier, row in _TABLE.items()
         for name, images in row.items()
     ]
-    return [line for line in lines if net in (None, line.net) and gpus in (None, line.gpus)]
+    return [line for line in lines if net in (None, line.net)]
 
 
 @plots.styled

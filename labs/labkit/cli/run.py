@@ -75,6 +75,7 @@ def run(
     on_nodes = launch.in_batch_job(env)
     if ranks > 1 and not on_nodes:
         chosen |= launch.loopback_variables(env)
+        env = launch.sharing_variables(ranks) | env
     env |= chosen
     values = dict(labfile.read_setting(text) for text in settings)
     with copies.with_parameters(path, values) as script:

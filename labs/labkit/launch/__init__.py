@@ -20,6 +20,7 @@ For the kit's other parts:
     page                the page of a launcher's documentation on one of its options
     loopback_variables  what a run on one machine is started with, so that it listens to no other
     loopback_gap        a sentence on what is missing for that; None where nothing is
+    sharing_variables   what ranks that share cores are started with, so that those that wait sleep
     in_batch_job        does a batch job surround this process?
     run_to_end          a command in the foreground: signals passed on, and nothing left of it
     THREAD_VARIABLES    what sets the number of threads of the libraries
@@ -75,6 +76,7 @@ _NAMES_OF = {
         "mpiexec",
         "page",
         "reserve_port",
+        "sharing_variables",
     ],
     "labkit.launch.process": ["environment", "my_cores"],
     "labkit.launch.runs": ["ranks_here", "run"],

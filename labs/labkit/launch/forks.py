@@ -45,7 +45,7 @@ _HEAVY = {
 }
 _KIT = ("support", "virtual")
 # Variables that differ between ranks and runs, and that no import reads.
-_OWN = ("LABKIT_", "HOROVOD_", "_HOROVOD_", "MASTER_")
+_OWN = ("LABKIT_", "HOROVOD_", "_HOROVOD_", "MASTER_", "MPIR_CVAR_")
 _OWN_NAMES = {
     "RANK",
     "LOCAL_RANK",

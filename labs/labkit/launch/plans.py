@@ -26,6 +26,12 @@ THREAD_VARIABLES = (
     "TF_NUM_INTRAOP_THREADS",
     "TF_NUM_INTEROP_THREADS",
 )
+# MPICH's: a rank that has polled so many times in vain sleeps for a moment. See its list of
+# variables, doc/wiki/cvar.md, and src/mpid/ch4/src/ch4_progress.h.
+_SLEEP_WHILE_WAITING = {
+    "MPIR_CVAR_CH4_PROGRESS_THROTTLE": "1",
+    "MPIR_CVAR_CH4_PROGRESS_THROTTLE_NO_PROGRESS_COUNT": "1024",
+}
 
 
 def mpiexec(mpi: str | None = None) -> str:
@@ -217,6 +223,16 @@ def environment(folder: str, threads: int, extra: Mapping[str, str]) -> dict[str
     return env | loopback.loopback_variables(env)
 
 
+def sharing_variables(ranks: int) -> dict[str, str]:
+    """What MPICH needs where so many ranks of this host share fewer cores; {} where each has one.
+
+    A rank that waits for a message polls, and keeps its core until the system takes it away, some
+    ms later; so long waits the rank that would send. Where each rank has a core, sleeping would
+    only make messages slower.
+    """
+    return dict(_SLEEP_WHILE_WAITING) if ranks > world.cores() else {}
+
+
 def reserve_port(host: str = "127.0.0.1") -> socket.socket:
     """A socket bound to a free port of this host, not listening.
 
@@ -237,7 +253,8 @@ def plan(run: Run, folder: str, variables: Mapping[str, str]) -> Iterator[list]:
     folder: of the run. variables: for all of its ranks, those of its builds of Horovod and MPI
     among them.
     """
-    env = environment(folder, run.threads or max(1, world.cores() // run.ranks), variables)
+    threads = run.threads or max(1, world.cores() // run.ranks)
+    env = sharing_variables(run.ranks) | environment(folder, threads, variables)
     if run.controller == "mpi":
         yield mpi_plan(run.ranks, folder, env)
     else:

@@ -117,6 +117,17 @@ def test_threads_env_and_lab_reach_the_ranks(monkeypatch):
     assert first == str(world.cores())
 
 
+@pytest.mark.parametrize(
+    ("ranks", "own", "expected"), [(2, None, None), (3, None, "1"), (3, "0", "0")]
+)
+def test_ranks_that_share_cores_sleep_while_they_wait(ranks, own, expected, monkeypatch):
+    name = "MPIR_CVAR_CH4_PROGRESS_THROTTLE"
+    monkeypatch.setattr(world, "cores", lambda: 2)
+    if own:
+        monkeypatch.setenv(name, own)
+    assert launch.run(lambda: os.environ.get(name), ranks=ranks) == [expected] * ranks
+
+
 def test_neither_ranks_nor_their_launcher_are_given_secrets(monkeypatch):
     """Hydra hands its environment to whoever comes to its control port first."""
     monkeypatch.setenv("JUPYTERHUB_API_TOKEN", "x")

@@ -12,6 +12,11 @@ from authoring.cell import Cell, Source
 
 BEGIN, END = "### BEGIN SOLUTION", "### END SOLUTION"
 _ANY_HEADING = re.compile(r"#+\s*Exercise\b", re.IGNORECASE)
+# Markdown between a tag and the next empty line is shown as it is written.
+_UNREAD_MARKDOWN = re.compile(
+    r"(?<!\n)(?<!\A)<details>|</summary>(?! *\n\n)|</details>(?! *(\n\n|\n<details>|\Z))"
+)
+_PROSE_IN_CODE = re.compile(r"^# (\*\*|##)", re.MULTILINE)
 
 
 def collect(lab: Source) -> list[Exercise]:
@@ -21,6 +26,12 @@ def collect(lab: Source) -> list[Exercise]:
         if cell.kind == "markdown":
             exercises += _headings(lab, position, cell)
             continue
+        prose = _PROSE_IN_CODE.search(cell.source)
+        if prose:
+            line = cell.line + cell.source.count("\n", 0, prose.start())
+            raise lab.wrong(
+                line, "prose stands in a cell of code: `# %% [markdown]` is missing above."
+            )
         if is_marked(cell):
             if not exercises:
                 raise lab.wrong(
@@ -52,6 +63,14 @@ def _headings(lab: Source, position: int, cell: Cell) -> list[Exercise]:
             raise lab.wrong(number, f"a heading of an exercise reads `{wanted}`; this is {text!r}.")
         if BEGIN in text or END in text:
             raise lab.wrong(number, "a mark of an answer stands in prose.")
+    fold = _UNREAD_MARKDOWN.search(cell.source)
+    if fold:
+        line = cell.line + cell.source.count("\n", 0, fold.start())
+        raise lab.wrong(
+            line,
+            "`<details>` begins a line, and an empty line follows `</summary>` and the last"
+            " `</details>`.",
+        )
     exercises = exercises_in(cell.source)
     if len(exercises) > 1:
         raise lab.wrong(cell.line, "two exercises share one cell; give each its own.")

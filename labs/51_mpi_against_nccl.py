@@ -134,8 +134,8 @@ def of_slowest(by_rank):
 # | `MASTER_ADDR`, `MASTER_PORT` | where rank 0 waits for the others: its host, and a free port on this host | `"node1"`, `"40000"` |
 #
 # `torchrun` sets all four of them, but `srun` and `mpiexec` do not. These two start MPI, however,
-# and `comm` knows what we need: `comm.rank`, `comm.size`, and `comm.bcast(thing, root=0)`, which
-# returns rank 0's `thing` on every rank ([lab 21](21_collectives.ipynb)).
+# so you have `comm.rank`, `comm.size`, and `comm.bcast(thing, root=0)`, which returns rank 0's
+# `thing` on every rank ([lab 21](21_collectives.ipynb)).
 #
 # ### Exercise 51.1 · Where the ranks meet
 # Write `meeting`, which returns the four variables in a dict. Every rank calls it with its own host
@@ -239,24 +239,14 @@ if {"torch-gloo", "mpi"} <= set(here):
 
 
 # %% [markdown]
-# **Explain.** For short vectors the cost of a *call* determines the time, and for long ones the
-# cost of a *byte*. Inside one machine without GPUs, you should see `mpi` far below all other curves
-# at the left end of the left panel. It takes 10 to 20 µs, while the others take from tenths of a ms
-# to a few ms. For the longest vectors, the times of all libraries are within a factor of two or
-# three.
+# **Explain.** For short vectors the cost of a *call* determines the time: which threads it wakes
+# up, and how many layers it passes. Inside one machine without GPUs, you should see `mpi` far below
+# all other curves at the left end of the left panel. It takes 10 to 20 µs, while the others take
+# from tenths of a ms to a few ms.
 #
-# The curves may jump by a ms for short vectors, probably because the threads of Gloo and Horovod
-# wait for a core when the ranks use all of them.
-#
-# Why do the curves come together as vectors grow?
-#
-# <details><summary>Answer</summary>
-#
-# The cost of a call is paid once, and it depends on the library: which thread is woken up, how
-# often, and through which layers. The bytes cost what memory or the network costs, which is the
-# same for all of them. With GPUs this is no longer true, because the bytes of NCCL do not go
-# through host memory.
-# </details>
+# For long vectors the cost of a *byte* determines the time. Without GPUs, all libraries use the
+# same memory or network for it, so their curves come together, within a factor of two or three.
+# (The bytes of NCCL do not go through host memory.)
 #
 # **Control: why does Horovod need a millisecond?** Its background thread wakes up once per ms to
 # look for work ([lab 44](44_timeline_and_fusion.ipynb)). If this cycle is the reason, a shorter cycle must help. The next cell
@@ -283,8 +273,8 @@ for name, by_rank in hurried.items():
 
 # %% [markdown]
 # **Explain.** With the short cycle, Horovod should be several times as fast, so the cycle was the
-# main reason. `torch-gloo` has no cycle, so its time has another one. TCP and waking up a thread
-# are likely causes, which this measurement does not separate.
+# main reason. `torch-gloo` has no cycle. Likely causes of its time are TCP and waking up a thread,
+# which this measurement does not separate.
 #
 # ## 5. One by one, or fused?
 # A network has many gradients. Is it faster to reduce them one by one, or to copy them into buckets
@@ -297,13 +287,13 @@ for name, by_rank in hurried.items():
 #
 # You can compute this from three numbers:
 #
-# - a call takes as long as 4 bytes in the normal cycle, which is in the output above,
-# - a byte of the allreduce takes what the second line of this output says,
-# - both copies of a byte together take about 0.3 ns (measured in the kit's reference).
+# - A call takes as long as 4 bytes of `horovod-mpi` in the normal cycle (see the output above).
+# - A byte of the allreduce takes what the second line of `horovod-mpi` says.
+# - Both copies of a byte together take about 0.3 ns (measured in the kit's reference).
 #
-# With 1 ms, 1 ns and 0.3 ns, for example, one by one takes 107 + 102 = 209 ms. Fused takes 5 + 102
-# + 31 = 138 ms, which is 1.5 times as fast. (If there is no output above, Horovod is not installed,
-# and you have to guess.)
+# With 1 ms, 1 ns and 0.3 ns, for example, one by one takes 107 + 102 = 209 ms. Fused, it is 5 ms
+# for the calls, 102 ms for the bytes and 31 ms for the copies, so 138 ms in all, and 1.5 times as
+# fast. (If there is no output above, Horovod is not installed, and you have to guess.)
 
 # %%
 predict("51.2", times_as_fast=...)
@@ -312,9 +302,8 @@ predict("51.2", times_as_fast=...)
 # %% [markdown]
 # `lab51.buckets(sizes, limit)` plans the buckets of [lab 32](32_buckets_and_overlap.ipynb). It begins with the last layer, because
 # the [backward pass](../labs/GLOSSARY.md#backward-pass) computes its gradient first, and starts a new bucket when the next gradient
-# would not fit into `limit` bytes. `exchange` copies the gradients of a bucket one behind the other
-# into one vector, calls `link.sum` **once** for it, and copies the sums back **into** the same
-# tensors, where the optimizer reads them.
+# would not fit into `limit` bytes. `exchange` copies the gradients of a bucket into one vector,
+# calls `link.sum` **once** for it, and copies the sums back **into** the same tensors.
 
 # %%
 def exchange(link, gradients, plan):
@@ -402,8 +391,8 @@ if ("horovod-mpi", "resnet50", "fused") in took:
 # Inside one machine, you should see three things:
 #
 # - With Horovod, a call takes a millisecond, so fusing the 107 gradients of ResNet-50 pays off. In
-#   the kit's reference, it made `horovod-mpi` 1.7 times as fast, which is your second prediction.
-#   Without the copies, it would have been 2.8 times.
+#   the kit's reference it made `horovod-mpi` 1.7 times as fast (your prediction), and without the
+#   copies it would have been 2.8 times.
 # - With `mpi`, the overhead of all 107 calls is only about 2 ms, and the copies alone cost far
 #   more.
 # - With VGG-16 no library gains. It has only 16 gradients, and the largest, with 411 MB, is copied
@@ -422,7 +411,7 @@ if ("horovod-mpi", "resnet50", "fused") in took:
 # another cost, because it can be sent only when its last gradient is ready ([lab 32](32_buckets_and_overlap.ipynb)).
 #
 # ## 6. Which is best?
-# Two medians are never exactly equal, so we need a rule for when one library is really better.
+# We need a rule for when one library is really better, because two medians are never exactly equal.
 #
 # ### Exercise 51.2 · Which is best
 # Write `best(row)`, where `row` is {[backend](../labs/GLOSSARY.md#backend): (q1, median, q3)} in seconds. The interquartile range
@@ -496,9 +485,8 @@ print(f"Measured now, {ranks} ranks:", shown.to_string(), sep="\n")
 # | where it runs | with GPUs and without | NCCL only on NVIDIA's GPUs |
 # | speed (your last table) | the fastest only if it is the best, or "either", at every size | the best of each row |
 #
-# On CPUs, the kit's reference favors one library. `mpi` takes 15 µs for 4 bytes, while `torch-gloo`
-# takes 197 µs. For 256 MiB, `mpi` takes 0.12 s and `torch-gloo` 0.21 s. On that machine, a second
-# library therefore gains nothing.
+# On CPUs, the kit's reference favors one library, because `mpi` is the fastest both for 4 bytes (15
+# µs against 197 µs of `torch-gloo`) and for 256 MiB (0.12 s against 0.21 s).
 #
 # On GPUs, the kit's reference has no numbers, and published ones disagree. In Horovod's README of
 # 2017, VGG-16 on 16 GPUs is about twice as fast with NCCL as with MPI on the host, but Inception V3
@@ -532,7 +520,6 @@ print(f"Measured now, {ranks} ranks:", shown.to_string(), sep="\n")
 # ### Further reading
 # - A. Awan, J. Bédorf, C. Chu, H. Subramoni and D. Panda, *[Scalable Distributed DNN Training using TensorFlow and CUDA-Aware MPI](https://arxiv.org/abs/1810.11112)*, CCGRID, 2019. Measures the training of TensorFlow models with MPI, NCCL and gRPC, and improves the
 #   allreduce of MPI.
-# - A. Awan, C. Chu, H. Subramoni and D. Panda, *[Optimized Broadcast for Deep Learning Workloads on Dense-GPU InfiniBand Clusters: MPI or NCCL?](https://arxiv.org/abs/1707.09414)*, EuroMPI, 2018. Compares [broadcasts](../labs/GLOSSARY.md#broadcast) by MPI and by NCCL.
 # - [NCCL tests: Performance reported](https://github.com/NVIDIA/nccl-tests/blob/master/doc/PERFORMANCE.md). The definition of algbw and busbw.
 # - S. Li et al., *[PyTorch Distributed: Experiences on Accelerating Data Parallel Training](https://arxiv.org/abs/2006.15704)*, VLDB, 2020. How PyTorch's buckets work, and how their size affects the time of a step.
 # - [PyTorch: torch.distributed](https://docs.pytorch.org/docs/stable/distributed.html). The backends of `torch.distributed`, and the variables by which ranks

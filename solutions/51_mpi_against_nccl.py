@@ -133,8 +133,8 @@ def of_slowest(by_rank):
 # | `MASTER_ADDR`, `MASTER_PORT` | where rank 0 waits for the others: its host, and a free port on this host | `"node1"`, `"40000"` |
 #
 # `torchrun` sets all four of them, but `srun` and `mpiexec` do not. These two start MPI, however,
-# and `comm` knows what we need: `comm.rank`, `comm.size`, and `comm.bcast(thing, root=0)`, which
-# returns rank 0's `thing` on every rank (lab 21).
+# so you have `comm.rank`, `comm.size`, and `comm.bcast(thing, root=0)`, which returns rank 0's
+# `thing` on every rank (lab 21).
 #
 # ### Exercise 51.1 · Where the ranks meet
 # Write `meeting`, which returns the four variables in a dict. Every rank calls it with its own host
@@ -250,9 +250,6 @@ if {"torch-gloo", "mpi"} <= set(here):
 # same memory or network for it, so their curves come together, within a factor of two or three.
 # (The bytes of NCCL do not go through host memory.)
 #
-# The curves may jump by a ms for short vectors, probably because the threads of Gloo and Horovod
-# wait for a core when the ranks use all of them.
-#
 # **Control: why does Horovod need a millisecond?** Its background thread wakes up once per ms to
 # look for work (lab 44). If this cycle is the reason, a shorter cycle must help. The next cell
 # measures 4 bytes once more, while the thread wakes up ten times as often. For each caller it
@@ -279,8 +276,8 @@ for name, by_rank in hurried.items():
 
 # %% [markdown]
 # **Explain.** With the short cycle, Horovod should be several times as fast, so the cycle was the
-# main reason. `torch-gloo` has no cycle, so its time has another one. TCP and waking up a thread
-# are likely causes, which this measurement does not separate.
+# main reason. `torch-gloo` has no cycle. Likely causes of its time are TCP and waking up a thread,
+# which this measurement does not separate.
 #
 # ## 5. One by one, or fused?
 # A network has many gradients. Is it faster to reduce them one by one, or to copy them into buckets
@@ -307,9 +304,8 @@ predict("51.2", times_as_fast=1.5)
 # %% [markdown]
 # `lab51.buckets(sizes, limit)` plans the buckets of lab 32. It begins with the last layer, because
 # the backward pass computes its gradient first, and starts a new bucket when the next gradient
-# would not fit into `limit` bytes. `exchange` copies the gradients of a bucket one behind the other
-# into one vector, calls `link.sum` **once** for it, and copies the sums back **into** the same
-# tensors, where the optimizer reads them.
+# would not fit into `limit` bytes. `exchange` copies the gradients of a bucket into one vector,
+# calls `link.sum` **once** for it, and copies the sums back **into** the same tensors.
 
 
 # %%
@@ -418,7 +414,7 @@ if ("horovod-mpi", "resnet50", "fused") in took:
 # another cost, because it can be sent only when its last gradient is ready (lab 32).
 #
 # ## 6. Which is best?
-# Two medians are never exactly equal, so we need a rule for when one library is really better.
+# We need a rule for when one library is really better, because two medians are never exactly equal.
 #
 # ### Exercise 51.2 · Which is best
 # Write `best(row)`, where `row` is {backend: (q1, median, q3)} in seconds. The interquartile range
@@ -535,7 +531,6 @@ print(f"Measured now, {ranks} ranks:", shown.to_string(), sep="\n")
 # ### Further reading
 # - [@awan2019] Measures the training of TensorFlow models with MPI, NCCL and gRPC, and improves the
 #   allreduce of MPI.
-# - [@awan2018] Compares broadcasts by MPI and by NCCL.
 # - [@nccl_tests] The definition of algbw and busbw.
 # - [@li2020] How PyTorch's buckets work, and how their size affects the time of a step.
 # - [@pytorch_distributed] The backends of `torch.distributed`, and the variables by which ranks

@@ -98,8 +98,7 @@ for line in late:
 # | sum | `B MPI_ALLREDUCE` (or `NCCL_…`, `GLOO_…`) | the library performs the allreduce |
 # | copy out | `B MEMCPY_OUT_FUSION_BUFFER` | the result is copied out of the buffer |
 #
-# The kit adds up the phases over both steps. The next table has a row for each tensor and a column
-# for each phase:
+# The next table adds up the µs of each phase over both steps, with a row for each tensor:
 
 # %%
 print(pd.DataFrame(lab44.spent(events["late"])).T, "in µs", sep="\n")
@@ -469,8 +468,8 @@ print(
 # of its bytes.
 #
 # A metric that is averaged by `hvd.allreduce(loss)`, without `name=`, is called
-# `allreduce.noname.17`, and the next time `.18`, so it is always new. Therefore **give a name to
-# everything you average**.
+# `allreduce.noname.17`, and the next time `.18`, so it is always new. **Give a name to everything
+# you average**.
 #
 # The cache contains `HOROVOD_CACHE_CAPACITY` tensors, by default 1024, and drops the least recently
 # used one. In *four places* there is room for only 4 of the 6 tensors, so 2 of them are negotiated
@@ -486,7 +485,8 @@ print(
 # free for Horovod's threads. We no longer assume what a message costs: the cell measures MPI's
 # messages, and your `step_time` gets the result.
 #
-# Four more steps average 60 small tensors of 256 bytes that are ready at once:
+# Four more steps ask what a *tensor* costs. They average 60 tensors of 256 bytes that are ready at
+# once:
 #
 # | step | what it shows |
 # |---|---|
@@ -527,8 +527,7 @@ plots.compare(steps, times, unit="ms", title="A step by its settings: predicted 
 # **Explain.** Here the messages go through the memory of one machine and are short. With every
 # threshold a step therefore takes about 50 ms, the time in which the gradients become ready. With
 # *cycle of 20 ms* it takes 60 ms, because the last gradients, ready after 50 ms, wait for the cycle
-# at 60 ms. If the steps take much more or much less than predicted, run the cell again when the
-# machine is idle.
+# at 60 ms. (If all steps take much longer, run the cell again when the machine is idle.)
 #
 # What changes on a **slow** link? `make tabletop BANDWIDTH=200mbit` starts a small Slurm cluster on
 # this machine, with two nodes and a link of 200 Mb/s between them, and `make submit LAB=44 NODES=2`
@@ -556,16 +555,16 @@ if "alpha" in last:
 #
 # In exercise 44.2 a large threshold saved 20 ms, and here it saves half a millisecond or less.
 # There, we assumed 0.5 ms for a message. On this link a message costs only 14 µs, so 38 messages
-# less save 38 · 14 µs = 0.5 ms. **The threshold matters only where a message is expensive**, for
-# example in a ring of many ranks ([lab 23](23_ring_allreduce.ipynb)).
+# less should save 38 · 14 µs = 0.5 ms. **The threshold matters only where a message is expensive**,
+# for example in a ring of many ranks ([lab 23](23_ring_allreduce.ipynb)).
 #
-# For the 60 tensors your model is far too fast, because it knows only what *messages* cost, and
-# these tensors are one message. So is the control. The difference between `60 known` and the
-# control is therefore the cost of 60 **tensors**: for each of them a request, an entry in the
-# lists, two copies, and a line of Python.
+# For the 60 tensors your model is far too fast, because it knows only what *messages* cost. The 60
+# tensors are one message, and so is the control. The difference between them is therefore the cost
+# of 60 **tensors**: for each of them a request, an entry in the lists, two copies, and a line of
+# Python.
 #
-# In `60 negotiated` and `60 without names` the tensors are negotiated by name, so the time should
-# be longer than with bits. Believe a difference only if the interquartile ranges do not overlap.
+# In `60 negotiated` and `60 without names` the tensors are negotiated by name, which should take
+# longer. Believe a difference only if the interquartile ranges do not overlap.
 #
 # ### What you take away
 # - A long NEGOTIATE phase is waiting for the last rank. The timeline shows which rank it was, if
@@ -573,8 +572,7 @@ if "alpha" in last:
 # - Tensors are sent together if they have the same type, are ready in the same cycle, and fit below
 #   the threshold, in order.
 # - The threshold saves the cost of messages, which matters only where a message is expensive. A
-#   long cycle time costs up to one cycle per step. A busy background thread leads to fusion by
-#   itself.
+#   long cycle time costs up to one cycle per step. A slow link leads to fusion by itself.
 # - Give a name to everything you average, and keep its shape.
 # ## Going further (optional): does Horovod find the best settings itself?
 # `HOROVOD_AUTOTUNE=1` tries other cycle times and thresholds while you train, and keeps the best

@@ -251,7 +251,7 @@ predict.right("52.1", ring=2 * 15 / 16, halving=2 * 4 * (1 - 1 / 4))
 #
 # For example, computing takes 0.4 s, and one bucket is full after half of this time and the other
 # at its end. They take 0.3 and 0.1 s. The first bucket arrives at 0.2 + 0.3 = 0.5 s, and the second
-# one at 0.5 + 0.1 = 0.6 s, so the step takes 0.6 s, as in the figure at the top of this lab.
+# one at 0.5 + 0.1 = 0.6 s, so the step takes 0.6 s (see the figure at the top).
 #
 # ### Exercise 52.2 · The step
 # Return the seconds of a step. `row.net` is the name of the row's network, and `READY[row.net]`
@@ -361,8 +361,8 @@ predict("52.3", median_percent=..., worst_percent=...)
 # %% [markdown]
 # ### Measure: fit and test
 # `lab52.fit` searches for the seven numbers with which your `step` comes closest to the rows that
-# it gets. The next cell prints these numbers and a table with one line for each system: how many
-# rows it has, the median of their errors without sign, and the worst error with its sign.
+# it gets. The next cell prints these numbers and a table with one line for each system: its rows,
+# the median of their errors without sign, and the worst error with its sign.
 
 # %%
 fitted, unseen = split(lab52.published(), lab52.SEEN)
@@ -463,22 +463,18 @@ lab52.draw(
 # %% [markdown]
 # **Explain.** In the plot, the easy rows crowd in the upper right corner. The hard rows extend over
 # two orders of magnitude to the left of it. The model follows them but is too optimistic: 10 of the
-# 15 unseen ones lie above the line. The list shows where it fails most, namely with MPI on the host
-# and with gRPC, but not why.
+# 15 unseen ones lie above the line.
 #
-# <details><summary>Possible causes, none of them measured</summary>
+# The list shows where the model fails most, but not why. These causes are possible, and none of
+# them was measured:
 #
-# | runs | error | possible cause |
-# |---|---|---|
-# | Horovod 40 Gb/s, MPI on the host | too fast by 26 to 93 % | a byte costs more on 16 nodes than on the 4 from which its cost was learned |
-# | gRPC on VGG-16 | too fast by 40 to 45 % | a byte costs more in a tensor of 411 MB |
-# | gRPC on ResNet-101 | too fast by 40 % | the place of the variables, which the model does not know |
-# | Piz Daint | too slow by 9 to 27 % | its processors handle a byte faster, or its network is faster than the estimate |
-#
-# The guess of the algorithm is ruled out for MPI on the host: as rings, or with the nearest partner
-# first, these runs are still too fast by 23 to 73 %. The number of senders is ruled out for VGG-16,
-# because the two fitted rows have 16 instead of 64, and are equally far off.
-# </details>
+# - With MPI on the host it is too fast by 26 to 93 %. A byte may cost more on 16 nodes than on the
+#   4 from which its cost was learned. Our guess of the algorithm is not the reason, because as
+#   rings, or with the nearest partner first, these runs are still too fast by 23 to 73 %.
+# - With gRPC on 64 GPUs it is too fast by 40 to 45 % for VGG-16 and ResNet-101. The model does not
+#   know where the variables were, or what a tensor of 411 MB costs. The two fitted rows of VGG-16
+#   are equally far off, so the new system is not the reason.
+# - On Piz Daint it is too slow by up to 27 %. The network may be faster than the estimate.
 #
 # One limit remains. The learned *numbers* do not depend on the five systems, but the **form** of
 # the model may, because the author of its formulas had seen the whole table. Only a run that is

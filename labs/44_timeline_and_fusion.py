@@ -473,7 +473,7 @@ print(
 #
 # The cache contains `HOROVOD_CACHE_CAPACITY` tensors, by default 1024, and drops the least recently
 # used one. In *four places* there is room for only 4 of the 6 tensors, so 2 of them are negotiated
-# in each step.
+# in each later step.
 #
 # The cache also affects exercise 44.1. Tensors in the cache have no `X`, so the last line shows
 # step 1 only. To find stragglers, record with `HOROVOD_CACHE_CAPACITY=0`, as in the timeline
@@ -554,9 +554,9 @@ if "alpha" in last:
 # | cycle time from 1 to 20 ms | 65.6 to 82.4 ms | 65.7 to 82.6 ms |
 #
 # In exercise 44.2 a large threshold saved 20 ms, and here it saves half a millisecond or less.
-# There, we assumed 0.5 ms for a message. On this link a message costs only 14 µs, so 38 messages
-# less should save 38 · 14 µs = 0.5 ms. **The threshold matters only where a message is expensive**,
-# for example in a ring of many ranks ([lab 23](23_ring_allreduce.ipynb)).
+# There, we assumed 0.5 ms for a message. On this link a message costs only 14 µs, so 38 fewer
+# messages should save 38 · 14 µs = 0.5 ms. **The threshold matters only where a message is
+# expensive**, for example in a ring of many ranks ([lab 23](23_ring_allreduce.ipynb)).
 #
 # For the 60 tensors your model is far too fast, because it knows only what *messages* cost. The 60
 # tensors are one message, and so is the control. The difference between them is therefore the cost
@@ -574,6 +574,7 @@ if "alpha" in last:
 # - The threshold saves the cost of messages, which matters only where a message is expensive. A
 #   long cycle time costs up to one cycle per step. A slow link leads to fusion by itself.
 # - Give a name to everything you average, and keep its shape.
+#
 # ## Going further (optional): does Horovod find the best settings itself?
 # `HOROVOD_AUTOTUNE=1` tries other cycle times and thresholds while you train, and keeps the best
 # pair that it has tried. `HOROVOD_AUTOTUNE_LOG=file` writes down which ones. **The default, 1 ms

@@ -531,11 +531,11 @@ for gpus in (512, 1024, 10_000):
         record.add("asked", gpus=gpus, algorithm=algorithm, low=low, high=high, net=asked.net)
 
 # %% [markdown]
-# **Explain.** For 1,024 GPUs the range is narrow, 83 to 94 % of the ideal for both algorithms. For
-# 10,000 GPUs, the ring extends from a fifth to nine tenths, while the tree stays between 89 and 94
-# %. A ring has 20,000 rounds for each bucket, and the seven fits disagree about the cost of a
-# round. A tree has only 27 rounds, so this cost hardly matters. This is why NCCL has had trees
-# since version 2.4 (lab 24).
+# **Explain.** For 1,024 GPUs the range is narrow, 83 to 89 % of the ideal with a ring and 89 to 94
+# % with a tree. For 10,000 GPUs, the ring extends from a fifth to nine tenths, while the tree stays
+# between 89 and 94 %. A ring has 20,000 rounds for each bucket, and the seven fits disagree about
+# the cost of a round. A tree has only 27 rounds, so this cost hardly matters. This is why NCCL has
+# had trees since version 2.4 (lab 24).
 #
 # The ring shows a typical problem of extrapolation. Twenty times beyond the largest run, a number
 # that the data hardly determine becomes the most important one. And the range does not include what

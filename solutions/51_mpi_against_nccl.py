@@ -4,8 +4,8 @@
 # Several libraries can perform the allreduce of your gradients, and published benchmarks disagree
 # about which of them is the fastest. The answer depends on your machine, on the sizes of your
 # messages, and on the program that calls the library. Often the benchmarks are not even comparable,
-# because one measures a barrier or a slow first call that another leaves out. Before you install a
-# second library, you want to know whether it gains anything.
+# because one measures a slow first call that another leaves out. Before you install a second
+# library, you want to know whether it gains anything.
 #
 # In this lab we write one benchmark for all of these libraries, and let its numbers decide which of
 # them to use. We start the ranks of each library from the same launcher, time allreduces of 4 bytes
@@ -74,12 +74,11 @@ limit = 900  # seconds for one library's measurements
 # | [NCCL](@nccl) (NVIDIA Collective Communications Library) | only GPU memory | InfiniBand, RoCE, TCP | `torch.distributed`, Horovod |
 #
 # [`torch.distributed`](@pytorch_distributed) is PyTorch's own layer for programs of many processes,
-# and [Horovod](@horovod) you know from lab 40. The same Gloo can therefore be called by two
-# programs, each of which adds costs of its own.
+# and [Horovod](@horovod) you know from lab 40. Each of them adds costs of its own to the same Gloo.
 #
 # `lab51` gives every combination a name that begins with the caller, for example `horovod-gloo`.
 # The name `mpi` means MPI called by mpi4py. Names that end in `-gpu` or `-nccl` are for vectors on
-# a GPU. For each name you get a `link`:
+# a GPU. A program can use each combination in the same way, by an object that we call `link`:
 #
 #     vector = link.vector(1000)  # a tensor of 1000 float32 zeros, where this library needs it
 #     link.sum(vector)            # allreduce: adds up over all ranks, in place
@@ -94,11 +93,10 @@ for name in lab51.NAMES:
 
 # %% [markdown]
 # ## 2. One loop for all
-# What is a fair time of a call? `time_calls` measures several times how long a call takes, once
-# *all* ranks have arrived (labs 01 and 22 asked you to write such loops). A barrier comes before
-# each call, and each rank starts its clock after this barrier. Without the barrier, you would
+# What is a fair time of a call? It begins when *all* ranks have arrived, so `time_calls` puts a
+# barrier before each call, and each rank starts its clock after this barrier. Without it, you would
 # measure how late the last rank is. The first `warmup` calls are not counted, because they may have
-# to open connections.
+# to open connections. (Labs 01 and 22 asked you to write such loops.)
 #
 # A call is complete when its **slowest** rank has the result. `of_slowest` takes the maximum over
 # the ranks for each call, and we report the median of these maxima.
@@ -135,8 +133,8 @@ def of_slowest(by_rank):
 # | `MASTER_ADDR`, `MASTER_PORT` | where rank 0 waits for the others: its host, and a free port on this host | `"node1"`, `"40000"` |
 #
 # `torchrun` sets all four of them, but `srun` and `mpiexec` do not. These two start MPI, however,
-# and `comm` knows what we need: `comm.rank`, `comm.size`, and `comm.bcast(thing, root=0)`, which
-# returns rank 0's `thing` on every rank (lab 21).
+# so you have `comm.rank`, `comm.size`, and `comm.bcast(thing, root=0)`, which returns rank 0's
+# `thing` on every rank (lab 21).
 #
 # ### Exercise 51.1 · Where the ranks meet
 # Write `meeting`, which returns the four variables in a dict. Every rank calls it with its own host
@@ -172,7 +170,8 @@ check("51.1", meeting)
 # %% [markdown]
 # ## 4. Measure: every library
 # Which library is the fastest, for short vectors and for long ones? The next cells measure all of
-# them with the same loop, from 4 bytes to `longest`.
+# them with the same loop, from 4 bytes to `longest`. There is one rank per GPU, or 2 to 4 ranks on
+# a machine without GPUs. The kit's reference had 2 ranks on 2 cores.
 #
 # ### Predict
 # The vector is a single number of 4 bytes, on the ranks of this machine. How many times as long as
@@ -206,8 +205,10 @@ def sweep(link):
 
 
 # %% [markdown]
-# The next cell runs `sweep` on the ranks of each library, which takes about a minute. It prints the
-# medians in µs, with one row for each number of bytes and one column for each library.
+# The next cell runs `sweep` on the ranks of each library, keeps the quartiles, and prints the
+# medians. It takes about a minute, and you don't need to read its code. In the table, a row is a
+# number of bytes and a column is a library. In the kit's reference, for example, the row of 4 bytes
+# has 14.5 µs for `mpi` and 197 µs for `torch-gloo`.
 
 # %%
 on_ranks = {"ranks": ranks, "meeting": meeting, "timeout": limit}
@@ -240,29 +241,20 @@ if {"torch-gloo", "mpi"} <= set(here):
     predict.compare("51.1", gloo_over_mpi=medians["torch-gloo"][4] / medians["mpi"][4])
 
 # %% [markdown]
-# **Explain.** For short vectors the cost of a *call* determines the time, and for long ones the
-# cost of a *byte*. If the ranks run inside one machine without GPUs, you should see `mpi` far below
-# all other curves in the left panel at short vectors. It takes 10 to 20 µs, while the others take
-# from tenths of a ms to a few ms. For the longest vectors, the times of all libraries are within a
-# factor of two or three.
+# **Explain.** For short vectors the cost of a *call* determines the time: which threads it wakes
+# up, and how many layers it passes. Inside one machine without GPUs, you should see `mpi` far below
+# all other curves at the left end of the left panel. It takes 10 to 20 µs, while the others take
+# from tenths of a ms to a few ms.
 #
-# The curves of short vectors may jump up and down by a ms. A likely cause is that the threads of
-# Gloo and Horovod have to wait for a core if the ranks use all of them.
-#
-# Why do the curves come together as vectors grow?
-#
-# <details><summary>Answer</summary>
-#
-# The libraries differ in the cost of a call: which thread is woken up, how often, and through which
-# layers. This cost is paid once per call. The bytes cost what memory or the network costs, and no
-# library can use a faster network than the machine has. With GPUs this is no longer true, because
-# the bytes of NCCL do not go through host memory.
-# </details>
+# For long vectors the cost of a *byte* determines the time. Without GPUs, all libraries use the
+# same memory or network for it, so their curves come together, within a factor of two or three.
+# (The bytes of NCCL do not go through host memory.)
 #
 # **Control: why does Horovod need a millisecond?** Its background thread wakes up once per ms to
 # look for work (lab 44). If this cycle is the reason, a shorter cycle must help. The next cell
-# measures 4 bytes once more, while the thread wakes up ten times as often. Its second line for each
-# caller shows the longest vector, and what a byte of it costs.
+# measures 4 bytes once more, while the thread wakes up ten times as often. For each caller it
+# prints two lines. The first compares the two cycles, and the second shows what a byte of the
+# longest vector costs, which you need for the next prediction.
 
 
 # %%
@@ -284,8 +276,8 @@ for name, by_rank in hurried.items():
 
 # %% [markdown]
 # **Explain.** With the short cycle, Horovod should be several times as fast, so the cycle was the
-# reason. `torch-gloo` has no cycle, so its time has another one. TCP and waking up a thread are
-# likely causes, which this measurement does not separate.
+# main reason. `torch-gloo` has no cycle. Likely causes of its time are TCP and waking up a thread,
+# which this measurement does not separate.
 #
 # ## 5. One by one, or fused?
 # A network has many gradients. Is it faster to reduce them one by one, or to copy them into buckets
@@ -294,22 +286,26 @@ for name, by_rank in hurried.items():
 # ### Predict
 # ResNet-50 has 107 gradients in labkit's layer table, which together have 102 MB. `horovod-mpi`
 # reduces them one by one, or fused into buckets of at most 25 MiB, which takes about 5 calls. How
-# many times as fast are the fused gradients? Leave out the copies into the buckets, which are
-# measured below.
+# many times as fast is the fused way, *including* the copies into the buckets and back?
 #
-# The output above says how long a call of 4 bytes takes in the normal cycle, and how long the
-# longest vector takes per byte. With 1 ms and 1 ns, for example, you compare 107 + 102 ms with 5 +
-# 102 ms. (If these lines are missing, Horovod is not installed, and you have to guess.)
+# You can compute this from three numbers:
+#
+# - A call takes as long as 4 bytes of `horovod-mpi` in the normal cycle (see the output above).
+# - A byte of the allreduce takes what the second line of `horovod-mpi` says.
+# - Both copies of a byte together take about 0.3 ns (measured in the kit's reference).
+#
+# With 1 ms, 1 ns and 0.3 ns, for example, one by one takes 107 + 102 = 209 ms. Fused, it is 5 ms
+# for the calls, 102 ms for the bytes and 31 ms for the copies, so 138 ms in all, and 1.5 times as
+# fast. (If there is no output above, Horovod is not installed, and you have to guess.)
 
 # %%
-predict("51.2", times_as_fast=2.0)
+predict("51.2", times_as_fast=1.5)
 
 # %% [markdown]
 # `lab51.buckets(sizes, limit)` plans the buckets of lab 32. It begins with the last layer, because
 # the backward pass computes its gradient first, and starts a new bucket when the next gradient
-# would not fit into `limit` bytes. `exchange` copies the gradients of a bucket one behind the other
-# into one vector, calls `link.sum` **once** for it, and copies the sums back **into** the same
-# tensors, where the optimizer reads them.
+# would not fit into `limit` bytes. `exchange` copies the gradients of a bucket into one vector,
+# calls `link.sum` **once** for it, and copies the sums back **into** the same tensors.
 
 
 # %%
@@ -328,8 +324,9 @@ def exchange(link, gradients, plan):
 # %% [markdown]
 # ### Measure
 # `step` times all gradients of a network in three ways: one by one (`alone`), `fused`, and
-# `copies`. The last one is a control, in which `exchange` runs over a link that does nothing, so
-# that only the two copies remain. This takes one to two minutes.
+# `copies`. The last one is a control. There, `replace(link, sum=…)` makes a link whose `sum` does
+# nothing, so only the two copies of `exchange` remain. `link.finish` makes the clock wait for a
+# GPU's copies, too. This takes one to two minutes.
 
 
 # %%
@@ -390,15 +387,15 @@ if ("horovod-mpi", "resnet50", "fused") in took:
 
 # %% [markdown]
 # **Explain.** Each pair of bars is one library (`hvd` is Horovod), first one by one and then fused.
-# Fusing saves calls, but it requires two copies of every byte, which are the hatched part of the
-# bar. Where the marks of two bars (their interquartile ranges) overlap, the measurement does not
-# decide between them.
+# The hatched part of a bar is the two copies of every byte that fusing requires. The marks are
+# interquartile ranges, which contain the middle half of the measured times. Where the marks of two
+# bars overlap, the measurement does not decide between them.
 #
 # Inside one machine, you should see three things:
 #
 # - With Horovod, a call takes a millisecond, so fusing the 107 gradients of ResNet-50 pays off. In
-#   the kit's reference, it made `horovod-mpi` 1.7 times as fast. Without the copies, it would have
-#   been 2.8 times.
+#   the kit's reference it made `horovod-mpi` 1.7 times as fast (your prediction), and without the
+#   copies it would have been 2.8 times.
 # - With `mpi`, the overhead of all 107 calls is only about 2 ms, and the copies alone cost far
 #   more.
 # - With VGG-16 no library gains. It has only 16 gradients, and the largest, with 411 MB, is copied
@@ -413,15 +410,15 @@ if ("horovod-mpi", "resnet50", "fused") in took:
 # (`gradient_as_bucket_view`), so that nothing is copied at all.
 # </details>
 #
-# One limit: nothing overlaps with the backward pass here. If it did, large buckets would have
-# another cost, because a bucket can be sent only when its last gradient is ready (lab 32).
+# One limit remains: nothing overlaps with the backward pass here. With overlap, a large bucket has
+# another cost, because it can be sent only when its last gradient is ready (lab 32).
 #
 # ## 6. Which is best?
-# Two medians are never exactly equal, so we need a rule for when one library is really better.
+# We need a rule for when one library is really better, because two medians are never exactly equal.
 #
 # ### Exercise 51.2 · Which is best
-# Write `best(row)`, where `row` is {backend: (q1, median, q3)} in seconds. The interval from q1 to
-# q3 is the interquartile range, which contains the middle half of the calls.
+# Write `best(row)`, where `row` is {backend: (q1, median, q3)} in seconds. The interquartile range
+# is the interval from q1 to q3.
 #
 # The first backend is the one with the smallest median. Return its name only if it is clearly
 # faster than **every** other backend, which means that both of these conditions are true:
@@ -480,18 +477,17 @@ print(f"Measured now, {ranks} ranks:", shown.to_string(), sep="\n")
 #
 # <details><summary>Answer</summary>
 #
-# The buckets should be so large that a call is cheap compared with its bytes, which is where the
-# time begins to grow with the size. With `mpi` inside a machine, this is about 10 KiB, so hardly
-# any fusing is needed. If a call takes a ms, it is some MiB.
+# They should be so large that a call is cheap compared with its bytes, which is where the time
+# begins to grow with the size. With `mpi` inside a machine, this is about 10 KiB, so hardly any
+# fusing is needed. If a call takes a ms, it is some MiB.
 # </details>
 #
 # ## 7. One runtime for all?
-# When is one library enough? The authors of [MVAPICH2-GDR](@mvapich2_gdr) at Ohio State University
-# argue in their tutorial for a **unified communication runtime**. This is a single CUDA-aware MPI
-# for vectors in host and in GPU memory, short and long ones, inside a node and between nodes. The
-# usual alternative today is one library for each of these jobs, such as MPI or Gloo for the
-# negotiation and NCCL for the vectors. Compare them in three things, of which lab 46 shows the
-# first and this lab the third:
+# One CUDA-aware MPI can serve vectors in host and in GPU memory, inside a node and between nodes.
+# The authors of [MVAPICH2-GDR](@mvapich2_gdr) at Ohio State University call this a **unified
+# communication runtime**. The usual alternative is to combine libraries: with MPI or Gloo the ranks
+# agree on what is sent next, and NCCL sends it. When is one library enough? Compare the two ways in
+# three things, of which lab 46 shows the first and this lab the third:
 #
 # | | one CUDA-aware MPI | several libraries |
 # |---|---|---|
@@ -499,17 +495,14 @@ print(f"Measured now, {ranks} ranks:", shown.to_string(), sep="\n")
 # | where it runs | with GPUs and without | NCCL only on NVIDIA's GPUs |
 # | speed (your last table) | the fastest only if it is the best, or "either", at every size | the best of each row |
 #
-# On CPUs, the kit's reference (two ranks of one machine) favors one library: `mpi` takes 15 µs for
-# 4 bytes, while `torch-gloo` takes 197 µs. For 256 MiB, `mpi` takes 0.12 s and `torch-gloo` 0.21 s.
-# On that machine, a second library therefore gains nothing.
+# On CPUs, the kit's reference favors one library, because `mpi` is the fastest both for 4 bytes (15
+# µs against 197 µs of `torch-gloo`) and for 256 MiB (0.12 s against 0.21 s).
 #
-# On GPUs, the kit's reference has no numbers, and published ones disagree:
-#
-# - On 16 GPUs over TCP at 25 Gb/s (Horovod's README of 2017), Horovod with NCCL trained VGG-16 10.0
-#   times as fast as one GPU, and with MPI on the host 4.7 times. But for Inception V3 these are
-#   14.8 and 15.4 times, so it depends on the model.
-# - Ohio State reports that the allreduce of MVAPICH2-GDR is 5 to 17 times as fast as that of NCCL 2
-#   for small and medium vectors (Awan et al., 2019). After fusing, few vectors are small.
+# On GPUs, the kit's reference has no numbers, and published ones disagree. In Horovod's README of
+# 2017, VGG-16 on 16 GPUs is about twice as fast with NCCL as with MPI on the host, but Inception V3
+# is slightly slower. Ohio State reports that the allreduce of MVAPICH2-GDR is 5 to 17 times as fast
+# as that of NCCL 2 for small and medium vectors, and takes 29 % less time for large ones (Awan et
+# al., 2019).
 #
 # Which rows of your own table should decide, and when is one runtime enough?
 #
@@ -517,14 +510,13 @@ print(f"Measured now, {ranks} ranks:", shown.to_string(), sep="\n")
 #
 # The rows with the sizes that your training sends should decide, which are mostly those of full
 # buckets (25 MiB here). Compare `mpi-gpu` with `torch-nccl` in these rows, on your cluster, with
-# `best`. If it returns `mpi-gpu` or "either", one runtime costs no speed, and saves a build and its
-# verification. If it returns `torch-nccl`, the gain from the second library is its advantage
-# multiplied by the visible share of communication in your step (lab 46).
+# `best`. If it returns `mpi-gpu` or "either", one runtime costs no speed, and saves a build. If it
+# returns `torch-nccl`, a second library pays off if communication is a large part of your step (lab
+# 46).
 # </details>
 #
 # ### What you take away
-# - Without a barrier you measure which rank is late, and without warm-up you measure slow first
-#   calls. Report the median of the slowest rank.
+# - A barrier, warm-up calls and the slowest rank make a measurement fair to every library.
 # - One rank tells all others where to meet. With this address, any launcher can start any library.
 # - Fuse gradients if a call is expensive. If it is cheap, the copies cost more.
 # - Say "either" if the measurements do not decide. If this is the result for all sizes that you
@@ -534,16 +526,11 @@ print(f"Measured now, {ranks} ranks:", shown.to_string(), sep="\n")
 # `make submit LAB=51 NODES=2 SITE=…` runs this file unchanged on a Slurm cluster (on links that may
 # be slow, with `SET=longest=4194304`). With GPUs, `mpi-gpu` and `torch-nccl` are the comparison
 # that matters. A job uses one build of Horovod: `HOROVOD=nccl` adds `horovod-nccl`, and
-# `HOROVOD=mpi` adds `horovod-mpi-gpu`. Between nodes a small call costs more, so the time begins to
-# grow at another size.
-#
-# `make verdict FILE=.labkit/records/51_mpi_against_nccl.jsonl MACHINE=here` says whether your
-# bandwidths are normal for the link that you measured in lab 22.
+# `HOROVOD=mpi` adds `horovod-mpi-gpu`.
 #
 # ### Further reading
 # - [@awan2019] Measures the training of TensorFlow models with MPI, NCCL and gRPC, and improves the
 #   allreduce of MPI.
-# - [@awan2018] Compares broadcasts by MPI and by NCCL.
 # - [@nccl_tests] The definition of algbw and busbw.
 # - [@li2020] How PyTorch's buckets work, and how their size affects the time of a step.
 # - [@pytorch_distributed] The backends of `torch.distributed`, and the variables by which ranks

@@ -4,11 +4,11 @@
 # Before you ask for a thousand GPUs, you want to know how fast your training would run on them. You
 # cannot measure this on the eight GPUs that you have, and the law that fits your first measurements
 # may be wrong on many nodes (lab 50). A model of the training step can predict it from the speed of
-# the GPUs and of the network, but a model that fits known runs well may still fail on a new system.
+# the GPUs and of the network, but a model that fits known runs well may fail on a new system.
 #
 # In this lab we write a model of a training step in about 35 lines, fit it to published runs, and
 # test it on systems that it has not seen. We compare it with two simpler rivals, look for the runs
-# on which it fails, and finally ask it for predictions for 1,024 and 10,000 GPUs.
+# on which it fails, and finally ask it about 1,024 and 10,000 GPUs.
 #
 # **After this lab you can** (1) write down the parts of a training step on many GPUs, (2) fit a
 # model and judge it on systems that it has not seen, and (3) say how far such a prediction can be
@@ -48,8 +48,7 @@ bucket_mib = 64  # MiB of gradients that are sent together; Horovod's default in
 # or more, it is sent, and a new bucket begins. What is left at the end forms the last bucket.
 #
 # The model therefore needs two numbers for each bucket: its bytes, and the **share** of the step's
-# computing that is done when the bucket is full. This table shows them for a small network of three
-# layers:
+# computing that is done when the bucket is full. For a small network of three layers, they are:
 #
 # | layer | parameters | bytes | operations | share done when its gradients are ready |
 # |---|---|---|---|---|
@@ -59,7 +58,7 @@ bucket_mib = 64  # MiB of gradients that are sent together; Horovod's default in
 #
 # With `limit` = 180, this network has two buckets: `[(0.8, 200), (1.0, 20)]`.
 #
-# ### Predict
+# ### Predict the share
 # VGG-16 has 553 MB of gradients. Its last three layers have 494 MB of them, but only 0.8 % of the
 # operations. Which share of the step's computing is done when these 494 MB are ready?
 
@@ -103,7 +102,7 @@ predict.right("52.1", share=1 / 3 + 2 / 3 * last_three.flops.sum() / vgg16.flops
 # **Explain.** Each line lists a network's buckets in the order in which they are sent. The first
 # two buckets of VGG-16 contain the 494 MB, and they are ready at 0.33 and 0.34. Hardly any of the
 # backward pass is done then, so there is much time to hide them behind it. The gradients of
-# ResNet-101 become ready at an even rate. And each network has a last bucket at 1.00, for which no
+# ResNet-101 become ready at an even rate. Each network has a last bucket at 1.00, for which no
 # computing is left to hide it.
 #
 # ## 2. What a bucket costs
@@ -115,7 +114,7 @@ predict.right("52.1", share=1 / 3 + 2 / 3 * last_three.flops.sum() / vgg16.flops
 # | `gpus`, `per_node`, `nodes` | number of GPUs in all, of GPUs in a node, and of nodes |
 # | `line` | seconds that a byte takes on a node's NIC (network interface card) |
 # | `inside` | seconds that a byte takes from a GPU to the next one in its node |
-# | `network` | the software between nodes: `"RDMA"`, `"TCP"`, `"host"`, `"gRPC"`; in a single node, any word |
+# | `network` | the name of the software between nodes: `"RDMA"`, `"TCP"`, `"host"`, `"gRPC"` (not used in a single node) |
 # | `algorithm` | `"ring"`, `"tree"`, `"halving"`, `"server"` |
 #
 # Software adds some time to each byte. We do not know how much, so the fit has to find this out.
@@ -131,44 +130,46 @@ predict.right("52.1", share=1 / 3 + 2 / 3 * last_three.flops.sum() / vgg16.flops
 #     one node:             β = row.inside + learned["inside"]
 #     more than one node:   β = the larger of this value and row.line + learned[row.network]
 #
-# The allreduce of n bytes on p = `row.gpus` GPUs then takes this time (the number in brackets is
-# the lab in which you met the algorithm):
+# ### Ring and tree
+# With these numbers, the allreduce of n bytes on p = `row.gpus` GPUs takes (in brackets, the lab in
+# which you met the algorithm):
 #
 # | algorithm | seconds | why |
 # |---|---|---|
 # | ring (23) | 2 (p - 1) · (round + n/p · β) | one stream passes each NIC |
 # | tree (24) | 2 log₂ p · round + 2 n · β | up and down, in chunks that follow one another |
-# | halving (24) | 2 log₂ p · round + 2 n · (c · line + (p - 1)/p · software) | the GPUs of a node share its NIC |
-# | server (31) | round + senders · busiest · n · β | all send to the busiest server |
 #
-# In a single node, we use the formula of the ring for every algorithm. The server's row is written
-# for you. (Its `busiest` is the busiest server's share of the bytes.)
+# In a single node, we use the formula of the ring for every algorithm. For the algorithm `"server"`
+# (lab 31), the formula is written for you.
 #
-# For example, take a ring of 16 GPUs, 4 in each of 4 nodes, with line 0.3 ns, software 0.2 ns,
+# For example, take a ring of 16 GPUs, 4 in each of 4 nodes, with `line` 0.3 ns, software 0.2 ns,
 # round 20 µs, and a faster link inside the nodes. Then β is 0.5 ns, and 64 MB take 30 · (20 µs + 4
 # MB · 0.5 ns) = 60.6 ms.
 #
 # ### Halving on a shared NIC
-# In the row of halving, *software* is `learned[row.network]`, and c is how often n bytes leave a
-# node in the reduce-scatter. The value of c depends on which partner comes first. We assume that
-# the **farthest** one is first, as with these four GPUs in two nodes:
+# In halving (lab 24), all GPUs of a node send through its NIC at the same time. How many bytes
+# leave the node depends on which partner comes first. We assume that the **farthest** one is first,
+# as with these four GPUs in two nodes:
 #
 # | round of the reduce-scatter | partner | each GPU sends | through the node's NIC |
 # |---|---|---|---|
 # | 1 | in the other node | n/2 | 2 · n/2 = n |
 # | 2 | in the same node | n/4 | nothing |
 #
-# Here c is 1. As many bytes leave the node in the allgather, which is the second half of the
-# algorithm.
+# Let **c** be how many times n bytes leave a node in the reduce-scatter. Here c is 1. As many bytes
+# leave it in the allgather, which is the second half of the algorithm.
 #
 # In general, if p and `nodes` are powers of two, the first log₂ nodes rounds go to other nodes. In
 # these rounds a GPU sends n/2, n/4 and so on, n · (1 - 1/nodes) in all. The NIC carries this for
 # every GPU of the node, so c is `per_node · (1 - 1/nodes)`.
 #
-# The software is not shared. Each GPU has a process of its own for its (p - 1)/p · n bytes, so
-# `learned[row.network]` is multiplied by (p - 1)/p and not by c.
+# The time on the line is shared, because the NIC carries all c · n bytes. The time in software is
+# not: each GPU has a process of its own, which handles (p - 1)/p · n bytes. With software =
+# `learned[row.network]`, both halves of the algorithm together take
 #
-# ### Predict
+#     2 log₂ p · round + 2 n · (c · line + (p - 1)/p · software)
+#
+# ### Predict the bytes
 # There are 16 GPUs in 4 nodes. How many times n bytes leave a node in a whole allreduce, (a) in a
 # ring, (b) in halving with the farthest partner first?
 
@@ -177,7 +178,7 @@ predict("52.1", ring=..., halving=...)  # times n
 
 # %% [markdown]
 # ### Exercise 52.1 · What a bucket costs
-# Write the first three rows of the table. `exchange` returns the seconds for one bucket of
+# Write the formulas of ring, tree and halving. `exchange` returns the seconds for one bucket of
 # `nbytes`. About 10 lines. *(advanced)*
 #
 # The 64 MB of the example above take 60.6 ms in a ring, 64.2 ms in a tree, and 139.4 ms in halving,
@@ -189,7 +190,7 @@ predict("52.1", ring=..., halving=...)  # times n
 # `beta = max(beta, row.line + learned[row.network])`. Do not use `row.network` otherwise, because
 # inside a single node there is no network.
 # </details>
-# <details><summary>Hint 2: one `if` for each line of the table</summary>
+# <details><summary>Hint 2: one `if` for each algorithm</summary>
 #
 # `if row.nodes == 1 or row.algorithm == "ring": return 2 * (p - 1) * (learned["round"] + nbytes / p * beta)`,
 # and so on. log₂ p is `math.log2(p)`.
@@ -230,8 +231,7 @@ predict.right("52.1", ring=2 * 15 / 16, halving=2 * 4 * (1 - 1 / 4))
 #
 # The reason is the shared NIC and this order of partners. With the nearest partner first, as in
 # [MPICH](@mpich) (lab 24), the GPUs of a node add their vectors before anything leaves it. Then
-# only 1.5 n leave the node, less than in the ring. Lab 26 achieves the same by adding inside the
-# node first.
+# only 1.5 n leave the node, less than in the ring. Lab 26 does the same.
 #
 # ## 3. The whole step
 # How do the seconds of the buckets become the seconds of a step? Four rules are missing.
@@ -240,10 +240,9 @@ predict.right("52.1", ring=2 * 15 / 16, halving=2 * 4 * (1 - 1 / 4))
 #   one before it has arrived. The step is complete when computing is done and the last bucket has
 #   arrived.
 # - **Stragglers.** All GPUs wait for the slowest one. If step times vary by a share s, the slowest
-#   of p GPUs is later by about s · √(2 ln p). Computing therefore takes
-#   `row.alone · (1 + s · √(2 ln p))`, where `row.alone` is the seconds of a step on a single GPU
-#   and s is `learned["straggler"]`. (For normally distributed times, this is 15 % too large with
-#   1,024 GPUs, and more with fewer.)
+#   of p GPUs is later by about s · √(2 ln p). Computing therefore takes `row.alone · (1 + s · √(2
+#   ln p))`, where `row.alone` is the seconds of a step on a single GPU and s is
+#   `learned["straggler"]`.
 # - **Input.** A node reads its images while it computes. A step is never shorter than `row.input`,
 #   the seconds that this takes.
 # - **Servers.** With servers on more than one node, the new weights have to be sent back. This
@@ -252,7 +251,7 @@ predict.right("52.1", ring=2 * 15 / 16, halving=2 * 4 * (1 - 1 / 4))
 #
 # For example, computing takes 0.4 s, and one bucket is full after half of this time and the other
 # at its end. They take 0.3 and 0.1 s. The first bucket arrives at 0.2 + 0.3 = 0.5 s, and the second
-# one at 0.5 + 0.1 = 0.6 s, so the step takes 0.6 s, as in the figure at the top of this lab.
+# one at 0.5 + 0.1 = 0.6 s, so the step takes 0.6 s (see the figure at the top).
 #
 # ### Exercise 52.2 · The step
 # Return the seconds of a step. `row.net` is the name of the row's network, and `READY[row.net]`
@@ -295,7 +294,7 @@ check("52.2", step)
 # | system | what it contains | sources |
 # |---|---|---|
 # | Horovod 25 Gb/s RoCE | 16 to 512 Pascal GPUs; NCCL, MPI, gRPC | Horovod's README (2017), [benchmarks](@horovod_benchmarks) |
-# | DGX-1 P100 | 2 to 8 GPUs of one node; five networks | TensorFlow's page "Benchmarks", May 2017 |
+# | DGX-1 P100 | 2 to 8 GPUs of one node; five neural networks | TensorFlow's page "Benchmarks", May 2017 |
 # | Horovod 40 Gb/s Ethernet | 64 Pascal GPUs; NCCL, MPI, gRPC | Horovod's README, 2017 |
 # | EC2 p2.8xlarge | 2 to 128 K80 GPUs; gRPC; some with real images | the same page; Bugliarello, CSCS 2017 |
 # | Piz Daint | 2 to 128 P100 GPUs, one per node; gRPC | Bugliarello, CSCS 2017 |
@@ -305,10 +304,10 @@ check("52.2", step)
 # A few numbers and algorithms are estimates, which the column `source` of `labs/support/lab52.csv`
 # marks.
 #
-# The fit sees only the first two systems, which between them contain every `network` of the table.
-# The other five are **unseen**. We divide the runs by system and not at random, because two rows of
-# one system are like twins. They come from the same cluster and the same software, so a fit that
-# has seen one of them knows much about the other.
+# The fit sees only the first two systems. Their runs use each kind of software (RDMA, TCP, host,
+# gRPC) at least once. The other five systems are **unseen**. We divide the runs by system and not
+# at random, because two rows of one system come from the same cluster and the same software. They
+# are like twins: a fit that has seen one of them knows much about the other.
 #
 # ### Exercise 52.3 · Split, and judge
 # `split` returns two lists of rows: those whose `row.system` is among the names in `seen`, and all
@@ -350,10 +349,11 @@ def errors(rows, learned):
 check("52.3", split, errors)
 
 # %% [markdown]
-# ### Predict
+# ### Predict the errors
 # The model learns seven numbers from two systems. Guess how good it will be on all rows of the
 # other five, in percent and without signs: (a) the **median** error, so that half of the rows are
-# better and half are worse, and (b) the largest error.
+# better and half are worse, and (b) the largest error. A prediction that is too slow is off by at
+# most 100 %, but one that is too fast has no such limit, so these numbers punish optimism more.
 
 # %%
 predict("52.3", median_percent=..., worst_percent=...)
@@ -361,8 +361,8 @@ predict("52.3", median_percent=..., worst_percent=...)
 # %% [markdown]
 # ### Measure: fit and test
 # `lab52.fit` searches for the seven numbers with which your `step` comes closest to the rows that
-# it gets. The next cell prints these numbers and a table with one line for each system: how many
-# rows it has, the median of their errors without sign, and the worst error with its sign.
+# it gets. The next cell prints these numbers and a table with one line for each system: its rows,
+# the median of their errors without sign, and the worst error with its sign.
 
 # %%
 fitted, unseen = split(lab52.published(), lab52.SEEN)
@@ -416,8 +416,7 @@ print("the same numbers:", again == learned)
 # %% [markdown]
 # **Second control: how good are simpler models?** We compare yours with two rivals that do not know
 # buckets or links. The *ideal* says that p GPUs are p times as fast as one. The *rule of thumb*
-# learns a single number from the fitted rows, namely the factor by which a step is longer than on
-# one GPU, whatever the system.
+# learns a single number from the fitted rows: the factor by which a step is longer than on one GPU.
 #
 # For each model, the next cell prints the median and the worst error on the unseen rows. The last
 # number is the median on the *hard* rows, which reach less than 75 % of the ideal.
@@ -438,12 +437,11 @@ for name, model in rivals.items():
     )
 
 # %% [markdown]
-# **Explain.** The median error of your model is below 10 %, which looks good. But the median error
-# of the rule of thumb is about the same. Most published runs reach 80 to 95 % of the ideal, so
-# anyone who predicts 90 % is never far off. **A median over easy rows does not distinguish a good
-# model from a simple one.** The hard rows do: there, the rule of thumb is off by 73 % in the
-# median, and the model by 21 %. The worst error is about 8,780 % for the rule of thumb, which is a
-# factor of 89, and 93 % for the model.
+# **Explain.** The median error of your model is below 10 %, which looks good. But the rule of thumb
+# has about the same. Most published runs reach 80 to 95 % of the ideal, so anyone who predicts 90 %
+# is never far off. **A median over easy rows does not distinguish a good model from a simple one.**
+# On the hard rows, the rule of thumb is off by 73 % in the median, and the model by 21 %. The worst
+# error is about 8,780 % for the rule of thumb, which is a factor of 89, and 93 % for the model.
 #
 # **Where does the model fail?** The next cell lists the twelve unseen rows with the largest errors,
 # and two fitted rows for comparison. Then it plots the predicted share of the ideal over the
@@ -467,14 +465,16 @@ lab52.draw(
 # two orders of magnitude to the left of it. The model follows them but is too optimistic: 10 of the
 # 15 unseen ones lie above the line.
 #
-# The list shows where the model fails, but not why. These causes are possible and not measured:
+# The list shows where the model fails most, but not why. These causes are possible, and none of
+# them was measured:
 #
-# | runs | error | possible cause | ruled out |
-# |---|---|---|---|
-# | Horovod 40 Gb/s, MPI on the host | too fast by 26 to 93 % | a byte costs more on 16 nodes than on the 4 from which its cost was learned | the guess of the algorithm: as rings, or with the nearest partner first, they are still too fast by 23 to 73 % |
-# | gRPC on VGG-16 | too fast by 40 to 45 % | a byte costs more in a tensor of 411 MB | the 64 senders: the two fitted rows have 16, and are equally far off |
-# | gRPC on ResNet-101 | too fast by 40 % | the place of the variables, which the model does not know: with variables on the CPU, the run reached 4,269 images/s, not 2,996 | nothing |
-# | Piz Daint | too slow by 9 to 27 % | its processors handle a byte faster, or its network is faster than the estimate | nothing |
+# - With MPI on the host it is too fast by 26 to 93 %. A byte may cost more on 16 nodes than on the
+#   4 from which its cost was learned. Our guess of the algorithm is not the reason, because as
+#   rings, or with the nearest partner first, these runs are still too fast by 23 to 73 %.
+# - With gRPC on 64 GPUs it is too fast by 40 to 45 % for VGG-16 and ResNet-101. The model does not
+#   know where the variables were, or what a tensor of 411 MB costs. The two fitted rows of VGG-16
+#   are equally far off, so the new system is not the reason.
+# - On Piz Daint it is too slow by up to 27 %. The network may be faster than the estimate.
 #
 # One limit remains. The learned *numbers* do not depend on the five systems, but the **form** of
 # the model may, because the author of its formulas had seen the whole table. Only a run that is
@@ -502,8 +502,8 @@ for system, numbers in left_out.items():
 # it was never shown.
 #
 # The fits also disagree about the cost of a round, which becomes important below. Our first fit has
-# set it to 35 µs, far longer than a message takes, and the stragglers to nothing. Both costs grow
-# with the number of GPUs, so one may stand for the other.
+# set it to 35 µs, longer than a message takes with RDMA, and the stragglers to nothing. Both costs
+# grow with the number of GPUs, so one may stand for the other.
 #
 # ## 5. 1,024 and 10,000 GPUs
 # With ResNet-101, the cluster of "Horovod 25 Gb/s" reached 90 % of the ideal on 512 GPUs. We now
@@ -531,14 +531,15 @@ for gpus in (512, 1024, 10_000):
         record.add("asked", gpus=gpus, algorithm=algorithm, low=low, high=high, net=asked.net)
 
 # %% [markdown]
-# **Explain.** For 1,024 GPUs the range is narrow, 83 to 94 % of the ideal. For 10,000 GPUs it
-# extends from a fifth to nine tenths. A ring has 20,000 rounds for each bucket, and the seven fits
-# disagree about the cost of a round. At 512 GPUs this disagreement matters little, but at 10,000 it
-# determines the result. This is why NCCL has had trees since version 2.4 (lab 24).
+# **Explain.** For 1,024 GPUs the range is narrow, 83 to 89 % of the ideal with a ring and 89 to 94
+# % with a tree. For 10,000 GPUs, the ring extends from a fifth to nine tenths, while the tree stays
+# between 89 and 94 %. A ring has 20,000 rounds for each bucket, and the seven fits disagree about
+# the cost of a round. A tree has only 27 rounds, so this cost hardly matters. This is why NCCL has
+# had trees since version 2.4 (lab 24).
 #
-# It is also a typical problem of extrapolation. Twenty times beyond the largest run, a number that
-# the data hardly determine becomes the most important one. And the range does not include what the
-# model lacks, such as shared switches, failures, or a batch that is too large to be useful (lab
+# The ring shows a typical problem of extrapolation. Twenty times beyond the largest run, a number
+# that the data hardly determine becomes the most important one. And the range does not include what
+# the model lacks, such as shared switches, failures, or a batch that is too large to be useful (lab
 # 34).
 #
 # ### What you take away

@@ -495,7 +495,9 @@ predict.compare("15.4", exposed_at_2=at_2, exposed_at_half=at_half)
 # threads need the GIL. On a busy machine points lie on both sides of the line.
 #
 # Why is the gain largest when input and compute take the same time?
-# <details><summary>Answer</summary> Without prefetch a step takes input + compute, and with prefetch it takes the longer of the two. The ratio of these two times is largest, namely 2, if input and compute are equal.</details>
+# <details><summary>Answer</summary> Without prefetch a step takes input + compute, and with
+# prefetch it takes the longer of the two. The ratio of these two times is largest, namely 2, if
+# input and compute are equal.</details>
 #
 # Would a deeper queue help if input takes longer than compute? <details><summary>Answer</summary>
 # No. A queue compensates for a reader that is sometimes slow. If the reader is slower *on average*,

@@ -576,8 +576,8 @@ for name in workloads.chosen(workload):
 # tokens per second, on a GPU by more than it did for the small networks, because here most of the
 # time goes into convolutions and matrix products. Checkpointing should take up to a third longer.
 #
-# The printed bytes should fall with mixed precision, by less than half, in ResNet-50, where
-# activations need most of the memory. Checkpointing should lower them once more.
+# In ResNet-50, where activations need most of the memory, mixed precision should also lower the
+# printed bytes, by less than half. Checkpointing should lower them once more.
 #
 # <details><summary>Which bytes does mixed precision save?</summary>
 #

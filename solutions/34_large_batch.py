@@ -277,8 +277,9 @@ check("34.2", lars)
 # ## Adam, as another baseline
 # LARS adapts the rate to each layer, while **Adam** adapts it to each value. It divides each value
 # of the gradient by the value's typical size. For this it keeps two running means, `state.m` of the
-# gradients and `state.v` of their squares. Both start at 0, so they are too small in the first
-# steps, which the two divisions that contain `state.t` (the number of the step, from 1) correct.
+# gradients and `state.v` of their squares. Both start at 0, so in the first steps they are too
+# small. The two divisions that contain `state.t`, the number of the step counted from 1, correct
+# this.
 #
 # The code is given. It adds the weight decay after the division by the typical size, as the variant
 # AdamW does.
@@ -318,7 +319,7 @@ predict("34.2", lars_at_768=90, adam_at_768=70)
 
 # %% [markdown]
 # ### Measure: with the control
-# We train in three more ways, which takes about 20 s. The plot is read as the last one.
+# We train in three more ways, which takes about 20 s. Read the plot as the one before.
 
 # %%
 more = {

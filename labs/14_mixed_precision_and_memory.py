@@ -65,7 +65,8 @@ workload = "auto"  # on a GPU ResNet-50 and GPT-2, too; or "tiny", "resnet50", "
 #
 # float16 therefore lacks range, while bfloat16 lacks digits. In PyTorch `tensor.half()` converts to
 # float16, `tensor.bfloat16()` to bfloat16, and `tensor.float()` to float32. A value that the format
-# does not contain is rounded to the nearest value that it does contain, as the next cell shows.
+# does not contain is rounded to the nearest value that it does contain, as the next cell shows for
+# three numbers.
 
 # %%
 for number in (1.001, 1e-8, 1e5):
@@ -93,8 +94,9 @@ for number in (1.001, 1e-8, 1e5):
 # exact arithmetic this changes nothing, and in float32 95 to 97 % of the test images are
 # recognized. What is the percentage in float16 without loss scaling, and with it?
 #
-# Guessing among ten digits gives 10 %. Without `tiny`, the gradient of each logit (an output of the
-# last layer) is at most 1/128, because 128 images share the mean.
+# Two facts help. Guessing among ten digits gives 10 %. Without `tiny`, the gradient of each logit
+# (an output of the last layer) is at most 1/128, because 128 images share the mean.
+#
 
 # %%
 predict("14.1", without_scaling=..., with_scaling=...)
@@ -170,24 +172,22 @@ for way, row in right.items():
 # %% [markdown]
 # **Explain.** You should see that without scaling the network stays at its starting weights,
 # because every gradient is 0. The largest gradient that a logit can have, 1/128 · 2^-20 = 7e-9, is
-# below 3e-8 and becomes 0, and so does all that is computed from it. With scaling, the second plot
-# shows that the scale of 2^48 was too large at first, so it was halved in each of the first steps.
-# From then on the network trains as it does in float32. The lines at the ends of the bars show how
-# much the results differ between seeds.
+# below 3e-8 and becomes 0, and so does all that is computed from it. With scaling, the network
+# trains as it does in float32. The second plot shows that the scale of 2^48 was too large at first,
+# so it was halved in each of the first steps.
 #
-# In a real network gradients are small, for example, if the loss is a mean over many values. This
-# small network should train without scaling if you set `tiny = 1`. Whether your own network needs
-# scaling can only be found out by training it. In PyTorch, [`torch.amp.GradScaler`](https://docs.pytorch.org/docs/stable/amp.html)
-# does what you wrote.
+# Gradients in a real network are small if, for example, the loss is a mean over many values.
+# Whether your own network needs scaling can only be found out by training it. In PyTorch,
+# [`torch.amp.GradScaler`](https://docs.pytorch.org/docs/stable/amp.html) does what you wrote.
 #
 # Does bfloat16 need it? <details><summary>Answer</summary> No. Its exponent has as many bits as
 # that of float32. It lacks digits, and scaling cannot add digits.</details>
 #
 # ## bfloat16 has few digits
-# In bfloat16 the numbers between 1 and 2 are 1/128 apart. An update that is smaller than half of
-# this distance, 1/256, is therefore rounded away if the weight is, for example, 1.9. This is 1/486
-# of the weight. The distance doubles at each power of 2, so for any weight an update below 1/512 of
-# the weight is always lost. Many SGD updates are that small.
+# Between 1 and 2 the numbers of bfloat16 are 1/128 apart. If you add less than half of this
+# distance, 1/256, to a weight of 1.9, the result is rounded back to 1.9. This is 1/486 of the
+# weight. The distance doubles at each power of 2, so for any weight an update below 1/512 of the
+# weight is lost. Many SGD updates are that small.
 #
 # ### Predict the sum
 # Add 0.001 to 1 a thousand times in bfloat16, rounding after each addition. What is the result?
@@ -204,9 +204,10 @@ predict.compare("14.2", sum_in_bfloat16=total.item())
 
 
 # %% [markdown]
-# For this reason **mixed precision** keeps **master weights** in float32, in which small updates
-# add up, and uses 16-bit numbers only for the arithmetic of the layers. In PyTorch this needs one
-# line around the [forward pass](../labs/GLOSSARY.md#forward-pass), for example around a matrix product:
+# The sum stays at 1, because 0.001 is less than 1/256. For this reason **mixed precision** keeps
+# **master weights** in float32, in which small updates add up, and uses 16-bit numbers only for the
+# arithmetic of the layers. In PyTorch this needs one line around the [forward pass](../labs/GLOSSARY.md#forward-pass), for example
+# around a matrix product:
 #
 #     with torch.autocast("cpu", torch.bfloat16):  # or "cuda"
 #         c = a @ b  # float32 matrices a and b
@@ -269,12 +270,12 @@ print(f"training loss of the last epoch: {last_losses}")
 # ## What do 16 bits gain on this machine?
 # 16-bit numbers are faster only where the hardware has instructions for them and PyTorch's library
 # uses these instructions. Otherwise the numbers are converted to float32 and back. The instructions
-# exist in:
+# exist in these processors:
 #
-# * **bfloat16**: x86 CPUs with `avx512_bf16` or `amx_bf16`, ARM CPUs with `bf16`, and NVIDIA GPUs
-#   since Ampere (compute capability 8.0).
-# * **float16**: x86 CPUs with `avx512_fp16` or `amx_fp16`, ARM CPUs with `asimdhp`, and NVIDIA GPUs
-#   since Volta (7.0).
+# | | x86 CPUs with | ARM CPUs with | NVIDIA GPUs since |
+# |---|---|---|---|
+# | bfloat16 | `avx512_bf16` or `amx_bf16` | `bf16` | Ampere (compute capability 8.0) |
+# | float16 | `avx512_fp16` or `amx_fp16` | `asimdhp` | Volta (7.0) |
 #
 # On a GPU these are the instructions of the **tensor cores**, each of which multiplies small
 # matrices. The next cell prints what your machine has.
@@ -286,7 +287,8 @@ print(lab14.abilities(device))
 # ### Predict the speed
 # On this machine, how many times faster than in float32 does a training step of a convolutional
 # network run in bfloat16, and in float16? The answer 1 means as fast, and 0.5 means half as fast.
-# It will be a guess, because the instructions only tell whether to expect more or less than 1.
+# Both numbers are guesses. Without instructions expect less than 1. With instructions expect more
+# than 1, provided that PyTorch's library has a program that uses them.
 
 # %%
 predict("14.2", bfloat16_speedup=..., float16_speedup=...)
@@ -296,9 +298,10 @@ predict("14.2", bfloat16_speedup=..., float16_speedup=...)
 # The next cell times this step in each type, and in two memory layouts of the images. PyTorch's
 # usual layout is **contiguous**: all red values of an image come first, then all green ones.
 # **Channels-last** stores the channels of each pixel next to each other, as many of the library's
-# convolutions want to read them. Your prediction is about the contiguous layout. The second cell
-# prints how many times as fast as float32 each type is, with the middle half of the runs in
-# parentheses.
+# convolutions want to read them. Your prediction is about the contiguous layout.
+#
+# The plot shows every timed run, with one row for each type and layout. The second cell prints how
+# many times as fast as float32 each type is, with the middle half of the runs in parentheses.
 
 # %%
 # About 30 s, most of it in float16 on a CPU.
@@ -322,24 +325,26 @@ predict.compare("14.2", **gains)
 # %% [markdown]
 # **Explain.** You should see that a type with its own instructions is faster than float32, and that
 # a type that has to be converted is slower. The gain has two sources: layers that wait for memory
-# move half the bytes, and layers that wait for arithmetic use the 16-bit instructions. Very small
-# layers gain nothing, because the overhead of the calls dominates.
+# move half the bytes, and layers that wait for arithmetic use the 16-bit instructions.
 #
 # You might see that a type is much slower although the processor has instructions for it, mostly
 # float16 on CPUs. Where the library has no program for a type, PyTorch computes in a plain loop,
 # which can be ten or thirty times as slow. (For this reason float16 is timed on CPUs only in the
 # contiguous layout.)
 #
-# Compare the two bars of each type to see the influence of the layout. Where channels-last has the
-# shorter bar, a likely cause is that images in the other layout are copied first. If a line says
-# "not steady", other programs used the machine, so run the cell again.
+# Compare the two rows of each type to see the influence of the layout. If a line says "not steady",
+# other programs used the machine, so run the cell again.
 #
 # ## What a training step keeps in memory
 # The second half of this lab is about bytes, and this is a good place for a break. A training step
-# needs memory for four things: the **parameters**, their **gradients**, the **optimizer state**
-# (Adam keeps two numbers per parameter), and the **activations**, which the forward pass saves for
-# the backward pass. In float32 the first three have 4 + 4 + 8 = 16 bytes per parameter. Only the
-# activations depend on the batch.
+# needs memory for four things:
+#
+# - the **parameters** and their **gradients**, in float32 4 bytes each per parameter;
+# - the **optimizer state**, with Adam two numbers or 8 bytes per parameter;
+# - the **activations**, which the forward pass saves for the backward pass.
+#
+# The first three therefore have 4 + 4 + 8 = 16 bytes per parameter. Only the activations depend on
+# the batch.
 #
 # In [lab 02](02_why_parallel.ipynb) we counted the output of every layer. Here we count what is really kept, because not
 # every output is needed in the backward pass:
@@ -368,7 +373,7 @@ predict.compare("14.2", **gains)
 # VGG-16 is a network of 13 convolutions and 3 linear layers with 138 million parameters. It is
 # trained with Adam on 32 images per step in float32. For one image of 3 × 224 × 224 numbers its
 # ReLUs put out 13.6 million numbers, and its pooling layers 1.5 million. What percentage of the
-# memory do the activations need?
+# memory for the four things above do the activations need, the positions of max-pooling included?
 
 # %%
 predict("14.3", activations_percent=...)
@@ -430,11 +435,11 @@ of_32 = gigabytes["batch 32"]
 predict.right("14.3", activations_percent=100 * of_32["activations"] / sum(of_32.values()))
 
 # %% [markdown]
-# **Explain.** You should see that the memory for parameters, gradients and optimizer is the same
-# for every batch, while the activations grow with the batch and soon need most of the memory. Every
-# additional image adds the same number of bytes. The peaks of two small batches are therefore
-# enough to predict the largest batch that fits: draw a straight line through them and extend it to
-# the memory of the device.
+# **Explain.** The memory for parameters, gradients and optimizer is the same for every batch, while
+# the activations grow with the batch and soon need most of the memory. Every additional image adds
+# the same number of bytes. The peaks of two small batches are therefore enough to estimate roughly
+# the largest batch that fits: draw a straight line through them and extend it to the memory of the
+# device.
 #
 # Which part would need most of the memory in a network with 100 times as many parameters and a
 # batch of one image? <details><summary>Answer</summary> Parameters, gradients and optimizer.
@@ -500,9 +505,9 @@ check("14.4", checkpointed)
 # %% [markdown]
 # ### Measure: memory and time
 # The next cell runs the deep network in 1 to 32 segments, and without checkpointing. The first plot
-# shows how many tensors a step held at its peak, and the second how many times as long it took. As
-# a control, the forward pass is also timed by itself, which tells how much one additional forward
-# pass should cost.
+# shows how many tensors a step held at its peak, and the second how many times as long it took. The
+# forward pass is also timed by itself, as a control, because it tells how much one additional
+# forward pass should cost.
 
 # %%
 trade = lab14.trade(checkpointed, pairs, rows, runs, device)
@@ -526,12 +531,13 @@ predict.compare("14.4", **found)
 # little above the formula, probably because a few gradients are in memory at the peak, too. The
 # bytes are counted and not timed, so they have no noise.
 #
-# If the backward pass takes twice as long as the forward pass, one additional forward pass makes
-# the step 4/3 times as long, which is the line at 1.33. In this network the forward pass has the
-# share that is printed above, and the other straight line follows from it. The measured ratios are
-# usually higher, because each segment and each tensor that is not kept cost some calls, which
-# counts in layers as small as these. On a busy machine the ratios vary so much that you can only
-# conclude that they are above 1.
+# One more forward pass makes the step 4/3 times as long if the backward pass takes twice as long as
+# the forward pass, which is the line at 1.33. The second straight line uses the share of the
+# forward pass that was measured here and is printed above.
+#
+# The measured ratios are usually higher, because each segment and each tensor that is not kept cost
+# some calls, which counts in layers as small as these. On a busy machine the ratios vary so much
+# that you can only conclude that they are above 1.
 #
 # Why does a single segment save hardly any memory? <details><summary>Answer</summary> It keeps only
 # one input, but when the backward pass begins, the forward pass of the whole network is run again,
@@ -566,11 +572,12 @@ for name in workloads.chosen(workload):
         record.add("workload", way=way, peak_bytes=most, **speed.fields())
 
 # %% [markdown]
-# **Explain.** Compare three pairs of lines. Mixed precision should raise the images or tokens per
-# second, on a GPU by more than it did for the small networks, because here most of the time goes
-# into convolutions and matrix products. It should also lower the bytes, by less than half.
-# Checkpointing should lower them once more and take up to a third longer. If mixed precision gains
-# nothing, the GPU might have no tensor cores for bfloat16.
+# **Explain.** Compare the three lines of each workload. Mixed precision should raise the images or
+# tokens per second, on a GPU by more than it did for the small networks, because here most of the
+# time goes into convolutions and matrix products. Checkpointing should take up to a third longer.
+#
+# In ResNet-50, where activations need most of the memory, mixed precision should also lower the
+# printed bytes, by less than half. Checkpointing should lower them once more.
 #
 # <details><summary>Which bytes does mixed precision save?</summary>
 #

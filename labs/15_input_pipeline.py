@@ -9,9 +9,8 @@
 #
 # In this lab we build the input pipeline of a distributed training job, from the choice of the
 # samples to the batch in memory. We shard a dataset among ranks, read it from tar files as a
-# stream, and let a thread read ahead while the model computes. For each part we measure what it
-# gains. Finally we predict when the storage, and not the model, determines the speed, on one rank
-# and on many.
+# stream, and let a thread read ahead while the model computes. Finally we predict when the storage,
+# and not the model, determines the speed, on one rank and on many.
 #
 # **After this lab you can** (1) say which samples a rank reads, and prove that no sample is read
 # twice, (2) read tar shards as a stream, (3) compare the cost of many files with that of shards,
@@ -51,8 +50,8 @@ width = 48  # channels of the net
 shares = (0.5, 1, 2, 4)  # how long a batch's input is to take, over a step's arithmetic
 steps = 15  # of each timed training run
 repeats = 5  # timings on real ranks
-# Three storages, a thousand times slower than real ones, as our dataset is so small: bytes/s of a
-# rank, bytes/s of all ranks together, seconds for an open.
+# Three storages, with rates a thousand times lower than real ones, as our dataset is so small:
+# bytes/s of a rank, bytes/s of all ranks together, seconds for an open.
 own_nvme = (2e6, 1e12, 0)  # a disk of its own for each rank
 burst_buffer = (2e6, 4e6, 1e-3)  # a fast store that the ranks share
 shared_file_system = (2e6, 2e6, 5e-3)
@@ -98,7 +97,8 @@ predict("15.1", percent_unread=...)
 # * A slice with a step takes a part of the order. For example, `order[2::5]` begins at position 2
 #   and takes every 5th element.
 # * A rank may have several **workers**, which are processes that read for this rank. They partition
-#   the samples of their rank in the same way as the ranks partition the whole order.
+#   all samples of their rank, so nothing is dropped here: some workers may get one sample more than
+#   others.
 #
 # <details><summary>Hint 1: a slice with a step</summary>
 #
@@ -152,9 +152,9 @@ predict.right("15.1", percent_unread=unread["own seeds"])
 # every epoch has the same order.
 #
 # ## Shards
-# A dataset of a million small files requires a million opens. (ImageNet has 1.28 million training
-# images.) On a cluster each open is a request to a **metadata server**, which is one machine, or
-# one of a few machines, that know for all users where the files are stored.
+# A dataset of a million small files requires a million opens. On a cluster each open is a request
+# to a **metadata server**, which is one machine, or one of a few machines, that know for all users
+# where the files are stored. The opens can therefore take longer than the bytes.
 #
 # A **shard** is a larger file that contains many samples and is read from front to back. Here each
 # shard is a tar file in the format of the [webdataset](https://github.com/webdataset/webdataset) library, whose *members* are
@@ -168,7 +168,7 @@ predict.right("15.1", percent_unread=unread["own seeds"])
 # | `000013.cls` | the label of the next sample |
 #
 # Consecutive members whose names are equal up to the first dot form one **sample**. The part after
-# this dot is the **kind**. Kinds may come in any order.
+# this dot is the **kind**, and kinds may come in any order.
 #
 # A shard may arrive over a network, so it must be possible to read it without ever moving backward.
 # `tarfile.open(fileobj=stream, mode="r|")` reads in this way. These lines, for example, list the
@@ -223,10 +223,11 @@ predict("15.2", shards_times_as_fast=...)
 # Reading your own files would mostly measure your memory, because Linux keeps there, in its **page
 # cache**, what has been read or written once. `lab15.Storage` therefore emulates a slow storage
 # system: it reads a file and then sleeps until a system of the given [bandwidth](../labs/GLOSSARY.md#bandwidth) and [latency](../labs/GLOSSARY.md#latency) would
-# have delivered the data. The next cell reads a quarter of the images from it, as files and as
-# shards. As a control, it reads the same data from a storage system whose opens take no time. For
-# each of the two it prints the opens and bytes, and then how many times as long the files take as
-# the shards.
+# have delivered the data.
+#
+# The next cell reads a quarter of the images from it, as files and as shards. As a control, it
+# reads the same data from a storage system whose opens take no time. For each of the two it prints
+# the opens and bytes, and then how many times as long the files take as the shards.
 
 # %%
 ratio = lab15.compare_opens(stored, read_shard, latency)
@@ -240,34 +241,24 @@ predict.compare("15.2", shards_times_as_fast=ratio)
 # **Explain.** Reading 32 files takes 32 opens of 2 ms and 0.06 ms of transfer each, 66 ms in all. A
 # shard takes one open and 2.5 ms of transfer, 4.5 ms in all. You should see the ratio of the
 # control fall to about 1, although it transfers the same bytes. The gain therefore comes from the
-# opens that shards save, so shards matter where an open costs milliseconds. The control can be
-# above 1, because your own machine, too, opens 32 files more slowly than one, mostly if it is busy.
+# opens that shards save. The control can be above 1, because your own machine, too, opens 32 files
+# more slowly than one, mostly if it is busy.
 #
-# <details><summary>Formats at scale</summary>
-#
-# The framework Caffe reads image files or an LMDB, which is a key-value store in one file. Training
-# on ImageNet from files was more than 17 times as slow as from a key-value store (Lim et al.,
-# 2016). On a parallel file system, however, many processes that map one LMDB into memory slow each
-# other down, so a reader that avoids this, LMDBIO, made training up to 65 times as fast on 9,216
-# cores (Pumma et al., 2019). In OSU-Caffe, by MVAPICH2's authors, all ranks read in parallel from
-# the cluster's file system, Lustre.
-# </details>
+# For the same reason the framework Caffe can read its images from an LMDB, which is a key-value
+# store in one file. However, many processes that map one LMDB into memory slow each other down,
+# which the reader LMDBIO avoids (Pumma et al., 2019). In [OSU-Caffe](https://doi.org/10.1145/3018743.3018769) all ranks read in
+# parallel from the cluster's file system, Lustre.
 #
 # ## Shuffling a stream
 # A batch of only one or two classes moves the weights toward these classes for every image. The
 # samples of a batch should therefore be mixed, but a stream cannot be shuffled as a whole.
 #
-# Instead we shuffle it part by part, in a **buffer**: fill it, yield a random one of its items, put
-# the next item of the stream in its place, and repeat. For example, let a buffer of 3 read the
-# classes 0 0 0 1 1 1 from a stream:
+# Instead, the order of the shards is shuffled, which costs nothing, and the samples pass through a
+# **buffer**: fill it, yield a random one of its items, put the next item of the stream in its
+# place, and repeat. For example, a buffer that holds 0 0 1 may yield 0 and then takes the next
+# item, 1, so that it holds 0 1 1. The larger the buffer, the better the classes are mixed.
 #
-# ```
-# next in the stream     buffer     yielded, at random
-#                        0 0 0      0
-#         1              0 0 1      1
-#         1              0 0 1      0
-#         1              0 1 1      ...
-# ```
+# <details><summary>How large must the buffer be?</summary>
 #
 # In our dataset the samples are stored class by class, some 50 images each. We counted the classes
 # in a batch of 32 that comes out of such a buffer:
@@ -277,19 +268,21 @@ predict.compare("15.2", shards_times_as_fast=ratio)
 # | classes in a batch, of 10 | 1.6 | 4.8 | 6.6 | 8.5 | 9.7 |
 # | if the *shards* are read in a shuffled order, too | 1.6 | 6.5 | 8.1 | 9.2 | 9.6 |
 #
-# The second row shows that a smaller buffer is enough if the order of the shards is shuffled as
-# well, which costs nothing.
+# A smaller buffer is therefore enough if the order of the shards is shuffled, too.
+# </details>
 #
 # ## Reading ahead
 # A training loop asks for a batch, computes, and asks for the next batch. If reading starts only
-# when the loop asks, reading and computing take turns, and their times add up. Reading the next
-# batch in advance is called **prefetching**.
+# when the loop asks, the times for reading and computing add up. Reading the next batch in advance
+# is called **prefetching**.
 #
 # A **thread** runs concurrently with the loop, in the same process. It can read ahead and put what
 # it has read into a **queue**: `ready.put(x)` appends x, and `ready.get()` removes and returns the
-# oldest item. The queue is **bounded**, which means that `put` waits while `depth` items are in it.
-# (`get` waits while it is empty.) With a depth of 2, for example, the thread can be three items
-# ahead, and no more:
+# oldest item. If the queue is empty, `get` waits.
+#
+# The queue is **bounded**, which means that `put` waits while `depth` items are in it. Otherwise a
+# fast reader would fill the memory. With a depth of 2, for example, the thread can be three items
+# ahead, two in the queue and one that waits in `put`:
 #
 # ```
 # thread                      queue               training loop
@@ -304,10 +297,10 @@ predict.compare("15.2", shards_times_as_fast=ratio)
 # The function `prefetch` below is complete: it creates the queue and the thread, and ends both.
 # Write the functions at the two ends of the queue, 8 and 7 lines. *(intermediate)*
 #
-# A simple pair of functions would be `for item in items: ready.put(item)` at one end and
-# `while True: yield ready.get()` at the other. It passes on neither the end, nor an error, nor a
-# request to stop. So the queue contains pairs, because an item can be anything, including None or
-# the word "end":
+# The simplest pair would be `for item in items: ready.put(item)` at one end and
+# `while True: yield ready.get()` at the other. It has three faults: the training loop never learns
+# that the items have ended, an error stays in the thread, and the thread cannot be stopped.
+# Therefore we put pairs into the queue:
 #
 # | in the queue | when | what `take` does |
 # |---|---|---|
@@ -317,8 +310,7 @@ predict.compare("15.2", shards_times_as_fast=ratio)
 #
 # * `work(items, ready, stop)` runs in the thread and puts these pairs. `stop.is_set()` is true as
 #   soon as no more items are wanted. In this case `work` returns and puts nothing, so check it
-#   before you put each item. (`prefetch` empties the queue, so a `put` that waits at that moment
-#   returns.)
+#   before you put each item. (`prefetch` then empties the queue, so a waiting `put` returns.)
 # * `take(ready)` runs in the training loop.
 #
 # <details><summary>Hint 1: work</summary>
@@ -345,7 +337,7 @@ def take(ready):
 
 
 def prefetch(items, depth):
-    """Yield `items` in order, while a thread reads up to `depth` of them ahead."""
+    """Yield `items` in order, while a thread reads ahead: `depth` of them fit in the queue."""
     ready = queue.Queue(depth)
     stop = threading.Event()
     thread = threading.Thread(target=work, args=(items, ready, stop), daemon=True)
@@ -370,7 +362,7 @@ check("15.3", work, take, prefetch)
 # ## How much of the input is exposed?
 # We call the time to read and decode a batch **input**, and the time of the other parts of a step
 # **compute**. The part of the input for which a step still has to wait is called **exposed**. The
-# figure at the top of this lab shows the three possible cases:
+# figure at the top of this lab shows three cases:
 #
 # | | exposed |
 # |---|---|
@@ -450,13 +442,13 @@ predict.right("15.4", best_input=max(gains, key=gains.get), best_gain=max(gains.
 # ### Measure: how long a step waits
 # Now we train on JPEGs from shards, and the bandwidth of `lab15.Storage` is set so that input takes
 # about 0.5, 1, 2 and 4 times as long as compute (`shares`). For each bandwidth we time two training
-# runs:
+# runs, one without prefetch and one with. The plot compares them:
 #
-# * Without prefetch, a step waits for all of its input. This tells how long input really took,
-#   which is the x axis of the plot.
-# * With prefetch, a step should wait as long as your formula says, which is the y axis.
+# - The x axis shows how long input really took, which is the wait of a step without prefetch.
+# - The y axis shows the wait of a step with prefetch, which should be what your formula says.
 #
-# This takes about a minute in all.
+# Both are in units of compute. This takes about a minute in all.
+#
 
 # %%
 def feed(storage):
@@ -497,12 +489,10 @@ predict.compare("15.4", exposed_at_2=at_2, exposed_at_half=at_half)
 
 # %% [markdown]
 # **Explain.** You should see that the points measured with prefetch are near the line of your
-# formula, which is zero up to a ratio of 1, and input - compute from there on. Without prefetch,
-# the exposed time is the input itself.
+# formula, which is zero up to a ratio of 1, and input - compute from there on.
 #
-# You might see points above the line of the formula. A likely cause is that the thread finds no
-# free core for decoding, or that both threads need the GIL, so that input and compute slow each
-# other down. On a busy machine points lie on both sides of the line.
+# Points above the line probably mean that the thread finds no free core for decoding, or that both
+# threads need the GIL. On a busy machine points lie on both sides of the line.
 #
 # Why is the gain largest when input and compute take the same time?
 # <details><summary>Answer</summary> Without prefetch a step takes input + compute, and with
@@ -514,21 +504,26 @@ predict.compare("15.4", exposed_at_2=at_2, exposed_at_half=at_half)
 # the queue is empty after a few steps, however deep it is.</details>
 #
 # PyTorch's [`DataLoader`](https://docs.pytorch.org/docs/stable/data.html) reads ahead with **processes** (`num_workers`), because
-# transforms that are written in Python hold the GIL. On Linux these workers are **forked** by
-# default (before Python 3.14), so they are copies of a process in which [MPI](../labs/GLOSSARY.md#MPI) may be running. With
-# some MPI libraries on InfiniBand they may crash (Horovod's [pull request 1824](https://github.com/horovod/horovod/pull/1824)
-# and [issue 2898](https://github.com/horovod/horovod/issues/2898)). Use a thread such as yours, or
-# `multiprocessing_context="forkserver"`, with which the workers come from a process without MPI.
+# transforms that are written in Python hold the GIL.
+#
+# <details><summary>DataLoader's processes and MPI</summary>
+#
+# On Linux these workers are **forked** by default (before Python 3.14), so they are copies of a
+# process in which [MPI](../labs/GLOSSARY.md#MPI) may be running. With some MPI libraries on InfiniBand they may crash
+# (Horovod's [pull request 1824](https://github.com/horovod/horovod/pull/1824) and [issue 2898](https://github.com/horovod/horovod/issues/2898)). Use a
+# thread such as yours, or `multiprocessing_context="forkserver"`, with which the workers come from
+# a process without MPI.
+# </details>
 #
 # ## Many ranks, one storage
 # Several ranks now read at the same time, each a shard of its own. What they get together depends
 # on what they share:
 #
-# * (a) `own`: each rank has its own disk, and reads 2 MB/s from it.
-# * (b) `burst`: a burst buffer, which is a fast store between the ranks and the file system,
-#   delivers 2 MB/s to a rank that is alone, and 4 MB/s to all together.
-# * (c) `shared`: a shared file system delivers 2 MB/s to a rank that is alone, and 2 MB/s to all
-#   together.
+# | storage | one rank alone | all ranks together |
+# |---|---|---|
+# | `own`: each rank has its own disk | 2 MB/s | no limit |
+# | `burst`: a burst buffer, which is a fast store between the ranks and the file system | 2 MB/s | 4 MB/s |
+# | `shared`: a shared file system | 2 MB/s | 2 MB/s |
 #
 # ### Predict
 # How many times as many images per second do 4 ranks get as one rank, in each of the three cases?
@@ -539,10 +534,10 @@ predict("15.4", own=..., burst=..., shared=...)
 
 # %% [markdown]
 # ### Measure: 1, 2 and 4 ranks
-# In the next cells, real ranks read and decode. The storage is emulated again: the ranks share one
-# pipe, which is represented by a file that records until when the pipe is in use. The plot shows
-# the images per second of all ranks together, beside what your `shard_seconds` predicts. This takes
-# about 15 s.
+# In the next cells, real ranks read and decode. The storage is emulated again: before each read, a
+# rank reserves time on a shared pipe, and a small file stores until when the pipe is reserved. The
+# plot shows the images per second of all ranks together, beside what your `shard_seconds` predicts.
+# The last cell prints the rate of 4 ranks relative to one. This takes about 15 s.
 
 # %%
 storages = {
@@ -587,14 +582,15 @@ if ranks == 4:
 # ranks. The rate from the shared file system does not grow at all, so with more ranks each rank
 # gets less.
 #
-# Four ranks with their own disks may get fewer than 4 times as many images as one rank. A likely
-# cause is that they also decode, and take turns if there are fewer than four cores.
+# Four ranks with their own disks may get fewer than 4 times as many images as one rank, probably
+# because they also decode, and take turns if there are fewer than four cores.
 #
-# What are these rates on a real machine? <details><summary>Answer</summary> The SSDs in the nodes
-# of Summit read 26.7 TB/s together, and its file system 2.5 TB/s (Oral et al., 2019). This is 970
-# and 90 MB/s for each of its 27,648 GPUs. Suppose that a GPU trains on 1,000 images per second,
-# each of 110 kB (round numbers that we chose). It then needs 110 MB/s, which is more than its part
-# of the file system's bandwidth, and far less than its part of the SSDs'.</details>
+# On the supercomputer Summit, the SSDs in the nodes read 26.7 TB/s together, and the file system
+# 2.5 TB/s (Oral et al., 2019). This is 970 and 90 MB/s for each of its 27,648 GPUs. Suppose that a
+# GPU trains on 1,000 images per second, each of 110 kB (round numbers that we chose). Which of the
+# two storages is fast enough when all GPUs train? <details><summary>Answer</summary> Only the SSDs.
+# A GPU needs 110 MB/s, which is more than its part of the file system's bandwidth, and far less
+# than its part of the SSDs'.</details>
 #
 # ### What you take away
 # - All ranks use the same order, which depends on the seed and the epoch, and each takes its part.

@@ -41,7 +41,7 @@ lab.start("32_buckets_and_overlap")
 batch = 96  # images per step of the short trainings on real ranks, over all ranks together
 gpus = (8, 32, 160)  # GPUs of the virtual machine
 images = 32  # per GPU and step there
-flops = 1.3e12  # floating-point operations a second of a K80 GPU in training (where from: see 32.1)
+flops = 1.3e12  # floating-point operations a second of a K80 GPU in training; source below
 bucket_sizes = (1e4, 5e5, 2e6, 8e6, 3e7)  # bytes, tried on the virtual machine
 workers = 4  # real ranks in the checks, unless a launcher has started some
 patience = 60  # seconds after which a check calls the ranks stuck
@@ -51,16 +51,25 @@ patience = 60  # seconds after which a check calls the ranks stuck
 # ## A gradient does not have to wait for the others
 # In [lab 30](30_average_gradients.ipynb) all [ranks](../labs/GLOSSARY.md#rank) finished the backward pass and then averaged all gradients. However, the
 # backward pass runs from the last layer to the first, so the gradient of the last layer is complete
-# when most of the computation is still to come. The lower [timeline](../labs/GLOSSARY.md#timeline) in the figure shows how this
-# time can be used. While layer 1 computes its gradient, the allreduce of layer 2 is already in
-# progress.
+# when most of the computation is still to come. While layer 1 computes its gradient, the allreduce
+# of layer 2 can already be in progress, as in the lower [timeline](../labs/GLOSSARY.md#timeline) of the figure.
 #
 # You will write three ways to average the gradients, (a) with one allreduce at the end, (b) layer
-# by layer, and (c) in buckets. Each of them is a function `way(comm, net)` that returns two
-# functions:
+# by layer, and (c) in buckets. Each of them is a function with this skeleton:
 #
-# - `ready(i)` will be called during the backward pass, as soon as `net.gradients[i]` is complete.
-# - `finish()` will be called after the backward pass. It has to update every tensor exactly once.
+#     def way(comm, net):
+#         ...                # lists or arrays that both functions below use
+#
+#         def ready(i):      # called in the backward pass, when net.gradients[i] is complete
+#             ...
+#
+#         def finish():      # called after the backward pass: updates every tensor exactly once
+#             ...
+#
+#         return ready, finish
+#
+# `way` is called once, and the two functions serve every step. Therefore `finish` must also empty
+# what `ready` has collected, so that the next step starts afresh.
 #
 # The object `net` holds one rank's copy of the network:
 #
@@ -71,8 +80,6 @@ patience = 60  # seconds after which a check calls the ranks stuck
 # | `net.join(numbers)` | one vector that contains the gradients with these numbers |
 # | `net.cut(vector, numbers)` | splits such a vector again: a list of (i, piece) |
 # | `net.update(i, mean)` | the SGD (stochastic gradient descent) step of tensor i, where `mean` is its mean gradient over all ranks |
-#
-# In this lab the ranks keep their networks in host memory, even where there are GPUs.
 #
 # PyTorch can tell us when a gradient is complete. You register a **hook** on a parameter, which is
 # a function that PyTorch calls at a certain point. This hook runs directly after the gradient has
@@ -121,15 +128,14 @@ check("32.1", at_the_end, watch)
 # %% [markdown]
 # ## A machine with 160 GPUs
 # S-Caffe, a version of the Caffe library for clusters, was used in 2017 to train on 160 K80 GPUs,
-# 16 in each node. We use a machine model of such a cluster and run it on the [virtual cluster](../labs/GLOSSARY.md#virtual-cluster), the
-# simulator of [lab 23](23_ring_allreduce.ipynb). Its **virtual ranks** are functions in one process, and each of them has its
-# own clock. `comm.compute(seconds)` advances this clock, and a message takes the time that follows
-# from [latency](../labs/GLOSSARY.md#latency) and [bandwidth](../labs/GLOSSARY.md#bandwidth). A launched message makes progress by itself here, which is not
-# guaranteed on your machine ([lab 36](36_progress.ipynb)).
+# 16 in each node. We run a machine model of such a cluster on the [virtual cluster](../labs/GLOSSARY.md#virtual-cluster), the simulator of
+# [lab 23](23_ring_allreduce.ipynb). Its **virtual ranks** are functions in one process, and each of them has its own clock.
+# The clock advances with the time for computation and for messages. A launched message makes
+# progress by itself here, which is not guaranteed on your machine ([lab 36](36_progress.ipynb)).
 #
-# The next cell prints the machine, three networks, and how long way (a)'s allreduce of AlexNet
-# takes alone. The printed lines say for each number whether it was published, computed or
-# estimated.
+# The next cell prints the machine, the sizes of three networks, and how long way (a)'s allreduce of
+# AlexNet takes alone. The lines about the machine say for each number whether it was published,
+# computed or estimated.
 
 # %%
 machine = virtual.machine("k80_fdr")
@@ -152,9 +158,8 @@ print(f"{in_last_three:.0f} % of these bytes are in its last three layers")
 
 # %% [markdown]
 # The time for the computation is an estimate. A layer needs a certain number of floating-point
-# operations (flops) in the forward pass and twice as many in the backward pass, and we assume 1.3
-# Tflop/s. This is the rate at which such a GPU trained ResNet-50 in TensorFlow's benchmarks of May
-# 2017 (52.4 images per second, with 3 times 8.2 Gflop per image).
+# operations (flops) in the forward pass and twice as many in the backward pass. We assume 1.3
+# Tflop/s, the rate at which such a GPU trained ResNet-50 in TensorFlow's benchmarks of May 2017.
 #
 # ### Predict
 # In way (a), `at_the_end`, what percentage of a step does the allreduce take? You need two of the
@@ -173,10 +178,9 @@ predict.compare("32.1", percent_for_allreduce=100 - 100 * alexnet.seconds / step
 # 161 ms, so the allreduce takes 161 / (105 + 161) = 61 % of the step. (Such numbers in the text
 # belong to the parameters as given at the top of the lab.)
 #
-# AlexNet should gain much from overlap, because its bytes and its computation are in different
-# layers. The last three layers hold nearly all of its bytes, and their gradients are complete when
-# the backward pass has hardly begun. The convolutions, which account for nearly all of the
-# computation, are still to come.
+# AlexNet should gain much from overlap. Its last three layers hold nearly all of its bytes, and
+# their gradients are complete when the backward pass has hardly begun. The convolutions, which
+# account for nearly all of the computation, are still to come.
 #
 # ### Exercise 32.2 · Layer by layer
 # `comm.Iallreduce` is the [non-blocking](../labs/GLOSSARY.md#non-blocking) version of `Allreduce`. It launches the collective and
@@ -219,28 +223,28 @@ check("32.2", one_by_one)
 # **All ranks must launch their collectives in the same order.** [MPI](../labs/GLOSSARY.md#MPI) combines the first allreduce of
 # one rank with the first allreduce of the others, whatever the program intended. If two gradients
 # become ready in the opposite order on rank 1, the virtual cluster reports the mismatch. A real MPI
-# library may instead add vectors that do not belong together, fail, or wait forever. Libraries
-# therefore enforce an order: Horovod's coordinator asks all ranks which gradients are ready, and
-# PyTorch's DDP uses buckets that are fixed in advance.
+# library may instead add vectors that do not belong together, fail, or wait forever.
+#
+# Libraries therefore enforce an order. Horovod's coordinator asks all ranks which gradients are
+# ready, and PyTorch's DDP uses buckets that are fixed in advance.
 #
 # ## Buckets
-# Is it best to launch one allreduce for each layer? Every allreduce has a per-call overhead of
-# several latencies, however short its vector is. On 160 ranks it sends about 16 messages one after
-# the other, which is twice ⌈log₂ 160⌉ ([lab 24](24_trees_and_halving.ipynb)). Each message takes at least 5 µs, so an allreduce
-# of a few bytes takes about 0.1 ms.
+# Is it best to launch one allreduce for each layer? Every allreduce has a per-call overhead,
+# however short its vector is. On 160 ranks it sends about 16 messages one after the other, which is
+# twice ⌈log₂ 160⌉ ([lab 24](24_trees_and_halving.ipynb)). Each message takes at least 5 µs, so even an allreduce of a few bytes
+# takes about 0.1 ms.
 #
-# Way (b) pays this overhead once for each layer. How much of it is visible in the step time depends
-# on the library:
+# Way (b) pays this overhead once for each layer. How much of it is visible depends on the library:
 #
-# - On the virtual cluster all allreduces are in progress **side by side**, so their latencies pass
-#   at the same time.
+# - On the virtual cluster all allreduces are in progress **side by side**. Their waiting times
+#   overlap, so a step pays far less than 58 overheads for 58 layers.
 # - A library may execute **one after the other**, as Horovod's background thread does. Then the
-#   latencies add up.
+#   overheads add up.
 #
 # The remedy is to join several gradients into one vector, a **bucket**, and to launch one allreduce
 # for it. The effect is largest in a network with many short layers and little computation. For the
 # next measurement we therefore take GoogLeNet, which has 58 layers, and give each GPU a single
-# image per step instead of 32:
+# image per step instead of 32. The next cell prints the two times that you need for a prediction:
 
 # %%
 few = lab32.table("googlenet", 1, flops)
@@ -258,7 +262,7 @@ print(
 #
 # - the forward pass, because the first allreduce starts when it has just ended;
 # - the single allreduce printed above, because the bytes take at least as long in 58 parts;
-# - the per-call overhead of 0.1 ms, 58 times.
+# - a per-call overhead of 0.1 ms, 58 times.
 
 # %%
 predict("32.2", a_ms=..., b_one_after_other_ms=...)
@@ -276,9 +280,8 @@ predict("32.2", a_ms=..., b_one_after_other_ms=...)
 # as the second is ready. The other two have only 3,000 bytes at the end of the backward pass, so
 # take care that this last bucket is sent, too.
 #
-# A rule such as "send what has become ready within 5 ms" would not work here, because each rank
-# would look at its own clock and form different buckets. Horovod does have such a time, and this is
-# one reason why it needs a coordinator.
+# Count bytes or gradients, not time. With a rule such as "send what has become ready within 5 ms",
+# each rank would look at its own clock and form different buckets.
 #
 # <details><summary>Hint 1: a bucket, and when it goes</summary>
 #
@@ -311,8 +314,9 @@ check("32.3", in_buckets)
 # ### Measure: how large should a bucket be?
 # We simulate GoogLeNet with one image on each of 160 GPUs and buckets of five sizes. The smallest
 # bucket holds one layer, which is way (b), and the largest holds the whole network, which is way
-# (a). Each size is measured twice, with allreduces side by side and one after the other. This takes
-# about half a minute.
+# (a). Each size is measured with allreduces side by side and with one after the other. The cell
+# plots the milliseconds of a step over the bucket size, with one curve for each of the two kinds,
+# and prints the same numbers. This takes about half a minute.
 
 # %%
 swept = lab32.bucket_sweep(in_buckets, few, largest, machine, bucket_sizes)
@@ -329,21 +333,19 @@ predict.compare(
 #
 # - At the right end a single bucket holds the whole network, so nothing is hidden and both curves
 #   show way (a), 6.9 + 17.7 = 24.6 ms.
-# - At the left end a bucket holds one layer, as in way (b). With allreduces *side by side* this is
-#   far faster than (a). With *one after the other* it is slower than (a), because the overhead of
-#   58 allreduces is more than the overlap can save. Your three terms, 2.3 + 17.7 + 58 × 0.1, give
-#   about 26 ms, and the measured 31 ms are more because an allreduce of a whole layer takes longer
-#   than one of a few bytes.
+# - At the left end a bucket holds one layer, as in way (b). *Side by side* this is far faster than
+#   (a). *One after the other* it is slower than (a), because 58 overheads cost more than overlap
+#   can save. Your three terms, 2.3 + 17.7 + 58 × 0.1, give about 26 ms. The simulator finds 31 ms,
+#   so an allreduce of a whole layer costs more than our estimate.
 #
 # Between the ends, both curves have a minimum. Buckets that are too small pay the overhead too
 # often. If they are too large, the last bucket is large, too, and it is launched when no
-# computation is left to hide it. Here the best size is 2 MB side by side, and 8 MB with one after
-# the other, where buckets matter more.
+# computation is left to hide it. The best size is 2 MB side by side, and 8 MB with one after the
+# other, where buckets matter more.
 #
-# At the left end both curves make the same 58 allreduces, so their difference shows that latency
-# can be hidden, too. [Aluminum](https://doi.org/10.1109/MLHPC.2018.8638639), a library of Lawrence Livermore National Laboratory
-# (2018), relies on this. It uses no buckets but many non-blocking allreduces at the same time, and
-# a separate thread that makes progress on all of them.
+# Now compare the two left ends. The same 58 allreduces take less time side by side, so [latency](../labs/GLOSSARY.md#latency) can
+# be hidden, too. The library [Aluminum](https://doi.org/10.1109/MLHPC.2018.8638639) (2018) uses this. It has no buckets but
+# launches many non-blocking allreduces, and a separate thread makes progress on all of them.
 #
 # ## On how many GPUs, and for which networks?
 # We compare the ways by their **efficiency**, which is the time for the computation divided by the
@@ -360,8 +362,9 @@ predict("32.3", efficiency_of_a=..., efficiency_of_b=...)
 
 # %% [markdown]
 # ### Measure: 160 virtual GPUs
-# We measure all three ways. As a control we add (b) with the same calls but without overlap. This
-# takes about half a minute.
+# We measure all three ways on 8, 32 and 160 GPUs. As a control we add "(b) not overlapped", which
+# makes the same calls as (b) but launches them only after the backward pass. The plot shows the
+# efficiency over the number of GPUs. This takes about half a minute.
 
 # %%
 ways = {
@@ -375,10 +378,9 @@ by_layer = efficiency["(b) by layer"]
 predict.compare("32.3", efficiency_of_a=efficiency["(a) at the end"], efficiency_of_b=by_layer)
 
 # %% [markdown]
-# **Explain.** The difference between (a) and the curves (b) and (c) shows the gain. "(b) not
-# overlapped" makes the same calls as (b) but launches them after the backward pass, so the distance
-# between these two curves shows what overlap alone contributes. Way (c) is hardly better than (b)
-# here, because AlexNet has only 8 layers and no short ones that would benefit from [fusion](../labs/GLOSSARY.md#fusion).
+# **Explain.** The curves (b) and (c) lie well above (a). The distance between (b) and its control
+# shows what overlap alone contributes. Way (c) is hardly better than (b) here, because AlexNet has
+# only 8 layers and no short ones that would benefit from a bucket.
 #
 # Two results need another explanation: (b) is better than predicted, and even "(b) not overlapped",
 # which hides nothing, is better than (a). To find the reason, the next cell measures AlexNet's
@@ -398,29 +400,29 @@ for name, seconds in apart.items():
 
 # %% [markdown]
 # **Explain.** Several allreduces side by side use links that a single allreduce leaves idle, so the
-# messages of (b) take only 116 ms instead of 161 ms. One after the other they have no such
-# advantage.
-#
-# This is why our prediction for (b) was too low. We subtracted the 70 ms of the backward pass from
-# 161 ms, which left 91 ms and an efficiency of 105 / (105 + 91) = 54 %. In fact 116 − 70 = 46 ms
-# stay visible, and 105 / (105 + 46) is 70 %, close to the measured 68 %.
+# messages of (b) take only 116 ms instead of 161 ms. This is why our prediction for (b) was too
+# low. We subtracted the 70 ms of the backward pass from 161 ms, which left 91 ms and an efficiency
+# of 105 / (105 + 91) = 54 %. In fact 116 − 70 = 46 ms stay visible, and 105 / (105 + 46) is 70 %,
+# close to the measured 68 %.
 #
 # ### Measure: what is hidden behind what?
-# The next plot shows two steps of AlexNet on 16 GPUs with (a) and (b). It marks the times when rank
-# 0 computes, and the times when messages to or from rank 0 are in progress.
+# The next plot shows two steps of AlexNet on 16 GPUs with (a) and (b). Time runs from left to
+# right. For each way, three rows mark when rank 0 computes forward, when it computes backward, and
+# when messages to or from rank 0 are in progress.
 
 # %%
 pair = {name: ways[name] for name in ("(a) at the end", "(b) by layer")}
 rows = lab32.lanes(pair, alexnet, min(16, largest), machine)
 plots.lanes(rows, title="AlexNet on 16 GPUs: (b) hides its messages behind backward")
 
+# %% [markdown]
 # **Explain.** In (a) no message is in progress while rank 0 computes, and the next forward pass
 # starts only when the allreduce is complete. In (b) the messages are in progress during the
 # backward pass, so the next forward pass starts almost immediately.
 #
 # ### Measure: does overlap matter for other networks?
 # Each line of the next output is the efficiency of one network in one way, now with 32 images per
-# GPU for all networks.
+# GPU for all three networks.
 
 # %%
 print(f"efficiency on {largest} GPUs, {images} images each (%)")
@@ -431,31 +433,27 @@ for name, net in nets.items():
 
 
 # %% [markdown]
-# **Explain.** With 32 images per GPU, GoogLeNet and VGG-16 compute for so long, compared with the
-# number of their bytes, that (b) and (c) hide nearly all communication. Even (a) loses less than on
-# AlexNet. What counts is the ratio between the time of the allreduce and the time of the backward
-# pass. To see the effect of fewer images or faster GPUs, change `images` and `flops` at the top of
-# the lab.
+# **Explain.** GoogLeNet and VGG-16 compute for so long, compared with the number of their bytes,
+# that (b) and (c) hide nearly all communication. Even (a) loses less than on AlexNet. What counts
+# is the ratio between the time of the allreduce and the time of the backward pass. To see the
+# effect of fewer images or faster GPUs, change `images` and `flops` at the top of the lab.
 #
-# The machine is a model, without jitter, input pipeline, or small matrices that a GPU multiplies
-# inefficiently. Trust the order of the ways, but not the percentages.
+# The machine is a model without jitter or an input pipeline. Trust the order of the ways, but not
+# the percentages.
 #
 # ### What you take away
 # - Gradients become ready from the last layer to the first. Launch each allreduce immediately, and
-#   wait for it before the update.
+#   wait for it before the update. Every rank must launch the same collectives in the same order.
 # - A bucket saves latencies but starts later than its first gradient could. Buckets matter where a
 #   network has many short layers and allreduces run one after the other.
-# - Every rank must launch the same collectives in the same order.
 # - The last allreduce of a step has nothing left to hide behind, so it should be short.
 # - Overlap matters most where an allreduce takes about as long as the backward pass. Where it takes
 #   far less time, (a) loses little.
-# - Latencies can be hidden, too, if many allreduces are in progress at once, as in Aluminum.
 # - A launched allreduce does not always make progress. [Lab 36](36_progress.ipynb) shows who moves a message on your
-#   machine while you compute, [lab 44](44_timeline_and_fusion.ipynb) covers Horovod's timeline and settings, and [lab 35](35_compress_gradients.ipynb) sends fewer
-#   bytes.
+#   machine while you compute, and [lab 44](44_timeline_and_fusion.ipynb) covers Horovod's timeline and settings.
 #
 # ## Going further (optional): S-Caffe's two sides
-# This part is for those who have time and takes about 25 minutes more.
+# This part takes about 25 minutes more.
 #
 # In S-Caffe only rank 0 has the optimizer. Two kinds of messages are therefore needed, and each is
 # hidden behind a different pass:
@@ -516,7 +514,7 @@ predict("32.4", efficiency_of_d=...)
 
 # %% [markdown]
 # ### Measure: two sides
-# We compare (d) with (a). As a control we add (d) with the same calls but without overlap. This
+# We compare (d) with (a), and with a control that makes the same calls as (d) without overlap. This
 # takes about half a minute.
 
 # %%
@@ -528,20 +526,19 @@ trees = lab32.messages_alone(two_sides, alexnet, largest, machine)
 print(f"messages alone: (d) {1e3 * trees:.0f} ms, (a) {1e3 * alone:.0f} ms")
 
 # %% [markdown]
-# **Explain.** A vector takes 22 ms inside a node and 38 ms between nodes, so the 16 vectors take 8 ×
-# 22 + 8 × 38 = 480 ms, and the efficiency is about 105 / 480 = 22 %. Compared with its own control,
-# (d) gains from overlap, but it is much slower than (a), whose messages take only 161 ms.
+# **Explain.** A vector takes 22 ms inside a node and 38 ms between nodes, so the 16 vectors take 8
+# × 22 + 8 × 38 = 480 ms, and the efficiency is about 105 / 480 = 22 %. Compared with its own
+# control, (d) gains from overlap, but it is much slower than (a), whose messages take only 161 ms.
 #
 # The cause is the trees, not the overlap. The authors of S-Caffe therefore wrote a reduction of
-# their own, in which a vector travels in chunks down a chain of ranks ([lab 25](25_broadcast_for_deep_learning.ipynb)), and each rank adds
-# its own part. A long chain has many latencies, so they use chains inside groups of ranks, and a
-# tree across the first ranks of the groups. They report that it is up to 2.6 times as fast as the
-# reduction of the MPI library MVAPICH2 on 160 GPUs.
+# their own. It uses chains inside groups of ranks, in which a vector travels in chunks ([lab 25](25_broadcast_for_deep_learning.ipynb)),
+# and a tree across the groups. They report that it is up to 2.6 times as fast as the reduction of
+# the MPI library MVAPICH2 on 160 GPUs.
 #
 # ### Further reading
 # - S. Li et al., *[PyTorch Distributed: Experiences on Accelerating Data Parallel Training](https://arxiv.org/abs/2006.15704)*, VLDB, 2020. How PyTorch's DistributedDataParallel forms its buckets and overlaps them with the
 #   backward pass.
-# - [Horovod: Tensor Fusion](https://horovod.readthedocs.io/en/stable/tensor-fusion_include.html). Horovod's tensor fusion, which joins whatever is ready in a cycle.
+# - [Horovod: Tensor Fusion](https://horovod.readthedocs.io/en/stable/tensor-fusion_include.html). Horovod's tensor [fusion](../labs/GLOSSARY.md#fusion), which joins whatever is ready in a cycle.
 # - N. Dryden et al., *[Aluminum: An Asynchronous, GPU-Aware Communication Library Optimized for Large-Scale Training of Deep Neural Networks on HPC Systems](https://doi.org/10.1109/MLHPC.2018.8638639)*, MLHPC, 2018. The Aluminum paper, on latency, algorithms for short vectors, and progress.
 # - A. Awan, K. Hamidouche, J. Hashmi and D. Panda, *[S-Caffe: Co-designing MPI Runtimes and Caffe for Scalable Deep Learning on Modern GPU Clusters](https://doi.org/10.1145/3018743.3018769)*, PPoPP, 2017. The S-Caffe paper, with both kinds of overlap and the hierarchical reduction.
 # - [PyTorch: Tensor.register_post_accumulate_grad_hook](https://docs.pytorch.org/docs/stable/generated/torch.Tensor.register_post_accumulate_grad_hook.html). The documentation of the hook in exercise 32.1.

@@ -4,19 +4,19 @@
 #
 # If every GPU keeps its share of the batch, more GPUs mean more images in each step and therefore
 # fewer steps in each [epoch](../labs/GLOSSARY.md#epoch). An epoch becomes faster, but the network gets fewer updates, and above
-# some batch size it no longer reaches the accuracy of a small batch. A training job that processes
-# images 40 times as fast is of little use if it needs many more epochs, or never gets there.
+# some batch size it no longer reaches the accuracy of a small batch. Processing images 40 times as
+# fast is of little use if training needs many more epochs, or never gets there.
 #
 # In this lab we write the usual remedies for large batches, namely linear scaling of the learning
 # rate, [warm-up](../labs/GLOSSARY.md#warm-up), and optimizers with a [learning rate](../labs/GLOSSARY.md#learning-rate) for each layer, and increase the batch until
-# the accuracy breaks. Every remedy is compared with a control. At the end we measure how many GPUs
-# shorten the time to a given accuracy, and not only the time of an epoch.
+# the accuracy breaks. Every remedy is compared with a control. At the end we measure how much
+# sooner more GPUs reach a given accuracy, which is less than the gain per epoch.
 #
 # **After this lab you can** (1) scale a learning rate with the batch and warm it up, (2) write the
-# optimizer LARS (and LAMB, if you have time), and say what it adds to SGD (stochastic [gradient](../labs/GLOSSARY.md#gradient)
-# descent), (3) take its step on many [ranks](../labs/GLOSSARY.md#rank), so that the result is the same as on one, (4)
-# distinguish time to accuracy from time per epoch, and (5) say where Adasum lies between the sum
-# and the mean of gradients.
+# optimizer LARS, and say what it adds to SGD (stochastic [gradient](../labs/GLOSSARY.md#gradient) descent), (3) take its step on
+# many [ranks](../labs/GLOSSARY.md#rank), so that the result is the same as on one, and (4) distinguish time to accuracy from
+# time per epoch. If you have time, you can also (5) write the optimizer LAMB, and (6) say where
+# Adasum lies between the sum and the mean of gradients.
 #
 # ![Left, four small steps on a curved path. Center, one step for the same images with the learning rate kept covers only a quarter of the distance. Right, one step with four times the rate covers the whole distance in a straight line and misses the end of the path](../notebooks/figures/34_steps.svg)
 #
@@ -52,8 +52,8 @@ patience = 30  # seconds after which a check calls the ranks stuck
 # %% [markdown]
 # ## The network and its optimizer
 # The network classifies handwritten digits. It has 64 input features (the pixels), four hidden
-# layers of 64, and ten outputs, in total 17,290 parameters. It has no normalization layers, so it
-# is deep enough to be hurt by a high learning rate.
+# layers of 64, and ten outputs, in total 17,290 parameters. Normalization layers are left out, so
+# that a high learning rate does harm.
 #
 # All optimizers in this lab have the same form as the next function, SGD with **momentum**:
 #
@@ -85,10 +85,14 @@ def sgd(weights, gradients, state, rate, decay=1e-4, momentum=0.9):
 # A high rate is most harmful at the start of training, when the gradient changes its direction
 # quickly. A **gradual warm-up** therefore increases the rate to its peak during the first epochs.
 #
-# Both start from a base rate, which was tuned at a batch of 32, in factors of 2 and with three
-# seeds. For SGD we took the lowest of equally good rates, because it shows most clearly what a rule
-# does. (We tuned on the test images, because there are so few images. In your own work, tune on
-# separate validation images.)
+# Both start from a base rate that was tuned at a batch of 32.
+#
+# <details><summary>How we tuned the base rates</summary>
+#
+# We tried rates in factors of 2 with three seeds. Of equally good rates we took the lowest for SGD
+# and the middle one for LARS and Adam. We tuned on the test images, because there are so few
+# images. In your own work, tune on separate validation images.
+# </details>
 #
 # ### Predict
 # All training runs have ten epochs. A batch of 32 classifies about 98 % of the test images
@@ -186,16 +190,16 @@ predict.compare("34.1", kept_up_to=kept, linear_up_to=linear)
 # become long because some seeds still learn while others do not. The rule assumes that k small
 # steps have the same direction as one large step, and with a large k this is no longer true.
 #
-# The warm-up helps little here, and with a batch of 512 or more it may even do harm. It takes two
-# of only ten epochs, during which the rate is low. The evidence for warm-up comes from longer
-# training. For ResNet-50 (90 epochs, rates up to 3.2) it was what kept a batch of 8,192 images as
-# good as one of 256 (Goyal and others, 2017).
+# The warm-up helps little here, and with a batch of 512 or more it may even do harm, because the
+# rate is low in two of only ten epochs. The evidence for warm-up comes from longer training. For
+# ResNet-50, trained for 90 epochs, it was what kept a batch of 8,192 images as good as one of 256
+# (Goyal and others, 2017).
 #
 # ## A rate for each layer
 # Why does a high rate do harm? It may be too high for only one of the layers. The **norm** of a
-# matrix, ‖w‖, is the square root of the sum of its squared values. The next cell prints, for the
-# five matrices from input to output, how many times the norm of the weights is that of their
-# gradient.
+# matrix, ‖w‖, is the square root of the sum of its squared values. For each of the five matrices,
+# from input to output, the next cell prints ‖w‖ / ‖g‖, where g is the gradient. A small ratio means
+# a large gradient compared with the weights.
 
 # %%
 digits = data.digits()
@@ -212,9 +216,9 @@ print(
 
 
 # %% [markdown]
-# Compared with its weights, the gradient of the last layer is two to three times as large as the
-# gradients of the other layers. A rate that is safe for the last layer may therefore be too low for
-# the other layers.
+# The ratio of the last layer is the smallest, so compared with its weights its gradient is two to
+# three times as large as those of the other layers. A rate that is safe for the last layer may
+# therefore be too low for the other layers.
 #
 # ### Exercise 34.2 · LARS
 # **LARS** (layer-wise adaptive rate scaling, 2017) gives each matrix a *local rate*:
@@ -230,8 +234,8 @@ print(
 # as well. Everything else is as in `sgd`. `np.linalg.norm(w)` computes the norm. 8 lines.
 # *(intermediate)*
 #
-# (For matrices only the product `rate * trust` matters. The paper uses a `trust` of 0.001 and much
-# higher rates. Ours of 0.05 suits this network, so do not transfer it to another one.)
+# (For matrices only the product `rate * trust` matters. Our `trust` of 0.05 suits this network, so
+# do not transfer it to another one.)
 #
 # <details><summary>Hint 1: from sgd to LARS</summary>
 #
@@ -260,10 +264,13 @@ check("34.2", lars)
 # %% [markdown]
 # ## Adam, as another baseline
 # LARS adapts the rate to each layer, while **Adam** adapts it to each value. It divides each value
-# of the gradient by the value's typical size, for which it keeps two running means, `state.m` of
-# the gradients and `state.v` of their squares. Both start at 0 and are therefore too small at
-# first, which the two divisions in the code correct. (`state.t` is the number of the step, from 1.)
-# The code is given.
+# of the gradient by the value's typical size. For this it keeps two running means, `state.m` of the
+# gradients and `state.v` of their squares. Both start at 0, so in the first steps they are too
+# small. The two divisions that contain `state.t`, the number of the step counted from 1, correct
+# this.
+#
+# The code is given. It adds the weight decay after the division by the typical size, as the variant
+# AdamW does.
 
 # %%
 def adam_step(i, w, g, state, decay, betas=(0.9, 0.999), eps=1e-6):
@@ -284,9 +291,9 @@ def adam(weights, gradients, state, rate, decay=1e-4):
 
 # %% [markdown]
 # ## Do LARS and Adam work for larger batches?
-# Each optimizer has one base rate, tuned at a batch of 32 as for SGD. (Of equally good rates we
-# took the middle one here.) For larger batches the rate follows a rule: linear scaling for LARS,
-# the **square root** of k for Adam, and both for SGD. All have the same warm-up.
+# Each optimizer has one base rate, tuned at a batch of 32 as for SGD. For larger batches the rate
+# follows a rule: linear scaling for LARS, the **square root** of k for Adam, and both for SGD. All
+# have the same warm-up.
 #
 # ### Predict
 # What percentage of the test images do LARS and Adam classify correctly at a batch of 768, where
@@ -299,7 +306,7 @@ predict("34.2", lars_at_768=..., adam_at_768=...)
 
 # %% [markdown]
 # ### Measure: with the control
-# We train in three more ways, which takes about 20 s.
+# We train in three more ways, which takes about 20 s. Read the plot as the one before.
 
 # %%
 more = {
@@ -331,8 +338,8 @@ predict.compare(
 # - *LARS, linear* and *SGD, linear, warm-up* use the same rule. You should see that LARS breaks
 #   later, by about one doubling.
 # - *SGD, square root* and *SGD, linear, warm-up* differ only in the rule. At batches of 512 and
-#   768, the lower rate alone gives SGD about the same gain as LARS, and at 1,536 a larger one. Part
-#   of the gain of LARS is therefore simply that it avoids rates that are too high.
+#   768, the lower rate alone gives SGD about the same gain as LARS. Part of the gain of LARS is
+#   therefore simply that it avoids rates that are too high.
 # - *Adam, square root* and *SGD, square root* use the same rule but different steps. At batches of
 #   512 and more you should see a distance between the two curves, which is due to Adam's step.
 #
@@ -341,8 +348,8 @@ predict.compare(
 
 # %% [markdown]
 # ### Exercise 34.3 · LAMB (optional)
-# You can continue with 34.4, because nothing below depends on this exercise. It takes about 12
-# minutes more.
+# This exercise takes about 12 minutes more. To skip it, go to the heading *At full size*, because
+# nothing from there on needs LAMB.
 #
 # **LAMB** (layer-wise adaptive moments for batch training, 2019) was designed for the language
 # model BERT. It gives each matrix its own rate, as LARS does, but it starts from Adam's step. A
@@ -433,13 +440,13 @@ print(
 
 
 # %% [markdown]
-# The gradient of a part contains more noise, so it is usually longer than the mean, as the
-# numbers above 1 show. If each rank computed its own local rate, this rate would differ from rank
-# to rank, and the mean of the steps of all ranks would not be the step for the mean gradient.
+# The gradient of a part contains more noise, so it is usually longer than the mean, as the numbers
+# above 1 show. If each rank computed its own local rate, the mean of the steps of all ranks would
+# not be the step for the mean gradient.
 #
-# A small example with plain numbers shows the same effect. Two ranks have the gradients 3 and −1,
-# whose mean is 1. A step that divides each gradient by its own norm gives 1 and −1, and the mean of
-# these is 0. Dividing the mean gradient by its norm gives 1.
+# For example, two ranks have the gradients 3 and −1, whose mean is 1. A step that divides each
+# gradient by its own norm gives 1 and −1, and the mean of these is 0. Dividing the mean gradient by
+# its norm gives 1.
 #
 # ### Exercise 34.4 · Average, then take the norm
 # Write `parallel_step`. Each rank has an equal part of the batch, and all ranks must take the step
@@ -482,7 +489,7 @@ check("34.4", parallel_step)
 #
 # A "GPU" here is a core of this machine, on which we measure the time of a step. The time for the
 # [allreduce](../labs/GLOSSARY.md#allreduce) of the gradients is computed for the links of a [virtual cluster](../labs/GLOSSARY.md#virtual-cluster), the simulator that
-# comes with these labs. We only need plausible times, so both choices are arbitrary.
+# comes with these labs.
 
 # %%
 computing = lab34.step_times(updates, images=batches[0])
@@ -533,27 +540,24 @@ best = max((row[soonest[way]] for way, row in goals.items()), default=0)
 predict.compare("34.4", epoch_times_as_fast=epoch[batches[-1]], goal_times_as_fast=best)
 
 # %% [markdown]
-# **Explain.** The plot compares everything with SGD on one GPU. A curve ends where half of the
-# seeds no longer reach the goal. The printed lines give, for each way, how many times as fast it
+# **Explain.** The plot compares everything with SGD on one GPU, and a curve ends where half of the
+# seeds no longer reach the goal. Each printed line gives for one way how many times as fast it
 # reaches the goal with its best batch, and this gain divided by the number of GPUs.
 #
 # The epoch becomes faster with every GPU. The time to the goal improves far less, and the largest
 # batches never reach the goal. The gain per GPU is well below 1, so each GPU contributes much less
-# than a single GPU does on its own. Do not rank the ways by these results, because five seeds are
-# too few.
+# than a single GPU does on its own. (Five seeds are too few to rank the ways.)
 #
 # Why does a larger batch need more epochs, even at the best rate?
 # <details><summary>Answer</summary>
 #
-# Twice as many images per step give less than twice as much information about the right direction.
-# Once the mean gradient of a batch hardly changes when images are added, more images contribute
-# nothing new. (McCandlish and others (2018) call the batch at which this happens the gradient noise
-# scale.)
-# </details>
+# Twice as many images make the mean gradient less noisy, but the step does not become twice as
+# useful. Once the noise is small, more images hardly change the direction of the step. (McCandlish
+# and others (2018) call the batch at which the gain begins to fall the gradient noise scale.)
 #
-# There is one important limit. Every training run here uses the same schedule over ten epochs, and
-# the goal is often reached only when the rate has decreased nearly to 0. A schedule designed for
-# each batch might reach the goal sooner, which we have not tested.
+# There is one important limit. All training runs use the same schedule over ten epochs, and the
+# goal is often reached only when the rate has decreased nearly to 0. A schedule designed for each
+# batch might reach the goal sooner, which we have not tested.
 #
 # ### What you take away
 # - Multiplying the learning rate by k for a batch k times as large works for a few doublings and

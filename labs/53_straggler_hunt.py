@@ -117,9 +117,9 @@ check("53.1", expected_slowest)
 # %% [markdown]
 # ### Measure: real ranks
 # Now real ranks make steps in which the work is a nap of random length, followed by an [allreduce](../labs/GLOSSARY.md#allreduce).
-# They *sleep* instead of computing, because your computer may have fewer cores than ranks, and a
-# rank that sleeps does not disturb the others. The control is "steady", with naps of exactly 20 ms.
-# Your function gets only the 60 measured steps of one rank. This takes about 15 s.
+# They *sleep* instead of computing, because your computer may have fewer cores than ranks. The
+# control is "steady", with naps of exactly 20 ms. Your function gets only the 60 measured steps of
+# one rank. This takes about 15 s.
 
 # %%
 def table(rows):
@@ -154,8 +154,7 @@ if ranks >= 4:
 #
 # You should see that steady steps take about 20 ms on any number of ranks, so only jitter makes a
 # run with more ranks slower. For normal times on 4 ranks, the numbers of section 1 give 20 + 1.03 ·
-# 5 = 25.2 ms. On so few ranks, the heavy-tailed times hardly differ from them. (If even the steady
-# steps take some ms more, your computer was busy and did not wake each rank at once.)
+# 5 = 25.2 ms. On so few ranks, the heavy-tailed times hardly differ from them.
 #
 # ### Compute: up to 64 ranks
 # For more ranks, the next cell draws the times at random. Your function gets 10,000 drawn times of
@@ -200,9 +199,8 @@ predict.compare("53.1", normal_64=of_64["normal"], heavy_64=of_64["heavy-tailed"
 # <details><summary>Answer</summary>
 #
 # No. It knows no time longer than the longest of the 60, and with 1,024 ranks nearly every step
-# would contain this time. It therefore returns roughly this time, whatever longer times are
-# possible. To predict the slowest of p ranks, you need many more than p samples, or a formula for
-# the tail.
+# would contain this time. To predict the slowest of p ranks, you need many more than p samples, or
+# a formula for the tail.
 # </details>
 #
 # ## 2. Who was late?
@@ -436,8 +434,7 @@ print(f"Nobody late: {blamed:.0%} of the cases blame a rank.")
 # is late, because by chance one rank waits least in more than half of the steps.
 #
 # Naming the cause takes a larger delay than finding the rank, because your rule requires a tenth
-# more seconds for each image. A smaller limit would find smaller faults, but it might also call a
-# healthy core slow.
+# more seconds for each image.
 #
 # ## 4. No rank to blame: wait for fewer ranks, or less often
 # Jitter has no cause that you could remove. Two methods reduce its effect:
@@ -484,15 +481,14 @@ print("Milliseconds per step:", (1e3 * pandas.DataFrame(rows).T).round(1), sep="
 # both methods help, and a backup gains most where the tail is heavy.
 #
 # If rank 7 is slow, local SGD gains nothing, because a rank that is 10 ms late in each step is 160
-# ms late after 16 steps. One backup hides the slow rank completely, but at a cost that the table
-# does not show. A dropped gradient is lost, and here the lost gradients are always those of the
-# same rank.
+# ms late after 16 steps. One backup hides the slow rank completely, but the dropped gradients are
+# lost, and here they are always those of the same rank.
 #
 # ### Measure: what the network learns
-# To see this cost, the next cell trains the digits' network of [lab 10](10_train_on_one_device.ipynb) in this way. Each of the ten
-# ranks has either *mixed* images or only images of *its own digit*. The table shows the percentage
-# of correct answers for all test images and for the sevens (medians of three seeds). This takes
-# about 20 s.
+# To see what this costs, the next cell trains the digits' network of [lab 10](10_train_on_one_device.ipynb) in this way. Each of
+# the ten ranks has either *mixed* images or only images of *its own digit*. The table shows the
+# percentage of correct answers for all test images and for the sevens (medians of three seeds).
+# This takes about 20 s.
 
 # %%
 def in_time(seconds):

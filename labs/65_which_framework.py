@@ -172,9 +172,8 @@ for way in ("Horovod on PyTorch", "FSDP2", "tf.distribute"):
 # the start-up is 3 s. Step 1 ended at 1004.5 s, after 1.5 s, and its speed is 48 / 1.5 = 32
 # images/s.
 #
-# The first steps may be slower than the others, because memory is allocated and connections are
-# opened. The speeds of steps 1 to 4 are therefore left out, and step 5 is the first one whose speed
-# counts: `first=5`.
+# The first steps may be slower than the others. The speeds of steps 1 to 4 are therefore left out,
+# and step 5 is the first one whose speed counts: `first=5`.
 #
 # ### Exercise 65.2 · Start-up and speeds
 # Return the start-up in seconds and a list of the speeds, in images/s, of steps 5, 6, 7, …, up to
@@ -288,19 +287,17 @@ predict.compare("65.2", **{name: value for name, value in answers.items() if val
 # - *images/s*. Two ranks share a batch that a single device had for itself, on cores that may be
 #   shared with other programs. Expect no [speed-up](../labs/GLOSSARY.md#speed-up) here, and a wide range.
 # - *start-up*. Look at the two rows of a single device first. Most of the time is the framework's
-#   own, and the way adds the rest. If you train for days, it does not matter. If you debug, you
-#   wait for it fifty times a day.
+#   own, and the way adds the rest.
 # - *memory*. It is the memory of the process, including its libraries, and TensorFlow's libraries
-#   are the larger ones. FSDP2 might not be below DDP, although its parameters, gradients and Adam's
-#   averages are halved. In this network they are small compared with the libraries.
+#   are the larger ones. FSDP2 might not be below DDP, because parameters and Adam's averages are
+#   small in this network.
 #
 # Which network would show the advantage of FSDP2 in this column?
 # <details><summary>Answer</summary>
 #
 # A large one. With Adam, 2.2 million parameters take 16 bytes each, which is 35 MB, and two ranks
-# save half of them. With `width=4096` there are 34 million parameters and 540 MB. On the machine on
-# which this lab was written, FSDP2 then needed a third less memory than DDP. If your machine has
-# enough memory, run the lab again with `make run LAB=65 SET="width=4096"`.
+# save half of them. With `width=4096` there are 34 million parameters and 540 MB. FSDP2 then needed
+# a third less memory than DDP on the authors' machine (`make run LAB=65 SET="width=4096"`).
 # </details>
 #
 # ## 4. Decide by evidence
@@ -310,15 +307,13 @@ predict.compare("65.2", **{name: value for name, value in answers.items() if val
 # still in. If all ways are still in, this column does not decide anything.
 #
 # The rule is only as good as its ranges. With two rounds, the start-ups of two ways that are in
-# fact equally fast can easily be separate by chance, and the steps of one run say little about the
-# next run. For a decision that matters, use `rounds=5`.
+# fact equally fast can easily be separate by chance, and the steps of a run are not independent of
+# each other. For a decision that matters, use `rounds=5`.
 #
 # <details><summary>How often does this happen?</summary>
 #
 # With two rounds, 2 of the 6 orders of four values have both values of one way first. So the ranges
-# of two equal ways are separate in 1 of 3 tables, and with five rounds in 1 of 126. Five such ways
-# form ten pairs, so at least one pair is separate in 87 % of the tables with two rounds, and in 6 %
-# with five (computed).
+# of two equal ways are separate in 1 of 3 tables, and with five rounds in 1 of 126.
 # </details>
 #
 # ### Exercise 65.3 · Who is still in?

@@ -68,9 +68,9 @@ print(f"… {len(vgg16)} rows; parameters {vgg16.parameters.sum():,}, flops {vgg
 # This was the **forward pass**, which computes the network's answer from the image. Training also
 # needs the **backward pass**, which goes from the last layer to the first (in lab 10 you write it
 # by hand). It computes for each layer how the loss depends on the layer's parameters, and how it
-# depends on the layer's input. Each of the two takes as many operations as the forward pass. (We
-# ignore that the first layer's input, the image, needs no gradient.) Therefore **a training step
-# takes three times the operations of the forward pass**, for each image.
+# depends on the layer's input. Each of the two takes as many operations as the forward pass.
+# Therefore **a training step takes three times the operations of the forward pass**, for each
+# image.
 #
 # One *epoch* uses every image of the dataset once.
 #
@@ -213,11 +213,10 @@ print("Days of training:", shown, sep="\n")
 # For AlexNet yes: it takes 1/19 of the days. For ResNet-50 no: it takes 1/1.4 of the days, for two
 # likely reasons, neither of them measured here.
 #
-# - VGG-16 is faster than our count allows (by this count it runs at 135 % of the P100's peak),
-#   because for 3 by 3 kernels NVIDIA's library cuDNN can use Winograd's method, which needs fewer
-#   multiplications.
+# - VGG-16 is faster than our count allows, because for 3 by 3 kernels NVIDIA's library cuDNN can
+#   use Winograd's method, which needs fewer multiplications.
 # - ResNet-50 is slower, because it has many small layers that move numbers rather than compute with
-#   them. Labs 12 and 14 are about such layers.
+#   them (labs 12 and 14).
 # </details>
 #
 # ## 3. Does it fit?
@@ -298,8 +297,7 @@ for batch, size in kept.items():
 # %% [markdown]
 # **Explain.** You should see 16 bytes for each parameter. Each image takes 6,000 bytes, whatever
 # the batch is: 1,000 inputs and 500 results of the ReLU, with 4 bytes each. PyTorch does not keep
-# what entered the ReLU, because the ReLU's backward pass needs only its result. (Our tables leave
-# out the input, since an image has few numbers compared with the activations of a large network.)
+# what entered the ReLU, because the ReLU's backward pass needs only its result.
 
 # %% [markdown]
 # Now we can list which networks do not fit. A row of the next table is a network and a column is a
@@ -411,10 +409,9 @@ plots.lines(bounds | reached, **axes, title=title, name="bounds")
 #
 # At 40 Gb/s all three networks are to the right of their knees, so the bound allows them the full
 # speed-up. Nevertheless VGG-16 reached only 64 % of the ideal, and the two networks with fewer
-# bytes reached 83 % (Inception v3) and 89 % (ResNet-101). The difference is due to effects that the
-# bound leaves out. Communication cannot begin before the first gradient has been computed, messages
-# have a latency, and a processor has to add and copy the values. Most of this kit is about this
-# difference.
+# bytes reached 83 % (Inception v3) and 89 % (ResNet-101). The bound leaves out that communication
+# cannot begin before the first gradient has been computed, that messages have a latency, and that a
+# processor has to add and copy the values. Most of this kit is about this difference.
 #
 # ### Scale-up and scale-out
 # There are two ways to get a hundred devices. **Scale-up** adds more or faster devices where the

@@ -242,9 +242,9 @@ record.add("roofs", rows=n, nbytes=nbytes, **where)
 predict.compare("12.2", gigaflops=peak / 1e9, gigabytes=bandwidth / 1e9)
 
 # %% [markdown]
-# **Explain.** If the measured values are below your estimate, other programs may be running, the
-# clock may be lower under load, or two of the "cores" may be the two hardware threads of one core
-# (lab 13). Everything below is compared with these two numbers.
+# **Explain.** If the measured values are below your estimate, other programs may be running, or two
+# of the "cores" may be the two hardware threads of one core (lab 13). Everything below is compared
+# with these two numbers.
 #
 # ## The roofline
 # At best, a machine reads and writes memory while it computes, so the slower of the two determines
@@ -258,8 +258,8 @@ predict.compare("12.2", gigaflops=peak / 1e9, gigabytes=bandwidth / 1e9)
 #
 # For example, take a machine with 100 Gflop/s and 20 GB/s, whose ridge is at 5 flops per byte. With
 # one image, the linear layer of 12.1 has an intensity of 0.5. It is memory-bound and reaches at
-# most 20 · 0.5 = 10 Gflop/s, which is 10 % of the peak. With 8 images its intensity is 4, so it
-# reaches at most 80 Gflop/s. Eight images have 8 times the flops, and they take 8 · 10 / 80 = 1
+# most 20 · 0.5 = 10 Gflop/s, which is 10 % of the peak. With 8 images its intensity is about 4, so
+# it reaches at most 80 Gflop/s. Eight images have 8 times the flops, and they take 8 · 10 / 80 = 1
 # times as long as one image.
 #
 # ### Predict
@@ -362,11 +362,10 @@ predict.compare("12.3", times_as_long=with_many / with_one, percent_of_peak=perc
 # take 128 · 10/100 = 12.8 times as long as one image, and not 128 times.
 #
 # ReLU treats each number by itself, which is called **element-wise**. It does one flop for every 8
-# bytes, whatever the batch, and is therefore always still further left.
+# bytes, so it is always still further left.
 #
 # A layer might be *below* the roof, which means slower than the roof allows. The plot does not show
-# why. The calls have an overhead, and near the ridge, arithmetic and memory traffic might overlap
-# only in part.
+# why. For example, each call has an overhead.
 #
 # You might also see a layer *above* the roof, which is impossible in the model. What could be the
 # reason?
@@ -531,11 +530,11 @@ predict.compare("12.4", times_as_fast=gain)
 
 # %% [markdown]
 # **Explain.** The arithmetic of the network is the same in all four steps. You should see that
-# removing either fault makes the step faster, and the controls show how much each of them costs.
-# How much depends on the number of cores and on the libraries.
+# removing either fault makes the step faster, and the controls show how much each of them costs on
+# your machine.
 #
 # The fixed step is still some way below the peak. The profile above shows what share of it the
-# convolutions account for, and lists the largest operators of the remaining time.
+# convolutions account for.
 #
 # Which of the two corrections matters more if the dataset has ten times as many images?
 # <details><summary>Answer</summary> `prepare` matters more, because its work grows with the

@@ -110,8 +110,8 @@ def server_step(comm, parameters, gradient, rate):
 check("31.1", server_step)
 
 # %% [markdown]
-# The check compares your training run with that of one process. The two are equal up to rounding,
-# but not to the last bit, because the server adds the gradients in the order in which they arrive.
+# The check compares your training run with that of one process. The two are equal only up to
+# rounding, because the server adds the gradients in the order in which they arrive.
 #
 # ### Predict
 # VGG-16 has 138 million parameters, which are 553 MB in float32. Take 64 workers and links of 40
@@ -417,9 +417,8 @@ plots.compare(ours, published, unit="seconds a step", title=title, names=("our l
 # the time that ResNet-101 lost, so some of its messages were probably hidden.
 #
 # For VGG-16, the links explain 90 % of the time that was lost with the ring, but only 26 % with
-# servers. Placement of whole layers cannot help VGG-16, because fc6 is on one server. But the link
-# of this server could transfer all 128 copies of fc6 in 10.5 s, and 40 s were lost. What could take
-# the remaining time?
+# servers. The link of fc6's server could transfer all 128 copies of fc6 in 10.5 s, and 40 s were
+# lost. What could take the remaining time?
 #
 # <details><summary>Answer</summary>
 #
@@ -476,8 +475,8 @@ for way, time in real.items():
 # %% [markdown]
 # **Explain.** You should see that the server takes longer than both others, because its rank
 # receives three vectors, adds them, and sends three, while the workers wait. On your machine the
-# three may also be close together. Ranks on one machine exchange their messages through shared
-# memory, so the server has no link of its own that could become the bottleneck.
+# three may also be close together, because the ranks of one machine exchange their messages through
+# shared memory.
 #
 # ### Further reading
 # - [@li2014] The design of a parameter server with many servers, including asynchronous updates.

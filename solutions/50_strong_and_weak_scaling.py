@@ -112,9 +112,8 @@ def share(kind, images, rank, ranks):
 # `train_step` stores the two times of a step. The other cells give each rank its images, repeat the
 # step, and start the jobs.
 #
-# Every rank computes with one thread, and does so at *every* number of ranks. If a single rank used
-# all cores, more ranks could not gain anything, because they would share the cores that this rank
-# already used.
+# Every rank computes with one thread, at *every* number of ranks. If a single rank used all cores,
+# more ranks could not gain anything.
 
 
 # %%
@@ -211,9 +210,8 @@ assert np.allclose(losses, losses[0], rtol=near), f"Strong scaling changed the l
 
 # %% [markdown]
 # **Explain.** Each line shows the median time of a step, the range of the middle half of the steps,
-# and the loss. Look at the losses first. In strong scaling, any number of ranks has the same
-# images, so the loss is the same up to rounding, and only the time differs. In weak scaling, more
-# ranks have a larger batch, so the loss is a different one.
+# and the loss. In strong scaling, any number of ranks has the same images, so the loss is the same
+# up to rounding. In weak scaling, more ranks have a larger batch, so the loss is a different one.
 #
 # ### Exercise 50.1 · Speed-up and efficiency
 # `times` contains the seconds per step by number of ranks, for example `{1: 8.0, 2: 4.0, 4: 2.5}`.
@@ -295,7 +293,7 @@ predict.compare("50.1", speedup_strong=speedup_here, efficiency_weak=efficiency_
 # - A curve lies above the ideal (*super-linear* speed-up). The smaller share of the images may fit
 #   into a cache, or another program disturbed the run on one rank.
 # - The bars are wide, a title says "not steady", or two ranks have a speed-up below 1. Then the
-#   machine was probably busy, and you should measure again before you conclude anything.
+#   machine was probably busy, and you should measure again.
 #
 # A colleague's program computes four times as slowly as yours, and yet it scales better. How is
 # this possible?
@@ -390,8 +388,7 @@ if largest > 1:  # a batch job of one rank is only the first point of a study
 # percent of each time and also fits t(1).
 #
 # If two ranks were slower than one, or more than twice as fast, your s by hand is above 100 % or
-# below 0, which no share can be. The fit of labkit then stops at 100 % or 0, and its curve misses
-# the second point.
+# below 0, which no share can be. The fit of labkit then stops at 100 % or 0.
 #
 # ### Where the law ends
 # Two cores cannot show what happens on many ranks, but the formula of lab 23 can. One rank has 1 s
@@ -481,8 +478,8 @@ plots.slider(draw_limit, megabytes=(1, 10, 100, 1000), gigabits=(10, 25, 100, 40
 # | 300 MB | 85 % | 83 % |
 #
 # From 8 to 512 ranks, the efficiency hardly changes, because the bytes that each rank sends only
-# grow from 1.75 n to nearly 2 n. It does depend on n. In this formula, weak scaling is therefore
-# limited by the size of the gradient.
+# grow from 1.75 n to nearly 2 n. In this formula, weak scaling is therefore limited by n, the size
+# of the gradient.
 #
 # Published results agree with this. In [Horovod's benchmarks](@horovod_benchmarks), 512 GPUs keep
 # 90 % with ResNet-101 but only 68 % with VGG-16, which has three times as many parameters to send.
@@ -592,8 +589,8 @@ predict.compare(
 # <details><summary>Answer</summary>
 #
 # Often it does by some percent, although each rank computes the same. The ranks share the bandwidth
-# of the memory, and two "cores" of a virtual machine may be two threads of one core. A faster
-# network does not bring that time back.
+# of the memory, and two "cores" may be two threads of one core. A faster network does not bring
+# that time back.
 # </details>
 #
 # ### What you take away

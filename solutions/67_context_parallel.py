@@ -327,10 +327,9 @@ print(f"{ranks} real ranks: largest relative error {compared.errors['output']:.1
 # with its own color, and what a rank has to compute in all.*
 #
 # If each rank owns two neighboring chunks, the last rank has to compare its queries with all keys,
-# and the first rank has hardly anything to do. Because the next layer needs the results of all
-# ranks, the training waits for the last one. A balanced assignment gives each rank one early and
-# one late chunk. It is called **zigzag**, because the owners of the chunks are 0, 1, …, *p* − 1,
-# and then back to 0.
+# and the first rank has hardly anything to do. The next layer has to wait for the last rank. A
+# balanced assignment gives each rank one early and one late chunk. It is called **zigzag**, because
+# the owners of the chunks are 0, 1, …, *p* − 1, and then back to 0.
 #
 # **An example.** With neighboring chunks, rank 1 of 2 owns chunks 2 and 3. When it holds rank 0's
 # block, which has the chunks 0 and 1, it computes four pairs (query, key): (2, 0), (2, 1), (3, 0)
@@ -473,7 +472,7 @@ for way in ("no mask", "neighbors"):
 # %% [markdown]
 # **Explain.** With four ranks, the ring without a mask should take about 2 times as long as zigzag,
 # and neighbors about 1.75 times. These are the 16, 14 and 8 pairs of the slowest ranks. On a busy
-# machine sleeps end late, and such a delay in every step pulls both ratios toward 1.
+# machine sleeps end late, which pulls both ratios toward 1.
 #
 # ## 4. Bytes, and when they are hidden
 # A ring is not the only way to bring queries and keys together. Does it send less than the others?
@@ -719,10 +718,8 @@ def back(q, k, v, gradient, log_sum, delta, mask=None):
 # 3 has added its share. It then makes one more step, from rank 3 to rank 0, which owns the block.
 #
 # Again we do not want to wait. A rank can compute its share before the shares of the other ranks
-# have arrived, because it only has to add them. It is like a collection box that is handed from
-# person to person: you count your coins while the box is still on its way, put them in when it
-# arrives, and hand it on. So in each step a rank computes its share, and *then* waits for the sum
-# that its left neighbor has launched one step earlier.
+# have arrived, because it only has to add them. So in each step a rank computes its share, and
+# *then* waits for the sum that its left neighbor has launched one step earlier.
 #
 # ### Predict
 # The gradient of a block has as many bytes as the block. There are four ranks. Divide the bytes
@@ -812,9 +809,8 @@ predict.compare("67.5", back_over_forward=again / there)
 
 # %% [markdown]
 # **Explain.** All four results of your ring agree with one process up to rounding, also with the
-# causal mask, for which nothing had to change in `pass_on`. If the gradients stay, the output and
-# d*Q* are still right, and only d*K* and d*V* are wrong. Without the comparison, this mistake would
-# be hard to notice.
+# causal mask. If the gradients stay, the output and d*Q* are still right, and only d*K* and d*V*
+# are wrong. Without the comparison, this mistake would be hard to notice.
 #
 # In the forward pass a block makes *p* − 1 steps. In the backward pass it makes *p* − 1 steps
 # again, and its gradient makes *p*, so four ranks send 7/3 times as much. Are the messages of the

@@ -433,9 +433,8 @@ predict("65.4", valid=...)
 
 # %% [markdown]
 # ### Measure
-# The next cell scores these runs of [lab 34](34_large_batch.ipynb), which the authors recorded, by your function. You don't
-# need to read its code. It prints a table of the ten best scores, in which each row is a recipe and
-# a batch size:
+# The next cell scores these runs of [lab 34](34_large_batch.ipynb), which the authors recorded, by your function. It prints
+# a table of the ten best scores, in which each row is a recipe and a batch size:
 #
 # | column | meaning |
 # |---|---|
@@ -452,26 +451,15 @@ predict("65.4", valid=...)
 
 # %%
 trainings = lab65.trainings()
-rows = {}
-around = {}
-for (way, of_step), seconds in trainings.items():
-    if score(seconds) is not None:
-        parts = [score(seconds[:place] + seconds[place + 1 :]) for place in range(len(seconds))]
-        finite = [np.inf if part is None else part for part in parts]
-        around[way, of_step] = (min(finite), max(finite))
-        best = min(value for value in seconds if value is not None)
-        row = {"ms, fastest seed": best, "ms, score": score(seconds), "lowest": min(finite)}
-        rows[way, of_step] = row | {"highest": max(finite)}
-frame = 1e3 * pandas.DataFrame.from_dict(rows, orient="index")
+frame, around = lab65.score_all(trainings, score)  # around: the ranges, by benchmark
 print("Runs to 95 %. The ten best scores, and their range with one seed left out:")
 print(frame.sort_values("ms, score").head(10).round(1).to_string())
-print(f"{len(rows)} of {len(trainings)} benchmarks are valid. Not valid are the batches")
-for name in dict.fromkeys(way for way, _ in trainings):
-    invalid = [str(size) for way, size in trainings if way == name and (way, size) not in rows]
-    print(f"  {', '.join(invalid) or 'none'}: {name}")
+print(f"{len(frame)} of {len(trainings)} benchmarks are valid. Not valid are the batches")
+for recipe, batches in lab65.invalid_batches(trainings, frame).items():
+    print(f"  {', '.join(batches) or 'none'}: {recipe}")
 print("Not ruled out:", *(f"{way} at {of_step};" for way, of_step in still_in(around, False)))
-record.add("scores", valid=len(rows), benchmarks=len(trainings))
-predict.compare("65.4", valid=len(rows))
+record.add("scores", valid=len(frame), benchmarks=len(trainings))
+predict.compare("65.4", valid=len(frame))
 
 # %% [markdown]
 # **Explain.** You should see that nearly half of the benchmarks are invalid, namely those with the

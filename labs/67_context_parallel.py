@@ -591,7 +591,7 @@ predict.right("67.4", ring_over_ulysses=sent["ring"] / sent["Ulysses"])
 # Eight virtual ranks run a layer in 16-bit numbers, with `hidden` = 2,048, which is what one of 8
 # tensor ranks of Llama 3's largest model has. A rank computes at 740 · 10¹² flop/s, the best rate
 # that [Shah et al. (2024)](https://arxiv.org/abs/2407.08608) measured with FlashAttention-3 on an H100. We use it for
-# steps of any length, although short ones are slower. Each rank is on a separate node of the
+# steps of any length, although short steps may not reach it. Each rank is on a separate node of the
 # machine model `h100_ndr`, whose links between nodes have 48 GB/s.
 #
 # The plot has a curve for each way and each `kv`, and vertical lines at the lengths that your

@@ -314,15 +314,15 @@ print("Images of each rank:", shown.images.tolist())
 # in every step.
 #
 # 1. Find the rank that waits least in the largest number of steps. If it waits least in no more
-# than half of the steps, the answer is jitter. (More than half can only be one rank, so ties do not
-# matter.)
+#    than half of the steps, the answer is jitter. (More than half can only be one rank, so ties do
+#    not matter.)
 # 2. Take the means over the steps of input, compute and send, for all ranks. Find out in which of
-# the three this rank lies furthest above the others. `lab53.above(values, rank)` returns how far a
-# rank's value is above the median of all other ranks, for example 4 for rank 1 in
-# `[10, 14, 10, 10]`. Input means a slow disk, and send a slow link.
+#    the three this rank lies furthest above the others. `lab53.above(values, rank)` returns how far
+#    a rank's value is above the median of all other ranks, for example 4 for rank 1 in
+#    `[10, 14, 10, 10]`. Input means a slow disk, and send a slow link.
 # 3. If the part is compute, divide *each* rank's compute by that rank's images. If this rank is
-# above the others by more than a tenth of the median over all ranks, its core is slow. Otherwise
-# the rank has too many images (imbalance).
+#    above the others by more than a tenth of the median over all ranks, its core is slow. Otherwise
+#    the rank has too many images (imbalance).
 #
 # About 12 lines. *(advanced)*
 #

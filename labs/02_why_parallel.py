@@ -70,9 +70,9 @@ print(f"… {len(vgg16)} rows; parameters {vgg16.parameters.sum():,}, flops {vgg
 # This was the **forward pass**, which computes the network's answer from the image. Training also
 # needs the **backward pass**, which goes from the last layer to the first (in [lab 10](10_train_on_one_device.ipynb) you write it
 # by hand). It computes for each layer how the [loss](../labs/GLOSSARY.md#loss) depends on the layer's parameters, and how it
-# depends on the layer's input. Each of the two takes as many operations as the forward pass. (We
-# ignore that the first layer's input, the image, needs no gradient.) Therefore **a training step
-# takes three times the operations of the forward pass**, for each image.
+# depends on the layer's input. Each of the two takes as many operations as the forward pass.
+# Therefore **a training step takes three times the operations of the forward pass**, for each
+# image.
 #
 # One *epoch* uses every image of the dataset once.
 #
@@ -122,10 +122,10 @@ lab02.draw_costs(lab02.COSTS, own)
 # %% [markdown]
 # **Explain.** Your counts agree with the published ones within 5 %.
 #
-# From AlexNet to [GPT-3](https://arxiv.org/abs/2005.14165), which is eight years, the cost of the most expensive training
-# run grew about 670,000 times. In the same years the peak performance of one GPU grew only about 80
-# times, and a factor of about 8 of this came from computing with 16-bit numbers. The remaining
-# growth, more than 8,000 times, came from **more GPUs**, which also ran for longer.
+# From AlexNet (2012) to [GPT-3](https://arxiv.org/abs/2005.14165) (2020), the cost of the most expensive training run
+# grew about 670,000 times. One GPU became about 80 times faster: from 1.6 teraflop/s (GTX 580) to
+# 125 (V100, with 16-bit numbers). 670,000 / 80 is more than 8,000, and this factor came from **more
+# GPUs**, which also ran for longer.
 #
 # ## 2. How many days is that?
 # ### Predict
@@ -207,18 +207,17 @@ print("Days of training:", shown, sep="\n")
 # last column's speed-up is possible.
 #
 # Does the number of operations predict the number of days? In the column of the P100, compare
-# VGG-16 with AlexNet (22 times fewer operations) and with ResNet-50 (3.8 times fewer).
+# VGG-16 with AlexNet (1/22 of the operations) and with ResNet-50 (1/3.8).
 #
 # <details><summary>Answer</summary>
 #
-# For AlexNet yes: it takes 19 times fewer days. For ResNet-50 no: it takes only 1.4 times fewer,
-# for two likely reasons, neither of them measured here.
+# For AlexNet yes: it takes 1/19 of the days. For ResNet-50 no: it takes 1/1.4 of the days, for two
+# likely reasons, neither of them measured here.
 #
-# - VGG-16 is faster than our count allows (by this count it runs at 135 % of the P100's peak),
-#   because for 3 by 3 kernels NVIDIA's library cuDNN can use Winograd's method, which needs fewer
-#   multiplications.
+# - VGG-16 is faster than our count allows, because for 3 by 3 kernels NVIDIA's library cuDNN can
+#   use Winograd's method, which needs fewer multiplications.
 # - ResNet-50 is slower, because it has many small layers that move numbers rather than compute with
-#   them. Labs [12](12_find_the_bottleneck.ipynb) and [14](14_mixed_precision_and_memory.ipynb) are about such layers.
+#   them (labs [12](12_find_the_bottleneck.ipynb) and [14](14_mixed_precision_and_memory.ipynb)).
 # </details>
 #
 # ## 3. Does it fit?
@@ -296,8 +295,7 @@ for batch, size in kept.items():
 # %% [markdown]
 # **Explain.** You should see 16 bytes for each parameter. Each image takes 6,000 bytes, whatever
 # the batch is: 1,000 inputs and 500 results of the ReLU, with 4 bytes each. PyTorch does not keep
-# what entered the ReLU, because the ReLU's backward pass needs only its result. (Our tables leave
-# out the input, since an image has few numbers compared with the activations of a large network.)
+# what entered the ReLU, because the ReLU's backward pass needs only its result.
 
 # %% [markdown]
 # Now we can list which networks do not fit. A row of the next table is a network and a column is a
@@ -317,8 +315,10 @@ print(f"GPT-3, without any activation: {training_bytes(gpt3, 0) / 1e9:,.0f} GB; 
 
 
 # %% [markdown]
-# **Explain.** The bytes in this table are an upper bound. Of the activations of ResNet-50 and
-# VGG-16 PyTorch keeps about 60 %, as the authors of this kit measured with `lab02.kept`.
+# **Explain.** The bytes in this table are an upper bound of what a step *keeps*. Of the activations
+# of ResNet-50 and VGG-16 PyTorch keeps about 60 %, as the authors of this kit measured with
+# `lab02.kept`. While the step runs, it also needs memory for intermediate results and for the
+# libraries, which our count leaves out.
 #
 # Convolutional networks fit if the batch is small enough, because their *activations* fill the
 # memory. It therefore helps at once to give each device a small batch, which is **data
@@ -337,9 +337,10 @@ print(f"GPT-3, without any activation: {training_bytes(gpt3, 0) / 1e9:,.0f} GB; 
 # values as the model has parameters.
 #
 # Suppose that each device is in a *node* of its own, which is a computer with one network interface
-# card (NIC). Among p devices each NIC has to send about 2 (p − 1) / p times the bytes of the
-# gradients ([lab 23](23_ring_allreduce.ipynb) shows why). For example, with four devices and gradients of 100 MB, each NIC
-# sends 2 · 3 / 4 · 100 = 150 MB.
+# card (NIC). Each device must send nearly its whole vector once, so that the vectors can be added,
+# and nearly the whole sum once, so that all devices get it. This makes nearly two vectors. Exactly,
+# each of p NICs sends 2 (p − 1) / p times the bytes of the gradients ([lab 23](23_ring_allreduce.ipynb) shows why). For
+# example, with four devices and gradients of 100 MB, each NIC sends 2 · 3 / 4 · 100 = 150 MB.
 #
 # The NIC can send while the backward pass still computes the gradients of earlier layers ([lab 32](32_buckets_and_overlap.ipynb)).
 # **At best**, a step therefore takes as long as the *longer* of two things: the computation or the
@@ -378,7 +379,9 @@ check("02.3", best_speedup)
 # ### The bound, and what was reached
 # The next cell draws your bound for 64 GPUs with 64 images per step on each, and for NICs from 1 to
 # 100 Gb/s (a byte has 8 bits). The points are published results for NICs with 40 Gb/s, so nothing
-# in this plot is measured here. The ideal, 100 %, is a speed-up of 64.
+# in this plot is measured here. In those runs four GPUs shared a NIC, while your bound gives each
+# GPU its own, which changes it by at most 5 % (if the four first add their gradients among
+# themselves). The ideal, 100 %, is a speed-up of 64.
 
 # %%
 speeds = np.geomspace(1, 100, 41)  # Gb/s
@@ -402,16 +405,15 @@ plots.lines(bounds | reached, **axes, title=title, name="bounds")
 #
 # At 40 Gb/s all three networks are to the right of their knees, so the bound allows them the full
 # speed-up. Nevertheless VGG-16 reached only 64 % of the ideal, and the two networks with fewer
-# bytes reached 83 % (Inception v3) and 89 % (ResNet-101). The difference is due to effects that the
-# bound leaves out. Communication cannot begin before the first gradient has been computed, messages
-# have a [latency](../labs/GLOSSARY.md#latency), and a processor has to add and copy the values. Most of this kit is about this
-# difference.
+# bytes reached 83 % (Inception v3) and 89 % (ResNet-101). The bound leaves out that communication
+# cannot begin before the first gradient has been computed, that messages have a [latency](../labs/GLOSSARY.md#latency), and that a
+# processor has to add and copy the values. Most of this kit is about this difference.
 #
 # ### Scale-up and scale-out
 # There are two ways to get a hundred devices. **Scale-up** adds more or faster devices where the
 # fast links are: NVLink connects eight GPUs in a DGX H100, and 72 in a rack of GB200 NVL72.
-# **Scale-out** connects more nodes by a network, and its size is not limited in this way. Because
-# networks are slower than NVLink, your bound concerns scale-out first.
+# **Scale-out** connects more nodes by a network, which is slower but has no such limit. Your bound
+# concerns scale-out first.
 #
 # ## Half a page of history
 # | year | training run | time | GPUs |
@@ -422,14 +424,19 @@ plots.lines(bounds | reached, **axes, title=title, name="bounds")
 # | 2018 | a network that finds [storms in climate models](https://arxiv.org/abs/1810.01993) | (a study of scaling) | up to 27,360, of the supercomputer Summit |
 #
 # Such machines are needed by everyone who would otherwise wait weeks for a result: in image and
-# speech recognition, translation, language models and science. Which resource an application
-# demands depends on what is large in it:
+# speech recognition, translation, language models and science. The three costs of this lab tell
+# what an application demands from them. What is large in autonomous driving, in medical imaging,
+# and in generating images: the data, a single sample, or the work?
+#
+# <details><summary>Answer</summary>
 #
 # | application | what is large | what it demands from a cluster |
 # |---|---|---|
 # | autonomous driving | the data: 1 to 5 TB per hour from a car | storage and input for petabytes ([lab 15](15_input_pipeline.ipynb)) |
 # | medical imaging | a sample: 1 GiB for a scan of a lung | memory: recomputation, partitioned models (labs [14](14_mixed_precision_and_memory.ipynb) and [62](62_model_parallel.ipynb)) |
 # | generating images | the work: 150,000 GPU hours for Stable Diffusion, on 256 A100 | hundreds of GPUs for weeks; checkpoints ([lab 70](70_checkpoint_and_requeue.ipynb)) |
+#
+# </details>
 #
 # <details><summary>Sources of the published numbers</summary>
 #
@@ -440,9 +447,7 @@ plots.lines(bounds | reached, **axes, title=title, name="bounds")
 # - *Images per second of a P100*: TensorFlow's page "Benchmarks", May 2017, synthetic images; 512
 #   images per step for AlexNet and 64 for the others. *Winograd's method*: Lavin and Gray, arXiv
 #   1509.09308.
-# - *64 GPUs*: [Horovod's README of 2017](https://github.com/horovod/horovod/blob/d54e3a88/README.md), Pascal GPUs, [NCCL](../labs/GLOSSARY.md#NCCL). Four GPUs of a server
-#   share a NIC there. If they first add their gradients among themselves, the true bound is up to 5
-#   % higher than ours.
+# - *64 GPUs*: [Horovod's README of 2017](https://github.com/horovod/horovod/blob/d54e3a88/README.md), Pascal GPUs, [NCCL](../labs/GLOSSARY.md#NCCL).
 # - *Applications*: Grzywaczewski, "Training AI for Self-Driving Vehicles" (NVIDIA, 2017); NetApp,
 #   "How to build a data pipeline for autonomous driving"; TorchIO's documentation, "Patch-based
 #   pipelines"; Stable Diffusion v1's model card.

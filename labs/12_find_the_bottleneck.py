@@ -83,7 +83,8 @@ predict("12.1", one_image=..., many_images=...)  # flops per byte
 # ### Exercise 12.1 · Flops and bytes
 # Count the flops and bytes of one [forward pass](../labs/GLOSSARY.md#forward-pass) of a layer without a bias. Count the *least* number
 # of bytes that is possible: images and weights are read once, and the result is written once, with
-# `size` bytes per number. 2 and 5 lines. *(beginner)*
+# `size` bytes per number. Zeros that are added as padding are not read from memory, so they do not
+# count. 2 and 5 lines. *(beginner)*
 #
 # A linear layer does one multiply-add for each weight and image.
 #
@@ -97,9 +98,13 @@ predict("12.1", one_image=..., many_images=...)  # flops per byte
 # | `padding` | rows and columns of zeros that are added on each side of the image |
 # | `stride` | number of pixels by which the window moves |
 #
-# The window has `(height + 2 * padding - kernel) // stride + 1` rows of positions, and the number
-# of columns follows in the same way from `width`. At each position in each image, the layer does
-# one multiply-add for each weight and writes one number for each filter.
+# The layer does one multiply-add for each weight at each position of the window, in each image, and
+# it writes one number for each filter there. In short:
+#
+# - `rows = (height + 2 * padding - kernel) // stride + 1`, and `columns` follows in the same way
+#   from `width`;
+# - positions = rows · columns;
+# - multiply-adds = images · positions · weights.
 #
 # For example, take images of 32 x 32 pixels with 3 channels, and 8 filters with a 3 x 3 window,
 # stride 1 and padding 1. There are (32 + 2 − 3) + 1 = 32 rows and 32 columns of positions, and 8 ·
@@ -158,13 +163,14 @@ predict.right("12.1", **intensities)
 # How many Gflop/s (10⁹ flops per second) and how many GB/s does this machine reach? These figures
 # help with the guess:
 #
-# | device | flops | memory |
+# | device | arithmetic | memory |
 # |---|---|---|
-# | CPU | per core and clock cycle (about 3 GHz), with instructions called AVX2: 32, AVX-512: 64, on ARM: 16 to 32 | 20 GB/s per memory channel (DDR4); laptops have 2 channels, servers up to 12 |
-# | data-center GPU | 20,000 to 60,000 Gflop/s in float32 | 1,500 to 4,000 GB/s |
+# | CPU | about 3 GHz times the flops per core and cycle. AVX2 does 32, which makes 96 Gflop/s for each core; AVX-512: 192; ARM: 48 to 96 | 20 GB/s per memory channel (DDR4); laptops have 2 channels, servers up to 12 |
+# | data-center GPU (V100 to H200) | 16,000 to 67,000 Gflop/s in float32 | 900 to 4,800 GB/s |
 #
-# The first cells have printed the instructions and the number of cores. For example, two cores with
-# AVX2 do at most 2 · 32 · 3 = 192 Gflop/s. The number of memory channels is yours to guess.
+# The first cells have printed the instructions (AVX2, AVX-512, …) and the number of cores. For
+# example, two cores with AVX2 do at most 2 · 96 = 192 Gflop/s. You have to guess the number of
+# memory channels.
 
 # %%
 predict("12.2", gigaflops=..., gigabytes=...)
@@ -226,22 +232,25 @@ record.add("roofs", rows=n, nbytes=nbytes, **where)
 predict.compare("12.2", gigaflops=peak / 1e9, gigabytes=bandwidth / 1e9)
 
 # %% [markdown]
-# **Explain.** If the measured values are below your estimate, other programs may be running, the
-# clock may be lower under load, or two of the "cores" may be the two hardware threads of one core
-# ([lab 13](13_cpu_threads_and_affinity.ipynb)). Everything below is compared with these two numbers.
+# **Explain.** If the measured values are below your estimate, other programs may be running, or two
+# of the "cores" may be the two hardware threads of one core ([lab 13](13_cpu_threads_and_affinity.ipynb)). Everything below is compared
+# with these two numbers.
 #
 # ## The roofline
 # At best, a machine reads and writes memory while it computes, so the slower of the two determines
-# the time. At an intensity of I flops per byte, the memory delivers data for at most
-# `bandwidth * I` flops per second. A layer can reach that speed at most, and it can never be faster
-# than the peak. This limit is the **roofline** (Williams *et al.*, 2009), which the figure at the
-# top shows.
+# the time. At an intensity of I flops per byte, the memory allows `bandwidth * I` flops per second.
+# The other limit is the peak. The lower of the two counts, and this is the **roofline** (Williams
+# *et al.*, 2009), which the figure at the top shows.
 #
 # The slanted and the flat part of the roof meet at the **ridge**, where I = peak / bandwidth. A
 # layer whose intensity is left of the ridge is **memory-bound**, and a layer whose intensity is
-# right of it is **compute-bound**. For example, on a machine with 100 Gflop/s and 20 GB/s the ridge
-# is at 5 flops per byte. The small linear layer from above, with 0.27 flops per byte, is
-# memory-bound there and can reach at most 20 · 0.27 = 5.5 Gflop/s.
+# right of it is **compute-bound**.
+#
+# For example, take a machine with 100 Gflop/s and 20 GB/s, whose ridge is at 5 flops per byte. With
+# one image, the linear layer of 12.1 has an intensity of 0.5. It is memory-bound and reaches at
+# most 20 · 0.5 = 10 Gflop/s, which is 10 % of the peak. With 8 images its intensity is about 4, so
+# it reaches at most 80 Gflop/s. Eight images have 8 times the flops, and they take 8 · 10 / 80 = 1
+# times as long as one image.
 #
 # ### Predict
 # Use your two measured numbers and the intensities of 12.1. According to the roofline, how many
@@ -335,20 +344,17 @@ predict.compare("12.3", times_as_long=with_many / with_one, percent_of_peak=perc
 
 # %% [markdown]
 # **Explain.** You should see the linear layer with one image far on the left, where the roof is
-# slanted, because it reads 4 bytes for every two flops. According to the model, additional images
-# cost next to nothing until the intensity reaches the ridge, and this is the reason for computing
-# in batches.
+# slanted. According to the model, additional images cost next to nothing until the intensity
+# reaches the ridge, and this is the reason for computing in batches.
 #
-# Take again the machine with 100 Gflop/s and 20 GB/s, whose ridge is at 5. There one image, with an
-# intensity of 0.5, reaches 20 · 0.5 = 10 Gflop/s, or 10 % of the peak. The 128 images reach the
-# peak, so they take 128 · 10/100 = 12.8 times as long, and not 128 times.
+# On the machine with 100 Gflop/s and 20 GB/s, for example, the 128 images reach the peak, so they
+# take 128 · 10/100 = 12.8 times as long as one image, and not 128 times.
 #
 # ReLU treats each number by itself, which is called **element-wise**. It does one flop for every 8
-# bytes, whatever the batch, and is therefore always still further left.
+# bytes, so it is always still further left.
 #
 # A layer might be *below* the roof, which means slower than the roof allows. The plot does not show
-# why. The calls have an overhead, and near the ridge, arithmetic and memory traffic might overlap
-# only in part.
+# why. For example, each call has an overhead.
 #
 # You might also see a layer *above* the roof, which is impossible in the model. What could be the
 # reason?
@@ -391,10 +397,12 @@ as_found = partial(slow_step, net, optimizer, pixels, labels, chosen)
 before = profiling.record(as_found, kind="torch", device=device)
 before.show("The step as it was found")
 print(before, before.operators(12).to_string(), sep="\n")
+print(f"sum of all calls: {before.operators(1000).calls.sum():.0f}")
 
 # %% [markdown]
 # In the table, `calls` counts calls per step, and `seconds` is the time of the operator itself,
-# without the operators that it called. Look for the two faults of this step:
+# without the operators that it called. The last line has the sum of all calls. Look for the two
+# faults of this step:
 #
 # - How often are convolutions called in the forward pass, and how often should four convolutions be
 #   called? (The names of the backward pass contain `backward`.)
@@ -403,15 +411,19 @@ print(before, before.operators(12).to_string(), sep="\n")
 #   only one batch?
 #
 # ### Predict
-# How many times as fast is the step when both faults are removed? To get the new time, subtract two
-# parts from the old time:
+# How many times as fast is the step when both faults are removed? Estimate the new time from the
+# profile, in three steps:
 #
-# - the seconds of the rows for the whole dataset, because this work disappears;
-# - `(batch - 1) / batch` of all calls times 5 µs, a guess of the overhead of a call. (What is
-#   called for each image will be called only once, while its arithmetic remains.)
+# - Add the `seconds` of the rows that prepare the whole dataset (`copy_`, `std`, `sub`, `div`, and
+#   `mean` or `sum`). Call this A. This work disappears. (The calls of these operators for other
+#   purposes take so little time that you can ignore them.)
+# - Let C be the sum of all calls. What is called for each image will be called only once, while its
+#   arithmetic remains. This saves nearly (`batch` − 1) / `batch` of the calls, and 5 µs is a guess
+#   of the overhead of each.
+# - The new time is old time − A − 31/32 · C · 5 µs.
 #
-# For example, a step takes 50 ms, with 20 ms in the rows for the whole dataset and 3,200 calls. The
-# new time is 50 − 20 − 31/32 · 3,200 · 0.005 = 14.5 ms, so the step is 3.4 times as fast.
+# For example, a step takes 50 ms, with A = 20 ms and C = 3,200. The new time is 50 − 20 − 31/32 ·
+# 3,200 · 0.005 = 14.5 ms, so the step is 3.4 times as fast.
 
 # %%
 predict("12.4", times_as_fast=...)
@@ -501,11 +513,11 @@ predict.compare("12.4", times_as_fast=gain)
 
 # %% [markdown]
 # **Explain.** The arithmetic of the network is the same in all four steps. You should see that
-# removing either fault makes the step faster, and the controls show how much each of them costs.
-# How much depends on the number of cores and on the libraries.
+# removing either fault makes the step faster, and the controls show how much each of them costs on
+# your machine.
 #
 # The fixed step is still some way below the peak. The profile above shows what share of it the
-# convolutions account for, and lists the largest operators of the remaining time.
+# convolutions account for.
 #
 # Which of the two corrections matters more if the dataset has ten times as many images?
 # <details><summary>Answer</summary> `prepare` matters more, because its work grows with the
@@ -564,8 +576,7 @@ if compiled and (device != "cpu" or shutil.which("g++") or shutil.which("clang++
 # **Explain.** A ratio somewhat below 4.5 fits the count of bytes, too. If each cache line is read
 # before it is written, the eager operators move 3 + 3 + 3 + 4 = 13 arrays and the loop moves 3,
 # which gives 13/3 = 4.33. If you see a ratio below 4 or above 4.5, something plays a role that this
-# cell does not measure. For example, an eager operator might find in a cache what the previous one
-# wrote, or the overhead of each call might count (try fewer `megabytes`).
+# cell does not measure, such as a cache or the overhead of each call.
 #
 # ### Further reading
 # - S. Williams, A. Waterman and D. Patterson, *[Roofline: An Insightful Visual Performance Model for Multicore Architectures](https://doi.org/10.1145/1498765.1498785)*, Communications of the ACM 52(4), 2009. The paper that introduced the roofline.

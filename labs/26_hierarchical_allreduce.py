@@ -204,7 +204,7 @@ check("26.3", two_dimensional)
 #    vector does each of them allreduce?
 
 # %%
-predict("26.3", flat=..., dealt_out=..., two_level=..., two_dimensional=...)
+predict("26.1", flat=..., dealt_out=..., two_level=..., two_dimensional=...)
 
 
 # %% [markdown]
@@ -238,9 +238,9 @@ def run_on(machine, way, nodes, nbytes):
 
 
 leaving = {way: lab26.leaving(run_on(None, way, 4, 1.0))[1] for way in ways}
-predict.compare("26.3", **leaving)
+predict.compare("26.1", **leaving)
 plots.compare(
-    predict.recall("26.3"), leaving, unit="vectors that leave a node", title="Through the NIC"
+    predict.recall("26.1"), leaving, unit="vectors that leave a node", title="Through the NIC"
 )
 
 # %% [markdown]
@@ -255,43 +255,56 @@ plots.compare(
 #
 # ## What it costs
 # What are these advantages worth? The next cell prints the model of a cluster whose nodes have four
-# GPUs and one NIC. *Estimate* marks numbers that have not been published; they describe a common
-# node of that time.
+# GPUs and one NIC. *Estimate* marks numbers that are our estimates, because they have not been
+# published.
 
 # %%
 machine = virtual.machine("ethernet10_4gpu")
 print(machine)
 
 # %% [markdown]
-# The latencies inside a node and between nodes are αᵢ = 5.7 µs and αₑ = 30 µs. The seconds per byte
-# are βᵢ and βₑ (1/[bandwidth](../labs/GLOSSARY.md#bandwidth)), and a vector of n = 100 MB takes nβᵢ = 9 ms and nβₑ = 85 ms. There
-# are m nodes of g ranks, and k ranks share a NIC.
+# The formulas below need these symbols. The values are those of the model, for a vector of n = 100
+# MB:
+#
+# | symbol | meaning | value |
+# |---|---|---|
+# | αᵢ, αₑ | latency of a message inside a node, between nodes | 5.7 µs, 30 µs |
+# | βᵢ, βₑ | seconds per byte (1/bandwidth) inside, between | nβᵢ = 9 ms, nβₑ = 85 ms |
+# | m, g | nodes, ranks per node | |
+# | k | ranks that share a NIC | 4 with one NIC, 1 with four |
 #
 # The two hierarchical algorithms first work inside the nodes, then between them, and then inside
 # again, so their times add up:
 #
 # | way | seconds inside the nodes | seconds between the nodes |
 # |---|---|---|
-# | two levels | 2⌈log₂ g⌉(αᵢ + nβᵢ) | 2(m − 1)(αₑ + n/m βₑ) |
-# | two dimensions | 2(g − 1)(αᵢ + n/g βᵢ) | 2(m − 1)(αₑ + n/(gm) kβₑ) |
+# | two levels | 2⌈log₂ g⌉(αᵢ + nβᵢ) | 2(m − 1)(αₑ + nβₑ/m) |
+# | two dimensions | 2(g − 1)(αᵢ + nβᵢ/g) | 2(m − 1)(αₑ + k nβₑ/(gm)) |
 #
 # With two levels, the reduce and the [broadcast](../labs/GLOSSARY.md#broadcast) take ⌈log₂ g⌉ steps each, with whole vectors. With
 # two dimensions, each rank sends only n/g bytes per step inside the node and n/(gm) between the
-# nodes. But if all g ranks share one NIC (k = g), each of them gets 1/g of its bandwidth.
+# nodes. But if all g ranks share one NIC (k = g), each of them gets 1/g of its [bandwidth](../labs/GLOSSARY.md#bandwidth).
 #
-# A **flat ring** uses both kinds of link at the same time. For long vectors it is as slow as its
-# slowest link, so it takes 2(gm − 1) n/(gm) βₑ. For short vectors only the hops count. Of g hops
-# one is on the network and g − 1 are inside a node, so all hops together take
-# 2(gm − 1)(αₑ + (g − 1)αᵢ)/g.
+# A **flat ring** uses both kinds of link at the same time, so one of two limits decides:
 #
-# For example, take 100 MB on 2 nodes of 4 ranks and neglect all α. Two levels take 2 · 2 · 9 = 36
-# ms inside and 2 · 1 · 85/2 = 85 ms between the nodes, which is 121 ms in all. The flat ring takes
-# 2 · 7/8 · 85 = 149 ms, so two levels are 1.2 times as fast.
+# - *Long vectors*: the NIC is the slowest link, and the ring takes 2(gm − 1)/(gm) · nβₑ.
+# - *Short vectors*: only the latencies count. Each chunk makes 2(gm − 1) hops around the ring. One
+#   hop in g leads to the next node and costs αₑ, and the others cost αᵢ.
+#
+# For example, take 100 MB on 2 nodes of 4 ranks, with two NICs per node (k = 2), and neglect all α:
+#
+# | way | ms inside | ms between | ms in all |
+# |---|---|---|---|
+# | flat ring | at the same time | 2 · 7/8 · 85 | 149 |
+# | two levels | 2 · 2 · 9 = 36 | 2 · 1 · 85/2 = 85 | 121 |
+# | two dimensions | 2 · 3 · 9/4 = 13.5 | 2 · 1 · 2 · 85/8 = 42.5 | 56 |
+#
+# So two levels are 149/121 = 1.2 times as fast as the flat ring, and two dimensions 2.7 times.
 #
 # ### Predict
 # Now take 8 nodes of four ranks, first with one NIC per node (k = 4) and then with four (k = 1).
 # For 100 MB, how many times as fast as the flat ring are two levels (26.2) and two dimensions
-# (26.3)? Neglect all α again.
+# (26.3)? Neglect all α again. A value below 1 means slower than the flat ring.
 
 # %%
 predict("26.2", one_nic=..., four_nics=...)
@@ -299,8 +312,9 @@ predict("26.3", one_nic=..., four_nics=...)
 
 # %% [markdown]
 # ### Measure: one NIC and four
-# The next two cells simulate all ways for vectors of 100 bytes to 100 MB, on both machines. Where a
-# curve is above 1, this way is faster than the flat ring. This takes about 10 s.
+# The next two cells simulate all ways for vectors of 100 bytes to 100 MB, on both machines, which
+# takes about 10 s. In the plot, a way is faster than the flat ring where its curve is above 1.
+# Below the plot you see the times for 100 MB.
 
 # %%
 four_nics = machine.but(name="ethernet10_4gpu with four NICs", nics=4)
@@ -325,7 +339,7 @@ curves["two dimensions, one NIC"] = {
 curves["two dimensions, four NICs"] = {
     n / 1e3: gain("four_nics", "two_dimensional", n) for n in lengths
 }
-title = "With four NICs, two dimensions are three times as fast"
+title = "One NIC per node, and four"
 plots.lines(
     curves, xlabel="vector (kB)", ylabel="times as fast as a flat ring", title=title, logx=True
 )
@@ -340,12 +354,11 @@ for nics, row in runs.items():
 # %% [markdown]
 # **Explain.** All of these times are simulated, so they should be the same on your machine.
 #
-# **Short** vectors, up to 10 kB: both hierarchical algorithms are about 1.7 times as fast as a flat
-# ring. A chunk of the flat ring makes 62 hops, which take 11.8 µs on average and 730 µs in all. A
-# hierarchical way makes only 14 hops of 30 µs and a few of 5.7 µs, about 450 µs in all.
+# **Short** vectors, up to 10 kB: both hierarchical algorithms are 1.6 to 1.7 times as fast as a
+# flat ring. A chunk of the flat ring makes 62 hops, which take 11.8 µs on average and 730 µs in
+# all. A hierarchical way makes only 14 hops of 30 µs and a few of 5.7 µs, about 450 µs in all.
 #
-# **Long** vectors: the printed lines show the times for 100 MB. Here they stand beside those of the
-# formulas, in milliseconds:
+# **Long** vectors: here the printed times stand beside those of the formulas, in milliseconds:
 #
 # | way | inside | between | formula | simulated |
 # |---|---|---|---|---|
@@ -355,8 +368,9 @@ for nics, row in runs.items():
 # | two dimensions, four NICs | 14 | 37 | 51 | 53 |
 #
 # With two levels, the leaders spend less time on the network than the flat ring, but the whole
-# vectors inside the nodes cost another 36 ms. More NICs help neither of the two, because only one
-# rank of a node sends. They help two dimensions, in which all four ranks send at the same time.
+# vectors inside the nodes cost another 36 ms. More NICs do not help either of these two, because
+# only one rank of a node sends. They help two dimensions, in which all four ranks send at the same
+# time.
 #
 # With one NIC, the order of the ranks matters more than the choice among these ways: `dealt_out`,
 # the ring in round-robin order, takes 664 ms, four times as long as in the good order.
@@ -380,10 +394,10 @@ for nics, row in runs.items():
 # another NIC, as [lab 43](43_horovod_nccl2.ipynb) shows.
 #
 # ## Going further (optional)
-# The minutes of this lab do not include the following three parts, which take about 12 minutes.
+# The minutes of this lab do not include the following two parts, which take about 9 minutes.
 #
 # ### Measure: why is the flat ring faster at 1,000 kB?
-# With the *rendezvous* protocol of [lab 20](20_ranks_and_messages.ipynb), a long message waits until its receiver is ready. The
+# With the *[rendezvous](../labs/GLOSSARY.md#rendezvous)* protocol of [lab 20](20_ranks_and_messages.ipynb), a long message waits until its receiver is ready. The
 # machine model calls this time `handshake`, and it applies to messages above `eager`, 64 KiB. As a
 # control, the next cell simulates the same machine without rendezvous.
 
@@ -398,45 +412,27 @@ for kind in (machine, at_once):
             " ring"
         )
 
-# %% [markdown]
-# **Explain.** There are two causes. First, a flat ring **overlaps** its two kinds of link: while
-# one chunk is on the network, other chunks move inside the nodes. In the hierarchical algorithms
-# each step waits for the previous one. Without rendezvous they still take 2.3 ms (two levels) and
-# 2.1 ms (two dimensions), and the flat ring takes 1.7 ms.
-#
-# Second, long messages pay for **rendezvous**. The messages of the flat ring have 31 kB, so
-# they do not pay. Two levels send 125 kB between the nodes and the whole vector inside them, and
-# two dimensions send 250 kB inside. With rendezvous they therefore take 3.4 and 2.4 ms.
-#
-# ### Measure: which way is fastest where?
-# The next cell draws a map of the fastest way for each length of the vector and number of nodes.
-
-# %%
-places = [(n, m) for n in lengths for m in (2, 4, 8) if m <= nodes]
-kinds = {"flat": "flat", "levels": "two_level", "dimensions": "two_dimensional"}
-best = {
-    kind: {(n, m): run_on(machine, way, m, n).time for n, m in places}
-    for kind, way in kinds.items()
-}
-plots.crossover(best, ylabel="nodes", title=f"The fastest allreduce on {machine.name}")
-print(f"{lengths[-1]:.0e} bytes, two dimensions against a flat ring:")
-for m in sorted({m for _, m in places}):
-    at = (lengths[-1], m)
-    print(f"  {m} nodes: {best['flat'][at] / best['dimensions'][at]:.2f} times as fast")
-
 
 # %% [markdown]
-# **Explain.** In the map, two levels are the fastest way for short vectors, and two dimensions for
-# long ones, by a wide margin on two nodes and by a small one on eight. The NIC determines the time
-# of long vectors. With two dimensions 2(m − 1)/m vectors pass through it, and with a flat ring
-# 2(gm − 1)/(gm). These are 1 vector against 1.75 on two nodes, and 1.75 against 1.94 on eight. The
-# flat ring is the fastest only in two fields near 1,000 kB.
+# **Explain.** You should see these times, in ms:
+#
+# | | flat ring | two levels | two dimensions |
+# |---|---|---|---|
+# | without rendezvous | 1.7 | 2.3 | 2.1 |
+# | with rendezvous | 1.7 | 3.4 | 2.4 |
+#
+# The first row shows the **overlap**. In a flat ring, other chunks move inside the nodes while one
+# chunk is on the network. In the hierarchical algorithms each step waits for the previous one.
+#
+# The second row adds the **handshakes** of messages above 64 KiB. The messages of the flat ring
+# have only 31 kB. Two levels send 125 kB between the nodes and the whole vector inside them, and
+# two dimensions send 250 kB inside.
 #
 # ### Measure: this machine
 # On a single host all links are alike and there are no real nodes, so groups of two ranks play the
-# role of nodes. Which way will be the fastest for long vectors, and which one the slowest? (On a
-# cluster, start this file with `srun` and the same number of ranks on each node; the cell then uses
-# the real nodes.) The right plot shows the [bus bandwidth](../labs/GLOSSARY.md#bus-bandwidth) of [lab 22](22_latency_and_bandwidth.ipynb).
+# role of nodes. Which way will be the fastest for long vectors, and which one the slowest? The
+# right plot shows the [bus bandwidth](../labs/GLOSSARY.md#bus-bandwidth) of [lab 22](22_latency_and_bandwidth.ipynb). (On a cluster, start this file with `srun` and the
+# same number of ranks on each node; the cell then uses the real nodes.)
 
 # %%
 # Four sizes, three ways in turns: about half a minute.

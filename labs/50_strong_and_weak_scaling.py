@@ -109,14 +109,12 @@ def share(kind, images, rank, ranks):
 # - *compute* lasts until this rank has its own gradient;
 # - *allreduce* lasts from then until this rank has the sum over all ranks.
 #
-# `train_step` in the next cell records both in the line with `stamps.append`. There, `place` is a
-# GPU or the host's memory, `place.allreduce(comm, gradient)` adds the gradients up in place, and
-# `device_sync` waits for a GPU, as in [lab 01](01_time_it_properly.ipynb). The other cells give each rank its images and repeat
-# the step.
+# You don't need to read the next four cells now. Only one line matters: `stamps.append(…)` in
+# `train_step` stores the two times of a step. The other cells give each rank its images, repeat the
+# step, and start the jobs.
 #
-# Every rank computes with one thread, and does so at *every* number of ranks. If a single rank used
-# all cores, more ranks could not gain anything, because they would share the cores that this rank
-# already used.
+# Every rank computes with one thread, at *every* number of ranks. If a single rank used all cores,
+# more ranks could not gain anything.
 
 # %%
 def train_step(comm, place, net, pictures, labels, total, stamps):
@@ -206,16 +204,15 @@ for kind in jobs:
         jobs[kind][ranks] = job
         measured[kind][ranks] = step
 print(place.describe())
-near = 1e-4 if place.device == "cpu" else 1e-2  # a GPU's convolutions round to 11 bits
+near = 1e-4 if place.device == "cpu" else 1e-2  # a GPU's convolutions use TF32: 11 significant bits
 losses = [job[0]["loss"] for job in jobs["strong"].values()]
 assert np.allclose(losses, losses[0], rtol=near), f"Strong scaling changed the loss: {losses}"
 
 
 # %% [markdown]
 # **Explain.** Each line shows the median time of a step, the range of the middle half of the steps,
-# and the [loss](../labs/GLOSSARY.md#loss). Look at the losses first. In strong scaling, any number of ranks has the same
-# images, so the loss is the same up to rounding, and only the time differs. In weak scaling, more
-# ranks have a larger batch, so the loss is a different one.
+# and the [loss](../labs/GLOSSARY.md#loss). In strong scaling, any number of ranks has the same images, so the loss is the same
+# up to rounding. In weak scaling, more ranks have a larger batch, so the loss is a different one.
 #
 # ### Exercise 50.1 · Speed-up and efficiency
 # `times` contains the seconds per step by number of ranks, for example `{1: 8.0, 2: 4.0, 4: 2.5}`.
@@ -292,7 +289,7 @@ predict.compare("50.1", speedup_strong=speedup_here, efficiency_weak=efficiency_
 # - A curve lies above the ideal (*super-linear* speed-up). The smaller share of the images may fit
 #   into a cache, or another program disturbed the run on one rank.
 # - The bars are wide, a title says "not steady", or two ranks have a speed-up below 1. Then the
-#   machine was probably busy, and you should measure again before you conclude anything.
+#   machine was probably busy, and you should measure again.
 #
 # A colleague's program computes four times as slowly as yours, and yet it scales better. How is
 # this possible?
@@ -313,7 +310,7 @@ predict.compare("50.1", speedup_strong=speedup_here, efficiency_weak=efficiency_
 #
 # Strong and weak say how the *work* grows. Two other words say where the added ranks are.
 # **Scale-up** adds cores or GPUs to a node, as this lab does on your machine, and **scale-out**
-# adds nodes, which are connected by a network. Both can be strong or weak.
+# adds nodes. Both can be strong or weak.
 
 # %% [markdown]
 # ## 2. Amdahl's law
@@ -331,6 +328,9 @@ predict.compare("50.1", speedup_strong=speedup_here, efficiency_weak=efficiency_
 
 # %%
 predict("50.2", speedup_of_64=...)
+
+# %%
+predict.right("50.2", speedup_of_64=1 / (0.05 + 0.95 / 64))
 
 
 # %% [markdown]
@@ -376,12 +376,11 @@ if largest > 1:  # a batch job of one rank is only the first point of a study
 # %% [markdown]
 # **Explain.** On two cores there are only two points, and **two points fit any line**, so the curve
 # goes through both of them whether the law holds or not. To test a law, you need at least a third
-# point. With more points, the two fits differ a little, because the fit of labkit weights errors in
+# point. With more points, the two fits differ a little, because labkit's fit weights errors in
 # percent of each time and also fits t(1).
 #
 # If two ranks were slower than one, or more than twice as fast, your s by hand is above 100 % or
-# below 0, which no share can be. The fit of labkit then stops at 100 % or 0, and its curve misses
-# the second point.
+# below 0, which no share can be. The fit of labkit then stops at 100 % or 0.
 #
 # ### Where the law ends
 # Two cores cannot show what happens on many ranks, but the formula of [lab 23](23_ring_allreduce.ipynb) can. One rank has 1 s
@@ -392,7 +391,7 @@ if largest > 1:  # a batch job of one rank is only the first point of a study
 #
 # The next cell **computes** this time for n = 100 MB and a link that takes 5 µs per message and
 # transfers 2.9 GB/s, nearly the full rate of 25 Gb/s Ethernet. It fits the law to 1, 2, 4 and 8
-# ranks, as you might on your first evening on a cluster, and then extrapolates it to 4096 ranks.
+# ranks and then extrapolates it to 4096 ranks.
 
 # %%
 link = virtual.machine("roce25_p100").between
@@ -420,8 +419,10 @@ print(f"computed: at best {strong[1] / strong[best]:.1f} times as fast, on {best
 
 # %% [markdown]
 # **Explain.** Up to some hundred ranks the law and the computed steps agree, although no part of
-# the program is serial. The *bytes* take 2nβ · (1 − 1/p), which has exactly the form s · (1 − 1/p).
-# The law therefore takes them for serial work, and the fitted s of 6.9 % is 2nβ = 69 ms out of 1 s.
+# the program is serial. To see why, compare Amdahl's law with our formula. Divided by t(1) = 1 s,
+# the law takes s · (1 − 1/p) more than the ideal 1/p, and our *bytes* take 2nβ · (1 − 1/p). Both
+# have the same form, so the fit takes the bytes for serial work: s = 2nβ = 69 ms out of 1 s = 6.9
+# %.
 #
 # The *messages* grow without limit, which no share s can express. On 4096 ranks they take 41 ms and
 # the work 0.24 ms, so the law promises too much, and in the end more ranks are *slower*.
@@ -430,10 +431,13 @@ print(f"computed: at best {strong[1] / strong[best]:.1f} times as fast, on {best
 # there?
 # <details><summary>Answer</summary>
 #
-# Mostly the speed-up. With four times the [bandwidth](../labs/GLOSSARY.md#bandwidth) of the plot above, it is at best 42, again on
-# 256 ranks. In the time 1/p + 2(p − 1)α + 2(p − 1)/p · nβ, the term of the bytes is nearly the same
-# on any large number of ranks. Where 1/p falls as fast as 2pα rises, p is about √(1/(2α)), which is
-# 316 for 5 µs. But if the bytes alone take longer than the second of work, no number of ranks helps.
+# Mostly the speed-up. With 100 MB, the best speed-up is 14 at 25 Gb/s and 45 at 100 Gb/s, and both
+# are reached on 256 ranks.
+#
+# On many ranks, the term of the bytes is nearly the same whatever their number, so only work and
+# messages decide about the best p. One more rank saves about 1/p² of the work, in seconds, and adds
+# 2α of [latency](../labs/GLOSSARY.md#latency). At the best p both are equal: 1/p² = 2α, so p = √(1/(2α)), which is 316 for 5 µs.
+# But if the bytes alone take longer than the second of work, no number of ranks helps.
 # </details>
 
 # %%
@@ -467,8 +471,8 @@ plots.slider(draw_limit, megabytes=(1, 10, 100, 1000), gigabits=(10, 25, 100, 40
 # | 300 MB | 85 % | 83 % |
 #
 # From 8 to 512 ranks, the efficiency hardly changes, because the bytes that each rank sends only
-# grow from 1.75 n to nearly 2 n. It does depend on n. In this formula, weak scaling is therefore
-# limited by the size of the gradient.
+# grow from 1.75 n to nearly 2 n. In this formula, weak scaling is therefore limited by n, the size
+# of the gradient.
 #
 # Published results agree with this. In [Horovod's benchmarks](https://horovod.readthedocs.io/en/stable/benchmarks_include.html), 512 GPUs keep
 # 90 % with ResNet-101 but only 68 % with VGG-16, which has three times as many parameters to send.
@@ -566,18 +570,17 @@ predict.compare(
 # have called this "slow communication".
 #
 # Even without the sleep, *wait* is not zero, because the time of each rank's step varies, and all
-# ranks wait for the slowest, as with the dice of [lab 01](01_time_it_properly.ipynb). On your machine, *communicate* may have
-# grown as well, if the ranks share cores with other programs. Then the last rank to arrive is not
-# the last one to leave.
+# ranks wait for the slowest, as with the dice of [lab 01](01_time_it_properly.ipynb). If the ranks share cores with other
+# programs, *communicate* may have grown as well.
 #
 # Does computing itself get slower with more ranks? Compare "compute" in the bar "weak 1" and in the
 # last weak bar.
 #
 # <details><summary>Answer</summary>
 #
-# Often it does by some percent, although each rank computes the same. The ranks share the bandwidth
-# of the memory, and two "cores" of a virtual machine may be two threads of one core. A faster
-# network does not bring that time back.
+# Often it does by some percent, although each rank computes the same. The ranks share the [bandwidth](../labs/GLOSSARY.md#bandwidth)
+# of the memory, and two "cores" may be two threads of one core. A faster network does not bring
+# that time back.
 # </details>
 #
 # ### What you take away

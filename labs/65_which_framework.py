@@ -76,11 +76,11 @@ print(
 # How much work is such a change? One measure is the number of **lines changed**. It is crude, but
 # it can be counted if the rules are clear:
 #
-# - First, empty lines and comments (lines whose first character after spaces is `#`) are removed
+# - Empty lines and comments (lines whose first character after spaces is `#`) are first removed
 #   from both scripts.
-# - A line without a partner in the same order counts once, whether it was removed or added. A line
-#   that was modified therefore counts twice, and so does a line that was moved.
-# - A line with another indentation is another line, because it has to be edited.
+# - Then every line that is in only one of the scripts counts once.
+# - A modified line counts twice, as an old and a new one, and so does a line that was moved. A
+#   newly indented line is a modified one.
 #
 # `difflib.ndiff(before, after)` compares two lists of lines. It yields each line with two
 # characters in front: `"- "` for removed lines, `"+ "` for added lines, and `"  "` for lines in
@@ -172,9 +172,8 @@ for way in ("Horovod on PyTorch", "FSDP2", "tf.distribute"):
 # the start-up is 3 s. Step 1 ended at 1004.5 s, after 1.5 s, and its speed is 48 / 1.5 = 32
 # images/s.
 #
-# The first steps may be slower than the others, because memory is allocated and connections are
-# opened. The speeds of steps 1 to 4 are therefore left out, and step 5 is the first one whose speed
-# counts: `first=5`.
+# The first steps may be slower than the others. The speeds of steps 1 to 4 are therefore left out,
+# and step 5 is the first one whose speed counts: `first=5`.
 #
 # ### Exercise 65.2 · Start-up and speeds
 # Return the start-up in seconds and a list of the speeds, in images/s, of steps 5, 6, 7, …, up to
@@ -254,10 +253,11 @@ for way in ways:
 # </details>
 #
 # ### The evidence
-# The next cell prints one row for each way. Each entry is a **range**, called `span` in the code:
+# The next cell prints one row for each way. Each entry is a **range**, called `span` in the code.
+# For example, "102 to 131" under images/s would mean that half of the steps of this way had speeds
+# between 102 and 131 images/s.
 #
-# - For images/s it contains the middle half of all steps (the [interquartile range](../labs/GLOSSARY.md#interquartile-range)). "102 to 131"
-#   would mean that half of the steps had speeds between these two.
+# - For images/s it contains the middle half of all steps (the [interquartile range](../labs/GLOSSARY.md#interquartile-range)).
 # - For the other columns it goes from the lowest to the highest value of the rounds and ranks.
 
 # %%
@@ -287,23 +287,18 @@ predict.compare("65.2", **{name: value for name, value in answers.items() if val
 # - *images/s*. Two ranks share a batch that a single device had for itself, on cores that may be
 #   shared with other programs. Expect no [speed-up](../labs/GLOSSARY.md#speed-up) here, and a wide range.
 # - *start-up*. Look at the two rows of a single device first. Most of the time is the framework's
-#   own, and the way adds the rest. If you train for days, it does not matter. If you debug, you
-#   wait for it fifty times a day.
+#   own, and the way adds the rest.
 # - *memory*. It is the memory of the process, including its libraries, and TensorFlow's libraries
-#   are the larger ones. FSDP2 might not be below DDP, although its parameters, gradients and Adam's
-#   averages are halved. In this network they are small compared with the libraries.
+#   are the larger ones. FSDP2 might not be below DDP, because parameters and Adam's averages are
+#   small in this network.
 #
 # Which network would show the advantage of FSDP2 in this column?
 # <details><summary>Answer</summary>
 #
 # A large one. With Adam, 2.2 million parameters take 16 bytes each, which is 35 MB, and two ranks
-# save half of them. With `width=4096` there are 34 million parameters and 540 MB. On the machine on
-# which this lab was written, FSDP2 then needed a third less memory than DDP. If your machine has
-# enough memory, run the lab again with `make run LAB=65 SET="width=4096"`.
+# save half of them. With `width=4096` there are 34 million parameters and 540 MB. FSDP2 then needed
+# a third less memory than DDP on the authors' machine (`make run LAB=65 SET="width=4096"`).
 # </details>
-#
-# A range of two rounds is a poor one. The start-ups of your rounds may differ a lot, for example if
-# files have to be read from disk. For a decision that matters, use `rounds=5`.
 #
 # ## 4. Decide by evidence
 # Suppose that one way was faster than another. Is this a reason to choose it? Not if their ranges
@@ -312,19 +307,20 @@ predict.compare("65.2", **{name: value for name, value in answers.items() if val
 # still in. If all ways are still in, this column does not decide anything.
 #
 # The rule is only as good as its ranges. With two rounds, the start-ups of two ways that are in
-# fact equally fast can easily be separate by chance.
+# fact equally fast can easily be separate by chance, and the steps of a run are not independent of
+# each other. For a decision that matters, use `rounds=5`.
+#
 # <details><summary>How often does this happen?</summary>
 #
 # With two rounds, 2 of the 6 orders of four values have both values of one way first. So the ranges
-# of two equal ways are separate in 1 of 3 tables, and with five rounds in 1 of 126. Five such ways
-# form ten pairs, so at least one pair is separate in 87 % of the tables with two rounds, and in 6 %
-# with five (computed).
+# of two equal ways are separate in 1 of 3 tables, and with five rounds in 1 of 126.
 # </details>
 #
 # ### Exercise 65.3 · Who is still in?
 # `still_in(of_ways, more_is_better)` returns the list of the ways that no other way rules out.
 # `of_ways` is a dictionary from a way to (low, high). For example, if less is better, (3, 4) is
-# ruled out by (1, 2) and not by (1, 3). About 6 lines. *(intermediate)*
+# ruled out by (1, 2), but not by (1, 3), because these two ranges touch. About 6 lines.
+# *(intermediate)*
 #
 # <details><summary>Hint 1: ruled out</summary>
 #
@@ -349,9 +345,12 @@ def still_in(of_ways, more_is_better):
 check("65.3", still_in)
 
 # %% [markdown]
-# The next cell applies your rule to each column of the evidence. It does so among all ways (rows
-# that begin with `any`), and among those of one framework. Each row lists the ways that are still
-# in.
+# The next cell applies your rule to each column of the evidence. A row of its table could read
+#
+#     any        images/s    PyTorch DDP, FSDP2
+#
+# This would mean: if you may choose among all five ways (`any`), the speed rules out three of them,
+# and these two are still in. Other rows choose only among the ways of one framework.
 #
 # Write down three decisions for three columns: what you need, among which ways you choose, and
 # which one you take, or that the column does not decide.
@@ -369,8 +368,8 @@ print(pandas.Series(rows, name="still in").to_frame().to_string())
 # **Explain.** If several ways are still in, you may choose among them by taste.
 #
 # Which columns decide depends on your machine. *Lines changed* always decides, and the start-up
-# mostly decides between the two frameworks. Speed on two shared cores often decides little. This is
-# a result, too: **here** you would not choose by speed.
+# mostly decides between the two frameworks. Speed on two shared cores often decides little, so
+# **here** you would not choose by speed.
 #
 # A difference can be clear and still too small to matter, for example three megabytes of 330. The
 # rule tells you what was observed, not what you need.
@@ -382,10 +381,11 @@ print(pandas.Series(rows, name="still in").to_frame().to_string())
 # - FSDP2 is made for models that do not fit, and for such a model nothing else in the table
 #   matters.
 # - Horovod 0.28.1, from 2023, is its last release.
-# - None of the five ways continues when a rank's process dies. [Lab 70](70_checkpoint_and_requeue.ipynb) continues with fewer ranks.
+# - None of these five scripts continues when a rank's process dies. [Lab
+#   70](70_checkpoint_and_requeue.ipynb) shows what this takes.
 #
 # ## 5. A benchmark by MLPerf's rule
-# Images per second are not the goal ([lab 34](34_large_batch.ipynb)), because the goal is an accuracy.
+# Images per second are not the goal, because the goal is an accuracy ([lab 34](34_large_batch.ipynb)).
 # [MLPerf](https://arxiv.org/abs/1910.01500) is the benchmark with which vendors compare their machines, and its result
 # is the **time to a quality target**. This time depends on the seed, often strongly. Therefore its
 # rules (github.com/mlcommons/training_policies) say:
@@ -433,37 +433,33 @@ predict("65.4", valid=...)
 
 # %% [markdown]
 # ### Measure
-# This cell scores the kit's records of [lab 34](34_large_batch.ipynb) by your function. In the table, each row is a recipe
-# and a batch size. The first column is the time of the fastest of the five seeds, and the second
-# one is the score.
+# The next cell scores these runs of [lab 34](34_large_batch.ipynb), which the authors recorded, by your function. It prints
+# a table of the ten best scores, in which each row is a recipe and a batch size:
 #
-# The last two columns are a range for the score. To get it from five seeds, we leave out the first
-# one and score the other four, then leave out the second one, and so on. The range goes from the
-# lowest to the highest of these five scores. Below the table, you see for each recipe the batch
-# sizes whose result is invalid.
+# | column | meaning |
+# |---|---|
+# | `ms, fastest seed` | the time of the fastest of the five seeds |
+# | `ms, score` | the score of the five |
+# | `lowest`, `highest` | a range for the score |
+#
+# To get a range from five seeds, we leave out the first one and score the other four, then leave
+# out the second one, and so on. For the times 10, 12, 14, 16 and 30, the scores are 15 without 10,
+# 15 without 12, 14 without 14, 13 without 16, and 13 without 30. So the range goes from 13 to 15.
+#
+# Below the table, you see for each recipe the batch sizes whose result is invalid, and in the last
+# line the benchmarks that your rule of 65.3 does not rule out.
 
 # %%
 trainings = lab65.trainings()
-rows = {}
-around = {}
-for (way, of_step), seconds in trainings.items():
-    if score(seconds) is not None:
-        parts = [score(seconds[:place] + seconds[place + 1 :]) for place in range(len(seconds))]
-        finite = [np.inf if part is None else part for part in parts]
-        around[way, of_step] = (min(finite), max(finite))
-        best = min(value for value in seconds if value is not None)
-        row = {"ms, fastest seed": best, "ms, score": score(seconds), "lowest": min(finite)}
-        rows[way, of_step] = row | {"highest": max(finite)}
-frame = 1e3 * pandas.DataFrame.from_dict(rows, orient="index")
+frame, around = lab65.score_all(trainings, score)  # around: the ranges, by benchmark
 print("Runs to 95 %. The ten best scores, and their range with one seed left out:")
 print(frame.sort_values("ms, score").head(10).round(1).to_string())
-print(f"{len(rows)} of {len(trainings)} benchmarks are valid. Not valid are the batches")
-for name in dict.fromkeys(way for way, _ in trainings):
-    invalid = [str(size) for way, size in trainings if way == name and (way, size) not in rows]
-    print(f"  {', '.join(invalid) or 'none'}: {name}")
+print(f"{len(frame)} of {len(trainings)} benchmarks are valid. Not valid are the batches")
+for recipe, batches in lab65.invalid_batches(trainings, frame).items():
+    print(f"  {', '.join(batches) or 'none'}: {recipe}")
 print("Not ruled out:", *(f"{way} at {of_step};" for way, of_step in still_in(around, False)))
-record.add("scores", valid=len(rows), benchmarks=len(trainings))
-predict.compare("65.4", valid=len(rows))
+record.add("scores", valid=len(frame), benchmarks=len(trainings))
+predict.compare("65.4", valid=len(frame))
 
 # %% [markdown]
 # **Explain.** You should see that nearly half of the benchmarks are invalid, namely those with the
@@ -473,9 +469,8 @@ predict.compare("65.4", valid=len(rows))
 # Compare the first two columns. The fastest seed makes a result look better, and not by the same
 # amount for all recipes. Dropping the fastest and the slowest run removes good and bad luck alike.
 #
-# What about the order of the recipes? By your own rule of 65.3, several benchmarks are still in
-# (the last line), so five seeds do not show which of them is best. MLPerf asks for more runs if the
-# times of a network vary more, and for fewer if a run is expensive.
+# What about the order of the recipes? In the last line, several benchmarks are still in, so five
+# seeds do not show which of them is best.
 #
 # ### What you take away
 # - First check that all candidates do the same job, to the last digits of the loss, and then
@@ -487,8 +482,8 @@ predict.compare("65.4", valid=len(rows))
 # - A benchmark is a time to an accuracy, over several seeds, without the best and the worst.
 #
 # ## Going further (optional): the frameworks before these
-# These seven frameworks date from 2002 to 2017, and none of them is a first choice today. But most
-# of them introduced something that lives on in the frameworks that you have just compared:
+# These seven frameworks date from 2002 to 2017, and none of them is a first choice today. Most of
+# them introduced something that lives on in the frameworks that you have just compared:
 #
 # | | since | what it introduced | what became of it | |
 # |---|---|---|---|---|
@@ -509,7 +504,7 @@ predict.compare("65.4", valid=len(rows))
 # - [3] Jia et al., arXiv 1408.5093; Awan et al., "S-Caffe", PPoPP 2017
 # - [4] Seide et al., Interspeech 2014; Microsoft and Facebook on ONNX, azure.microsoft.com, 2017
 # - [5] Tokui et al., 2015; "Looking back on Chainer", beam2d.net, 2019
-# - [6] Chen et al., arXiv 1512.01274; Smola, "Raising MXNet from the Attic", 2026
+# - [6] Chen et al., arXiv 1512.01274; attic.apache.org/projects/mxnet.html
 # - [7] Goyal et al., arXiv 1706.02677; "Caffe2 and PyTorch join forces", caffe2.ai/blog, 2018
 # </details>
 #

@@ -110,8 +110,8 @@ def server_step(comm, parameters, gradient, rate):
 check("31.1", server_step)
 
 # %% [markdown]
-# The check compares your training run with that of one process. The two are equal up to rounding,
-# but not to the last bit, because the server adds the gradients in the order in which they arrive.
+# The check compares your training run with that of one process. The two are equal only up to
+# rounding, because the server adds the gradients in the order in which they arrive.
 #
 # ### Predict
 # VGG-16 has 138 million parameters, which are 553 MB in float32. Take 64 workers and links of 40
@@ -122,15 +122,16 @@ check("31.1", server_step)
 # - with a ring, in which each rank sends 2(p − 1)/p vectors (lab 23) while it receives as many?
 
 # %%
-predict("31.2", one_server=14.2, ring=0.22)
+predict("31.1", one_server=14.2, ring=0.22)
 
 # %%
 one_vector = 553.4e6 / 5e9  # seconds in which a link transfers VGG-16's gradient
-predict.right("31.2", one_server=2 * 64 * one_vector, ring=2 * 63 / 64 * one_vector)
+predict.right("31.1", one_server=2 * 64 * one_vector, ring=2 * 63 / 64 * one_vector)
 
 # %% [markdown]
 # **Explain.** A link transfers one vector in 0.11 s. The server's link transfers 64 vectors in and
-# then 64 out, which takes 14.2 s. A link of the ring transfers fewer than two in each direction.
+# then 64 out, which takes 14.2 s. A link of the ring transfers fewer than two in each direction, at
+# the same time, which takes 0.22 s.
 #
 # ### Measure: who waits for whom?
 # To see what the workers do meanwhile, we run one step with one server and 4 workers on the virtual
@@ -209,21 +210,20 @@ check("31.2", cut)
 # ### Exercise 31.3 · Several servers
 # Ranks 0 to S − 1 now do what rank 0 did, each with its own piece of the parameters. The order of
 # the messages matters more than before. If every server received from the first worker, then from
-# the second, and so on, all servers would wait for the link of a single worker while the other
-# links were idle.
+# the second, and so on, all servers would wait for the link of a single worker.
 #
 # All ranks should therefore *launch* all their messages with `Isend` and `Irecv`, keep the requests
 # in a list, and then wait for each of them (lab 20):
 #
 # | a server (ranks 0 to S − 1) | a worker (ranks from S on) |
 # |---|---|
-# | launches an `Irecv` from each worker, into its box | launches an `Irecv` for each piece of `parameters` |
+# | has a box for each worker, and launches an `Irecv` from each worker into that worker's box | launches an `Irecv` for each piece of `parameters` |
 # | waits for all | launches an `Isend` for each piece of `gradient` |
 # | updates its piece of `parameters`, in place | waits for all |
 # | launches an `Isend` of its piece to each worker; waits for all | |
 #
 # The expression `own = parameters[pieces[comm.rank]]` is a view, so an in-place change of `own`
-# also changes `parameters`. The boxes of a server are
+# also changes `parameters`. The boxes are
 # `boxes = [np.empty_like(own) for worker in range(servers, comm.size)]`, and their sum is
 # `sum(boxes)`. This takes about 13 lines. *(intermediate)*
 #
@@ -351,10 +351,10 @@ plots.bars(busiest, ylabel="GB sent", title=f"What the busiest link sends, {most
 #
 # <details><summary>Why is the ring not slower?</summary>
 #
-# With a server for each worker, a link transfers one vector in one direction, and later one vector
-# in the other direction. The links of the ring transfer nearly two vectors in each direction, but
-# both directions are busy at the same time. In addition, the ring needs only half as many links,
-# because it has no servers.
+# With a server for each worker, a link first transfers one vector in one direction, and then one in
+# the other direction. This takes the time of two vectors. A link of the ring transfers nearly two
+# vectors in and nearly two out, but at the same time, so it takes the time of two vectors as well.
+# In addition, the ring needs only half as many links, because it has no servers.
 # </details>
 #
 # ### A published hot spot
@@ -363,16 +363,22 @@ plots.bars(busiest, ylabel="GB sent", title=f"What the busiest link sends, {most
 # Library). It used 16 machines with 4 GPUs and a 40 Gb/s link each, and 64 images per GPU. How much
 # of the time that was lost there do the links explain?
 #
-# - **Published.** The time lost is the time of a step on 64 GPUs minus the time of a step on one
-#   GPU. For VGG-16 with servers, 64 · 64 images at 100.8 images/s take 40.6 s. One GPU alone needs
-#   0.4 s for its 64 images, at 149.6 images/s, so 40.2 s were lost.
-# - **Our links.** The benchmark program gave each variable in turn to the server with the fewest
-#   bytes, as our `greedy` does. The README does not say how many servers there were, so we assume
-#   16, one for each machine. The largest layer of VGG-16, fc6 with 411 MB, passes through its
-#   server's link 64 times in and 64 times out, which takes 128 · 0.411 / 5 = 10.5 s.
+# This is the calculation for VGG-16 with servers:
 #
-# In our model each worker has its own link, while in the benchmark four GPUs shared one. In both
-# cases, the link of the fullest server is the bottleneck.
+# | | what | seconds |
+# |---|---|---|
+# | published | a step on 64 GPUs: 64 · 64 images at 100.8 images/s | 40.6 |
+# | published | a step on one GPU: 64 images at 149.6 images/s | 0.4 |
+# | | lost: the difference | **40.2** |
+# | computed | fc6 has 411 MB, and passes 64 times into its server and 64 times out, at 5 GB/s | **10.5** |
+#
+# We assume 16 servers, one for each machine, because the README does not say how many there were.
+# The benchmark program gave each variable in turn to the server with the fewest bytes, and our
+# `greedy` does this with whole layers.
+#
+# In our model each worker has its own link, while in the benchmark four GPUs shared one. For VGG-16
+# this makes no difference, because the link of fc6's server transfers much more than the link of
+# four workers. For the other two networks it might, because their layers are spread more evenly.
 #
 # The next cell computes both times for three networks, with servers and with the ring. Each line
 # shows the seconds that were lost, the seconds in which our links transfer the messages, and the
@@ -405,16 +411,14 @@ title = "64 GPUs: our links do not explain VGG-16"
 plots.compare(ours, published, unit="seconds a step", title=title, names=("our links", "published"))
 
 # %% [markdown]
-# **Explain.** With servers, our links take 86 % of the time that ResNet-101 lost, and 91 % for
-# Inception-v3. Do not trust this agreement too far. The published step includes updates and copies,
-# which our model leaves out, while some of its messages may be hidden behind computation. These two
-# errors may cancel. The second one seems to be real, because our links need 124 % of the time that
-# ResNet-101 lost with the ring.
+# **Explain.** For ResNet-101 and Inception-v3 with servers, our links take 86 % and 91 % of the
+# time that was lost. Do not trust this agreement too far, because our model leaves out updates and
+# copies, and messages that were hidden behind computation. With the ring, our links need 124 % of
+# the time that ResNet-101 lost, so some of its messages were probably hidden.
 #
 # For VGG-16, the links explain 90 % of the time that was lost with the ring, but only 26 % with
-# servers. Placement of whole layers cannot help VGG-16, because fc6 is on one server. But the link
-# of this server could transfer all 128 copies of fc6 in 10.5 s, and 40 s were lost. What could take
-# the remaining time?
+# servers. The link of fc6's server could transfer all 128 copies of fc6 in 10.5 s, and 40 s were
+# lost. What could take the remaining time?
 #
 # <details><summary>Answer</summary>
 #
@@ -442,8 +446,8 @@ plots.compare(ours, published, unit="seconds a step", title=title, names=("our l
 # ## Going further (optional): your own ranks
 # This part takes about 5 minutes, which the minutes of the lab do not include. The next cell
 # measures the messages of a step on real ranks, with one server including its update, with the ring
-# of lab 23, and with MPI's own allreduce. In the ring all ranks are workers, while the server has
-# one fewer worker.
+# of lab 23, and with MPI's own allreduce. In the ring all four ranks are workers; with the server
+# only three are.
 
 
 # %%
@@ -471,8 +475,8 @@ for way, time in real.items():
 # %% [markdown]
 # **Explain.** You should see that the server takes longer than both others, because its rank
 # receives three vectors, adds them, and sends three, while the workers wait. On your machine the
-# three may also be close together. Ranks on one machine exchange their messages through shared
-# memory, so the server has no link of its own that could become the bottleneck.
+# three may also be close together, because the ranks of one machine exchange their messages through
+# shared memory.
 #
 # ### Further reading
 # - [@li2014] The design of a parameter server with many servers, including asynchronous updates.

@@ -117,9 +117,9 @@ check("53.1", expected_slowest)
 # %% [markdown]
 # ### Measure: real ranks
 # Now real ranks make steps in which the work is a nap of random length, followed by an allreduce.
-# They *sleep* instead of computing, because your computer may have fewer cores than ranks, and a
-# rank that sleeps does not disturb the others. The control is "steady", with naps of exactly 20 ms.
-# Your function gets only the 60 measured steps of one rank. This takes about 15 s.
+# They *sleep* instead of computing, because your computer may have fewer cores than ranks. The
+# control is "steady", with naps of exactly 20 ms. Your function gets only the 60 measured steps of
+# one rank. This takes about 15 s.
 
 
 # %%
@@ -149,14 +149,13 @@ if ranks >= 4:
 
 # %% [markdown]
 # **Explain.** Each row compares the result of your function, "predicted", with the mean step of
-# that many ranks. "+-" is the standard error of this mean, so values that differ by less than about
-# twice as much may be equal. The prediction is no more certain, because it is computed from 60 step
-# times.
+# that many ranks. "+-" is the standard error of the mean. If prediction and mean differ by less
+# than two of these, they agree. The prediction has an error of similar size, because it is computed
+# from only 60 times.
 #
 # You should see that steady steps take about 20 ms on any number of ranks, so only jitter makes a
 # run with more ranks slower. For normal times on 4 ranks, the numbers of section 1 give 20 + 1.03 ·
-# 5 = 25.2 ms. On so few ranks, the heavy-tailed times hardly differ from them. (If even the steady
-# steps take some ms more, your computer was busy and did not wake each rank at once.)
+# 5 = 25.2 ms. On so few ranks, the heavy-tailed times hardly differ from them.
 #
 # ### Compute: up to 64 ranks
 # For more ranks, the next cell draws the times at random. Your function gets 10,000 drawn times of
@@ -201,9 +200,8 @@ predict.compare("53.1", normal_64=of_64["normal"], heavy_64=of_64["heavy-tailed"
 # <details><summary>Answer</summary>
 #
 # No. It knows no time longer than the longest of the 60, and with 1,024 ranks nearly every step
-# would contain this time. It therefore returns roughly this time, whatever longer times are
-# possible. To predict the slowest of p ranks, you need many more than p samples, or a formula for
-# the tail.
+# would contain this time. To predict the slowest of p ranks, you need many more than p samples, or
+# a formula for the tail.
 # </details>
 #
 # ## 2. Who was late?
@@ -322,14 +320,15 @@ print("Images of each rank:", shown.images.tolist())
 # in every step.
 #
 # 1. Find the rank that waits least in the largest number of steps. If it waits least in no more
-#    than half of the steps, the answer is jitter.
-# 2. Take the means over the steps of its input, compute and send. Find out which of the three lies
-#    furthest above the values of the other ranks (input means a slow disk, send a slow link).
-#    `lab53.above(values, rank)` returns how far a rank's value is above the median of all other
-#    ranks, for example 4 for rank 1 in `[10, 14, 10, 10]`.
-# 3. If this part is compute, divide it by the rank's images. If `lab53.above` of these values is
-#    more than a tenth of their median over all ranks, the core is slow. Otherwise the rank has too
-#    many images (imbalance).
+#    than half of the steps, the answer is jitter. (More than half can only be one rank, so ties do
+#    not matter.)
+# 2. Take the means over the steps of input, compute and send, for all ranks. Find out in which of
+#    the three this rank lies furthest above the others. `lab53.above(values, rank)` returns how far
+#    a rank's value is above the median of all other ranks, for example 4 for rank 1 in
+#    `[10, 14, 10, 10]`. Input means a slow disk, and send a slow link.
+# 3. If the part is compute, divide *each* rank's compute by that rank's images. If this rank is
+#    above the others by more than a tenth of the median over all ranks, its core is slow. Otherwise
+#    the rank has too many images (imbalance).
 #
 # About 12 lines. *(advanced)*
 #
@@ -405,14 +404,14 @@ else:
 # %% [markdown]
 # ### Predict
 # Give the rank as a number, and the cause as in the table: "slow disk", "slow core", "imbalance" or
-# "slow link".
+# "slow link". This recording is not one of jitter.
 
 # %%
 predict("53.3", rank=..., cause=...)
 
 # %% [markdown]
 # ### Measure: your hunter on recordings
-# Your hunter now analyzes this recording, and one recording of each cause. This takes about 15 s.
+# Your hunter now analyzes this recording, and one recording of each cause, which takes about 15 s.
 
 # %%
 if ranks >= 4:
@@ -430,8 +429,9 @@ if ranks >= 4:
 
 # %% [markdown]
 # **Explain.** In the table, each row should show the same answer twice. Your hunter should be right
-# in all six recordings, because a late rank is late by 80 % of its computing time. (On a busy
-# computer, a rank may sleep too long and be late for this reason. In that case, run the cell again.)
+# in all six recordings. In five of them one rank is late by 80 % of its computing time, and in the
+# recording of jitter another rank is late in each step. (On a busy computer, a rank may sleep too
+# long and be late for this reason. In that case, run the cell again.)
 #
 # ### How small a delay does your hunter find?
 # The next cell answers this with computed timelines, in which one rank is late by a few percent of
@@ -454,11 +454,10 @@ print(f"Nobody late: {blamed:.0%} of the cases blame a rank.")
 # %% [markdown]
 # **Explain.** Your hunter finds nearly every rank that is late by 10 %. It misses most ranks that
 # are late by 2 %, which is less than the jitter. And in some cases it blames a rank although none
-# is late, because by chance one rank waits least in most of the 12 steps.
+# is late, because by chance one rank waits least in more than half of the steps.
 #
 # Naming the cause takes a larger delay than finding the rank, because your rule requires a tenth
-# more seconds for each image. A smaller limit would find smaller faults, but it might also call a
-# healthy core slow.
+# more seconds for each image.
 #
 # ## 4. No rank to blame: wait for fewer ranks, or less often
 # Jitter has no cause that you could remove. Two methods reduce its effect:
@@ -471,14 +470,18 @@ print(f"Nobody late: {blamed:.0%} of the cases blame a rank.")
 #   are averaged, and a new **round** of H steps begins.
 #
 # Why does local SGD help? The sum of 16 independent times of 20 ms has a mean of 320 ms, but its
-# standard deviation is only √16 = 4 times 5 ms. With normal times, the slowest of 10 ranks
-# therefore takes 320 + 1.54 · 20 = 350.8 ms for a round. This is 21.9 ms per step, where
-# synchronous steps take 27.7 ms.
+# standard deviation is only √16 = 4 times 5 ms. For the slowest of 10 ranks with normal times this
+# means:
+#
+# | | mean | standard deviation | slowest of ten | per step |
+# |---|---|---|---|---|
+# | 1 step | 20 ms | 5 ms | 20 + 1.54 · 5 = 27.7 ms | 27.7 ms |
+# | 16 steps | 320 ms | 20 ms | 320 + 1.54 · 20 = 350.8 ms | 21.9 ms |
 #
 # ### Measure: time
-# The next cell computes the mean step of ten ranks from drawn times, without messages. H is 16. Two
-# rows of its table have jitter of the two shapes. In the third, rank 7 takes 1.5 times as long in
-# every step, with little jitter.
+# The next cell computes the mean step of ten ranks from drawn times, without messages, with 16
+# steps in a round. Two rows of its table have jitter of the two shapes. In the third, rank 7 takes
+# 1.5 times as long in every step, with little jitter.
 
 # %%
 H = 16
@@ -500,15 +503,14 @@ print("Milliseconds per step:", (1e3 * pandas.DataFrame(rows).T).round(1), sep="
 # both methods help, and a backup gains most where the tail is heavy.
 #
 # If rank 7 is slow, local SGD gains nothing, because a rank that is 10 ms late in each step is 160
-# ms late after 16 steps. One backup hides the slow rank completely, but at a cost that the table
-# does not show. A dropped gradient is lost, and here the lost gradients are always those of the
-# same rank.
+# ms late after 16 steps. One backup hides the slow rank completely, but the dropped gradients are
+# lost, and here they are always those of the same rank.
 #
 # ### Measure: what the network learns
-# To see this cost, the next cell trains the digits' network of lab 10 in this way. Each of the ten
-# ranks has either *mixed* images or only images of *its own digit*. The table shows the percentage
-# of correct answers for all test images and for the sevens (medians of three seeds). This takes
-# about 20 s.
+# To see what this costs, the next cell trains the digits' network of lab 10 in this way. Each of
+# the ten ranks has either *mixed* images or only images of *its own digit*. The table shows the
+# percentage of correct answers for all test images and for the sevens (medians of three seeds).
+# This takes about 20 s.
 
 
 # %%
@@ -539,8 +541,7 @@ print("Percent right:", pandas.DataFrame(rows).T.round(0).astype(int).to_string(
 # because each network sees only one digit for 16 steps.
 #
 # With mixed images, all ways are about equally good, and local SGD sends only a sixteenth of the
-# bytes. Therefore shuffle the images, and repair a node that is always slow. (A larger network or a
-# longer training run may behave differently.)
+# bytes. Therefore shuffle the images, and repair a node that is always slow.
 #
 # ### What you take away
 # - The slowest of p ranks takes tᵢ with probability (i/n)ᵖ - ((i-1)/n)ᵖ. The tail determines the

@@ -14,7 +14,7 @@
 # In this lab we compute attention block by block with an online softmax, and send the keys and
 # values around a ring of ranks while each rank computes. We balance the work of the causal mask,
 # and then find the length of sequence from which the ring's messages are hidden behind its
-# computing. In an optional last part (about 20 minutes more), gradients follow the blocks around
+# computing. In an optional last part (about 15 minutes more), gradients follow the blocks around
 # the ring.
 #
 # **After this lab you can** (1) merge partial results of attention without overflow, (2) pass
@@ -48,8 +48,6 @@ heads = 4  # of the attention in the runs on real ranks
 size = 32  # numbers of a head
 nap = 0.01  # seconds for which a rank of an emulated device sleeps for a pair of chunks
 repeat = 10  # runs of it
-chunks = (8, 32, 128, 256)  # positions of a chunk where computing and messages are timed apart
-seconds = 4  # for each of these lengths
 many = 64  # virtual ranks, at most
 patience = 20  # seconds after which a check calls a program stuck
 
@@ -109,9 +107,11 @@ def finish(part):
 # %% [markdown]
 # How do the two blocks of the example become one? We must not add 12.71 and 30, just as we must not
 # add the 3 of 3 km and the 500 of 500 m. Each partial result has its own unit, exp(`largest`): e²
-# for the first one, and e³ for the second one. As with lengths, we first convert both to the same
-# unit, and then add. If this is the larger unit, both factors of the conversion are at most 1, so
-# nothing can overflow.
+# for the first one, and e³ for the second one. As with lengths, we first convert both to the larger
+# unit, and then add. Both factors of the conversion are then at most 1, so nothing can overflow.
+#
+# For the example, the merged parts have to be 3, 1.418 and 34.67, and the output 34.67 / 1.418 =
+# 24.5. You can check your formula by hand with these numbers.
 #
 # ### Exercise 67.1 · Merge two partial results
 # Return the `Partial` of all keys of `one` and `other`. All parts are tensors with one row for each
@@ -150,9 +150,9 @@ check("67.1", merge)
 # %% [markdown]
 # ### Measure: does the largest score matter?
 # Here 64 queries see 64 keys, in four blocks and in 32-bit numbers. We compare the output with
-# PyTorch's own attention. Queries are multiplied by 1, 10 and 100, which multiplies the scores. The
-# control adds up exp(s) without subtracting anything. In the table, each column is one of these
-# factors.
+# PyTorch's own attention. In the table, each column is a factor (1, 10 or 100) by which the
+# queries, and so the scores, are multiplied. The control adds up exp(s) without subtracting
+# anything.
 
 # %%
 generator = torch.Generator().manual_seed(1)
@@ -171,8 +171,9 @@ print("Largest error:", pandas.DataFrame(table).map("{:.1e}".format), sep="\n")
 
 # %% [markdown]
 # **Explain.** The blocks give the same output as PyTorch, up to rounding errors, which grow with
-# the scores. Without the largest score, the output is right only as long as the scores are small.
-# In the last column it is *not a number* (`nan`), because exp(s) has become infinite there.
+# the scores. A 32-bit number has about 7 digits, so an error of 10⁻⁷ to 10⁻⁴ is rounding
+# here. Without the largest score, the output is right only as long as the scores are small. In the
+# last column it is *not a number* (`nan`), because exp(s) has become infinite there.
 #
 # [FlashAttention](@dao2022) computes attention in this way on one GPU. We now do it across ranks.
 #
@@ -326,10 +327,9 @@ print(f"{ranks} real ranks: largest relative error {compared.errors['output']:.1
 # with its own color, and what a rank has to compute in all.*
 #
 # If each rank owns two neighboring chunks, the last rank has to compare its queries with all keys,
-# and the first rank has hardly anything to do. Because the next layer needs the results of all
-# ranks, the training waits for the last one. A balanced assignment gives each rank one early and
-# one late chunk. It is called **zigzag**, because the owners of the chunks are 0, 1, …, *p* − 1,
-# and then back to 0.
+# and the first rank has hardly anything to do. The next layer has to wait for the last rank. A
+# balanced assignment gives each rank one early and one late chunk. It is called **zigzag**, because
+# the owners of the chunks are 0, 1, …, *p* − 1, and then back to 0.
 #
 # **An example.** With neighboring chunks, rank 1 of 2 owns chunks 2 and 3. When it holds rank 0's
 # block, which has the chunks 0 and 1, it computes four pairs (query, key): (2, 0), (2, 1), (3, 0)
@@ -452,10 +452,10 @@ print(f"{ranks} real ranks, causal, {results['zigzag'].device}. Largest relative
 print(pandas.DataFrame(table).T.map("{:.1e}".format))
 
 # %% [markdown]
-# Then we time your ring. This machine may have fewer cores than ranks, and then a rank that has
-# nothing to do would leave its core to the others. Therefore each rank uses an emulated device that
-# needs no core (lab 63): it *sleeps* for 10 ms for each pair of chunks instead of computing. Ranks
-# and messages are real. The cell takes about 5 s.
+# Then we time your ring. If there are fewer cores than ranks, a rank that has nothing to do would
+# leave its core to the others. Therefore each rank uses an emulated device that needs no core (lab
+# 63): it *sleeps* for 10 ms for each pair of chunks instead of computing. Ranks and messages are
+# real. The cell takes about 5 s.
 
 # %%
 ways = {name: (owned, work) for name, owned in masked.items()}
@@ -472,7 +472,7 @@ for way in ("no mask", "neighbors"):
 # %% [markdown]
 # **Explain.** With four ranks, the ring without a mask should take about 2 times as long as zigzag,
 # and neighbors about 1.75 times. These are the 16, 14 and 8 pairs of the slowest ranks. On a busy
-# machine sleeps end late, and such a delay in every step pulls both ratios toward 1.
+# machine sleeps end late, which pulls both ratios toward 1.
 #
 # ## 4. Bytes, and when they are hidden
 # A ring is not the only way to bring queries and keys together. Does it send less than the others?
@@ -508,8 +508,7 @@ print(f"Ulysses on {ranks} real ranks: largest relative error {compared.errors['
 
 # %% [markdown]
 # The error can be exactly 0, because each head is computed by the same function on the same numbers
-# as in one process. (The authors of Ulysses call their method *sequence parallelism*, a term that
-# means something else in lab 64.)
+# as in one process.
 #
 # ### How many bytes?
 # Every layer of a model sends its own messages. These symbols describe one layer:
@@ -519,7 +518,7 @@ print(f"Ulysses on {ranks} real ranks: largest relative error {compared.errors['
 # | *n* | positions in the sequence, of which a rank has *n*/*p* |
 # | `hidden` | numbers in the queries of a position, in all heads; the output has as many |
 # | `kv` | numbers in the keys of a position; the values have as many |
-# | `size` | bytes of a number (in the sections above: numbers of a head) |
+# | `size` | bytes of a number, 2 for 16-bit numbers. (In the sections above, `size` was the numbers of a head.) |
 #
 # In the simplest case `kv` equals `hidden`. In models with **grouped-query attention**, several
 # heads of queries share one head of keys and values, so `kv` is smaller. In Llama 3 with 405
@@ -538,10 +537,10 @@ predict("67.4", ring_over_ulysses=4)
 
 # %% [markdown]
 # ### When is a message hidden?
-# With zigzag, a rank computes two of the four pairs of chunks in each step. A chunk has *n*/2*p*
-# positions, so these are 2 · (*n*/2*p*)² = (*n*/*p*)² / 2 pairs of positions. Each of them costs 4
-# · `hidden` operations: a multiplication and an addition for the score, and the same for the
-# weighted value. The message of this step, a block, travels in the meantime.
+# In each step, the *n*/*p* queries of a rank meet the *n*/*p* keys of a block. With zigzag, the
+# mask leaves half of these pairs of positions, which are (*n*/*p*)² / 2. Each of them costs 4 ·
+# `hidden` operations: 2 for the score (a multiplication and an addition for each number), and 2 for
+# the weighted value. The message of this step, a block, travels in the meantime.
 #
 # In the example, these are 500,000 pairs and 4.1 · 10⁹ operations. A GPU with 740 · 10¹² operations
 # per second computes them in 5.5 μs, while a link with 48 GB/s needs 171 μs for the block. This
@@ -549,11 +548,13 @@ predict("67.4", ring_over_ulysses=4)
 # but its message only doubles. So there is a length from which messages are hidden.
 #
 # ### Exercise 67.4 · Bytes sent, and the length that hides them
-# `bytes_sent` returns the bytes that one rank sends in the forward pass: `"ring"`, `"allgather"`
-# (which sends as much as a ring of blocks) and `"Ulysses"`. `hides_from` returns the positions *n*
-# of the whole sequence from which a step computes at least as long as its message takes. `flops` is
-# the number of operations per second of a rank, and `bandwidth` that of bytes per second. Neglect
-# the latency. About 7 lines in all. *(intermediate)*
+# `bytes_sent` returns the bytes that one rank sends in the forward pass, for `"ring"`,
+# `"allgather"` and `"Ulysses"`. We assume that the allgather passes the blocks around a ring, so it
+# sends as much as the ring.
+#
+# `hides_from` returns the positions *n* of the whole sequence from which a step computes at least
+# as long as its message takes. `flops` is the number of operations per second of a rank, and
+# `bandwidth` that of bytes per second. Neglect the latency. About 7 lines in all. *(intermediate)*
 #
 # <details><summary>Hint 1: bytes</summary>
 #
@@ -608,13 +609,20 @@ predict.right("67.4", ring_over_ulysses=sent["ring"] / sent["Ulysses"])
 #
 # ### Compute: a cluster of H100 GPUs
 # Eight virtual ranks run a layer in 16-bit numbers, with `hidden` = 2,048, which is what one of 8
-# tensor ranks of Llama 3's largest model has. A rank computes at 740 · 10¹² flop/s, the best that
-# [Shah et al. (2024)](@shah2024) measured with FlashAttention-3 on an H100. Each rank is on a
-# separate node of the machine model `h100_ndr`, whose links between nodes have 48 GB/s.
+# tensor ranks of Llama 3's largest model has. A rank computes at 740 · 10¹² flop/s, the best rate
+# that [Shah et al. (2024)](@shah2024) measured with FlashAttention-3 on an H100. We use it for
+# steps of any length, although short steps may not reach it. Each rank is on a separate node of the
+# machine model `h100_ndr`, whose links between nodes have 48 GB/s.
 #
-# The plot has a curve for each way and each `kv`. A value of 1 means that the layer takes no longer
-# than its computing, so all messages are hidden. Vertical lines show the lengths that your formula
-# gives. The printed lines also give this length for eight GPUs that are connected by NVLink.
+# The plot has a curve for each way and each `kv`, and vertical lines at the lengths that your
+# formula gives.
+#
+# - First look at the ring with `kv` = `hidden`. Above 1, the messages lengthen the layer. Where the
+#   curve meets 1, they are hidden.
+# - Then compare it with the ring for the smaller `kv`.
+# - Last, look at Ulysses and at the allgather.
+#
+# The printed lines give the same lengths also for eight GPUs that are connected by NVLink.
 
 # %%
 flops = 740e12
@@ -644,9 +652,9 @@ for name, bandwidth in links.items():
 # %% [markdown]
 # **Explain.** Each curve of the ring reaches 1 near the length that your formula gives, which is
 # about 247,000 positions for `kv` = `hidden`, and a sixteenth of this with grouped-query attention.
-# (Latency, which the formula neglects, makes it slightly longer.) Beyond this length the messages
-# of a ring add no time. Those of Ulysses and of the allgather always do, because here they come
-# before or after the computing.
+# Beyond this length the messages of a ring add no time. Those of Ulysses and of the allgather
+# always do, because here they come before or after the computing. (On a single machine you could
+# not measure this, because a message there is a copy that a core has to make.)
 #
 # For shorter sequences, three facts decide about Ulysses:
 #
@@ -674,7 +682,7 @@ for name, bandwidth in links.items():
 #   positions on. For shorter sequences, Ulysses sends fewer bytes if keys are as long as queries.
 #   With grouped-query attention, even an exposed allgather costs little.
 #
-# ## Going further (optional): the backward pass, and this machine
+# ## Going further (optional): the backward pass
 # For training we need the gradients of the queries, keys and values. Let *P* = exp(*s* −
 # log-sum-exp) be the weights of a block, d*O* the gradient of the output *O*, and *D* the sum of
 # d*O* ∘ *O* in each row, where ∘ multiplies element by element. Then the gradients are
@@ -684,8 +692,8 @@ for name, bandwidth in links.items():
 #
 # You don't need to follow them in detail. What matters is which data they need: besides the block,
 # only the rank's own queries, d*O*, *D* and the log-sum-exp of *all* scores, which `finish` has
-# returned. With it a rank can compute the weights of any block again, so no weights have to be
-# kept, and the blocks may come in any order.
+# returned. With these a rank can compute the weights of any block again, so the blocks may come in
+# any order.
 
 
 # %%
@@ -710,10 +718,8 @@ def back(q, k, v, gradient, log_sum, delta, mask=None):
 # 3 has added its share. It then makes one more step, from rank 3 to rank 0, which owns the block.
 #
 # Again we do not want to wait. A rank can compute its share before the shares of the other ranks
-# have arrived, because it only has to add them. It is like a collection box that is handed from
-# person to person: you count your coins while the box is still on its way, put them in when it
-# arrives, and hand it on. So in each step a rank computes its share, and *then* waits for the sum
-# that its left neighbor has launched one step earlier.
+# have arrived, because it only has to add them. So in each step a rank computes its share, and
+# *then* waits for the sum that its left neighbor has launched one step earlier.
 #
 # ### Predict
 # The gradient of a block has as many bytes as the block. There are four ranks. Divide the bytes
@@ -803,9 +809,8 @@ predict.compare("67.5", back_over_forward=again / there)
 
 # %% [markdown]
 # **Explain.** All four results of your ring agree with one process up to rounding, also with the
-# causal mask, for which nothing had to change in `pass_on`. If the gradients stay, the output and
-# d*Q* are still right, and only d*K* and d*V* are wrong. Without the comparison, this mistake would
-# be hard to notice.
+# causal mask. If the gradients stay, the output and d*Q* are still right, and only d*K* and d*V*
+# are wrong. Without the comparison, this mistake would be hard to notice.
 #
 # In the forward pass a block makes *p* − 1 steps. In the backward pass it makes *p* − 1 steps
 # again, and its gradient makes *p*, so four ranks send 7/3 times as much. Are the messages of the
@@ -814,38 +819,6 @@ predict.compare("67.5", back_over_forward=again / there)
 # products of matrices, while `back` has five. In each step it computes 5/2 times as much and sends
 # twice as much, so it hides these messages slightly better. Only the last step of the gradient has
 # nothing to hide behind.</details>
-#
-# ### Measure: this machine
-# Does computing really grow faster than messages? On two real ranks we time the computing of a
-# forward pass with zigzag alone, and its messages alone, in turns and for several lengths. Each row
-# of the table is one length, and the last column divides the messages by the computing.
-
-# %%
-two = launch.ranks_here(2)
-timed = launch.run(
-    lab67.time_parts, parts, zigzag, chunks, (heads, size), seconds, ranks=two, threads=1
-)[0]
-rows = {}
-for own, row in timed.items():
-    for name, time in row.items():
-        record.add("parts", part=name, ranks=two, own=own, seconds=time, **record.BY_MPI)
-    share = Ratio(row["messages alone"], row["computing alone"])
-    record.add("messages over computing", ranks=two, own=own, share=share, **record.BY_MPI)
-    medians = {f"{name} (ms)": f"{1e3 * time.median:.3g}" for name, time in row.items()}
-    rows[two * own] = medians | {"messages / computing": f"{share.median:.1%}"}
-table = pandas.DataFrame.from_dict(rows, orient="index").rename_axis("positions")
-print(table.to_string())
-
-# %% [markdown]
-# **Explain.** The share of the messages should become smaller with the length, because computing
-# grows with *n*² and messages with *n*. For short sequences both consist mostly of the costs per
-# call, and messages may take longer than computing. If other programs are busy, single rows may be
-# out of order.
-#
-# This measurement does not show that messages are *hidden*. On one machine a message is a copy that
-# a core has to make, and MPI makes progress only in its calls. Overlap needs a link that moves
-# bytes without the cores: the virtual cluster above has one, and lab 36 measures it between two
-# nodes.
 #
 # ### Further reading
 # - [@milakov2018] The online softmax.

@@ -467,3 +467,30 @@ def trainings() -> dict[tuple[str, int], list[float | None]]:
         key: [None if number is None else number * seconds[key] for number in of_seeds]
         for key, of_seeds in epochs.items()
     }
+
+
+def score_all(trainings: Mapping, score: Callable) -> tuple:
+    """A table of the valid benchmarks in ms, and {(way, batch): (lowest, highest) score, in s, with
+    one seed left out}."""
+    import pandas
+
+    rows, around = {}, {}
+    for key, seconds in trainings.items():
+        if score(seconds) is None:
+            continue
+        parts = [score(seconds[:place] + seconds[place + 1 :]) for place in range(len(seconds))]
+        finite = [np.inf if part is None else part for part in parts]
+        around[key] = (min(finite), max(finite))
+        best = min(value for value in seconds if value is not None)
+        row = {"ms, fastest seed": best, "ms, score": score(seconds)}
+        rows[key] = row | {"lowest": min(finite), "highest": max(finite)}
+    return 1e3 * pandas.DataFrame.from_dict(rows, orient="index"), around
+
+
+def invalid_batches(trainings: Mapping, frame) -> dict[str, list[str]]:
+    """The batches of each way that are not in the table of `score_all`."""
+    invalid: dict[str, list[str]] = {way: [] for way, _ in trainings}
+    for way, batch in trainings:
+        if (way, batch) not in frame.index:
+            invalid[way].append(str(batch))
+    return invalid

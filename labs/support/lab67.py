@@ -610,21 +610,6 @@ def balance_run(ring, owned: Callable, ranks: int, trace: bool = False) -> virtu
 # -- times on real ranks
 
 
-class Silent:
-    """A communicator of whose messages none travels: what is left of a ring is its computing."""
-
-    def __init__(self, comm):
-        self.rank = comm.rank
-        self.size = comm.size
-
-    def Isend(self, *args, **options):
-        from mpi4py import MPI
-
-        return MPI.REQUEST_NULL
-
-    Irecv = Isend
-
-
 def sleep_through(comm, ring, ways: Mapping[str, tuple], nap: float, repeat: int) -> dict:
     """Times of rings whose ranks sleep in place of computing, `nap` seconds for a pair of chunks.
 
@@ -642,20 +627,3 @@ def sleep_through(comm, ring, ways: Mapping[str, tuple], nap: float, repeat: int
 
     calls = {way: partial(around, *functions) for way, functions in ways.items()}
     return timing.in_turns(calls, comm=comm, repeat=repeat)
-
-
-def time_parts(comm, parts: Parts, owned, chunks: Sequence[int], sizes: tuple, seconds) -> dict:
-    """Times of causal forward passes of so many positions in a chunk: of their computing alone, and
-    of their messages alone. sizes: heads, size. Returns positions of a rank -> name -> time."""
-    heads, size = sizes
-    rows = {}
-    for chunk in chunks:
-        q = torch.randn(2, heads, chunk, size)
-        block = torch.randn(2, 2, heads, chunk, size)
-        room = torch.empty_like(block)
-        calls = {
-            "computing alone": partial(forward, Silent(comm), parts, q, block, owned),
-            "messages alone": partial(parts.ring, comm, block, room, lambda held, owner: None),
-        }
-        rows[2 * chunk] = timing.in_turns(calls, comm=comm, seconds=seconds)
-    return rows

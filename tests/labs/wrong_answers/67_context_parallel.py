@@ -8,8 +8,6 @@ SMALL = {
     "size": 8,
     "nap": 0.001,
     "repeat": 3,
-    "chunks": (8, 32),
-    "seconds": 0.5,
     "many": 8,
 }
 

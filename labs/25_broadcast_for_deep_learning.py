@@ -398,8 +398,8 @@ plots.bandwidth(curves, title=f"Broadcast to {many} ranks of {where}, on the vir
 
 
 # %% [markdown]
-# **Explain.** Read the top row of the map from left to right. For short vectors the
-# tree is fastest, because the number of messages that follow one another determines the time:
+# **Explain.** Read the top row of the map from left to right. For short vectors the tree is fastest,
+# because the number of messages that follow one another determines the time:
 #
 # | way | messages one after another for a short vector |
 # |---|---|

@@ -9,9 +9,9 @@
 # *CUDA-aware* accepts GPU memory directly. If a program passes GPU memory to any other library, the
 # program crashes or sends wrong values.
 #
-# In this lab we first write the staged exchange, and then we cut it into chunks, so that copies and
-# messages overlap. After that we ask an MPI library whether it accepts GPU memory. You don't need a
-# GPU, because an emulated device takes its place.
+# In this lab we send GPU memory staged through the host, first in one piece, and then in a pipeline
+# in which copies and messages overlap. After that we ask an MPI library whether it accepts GPU
+# memory. You don't need a GPU, because an emulated device takes its place.
 #
 # **After this lab you can** (1) stage an exchange through pinned host memory, (2) pipeline it with
 # two buffers, (3) name the two questions to ask an MPI library before you pass device memory to it,
@@ -203,9 +203,11 @@ def pipelined(comm, device, out, into, outbox, inbox, dest, source):
 # slowest, and on real ranks faster than staged.
 check("27.2", pipelined)
 
+# %% [markdown]
+# The next cell runs `staged` and `pipelined` on virtual ranks, with 1 MB in one piece and in 10
+# chunks. No step takes time to start. The plot shows when each step of rank 0 is busy.
+
 # %%
-# What is busy when: 1 MB on a virtual rank, staged in one piece and cut into 10; no step takes time
-# to start.
 no_start = {"copy": (0, 1e-9), "link": (1e-12, 1e-9), "trace": True}
 whole = lab27.trial(staged, 2, 10**6, **no_start)
 cut = lab27.trial(pipelined, 2, 10**6, 10**5, **no_start)
@@ -218,7 +220,7 @@ print(f"yours, on the virtual rank's clock: {whole.time / cut.time:.2f} times as
 # %% [markdown]
 # **Explain.** Each row of the plot shows when a copy engine or the link was busy. In the upper
 # three rows, in one piece, each step waits for the step before. In the lower three rows the steps
-# overlap, except for the first and the last chunks. By T, 10 chunks take 3t/10 + 9 · t/10 = 1.2 t,
+# overlap, except for the first and the last chunks. According to T, 10 chunks take 3t/10 + 9 · t/10 = 1.2 t,
 # so the pipeline is 3 / 1.2 = 2.5 times as fast, and not 3 times.
 
 # %% [markdown]
@@ -233,7 +235,7 @@ print(f"yours, on the virtual rank's clock: {whole.time / cut.time:.2f} times as
 #    this. MVAPICH2-GDR, for example, is built for GPUs, but accepts device memory only with
 #    `MV2_USE_CUDA=1`.
 #
-# In Python the two questions look like this, where `file` is the shared library of the MPI that the
+# In Python the two questions look like this, once MPI runs. Here `file` is the MPI library that the
 # program has loaded, such as `libmpi.so`:
 #
 #     library = ctypes.CDLL(file)
@@ -449,8 +451,8 @@ predict.right("27.3", slow_rdma_bytes=max(by_rdma, default=0))
 # 13 µs / 0.64 ns = 20,000 bytes, so RDMA is faster up to 16,384.
 #
 # Another technique is **GDRCopy**, with which the CPU itself copies to and from the memory of the
-# GPU. Such a copy starts at once and is fast for the shortest messages. MVAPICH2-GDR has variables
-# for such limits, for example `MV2_GDRCOPY_LIMIT`, with a default of 8192 bytes in its user guide.
+# GPU. Such a copy starts at once, so libraries use it for short messages. In MVAPICH2-GDR, for
+# example, `MV2_GDRCOPY_LIMIT` is the largest message for it, by default 8192 bytes.
 #
 # ### What you take away from the optional part
 # - The best chunk has √(na/r) bytes, and the minimum is flat.

@@ -350,7 +350,7 @@ check("41.4", fit)
 # and without `begin_equal` before it. Its callback sends the variables of rank 0 only *after the
 # first step*, when the optimizer has created all of its own.
 #
-# Then rank 0 saves the network, as in [lab 40](40_horovod_pytorch.ipynb):
+# Then rank 0 saves the network of the third run, as in [lab 40](40_horovod_pytorch.ipynb):
 #
 #     if hvd.rank() == 0:
 #         net.save(path)                        # net, optimizer and loss, in one file

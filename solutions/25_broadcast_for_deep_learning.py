@@ -411,8 +411,8 @@ curves = {way: {n: row[n, many] for n in sizes} for way, row in table.items()}
 plots.bandwidth(curves, title=f"Broadcast to {many} ranks of {where}, on the virtual cluster")
 
 # %% [markdown]
-# **Explain.** Read the top row of the map from left to right. For short vectors the
-# tree is fastest, because the number of messages that follow one another determines the time:
+# **Explain.** Read the top row of the map from left to right. For short vectors the tree is fastest,
+# because the number of messages that follow one another determines the time:
 #
 # | way | messages one after another for a short vector |
 # |---|---|

@@ -46,8 +46,6 @@ many = 128  # ranks of it
 # Bytes there.
 sizes = (1024, 4096, 16384, 65536, 262144, 1048576, 4194304, 16777216, 67108864, 268435456)
 most_chunks = 256  # of a chain there; more take long to run
-images = 32  # images of each GPU in a step of training
-flops = 1.3e12  # floating-point operations a second of a K80 GPU in training (where from: lab 32)
 nccl_start = 8.4e-6  # seconds to start a call of NCCL 2 (ring, Simple protocol)
 sizes_here = (4096, 65536, 1048576, 16777216)  # bytes per broadcast on real ranks
 
@@ -58,11 +56,11 @@ sizes_here = (4096, 65536, 1048576, 16777216)  # bytes per broadcast on real ran
 # layer. S-Caffe (Awan et al., 2017), a version of Caffe for many GPUs, was such a program.
 #
 # Its authors made these broadcasts fast in [MVAPICH2-GDR](@mvapich2_gdr), the MPI (Message Passing
-# Interface) library for GPUs of Ohio State University. GDR stands for GPUDirect RDMA (remote direct
-# memory access), with which a network card reads and writes the memory of a GPU.
+# Interface) library for GPUs of Ohio State University. GDR is short for GPUDirect RDMA (remote
+# direct memory access), with which a network card reads and writes the memory of a GPU.
 #
-# How long are the messages of such a program? The next cell prints the bytes of each layer of
-# VGG-16.
+# How long are the messages of such a program? The next cell prints the megabytes of each layer of
+# VGG-16. Look for the longest, fc6.
 
 # %%
 # Bytes, float32.
@@ -82,10 +80,11 @@ print(f"{net}, MB:", ", ".join(f"{layer} {nbytes / 1e6:.3g}" for layer, nbytes i
 #
 # The first improvement cuts the vector into p chunks. The root **scatters** the chunks, one to each
 # rank, and then all ranks **allgather** them around a ring, as in lab 21: each rank begins with its
-# own chunk and passes on to the right what has just arrived from the left. With four ranks the
-# scatter takes 3 messages of a quarter vector and the ring 3 more, so together they take 1.5 nβ,
-# while the tree takes 2 nβ. This broadcast is known as van de Geijn's algorithm, and MPI libraries
-# use it for long vectors.
+# own chunk and passes on to the right what has just arrived from the left. This is known as van de
+# Geijn's algorithm, and MPI libraries use it for long vectors.
+#
+# With four ranks the scatter takes 3 messages of a quarter vector and the ring 3 more, so together
+# they take 1.5 nβ, while the tree takes 2 nβ.
 #
 # ### Exercise 25.1 · Scatter, then allgather
 # Write `scatter_allgather` for any root, any number of ranks and any length. The variable `me` is a
@@ -279,20 +278,27 @@ print(f"Your chain is fastest with {min(measured, key=measured.get)} chunks.")
 
 # %% [markdown]
 # **Explain.** You should see the runs of your chain on the line of T(k). The minimum is wide, so
-# half or twice the best k costs little. With very few chunks each of the p − 2 + k steps is long,
-# and with many more chunks the α would dominate.
+# half or twice the best k costs little. With very few chunks each step is long, and with very many
+# the α of all the messages would determine the time.
 #
 # ## Two levels
 # So far all links were equal. In a cluster of nodes with several GPUs they are not, so a broadcast
-# can be *hierarchical*: it first goes from node to node and then to all ranks inside each node. An
-# earlier design of MVAPICH2-GDR used MPI's tree between the nodes, and inside each node
-# [NCCL](@nccl) (NVIDIA Collective Communications Library), which runs a ring over PCI Express.
+# can be *hierarchical*: it first goes from node to node and then to all ranks inside each node.
 #
-# The next cell contains such a broadcast. The communicator `node` contains the ranks of one node,
-# and `across` contains the ranks that have the same place in their nodes (lab 26 builds such
-# groups). First the ranks at the root's place receive the vector by the tree, one rank per node.
-# Then each of these ranks broadcasts it inside its node with the function `inside`. The last line
-# tries it on 8 and 12 ranks.
+# For this we split the ranks into groups in two ways (lab 26 builds such groups). The communicator
+# `node` contains the ranks of one node, and `across` contains the ranks that have the same place in
+# their nodes. With 8 ranks, 4 on each node, and root 6:
+#
+# | rank | its `node` | its `across` | receives the vector |
+# |---|---|---|---|
+# | 6 | 4, 5, 6, 7 | 2, 6 | is the root |
+# | 2 | 0, 1, 2, 3 | 2, 6 | first, by the tree in `across` |
+# | 4, 5, 7 | 4, 5, 6, 7 | not used | then, from rank 6 in `node` |
+# | 0, 1, 3 | 0, 1, 2, 3 | not used | then, from rank 2 in `node` |
+#
+# The next cell contains this broadcast for any root. The argument `inside` is the function that
+# broadcasts in `node`. The last line tries it on 8 and 12 ranks, and raises an error if it is
+# wrong.
 
 
 # %%
@@ -312,9 +318,9 @@ tried = virtual.trials(two_level, itemgetter(6), ranks=[8, 12], **case)  # raise
 
 # %% [markdown]
 # ### Measure: which broadcast is fastest at which size?
-# The next cell prints the machine on which we compare, a model of nodes with K80 GPUs. Its third
-# column shows where each number comes from. Three numbers are *estimates*: the number of ranks on a
-# node, the number of network cards, and the speed inside a node.
+# The next cell prints the machine on which we compare, a model of nodes with 16 K80 GPUs. The lines
+# that begin with *inside* and *between* are the links inside a node and between nodes. The third
+# column shows where each number comes from, and several are *estimates*.
 
 # %%
 machine = virtual.machine(where)
@@ -322,26 +328,28 @@ per_node = machine.ranks_per_node
 print(machine)
 
 # %% [markdown]
-# We compare five broadcasts:
+# We compare five broadcasts, under these names:
 #
-# 1. the tree,
-# 2. scatter-allgather,
-# 3. the chain over all ranks with your best k,
-# 4. two levels with a chain inside,
-# 5. two levels with NCCL inside.
+# | | name | broadcast |
+# |---|---|---|
+# | 1 | *tree* | the tree over all ranks |
+# | 2 | *scatter-allgather* | exercise 25.1 over all ranks |
+# | 3 | *chain* | exercise 25.2 over all ranks, with your best k |
+# | 4 | *two-level* | two levels with the chain inside |
+# | 5 | *with NCCL* | two levels with a ring of NCCL inside |
 #
-# NCCL's ring is your chain with chunks of 256 KiB and two differences. A call takes 8.4 µs to start
-# (according to NCCL's tuning model in `src/graph/tuning.cc`), and its messages do not wait for a
-# handshake, as the long messages of MPI do (lab 20).
+# [NCCL](@nccl) is the NVIDIA Collective Communications Library. An earlier design of MVAPICH2-GDR
+# used it inside each node, so row 5 is what the chain had to beat. We model its ring as your chain
+# with chunks of 256 KiB, a start of 8.4 µs (from NCCL's tuning model in `src/graph/tuning.cc`), and
+# no handshake. MPI's long messages do wait for a handshake (lab 20).
 #
-# For the best k of the chain over all ranks we need one α and one β, although its links differ. We
-# take α inside a node (with the handshake), where most links are, and β between nodes, because the
-# slowest link limits a pipeline. The chains use at most 256 chunks, because a simulation with more
-# takes too long.
+# The links differ, but `best_chunks` takes one α and one β. Most links are inside nodes, so we take
+# α from there, with the handshake. The slowest link limits a pipeline, so we take β between nodes.
+# No chain has more than 256 chunks, to keep the simulation short.
 #
 # ### Predict
 # Which of the five is the fastest way to broadcast 1 KiB to 128 ranks, and which is the fastest for
-# 256 MiB? Use the numbers 1 to 5 of the list above.
+# 256 MiB? Use the numbers 1 to 5 of the table above.
 
 # %%
 predict("25.4", for_1_KiB=1, for_256_MiB=3)
@@ -349,8 +357,8 @@ predict("25.4", for_1_KiB=1, for_256_MiB=3)
 # %% [markdown]
 # The next two cells run all five ways for all sizes, on 16 to 128 ranks. The function `seconds`
 # times one size on one number of ranks. The dictionary `best` then contains the fastest way to 128
-# ranks for each size, as size -> name. This takes about half a minute, and at the end your
-# prediction is compared.
+# ranks for each size, as size -> name, and your prediction is compared with it. This takes about
+# half a minute.
 
 # %%
 hop = machine.inside.alpha + machine.handshake, machine.between.beta
@@ -368,7 +376,7 @@ def seconds(nbytes, ranks, machine=machine, start=nccl_start):
     in_node = min(best_chunks(nbytes, per_node, *hop), most_chunks)
     ways = {
         "tree": tree_broadcast,
-        "scatter + ring": scatter_allgather,
+        "scatter-allgather": scatter_allgather,
         "chain": partial(chain, count=over_all),
         "two-level": partial(two_level, per_node=per_node, inside=partial(chain, count=in_node)),
     }
@@ -392,32 +400,39 @@ best = {n: min(table, key=lambda way, n=n: table[way][n, many]) for n in sizes}
 places = {way: place for place, way in enumerate(table, start=1)}
 predict.right("25.4", for_1_KiB=places[best[sizes[0]]], for_256_MiB=places[best[sizes[-1]]])
 
+# %% [markdown]
+# The first plot is a map. Each field is one size (x; each is four times the one to its left) and one
+# number of ranks (y). Its color and letters show the fastest way, by the legend. The second plot
+# gives the time and the bandwidth of each way to 128 ranks, the top row of the map.
+
 # %%
 plots.crossover(table, title=f"The fastest broadcast on {where}")
 curves = {way: {n: row[n, many] for n in sizes} for way, row in table.items()}
 plots.bandwidth(curves, title=f"Broadcast to {many} ranks of {where}, on the virtual cluster")
 
 # %% [markdown]
-# **Explain.** Read the top row of the map, for 128 ranks, from left to right. For short vectors the
-# tree is fastest, because the number of messages that follow one another determines the time:
+# **Explain.** Read the top row of the map from left to right. For short vectors the tree is fastest,
+# because the number of messages that follow one another determines the time:
 #
 # | way | messages one after another for a short vector |
 # |---|---|
 # | tree | 7 |
 # | two levels | 3 between the 8 nodes + 15 inside a node = 18 |
 # | chain | 127 |
-# | scatter-allgather | 254 |
+# | scatter-allgather | 1 for the scatter + 127 around the ring = 128 |
+#
+# The scatter counts as one message, because the root sends its short messages without waiting, so
+# they travel at the same time.
 #
 # For the longest vectors the chain is fastest, because each link carries the vector only once and
-# nearly all links work at the same time. In between other ways are fastest. The lowest row is a
-# single node, where NCCL's ring becomes faster than the tree from 4 MiB on.
+# nearly all links work at the same time. In between, other ways are fastest.
 #
 # ### Exercise 25.4 · A broadcast for each layer
 # The layers of VGG-16 have between 7 kB and 411 MB, so no single way is the fastest for all of
 # them. Write `pick(nbytes)`, which returns the name of the way for a broadcast of `nbytes` bytes to
 # `many` ranks. Use the entry of the dictionary `best` whose size is nearest to `nbytes` by ratio.
-# For example, 2 MB is nearer to 4 MB (2 times) than to 0.5 MB (4 times). This takes 2 lines.
-# *(beginner)*
+# For example, the sizes around 3 MB are 1 MiB and 4 MiB, which differ from it by factors of 2.9 and
+# 1.4, so take the entry of 4 MiB. This takes 2 lines. *(beginner)*
 #
 # <details><summary>Hint 1: nearest by ratio</summary>
 #
@@ -458,7 +473,7 @@ for way in table:
     parts[way] = {big: 1e3 * step[big][way], "the rest": 1e3 * rest}
 rest = sum(step[layer][way] for layer, way in picked.items() if layer != big)
 parts["picked"] = {big: 1e3 * step[big][picked[big]], "the rest": 1e3 * rest}
-bars = {way.replace(" ", "\n", 1): times for way, times in parts.items()}
+bars = {way.replace(" ", "\n").replace("-", "-\n"): times for way, times in parts.items()}
 plots.bars(
     bars, ylabel="ms a training step", title=f"{net} to {many} ranks of {where}: one layer decides"
 )
@@ -477,8 +492,18 @@ for name, way in (
 
 # %% [markdown]
 # **Explain.** Layer fc6 has three quarters of the bytes, so it determines the sum. You should see
-# that picking a way for each layer is no worse than the best single way, and only a little better,
-# because the small layers take little time in any way.
+# that picking a way for each layer is only a little better than the best single way (157 ms instead
+# of 169 ms), because the small layers take little time in any way.
+#
+# What is this worth in training? A forward and a backward pass need about 93 · 10⁹ operations for
+# each image. With 32 images and 1.3 · 10¹² operations per second (lab 32), a GPU computes for
+# 2.3 s in a step. The broadcasts by the tree also take 2.3 s, so they are half of the training
+# time. Compared with NCCL inside the nodes (318 ms), the picked ways shorten the step by 0.16 s of
+# 2.6 s, which is 6 %.
+#
+# The authors of the chain measured a gain of up to 7 % for VGG on 128 GPUs, in Microsoft's
+# framework CNTK (Awan et al., 2018). Do not trust this agreement too much, because the 32 images
+# are a guess. Half as many images would make our gain 11 %.
 #
 # ### What you take away
 # - No broadcast takes less than nβ. For long vectors the tree takes ⌈log₂ p⌉ times as much,
@@ -491,7 +516,7 @@ for name, way in (
 # Lab 26 builds an allreduce with two levels, and lab 32 hides messages behind computation.
 #
 # ### Going further (optional): how sure is this result?
-# The time stated for this lab does not include the following parts, which take about 15 minutes
+# The time stated for this lab does not include the following parts, which take about 8 minutes
 # more.
 #
 # The machine model contains estimates, and we want to know whether the result depends on them. The
@@ -514,91 +539,12 @@ for name, (changed, start) in changes.items():
         times = seconds(n, many, changed, start)
         winner = min(times, key=times.get)
         longer = times["with NCCL"] / times[winner]
-        print(f"{name:22}{n:>12,} bytes: {winner:15} NCCL takes {longer:.1f} times as long")
+        print(f"{name:22}{n:>12,} bytes: {winner:17} NCCL takes {longer:.1f} times as long")
 
 # %% [markdown]
 # **Explain.** If the fastest way for a size is the same in all four cases, it does not depend on
 # the changed number. This is so for 1 KiB, where the tree is fastest, and for 256 MiB, where the
 # chain is. If the fastest way changes, only a measurement on the real machine can decide.
-#
-# ### Measure: what does a training run gain?
-# The authors of the pipelined chain trained VGG with Microsoft's framework CNTK on 2 to 128 GPUs,
-# once with the broadcasts based on NCCL and once with their own. We compute the same comparison
-# from our model, for an epoch of ImageNet with 1.28 million images. In a training step each GPU
-# processes 32 images and receives a broadcast for each layer. The model leaves out the way of the
-# gradients to the root, the input, and any overlap.
-#
-# The curve *picked* uses for each layer the way that is fastest at that number of GPUs, as a tuned
-# library would. The lines below the plot show by how many percent it shortens the epoch, and the
-# largest gain of a single broadcast. This takes about 20 s.
-
-# %%
-arithmetic = 3 * nets.layer_table(net).flops.sum() * images / flops  # seconds a step
-in_training = {many: by_size}
-for doubled in range(1, many.bit_length() - 1):
-    in_training[2**doubled] = {nbytes: seconds(nbytes, 2**doubled) for nbytes in set(layers)}
-epoch = {"tree for all": {}, "with NCCL": {}, "picked": {}}
-for p in sorted(in_training):
-    steps = 1.28e6 / (images * p)
-    fastest = sum(min(in_training[p][nbytes].values()) for nbytes in layers)
-    hours = {"picked": fastest}
-    hours["tree for all"] = sum(in_training[p][nbytes]["tree"] for nbytes in layers)
-    hours["with NCCL"] = sum(in_training[p][nbytes]["with NCCL"] for nbytes in layers)
-    for name, broadcasts in hours.items():
-        epoch[name][p] = steps * (arithmetic + broadcasts) / 3600
-
-# %%
-axes = {"xlabel": "GPUs", "ylabel": "hours an epoch", "logx": True, "logy": True}
-plots.lines(epoch, title=f"An epoch of {net}: broadcasts count beyond a node", **axes, name="epoch")
-print("An epoch with picked broadcasts is shorter than")
-for p in sorted(in_training):
-    less = {
-        name: 100 * (1 - epoch["picked"][p] / epoch[name][p])
-        for name in ("with NCCL", "tree for all")
-    }
-    print(
-        f"{p:4} GPUs: " + ", ".join(f"{name} by {percent:4.1f} %" for name, percent in less.items())
-    )
-for p, paper in ((per_node, 14), (many, 16.6)):
-    ratio = max(table["with NCCL"][n, p] / min(row[n, p] for row in table.values()) for n in sizes)
-    print(
-        f"One broadcast on {p} GPUs: up to {ratio:.1f} times as fast as with NCCL in our model,"
-        f" and up to {paper} times as published."
-    )
-
-# %% [markdown]
-# **Explain.** Up to 16 GPUs, which is one node, the three curves are close together, because an
-# epoch consists mostly of arithmetic and the GPUs share it. Beyond one node the tree falls behind,
-# and on 128 GPUs half of its epoch is spent in broadcasts. *With NCCL* stays close to *picked*,
-# which is about 6 % shorter on 128 GPUs. The authors measured up to 7 % there. Do not trust this
-# agreement too much, because the 32 images are a guess. Half as many images would make it 11 %.
-#
-# In the authors' own measurements a single broadcast was up to 14 times as fast as with NCCL inside
-# a node. How can the training be only 7 % faster?
-# <details><summary>Answer</summary>
-#
-# The "up to" refers to short messages. Most of the broadcast time in training is spent on layer
-# fc6, which is long, and for long messages the ways are much closer together. In addition, the
-# broadcasts are only a small part of a training step.
-# </details>
-# <details><summary>Which gains were published?</summary>
-#
-# All of these numbers were measured on GPUs:
-#
-# | compared | gain | source |
-# |---|---|---|
-# | the chain with broadcasts based on NCCL, inside a node | up to 14 times | Awan, 2018 |
-# | the same, between nodes | up to 16.6 times | Awan, 2018 |
-# | the same: VGG in CNTK on 128 GPUs | up to 7 % | Awan, 2018 |
-# | the chain with NCCL 2's broadcast, up to middle sizes | up to 10 times | Awan, 2019 |
-# | InfiniBand's multicast with the best before | 68 % shorter; CNTK 24 % | Chu, poster at SC17 |
-# | broadcasts based on NCCL with earlier ones | 2 times; CNTK 38 % | Awan, poster, probably SC17 |
-# | a ring by MPI alone, short and middle sizes | up to 10 times | the same |
-#
-# For a single broadcast the published gains over NCCL are larger than those of our model. One
-# reason might be that calls of NCCL 1, which the authors used, took longer to start, but we cannot
-# say how much this explains.
-# </details>
 #
 # ### Measure: real ranks
 # Finally we run three of our broadcasts and MPI's own `Bcast` on real ranks of this machine. This
@@ -609,7 +555,7 @@ for p, paper in ((per_node, 14), (many, 16.6)):
 def compare(comm):
     ways = {
         "tree": tree_broadcast,
-        "scatter": scatter_allgather,
+        "scatter-allgather": scatter_allgather,
         "chain": four_chunks,
         "MPI": type(comm).Bcast,
     }

@@ -5,17 +5,16 @@
 # library (MPI is the Message Passing Interface) cannot read that memory. The simplest solution is
 # to copy the gradients to the host, send them from there, and copy what arrives back to the GPU.
 # This works everywhere, but the two copies can cost more than the message. An MPI library that is
-# *CUDA-aware* accepts GPU memory directly, but if a program passes GPU memory to a library that is
-# not, it crashes or sends wrong values.
+# *CUDA-aware* accepts GPU memory directly. If a program passes GPU memory to any other library, the
+# program crashes or sends wrong values.
 #
-# In this lab we send GPU memory in three ways: staged through host memory, in a pipeline in which
-# copies and messages overlap, and directly. First we write the staged exchange, and then we cut it
-# into chunks. After that we find out how a program can prove that an MPI library accepts GPU
+# In this lab we send GPU memory staged through the host, first in one piece, and then in a pipeline
+# in which copies and messages overlap. After that we ask an MPI library whether it accepts GPU
 # memory. You don't need a GPU, because an emulated device takes its place.
 #
 # **After this lab you can** (1) stage an exchange through pinned host memory, (2) pipeline it with
-# two buffers, (3) ask an MPI library for a proof before you pass device memory to it, and (4, in
-# the optional part) choose the way and the chunk by size.
+# two buffers, (3) name the two questions to ask an MPI library before you pass device memory to it,
+# and (4, in the optional part) choose the way and the chunk by size.
 #
 # ![Above: a message between two GPUs is copied to host memory, sent, and copied to the other GPU, or sent directly by a CUDA-aware MPI. Below: in one piece the three steps follow each other, and in four chunks they overlap and take half the time](27_staging.svg)
 #
@@ -156,7 +155,7 @@ predict("27.2", times_as_fast=2.5)
 # | chunk 0 is sent, chunk 1 is copied to the host | chunk 0 | chunk 1 |
 # | chunk 1 is sent, chunk 2 is copied to the host | chunk 2, once chunk 0 has been sent | chunk 1 |
 #
-# Copies have `wait()`. `comm.Irecv(buffer, source=…)` and `comm.Isend(buffer, dest=…)` return
+# A copy has `wait()`. `comm.Irecv(buffer, source=…)` and `comm.Isend(buffer, dest=…)` return
 # requests, which have `Wait()`. The copy of chunk 0 to the host has already been started for you
 # and is called `copy`. Then do the following for each chunk i, in this order:
 #
@@ -164,7 +163,7 @@ predict("27.2", times_as_fast=2.5)
 # |---|---|---|
 # | 1 | if i > 1: `landed[i - 2]`, a copy from this half | `Irecv` into `half(inbox, i)` |
 # | 2 | `copy`: this chunk is on the host | `Isend` of `half(outbox, i)`; append it to `sent` |
-# | 3 | if i > 0: `sent[i - 1]`, because chunk i + 1 will overwrite the half that it sends | the *next* chunk's copy to the host: the new `copy` |
+# | 3 | if i > 0: `sent[i - 1]`, because chunk i − 1 used the half into which chunk i + 1 is copied next | the *next* chunk's copy to the host: the new `copy` |
 # | 4 | the `Irecv` of row 1 | this chunk's copy to the device; append it to `landed` |
 #
 # The last chunk has no next chunk, so it has no row 3. After the loop, wait for all requests in
@@ -222,9 +221,11 @@ def pipelined(comm, device, out, into, outbox, inbox, dest, source):
 # %%
 check("27.2", pipelined)
 
+# %% [markdown]
+# The next cell runs `staged` and `pipelined` on virtual ranks, with 1 MB in one piece and in 10
+# chunks. No step takes time to start. The plot shows when each step of rank 0 is busy.
+
 # %%
-# What is busy when: 1 MB on a virtual rank, staged in one piece and cut into 10; no step takes time
-# to start.
 no_start = {"copy": (0, 1e-9), "link": (1e-12, 1e-9), "trace": True}
 whole = lab27.trial(staged, 2, 10**6, **no_start)
 cut = lab27.trial(pipelined, 2, 10**6, 10**5, **no_start)
@@ -237,21 +238,27 @@ print(f"yours, on the virtual rank's clock: {whole.time / cut.time:.2f} times as
 # %% [markdown]
 # **Explain.** Each row of the plot shows when a copy engine or the link was busy. In the upper
 # three rows, in one piece, each step waits for the step before. In the lower three rows the steps
-# overlap, except for the first and the last chunks, which is why the pipeline is 2.5 times as fast
-# and not 3 times.
+# overlap, except for the first and the last chunks. According to T, 10 chunks take 3t/10 + 9 · t/10 = 1.2 t,
+# so the pipeline is 3 / 1.2 = 2.5 times as fast, and not 3 times.
 
 # %% [markdown]
 # ## Does this MPI library accept device memory?
 # Staging works with every MPI library. A *CUDA-aware* library also accepts device memory as it is,
 # in `comm.Send(memory, …)`, where mpi4py passes on its address. Any other library would use this
-# address as if it belonged to host memory, and crash or send wrong values. A program should
-# therefore ask two questions first:
+# address as if it belonged to host memory. A program should therefore ask two questions first:
 #
-# 1. **Was the library built with CUDA support?** The function `MPIX_Query_cuda_support()` returns
-#    yes or no, if the library has it.
+# 1. **Was the library built with CUDA support?** In C, the function `MPIX_Query_cuda_support()`
+#    returns 1 or 0, if the library has it. The lines below call it from Python.
 # 2. **Is the support switched on?** Each family of libraries has its own environment variable for
 #    this. MVAPICH2-GDR, for example, is built for GPUs, but accepts device memory only with
 #    `MV2_USE_CUDA=1`.
+#
+# In Python the two questions look like this, once MPI runs. Here `file` is the MPI library that the
+# program has loaded, such as `libmpi.so`:
+#
+#     library = ctypes.CDLL(file)
+#     built = hasattr(library, "MPIX_Query_cuda_support") and library.MPIX_Query_cuda_support()
+#     switched_on = os.environ.get("MV2_USE_CUDA") == "1"  # of MVAPICH2-GDR
 #
 # <details><summary>The switches of other libraries</summary>
 #
@@ -262,14 +269,12 @@ print(f"yours, on the virtual rank's clock: {whole.time / cut.time:.2f} times as
 # | Cray MPICH | `MPICH_GPU_SUPPORT_ENABLED` | off |
 # | [MPICH](@mpich) | `MPIR_CVAR_ENABLE_GPU` | on |
 # | [Open MPI](@openmpi_cuda) 4 | `OMPI_MCA_opal_cuda_support`, or `openmpi-mca-params.conf` | on |
-#
-# The Open MPI package of conda-forge is built for CUDA, but its file `openmpi-mca-params.conf`
-# switches the support off. Open MPI 5 has no switch, and its answer to the first question is about
-# the present run.
 # </details>
 #
-# The function `lab27.why_not` asks both questions. If it does not know a library, its answer is No.
-# (Labs 42 and 46 check the answer with a real transfer.)
+# The function `lab27.why_not` asks both questions, for all of these libraries. If it does not know
+# a library, its answer is No. The answers are only what a library says of itself, so labs 42 and 46
+# check them with a real transfer. On a machine without a GPU you normally see "No", with the
+# reason.
 
 # %%
 reason = launch.run(lab27.why_not, ranks=ranks)[0]
@@ -317,10 +322,9 @@ predict.compare("27.1", staged_over_host=median["staged"] / median["message"])
 # messages are a single chunk, so both ways are equally fast there.
 #
 # For prediction 27.1, a byte takes 4 + 0.25 + 4 = 8.25 ns, which is 33 times as long as the message
-# alone at 4 GB/s. Your ratio might be far below 33, because programs that share the cores slow the
-# message down more than the emulated copies. The pipelined message might take 1.2 times as long as
-# its slowest step, or more, probably because a rank has to wait for a core before it can start the
-# next copy.
+# alone at 4 GB/s. You may measure less, because other programs on these cores slow down the
+# message, by which we divide. The pipeline may take 1.2 times its slowest step or more, probably
+# because a rank has to wait for a core before it can start the next copy.
 #
 # Would a faster network make the pipeline faster on the emulated device?
 #
@@ -335,29 +339,36 @@ predict.compare("27.1", staged_over_host=median["staged"] / median["message"])
 # - A staged message takes the sum of its three steps, and a pipelined message takes little more
 #   than its slowest step.
 # - A library that was built for CUDA might still have its support switched off, so ask the library
-#   *and* look at the environment. MVAPICH2 needs `MV2_USE_CUDA=1`.
+#   *and* look at the environment. MVAPICH2-GDR needs `MV2_USE_CUDA=1`.
 #
 # ## Going further (optional): which chunk, which way?
 # The minutes of this lab do not include this part, which takes about 25 minutes more.
 #
 # ### How long should a chunk be?
 # Long chunks overlap little, and short chunks pay for the start of each step many times. The best
-# length lies in between, and T tells us where. Let `steps` contain (start, seconds per byte) of the
-# three steps, and let
+# length lies in between, and T tells us where. Each step has a start in seconds, and seconds per
+# byte. Let
 #
-# - a be the start of the step with the most seconds per byte, which is the slowest one,
+# - a be the start of the step with the most seconds per byte, which is the slowest one, and s its
+#   seconds per byte,
 # - r be the seconds per byte that the *other two* steps take together.
 #
-# In T, only the terms **ka + nr/k** depend on the number of chunks k: the slowest step starts k
-# times, and one chunk passes through the other two steps. The sum is smallest if both terms are
-# equal, so k = √(nr/a), and a chunk has **n/k = √(na/r)** bytes. With a = 10 µs and r = 0.1 ns, for
-# example, a message of 1 MB should be cut into chunks of √(10⁶ · 10⁻⁵ / 10⁻¹⁰) = 316,000 bytes.
+# A chunk has n/k bytes, so its three steps take all three starts and (r + s) · n/k. With the other
+# k − 1 chunks in the slowest step, T is
+#
+# T = starts + (r + s) · n/k + (k − 1)(a + s · n/k)
+#
+# Multiplied out, s · n/k cancels, and only **ka + nr/k** depends on k. This sum is smallest if both
+# terms are equal, so k = √(nr/a), and a chunk has **n/k = √(na/r)** bytes. With a = 10 µs and
+# r = 0.1 ns, for example, a message of 1 MB should be cut into chunks of √(10⁶ · 10⁻⁵ / 10⁻¹⁰) =
+# 316,000 bytes.
 #
 # ### Exercise 27.3 · Choose the way and the chunk
 # Write `choose`, which returns the number of bytes of a chunk as a whole number (use `round`), at
-# least 1 and at most n. If `direct` is given, it contains (start, seconds per byte) of passing
-# device memory to MPI in one piece. Return 0 if this is faster than staging. The formula T is
-# `lab27.pipeline_time(nbytes, k, steps)`. This takes 5 lines. *(intermediate)*
+# least 1 and at most n. The list `steps` contains (start, seconds per byte) of the three steps. If
+# `direct` is given, it contains the same two numbers for passing device memory to MPI in one piece.
+# Return 0 if this is faster than staging. The formula T is `lab27.pipeline_time(nbytes, k, steps)`.
+# This takes 5 lines. *(intermediate)*
 #
 # <details><summary>Hint 1: the chunk</summary>
 #
@@ -388,8 +399,11 @@ def choose(nbytes, steps, direct=None):
 # %%
 check("27.3", choose)
 
+# %% [markdown]
+# The next cell measures your pipeline with chunks of several lengths and plots it with T. The
+# printed line is the length by your formula. This takes about 20 s.
+
 # %%
-# T beside your pipeline, the longest message in chunks of several lengths; about 20 s.
 chunks = [longest >> power for power in (8, 6, 5, 4, 3, 2, 0)]
 tried = {chunk: (pipelined, chunk) for chunk in chunks}
 cut_races, name = launch.run(lab27.race, [longest], tried, **here, ranks=ranks)[0]
@@ -416,36 +430,25 @@ for where, times in races.items():
 # reason libraries can use one fixed length, such as the 262144 bytes of MVAPICH2-GDR.
 #
 # ### Ways that avoid host memory
-# Two techniques avoid some of the three steps:
+# With **GPUDirect RDMA** (remote direct memory access) the NIC (network interface card) reads and
+# writes the memory of the GPU, so a message takes only one step. On some servers, however, a NIC
+# reads the memory of a GPU only slowly. Which way is faster then, RDMA or chunks through the host?
 #
-# - With **GPUDirect RDMA** (remote direct memory access) the NIC (network interface card) reads and
-#   writes the memory of the GPU, so a message takes only one step. On some servers, however, a NIC
-#   reads the memory of a GPU only slowly.
-# - With **[GDRCopy](@gdrcopy)** the CPU itself reads and writes the memory of the GPU. Such a copy
-#   starts immediately, but each read by the CPU has to go to the GPU and back.
-#
-# The next cell **computes** times from these values, which were published for several machines:
+# The next cell **computes** times from these values, and the last column shows where each one comes
+# from:
 #
 # | step | start | per byte | source |
 # |---|---|---|---|
-# | a copy by a copy engine | 6.5 µs | 0.1 ns | README of GDRCopy; rCUDA's measurement with a K40 |
-# | a message, or RDMA | 5 µs | 0.16 ns | an estimate; manual of [GPUDirect RDMA](@gpudirect_rdma) 1.8, which does not name the NIC |
+# | a copy by a copy engine | 6.5 µs | 0.1 ns | README of [GDRCopy](@gdrcopy); rCUDA's measurement with a K40 |
+# | a message, or RDMA | 5 µs | 0.16 ns | start: an estimate; per byte: manual of [GPUDirect RDMA](@gpudirect_rdma) 1.8 |
 # | RDMA with slow reads | 5 µs | 1 ns | assumed: the parameter `slow_read` |
 #
-# The CPU has no such line, so we use measured times of its copies to the host (README of GDRCopy,
-# with a P100):
-#
-# | bytes | 128 | 2 KiB | 4 KiB | 8 KiB |
-# |---|---|---|---|---|
-# | µs | 3.5 | 5.6 | 10.5 | 17.8 |
-#
 # ### Predict
-# Up to which power of two of bytes does the CPU copy faster to the host than a copy engine? And up
-# to which power of two is RDMA with slow reads faster than the best chunks? (A short message is one
-# chunk, which takes two copies and a message.)
+# Up to which power of two of bytes is RDMA with slow reads faster than staging a message in a
+# single chunk, which takes two copies and a message?
 
 # %%
-predict("27.3", cpu_to_host_bytes=2048, slow_rdma_bytes=16384)
+predict("27.3", slow_rdma_bytes=16384)
 
 # %%
 # The time of each way, computed.
@@ -456,52 +459,29 @@ network = (link.latency, link.beta)
 slow_network = (link.latency, 1 / slow_read)
 steps = [engine, network, engine]
 paths = {
-    "GDRCopy": {
-        n: seconds + lab27.pipeline_time(n, 1, [network]) + lab27.CPU_TO_DEVICE[n]
-        for n, seconds in lab27.CPU_TO_HOST.items()
-    },
     "RDMA": {n: lab27.pipeline_time(n, 1, [network]) for n in sizes},
     "RDMA, slow reads": {n: lab27.pipeline_time(n, 1, [slow_network]) for n in sizes},
     "staged": {n: lab27.pipeline_time(n, 1, steps) for n in sizes},
     "best chunks": {n: lab27.pipeline_time(n, n / choose(n, steps), steps) for n in sizes},
 }
 plots.bandwidth(paths, title="From GPU to GPU over FDR InfiniBand (computed)")
-by_cpu = [
-    n for n, seconds in lab27.CPU_TO_HOST.items() if seconds < lab27.pipeline_time(n, 1, [engine])
-]
 by_rdma = [n for n in sizes if choose(n, steps, slow_network) == 0]
-predict.right("27.3", cpu_to_host_bytes=max(by_cpu), slow_rdma_bytes=max(by_rdma, default=0))
+predict.right("27.3", slow_rdma_bytes=max(by_rdma, default=0))
 
 # %% [markdown]
 # **Explain.** In the left plot RDMA takes the least time if the NIC reads the GPU fast. If it reads
-# slowly, only short messages gain from RDMA, because they have few bytes to read slowly, and
-# because they avoid the start of two copies. The CPU copies faster up to 2 KiB, where a copy engine
-# takes 6.5 µs + 2048 · 0.1 ns = 6.7 µs.
+# slowly, only short messages gain from RDMA, because they avoid the start of two copies. RDMA then
+# takes 5 µs + n · 1 ns, and staging takes 18 µs + n · 0.36 ns. Both take equally long at
+# 13 µs / 0.64 ns = 20,000 bytes, so RDMA is faster up to 16,384.
 #
-# GDRCopy is faster than the copy engines (*staged*) for short messages. It is never faster than
-# RDMA here, because our model leaves out two costs of RDMA: memory has to be registered with the
-# NIC, and both sides have to agree on the place. Because of these costs, libraries use GDRCopy for
-# short messages.
-#
-# <details><summary>The limits of two libraries, as variables</summary>
-#
-# | library | variable | default | what happens above |
-# |---|---|---|---|
-# | MVAPICH-Plus | `MVP_GDRCOPY_MAX_SIZE_D2H`, `…_H2D` | 2048, 32768 | no copies by the CPU |
-# | MVAPICH2-GDR 2.3.7 | `MV2_GDRCOPY_LIMIT` | 8192 | no copies by the CPU |
-# | the same | `MV2_GPUDIRECT_LIMIT` | 8192 | the NIC does not read the sender's GPU |
-# | the same | `MV2_USE_GPUDIRECT_RECEIVE_LIMIT` | 131072 | the NIC does not write the receiver's GPU |
-# | the same | `MV2_CUDA_BLOCK_SIZE` | 262144 | (the bytes of a chunk) |
-#
-# The defaults of MVAPICH2-GDR are those of its user guide, and the library sets other values for
-# the machine that it finds.
-# </details>
+# Another technique is **GDRCopy**, with which the CPU itself copies to and from the memory of the
+# GPU. Such a copy starts at once, so libraries use it for short messages. In MVAPICH2-GDR, for
+# example, `MV2_GDRCOPY_LIMIT` is the largest message for it, by default 8192 bytes.
 #
 # ### What you take away from the optional part
 # - The best chunk has √(na/r) bytes, and the minimum is flat.
-# - Choose the way by size. If the NIC reads the GPU fast, use RDMA. If it reads slowly, use RDMA
-#   for short messages and chunks through host memory for long ones. Without RDMA, copies by the CPU
-#   are faster than the copy engines for the shortest messages.
+# - Choose the way by size. If the NIC reads the GPU fast, use RDMA. If it reads slowly, use RDMA for
+#   short messages and chunks through host memory for long ones.
 #
 # ### Further reading
 # - [@potluri2013] How MVAPICH2 uses GPUDirect RDMA, and where it pipelines through host memory.

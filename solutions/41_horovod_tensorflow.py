@@ -2,21 +2,21 @@
 # # 41 Horovod in TensorFlow
 #
 # [Horovod](@horovod) began as a library for [TensorFlow](@horovod_tensorflow), and the changes that
-# a script needs are the same as in PyTorch (lab 40). There are two places for them, because
-# TensorFlow programs come in two styles: a training loop that you write yourself with
-# `GradientTape`, and Keras' `fit`, which hides the loop. Both styles have a trap, because the
-# optimizer creates part of its state only in the first step. A broadcast before that step can
-# therefore send too little, or wait forever, and a broadcast after it leaves the ranks with
-# different models for a step.
+# a script needs are the same as in PyTorch (lab 40). TensorFlow programs come in two styles, a
+# training loop that you write yourself with `GradientTape`, and Keras' `fit`, which hides the loop.
+#
+# Both styles have a trap, because a Keras optimizer creates its momentum only in the first step. If
+# we broadcast before that step, the momentum is missing on some ranks. If we broadcast after it,
+# the ranks have already taken one step with different models.
 #
 # In this lab we write both styles for any number of ranks, prove that they compute what one process
 # computes, and see what the late broadcast costs. Then we measure how many images per second
 # several ranks train with ResNet-50, and how much speed they lose to communication.
 #
 # **After this lab you can** (1) run a `GradientTape` loop and a Keras `fit` on any number of ranks,
-# (2) say which variables Horovod's callback makes equal, and when, (3) resume the training of a
-# saved network on all ranks, and (4) measure images per second of ResNet-50, and explain how they
-# depend on the ranks and on the size of the gradients.
+# (2) say which variables Horovod's callback makes equal, and when, (3) choose the function with
+# which all ranks read a saved network, and (4) measure images per second of ResNet-50, and explain
+# how they depend on the ranks and on the size of the gradients.
 #
 # ![Keras' fit as a timeline on two ranks: without begin_equal the broadcast comes after the first step, with it before](41_broadcast.svg)
 #
@@ -63,7 +63,6 @@ epochs = 10  # passes over the training images
 network = "ResNet50"  # of keras.applications
 sides = (64, 224)  # pixels of an image's side: on CPUs, on GPUs
 pictures = (8, 64)  # images for ResNet-50, per step on each rank: on CPUs, on GPUs
-inter_op = (1,)  # inter-op threads to try for one rank with all cores
 repeat = 7  # timed steps of ResNet-50
 most = 8  # ranks of ResNet-50 at most, unless a launcher has started more
 patience = 90  # seconds after which a check calls the ranks stuck
@@ -86,10 +85,10 @@ patience = 90  # seconds after which a check calls the ranks stuck
 # | one report, one file | an allreduce of the losses; rank 0 saves | a second callback; rank 0 saves |
 #
 # ## The training step for one process
-# This is the training step of lab 11: `make_step(net, optimizer)` returns a function that takes one
-# step. Its third argument, `wrap`, is new. A `tf.GradientTape` records the computation, so that it
-# can return the gradients, and `make_step` asks `wrap(tape)` for them. By default this is the tape
-# itself.
+# The next cell defines the training step of lab 11: `make_step(net, optimizer)` returns a function
+# that takes one step. A `tf.GradientTape` records the computation, so that it can return the
+# gradients. The third argument, `wrap`, is new: `make_step` asks `wrap(tape)` for the gradients,
+# which by default is the tape itself. In exercise 41.3 Horovod's tape takes this place.
 #
 # The notebook only defines functions. `launch.run` runs them on *ranks*, which are separate
 # processes with their own TensorFlow, and returns their results ordered by rank. It takes a rank a
@@ -204,17 +203,19 @@ check("41.1", begin, my_part)
 # twice: for `net.variables`, and for `optimizer.variables`, because rank 0 may have read momentum
 # from a file.
 #
-# This is where the trap is. A Keras optimizer creates its momentum only in its first step, with one
-# variable for each array of weights, here 6:
+# This is where the trap is. SGD with momentum keeps one variable for each array of weights, here 6,
+# but Keras creates them only in the first step:
 #
-# | optimizer | its variables |
+# | optimizer with momentum | its variables |
 # |---|---|
 # | new, on every rank | 2: the number of its steps, and the learning rate |
 # | after its first step, or on rank 0 after reading a file | 8: these two and 6 of momentum |
 #
 # If rank 0 has read a file, it would send 8 variables while the other ranks expect 2, and all would
 # wait forever. `optimizer.build(net.trainable_variables)` creates the missing variables, and does
-# not change an optimizer that already has them. 3 lines. *(beginner)*
+# not change an optimizer that already has them. (Plain SGD, which we train with below, has no
+# momentum, so it has 2 variables before and after. Your function should serve both.) 3 lines.
+# *(beginner)*
 #
 # <details><summary>Hint 1: in which order?</summary>
 #
@@ -366,38 +367,39 @@ check("41.4", fit)
 # %% [markdown]
 # ## Put together
 # Do both styles compute what one process computes? One process, the loop with the tape, and `fit`
-# train the same network on the same images. In a fourth run, `fit` begins with networks that
-# differ, and without `begin_equal` before it. Its callback sends the variables of rank 0 only
-# *after the first step*, when the optimizer has created all of its own.
+# train the same network on the same images. In a fourth run, `fit` begins with networks that differ
+# and without `begin_equal` before it. Its callback sends the variables of rank 0 only *after the
+# first step*, when the optimizer has created all of its own.
 #
-# Then the network is saved, and the training continues from the file. Rank 0 saves it, as in lab
-# 40:
+# Then rank 0 saves the network of the third run, as in lab 40:
 #
 #     if hvd.rank() == 0:
 #         net.save(path)                        # net, optimizer and loss, in one file
 #
-# Then every rank reads the file. Its optimizer is a plain one, so that a machine without Horovod
-# can read it. Two functions return a network from the file that can be trained:
+# You compiled the network with a `DistributedOptimizer`, which wraps your SGD. The file contains
+# only your SGD, without the wrapper, so that a machine without Horovod can read it. An optimizer
+# without the wrapper applies the gradients of its own rank. Two functions read the file and return
+# a network that can be trained:
 #
 # | function | the optimizer that it returns |
 # |---|---|
-# | `hvd_keras.load_model(path)` | wrapped again in `DistributedOptimizer` |
-# | `keras.models.load_model(path)` | plain, as in the file |
+# | `hvd_keras.load_model(path)` | the SGD, wrapped in `DistributedOptimizer` again |
+# | `keras.models.load_model(path)` | the SGD as it is in the file |
 #
 # ### Predict
 # There are 4 ranks, or as many as a launcher has started. In the fourth run they begin with
-# different random weights and do not call `begin_equal`.
+# different random weights.
 #
-# - (a) In how many steps of `fit` do the ranks compute the gradients of different networks?
-# - (b) How many different networks are there at the end of `fit`?
+# - (a) How many different networks are there at the end of the fourth run?
 #
-# Then all ranks read the file and train one more epoch, each on its own images.
+# Then all ranks read the file, so they all begin with the same network, and train one more epoch,
+# each on its own images.
 #
-# - (c) How many different networks are there afterwards, if all use Horovod's `load_model`?
-# - (d) And how many, if all use that of Keras?
+# - (b) How many different networks are there afterwards, if all use Horovod's `load_model`?
+# - (c) And how many, if all use that of Keras?
 
 # %%
-predict("41.4", steps_with_different_nets=1, nets_at_the_end=1, read_by_horovod=1, read_by_keras=4)
+predict("41.4", nets_at_the_end=1, read_by_horovod=1, read_by_keras=4)
 
 # %% [markdown]
 # The next two cells define what each rank runs, and you can skip the details. The function `train`
@@ -455,10 +457,10 @@ def train():
     net, history, seen = train_in_fit(part, steps, equal=True)
     late, _, seen_late = train_in_fit(part, steps, equal=False)
     losses |= {"fit": seen.losses(), "fit, callback alone": seen_late.losses()}
-    # Across ranks: one writes; nobody goes on before it has.
+    # Across ranks: one writes, and the others wait for it.
     if hvd.rank() == 0:
         net.save(checkpoint)
-    hvd.allgather_object("here")
+    hvd.allgather_object("here")  # returns when all ranks have called it: nobody reads too early
     sums = {
         "nets_at_the_end": float(late.get_weights()[0].sum()),
         "read_by_horovod": train_on(hvd_keras.load_model, part, steps),
@@ -488,7 +490,8 @@ expect(
     "The tape is not one process: look at 41.1 (images), 41.2 (net) and 41.3 (step).",
 )
 expect(fit_off < 1e-5, "fit is not one process: look at 41.1 (images), 41.2 (net) and 41.4 (fit).")
-counts = {"steps_with_different_nets": different}
+print(f"fit, callback alone: steps that the ranks began with different networks: {different}")
+counts = {}
 for name in results[0][3]:
     sums = {round(its_sums[name], 3) for *_, its_sums in results}
     counts[name] = len(sums)
@@ -506,15 +509,18 @@ plots.loss(
 
 # %% [markdown]
 # **Explain.** You should see three curves on top of each other, because many ranks compute what one
-# process computes, up to the last bits. The printed line gives the largest relative difference over
-# all steps.
+# process computes, up to the last bits. The first printed line gives the largest relative
+# difference over all steps.
 #
-# The fourth run, *callback alone*, began with different networks. In its first step each rank
-# computed the gradients of its own network, and the mean of these gradients does not belong to any
-# network. Then all ranks got the variables of rank 0 and continued with equal networks.
+# (a) There is one network at the end. In the first step of the fourth run, *callback alone*, each
+# rank computed the gradients of its own network, and the mean of these gradients does not belong to
+# any network. Then all ranks got the variables of rank 0 and continued with equal networks. The
+# ranks of the third run, *fit*, also began with different networks, but called `begin_equal` before
+# `fit`. Therefore do the same in your own training.
 #
-# The third curve, *fit*, shows how to avoid this. Its networks differed, too, but `begin_equal` ran
-# before `fit`. Therefore call it before `fit` in your own training.
+# (b, c) Horovod's function wraps the optimizer again, so all ranks apply the same mean gradient and
+# there is one network. With Keras' function each rank applies the gradients of its own images, so
+# there are as many networks as ranks.
 #
 # Does one wrong step matter?
 # <details><summary>Answer</summary>
@@ -524,31 +530,21 @@ plots.loss(
 # follows the gradients of the random networks. There is no error message, and the loss falls
 # nevertheless.
 # </details>
-#
-# After reading the file with Keras' own `load_model` there are as many networks as ranks. Why is
-# there only one with Horovod's?
-# <details><summary>Answer</summary>
-#
-# All ranks begin with the network in the file. Horovod's function wraps the optimizer again, so all
-# ranks apply the same mean gradient. With Keras' function the optimizer is plain, and each rank
-# applies the gradients of its own images.
-# </details>
 
 # %% [markdown]
 # ## How fast? ResNet-50
 # This second half of the lab is about speed. A network that computes for longer shows the benefit
 # of several ranks, so we use [ResNet-50](@he2016) from `keras.applications` with random weights.
-# Its images are *synthetic*: they are random numbers generated once, so that no disk is involved,
-# as in Horovod's own benchmark.
+# Its images are *synthetic*, which means random numbers generated once, so that no disk is
+# involved.
 #
-# A step computes for each image, and then averages the gradients of 25.6 million weights, 4 bytes
-# each. Smaller images need less computation, but the gradients have the same number of bytes. On a
-# GPU our images have sides of 224 pixels, and on a CPU sides of 64 pixels, so that an image takes
-# (64 / 224)², about 1/12, of the computation.
+# In a step each rank computes for its images, and then all ranks average the gradients of 25.6
+# million weights, 4 bytes each. The gradients have the same number of bytes whatever the size of
+# the images. On a GPU our images have sides of 224 pixels, and on a CPU sides of 64 pixels, so that
+# an image takes (64 / 224)², about 1/12, of the computation.
 #
-# All ranks take a step at the same time, each with its own images. The images per second of the
-# whole **job** are therefore the number of images of all ranks, divided by the time of a step on
-# the slowest rank.
+# The images per second of the whole **job** are the number of images of all ranks, divided by the
+# time of a step on the slowest rank.
 #
 # ### Predict
 # - (a) How many megabytes (10⁶ bytes) of gradients does a rank pass to Horovod in a step?
@@ -561,7 +557,8 @@ predict("41.4", megabytes=102, times_one_rank=1.5)  # two numbers
 
 # %% [markdown]
 # ### Measure
-# We measure three kinds of steps, which take turns on the same machine within the same minute:
+# We measure three kinds of steps, which take turns on the same machine within the same minute. The
+# first two are the controls:
 #
 # | kind | which ranks compute | allreduce | loses speed, compared with the row above, to |
 # |---|---|---|---|
@@ -569,31 +566,36 @@ predict("41.4", megabytes=102, times_one_rank=1.5)  # two numbers
 # | *side by side* | all ranks, each for itself | none | shared caches and memory, and the slowest rank |
 # | *together* | all ranks | of all gradients | the allreduce |
 #
-# The first two are the controls, and every kind takes as long as its slowest rank. A rank keeps
-# this share of its own speed: the time of *alone* divided by the time of *together*. Hence p ranks
-# train p times this share as many images per second as one.
+# The share of its own speed that a rank keeps is the time of *alone* divided by the time of
+# *together*. For example, 0.5 s alone and 0.625 s together are a share of 0.8. Four ranks then
+# train 4 · 0.8 = 3.2 times as many images per second as one.
 #
-# This takes about a minute on two cores, mostly before the first step, because TensorFlow converts
-# 175 layers and their gradients to a graph. It does so twice, because the step with Horovod's tape
-# and the step without it are two functions.
+# The next cell defines what each rank runs: it builds the network and its synthetic images, and
+# times the three kinds. The cell after it runs this on all ranks and prints the times. It takes
+# about a minute on two cores, mostly because TensorFlow converts the network and its gradients to a
+# graph before the first step.
 
 
 # %%
-def measure(comm, images, control):
-    """On all ranks: times of a step of all ranks; with `control`, of both controls, too. And facts
-    of it."""
+def measure(comm, images):
+    """On all ranks: the times of a step of each kind, and facts about the run."""
     gpus = tf.config.list_physical_devices("GPU")
     begin(gpus)
     # TensorFlow's own choice, on GPUs.
     tf.config.experimental.enable_tensor_float_32_execution(True)
     net, batch, labels = lab41.network(network, sides[bool(gpus)], images)
     step = step_of_all(net)
-    calls = {"together": lambda: float(step(batch, labels))}  # float waits for the number
-    if control:
-        # Learning rate 0: a rank computes all of a step, and its net stays the net of all ranks.
-        plain = make_step(net, keras.optimizers.SGD(0.0))
-        calls["side by side"] = lambda: float(plain(batch, labels))
-        calls["alone"] = lab41.on_rank_0(comm, calls["side by side"])
+    # Learning rate 0: a rank computes all of a step, and its net stays the net of all ranks.
+    plain = make_step(net, keras.optimizers.SGD(0.0))
+
+    def by_itself():
+        return float(plain(batch, labels))  # float waits for the number
+
+    calls = {
+        "together": lambda: float(step(batch, labels)),
+        "side by side": by_itself,
+        "alone": lab41.on_rank_0(comm, by_itself),
+    }
     # Across ranks: a step begins at a barrier and takes as long as that of the slowest rank.
     times = timing.in_turns(calls, comm=comm, repeat=repeat, warmup=2)
     return times, lab41.facts(comm, net, batch, len(gpus))
@@ -604,7 +606,7 @@ gpus = len(tf.config.list_physical_devices("GPU"))
 images = pictures[bool(gpus)]
 workers = ranks_here(max(2, min(most, gpus or world.cores())))
 # Across ranks: every rank has the same facts, as the time of a step is the slowest rank's.
-times, facts = launch.run(measure, images, control=True, ranks=workers, timeout=600)[0]
+times, facts = launch.run(measure, images, ranks=workers, timeout=600)[0]
 kept = timing.Ratio(times["alone"], times["together"])
 job_rate = times["together"].rate(images * workers)
 side, crowd = facts["side"], facts["crowd"]
@@ -638,14 +640,16 @@ lab41.draw_rates(times, network, images, workers, crowd)
 # **Explain.** (a) The 25.6 million weights of 4 bytes are 102 MB, in every step and on every rank.
 #
 # (b) On two cores you should see between 1.2 and 1.8 times the images per second, so a rank keeps
-# 60 to 90 % of its own speed. The bars show where the rest is lost. From *alone* to *side by side*
-# it is lost to contention: the ranks share the memory, and the two "cores" of many laptops are two
-# hyper-threads of one. From *side by side* to *together* it is lost to communication: MPI adds up
+# 60 to 90 % of its own speed. With another number of ranks, compare your value with that number,
+# which they would reach without any loss: it is the second bar.
+#
+# The third and the fourth bar show where speed is lost. Up to *side by side* it is lost to
+# contention, because the ranks share the memory, and the two "cores" of many laptops are two
+# hyper-threads of one. From there to *together* it is lost to communication, because MPI adds up
 # 102 MB on the same cores.
 #
-# You might see a value below 1, or the words "do not quote", if other programs use the cores. Then
-# run the cell again. If ranks share a core, they take turns and cannot gain anything, and the
-# printed line says so.
+# If you see a value below 1, or the words "do not quote", other programs use the cores, so run the
+# cell again.
 #
 # Does a rank keep more or less of its speed if the images have twice the side length?
 # <details><summary>Answer</summary>
@@ -653,9 +657,6 @@ lab41.draw_rates(times, network, images, workers, crowd)
 # More. They need four times the computation, and the gradients still have 102 MB. To test this,
 # change `sides` to `(128, 224)` and run the notebook from the top.
 # </details>
-#
-# A number of images per second therefore means little without the network, the size of the images
-# and the batch.
 #
 # ## On several nodes
 # `make scaling LAB=41 NODES=1,2,4` submits this lab once for each number of nodes, and
@@ -695,81 +696,13 @@ print(frame[columns].sort_values(["nodes", "ranks"]).round(2).to_string(index=Fa
 #
 # `make run LAB=41 NP=4` runs this file under `mpiexec`. Lab 50 measures how far it scales.
 #
-# ## Going further (optional): ranks or threads?
-# Two cores can be used by two ranks, or by two threads of one rank. TensorFlow has two pools of
-# threads. **Intra-op** threads share the work of a single operation, such as a large matrix
-# product. **Inter-op** threads run operations that do not need each other's results.
-#
-# `launch.run(threads=…)` sets both numbers for each rank, and `env=` overrides them. In your own
-# script, call `tf.config.threading.set_intra_op_parallelism_threads(n)`, and the same function with
-# `inter`, both before the first tensor.
-#
-# ### Predict
-# Both ways process the same number of images in a step and use all cores. How many times the images
-# per second of a single rank with one thread on each core do you expect from one rank on each core?
-# This is a guess: a number above 1 means that ranks are faster, and a number below 1 that threads
-# are faster.
-
-# %%
-predict("41.4", ranks_over_threads=1.2)  # a number
-
-# %% [markdown]
-# ### Measure
-# Now a single rank processes all images, with one thread for each core. The plot compares it with
-# the ranks that were measured above. This takes half a minute. (Under a launcher, or on GPUs, there
-# is nothing to choose here.)
-
-# %%
-cores = world.cores()
-if world.launcher() or gpus or cores < 2 or workers != cores:
-    print(
-        "Nothing to compare: it takes 2 or more cores, no GPU, a rank for each core, and ranks of"
-        " our own."
-    )
-else:
-    steps = {f"{workers} ranks × 1 thread": times["together"]}
-    for inter in inter_op:
-        env = {"TF_NUM_INTEROP_THREADS": str(inter)}
-        options = {"ranks": 1, "threads": cores, "env": env, "timeout": 600}
-        of_one, _ = launch.run(measure, images * workers, control=False, **options)[0]
-        steps[f"1 rank × {cores} threads, inter-op {inter}"] = of_one["together"]
-    rates = {way: step.rate(images * workers) for way, step in steps.items()}
-    for way, step in steps.items():
-        print(f"{way:32} {rates[way]:6.1f} images/s; a step takes {step}")
-        record.add(
-            "threads", way=way, step=step, images_per_second=rates[way], network=network, side=side
-        )
-    bars = {
-        way: {"images per second": images * workers / timing.samples_of(step)}
-        for way, step in steps.items()
-    }
-    title = f"The same cores, as ranks or as threads ({network})"
-    plots.bars(bars, ylabel="images per second", title=title, name="ranks or threads")
-    of_ranks, *of_threads = rates.values()
-    predict.compare("41.4", ranks_over_threads=of_ranks / max(of_threads))
-
-# %% [markdown]
-# **Explain.** A single rank with a thread on each core has no communication, but its threads share
-# each operation and wait for each other at its end. Ranks with one thread meet only in the
-# allreduce. In return they have to allreduce 102 MB, and each has the whole network in memory.
-# Which of the two costs more depends on the network, the images and the machine, and here your two
-# bars show it.
-#
-# The two bars were measured one after the other, so believe only a difference that is larger than
-# the spread of both. If a step should not be quoted, other programs ran on these cores. Run both
-# cells again.
-#
-# <details><summary>What Intel recommends, and others have measured</summary>
-#
-# For one process, Intel's guide for TensorFlow on CPUs (2019 to 2022) recommends as many intra-op
-# threads as a socket has physical cores, and as many inter-op threads as there are sockets. Intel's
-# own script that trains ResNet-50 starts one rank on each socket, with 2 inter-op threads, and with
-# 4 intra-op threads fewer than the socket has cores. The four cores are probably for other threads,
-# such as Horovod's background thread (not measured here).
-#
-# On Skylake nodes, several ranks trained ResNet-152, a larger network than ours, up to 1.47 times
-# as fast as one (Jain et al., IEEE Cluster 2019).
-# </details>
+# ## Going further (optional): threads of a rank
+# Two cores can also be used by two threads of one rank, and lab 13 measures when that is faster.
+# TensorFlow has two pools of threads. **Intra-op** threads share the work of a single operation,
+# such as a large matrix product. **Inter-op** threads run operations that do not need each other's
+# results. `launch.run(threads=…)` sets both numbers for each rank. In your own script, call
+# `tf.config.threading.set_intra_op_parallelism_threads(n)`, and the same function with `inter`,
+# both before the first tensor.
 #
 # ### Further reading
 # - [@horovod_tensorflow] The official instructions for TensorFlow scripts.

@@ -40,30 +40,9 @@ LINKS = [  # a copy, a message: each (start, seconds per byte)
     ((0, 1e-10), (0, 1e-10)),
 ]
 
-# Bytes -> seconds of a copy by the CPU through GDRCopy's mapping: README of NVIDIA/gdrcopy, copylat
-# on a Tesla P100 (PCIe). To the device only the issuing is timed, as copylat itself warns.
-CPU_TO_DEVICE = {
-    128: 0.1011e-6,
-    512: 0.1342e-6,
-    2048: 0.2606e-6,
-    4096: 0.4336e-6,
-    8192: 0.8141e-6,
-    32768: 3.1999e-6,
-    131072: 12.7635e-6,
-}
-CPU_TO_HOST = {
-    128: 3.4641e-6,
-    512: 3.5207e-6,
-    2048: 5.5507e-6,
-    4096: 10.5047e-6,
-    8192: 17.8014e-6,
-    32768: 58.1767e-6,
-    131072: 241.5278e-6,
-}
-
-# (start, seconds per byte) of a copy engine: cudaMemcpy takes 6 to 7 µs (the same README), and
-# moves 10.06 GB/s (bandwidthTest with a K40; rcuda.net, "rCUDA achieves maximum performance with …
-# Connect-IB").
+# (start, seconds per byte) of a copy engine: cudaMemcpy takes 6 to 7 µs (README of
+# NVIDIA/gdrcopy), and moves 10.06 GB/s (bandwidthTest with a K40; rcuda.net, "rCUDA achieves
+# maximum performance with … Connect-IB").
 COPY_ENGINE = (6.5e-6, 1 / 10.06e9)
 
 

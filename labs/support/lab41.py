@@ -1,4 +1,4 @@
-"""The checks of lab 41, what they try on ranks, and ResNet-50 on ranks and threads.
+"""The checks of lab 41, what they try on ranks, and ResNet-50 on ranks.
 
 To import this imports TensorFlow: after lab.start, which turns off its start-up messages.
 """

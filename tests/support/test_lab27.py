@@ -71,4 +71,3 @@ def test_pipeline_time():
     steps = [(1.0, 0.1), (2.0, 0.2), (0.0, 0.1)]
     assert lab27.pipeline_time(10, 1, steps) == pytest.approx(7.0)
     assert lab27.pipeline_time(10, 2, steps) == pytest.approx(1.5 + 3 + 0.5 + 3)
-    assert set(lab27.CPU_TO_HOST) == set(lab27.CPU_TO_DEVICE)

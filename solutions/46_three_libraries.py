@@ -590,9 +590,9 @@ for line in lab46.published():
 #
 # - **All hidden**: a step takes as long as the longer of computation and C, here 20 ms.
 # - **Nothing hidden**: a step takes as long as both together, here 28 ms.
-#
 # The first bound is out of reach if C is longer than the backward pass, because the forward pass
-# cannot hide communication.
+# cannot hide communication. A real step may therefore be somewhat longer than the first bound even
+# if everything that can be hidden is hidden.
 #
 # ### How long do the bytes take?
 # Whether p ranks add long vectors in a ring or, as MPICH, by recursive halving and doubling (lab

@@ -469,8 +469,8 @@ predict.right("72.4", rank=poisons[0].rank, line=lab72.line_of(learn, poisons[0]
 
 # %% [markdown]
 # **Explain.** Two of the ranks note the line with `dist.all_reduce`, so the bad number came to them
-# from another rank. The rank that was first notes a line above it in the same step. This line tells what
-# is wrong with the image:
+# from another rank. The rank that was first notes a line above it in the same step. This line tells
+# what is wrong with the image:
 #
 # | in the line with | the broken image | what the line computes |
 # |---|---|---|
@@ -607,8 +607,9 @@ for rank in ranks:
 # - **[RAS](@nccl_ras)** (reliability, availability and serviceability, from NCCL 2.24 on). NCCL's
 #   threads in all processes exchange keep-alive messages, so `ncclras`, on a node of the running
 #   job, can ask any one of them which processes no longer answer.
-# - **[NCCL Inspector](@nccl_inspector)** (a profiler plugin, from NCCL 2.28 on). Load it with `NCCL_PROFILER_PLUGIN`, and switch it on with
-#   `NCCL_INSPECTOR_ENABLE=1`. Its records per communicator and collective help to find a slow link.
+# - **[NCCL Inspector](@nccl_inspector)** (a profiler plugin, from NCCL 2.28 on). Load it with
+#   `NCCL_PROFILER_PLUGIN`, and switch it on with `NCCL_INSPECTOR_ENABLE=1`. Its records of the
+#   bandwidth of each communicator and collective help to find a slow link.
 # </details>
 #
 # ### What you take away

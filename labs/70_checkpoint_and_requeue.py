@@ -698,8 +698,7 @@ check("70.6", own_part, after_resize)
 # ### Predict
 # Two agents train here with your two functions, with steps of 48 samples and a checkpoint after
 # every third step. In step 8 the second node fails, and with it its agent and its rank. How many
-# finished steps are done again? Is the rank that continues
-# a new process (1), or the old one (0)?
+# finished steps are done again? Is the rank that continues a new process (1), or the old one (0)?
 
 # %%
 predict("70.6", done_again=..., new_processes=...)

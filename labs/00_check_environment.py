@@ -244,6 +244,7 @@ check("00.2", who_am_i)
 for person in launch.run(who_am_i, ranks=ranks):
     print(f"rank {person['rank']} of {person['ranks']}: process {person['pid']}, {person['host']}")
 print(f"notebook: process {os.getpid()}")
+predict.right("00.2", processes=ranks + 1)
 
 # %% [markdown]
 # **Explain.** The ranks have different process numbers, and none of them is the notebook's number,

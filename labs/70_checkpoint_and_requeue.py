@@ -69,7 +69,10 @@ patience = 60  # seconds after which a check calls a program stuck
 # | PyTorch's random numbers, for dropout | `torch.get_rng_state()`, `torch.set_rng_state(…)` |
 # | NumPy's random numbers, for noise in the pixels | read, or assign, `training.noise.bit_generator.state` |
 #
-# The order of the data follows from the number of the [epoch](../labs/GLOSSARY.md#epoch), so it does not have to be saved.
+# `state_dict()` returns the training run's own tensors and no copies, so write the file before the
+# next step changes them. The order of the data follows from the number of the [epoch](../labs/GLOSSARY.md#epoch), so it does not
+# have to be saved.
+#
 # *Dropout* sets some of the [activations](../labs/GLOSSARY.md#activation) in the network to zero, at random, in every step. A
 # **random state** is what a generator needs to draw the same numbers again.
 #
@@ -520,9 +523,10 @@ if len(lives) > 1:  # in a batch job nobody is killed here
 # [Slurm's](https://slurm.schedmd.com/sbatch.html) queue under the same number, and later starts again from the first line
 # of its script. The ranks find their checkpoint and continue.
 #
-# Slurm ends a process with two signals. **SIGTERM** ends a process that does not handle it, and
-# SIGKILL (`kill -9`) ends any other, 30 s later unless the site sets another time (`KillWait`). The
-# ranks of this lab handle only USR1, so only USR1 lets them save. Four things can end the job:
+# When the time is up, Slurm first sends **USR1** as a warning, the ranks save, and the script
+# requeues the job. To end a process, Slurm sends **SIGTERM**, which these ranks do not handle, so
+# they die without saving. (SIGKILL follows, 30 s later unless the site sets another `KillWait`.)
+# Four things can end the job:
 #
 # | what | how it is announced | the ranks | what starts the job again |
 # |---|---|---|---|

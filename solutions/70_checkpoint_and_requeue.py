@@ -348,8 +348,8 @@ with tempfile.TemporaryDirectory() as name:
     print("taken:", taken[:14].decode())
 
 # %% [markdown]
-# **Explain.** Two bad files cost two intervals between saves, and not the whole training run. For
-# this reason, keep more than one checkpoint.
+# **Explain.** Two bad files cost two intervals between saves, and not the whole training run, so
+# keep more than one checkpoint.
 #
 # ## 4. How often?
 # If you save often, you spend your time on saving. If you save rarely, a failure costs much work.

@@ -474,9 +474,9 @@ predict.right("72.4", rank=poisons[0].rank, line=lab72.line_of(learn, poisons[0]
 #
 # | in the line with | the broken image | what the line computes |
 # |---|---|---|
-# | `bright` | is black, so its sum is 0 | 0 / 0 |
-# | `contrast` | has a single color, so its standard deviation is 0 | the logarithm of 0 |
-# | `energy` | has a very bright pixel | a square that is too large for 32 bits |
+# | `bright` | is black, so its sum is 0 | 0 / 0, a NaN |
+# | `contrast` | has a single color, so its standard deviation is 0 | the logarithm of 0, minus infinity |
+# | `energy` | has a very bright pixel | a square that is too large for 32 bits, infinity |
 #
 # One solution is to skip such a step, but it must be skipped **on all ranks or on none**. If one
 # rank alone leaves out a collective, the result is the hang of section 2.

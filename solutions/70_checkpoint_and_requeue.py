@@ -555,10 +555,10 @@ if len(lives) > 1:  # in a batch job nobody is killed here
 # [Slurm's](@slurm_sbatch) queue under the same number, and later starts again from the first line
 # of its script. The ranks find their checkpoint and continue.
 #
-# When the time is up, Slurm first sends **USR1** as a warning, the ranks save, and the script
-# requeues the job. To end a process, Slurm sends **SIGTERM**, which these ranks do not handle, so
-# they die without saving. (SIGKILL follows, 30 s later unless the site sets another `KillWait`.)
-# Four things can end the job:
+# Shortly before the time of the job is up, Slurm sends **USR1** as a warning, the ranks save, and
+# the script requeues the job. To end a process, Slurm sends **SIGTERM**, which these ranks do not
+# handle, so they die without saving. (SIGKILL follows, 30 s later unless the site sets another
+# `KillWait`.) Four things can end the job:
 #
 # | what | how it is announced | the ranks | what starts the job again |
 # |---|---|---|---|

@@ -8,9 +8,9 @@
 # times slower without any error. Before you train anything, it therefore pays to know what your
 # machine has, and how a program on many processes reports that something is wrong.
 #
-# In this lab we look at your machine with a report that all later labs use. Then we start a few
-# processes that work together, prove that they share nothing, and cause two typical failures on
-# purpose, so that you recognize them when you meet them later.
+# In this lab we look at your machine with the *doctor*, a program whose report all later labs use.
+# Then we start a few processes that work together, prove that they share nothing, and cause two
+# typical failures on purpose, so that you recognize them when you meet them later.
 #
 # **After this lab you can** (1) read the doctor's report, (2) start [ranks](../labs/GLOSSARY.md#rank) and prove that they are
 # separate processes, and (3) read the messages of a run that failed and of a run that hangs.
@@ -63,15 +63,15 @@ patience = 5  # seconds after which a run without an end counts as stuck
 #
 # ## 1. What your machine has
 # A *node* is one computer in a cluster. A *core* is the part of its processor that can run one
-# program at a time. Many processors present each core as two, so that two programs can share its
-# units (*hyper-threads*). The operating system and the doctor count hyper-threads as cores, so they
-# report 16 for a processor with 8 cores and hyper-threads.
+# program at a time. A processor with 8 cores often appears as 16, because each core offers two
+# *hyper-threads*, so that two programs can share its units. The operating system and the doctor
+# count hyper-threads as cores, so they report 16.
 #
 # Besides cores and memory, this lab needs only one more component: **MPI** (Message Passing
 # Interface), the library that starts *ranks*, which are processes that work together, and sends
-# their messages. Other labs also use a **GPU** (graphics processing unit), a processor that
-# computes many times faster than a CPU where it can do many operations at once, or the nodes of a
-# cluster. No laptop has all components, and every lab says what it needs.
+# their messages. Other labs also use a **GPU** (graphics processing unit). It is a processor that
+# does many operations at once, and is then many times faster than a CPU. Some labs use several
+# nodes of a cluster. No laptop has all components, and every lab says what it needs.
 #
 # <details><summary>The other components that the doctor's report names</summary>
 #
@@ -97,10 +97,12 @@ predict("00.1", cores=..., memory_gib=...)
 
 # %% [markdown]
 # Now ask the doctor, which collects facts about your machine. It loads each framework once to look
-# inside, so this takes 10 to 60 seconds. First find the lines that answer the prediction, "cores
-# you may use" and "memory (GiB)". Then read a few of the lines that say "not found", because each
-# of them says what the missing component would enable. The last part of the report says which labs
-# run on your machine.
+# inside, so this takes 10 to 60 seconds. In the report,
+#
+# - find the lines that answer the prediction, "cores you may use" and "memory (GiB)";
+# - read a few of the lines that say "not found", because each of them says what the missing
+#   component would enable;
+# - check in the last part which labs run on your machine.
 
 # %%
 doctor.show()
@@ -134,7 +136,8 @@ predict.compare(
 # function is given. Return a dictionary with
 #
 # - `threads`: the number of whole cores per rank (as the doctor counts them), but at least 1;
-# - `memory_gib`: the rank's part of the memory that is *free*, `memory_free_gib`, not rounded;
+# - `memory_gib`: the rank's part of the memory that is *free*, not rounded. The free memory is
+#   `report["machine"]["memory_free_gib"]`;
 # - `gpus`: the total number of GPUs in the machine, 0 if there is none. Do **not** divide this
 #   number, because every rank sees all GPUs and can share one with another rank.
 #
@@ -241,6 +244,7 @@ check("00.2", who_am_i)
 for person in launch.run(who_am_i, ranks=ranks):
     print(f"rank {person['rank']} of {person['ranks']}: process {person['pid']}, {person['host']}")
 print(f"notebook: process {os.getpid()}")
+predict.right("00.2", processes=ranks + 1)
 
 # %% [markdown]
 # **Explain.** The ranks have different process numbers, and none of them is the notebook's number,

@@ -192,8 +192,9 @@ predict.compare("20.2", **ended)
 # ### Exercise 20.2 · Everyone to the right
 # Every rank sends its vector to its right neighbor and returns the vector that comes from its left
 # neighbor, for vectors of any length and for any number of ranks. If there is only one rank, it is
-# its own left and right neighbor. A plain `Send` to itself can then hang, however short the message
-# is, because no other rank can call the `Recv`. 1 to 6 lines. *(beginner)*
+# its own left and right neighbor. A plain `Send` to itself can then hang, because the standard
+# allows the library to wait for the `Recv` even with a short message, and this rank cannot call it
+# while it waits. 1 to 6 lines. *(beginner)*
 #
 # <details><summary>Hint 1: which fix?</summary>
 #
@@ -351,9 +352,11 @@ def blur_late(comm, strip):
 
 
 # %% [markdown]
-# The next function measures the three ways. Its call `bcast` gives rank 0's value to all ranks, a
-# rank leaves `Barrier` when all ranks have reached it ([lab 21](21_collectives.ipynb)), and `COMM_SELF` contains only the
-# calling rank.
+# The next function measures the three ways. It uses three new names:
+#
+# - `bcast` gives rank 0's value to all ranks ([lab 21](21_collectives.ipynb)).
+# - A rank leaves `Barrier` when all ranks have reached it.
+# - `COMM_SELF` contains only the calling rank.
 
 # %%
 def time_when_late(comm):
@@ -389,8 +392,9 @@ predict.compare("20.3", blocking=blocking / alone, yours=yours / alone)
 # *waiting*.
 #
 # If the distributions are wide, other programs probably keep the cores busy, so run the cell again.
-# If your blur always takes about 2 units, this MPI probably sends a row of 5,120 bytes with
-# rendezvous, so the message might move only when rank 1 waits for it.
+# If your blur always takes about 2 units, this MPI probably sends a row of 5,120 bytes by
+# rendezvous. Rank 1 then starts its send after 1 unit, computes for 1 unit, and moves the row only
+# in its `Wait`.
 #
 # Does overlap also hide the time that it takes to *move* a long message?
 # <details><summary>Answer</summary> Only if something other than your core moves it. A network
@@ -481,11 +485,13 @@ predict.compare("20.3", short_us=short * 1e6, long_GB_per_s=sizes[-1] / long / 1
 # Messages of 80 bytes were eager, and messages of 8 MB were not, so the limit is between them. This
 # part finds it in about 15 minutes. [Lab 22](22_latency_and_bandwidth.ipynb) uses the limit if you have measured it.
 #
-# The function `is_eager` tries one size. Rank 0 starts an `Isend` and asks the request with
-# `Test()` whether the send has completed (`Test` returns True or False instead of waiting). Rank 0
-# then sends the answer in a second message, which rank 1 receives first, because it must not call
-# the `Recv` earlier. To tell the two messages apart, each has a *tag*, a number that is sent with
-# it. For example, `comm.recv(source=0, tag=2)` takes the message with tag 2.
+# The function `is_eager` tries one size. Its two messages are told apart by a *tag*, a number that
+# is sent with a message. For example, `comm.recv(source=0, tag=2)` takes the message with tag 2.
+#
+# - Rank 0 starts an `Isend` with tag 1, and asks the request with `Test()` whether the send has
+#   completed (`Test` returns True or False instead of waiting).
+# - Rank 0 then sends the answer with tag 2.
+# - Rank 1 receives tag 2 first and then tag 1, because it must not call the `Recv` earlier.
 #
 # The function `largest` finds the limit by *bisection*. It tries the middle between a size that is
 # eager, `low`, and a size that is not, `high`, and moves one of the two there, until the two are

@@ -58,8 +58,8 @@ moment = 1.0  # seconds for all ways together at one size of vector, in the meas
 # | reduce-scatter | 1111 | 2222 | 3333 | 4444 |
 # | allgather of the row above | 1111 2222 3333 4444 | 1111 2222 3333 4444 | the same | the same |
 #
-# Training broadcasts once, so that all ranks start with equal weights, and then needs an
-# **allreduce** of the gradients in every step.
+# Simple data-parallel training broadcasts once, so that all ranks start with equal weights, and
+# then needs an **allreduce** of the gradients in every step.
 #
 # ## Broadcast by doubling
 # In the simplest broadcast the root sends its vector to one rank after another. Let us count in
@@ -134,10 +134,12 @@ check("21.1", broadcast)
 
 
 # %% [markdown]
-# **Explain.** The number of ranks that have the vector doubles in each step, so p ranks need ⌈log₂
-# p⌉ steps (the logarithm to base 2, rounded up, which is how often p can be halved). Every rank
-# except the root receives one message, so there are p − 1 messages, as many as in the simple
-# broadcast. The tree saves time, not messages.
+# **Explain.** The number of ranks that have the vector doubles in each step. After 0, 1, 2, 3 and 4
+# steps, 1, 2, 4, 8 and 16 ranks have it, so 16 ranks need 4 steps. In general p ranks need ⌈log₂ p⌉
+# steps (the logarithm to base 2, rounded up, which is how often p can be halved).
+#
+# Every rank except the root receives one message, so there are p − 1 messages, 15 on 16 ranks, as
+# many as in the simple broadcast. The tree saves time, not messages.
 #
 # ### Exercise 21.2 · Reduce by the same tree, and allreduce
 # A reduce uses the same tree in the opposite direction: the last step comes first, vectors travel
@@ -197,9 +199,10 @@ check("21.2", reduce, allreduce_tree)
 # together are an allreduce.
 #
 # ### Exercise 21.3 · Reduce-scatter
-# In step i, for i from 1 to p − 1, rank r sends chunk r + i to the rank that is responsible for it,
-# which is rank r + i (all modulo p). In each step every rank therefore sends one chunk and receives
-# one. This is what happens on four ranks, with the digits from above:
+# In step 1, each rank sends to its right neighbor the chunk for which this neighbor is responsible.
+# In step 2 it does the same for the next rank but one, and so on. In general, in step i, rank r
+# sends chunk r + i to rank r + i (all modulo p). In each step every rank therefore sends one chunk
+# and receives one. This is what happens on four ranks, with the digits from above:
 #
 # | step | rank 0 sends | rank 1 sends | rank 2 sends | rank 3 sends | chunk 0 of rank 0 then contains |
 # |---|---|---|---|---|---|
@@ -211,7 +214,9 @@ check("21.2", reduce, allreduce_tree)
 # The loop over i and the variable `to` are in the cell already. In step i, rank r receives from the
 # rank that is i to its left, r − i. Send and receive with one `comm.Sendrecv` ([lab 20](20_ranks_and_messages.ipynb)), receive
 # into `box`, and add `box` to your own chunk, `chunks[comm.rank]`. The chunks are *views* of
-# `vector`, so adding with `+=` changes `vector`, where the sum must be. 3 lines. *(intermediate)*
+# `vector`, so adding with `+=` changes `vector`, where the sum must be. If the length is not
+# divisible by p, the chunks differ in length by one, but every rank receives parts of its own
+# chunk, so `box` always fits. 3 lines. *(intermediate)*
 #
 # <details><summary>Hint 1: from which rank?</summary>
 #
@@ -468,15 +473,18 @@ for name, row in times.items():
     )
 
 # %% [markdown]
-# **Explain.** What you see depends on the number of ranks:
+# **Explain.** What you see depends on the number of ranks.
 #
-# - **2 ranks**: the tree takes 2 steps with whole vectors, and the chunks take 2 steps with halves.
-#   For long vectors the chunks should therefore be faster, by at most half of the time. For short
-#   vectors the rule α + nβ predicts equal times, but the chunks are slower: 14 µs instead of 5 µs
-#   on the two cores where we measured. The rule leaves out Python's overhead, and the chunks call
-#   `np.array_split` twice, which takes 4 to 10 µs a call.
-# - **4 ranks**: you should see that the tree is faster for the shortest vectors and the chunks for
-#   the longest.
+# On **2 ranks**, the tree takes 2 steps with whole vectors, and the chunks take 2 steps with halves.
+#
+# - *Long vectors*: the chunks should be faster, by at most half of the time.
+# - *Short vectors*: the rule α + nβ predicts equal times, but the chunks are slower, with 14 µs
+#   instead of 5 µs on the two cores where we measured. The rule leaves out Python's overhead, and
+#   the chunks call `np.array_split` twice, which takes 4 to 10 µs a call.
+#
+# **3 ranks** are a similar case, because both ways take 4 steps, with whole vectors or with thirds.
+# On **4 ranks**, you should see that the tree is faster for the shortest vectors and the chunks for
+# the longest.
 #
 # MPI's own allreduce is faster for short vectors. Likely causes are that it is written in C, while
 # yours calls MPI from Python once for each message, and that its algorithm may be another one.

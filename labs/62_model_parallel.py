@@ -118,10 +118,10 @@ check("62.1", cut)
 # first be detached from it: `tensor.detach()`. Don't convert tensors to NumPy arrays, because
 # section 4 runs your functions on GPUs if each rank has its own.
 #
-# One thing is new. PyTorch remembers a computation as long as it stays in one process, but a tensor
-# that arrives in a message has no history. In the backward pass, PyTorch must compute the gradient
-# **of the tensor that entered the stage**, for the previous rank. It does so only for a tensor on
-# which you have called `tensor.requires_grad_()`, *after* it was filled.
+# One thing is new. PyTorch records a computation only inside one process, so a tensor that arrives
+# in a message has no history. But the previous rank needs the gradient **of the tensor that entered
+# the stage**. PyTorch computes it only if you call `tensor.requires_grad_()` *after* the tensor was
+# filled. After the backward pass the gradient is in `tensor.grad`.
 #
 # The next cell shows this without messages. It cuts a network of two blocks inside one process, by
 # a copy of the activations that has no history. Then it calls `loss.backward()`, and prints the
@@ -228,10 +228,12 @@ check("62.3", backward)
 # Now all stages train together. What does the partition save, and what does it cost?
 #
 # ### Predict
-# Consider a network of eight equal blocks, and a small block at each end, on four ranks. We compare
-# the rank that has the most bytes (parameters, gradients, Adam's averages) with one process that
-# has the whole network. What share (0 to 1) of that process's bytes does this rank have? And for
-# what share of a step does a rank compute, on average, if only computation takes time?
+# A network of eight equal blocks, and a small block at each end, is on four ranks.
+#
+# - `bytes_share`: what share (0 to 1) of the whole network's bytes (parameters, gradients, Adam's
+#   averages) does the fullest rank have?
+# - `busy_share`: for what share of a step does a rank compute, on average, if only computation
+#   takes time?
 
 # %%
 predict("62.3", bytes_share=..., busy_share=...)  # two numbers between 0 and 1
@@ -320,7 +322,7 @@ predict.compare("62.3", bytes_share=most / whole, busy_share=float(np.mean(busy)
 lab62.draw_busy(spans, "One stage computes, the others wait")
 
 # %% [markdown]
-# **Explain.** After a dozen steps the loss should be the same for any number of ranks, so the
+# **Explain.** After these steps the loss should be the same for any number of ranks, so the
 # network learns as before.
 #
 # Each rank has roughly its share of the bytes, but not exactly, because blocks cannot be halved. A
@@ -331,7 +333,8 @@ lab62.draw_busy(spans, "One stage computes, the others wait")
 #
 # It does not make training faster. A stage cannot begin before the previous one has finished, so
 # the colored spans in the plot never overlap in time, and a rank computes for about a quarter of
-# the step. Together the spans take about as long as one rank would, and so does a step.
+# the step. The four spans one after another take about as long as one rank needs for the whole
+# network, so the step is not shorter.
 #
 # <details><summary>My step is shorter, or longer, on several ranks. Why?</summary>
 #

@@ -198,8 +198,15 @@ check("69.2", release, before, after)
 # | gradient of its shard, the average | 2, 3 | 4, 5 |
 #
 # Your `start(unit)` is called when all gradients of a layer are there. Your `finish(unit, started)`
-# gets what `start` returned, and is called one layer later in the backward pass (for layer 0 at its
-# end). So the collective can complete while the next layer computes, and the full gradients of at
+# gets what `start` returned, and is called one layer later. For three layers, the order in the
+# backward pass is:
+#
+#     layer 2 computes    start(2)
+#     layer 1 computes    finish(2)  start(1)
+#     layer 0 computes    finish(1)  start(0)
+#     the pass ends       finish(0)
+#
+# So the collective of layer 2 can complete while layer 1 computes, and the full gradients of at
 # most two layers exist.
 #
 # The **norm of the gradients**, √(g₁² + g₂² + …) over *all* parameters, is used to clip gradients
@@ -207,10 +214,13 @@ check("69.2", release, before, after)
 # rank has only two of the four numbers, so the norm needs communication, too.
 #
 # ### Exercise 69.3 · Reduce-scatter, and a norm
-# `start` joins the gradients of `unit.layer.parameters()` in this order, pads them to the length of
-# `unit.full`, launches the reduce-scatter, and sets each `weights.grad` to `None`. It returns what
-# `finish` needs, which writes the average over all ranks into `unit.shard.grad`. `norm` returns the
-# norm of the averaged gradients of all units, the same on each rank. 7, 3 and 3 lines.
+# - `start` joins the gradients of `unit.layer.parameters()` in this order, pads them to the length
+#   of `unit.full`, launches the reduce-scatter, and sets the `.grad` of each of these parameters to
+#   `None`. It returns what `finish` needs. 7 lines.
+# - `finish` assigns the average over all ranks to `unit.shard.grad`, which may still be `None`. 3
+#   lines.
+# - `norm` returns the norm of the averaged gradients of all units, the same on each rank. 3 lines.
+#
 # *(intermediate)*
 #
 # <details><summary>Hint 1: start</summary>
@@ -260,7 +270,8 @@ check("69.3", start, finish, norm)
 # ### Exercise 69.4 · The next layer's gather
 # `prefetch` replaces `before`: while layer i computes, the gather of the layer that is used next
 # should be in flight, and no other. In the forward pass the next layer is i + 1, and in the
-# backward pass it is i − 1. 4 or 5 lines. *(intermediate)*
+# backward pass it is i − 1. While the last layer of a pass computes, no gather is in flight. 4 or 5
+# lines. *(intermediate)*
 #
 # <details><summary>Hint 1: the ends of the stack</summary>
 #
@@ -371,8 +382,8 @@ plots.lanes(lanes, title="What one rank computes and sends in a step")
 #
 # Hidden is not the same as free. Where ranks share a processor's cores, moving the bytes takes time
 # on a core that could be computing, so the step gets shorter by less than the hidden time. On GPUs
-# with NVLink or InfiniBand the copies hardly need the processor, and what is hidden is nearly all
-# gained.
+# the collectives run beside the computation, but they too take a share of the GPU's cores and
+# memory [bandwidth](../labs/GLOSSARY.md#bandwidth).
 #
 # FSDP2 launches as many collectives as your functions do, but on CPUs it hides nothing. By default
 # it launches gathers without `async_op`, so that on a GPU only a stream, a queue of the GPU's work,
@@ -409,7 +420,8 @@ lab69.draw_memory(used, "Memory of one rank's tensors in a step")
 # parameter, and DDP 16. The curves show three more things:
 # - *The start of a step* frees the gradients of the one before (`zero_grad`), a quarter of these
 #   bytes, so the sharded curves fall from 28.8 to 21.6 MB at once. DDP's curve does not, because
-#   its gradients are views of buckets, which stay allocated.
+#   its gradients are views of buckets, which stay allocated (with `gradient_as_bucket_view=True`, as
+#   here).
 # - *The peak* contains the full parameters of one layer, the full gradients of one or two, the
 #   copies that go into the reduce-scatter, and the activations.
 # - *Prefetch* adds the parameters of one more layer, up to 2.4 MB here. (On CPUs the peaks may be a
@@ -418,10 +430,11 @@ lab69.draw_memory(used, "Memory of one rank's tensors in a step")
 # What the step adds does not depend on the number of layers, apart from the activations, whereas
 # all of DDP's bytes do. So the deeper the network, the more [sharding](../labs/GLOSSARY.md#sharding) saves.
 #
-# The largest *unit* limits FSDP, because its full parameters and gradients must fit. With
-# `fully_shard` on the whole network alone there is one unit, so nothing can hide its gather, and at
-# the peak only Adam's averages are sharded. What happens with units that are very small?
-# <details><summary>Answer</summary> Each gather has its overhead ([lab 22](22_latency_and_bandwidth.ipynb)), and short messages do not reach the [bandwidth](../labs/GLOSSARY.md#bandwidth) of the link. In practice a unit is one transformer block.</details>
+# The largest *unit* limits FSDP, because its full parameters and gradients must fit. If you call
+# `fully_shard` only on the whole network, there is one unit. All parameters are then gathered at
+# once, nothing can hide this gather, and all full gradients exist together. What happens with units
+# that are very small?
+# <details><summary>Answer</summary> Each gather has its overhead ([lab 22](22_latency_and_bandwidth.ipynb)), and short messages do not reach the bandwidth of the link. In practice a unit is one transformer block.</details>
 #
 # ## 8. What FSDP2 does differently
 # Your functions shard a layer as PyTorch's first FSDP does, `FullyShardedDataParallel`. FSDP2,
@@ -431,7 +444,7 @@ lab69.draw_memory(used, "Memory of one rank's tensors in a step")
 # |---|---|---|
 # | what is sharded | the flat tensor of a unit | each parameter, by its first dimension |
 # | what a rank keeps | a part of the flat tensor | a DTensor ([lab 64](64_tensor_parallel.ipynb)) for each parameter |
-# | the price | padding | a copy before and after each collective, which sends the shards of several parameters together |
+# | the price | padding | a copy before and after each collective, which sends the shards of several parameters together, and padding where the first dimension does not divide |
 #
 # A [checkpoint](../labs/GLOSSARY.md#checkpoint) of FSDP2 therefore contains parameters with their names and shapes, and frozen
 # parameters or several data types do not interfere with each other.
@@ -440,8 +453,8 @@ lab69.draw_memory(used, "Memory of one rank's tensors in a step")
 #
 # In the backward pass, FSDP2 finds the next layer from the order of the forward pass.
 # `set_modules_to_forward_prefetch` and `set_modules_to_backward_prefetch` prefetch more than one
-# layer. With `reshard_after_forward=False` the second half of the gathers is saved for the memory
-# of all parameters (stage 2 in [lab 60](60_ddp_and_fsdp.ipynb)).
+# layer. `reshard_after_forward=False` keeps the parameters after the forward pass. This saves the
+# second gather, but costs the memory of all parameters (stage 2 in [lab 60](60_ddp_and_fsdp.ipynb)).
 # </details>
 #
 # ### What you take away

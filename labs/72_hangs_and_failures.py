@@ -18,9 +18,9 @@
 #
 # ![Left: ranks 0 and 2 wait in an allreduce while rank 1 is still reading a file. Right: rank 1 makes one extra call, a broadcast, so all its later calls are paired with the wrong calls of ranks 0 and 2](../notebooks/figures/72_hang.svg)
 #
-# *Two kinds of hang. Left: one rank is missing, and it is the only one that is not in a collective.
-# Right: all ranks are in a collective, but rank 1 has made an additional call, so the calls no
-# longer match, starting with its second one.*
+# *Two kinds of hang. Left: one rank is missing from the [allreduce](../labs/GLOSSARY.md#allreduce), because it is still reading a
+# file. Right: all ranks are in a collective, but rank 1 has made an additional call, so the calls
+# no longer match, starting with its second one.*
 #
 # Needs: mpi, horovod, torch · Ranks: 1 · Minutes: 65 · Level: advanced · Before: 21, 30, 40, 60
 
@@ -41,11 +41,11 @@ patience = 40  # seconds after which a check calls a program stuck
 
 
 # %% [markdown]
-# The failures in this lab are real. `lab72.play` starts three ranks on this computer, which form a
-# process group of [`torch.distributed`](https://docs.pytorch.org/docs/stable/distributed.html) over the [backend](../labs/GLOSSARY.md#backend) [Gloo](https://github.com/pytorch/gloo). It
-# lets the ranks fail, inspects them from outside, and ends them. The rank, the step and the line at
-# fault are drawn from your user name, your computer and `mystery`, so your neighbor gets other
-# faults.
+# The failures in this lab are real. The notebook itself is one process, and `lab72.play` starts
+# three ranks on this computer, which form a process group of
+# [`torch.distributed`](https://docs.pytorch.org/docs/stable/distributed.html) over the [backend](../labs/GLOSSARY.md#backend) [Gloo](https://github.com/pytorch/gloo). It lets the ranks
+# fail, inspects them from outside, and ends them. The rank, the step and the line at fault are
+# drawn from your user name, your computer and `mystery`, so your neighbor gets other faults.
 #
 # ## 1. All ranks wait: who is missing?
 # The function `epoch` below is one [epoch](../labs/GLOSSARY.md#epoch) of data-parallel training, in which each rank reads its
@@ -126,7 +126,8 @@ predict.right("72.1", rank=faults[0].rank, line=lab72.line_of(epoch, faults[0]))
 # `files`, `log` and `table`. All three are in `nearby`, a folder on this rank's own disk. The new
 # log and table are given, and `copies`, a list of paths, is your part. About 2 lines.
 #
-# - The copy of a file is `nearby / file.name`. (`nearby / file` would be the original file.)
+# - The files have already been copied. The copy of a file is `nearby / file.name`. (`nearby / file`
+#   would be the original file.)
 # - Include only the first files, as many as the shortest shard has. Every rank therefore has to
 #   learn the smallest of the ranks' numbers of files:
 #
@@ -209,8 +210,8 @@ def train(batches):
 # recorder](https://docs.pytorch.org/tutorials/unstable/flight_recorder_tutorial.html) keeps this list, by default for the last 2,000 calls of a rank.
 #
 # The next cell runs `train` on three ranks until they hang, and prints the last calls of each rank
-# beside each other. For example, `all_reduce(6) line 7` is an [allreduce](../labs/GLOSSARY.md#allreduce) of 6 numbers that was
-# called in line 7. The cell again runs further jobs for your exercise.
+# beside each other. For example, `all_reduce(6) line 8` is an allreduce of 6 numbers that was
+# called in line 8. The cell again runs further jobs for your exercise.
 
 # %%
 lab72.show_program(train)
@@ -237,8 +238,8 @@ predict.right("72.2", rank=disorders[0].rank, line=lab72.line_of(train, disorder
 # cheapest are numbers that are reduced over all ranks anyway, because others require an additional
 # collective for each batch.
 #
-# Also, never let a `set` of names determine an order, because Python iterates over such a set in a
-# different order in each process. `sorted` returns an order that is the same on all ranks.
+# Also, never let a `set` of names determine an order, because Python may iterate over such a set in
+# a different order in each process. `sorted` returns an order that is the same on all ranks.
 #
 # ### Exercise 72.2 · The first call that does not fit
 # **First, find the call.** Write `first_difference(records)`. `records[rank]` is the list of a
@@ -246,19 +247,21 @@ predict.right("72.2", rank=disorders[0].rank, line=lab72.line_of(train, disorder
 # over the positions in these lists is given.
 #
 # At the first position where the ranks do not all have the same call with the same number of
-# values, return the rank that differs from most others, and the line of *its* call. For example,
-# rank 1 has left out a `reduce` here, so the answer is `(1, 15)`, the line of the call that rank 1
-# made in its place:
+# values, return the rank that differs from most others, and the line of *its* call. For example:
 #
 #     call  rank 0                rank 1                rank 2
-#        0  all_reduce(6) line 7  all_reduce(6) line 7  all_reduce(6) line 7
-#        1  reduce(1) line 14     barrier(0) line 15    reduce(1) line 14
+#        0  all_reduce(6) line 8  all_reduce(6) line 8  all_reduce(6) line 8
+#        1  reduce(1) line 15     barrier(0) line 16    reduce(1) line 15
+#
+# Rank 1 has left out `reduce`, so its next call, `barrier` in line 16, stands beside the others'
+# `reduce`. The answer is `(1, 16)`.
 #
 # If all calls match, return `None`, because one rank has simply stopped, as in section 1. About 4
 # lines.
 #
-# **Then, let the ranks agree.** `agree(batch)` runs on each rank, for each batch in turn.
-# `everybody`, the list of all ranks' batches, is given. Return a new dict that is the same on all
+# **Then, let the ranks agree.** The check calls `agree(batch)` on each rank, for each batch in
+# turn, and gives `train` what it returns. `everybody`, the list of all ranks' batches, is given.
+# Return a new dict that is the same on all
 # ranks. Its `"loss"` is the largest [loss](../labs/GLOSSARY.md#loss) of all ranks, and its `"statistics"` are all statistics
 # that at least one rank wants, once each, in alphabetical order. About 2 lines.
 #
@@ -452,15 +455,15 @@ predict.right("72.4", rank=poisons[0].rank, line=lab72.line_of(learn, poisons[0]
 
 
 # %% [markdown]
-# **Explain.** Two of the ranks note the line with `dist.all_reduce`, so the NaN came to them from
-# another rank. The rank that was first notes a line above it in the same step. This line tells what
-# is wrong with the image:
+# **Explain.** Two of the ranks note the line with `dist.all_reduce`, so the bad number came to them
+# from another rank. The rank that was first notes a line above it in the same step. This line tells
+# what is wrong with the image:
 #
 # | in the line with | the broken image | what the line computes |
 # |---|---|---|
-# | `bright` | is black, so its sum is 0 | 0 / 0 |
-# | `contrast` | has a single color, so its standard deviation is 0 | the logarithm of 0 |
-# | `energy` | has a very bright pixel | a square that is too large for 32 bits |
+# | `bright` | is black, so its sum is 0 | 0 / 0, a NaN |
+# | `contrast` | has a single color, so its standard deviation is 0 | the logarithm of 0, minus infinity |
+# | `energy` | has a very bright pixel | a square that is too large for 32 bits, infinity |
 #
 # One solution is to skip such a step, but it must be skipped **on all ranks or on none**. If one
 # rank alone leaves out a collective, the result is the hang of section 2.
@@ -522,12 +525,12 @@ check("72.4", first_bad, average)
 # | symptom | what happened | how to fix it |
 # |---|---|---|
 # | "can't allocate memory", or SIGKILL (`dmesg` tells the reason) | losses were stored as tensors, with their graphs | store `loss.item()` |
-# | Gloo: half of the speed; NCCL stops: "Duplicate GPU detected" (from 2.30 on "Multiple Ranks are using the same GPU") | two ranks use one device | choose the device by `LOCAL_RANK` |
+# | Gloo: no message, only slow; NCCL stops: "Duplicate GPU detected" (from 2.30 on "Multiple Ranks are using the same GPU") | two ranks use one device | choose the device by `LOCAL_RANK` |
 # | "DataLoader worker … killed", in any line | memory ran out, and a worker was ended | fewer workers ([lab 15](15_input_pipeline.ipynb)) |
 # | DDP: "params … appears not to match sizes" | two nodes have two versions of the code | print the versions on all ranks |
 # | `torch.save`: "unexpected pos" | a disk is full | free space; rename only complete files ([lab 70](70_checkpoint_and_requeue.ipynb)) |
-# | ranks do not connect, and are refused at once | no process listens at that address | check that rank 0 runs; try another `MASTER_PORT` |
-# | ranks do not connect, and there is no message | a firewall, or the wrong network interface | set `NCCL_SOCKET_IFNAME`, `GLOO_SOCKET_IFNAME` |
+# | "connection refused" at once | no process listens at that address | check that rank 0 runs; try another `MASTER_PORT` |
+# | no connection, and no message | a firewall, or the wrong network interface | set `NCCL_SOCKET_IFNAME`, `GLOO_SOCKET_IFNAME` |
 #
 # After such a failure, the other ranks report "connection closed by peer" or "reset by peer", and
 # on a cluster their messages may be the first that you read. **A message with "by peer" is seldom
@@ -552,20 +555,22 @@ for rank in ranks:
 # The job no longer hangs, because every rank raises an error. The error names two calls that do not
 # match, but you still have to find out which of the ranks is the odd one.
 #
-# The following table shows which tool gives which evidence for which library:
+# Before every job, decide on these three:
+#
+# | what | how | Gloo | NCCL | Horovod |
+# |---|---|---|---|---|
+# | a time limit | `init_process_group(timeout=…)` | raises | a watchdog ends the process | stall check |
+# | the calls | flight recorder: `TORCH_FR_BUFFER_SIZE` (2,000; 0 is off) | yes, on demand | yes | no, but the timeline ([lab 44](44_timeline_and_fusion.ipynb)) |
+# | what the library does | `NCCL_DEBUG=WARN`, or `INFO` | no | yes | `HOROVOD_LOG_LEVEL` |
+#
+# When you search for a fault, these tools help:
 #
 # | what | how | Gloo | NCCL | Horovod |
 # |---|---|---|---|---|
 # | stacks | py-spy (may need root's rights), `faulthandler` | yes | yes, of the Python code | yes |
-# | the calls | flight recorder: `TORCH_FR_BUFFER_SIZE` (2,000; 0 is off) | yes, on demand | yes | no, but the timeline ([lab 44](44_timeline_and_fusion.ipynb)) |
-# | the calls, written after a time limit | `TORCH_NCCL_DUMP_ON_TIMEOUT=1` | no | yes | no |
 # | comparison of calls | `TORCH_DISTRIBUTED_DEBUG=DETAIL` | yes | yes | always, by name |
-# | a time limit | `init_process_group(timeout=…)` | raises | a watchdog ends the process | stall check |
-# | what the library does | `NCCL_DEBUG=WARN`, or `INFO` | no | yes | `HOROVOD_LOG_LEVEL` |
-# | which processes do not answer | [RAS](https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting/ras.html): `ncclras` on a node of the running job | no | from 2.24 | with NCCL |
-# | bandwidth of each collective | [NCCL Inspector](https://github.com/NVIDIA/nccl/tree/master/plugins/profiler/inspector), a profiler plugin | no | from 2.28 | with NCCL |
 #
-# The column for [NCCL](../labs/GLOSSARY.md#NCCL) comes from the documentation of PyTorch and NCCL and was not tested here,
+# The columns for [NCCL](../labs/GLOSSARY.md#NCCL) come from the documentation of PyTorch and NCCL and were not tested here,
 # because this lab also runs on machines without GPUs. [Lab 43](43_horovod_nccl2.ipynb) shows `NCCL_DEBUG` where there are
 # GPUs.
 #
@@ -576,12 +581,15 @@ for rank in ranks:
 #   its time is over. Python itself sees no error, because NCCL calls return before the GPU has
 #   completed them. Only with `TORCH_NCCL_BLOCKING_WAIT=1` does `wait()` block and raise at the
 #   limit.
-# - **Dumps.** `python -m torch.distributed.flight_recorder.fr_trace` compares the files of the
+# - **Dumps.** With `TORCH_NCCL_DUMP_ON_TIMEOUT=1`, the calls are written to files after the time
+#   limit. `python -m torch.distributed.flight_recorder.fr_trace` compares the files of the
 #   flight recorder as you did in 72.2.
-# - **RAS** (reliability, availability and serviceability). NCCL's threads in all processes exchange
-#   keep-alive messages, so `ncclras` can ask any one of them which processes no longer answer.
-# - **Inspector.** Load it with `NCCL_PROFILER_PLUGIN`, and switch it on with
-#   `NCCL_INSPECTOR_ENABLE=1`. Its records per [communicator](../labs/GLOSSARY.md#communicator) and collective help to find a slow link.
+# - **[RAS](https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting/ras.html)** (reliability, availability and serviceability, from NCCL 2.24 on). NCCL's
+#   threads in all processes exchange keep-alive messages, so `ncclras`, on a node of the running
+#   job, can ask any one of them which processes no longer answer.
+# - **[NCCL Inspector](https://github.com/NVIDIA/nccl/tree/master/plugins/profiler/inspector)** (a profiler plugin, from NCCL 2.28 on). Load it with
+#   `NCCL_PROFILER_PLUGIN`, and switch it on with `NCCL_INSPECTOR_ENABLE=1`. Its records of the
+#   [bandwidth](../labs/GLOSSARY.md#bandwidth) of each [communicator](../labs/GLOSSARY.md#communicator) and collective help to find a slow link.
 # </details>
 #
 # ### What you take away

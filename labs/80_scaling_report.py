@@ -177,8 +177,9 @@ notes.cite("kurth_p100_gpus", 5300, "GPUs", kurth)
 # all runs of "8 ranks" happen during that time, 8 ranks look bad. Therefore everything is run in
 # **rounds**, each of which runs every configuration once.
 #
-# The first run of a round is often slow, because the caches are still cold. To be fair, another
-# configuration goes first in each round, so the list is rotated by one:
+# The place in a round can matter, too. For example, the very first run is often slow, because the
+# caches are still cold. To be fair, another configuration goes first in each round, so the list is
+# rotated by one:
 #
 #     round 0:   A B C
 #     round 1:   B C A
@@ -280,8 +281,8 @@ predict("80.3", cheapest_ranks=...)
 
 # %% [markdown]
 # ### Exercise 80.3 · What is lost, and what it costs
-# Write `losses`, a dictionary of the three shares, and `node_hours`. About 5 lines, and 2.
-# *(intermediate)*
+# Write `losses`, which returns a dictionary of the three shares, with the keys `"communicate"`,
+# `"wait"` and `"slower"`, and `node_hours`. About 5 lines, and 2. *(intermediate)*
 #
 # <details><summary>Hint 1: the step</summary>
 #
@@ -340,8 +341,8 @@ predict.right("80.3", cheapest_ranks=figures["cheapest_strong"].value)
 # %% [markdown]
 # **Explain.** Take the row for 32 ranks in strong scaling, with the default parameters.
 # Communication takes 62.9 % of the step and waiting 1.6 %, while `slower` is −0.4 %, so together
-# 64.1 % is lost. The efficiency says 63.9 %, because it uses medians, while the shares are means of
-# all steps.
+# 64.1 % is lost. The column `1 - eff.` shows 63.9 %. The two differ because the efficiency uses
+# medians, while the shares are means of all steps.
 #
 # In strong scaling, nearly all lost time is communication, and most of it begins on 8 ranks. In
 # weak scaling, waiting for the slowest of many ranks matters, too, with 3.4 % of the step on 32
@@ -349,8 +350,9 @@ predict.right("80.3", cheapest_ranks=figures["cheapest_strong"].value)
 # than was measured. With `jitter = 0` the waiting nearly disappears.
 #
 # Why is `slower` negative in strong scaling? Virtual ranks cannot compute faster together, but with
-# this seed the jitter made the single rank slow by a percent. All other runs are compared with this
-# *baseline*, and an unlucky baseline changes every efficiency, so measure it with care.
+# this seed the jitter made the single rank slow by a percent. On 32 ranks computation is about a
+# third of the step, so one percent of it is the −0.4 % above, roughly. All other runs are compared
+# with this *baseline*, and an unlucky baseline changes every efficiency, so measure it with care.
 #
 # The virtual ranks leave out one effect. A real GPU takes longer for each image if it has only a
 # few of them, and then `slower` is positive.
@@ -376,21 +378,24 @@ predict.right("80.3", cheapest_ranks=figures["cheapest_strong"].value)
 # so would a guess from the data sheet. Virtual ranks have no counter.
 #
 # ## 4. The report
-# You write every number of the report as a name in curly brackets. On the page, its value stands in
-# its place, with a small link to its formula and records. **A number that you type yourself is
+# You write every number of the report as a name in curly brackets. For example, you type
+# `{ranks_most} reach {efficiency_strong_most}`, and the page shows "32 ranks³ reach 36.1 %⁴". Each
+# small number is a link to the value's formula and records. **A number that you type yourself is
 # refused**, because it would stay when you measure again, and nobody could find out where it came
-# from. For example:
+# from:
 #
-# | in your text | on the page |
+# | in your text | what the checker says |
 # |---|---|
-# | `{ranks_most} reach {efficiency_strong_most}` | 32 ranks³ reach 36.1 %⁴ |
 # | `32 ranks reach 36.1 %` | refused: no record supports the 36.1 % that you typed |
-# | `twice as fast` | refused: a number in words is a number, too |
+# | `twice as fast`, `half of`, `five times`, `a dozen` | refused: these are numbers, too, in words |
 # | `on 4 ranks`, `256 images`, `ResNet-101` | accepted: a record has these counts and this name |
+# | `one fixed batch`, `the two curves` | accepted: a small number in words, without a unit |
 #
 # The next cell prints the names with their values. Most names consist of a quantity, `strong` or
 # `weak`, and a number of ranks. The cell shows those for the largest number, such as
 # `{time_weak_32}`, but you can also write `{time_weak_4}`, or `{time_weak_most}` for the largest.
+# The last line lists the names of whole tables and plots, such as `{table_strong}`. `{energy}`
+# becomes a sentence, which is explained above under *Energy*.
 
 # %%
 lab80.print_figures(study, last)
@@ -447,7 +452,7 @@ given = {
 # %% [markdown]
 # ### Exercise 80.4 · Write it
 # Return a dictionary that maps the headings of the other six sections to your text in Markdown.
-# Each text has at least 12 words of your own, and contains a name of the kind that its row shows.
+# Each text has at least 12 words beside the names in brackets, and contains a name of the kind that its row shows.
 # Write plain strings without an f before them, because the checker fills in the braces.
 #
 # | heading | contains |
@@ -490,7 +495,7 @@ sections = given | own_words()
 lab80.publish(lab80.assemble("A scaling study", sections, study), study)
 
 # %% [markdown]
-# **Explain.** Open the page. Each number leads to a row with its formula, and from there to records
+# **Explain.** Open the page, whose path the last cell prints. Each number leads to a row with its formula, and from there to records
 # with file and line, date, machine, revision and command. With this information another person can
 # measure the same number again.
 #

@@ -392,13 +392,12 @@ print("unsteady:", timing.measure(lambda: time.sleep(next(naps)), repeat=repeat,
 # A and then all calls of B, you therefore also compare two *moments*, and the difference between
 # the moments may be larger than the difference between the programs.
 #
-# * A A … B B … compares two moments.
-# * A B, A B, … lets the calls take turns, so both programs run under nearly the same conditions. We
-#   take the ratio of the two times in each *pair*, and then the median of these ratios. One error
-#   is left, because B always comes second in its pair.
-# * A B, B A, … removes this error by reversing every second pair, so that B comes first as often as
-#   it comes second. Before we take the ratios, we swap the two times of these pairs, to have A in
-#   front.
+# * A A … B B …: B runs when the machine is hotter.
+# * A B, A B, …: the calls take turns, so B is only one call later than A. We take the ratio of the
+#   two times in each *pair*, and then the median of these ratios. One error is left, because B
+#   always comes second in its pair.
+# * A B, B A, …: every second pair is reversed, so that B comes first as often as it comes second. We
+#   swap the two times of the reversed pairs, so that each row is again (A, B).
 #
 # The next cell tries all three orders on a pretend machine that gets hot: every piece of work takes
 # 2 % longer than the one before it. A and B are the *same* work, so the right ratio is 1.
@@ -429,7 +428,8 @@ print(f"spread of A's times {spread_of_a:.0%}, of the ratios {spread_of_ratios:.
 
 # %% [markdown]
 # The function `timing.ratio(a, b)` lets two calls take turns in this way, A B, B A, and quotes the
-# median of the ratios. The next cells compare two convolutions with one and, as a control, one
+# median of the ratios. It divides the time of `a` by that of `b`, whereas the cell above printed B
+# by A. The next cells compare two convolutions with one and, as a control, one
 # convolution with itself.
 
 
@@ -448,8 +448,8 @@ print("One against one:", timing.ratio(convolution, convolution, device=device))
 # because the machine was hotter when B was timed. In pairs, an error of 2 % remains because B is
 # always the later one. With every other pair reversed, the ratio is 1.00.
 #
-# The times of A alone are spread far too widely to be quoted, while the ratio can be quoted,
-# because the heat changed both times of a pair alike.
+# The times of A alone are spread far too widely to be quoted. The ratio can be quoted, because both
+# calls of a pair ran at nearly the same heat, so every ratio is 1.02 or 0.98.
 #
 # For the real machine you should see 2, or close to it, for two convolutions against one, and 1.0
 # for the control. On a GPU you might see less than 2, because each timing waits for the device,

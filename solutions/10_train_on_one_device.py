@@ -149,8 +149,8 @@ predict.right("10.1", loss_knowing_nothing=loss.item())
 # `logits = images @ weights + bias`. We go backward, from the loss to the logits and from the
 # logits to the weights.
 #
-# **With respect to the logits of one image.** The loss is `log(sum(exp(z))) - z[label]`. The
-# derivative of its first term with respect to `z[k]` is `exp(z[k]) / sum(exp(z))`, which is `p[k]`.
+# **With respect to the logits of one image.** The loss is `-log(p[label])`, and `p[label]` is
+# `exp(z[label]) / sum(exp(z))`, so the loss is `log(sum(exp(z))) - z[label]`. The derivative of its first term with respect to `z[k]` is `exp(z[k]) / sum(exp(z))`, which is `p[k]`.
 # The second term subtracts 1 if k is the label. Let y be the row that is 1 at the label and 0
 # elsewhere. Then the derivative is `p - y`.
 #
@@ -186,7 +186,8 @@ predict.right("10.1", loss_knowing_nothing=loss.item())
 #
 # ### Exercise 10.2 · One SGD step by hand
 # For one layer, change weights and bias **in place**, so that the caller's arrays change. The
-# function returns nothing. About seven lines. *(intermediate)*
+# function computes the logits and p itself, because your `cross_entropy` returns only the loss. It
+# returns nothing. About seven lines. *(intermediate)*
 #
 # <details><summary>Hint 1: in place</summary>
 #
@@ -252,10 +253,9 @@ for seed, (losses, share) in zip(seeds, by_hand, strict=True):
 
 # %% [markdown]
 # ## The same in PyTorch, with three layers
-# A single layer can only compute weighted sums of pixels. Between two layers there must be a
-# function that is not a weighted sum, because otherwise both layers together would be equivalent to
-# one. Here this function is **ReLU** (rectified linear unit), `relu(x) = max(x, 0)`, applied to
-# each number separately.
+# A layer computes weighted sums. Weighted sums of weighted sums are again weighted sums, so two
+# layers alone would be no better than one. **ReLU** (rectified linear unit) between them prevents
+# this. It is `relu(x) = max(x, 0)`, applied to each number separately.
 #
 # ```
 # 64 pixels -> [ layer 1 ] -> 128 numbers -> ReLU -> [ layer 2 ] -> 64 -> ReLU -> [ layer 3 ] -> 10 logits
@@ -289,8 +289,8 @@ print(new_net())
 # returns a tensor, which `.item()` converts to a plain number.
 #
 # ### Predict
-# From the number of multiply-adds for an image, predict how many times as long the backward pass
-# takes as the forward pass. In each layer the forward pass has one matrix product, and the backward
+# Suppose that only the multiply-adds for an image take time. How many times as long as the forward
+# pass does the backward pass take then? In each layer the forward pass has one matrix product, and the backward
 # pass has two: one for the gradient of the weights and one for the gradient of the layer's inputs.
 # The inputs of the first layer are the images, whose gradient is not needed.
 #
@@ -407,11 +407,10 @@ record.add(
 print(f"a training step takes {whole.median / until['forward'].median:.1f} times inference")
 
 # %% [markdown]
-# **Explain.** By arithmetic alone, the forward pass has 17,024 multiply-adds and the backward pass
-# 25,856, which is 1.5 times as many. (The ratio is 2 minus the first layer's share of the forward
-# pass, which is 48 % here.) The measured ratio compares times, so you should see a larger one, up
-# to slightly more than 2: every call has a fixed overhead, and clearing and the backward pass
-# consist of more calls than the forward pass with the loss.
+# **Explain.** The forward pass has 17,024 multiply-adds and the backward pass 25,856, so the
+# arithmetic predicts 1.5. The measured ratio compares times, and you should see a larger one, up to
+# slightly more than 2. The reason is that every call has a fixed overhead, and clearing and the
+# backward pass consist of more calls than the forward pass with the loss.
 #
 # A training step takes several times as long as inference, of which arithmetic explains a factor of
 # (17,024 + 25,856) / 17,024 = 2.5. The bar shows the remaining parts: the loss, the update, and the

@@ -260,16 +260,18 @@ print("a new tensor each time:  ", timing.measure(lambda: total(tf.constant(next
 # smaller than the others. A step for such a training run should be traced **once**, whatever the
 # number of images and whatever the learning rate.
 #
-# For this purpose you give a `tf.TensorSpec(shape, dtype)` for each argument. `None` in a shape
-# stands for any length, and `[]` is the shape of a single number. If a Python number is passed for
-# such an argument, it becomes a tensor. Here an inner function is defined in this way, uses the
-# outer one's `shift`, and is returned:
+# For this purpose you state the kind of each argument in advance. Here an inner function is defined
+# in this way, uses the outer one's `shift`, and is returned:
 #
 #     def make_scale(shift):
 #         @tf.function(input_signature=[tf.TensorSpec([None, 3], tf.float32), tf.TensorSpec([], tf.float32)])
 #         def scale(rows, factor):
 #             return factor * rows + shift
 #         return scale
+#
+# There is one `tf.TensorSpec(shape, dtype)` for each argument. `None` in a shape stands for any
+# length, so `rows` can have any number of rows of three values. `[]` is the shape of a single
+# number. If a Python number is passed for `factor`, it becomes a tensor.
 #
 # Write `make_step(net)` in the same pattern. It defines `step(images, labels, rate)`, a training
 # step of the network that it receives, and returns it:
@@ -327,10 +329,10 @@ check("11.2", make_step)
 # do so as well for a large network, which has two layers with 4,096 output features.
 #
 # ### Predict
-# In eager execution, each operation costs some 10 µs in Python before anything is computed, and a
-# training step of the small network consists of some fifty operations. Suppose that their
-# arithmetic takes 0.2 ms (the bar plot of lab 10 shows 0.1 to 0.3 ms). How many times as fast is
-# the step as a graph, if the graph takes no time in Python at all?
+# A training step of the small network has some fifty operations. In eager execution, each of them
+# costs some 10 µs in Python before anything is computed. The arithmetic takes 0.2 ms in all (the
+# bar plot of lab 10 shows 0.1 to 0.3 ms), and we suppose that the two do not overlap. How many
+# times as fast is the step as a graph, if the graph takes no time in Python at all?
 
 # %%
 predict("11.2", eager_over_graph=3.5)  # a number
@@ -376,7 +378,7 @@ predict.compare("11.2", eager_over_graph=speed["small net"])
 # ## Graphs in other frameworks
 # In Theano, in Caffe, and by default in TensorFlow 1, every program was a graph. Chainer and
 # PyTorch made define-by-run common. `tf.function` and PyTorch's `torch.compile` bring the graph
-# back, and they trace it from ordinary Python code.
+# back, and they make it from ordinary Python code.
 #
 # | | define-by-run | define-and-run |
 # |---|---|---|
@@ -401,11 +403,15 @@ predict.compare("11.2", eager_over_graph=speed["small net"])
 # its update.
 #
 # By default, `fit` takes batches of 32 (`batch_size=`), shuffles the rows (`shuffle=`), and uses
-# the same arrays in all epochs. Train with plain SGD at `learning_rate`, and make sure that `fit`
-# gets the batches of the reference curve in their order. The images of the first epoch come in the
-# order `orders[0]`, those of the second in `orders[1]`, and so on (these are arrays of row
-# numbers). Each batch has `batch` images. Return one loss per epoch. About 8 lines.
-# *(intermediate)*
+# the same arrays in all epochs. Make sure that it gets the batches of the reference curve in their
+# order:
+#
+# - plain SGD at `learning_rate`, with the optimizer and the loss given as objects, because a name
+#   in quotes stands for default settings;
+# - batches of `batch` images, not shuffled;
+# - in epoch e, the rows in the order `orders[e]`, an array of row numbers.
+#
+# Return one loss per epoch. About 8 lines. *(intermediate)*
 #
 # <details><summary>Hint 1: how can each epoch have an order of its own?</summary>
 #

@@ -77,8 +77,9 @@ workload = "auto"  # on a GPU ResNet-50 and GPT-2, too; or "tiny", "resnet50", "
 #
 # - The parts must have **equal size**. With parts of 6 and 2 images, the mean of the two means
 #   would give an image of the small part three times the weight of an image of the large one.
-# - The loss of an image must **not depend on the other images** of its batch. With batch
-#   normalization it does, because each rank would normalize with the mean of its own part.
+# - The loss of an image must **not depend on the other images** of its batch. Batch normalization
+#   breaks this rule, because it normalizes each image with the mean of its batch. Each rank would
+#   use the mean of its own part, so the result would differ.
 #
 # ### One process, for comparison
 # The network is that of lab 10: 64 pixels, followed by layers of 128, 64 and 10 units, each with a
@@ -174,6 +175,10 @@ def my_share(rows, rank, size):
 check("30.1", my_share)
 
 # %% [markdown]
+# With four ranks and 128 images, each rank has 32. For the average, each contributes 17,226 values:
+# (64 + 1) · 128 = 8,320 in the first layer, (128 + 1) · 64 = 8,256 in the second, and (64 + 1) · 10
+# = 650 in the third, where the 1 stands for the bias.
+#
 # ### Exercise 30.2 · Start equal
 # Equal gradients keep equal weights equal, but they do not *make* different weights equal. This has
 # to be done once, before the first step. The broadcast of lab 21 is one call in MPI, which all
@@ -442,8 +447,9 @@ predict.compare("30.4", end_in_an_error=errors, right_below_50_percent=failed)
 #   this is another training than the one you wanted.
 # - *The sum, rate / p*, the control, never leaves the curve of one process, so it is not in the
 #   plot.
-# - *No broadcast*: all ranks take the same step, so their networks stay as different as they were.
-#   The mean gradient reduces the mean of their losses, which therefore falls.
+# - *No broadcast*: all ranks add the same update to different weights, so the differences stay.
+#   Each network gets the mean gradient of four different networks, and the mean of their losses
+#   falls.
 # - *The same part*: the weights are equal, but four ranks do the work of one, on a quarter of the
 #   images.
 #
@@ -462,15 +468,17 @@ predict.compare("30.4", end_in_an_error=errors, right_below_50_percent=failed)
 # images. But the vector that is averaged has one number for each weight and bias, so its length is
 # the same for any number of ranks. How much do more ranks gain then?
 #
-# We compare the digits' network with a convolutional one. The operations are the multiplications
-# and additions for one image, in the forward and backward pass. The times are rough, for one core
-# and a step of 128 images. Even one rank copies its gradients into a vector and back, so its
-# average takes time, too.
+# We compare the digits' network with a convolutional one:
 #
 # | network | operations | gradient | computation, one rank | average, one rank | average, two ranks |
 # |---|---|---|---|---|---|
 # | digits | 0.1 million | 69 kB | 0.4 ms | 0.2 ms | 0.3 ms |
 # | convolutional | 150 million | 265 kB | 180 ms | 1 ms | 1 ms |
+#
+# Read the first row like this: for 128 images of digits, one core computes 0.4 ms. Even one rank
+# copies its gradients into a vector and back, which takes 0.2 ms, and the average of two ranks
+# takes 0.3 ms. The times are rough. The operations are the multiplications and additions for one
+# image, in the forward and backward pass.
 #
 # ### Predict
 # By these times, how many times as fast is a step with two ranks as with one, if half of the images
@@ -547,8 +555,8 @@ predict.compare(
 # - With more ranks the average has the same number of bytes, while the computation per rank
 #   shrinks. A network that computes little therefore loses.
 #
-# In this lab all ranks took part in the average equally, which SURF's course calls
-# **decentralized** training. In **centralized** training a server collects the gradients, and lab
+# In this lab all ranks took part in the average equally, which is called **decentralized**
+# training. In **centralized** training a server collects the gradients, and lab
 # 31 compares the two. Lab 32 hides the average behind the backward pass, and lab 40 lets Horovod do
 # all of this.
 #

@@ -67,7 +67,10 @@ patience = 60  # seconds after which a check calls a program stuck
 # | PyTorch's random numbers, for dropout | `torch.get_rng_state()`, `torch.set_rng_state(…)` |
 # | NumPy's random numbers, for noise in the pixels | read, or assign, `training.noise.bit_generator.state` |
 #
-# The order of the data follows from the number of the epoch, so it does not have to be saved.
+# `state_dict()` returns the training run's own tensors and no copies, so write the file before the
+# next step changes them. The order of the data follows from the number of the epoch, so it does not
+# have to be saved.
+#
 # *Dropout* sets some of the activations in the network to zero, at random, in every step. A
 # **random state** is what a generator needs to draw the same numbers again.
 #
@@ -345,22 +348,24 @@ with tempfile.TemporaryDirectory() as name:
     print("taken:", taken[:14].decode())
 
 # %% [markdown]
-# **Explain.** Two bad files cost two intervals between saves, and not the whole training run. For
-# this reason, keep more than one checkpoint.
+# **Explain.** Two bad files cost two intervals between saves, and not the whole training run, so
+# keep more than one checkpoint.
 #
 # ## 4. How often?
 # If you save often, you spend your time on saving. If you save rarely, a failure costs much work.
-# Three numbers determine the best compromise, in this section all in seconds. `save` is the
-# duration of a save, `every` is how long you compute between two saves, and `mtbf` is the **mean
-# time between failures** of the whole job.
+# Three numbers determine the best compromise, in this section all in seconds (in the parameters,
+# `every` counts steps). `save` is the duration of a save, `every` is how long you compute between
+# two saves, and `mtbf` is the **mean time between failures** of the whole job.
 #
 # - Saving takes about `save / every` of the time.
 # - A failure happens at some moment between two saves, so on average half of `every` has to be
 #   computed again. This happens once in each `mtbf`, so its share of the time is
 #   `every / (2 * mtbf)`.
 #
-# The sum of the two shares is smallest where they are equal, and there `every` is the square root
-# of `2 * save * mtbf`. This is **Young's** interval, published by J. W. Young in 1974.
+# If `every` grows, the first share falls and the second rises, and their product stays the same.
+# Their sum is therefore smallest where the two are equal, and there `every` is the square root of
+# `2 * save * mtbf`. This is **Young's** interval, published by J. W. Young in 1974. It leaves out
+# the time that a restart takes, which does not depend on `every`.
 #
 # For example, if a save takes 20 s and the mtbf is 1,000 s, Young's interval is √(2 · 20 · 1,000) s
 # = 200 s. Saving then takes 20 / 200 = 10 % of the time, and repeated work takes 200 / 2,000 = 10
@@ -402,8 +407,8 @@ check("70.4", interval, lost)
 # %% [markdown]
 # ### Predict
 # Meta's training of Llama 3 on 16,384 GPUs was interrupted unexpectedly 419 times in 54 days
-# (according to the paper of 2024), which is an mtbf of 3.1 hours. With a save of 60 s, Young's
-# interval is then 19.3 minutes, and 10.4 % of the time is lost.
+# (according to the paper of 2024), which is an mtbf of 3.1 hours. If we assume a save of 60 s,
+# Young's interval is then 19.3 minutes, and 10.4 % of the time is lost.
 #
 # Now take an eighth of the GPUs, with the same time for a save. The failures of all GPUs add up, so
 # on n times fewer GPUs a failure is n times rarer. How many minutes is the interval, and how many
@@ -452,12 +457,13 @@ print(
 
 # %% [markdown]
 # **Explain.** The second line is extrapolated to a file far larger than the one that was timed, and
-# to a single disk for all nodes. It is a reason to time the saves of your own job.
+# to a single disk for all nodes. The file contains zeros, so a disk that compresses looks faster
+# than it is. The line is a reason to time the saves of your own job.
 #
 # ## 5. Asked to stop
-# Some ends are announced, because Slurm can send a **signal** before it kills a job. A signal
-# interrupts a process wherever it is, perhaps in the middle of a step, so nothing can be saved at
-# that moment. The lines below therefore only set a flag:
+# Some ends are announced, because Slurm can send a **signal** before it kills a job. A signal can
+# come in the middle of a step, so nothing can be saved at that moment. The lines below therefore
+# only set a flag:
 #
 #     heard = []
 #     before = signal.signal(signal.SIGUSR1, lambda number, frame: heard.append(number))
@@ -474,7 +480,8 @@ print(
 # goes on counting after `restore`. After each step, do three things. 5 lines. *(intermediate)*
 #
 # 1. Ask the ranks once, with `training.comm`.
-# 2. Call `save(training)`, once, if **any** rank was asked to stop, or if a save is `due`.
+# 2. Call `save(training)`, once, if **any** rank was asked to stop, or if a save is `due`. All
+#    ranks call it, because it gathers their random states.
 # 3. If any rank was asked to stop, return.
 #
 # <details><summary>Hint 1: one question in each step</summary>
@@ -548,9 +555,10 @@ if len(lives) > 1:  # in a batch job nobody is killed here
 # [Slurm's](@slurm_sbatch) queue under the same number, and later starts again from the first line
 # of its script. The ranks find their checkpoint and continue.
 #
-# Slurm ends a process with two signals. **SIGTERM** ends a process that does not handle it, and
-# SIGKILL (`kill -9`) ends any other, 30 s later unless the site sets another time (`KillWait`). The
-# ranks of this lab handle only USR1, so only USR1 lets them save. Four things can end the job:
+# Shortly before the time of the job is up, Slurm sends **USR1** as a warning, the ranks save, and
+# the script requeues the job. To end a process, Slurm sends **SIGTERM**, which these ranks do not
+# handle, so they die without saving. (SIGKILL follows, 30 s later unless the site sets another
+# `KillWait`.) Four things can end the job:
 #
 # | what | how it is announced | the ranks | what starts the job again |
 # |---|---|---|---|
@@ -559,10 +567,14 @@ if len(lives) > 1:  # in a batch job nobody is killed here
 # | an operator requeues it | SIGTERM | die | Slurm (`--requeue`) |
 # | a node fails | not at all on that node; SIGTERM on the others | die | Slurm (`--requeue`) |
 #
-# In the script below, `B:` sends the signal only to the batch script, which passes it on to the
-# ranks: `trap 'command' USR1` runs the command when USR1 comes. The number of the process that was
-# started last is `$!`. While you read the script, look for the line that puts the job back into the
-# queue.
+# The next cell prints the script. `B:` sends the signal only to the batch script, which passes it on
+# to the ranks:
+#
+# - `trap 'command' USR1` runs the command when USR1 comes. Bash does so only while no command runs
+#   in the foreground, so the script starts `srun` in the background with `&`, and waits with `wait`.
+# - `$!` is the number of the process that was started last.
+#
+# While you read the script, look for the line that puts the job back into the queue.
 
 # %%
 print(lab70.script())
@@ -601,10 +613,9 @@ if outcome is not None:
 # %% [markdown]
 # **Explain.** The second life begins right after the last step of the first one. The signal came,
 # all ranks agreed, rank 0 saved, and no step was done twice. The third life begins right after a
-# multiple of 10, because SIGTERM ended the second life before it could save. All lives have the
-# losses of the training run without interruption, which ran on the same nodes at the end. The line
-# that you looked for is `scontrol requeue`, which runs if the ranks ended because they were asked
-# to.
+# multiple of 10, because SIGTERM ended the second life before it could save. The losses equal those
+# of an uninterrupted run, which the job made afterwards on the same nodes. The line that you looked
+# for is `scontrol requeue`, which runs if the ranks ended because they were asked to.
 #
 # On your cluster, ask three questions:
 # - May a job requeue itself?
@@ -671,8 +682,9 @@ print(
 #   the step. The sizes of the parts differ by at most one sample, and together the parts are the
 #   step.
 # - `after_resize`: the job began with `first` ranks, steps of `batch` samples, and the learning
-#   rate `rate`. Now there are `ranks` ranks. Return the number of samples in a step, an integer,
-#   and the rate. `batch` is divisible by `first`.
+#   rate `rate`. Now there are `ranks` ranks. If `keep` is true, keep the global batch, otherwise
+#   rescale. Return the number of samples in a step, an integer, and the rate. `batch` is divisible
+#   by `first`.
 #
 # 2 lines and 3. *(beginner)*
 #
@@ -727,7 +739,7 @@ check("70.6", own_part, after_resize)
 # ### Predict
 # Two agents train here with your two functions, with steps of 48 samples and a checkpoint after
 # every third step. In step 8 the second node fails, and with it its agent and its rank. How many
-# finished steps are done again? How many of the ranks that continue are new processes?
+# finished steps are done again? Is the rank that continues a new process (1), or the old one (0)?
 
 # %%
 predict("70.6", done_again=..., new_processes=...)

@@ -146,11 +146,15 @@ predict.compare(
 # `len(["a", "b"])` is 2, and `None or []` is `[]`. About 5 lines. *(beginner)*
 #
 # <details><summary>Hint 1: which entry?</summary>
+#
 # The entry "cores" is the number of cores that you may use. The entry "cores_in_all" describes the
-# whole machine, while a batch job or a container often gets only a part of it.</details>
+# whole machine, while a batch job or a container often gets only a part of it.
+# </details>
 # <details><summary>Hint 2: whole and at least one</summary>
+#
 # The operator // divides and drops the remainder, so 6 // 4 is 1. And max(1, …) never returns less
-# than 1.</details>
+# than 1.
+# </details>
 # <details><summary>Hint 3: nearly the answer</summary>
 #
 # ```python
@@ -220,10 +224,14 @@ predict("00.2", processes=...)
 # *(beginner)*
 #
 # <details><summary>Hint 1: a dictionary</summary>
-# {"rank": comm.rank, "ranks": comm.size} is a dictionary with two entries.</details>
+#
+# {"rank": comm.rank, "ranks": comm.size} is a dictionary with two entries.
+# </details>
 # <details><summary>Hint 2: nearly the answer</summary>
+#
 # Return {"rank": comm.rank, "ranks": comm.size, "host": …, "pid": …, "library": …}, where each … is
-# a call from the table.</details>
+# a call from the table.
+# </details>
 
 # %%
 def who_am_i(comm):
@@ -349,10 +357,14 @@ if world.launcher() is None:  # under mpiexec or srun a stuck run ends the whole
 # 1 line. *(beginner)*
 #
 # <details><summary>Hint 1: where does it go, where does it come from?</summary>
+#
 # The greeting goes to `right`, and the other one comes from `left`. Both variables are in the
-# function already.</details>
+# function already.
+# </details>
 # <details><summary>Hint 2: nearly the answer</summary>
-# return comm.sendrecv(greeting, dest=right, source=…)</details>
+#
+# return comm.sendrecv(greeting, dest=right, source=…)
+# </details>
 
 # %%
 def pass_on(comm):

@@ -520,8 +520,11 @@ predict.compare("12.4", times_as_fast=gain)
 # convolutions account for.
 #
 # Which of the two corrections matters more if the dataset has ten times as many images?
-# <details><summary>Answer</summary> `prepare` matters more, because its work grows with the
-# dataset and was done in every step. The cost of the loop depends only on the batch.</details>
+# <details><summary>Answer</summary>
+#
+# `prepare` matters more, because its work grows with the dataset and was done in every step. The
+# cost of the loop depends only on the batch.
+# </details>
 #
 # PyTorch passes expensive operations on to libraries. Which libraries computed this step?
 # <details><summary>Answer</summary>

@@ -347,9 +347,12 @@ else:
 # work.
 #
 # When is one process with many threads likely to be the better choice?
-# <details><summary>Answer</summary> It probably is where the gradient is large (VGG-16 has 553 MB
-# per rank in each step), where a rank's part of the batch is too small to be computed efficiently,
-# or where memory is scarce, because every rank has its own copy of the weights.</details>
+# <details><summary>Answer</summary>
+#
+# It probably is where the gradient is large (VGG-16 has 553 MB per rank in each step), where a
+# rank's part of the batch is too small to be computed efficiently, or where memory is scarce,
+# because every rank has its own copy of the weights.
+# </details>
 #
 # <details><summary>Large machines</summary>
 #

@@ -495,13 +495,18 @@ predict.compare("15.4", exposed_at_2=at_2, exposed_at_half=at_half)
 # threads need the GIL. On a busy machine points lie on both sides of the line.
 #
 # Why is the gain largest when input and compute take the same time?
-# <details><summary>Answer</summary> Without prefetch a step takes input + compute, and with
-# prefetch it takes the longer of the two. The ratio of these two times is largest, namely 2, if
-# input and compute are equal.</details>
+# <details><summary>Answer</summary>
 #
-# Would a deeper queue help if input takes longer than compute? <details><summary>Answer</summary>
+# Without prefetch a step takes input + compute, and with prefetch it takes the longer of the two.
+# The ratio of these two times is largest, namely 2, if input and compute are equal.
+# </details>
+#
+# Would a deeper queue help if input takes longer than compute?
+# <details><summary>Answer</summary>
+#
 # No. A queue compensates for a reader that is sometimes slow. If the reader is slower *on average*,
-# the queue is empty after a few steps, however deep it is.</details>
+# the queue is empty after a few steps, however deep it is.
+# </details>
 #
 # PyTorch's [`DataLoader`](https://docs.pytorch.org/docs/stable/data.html) reads ahead with **processes** (`num_workers`), because
 # transforms that are written in Python hold the GIL.
@@ -588,9 +593,12 @@ if ranks == 4:
 # On the supercomputer Summit, the SSDs in the nodes read 26.7 TB/s together, and the file system
 # 2.5 TB/s (Oral et al., 2019). This is 970 and 90 MB/s for each of its 27,648 GPUs. Suppose that a
 # GPU trains on 1,000 images per second, each of 110 kB (round numbers that we chose). Which of the
-# two storages is fast enough when all GPUs train? <details><summary>Answer</summary> Only the SSDs.
-# A GPU needs 110 MB/s, which is more than its part of the file system's bandwidth, and far less
-# than its part of the SSDs'.</details>
+# two storages is fast enough when all GPUs train?
+# <details><summary>Answer</summary>
+#
+# Only the SSDs. A GPU needs 110 MB/s, which is more than its part of the file system's bandwidth,
+# and far less than its part of the SSDs'.
+# </details>
 #
 # ### What you take away
 # - All ranks use the same order, which depends on the seed and the epoch, and each takes its part.

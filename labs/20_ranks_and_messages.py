@@ -397,9 +397,12 @@ predict.compare("20.3", blocking=blocking / alone, yours=yours / alone)
 # in its `Wait`.
 #
 # Does overlap also hide the time that it takes to *move* a long message?
-# <details><summary>Answer</summary> Only if something other than your core moves it. A network
-# interface card can. Between two ranks on one machine a core has to copy the message, and this core
-# is your own, inside a call of MPI. [Lab 32](32_buckets_and_overlap.ipynb) measures that.</details>
+# <details><summary>Answer</summary>
+#
+# Only if something other than your core moves it. A network interface card can. Between two ranks
+# on one machine a core has to copy the message, and this core is your own, inside a call of MPI.
+# [Lab 32](32_buckets_and_overlap.ipynb) measures that.
+# </details>
 #
 # ## Measure: what does a message cost?
 # Two ranks play *ping-pong*: one sends a message, and the other sends it back. Half of such a round
@@ -466,8 +469,11 @@ predict.compare("20.3", short_us=short * 1e6, long_GB_per_s=sizes[-1] / long / 1
 #
 # Take the two machines of the prediction, with a latency of 2 µs and a bandwidth of 12 GB/s. Which
 # of the two numbers matters for a message of 8 bytes, and which for a [gradient](../labs/GLOSSARY.md#gradient) of 100 MB?
-# <details><summary>Answer</summary> The 8 bytes take 2 µs, nearly all of it latency. Transferring
-# 100 MB takes 8,300 µs, so the latency of 2 µs does not matter.</details>
+# <details><summary>Answer</summary>
+#
+# The 8 bytes take 2 µs, nearly all of it latency. Transferring 100 MB takes 8,300 µs, so the
+# latency of 2 µs does not matter.
+# </details>
 #
 # ### What you take away
 # - All ranks run the same program. `comm.rank` decides what each of them does, and only messages
@@ -547,8 +553,10 @@ if world.launcher() is None:
 #
 # Why is not every message eager?
 # <details><summary>Answer</summary>
+#
 # An eager message is copied twice, into an internal buffer of MPI and out of it, and this buffer
-# takes memory for every sender. For long messages it is cheaper to ask first.</details>
+# takes memory for every sender. For long messages it is cheaper to ask first.
+# </details>
 #
 # ### Further reading
 # - [MPI for Python (mpi4py)](https://mpi4py.readthedocs.io). The tutorial of MPI for Python has an example of each call used here.

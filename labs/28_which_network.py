@@ -305,10 +305,10 @@ largest = max(balances, key=balances.get)
 predict.right("28.2", network=largest)
 
 # %% [markdown]
-# **Explain.** The network with the highest bandwidth has the largest size, because the size is
-# proportional to α/β. From FDR to NDR, 1/β increased nearly eightfold while we assumed that α
-# stayed the same. At equal latency, therefore, a network with more bandwidth needs longer messages
-# before its bandwidth helps.
+# **Explain.** The size is proportional to α/β. NVLink has the largest one, because its bandwidth
+# 1/β is by far the highest. At equal latency, a network with more bandwidth needs longer messages
+# before its bandwidth helps: from FDR to NDR, 1/β increased nearly eightfold while we assumed that
+# α stayed the same. TCP has a large α, so 100 Gb/s Ethernet with TCP has a larger size than NDR.
 #
 # For this reason PyTorch's [DDP](../labs/GLOSSARY.md#DDP) (DistributedDataParallel) and [Horovod](https://horovod.readthedocs.io) combine [gradients](../labs/GLOSSARY.md#gradient)
 # into longer messages (labs [32](32_buckets_and_overlap.ipynb) and [44](44_timeline_and_fusion.ipynb)). By default DDP collects gradients until a message has about

@@ -214,7 +214,8 @@ predict.compare("42.1", unset=mrail["affinity on"], socket=mrail["affinity on, s
 # device, such as `ch3:nemesis:tcp`, which does not bind ranks, and neither does MPICH. A laptop
 # without problems therefore proves nothing for the cluster.
 #
-# How can you get MULTIPLE on a cluster? <details><summary>Answer</summary>
+# How can you get MULTIPLE on a cluster?
+# <details><summary>Answer</summary>
 #
 # The simplest way is `MV2_ENABLE_AFFINITY=0`, provided that another program binds the ranks, as
 # srun does. It also switches off MVAPICH2-GDR's own choice of cores near the GPU and the NIC ([its
@@ -242,8 +243,8 @@ predict.compare("42.1", unset=mrail["affinity on"], socket=mrail["affinity on, s
 #         srun --mpi=pmi2 --nodes=2 --ntasks-per-node=4 --cpus-per-task=14 \
 #         --gpus-per-node=4 --gpu-bind=none python train.py
 #
-# Without `--cpus-per-task=14`, Slurm's default is **one** core for each rank, Horovod's thread and
-# the data loaders included. If a node has 56 cores, 52 of them are then silently idle.
+# Without `--cpus-per-task=14`, many sites give each rank **one** core, for Horovod's thread and the
+# data loaders, too. If a node has 56 cores, 52 of them are then silently idle.
 #
 # MVAPICH2's own launcher is `mpirun_rsh`. It treats an argument with a `=` as a variable only
 # *directly before* the program, because arguments after the program belong to the program:
@@ -288,8 +289,8 @@ predict.compare("42.1", unset=mrail["affinity on"], socket=mrail["affinity on, s
 #
 # <details><summary>Hint 1: a list of strings</summary>
 #
-# In a list, `*pairs` inserts all variables and `*program` inserts the program. Each option is one
-# string, such as `f"--nodes={job.nodes}"`.
+# In a list, `*pairs` inserts all variables and `*program` inserts the program. What stands between
+# two spaces of the command is one string: `f"--nodes={job.nodes}"` is one, and `-np 8` are two.
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #

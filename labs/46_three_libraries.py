@@ -555,8 +555,11 @@ if kind_of_net == "small" and ranks == 2:
 #   and Gloo sends through TCP.
 #
 # Which of these parts would a faster library make shorter?
-# <details><summary>Answer</summary> The uppermost. The middle part is Horovod's own time. It
-# depends on the library only because libraries differ in how their ranks wait.</details>
+# <details><summary>Answer</summary>
+#
+# The uppermost. The middle part is Horovod's own time. It depends on the library only because
+# libraries differ in how their ranks wait.
+# </details>
 #
 # If you see a negative share, or a line "do not quote", other programs are computing on this
 # machine. Repeat the measurement of section 2 when the machine is idle.
@@ -585,9 +588,9 @@ for line in lab46.published():
 #
 # - **All hidden**: a step takes as long as the longer of computation and C, here 20 ms.
 # - **Nothing hidden**: a step takes as long as both together, here 28 ms.
-#
 # The first bound is out of reach if C is longer than the backward pass, because the [forward pass](../labs/GLOSSARY.md#forward-pass)
-# cannot hide communication.
+# cannot hide communication. A real step may therefore be somewhat longer than the first bound even
+# if everything that can be hidden is hidden.
 #
 # ### How long do the bytes take?
 # Whether p ranks add long vectors in a ring or, as MPICH, by recursive halving and doubling ([lab 24](24_trees_and_halving.ipynb)), each of them sends 2 (p − 1)/p times the bytes of the gradients. If a byte takes β seconds on

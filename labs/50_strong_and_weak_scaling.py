@@ -235,7 +235,9 @@ assert np.allclose(losses, losses[0], rtol=near), f"Strong scaling changed the l
 # Write both functions, the first in about 3 lines, the second in 1. *(intermediate)*
 #
 # <details><summary>Hint 1: the baseline</summary>
-# b is min(times), whatever the order of the dict. The ideal times follow from times[b].</details>
+#
+# b is min(times), whatever the order of the dict. The ideal times follow from times[b].
+# </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
 # ```python
@@ -345,10 +347,13 @@ predict.right("50.2", speedup_of_64=1 / (0.05 + 0.95 / 64))
 # `times` is a dict as above. About 4 lines. *(intermediate)*
 #
 # <details><summary>Hint 1: arrays</summary>
-# With p = np.array(list(times)) and t = np.array(list(times.values())), x and y take one line
-# each.</details>
+#
+# With p = np.array(list(times)) and t = np.array(list(times.values())), x and y take one line each.
+# </details>
 # <details><summary>Hint 2: nearly the answer</summary>
-# y = t / times[1] - 1 / p, x is as above, and the result is np.sum(x * y) / …</details>
+#
+# y = t / times[1] - 1 / p, x is as above, and the result is np.sum(x * y) / …
+# </details>
 
 # %%
 def serial_share(times):
@@ -508,11 +513,13 @@ plots.slider(draw_limit, megabytes=(1, 10, 100, 1000), gigabits=(10, 25, 100, 40
 # About 3 lines; `array.mean(axis=1)` is the mean over the ranks. *(intermediate)*
 #
 # <details><summary>Hint 1: who arrived last?</summary>
-# All ranks leave the allreduce together, so the last one to arrive spends the shortest time in
-# it.</details>
+#
+# All ranks leave the allreduce together, so the last one to arrive spends the shortest time in it.
+# </details>
 # <details><summary>Hint 2: nearly the answer</summary>
-# Per step: axis=1. sending = allreduce.min(axis=1), and wait is allreduce.mean(axis=1) -
-# …</details>
+#
+# Per step: axis=1. sending = allreduce.min(axis=1), and wait is allreduce.mean(axis=1) - …
+# </details>
 
 # %%
 def where(compute, allreduce):

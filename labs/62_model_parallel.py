@@ -344,8 +344,11 @@ lab62.draw_busy(spans, "One stage computes, the others wait")
 # </details>
 #
 # What could the ranks do in their idle time?
-# <details><summary>Answer</summary> They could process other images. While rank 1 computes with the
-# first images, rank 0 could begin with the next ones. This is [pipeline parallelism](../labs/GLOSSARY.md#pipeline-parallelism) ([lab 63](63_pipeline_parallel.ipynb)).</details>
+# <details><summary>Answer</summary>
+#
+# They could process other images. While rank 1 computes with the first images, rank 0 could begin
+# with the next ones. This is [pipeline parallelism](../labs/GLOSSARY.md#pipeline-parallelism) ([lab 63](63_pipeline_parallel.ipynb)).
+# </details>
 #
 # <details><summary>What if all devices belong to one process?</summary>
 #

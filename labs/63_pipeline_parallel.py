@@ -128,9 +128,12 @@ plots.slider(draw_schedule, ranks=(2, 3, 4, 6, 8), micro=(1, 2, 4, 8, 16))
 # example, needs m = 9 (p − 1), which is 27 micro-batches for 4 ranks.
 #
 # Why not divide the batch into single images, then?
-# <details><summary>Answer</summary> Small micro-batches compute less efficiently, because a matrix
-# product with one row moves as many weights as one with a hundred rows ([lab 12](12_find_the_bottleneck.ipynb)). In addition, a
-# layer such as batch normalization sees only its micro-batch.</details>
+# <details><summary>Answer</summary>
+#
+# Small micro-batches compute less efficiently, because a matrix product with one row moves as many
+# weights as one with a hundred rows ([lab 12](12_find_the_bottleneck.ipynb)). In addition, a layer such as batch normalization sees
+# only its micro-batch.
+# </details>
 #
 # ## 2. Memory: one forward, one backward
 # From its F until its B, a micro-batch occupies memory for its saved activations, which the
@@ -230,9 +233,13 @@ print(f"Messages in a step: {messages}")
 #   stages, compared with 4 in 1F1B.
 #
 # Which rank needs the most memory with 1F1B, and what can you do about it?
-# <details><summary>Answer</summary> If all stages are equal, it is rank 0, with p micro-batches in
-# flight, while the last rank has one. You can give rank 0 fewer layers, or compute activations
-# again in the backward pass instead of keeping them ([lab 14](14_mixed_precision_and_memory.ipynb)), as Google's GPipe does.</details>
+# <details><summary>Answer</summary>
+#
+# If all stages are equal, it is rank 0, with p micro-batches in flight, while the last rank has
+# one. You can give rank 0 fewer layers, or compute activations again in the backward pass instead
+# of keeping them ([lab 14](14_mixed_precision_and_memory.ipynb)), as Google's GPipe does.
+# </details>
+#
 # ## 3. On real ranks
 # Now a schedule runs with real messages. The argument `work` does the arithmetic of this rank's
 # stage. It takes and returns tensors on this rank's device, and `comm` sends them from there:

@@ -647,11 +647,14 @@ for name, bandwidth in links.items():
 #   counts.
 #
 # Why does Llama 3 use an allgather, although its messages are never hidden?
-# <details><summary>Answer</summary> According to its authors, for two reasons. It is easier to
-# support different masks, such as one that separates the documents in a sequence. And with
-# grouped-query attention, the keys and values are much smaller than the queries, so the exposed
-# allgather costs little: its time grows with <i>n</i>, that of attention with <i>n</i>². The lower
-# curves of the plot show the second reason. Llama 3 also assigns the chunks by zigzag.</details>
+# <details><summary>Answer</summary>
+#
+# According to its authors, for two reasons. It is easier to support different masks, such as one
+# that separates the documents in a sequence. And with grouped-query attention, the keys and values
+# are much smaller than the queries, so the exposed allgather costs little: its time grows with
+# <i>n</i>, that of attention with <i>n</i>². The lower curves of the plot show the second reason.
+# Llama 3 also assigns the chunks by zigzag.
+# </details>
 #
 # ### What you take away
 # - Partial results of attention can be merged exactly if each of them carries its largest score,
@@ -792,10 +795,12 @@ predict.compare("67.5", back_over_forward=again / there)
 # In the forward pass a block makes *p* − 1 steps. In the backward pass it makes *p* − 1 steps
 # again, and its gradient makes *p*, so four ranks send 7/3 times as much. Are the messages of the
 # backward pass more difficult to hide?
-# <details><summary>Answer</summary> No. The backward pass also computes more: `partial` has two
-# products of matrices, while `back` has five. In each step it computes 5/2 times as much and sends
-# twice as much, so it hides these messages slightly better. Only the last step of the gradient has
-# nothing to hide behind.</details>
+# <details><summary>Answer</summary>
+#
+# No. The backward pass also computes more: `partial` has two products of matrices, while `back` has
+# five. In each step it computes 5/2 times as much and sends twice as much, so it hides these
+# messages slightly better. Only the last step of the gradient has nothing to hide behind.
+# </details>
 #
 # ### Further reading
 # - M. Milakov and N. Gimelshein, *[Online normalizer calculation for softmax](https://arxiv.org/abs/1805.02867)*, 2018. The online softmax.

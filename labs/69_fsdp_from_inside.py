@@ -260,7 +260,12 @@ check("69.3", start, finish, norm)
 
 # %% [markdown]
 # Why may the optimizer work on shards without any communication?
-# <details><summary>Answer</summary> SGD and Adam treat each parameter separately, so the update of a shard needs only the gradients and averages of that shard. An optimizer that uses whole matrices (Muon, Shampoo) or a norm of each layer ([LARS](../labs/GLOSSARY.md#LARS), [lab 34](34_large_batch.ipynb)) would need communication.</details>
+# <details><summary>Answer</summary>
+#
+# SGD and Adam treat each parameter separately, so the update of a shard needs only the gradients
+# and averages of that shard. An optimizer that uses whole matrices (Muon, Shampoo) or a norm of
+# each layer ([LARS](../labs/GLOSSARY.md#LARS), [lab 34](34_large_batch.ipynb)) would need communication.
+# </details>
 #
 # ## 4. Prefetch
 # So far, the processor is idle during each gather, and the link is idle while a layer computes. To
@@ -434,7 +439,11 @@ lab69.draw_memory(used, "Memory of one rank's tensors in a step")
 # `fully_shard` only on the whole network, there is one unit. All parameters are then gathered at
 # once, nothing can hide this gather, and all full gradients exist together. What happens with units
 # that are very small?
-# <details><summary>Answer</summary> Each gather has its overhead ([lab 22](22_latency_and_bandwidth.ipynb)), and short messages do not reach the bandwidth of the link. In practice a unit is one transformer block.</details>
+# <details><summary>Answer</summary>
+#
+# Each gather has its overhead ([lab 22](22_latency_and_bandwidth.ipynb)), and short messages do not reach the bandwidth of the link.
+# In practice a unit is one transformer block.
+# </details>
 #
 # ## 8. What FSDP2 does differently
 # Your functions shard a layer as PyTorch's first FSDP does, `FullyShardedDataParallel`. FSDP2,

@@ -141,8 +141,9 @@ class PretendMachine:
 # *(beginner)*
 #
 # <details><summary>Hint 1: the shape</summary>
-# Write two loops, one after the other. Only the second loop reads the clock, twice per
-# call.</details>
+#
+# Write two loops, one after the other. Only the second loop reads the clock, twice per call.
+# </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
 # ```python
@@ -232,13 +233,19 @@ predict.compare("01.2", shown_ms=1e3 * launches)
 # has to be called in more than one place. About 10 lines. *(intermediate)*
 #
 # <details><summary>Hint 1: the end</summary>
-# Before the second reading of the clock, the device must have finished this call's work.</details>
+#
+# Before the second reading of the clock, the device must have finished this call's work.
+# </details>
 # <details><summary>Hint 2: the beginning</summary>
+#
 # What the program did earlier, including the warm-up, may still be in the queue at the first
-# reading. In that case your first sample pays for it.</details>
+# reading. In that case your first sample pays for it.
+# </details>
 # <details><summary>Hint 3: nearly the answer</summary>
+#
 # In the timing loop, synchronize, read the clock, and call. What has to come before the second
-# reading?</details>
+# reading?
+# </details>
 
 
 # %%
@@ -322,11 +329,15 @@ predict("01.3", mean_ms=30, median_ms=10)  # milliseconds
 # About 3 lines. *(beginner)*
 #
 # <details><summary>Hint 1: percentiles</summary>
+#
 # q1 is the 25th percentile, the median is the 50th, and q3 is the 75th. `np.percentile` takes a
-# list of them.</details>
+# list of them.
+# </details>
 # <details><summary>Hint 2: why a share</summary>
+#
 # A range of 1 ms is wide for a call of 2 ms and negligible for a call of 2 s. Therefore the spread
-# is (q3 - q1) / median.</details>
+# is (q3 - q1) / median.
+# </details>
 
 
 # %%

@@ -188,8 +188,12 @@ for way, row in right.items():
 # Whether your own network needs scaling can only be found out by training it. In PyTorch,
 # [`torch.amp.GradScaler`](@pytorch_amp) does what you wrote.
 #
-# Does bfloat16 need it? <details><summary>Answer</summary> No. Its exponent has as many bits as
-# that of float32. It lacks digits, and scaling cannot add digits.</details>
+# Does bfloat16 need it?
+# <details><summary>Answer</summary>
+#
+# No. Its exponent has as many bits as that of float32. It lacks digits, and scaling cannot add
+# digits.
+# </details>
 #
 # ## bfloat16 has few digits
 # Between 1 and 2 the numbers of bfloat16 are 1/128 apart. If you add less than half of this
@@ -459,9 +463,12 @@ predict.right("14.3", activations_percent=100 * of_32["activations"] / sum(of_32
 # device.
 #
 # Which part would need most of the memory in a network with 100 times as many parameters and a
-# batch of one image? <details><summary>Answer</summary> Parameters, gradients and optimizer.
-# Activation checkpointing, which follows below, does not reduce these. Sharding the optimizer state
-# across several processes does (lab 60).</details>
+# batch of one image?
+# <details><summary>Answer</summary>
+#
+# Parameters, gradients and optimizer. Activation checkpointing, which follows below, does not
+# reduce these. Sharding the optimizer state across several processes does (lab 60).
+# </details>
 #
 # ## Less memory for more time
 # **Activation checkpointing** (Chen et al., 2016) cuts a network into **segments**, and the forward
@@ -559,9 +566,12 @@ predict.compare("14.4", **found)
 # some calls, which counts in layers as small as these. On a busy machine the ratios vary so much
 # that you can only conclude that they are above 1.
 #
-# Why does a single segment save hardly any memory? <details><summary>Answer</summary> It keeps only
-# one input, but when the backward pass begins, the forward pass of the whole network is run again,
-# and all outputs are then in memory.</details>
+# Why does a single segment save hardly any memory?
+# <details><summary>Answer</summary>
+#
+# It keeps only one input, but when the backward pass begins, the forward pass of the whole network
+# is run again, and all outputs are then in memory.
+# </details>
 #
 # ### What you take away
 # - float16 lacks range, so scale the loss and skip the steps whose gradients overflow. bfloat16
@@ -617,10 +627,13 @@ for name in workloads.chosen(workload):
 # whatever the type, and because the loss is computed in float32.
 # </details>
 #
-# When does mixed precision let you double the batch? <details><summary>Answer</summary> When
-# activations need most of the memory, as in a network with large images or a large batch. Where
-# parameters and Adam need most of it, as in a large language model with a small batch, mixed
-# precision takes slightly *more* bytes.</details>
+# When does mixed precision let you double the batch?
+# <details><summary>Answer</summary>
+#
+# When activations need most of the memory, as in a network with large images or a large batch.
+# Where parameters and Adam need most of it, as in a large language model with a small batch, mixed
+# precision takes slightly *more* bytes.
+# </details>
 #
 # ### Further reading
 # - [@micikevicius2018] The paper that introduced loss scaling and master weights.

@@ -394,8 +394,11 @@ predict.right("21.3", chunks_lead_from_kB=chunks_lead[min(chunks_lead)])
 #
 # Which algorithm should sum the gradients of a network of 100 MB, and which a single number such as
 # a loss?
-# <details><summary>Answer</summary> Chunks for the gradients, and the tree for the loss. Libraries
-# choose by size, and lab 24 builds such a choice.</details>
+# <details><summary>Answer</summary>
+#
+# Chunks for the gradients, and the tree for the loss. Libraries choose by size, and lab 24 builds
+# such a choice.
+# </details>
 #
 # ## MPI's own collectives
 # Each of the five collectives is one MPI call. As with messages, a capital letter means arrays,

@@ -218,7 +218,8 @@ predict.compare("42.1", unset=mrail["affinity on"], socket=mrail["affinity on, s
 # device, such as `ch3:nemesis:tcp`, which does not bind ranks, and neither does MPICH. A laptop
 # without problems therefore proves nothing for the cluster.
 #
-# How can you get MULTIPLE on a cluster? <details><summary>Answer</summary>
+# How can you get MULTIPLE on a cluster?
+# <details><summary>Answer</summary>
 #
 # The simplest way is `MV2_ENABLE_AFFINITY=0`, provided that another program binds the ranks, as
 # srun does. It also switches off MVAPICH2-GDR's own choice of cores near the GPU and the NIC ([its

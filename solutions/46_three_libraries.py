@@ -560,8 +560,11 @@ if kind_of_net == "small" and ranks == 2:
 #   and Gloo sends through TCP.
 #
 # Which of these parts would a faster library make shorter?
-# <details><summary>Answer</summary> The uppermost. The middle part is Horovod's own time. It
-# depends on the library only because libraries differ in how their ranks wait.</details>
+# <details><summary>Answer</summary>
+#
+# The uppermost. The middle part is Horovod's own time. It depends on the library only because
+# libraries differ in how their ranks wait.
+# </details>
 #
 # If you see a negative share, or a line "do not quote", other programs are computing on this
 # machine. Repeat the measurement of section 2 when the machine is idle.

@@ -367,9 +367,11 @@ lab62.draw_busy(spans, "One stage computes, the others wait")
 # </details>
 #
 # What could the ranks do in their idle time?
-# <details><summary>Answer</summary> They could process other images. While rank 1 computes with the
-# first images, rank 0 could begin with the next ones. This is pipeline parallelism (lab
-# 63).</details>
+# <details><summary>Answer</summary>
+#
+# They could process other images. While rank 1 computes with the first images, rank 0 could begin
+# with the next ones. This is pipeline parallelism (lab 63).
+# </details>
 #
 # <details><summary>What if all devices belong to one process?</summary>
 #

@@ -286,8 +286,11 @@ check("64.3", own_heads)
 # ### The layer, put together
 # The next cell combines your functions. Compare `mlp` with the diagram in section 2. Why is the
 # bias of a layer that is cut by rows added **after** g?
-# <details><summary>Answer</summary> If the bias were added before g, each rank would add it to its
-# own partial sum, and the total would contain the bias once for each rank.</details>
+# <details><summary>Answer</summary>
+#
+# If the bias were added before g, each rank would add it to its own partial sum, and the total
+# would contain the bias once for each rank.
+# </details>
 
 
 # %%

@@ -387,9 +387,11 @@ def moe(comm, x, scores, own, k, factor=None):
 predict("66.1", without_loss=..., with_loss=...)  # times the mean
 
 # %% [markdown]
-# <details><summary>Why 8?</summary> A token never chooses the same expert twice, so an expert has
-# at most one of the two choices of each token. That is half of all choices, and the mean is a
-# sixteenth.</details>
+# <details><summary>Why 8?</summary>
+#
+# A token never chooses the same expert twice, so an expert has at most one of the two choices of
+# each token. That is half of all choices, and the mean is a sixteenth.
+# </details>
 #
 # ### Measure
 # The network predicts the next character of Python's standard library from the eight before it,
@@ -397,10 +399,13 @@ predict("66.1", without_loss=..., with_loss=...)  # times the mean
 # control, in one process that computes every expert without any exchange.
 #
 # The router and the other small matrices are on all ranks, so their gradients are added up. Those
-# of the experts are not: why? <details><summary>Answer</summary> All tokens that an expert worked
-# on, from whichever rank, were sent to it, and so are their gradients. The expert's gradient is
-# therefore complete on its rank. The small matrices have seen only the tokens of their own
-# rank.</details>
+# of the experts are not: why?
+# <details><summary>Answer</summary>
+#
+# All tokens that an expert worked on, from whichever rank, were sent to it, and so are their
+# gradients. The expert's gradient is therefore complete on its rank. The small matrices have seen
+# only the tokens of their own rank.
+# </details>
 #
 # The next cell prints a column for each α, and the plot after it shows how the load of the busiest
 # expert develops. If each rank has its own GPU, the tensors stay there and NCCL sends them (lab

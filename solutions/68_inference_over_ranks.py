@@ -436,9 +436,12 @@ predict.right("68.3", allreduces=2 * layers, nbytes=4 * wide)
 
 # %% [markdown]
 # Could one allreduce at the end of the layer add up both terms?
-# <details><summary>Answer</summary> No. The MLP needs the norm of the complete <code>middle</code>,
-# and the norm of a sum is not the sum of norms. Some models compute the attention and the MLP from
-# the same input, and they need only one allreduce per layer.</details>
+# <details><summary>Answer</summary>
+#
+# No. The MLP needs the norm of the complete <code>middle</code>, and the norm of a sum is not the
+# sum of norms. Some models compute the attention and the MLP from the same input, and they need
+# only one allreduce per layer.
+# </details>
 #
 # **Explain.** The small GPT has 2 layers, and makes 4 allreduces of 64 numbers of 8 bytes. The
 # large one makes 12, each of 512 numbers of 4 bytes. For messages of this length the time is nearly

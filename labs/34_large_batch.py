@@ -554,6 +554,7 @@ predict.compare("34.4", epoch_times_as_fast=epoch[batches[-1]], goal_times_as_fa
 # Twice as many images make the mean gradient less noisy, but the step does not become twice as
 # useful. Once the noise is small, more images hardly change the direction of the step. (McCandlish
 # and others (2018) call the batch at which the gain begins to fall the gradient noise scale.)
+# </details>
 #
 # There is one important limit. All training runs use the same schedule over ten epochs, and the
 # goal is often reached only when the rate has decreased nearly to 0. A schedule designed for each

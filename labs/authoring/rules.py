@@ -63,6 +63,8 @@ def _headings(lab: Source, position: int, cell: Cell) -> list[Exercise]:
             raise lab.wrong(number, f"a heading of an exercise reads `{wanted}`; this is {text!r}.")
         if BEGIN in text or END in text:
             raise lab.wrong(number, "a mark of an answer stands in prose.")
+    if cell.source.count("<details>") != cell.source.count("</details>"):
+        raise lab.wrong(cell.line, "a `<details>` of this cell has no `</details>`.")
     fold = _UNREAD_MARKDOWN.search(cell.source)
     if fold:
         line = cell.line + cell.source.count("\n", 0, fold.start())

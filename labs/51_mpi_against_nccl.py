@@ -246,7 +246,7 @@ if {"torch-gloo", "mpi"} <= set(here):
 #
 # For long vectors the cost of a *byte* determines the time. Without GPUs, all libraries use the
 # same memory or network for it, so their curves come together, within a factor of two or three.
-# (The bytes of NCCL do not go through host memory.)
+# (Where GPUs reach each other directly, the bytes of NCCL do not go through host memory.)
 #
 # **Control: why does Horovod need a millisecond?** Its background thread wakes up once per ms to
 # look for work ([lab 44](44_timeline_and_fusion.ipynb)). If this cycle is the reason, a shorter cycle must help. The next cell
@@ -300,9 +300,10 @@ predict("51.2", times_as_fast=...)
 
 
 # %% [markdown]
-# `lab51.buckets(sizes, limit)` plans the buckets of [lab 32](32_buckets_and_overlap.ipynb). It begins with the last layer, because
-# the [backward pass](../labs/GLOSSARY.md#backward-pass) computes its gradient first, and starts a new bucket when the next gradient
-# would not fit into `limit` bytes. `exchange` copies the gradients of a bucket into one vector,
+# `lab51.buckets(sizes, limit)` plans buckets much as in [lab 32](32_buckets_and_overlap.ipynb). It begins with the last layer,
+# because the [backward pass](../labs/GLOSSARY.md#backward-pass) computes its gradient first. But `limit` is an upper bound here: a new
+# bucket begins when the next gradient would not fit, while in [lab 32](32_buckets_and_overlap.ipynb) a bucket ends after it has
+# become full. `exchange` copies the gradients of a bucket into one vector,
 # calls `link.sum` **once** for it, and copies the sums back **into** the same tensors.
 
 # %%
@@ -467,9 +468,9 @@ print(f"Measured now, {ranks} ranks:", shown.to_string(), sep="\n")
 #
 # <details><summary>Answer</summary>
 #
-# They should be so large that a call is cheap compared with its bytes, which is where the time
-# begins to grow with the size. With `mpi` inside a machine, this is about 10 KiB, so hardly any
-# fusing is needed. If a call takes a ms, it is some MiB.
+# They should be so large that a call is cheap compared with its bytes, which is well above the size
+# where the time begins to grow. With `mpi` inside a machine, it begins to grow at about 10 KiB, so
+# hardly any fusing is needed. If a call takes a ms, it is some MiB.
 # </details>
 #
 # ## 7. One runtime for all?

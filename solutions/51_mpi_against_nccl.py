@@ -477,6 +477,7 @@ print(f"Measured now, {ranks} ranks:", shown.to_string(), sep="\n")
 # Which buckets would you choose here?
 #
 # <details><summary>Answer</summary>
+#
 # They should be so large that a call is cheap compared with its bytes, which is well above the size
 # where the time begins to grow. With `mpi` inside a machine, it begins to grow at about 10 KiB, so
 # hardly any fusing is needed. If a call takes a ms, it is some MiB.

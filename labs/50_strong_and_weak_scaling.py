@@ -23,7 +23,7 @@
 # gives every rank the same work, so at best the step takes the same time. The numbers are those of
 # the example in section 1.*
 #
-# Needs: mpi, torch · Ranks: 2 · Minutes: 50 · Level: intermediate · Before: 01, 21, 23, 30
+# Needs: mpi, torch · Ranks: 2 · Minutes: 55 · Level: intermediate · Before: 01, 21, 23, 30
 
 # %%
 import time

@@ -26,7 +26,7 @@
 # sent between the layers. One allreduce (g) adds up the partial sums. In the backward pass, f adds
 # up the gradients of x.*
 #
-# Needs: mpi, torch · Ranks: 2 · Minutes: 70 · Level: advanced · Before: 21, 30, 62, 63
+# Needs: mpi, torch · Ranks: 2 · Minutes: 80 · Level: advanced · Before: 21, 30, 62, 63
 
 # %%
 import numpy as np

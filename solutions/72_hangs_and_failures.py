@@ -21,7 +21,7 @@
 # file. Right: all ranks are in a collective, but rank 1 has made an additional call, so the calls
 # no longer match, starting with its second one.*
 #
-# Needs: mpi, horovod, torch · Ranks: 1 · Minutes: 65 · Level: advanced · Before: 21, 30, 40, 60
+# Needs: mpi, horovod, torch · Ranks: 1 · Minutes: 70 · Level: advanced · Before: 21, 30, 40, 60
 
 # %%
 from fcntl import LOCK_EX, flock

@@ -21,7 +21,7 @@
 # *A scaling study. The question and the prediction come before the measurement, and every number in
 # the report refers to its records: the 36.1 % is an efficiency of the study below.*
 #
-# Needs: mpi, torch · Ranks: 2 · Minutes: 80 · Level: advanced · Before: 01, 23, 50
+# Needs: mpi, torch · Ranks: 2 · Minutes: 85 · Level: advanced · Before: 01, 23, 50
 
 # %%
 from labkit import check, hint, lab, plots, predict, scaling

@@ -31,7 +31,10 @@ plots.bars({"yours": 1.0}, title=f"Sums of {length} grow")
 # **Explain.** You should see one bar. It is short.
 #
 # Is it long for more numbers?
-# <details><summary>Answer</summary> Yes: it grows.</details>
+# <details><summary>Answer</summary>
+#
+# Yes: it grows.
+# </details>
 
 # %% [markdown]
 # ### What you take away
